@@ -1,0 +1,58 @@
+# The front doors. `make run` and `make test` need nothing but Debian and the right to install.
+JOBS ?= 2
+PULSE := build/release/bin/pulse
+# ThreadSanitizer needs the address layout that randomisation sometimes spoils.
+NO_RANDOM := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+ASAN_ENV := ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
+TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadlock_stack=1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test build asan tsan integration format check-format check-headers \
+  bench-tiny clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
+
+setup: ## install what is missing (Debian, apt)
+	@scripts/setup-debian.sh
+
+run: build ## set up, build, and show stock RocksDB against PulseDB on this machine's disk
+	$(PULSE) bench demo
+
+test: build ## set up, build, run all tests
+	ctest --preset release
+
+build: setup ## build the release preset into build/release
+	@$(call configure,release)
+	@cmake --build --preset release -j $(JOBS)
+
+integration: build ## only the tests that run RocksDB's own programs on the plug-in
+	ctest --preset release -L integration
+
+asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(call configure,asan)
+	@cmake --build --preset asan -j $(JOBS)
+	$(ASAN_ENV) ctest --preset asan -LE slow
+
+tsan: setup ## unit tests under ThreadSanitizer
+	@$(call configure,tsan)
+	@cmake --build --preset tsan -j $(JOBS)
+	$(TSAN_ENV) $(NO_RANDOM) ctest --preset tsan -LE slow
+
+format: ## format every C++ file
+	@scripts/check-format.sh --fix
+
+check-format: ## check the formatting of every C++ file
+	@scripts/check-format.sh
+
+check-headers: ## compile the plug-in against the newest RocksDB headers
+	@scripts/check-rocksdb-headers.sh
+
+bench-tiny: build ## every benchmark in its tiny size
+	@scripts/bench-tiny.sh build/release
+
+clean: ## remove the build directories
+	rm -rf build/release build/asan build/tsan
+
+# Configures a preset unless that has succeeded before; afterwards ninja does it when needed.
+configure = test -f build/$(1)/build.ninja || cmake --preset $(1)

@@ -1,0 +1,150 @@
+#include "bench/bench_db.h"
+
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "nlohmann/json.hpp"
+#include "pulse/rocksdb.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/env.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/options.h"
+#include "rocksdb/table.h"
+#include "rocksdb/table_properties.h"
+
+namespace pulse::bench {
+namespace {
+
+constexpr uint64_t kReadahead = uint64_t{2} << 20;
+
+rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
+  rocksdb::Options o;
+  o.create_if_missing = true;
+  o.compression = rocksdb::kNoCompression;
+  o.write_buffer_size = shape.memtable_bytes;
+  o.target_file_size_base = shape.file_bytes;
+  o.max_bytes_for_level_base = shape.level1_bytes;
+  o.max_bytes_for_level_multiplier = 10;
+  o.level_compaction_dynamic_level_bytes = false;
+  o.max_background_jobs = 4;
+  o.max_subcompactions = opponent.subcompactions;
+  o.compaction_readahead_size = kReadahead;
+  o.disable_auto_compactions = !shape.auto_compactions;
+  o.bytes_per_sync = opponent.bytes_per_sync;
+  o.strict_bytes_per_sync = opponent.bytes_per_sync != 0;
+  o.use_direct_io_for_flush_and_compaction = opponent.direct_io;
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  o.statistics = rocksdb::CreateDBStatistics();
+  return o;
+}
+
+// RocksDB turned its raw DB** results into unique_ptrs: take whichever this version has.
+template <typename Db>
+rocksdb::Status OpenAny(const rocksdb::Options& options, const std::string& dir, bool read_only,
+                        std::unique_ptr<Db>* out) {
+  if constexpr (requires { Db::Open(options, dir, out); }) {
+    return read_only ? Db::OpenForReadOnly(options, dir, out) : Db::Open(options, dir, out);
+  } else {
+    Db* raw = nullptr;
+    const rocksdb::Status status =
+        read_only ? Db::OpenForReadOnly(options, dir, &raw) : Db::Open(options, dir, &raw);
+    out->reset(raw);
+    return status;
+  }
+}
+
+}  // namespace
+
+nlohmann::json ToJson(const DbShape& s) {
+  return {{"memtable_bytes", s.memtable_bytes},
+          {"file_bytes", s.file_bytes},
+          {"level1_bytes", s.level1_bytes},
+          {"auto_compactions", s.auto_compactions}};
+}
+
+DbShape DbShapeFromJson(const nlohmann::json& json) {
+  DbShape s;
+  json.at("memtable_bytes").get_to(s.memtable_bytes);
+  json.at("file_bytes").get_to(s.file_bytes);
+  json.at("level1_bytes").get_to(s.level1_bytes);
+  json.at("auto_compactions").get_to(s.auto_compactions);
+  return s;
+}
+
+DbShape ShapeFor(bool tiny, bool auto_compactions) {
+  DbShape shape;
+  shape.auto_compactions = auto_compactions;
+  if (tiny) {
+    shape.memtable_bytes = shape.file_bytes = uint64_t{1} << 20;
+    shape.level1_bytes = uint64_t{4} << 20;
+  }
+  return shape;
+}
+
+absl::Status FromRocks(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat(what, ": ", status.ToString());
+  if (status.IsNotFound()) return absl::NotFoundError(text);
+  if (status.IsInvalidArgument()) return absl::InvalidArgumentError(text);
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  if (status.IsNoSpace()) {
+    return absl::ResourceExhaustedError(text + "; make room, or choose a smaller --size");
+  }
+  return absl::UnavailableError(text);
+}
+
+absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
+                                                       const Opponent& opponent,
+                                                       const DbShape& shape, bool read_only) {
+  std::unique_ptr<BenchDb> result(new BenchDb());
+  rocksdb::Options options = MakeOptions(opponent, shape);
+  result->statistics_ = options.statistics;
+  if (opponent.IsPulse()) {
+    PULSE_RETURN_IF_ERROR(FromRocks(RegisterRocksDb(), "registering pulse:// with RocksDB"));
+    rocksdb::Env* env = nullptr;
+    PULSE_RETURN_IF_ERROR(
+        FromRocks(rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", opponent.uri, &env,
+                                              &result->env_guard_),
+                  absl::StrCat("opening the file system \"", opponent.uri, "\"")));
+    options.env = env;
+  }
+  PULSE_RETURN_IF_ERROR(FromRocks(OpenAny<rocksdb::DB>(options, dir, read_only, &result->db_),
+                                  absl::StrCat("opening database ", dir, " as ", opponent.name)));
+  return result;
+}
+
+BenchDb::~BenchDb() = default;
+
+uint64_t BenchDb::Property(const std::string& name) const {
+  uint64_t value = 0;
+  return db_->GetIntProperty(name, &value) ? value : 0;
+}
+
+absl::StatusOr<BenchDb::Tables> BenchDb::CountTables() {
+  rocksdb::TablePropertiesCollection all;
+  PULSE_RETURN_IF_ERROR(FromRocks(db_->GetPropertiesOfAllTables(&all), "reading table properties"));
+  Tables tables;
+  tables.files = all.size();
+  for (const auto& [name, properties] : all) tables.entries += properties->num_entries;
+  return tables;
+}
+
+void BenchDb::WaitUntilSettled() {
+  const char* const busy[] = {"rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending",
+                              "rocksdb.num-running-flushes", "rocksdb.num-running-compactions"};
+  // Work may be between two of these states: believe in quiet only when seen three times running.
+  for (int quiet = 0; quiet < 3;) {
+    bool any = false;
+    for (const char* property : busy) any = any || Property(property) != 0;
+    quiet = any ? 0 : quiet + 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+absl::Status BenchDb::Close() { return FromRocks(db_->Close(), "closing the database"); }
+
+}  // namespace pulse::bench

@@ -1,0 +1,28 @@
+// What a benchmark's child process does. Each job takes its spec as the parent wrote it and returns
+// the figures of the run. They throw nlohmann's exceptions on a malformed spec; RunJob catches
+// them.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace pulse::bench {
+
+// Fills a new database in "dir", without compacting: all of it ends in level 0.
+absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec);
+
+// Times a manual compaction of everything in "dir".
+absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec);
+
+// Times random writes to a new database in "dir", with automatic compactions.
+absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec);
+
+// Reads all of "dir" on RocksDB's own file system, checks each value and sums the contents up.
+absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec);
+
+// Runs the job that the JSON text `spec` names.
+absl::StatusOr<nlohmann::json> RunJob(const std::string& spec);
+
+}  // namespace pulse::bench

@@ -1,0 +1,76 @@
+// `pulse bench`: what its sub-commands share on the command line, and the hidden child.
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "bench/child_jobs.h"
+#include "bench/common_options.h"
+#include "commands.h"
+#include "fmt/format.h"
+
+namespace pulse {
+namespace bench {
+namespace {
+
+void RunChildCommand(const std::string& spec) {
+  const auto result = RunJob(spec);
+  const nlohmann::json out =
+      result.ok() ? *result : nlohmann::json{{"error", std::string(result.status().message())}};
+  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+  if (!result.ok()) SetExitCode(1);
+}
+
+void AddChild(CLI::App& bench) {
+  auto spec = std::make_shared<std::string>();
+  CLI::App* cmd = bench.add_subcommand("child", "One run, in a process of its own");
+  cmd->group("");  // not for people
+  cmd->add_option("spec", *spec)->required();
+  cmd->callback([spec] { RunChildCommand(*spec); });
+}
+
+}  // namespace
+
+void AddCommonOptions(CLI::App* cmd, CommonArgs* args) {
+  cmd->add_option("--dir", args->dir,
+                  "Work here, on a real disk; created if missing, else it must be empty or a "
+                  "former benchmark's")
+      ->capture_default_str();
+  cmd->add_option("--pairs", args->pairs, "Runs of each opponent after one warm-up [5]")
+      ->check(CLI::Range(1, 1000));
+  cmd->add_option("--uri", args->uri_options,
+                  "More options for pulse://, joined by '&': write_threshold=4M&engine=threads")
+      ->type_name("OPTIONS");
+  cmd->add_option("--agent", args->agent_socket,
+                  "Use the agent that listens on this socket instead of one inside the process")
+      ->type_name("SOCKET");
+  cmd->add_option("--opponents", args->opponents, "Only these, by the names in the legend")
+      ->delimiter(',');
+  cmd->add_option("--json", args->json_file, "Write all figures here [DIR/<benchmark>.json]")
+      ->type_name("FILE");
+  cmd->add_option("--seed", args->seed, "Of keys and values; the same seed gives the same data")
+      ->capture_default_str();
+  cmd->add_option("--timeout", args->timeout_seconds, "Kill a single run after so many seconds")
+      ->capture_default_str();
+  cmd->add_flag("--tiny", args->tiny, "A few MB and one pair: does everything work?");
+  cmd->add_flag("--keep", args->keep, "Leave the loaded databases in DIR for the next time");
+  cmd->add_flag("--allow-tmpfs", args->allow_tmpfs, "Accept a directory in memory");
+}
+
+}  // namespace bench
+
+void AddBenchCommand(CLI::App& app) {
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure PulseDB against stock RocksDB, tuned, on this machine");
+  bench->require_subcommand(1);
+  bench->footer(
+      "Absolute figures differ from machine to machine and from day to day. What counts is the "
+      "ratio of runs made side by side: opponents take turns, each run is a fresh process with a "
+      "cold page cache, and a ratio is shown as median and spread over pairs.");
+  bench::AddDemo(*bench);
+  bench::AddCompactionBench(*bench);
+  bench::AddFillBench(*bench);
+  bench::AddChild(*bench);
+}
+
+}  // namespace pulse

@@ -1,0 +1,17 @@
+// The command-line options that all benchmarks share.
+#pragma once
+
+#include "CLI/CLI.hpp"
+#include "bench/session.h"
+
+namespace pulse::bench {
+
+// `args` must outlive the parsing; its present values are the defaults shown.
+void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
+
+// The sub-commands of `pulse bench`.
+void AddCompactionBench(CLI::App& bench);
+void AddFillBench(CLI::App& bench);
+void AddDemo(CLI::App& bench);
+
+}  // namespace pulse::bench

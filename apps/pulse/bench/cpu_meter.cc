@@ -1,0 +1,136 @@
+#include "bench/cpu_meter.h"
+
+#include <dirent.h>
+#include <time.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace pulse::bench {
+namespace {
+
+// Threads that end between two samples lose at most this much of their time.
+constexpr std::chrono::milliseconds kInterval(200);
+
+int64_t ClockNanos(clockid_t clock) {
+  timespec ts;
+  if (clock_gettime(clock, &ts) != 0) return -1;
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
+
+// The kernel's encoding of a thread's CPU clock, which pthread_getcpuclockid() uses too; by number
+// it also reaches threads that are not ours to know, such as io_uring's. Nanoseconds, where
+// /proc/.../stat counts in ticks.
+clockid_t ThreadClock(pid_t tid) {
+  return static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | 6u);
+}
+
+struct DirCloser {
+  void operator()(DIR* dir) const { closedir(dir); }
+};
+
+bool IsAgentThread(const char* tid) {
+  std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
+  std::string name;
+  std::getline(in, name);
+  return absl::StartsWith(name, "pulse-ag") || absl::StartsWith(name, "iou-");
+}
+
+absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
+  clockid_t clock;
+  const int err = clock_getcpuclockid(pid, &clock);
+  const int64_t nanos = err == 0 ? ClockNanos(clock) : -1;
+  if (nanos < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("reading the CPU time of the agent, process ", pid,
+                     ": it is gone, or in another container; run it beside the benchmark"));
+  }
+  return nanos;
+}
+
+}  // namespace
+
+CpuMeter::~CpuMeter() {
+  if (!sampler_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  sampler_.join();
+}
+
+void CpuMeter::Sample(bool first) {
+  const std::unique_ptr<DIR, DirCloser> dir(opendir("/proc/self/task"));
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir.get())) {
+    const auto tid = static_cast<pid_t>(std::atoi(entry->d_name));
+    if (tid <= 0 || !IsAgentThread(entry->d_name)) continue;
+    const int64_t now = ClockNanos(ThreadClock(tid));
+    if (now < 0) continue;
+    ThreadUse& use = threads_[tid];
+    if (first) {
+      use.base = now;
+    } else if (now < use.last) {  // a new thread by an old number
+      use.earlier += use.last - use.base;
+      use.base = 0;
+    }
+    use.last = now;
+  }
+}
+
+void CpuMeter::SampleUntilStopped() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kInterval, [this] { return stop_; })) Sample(false);
+}
+
+absl::Status CpuMeter::Start() {
+  if (agent_ == Agent::kProcess) {
+    const auto nanos = ProcessNanos(agent_pid_);
+    if (!nanos.ok()) return nanos.status();
+    agent_start_ = *nanos;
+  }
+  getrusage(RUSAGE_SELF, &usage_start_);
+  process_start_ = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
+  if (agent_ == Agent::kThreads) {
+    Sample(true);
+    sampler_ = std::thread([this] { SampleUntilStopped(); });
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CpuUse> CpuMeter::Stop() {
+  const int64_t process = ClockNanos(CLOCK_PROCESS_CPUTIME_ID) - process_start_;
+  int64_t agent = 0;
+  if (agent_ == Agent::kThreads) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    sampler_.join();
+    Sample(false);
+    for (const auto& [tid, use] : threads_) agent += use.earlier + use.last - use.base;
+  }
+  CpuUse use;
+  use.host_seconds = static_cast<double>(process - agent) / 1e9;
+  if (agent_ == Agent::kProcess) {
+    const auto nanos = ProcessNanos(agent_pid_);
+    if (!nanos.ok()) return nanos.status();
+    agent = *nanos - agent_start_;
+    use.host_seconds = static_cast<double>(process) / 1e9;
+  }
+  use.agent_seconds = static_cast<double>(agent) / 1e9;
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  use.voluntary_switches = usage.ru_nvcsw - usage_start_.ru_nvcsw;
+  use.involuntary_switches = usage.ru_nivcsw - usage_start_.ru_nivcsw;
+  return use;
+}
+
+}  // namespace pulse::bench

@@ -1,0 +1,67 @@
+// CPU time of a stretch of this process, told apart by who spent it: the host (RocksDB and the
+// application) or PulseDB's agent. The agent's threads in this process are those whose names begin
+// with "pulse-ag", together with io_uring's workers ("iou-"); an agent in a process of its own is
+// measured as a whole. Start and Stop from one thread.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+
+namespace pulse::bench {
+
+struct CpuUse {
+  double host_seconds = 0;
+  double agent_seconds = 0;
+  // Of this process, with the embedded agent's.
+  int64_t voluntary_switches = 0;
+  int64_t involuntary_switches = 0;
+};
+
+class CpuMeter {
+ public:
+  // Which threads or process count as the agent.
+  enum class Agent { kNone, kThreads, kProcess };
+
+  // `agent_pid` matters for kProcess only.
+  explicit CpuMeter(Agent agent, pid_t agent_pid = 0) : agent_(agent), agent_pid_(agent_pid) {}
+  ~CpuMeter();
+  CpuMeter(const CpuMeter&) = delete;
+  CpuMeter& operator=(const CpuMeter&) = delete;
+
+  absl::Status Start();
+  absl::StatusOr<CpuUse> Stop();
+
+ private:
+  // What one thread has used since Start(), kept after it has gone.
+  struct ThreadUse {
+    int64_t base = 0;
+    int64_t last = 0;
+    int64_t earlier = 0;  // of threads that had the same number before
+  };
+
+  void Sample(bool first);
+  void SampleUntilStopped();
+
+  const Agent agent_;
+  const pid_t agent_pid_;
+  int64_t process_start_ = 0;
+  int64_t agent_start_ = 0;
+  rusage usage_start_ = {};
+  std::map<pid_t, ThreadUse> threads_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread sampler_;
+};
+
+}  // namespace pulse::bench

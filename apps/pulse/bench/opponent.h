@@ -1,0 +1,62 @@
+// Who takes part in a benchmark: a name and the few settings in which one contender differs from
+// another. Everything else is the same for all. Plain values; thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace pulse::bench {
+
+struct Opponent {
+  std::string name;
+  std::string meaning;          // one line for the legend
+  std::string uri;              // of the file system; empty means RocksDB's own
+  std::string agent_socket;     // of an agent in its own process; empty means embedded or none
+  uint64_t bytes_per_sync = 0;  // strict when not 0
+  bool direct_io = false;       // for flush and compaction
+  uint32_t subcompactions = 1;
+  std::vector<int> cpus;  // of the host process
+
+  bool IsPulse() const { return !uri.empty(); }
+};
+
+nlohmann::json ToJson(const Opponent& opponent);
+
+// Throws nlohmann's exceptions on a malformed object: for specs that this program wrote.
+Opponent OpponentFromJson(const nlohmann::json& json);
+
+// How PulseDB is reached.
+struct PulseTarget {
+  std::string agent_cpus = "1";  // of the embedded agent
+  std::string agent_socket;      // not empty: attach to this agent instead
+  std::string extra;             // further URI options, "key=value&key=value"
+};
+
+std::string PulseUri(const PulseTarget& target);
+
+// The names that reports refer to.
+inline constexpr char kStockDefault[] = "stock-default";
+inline constexpr char kStockBps[] = "stock-bps";
+inline constexpr char kStockDirect[] = "stock-direct";
+inline constexpr char kPulse[] = "pulse";
+inline constexpr char kStock2Cpu[] = "stock-2cpu";
+inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
+
+// Stock RocksDB as it comes, and its two tuned forms. All read ahead 2 MiB in compactions.
+std::vector<Opponent> StockOpponents(const std::vector<int>& cpus);
+
+Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus);
+
+// Stock RocksDB on all the processors that PulseDB has, host's and agent's: as it comes, and with
+// each compaction split in two.
+std::vector<Opponent> StockOnBothProcessors(const std::vector<int>& cpus);
+
+// Keeps those named in `names` (all when empty). InvalidArgument for a name that nobody has.
+absl::StatusOr<std::vector<Opponent>> Select(std::vector<Opponent> all,
+                                             const std::vector<std::string>& names);
+
+}  // namespace pulse::bench

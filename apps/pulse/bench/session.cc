@@ -1,0 +1,242 @@
+#include "bench/session.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "base/uri_options.h"
+#include "bench/child_runner.h"
+#include "fmt/format.h"
+#include "rocksdb/version.h"
+
+namespace pulse::bench {
+namespace {
+
+constexpr int kDefaultPairs = 5;
+constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
+
+std::string CpuModel() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+std::vector<int> Union(const std::vector<int>& a, const std::vector<int>& b) {
+  std::set<int> all(a.begin(), a.end());
+  all.insert(b.begin(), b.end());
+  return {all.begin(), all.end()};
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
+  if (args.size.empty()) return args.tiny ? kTinyBytes : full;
+  const auto size = ParseBytes(args.size);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--size: ", size.status().message()));
+  }
+  if (*size < (uint64_t{1} << 20)) {
+    return absl::InvalidArgumentError("--size " + args.size + ": give at least 1M");
+  }
+  return *size;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
+                                                       const CommonArgs& args,
+                                                       uint64_t need_bytes) {
+  auto dir = BenchDir::Open(args.dir, args.allow_tmpfs, need_bytes);
+  if (!dir.ok()) return dir.status();
+  std::unique_ptr<Session> session(new Session(*std::move(dir)));
+  session->name_ = name;
+  session->args_ = args;
+  session->pairs_ = args.pairs > 0 ? args.pairs : (args.tiny ? 1 : kDefaultPairs);
+  session->warm_ups_ = args.tiny ? 0 : 1;
+  PULSE_RETURN_IF_ERROR(session->SetUpCpus());
+  PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("run"));
+  session->DescribeMachine();
+  return session;
+}
+
+absl::Status Session::SetUpCpus() {
+  struct Field {
+    const char* option;
+    std::string* text;
+    std::vector<int>* cpus;
+  };
+  const Field fields[] = {{"host", &args_.host_cpus, &host_cpus_},
+                          {"agent", &args_.agent_cpus, &agent_cpus_}};
+  for (const Field& field : fields) {
+    auto cpus = ParseCpuList(*field.text);
+    if (!cpus.ok()) return cpus.status();
+    if (const absl::Status usable = CheckCpus(*cpus); !usable.ok()) {
+      // A tiny run shows that the program works, so it takes any processor.
+      if (!args_.tiny || !CheckCpus({0}).ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("CPU of the ", field.option, ": ", usable.message()));
+      }
+      fmt::print(stderr, "pulse: {} runs on CPU 0: {}\n", field.option,
+                 std::string(usable.message()));
+      *cpus = {0};
+      *field.text = "0";
+    }
+    *field.cpus = *std::move(cpus);
+  }
+  both_cpus_ = Union(host_cpus_, agent_cpus_);
+  return absl::OkStatus();
+}
+
+void Session::DescribeMachine() {
+  utsname name = {};
+  uname(&name);
+  report_["benchmark"] = name_;
+  report_["machine"] = {{"cpu", CpuModel()},
+                        {"kernel", std::string(name.release)},
+                        {"rocksdb", rocksdb::GetRocksVersionAsString()},
+                        {"file_system", dir_.file_system()}};
+  report_["settings"] = {{"host_cpus", args_.host_cpus},
+                         {"agent_cpus", args_.agent_cpus},
+                         {"agent_socket", args_.agent_socket},
+                         {"uri_options", args_.uri_options},
+                         {"pairs", pairs_},
+                         {"warm_ups", warm_ups_},
+                         {"seed", args_.seed},
+                         {"tiny", args_.tiny}};
+}
+
+PulseTarget Session::pulse_target() const {
+  PulseTarget target;
+  target.agent_cpus = args_.agent_cpus;
+  target.agent_socket = args_.agent_socket;
+  target.extra = args_.uri_options;
+  return target;
+}
+
+void Session::Say(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+absl::StatusOr<nlohmann::json> Session::Step(
+    const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
+    const std::function<std::string(const nlohmann::json&)>& describe) {
+  ChildOptions options;
+  options.cpus = cpus;
+  options.timeout_seconds = args_.timeout_seconds;
+  if (progress_ != nullptr) {
+    progress_->Begin(what);
+    options.tick = [this] { progress_->Tick(); };
+  }
+  auto result = RunChild(spec, options);
+  if (progress_ != nullptr) progress_->End(result.ok() ? describe(*result) : "failed");
+  return result;
+}
+
+absl::StatusOr<Contents> Session::Verify(const std::string& name, const DbShape& shape,
+                                         uint64_t value_bytes) {
+  ChildOptions options;
+  options.timeout_seconds = args_.timeout_seconds;
+  if (progress_ != nullptr) options.tick = [this] { progress_->Tick(); };
+  const auto seen = RunChild({{"job", "verify"},
+                              {"dir", dir_.Sub(name)},
+                              {"shape", ToJson(shape)},
+                              {"value_bytes", value_bytes},
+                              {"seed", args_.seed}},
+                             options);
+  if (!seen.ok()) return seen.status();
+  return Contents{seen->at("entries").get<uint64_t>(), seen->at("keys").get<std::string>(),
+                  seen->at("contents").get<std::string>()};
+}
+
+void Session::CoolDown() {
+  const std::string how = DropPageCache(dir_.Sub("run"));
+  if (how != "drop_caches" && !report_["settings"].contains("page_cache")) {
+    fmt::print(stderr,
+               "pulse: /proc/sys/vm/drop_caches may not be written here (it takes root): the page "
+               "cache is emptied file by file instead, which the kernel may ignore\n");
+  }
+  report_["settings"]["page_cache"] = how;
+}
+
+absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents,
+                                          const std::string& label, const RunOne& run,
+                                          nlohmann::json* raw) {
+  RunSet runs;
+  for (int round = 0; round < rounds(); ++round) {
+    const bool recorded = round >= warm_ups_;
+    const std::string which =
+        recorded ? fmt::format("pair {}/{}", round - warm_ups_ + 1, pairs_) : "warm-up";
+    for (const Opponent& opponent : opponents) {
+      auto result =
+          run(opponent, fmt::format("{}, {}, {}", label, which, opponent.name), round == 0);
+      if (!result.ok()) {
+        return absl::Status(
+            result.status().code(),
+            absl::StrCat(label, ", ", which, ", ", opponent.name, ": ", result.status().message()));
+      }
+      if (!recorded) continue;
+      runs.Add(opponent.name, *result);
+      (*result)["opponent"] = opponent.name;
+      (*result)["pair"] = round - warm_ups_ + 1;
+      raw->push_back(*std::move(result));
+    }
+  }
+  return runs;
+}
+
+absl::Status Session::WriteReport() {
+  const std::string file = args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
+  std::ofstream out(file);
+  out << report_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  out.close();
+  if (!out) {
+    return absl::UnavailableError(
+        absl::StrCat("writing the report to ", file, " failed; choose another --json file"));
+  }
+  fmt::print("JSON: {}\n", file);
+  return absl::OkStatus();
+}
+
+std::string Legend(const Session& session, const std::vector<Opponent>& opponents) {
+  const CommonArgs& args = session.args();
+  std::string text =
+      args.agent_socket.empty()
+          ? fmt::format("Host on CPU {}, agent on CPU {} (its core stands for the DPU)",
+                        args.host_cpus, args.agent_cpus)
+          : fmt::format(
+                "Host on CPU {}, agent is the process behind {} (its cores "
+                "stand for the DPU)",
+                args.host_cpus, args.agent_socket);
+  absl::StrAppend(&text, ". RocksDB ", rocksdb::GetRocksVersionAsString(), ", ",
+                  session.dir().file_system(), ", seed ", args.seed, ".\n");
+  if (args.tiny)
+    absl::StrAppend(&text, "A tiny run: it shows that all works; its figures mean nothing.\n");
+  size_t width = 0;
+  for (const Opponent& o : opponents) width = std::max(width, o.name.size());
+  for (const Opponent& o : opponents) {
+    absl::StrAppend(&text, fmt::format("  {:<{}}  {}; CPU {}\n", o.name, width, o.meaning,
+                                       FormatCpuList(o.cpus)));
+  }
+  return text;
+}
+
+nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
+                           const std::vector<std::string>& metrics) {
+  nlohmann::json all = nlohmann::json::object();
+  for (const Opponent& o : opponents) {
+    for (const std::string& metric : metrics) all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+  }
+  return all;
+}
+
+}  // namespace pulse::bench

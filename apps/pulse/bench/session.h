@@ -1,0 +1,118 @@
+// What the benchmark commands have in common: their options, the working directory, the processors,
+// the rounds of runs, and the report. Main thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bench/bench_db.h"
+#include "bench/bench_dir.h"
+#include "bench/opponent.h"
+#include "bench/pair_stats.h"
+#include "nlohmann/json.hpp"
+#include "util/progress.h"
+
+namespace pulse::bench {
+
+// As given on the command line; an empty text or a 0 stands for the default.
+struct CommonArgs {
+  std::string dir = "./pulse-bench";
+  std::string size;
+  int pairs = 0;
+  std::string host_cpus = "0";
+  std::string agent_cpus = "1";
+  std::string agent_socket;
+  std::string uri_options;
+  std::vector<std::string> opponents;
+  std::string json_file;
+  uint64_t seed = 1;
+  double timeout_seconds = 900;
+  bool tiny = false;
+  bool keep = false;
+  bool allow_tmpfs = false;
+};
+
+// Contents of a database, as a verify job saw them.
+struct Contents {
+  uint64_t entries = 0;
+  std::string keys;
+  std::string sum;
+};
+
+class Session {
+ public:
+  // `name` is the benchmark's, for the report. `need_bytes` must be free in the directory.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& name,
+                                                       const CommonArgs& args, uint64_t need_bytes);
+
+  const CommonArgs& args() const { return args_; }
+  const BenchDir& dir() const { return dir_; }
+  const std::vector<int>& host_cpus() const { return host_cpus_; }
+  const std::vector<int>& both_cpus() const { return both_cpus_; }
+  int pairs() const { return pairs_; }
+  int rounds() const { return pairs_ + warm_ups_; }
+  PulseTarget pulse_target() const;
+
+  // The report's top level, to which commands add theirs.
+  nlohmann::json& report() { return report_; }
+
+  // Sets how many steps the progress will have.
+  void ExpectSteps(int steps) { progress_ = std::make_unique<Progress>(steps); }
+
+  // Prints to standard output at once, clear of the progress.
+  void Say(const std::string& text);
+
+  // One step of progress: a child running `spec` on `cpus`. `describe` words its result.
+  absl::StatusOr<nlohmann::json> Step(
+      const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
+      const std::function<std::string(const nlohmann::json&)>& describe);
+
+  // Reads the whole database in sub-directory `name` back, outside any measurement.
+  absl::StatusOr<Contents> Verify(const std::string& name, const DbShape& shape,
+                                  uint64_t value_bytes);
+
+  // Readies sub-directory "run" before a run: on disk, and out of the page cache.
+  void CoolDown();
+
+  // Every opponent once per round. `run` measures one opponent; `first` is its first time here. The
+  // warm-up is not recorded; each recorded result is also appended to `raw`.
+  using RunOne = std::function<absl::StatusOr<nlohmann::json>(
+      const Opponent&, const std::string& label, bool first)>;
+  absl::StatusOr<RunSet> RunRounds(const std::vector<Opponent>& opponents, const std::string& label,
+                                   const RunOne& run, nlohmann::json* raw);
+
+  // Writes the report to --json or into the directory; says on standard output where it is.
+  absl::Status WriteReport();
+
+ private:
+  explicit Session(BenchDir dir) : dir_(std::move(dir)) {}
+  absl::Status SetUpCpus();
+  void DescribeMachine();
+
+  BenchDir dir_;
+  std::string name_;
+  CommonArgs args_;
+  std::vector<int> host_cpus_;
+  std::vector<int> agent_cpus_;
+  std::vector<int> both_cpus_;
+  int pairs_ = 0;
+  int warm_ups_ = 0;
+  std::unique_ptr<Progress> progress_;
+  nlohmann::json report_;
+};
+
+// --size, or `full`, or what --tiny makes of it.
+absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full);
+
+// A block of text that says who runs where, and one line for each opponent.
+std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
+
+// The spreads of `metrics` for each opponent.
+nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
+                           const std::vector<std::string>& metrics);
+
+}  // namespace pulse::bench

@@ -1,0 +1,110 @@
+// `pulse agent`: the agent as a process of its own.
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "agent/socket_server.h"
+#include "base/cpu_list.h"
+#include "base/uri_options.h"
+#include "commands.h"
+#include "lsm/agent_service.h"
+
+namespace pulse {
+namespace {
+
+struct AgentArgs {
+  std::string socket;
+  std::string cpus;
+  std::string engine = "io_uring";
+  std::string mover = "shared";
+  std::string session_memory = "4G";
+  int workers = 1;
+  uint32_t max_sessions = 64;
+  uint32_t max_queues = 64;
+};
+
+absl::Status RunAgent(const AgentArgs& args) {
+  AgentOptions options;
+  options.socket_path = args.socket;
+  options.workers = args.workers;
+  options.limits.max_sessions = args.max_sessions;
+  options.limits.max_queues = args.max_queues;
+  if (!args.cpus.empty()) {
+    auto cpus = ParseCpuList(args.cpus);
+    if (!cpus.ok()) return cpus.status();
+    options.cpus = *cpus;
+  }
+  auto engine = ParseEngineKind(args.engine);
+  if (!engine.ok()) return engine.status();
+  options.engine = *engine;
+  auto mover = ParseMoverKind(args.mover);
+  if (!mover.ok()) return mover.status();
+  options.mover = *mover;
+  auto memory = ParseBytes(args.session_memory);
+  if (!memory.ok()) return memory.status();
+  options.limits.max_session_bytes = *memory;
+
+  // Blocked before any thread starts, so that only the descriptor below sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
+
+  auto server = SocketServer::Open(options, &lsm::CreateAgentService);
+  if (!server.ok()) return server.status();
+  const std::string engine_name((*server)->engine_kind() == options.engine
+                                    ? args.engine
+                                    : std::string(EngineName((*server)->engine_kind())));
+  std::fprintf(stderr, "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s)\n",
+               args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
+               engine_name.c_str(), args.mover.c_str(), args.cpus.empty() ? "" : ", CPUs ",
+               args.cpus.c_str());
+
+  signalfd_siginfo info;
+  while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
+  }
+  std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
+  server->reset();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAgentCommand(CLI::App& app) {
+  auto args = std::make_shared<AgentArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "agent",
+      "Run the agent as a process: it reads compaction input ahead and writes and syncs\n"
+      "compaction and flush output for every RocksDB that opens pulse://SOCKET.\n"
+      "Stops on SIGTERM or SIGINT, after draining what is in flight.");
+  cmd->add_option("--socket", args->socket,
+                  "Unix socket to listen on, an absolute path; created with mode 0600")
+      ->required();
+  cmd->add_option("--cpus", args->cpus,
+                  "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
+  cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
+      ->capture_default_str();
+  cmd->add_option("--engine", args->engine, "io_uring, io_uring_poll, libaio or threads")
+      ->capture_default_str();
+  cmd->add_option("--mover", args->mover,
+                  "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
+                  "mirror first, standing for a DPU's DMA")
+      ->capture_default_str();
+  cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
+      ->capture_default_str();
+  cmd->add_option("--max-queues", args->max_queues, "queues (active output streams) a session")
+      ->capture_default_str();
+  cmd->add_option("--session-memory", args->session_memory, "queue memory a session may attach")
+      ->capture_default_str();
+  cmd->callback([args] { Finish(RunAgent(*args)); });
+}
+
+}  // namespace pulse

@@ -1,0 +1,100 @@
+// `pulse doctor`: is this machine fit for PulseDB, and what would make it fitter?
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "commands.h"
+#include "doctor/check.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "util/text_table.h"
+
+namespace pulse {
+namespace {
+
+using doctor::Check;
+using doctor::Checks;
+using doctor::Verdict;
+
+struct DoctorArgs {
+  std::string db;
+  std::string socket;
+  bool json = false;
+};
+
+const char* Word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kWarn:
+      return "warn";
+    case Verdict::kFail:
+      return "FAIL";
+  }
+  return "?";
+}
+
+void PrintTable(const Checks& checks) {
+  TextTable table({"", "check", "found"});
+  table.AlignLeft(1);
+  table.AlignLeft(2);
+  for (const Check& c : checks) {
+    table.AddRow({Word(c.verdict), c.name, c.found});
+    if (!c.remedy.empty()) table.AddRow({"", "", "-> " + c.remedy});
+  }
+  fmt::print("{}", table.Render(0));
+}
+
+void PrintJson(const Checks& checks, bool healthy) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Check& c : checks) {
+    list.push_back({{"check", c.name},
+                    {"verdict", c.verdict == Verdict::kFail ? "fail" : Word(c.verdict)},
+                    {"found", c.found},
+                    {"remedy", c.remedy}});
+  }
+  const nlohmann::json report = {{"healthy", healthy}, {"checks", list}};
+  // A path may hold bytes that are no UTF-8: show them as replacement characters.
+  fmt::print("{}\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void RunDoctor(const DoctorArgs& args) {
+  Checks checks = doctor::CheckSystem();
+  const auto add = [&checks](Checks more) {
+    std::move(more.begin(), more.end(), std::back_inserter(checks));
+  };
+  add(doctor::CheckIoUring());
+  add(doctor::CheckRocksDb());
+  if (!args.db.empty()) add(doctor::CheckDirectory(args.db));
+  if (!args.socket.empty()) add(doctor::CheckAgentSocket(args.socket));
+  const bool healthy = std::none_of(checks.begin(), checks.end(),
+                                    [](const Check& c) { return c.verdict == Verdict::kFail; });
+  if (args.json) {
+    PrintJson(checks, healthy);
+  } else {
+    PrintTable(checks);
+  }
+  if (!healthy) SetExitCode(1);
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app) {
+  auto args = std::make_shared<DoctorArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "doctor", "Check that this machine can run PulseDB, with a remedy for whatever it lacks");
+  cmd->add_option("--db", args->db,
+                  "Also check this database directory: writable, file system, direct I/O, space")
+      ->type_name("DIR");
+  cmd->add_option("--socket", args->socket, "Also check that an agent listens on this Unix socket")
+      ->type_name("PATH");
+  cmd->add_flag("--json", args->json, "Print the findings as JSON");
+  cmd->footer(
+      "ok: as it should be. warn: works, with less than it could have. FAIL: does not work; the "
+      "exit code is 1 then.");
+  cmd->callback([args] { RunDoctor(*args); });
+}
+
+}  // namespace pulse

@@ -1,0 +1,50 @@
+// One line of `pulse doctor`: what was looked at, what was found, and the remedy. The checks change
+// nothing on the machine, apart from a nameless probe file in the database directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace pulse::doctor {
+
+// kWarn: PulseDB works, with less than it could have. kFail: it does not work.
+enum class Verdict { kOk, kWarn, kFail };
+
+struct Check {
+  Verdict verdict = Verdict::kOk;
+  std::string name;
+  std::string found;
+  std::string remedy;  // empty when the verdict is kOk
+};
+
+using Checks = std::vector<Check>;
+
+inline Check Ok(std::string name, std::string found) {
+  return {Verdict::kOk, std::move(name), std::move(found), ""};
+}
+inline Check Warn(std::string name, std::string found, std::string remedy) {
+  return {Verdict::kWarn, std::move(name), std::move(found), std::move(remedy)};
+}
+inline Check Fail(std::string name, std::string found, std::string remedy) {
+  return {Verdict::kFail, std::move(name), std::move(found), std::move(remedy)};
+}
+
+// Kernel, processors, process_vm_readv, locked memory, huge pages.
+Checks CheckSystem();
+
+// Whether io_uring is allowed here and which of the operations we use it has.
+Checks CheckIoUring();
+
+// The RocksDB that this program was built for against the one it runs with.
+Checks CheckRocksDb();
+
+// The directory that will hold the database (or already does).
+Checks CheckDirectory(const std::string& dir);
+
+// Whether an agent listens on the Unix socket `path`.
+Checks CheckAgentSocket(const std::string& path);
+
+// The first line of a small text file, without its newline; empty when it cannot be read.
+std::string FirstLineOf(const std::string& path);
+
+}  // namespace pulse::doctor

@@ -1,0 +1,144 @@
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "base/cpu_list.h"
+#include "doctor/check.h"
+#include "fmt/format.h"
+#include "util/disk.h"
+
+namespace pulse::doctor {
+namespace {
+
+// A session with four compaction threads: a queue pair each, 32 MiB of requests and 1 MiB of
+// completions.
+constexpr uint64_t kStreams = 4;
+constexpr uint64_t kStreamBytes = uint64_t{33} << 20;
+constexpr int kCapIpcLock = 14;
+
+Check CheckKernel() {
+  utsname name;
+  int major = 0;
+  int minor = 0;
+  if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &major, &minor) != 2) {
+    return Warn("kernel", "unknown version", "use Linux 5.10 or later");
+  }
+  const std::string found = fmt::format("{} {}", name.sysname, name.release);
+  if (major < 5 || (major == 5 && minor < 10)) {
+    return Warn("kernel", found, "use Linux 5.10 or later: this one's io_uring is too young");
+  }
+  return Ok("kernel", found);
+}
+
+Check CheckCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+    return Warn("processors", fmt::format("cannot tell: {}", strerror(errno)), "see nproc(1)");
+  }
+  std::vector<int> cpus;
+  for (int c = 0; c < CPU_SETSIZE; ++c) {
+    if (CPU_ISSET(c, &set)) cpus.push_back(c);
+  }
+  const std::string found = fmt::format("{} usable ({}) of {} online", cpus.size(),
+                                        FormatCpuList(cpus), sysconf(_SC_NPROCESSORS_ONLN));
+  if (cpus.size() < 2) {
+    return Warn("processors", found,
+                "give the process a second CPU (taskset, cgroup): host and agent share one now, "
+                "which takes away most of the gain");
+  }
+  return Ok("processors", found);
+}
+
+Check CheckVmRead() {
+  static char source[64] = "reading one's own memory";
+  char copy[sizeof(source)] = {};
+  const iovec local = {copy, sizeof(copy)};
+  const iovec remote = {source, sizeof(source)};
+  const ssize_t n = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+  if (n == static_cast<ssize_t>(sizeof(source)) && std::memcmp(copy, source, sizeof(copy)) == 0) {
+    return Ok("process_vm_readv", "works");
+  }
+  return Warn("process_vm_readv", n < 0 ? strerror(errno) : "short read",
+              "mover=vmread is not to be had: stay with mover=shared, or allow the call in the "
+              "container's seccomp profile");
+}
+
+bool HasIpcLock() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!absl::StartsWith(line, "CapEff:")) continue;
+    return (std::strtoull(line.c_str() + 7, nullptr, 16) >> kCapIpcLock & 1) != 0;
+  }
+  return false;
+}
+
+Check CheckMemlock() {
+  const uint64_t need = kStreams * kStreamBytes;
+  rlimit limit;
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) {
+    return Warn("locked memory", strerror(errno), "see ulimit -l");
+  }
+  const std::string has =
+      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : FormatBytes(limit.rlim_cur);
+  const std::string found =
+      fmt::format("limit {}; {} streams need {}", has, kStreams, FormatBytes(need));
+  if (limit.rlim_cur >= need) return Ok("locked memory", found);
+  if (HasIpcLock()) return Ok("locked memory", found + "; CAP_IPC_LOCK lifts the limit");
+  return Warn("locked memory", found,
+              fmt::format("raise it to {} KiB (ulimit -l, LimitMEMLOCK= of the service, "
+                          "/etc/security/limits.conf) or lower queue=; until then buffers are not "
+                          "registered with io_uring and each write costs a little more",
+                          need >> 10));
+}
+
+// The chosen word of "always [madvise] never".
+std::string Chosen(const std::string& line) {
+  const size_t open = line.find('[');
+  const size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return "absent";
+  return line.substr(open + 1, close - open - 1);
+}
+
+Check CheckHugePages() {
+  const std::string thp = "/sys/kernel/mm/transparent_hugepage/";
+  const std::string enabled = Chosen(FirstLineOf(thp + "enabled"));
+  const std::string shmem = Chosen(FirstLineOf(thp + "shmem_enabled"));
+  const std::string pool = FirstLineOf("/proc/sys/vm/nr_hugepages");
+  int reserved = 0;
+  const bool has_pool = absl::SimpleAtoi(pool, &reserved) && reserved > 0;
+  const std::string found = fmt::format("transparent {}, shared memory {}, {} reserved", enabled,
+                                        shmem, pool.empty() ? "?" : pool);
+  if (has_pool || (shmem != "never" && shmem != "deny" && shmem != "absent")) {
+    return Ok("huge pages", found);
+  }
+  return Warn("huge pages", found,
+              "optional: echo advise > " + thp +
+                  "shmem_enabled, or reserve some in /proc/sys/vm/nr_hugepages; until then the "
+                  "queues use small pages");
+}
+
+}  // namespace
+
+std::string FirstLineOf(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+Checks CheckSystem() {
+  return {CheckKernel(), CheckCpus(), CheckVmRead(), CheckMemlock(), CheckHugePages()};
+}
+
+}  // namespace pulse::doctor

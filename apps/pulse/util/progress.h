@@ -1,0 +1,43 @@
+// Progress with an estimated time of arrival, on standard error, for work made of known steps.
+// Silent for the first two seconds, so that short work stays quiet. Main thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pulse {
+
+class Progress {
+ public:
+  // `steps` is the number of Begin/End pairs to come; they should take about equally long.
+  explicit Progress(int steps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Begin(const std::string& what);
+
+  // Call now and then while a step runs: on a terminal it redraws the line.
+  void Tick();
+
+  // Ends the step; `result` is shown after its name.
+  void End(const std::string& result);
+
+ private:
+  std::string Eta() const;
+  bool Quiet() const;
+  void ClearLine();
+
+  const int64_t start_;
+  const int steps_;
+  const bool terminal_;
+  int done_ = 0;
+  int64_t step_start_ = 0;
+  bool line_open_ = false;
+  std::string what_;
+};
+
+// "48 s", "12 min", "1 h 20 min".
+std::string FormatDuration(double seconds);
+
+}  // namespace pulse

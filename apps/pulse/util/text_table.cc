@@ -1,0 +1,42 @@
+#include "util/text_table.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace pulse {
+
+TextTable::TextTable(std::vector<std::string> header) : left_(header.size(), false) {
+  left_[0] = true;
+  rows_.push_back(std::move(header));
+}
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  if (cells.size() > left_.size()) std::abort();
+  cells.resize(left_.size());
+  rows_.push_back(std::move(cells));
+}
+
+void TextTable::AlignLeft(size_t column) { left_[column] = true; }
+
+std::string TextTable::Render(int indent) const {
+  std::vector<size_t> widths(left_.size(), 0);
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(static_cast<size_t>(indent), ' ');
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - row[i].size(), ' ');
+      absl::StrAppend(&line, i == 0 ? "" : "  ", left_[i] ? "" : pad, row[i], left_[i] ? pad : "");
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&out, line, "\n");
+  }
+  return out;
+}
+
+}  // namespace pulse

@@ -1,0 +1,63 @@
+// PulseDB for programs that link RocksDB: compaction and flush I/O on another processor.
+// Implements PulseDB (section III) on stock RocksDB, as a FileSystem plug-in.
+//
+// Three ways in:
+//   link       call RegisterRocksDb() once, or NewFileSystem(); link pulse_rocksdb and rocksdb
+//   in-tree    ROCKSDB_PLUGINS=pulse; nothing to call
+//   preload    LD_PRELOAD=libpulse_rocksdb.so; nothing to call
+// Then open the database through an Env of the URI, as with any other FileSystem plug-in:
+//
+//   rocksdb::Env* env;  std::shared_ptr<rocksdb::Env> guard;
+//   auto s = rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", "pulse://", &env, &guard);
+//   options.env = env;
+//
+// Ownership: the FileSystem owns its agent, or its connection to one; both live until the last
+// reference is gone, which must be after the databases opened on it were closed.
+// Threads: everything here may be called from any thread.
+// Blocking: RegisterRocksDb does not block. NewFileSystem connects when the URI names a socket.
+// Errors: InvalidArgument for a bad URI (names the option), Unavailable/NotFound for an agent that
+// does not answer, FailedPrecondition for another protocol version or a RocksDB of another minor
+// version.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rocksdb/file_system.h"
+
+#define PULSE_EXPORT __attribute__((visibility("default")))
+
+namespace pulse {
+
+// What a FileSystem has done since it was created. Times in nanoseconds, sizes in bytes.
+struct Stats {
+  uint64_t files_persisted;  // outputs written by the agent
+  uint64_t bytes_persisted;
+  uint64_t backpressure_waits;  // times that an append waited for queue space
+  uint64_t backpressure_nanos;
+  uint64_t barrier_waits;  // directory syncs and MANIFEST writes that waited for outputs
+  uint64_t barrier_nanos;
+  uint64_t bytes_fetched;  // compaction input served from the agent's read-ahead
+  uint64_t fetch_waits;    // times that a compaction read waited for the agent
+  uint64_t fetch_wait_nanos;
+  uint64_t fetch_misses;  // compaction reads that went to the file directly
+  uint64_t failovers;     // agents lost
+  uint64_t bytes_inline;  // written by the host itself, for want of an agent or a queue
+};
+
+// Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. FailedPrecondition (as a
+// RocksDB InvalidArgument status) when the RocksDB at run time is of another minor version.
+PULSE_EXPORT rocksdb::Status RegisterRocksDb();
+
+// Creates the FileSystem for `uri` on top of `base` (the default FileSystem when null).
+PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
+                                           std::shared_ptr<rocksdb::FileSystem> base,
+                                           std::shared_ptr<rocksdb::FileSystem>* out);
+
+// Reads the statistics of a FileSystem that NewFileSystem or a URI made, also through wrappers.
+// False when `fs` is none.
+PULSE_EXPORT bool GetStats(const rocksdb::FileSystem* fs, Stats* out);
+
+}  // namespace pulse

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# bench-tiny.sh BUILD_DIR: every benchmark in its tiny size, so that none rots. Figures mean nothing.
+set -euo pipefail
+build=${1:?usage: bench-tiny.sh BUILD_DIR}
+
+for name in compaction fill; do
+  printf '== pulse bench %s --tiny\n' "$name"
+  "$build/bin/pulse" bench "$name" --tiny
+done
+for program in "$build"/bin/*_bench; do
+  [[ -x "$program" ]] || continue
+  printf '== %s\n' "$(basename "$program")"
+  "$program" --benchmark_min_time=0.01
+done

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# check-rocksdb-headers.sh [VERSION...]: compiles the plug-in's sources against the RocksDB headers of
+# the crate librocksdb-sys VERSION (default 0.19: RocksDB 11.8.1), without building anything.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+for version in "${@:-0.19}"; do
+  headers="build/rocksdb-headers/$version"
+  rc=0
+  scripts/fetch-rocksdb-headers.sh "$version" "$headers" || rc=$?
+  if ((rc == 77)); then exit 0; fi
+  ((rc == 0)) || exit "$rc"
+  name=$(awk '$2 == "ROCKSDB_MAJOR" {a = $3} $2 == "ROCKSDB_MINOR" {b = $3}
+    $2 == "ROCKSDB_PATCH" {c = $3} END {print a "." b "." c}' "$headers/include/rocksdb/version.h")
+  sources=()
+  for file in src/lsm/*.cc; do
+    if [[ "$file" != *_test.cc ]]; then sources+=("$file"); fi
+  done
+  printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "${JOBS:-2}" g++ -std=c++20 -fsyntax-only \
+    -fno-rtti -Wall -Wextra -Werror -Wno-unused-parameter -I include -I src \
+    -isystem "$headers/include"
+  echo "check-rocksdb-headers: ${#sources[@]} files compile against RocksDB $name"
+done

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
+# nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build pkg-config ccache make binutils
+  librocksdb-dev rocksdb-tools liburing-dev libaio-dev
+  libabsl-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3
+)
+
+die() {
+  printf 'setup: %s\n' "$1" >&2
+  exit 1
+}
+
+[[ -z "${PULSE_SKIP_SETUP:-}" ]] || exit 0
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  die "this system has no apt. Install the equivalents of these Debian packages, then set PULSE_SKIP_SETUP=1: ${packages[*]}"
+fi
+
+is_installed() { [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+# Formatting is checked with version 14; a release that has no such package gets its default.
+has_candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
+if ! command -v clang-format-14 >/dev/null; then
+  if has_candidate clang-format-14; then
+    missing+=(clang-format-14)
+  elif ! command -v clang-format >/dev/null; then
+    missing+=(clang-format)
+  fi
+fi
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+as_root=()
+if [[ $EUID -ne 0 ]]; then
+  command -v sudo >/dev/null ||
+    die "missing: ${missing[*]}. Run as root: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+apt() {
+  ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get -qq \
+    -o DPkg::Lock::Timeout=120 "$@" </dev/null
+}
+
+printf 'setup: installing %s\n' "${missing[*]}"
+apt update || die "apt-get update failed; check the network and the package sources, then run again"
+for i in "${!missing[@]}"; do # a fresh machine knows its packages only now
+  if [[ ${missing[i]} == clang-format ]] && has_candidate clang-format-14; then
+    missing[i]=clang-format-14
+  fi
+done
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! apt install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1; then
+  tail -n 30 "$log" >&2
+  die "apt-get could not install: ${missing[*]}. The lines above say why; PulseDB wants Debian 12 or newer"
+fi

@@ -1,0 +1,196 @@
+#include "agent/session.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "channel/handshake.h"
+
+namespace pulse {
+
+void SessionQueue::Complete(const wire::Completion& c) {
+  if (deferred_.empty() && queue_.TryPush(c)) {
+    notify_ = true;
+    return;
+  }
+  deferred_.push_back(c);
+}
+
+bool SessionQueue::FlushDeferred() {
+  bool any = false;
+  while (!deferred_.empty() && queue_.TryPush(deferred_.front())) {
+    deferred_.pop_front();
+    any = true;
+  }
+  notify_ |= any;
+  return any;
+}
+
+bool SessionQueue::Track(uint64_t position, uint64_t* ticket) {
+  if (position < last_position_ || position - reclaimed_ > arena_bytes()) return false;
+  last_position_ = position;
+  extents_.push_back({position, false});
+  *ticket = first_ticket_ + extents_.size() - 1;
+  return true;
+}
+
+void SessionQueue::Untrack(uint64_t ticket) {
+  extents_[ticket - first_ticket_].done = true;
+  bool moved = false;
+  while (!extents_.empty() && extents_.front().done) {
+    reclaimed_ = extents_.front().position;
+    extents_.pop_front();
+    ++first_ticket_;
+    moved = true;
+  }
+  if (moved) queue_.PublishReclaimed(reclaimed_);
+}
+
+Session::Session(Config config, wire::ControlPage* control, Region control_region, UniqueFd kick_fd,
+                 UniqueFd notify_fd, UniqueFd socket, FileEngine* engine, ServiceFactory factory)
+    : config_(std::move(config)),
+      control_(control),
+      control_region_(std::move(control_region)),
+      doorbell_(std::move(kick_fd), &control->agent_sleeping.value),
+      notifier_(std::move(notify_fd), &control->host_waiting.value),
+      socket_(std::move(socket)),
+      engine_(engine),
+      service_(factory(this, engine)) {}
+
+Session::~Session() {
+  for (auto& q : queues_) engine_->backend().UnregisterBuffer(q->buffer_index);
+}
+
+absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t peer_address,
+                                  Region region, const Region* host_region) {
+  if (queues_.size() >= config_.limits.max_queues) {
+    return absl::ResourceExhaustedError(absl::StrCat("this session has its ", queues_.size(),
+                                                     " queues already (limit --max-queues)"));
+  }
+  if (arena_bytes > config_.limits.max_arena_bytes ||
+      arena_total_ + arena_bytes > config_.limits.max_session_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a queue of ", arena_bytes, " bytes exceeds the agent's limit of ",
+                     config_.limits.max_arena_bytes, " a queue and ",
+                     config_.limits.max_session_bytes, " a session; use a smaller queue="));
+  }
+  const Region& mapped = host_region != nullptr ? *host_region : region;
+  auto queue = AgentQueue::Attach(mapped, arena_bytes);
+  if (!queue.ok()) return queue.status();
+  std::unique_ptr<Mover> mover;
+  if (config_.mover == MoverKind::kVmRead) {
+    auto vm = Mover::CreateVmRead(config_.peer, peer_address, arena_bytes);
+    if (!vm.ok()) return vm.status();
+    mover = *std::move(vm);
+  } else {
+    mapped.Populate();
+    mover = Mover::CreateShared(queue->arena(), arena_bytes);
+  }
+  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), std::move(mover));
+  q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
+  queues_.push_back(std::move(q));
+  arena_total_ += arena_bytes;
+  return absl::OkStatus();
+}
+
+void Session::Refuse(const absl::Status& why) {
+  Log(LogLevel::kWarn, absl::StrCat("session ", config_.name, " is ended: ", why.message()));
+}
+
+bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds) {
+  switch (static_cast<wire::MessageType>(m.type)) {
+    case wire::MessageType::kAttachQueue: {
+      absl::Status st;
+      if (fds.size() != 1) {
+        st = absl::InvalidArgumentError("attaching a queue takes exactly one descriptor");
+      } else if (m.args[1] > wire::kMaxArenaBytes) {
+        st =
+            absl::InvalidArgumentError(absl::StrCat("arena of ", m.args[1], " bytes is too large"));
+      } else {
+        auto region = Region::Map(std::move(fds[0]), QueueRegionBytes(m.args[1]));
+        st = region.ok() ? AttachQueue(static_cast<uint32_t>(m.args[0]), m.args[1], m.args[2],
+                                       *std::move(region), nullptr)
+                         : region.status();
+      }
+      wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
+      ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
+      SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
+      return SendMessage(socket_.get(), ack).ok();
+    }
+    case wire::MessageType::kFile:
+      if (fds.size() != 1) {
+        Refuse(absl::InvalidArgumentError("a file message takes exactly one descriptor"));
+        return false;
+      }
+      service_->OnFile(static_cast<uint32_t>(m.args[0]), std::move(fds[0]));
+      return true;
+    default:
+      Refuse(absl::InvalidArgumentError(absl::StrCat("unexpected control message ", m.type)));
+      return false;
+  }
+}
+
+bool Session::HandleSocket() {
+  if (!socket_.valid()) return true;
+  while (true) {
+    auto r = ReceiveMessage(socket_.get(), /*wait=*/false);
+    if (!r.ok()) {
+      if (IsNoMessage(r.status())) return true;
+      if (absl::IsInvalidArgument(r.status())) Refuse(r.status());
+      return false;
+    }
+    if (!HandleMessage(r->message, std::move(r->fds))) return false;
+  }
+}
+
+size_t Session::PollQueues(size_t batch) {
+  if (shutting_down_) return 0;
+  size_t n = 0;
+  for (auto& q : queues_) {
+    wire::Descriptor d;
+    for (size_t i = 0; i < batch && q->ring().TryPop(&d); ++i) {
+      // Files named by this request were sent before it, on the socket.
+      service_->OnDescriptor(q.get(), d);
+      ++n;
+    }
+    if (q->ring().corrupt()) {
+      Refuse(absl::InvalidArgumentError("a submission ring's cursor was corrupted by the host"));
+      BeginShutdown();
+      return n;
+    }
+  }
+  if (n > 0) control_->agent_progress.value.fetch_add(n, std::memory_order_relaxed);
+  return n;
+}
+
+bool Session::HasWork() const {
+  if (shutting_down_) return false;
+  for (const auto& q : queues_) {
+    if (q->ring().HasSubmissions()) return true;
+  }
+  return false;
+}
+
+bool Session::Deliver() {
+  bool any = false;
+  bool notify = false;
+  for (auto& q : queues_) {
+    any |= q->FlushDeferred();
+    notify |= q->TakeNotify();
+  }
+  if (notify) {
+    control_->agent_progress.value.fetch_add(1, std::memory_order_relaxed);
+    notifier_.Ring();
+  }
+  return any || notify;
+}
+
+void Session::BeginShutdown() {
+  if (shutting_down_) return;
+  shutting_down_ = true;
+  service_->BeginShutdown();
+}
+
+}  // namespace pulse

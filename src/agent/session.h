@@ -1,0 +1,139 @@
+// Session: one host process attached to the agent: its control page, doorbells, queues and service.
+//
+// Lives on one worker thread; every method runs there, except where said. The peer is untrusted.
+// A session that broke the protocol, or whose host died, is drained and freed (gate, drain, free).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/service.h"
+#include "channel/doorbell.h"
+#include "channel/mover.h"
+#include "channel/queue_pair.h"
+#include "channel/region.h"
+
+namespace pulse {
+
+struct AgentLimits {
+  uint32_t max_sessions = 64;
+  uint32_t max_queues = 64;                        // per session
+  uint64_t max_arena_bytes = uint64_t{512} << 20;  // per queue
+  uint64_t max_session_bytes = uint64_t{4} << 30;  // sum of a session's queues
+};
+
+// One queue of a session, with what only the agent knows about it.
+class SessionQueue {
+ public:
+  SessionQueue(uint32_t id, AgentQueue queue, Region region, std::unique_ptr<Mover> mover)
+      : id_(id), queue_(std::move(queue)), region_(std::move(region)), mover_(std::move(mover)) {}
+
+  AgentQueue& ring() { return queue_; }
+  Mover& mover() { return *mover_; }
+  uint32_t id() const { return id_; }
+  uint64_t arena_bytes() const { return queue_.arena_bytes(); }
+  // [offset, offset+length) lies within the arena.
+  bool InArena(uint64_t offset, uint64_t length) const {
+    return offset <= arena_bytes() && length <= arena_bytes() - offset;
+  }
+
+  // Pushes a completion, or keeps it for later when the ring is full: the loop never waits for a
+  // slow host (PulseDB III-D's deferred event queue).
+  void Complete(const wire::Completion& c);
+  // Retries kept completions; true when some were delivered.
+  bool FlushDeferred();
+  // True once after completions were pushed; the worker then notifies the host.
+  bool TakeNotify() {
+    const bool n = notify_;
+    notify_ = false;
+    return n;
+  }
+
+  // Arena space is given back in order. Track() enters the payload that ends at `position`; false
+  // when the position is not plausible. Untrack() marks it done and publishes what became
+  // contiguous.
+  bool Track(uint64_t position, uint64_t* ticket);
+  void Untrack(uint64_t ticket);
+
+  int buffer_index = -1;
+
+ private:
+  struct Extent {
+    uint64_t position;
+    bool done;
+  };
+
+  uint32_t id_;
+  AgentQueue queue_;
+  Region region_;  // empty for an embedded agent, whose host owns the memory
+  std::unique_ptr<Mover> mover_;
+  std::deque<wire::Completion> deferred_;
+  bool notify_ = false;
+  std::deque<Extent> extents_;
+  uint64_t first_ticket_ = 0;
+  uint64_t last_position_ = 0;
+  uint64_t reclaimed_ = 0;
+};
+
+class Session {
+ public:
+  struct Config {
+    MoverKind mover = MoverKind::kShared;
+    AgentLimits limits;
+    bool embedded = false;
+    pid_t peer = 0;
+    std::string name;  // for log lines
+  };
+
+  // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
+  Session(Config config, wire::ControlPage* control, Region control_region, UniqueFd kick_fd,
+          UniqueFd notify_fd, UniqueFd socket, FileEngine* engine, ServiceFactory factory);
+  ~Session();
+
+  // Adds a queue whose region is at `region`. For embedded sessions the region stays the host's.
+  absl::Status AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t peer_address, Region region,
+                           const Region* host_region);
+
+  // Handles pending control messages; false when the peer is gone or broke the protocol.
+  bool HandleSocket();
+  // Takes descriptors from every queue, at most `batch` from each, so that no queue starves
+  // another. Returns how many.
+  size_t PollQueues(size_t batch);
+  bool HasWork() const;
+  // Delivers deferred completions and notifies the host if it waits. True when something was done.
+  bool Deliver();
+
+  void BeginShutdown();
+  bool shutting_down() const { return shutting_down_; }
+  bool Drained() const { return service_->Drained(); }
+
+  Doorbell& doorbell() { return doorbell_; }
+  wire::ControlPage* control() { return control_; }
+  int socket() const { return socket_.get(); }
+  FileEngine* engine() { return engine_; }
+  const Config& config() const { return config_; }
+  size_t queue_count() const { return queues_.size(); }
+
+ private:
+  bool HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds);
+  void Refuse(const absl::Status& why);
+
+  const Config config_;
+  wire::ControlPage* control_;
+  Region control_region_;
+  Doorbell doorbell_;  // the host rings, this agent sleeps
+  Doorbell notifier_;  // this agent rings, the host sleeps
+  UniqueFd socket_;
+  FileEngine* engine_;
+  std::vector<std::unique_ptr<SessionQueue>> queues_;
+  uint64_t arena_total_ = 0;
+  bool shutting_down_ = false;
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace pulse

@@ -1,0 +1,206 @@
+#include "agent/worker.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/clock.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "base/log.h"
+
+namespace pulse {
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
+  std::unique_ptr<Worker> w(new Worker(std::move(options)));
+  std::promise<absl::Status> ready;
+  std::future<absl::Status> result = ready.get_future();
+  w->thread_ = std::thread([worker = w.get(), &ready] {
+    absl::Status st = worker->Init();
+    const bool ok = st.ok();
+    ready.set_value(std::move(st));  // `ready` may be gone from here on
+    if (ok) worker->Loop();
+  });
+  if (absl::Status st = result.get(); !st.ok()) {
+    w->thread_.join();
+    return st;
+  }
+  return w;
+}
+
+Worker::~Worker() {
+  if (!thread_.joinable()) return;
+  stop_.store(true);
+  Post([] {});
+  thread_.join();
+}
+
+absl::Status Worker::Init() {
+  pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
+  PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
+  IoBackendOptions backend_options = options_.backend;
+  backend_options.cpus = options_.cpus;
+  auto backend = CreateIoBackend(backend_options);
+  if (!backend.ok()) return backend.status();
+  engine_kind_ = (*backend)->kind();
+  engine_ = std::make_unique<FileEngine>(*std::move(backend));
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return ErrnoError(errno, "creating", "an epoll descriptor");
+  auto wake = Doorbell::CreateEventFd();
+  if (!wake.ok()) return wake.status();
+  wake_ = *std::move(wake);
+  Watch(wake_.get(), 0);
+  Watch(engine_->backend().wait_fd(), 0);
+  return absl::OkStatus();
+}
+
+void Worker::Watch(int fd, uint64_t data) {
+  epoll_event ev{};
+  ev.events = EPOLLIN;
+  ev.data.u64 = data;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &ev) != 0) {
+    Log(LogLevel::kError, ErrnoError(errno, "watching", "a descriptor").message());
+  }
+}
+
+void Worker::Post(std::function<void()> fn) {
+  {
+    std::lock_guard lock(mu_);
+    posted_.push_back(std::move(fn));
+  }
+  has_posted_.store(true, std::memory_order_release);
+  const uint64_t one = 1;
+  while (write(wake_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+}
+
+void Worker::Run(const std::function<void()>& fn) {
+  std::promise<void> done;
+  Post([&] {
+    fn();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void Worker::AddSession(std::unique_ptr<Session> session) {
+  // Both descriptors carry the session, which HandleEvents looks up before it trusts it.
+  const uint64_t data = reinterpret_cast<uintptr_t>(session.get());
+  Watch(session->doorbell().fd(), 0);
+  if (session->socket() >= 0) Watch(session->socket(), data);
+  sessions_.push_back(std::move(session));
+  session_count_.store(sessions_.size(), std::memory_order_relaxed);
+}
+
+void Worker::EndSession(Session* session, std::function<void()> freed) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->doorbell().fd(), nullptr);
+  if (session->socket() >= 0) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->socket(), nullptr);
+  }
+  session->BeginShutdown();
+  ending_.push_back({session, std::move(freed)});
+}
+
+void Worker::Reap() {
+  for (size_t i = 0; i < ending_.size();) {
+    Session* s = ending_[i].session;
+    if (!s->Drained()) {
+      ++i;
+      continue;
+    }
+    std::function<void()> freed = std::move(ending_[i].freed);
+    ending_.erase(ending_.begin() + static_cast<ptrdiff_t>(i));
+    std::erase_if(sessions_, [s](const auto& p) { return p.get() == s; });
+    session_count_.store(sessions_.size(), std::memory_order_relaxed);
+    if (freed) freed();
+  }
+}
+
+bool Worker::RunOnce() {
+  bool busy = false;
+  if (has_posted_.exchange(false, std::memory_order_acquire)) {
+    std::vector<std::function<void()>> run;
+    {
+      std::lock_guard lock(mu_);
+      run.swap(posted_);
+    }
+    for (auto& fn : run) fn();
+    busy = true;
+  }
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    busy |= sessions_[i]->PollQueues(options_.batch) > 0;
+  }
+  busy |= engine_->Poll() > 0;
+  for (auto& s : sessions_) busy |= s->Deliver();
+  // Sessions that broke the protocol inside PollQueues.
+  for (size_t i = 0; i < sessions_.size(); ++i) {
+    Session* s = sessions_[i].get();
+    if (s->shutting_down() && std::none_of(ending_.begin(), ending_.end(),
+                                           [s](const Ending& e) { return e.session == s; })) {
+      EndSession(s, {});
+    }
+  }
+  if (!ending_.empty()) Reap();
+  return busy;
+}
+
+bool Worker::HandleEvents(int timeout_ms) {
+  epoll_event events[16];
+  const int n = epoll_wait(epoll_.get(), events, 16, timeout_ms);
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.u64 == 0) continue;
+    auto* s = reinterpret_cast<Session*>(static_cast<uintptr_t>(events[i].data.u64));
+    const bool alive = std::any_of(sessions_.begin(), sessions_.end(),
+                                   [s](const auto& p) { return p.get() == s; });
+    if (alive && !s->shutting_down() && !s->HandleSocket()) EndSession(s, {});
+  }
+  return n > 0;
+}
+
+void Worker::Sleep() {
+  for (auto& s : sessions_) s->doorbell().PrepareSleep();
+  const bool work =
+      has_posted_.load() || stop_.load() ||
+      std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) { return s->HasWork(); });
+  // Sessions that drain are looked at again soon.
+  HandleEvents(work ? 0 : ending_.empty() ? -1 : 10);
+  uint64_t count;
+  while (read(wake_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
+  }
+  for (auto& s : sessions_) s->doorbell().FinishSleep();
+}
+
+void Worker::Loop() {
+  int64_t idle_since = 0;
+  uint32_t rounds = 0;
+  while (true) {
+    if (RunOnce()) {
+      idle_since = 0;
+      // Control messages must not starve while the rings are busy.
+      if (++rounds % 64 == 0) HandleEvents(0);
+      continue;
+    }
+    if (stop_.load(std::memory_order_acquire)) {
+      for (size_t i = 0; i < sessions_.size(); ++i) {
+        if (!sessions_[i]->shutting_down()) EndSession(sessions_[i].get(), {});
+      }
+      if (sessions_.empty() && engine_->idle() && !has_posted_.load()) return;
+    }
+    if (engine_->needs_polling()) {
+      CpuPause();
+      continue;
+    }
+    const int64_t now = NowNanos();
+    if (idle_since == 0) idle_since = now;
+    if (now - idle_since < options_.spin_nanos) {
+      CpuPause();
+      continue;
+    }
+    Sleep();
+    idle_since = 0;
+  }
+}
+
+}  // namespace pulse

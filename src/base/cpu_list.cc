@@ -1,0 +1,51 @@
+#include "base/cpu_list.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/errors.h"
+
+namespace pulse {
+
+absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
+  std::vector<int> cpus;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    const bool range = part.find('-') != absl::string_view::npos;
+    if (!absl::SimpleAtoi(ends.first, &first) ||
+        !absl::SimpleAtoi(range ? ends.second : ends.first, &last) || first < 0 || last < first ||
+        last >= CPU_SETSIZE) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CPU list \"", text, "\": \"", part, "\" is not a CPU or a range; write it as 0,2-3"));
+    }
+    for (int c = first; c <= last; ++c) cpus.push_back(c);
+  }
+  std::sort(cpus.begin(), cpus.end());
+  cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  return cpus;
+}
+
+std::string FormatCpuList(const std::vector<int>& cpus) { return absl::StrJoin(cpus, ","); }
+
+absl::Status SetThreadAffinity(const std::vector<int>& cpus) {
+  if (cpus.empty()) return absl::OkStatus();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int c : cpus) CPU_SET(c, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+    return ErrnoError(errno, "placing a thread on CPUs", FormatCpuList(cpus),
+                      "name CPUs that exist and that this process may use (see nproc, taskset -p)");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pulse

@@ -1,0 +1,23 @@
+#include "base/cpu_list.h"
+
+#include <gtest/gtest.h>
+
+namespace pulse {
+namespace {
+
+TEST(CpuListTest, ParsesSinglesRangesAndRepeats) {
+  EXPECT_EQ(*ParseCpuList("1"), (std::vector<int>{1}));
+  EXPECT_EQ(*ParseCpuList("3,0-2,1"), (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(CpuListTest, NamesTheBadPart) {
+  for (const char* bad : {"", "a", "1,,2", "2-1", "-1", "0-", "99999"}) {
+    const auto r = ParseCpuList(bad);
+    ASSERT_FALSE(r.ok()) << bad;
+    EXPECT_EQ(r.status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_NE(ParseCpuList("0,x").status().message().find("\"x\""), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace pulse

@@ -1,0 +1,179 @@
+#include "channel/handshake.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+
+namespace pulse {
+namespace {
+
+constexpr char kNoMessage[] = "no message";
+
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un addr{};
+  addr.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(addr.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("socket path \"", path, "\" has ", path.size(),
+                                                   " bytes; use 1 to ", sizeof(addr.sun_path) - 1));
+  }
+  std::memcpy(addr.sun_path, path.data(), path.size());
+  return addr;
+}
+
+absl::StatusOr<UniqueFd> NewSocket() {
+  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoError(errno, "creating a socket", "");
+  return fd;
+}
+
+}  // namespace
+
+wire::Message MakeMessage(wire::MessageType type) {
+  wire::Message m{};
+  m.magic = wire::kMessageMagic;
+  m.version = wire::kProtocolVersion;
+  m.type = static_cast<uint32_t>(type);
+  return m;
+}
+
+void SetText(wire::Message* m, absl::string_view text) {
+  const size_t n = std::min(text.size(), sizeof(m->text) - 1);
+  std::memcpy(m->text, text.data(), n);
+  m->text[n] = '\0';
+}
+
+std::string TextOf(const wire::Message& m) {
+  return std::string(m.text, strnlen(m.text, sizeof(m.text)));
+}
+
+absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds) {
+  if (fds.size() > kMaxMessageFds) return absl::InternalError("too many descriptors for a message");
+  iovec iov{const_cast<wire::Message*>(&m), sizeof(m)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxMessageFds)] = {};
+  msghdr msg{};
+  msg.msg_iov = &iov;
+  msg.msg_iovlen = 1;
+  if (!fds.empty()) {
+    msg.msg_control = control;
+    msg.msg_controllen = CMSG_SPACE(sizeof(int) * fds.size());
+    cmsghdr* c = CMSG_FIRSTHDR(&msg);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * fds.size());
+    std::memcpy(CMSG_DATA(c), fds.data(), sizeof(int) * fds.size());
+  }
+  ssize_t n;
+  do {
+    n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+  } while (n < 0 && errno == EINTR);
+  if (n != sizeof(m)) return ErrnoError(n < 0 ? errno : EMSGSIZE, "sending to", "the peer");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Received> ReceiveMessage(int socket, bool wait) {
+  Received out;
+  iovec iov{&out.message, sizeof(out.message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxMessageFds)];
+  msghdr msg{};
+  msg.msg_iov = &iov;
+  msg.msg_iovlen = 1;
+  msg.msg_control = control;
+  msg.msg_controllen = sizeof(control);
+  ssize_t n;
+  do {
+    n = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) {
+    if (!wait && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      return absl::UnavailableError(kNoMessage);
+    }
+    if (errno == EAGAIN) return absl::DeadlineExceededError("the peer did not answer in time");
+    return ErrnoError(errno, "receiving from", "the peer");
+  }
+  for (cmsghdr* c = CMSG_FIRSTHDR(&msg); c != nullptr; c = CMSG_NXTHDR(&msg, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+      out.fds.emplace_back(fd);
+    }
+  }
+  if (n == 0) return absl::UnavailableError("the peer closed the connection");
+  if (n != sizeof(out.message) || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+      out.message.magic != wire::kMessageMagic) {
+    return absl::InvalidArgumentError("the peer does not speak PulseDB's protocol");
+  }
+  return out;
+}
+
+bool IsNoMessage(const absl::Status& status) {
+  return absl::IsUnavailable(status) && status.message() == kNoMessage;
+}
+
+absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket) {
+  ucred cred{};
+  socklen_t len = sizeof(cred);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) {
+    return ErrnoError(errno, "reading the credentials of", "the peer");
+  }
+  return PeerCredentials{cred.pid, cred.uid, cred.gid};
+}
+
+absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
+  auto addr = AddressOf(path);
+  if (!addr.ok()) return addr.status();
+  struct stat st;
+  if (lstat(path.c_str(), &st) == 0) {
+    if (!S_ISSOCK(st.st_mode)) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(path, " exists and is not a socket; choose another path"));
+    }
+    if (ConnectUnix(path).ok()) {
+      return absl::AlreadyExistsError(absl::StrCat("an agent already listens on ", path,
+                                                   "; stop it, or give this one another --socket"));
+    }
+    unlink(path.c_str());  // left behind by an agent that was killed
+  }
+  auto fd = NewSocket();
+  if (!fd.ok()) return fd.status();
+  const mode_t old = umask(0177);
+  const int rc = bind(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr));
+  const int err = errno;
+  umask(old);
+  if (rc != 0)
+    return ErrnoError(err, "listening on", path, "check that its directory exists and is writable");
+  if (listen(fd->get(), 64) != 0) return ErrnoError(errno, "listening on", path);
+  return fd;
+}
+
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path) {
+  auto addr = AddressOf(path);
+  if (!addr.ok()) return addr.status();
+  auto fd = NewSocket();
+  if (!fd.ok()) return fd.status();
+  if (connect(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr)) != 0) {
+    return ErrnoError(errno, "connecting to the agent at", path,
+                      absl::StrCat("start it with: pulse agent --socket ", path,
+                                   "; or let this process do the work with fallback=embedded"));
+  }
+  return fd;
+}
+
+absl::Status SetSocketTimeout(int socket, int milliseconds) {
+  timeval tv{milliseconds / 1000, (milliseconds % 1000) * 1000};
+  if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) != 0 ||
+      setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) != 0) {
+    return ErrnoError(errno, "setting a time-out on", "a socket");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pulse

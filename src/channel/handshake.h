@@ -1,0 +1,50 @@
+// Control messages between host and agent over a Unix socket (SOCK_SEQPACKET), with descriptors by
+// SCM_RIGHTS. docs/protocol.md has the sequence. Calls block; SetTimeout bounds them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "channel/wire.h"
+
+namespace pulse {
+
+inline constexpr size_t kMaxMessageFds = 3;
+
+wire::Message MakeMessage(wire::MessageType type);
+// Copies `text` into the message, truncated to fit.
+void SetText(wire::Message* m, absl::string_view text);
+std::string TextOf(const wire::Message& m);
+
+absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds = {});
+
+// Receives one message and its descriptors. Unavailable at end of stream or when nothing is there
+// on a non-blocking socket with `wait` false (then the text is "no message"); InvalidArgument for a
+// message of wrong size or magic. The version is left to the caller, who answers the peer.
+struct Received {
+  wire::Message message;
+  std::vector<UniqueFd> fds;
+};
+absl::StatusOr<Received> ReceiveMessage(int socket, bool wait = true);
+bool IsNoMessage(const absl::Status& status);
+
+struct PeerCredentials {
+  pid_t pid;
+  uid_t uid;
+  gid_t gid;
+};
+absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket);
+
+// Listens at `path` with mode 0600. A socket file nobody listens on is replaced; AlreadyExists when
+// an agent answers there, or when the path is something other than a socket.
+absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path);
+absl::Status SetSocketTimeout(int socket, int milliseconds);
+
+}  // namespace pulse

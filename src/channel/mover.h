@@ -1,0 +1,50 @@
+// Mover: how payload crosses between the host's arena and memory that the agent can do I/O on.
+//   shared  the agent maps the arena and does I/O straight from it; nothing is moved
+//   vmread  process_vm_readv/writev into a mirror on the agent: one-sided, driven by the agent,
+//   needing
+//           nothing from the host; it stands for the DPU-driven DMA of PulseDB III-D
+// A mover for RDMA, or for a copy engine, implements the same interface.
+//
+// Owned by the agent, one per queue; used by that queue's worker thread only. Pull and Push block
+// for the duration of the copy.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "channel/region.h"
+
+namespace pulse {
+
+enum class MoverKind { kShared, kVmRead };
+absl::StatusOr<MoverKind> ParseMoverKind(absl::string_view name);
+absl::string_view MoverName(MoverKind kind);
+
+class Mover {
+ public:
+  virtual ~Mover() = default;
+
+  // The agent's memory for arena bytes [0, arena_bytes): where I/O happens. Page-aligned.
+  virtual char* local() const = 0;
+  virtual size_t size() const = 0;
+  // Makes local()[offset, offset+length) hold what the host's arena holds there.
+  virtual absl::Status Pull(uint64_t offset, uint64_t length) = 0;
+  // Makes the host's arena hold what local() holds there.
+  virtual absl::Status Push(uint64_t offset, uint64_t length) = 0;
+  virtual MoverKind kind() const = 0;
+
+  // `arena` is mapped by the agent and must outlive the mover.
+  static std::unique_ptr<Mover> CreateShared(char* arena, size_t bytes);
+  // `peer_address` is where process `peer` maps its arena. PermissionDenied when ptrace rules
+  // forbid reading that process.
+  static absl::StatusOr<std::unique_ptr<Mover>> CreateVmRead(pid_t peer, uint64_t peer_address,
+                                                             size_t bytes);
+};
+
+}  // namespace pulse

@@ -1,0 +1,128 @@
+#include "channel/region.h"
+
+#include <linux/memfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "channel/wire.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace pulse {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Region::~Region() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+Region::Region(Region&& o) noexcept
+    : data_(std::exchange(o.data_, nullptr)),
+      size_(std::exchange(o.size_, 0)),
+      huge_(o.huge_),
+      fd_(std::move(o.fd_)) {}
+
+Region& Region::operator=(Region&& o) noexcept {
+  if (this != &o) {
+    if (data_ != nullptr) munmap(data_, size_);
+    data_ = std::exchange(o.data_, nullptr);
+    size_ = std::exchange(o.size_, 0);
+    huge_ = o.huge_;
+    fd_ = std::move(o.fd_);
+  }
+  return *this;
+}
+
+absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
+  Region r;
+  // Reserved huge pages first: MAP_POPULATE fails at once, not by SIGBUS, when too few are free.
+  const size_t huge_size = RoundUp(bytes, kHugePage);
+  UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (fd.valid() && huge_size == bytes && ftruncate(fd.get(), huge_size) == 0) {
+    void* p =
+        mmap(nullptr, huge_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+    if (p != MAP_FAILED) {
+      r.data_ = static_cast<char*>(p);
+      r.huge_ = true;
+    }
+  }
+  r.size_ = RoundUp(bytes, wire::kPage);
+  if (r.data_ == nullptr) {
+    fd.reset(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
+    if (ftruncate(fd.get(), r.size_) != 0) {
+      return ErrnoError(errno, "sizing shared memory to", absl::StrCat(r.size_, " bytes"));
+    }
+    void* p = mmap(nullptr, r.size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (p == MAP_FAILED) {
+      return ErrnoError(errno, "mapping shared memory of", absl::StrCat(r.size_, " bytes"));
+    }
+    r.data_ = static_cast<char*>(p);
+    madvise(p, r.size_, MADV_HUGEPAGE);  // heeded where shmem_enabled=advise
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    return ErrnoError(errno, "sealing shared memory", "memfd");
+  }
+  r.fd_ = std::move(fd);
+  return r;
+}
+
+absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
+  Region r;
+  r.size_ = RoundUp(bytes, wire::kPage);
+  // Over-allocate so that the start falls on a huge page, then give the rest back.
+  const size_t padded = r.size_ + kHugePage;
+  void* p = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) {
+    return ErrnoError(errno, "mapping memory of", absl::StrCat(r.size_, " bytes"));
+  }
+  char* raw = static_cast<char*>(p);
+  char* start = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage));
+  if (start > raw) munmap(raw, start - raw);
+  char* end = start + r.size_;
+  if (raw + padded > end) munmap(end, raw + padded - end);
+  r.data_ = start;
+  r.huge_ = madvise(start, r.size_, MADV_HUGEPAGE) == 0;
+  return r;
+}
+
+absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_SEAL)) != (F_SEAL_SHRINK | F_SEAL_SEAL)) {
+    return absl::InvalidArgumentError(
+        "the peer's memory is not a sealed memfd; it could be shrunk under us, so it is refused");
+  }
+  struct stat st;
+  if (fstat(fd.get(), &st) != 0 || static_cast<size_t>(st.st_size) < bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the peer's memory has ", st.st_size,
+                                                   " bytes where ", bytes, " were announced"));
+  }
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (p == MAP_FAILED)
+    return ErrnoError(errno, "mapping the peer's memory of", absl::StrCat(bytes, " bytes"));
+  Region r;
+  r.data_ = static_cast<char*>(p);
+  r.size_ = bytes;
+  r.fd_ = std::move(fd);
+  return r;
+}
+
+void Region::Populate() const {
+  if (data_ != nullptr) madvise(data_, size_, MADV_POPULATE_WRITE);
+}
+
+}  // namespace pulse

@@ -1,0 +1,46 @@
+// Region: memory that host and agent both reach. Shared regions are sealed memfds, so that neither
+// side can shrink one under the other (which would be SIGBUS); private regions serve an agent that
+// lives in the same process and can use transparent huge pages. PulseDB III-D.
+//
+// Move-only owner of the mapping and the descriptor. Thread-safe after creation. Does not block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace pulse {
+
+class Region {
+ public:
+  Region() = default;
+  ~Region();
+  Region(Region&& o) noexcept;
+  Region& operator=(Region&& o) noexcept;
+
+  // A memfd of `bytes` (rounded up to pages), sealed against resizing. Tries huge pages first when
+  // the system has them reserved; falls back silently, as the two behave alike.
+  static absl::StatusOr<Region> CreateShared(size_t bytes);
+  // Anonymous memory of this process, huge pages advised.
+  static absl::StatusOr<Region> CreatePrivate(size_t bytes);
+  // Maps a peer's memfd. Refuses one that is not sealed or is smaller than `bytes`.
+  static absl::StatusOr<Region> Map(UniqueFd fd, size_t bytes);
+
+  char* data() const { return data_; }
+  size_t size() const { return size_; }
+  int fd() const { return fd_.get(); }
+  bool huge() const { return huge_; }
+
+  // Touches every page now, so that nobody faults on the data path. Best effort.
+  void Populate() const;
+
+ private:
+  char* data_ = nullptr;
+  size_t size_ = 0;
+  bool huge_ = false;
+  UniqueFd fd_;
+};
+
+}  // namespace pulse

@@ -1,0 +1,202 @@
+#include "lsm/agent_service.h"
+
+#include <cerrno>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "agent/session.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "lsm/wire.h"
+
+namespace pulse::lsm {
+namespace {
+
+// Bounds for what one session may hold. The host stays far below them.
+constexpr size_t kMaxFiles = 8192;
+constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
+
+class AgentService : public Service, public FileEngine::Client {
+ public:
+  AgentService(Session* session, FileEngine* engine) : session_(session), engine_(engine) {}
+
+  void OnFile(uint32_t file, UniqueFd fd) override {
+    if (shutdown_ || passed_.size() >= kMaxFiles) return;  // kOpen then fails with EBADF
+    passed_[file] = std::move(fd);
+  }
+
+  void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
+    switch (static_cast<Opcode>(d.opcode)) {
+      case Opcode::kOpen:
+        OnOpen(q, d);
+        return;
+      case Opcode::kWrite:
+        OnWrite(q, d);
+        return;
+      case Opcode::kRangeSync:
+      case Opcode::kSync:
+      case Opcode::kSyncClose:
+      case Opcode::kDiscard:
+        OnFileOp(q, d);
+        return;
+      case Opcode::kRead:
+        OnRead(q, d);
+        return;
+    }
+    Answer(q, d, -EOPNOTSUPP);
+  }
+
+  void BeginShutdown() override {
+    shutdown_ = true;
+    passed_.clear();
+    for (auto& [number, file] : files_) {
+      engine_->Discard(file, NewPending(nullptr, wire::Descriptor{}));
+    }
+    files_.clear();
+  }
+
+  bool Drained() const override { return in_flight_ == 0; }
+
+  void OnIoComplete(uint64_t cookie, int64_t result) override {
+    Pending& p = pending_[cookie];
+    SessionQueue* q = p.queue;
+    const wire::Descriptor d = p.descriptor;
+    const bool tracked = p.tracked;
+    const uint64_t ticket = p.ticket;
+    free_.push_back(static_cast<uint32_t>(cookie));
+    --in_flight_;
+    if (q == nullptr) return;  // a file discarded because its session ended
+    if (static_cast<Opcode>(d.opcode) == Opcode::kRead && result > 0) {
+      if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
+        result = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
+      }
+    }
+    // The completion is visible before the space: whoever sees the space free may rely on the
+    // result being on its way.
+    Answer(q, d, result);
+    if (tracked) q->Untrack(ticket);
+  }
+
+ private:
+  struct Pending {
+    SessionQueue* queue;
+    wire::Descriptor descriptor;
+    bool tracked;
+    uint64_t ticket;
+  };
+
+  uint64_t NewPending(SessionQueue* q, const wire::Descriptor& d) {
+    uint32_t i;
+    if (free_.empty()) {
+      i = static_cast<uint32_t>(pending_.size());
+      pending_.emplace_back();
+    } else {
+      i = free_.back();
+      free_.pop_back();
+    }
+    pending_[i] = Pending{q, d, false, 0};
+    ++in_flight_;
+    return i;
+  }
+
+  static void Answer(SessionQueue* q, const wire::Descriptor& d, int64_t result) {
+    q->Complete({d.tag, result, d.opcode, d.file, 0});
+  }
+
+  void OnOpen(SessionQueue* q, const wire::Descriptor& d) {
+    UniqueFd fd;
+    if ((d.flags & kFlagInlineFd) != 0 && session_->config().embedded) {
+      fd.reset(static_cast<int>(d.aux));
+    } else {
+      auto it = passed_.find(d.file);
+      if (it == passed_.end()) {
+        // The host sent the descriptor before this request; it is still in the socket.
+        session_->HandleSocket();
+        it = passed_.find(d.file);
+      }
+      if (it != passed_.end()) {
+        fd = std::move(it->second);
+        passed_.erase(it);
+      }
+    }
+    if (!fd.valid()) return Answer(q, d, -EBADF);
+    if (files_.count(d.file) != 0) return Answer(q, d, -EEXIST);
+    if (files_.size() >= kMaxFiles) return Answer(q, d, -ENFILE);
+    FileEngine::File* f = engine_->Open(std::move(fd), this, (d.flags & kFlagReadOnly) == 0);
+    files_[d.file] = f;
+    if (d.length == 0 || d.length > kMaxPreallocate) return Answer(q, d, 0);
+    engine_->Fallocate(f, d.length, NewPending(q, d));
+  }
+
+  void OnWrite(SessionQueue* q, const wire::Descriptor& d) {
+    if (!q->InArena(d.arena_offset, d.length) || d.length == 0) return Answer(q, d, -EINVAL);
+    uint64_t ticket;
+    if (!q->Track(d.position, &ticket)) return Answer(q, d, -EINVAL);
+    const auto it = files_.find(d.file);
+    int64_t error = it == files_.end() ? -EBADF : 0;
+    if (error == 0) {
+      if (absl::Status st = q->mover().Pull(d.arena_offset, d.length); !st.ok()) {
+        error = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
+      }
+    }
+    if (error != 0) {
+      Answer(q, d, error);
+      q->Untrack(ticket);
+      return;
+    }
+    const uint64_t cookie = NewPending(q, d);
+    pending_[cookie].tracked = true;
+    pending_[cookie].ticket = ticket;
+    engine_->Write(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
+                   d.file_offset, cookie);
+  }
+
+  void OnRead(SessionQueue* q, const wire::Descriptor& d) {
+    const auto it = files_.find(d.file);
+    if (it == files_.end()) return Answer(q, d, -EBADF);
+    if (!q->InArena(d.arena_offset, d.length) || d.length == 0) return Answer(q, d, -EINVAL);
+    engine_->Read(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
+                  d.file_offset, NewPending(q, d));
+  }
+
+  void OnFileOp(SessionQueue* q, const wire::Descriptor& d) {
+    const auto it = files_.find(d.file);
+    if (it == files_.end()) return Answer(q, d, -EBADF);
+    FileEngine::File* f = it->second;
+    const uint64_t cookie = NewPending(q, d);
+    switch (static_cast<Opcode>(d.opcode)) {
+      case Opcode::kRangeSync:
+        engine_->RangeSync(f, d.file_offset, d.length, cookie);
+        return;
+      case Opcode::kSync:
+        engine_->Sync(f, cookie);
+        return;
+      case Opcode::kSyncClose:
+        files_.erase(it);
+        engine_->SyncClose(f, d.aux, cookie);
+        return;
+      default:
+        files_.erase(it);
+        engine_->Discard(f, cookie);
+        return;
+    }
+  }
+
+  Session* session_;
+  FileEngine* engine_;
+  bool shutdown_ = false;
+  size_t in_flight_ = 0;
+  std::unordered_map<uint32_t, UniqueFd> passed_;
+  std::unordered_map<uint32_t, FileEngine::File*> files_;
+  std::vector<Pending> pending_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace
+
+std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine) {
+  return std::make_unique<AgentService>(session, engine);
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,13 @@
+// The agent's half of the LSM service: executes fetch and write-persist for RocksDB (PulseDB
+// III-B). Runs on a worker thread; see agent/service.h for the contract.
+#pragma once
+
+#include <memory>
+
+#include "agent/service.h"
+
+namespace pulse::lsm {
+
+std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine);
+
+}  // namespace pulse::lsm

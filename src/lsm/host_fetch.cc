@@ -1,0 +1,278 @@
+#include "lsm/host_fetch.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/errors.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr size_t kMaxWindowsPerFile = 16;
+constexpr size_t kMaxDepth = 16;
+constexpr int64_t kIdleNanos = 1'000'000'000;
+constexpr uint64_t kTagOpen = ~uint64_t{0};
+constexpr uint64_t kTagClose = ~uint64_t{0} - 1;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<FetchPool>> FetchPool::Create(std::shared_ptr<HostSession> session) {
+  auto queue = session->AddQueue(session->options().fetch_bytes);
+  if (!queue.ok()) return queue.status();
+  return std::shared_ptr<FetchPool>(new FetchPool(std::move(session), *queue));
+}
+
+FetchPool::FetchPool(std::shared_ptr<HostSession> session, StreamQueue* queue)
+    : session_(std::move(session)),
+      queue_(queue),
+      chunk_bytes_(session_->options().fetch_chunk),
+      chunks_(queue->queue.arena_bytes() / chunk_bytes_) {
+  for (size_t i = chunks_.size(); i > 0; --i) free_.push_back(static_cast<int>(i - 1));
+}
+
+int FetchPool::AllocateLocked() {
+  if (free_.empty()) return -1;
+  const int i = free_.back();
+  free_.pop_back();
+  chunks_[i].state = State::kInFlight;
+  ++chunks_[i].generation;
+  return i;
+}
+
+void FetchPool::ReleaseLocked(int i) {
+  if (chunks_[i].state == State::kInFlight) {
+    chunks_[i].state = State::kOrphan;  // freed when the agent has finished with it
+    return;
+  }
+  chunks_[i].state = State::kFree;
+  free_.push_back(i);
+}
+
+void FetchPool::OnChunkLocked(uint64_t tag, int64_t result) {
+  const uint64_t i = tag & 0xffffffff;
+  if (i >= chunks_.size()) return;
+  Chunk& c = chunks_[i];
+  if ((c.generation & 0xffffffff) != tag >> 32) return;
+  if (c.state == State::kOrphan) {
+    c.state = State::kFree;
+    free_.push_back(static_cast<int>(i));
+  } else if (c.state == State::kInFlight) {
+    c.state = State::kReady;
+    // A result beyond the chunk would make readers run over: trust nothing from the peer.
+    c.result = std::min<int64_t>(result, static_cast<int64_t>(chunk_bytes_));
+  }
+}
+
+size_t FetchPool::FairShareLocked() const {
+  return std::clamp<size_t>(chunks_.size() / std::max<size_t>(1, windows_), 2, kMaxDepth);
+}
+
+void FetchPool::StealIdleLocked() {
+  const int64_t now = NowNanos();
+  for (FetchedFile* f : files_) {
+    for (auto& w : f->windows_) {
+      if (!w.busy && !w.chunks.empty() && now - w.last_used > kIdleNanos) f->DropLocked(&w);
+    }
+  }
+}
+
+absl::Status FetchPool::PushLocked(const wire::Descriptor& d) {
+  // The ring has more slots than there are chunks and files in practice; a full one means a stuck
+  // agent, and then the reader had better read the file itself.
+  return queue_->queue.TryPush(d) ? absl::OkStatus() : absl::UnavailableError("request ring full");
+}
+
+absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(const std::string& path,
+                                                               std::shared_ptr<FetchPool> pool) {
+  const IoMode io = pool->session().options().io;
+  UniqueFd fd;
+  if (io != IoMode::kBuffered) fd.reset(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  if (!fd.valid()) fd.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat st;
+  if (!fd.valid() || fstat(fd.get(), &st) != 0) return ErrnoError(errno, "opening", path);
+  std::unique_ptr<FetchedFile> f(new FetchedFile(std::move(pool), st.st_size));
+  HostSession& session = f->pool_->session();
+  f->file_ = session.Register(f.get());
+  wire::Descriptor d{};
+  d.opcode = static_cast<uint32_t>(Opcode::kOpen);
+  d.file = f->file_;
+  d.tag = kTagOpen;
+  absl::Status sent = session.SendFile(f->file_, fd.get(), &d.flags, &d.aux);
+  std::lock_guard lock(session.mu());
+  if (!sent.ok()) {
+    session.UnregisterLocked(f->file_);
+    f->file_ = 0;
+    return sent;
+  }
+  d.flags |= kFlagReadOnly;
+  if (absl::Status st2 = f->pool_->PushLocked(d); !st2.ok()) {
+    session.UnregisterLocked(f->file_);
+    f->file_ = 0;
+    return st2;
+  }
+  f->pool_->files_.push_back(f.get());
+  f->fd_ = std::move(fd);
+  return f;
+}
+
+FetchedFile::~FetchedFile() {
+  HostSession& session = pool_->session();
+  std::unique_lock lock(session.mu());
+  if (file_ == 0) return;
+  for (Window& w : windows_) {
+    if (!w.chunks.empty()) DropLocked(&w);
+  }
+  std::erase(pool_->files_, this);
+  // Completions for orphaned chunks come to this file number: wait for them, they are short.
+  wire::Descriptor d{};
+  d.opcode = static_cast<uint32_t>(Opcode::kDiscard);
+  d.file = file_;
+  d.tag = kTagClose;
+  if (pool_->PushLocked(d).ok()) {
+    session.Ring();
+    session.Wait(lock, [&] { return file_ == 0; });
+  }
+  if (file_ != 0) session.UnregisterLocked(file_);
+}
+
+void FetchedFile::OnCompletion(const wire::Completion& c) {
+  if (c.tag == kTagOpen) return;  // a failed open shows in every read
+  if (c.tag == kTagClose) {
+    pool_->session().UnregisterLocked(file_);
+    file_ = 0;
+    return;
+  }
+  pool_->OnChunkLocked(c.tag, c.result);
+}
+
+FetchedFile::Window* FetchedFile::FindLocked(uint64_t offset) {
+  Window* free = nullptr;
+  for (Window& w : windows_) {
+    const uint64_t end = w.start + w.chunks.size() * pool_->chunk_bytes_;
+    if (!w.busy && !w.chunks.empty() && offset >= w.start && offset < end) return &w;
+    if (!w.busy && w.chunks.empty()) free = &w;
+  }
+  if (free == nullptr) {
+    if (windows_.size() >= kMaxWindowsPerFile) {
+      // The one longest unused makes room.
+      for (Window& w : windows_) {
+        if (!w.busy && (free == nullptr || w.last_used < free->last_used)) free = &w;
+      }
+      if (free == nullptr) return nullptr;
+      DropLocked(free);
+    } else {
+      free = &windows_.emplace_back();
+    }
+  }
+  free->start = offset / wire::kPage * wire::kPage;
+  free->depth = 2;
+  ++pool_->windows_;
+  return free;
+}
+
+void FetchedFile::DropLocked(Window* w) {
+  for (int c : w->chunks) pool_->ReleaseLocked(c);
+  if (!w->chunks.empty()) --pool_->windows_;
+  w->chunks.clear();
+}
+
+void FetchedFile::TopUpLocked(Window* w) {
+  const size_t depth = std::min(w->depth, pool_->FairShareLocked());
+  // Refill by halves, so that several requests share one doorbell.
+  if (!w->chunks.empty() && w->chunks.size() > depth / 2) return;
+  bool pushed = false;
+  while (w->chunks.size() < depth) {
+    const uint64_t offset = w->start + w->chunks.size() * pool_->chunk_bytes_;
+    if (offset >= size_) break;
+    int i = pool_->AllocateLocked();
+    if (i < 0 && w->chunks.empty()) {
+      pool_->StealIdleLocked();
+      i = pool_->AllocateLocked();
+    }
+    if (i < 0) break;
+    wire::Descriptor d{};
+    d.opcode = static_cast<uint32_t>(Opcode::kRead);
+    d.file = file_;
+    d.tag = pool_->chunks_[i].generation << 32 | static_cast<uint32_t>(i);
+    d.file_offset = offset;
+    d.arena_offset = static_cast<uint64_t>(i) * pool_->chunk_bytes_;
+    d.length = pool_->chunk_bytes_;
+    if (!pool_->PushLocked(d).ok()) {
+      pool_->chunks_[i].state = FetchPool::State::kFree;
+      pool_->free_.push_back(i);
+      break;
+    }
+    w->chunks.push_back(i);
+    pushed = true;
+  }
+  if (pushed) pool_->session().Ring();
+}
+
+int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
+  HostSession& session = pool_->session();
+  if (offset >= size_) return 0;
+  n = std::min<uint64_t>(n, size_ - offset);
+  std::unique_lock lock(session.mu());
+  if (session.dead()) return -1;
+  Window* w = FindLocked(offset);
+  if (w == nullptr) return -1;
+  w->busy = true;
+  w->last_used = NowNanos();
+  const uint64_t chunk_bytes = pool_->chunk_bytes_;
+  size_t done = 0;
+  while (done < n) {
+    const uint64_t pos = offset + done;
+    while (!w->chunks.empty() && pos >= w->start + chunk_bytes) {
+      pool_->ReleaseLocked(w->chunks.front());
+      w->chunks.pop_front();
+      w->start += chunk_bytes;
+    }
+    TopUpLocked(w);
+    if (w->chunks.empty()) break;
+    FetchPool::Chunk& c = pool_->chunks_[w->chunks.front()];
+    if (c.state == FetchPool::State::kInFlight) {
+      session.DrainLocked();
+      if (c.state == FetchPool::State::kInFlight) {
+        const int64_t start = NowNanos();
+        session.Wait(lock, [&] { return c.state != FetchPool::State::kInFlight; });
+        Add(&session.counters().fetch_waits, 1);
+        Add(&session.counters().fetch_wait_nanos, NowNanos() - start);
+      }
+      if (c.state != FetchPool::State::kReady) break;  // the agent died
+    }
+    const uint64_t skip = pos - w->start;
+    if (c.result <= static_cast<int64_t>(skip)) break;  // an error, or the file shrank
+    const size_t part = std::min<uint64_t>(n - done, static_cast<uint64_t>(c.result) - skip);
+    const char* from = pool_->queue_->queue.arena() +
+                       static_cast<uint64_t>(w->chunks.front()) * chunk_bytes + skip;
+    lock.unlock();
+    std::memcpy(out + done, from, part);
+    lock.lock();
+    done += part;
+    if (static_cast<uint64_t>(c.result) < chunk_bytes) break;  // end of file, or a short read
+  }
+  w->busy = false;
+  w->next_read = offset + done;
+  w->depth = std::min(w->depth * 2, kMaxDepth);
+  if (done < n) {
+    // Not all of it: let the caller read the whole from the file, which will say why.
+    if (w->chunks.empty()) --pool_->windows_;
+    DropLocked(w);
+    return -1;
+  }
+  if (w->next_read >= size_ || w->chunks.empty()) {
+    if (w->chunks.empty()) --pool_->windows_;
+    DropLocked(w);
+  } else {
+    TopUpLocked(w);
+  }
+  Add(&session.counters().bytes_fetched, done);
+  return static_cast<int64_t>(done);
+}
+
+}  // namespace pulse::lsm

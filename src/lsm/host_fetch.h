@@ -1,0 +1,100 @@
+// Fetch: the host's side of reading compaction input ahead. The agent reads chunks of the input
+// files into a shared arena while the host merges; RocksDB's reads are then copies from that arena.
+// (The third stage, beyond PulseDB's two; docs/architecture.md, "Three stages".)
+//
+// FetchPool owns the arena, cut into chunks; FetchedFile is one input file with its windows, one
+// per sequential reader. A reader that jumps gets a new window. Windows grow as their reader proves
+// sequential, and share the pool fairly. When the pool is exhausted, windows idle for a second give
+// their chunks back; failing that, Read says "not served" and the caller reads the file itself.
+//
+// Threads: any. Read blocks until the agent has delivered what is asked for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "lsm/host_session.h"
+
+namespace pulse::lsm {
+
+class FetchedFile;
+
+class FetchPool : public std::enable_shared_from_this<FetchPool> {
+ public:
+  static absl::StatusOr<std::shared_ptr<FetchPool>> Create(std::shared_ptr<HostSession> session);
+
+  HostSession& session() { return *session_; }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+
+ private:
+  friend class FetchedFile;
+  enum class State : uint8_t { kFree, kInFlight, kReady, kOrphan };
+  struct Chunk {
+    State state = State::kFree;
+    int64_t result = 0;
+    uint64_t generation = 0;
+  };
+
+  FetchPool(std::shared_ptr<HostSession> session, StreamQueue* queue);
+  // Locked: session mu.
+  int AllocateLocked();
+  void ReleaseLocked(int chunk);
+  void OnChunkLocked(uint64_t tag, int64_t result);
+  void StealIdleLocked();
+  size_t FairShareLocked() const;
+  absl::Status PushLocked(const wire::Descriptor& d);
+
+  const std::shared_ptr<HostSession> session_;
+  StreamQueue* const queue_;
+  const uint64_t chunk_bytes_;
+  std::vector<Chunk> chunks_;
+  std::vector<int> free_;
+  std::vector<FetchedFile*> files_;
+  size_t windows_ = 0;
+};
+
+class FetchedFile : public CompletionTarget {
+ public:
+  // Opens `path` for the agent. Direct I/O if the file system has it and `io` is not buffered.
+  static absl::StatusOr<std::unique_ptr<FetchedFile>> Open(const std::string& path,
+                                                           std::shared_ptr<FetchPool> pool);
+  ~FetchedFile() override;
+
+  // Reads [offset, offset+n) into `out`. Returns the bytes read (short only at the end of the
+  // file), or -1 when not served: then nothing was read.
+  int64_t Read(uint64_t offset, size_t n, char* out);
+
+  void OnCompletion(const wire::Completion& c) override;
+  void OnAgentDeath() override {}
+
+ private:
+  friend class FetchPool;
+  struct Window {
+    std::deque<int> chunks;  // consecutive, the first at `start`
+    uint64_t start = 0;      // file offset of the first chunk
+    uint64_t next_read = 0;  // where its reader is expected
+    size_t depth = 2;        // chunks to keep ahead
+    bool busy = false;       // a reader copies from it outside the lock
+    int64_t last_used = 0;
+  };
+
+  FetchedFile(std::shared_ptr<FetchPool> pool, uint64_t size)
+      : pool_(std::move(pool)), size_(size) {}
+  Window* FindLocked(uint64_t offset);
+  void DropLocked(Window* w);
+  void TopUpLocked(Window* w);
+
+  const std::shared_ptr<FetchPool> pool_;
+  const uint64_t size_;
+  UniqueFd fd_;
+  uint32_t file_ = 0;
+  std::deque<Window> windows_;
+};
+
+}  // namespace pulse::lsm

@@ -1,0 +1,297 @@
+#include "lsm/host_files.h"
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "lsm/io_status.h"
+
+namespace pulse::lsm {
+namespace {
+
+using rocksdb::FSRandomAccessFile;
+using rocksdb::FSWritableFile;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+
+// Compaction reads below this are index, filter and footer blocks: the file serves them.
+constexpr size_t kMinFetchRead = 32 * 1024;
+
+class OutputWritableFile : public FSWritableFile {
+ public:
+  OutputWritableFile(std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
+                     const rocksdb::FileOptions& options)
+      : FSWritableFile(options),
+        context_(std::move(context)),
+        output_(std::move(output)),
+        strict_(context_->session->options().sync == SyncMode::kStrict) {}
+
+  ~OutputWritableFile() override {
+    // RocksDB gave the file up without closing it; it will delete it, and must not wait for it.
+    if (!closed_) output_->Close(/*wait=*/false).IgnoreError();
+  }
+
+  using FSWritableFile::Append;
+  IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
+    const absl::Status st = output_->Append(data.data(), data.size());
+    return st.ok() ? IOStatus::OK() : ToIOStatus(st);
+  }
+  IOStatus Append(const Slice& data, const IOOptions&, const rocksdb::DataVerificationInfo&,
+                  IODebugContext*) override {
+    const absl::Status st = output_->Append(data.data(), data.size());
+    return st.ok() ? IOStatus::OK() : ToIOStatus(st);
+  }
+  // Appends only: tables and blobs are written front to back. This is never called on a file that
+  // does not claim direct I/O.
+  using FSWritableFile::PositionedAppend;
+  IOStatus PositionedAppend(const Slice&, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::NotSupported("PositionedAppend on an output of pulse://");
+  }
+
+  IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
+    return ToIOStatus(output_->Truncate(size));
+  }
+  IOStatus Flush(const IOOptions&, IODebugContext*) override {
+    return ToIOStatus(output_->Flush());
+  }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return ToIOStatus(output_->Sync(strict_));
+  }
+  IOStatus Fsync(const IOOptions&, IODebugContext*) override {
+    return ToIOStatus(output_->Sync(strict_));
+  }
+  bool IsSyncThreadSafe() const override { return false; }
+  IOStatus Close(const IOOptions&, IODebugContext*) override {
+    if (closed_) return IOStatus::OK();
+    closed_ = true;  // whatever Close returns
+    return ToIOStatus(output_->Close(strict_));
+  }
+
+  // False, though the agent does direct I/O: RocksDB would then leave Sync out and make durability
+  // of Truncate and Fsync in Close. The stream aligns by itself.
+  bool use_direct_io() const override { return false; }
+  uint64_t GetFileSize(const IOOptions&, IODebugContext*) override { return output_->size(); }
+  size_t GetUniqueId(char*, size_t) const override { return 0; }
+  IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
+  // The stream has its own sync interval.
+  IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::OK();
+  }
+  // Preallocation is one request to the agent when the file starts, not a call before every append.
+  void PrepareWrite(size_t, size_t, const IOOptions&, IODebugContext*) override {}
+  IOStatus Allocate(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
+    return IOStatus::OK();
+  }
+  void SetPreallocationBlockSize(size_t size) override {
+    FSWritableFile::SetPreallocationBlockSize(size);
+    output_->set_preallocation(size);
+  }
+
+ private:
+  const std::shared_ptr<FileContext> context_;
+  const std::shared_ptr<OutputFile> output_;
+  const bool strict_;
+  bool closed_ = false;
+};
+
+class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  BarrierWritableFile(std::shared_ptr<FileContext> context, std::string dir,
+                      std::unique_ptr<FSWritableFile> base)
+      : FSWritableFileOwnerWrapper(std::move(base)),
+        context_(std::move(context)),
+        dir_(std::move(dir)) {}
+
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->Append(data, options, dbg) : s;
+  }
+  IOStatus Append(const Slice& data, const IOOptions& options,
+                  const rocksdb::DataVerificationInfo& info, IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->Append(data, options, info, dbg) : s;
+  }
+  IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
+                            IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->PositionedAppend(data, offset, options, dbg) : s;
+  }
+  IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
+                            const rocksdb::DataVerificationInfo& info,
+                            IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->PositionedAppend(data, offset, options, info, dbg) : s;
+  }
+  IOStatus Sync(const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->Sync(options, dbg) : s;
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? target()->Fsync(options, dbg) : s;
+  }
+
+ private:
+  IOStatus Barrier() { return ToIOStatus(context_->registry->BarrierBefore(dir_, false)); }
+
+  const std::shared_ptr<FileContext> context_;
+  const std::string dir_;
+};
+
+class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  FetchingRandomAccessFile(std::shared_ptr<FileContext> context, std::string path,
+                           std::shared_ptr<OutputFile> output,
+                           std::unique_ptr<FSRandomAccessFile> base)
+      : FSRandomAccessFileOwnerWrapper(std::move(base)),
+        context_(std::move(context)),
+        path_(std::move(path)),
+        output_(std::move(output)) {}
+
+  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                IODebugContext* dbg) const override {
+    IOStatus s = EnsureReadable();
+    if (!s.ok()) return s;
+    if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options)) {
+      if (FetchedFile* f = Fetched()) {
+        const int64_t got = f->Read(offset, n, scratch);
+        if (got >= 0) {
+          *result = Slice(scratch, static_cast<size_t>(got));
+          return IOStatus::OK();
+        }
+      }
+      Add(&context_->session->counters().fetch_misses, 1);
+    }
+    return target()->Read(offset, n, options, result, scratch, dbg);
+  }
+
+  IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
+                     IODebugContext* dbg) override {
+    IOStatus s = EnsureReadable();
+    return s.ok() ? target()->MultiRead(requests, count, options, dbg) : s;
+  }
+
+  IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions& options,
+                    IODebugContext* dbg) override {
+    IOStatus s = EnsureReadable();
+    if (!s.ok()) return s;
+    // RocksDB then reads ahead itself, in reads large enough for the fetch stage.
+    if (context_->fetch != nullptr && IsCompactionRead(options)) {
+      return IOStatus::NotSupported("compaction input is fetched by the agent");
+    }
+    return target()->Prefetch(offset, n, options, dbg);
+  }
+
+#if PULSE_ROCKSDB_AT_LEAST(9, 0)
+  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
+                     std::function<void(rocksdb::FSReadRequest&, void*)> callback, void* arg,
+                     void** handle, rocksdb::IOHandleDeleter* deleter,
+                     IODebugContext* dbg) override {
+#else
+  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
+                     std::function<void(const rocksdb::FSReadRequest&, void*)> callback, void* arg,
+                     void** handle, rocksdb::IOHandleDeleter* deleter,
+                     IODebugContext* dbg) override {
+#endif
+    IOStatus s = EnsureReadable();
+    return s.ok() ? target()->ReadAsync(request, options, callback, arg, handle, deleter, dbg) : s;
+  }
+
+#if PULSE_ROCKSDB_AT_LEAST(10, 5)
+  IOStatus GetFileSize(uint64_t* result) override {
+    if (output_ != nullptr && !output_->done()) {
+      *result = output_->size();
+      return IOStatus::OK();
+    }
+    return target()->GetFileSize(result);
+  }
+#endif
+
+ private:
+  // What RocksDB has flushed must be visible, wherever it still is.
+  IOStatus EnsureReadable() const {
+    if (output_ == nullptr || output_->done()) return IOStatus::OK();
+    return ToIOStatus(output_->WaitWritten());
+  }
+
+  FetchedFile* Fetched() const {
+    std::call_once(fetch_once_, [this] {
+      auto f = FetchedFile::Open(path_, context_->fetch);
+      if (f.ok()) {
+        fetched_ = *std::move(f);
+      } else {
+        LogOnce("fetch open", absl::StrCat("compaction reads of ", path_,
+                                           " go past the agent: ", f.status().message()));
+      }
+    });
+    return fetched_.get();
+  }
+
+  const std::shared_ptr<FileContext> context_;
+  const std::string path_;
+  const std::shared_ptr<OutputFile> output_;
+  mutable std::once_flag fetch_once_;
+  mutable std::unique_ptr<FetchedFile> fetched_;
+};
+
+class BarrierDirectory : public rocksdb::FSDirectory {
+ public:
+  BarrierDirectory(std::shared_ptr<FileContext> context, std::string dir,
+                   std::unique_ptr<rocksdb::FSDirectory> base)
+      : context_(std::move(context)), dir_(std::move(dir)), base_(std::move(base)) {}
+
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = Barrier();
+    return s.ok() ? base_->Fsync(options, dbg) : s;
+  }
+  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg,
+                               const rocksdb::DirFsyncOptions& dir_options) override {
+    IOStatus s = Barrier();
+    return s.ok() ? base_->FsyncWithDirOptions(options, dbg, dir_options) : s;
+  }
+  IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
+    return base_->Close(options, dbg);
+  }
+  size_t GetUniqueId(char* id, size_t max_size) const override {
+    return base_->GetUniqueId(id, max_size);
+  }
+
+ private:
+  IOStatus Barrier() { return ToIOStatus(context_->registry->BarrierBefore(dir_, true)); }
+
+  const std::shared_ptr<FileContext> context_;
+  const std::string dir_;
+  const std::unique_ptr<rocksdb::FSDirectory> base_;
+};
+
+}  // namespace
+
+std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
+                                                      std::shared_ptr<OutputFile> output,
+                                                      const rocksdb::FileOptions& options) {
+  return std::make_unique<OutputWritableFile>(std::move(context), std::move(output), options);
+}
+
+std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileContext> context,
+                                                       std::string dir,
+                                                       std::unique_ptr<FSWritableFile> base) {
+  return std::make_unique<BarrierWritableFile>(std::move(context), std::move(dir), std::move(base));
+}
+
+std::unique_ptr<FSRandomAccessFile> NewFetchingRandomAccessFile(
+    std::shared_ptr<FileContext> context, std::string path, std::shared_ptr<OutputFile> output,
+    std::unique_ptr<FSRandomAccessFile> base) {
+  return std::make_unique<FetchingRandomAccessFile>(std::move(context), std::move(path),
+                                                    std::move(output), std::move(base));
+}
+
+std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(
+    std::shared_ptr<FileContext> context, std::string dir,
+    std::unique_ptr<rocksdb::FSDirectory> base) {
+  return std::make_unique<BarrierDirectory>(std::move(context), std::move(dir), std::move(base));
+}
+
+}  // namespace pulse::lsm

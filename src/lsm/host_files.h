@@ -1,0 +1,44 @@
+// The file objects that the plug-in hands to RocksDB.
+//
+// Ownership: each holds what it needs of the FileSystem alive. Threads: as RocksDB's base classes
+// say.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lsm/host_fetch.h"
+#include "lsm/host_registry.h"
+#include "lsm/rocksdb_compat.h"
+
+namespace pulse::lsm {
+
+// What the files share with their FileSystem.
+struct FileContext {
+  std::shared_ptr<HostSession> session;
+  std::shared_ptr<OutputRegistry> registry;
+  std::shared_ptr<FetchPool> fetch;  // null: fetch=off
+};
+
+// A compaction or flush output (table or blob file), written through the agent.
+std::unique_ptr<rocksdb::FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
+                                                               std::shared_ptr<OutputFile> output,
+                                                               const rocksdb::FileOptions& options);
+
+// A MANIFEST or CURRENT: every append and sync passes the barrier of `dir` first.
+std::unique_ptr<rocksdb::FSWritableFile> NewBarrierWritableFile(
+    std::shared_ptr<FileContext> context, std::string dir,
+    std::unique_ptr<rocksdb::FSWritableFile> base);
+
+// A table or blob file opened for reading; compaction reads are served by the fetch stage.
+// `output` is the file's writer while it is not durable yet, or null.
+std::unique_ptr<rocksdb::FSRandomAccessFile> NewFetchingRandomAccessFile(
+    std::shared_ptr<FileContext> context, std::string path, std::shared_ptr<OutputFile> output,
+    std::unique_ptr<rocksdb::FSRandomAccessFile> base);
+
+// A directory whose fsync passes the barrier first.
+std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(
+    std::shared_ptr<FileContext> context, std::string dir,
+    std::unique_ptr<rocksdb::FSDirectory> base);
+
+}  // namespace pulse::lsm

@@ -1,0 +1,160 @@
+// OutputFile: one compaction or flush output on its way to disk through a stream. PulseDB III-B and
+// III-D.
+//
+// The writer's thread appends into the queue's arena (the only copy before the device), and hands
+// what has reached the write threshold to the agent. Close() queues sync_close and returns; the
+// file is durable when the agent has answered. The host owns every byte until then: if the agent
+// dies, what it did not acknowledge is written here, by whichever thread notices.
+//
+// Threads: Append/Flush/Sync/Truncate/Close/Abandon belong to the writer's thread. The rest may be
+// called by any. Functions named ...Locked need HostSession::mu().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "lsm/host_session.h"
+
+namespace pulse::lsm {
+
+class OutputFile;
+
+// Where outputs live until they are durable. Implemented by OutputRegistry.
+class OutputOwner {
+ public:
+  virtual ~OutputOwner() = default;
+  virtual void OnDurableLocked(OutputFile* file) = 0;
+};
+
+class OutputFile : public CompletionTarget {
+ public:
+  // Creates (truncates) `path`. `owner` outlives the file. Inline from the start when the agent is
+  // dead or all its streams are taken.
+  static absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path,
+                                                            std::shared_ptr<HostSession> session,
+                                                            OutputOwner* owner);
+  ~OutputFile() override;
+
+  void set_preallocation(uint64_t bytes) { preallocation_ = bytes; }
+
+  absl::Status Append(const char* data, size_t n) {
+    if (n <= room_) {  // the whole cost of a block: a copy and three additions
+      std::memcpy(write_, data, n);
+      write_ += n;
+      room_ -= n;
+      size_.store(size_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+      return absl::OkStatus();
+    }
+    return AppendSlow(data, n);
+  }
+  // Hands everything appended so far to the agent, the last partial page padded.
+  absl::Status Flush();
+  // Flush, and promise: the next barrier makes it durable. With `wait`, durable on return.
+  absl::Status Sync(bool wait);
+  absl::Status Truncate(uint64_t size);
+  // Ends the stream: tail, then sync_close. With `wait`, durable on return.
+  absl::Status Close(bool wait);
+
+  // All that was flushed is in the file (though perhaps not durable): readers may read it.
+  absl::Status WaitWritten();
+  // A closed file is durable; an open one whose Sync was promised is made so. First error
+  // otherwise.
+  absl::Status WaitDurable();
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_.load(std::memory_order_relaxed); }
+  std::thread::id creator() const { return creator_; }
+  // Nothing in flight and closed; readers need not look at this object any more.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  bool NeedsBarrierLocked() const { return !durable_ && (closed_ || promised_ > synced_); }
+  const absl::Status& error_locked() const { return error_; }
+
+  // Used by the registry (locked).
+  bool reported_to_creator = false;
+
+  void OnCompletion(const wire::Completion& c) override;
+  void OnAgentDeath() override;
+
+ private:
+  struct Unacked {
+    uint64_t file_offset;
+    const char* data;
+    uint64_t length;
+  };
+  enum Tag : uint64_t {
+    kTagOpen = 1,
+    kTagSync = 2,
+    kTagClose = 3,
+    kTagRange = 4,
+    kFirstWrite = 16
+  };
+
+  OutputFile(std::string path, std::shared_ptr<HostSession> session, OutputOwner* owner)
+      : path_(std::move(path)), session_(std::move(session)), owner_(owner) {}
+
+  absl::Status AppendSlow(const char* data, size_t n);
+  absl::Status MakeRoom();
+  absl::Status SubmitPending();  // whole pages only, unless the tail was padded by Flush
+  absl::Status SubmitWrite(const char* data, uint64_t length);
+  absl::Status Request(Opcode op, uint64_t tag, uint64_t offset, uint64_t length, uint64_t aux);
+  absl::Status RestoreTail();
+  absl::Status EnsureOpen();
+  void LeaveQueue();
+  void SwitchToInline();
+  uint64_t pending() const { return static_cast<uint64_t>(write_ - pending_); }
+  bool is_inline() const { return queue_ == nullptr; }
+  absl::Status StickyError();
+
+  // By the host itself.
+  absl::Status WriteInline(uint64_t offset, const char* data, uint64_t length);
+  void FinishInlineLocked();
+  void FailLocked(absl::Status st);
+  void FinishLocked(bool ok);
+
+  const std::string path_;
+  const std::shared_ptr<HostSession> session_;
+  OutputOwner* const owner_;
+  const std::thread::id creator_ = std::this_thread::get_id();
+  UniqueFd fd_;
+  bool direct_ = false;
+  uint32_t file_ = 0;
+  uint64_t preallocation_ = 0;
+
+  // The writer's own.
+  StreamQueue* queue_ = nullptr;  // null: inline
+  char* pending_ = nullptr;       // first byte not yet handed over; page-aligned
+  char* write_ = nullptr;
+  uint64_t room_ = 0;      // bytes that may be copied to write_ without looking
+  uint64_t file_pos_ = 0;  // file offset of pending_; a multiple of the page
+  bool opened_ = false;
+  bool tail_flushed_ = false;  // the last page went out padded; its bytes are in tail_
+  uint64_t tail_length_ = 0;
+  uint64_t unsynced_ = 0;  // for range_sync
+  uint64_t next_write_ = kFirstWrite;
+  std::unique_ptr<std::array<char, wire::kPage>> tail_;
+  std::unique_ptr<char, decltype(&std::free)> inline_buffer_{nullptr, &std::free};
+
+  std::atomic<uint64_t> size_{0};
+  std::atomic<bool> done_{false};
+
+  // Guarded by session_->mu().
+  std::map<uint64_t, Unacked> unacked_;
+  absl::Status error_;
+  uint64_t promised_ = 0;  // number of Sync promises made ...
+  uint64_t synced_ = 0;    // ... and of those kept
+  bool sync_in_flight_ = false;
+  bool closed_ = false;
+  bool durable_ = false;
+  bool finished_ = false;  // no completion can follow
+};
+
+}  // namespace pulse::lsm

@@ -1,0 +1,142 @@
+#include "lsm/host_registry.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace pulse::lsm {
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string CanonicalPath(const std::string& path) {
+  std::error_code ec;
+  std::filesystem::path p(path);
+  while (!p.has_filename() && p.has_parent_path() && p != p.root_path()) p = p.parent_path();
+  const std::filesystem::path dir = p.has_parent_path() ? p.parent_path() : ".";
+  std::filesystem::path real = std::filesystem::weakly_canonical(dir, ec);
+  if (ec) real = dir.lexically_normal();
+  return (real / p.filename()).string();
+}
+
+OutputRegistry::~OutputRegistry() {
+  // The FileSystem outlives its databases, so what is left here is failed or was never waited for.
+  std::vector<std::shared_ptr<OutputFile>> left;
+  {
+    std::unique_lock lock(session_->mu());
+    for (auto& [path, file] : files_) left.push_back(file);
+  }
+  for (auto& f : left) f->WaitDurable().IgnoreError();  // nobody is left to tell
+  std::unique_lock lock(session_->mu());
+  files_.clear();
+  graveyard_.clear();
+  lock.unlock();
+}
+
+void OutputRegistry::Bury() {
+  std::vector<std::shared_ptr<OutputFile>> dead;
+  std::lock_guard lock(session_->mu());
+  dead.swap(graveyard_);
+}
+
+absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path) {
+  Bury();
+  const std::string canonical = CanonicalPath(path);
+  Forget(canonical);
+  auto file = OutputFile::Create(canonical, session_, this);
+  if (!file.ok()) return file.status();
+  std::lock_guard lock(session_->mu());
+  files_[canonical] = *file;
+  count_.store(files_.size(), std::memory_order_release);
+  return file;
+}
+
+std::shared_ptr<OutputFile> OutputRegistry::Find(const std::string& path) {
+  if (count_.load(std::memory_order_acquire) == 0) return nullptr;
+  const std::string canonical = CanonicalPath(path);
+  std::lock_guard lock(session_->mu());
+  const auto it = files_.find(canonical);
+  return it == files_.end() ? nullptr : it->second;
+}
+
+void OutputRegistry::Forget(const std::string& path) {
+  if (count_.load(std::memory_order_acquire) == 0) return;
+  const std::string canonical = CanonicalPath(path);
+  std::shared_ptr<OutputFile> keep;  // destroyed after the lock
+  std::lock_guard lock(session_->mu());
+  const auto it = files_.find(canonical);
+  if (it == files_.end()) return;
+  // Its completions are still to come: the object must outlive them.
+  graveyard_.push_back(it->second);
+  files_.erase(it);
+  count_.store(files_.size(), std::memory_order_release);
+}
+
+void OutputRegistry::MarkHome(const std::string& dir) {
+  std::lock_guard lock(session_->mu());
+  homes_.insert(dir);
+}
+
+bool OutputRegistry::InScopeLocked(const OutputFile& file, const std::string& dir) const {
+  const std::string at = DirectoryOf(file.path());
+  return at == dir || homes_.count(at) == 0;
+}
+
+void OutputRegistry::OnNewManifest(const std::string& dir) {
+  std::vector<std::shared_ptr<OutputFile>> dropped;
+  std::lock_guard lock(session_->mu());
+  for (auto it = files_.begin(); it != files_.end();) {
+    OutputFile& f = *it->second;
+    if (!f.error_locked().ok() && f.reported_to_creator && f.done() && InScopeLocked(f, dir)) {
+      dropped.push_back(std::move(it->second));
+      it = files_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  graveyard_.insert(graveyard_.end(), dropped.begin(), dropped.end());
+  count_.store(files_.size(), std::memory_order_release);
+}
+
+absl::Status OutputRegistry::BarrierBefore(const std::string& dir, bool is_directory_sync) {
+  Bury();
+  if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
+  std::vector<std::shared_ptr<OutputFile>> wait_for;
+  absl::Status first;
+  {
+    std::lock_guard lock(session_->mu());
+    for (auto& [path, file] : files_) {
+      if (!InScopeLocked(*file, dir)) continue;
+      if (file->NeedsBarrierLocked() || !file->error_locked().ok()) wait_for.push_back(file);
+    }
+  }
+  if (wait_for.empty()) return absl::OkStatus();
+  Add(&session_->counters().barrier_waits, 1);
+  const int64_t start = NowNanos();
+  for (auto& file : wait_for) {
+    absl::Status st = file->WaitDurable();
+    if (st.ok()) continue;
+    if (is_directory_sync && file->creator() == std::this_thread::get_id()) {
+      std::lock_guard lock(session_->mu());
+      file->reported_to_creator = true;
+    }
+    if (first.ok()) first = std::move(st);
+  }
+  Add(&session_->counters().barrier_nanos, NowNanos() - start);
+  return first;
+}
+
+void OutputRegistry::OnDurableLocked(OutputFile* file) {
+  const auto it = files_.find(file->path());
+  if (it == files_.end() || it->second.get() != file) return;
+  graveyard_.push_back(std::move(it->second));
+  files_.erase(it);
+  count_.store(files_.size(), std::memory_order_release);
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,13 @@
+// Between Abseil's statuses and RocksDB's. Thread-safe, never blocks.
+#pragma once
+
+#include "absl/status/status.h"
+#include "rocksdb/io_status.h"
+#include "rocksdb/status.h"
+
+namespace pulse::lsm {
+
+rocksdb::IOStatus ToIOStatus(const absl::Status& status);
+rocksdb::Status ToStatus(const absl::Status& status);
+
+}  // namespace pulse::lsm

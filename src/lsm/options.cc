@@ -1,0 +1,92 @@
+#include "lsm/options.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "base/uri_options.h"
+#include "channel/wire.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+uint64_t RoundDownToPage(uint64_t n) { return n / wire::kPage * wire::kPage; }
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(const std::string& uri) {
+  auto parsed = ParseUri(uri);
+  if (!parsed.ok()) return parsed.status();
+  if (parsed->scheme != "pulse") {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": the scheme must be pulse://"));
+  }
+  if (!parsed->path.empty() && parsed->path[0] != '/') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", uri, "\": \"", parsed->path,
+                     "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
+                     "pulse:// for an embedded agent"));
+  }
+  std::map<std::string, std::string> values = std::move(parsed->options);
+  if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
+    auto defaults = ParseOptionList(env);
+    if (!defaults.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("environment variable PULSE_OPTIONS: ", defaults.status().message()));
+    }
+    values.insert(defaults->begin(), defaults->end());  // the URI's own values win
+  }
+
+  Options o;
+  o.socket_path = parsed->path;
+  o.mover_given = values.count("mover") != 0;
+  o.engine_given = values.count("engine") != 0;
+  OptionReader r(std::move(values));
+  int sync = 0;
+  int io = 0;
+  int fetch = 1;
+  int fallback = 0;
+  int mover = 0;
+  int engine = 0;
+  r.ReadChoice("sync", {"barrier", "strict"}, &sync);
+  r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
+  r.ReadChoice("fetch", {"off", "on"}, &fetch);
+  r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
+  r.ReadChoice("mover", {"shared", "vmread"}, &mover);
+  r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
+  r.ReadBytes("queue", kMiB, wire::kMaxArenaBytes, &o.queue_bytes);
+  r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o.write_threshold);
+  r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o.sync_interval);
+  r.ReadBytes("fetch_memory", kMiB, wire::kMaxArenaBytes, &o.fetch_bytes);
+  r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o.fetch_chunk);
+  r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o.readahead);
+  r.ReadInt("streams", 1, 64, &o.max_streams);
+  r.ReadCpus("agent_cpus", &o.agent_cpus);
+  r.ReadInt("spin_us", 0, 1'000'000, &o.spin_us);
+  if (absl::Status st = r.Finish(); !st.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
+  }
+  o.sync = sync == 0 ? SyncMode::kBarrier : SyncMode::kStrict;
+  o.io = static_cast<IoMode>(io);
+  o.fetch = fetch == 1;
+  o.fallback_embedded = fallback == 1;
+  o.mover = mover == 0 ? MoverKind::kShared : MoverKind::kVmRead;
+  o.engine = static_cast<EngineKind>(engine);
+  o.queue_bytes = RoundDownToPage(o.queue_bytes);
+  o.fetch_chunk = RoundDownToPage(o.fetch_chunk);
+  o.write_threshold = RoundDownToPage(o.write_threshold);
+  if (o.write_threshold * 2 > o.queue_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri, "\": write_threshold=", o.write_threshold, " must be at most half of queue=",
+        o.queue_bytes, ", or nothing would overlap; lower it or raise queue"));
+  }
+  if (o.fetch_chunk * 4 > o.fetch_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri, "\": fetch_chunk=", o.fetch_chunk, " must be at most a quarter of fetch_memory=",
+        o.fetch_bytes, "; lower it or raise fetch_memory"));
+  }
+  o.fetch_bytes = o.fetch_bytes / o.fetch_chunk * o.fetch_chunk;
+  return o;
+}
+
+}  // namespace pulse::lsm

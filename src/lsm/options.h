@@ -1,0 +1,46 @@
+// Options of the plug-in: from the URI, over those of the environment variable PULSE_OPTIONS (for
+// preloaded programs), over the defaults here. docs/architecture.md explains each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/session.h"
+#include "uring/io_backend.h"
+
+namespace pulse::lsm {
+
+enum class SyncMode { kBarrier, kStrict };
+enum class IoMode { kAuto, kDirect, kBuffered };
+
+struct Options {
+  // Empty: an agent embedded in this process.
+  std::string socket_path;
+  bool fallback_embedded = false;
+
+  SyncMode sync = SyncMode::kBarrier;
+  IoMode io = IoMode::kAuto;
+  bool fetch = true;
+  uint64_t queue_bytes = uint64_t{32} << 20;
+  uint64_t write_threshold = uint64_t{1} << 20;
+  uint64_t sync_interval = uint64_t{1} << 20;  // buffered I/O only
+  uint64_t fetch_bytes = uint64_t{64} << 20;   // all fetch buffers of one session
+  uint64_t fetch_chunk = uint64_t{256} << 10;
+  uint64_t readahead = uint64_t{256} << 10;  // what RocksDB reads at a time during compaction
+  int64_t max_streams = 64;
+
+  // Embedded agent only, except that a socket session may ask for its mover.
+  std::vector<int> agent_cpus;
+  bool mover_given = false;
+  MoverKind mover = MoverKind::kShared;
+  bool engine_given = false;
+  EngineKind engine = EngineKind::kUring;
+  int64_t spin_us = 20;
+};
+
+// Parses "pulse://[SOCKET][?key=value&...]". InvalidArgument names the option and what is expected.
+absl::StatusOr<Options> ParseOptions(const std::string& uri);
+
+}  // namespace pulse::lsm

@@ -1,0 +1,12 @@
+// The static initialiser that makes LD_PRELOAD, and plain linking of the shared object, enough.
+// Harmless in a program that never asks for pulse://: no thread, no file, no output.
+#include "pulse/rocksdb.h"
+
+namespace {
+
+__attribute__((constructor)) void RegisterOnLoad() {
+  // A wrong version is told to whoever opens pulse://, not to every program that loads the object.
+  pulse::RegisterRocksDb().PermitUncheckedError();
+}
+
+}  // namespace

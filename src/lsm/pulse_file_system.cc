@@ -1,0 +1,259 @@
+#include "lsm/pulse_file_system.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lsm/io_status.h"
+
+namespace pulse::lsm {
+namespace {
+
+using rocksdb::FileOptions;
+using rocksdb::IOStatus;
+
+// Marks file options that came out of OptimizeForCompactionTableWrite: with it, and only then, a
+// new table or blob file is a compaction or flush output. Ingestion, checkpoints, backups and
+// SstFileWriter use other options, and keep their synchronous Sync.
+constexpr char kOutputMark[] = "pulse.output";
+
+absl::string_view BaseName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return absl::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+bool IsTableOrBlob(const std::string& path) {
+  const absl::string_view name = BaseName(path);
+  return absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".blob");
+}
+
+bool IsManifest(const std::string& path) { return absl::StartsWith(BaseName(path), "MANIFEST-"); }
+
+// CURRENT is written as NUMBER.dbtmp and renamed.
+bool IsCurrent(const std::string& path) {
+  const absl::string_view name = BaseName(path);
+  return name == "CURRENT" || absl::EndsWith(name, ".dbtmp");
+}
+
+bool IsMarked(const FileOptions& options) {
+  return options.io_options.property_bag.count(kOutputMark) != 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
+    const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base) {
+  auto options = ParseOptions(uri);
+  if (!options.ok()) return options.status();
+  auto session = HostSession::Open(*options);
+  if (!session.ok()) return session.status();
+  auto context = std::make_shared<FileContext>();
+  context->session = *session;
+  context->registry = std::make_shared<OutputRegistry>(*session);
+  if (options->fetch) {
+    auto pool = FetchPool::Create(*session);
+    if (!pool.ok()) return pool.status();
+    context->fetch = *std::move(pool);
+  }
+  return std::unique_ptr<PulseFileSystem>(new PulseFileSystem(std::move(base), std::move(context)));
+}
+
+IOStatus PulseFileSystem::Settle(const std::string& path) const {
+  const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+  return output == nullptr ? IOStatus::OK() : ToIOStatus(output->WaitDurable());
+}
+
+IOStatus PulseFileSystem::NewSequentialFile(const std::string& path, const FileOptions& options,
+                                            std::unique_ptr<rocksdb::FSSequentialFile>* out,
+                                            IODebugContext* dbg) {
+  // Sequential readers go to the physical end of the file, which is right only once it is closed.
+  IOStatus s = Settle(path);
+  return s.ok() ? target()->NewSequentialFile(path, options, out, dbg) : s;
+}
+
+IOStatus PulseFileSystem::NewRandomAccessFile(const std::string& path, const FileOptions& options,
+                                              std::unique_ptr<rocksdb::FSRandomAccessFile>* out,
+                                              IODebugContext* dbg) {
+  if (!IsTableOrBlob(path)) return target()->NewRandomAccessFile(path, options, out, dbg);
+  std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+  if (output != nullptr && options.use_mmap_reads) {
+    // A mapping takes the file's size as it is now.
+    IOStatus s = ToIOStatus(output->WaitDurable());
+    if (!s.ok()) return s;
+    output = nullptr;
+  }
+  std::unique_ptr<rocksdb::FSRandomAccessFile> base;
+  IOStatus s = target()->NewRandomAccessFile(path, options, &base, dbg);
+  if (!s.ok()) return s;
+  if (options.use_mmap_reads) {
+    *out = std::move(base);
+  } else {
+    *out = NewFetchingRandomAccessFile(context_, path, std::move(output), std::move(base));
+  }
+  return s;
+}
+
+IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOptions& options,
+                                          std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                          IODebugContext* dbg) {
+  if (IsTableOrBlob(path)) {
+    if (!IsMarked(options)) {
+      context_->registry->Forget(path);
+      return target()->NewWritableFile(path, options, out, dbg);
+    }
+    auto output = context_->registry->Create(path);
+    if (!output.ok()) return ToIOStatus(output.status());
+    *out = NewOutputWritableFile(context_, *std::move(output), options);
+    return IOStatus::OK();
+  }
+  if (!IsManifest(path) && !IsCurrent(path))
+    return target()->NewWritableFile(path, options, out, dbg);
+  const std::string dir = DirectoryOf(CanonicalPath(path));
+  context_->registry->MarkHome(dir);
+  if (IsManifest(path)) context_->registry->OnNewManifest(dir);
+  std::unique_ptr<rocksdb::FSWritableFile> base;
+  IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
+  if (s.ok()) *out = NewBarrierWritableFile(context_, dir, std::move(base));
+  return s;
+}
+
+IOStatus PulseFileSystem::ReopenWritableFile(const std::string& path, const FileOptions& options,
+                                             std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                             IODebugContext* dbg) {
+  IOStatus s = Settle(path);
+  if (!s.ok()) return s;
+  std::unique_ptr<rocksdb::FSWritableFile> base;
+  s = target()->ReopenWritableFile(path, options, &base, dbg);
+  if (!s.ok()) return s;
+  if (IsManifest(path) || IsCurrent(path)) {
+    const std::string dir = DirectoryOf(CanonicalPath(path));
+    context_->registry->MarkHome(dir);
+    *out = NewBarrierWritableFile(context_, dir, std::move(base));
+  } else {
+    *out = std::move(base);
+  }
+  return s;
+}
+
+IOStatus PulseFileSystem::ReuseWritableFile(const std::string& path, const std::string& old_path,
+                                            const FileOptions& options,
+                                            std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                            IODebugContext* dbg) {
+  // Used for recycled logs only, which are never in flight here.
+  return target()->ReuseWritableFile(path, old_path, options, out, dbg);
+}
+
+IOStatus PulseFileSystem::NewRandomRWFile(const std::string& path, const FileOptions& options,
+                                          std::unique_ptr<rocksdb::FSRandomRWFile>* out,
+                                          IODebugContext* dbg) {
+  IOStatus s = Settle(path);
+  return s.ok() ? target()->NewRandomRWFile(path, options, out, dbg) : s;
+}
+
+IOStatus PulseFileSystem::NewMemoryMappedFileBuffer(
+    const std::string& path, std::unique_ptr<rocksdb::MemoryMappedFileBuffer>* out) {
+  IOStatus s = Settle(path);
+  return s.ok() ? target()->NewMemoryMappedFileBuffer(path, out) : s;
+}
+
+IOStatus PulseFileSystem::NewDirectory(const std::string& path, const IOOptions& options,
+                                       std::unique_ptr<rocksdb::FSDirectory>* out,
+                                       IODebugContext* dbg) {
+  std::unique_ptr<rocksdb::FSDirectory> base;
+  IOStatus s = target()->NewDirectory(path, options, &base, dbg);
+  // A name inside gives the directory's own canonical spelling.
+  if (s.ok()) {
+    *out = NewBarrierDirectory(context_, DirectoryOf(CanonicalPath(path + "/x")), std::move(base));
+  }
+  return s;
+}
+
+IOStatus PulseFileSystem::GetChildrenFileAttributes(const std::string& dir,
+                                                    const IOOptions& options,
+                                                    std::vector<rocksdb::FileAttributes>* out,
+                                                    IODebugContext* dbg) {
+  IOStatus s = target()->GetChildrenFileAttributes(dir, options, out, dbg);
+  if (!s.ok()) return s;
+  for (rocksdb::FileAttributes& a : *out) {
+    if (auto output = context_->registry->Find(dir + "/" + a.name)) a.size_bytes = output->size();
+  }
+  return s;
+}
+
+IOStatus PulseFileSystem::DeleteFile(const std::string& path, const IOOptions& options,
+                                     IODebugContext* dbg) {
+  // The agent finishes with its descriptor by itself; nobody will ask for this output again.
+  context_->registry->Forget(path);
+  return target()->DeleteFile(path, options, dbg);
+}
+
+IOStatus PulseFileSystem::Truncate(const std::string& path, size_t size, const IOOptions& options,
+                                   IODebugContext* dbg) {
+  IOStatus s = Settle(path);
+  return s.ok() ? target()->Truncate(path, size, options, dbg) : s;
+}
+
+IOStatus PulseFileSystem::GetFileSize(const std::string& path, const IOOptions& options,
+                                      uint64_t* size, IODebugContext* dbg) {
+  if (auto output = context_->registry->Find(path)) {
+    // The physical size is the preallocated one until the file is closed.
+    *size = output->size();
+    return IOStatus::OK();
+  }
+  return target()->GetFileSize(path, options, size, dbg);
+}
+
+IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string& to,
+                                     const IOOptions& options, IODebugContext* dbg) {
+  IOStatus s = Settle(from);
+  if (s.ok() && IsCurrent(to)) {
+    const std::string dir = DirectoryOf(CanonicalPath(to));
+    context_->registry->MarkHome(dir);
+    s = ToIOStatus(context_->registry->BarrierBefore(dir, false));
+  }
+  if (!s.ok()) return s;
+  context_->registry->Forget(to);
+  return target()->RenameFile(from, to, options, dbg);
+}
+
+IOStatus PulseFileSystem::LinkFile(const std::string& from, const std::string& to,
+                                   const IOOptions& options, IODebugContext* dbg) {
+  IOStatus s = Settle(from);
+  return s.ok() ? target()->LinkFile(from, to, options, dbg) : s;
+}
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 5)
+IOStatus PulseFileSystem::SyncFile(const std::string& path, const FileOptions& file_options,
+                                   const IOOptions& options, bool use_fsync, IODebugContext* dbg) {
+  IOStatus s = Settle(path);
+  return s.ok() ? target()->SyncFile(path, file_options, options, use_fsync, dbg) : s;
+}
+#endif
+
+FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
+    const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
+  FileOptions o = target()->OptimizeForCompactionTableWrite(options, db_options);
+  o.io_options.property_bag[kOutputMark] = "1";
+  // Each finished block goes straight to Append: the copy into the arena is the only one.
+  o.writable_file_max_buffer_size = 0;
+  // With a buffer of 0 RocksDB refuses direct writes; the stream does its own.
+  o.use_direct_writes = false;
+  o.use_mmap_writes = false;
+  // The stream's own sync interval takes their place.
+  o.bytes_per_sync = 0;
+  o.strict_bytes_per_sync = false;
+  return o;
+}
+
+FileOptions PulseFileSystem::OptimizeForCompactionTableRead(
+    const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
+  FileOptions o = target()->OptimizeForCompactionTableRead(options, db_options);
+  if (context_->fetch != nullptr) {
+    // How far ahead to read is the fetch stage's business; what RocksDB copies at a time should fit
+    // into the core's cache.
+    o.compaction_readahead_size = context_->session->options().readahead;
+  }
+  return o;
+}
+
+}  // namespace pulse::lsm

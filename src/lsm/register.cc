@@ -1,0 +1,103 @@
+// Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lsm/io_status.h"
+#include "lsm/pulse_file_system.h"
+#include "pulse/rocksdb.h"
+#include "rocksdb/utilities/object_registry.h"
+#include "rocksdb/version.h"
+
+namespace pulse {
+namespace {
+
+// RocksDB inserts virtual functions and grows structures between minor versions: an object built
+// for one would misread another. The library in use says what it is.
+absl::Status CheckVersion() {
+  const std::string running = rocksdb::GetRocksVersionAsString(/*with_patch=*/false);
+  const std::string built = absl::StrCat(ROCKSDB_MAJOR, ".", ROCKSDB_MINOR);
+  if (running == built) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "libpulse_rocksdb was built for RocksDB ", built, " and the program runs version ", running,
+      "; build PulseDB against that version (cmake -DROCKSDB_ROOT=PREFIX)"));
+}
+
+rocksdb::FileSystem* Make(const std::string& uri, std::unique_ptr<rocksdb::FileSystem>* guard,
+                          std::string* error) {
+  absl::Status st = CheckVersion();
+  if (st.ok()) {
+    auto fs = lsm::PulseFileSystem::Open(uri, rocksdb::FileSystem::Default());
+    if (fs.ok()) {
+      *guard = *std::move(fs);
+      return guard->get();
+    }
+    st = fs.status();
+  }
+  *error = std::string(st.message());
+  return nullptr;
+}
+
+void AddFactories(rocksdb::ObjectLibrary& library) {
+  library.AddFactory<rocksdb::FileSystem>(
+      rocksdb::ObjectLibrary::PatternEntry("pulse", false).AddSeparator("://", false),
+      [](const std::string& uri, std::unique_ptr<rocksdb::FileSystem>* guard, std::string* error) {
+        return Make(uri, guard, error);
+      });
+}
+
+const lsm::PulseFileSystem* Find(const rocksdb::FileSystem* fs) {
+  return fs == nullptr ? nullptr : fs->CheckedCast<lsm::PulseFileSystem>();
+}
+
+}  // namespace
+
+rocksdb::Status RegisterRocksDb() {
+  absl::Status st = CheckVersion();
+  // Even for another version the factory is there, so that who asks for pulse:// is told why not.
+  static const bool once = [] {
+    AddFactories(*rocksdb::ObjectLibrary::Default());
+    return true;
+  }();
+  (void)once;
+  return lsm::ToStatus(st);
+}
+
+rocksdb::Status NewFileSystem(const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base,
+                              std::shared_ptr<rocksdb::FileSystem>* out) {
+  if (absl::Status st = CheckVersion(); !st.ok()) return lsm::ToStatus(st);
+  if (base == nullptr) base = rocksdb::FileSystem::Default();
+  auto fs = lsm::PulseFileSystem::Open(uri, std::move(base));
+  if (!fs.ok()) return lsm::ToStatus(fs.status());
+  *out = *std::move(fs);
+  return rocksdb::Status::OK();
+}
+
+bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr) return false;
+  const lsm::AtomicCounters& c = pulse->context().session->counters();
+  out->files_persisted = c.files_persisted;
+  out->bytes_persisted = c.bytes_persisted;
+  out->backpressure_waits = c.backpressure_waits;
+  out->backpressure_nanos = c.backpressure_nanos;
+  out->barrier_waits = c.barrier_waits;
+  out->barrier_nanos = c.barrier_nanos;
+  out->bytes_fetched = c.bytes_fetched;
+  out->fetch_waits = c.fetch_waits;
+  out->fetch_wait_nanos = c.fetch_wait_nanos;
+  out->fetch_misses = c.fetch_misses;
+  out->failovers = c.failovers;
+  out->bytes_inline = c.bytes_inline;
+  return true;
+}
+
+}  // namespace pulse
+
+// Named by plugin/pulse/pulse.mk for in-tree builds, where RocksDB calls it.
+extern "C++" __attribute__((visibility("default"))) int pulse_RegisterPlugin(
+    rocksdb::ObjectLibrary& library, const std::string&) {
+  pulse::AddFactories(library);
+  return 1;
+}

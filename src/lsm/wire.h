@@ -1,0 +1,34 @@
+// What the LSM service's two halves say to each other inside wire::Descriptor. docs/protocol.md has
+// the same in prose. PulseDB III-B.1: write, range_sync, sync_close; and the fetch stage's read.
+#pragma once
+
+#include <cstdint>
+
+namespace pulse::lsm {
+
+enum class Opcode : uint32_t {
+  // Introduces `file`. The descriptor was passed over the socket, or is `aux` when host and agent
+  // are one
+  // process (kFlagInlineFd). `length` > 0 asks to preallocate that many bytes.
+  kOpen = 1,
+  // Writes arena [arena_offset, arena_offset+length) at file_offset. `position` reclaims the
+  // payload.
+  kWrite = 2,
+  // Write-back of file bytes [file_offset, file_offset+length).
+  kRangeSync = 3,
+  // Everything written so far is durable when this completes; the file stays open.
+  kSync = 4,
+  // Truncates to `aux` bytes unless ~0, syncs, closes; `file` is then unknown.
+  kSyncClose = 5,
+  // Closes without syncing; `file` is then unknown.
+  kDiscard = 6,
+  // Reads file [file_offset, +length) into arena [arena_offset, +length). The result may be short
+  // at
+  // the end of the file. The arena of a queue used for reads is managed by the host alone.
+  kRead = 7,
+};
+
+inline constexpr uint32_t kFlagInlineFd = 1;
+inline constexpr uint32_t kFlagReadOnly = 2;
+
+}  // namespace pulse::lsm

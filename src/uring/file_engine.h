@@ -1,0 +1,94 @@
+// FileEngine: files and their ordering on top of an IoBackend. PulseDB III-B.3 and III-B.4.
+//
+// Invariants:
+//   - a range_sync starts when no write that overlaps its range is in flight on that file
+//   - sync and sync_close start when nothing at all is in flight on that file
+//   - operations on different files never wait for each other
+//   - after a write, sync or range_sync failed, the file's error is sticky: every later write, sync
+//   and
+//     sync_close on it reports that first error; sync_close and discard close the descriptor all
+//     the same
+//   - every operation completes exactly once, through Client::OnIoComplete
+//
+// Owned and called by one worker thread. Never blocks; what the back-end cannot take at once waits
+// in a queue whose length is bounded by the callers' rings. Short transfers and EINTR/EAGAIN are
+// continued here.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "uring/io_backend.h"
+
+namespace pulse {
+
+class FileEngine {
+ public:
+  class Client {
+   public:
+    virtual ~Client() = default;
+    // `result`: bytes transferred, 0, or -errno. Called from Poll() on the worker's thread; may
+    // start further operations.
+    virtual void OnIoComplete(uint64_t cookie, int64_t result) = 0;
+  };
+
+  class File;
+
+  explicit FileEngine(std::unique_ptr<IoBackend> backend);
+  ~FileEngine();
+  FileEngine(const FileEngine&) = delete;
+  FileEngine& operator=(const FileEngine&) = delete;
+
+  // Takes the descriptor. The File is freed when SyncClose or Discard completes.
+  // `pinned` registers the descriptor with the engine, worth it for files with many operations.
+  File* Open(UniqueFd fd, Client* client, bool pinned);
+
+  void Fallocate(File* f, uint64_t bytes, uint64_t cookie);
+  void Write(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
+             uint64_t cookie);
+  void Read(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
+            uint64_t cookie);
+  void RangeSync(File* f, uint64_t offset, uint64_t length, uint64_t cookie);
+  void Sync(File* f, uint64_t cookie);
+  // Truncates to `size` unless kNoTruncate, syncs, closes, frees. `f` must not be used afterwards.
+  void SyncClose(File* f, uint64_t size, uint64_t cookie);
+  // Waits for what is in flight, closes without syncing, frees. `f` must not be used afterwards.
+  void Discard(File* f, uint64_t cookie);
+
+  // Submits what is queued and delivers what has completed. Returns the number of completions.
+  size_t Poll();
+
+  // Nothing queued and nothing in flight.
+  bool idle() const { return live_ops_ == 0; }
+  // The worker must call Poll() again soon rather than sleep on wait_fd().
+  bool needs_polling() const {
+    return !ready_.empty() || !finished_.empty() || backend_->needs_polling();
+  }
+  IoBackend& backend() { return *backend_; }
+
+ private:
+  struct Op;
+
+  Op* NewOp(File* f, IoOp kind, uint64_t cookie);
+  void FreeOp(Op* op);
+  void Start(Op* op);     // queue for the back-end
+  void Schedule(Op* op);  // start now or defer by the file's rules
+  bool MayStart(const Op* op) const;
+  void Complete(Op* op, int64_t result);
+  void Dispatch();
+  void OnResult(Op* op, int64_t result);
+
+  std::unique_ptr<IoBackend> backend_;
+  std::vector<std::unique_ptr<Op>> op_pool_;
+  std::vector<Op*> free_ops_;
+  std::deque<Op*> ready_;     // wait for room in the back-end
+  std::deque<Op*> finished_;  // completed without I/O; delivered by the next Poll
+  std::unordered_map<File*, std::unique_ptr<File>> files_;
+  size_t live_ops_ = 0;
+};
+
+}  // namespace pulse

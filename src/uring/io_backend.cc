@@ -1,0 +1,102 @@
+#include "uring/io_backend.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+
+namespace pulse {
+namespace {
+
+int64_t Checked(int64_t rc) { return rc < 0 ? -errno : rc; }
+
+template <typename Call>
+int64_t Retry(Call call) {
+  int64_t rc;
+  do {
+    rc = Checked(call());
+  } while (rc == -EINTR);
+  return rc;
+}
+
+}  // namespace
+
+absl::StatusOr<EngineKind> ParseEngineKind(absl::string_view name) {
+  for (EngineKind k :
+       {EngineKind::kUring, EngineKind::kUringPoll, EngineKind::kLibaio, EngineKind::kThreads}) {
+    if (EngineName(k) == name) return k;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown engine \"", name, "\"; known are io_uring, io_uring_poll, libaio, threads"));
+}
+
+absl::string_view EngineName(EngineKind kind) {
+  switch (kind) {
+    case EngineKind::kUring:
+      return "io_uring";
+    case EngineKind::kUringPoll:
+      return "io_uring_poll";
+    case EngineKind::kLibaio:
+      return "libaio";
+    case EngineKind::kThreads:
+      return "threads";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOptions& options) {
+  absl::StatusOr<std::unique_ptr<IoBackend>> made = absl::UnimplementedError("");
+  switch (options.kind) {
+    case EngineKind::kUring:
+    case EngineKind::kUringPoll:
+      made = CreateUringBackend(options);
+      break;
+    case EngineKind::kLibaio:
+      made = CreateAioBackend(options);
+      break;
+    case EngineKind::kThreads:
+      return CreateThreadBackend(options);
+  }
+  if (made.ok()) return made;
+  LogOnce(
+      absl::StrCat("engine ", EngineName(options.kind)),
+      absl::StrCat(
+          "engine ", EngineName(options.kind), " is not to be had here (", made.status().message(),
+          "); using engine=threads, which costs more CPU. `pulse doctor` says what to change"));
+  return CreateThreadBackend(options);
+}
+
+int64_t ExecuteBlocking(const IoRequest& r) {
+  switch (r.op) {
+    case IoOp::kRead:
+      return Retry([&] { return pread(r.fd, r.buffer, r.length, r.offset); });
+    case IoOp::kWrite:
+      return Retry([&] { return pwrite(r.fd, r.buffer, r.length, r.offset); });
+    case IoOp::kRangeSync:
+      return Retry([&] {
+        return sync_file_range(r.fd, r.offset, r.length,
+                               SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE);
+      });
+    case IoOp::kSync:
+      return Retry([&] { return fdatasync(r.fd); });
+    case IoOp::kFallocate:
+      return Retry([&] { return fallocate(r.fd, 0, 0, r.length); });
+    case IoOp::kSyncClose: {
+      int64_t rc = 0;
+      if (r.length != kNoTruncate) rc = Retry([&] { return ftruncate(r.fd, r.length); });
+      if (rc == 0) rc = Retry([&] { return fdatasync(r.fd); });
+      const int64_t closed = Checked(close(r.fd));
+      return rc != 0 ? rc : closed == -EINTR ? 0 : closed;
+    }
+    case IoOp::kClose: {
+      const int64_t rc = Checked(close(r.fd));
+      return rc == -EINTR ? 0 : rc;  // Linux has closed the descriptor all the same
+    }
+  }
+  return -EINVAL;
+}
+
+}  // namespace pulse

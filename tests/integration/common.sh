@@ -1,0 +1,165 @@
+# shellcheck shell=bash
+# Shared by the integration tests; sourced, never run. The caller has PLUGIN, PULSE, DB_CHECK and
+# SCRATCH set and then calls setup_scratch.
+
+set -uo pipefail
+unset LD_PRELOAD PULSE_OPTIONS PULSE_LOG # the tests say what they preload and set
+
+declare -a STARTED_PIDS=()
+declare -a MOUNTED=()
+SOCKET_DIR=""
+
+note() { printf -- '-- %s\n' "$*"; }
+
+# fail TEXT [LOG]: says what went wrong, shows the end of the log, ends the test.
+fail() {
+  printf 'FAIL: %s\n' "$1" >&2
+  if [[ -n "${2:-}" && -s "$2" ]]; then
+    printf -- '---- last lines of %s\n' "$2" >&2
+    tail -n 40 "$2" >&2
+    printf -- '----\n' >&2
+  fi
+  exit 1
+}
+
+skip_part() { printf 'SKIPPED PART: %s\n' "$*"; }
+
+clean_up() {
+  local rc=$? pid dir
+  trap - EXIT INT TERM
+  for pid in ${STARTED_PIDS[@]+"${STARTED_PIDS[@]}"}; do
+    kill -9 "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+  done
+  for dir in ${MOUNTED[@]+"${MOUNTED[@]}"}; do
+    if mountpoint -q "$dir"; then umount "$dir" 2>/dev/null || umount -l "$dir"; fi
+  done
+  if [[ -n "$SOCKET_DIR" ]]; then rm -rf "$SOCKET_DIR"; fi
+  if [[ -z "${PULSE_TEST_KEEP:-}" ]]; then
+    rm -rf "$SCRATCH"
+  else
+    printf 'kept %s\n' "$SCRATCH"
+  fi
+  exit "$rc"
+}
+
+setup_scratch() {
+  local file
+  for file in "$PLUGIN" "$PULSE" "$DB_CHECK"; do
+    [[ -e "$file" ]] || fail "$file is not there; build first"
+  done
+  rm -rf "$SCRATCH"
+  mkdir -p "$SCRATCH" || fail "cannot create $SCRATCH"
+  # Unix socket paths are short; the build directory may not be.
+  SOCKET_DIR=$(mktemp -d "${TMPDIR:-/tmp}/pulse-test.XXXXXX") || fail "cannot create a directory"
+  trap clean_up EXIT
+  trap 'exit 130' INT TERM
+}
+
+# preload COMMAND...: runs COMMAND with the plug-in, and nothing else of the shell's, preloaded.
+preload() { env LD_PRELOAD="$PLUGIN" "$@"; }
+
+# run_ok NAME SECONDS COMMAND...: COMMAND must succeed. Output goes to $SCRATCH/NAME.log.
+run_ok() {
+  local name=$1 limit=$2 log="$SCRATCH/$1.log" rc
+  shift 2
+  timeout -k 10 "$limit" "$@" >"$log" 2>&1
+  rc=$?
+  if ((rc == 124 || rc == 137)); then fail "$name: hung (no end after $limit s): $*" "$log"; fi
+  if ((rc != 0)); then fail "$name: exit status $rc: $*" "$log"; fi
+}
+
+# expect_error NAME 'regex;;regex...' COMMAND...: COMMAND must end by itself, with an error status
+# and not by a signal, and its output must match every regex (case does not matter).
+expect_error() {
+  local name=$1 patterns=$2 log="$SCRATCH/$1.log" rc pattern
+  shift 2
+  timeout -k 10 120 "$@" >"$log" 2>&1
+  rc=$?
+  if ((rc == 124 || rc == 137)); then fail "$name: hung where an error was due: $*" "$log"; fi
+  if ((rc == 0)); then fail "$name: succeeded where an error was due: $*" "$log"; fi
+  if ((rc > 128)); then fail "$name: died by signal $((rc - 128)): $*" "$log"; fi
+  require_match "$name" "$patterns" "$log"
+  note "$name: refused as it should: $(grep -iE -m1 -- "${patterns%%;;*}" "$log" | cut -c1-240)"
+}
+
+# require_match NAME 'regex;;regex...' LOG. Echoes of the URI do not count: a message must name the
+# thing itself.
+require_match() {
+  local name=$1 patterns=$2 log=$3 pattern
+  while [[ -n "$patterns" ]]; do
+    pattern=${patterns%%;;*}
+    if [[ "$patterns" == *';;'* ]]; then patterns=${patterns#*;;}; else patterns=""; fi
+    sed -E 's#pulse://[^ "]*##g' "$log" | grep -iE -- "$pattern" >/dev/null ||
+      fail "$name: the message does not say /$pattern/" "$log"
+  done
+}
+
+# await SECONDS COMMAND...: polls until COMMAND succeeds. The limit only ends a hang.
+await() {
+  local limit=$1 end
+  shift
+  end=$((SECONDS + limit))
+  until "$@"; do
+    if ((SECONDS >= end)); then return 1; fi
+    sleep 0.1
+  done
+}
+
+is_listening() { awk -v p="$1" '$8 == p && $4 == "00010000" {found = 1} END {exit !found}' /proc/net/unix; }
+is_alive() { [[ -d /proc/$1 ]] && ! grep -q '^State:\s*Z' "/proc/$1/status" 2>/dev/null; }
+is_gone() { ! is_alive "$1"; }
+
+# start LOG COMMAND...: runs COMMAND in the background; its pid is in STARTED.
+start() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 &
+  STARTED=$!
+  STARTED_PIDS+=("$STARTED")
+}
+
+# start_agent SOCKET [ARGUMENTS...]: AGENT is its pid, AGENT_LOG its output.
+start_agent() {
+  local socket=$1
+  shift
+  AGENT_LOG="$SCRATCH/agent.$((++AGENT_COUNT)).log"
+  start "$AGENT_LOG" "$PULSE" agent --socket "$socket" "$@"
+  AGENT=$STARTED
+  local end=$((SECONDS + 30))
+  until is_listening "$socket"; do
+    is_alive "$AGENT" || fail "the agent ended at its start" "$AGENT_LOG"
+    if ((SECONDS >= end)); then fail "the agent does not listen on $socket" "$AGENT_LOG"; fi
+    sleep 0.1
+  done
+}
+AGENT_COUNT=0
+
+# stop_agent PID LOG: SIGTERM must drain and end with status 0.
+stop_agent() {
+  local pid=$1 log=$2 rc
+  kill -TERM "$pid" 2>/dev/null || fail "the agent was already gone before its SIGTERM" "$log"
+  await 60 is_gone "$pid" || fail "the agent did not end after SIGTERM" "$log"
+  wait "$pid"
+  rc=$?
+  if ((rc != 0)); then fail "the agent ended with status $rc after SIGTERM" "$log"; fi
+}
+
+count_fds() {
+  local -a all=("/proc/$1/fd/"*)
+  echo "${#all[@]}"
+}
+
+# read_count FILE: the number in an --acked file, without its leading zeros.
+read_count() {
+  local text
+  text=$(cat "$1" 2>/dev/null) || text=0
+  echo $((10#${text:-0}))
+}
+
+# mount_tmpfs DIR SIZE: false where mounting is not permitted.
+mount_tmpfs() {
+  mkdir -p "$1"
+  ((EUID == 0)) && mount -t tmpfs -o "size=$2" tmpfs "$1" 2>/dev/null || return 1
+  MOUNTED+=("$1")
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# The distribution's own db_bench on pulse:// by LD_PRELOAD, then the same database without the
+# plug-in, key for key. usage:
+#   preload_db_bench_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH embedded|external OPTIONS
+# OPTIONS are URI options ("sync=strict&engine=threads"), possibly empty.
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 MODE=$6 OPTIONS=${7:-}
+# shellcheck source=tests/integration/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+setup_scratch
+
+socket="$SOCKET_DIR/agent.sock"
+case $MODE in
+  embedded) uri="pulse://?agent_cpus=0${OPTIONS:+&$OPTIONS}" ;;
+  external)
+    start_agent "$socket"
+    uri="pulse://$socket${OPTIONS:+?$OPTIONS}"
+    ;;
+  *) fail "unknown mode $MODE" ;;
+esac
+note "URI $uri"
+
+check_agent() {
+  if [[ $MODE == external ]]; then is_alive "$AGENT" || fail "the agent died" "$AGENT_LOG"; fi
+}
+
+# Two threads of 20,000 KB each and small tables: dozens of flushes and compactions.
+bench() {
+  local name=$1
+  shift
+  run_ok "$name" 300 env LD_PRELOAD="$PLUGIN" "$DB_BENCH" --fs_uri="$uri" --seed=1 --threads=2 \
+    --num=20000 --key_size=16 --value_size=1000 --write_buffer_size=2097152 \
+    --target_file_size_base=2097152 --max_bytes_for_level_base=8388608 \
+    --level0_file_num_compaction_trigger=2 --max_background_jobs=4 --subcompactions=2 \
+    --compression_type=none --cache_size=1048576 --bloom_bits=10 --verify_checksum=true "$@"
+  check_agent
+  # db_bench prints some errors and goes on.
+  if grep -qiE 'corruption|io error|error:' "$SCRATCH/$name.log"; then
+    fail "$name: db_bench reports an error" "$SCRATCH/$name.log"
+  fi
+  note "$name: done"
+}
+
+# Scans DB ($1) with the plug-in and without; both must see the same keys and values.
+same_scan() {
+  local db=$1 name=$2 with without
+  shift 2
+  run_ok "$name-scan-with" 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan "$db" --fs-uri "$uri" "$@"
+  run_ok "$name-scan-without" 120 "$DB_CHECK" scan "$db" "$@"
+  with=$(grep '^scan:' "$SCRATCH/$name-scan-with.log")
+  without=$(grep '^scan:' "$SCRATCH/$name-scan-without.log")
+  [[ -n "$with" ]] || fail "$name: the scan printed nothing" "$SCRATCH/$name-scan-with.log"
+  [[ "$with" != "scan: 0 keys"* ]] || fail "$name: the database is empty"
+  [[ "$with" == "$without" ]] ||
+    fail "$name: with the plug-in '$with', without it '$without'"
+  note "$name: the same with and without the plug-in: $with"
+}
+
+db="$SCRATCH/db"
+bench write --db="$db" --benchmarks=fillrandom,overwrite
+same_scan "$db" write
+bench mixed --db="$db" --use_existing_db=true --reads=5000 --seek_nexts=20 \
+  --benchmarks=readwhilewriting,seekrandom,compact,verifychecksum
+same_scan "$db" mixed
+run_ok stock-db_bench 300 "$DB_BENCH" --db="$db" --use_existing_db=true --num=20000 --reads=2000 \
+  --threads=2 --compression_type=none --benchmarks=verifychecksum,readrandom,seekrandom
+note "stock db_bench verified all checksums"
+if command -v ldb >/dev/null; then
+  run_ok stock-ldb 120 ldb --db="$db" checkconsistency
+fi
+rm -rf "$db"
+
+# Every key of a reproducible fill, overwritten once so that compactions drop the first round.
+run_ok fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/fill" 15000 1000 11 \
+  --rounds 2 --fs-uri "$uri"
+run_ok verify-with 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 \
+  --rounds 2 --fs-uri "$uri"
+run_ok verify-without 120 "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 --rounds 2
+note "fill: every key is right with and without the plug-in"
+
+run_ok blob-fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/blob" 8000 2000 12 \
+  --rounds 2 --blob --fs-uri "$uri"
+compgen -G "$SCRATCH/blob/*.blob" >/dev/null || fail "blob-fill: no blob files were written"
+run_ok blob-verify 120 "$DB_CHECK" verify "$SCRATCH/blob" 8000 2000 12 --rounds 2 --blob
+note "blob files: every key is right without the plug-in"
+
+# Deletes, merges, range deletes, ingestion, reopens, a checkpoint; and a stock-written database
+# taken over by the plug-in.
+run_ok model 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/model" 13 10000 \
+  "$SCRATCH/model.txt" --fs-uri "$uri"
+run_ok model-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/model" "$SCRATCH/model.txt"
+run_ok checkpoint-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/model.ckpt" "$SCRATCH/model.txt"
+run_ok stock-fill 120 "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 14
+run_ok stock-then-plugin 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 \
+  15 --fs-uri "$uri"
+run_ok stock-verify 120 "$DB_CHECK" verify "$SCRATCH/stock" 5000 1000 15
+note "mixed operations, checkpoint and a database begun by stock: every key is right"
+
+# The host's own direct flags must not change what is stored.
+run_ok direct 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/direct" 16 5000 \
+  "$SCRATCH/direct.txt" --direct --fs-uri "$uri"
+run_ok direct-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/direct" "$SCRATCH/direct.txt"
+note "with RocksDB's own direct I/O flags: every key is right"
+
+if [[ $MODE == external ]]; then stop_agent "$AGENT" "$AGENT_LOG"; fi
+note "passed"
