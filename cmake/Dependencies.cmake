@@ -9,8 +9,6 @@ if(PULSE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
-find_path(LIBAIO_INCLUDE libaio.h REQUIRED)
-find_library(LIBAIO_STATIC libaio.a REQUIRED)
 
 # Abseil, spdlog and fmt go into the preloadable object statically or as headers, so that it drags no
 # shared library of theirs into its host program. Debian's CMake targets would link the shared ones.

@@ -1,7 +1,9 @@
 // Engine "libaio": Linux AIO for reads and writes, which is asynchronous only with O_DIRECT; all
 // else goes to a thread pool. For the paper's comparison of engines (IV-E).
-#include <libaio.h>
+#include <linux/aio_abi.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,9 +17,16 @@
 namespace pulse {
 namespace {
 
+// -errno on failure, as the kernel has it.
+template <typename... Args>
+int AioCall(long number, Args... args) {
+  const long rc = syscall(number, args...);
+  return static_cast<int>(rc < 0 ? -errno : rc);
+}
+
 class AioBackend : public IoBackend {
  public:
-  AioBackend(io_context_t context, UniqueFd event, std::unique_ptr<IoBackend> rest, UniqueFd epoll,
+  AioBackend(aio_context_t context, UniqueFd event, std::unique_ptr<IoBackend> rest, UniqueFd epoll,
              uint32_t depth)
       : context_(context),
         event_(std::move(event)),
@@ -27,7 +36,7 @@ class AioBackend : public IoBackend {
     for (uint32_t i = depth; i > 0; --i) free_.push_back(i - 1);
   }
 
-  ~AioBackend() override { io_destroy(context_); }
+  ~AioBackend() override { AioCall(SYS_io_destroy, context_); }
 
   bool Enqueue(const IoRequest& r) override {
     if (r.op != IoOp::kRead && r.op != IoOp::kWrite) return rest_->Enqueue(r);
@@ -35,13 +44,15 @@ class AioBackend : public IoBackend {
     const uint32_t i = free_.back();
     free_.pop_back();
     iocb& cb = slots_[i].cb;
-    if (r.op == IoOp::kRead) {
-      io_prep_pread(&cb, r.fd, r.buffer, r.length, r.offset);
-    } else {
-      io_prep_pwrite(&cb, r.fd, r.buffer, r.length, r.offset);
-    }
-    io_set_eventfd(&cb, event_.get());
-    cb.data = reinterpret_cast<void*>(static_cast<uintptr_t>(i));
+    cb = iocb{};
+    cb.aio_lio_opcode = r.op == IoOp::kRead ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
+    cb.aio_fildes = static_cast<uint32_t>(r.fd);
+    cb.aio_buf = reinterpret_cast<uintptr_t>(r.buffer);
+    cb.aio_nbytes = r.length;
+    cb.aio_offset = static_cast<int64_t>(r.offset);
+    cb.aio_flags = IOCB_FLAG_RESFD;
+    cb.aio_resfd = static_cast<uint32_t>(event_.get());
+    cb.aio_data = i;
     slots_[i].tag = r.tag;
     batch_.push_back(&cb);
     return true;
@@ -51,14 +62,14 @@ class AioBackend : public IoBackend {
     rest_->Submit();
     size_t done = 0;
     while (done < batch_.size()) {
-      const int n = io_submit(context_, batch_.size() - done, batch_.data() + done);
+      const int n = AioCall(SYS_io_submit, context_, batch_.size() - done, batch_.data() + done);
       if (n > 0) {
         done += n;
       } else if (n == -EINTR || n == -EAGAIN) {
         if (n == -EAGAIN) break;  // the kernel's queue is full: the next Submit tries again
       } else {
         // The first request of the batch is at fault; the others are tried without it.
-        const uint32_t i = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(batch_[done]->data));
+        const uint32_t i = static_cast<uint32_t>(batch_[done]->aio_data);
         failed_.push_back({slots_[i].tag, n == 0 ? -EIO : n});
         free_.push_back(i);
         ++done;
@@ -80,11 +91,12 @@ class AioBackend : public IoBackend {
     io_event events[64];
     while (n < max) {
       timespec zero{};
-      const int got = io_getevents(context_, 0, std::min<size_t>(64, max - n), events, &zero);
+      const int got =
+          AioCall(SYS_io_getevents, context_, 0L, std::min<size_t>(64, max - n), events, &zero);
       if (got <= 0) break;
       for (int k = 0; k < got; ++k) {
-        const uint32_t i = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(events[k].data));
-        out[n++] = {slots_[i].tag, static_cast<int64_t>(events[k].res)};
+        const uint32_t i = static_cast<uint32_t>(events[k].data);
+        out[n++] = {slots_[i].tag, events[k].res};
         free_.push_back(i);
       }
     }
@@ -111,7 +123,7 @@ class AioBackend : public IoBackend {
     uint64_t tag;
   };
 
-  io_context_t context_;
+  aio_context_t context_;
   UniqueFd event_;
   std::unique_ptr<IoBackend> rest_;
   UniqueFd epoll_;  // joins event_ and rest_'s descriptor into one
@@ -137,8 +149,8 @@ absl::StatusOr<std::unique_ptr<IoBackend>> CreateAioBackend(const IoBackendOptio
       return ErrnoError(errno, "watching", "an eventfd");
     }
   }
-  io_context_t context{};
-  if (const int rc = io_setup(static_cast<int>(options.depth), &context); rc != 0) {
+  aio_context_t context{};
+  if (const int rc = AioCall(SYS_io_setup, options.depth, &context); rc != 0) {
     return ErrnoError(-rc, "setting up", "Linux AIO", "raise fs.aio-max-nr");
   }
   return std::unique_ptr<IoBackend>(std::make_unique<AioBackend>(

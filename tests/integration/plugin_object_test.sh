@@ -5,7 +5,7 @@ set -euo pipefail
 plugin=${1:?usage: plugin_object_test.sh PLUGIN}
 [[ -e "$plugin" ]] || { echo "FAIL: $plugin is not there; build first" >&2; exit 1; }
 
-allowed='^(librocksdb|liburing|libaio|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|ld-linux[^.]*)\.so'
+allowed='^(librocksdb|liburing|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|ld-linux[^.]*)\.so'
 needed=$(readelf -d "$plugin" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
 [[ -n "$needed" ]] || { echo "FAIL: readelf finds no NEEDED entries in $plugin" >&2; exit 1; }
 if extra=$(grep -vE "$allowed" <<<"$needed"); then

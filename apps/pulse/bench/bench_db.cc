@@ -106,9 +106,10 @@ absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
   if (opponent.IsPulse()) {
     PULSE_RETURN_IF_ERROR(FromRocks(RegisterRocksDb(), "registering pulse:// with RocksDB"));
     rocksdb::Env* env = nullptr;
+    rocksdb::ConfigOptions strict;
+    strict.ignore_unsupported_options = false;  // or an unknown scheme would pass as no error
     PULSE_RETURN_IF_ERROR(
-        FromRocks(rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", opponent.uri, &env,
-                                              &result->env_guard_),
+        FromRocks(rocksdb::Env::CreateFromUri(strict, "", opponent.uri, &env, &result->env_guard_),
                   absl::StrCat("opening the file system \"", opponent.uri, "\"")));
     options.env = env;
   }

@@ -15,6 +15,7 @@
 #include "bench/child_runner.h"
 #include "fmt/format.h"
 #include "rocksdb/version.h"
+#include "util/agent_socket.h"
 
 namespace pulse::bench {
 namespace {
@@ -63,6 +64,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
   session->pairs_ = args.pairs > 0 ? args.pairs : (args.tiny ? 1 : kDefaultPairs);
   session->warm_ups_ = args.tiny ? 0 : 1;
   PULSE_RETURN_IF_ERROR(session->SetUpCpus());
+  if (!args.agent_socket.empty()) {
+    if (const auto agent = FindAgent(args.agent_socket); !agent.ok()) return agent.status();
+  }
   PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("run"));
   session->DescribeMachine();
   return session;
@@ -142,11 +146,14 @@ absl::StatusOr<nlohmann::json> Session::Step(
   return result;
 }
 
-absl::StatusOr<Contents> Session::Verify(const std::string& name, const DbShape& shape,
-                                         uint64_t value_bytes) {
+absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::string& name,
+                                         const DbShape& shape, uint64_t value_bytes) {
   ChildOptions options;
   options.timeout_seconds = args_.timeout_seconds;
-  if (progress_ != nullptr) options.tick = [this] { progress_->Tick(); };
+  if (progress_ != nullptr) {
+    progress_->Begin(label + ", reading back");
+    options.tick = [this] { progress_->Tick(); };
+  }
   const auto seen = RunChild({{"job", "verify"},
                               {"dir", dir_.Sub(name)},
                               {"shape", ToJson(shape)},

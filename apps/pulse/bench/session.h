@@ -71,9 +71,10 @@ class Session {
       const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
       const std::function<std::string(const nlohmann::json&)>& describe);
 
-  // Reads the whole database in sub-directory `name` back, outside any measurement.
-  absl::StatusOr<Contents> Verify(const std::string& name, const DbShape& shape,
-                                  uint64_t value_bytes);
+  // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
+  // shows `label`.
+  absl::StatusOr<Contents> Verify(const std::string& label, const std::string& name,
+                                  const DbShape& shape, uint64_t value_bytes);
 
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();

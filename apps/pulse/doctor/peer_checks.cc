@@ -24,9 +24,9 @@ Checks CheckAgentSocket(const std::string& path) {
     return {
         Ok(name, fmt::format("{}: process {} of user {} answers", path, agent->pid, agent->uid))};
   }
-  // The message ends in its own remedy.
+  // The remedy follows the first semicolon.
   const std::string text(agent.status().message());
-  const size_t cut = text.rfind("; ");
+  const size_t cut = text.find("; ");
   if (cut == std::string::npos) return {Fail(name, text, "see pulse agent --help")};
   return {Fail(name, text.substr(0, cut), text.substr(cut + 2))};
 }
