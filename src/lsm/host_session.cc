@@ -28,7 +28,18 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   return s;
 }
 
-HostSession::~HostSession() = default;
+HostSession::~HostSession() {
+  const AtomicCounters& c = counters_;
+  const auto ms = [](uint64_t nanos) { return nanos / 1'000'000; };
+  Log(LogLevel::kInfo,
+      absl::StrCat("session closed: ", c.files_persisted.load(), " files, ",
+                   c.bytes_persisted.load() >> 20, " MiB persisted, ", c.bytes_inline.load() >> 20,
+                   " MiB inline, ", c.bytes_fetched.load() >> 20, " MiB fetched; waits: queue ",
+                   c.backpressure_waits.load(), " (", ms(c.backpressure_nanos), " ms), barrier ",
+                   c.barrier_waits.load(), " (", ms(c.barrier_nanos), " ms), fetch ",
+                   c.fetch_waits.load(), " (", ms(c.fetch_wait_nanos), " ms); fetch misses ",
+                   c.fetch_misses.load()));
+}
 
 absl::StatusOr<StreamQueue*> HostSession::AddQueue(uint64_t arena_bytes) {
   uint32_t id;

@@ -83,7 +83,7 @@ class Probe {
                                                       r.value("wall_s", 0.0), MibPerSecond(r));
                                  });
     if (!result.ok()) return result.status();
-    PULSE_RETURN_IF_ERROR(Check(*result, first));
+    PULSE_RETURN_IF_ERROR(Check(*result, label, first));
     (*result)["mib_per_s"] = MibPerSecond(*result);
     (*result)["host_cpu_s_per_gib"] = result->value("host_cpu_s", 0.0) / Gib(frozen_.table_bytes);
     (*result)["agent_cpu_s_per_gib"] = result->value("agent_cpu_s", 0.0) / Gib(frozen_.table_bytes);
@@ -112,9 +112,9 @@ class Probe {
   }
 
   // An opponent's first run is read back as a whole, the others by their number of entries.
-  absl::Status Check(const nlohmann::json& result, bool first) {
+  absl::Status Check(const nlohmann::json& result, const std::string& label, bool first) {
     if (first) {
-      auto seen = session_->Verify("run", shape_, frozen_.value_bytes);
+      auto seen = session_->Verify(label, "run", shape_, frozen_.value_bytes);
       if (!seen.ok()) return seen.status();
       if (!contents_) contents_ = *seen;
       if (seen->sum != contents_->sum || seen->entries != contents_->entries) {

@@ -53,7 +53,7 @@ class Filler {
                                             r.value("ops_per_s", 0.0), r.value("p99.9_us", 0.0));
                        });
     if (!result.ok()) return result.status();
-    if (first) PULSE_RETURN_IF_ERROR(Check());
+    if (first) PULSE_RETURN_IF_ERROR(Check(label));
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     return result;
   }
@@ -62,8 +62,8 @@ class Filler {
   // Reads the database back and compares it with what the first opponent left. Which of two threads
   // wrote a key last is chance, so with several only the keys are compared (and each value on its
   // own).
-  absl::Status Check() {
-    auto seen = session_->Verify("run", shape_, args_.value_bytes);
+  absl::Status Check(const std::string& label) {
+    auto seen = session_->Verify(label, "run", shape_, args_.value_bytes);
     if (!seen.ok()) return seen.status();
     if (!contents_) contents_ = *seen;
     const bool same =

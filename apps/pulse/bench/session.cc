@@ -216,14 +216,15 @@ absl::Status Session::WriteReport() {
 
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents) {
   const CommonArgs& args = session.args();
-  std::string text =
-      args.agent_socket.empty()
-          ? fmt::format("Host on CPU {}, agent on CPU {} (its core stands for the DPU)",
-                        args.host_cpus, args.agent_cpus)
-          : fmt::format(
-                "Host on CPU {}, agent is the process behind {} (its cores "
-                "stand for the DPU)",
-                args.host_cpus, args.agent_socket);
+  std::string text = fmt::format("Host on CPU {}, ", args.host_cpus);
+  if (!args.agent_socket.empty()) {
+    absl::StrAppend(&text, "agent behind ", args.agent_socket, " (its cores stand for the DPU)");
+  } else if (session.both_cpus() == session.host_cpus()) {
+    absl::StrAppend(&text, "agent on CPU ", args.agent_cpus,
+                    " among them: PulseDB has no core more than stock");
+  } else {
+    absl::StrAppend(&text, "agent on CPU ", args.agent_cpus, " (its core stands for the DPU)");
+  }
   absl::StrAppend(&text, ". RocksDB ", rocksdb::GetRocksVersionAsString(), ", ",
                   session.dir().file_system(), ", seed ", args.seed, ".\n");
   if (args.tiny)

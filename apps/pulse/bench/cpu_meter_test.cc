@@ -1,0 +1,81 @@
+#include "bench/cpu_meter.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+namespace pulse::bench {
+namespace {
+
+// Spends `millis` of the calling thread's CPU time.
+void Burn(int millis) {
+  timespec start, now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
+  do {
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < millis);
+}
+
+void BurnAs(const char* name, int millis) {
+  std::thread([=] {
+    pthread_setname_np(pthread_self(), name);
+    Burn(millis);
+    // Stays for the next sample, as workers do.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }).join();
+}
+
+TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
+  CpuMeter meter(CpuMeter::Agent::kThreads);
+  ASSERT_TRUE(meter.Start().ok());
+  BurnAs("pulse-ag/0", 200);
+  BurnAs("rocksdb:low", 20);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->agent_seconds, 0.200);
+  EXPECT_GE(use->host_seconds, 0.020);
+  EXPECT_LT(use->host_seconds, use->agent_seconds);
+}
+
+TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
+  CpuMeter meter(CpuMeter::Agent::kNone);
+  ASSERT_TRUE(meter.Start().ok());
+  BurnAs("pulse-ag/0", 20);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->host_seconds, 0.020);
+  EXPECT_EQ(use->agent_seconds, 0);
+}
+
+TEST(CpuMeterTest, CountsOnlyBetweenStartAndStop) {
+  Burn(300);
+  CpuMeter meter(CpuMeter::Agent::kNone);
+  ASSERT_TRUE(meter.Start().ok());
+  Burn(20);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->host_seconds, 0.020);
+  EXPECT_LT(use->host_seconds, 0.300);
+}
+
+TEST(CpuMeterTest, MeasuresAnotherProcessAsAWhole) {
+  CpuMeter meter(CpuMeter::Agent::kProcess, getppid());
+  ASSERT_TRUE(meter.Start().ok());
+  Burn(20);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->host_seconds, 0.020);
+  EXPECT_GE(use->agent_seconds, 0);
+}
+
+TEST(CpuMeterTest, AGoneAgentIsAnError) {
+  CpuMeter meter(CpuMeter::Agent::kProcess, 0x7ffffff0);
+  EXPECT_FALSE(meter.Start().ok());
+}
+
+}  // namespace
+}  // namespace pulse::bench
