@@ -36,6 +36,7 @@ class EmbeddedLink : public AgentLink {
     w.name = "pulse-agent-0";
     w.cpus = options.agent_cpus;
     w.backend.kind = options.engine;
+    w.backend.factory = options.backend_factory;
     w.spin_nanos = options.spin_us * 1000;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();

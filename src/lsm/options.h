@@ -38,6 +38,7 @@ struct Options {
   bool engine_given = false;
   EngineKind engine = EngineKind::kUring;
   int64_t spin_us = 20;
+  IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
 };
 
 // Parses "pulse://[SOCKET][?key=value&...]". InvalidArgument names the option and what is expected.

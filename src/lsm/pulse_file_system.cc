@@ -45,12 +45,17 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base) {
   auto options = ParseOptions(uri);
   if (!options.ok()) return options.status();
-  auto session = HostSession::Open(*options);
+  return Open(*options, std::move(base));
+}
+
+absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
+    const Options& options, std::shared_ptr<rocksdb::FileSystem> base) {
+  auto session = HostSession::Open(options);
   if (!session.ok()) return session.status();
   auto context = std::make_shared<FileContext>();
   context->session = *session;
   context->registry = std::make_shared<OutputRegistry>(*session);
-  if (options->fetch) {
+  if (options.fetch) {
     auto pool = FetchPool::Create(*session);
     if (!pool.ok()) return pool.status();
     context->fetch = *std::move(pool);

@@ -17,6 +17,8 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
  public:
   static absl::StatusOr<std::unique_ptr<PulseFileSystem>> Open(
       const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base);
+  static absl::StatusOr<std::unique_ptr<PulseFileSystem>> Open(
+      const Options& options, std::shared_ptr<rocksdb::FileSystem> base);
 
   static const char* kClassName() { return "PulseFileSystem"; }
   const char* Name() const override { return kClassName(); }

@@ -48,6 +48,7 @@ absl::string_view EngineName(EngineKind kind) {
 }
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOptions& options) {
+  if (options.factory) return options.factory(options);
   absl::StatusOr<std::unique_ptr<IoBackend>> made = absl::UnimplementedError("");
   switch (options.kind) {
     case EngineKind::kUring:

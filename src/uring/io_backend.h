@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,10 +78,16 @@ class IoBackend {
   virtual void UnregisterFile(int index) {}
 };
 
+struct IoBackendOptions;
+using IoBackendFactory =
+    std::function<absl::StatusOr<std::unique_ptr<IoBackend>>(const IoBackendOptions&)>;
+
 struct IoBackendOptions {
   EngineKind kind = EngineKind::kUring;
   uint32_t depth = 256;
   std::vector<int> cpus;  // for the engine's helper threads
+  // Replaces the engine, for tests: delayed, failing or recording back-ends.
+  IoBackendFactory factory;
 };
 
 // Creates the engine asked for. Where the kernel denies it, takes the next best (io_uring_poll →
