@@ -45,6 +45,7 @@ std::string OpponentTable(const std::vector<Opponent>& opponents, const RunSet& 
   return table.Render();
 }
 
+// `value_bytes` picks the targets; 0, as for a tiny run, has none.
 std::vector<RatioRow> Ratios(uint64_t value_bytes, const RunSet& runs) {
   const auto found = AllGoals().find(value_bytes);
   const auto goal = [&found](Target::Kind kind, double Goals::*field) -> std::optional<Target> {
@@ -86,7 +87,7 @@ std::vector<RatioRow> Ratios(uint64_t value_bytes, const RunSet& runs) {
 std::string ReportCompaction(const Session& session, const Frozen& frozen,
                              const std::vector<Opponent>& opponents, const RunSet& runs,
                              nlohmann::json* json) {
-  const std::vector<RatioRow> rows = Ratios(frozen.value_bytes, runs);
+  const std::vector<RatioRow> rows = Ratios(session.args().tiny ? 0 : frozen.value_bytes, runs);
   std::string text = fmt::format("\nValues of {} B: level 0 of {} in {} files, {} pair{}\n",
                                  frozen.value_bytes, FormatBytes(frozen.table_bytes), frozen.files,
                                  session.pairs(), session.pairs() == 1 ? "" : "s");

@@ -113,11 +113,15 @@ std::string LatencyTable(const std::vector<Opponent>& opponents, const RunSet& r
   return table.Render();
 }
 
-std::vector<RatioRow> Ratios(const RunSet& runs) {
+std::vector<RatioRow> Ratios(const RunSet& runs, bool tiny) {
   std::vector<RatioRow> rows;
   if (!runs.Has(kPulse)) return rows;
-  const Target tail = {Target::Kind::kAtMost, 0.6};
-  const Target speed = {Target::Kind::kAtLeast, 1.0};
+  // A tiny run's figures mean nothing, so it has no targets.
+  std::optional<Target> tail, speed;
+  if (!tiny) {
+    tail = Target{Target::Kind::kAtMost, 0.6};
+    speed = Target{Target::Kind::kAtLeast, 1.0};
+  }
   for (const char* stock : {kStockDefault, kStockBps, kStockDirect}) {
     if (!runs.Has(stock)) continue;
     rows.push_back({absl::StrCat("write p99.9, pulse / ", stock),
@@ -149,7 +153,7 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
                   {"ops_per_s", "mib_per_s", "wall_s", "settle_s", "mean_us", "p50_us", "p99_us",
                    "p99.9_us", "p99.99_us", "max_us", "stall_share", "delayed_share",
                    "stopped_share", "host_cpu_s", "agent_cpu_s"});
-  (*report)["ratios"] = ToJson(Ratios(runs));
+  (*report)["ratios"] = ToJson(Ratios(runs, args.common.tiny));
   (*report)["runs"] = std::move(raw);
 }
 
@@ -184,7 +188,7 @@ absl::Status RunFillBench(FillArgs args) {
                     args.threads, args.threads == 1 ? "" : "s", s.pairs(),
                     s.pairs() == 1 ? "" : "s"));
   s.Say(SpeedTable(*opponents, *runs) + "\n" + LatencyTable(*opponents, *runs));
-  if (runs->Has(kPulse)) s.Say("\n" + RenderRatios(Ratios(*runs)));
+  if (runs->Has(kPulse)) s.Say("\n" + RenderRatios(Ratios(*runs, args.common.tiny)));
   AddToReport(args, num, *opponents, *runs, std::move(raw), &s.report());
   return s.WriteReport();
 }
