@@ -80,7 +80,7 @@ absl::Status OutputFile::AppendSlow(const char* data, size_t n) {
   while (n > 0) {
     if (room_ == 0) PULSE_RETURN_IF_ERROR(MakeRoom());
     const size_t part = std::min<uint64_t>(n, room_);
-    std::memcpy(write_, data, part);
+    StreamCopy(write_, data, part);
     write_ += part;
     room_ -= part;
     data += part;
@@ -183,6 +183,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
   d.arena_offset = data - queue_->queue.arena();
   d.length = length;
   d.position = queue_->position + length;
+  StreamFence();
   // An agent that dies now finds the write in unacked_, so it is not lost.
   absl::Status st = session_->Push(queue_, d);
   if (!st.ok()) return StickyError();

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/stream_copy.h"
 #include "base/unique_fd.h"
 #include "lsm/host_session.h"
 
@@ -48,7 +49,7 @@ class OutputFile : public CompletionTarget {
 
   absl::Status Append(const char* data, size_t n) {
     if (n <= room_) {  // the whole cost of a block: a copy and three additions
-      std::memcpy(write_, data, n);
+      StreamCopy(write_, data, n);
       write_ += n;
       room_ -= n;
       size_.store(size_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);

@@ -1,12 +1,14 @@
 #include "lsm/host_session.h"
 
 #include <poll.h>
+#include <pthread.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
 
@@ -29,6 +31,7 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
 }
 
 HostSession::~HostSession() {
+  if (prewarm_.joinable()) prewarm_.join();
   const AtomicCounters& c = counters_;
   const auto ms = [](uint64_t nanos) { return nanos / 1'000'000; };
   Log(LogLevel::kInfo,
@@ -92,6 +95,19 @@ absl::StatusOr<StreamQueue*> HostSession::LeaseQueue() {
     --leased_;
   }
   return q;
+}
+
+void HostSession::Prewarm() {
+  std::call_once(prewarm_once_, [this] {
+    prewarm_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "pulse-ag-warm");
+      SetThreadAffinity(options_.agent_cpus).IgnoreError();  // checked when the agent started
+      auto q = AddQueue(options_.queue_bytes);
+      if (!q.ok()) return;  // whoever needs a queue meets the same error, and reports it
+      std::lock_guard lock(mu_);
+      free_queues_.push_back(*q);
+    });
+  });
 }
 
 void HostSession::ReturnQueue(StreamQueue* queue) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -60,6 +61,9 @@ class HostSession {
   // out.
   absl::StatusOr<StreamQueue*> LeaseQueue();
   void ReturnQueue(StreamQueue* queue);
+  // Prepares a first queue in the background (its memory takes milliseconds to touch and pin), so
+  // that the first flush or compaction finds one. Once per session; later calls do nothing.
+  void Prewarm();
   // A queue apart from the pool, of another size. Lives as long as the session.
   absl::StatusOr<StreamQueue*> AddQueue(uint64_t arena_bytes);
 
@@ -109,6 +113,8 @@ class HostSession {
   std::vector<std::unique_ptr<StreamQueue>> queues_;
   std::vector<StreamQueue*> free_queues_;
   size_t leased_ = 0;
+  std::once_flag prewarm_once_;
+  std::thread prewarm_;
   std::unique_ptr<AgentLink> link_;  // last: it goes before the memory it works on
 };
 

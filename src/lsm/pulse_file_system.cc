@@ -115,7 +115,10 @@ IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOpt
     return target()->NewWritableFile(path, options, out, dbg);
   const std::string dir = DirectoryOf(CanonicalPath(path));
   context_->registry->MarkHome(dir);
-  if (IsManifest(path)) context_->registry->OnNewManifest(dir);
+  if (IsManifest(path)) {
+    context_->registry->OnNewManifest(dir);
+    context_->session->Prewarm();  // a database opened for writing: outputs will follow
+  }
   std::unique_ptr<rocksdb::FSWritableFile> base;
   IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
   if (s.ok()) *out = NewBarrierWritableFile(context_, dir, std::move(base));
