@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/unique_fd.h"
 
 namespace pulse::lsm {
 namespace {
@@ -116,7 +117,6 @@ absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(const std::string
     return st2;
   }
   f->pool_->files_.push_back(f.get());
-  f->fd_ = std::move(fd);
   return f;
 }
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/unique_fd.h"
 #include "lsm/host_session.h"
 
 namespace pulse::lsm {
@@ -92,7 +91,6 @@ class FetchedFile : public CompletionTarget {
 
   const std::shared_ptr<FetchPool> pool_;
   const uint64_t size_;
-  UniqueFd fd_;
   uint32_t file_ = 0;
   std::deque<Window> windows_;
 };

@@ -30,19 +30,21 @@ class OutputWritableFile : public FSWritableFile {
         strict_(context_->session->options().sync == SyncMode::kStrict) {}
 
   ~OutputWritableFile() override {
-    // RocksDB gave the file up without closing it; it will delete it, and must not wait for it.
-    if (!closed_) output_->Close(/*wait=*/false).IgnoreError();
+    // RocksDB gave the file up without closing it, and will delete it: no barrier needs it.
+    if (closed_) return;
+    output_->MarkErrorSeen();
+    output_->Close(/*wait=*/false).IgnoreError();  // nobody is left to tell
   }
 
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
     const absl::Status st = output_->Append(data.data(), data.size());
-    return st.ok() ? IOStatus::OK() : ToIOStatus(st);
+    return st.ok() ? IOStatus::OK() : Report(st);
   }
   IOStatus Append(const Slice& data, const IOOptions&, const rocksdb::DataVerificationInfo&,
                   IODebugContext*) override {
     const absl::Status st = output_->Append(data.data(), data.size());
-    return st.ok() ? IOStatus::OK() : ToIOStatus(st);
+    return st.ok() ? IOStatus::OK() : Report(st);
   }
   // Appends only: tables and blobs are written front to back. This is never called on a file that
   // does not claim direct I/O.
@@ -52,22 +54,20 @@ class OutputWritableFile : public FSWritableFile {
   }
 
   IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
-    return ToIOStatus(output_->Truncate(size));
+    return Report(output_->Truncate(size));
   }
-  IOStatus Flush(const IOOptions&, IODebugContext*) override {
-    return ToIOStatus(output_->Flush());
-  }
+  IOStatus Flush(const IOOptions&, IODebugContext*) override { return Report(output_->Flush()); }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    return ToIOStatus(output_->Sync(strict_));
+    return Report(output_->Sync(strict_));
   }
   IOStatus Fsync(const IOOptions&, IODebugContext*) override {
-    return ToIOStatus(output_->Sync(strict_));
+    return Report(output_->Sync(strict_));
   }
   bool IsSyncThreadSafe() const override { return false; }
   IOStatus Close(const IOOptions&, IODebugContext*) override {
     if (closed_) return IOStatus::OK();
     closed_ = true;  // whatever Close returns
-    return ToIOStatus(output_->Close(strict_));
+    return Report(output_->Close(strict_));
   }
 
   // False, though the agent does direct I/O: RocksDB would then leave Sync out and make durability
@@ -91,6 +91,11 @@ class OutputWritableFile : public FSWritableFile {
   }
 
  private:
+  IOStatus Report(const absl::Status& st) {
+    if (!st.ok()) output_->MarkErrorSeen();
+    return ToIOStatus(st);
+  }
+
   const std::shared_ptr<FileContext> context_;
   const std::shared_ptr<OutputFile> output_;
   const bool strict_;
@@ -219,6 +224,8 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 
   FetchedFile* Fetched() const {
     std::call_once(fetch_once_, [this] {
+      // The agent is told the file's final size.
+      if (output_ != nullptr && !output_->WaitDurable().ok()) return;
       auto f = FetchedFile::Open(path_, context_->fetch);
       if (f.ok()) {
         fetched_ = *std::move(f);

@@ -78,6 +78,9 @@ class OutputFile : public CompletionTarget {
   bool done() const { return done_.load(std::memory_order_acquire); }
   bool NeedsBarrierLocked() const { return !durable_ && (closed_ || promised_ > synced_); }
   const absl::Status& error_locked() const { return error_; }
+  // The writer was told of an error, so RocksDB will not install this file: barriers may pass it.
+  void MarkErrorSeen() { error_seen_.store(true, std::memory_order_release); }
+  bool error_seen() const { return error_seen_.load(std::memory_order_acquire); }
 
   // Used by the registry (locked).
   bool reported_to_creator = false;
@@ -146,6 +149,7 @@ class OutputFile : public CompletionTarget {
 
   std::atomic<uint64_t> size_{0};
   std::atomic<bool> done_{false};
+  std::atomic<bool> error_seen_{false};
 
   // Guarded by session_->mu().
   std::map<uint64_t, Unacked> unacked_;

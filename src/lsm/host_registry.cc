@@ -111,7 +111,7 @@ absl::Status OutputRegistry::BarrierBefore(const std::string& dir, bool is_direc
   {
     std::lock_guard lock(session_->mu());
     for (auto& [path, file] : files_) {
-      if (!InScopeLocked(*file, dir)) continue;
+      if (!InScopeLocked(*file, dir) || file->error_seen()) continue;
       if (file->NeedsBarrierLocked() || !file->error_locked().ok()) wait_for.push_back(file);
     }
   }

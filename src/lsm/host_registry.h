@@ -2,9 +2,10 @@
 // that durable metadata waits at (docs/architecture.md, "The barrier").
 //
 // Invariant: BarrierBefore(dir) returns OK only when every output that metadata in `dir` could name
-// is durable. An output that failed stays here, and fails every barrier, until its file is deleted
-// or replaced; or until its own creator has seen the error at a directory sync and the database
-// then starts a new MANIFEST, which is how RocksDB resumes.
+// is durable, or is known by its writer to have failed. An output that failed after Close stays
+// here, and fails every barrier, until its file is deleted or replaced; or until its own creator
+// has seen the error at a directory sync and the database then starts a new MANIFEST, which is how
+// RocksDB resumes.
 //
 // Which outputs a directory's metadata could name: those in the directory itself, and those in
 // directories that hold no database of their own (db_paths, cf_paths). Outputs of another database
