@@ -61,6 +61,7 @@ void BM_PersistFile(benchmark::State& state, EngineKind kind) {
     while (counter.done < issued) engine.Poll();
     if (counter.error != 0) state.SkipWithError("an operation failed");
   }
+  if (engine.backend().kind() != kind) state.SkipWithError("the engine fell back to another one");
   engine.backend().UnregisterBuffer(index);
   unlink(path.c_str());
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kFile));

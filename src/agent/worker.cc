@@ -1,7 +1,10 @@
 #include "agent/worker.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -40,6 +43,13 @@ Worker::~Worker() {
 absl::Status Worker::Init() {
   pthread_setname_np(pthread_self(), options_.name.substr(0, 15).c_str());
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
+  // Before the back-end starts: its helper threads inherit both. Best effort, as nothing depends on
+  // it.
+  if (options_.background) {
+    const sched_param param{};
+    sched_setscheduler(0, SCHED_BATCH, &param);
+  }
+  if (options_.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice);
   IoBackendOptions backend_options = options_.backend;
   backend_options.cpus = options_.cpus;
   auto backend = CreateIoBackend(backend_options);
@@ -174,6 +184,7 @@ void Worker::Sleep() {
 
 void Worker::Loop() {
   int64_t idle_since = 0;
+  int64_t spin = options_.spin_nanos;
   uint32_t rounds = 0;
   while (true) {
     if (RunOnce()) {
@@ -194,11 +205,16 @@ void Worker::Loop() {
     }
     const int64_t now = NowNanos();
     if (idle_since == 0) idle_since = now;
-    if (now - idle_since < options_.spin_nanos) {
+    if (now - idle_since < spin) {
       CpuPause();
       continue;
     }
+    // Adaptive: a spin that found nothing halves the next one; a sleep shorter than the longest
+    // spin would have been better spent spinning. An agent that shares its CPU soon stops spinning.
+    spin /= 2;
     Sleep();
+    if (NowNanos() - now < options_.spin_nanos)
+      spin = std::min(options_.spin_nanos, 2 * spin + 1000);
     idle_since = 0;
   }
 }

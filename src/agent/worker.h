@@ -28,7 +28,11 @@ struct WorkerOptions {
   std::vector<int> cpus;
   IoBackendOptions backend;
   int64_t spin_nanos = 20'000;  // before sleeping
-  size_t batch = 16;            // descriptors taken from one queue in one round
+  // Do not preempt running threads when woken (SCHED_BATCH): for an agent that shares its CPUs with
+  // the threads it works for. On CPUs of its own it makes no difference.
+  bool background = false;
+  int nice = 0;
+  size_t batch = 16;  // descriptors taken from one queue in one round
 };
 
 class Worker {

@@ -37,6 +37,8 @@ class EmbeddedLink : public AgentLink {
     w.cpus = options.agent_cpus;
     w.backend.kind = options.engine;
     w.backend.factory = options.backend_factory;
+    w.background = options.agent_background;
+    w.nice = static_cast<int>(options.agent_nice);
     w.spin_nanos = options.spin_us * 1000;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();

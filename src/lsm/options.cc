@@ -48,6 +48,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   int fallback = 0;
   int mover = 0;
   int engine = 0;
+  int sched = 1;
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
   r.ReadChoice("fetch", {"off", "on"}, &fetch);
@@ -62,6 +63,8 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o.readahead);
   r.ReadInt("streams", 1, 64, &o.max_streams);
   r.ReadCpus("agent_cpus", &o.agent_cpus);
+  r.ReadInt("agent_nice", 0, 19, &o.agent_nice);
+  r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
   r.ReadInt("spin_us", 0, 1'000'000, &o.spin_us);
   if (absl::Status st = r.Finish(); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
@@ -69,6 +72,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   o.sync = sync == 0 ? SyncMode::kBarrier : SyncMode::kStrict;
   o.io = static_cast<IoMode>(io);
   o.fetch = fetch == 1;
+  o.agent_background = sched == 1;
   o.fallback_embedded = fallback == 1;
   o.mover = mover == 0 ? MoverKind::kShared : MoverKind::kVmRead;
   o.engine = static_cast<EngineKind>(engine);

@@ -33,6 +33,8 @@ struct Options {
 
   // Embedded agent only, except that a socket session may ask for its mover.
   std::vector<int> agent_cpus;
+  int64_t agent_nice = 0;
+  bool agent_background = true;  // SCHED_BATCH: yield to whom it works for
   bool mover_given = false;
   MoverKind mover = MoverKind::kShared;
   bool engine_given = false;

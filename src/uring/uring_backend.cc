@@ -166,7 +166,9 @@ class UringBackend : public IoBackend {
     return poll_in_flight_ > 0 || pending_ > 0 || poll_pending_ > 0;
   }
   size_t in_flight() const override { return slots_.size() - free_.size(); }
-  EngineKind kind() const override { return options_.kind; }
+  EngineKind kind() const override {
+    return polling_ ? EngineKind::kUringPoll : EngineKind::kUring;
+  }
 
   int RegisterBuffer(char* base, size_t bytes) override {
     for (size_t i = 0; i < buffer_used_.size(); ++i) {
