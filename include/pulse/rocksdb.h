@@ -8,7 +8,9 @@
 // Then open the database through an Env of the URI, as with any other FileSystem plug-in:
 //
 //   rocksdb::Env* env;  std::shared_ptr<rocksdb::Env> guard;
-//   auto s = rocksdb::Env::CreateFromUri(rocksdb::ConfigOptions(), "", "pulse://", &env, &guard);
+//   rocksdb::ConfigOptions config;
+//   config.ignore_unsupported_options = false;  // or an unregistered scheme passes as OK
+//   auto s = rocksdb::Env::CreateFromUri(config, "", "pulse://", &env, &guard);
 //   options.env = env;
 //
 // Ownership: the FileSystem owns its agent, or its connection to one; both live until the last

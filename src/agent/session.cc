@@ -25,6 +25,7 @@ bool SessionQueue::FlushDeferred() {
     any = true;
   }
   notify_ |= any;
+  if (any) PublishReclaimed();
   return any;
 }
 
@@ -45,7 +46,13 @@ void SessionQueue::Untrack(uint64_t ticket) {
     ++first_ticket_;
     moved = true;
   }
-  if (moved) queue_.PublishReclaimed(reclaimed_);
+  if (moved) PublishReclaimed();
+}
+
+void SessionQueue::PublishReclaimed() {
+  // Space whose completion the host cannot have seen yet must not be overwritten: should this agent
+  // die, the host would write those bytes itself.
+  if (deferred_.empty()) queue_.PublishReclaimed(reclaimed_);
 }
 
 Session::Session(Config config, wire::ControlPage* control, Region control_region, UniqueFd kick_fd,

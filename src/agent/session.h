@@ -68,6 +68,8 @@ class SessionQueue {
     bool done;
   };
 
+  void PublishReclaimed();
+
   uint32_t id_;
   AgentQueue queue_;
   Region region_;  // empty for an embedded agent, whose host owns the memory

@@ -18,7 +18,10 @@ spdlog::logger& Logger() {
     auto* l = new spdlog::logger("pulsedb", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     l->set_pattern("%Y-%m-%d %H:%M:%S.%e pulsedb %l: %v");
     const char* env = std::getenv("PULSE_LOG");
-    l->set_level(env == nullptr ? spdlog::level::warn : spdlog::level::from_str(env));
+    // from_str calls an unknown word "off"; only that word itself should silence the log.
+    const auto level = spdlog::level::from_str(env == nullptr ? "warning" : env);
+    const bool unknown = level == spdlog::level::off && std::string(env) != "off";
+    l->set_level(unknown ? spdlog::level::warn : level);
     l->flush_on(spdlog::level::warn);
     return l;
   }();

@@ -136,11 +136,17 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
       return absl::AlreadyExistsError(
           absl::StrCat(path, " exists and is not a socket; choose another path"));
     }
-    if (ConnectUnix(path).ok()) {
+    const absl::Status answer = ConnectUnix(path).status();
+    if (answer.ok()) {
       return absl::AlreadyExistsError(absl::StrCat("an agent already listens on ", path,
                                                    "; stop it, or give this one another --socket"));
     }
-    unlink(path.c_str());  // left behind by an agent that was killed
+    // Only a refused connection says that nobody listens: an agent that was killed left the file.
+    if (ErrnoOf(answer) != ECONNREFUSED) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(path, " is a socket of another program; choose another path"));
+    }
+    unlink(path.c_str());
   }
   auto fd = NewSocket();
   if (!fd.ok()) return fd.status();

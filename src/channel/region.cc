@@ -52,15 +52,16 @@ absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
   // Reserved huge pages first: MAP_POPULATE fails at once, not by SIGBUS, when too few are free.
   const size_t huge_size = RoundUp(bytes, kHugePage);
   UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
-  if (fd.valid() && huge_size == bytes && ftruncate(fd.get(), huge_size) == 0) {
+  if (fd.valid() && ftruncate(fd.get(), huge_size) == 0) {
     void* p =
         mmap(nullptr, huge_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
     if (p != MAP_FAILED) {
       r.data_ = static_cast<char*>(p);
+      r.size_ = huge_size;
       r.huge_ = true;
     }
   }
-  r.size_ = RoundUp(bytes, wire::kPage);
+  if (!r.huge_) r.size_ = RoundUp(bytes, wire::kPage);
   if (r.data_ == nullptr) {
     fd.reset(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");

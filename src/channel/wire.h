@@ -97,11 +97,12 @@ static_assert(sizeof(ControlPage) == 5 * kCacheLine && sizeof(ControlPage) <= kP
 
 // Control messages over the Unix socket (SOCK_SEQPACKET), all of one size.
 enum class MessageType : uint32_t {
-  kHello = 1,        // host: args {pid, 0, mover (0 agent's, 1 shared, 2 vmread)}, descriptors {control, kick, notify}
+  kHello = 1,  // host: args {pid, 0, mover (0 agent's, 1 shared, 2 vmread)}, descriptors {control,
+               // kick, notify}
   kHelloAck = 2,     // agent: status, args {max queues, max arena bytes, pid, engine}, text
   kAttachQueue = 3,  // host: args {queue id, arena bytes, arena address}, descriptor {region}
   kAttachAck = 4,    // agent: status, text
-  kFile = 5,         // host: args {file, queue id}, descriptor {file}; no answer
+  kFile = 5,         // host: args {file}, descriptor {file}; no answer
 };
 
 struct Message {

@@ -158,8 +158,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
-    IOStatus s = EnsureReadable();
-    if (!s.ok()) return s;
+    if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options)) {
       if (FetchedFile* f = Fetched()) {
         const int64_t got = f->Read(offset, n, scratch);
@@ -175,14 +174,17 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
                      IODebugContext* dbg) override {
-    IOStatus s = EnsureReadable();
-    return s.ok() ? target()->MultiRead(requests, count, options, dbg) : s;
+    if (!InFlight()) return target()->MultiRead(requests, count, options, dbg);
+    for (size_t i = 0; i < count; ++i) {
+      rocksdb::FSReadRequest& r = requests[i];
+      r.status = ReadInFlight(r.offset, r.len, options, &r.result, r.scratch, dbg);
+    }
+    return IOStatus::OK();
   }
 
   IOStatus Prefetch(uint64_t offset, size_t n, const IOOptions& options,
                     IODebugContext* dbg) override {
-    IOStatus s = EnsureReadable();
-    if (!s.ok()) return s;
+    if (InFlight()) return IOStatus::NotSupported("the file is being written");
     // RocksDB then reads ahead itself, in reads large enough for the fetch stage.
     if (context_->fetch != nullptr && IsCompactionRead(options)) {
       return IOStatus::NotSupported("compaction input is fetched by the agent");
@@ -201,13 +203,18 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                      void** handle, rocksdb::IOHandleDeleter* deleter,
                      IODebugContext* dbg) override {
 #endif
-    IOStatus s = EnsureReadable();
-    return s.ok() ? target()->ReadAsync(request, options, callback, arg, handle, deleter, dbg) : s;
+    if (!InFlight()) {
+      return target()->ReadAsync(request, options, callback, arg, handle, deleter, dbg);
+    }
+    request.status =
+        ReadInFlight(request.offset, request.len, options, &request.result, request.scratch, dbg);
+    callback(request, arg);
+    return IOStatus::OK();
   }
 
 #if PULSE_ROCKSDB_AT_LEAST(10, 5)
   IOStatus GetFileSize(uint64_t* result) override {
-    if (output_ != nullptr && !output_->done()) {
+    if (InFlight()) {
       *result = output_->size();
       return IOStatus::OK();
     }
@@ -216,16 +223,24 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 #endif
 
  private:
-  // What RocksDB has flushed must be visible, wherever it still is.
-  IOStatus EnsureReadable() const {
-    if (output_ == nullptr || output_->done()) return IOStatus::OK();
-    return ToIOStatus(output_->WaitWritten());
+  bool InFlight() const { return output_ != nullptr && !output_->done(); }
+
+  // What RocksDB has flushed must be visible, wherever it still is. Not by way of the fetch stage,
+  // which would keep what it read ahead of the writer.
+  IOStatus ReadInFlight(uint64_t offset, size_t n, const IOOptions& options, Slice* result,
+                        char* scratch, IODebugContext* dbg) const {
+    IOStatus s = ToIOStatus(output_->WaitWritten());
+    if (s.ok()) s = target()->Read(offset, n, options, result, scratch, dbg);
+    if (!s.ok()) return s;
+    // Beyond what was appended the file holds padding and preallocated zeros.
+    const uint64_t size = output_->size();
+    const uint64_t readable = size > offset ? size - offset : 0;
+    if (result->size() > readable) *result = Slice(result->data(), readable);
+    return s;
   }
 
   FetchedFile* Fetched() const {
     std::call_once(fetch_once_, [this] {
-      // The agent is told the file's final size.
-      if (output_ != nullptr && !output_->WaitDurable().ok()) return;
       auto f = FetchedFile::Open(path_, context_->fetch);
       if (f.ok()) {
         fetched_ = *std::move(f);

@@ -166,6 +166,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
   }
   PULSE_RETURN_IF_ERROR(EnsureOpen());
   const uint64_t tag = next_write_++;
+  StreamFence();  // from here on another thread may write what was copied, too
   {
     std::lock_guard lock(session_->mu());
     if (!error_.ok()) return error_;
@@ -183,7 +184,6 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
   d.arena_offset = data - queue_->queue.arena();
   d.length = length;
   d.position = queue_->position + length;
-  StreamFence();
   // An agent that dies now finds the write in unacked_, so it is not lost.
   absl::Status st = session_->Push(queue_, d);
   if (!st.ok()) return StickyError();
@@ -350,8 +350,11 @@ absl::Status OutputFile::WaitDurable() {
   // Still open: keep the promise of Sync from here, since the stream belongs to its writer.
   const uint64_t promise = promised_;
   if (promise == synced_) return absl::OkStatus();
+  // By a duplicate: its writer may close the file meanwhile.
+  const UniqueFd fd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
+  int rc = fd.valid() ? 0 : errno;
   lock.unlock();
-  const int rc = fdatasync(fd_.get()) != 0 ? errno : 0;
+  if (rc == 0 && fdatasync(fd.get()) != 0) rc = errno;
   lock.lock();
   if (rc != 0) FailLocked(ErrnoError(rc, "syncing", path_));
   if (error_.ok()) synced_ = std::max(synced_, promise);
@@ -385,8 +388,10 @@ void OutputFile::FinishLocked(bool ok) {
   finished_ = true;
   durable_ = ok;
   fd_.reset();
-  if (ok) Add(&session_->counters().files_persisted, 1);
-  done_.store(true, std::memory_order_release);
+  if (ok) {
+    Add(&session_->counters().files_persisted, 1);
+    done_.store(true, std::memory_order_release);
+  }
   if (file_ != 0) session_->UnregisterLocked(std::exchange(file_, 0));
   if (ok) owner_->OnDurableLocked(this);  // may drop the registry's reference
 }

@@ -74,8 +74,10 @@ class OutputFile : public CompletionTarget {
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
   std::thread::id creator() const { return creator_; }
-  // Nothing in flight and closed; readers need not look at this object any more.
+  // Closed and durable; readers need not look at this object any more.
   bool done() const { return done_.load(std::memory_order_acquire); }
+  // Closed, and nothing of it is in flight.
+  bool finished_locked() const { return finished_; }
   bool NeedsBarrierLocked() const { return !durable_ && (closed_ || promised_ > synced_); }
   const absl::Status& error_locked() const { return error_; }
   // The writer was told of an error, so RocksDB will not install this file: barriers may pass it.

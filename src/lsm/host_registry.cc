@@ -25,17 +25,18 @@ std::string CanonicalPath(const std::string& path) {
 }
 
 OutputRegistry::~OutputRegistry() {
-  // The FileSystem outlives its databases, so what is left here is failed or was never waited for.
+  // The FileSystem outlives its databases, so what is left here failed or was never waited for. The
+  // last references go outside the lock, which an OutputFile's destructor takes.
   std::vector<std::shared_ptr<OutputFile>> left;
   {
-    std::unique_lock lock(session_->mu());
+    std::lock_guard lock(session_->mu());
     for (auto& [path, file] : files_) left.push_back(file);
   }
   for (auto& f : left) f->WaitDurable().IgnoreError();  // nobody is left to tell
-  std::unique_lock lock(session_->mu());
+  std::lock_guard lock(session_->mu());
+  for (auto& f : graveyard_) left.push_back(std::move(f));
   files_.clear();
   graveyard_.clear();
-  lock.unlock();
 }
 
 void OutputRegistry::Bury() {
@@ -92,7 +93,8 @@ void OutputRegistry::OnNewManifest(const std::string& dir) {
   std::lock_guard lock(session_->mu());
   for (auto it = files_.begin(); it != files_.end();) {
     OutputFile& f = *it->second;
-    if (!f.error_locked().ok() && f.reported_to_creator && f.done() && InScopeLocked(f, dir)) {
+    if (!f.error_locked().ok() && f.reported_to_creator && f.finished_locked() &&
+        InScopeLocked(f, dir)) {
       dropped.push_back(std::move(it->second));
       it = files_.erase(it);
     } else {

@@ -197,6 +197,7 @@ void HostSession::WaitOnce(std::unique_lock<std::mutex>& lock, absl::FunctionRef
 }
 
 void HostSession::DieLocked() {
+  if (dead()) return;
   Add(&counters_.failovers, 1);
   Log(LogLevel::kWarn,
       absl::StrCat("lost the agent", options_.socket_path.empty() ? "" : " at ",

@@ -55,13 +55,15 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
   r.ReadChoice("mover", {"shared", "vmread"}, &mover);
   r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
-  r.ReadBytes("queue", kMiB, wire::kMaxArenaBytes, &o.queue_bytes);
+  // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
+  const uint64_t max_arena = AgentLimits().max_arena_bytes;
+  r.ReadBytes("queue", kMiB, max_arena, &o.queue_bytes);
   r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o.write_threshold);
   r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o.sync_interval);
-  r.ReadBytes("fetch_memory", kMiB, wire::kMaxArenaBytes, &o.fetch_bytes);
+  r.ReadBytes("fetch_memory", kMiB, max_arena, &o.fetch_bytes);
   r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o.fetch_chunk);
   r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o.readahead);
-  r.ReadInt("streams", 1, 64, &o.max_streams);
+  r.ReadInt("streams", 1, 63, &o.max_streams);  // and one queue for fetch
   r.ReadCpus("agent_cpus", &o.agent_cpus);
   r.ReadInt("agent_nice", 0, 19, &o.agent_nice);
   r.ReadChoice("agent_sched", {"normal", "background"}, &sched);

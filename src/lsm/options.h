@@ -29,7 +29,7 @@ struct Options {
   uint64_t fetch_bytes = uint64_t{64} << 20;   // all fetch buffers of one session
   uint64_t fetch_chunk = uint64_t{256} << 10;
   uint64_t readahead = uint64_t{256} << 10;  // what RocksDB reads at a time during compaction
-  int64_t max_streams = 64;
+  int64_t max_streams = 63;
 
   // Embedded agent only, except that a socket session may ask for its mover.
   std::vector<int> agent_cpus;

@@ -96,7 +96,7 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
 }  // namespace pulse
 
 // Named by plugin/pulse/pulse.mk for in-tree builds, where RocksDB calls it.
-extern "C++" __attribute__((visibility("default"))) int pulse_RegisterPlugin(
+extern "C" __attribute__((visibility("default"))) int pulse_RegisterPlugin(
     rocksdb::ObjectLibrary& library, const std::string&) {
   pulse::AddFactories(library);
   return 1;

@@ -39,8 +39,8 @@ class AioBackend : public IoBackend {
   ~AioBackend() override { AioCall(SYS_io_destroy, context_); }
 
   bool Enqueue(const IoRequest& r) override {
+    if (in_flight() >= slots_.size()) return false;  // both ways to the kernel share one depth
     if (r.op != IoOp::kRead && r.op != IoOp::kWrite) return rest_->Enqueue(r);
-    if (free_.empty()) return false;
     const uint32_t i = free_.back();
     free_.pop_back();
     iocb& cb = slots_[i].cb;

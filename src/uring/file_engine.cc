@@ -185,8 +185,9 @@ void FileEngine::OnResult(Op* op, int64_t result) {
   if (op->kind == IoOp::kWrite || op->kind == IoOp::kRead) {
     if (result > 0) {
       op->done += result;
-      // A short transfer goes on where it stopped. A read that stopped inside a sector is at the end of
-      // the file, and could not go on there with direct I/O; any other end shows as a read of 0.
+      // A short transfer goes on where it stopped. A read that stopped inside a sector is at the
+      // end of the file, and could not go on there with direct I/O; any other end shows as a read
+      // of 0.
       const bool at_end = op->kind == IoOp::kRead && result % 512 != 0;
       if (op->done < op->length && !at_end) {
         ready_.push_back(op);
@@ -206,7 +207,8 @@ void FileEngine::Complete(Op* op, int64_t result) {
   --f->in_flight;
   if (op->kind == IoOp::kWrite) std::erase(f->writes, op);
   if (op->kind == IoOp::kFallocate) f->allocating = false;
-  // Preallocation is advice: without it writes cost more, and a full disk shows at the write itself.
+  // Preallocation is advice: without it writes cost more, and a full disk shows at the write
+  // itself.
   if (op->kind == IoOp::kFallocate) result = 0;
   if (f->error != 0 && op->kind != IoOp::kRead && !op->discard) {
     result = -f->error;

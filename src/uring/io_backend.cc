@@ -51,9 +51,27 @@ absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOption
   if (options.factory) return options.factory(options);
   absl::StatusOr<std::unique_ptr<IoBackend>> made = absl::UnimplementedError("");
   switch (options.kind) {
-    case EngineKind::kUring:
     case EngineKind::kUringPoll:
       made = CreateUringBackend(options);
+      if (!made.ok()) {
+        LogOnce("engine io_uring_poll",
+                absl::StrCat("engine io_uring_poll is not to be had here (",
+                             made.status().message(), "); trying engine=io_uring"));
+        IoBackendOptions plain = options;
+        plain.kind = EngineKind::kUring;
+        return CreateIoBackend(plain);
+      }
+      break;
+    case EngineKind::kUring:
+      made = CreateUringBackend(options);
+      if (!made.ok() && options.kind == EngineKind::kUringPoll) {
+        LogOnce("engine io_uring_poll",
+                absl::StrCat("engine io_uring_poll is not to be had here (",
+                             made.status().message(), "); trying io_uring"));
+        IoBackendOptions plain = options;
+        plain.kind = EngineKind::kUring;
+        made = CreateUringBackend(plain);
+      }
       break;
     case EngineKind::kLibaio:
       made = CreateAioBackend(options);

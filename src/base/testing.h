@@ -1,0 +1,82 @@
+// What the unit tests share: a printed seed, waiting for a condition, scratch files, counts of what
+// a process holds. For tests only; nothing that ships includes this.
+#pragma once
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+
+namespace pulse::testing_util {
+
+// The seed of a random test: PULSE_TEST_SEED, or a fresh one. Printed, so that a failure repeats.
+inline uint64_t TestSeed() {
+  static const uint64_t seed = [] {
+    const char* text = getenv("PULSE_TEST_SEED");
+    const uint64_t s = text != nullptr ? strtoull(text, nullptr, 0) : std::random_device{}();
+    printf("seed %llu (repeat with PULSE_TEST_SEED=%llu)\n", static_cast<unsigned long long>(s),
+           static_cast<unsigned long long>(s));
+    fflush(stdout);
+    return s;
+  }();
+  return seed;
+}
+
+// Waits until `condition()` holds. The limit only turns a hang into a failure; no test measures it.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
+}
+
+inline size_t OpenDescriptors() {
+  size_t n = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  if (dir == nullptr) return 0;
+  while (readdir(dir) != nullptr) ++n;
+  closedir(dir);
+  return n - 3;  // ".", ".." and the directory itself
+}
+
+// Mappings of this process whose line in /proc/self/maps contains `name`.
+inline size_t MappingsNamed(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  size_t n = 0;
+  while (std::getline(maps, line)) n += line.find(name) != std::string::npos;
+  return n;
+}
+
+// A path for a scratch file below the working directory (ctest's build directory: a real file
+// system, where /tmp may be a tmpfs). Removed with the object.
+class ScratchPath {
+ public:
+  explicit ScratchPath(const std::string& name) {
+    static std::atomic<int> counter{0};
+    path_ = "./scratch-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + "-" + name;
+  }
+  ScratchPath(const ScratchPath&) = delete;
+  ScratchPath& operator=(const ScratchPath&) = delete;
+  ~ScratchPath() { unlink(path_.c_str()); }
+
+  const std::string& get() const { return path_; }
+  const char* c_str() const { return path_.c_str(); }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace pulse::testing_util

@@ -1,0 +1,161 @@
+#include "channel/mover.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "channel/wire.h"
+
+namespace pulse {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kArena = 64 << 10;
+
+std::string Text(const absl::Status& st) { return std::string(st.message()); }
+
+uint64_t AddressOf(const Region& r) { return reinterpret_cast<uintptr_t>(r.data()); }
+
+TEST(MoverTest, NamesAreParsedAndOthersRefused) {
+  for (MoverKind kind : {MoverKind::kShared, MoverKind::kVmRead}) {
+    EXPECT_EQ(*ParseMoverKind(MoverName(kind)), kind);
+  }
+  const absl::Status st = ParseMoverKind("rdma").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(st));
+  EXPECT_THAT(Text(st), HasSubstr("\"rdma\""));
+  EXPECT_THAT(Text(st), HasSubstr("shared, vmread"));
+}
+
+TEST(MoverTest, SharedMovesNothing) {
+  auto arena = Region::CreatePrivate(kArena);
+  ASSERT_TRUE(arena.ok());
+  auto m = Mover::CreateShared(arena->data(), kArena);
+  EXPECT_EQ(m->kind(), MoverKind::kShared);
+  EXPECT_EQ(m->local(), arena->data());
+  EXPECT_EQ(m->size(), kArena);
+  std::memset(arena->data(), 7, kArena);
+  EXPECT_TRUE(m->Pull(0, kArena).ok());
+  EXPECT_TRUE(m->Push(0, kArena).ok());
+  EXPECT_EQ(m->local()[kArena - 1], 7);
+}
+
+TEST(MoverTest, VmReadMirrorsAnArenaOfItsOwnProcess) {
+  auto arena = Region::CreatePrivate(kArena);
+  ASSERT_TRUE(arena.ok());
+  for (size_t i = 0; i < kArena; ++i) arena->data()[i] = static_cast<char>(i % 251);
+  auto made = Mover::CreateVmRead(getpid(), AddressOf(*arena), kArena);
+  ASSERT_TRUE(made.ok()) << made.status();
+  Mover& m = **made;
+  EXPECT_EQ(m.kind(), MoverKind::kVmRead);
+  EXPECT_EQ(m.size(), kArena);
+  EXPECT_NE(m.local(), arena->data());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(m.local()) % wire::kPage, 0u);
+
+  // Exactly the range asked for, at any alignment.
+  std::memset(m.local(), 0, kArena);
+  ASSERT_TRUE(m.Pull(5001, 9000).ok());
+  for (size_t i = 0; i < kArena; ++i) {
+    const bool in = i >= 5001 && i < 14001;
+    ASSERT_EQ(m.local()[i], in ? arena->data()[i] : 0) << i;
+  }
+  std::memset(m.local(), 'p', kArena);
+  ASSERT_TRUE(m.Push(kArena - 3, 3).ok());
+  EXPECT_EQ(std::string(arena->data() + kArena - 3, 3), "ppp");
+  EXPECT_EQ(arena->data()[kArena - 4], static_cast<char>((kArena - 4) % 251));
+  EXPECT_TRUE(m.Pull(0, 0).ok());
+  EXPECT_TRUE(m.Push(0, kArena).ok());
+}
+
+// A host of its own: a forked child that writes a pattern and then waits to be killed.
+class Peer {
+ public:
+  Peer() : arena_(Region::CreatePrivate(kArena).value()) {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      for (size_t i = 0; i < kArena; ++i) arena_.data()[i] = static_cast<char>(i % 127 + 1);
+      if (write(ready[1], "r", 1) != 1) _exit(1);
+      // Answers each byte that the parent pushes into the last place of the arena.
+      volatile char* last = arena_.data() + kArena - 1;
+      while (*last != 'Q') usleep(100);
+      arena_.data()[0] = 'A';
+      while (true) pause();
+    }
+    char c;
+    EXPECT_EQ(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~Peer() { Kill(); }
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  pid_t pid() const { return pid_; }
+  uint64_t address() const { return AddressOf(arena_); }
+  const char* own_copy() const { return arena_.data(); }
+
+ private:
+  Region arena_;
+  pid_t pid_ = 0;
+};
+
+TEST(MoverTest, VmReadReachesIntoAnotherProcess) {
+  Peer peer;
+  auto made = Mover::CreateVmRead(peer.pid(), peer.address(), kArena);
+  if (absl::IsPermissionDenied(made.status())) GTEST_SKIP() << made.status();
+  ASSERT_TRUE(made.ok()) << made.status();
+  Mover& m = **made;
+  ASSERT_TRUE(m.Pull(0, kArena).ok());
+  for (size_t i = 0; i < kArena; ++i) ASSERT_EQ(m.local()[i], static_cast<char>(i % 127 + 1)) << i;
+  EXPECT_EQ(peer.own_copy()[1], 0) << "the memory of this process is not what was read";
+
+  m.local()[kArena - 1] = 'Q';
+  ASSERT_TRUE(m.Push(kArena - 1, 1).ok());
+  do {
+    ASSERT_TRUE(m.Pull(0, 1).ok());
+  } while (m.local()[0] != 'A');
+}
+
+TEST(MoverTest, VmReadSaysWhatToDoWhenThePeerIsGone) {
+  Peer peer;
+  auto made = Mover::CreateVmRead(peer.pid(), peer.address(), kArena);
+  if (absl::IsPermissionDenied(made.status())) GTEST_SKIP() << made.status();
+  ASSERT_TRUE(made.ok()) << made.status();
+  const std::string pid = std::to_string(peer.pid());
+  peer.Kill();
+  const absl::Status pull = (*made)->Pull(0, wire::kPage);
+  const absl::Status push = (*made)->Push(0, wire::kPage);
+  EXPECT_THAT(Text(pull), HasSubstr("reading the memory of process " + pid));
+  EXPECT_THAT(Text(pull), HasSubstr("use mover=shared"));
+  EXPECT_THAT(Text(push), HasSubstr("writing the memory of process " + pid));
+  EXPECT_THAT(Text(push), HasSubstr("use mover=shared"));
+}
+
+TEST(MoverTest, VmReadFindsAWrongAddressAtOnce) {
+  const absl::Status st = Mover::CreateVmRead(getpid(), 4096, kArena).status();
+  EXPECT_FALSE(st.ok());
+  EXPECT_THAT(Text(st), HasSubstr("use mover=shared"));
+}
+
+TEST(MoverTest, VmReadReportsARangeThatEndsInNoMemory) {
+  auto arena = Region::CreateShared(2 * wire::kPage);
+  ASSERT_TRUE(arena.ok());
+  // The peer announced more than it maps.
+  auto made = Mover::CreateVmRead(getpid(), AddressOf(*arena), size_t{1} << 30);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_FALSE((*made)->Pull(0, size_t{1} << 30).ok());
+  EXPECT_TRUE((*made)->Pull(0, 2 * wire::kPage).ok());
+}
+
+}  // namespace
+}  // namespace pulse

@@ -1,0 +1,158 @@
+#include "channel/region.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/memfd.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/testing.h"
+#include "channel/wire.h"
+
+namespace pulse {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Text(const absl::Status& st) { return std::string(st.message()); }
+
+UniqueFd Memfd(size_t bytes, int seals) {
+  UniqueFd fd(memfd_create("region-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+  if (seals != 0) {
+    EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+  }
+  return fd;
+}
+
+TEST(RegionTest, SharedIsSealedAgainstResizing) {
+  auto r = Region::CreateShared(8 * wire::kPage);
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_EQ(ftruncate(r->fd(), wire::kPage), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(ftruncate(r->fd(), 16 * wire::kPage), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(fcntl(r->fd(), F_ADD_SEALS, F_SEAL_WRITE), -1) << "the seals themselves are sealed";
+  EXPECT_NE(fcntl(r->fd(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(RegionTest, SizesAreRoundedUpToPages) {
+  auto shared = Region::CreateShared(1);
+  auto lone = Region::CreatePrivate(wire::kPage + 1);
+  ASSERT_TRUE(shared.ok() && lone.ok());
+  EXPECT_EQ(shared->size(), wire::kPage);
+  EXPECT_EQ(lone->size(), 2 * wire::kPage);
+  std::memset(shared->data(), 1, shared->size());
+  std::memset(lone->data(), 1, lone->size());
+}
+
+TEST(RegionTest, SharedStartsAsZerosAndBothSidesSeeOneMemory) {
+  auto host = Region::CreateShared(3 * wire::kPage);
+  ASSERT_TRUE(host.ok()) << host.status();
+  for (size_t i = 0; i < host->size(); i += 64) ASSERT_EQ(host->data()[i], 0);
+  auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), 3 * wire::kPage);
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  EXPECT_NE(agent->data(), host->data());
+  host->data()[5000] = 'h';
+  EXPECT_EQ(agent->data()[5000], 'h');
+  agent->data()[12287] = 'a';
+  EXPECT_EQ(host->data()[12287], 'a');
+}
+
+TEST(RegionTest, MapMayTakeLessThanThereIs) {
+  auto host = Region::CreateShared(4 * wire::kPage);
+  ASSERT_TRUE(host.ok());
+  auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), wire::kPage);
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  EXPECT_EQ(agent->size(), wire::kPage);
+}
+
+TEST(RegionTest, MapRefusesWhatIsNotSealed) {
+  for (int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL}) {
+    auto r = Region::Map(Memfd(wire::kPage, seals), wire::kPage);
+    ASSERT_FALSE(r.ok()) << "seals " << seals;
+    EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
+    EXPECT_THAT(Text(r.status()), HasSubstr("not a sealed memfd"));
+  }
+}
+
+TEST(RegionTest, MapRefusesWhatIsNoMemfd) {
+  for (const char* path : {"/dev/null", "/proc/self/exe", "/"}) {
+    auto r = Region::Map(UniqueFd(open(path, O_RDONLY | O_CLOEXEC)), wire::kPage);
+    EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << path << ": " << r.status();
+  }
+  EXPECT_FALSE(Region::Map(UniqueFd(), wire::kPage).ok());
+}
+
+TEST(RegionTest, MapRefusesWhatIsTooSmall) {
+  auto r =
+      Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 2 * wire::kPage);
+  ASSERT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
+  EXPECT_THAT(Text(r.status()), HasSubstr("4096"));
+  EXPECT_THAT(Text(r.status()), HasSubstr("8192"));
+}
+
+TEST(RegionTest, MapRefusesWhatCannotBeWritten) {
+  auto r = Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL), wire::kPage);
+  EXPECT_FALSE(r.ok());
+}
+
+TEST(RegionTest, ARefusedDescriptorIsClosed) {
+  const size_t before = testing_util::OpenDescriptors();
+  EXPECT_FALSE(Region::Map(Memfd(wire::kPage, 0), wire::kPage).ok());
+  EXPECT_FALSE(Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_SEAL), 1 << 20).ok());
+  EXPECT_EQ(testing_util::OpenDescriptors(), before);
+}
+
+TEST(RegionTest, PrivateStartsOnAHugePage) {
+  for (size_t bytes : {size_t{1}, size_t{64} << 10, (size_t{2} << 20) + 1, size_t{33} << 20}) {
+    auto r = Region::CreatePrivate(bytes);
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(r->data()) % (size_t{2} << 20), 0u) << bytes;
+    EXPECT_GE(r->size(), bytes);
+    EXPECT_EQ(r->fd(), -1);
+    r->data()[0] = r->data()[r->size() - 1] = 1;
+  }
+}
+
+TEST(RegionTest, CreationFailsWithAMessageWhenThereIsNoSuchMemory) {
+  const size_t absurd = size_t{1} << 60;
+  for (const absl::Status& st :
+       {Region::CreateShared(absurd).status(), Region::CreatePrivate(absurd).status()}) {
+    EXPECT_FALSE(st.ok());
+    EXPECT_THAT(Text(st), HasSubstr("1152921504606846976 bytes"));
+  }
+}
+
+TEST(RegionTest, MovesOwnTheMappingOnce) {
+  const size_t fds = testing_util::OpenDescriptors();
+  const size_t maps = testing_util::MappingsNamed("pulse-region");
+  {
+    auto a = Region::CreateShared(wire::kPage);
+    auto b = Region::CreateShared(wire::kPage);
+    ASSERT_TRUE(a.ok() && b.ok());
+    char* const at = a->data();
+    at[7] = 'x';
+    Region moved(*std::move(a));
+    EXPECT_EQ(moved.data(), at);
+    EXPECT_EQ(a->data(), nullptr);
+    *b = std::move(moved);
+    EXPECT_EQ(b->data(), at);
+    EXPECT_EQ(at[7], 'x');
+    Region& same = *b;
+    *b = std::move(same);
+    EXPECT_EQ(b->data(), at);
+    EXPECT_EQ(testing_util::MappingsNamed("pulse-region"), maps + 1);
+    b->Populate();
+  }
+  EXPECT_EQ(testing_util::MappingsNamed("pulse-region"), maps);
+  EXPECT_EQ(testing_util::OpenDescriptors(), fds);
+  Region().Populate();
+}
+
+}  // namespace
+}  // namespace pulse

@@ -1,0 +1,973 @@
+// FileEngine against a scripted back-end: what is started when, in which order, and what comes
+// back. Then random operations against a model of the ordering rules.
+#include "uring/file_engine.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/testing.h"
+
+namespace pulse {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing_util::TestSeed;
+
+// Records what the engine starts; completes it when the test says so.
+class FakeBackend : public IoBackend {
+ public:
+  bool Enqueue(const IoRequest& r) override {
+    if (in_flight_ >= depth) return false;
+    ++in_flight_;
+    queued_.push_back(r);
+    return true;
+  }
+  void Submit() override {
+    for (const IoRequest& r : queued_) {
+      started.push_back(r);
+      open.push_back(r);
+    }
+    queued_.clear();
+  }
+  size_t Harvest(IoResult* out, size_t max) override {
+    size_t n = 0;
+    for (; n < max && !done_.empty(); ++n) {
+      out[n] = done_.front();
+      done_.pop_front();
+      --in_flight_;
+    }
+    return n;
+  }
+  int wait_fd() const override { return -1; }
+  size_t in_flight() const override { return in_flight_; }
+  EngineKind kind() const override { return EngineKind::kThreads; }
+  int RegisterFile(int fd) override {
+    if (!registers_files) return -1;
+    registered.insert({next_index, fd});
+    return next_index++;
+  }
+  void UnregisterFile(int index) override { registered.erase(index); }
+
+  // Completes open[at] with `result`. What closes, closes, whatever the result.
+  void Finish(size_t at, int64_t result) {
+    ASSERT_LT(at, open.size()) << "nothing to complete";
+    const IoRequest r = open[at];
+    open.erase(open.begin() + static_cast<ptrdiff_t>(at));
+    if (r.op == IoOp::kClose || r.op == IoOp::kSyncClose) {
+      EXPECT_EQ(close(r.fd), 0) << "closed twice";
+    }
+    done_.push_back({r.tag, result});
+  }
+  // As asked: all bytes, or 0.
+  void FinishWell(size_t at) {
+    ASSERT_LT(at, open.size()) << "nothing to complete";
+    const IoRequest& r = open[at];
+    const bool moves = r.op == IoOp::kRead || r.op == IoOp::kWrite;
+    Finish(at, moves ? static_cast<int64_t>(r.length) : 0);
+  }
+
+  size_t depth = 64;
+  bool registers_files = true;
+  std::vector<IoRequest> started;  // ever, in order
+  std::vector<IoRequest> open;     // of those, not completed
+  std::map<int, int> registered;
+  int next_index = 0;
+
+ private:
+  std::vector<IoRequest> queued_;
+  std::deque<IoResult> done_;
+  size_t in_flight_ = 0;
+};
+
+bool IsOpen(int fd) { return fcntl(fd, F_GETFD) != -1; }
+
+class FileEngineTest : public ::testing::Test, public FileEngine::Client {
+ protected:
+  FileEngineTest() {
+    auto fake = std::make_unique<FakeBackend>();
+    fake_ = fake.get();
+    engine_ = std::make_unique<FileEngine>(std::move(fake));
+  }
+
+  void OnIoComplete(uint64_t cookie, int64_t result) override {
+    EXPECT_EQ(results_.count(cookie), 0u) << "operation " << cookie << " completed twice";
+    results_[cookie] = result;
+    order_.push_back(cookie);
+    if (on_complete_) on_complete_(cookie, result);
+  }
+
+  FileEngine::File* NewFile(bool pinned = false) {
+    fd_ = open("/dev/null", O_RDWR | O_CLOEXEC);
+    return engine_->Open(UniqueFd(fd_), this, pinned);
+  }
+  // What runs at the back-end, as "w0+4" (offset and length in blocks).
+  std::vector<std::string> Open() {
+    engine_->Poll();
+    std::vector<std::string> out;
+    for (const IoRequest& r : fake_->open) out.push_back(Describe(r));
+    return out;
+  }
+  static std::string Describe(const IoRequest& r) {
+    const std::string range =
+        std::to_string(r.offset / kBlock) + "+" + std::to_string(r.length / kBlock);
+    switch (r.op) {
+      case IoOp::kRead:
+        return "r" + range;
+      case IoOp::kWrite:
+        return "w" + range;
+      case IoOp::kRangeSync:
+        return "range" + range;
+      case IoOp::kSync:
+        return "sync";
+      case IoOp::kFallocate:
+        return "alloc";
+      case IoOp::kSyncClose:
+        return "syncclose";
+      case IoOp::kClose:
+        return "close";
+    }
+    return "?";
+  }
+  void Write(FileEngine::File* f, uint64_t block, uint64_t blocks, uint64_t cookie) {
+    engine_->Write(f, buffer_, -1, blocks * kBlock, block * kBlock, cookie);
+  }
+  void Read(FileEngine::File* f, uint64_t block, uint64_t blocks, uint64_t cookie) {
+    engine_->Read(f, buffer_, -1, blocks * kBlock, block * kBlock, cookie);
+  }
+  void RangeSync(FileEngine::File* f, uint64_t block, uint64_t blocks, uint64_t cookie) {
+    engine_->RangeSync(f, block * kBlock, blocks * kBlock, cookie);
+  }
+  void Finish(size_t at, int64_t result) {
+    engine_->Poll();
+    fake_->Finish(at, result);
+    engine_->Poll();
+  }
+  void FinishWell(size_t at) {
+    engine_->Poll();
+    fake_->FinishWell(at);
+    engine_->Poll();
+  }
+  void FinishAll() {
+    for (engine_->Poll(); !fake_->open.empty() || !engine_->idle(); engine_->Poll()) {
+      if (!fake_->open.empty()) fake_->FinishWell(0);
+    }
+  }
+  // Every file must be closed by its test.
+  void TearDown() override {
+    FinishAll();
+    EXPECT_TRUE(engine_->idle());
+    EXPECT_FALSE(engine_->needs_polling());
+    EXPECT_THAT(fake_->registered, IsEmpty()) << "a registered descriptor was left behind";
+  }
+
+  static constexpr uint64_t kBlock = 4096;
+  char* const buffer_ = reinterpret_cast<char*>(uintptr_t{1} << 40);  // never touched
+  FakeBackend* fake_;
+  std::unique_ptr<FileEngine> engine_;
+  int fd_ = -1;
+  std::map<uint64_t, int64_t> results_;
+  std::vector<uint64_t> order_;
+  std::function<void(uint64_t, int64_t)> on_complete_;
+};
+
+TEST_F(FileEngineTest, WritesOfAFileRunTogetherAndCompleteInAnyOrder) {
+  auto* f = NewFile();
+  for (uint64_t i = 0; i < 4; ++i) Write(f, i, 1, i);
+  EXPECT_FALSE(engine_->idle());
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "w1+1", "w2+1", "w3+1"));
+  FinishWell(2);
+  FinishWell(0);
+  EXPECT_THAT(order_, ElementsAre(2, 0));
+  FinishWell(1);
+  FinishWell(0);
+  EXPECT_THAT(order_, ElementsAre(2, 0, 3, 1));
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(results_[i], static_cast<int64_t>(kBlock));
+  EXPECT_TRUE(engine_->idle());
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, RangeSyncWaitsForOverlappingWritesOnly) {
+  auto* f = NewFile();
+  Write(f, 0, 4, 1);
+  Write(f, 4, 4, 2);
+  Write(f, 8, 4, 3);
+  RangeSync(f, 4, 4, 4);  // touches write 2 only
+  EXPECT_THAT(Open(), ElementsAre("w0+4", "w4+4", "w8+4"));
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("w4+4", "w8+4")) << "write 2 overlaps";
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("w8+4", "range4+4")) << "write 3 does not";
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, RangeSyncStartsAtOnceWhereNothingOverlaps) {
+  auto* f = NewFile();
+  Write(f, 4, 4, 1);
+  RangeSync(f, 0, 4, 2);
+  RangeSync(f, 8, 4, 3);
+  EXPECT_THAT(Open(), ElementsAre("w4+4", "range0+4", "range8+4"));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, RangeSyncSeesPartialOverlapsAtEitherEnd) {
+  auto* f = NewFile();
+  engine_->Write(f, buffer_, -1, kBlock, 4 * kBlock - 1, 1);  // one byte before, the rest within
+  RangeSync(f, 3, 1, 2);
+  EXPECT_THAT(Open(), ElementsAre("w3+1"));
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("range3+1"));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, SyncAndSyncCloseWaitForEverything) {
+  for (const bool closes : {false, true}) {
+    auto* f = NewFile();
+    const int fd = fd_;
+    const uint64_t base = closes ? 100 : 0;
+    Write(f, 0, 1, base + 1);
+    Read(f, 8, 1, base + 2);
+    RangeSync(f, 4, 1, base + 3);
+    if (closes) {
+      engine_->SyncClose(f, 12345, base + 4);
+    } else {
+      engine_->Sync(f, base + 4);
+    }
+    EXPECT_THAT(Open(), ElementsAre("w0+1", "r8+1", "range4+1"));
+    FinishWell(1);
+    FinishWell(0);
+    EXPECT_THAT(Open(), ElementsAre("range4+1")) << "even a range_sync counts";
+    FinishWell(0);
+    EXPECT_THAT(Open(), ElementsAre(closes ? "syncclose" : "sync"));
+    EXPECT_EQ(fake_->open[0].fd, fd);
+    if (closes) {
+      EXPECT_EQ(fake_->open[0].length, 12345u) << "the size to truncate to";
+    }
+    FinishWell(0);
+    EXPECT_EQ(results_[base + 4], 0);
+    EXPECT_EQ(IsOpen(fd), !closes);
+    if (!closes) engine_->Discard(f, base + 9);
+    FinishAll();
+  }
+}
+
+TEST_F(FileEngineTest, SyncCloseCanLeaveTheSizeAlone) {
+  engine_->SyncClose(NewFile(), kNoTruncate, 1);
+  EXPECT_THAT(Open().size(), 1u);
+  EXPECT_EQ(fake_->open[0].length, kNoTruncate);
+}
+
+TEST_F(FileEngineTest, OtherFilesNeverWait) {
+  auto* a = NewFile();
+  auto* b = NewFile();
+  auto* c = NewFile();
+  Write(a, 0, 1, 1);
+  engine_->Sync(a, 2);
+  Write(a, 1, 1, 3);
+  Write(b, 0, 1, 4);
+  engine_->Fallocate(c, 100, 5);
+  Write(c, 0, 1, 6);
+  engine_->SyncClose(b, kNoTruncate, 7);
+  RangeSync(a, 50, 1, 8);
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "w0+1", "alloc"));
+  FinishWell(1);  // b's write: its close may go, though a and c are stuck
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "alloc", "syncclose"));
+  FinishWell(2);
+  EXPECT_THAT(order_, ElementsAre(4, 7));
+  engine_->Discard(a, 20);
+  engine_->Discard(c, 21);
+}
+
+TEST_F(FileEngineTest, DeferredOperationsKeepTheirOrder) {
+  auto* f = NewFile();
+  Write(f, 0, 1, 1);
+  engine_->Sync(f, 2);
+  Write(f, 1, 1, 3);  // could start, but the sync came first
+  RangeSync(f, 7, 1, 4);
+  Write(f, 2, 1, 5);
+  engine_->Sync(f, 6);
+  Write(f, 3, 1, 7);
+  EXPECT_THAT(Open(), ElementsAre("w0+1"));
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("sync", "w1+1", "range7+1", "w2+1"));
+  FinishWell(0);
+  FinishWell(0);
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("w2+1"));
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("sync", "w3+1"));
+  FinishAll();
+  EXPECT_THAT(order_, ElementsAre(1, 2, 3, 4, 5, 6, 7));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, ReadsDependOnNothing) {
+  auto* f = NewFile();
+  engine_->Fallocate(f, 100, 1);
+  Write(f, 0, 1, 2);
+  engine_->Sync(f, 3);
+  Read(f, 0, 1, 4);
+  EXPECT_THAT(Open(), ElementsAre("alloc", "r0+1"));
+  FinishWell(1);
+  EXPECT_THAT(order_, ElementsAre(4));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, WritesWaitForFallocate) {
+  auto* f = NewFile();
+  engine_->Fallocate(f, 1 << 20, 1);
+  Write(f, 0, 1, 2);
+  Write(f, 1, 1, 3);
+  EXPECT_THAT(Open(), ElementsAre("alloc"));
+  EXPECT_EQ(fake_->open[0].length, 1u << 20);
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "w1+1"));
+  engine_->Fallocate(f, 2 << 20, 4);
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "w1+1")) << "and fallocate for writes";
+  FinishWell(0);
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("alloc"));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, FallocateIsAdvice) {
+  auto* f = NewFile();
+  const int fd = fd_;
+  engine_->Fallocate(f, 1 << 20, 1);
+  Write(f, 0, 1, 2);
+  Finish(0, -ENOSPC);
+  EXPECT_EQ(results_[1], 0);
+  FinishWell(0);
+  EXPECT_EQ(results_[2], static_cast<int64_t>(kBlock));
+  engine_->SyncClose(f, 5, 3);
+  FinishAll();
+  EXPECT_EQ(results_[3], 0);
+  EXPECT_FALSE(IsOpen(fd));
+}
+
+TEST_F(FileEngineTest, TheFirstErrorOfAFileSticks) {
+  auto* f = NewFile();
+  const int fd = fd_;
+  Write(f, 0, 1, 1);
+  Write(f, 1, 1, 2);
+  Write(f, 2, 1, 3);
+  engine_->Sync(f, 4);
+  Finish(1, -ENOSPC);
+  EXPECT_EQ(results_[2], -ENOSPC);
+  Finish(1, -EIO);  // under way when it happened: the first error is reported
+  EXPECT_EQ(results_[3], -ENOSPC);
+  FinishWell(0);
+  EXPECT_EQ(results_[1], -ENOSPC) << "what was under way cannot be trusted either";
+  EXPECT_THAT(Open(), IsEmpty()) << "nothing more is tried";
+  EXPECT_EQ(results_[4], -ENOSPC);
+  Write(f, 3, 1, 5);
+  RangeSync(f, 0, 1, 6);
+  engine_->Sync(f, 7);
+  engine_->Fallocate(f, 1, 8);
+  EXPECT_EQ(results_.count(5), 0u) << "completions come from Poll only";
+  EXPECT_TRUE(engine_->needs_polling());
+  FinishAll();
+  for (uint64_t i : {5, 6, 7, 8}) EXPECT_EQ(results_[i], -ENOSPC) << i;
+  engine_->SyncClose(f, 100, 9);
+  EXPECT_THAT(Open(), ElementsAre("close")) << "neither truncated nor synced, but closed";
+  EXPECT_TRUE(IsOpen(fd));
+  FinishWell(0);
+  EXPECT_EQ(results_[9], -ENOSPC);
+  EXPECT_FALSE(IsOpen(fd));
+}
+
+TEST_F(FileEngineTest, ErrorsOfSyncAndRangeSyncStickToo) {
+  for (const bool range : {false, true}) {
+    auto* f = NewFile();
+    const uint64_t base = range ? 100 : 0;
+    if (range) {
+      RangeSync(f, 0, 1, base + 1);
+    } else {
+      engine_->Sync(f, base + 1);
+    }
+    Finish(0, -EIO);
+    EXPECT_EQ(results_[base + 1], -EIO);
+    Write(f, 0, 1, base + 2);
+    engine_->SyncClose(f, 0, base + 3);
+    FinishAll();
+    EXPECT_EQ(results_[base + 2], -EIO);
+    EXPECT_EQ(results_[base + 3], -EIO);
+  }
+}
+
+TEST_F(FileEngineTest, ErrorsStayWithTheirFile) {
+  auto* a = NewFile();
+  auto* b = NewFile();
+  Write(a, 0, 1, 1);
+  Write(b, 0, 1, 2);
+  Finish(0, -EIO);
+  engine_->SyncClose(a, 0, 3);
+  engine_->SyncClose(b, 0, 4);
+  FinishAll();
+  EXPECT_EQ(results_[1], -EIO);
+  EXPECT_EQ(results_[3], -EIO);
+  EXPECT_EQ(results_[2], static_cast<int64_t>(kBlock));
+  EXPECT_EQ(results_[4], 0);
+}
+
+TEST_F(FileEngineTest, ReadErrorsDoNotStickAndStuckFilesMayBeRead) {
+  auto* f = NewFile();
+  Read(f, 0, 1, 1);
+  Finish(0, -EIO);
+  EXPECT_EQ(results_[1], -EIO);
+  Write(f, 0, 1, 2);
+  FinishWell(0);
+  EXPECT_EQ(results_[2], static_cast<int64_t>(kBlock));
+  Write(f, 0, 1, 3);
+  Finish(0, -ENOSPC);
+  Read(f, 0, 1, 4);
+  FinishWell(0);
+  EXPECT_EQ(results_[4], static_cast<int64_t>(kBlock));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, AFailedSyncCloseReportsAndFrees) {
+  auto* f = NewFile();
+  const int fd = fd_;
+  engine_->SyncClose(f, 0, 1);
+  Finish(0, -EIO);
+  EXPECT_EQ(results_[1], -EIO);
+  EXPECT_FALSE(IsOpen(fd));
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(FileEngineTest, DiscardWaitsThenClosesWithoutSyncing) {
+  auto* f = NewFile();
+  const int fd = fd_;
+  Write(f, 0, 1, 1);
+  Read(f, 1, 1, 2);
+  engine_->Discard(f, 3);
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "r1+1"));
+  Finish(0, -EIO);
+  FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("close"));
+  FinishWell(0);
+  EXPECT_EQ(results_[3], 0) << "the file's error is no business of a discard";
+  EXPECT_FALSE(IsOpen(fd));
+}
+
+TEST_F(FileEngineTest, ShortWritesGoOn) {
+  auto* f = NewFile();
+  engine_->Write(f, buffer_, 3, 10 * kBlock, 100 * kBlock, 1);
+  RangeSync(f, 105, 1, 2);
+  Finish(0, kBlock);
+  ASSERT_THAT(Open(), ElementsAre("w101+9"));
+  EXPECT_EQ(fake_->open[0].buffer, buffer_ + kBlock);
+  EXPECT_EQ(fake_->open[0].buffer_index, 3);
+  EXPECT_THAT(results_, IsEmpty());
+  Finish(0, 100);  // any number of bytes
+  ASSERT_EQ(Open().size(), 1u) << "the range_sync still waits";
+  EXPECT_EQ(fake_->open[0].offset, 101 * kBlock + 100);
+  EXPECT_EQ(fake_->open[0].length, 9 * kBlock - 100);
+  EXPECT_EQ(fake_->open[0].buffer, buffer_ + kBlock + 100);
+  FinishWell(0);
+  EXPECT_EQ(results_[1], static_cast<int64_t>(10 * kBlock));
+  EXPECT_THAT(Open(), ElementsAre("range105+1"));
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, AShortWriteThatThenFailsReportsTheError) {
+  auto* f = NewFile();
+  Write(f, 0, 4, 1);
+  Finish(0, kBlock);
+  Finish(0, -ENOSPC);
+  EXPECT_EQ(results_[1], -ENOSPC);
+  Write(f, 0, 4, 2);
+  engine_->Discard(f, 9);
+  FinishAll();
+  EXPECT_EQ(results_[2], -ENOSPC);
+}
+
+TEST_F(FileEngineTest, AWriteOfNothingIsAFullDevice) {
+  auto* f = NewFile();
+  Write(f, 0, 4, 1);
+  Finish(0, 0);
+  EXPECT_EQ(results_[1], -ENOSPC);
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, ShortReadsGoOnUntilTheEndOfTheFile) {
+  auto* f = NewFile();
+  Read(f, 0, 10, 1);
+  Finish(0, 2 * kBlock);
+  ASSERT_THAT(Open(), ElementsAre("r2+8"));
+  EXPECT_EQ(fake_->open[0].buffer, buffer_ + 2 * kBlock);
+  Finish(0, 0);
+  EXPECT_EQ(results_[1], static_cast<int64_t>(2 * kBlock)) << "the file ends at a block";
+  Read(f, 0, 10, 2);
+  Finish(0, 5000);
+  EXPECT_EQ(results_[2], 5000) << "the file ends inside a sector, where direct I/O could not go on";
+  Read(f, 0, 10, 3);
+  Finish(0, 0);
+  EXPECT_EQ(results_[3], 0);
+  Read(f, 0, 10, 4);
+  Finish(0, kBlock);
+  Finish(0, -EIO);
+  EXPECT_EQ(results_[4], -EIO);
+  engine_->Discard(f, 9);
+}
+
+// The sector that counts is the file's, not the request's: a read that began at byte 100 and
+// stopped at byte 4096 has met the end of a page, perhaps a bad page behind it, not the end of the
+// file.
+TEST_F(FileEngineTest, AShortReadAtAnOddOffsetGoesOnFromASectorsEdge) {
+  auto* f = NewFile();
+  engine_->Read(f, buffer_, -1, 10'000, 100, 1);
+  Finish(0, 4096 - 100);
+  ASSERT_EQ(Open().size(), 1u) << "taken for the end of the file";
+  EXPECT_EQ(fake_->open[0].offset, 4096u);
+  EXPECT_EQ(fake_->open[0].length, 10'100u - 4096);
+  Finish(0, -EIO);
+  EXPECT_EQ(results_[1], -EIO);
+  engine_->Read(f, buffer_, -1, 10'000, 100, 2);
+  Finish(0, 512);  // stops at byte 612, inside a sector
+  EXPECT_EQ(results_[2], 512);
+  engine_->Discard(f, 9);
+}
+
+TEST_F(FileEngineTest, InterruptedRequestsAreRepeated) {
+  auto* f = NewFile();
+  Write(f, 0, 4, 1);
+  for (int64_t error : {-EINTR, -EAGAIN, -EAGAIN}) {
+    Finish(0, error);
+    ASSERT_THAT(Open(), ElementsAre("w0+4"));
+  }
+  Finish(0, kBlock);
+  Finish(0, -EINTR);
+  ASSERT_THAT(Open(), ElementsAre("w1+3"));
+  FinishWell(0);
+  EXPECT_EQ(results_[1], static_cast<int64_t>(4 * kBlock));
+  engine_->Sync(f, 2);
+  Finish(0, -EINTR);
+  EXPECT_THAT(Open(), ElementsAre("sync"));
+  FinishWell(0);
+  EXPECT_EQ(results_[2], 0);
+  engine_->Discard(f, 9);
+}
+
+// The descriptor is gone, and its number may be another file's by now.
+TEST_F(FileEngineTest, AnInterruptedCloseIsNeverRepeated) {
+  auto* f = NewFile();
+  engine_->SyncClose(f, 0, 1);
+  Finish(0, -EINTR);
+  EXPECT_THAT(Open(), IsEmpty());
+  EXPECT_EQ(results_.count(1), 1u);
+  EXPECT_EQ(results_[1], -EINTR) << "what was not synced is not durable";
+  auto* g = NewFile();
+  engine_->Discard(g, 2);
+  Finish(0, -EAGAIN);
+  EXPECT_THAT(Open(), IsEmpty());
+  EXPECT_EQ(results_.count(2), 1u);
+}
+
+TEST_F(FileEngineTest, AFullBackEndDelaysAndLosesNothing) {
+  fake_->depth = 2;
+  auto* a = NewFile();
+  auto* b = NewFile();
+  for (uint64_t i = 0; i < 5; ++i) Write(i % 2 == 0 ? a : b, i, 1, i);
+  engine_->Sync(a, 10);
+  engine_->SyncClose(b, 0, 11);
+  EXPECT_THAT(Open(), ElementsAre("w0+1", "w1+1"));
+  EXPECT_TRUE(engine_->needs_polling());
+  size_t most = 0;
+  while (!engine_->idle()) {
+    engine_->Poll();
+    most = std::max(most, fake_->open.size());
+    if (!fake_->open.empty()) fake_->FinishWell(fake_->open.size() - 1);
+  }
+  EXPECT_EQ(most, 2u);
+  EXPECT_EQ(results_.size(), 7u);
+  for (const auto& [cookie, result] : results_) EXPECT_GE(result, 0) << cookie;
+  engine_->Discard(a, 20);
+}
+
+TEST_F(FileEngineTest, MoreCompletionsThanOneHarvestTakes) {
+  fake_->depth = 1000;
+  auto* f = NewFile();
+  for (uint64_t i = 0; i < 500; ++i) Write(f, i, 1, i);
+  engine_->Poll();
+  while (!fake_->open.empty()) fake_->FinishWell(fake_->open.size() - 1);
+  EXPECT_EQ(engine_->Poll(), 500u);
+  EXPECT_EQ(results_.size(), 500u);
+  engine_->Discard(f, 1000);
+}
+
+TEST_F(FileEngineTest, CompletionsMayStartFurtherOperations) {
+  auto* f = NewFile();
+  on_complete_ = [&](uint64_t cookie, int64_t) {
+    if (cookie < 10) Write(f, cookie + 1, 1, cookie + 1);
+    if (cookie == 10) engine_->SyncClose(f, 0, 11);
+  };
+  Write(f, 0, 1, 0);
+  FinishAll();
+  EXPECT_THAT(order_, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+}
+
+TEST_F(FileEngineTest, AFailedFileMayBeClosedFromItsCompletion) {
+  auto* f = NewFile();
+  Write(f, 0, 1, 1);
+  engine_->Sync(f, 2);
+  on_complete_ = [&](uint64_t cookie, int64_t) {
+    if (cookie == 1) engine_->SyncClose(f, 0, 3);
+  };
+  Finish(0, -EIO);
+  FinishAll();
+  EXPECT_THAT(order_, ElementsAre(1, 2, 3));
+  EXPECT_EQ(results_[3], -EIO);
+}
+
+TEST_F(FileEngineTest, PinnedFilesAreRegisteredUntilTheyClose) {
+  auto* plain = NewFile(false);
+  auto* pinned = NewFile(true);
+  const int fd = fd_;
+  ASSERT_EQ(fake_->registered.size(), 1u);
+  EXPECT_EQ(fake_->registered.begin()->second, fd);
+  Write(plain, 0, 1, 1);
+  Write(pinned, 0, 1, 2);
+  EXPECT_THAT(Open().size(), 2u);
+  EXPECT_EQ(fake_->open[0].file_index, -1);
+  EXPECT_EQ(fake_->open[1].file_index, fake_->registered.begin()->first);
+  EXPECT_EQ(fake_->open[1].fd, fd);
+  engine_->SyncClose(pinned, 0, 3);
+  FinishWell(1);
+  EXPECT_THAT(fake_->registered, IsEmpty()) << "before the close reaches the kernel";
+  EXPECT_EQ(fake_->open.back().file_index, -1);
+  engine_->Discard(plain, 4);
+  FinishAll();
+}
+
+TEST_F(FileEngineTest, AnEngineWithoutRegistrationServesPinnedFiles) {
+  fake_->registers_files = false;
+  auto* f = NewFile(true);
+  Write(f, 0, 1, 1);
+  Open();
+  EXPECT_EQ(fake_->open[0].file_index, -1);
+  engine_->SyncClose(f, 0, 2);
+  FinishAll();
+  EXPECT_EQ(results_[2], 0);
+}
+
+// --- Random operations against a model of the rules in file_engine.h.
+
+// What the model knows of one operation. It predicts, from the order in which operations were
+// handed in and completed, exactly which may run.
+struct ModelOp {
+  IoOp op;
+  uint64_t offset = 0, length = 0;
+  uint64_t done = 0;
+  enum { kWaiting, kRunning, kFinished } state = kWaiting;
+  bool skipped = false;  // answered without I/O as the file had failed
+};
+
+struct ModelFile {
+  FileEngine::File* file = nullptr;
+  int fd = -1;
+  int error = 0;
+  bool closing = false;
+  std::deque<uint64_t> waiting;  // cookies, in the order handed in
+  std::set<uint64_t> running;
+};
+
+class RandomEngineTest : public FileEngineTest {
+ protected:
+  void Run(uint64_t seed) {
+    random_.seed(seed);
+    fake_->depth = 1 + random_() % 40;
+    fake_->registers_files = random_() % 2 == 0;
+    const int steps = 400;
+    for (int i = 0; i < steps && !HasFailure(); ++i) {
+      const uint64_t dice = random_() % 16;
+      if (files_.empty() || (dice == 0 && files_.size() < 6)) {
+        AddFile();
+      } else if (dice < 9) {
+        AddOperation();
+      } else if (dice < 14) {
+        CompleteOne();
+      } else {
+        engine_->Poll();
+        Check();
+      }
+    }
+    for (auto& [id, f] : files_) {
+      if (!f.closing) CloseFile(id, f);
+    }
+    for (int i = 0; !engine_->idle() && i < 10'000 && !HasFailure(); ++i) {
+      if (fake_->open.empty()) {
+        engine_->Poll();
+        Check();
+      } else {
+        CompleteOne();
+      }
+    }
+    EXPECT_TRUE(engine_->idle()) << "operations never completed";
+    for (const auto& [cookie, op] : ops_) {
+      EXPECT_EQ(results_.count(cookie), 1u) << "no completion for " << cookie;
+    }
+    for (const auto& [id, f] : files_) EXPECT_TRUE(f.running.empty() && f.waiting.empty());
+  }
+
+  void AddFile() {
+    ModelFile f;
+    f.file = NewFile(random_() % 2 == 0);
+    f.fd = fd_;
+    files_[next_file_++] = f;
+  }
+
+  uint64_t Issue(uint64_t id, IoOp op, uint64_t offset, uint64_t length) {
+    const uint64_t cookie = next_cookie_++;
+    ops_[cookie] = ModelOp{op, offset, length};
+    file_of_[cookie] = id;
+    ModelFile& f = files_[id];
+    if (op == IoOp::kRead) {
+      f.running.insert(cookie);  // reads wait for nothing
+      ops_[cookie].state = ModelOp::kRunning;
+    } else {
+      f.waiting.push_back(cookie);
+    }
+    Advance(f);
+    return cookie;
+  }
+
+  void AddOperation() {
+    auto it = files_.begin();
+    std::advance(it, random_() % files_.size());
+    const uint64_t id = it->first;
+    ModelFile& f = it->second;
+    if (f.closing) return;
+    const uint64_t offset = random_() % 8 * kBlock;
+    const uint64_t length = (1 + random_() % 4) * kBlock;
+    switch (random_() % 12) {
+      case 0:
+        return CloseFile(id, f);
+      case 1:
+        engine_->Sync(f.file, Issue(id, IoOp::kSync, 0, 0));
+        return;
+      case 2:
+        engine_->Fallocate(f.file, length, Issue(id, IoOp::kFallocate, 0, length));
+        return;
+      case 3:
+      case 4:
+        engine_->RangeSync(f.file, offset, length, Issue(id, IoOp::kRangeSync, offset, length));
+        return;
+      case 5:
+      case 6:
+        engine_->Read(f.file, buffer_, -1, length, offset, Issue(id, IoOp::kRead, offset, length));
+        return;
+      default:
+        engine_->Write(f.file, buffer_, -1, length, offset,
+                       Issue(id, IoOp::kWrite, offset, length));
+    }
+  }
+
+  void CloseFile(uint64_t id, ModelFile& f) {
+    f.closing = true;
+    if (random_() % 3 == 0) {
+      engine_->Discard(f.file, Issue(id, IoOp::kClose, 0, 0));
+    } else {
+      engine_->SyncClose(f.file, 7, Issue(id, IoOp::kSyncClose, 0, 7));
+    }
+  }
+
+  // The rules.
+  bool MayRun(const ModelFile& f, const ModelOp& op) const {
+    for (uint64_t other : f.running) {
+      const ModelOp& o = ops_.at(other);
+      switch (op.op) {
+        case IoOp::kRangeSync:
+          if (o.op == IoOp::kWrite && o.offset < op.offset + op.length &&
+              op.offset < o.offset + o.length) {
+            return false;
+          }
+          break;
+        case IoOp::kWrite:
+          if (o.op == IoOp::kFallocate) return false;
+          break;
+        default:
+          return false;  // sync, closes and fallocate want the file for themselves
+      }
+    }
+    return true;
+  }
+
+  // Lets everything run that may, in order.
+  void Advance(ModelFile& f) {
+    while (!f.waiting.empty() && MayRun(f, ops_[f.waiting.front()])) {
+      const uint64_t cookie = f.waiting.front();
+      f.waiting.pop_front();
+      ModelOp& op = ops_[cookie];
+      op.state = ModelOp::kRunning;
+      op.skipped = f.error != 0 && op.op != IoOp::kSyncClose && op.op != IoOp::kClose &&
+                   op.op != IoOp::kRead;
+      if (op.op == IoOp::kSyncClose && f.error != 0) op.length = 0;
+      f.running.insert(cookie);
+    }
+  }
+
+  // Cookie of a request at the back-end: tags are the engine's own, so by first appearance.
+  void Check() {
+    for (; seen_ < fake_->started.size(); ++seen_) CheckStart(fake_->started[seen_]);
+    // Everything that may run does, unless the back-end is full: other files never wait.
+    if (fake_->in_flight() >= fake_->depth) return;
+    for (const auto& [id, f] : files_) {
+      for (uint64_t cookie : f.running) {
+        if (ops_[cookie].skipped) continue;
+        EXPECT_TRUE(at_back_end_.count(cookie) != 0)
+            << "operation " << cookie << " of file " << id << " could run and was not started";
+      }
+    }
+  }
+
+  // Finds the model's operation for a request just started, by its file and kind.
+  void CheckStart(const IoRequest& r) {
+    for (auto& [id, f] : files_) {
+      if (f.fd != r.fd || gone_.count(id) != 0) continue;
+      for (uint64_t cookie : f.running) {
+        const ModelOp& op = ops_[cookie];
+        const bool close_instead = op.op == IoOp::kSyncClose && f.error != 0;
+        if (at_back_end_.count(cookie) != 0 || op.skipped) continue;
+        if ((close_instead ? IoOp::kClose : op.op) != r.op) continue;
+        if (r.op == IoOp::kWrite || r.op == IoOp::kRead) {
+          if (r.offset != op.offset + op.done || r.length != op.length - op.done) continue;
+          EXPECT_EQ(r.buffer, buffer_ + op.done);
+        } else if (r.op == IoOp::kRangeSync) {
+          if (r.offset != op.offset || r.length != op.length) continue;
+        }
+        at_back_end_[cookie] = r.tag;
+        return;
+      }
+      ADD_FAILURE() << "file " << id << ": " << Describe(r) << " was started against the rules";
+      return;
+    }
+    ADD_FAILURE() << Describe(r) << " on a descriptor of no open file";
+  }
+
+  void CompleteOne() {
+    engine_->Poll();
+    Check();
+    if (fake_->open.empty()) return;
+    const size_t at = random_() % fake_->open.size();
+    const IoRequest r = fake_->open[at];
+    const auto found = std::find_if(at_back_end_.begin(), at_back_end_.end(),
+                                    [&](const auto& e) { return e.second == r.tag; });
+    ASSERT_NE(found, at_back_end_.end());
+    const uint64_t cookie = found->first;
+    at_back_end_.erase(found);
+    const uint64_t id = file_of_[cookie];
+    ModelFile& f = files_[id];
+    ModelOp& op = ops_[cookie];
+    const bool closes = op.op == IoOp::kSyncClose || op.op == IoOp::kClose;
+    const bool moves = op.op == IoOp::kRead || op.op == IoOp::kWrite;
+
+    const uint64_t dice = random_() % 20;
+    int64_t result = moves ? static_cast<int64_t>(r.length) : 0;
+    if (dice == 0 && !closes) {
+      result = random_() % 2 == 0 ? -EINTR : -EAGAIN;
+    } else if (dice == 1) {
+      result = random_() % 2 == 0 ? -EIO : -ENOSPC;
+    } else if (dice < 5 && moves && r.length > 512) {
+      result = static_cast<int64_t>((1 + random_() % (r.length / 512 - 1)) * 512);
+    }
+    fake_->Finish(at, result);
+
+    // What must follow.
+    if (result == -EINTR || result == -EAGAIN) {
+      engine_->Poll();
+      Check();
+      return;
+    }
+    if (moves && result > 0) {
+      op.done += static_cast<uint64_t>(result);
+      if (op.done < op.length) {
+        engine_->Poll();
+        Check();
+        return;
+      }
+      result = static_cast<int64_t>(op.length);
+    }
+    if (op.op == IoOp::kFallocate) result = 0;
+    if (op.op != IoOp::kRead && op.op != IoOp::kClose) {
+      if (f.error != 0) {
+        result = -f.error;
+      } else if (result < 0) {
+        f.error = static_cast<int>(-result);
+      }
+    }
+    Retire(id, cookie, result, closes);
+    engine_->Poll();
+    ASSERT_EQ(results_.count(cookie), 1u);
+    EXPECT_EQ(results_[cookie], expected_[cookie]) << "result of operation " << cookie;
+    CheckSkipped();
+    Check();
+  }
+
+  void Retire(uint64_t id, uint64_t cookie, int64_t result, bool closes) {
+    ModelFile& f = files_[id];
+    expected_[cookie] = result;
+    ops_[cookie].state = ModelOp::kFinished;
+    f.running.erase(cookie);
+    if (closes) gone_.insert(id);
+    Advance(f);
+    // What was answered without I/O leaves at once, and lets the next in.
+    for (bool again = true; again;) {
+      again = false;
+      for (uint64_t c : f.running) {
+        if (!ops_[c].skipped) continue;
+        expected_[c] = -f.error;
+        ops_[c].state = ModelOp::kFinished;
+        f.running.erase(c);
+        skipped_.push_back(c);
+        Advance(f);
+        again = true;
+        break;
+      }
+    }
+  }
+
+  void CheckSkipped() {
+    // Each deferred operation needs a Poll of its own.
+    for (int i = 0; i < 100 && engine_->needs_polling(); ++i) {
+      engine_->Poll();
+      if (fake_->in_flight() >= fake_->depth) break;
+    }
+    for (uint64_t c : skipped_) {
+      if (results_.count(c) != 0) {
+        EXPECT_EQ(results_[c], expected_[c]) << c;
+      }
+    }
+  }
+
+  std::mt19937_64 random_;
+  uint64_t next_file_ = 0;
+  uint64_t next_cookie_ = 1;
+  size_t seen_ = 0;
+  std::map<uint64_t, ModelFile> files_;
+  std::set<uint64_t> gone_;
+  std::map<uint64_t, ModelOp> ops_;
+  std::map<uint64_t, uint64_t> file_of_;
+  std::map<uint64_t, uint64_t> at_back_end_;  // cookie to tag
+  std::map<uint64_t, int64_t> expected_;
+  std::vector<uint64_t> skipped_;
+};
+
+TEST_F(RandomEngineTest, FollowsTheModel) {}
+
+}  // namespace
+}  // namespace pulse
