@@ -20,8 +20,9 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un addr{};
   addr.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(addr.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat("socket path \"", path, "\" has ", path.size(),
-                                                   " bytes; use 1 to ", sizeof(addr.sun_path) - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path.empty() ? "socket path is empty" : "socket path is too long", " (", path.size(),
+        " bytes): \"", path, "\"; use 1 to ", sizeof(addr.sun_path) - 1, " bytes"));
   }
   std::memcpy(addr.sun_path, path.data(), path.size());
   return addr;

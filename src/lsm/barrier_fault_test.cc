@@ -33,18 +33,18 @@ std::string NameOfFault(const ::testing::TestParamInfo<Fault>& info) {
 // by opening the database again where RocksDB calls the error fatal. "" or why it did not succeed.
 std::string Recover(TestDb* db, const std::function<Status()>& job) {
   Status s;
-  for (int i = 0; i < 600; ++i) {
+  const bool recovered = Eventually([&] {
     s = (*db)->Resume();
     if (s.severity() >= Status::Severity::kFatalError) {
       db->Close();
       s = db->Open();
-      if (!s.ok()) return "cannot be opened again: " + s.ToString();
+      if (!s.ok()) return true;
     }
     if (s.ok()) s = job();
-    if (s.ok()) return "";
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  return s.ToString();
+    if (!s.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return s.ok();
+  });
+  return recovered && s.ok() ? "" : s.ToString();
 }
 
 class FaultTest : public ::testing::TestWithParam<Fault> {};

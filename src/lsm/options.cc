@@ -13,6 +13,50 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint64_t RoundDownToPage(uint64_t n) { return n / wire::kPage * wire::kPage; }
 
+// Overlays `o` with `values`.
+absl::Status Read(std::map<std::string, std::string> values, Options* o) {
+  o->mover_given |= values.count("mover") != 0;
+  o->engine_given |= values.count("engine") != 0;
+  OptionReader r(std::move(values));
+  int sync = static_cast<int>(o->sync);
+  int io = static_cast<int>(o->io);
+  int fetch = o->fetch ? 1 : 0;
+  int fallback = o->fallback_embedded ? 1 : 0;
+  int mover = static_cast<int>(o->mover);
+  int engine = static_cast<int>(o->engine);
+  int sched = o->agent_background ? 1 : 0;
+  r.ReadChoice("sync", {"barrier", "strict"}, &sync);
+  r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
+  r.ReadChoice("fetch", {"off", "on"}, &fetch);
+  r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
+  r.ReadChoice("mover", {"shared", "vmread"}, &mover);
+  r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
+  // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
+  const uint64_t max_arena = AgentLimits().max_arena_bytes;
+  r.ReadBytes("queue", kMiB, max_arena, &o->queue_bytes);
+  r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o->write_threshold);
+  r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o->sync_interval);
+  r.ReadBytes("fetch_memory", kMiB, max_arena, &o->fetch_bytes);
+  r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o->fetch_chunk);
+  r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o->readahead);
+  r.ReadInt("streams", 1, 63, &o->max_streams);  // and one queue for fetch
+  r.ReadCpus("agent_cpus", &o->agent_cpus);
+  r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
+  r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
+  r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
+  o->sync = static_cast<SyncMode>(sync);
+  o->io = static_cast<IoMode>(io);
+  o->fetch = fetch == 1;
+  o->fallback_embedded = fallback == 1;
+  o->mover = static_cast<MoverKind>(mover);
+  o->engine = static_cast<EngineKind>(engine);
+  o->agent_background = sched == 1;
+  o->queue_bytes = RoundDownToPage(o->queue_bytes);
+  o->fetch_chunk = RoundDownToPage(o->fetch_chunk);
+  o->write_threshold = RoundDownToPage(o->write_threshold);
+  return r.Finish();
+}
+
 }  // namespace
 
 absl::StatusOr<Options> ParseOptions(const std::string& uri) {
@@ -27,60 +71,19 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
                      "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
                      "pulse:// for an embedded agent"));
   }
-  std::map<std::string, std::string> values = std::move(parsed->options);
+  Options o;
   if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
     auto defaults = ParseOptionList(env);
-    if (!defaults.ok()) {
+    absl::Status st = defaults.ok() ? Read(*defaults, &o) : defaults.status();
+    if (!st.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("environment variable PULSE_OPTIONS: ", defaults.status().message()));
+          absl::StrCat("environment variable PULSE_OPTIONS: ", st.message()));
     }
-    values.insert(defaults->begin(), defaults->end());  // the URI's own values win
   }
-
-  Options o;
   o.socket_path = parsed->path;
-  o.mover_given = values.count("mover") != 0;
-  o.engine_given = values.count("engine") != 0;
-  OptionReader r(std::move(values));
-  int sync = 0;
-  int io = 0;
-  int fetch = 1;
-  int fallback = 0;
-  int mover = 0;
-  int engine = 0;
-  int sched = 1;
-  r.ReadChoice("sync", {"barrier", "strict"}, &sync);
-  r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
-  r.ReadChoice("fetch", {"off", "on"}, &fetch);
-  r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
-  r.ReadChoice("mover", {"shared", "vmread"}, &mover);
-  r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
-  // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
-  const uint64_t max_arena = AgentLimits().max_arena_bytes;
-  r.ReadBytes("queue", kMiB, max_arena, &o.queue_bytes);
-  r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o.write_threshold);
-  r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o.sync_interval);
-  r.ReadBytes("fetch_memory", kMiB, max_arena, &o.fetch_bytes);
-  r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o.fetch_chunk);
-  r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o.readahead);
-  r.ReadInt("streams", 1, 63, &o.max_streams);  // and one queue for fetch
-  r.ReadCpus("agent_cpus", &o.agent_cpus);
-  r.ReadInt("agent_nice", 0, 19, &o.agent_nice);
-  r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
-  r.ReadInt("spin_us", 0, 1'000'000, &o.spin_us);
-  if (absl::Status st = r.Finish(); !st.ok()) {
+  if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
   }
-  o.sync = sync == 0 ? SyncMode::kBarrier : SyncMode::kStrict;
-  o.io = static_cast<IoMode>(io);
-  o.fetch = fetch == 1;
-  o.agent_background = sched == 1;
-  o.fallback_embedded = fallback == 1;
-  o.mover = mover == 0 ? MoverKind::kShared : MoverKind::kVmRead;
-  o.engine = static_cast<EngineKind>(engine);
-  o.queue_bytes = RoundDownToPage(o.queue_bytes);
-  o.fetch_chunk = RoundDownToPage(o.fetch_chunk);
-  o.write_threshold = RoundDownToPage(o.write_threshold);
   if (o.write_threshold * 2 > o.queue_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", uri, "\": write_threshold=", o.write_threshold, " must be at most half of queue=",

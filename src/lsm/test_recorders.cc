@@ -126,6 +126,7 @@ class Recorder : public rocksdb::FileSystemWrapper {
     } else {
       if (IsMeta(path)) kinds = {Event::kMetaAppend, Event::kMetaSync, -1};
       if (EndsWith(path, ".log")) kinds.sync = Event::kWalSync;
+      if (EndsWith(path, ".sst") || EndsWith(path, ".blob")) kinds.sync = Event::kTableSync;
     }
     *out = std::make_unique<RecordingFile>(std::move(below), trace_, CanonicalPath(path), kinds);
     return s;

@@ -39,13 +39,6 @@ ScratchDir::~ScratchDir() {
   std::filesystem::remove_all(path_, ec);
 }
 
-uint64_t Seed() {
-  const char* env = std::getenv("PULSE_TEST_SEED");
-  const uint64_t seed = env != nullptr ? std::strtoull(env, nullptr, 0) : std::random_device()();
-  std::printf("PULSE_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
-}
-
 void Trace::Add(Event::Kind kind, std::string path) {
   std::lock_guard lock(mu_);
   events_.push_back({kind, std::move(path), std::this_thread::get_id()});
@@ -103,6 +96,7 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
       }
       case Event::kSyncFailed:
       case Event::kWalSync:
+      case Event::kTableSync:
         break;
     }
   }

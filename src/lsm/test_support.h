@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing.h"
 #include "lsm/options.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
@@ -36,8 +37,8 @@ class ScratchDir {
   std::string path_;
 };
 
-// PULSE_TEST_SEED, or a fresh one; printed, so that a failure can be replayed.
-uint64_t Seed();
+using testing_util::Eventually;
+using testing_util::TestSeed;
 
 struct Event {
   enum Kind {
@@ -50,6 +51,7 @@ struct Event {
     kDirEnter,
     kDirSync,
     kWalSync,
+    kTableSync,  // of a table or blob file that the plug-in leaves to the base file system
     kDeleted,
   };
   Kind kind;

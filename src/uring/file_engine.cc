@@ -178,7 +178,10 @@ void FileEngine::Dispatch() {
 }
 
 void FileEngine::OnResult(Op* op, int64_t result) {
-  if (result == -EINTR || result == -EAGAIN) {
+  // A close is never tried again: the descriptor is gone whatever the result, and its number may be
+  // another file's by now.
+  const bool closes = op->kind == IoOp::kSyncClose || op->kind == IoOp::kClose;
+  if (!closes && (result == -EINTR || result == -EAGAIN)) {
     ready_.push_back(op);
     return;
   }
@@ -188,7 +191,7 @@ void FileEngine::OnResult(Op* op, int64_t result) {
       // A short transfer goes on where it stopped. A read that stopped inside a sector is at the
       // end of the file, and could not go on there with direct I/O; any other end shows as a read
       // of 0.
-      const bool at_end = op->kind == IoOp::kRead && result % 512 != 0;
+      const bool at_end = op->kind == IoOp::kRead && (op->offset + op->done) % 512 != 0;
       if (op->done < op->length && !at_end) {
         ready_.push_back(op);
         return;
