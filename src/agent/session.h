@@ -107,6 +107,8 @@ class Session {
   // another. Returns how many.
   size_t PollQueues(size_t batch);
   bool HasWork() const;
+  // Somebody on the host waits for completions (PulseDB III-D's progress message): serve it first.
+  bool urgent() const { return control_->urgent.value.load(std::memory_order_relaxed) != 0; }
   // Delivers deferred completions and notifies the host if it waits. True when something was done.
   bool Deliver();
 

@@ -139,8 +139,11 @@ bool Worker::RunOnce() {
     for (auto& fn : run) fn();
     busy = true;
   }
-  for (size_t i = 0; i < sessions_.size(); ++i) {
-    busy |= sessions_[i]->PollQueues(options_.batch) > 0;
+  // Who is waited for goes first; everybody gets one batch a round.
+  for (const bool urgent : {true, false}) {
+    for (auto& s : sessions_) {
+      if (s->urgent() == urgent) busy |= s->PollQueues(options_.batch) > 0;
+    }
   }
   busy |= engine_->Poll() > 0;
   for (auto& s : sessions_) busy |= s->Deliver();

@@ -83,6 +83,11 @@ void OutputRegistry::MarkHome(const std::string& dir) {
   homes_.insert(dir);
 }
 
+void OutputRegistry::UnmarkHome(const std::string& dir) {
+  std::lock_guard lock(session_->mu());
+  homes_.erase(dir);
+}
+
 bool OutputRegistry::InScopeLocked(const OutputFile& file, const std::string& dir) const {
   const std::string at = DirectoryOf(file.path());
   return at == dir || homes_.count(at) == 0;

@@ -43,6 +43,8 @@ class OutputRegistry : public OutputOwner {
 
   // `dir` holds a MANIFEST or CURRENT.
   void MarkHome(const std::string& dir);
+  // The database in `dir` is destroyed.
+  void UnmarkHome(const std::string& dir);
   // A new MANIFEST is created in `dir`.
   void OnNewManifest(const std::string& dir);
 

@@ -192,6 +192,10 @@ IOStatus PulseFileSystem::DeleteFile(const std::string& path, const IOOptions& o
                                      IODebugContext* dbg) {
   // The agent finishes with its descriptor by itself; nobody will ask for this output again.
   context_->registry->Forget(path);
+  // Only DestroyDB deletes a CURRENT; the directory may serve another database's tables next.
+  if (BaseName(path) == "CURRENT") {
+    context_->registry->UnmarkHome(DirectoryOf(CanonicalPath(path)));
+  }
   return target()->DeleteFile(path, options, dbg);
 }
 

@@ -67,8 +67,8 @@ class Trace {
   size_t Count(Event::Kind kind, const std::string& part = "") const;
   // MANIFEST, CURRENT and directories.
   size_t MetadataMoves() const;
-  // Says what is wrong, or "": whenever metadata or a directory of `dirs` was written, every output
-  // in `dirs` that had been closed before was durable or deleted.
+  // Says what is wrong, or "": whenever metadata in `dirs` was written, every output in them that
+  // had been closed before was durable or deleted; and so for a directory and the outputs in it.
   std::string CheckBarrier(const std::set<std::string>& dirs) const;
 
  private:

@@ -64,14 +64,6 @@ absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOption
       break;
     case EngineKind::kUring:
       made = CreateUringBackend(options);
-      if (!made.ok() && options.kind == EngineKind::kUringPoll) {
-        LogOnce("engine io_uring_poll",
-                absl::StrCat("engine io_uring_poll is not to be had here (",
-                             made.status().message(), "); trying io_uring"));
-        IoBackendOptions plain = options;
-        plain.kind = EngineKind::kUring;
-        made = CreateUringBackend(plain);
-      }
       break;
     case EngineKind::kLibaio:
       made = CreateAioBackend(options);
