@@ -62,17 +62,23 @@ class WorkerTest : public ::testing::Test {
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
   }
+  // Embedded sessions work on memory of their host, which therefore goes last.
+  TestHost& NewHost() {
+    hosts_.push_back(std::make_unique<TestHost>(/*shared=*/false));
+    return *hosts_.back();
+  }
   void WaitForSleep(TestHost& host) {
     EXPECT_TRUE(Eventually([&] { return host.control()->agent_sleeping.value == 1; }))
         << "an idle agent does not sleep";
   }
 
   Hooks hooks_;
+  std::vector<std::unique_ptr<TestHost>> hosts_;
   std::unique_ptr<Worker> worker_;
 };
 
 TEST_F(WorkerTest, EchoesAndWakesFromSleep) {
-  TestHost host(/*shared=*/false);
+  TestHost& host = NewHost();
   Start();
   host.Embed(worker_.get());
   EXPECT_EQ(worker_->session_count(), 1u);
@@ -108,7 +114,7 @@ TEST_F(WorkerTest, SaysWhyItCannotStart) {
 }
 
 TEST_F(WorkerTest, EndSessionDrainsThenTells) {
-  TestHost host(false);
+  TestHost& host = NewHost();
   Start();
   host.Embed(worker_.get());
   hooks_.drained = false;
@@ -126,7 +132,8 @@ TEST_F(WorkerTest, EndSessionDrainsThenTells) {
 
 // The worker sees both queues' requests at the same moment; the order of service is what counts.
 TEST_F(WorkerTest, NoSessionWaitsForAnother) {
-  TestHost flood(false), modest(false);
+  TestHost& flood = NewHost();
+  TestHost& modest = NewHost();
   Start();
   flood.Embed(worker_.get(), 2);
   modest.Embed(worker_.get());
@@ -161,41 +168,41 @@ TEST_F(WorkerTest, NoSessionWaitsForAnother) {
 }
 
 // A session whose requests never end: each one served is followed by the next.
-class EndlessHost : public TestHost {
- public:
-  EndlessHost(Hooks* hooks, Worker* worker) : TestHost(false) {
-    hooks->on_descriptor = [this](Session* s, SessionQueue* q, const wire::Descriptor& d) {
+class EndlessTest : public WorkerTest {
+ protected:
+  void StartEndless() {
+    Start();
+    TestHost& host = NewHost();
+    hooks_.on_descriptor = [this, &host](Session* s, SessionQueue* q, const wire::Descriptor& d) {
       Echo(q, d);
-      if (s != session() || stop) return;
+      if (s != host.session() || stop_) return;
       wire::Completion c;
-      while (queue().ring.TryPop(&c)) {
+      while (host.queue().ring.TryPop(&c)) {
       }
-      Push(d.tag + 1);
+      host.Push(d.tag + 1);
     };
-    Embed(worker);
-    worker->Run([this] {
-      for (int i = 0; i < 100; ++i) Push(0);
+    host.Embed(worker_.get());
+    worker_->Run([&host] {
+      for (int i = 0; i < 100; ++i) host.Push(0);
     });
   }
-  std::atomic<bool> stop{false};
+  std::atomic<bool> stop_{false};
 };
 
-TEST_F(WorkerTest, AnEndlessSessionStarvesNobody) {
-  Start();
-  EndlessHost endless(&hooks_, worker_.get());
-  TestHost other(false);
+TEST_F(EndlessTest, StarvesNobody) {
+  StartEndless();
+  TestHost& other = NewHost();
   other.Embed(worker_.get());
   PushAll(other, 200);
   ExpectEchoes(other, 200);
   int ran = 0;
   for (int i = 0; i < 10; ++i) worker_->Run([&] { ++ran; });
   EXPECT_EQ(ran, 10);
-  endless.stop = true;
+  stop_ = true;
 }
 
-TEST_F(WorkerTest, AnEndlessSessionDoesNotKeepTheAgentFromStopping) {
-  Start();
-  EndlessHost endless(&hooks_, worker_.get());
+TEST_F(EndlessTest, DoesNotKeepTheAgentFromStopping) {
+  StartEndless();
   std::atomic<bool> stopped{false};
   std::thread stopper([&] {
     worker_.reset();
@@ -203,13 +210,13 @@ TEST_F(WorkerTest, AnEndlessSessionDoesNotKeepTheAgentFromStopping) {
   });
   const bool in_time = Eventually([&] { return stopped.load(); });
   EXPECT_TRUE(in_time) << "the agent goes on as long as its host has requests";
-  endless.stop = true;
+  stop_ = true;
   stopper.join();
 }
 
 TEST_F(WorkerTest, DeferredCompletionsArriveWhenTheHostMakesRoom) {
   constexpr uint64_t kRequests = wire::kCompletionSlots + 3000;
-  TestHost host(false);
+  TestHost& host = NewHost();
   Start();
   host.Embed(worker_.get());
   PushAll(host, kRequests);
@@ -225,7 +232,8 @@ TEST_F(WorkerTest, DeferredCompletionsArriveWhenTheHostMakesRoom) {
 }
 
 TEST_F(WorkerTest, DestructionDrainsEverySession) {
-  TestHost a(false), b(false);
+  TestHost& a = NewHost();
+  TestHost& b = NewHost();
   Start();
   a.Embed(worker_.get());
   b.Embed(worker_.get());
@@ -244,16 +252,30 @@ TEST_F(WorkerTest, DestructionDrainsEverySession) {
   EXPECT_EQ(hooks_.alive, 0);
 }
 
+TEST_F(WorkerTest, WhatWasAskedBeforeTheStopIsStillServed) {
+  for (int i = 0; i < 10; ++i) {
+    TestHost& host = NewHost();
+    Start();
+    host.Embed(worker_.get());
+    hooks_.served = 0;
+    worker_->Run([&] {
+      for (uint64_t k = 0; k < wire::kSubmissionSlots; ++k) host.Push(k);
+    });
+    worker_.reset();
+    EXPECT_EQ(hooks_.served, wire::kSubmissionSlots);
+    ExpectEchoes(host, wire::kSubmissionSlots);
+  }
+}
+
 TEST_F(WorkerTest, LeavesNothingBehind) {
   const size_t descriptors = OpenDescriptors();
-  {
-    TestHost host(false);
-    Start();
-    host.Embed(worker_.get(), 3);
-    PushAll(host, 10);
-    ExpectEchoes(host, 10);
-    worker_.reset();
-  }
+  Start();
+  TestHost& host = NewHost();
+  host.Embed(worker_.get(), 3);
+  PushAll(host, 10);
+  ExpectEchoes(host, 10);
+  worker_.reset();
+  hosts_.clear();
   EXPECT_EQ(OpenDescriptors(), descriptors);
 }
 

@@ -21,6 +21,7 @@ class SessionQueue;
 class Service {
  public:
   virtual ~Service() = default;
+  // Answered by exactly one SessionQueue::Complete, now or later, unless the session ends first.
   virtual void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) = 0;
   // A descriptor that the host passed for `file`; arrives before any request that names it.
   virtual void OnFile(uint32_t file, UniqueFd fd) = 0;

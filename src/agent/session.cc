@@ -9,9 +9,17 @@
 #include "channel/handshake.h"
 
 namespace pulse {
+namespace {
+
+// Control messages read in one call: more than a socket holds, so that what a request relies on is
+// read before it, and yet no peer can keep the worker reading.
+constexpr int kMaxMessages = 1024;
+
+}  // namespace
 
 void SessionQueue::Complete(const wire::Completion& c) {
   if (deferred_.empty() && queue_.TryPush(c)) {
+    if (outstanding_ > 0) --outstanding_;
     notify_ = true;
     return;
   }
@@ -22,6 +30,7 @@ bool SessionQueue::FlushDeferred() {
   bool any = false;
   while (!deferred_.empty() && queue_.TryPush(deferred_.front())) {
     deferred_.pop_front();
+    if (outstanding_ > 0) --outstanding_;
     any = true;
   }
   notify_ |= any;
@@ -124,7 +133,7 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds) {
       wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
       ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
       SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
-      return SendMessage(socket_.get(), ack).ok();
+      return SendMessage(socket_.get(), ack, {}, /*wait=*/false).ok();
     }
     case wire::MessageType::kFile:
       if (fds.size() != 1) {
@@ -141,7 +150,7 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds) {
 
 bool Session::HandleSocket() {
   if (!socket_.valid()) return true;
-  while (true) {
+  for (int i = 0; i < kMaxMessages; ++i) {
     auto r = ReceiveMessage(socket_.get(), /*wait=*/false);
     if (!r.ok()) {
       if (IsNoMessage(r.status())) return true;
@@ -150,16 +159,19 @@ bool Session::HandleSocket() {
     }
     if (!HandleMessage(r->message, std::move(r->fds))) return false;
   }
+  return true;  // the worker comes back: the socket stays readable
 }
 
 size_t Session::PollQueues(size_t batch) {
   if (shutting_down_) return 0;
   size_t n = 0;
-  for (auto& q : queues_) {
+  // By index: a service may read the socket, where a further queue may be attached.
+  for (size_t k = 0; k < queues_.size(); ++k) {
+    SessionQueue* q = queues_[k].get();
     wire::Descriptor d;
-    for (size_t i = 0; i < batch && q->ring().TryPop(&d); ++i) {
+    for (size_t i = 0; i < batch && q->TryTake(&d); ++i) {
       // Files named by this request were sent before it, on the socket.
-      service_->OnDescriptor(q.get(), d);
+      service_->OnDescriptor(q, d);
       ++n;
     }
     if (q->ring().corrupt()) {
@@ -175,7 +187,14 @@ size_t Session::PollQueues(size_t batch) {
 bool Session::HasWork() const {
   if (shutting_down_) return false;
   for (const auto& q : queues_) {
-    if (q->ring().HasSubmissions()) return true;
+    if (q->HasWork()) return true;
+  }
+  return false;
+}
+
+bool Session::HasDeferred() const {
+  for (const auto& q : queues_) {
+    if (q->HasDeferred()) return true;
   }
   return false;
 }

@@ -42,6 +42,16 @@ class SessionQueue {
     return offset <= arena_bytes() && length <= arena_bytes() - offset;
   }
 
+  // Takes a request. False when there is none, or when the host has so many without having taken
+  // their completions that it must be made to wait: what one host can pile up here is bounded.
+  bool TryTake(wire::Descriptor* d) {
+    if (!MayTake() || !queue_.TryPop(d)) return false;
+    ++outstanding_;
+    return true;
+  }
+  bool HasWork() const { return MayTake() && queue_.HasSubmissions(); }
+  bool HasDeferred() const { return !deferred_.empty(); }
+
   // Pushes a completion, or keeps it for later when the ring is full: the loop never waits for a
   // slow host (PulseDB III-D's deferred event queue).
   void Complete(const wire::Completion& c);
@@ -69,11 +79,13 @@ class SessionQueue {
   };
 
   void PublishReclaimed();
+  bool MayTake() const { return outstanding_ < wire::kCompletionSlots; }
 
   uint32_t id_;
   AgentQueue queue_;
   Region region_;  // empty for an embedded agent, whose host owns the memory
   std::unique_ptr<Mover> mover_;
+  size_t outstanding_ = 0;  // requests taken whose completions are not in the ring yet
   std::deque<wire::Completion> deferred_;
   bool notify_ = false;
   std::deque<Extent> extents_;
@@ -107,6 +119,8 @@ class Session {
   // another. Returns how many.
   size_t PollQueues(size_t batch);
   bool HasWork() const;
+  // Completions wait for the host to make room, of which it does not tell.
+  bool HasDeferred() const;
   // Somebody on the host waits for completions (PulseDB III-D's progress message): serve it first.
   bool urgent() const { return control_->urgent.value.load(std::memory_order_relaxed) != 0; }
   // Delivers deferred completions and notifies the host if it waits. True when something was done.

@@ -5,12 +5,13 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "agent/test_host.h"
-#include "base/clock.h"
 #include "base/testing.h"
 
 namespace pulse {
@@ -320,7 +321,8 @@ TEST_F(SessionTest, AFloodOfMessagesDoesNotHoldTheWorker) {
   int sent = 0;
   hooks_.on_file = [&](Session*, uint32_t, const UniqueFd&) {
     // The peer is always faster: each message taken is followed by another.
-    if (++sent < 100'000) EXPECT_TRUE(host_->SendFile(1, null.get()).ok());
+    if (++sent >= 100'000) return;
+    EXPECT_TRUE(host_->SendFile(1, null.get()).ok());
   };
   ASSERT_TRUE(host_->SendFile(1, null.get()).ok());
   EXPECT_TRUE(session_->HandleSocket());
@@ -330,16 +332,22 @@ TEST_F(SessionTest, AFloodOfMessagesDoesNotHoldTheWorker) {
 // The answers pile up until the socket is full; the agent must not wait for room.
 TEST_F(SessionTest, APeerThatReadsNoAnswersDoesNotHoldTheWorker) {
   Start(true);
-  ASSERT_TRUE(SetSocketTimeout(session_->socket(), 20'000).ok());  // fails late, not never
-  const wire::Message bad = MakeMessage(wire::MessageType::kAttachQueue);
-  bool alive = true;
-  for (int i = 0; i < 100'000 && alive; ++i) {
-    ASSERT_TRUE(SendMessage(host_->socket().get(), bad).ok());
-    const int64_t before = NowNanos();
-    alive = session_->HandleSocket();
-    ASSERT_LT(NowNanos() - before, 10'000'000'000) << "the agent waited for its peer";
-  }
-  EXPECT_FALSE(alive) << "a peer that does not listen is no peer";
+  std::atomic<bool> ended{false};
+  std::thread peer([&] {
+    const wire::Message bad = MakeMessage(wire::MessageType::kAttachQueue);
+    for (int i = 0; i < 100'000 && SendMessage(host_->socket().get(), bad).ok(); ++i) {
+    }
+  });
+  std::thread agent([&] {
+    while (session_->HandleSocket()) std::this_thread::yield();
+    ended = true;
+    shutdown(session_->socket(), SHUT_RDWR);
+  });
+  EXPECT_TRUE(testing_util::Eventually([&] { return ended.load(); }))
+      << "the agent waits for its peer";
+  shutdown(host_->socket().get(), SHUT_RDWR);
+  peer.join();
+  agent.join();
 }
 
 TEST_F(SessionTest, AHostThatTakesNoCompletionsIsMadeToWait) {

@@ -161,11 +161,12 @@ absl::Status SocketServer::Welcome(UniqueFd socket) {
   config.peer = peer->pid;
   config.name = absl::StrCat("of process ", peer->pid);
   const int fd = socket.get();
-  auto session = std::make_shared<std::unique_ptr<Session>>(std::make_unique<Session>(
-      std::move(config), control, *std::move(region), std::move(hello->fds[1]),
-      std::move(hello->fds[2]), std::move(socket), worker->engine(), factory_));
+  auto session = std::make_unique<Session>(std::move(config), control, *std::move(region),
+                                           std::move(hello->fds[1]), std::move(hello->fds[2]),
+                                           std::move(socket), worker->engine(), factory_);
   PULSE_RETURN_IF_ERROR(SendMessage(fd, ack));
-  worker->Post([worker, session] { worker->AddSession(std::move(*session)); });
+  // Waits: the next peer must find this session counted.
+  worker->Run([&] { worker->AddSession(std::move(session)); });
   return absl::OkStatus();
 }
 

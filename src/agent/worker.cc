@@ -177,8 +177,11 @@ void Worker::Sleep() {
   const bool work =
       has_posted_.load() || stop_.load() ||
       std::any_of(sessions_.begin(), sessions_.end(), [](const auto& s) { return s->HasWork(); });
-  // Sessions that drain are looked at again soon.
-  HandleEvents(work ? 0 : ending_.empty() ? -1 : 10);
+  // Nothing tells when a host made room for completions, nor when a session has drained: look again
+  // soon.
+  const bool deferred = std::any_of(sessions_.begin(), sessions_.end(),
+                                    [](const auto& s) { return s->HasDeferred(); });
+  HandleEvents(work ? 0 : deferred ? 1 : ending_.empty() ? -1 : 10);
   uint64_t count;
   while (read(wake_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
   }
@@ -189,18 +192,23 @@ void Worker::Loop() {
   int64_t idle_since = 0;
   int64_t spin = options_.spin_nanos;
   uint32_t rounds = 0;
+  size_t last_rounds = 0;  // since the stop
   while (true) {
-    if (RunOnce()) {
-      idle_since = 0;
-      // Control messages must not starve while the rings are busy.
-      if (++rounds % 64 == 0) HandleEvents(0);
-      continue;
-    }
-    if (stop_.load(std::memory_order_acquire)) {
+    const bool stopping = stop_.load(std::memory_order_acquire);
+    const bool busy = RunOnce();
+    // What was asked before the stop is still served, and a full ring takes this many rounds; but
+    // hosts that always have another request must not keep the agent from stopping.
+    if (stopping && (!busy || ++last_rounds > wire::kSubmissionSlots / options_.batch)) {
       for (size_t i = 0; i < sessions_.size(); ++i) {
         if (!sessions_[i]->shutting_down()) EndSession(sessions_[i].get(), {});
       }
       if (sessions_.empty() && engine_->idle() && !has_posted_.load()) return;
+    }
+    if (busy) {
+      idle_since = 0;
+      // Control messages must not starve while the rings are busy.
+      if (++rounds % 64 == 0) HandleEvents(0);
+      continue;
     }
     if (engine_->needs_polling()) {
       CpuPause();

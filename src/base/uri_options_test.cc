@@ -36,7 +36,7 @@ TEST(UriTest, ParsesSizes) {
 }
 
 TEST(OptionReaderTest, RefusesUnknownKeysByName) {
-  OptionReader r({{"sinc", "strict"}});
+  OptionReader r(std::map<std::string, std::string>{{"sinc", "strict"}});
   int sync = 0;
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   EXPECT_THAT(std::string(r.Finish().message()), HasSubstr("\"sinc\""));
@@ -44,7 +44,7 @@ TEST(OptionReaderTest, RefusesUnknownKeysByName) {
 }
 
 TEST(OptionReaderTest, NamesBadValues) {
-  OptionReader r({{"queue", "1K"}});
+  OptionReader r(std::map<std::string, std::string>{{"queue", "1K"}});
   uint64_t queue = 7;
   r.ReadBytes("queue", 1 << 20, 1 << 30, &queue);
   EXPECT_EQ(queue, 7u);

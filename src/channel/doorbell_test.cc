@@ -8,12 +8,22 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace pulse {
 namespace {
 
 bool Readable(int fd) {
   pollfd p{fd, POLLIN, 0};
   return poll(&p, 1, 0) == 1;
+}
+
+// Spins, but lets go of a CPU that the other side may need.
+template <typename Ready>
+void SpinUntil(Ready ready) {
+  for (int spins = 0; !ready(); ++spins) {
+    if (spins > 500) std::this_thread::yield();
+  }
 }
 
 struct Bell {
@@ -88,6 +98,36 @@ TEST(DoorbellTest, KickNeverBlocksWhenTheCounterIsFull) {
   ASSERT_EQ(write(b.bell.fd(), &most, sizeof(most)), static_cast<ssize_t>(sizeof(most)));
   b.bell.Kick();
   EXPECT_TRUE(Readable(b.bell.fd()));
+}
+
+// Both sides at the same moment, over and over: "publish, then look" must not become "look, then
+// publish" on either side, or the sleeper sees no work and the waker no sleeper.
+TEST(DoorbellTest, AtLeastOneSideSeesTheOther) {
+  constexpr uint32_t kRounds = 100'000;
+  Bell b;
+  alignas(64) std::atomic<uint32_t> work{0};
+  alignas(64) std::atomic<uint32_t> start{0};
+  alignas(64) std::atomic<uint32_t> rung{0};
+  std::thread waker([&] {
+    for (uint32_t i = 1; i <= kRounds; ++i) {
+      SpinUntil([&] { return start.load(std::memory_order_acquire) >= i; });
+      work.store(i, std::memory_order_release);
+      b.bell.Ring();
+      rung.store(i, std::memory_order_release);
+    }
+  });
+  uint32_t lost = 0;
+  for (uint32_t i = 1; i <= kRounds; ++i) {
+    start.store(i, std::memory_order_release);
+    for (uint32_t spin = 0; spin < i % 64; ++spin) CpuPause();  // meet the waker at every distance
+    b.bell.PrepareSleep();
+    const bool saw_work = work.load(std::memory_order_acquire) == i;
+    SpinUntil([&] { return rung.load(std::memory_order_acquire) >= i; });
+    lost += !saw_work && !Readable(b.bell.fd());
+    b.bell.FinishSleep();
+  }
+  waker.join();
+  EXPECT_EQ(lost, 0u) << "of " << kRounds << " wake-ups";
 }
 
 // A wake-up that gets lost leaves both threads asleep: the test then hangs and ctest ends it.

@@ -46,7 +46,7 @@ wire::Message MakeMessage(wire::MessageType type) {
 
 void SetText(wire::Message* m, absl::string_view text) {
   const size_t n = std::min(text.size(), sizeof(m->text) - 1);
-  std::memcpy(m->text, text.data(), n);
+  if (n > 0) std::memcpy(m->text, text.data(), n);  // an empty view may have no data at all
   m->text[n] = '\0';
 }
 
@@ -54,7 +54,8 @@ std::string TextOf(const wire::Message& m) {
   return std::string(m.text, strnlen(m.text, sizeof(m.text)));
 }
 
-absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds) {
+absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds,
+                         bool wait) {
   if (fds.size() > kMaxMessageFds) return absl::InternalError("too many descriptors for a message");
   iovec iov{const_cast<wire::Message*>(&m), sizeof(m)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxMessageFds)] = {};
@@ -72,7 +73,7 @@ absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<i
   }
   ssize_t n;
   do {
-    n = sendmsg(socket, &msg, MSG_NOSIGNAL);
+    n = sendmsg(socket, &msg, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
   } while (n < 0 && errno == EINTR);
   if (n != sizeof(m)) return ErrnoError(n < 0 ? errno : EMSGSIZE, "sending to", "the peer");
   return absl::OkStatus();

@@ -22,7 +22,9 @@ wire::Message MakeMessage(wire::MessageType type);
 void SetText(wire::Message* m, absl::string_view text);
 std::string TextOf(const wire::Message& m);
 
-absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds = {});
+// With `wait` false, fails rather than wait for a peer that does not read.
+absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds = {},
+                         bool wait = true);
 
 // Receives one message and its descriptors. Unavailable at end of stream or when nothing is there
 // on a non-blocking socket with `wait` false (then the text is "no message"); InvalidArgument for a

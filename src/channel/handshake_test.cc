@@ -54,6 +54,8 @@ void SendRaw(int socket, const void* data, size_t n, const std::vector<int>& fds
 TEST(MessageTest, TextIsTruncatedAndAlwaysTerminated) {
   wire::Message m = MakeMessage(wire::MessageType::kHelloAck);
   EXPECT_EQ(TextOf(m), "");
+  SetText(&m, absl::string_view());
+  EXPECT_EQ(TextOf(m), "");
   SetText(&m, "a reason");
   EXPECT_EQ(TextOf(m), "a reason");
   SetText(&m, std::string(1000, 'x'));

@@ -45,20 +45,8 @@ class Explorer {
 
   explicit Explorer(Options options) : options_(options) {
     current_ = this;
-    for (int i = 0; i < 2; ++i) {
-      Fiber& f = fibers_[i];
-      f.stack = std::make_unique<char[]>(kStackBytes);
-      getcontext(&f.context);
-      f.context.uc_stack.ss_sp = f.stack.get();
-      f.context.uc_stack.ss_size = kStackBytes;
-      f.context.uc_link = nullptr;
-      makecontext(&f.context, i == 0 ? &Entry<0> : &Entry<1>, 0);
-      f.bottom = f.stack.get();
-      f.size = kStackBytes;
-#if defined(__SANITIZE_THREAD__)
-      f.tsan = __tsan_create_fiber(0);
-#endif
-    }
+    Prepare(fibers_[0], &Entry<0>);
+    Prepare(fibers_[1], &Entry<1>);
 #if defined(__SANITIZE_THREAD__)
     main_.tsan = __tsan_get_current_fiber();
 #endif
@@ -137,9 +125,12 @@ class Explorer {
     return back;
   }
 
-  // The first failure counts and ends everything; does not return.
-  [[noreturn]] void Fail(const std::string& what) {
-    failure_ = what + " (execution " + std::to_string(executions_) + ")";
+  // The first failure counts and ends everything. Does not return, nor destroy what is on the
+  // fiber's stack: nothing there may own anything.
+  [[noreturn]] void Fail(const char* what, uint64_t number = 0) {
+    failure_ = what;
+    failure_.append(" (").append(std::to_string(number)).append(", execution ");
+    failure_.append(std::to_string(executions_)).append(")");
     Switch(fibers_[running_], main_, -1);
     __builtin_unreachable();
   }
@@ -179,6 +170,20 @@ class Explorer {
     size_t taken;
     size_t of;
   };
+
+  static void Prepare(Fiber& f, void (*entry)()) {
+    f.stack = std::make_unique<char[]>(kStackBytes);
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = f.stack.get();
+    f.context.uc_stack.ss_size = kStackBytes;
+    f.context.uc_link = nullptr;
+    makecontext(&f.context, entry, 0);
+    f.bottom = f.stack.get();
+    f.size = kStackBytes;
+#if defined(__SANITIZE_THREAD__)
+    f.tsan = __tsan_create_fiber(0);
+#endif
+  }
 
   template <int kIndex>
   static void Entry() {

@@ -160,10 +160,7 @@ class RingModel {
         explorer_.WaitForOther();
       }
       if (out.torn()) explorer_.Fail("torn entry");
-      if (out.value() != i) {
-        explorer_.Fail("entry " + std::to_string(out.value()) + " where " + std::to_string(i) +
-                       " was due");
-      }
+      if (out.value() != i) explorer_.Fail("another entry than was due", out.value());
     }
     ModelSlot out;
     if (ring.TryPop(&out)) explorer_.Fail("an entry that nobody pushed");

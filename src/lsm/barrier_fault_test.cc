@@ -98,5 +98,54 @@ INSTANTIATE_TEST_SUITE_P(
                       Fault{IoOp::kSyncClose, ENOSPC, true, 4}),
     NameOfFault);
 
+class BystanderTest : public ::testing::TestWithParam<std::tuple<int, int>> {};
+
+// Metadata that has nothing to do with a failed output fails with it, in the worst case while it is
+// written. RocksDB then keeps all files, also the failed one, until it has begun a new MANIFEST.
+TEST_P(BystanderTest, AMetadataWriteThatMeetsAFailedOutputCanBeRecoveredFrom) {
+  const auto [err, subcompactions] = GetParam();
+  ScratchDir dir;
+  Rig rig;
+  std::mt19937_64 rng(8);
+  rocksdb::Options options = SmallDbOptions(rig.env.get());
+  options.disable_auto_compactions = true;
+  options.max_subcompactions = subcompactions;
+  TestDb db(options, dir / "db");
+  ASSERT_TRUE(db.Open().ok());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(db.Fill(&rng, 150, 1000).ok());
+    ASSERT_TRUE(db.FlushAll().ok());
+  }
+  rig.script.Hold(IoOp::kSyncClose, ".sst");
+  auto compaction = std::async(std::launch::async, [&] { return db.CompactAll(); });
+  ASSERT_TRUE(rig.script.WaitHeld(3));
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  auto create = std::async(std::launch::async,
+                           [&] { return db->CreateColumnFamily(options, "new", &handle); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  rig.script.Clear();
+  rig.script.FailHeld(err);
+  const Status created = create.get();
+  const Status compacted = compaction.get();
+  EXPECT_FALSE(compacted.ok());
+  if (handle != nullptr) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  if (created.ok()) db.family_options("new") = options;
+  EXPECT_EQ(db.Difference(), "");
+  EXPECT_EQ(Recover(&db, [&] { return db.CompactAll(); }), "");
+  EXPECT_EQ(db.Difference(), "");
+  db.Close();
+  EXPECT_EQ(rig.trace->CheckBarrier({db.path()}), "");
+  if (created.ok()) db.model()["new"];
+  EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BystanderTest,
+                         ::testing::Combine(::testing::Values(ENOSPC, EIO),
+                                            ::testing::Values(1, 4)),
+                         [](const auto& p) {
+                           return (std::get<0>(p.param) == EIO ? "Eio" : "Enospc") +
+                                  std::to_string(std::get<1>(p.param));
+                         });
+
 }  // namespace
 }  // namespace pulse::lsm::test

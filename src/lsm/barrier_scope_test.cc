@@ -169,8 +169,8 @@ TEST(BarrierScopeTest, ADirectoryMayChangeItsRole) {
   const size_t appends = rig.trace->Count(Event::kMetaAppend);
   // The directory's own fsync waits in any case; so must the MANIFEST, which others write as well.
   rocksdb::ColumnFamilyHandle* b = nullptr;
-  auto create = std::async(std::launch::async,
-                           [&] { return db->CreateColumnFamily(options, "b", &b); });
+  auto create =
+      std::async(std::launch::async, [&] { return db->CreateColumnFamily(options, "b", &b); });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_FALSE(Ready(done));
   EXPECT_EQ(rig.trace->Count(Event::kMetaAppend), appends);
@@ -225,9 +225,9 @@ TEST_P(WorkloadTest, DurableMetadataNamesDurableFilesOnly) {
       const std::vector<std::string> names = db.families();
       while (!stop) {
         rocksdb::ColumnFamilyHandle* h = db.family(names[job_rng() % names.size()]);
-        const Status s = job_rng() % 2 != 0
-                             ? db->Flush(rocksdb::FlushOptions(), h)
-                             : db->CompactRange(rocksdb::CompactRangeOptions(), h, nullptr, nullptr);
+        const Status s = job_rng() % 2 != 0 ? db->Flush(rocksdb::FlushOptions(), h)
+                                            : db->CompactRange(rocksdb::CompactRangeOptions(), h,
+                                                               nullptr, nullptr);
         EXPECT_TRUE(s.ok()) << s.ToString();
         std::this_thread::sleep_for(std::chrono::milliseconds(job_rng() % 20));
       }

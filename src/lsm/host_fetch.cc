@@ -15,7 +15,8 @@ namespace pulse::lsm {
 namespace {
 
 constexpr size_t kMaxWindowsPerFile = 16;
-constexpr size_t kMaxDepth = 16;
+constexpr size_t kFirstDepth = 2;
+constexpr size_t kMaxDepth = 32;
 constexpr int64_t kIdleNanos = 1'000'000'000;
 constexpr uint64_t kTagOpen = ~uint64_t{0};
 constexpr uint64_t kTagClose = ~uint64_t{0} - 1;
@@ -32,6 +33,8 @@ FetchPool::FetchPool(std::shared_ptr<HostSession> session, StreamQueue* queue)
     : session_(std::move(session)),
       queue_(queue),
       chunk_bytes_(session_->options().fetch_chunk),
+      first_bytes_(
+          std::min(chunk_bytes_, (session_->options().readahead / wire::kPage + 2) * wire::kPage)),
       chunks_(queue->queue.arena_bytes() / chunk_bytes_) {
   for (size_t i = chunks_.size(); i > 0; --i) free_.push_back(static_cast<int>(i - 1));
 }
@@ -65,7 +68,7 @@ void FetchPool::OnChunkLocked(uint64_t tag, int64_t result) {
   } else if (c.state == State::kInFlight) {
     c.state = State::kReady;
     // A result beyond the chunk would make readers run over: trust nothing from the peer.
-    c.result = std::min<int64_t>(result, static_cast<int64_t>(chunk_bytes_));
+    c.result = std::min<int64_t>(result, static_cast<int64_t>(c.length));
   }
 }
 
@@ -153,8 +156,7 @@ void FetchedFile::OnCompletion(const wire::Completion& c) {
 FetchedFile::Window* FetchedFile::FindLocked(uint64_t offset) {
   Window* free = nullptr;
   for (Window& w : windows_) {
-    const uint64_t end = w.start + w.chunks.size() * pool_->chunk_bytes_;
-    if (!w.busy && !w.chunks.empty() && offset >= w.start && offset < end) return &w;
+    if (!w.busy && !w.chunks.empty() && offset >= w.start && offset < w.end) return &w;
     if (!w.busy && w.chunks.empty()) free = &w;
   }
   if (free == nullptr) {
@@ -169,8 +171,8 @@ FetchedFile::Window* FetchedFile::FindLocked(uint64_t offset) {
       free = &windows_.emplace_back();
     }
   }
-  free->start = offset / wire::kPage * wire::kPage;
-  free->depth = 2;
+  free->start = free->end = offset / wire::kPage * wire::kPage;
+  free->depth = kFirstDepth;
   ++pool_->windows_;
   return free;
 }
@@ -183,11 +185,11 @@ void FetchedFile::DropLocked(Window* w) {
 
 void FetchedFile::TopUpLocked(Window* w) {
   const size_t depth = std::min(w->depth, pool_->FairShareLocked());
-  // Refill by halves, so that several requests share one doorbell.
-  if (!w->chunks.empty() && w->chunks.size() > depth / 2) return;
+  // Refill by quarters, so that several requests share one doorbell.
+  if (!w->chunks.empty() && w->chunks.size() > depth * 3 / 4) return;
   bool pushed = false;
   while (w->chunks.size() < depth) {
-    const uint64_t offset = w->start + w->chunks.size() * pool_->chunk_bytes_;
+    const uint64_t offset = w->end;
     if (offset >= size_) break;
     int i = pool_->AllocateLocked();
     if (i < 0 && w->chunks.empty()) {
@@ -201,13 +203,17 @@ void FetchedFile::TopUpLocked(Window* w) {
     d.tag = pool_->chunks_[i].generation << 32 | static_cast<uint32_t>(i);
     d.file_offset = offset;
     d.arena_offset = static_cast<uint64_t>(i) * pool_->chunk_bytes_;
-    d.length = pool_->chunk_bytes_;
+    // A new window's reader waits for its first bytes: they come in a request of their own.
+    const bool first = w->chunks.empty() && w->depth == kFirstDepth;
+    d.length = first ? pool_->first_bytes_ : pool_->chunk_bytes_;
     if (!pool_->PushLocked(d).ok()) {
       pool_->chunks_[i].state = FetchPool::State::kFree;
       pool_->free_.push_back(i);
       break;
     }
+    pool_->chunks_[i].length = d.length;
     w->chunks.push_back(i);
+    w->end += d.length;
     pushed = true;
   }
   if (pushed) pool_->session().Ring();
@@ -227,10 +233,12 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
   size_t done = 0;
   while (done < n) {
     const uint64_t pos = offset + done;
-    while (!w->chunks.empty() && pos >= w->start + chunk_bytes) {
+    while (!w->chunks.empty()) {
+      const uint64_t length = pool_->chunks_[w->chunks.front()].length;
+      if (pos < w->start + length) break;
       pool_->ReleaseLocked(w->chunks.front());
       w->chunks.pop_front();
-      w->start += chunk_bytes;
+      w->start += length;
     }
     TopUpLocked(w);
     if (w->chunks.empty()) break;
@@ -254,7 +262,7 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
     std::memcpy(out + done, from, part);
     lock.lock();
     done += part;
-    if (static_cast<uint64_t>(c.result) < chunk_bytes) break;  // end of file, or a short read
+    if (static_cast<uint64_t>(c.result) < c.length) break;  // end of file, or a short read
   }
   w->busy = false;
   w->next_read = offset + done;

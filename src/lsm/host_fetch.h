@@ -36,6 +36,7 @@ class FetchPool : public std::enable_shared_from_this<FetchPool> {
   enum class State : uint8_t { kFree, kInFlight, kReady, kOrphan };
   struct Chunk {
     State state = State::kFree;
+    uint64_t length = 0;  // asked for
     int64_t result = 0;
     uint64_t generation = 0;
   };
@@ -52,6 +53,7 @@ class FetchPool : public std::enable_shared_from_this<FetchPool> {
   const std::shared_ptr<HostSession> session_;
   StreamQueue* const queue_;
   const uint64_t chunk_bytes_;
+  const uint64_t first_bytes_;
   std::vector<Chunk> chunks_;
   std::vector<int> free_;
   std::vector<FetchedFile*> files_;
@@ -75,10 +77,11 @@ class FetchedFile : public CompletionTarget {
  private:
   friend class FetchPool;
   struct Window {
-    std::deque<int> chunks;  // consecutive, the first at `start`
-    uint64_t start = 0;      // file offset of the first chunk
+    std::deque<int> chunks;  // consecutive, [start, end) of the file
+    uint64_t start = 0;
+    uint64_t end = 0;
     uint64_t next_read = 0;  // where its reader is expected
-    size_t depth = 2;        // chunks to keep ahead
+    size_t depth = 0;        // chunks to keep ahead
     bool busy = false;       // a reader copies from it outside the lock
     int64_t last_used = 0;
   };

@@ -187,12 +187,10 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
   // An agent that dies now finds the write in unacked_, so it is not lost.
   absl::Status st = session_->Push(queue_, d);
   if (!st.ok()) return StickyError();
-  if (!direct_) {
-    unsynced_ += length;
-    if (unsynced_ >= session_->options().sync_interval) {
-      st = Request(Opcode::kRangeSync, kTagRange, file_pos_ + length - unsynced_, unsynced_, 0);
-      unsynced_ = 0;
-    }
+  const uint64_t end = file_pos_ + length;
+  if (!direct_ && end >= range_synced_ + session_->options().sync_interval) {
+    st = Request(Opcode::kRangeSync, kTagRange, range_synced_, end - range_synced_, 0);
+    range_synced_ = end;
   }
   session_->Ring();
   Add(&session_->counters().bytes_persisted, length);
@@ -279,6 +277,7 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   tail_length_ = size % kPage;
   tail_flushed_ = tail_length_ != 0;
   file_pos_ = size - tail_length_;
+  range_synced_ = std::min(range_synced_, file_pos_);
   room_ = 0;
   if (tail_flushed_) {
     // Through a descriptor of its own: fd_ may demand aligned buffers.

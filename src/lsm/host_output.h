@@ -144,7 +144,7 @@ class OutputFile : public CompletionTarget {
   bool opened_ = false;
   bool tail_flushed_ = false;  // the last page went out padded; its bytes are in tail_
   uint64_t tail_length_ = 0;
-  uint64_t unsynced_ = 0;  // for range_sync
+  uint64_t range_synced_ = 0;  // file offset up to which range_sync was asked for
   uint64_t next_write_ = kFirstWrite;
   std::unique_ptr<std::array<char, wire::kPage>> tail_;
   std::unique_ptr<char, decltype(&std::free)> inline_buffer_{nullptr, &std::free};

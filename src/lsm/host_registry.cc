@@ -1,5 +1,7 @@
 #include "lsm/host_registry.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -48,7 +50,7 @@ void OutputRegistry::Bury() {
 absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path) {
   Bury();
   const std::string canonical = CanonicalPath(path);
-  Forget(canonical);
+  if (Forget(canonical)) unlink(canonical.c_str());
   auto file = OutputFile::Create(canonical, session_, this);
   if (!file.ok()) return file.status();
   std::lock_guard lock(session_->mu());
@@ -65,17 +67,18 @@ std::shared_ptr<OutputFile> OutputRegistry::Find(const std::string& path) {
   return it == files_.end() ? nullptr : it->second;
 }
 
-void OutputRegistry::Forget(const std::string& path) {
-  if (count_.load(std::memory_order_acquire) == 0) return;
+bool OutputRegistry::Forget(const std::string& path) {
+  if (count_.load(std::memory_order_acquire) == 0) return false;
   const std::string canonical = CanonicalPath(path);
-  std::shared_ptr<OutputFile> keep;  // destroyed after the lock
   std::lock_guard lock(session_->mu());
   const auto it = files_.find(canonical);
-  if (it == files_.end()) return;
+  if (it == files_.end()) return false;
+  const bool in_flight = !it->second->finished_locked();
   // Its completions are still to come: the object must outlive them.
   graveyard_.push_back(it->second);
   files_.erase(it);
   count_.store(files_.size(), std::memory_order_release);
+  return in_flight;
 }
 
 void OutputRegistry::MarkHome(const std::string& dir) {

@@ -38,8 +38,9 @@ class OutputRegistry : public OutputOwner {
   absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path);
   // The output at `path` if it is not durable yet, or null. Cheap when there is none at all.
   std::shared_ptr<OutputFile> Find(const std::string& path);
-  // The file at `path` is deleted or replaced.
-  void Forget(const std::string& path);
+  // The file at `path` is deleted or replaced. True when the agent still works on it: then its
+  // inode must not become another file's.
+  bool Forget(const std::string& path);
 
   // `dir` holds a MANIFEST or CURRENT.
   void MarkHome(const std::string& dir);

@@ -103,7 +103,9 @@ IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOpt
                                           IODebugContext* dbg) {
   if (IsTableOrBlob(path)) {
     if (!IsMarked(options)) {
-      context_->registry->Forget(path);
+      if (context_->registry->Forget(path)) {
+        target()->DeleteFile(path, options.io_options, dbg).PermitUncheckedError();
+      }
       return target()->NewWritableFile(path, options, out, dbg);
     }
     auto output = context_->registry->Create(path);

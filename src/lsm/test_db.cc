@@ -113,8 +113,8 @@ Status TestDb::Merge(const std::string& family, const std::string& key,
                      const std::string& operand) {
   Status s = db_->Merge(rocksdb::WriteOptions(), handles_.at(family), key, operand);
   if (s.ok()) {
-    std::string& v = model_[family][key];
-    v = v.empty() ? operand : v + "," + operand;
+    const auto [it, fresh] = model_[family].emplace(key, operand);
+    if (!fresh) it->second += "," + operand;
   }
   return s;
 }

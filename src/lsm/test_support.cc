@@ -149,6 +149,14 @@ void IoScript::ReleaseHeld(const std::string& path_part) {
   if (wake_fd_ >= 0) eventfd_write(wake_fd_, 1);
 }
 
+void IoScript::FailHeld(int err) {
+  {
+    std::lock_guard lock(mu_);
+    for (Held& h : held_) h.err = err;
+  }
+  ReleaseHeld("");
+}
+
 size_t IoScript::held() const {
   std::lock_guard lock(mu_);
   return held_.size();
@@ -206,29 +214,27 @@ class ScriptedBackend : public IoBackend {
     switch (v.action) {
       case Verdict::kHold: {
         std::lock_guard lock(script_->mu_);
-        script_->held_.push_back({r, path});
+        script_->held_.push_back({r, path, 0});
         script_->cv_.notify_all();
         return true;
       }
       case Verdict::kDelay:
-        delayed_.emplace(NowNanos() + v.value * 1000, IoScript::Held{r, path});
+        delayed_.emplace(NowNanos() + v.value * 1000, IoScript::Held{r, path, 0});
         ArmTimer();
         return true;
       case Verdict::kFail:
-        if (r.op == IoOp::kSyncClose || r.op == IoOp::kClose) close(r.fd);
-        if (r.op == IoOp::kSyncClose) Record(path, -v.value);
-        failed_.push_back({r.tag, -v.value});
+        Fail(r, path, v.value);
         eventfd_write(wake_.get(), 1);
         return true;
       case Verdict::kShorten: {
         IoRequest less = r;
         if (less.length > 4096) less.length = less.length / 2 / 4096 * 4096;
         if (less.length == 0) less.length = 4096;
-        Start({less, path});
+        Start({less, path, 0});
         return true;
       }
       case Verdict::kPass:
-        Start({r, path});
+        Start({r, path, 0});
         return true;
     }
     return true;
@@ -250,7 +256,13 @@ class ScriptedBackend : public IoBackend {
       delayed_.erase(delayed_.begin());
     }
     ArmTimer();
-    for (const auto& h : go) Start(h);
+    for (const auto& h : go) {
+      if (h.err != 0) {
+        Fail(h.request, h.path, h.err);
+      } else {
+        Start(h);
+      }
+    }
     if (!go.empty()) inner_->Submit();
     size_t n = 0;
     while (n < max && !failed_.empty()) {
@@ -286,6 +298,12 @@ class ScriptedBackend : public IoBackend {
     if (h.request.op == IoOp::kSyncClose) closing_[h.request.tag] = h.path;
     // The inner engine is as deep as this one, so it has room.
     if (!inner_->Enqueue(h.request)) std::abort();
+  }
+
+  void Fail(const IoRequest& r, const std::string& path, int64_t err) {
+    if (r.op == IoOp::kSyncClose || r.op == IoOp::kClose) close(r.fd);
+    if (r.op == IoOp::kSyncClose) Record(path, -err);
+    failed_.push_back({r.tag, -err});
   }
 
   void Record(const std::string& path, int64_t result) {

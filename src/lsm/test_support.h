@@ -98,6 +98,8 @@ class IoScript {
   void Release();
   // Lets go what is held for files whose path contains `path_part`; the rule stays.
   void ReleaseHeld(const std::string& path_part);
+  // Fails everything that is held; the rule stays.
+  void FailHeld(int err);
   size_t held() const;
   // Waits until at least n are held; false when that takes absurdly long.
   bool WaitHeld(size_t n) const;
@@ -111,6 +113,7 @@ class IoScript {
   struct Held {
     IoRequest request;
     std::string path;
+    int err = 0;  // fails with it when let go
   };
   Verdict Judge(const IoRequest& request, const std::string& path);
 
