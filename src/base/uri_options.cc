@@ -73,9 +73,11 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
     if (scale > 1) digits.remove_suffix(1);
   }
   double value = 0;
-  if (digits.empty() ||
-      !(std::isdigit(static_cast<unsigned char>(digits[0])) || digits[0] == '.') ||
-      !absl::SimpleAtod(digits, &value) || value < 0 || value * scale >= 9e18) {
+  // Stricter than SimpleAtod, which takes signs, spaces, exponents and hexadecimal.
+  const bool plain = std::all_of(digits.begin(), digits.end(), [](char c) {
+    return c == '.' || std::isdigit(static_cast<unsigned char>(c));
+  });
+  if (digits.empty() || !plain || !absl::SimpleAtod(digits, &value) || value * scale >= 9e18) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" is not a size; write it as 4096, 64K, 32M or 1.5G"));
   }

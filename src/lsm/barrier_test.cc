@@ -8,9 +8,6 @@
 
 #include "lsm/test_db.h"
 #include "lsm/test_support.h"
-#include "rocksdb/sst_file_writer.h"
-#include "rocksdb/utilities/backup_engine.h"
-#include "rocksdb/utilities/checkpoint.h"
 
 namespace pulse::lsm::test {
 namespace {
@@ -133,26 +130,67 @@ TEST(BarrierTest, FlushDuringRecoveryWaits) {
   EXPECT_EQ(rig.trace->CheckBarrier({db.path()}), "");
 }
 
-TEST(BarrierTest, LogSyncsAreNotDelayed) {
+// Puts with a synced log while `job` is held up; both must be done in the end.
+void ExpectLogSyncsPass(Rig* rig, TestDb* db, const std::function<Status()>& job) {
+  rig->script.Hold(IoOp::kSyncClose);
+  auto done = std::async(std::launch::async, job);
+  ASSERT_TRUE(rig->script.WaitHeld(1));
+  const size_t syncs = rig->trace->Count(Event::kWalSync);
+  std::atomic<bool> written{false};
+  auto put = std::async(std::launch::async, [&] {
+    const Status s = db->Put("default", "synced", "value", /*sync=*/true);
+    written = true;
+    return s;
+  });
+  EXPECT_TRUE(Eventually([&] { return written.load(); }));
+  EXPECT_GT(rig->trace->Count(Event::kWalSync), syncs);
+  EXPECT_FALSE(Ready(done));
+  rig->script.Release();
+  EXPECT_TRUE(put.get().ok());
+  const Status s = done.get();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+}
+
+TEST(BarrierTest, LogSyncsPassACompaction) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(6);
-  TestDb db(SmallDbOptions(rig.env.get()), dir / "db", {"a"});
+  rocksdb::Options options = SmallDbOptions(rig.env.get());
+  options.disable_auto_compactions = true;
+  TestDb db(options, dir / "db");
   ASSERT_TRUE(db.Open().ok());
   ASSERT_TRUE(db.Fill(&rng, 100, 1000).ok());
-  rig.script.Hold(IoOp::kSyncClose);
-  auto done = std::async(std::launch::async,
-                         [&] { return db->Flush(rocksdb::FlushOptions(), db.family("a")); });
-  ASSERT_TRUE(rig.script.WaitHeld(1));
-  // The flush has started a new log, so this sync is its first, and syncs its directory as well.
-  const size_t syncs = rig.trace->Count(Event::kWalSync);
-  auto put = std::async(std::launch::async, [&] { return db.Put("default", "k", "v", true); });
-  EXPECT_EQ(put.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-  EXPECT_GT(rig.trace->Count(Event::kWalSync), syncs);
-  EXPECT_FALSE(Ready(done));
-  rig.script.Release();
-  EXPECT_TRUE(put.get().ok());
-  EXPECT_TRUE(done.get().ok());
+  ASSERT_TRUE(db.FlushAll().ok());
+  ASSERT_TRUE(db.Put("default", "first", "value", true).ok());
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db->GetLiveFilesMetaData(&files);
+  std::vector<std::string> names;
+  for (const auto& f : files) names.push_back(f.name);
+  ExpectLogSyncsPass(&rig, &db,
+                     [&] { return db->CompactFiles(rocksdb::CompactionOptions(), names, 1); });
+}
+
+TEST(BarrierTest, LogSyncsInADirectoryOfTheirOwnPassAFlush) {
+  ScratchDir dir;
+  Rig rig;
+  std::mt19937_64 rng(6);
+  rocksdb::Options options = SmallDbOptions(rig.env.get());
+  options.wal_dir = dir / "wal";
+  TestDb db(options, dir / "db");
+  ASSERT_TRUE(db.Open().ok());
+  ASSERT_TRUE(db.Fill(&rng, 100, 1000).ok());
+  ExpectLogSyncsPass(&rig, &db, [&] { return db.FlushAll(); });
+}
+
+// The flush begins a new log, whose first sync syncs the directory as well.
+TEST(BarrierTest, TheFirstSyncOfALogPassesAFlush) {
+  ScratchDir dir;
+  Rig rig;
+  std::mt19937_64 rng(6);
+  TestDb db(SmallDbOptions(rig.env.get()), dir / "db");
+  ASSERT_TRUE(db.Open().ok());
+  ASSERT_TRUE(db.Fill(&rng, 100, 1000).ok());
+  ExpectLogSyncsPass(&rig, &db, [&] { return db.FlushAll(); });
 }
 
 TEST(BarrierTest, SyncStrictWaitsInSyncAndClose) {
@@ -198,15 +236,15 @@ TEST(BarrierTest, AnOpenFileWhoseSyncWasPromisedIsMadeDurable) {
   ScratchDir dir;
   Rig rig;
   const rocksdb::IOOptions io;
-  std::unique_ptr<rocksdb::FSDirectory> directory;
-  ASSERT_TRUE(rig.pulse->NewDirectory(dir.path(), io, &directory, nullptr).ok());
+  std::unique_ptr<rocksdb::FSWritableFile> manifest;
+  ASSERT_TRUE(rig.pulse->NewWritableFile(dir / "MANIFEST-000001", {}, &manifest, nullptr).ok());
   std::unique_ptr<rocksdb::FSWritableFile> f;
   ASSERT_TRUE(rig.pulse->NewWritableFile(dir / "1.sst", OutputOptions(), &f, nullptr).ok());
   ASSERT_TRUE(f->Append("hello", io, nullptr).ok());
   rig.script.Hold(IoOp::kWrite);
   ASSERT_TRUE(f->Sync(io, nullptr).ok());
-  auto sync =
-      std::async(std::launch::async, [&]() -> Status { return directory->Fsync(io, nullptr); });
+  auto sync = std::async(std::launch::async,
+                         [&]() -> Status { return manifest->Append("edit", io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
   GiveItAChance();
   EXPECT_FALSE(Ready(sync));

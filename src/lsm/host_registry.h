@@ -1,11 +1,15 @@
 // OutputRegistry: the outputs of one FileSystem that are not durable yet, by path; and the barrier
 // that durable metadata waits at (docs/architecture.md, "The barrier").
 //
-// Invariant: BarrierBefore(dir) returns OK only when every output that metadata in `dir` could name
-// is durable, or is known by its writer to have failed. An output that failed after Close stays
-// here, and fails every barrier, until its file is deleted or replaced; or until its own creator
-// has seen the error at a directory sync and the database then starts a new MANIFEST, which is how
-// RocksDB resumes.
+// Invariant: before a MANIFEST or CURRENT write, BarrierBefore(dir) returns OK only when every
+// output that metadata in `dir` could name is durable, or is known by its writer to have failed. An
+// output that failed after Close stays here, and fails every barrier, until its file is deleted or
+// replaced; or until its own creator has seen the error at a directory sync and the database then
+// starts a new MANIFEST, which is how RocksDB resumes.
+//
+// A directory sync waits only when its thread wrote one of the outputs in question, that is, in the
+// job that will name them: errors then reach that job before its MANIFEST record. Others, such as
+// the first sync of a new write-ahead log, pass; the MANIFEST waits for all in any case.
 //
 // Which outputs a directory's metadata could name: those in the directory itself, and those in
 // directories that hold no database of their own (db_paths, cf_paths). Outputs of another database
