@@ -152,7 +152,9 @@ TEST_F(WorkerTest, NoSessionWaitsForAnother) {
   flood.Ring();
   modest.Ring();
   modest.Take(32);
-  worker_->Run([] {});
+  EXPECT_EQ(flood.Take(wire::kSubmissionSlots, 0).size(), wire::kSubmissionSlots);
+  EXPECT_EQ(flood.Take(wire::kSubmissionSlots, 1).size(), wire::kSubmissionSlots);
+  worker_->Run([] {});  // `order` is complete, and the worker's no more
   size_t before_last = 0, modest_seen = 0;
   for (Session* s : order) {
     if (s == modest.session()) {
@@ -163,8 +165,6 @@ TEST_F(WorkerTest, NoSessionWaitsForAnother) {
   }
   // 32 requests are two batches of 16; the other session has two queues with a batch each a round.
   EXPECT_LE(before_last, 2u * 2 * 16);
-  EXPECT_EQ(flood.Take(wire::kSubmissionSlots, 0).size(), wire::kSubmissionSlots);
-  EXPECT_EQ(flood.Take(wire::kSubmissionSlots, 1).size(), wire::kSubmissionSlots);
 }
 
 // A session whose requests never end: each one served is followed by the next.

@@ -261,11 +261,12 @@ TEST(BarrierTest, BarriersRaceWithClose) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> barriers;
   for (int i = 0; i < 3; ++i) {
-    barriers.emplace_back([&] {
-      std::unique_ptr<rocksdb::FSDirectory> directory;
-      ASSERT_TRUE(rig.pulse->NewDirectory(dir.path(), io, &directory, nullptr).ok());
+    barriers.emplace_back([&, i] {
+      std::unique_ptr<rocksdb::FSWritableFile> manifest;
+      const std::string name = dir / ("MANIFEST-" + std::to_string(i));
+      ASSERT_TRUE(rig.pulse->NewWritableFile(name, {}, &manifest, nullptr).ok());
       while (!stop) {
-        const rocksdb::IOStatus s = directory->Fsync(io, nullptr);
+        const rocksdb::IOStatus s = manifest->Append("edit", io, nullptr);
         ASSERT_TRUE(s.ok()) << s.ToString();
       }
     });

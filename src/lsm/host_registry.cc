@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -10,6 +9,12 @@
 #include "base/clock.h"
 
 namespace pulse::lsm {
+namespace {
+
+// The registry that this thread has created outputs in since it last wrote a MANIFEST.
+thread_local const OutputRegistry* writes_for = nullptr;
+
+}  // namespace
 
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -51,6 +56,7 @@ void OutputRegistry::Bury() {
 absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path) {
   Bury();
   const std::string canonical = CanonicalPath(path);
+  writes_for = this;
   if (Forget(canonical)) unlink(canonical.c_str());
   auto file = OutputFile::Create(canonical, session_, this);
   if (!file.ok()) return file.status();
@@ -97,24 +103,35 @@ bool OutputRegistry::InScopeLocked(const OutputFile& file, const std::string& di
   return at == dir || homes_.count(at) == 0;
 }
 
-void OutputRegistry::OnNewManifest(const std::string& dir) {
-  std::vector<std::shared_ptr<OutputFile>> dropped;
+void OutputRegistry::DropFailures(absl::FunctionRef<bool(const OutputFile&)> which) {
   std::lock_guard lock(session_->mu());
   for (auto it = files_.begin(); it != files_.end();) {
-    OutputFile& f = *it->second;
-    if (!f.error_locked().ok() && f.reported_to_creator && f.finished_locked() &&
-        InScopeLocked(f, dir)) {
-      dropped.push_back(std::move(it->second));
+    const OutputFile& f = *it->second;
+    if (!f.error_locked().ok() && f.finished_locked() && which(f)) {
+      graveyard_.push_back(std::move(it->second));
       it = files_.erase(it);
     } else {
       ++it;
     }
   }
-  graveyard_.insert(graveyard_.end(), dropped.begin(), dropped.end());
   count_.store(files_.size(), std::memory_order_release);
 }
 
+void OutputRegistry::OnDatabaseOpened(const std::string& dir) {
+  DropFailures([&](const OutputFile& f) { return DirectoryOf(f.path()) == dir; });
+}
+
+void OutputRegistry::OnNewManifest(const std::string& dir) {
+  DropFailures([&](const OutputFile& f) { return f.reported_to_creator && InScopeLocked(f, dir); });
+}
+
 absl::Status OutputRegistry::BarrierBefore(const std::string& dir, bool is_directory_sync) {
+  // A directory sync by a thread that has written nothing since the last MANIFEST is not about
+  // outputs: the first sync of a new write-ahead log, say, which must not queue behind table files.
+  // A compaction's thread has written some, though it waits for its subcompactions' as well.
+  const bool concerned = !is_directory_sync || writes_for == this;
+  if (!is_directory_sync) writes_for = nullptr;
+  if (!concerned) return absl::OkStatus();
   Bury();
   if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
   std::vector<std::shared_ptr<OutputFile>> wait_for;
@@ -127,12 +144,6 @@ absl::Status OutputRegistry::BarrierBefore(const std::string& dir, bool is_direc
     }
   }
   if (wait_for.empty()) return absl::OkStatus();
-  // A directory sync by a thread that wrote none of them is not about them: a first sync of a new
-  // write-ahead log, say, which must not queue behind table files. The MANIFEST waits for all.
-  const auto own = [](const auto& file) { return file->creator() == std::this_thread::get_id(); };
-  if (is_directory_sync && std::none_of(wait_for.begin(), wait_for.end(), own)) {
-    return absl::OkStatus();
-  }
   Add(&session_->counters().barrier_waits, 1);
   const int64_t start = NowNanos();
   for (auto& file : wait_for) {

@@ -4,12 +4,14 @@
 // Invariant: before a MANIFEST or CURRENT write, BarrierBefore(dir) returns OK only when every
 // output that metadata in `dir` could name is durable, or is known by its writer to have failed. An
 // output that failed after Close stays here, and fails every barrier, until its file is deleted or
-// replaced; or until its own creator has seen the error at a directory sync and the database then
-// starts a new MANIFEST, which is how RocksDB resumes.
+// replaced, or a database takes the lock of its directory; or until its own creator has seen the
+// error at a directory sync and the database then starts a new MANIFEST, which is how RocksDB
+// resumes.
 //
-// A directory sync waits only when its thread wrote one of the outputs in question, that is, in the
-// job that will name them: errors then reach that job before its MANIFEST record. Others, such as
-// the first sync of a new write-ahead log, pass; the MANIFEST waits for all in any case.
+// A directory sync waits only when its thread has written outputs since it last wrote a MANIFEST,
+// that is, in a job that will name some: errors, also of its subcompactions' outputs, then reach
+// that job before its MANIFEST record. Others, such as the first sync of a new write-ahead log,
+// pass; the MANIFEST waits for all in any case.
 //
 // Which outputs a directory's metadata could name: those in the directory itself, and those in
 // directories that hold no database of their own (db_paths, cf_paths). Outputs of another database
@@ -24,6 +26,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lsm/host_output.h"
@@ -50,6 +53,8 @@ class OutputRegistry : public OutputOwner {
   void MarkHome(const std::string& dir);
   // The database in `dir` is destroyed.
   void UnmarkHome(const std::string& dir);
+  // A database in `dir` took its lock: nobody is left who could name what failed there before.
+  void OnDatabaseOpened(const std::string& dir);
   // A new MANIFEST is created in `dir`.
   void OnNewManifest(const std::string& dir);
 
@@ -58,6 +63,8 @@ class OutputRegistry : public OutputOwner {
   void OnDurableLocked(OutputFile* file) override;
 
  private:
+  // Forgets the failed outputs, with nothing in flight, that `which` holds for.
+  void DropFailures(absl::FunctionRef<bool(const OutputFile&)> which);
   bool InScopeLocked(const OutputFile& file, const std::string& dir) const;
   // Drops the references that OnDurableLocked could not, outside the lock.
   void Bury();

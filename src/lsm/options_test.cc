@@ -97,7 +97,7 @@ TEST_F(OptionsTest, BadValuesAreNamed) {
                           "queue=1",
                           "queue=2G",
                           "queue=-1M",
-                          "queue=32 M",
+
                           "write_threshold=1K",
                           "write_threshold=128M",
                           "sync_interval=0",

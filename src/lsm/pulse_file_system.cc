@@ -236,6 +236,15 @@ IOStatus PulseFileSystem::LinkFile(const std::string& from, const std::string& t
   return s.ok() ? target()->LinkFile(from, to, options, dbg) : s;
 }
 
+IOStatus PulseFileSystem::LockFile(const std::string& path, const IOOptions& options,
+                                   rocksdb::FileLock** lock, IODebugContext* dbg) {
+  IOStatus s = target()->LockFile(path, options, lock, dbg);
+  if (s.ok() && BaseName(path) == "LOCK") {
+    context_->registry->OnDatabaseOpened(DirectoryOf(CanonicalPath(path)));
+  }
+  return s;
+}
+
 #if PULSE_ROCKSDB_AT_LEAST(11, 5)
 IOStatus PulseFileSystem::SyncFile(const std::string& path, const FileOptions& file_options,
                                    const IOOptions& options, bool use_fsync, IODebugContext* dbg) {

@@ -67,6 +67,8 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
                       IODebugContext* dbg) override;
   IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options,
                     IODebugContext* dbg) override;
+  IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
+                    IODebugContext* dbg) override;
 #if PULSE_ROCKSDB_AT_LEAST(11, 5)
   IOStatus SyncFile(const std::string& path, const FileOptions& file_options,
                     const IOOptions& options, bool use_fsync, IODebugContext* dbg) override;

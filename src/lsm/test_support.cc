@@ -70,11 +70,13 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
   std::set<std::string> done;     // durable or deleted
   std::set<std::string> waiting;  // closed, not durable
   std::map<std::thread::id, std::set<std::string>> entered;
+  std::set<std::thread::id> writers;  // closed an output since their last metadata write
   size_t n = 0;
   for (const Event& e : Snapshot()) {
     ++n;
     switch (e.kind) {
       case Event::kClosed:
+        writers.insert(e.thread);
         if (in_dirs(e.path) && by_agent.count(e.path) != 0 && done.count(e.path) == 0) {
           waiting.insert(e.path);
         }
@@ -85,8 +87,12 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
         done.insert(e.path);
         break;
       case Event::kMetaEnter:
-      case Event::kDirEnter:
+        writers.erase(e.thread);
         entered[e.thread] = waiting;
+        break;
+      case Event::kDirEnter:
+        // A thread that wrote none has other reasons, such as a new log.
+        entered[e.thread] = writers.count(e.thread) != 0 ? waiting : std::set<std::string>();
         break;
       case Event::kMetaAppend:
       case Event::kMetaSync:

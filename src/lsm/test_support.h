@@ -68,7 +68,8 @@ class Trace {
   // MANIFEST, CURRENT and directories.
   size_t MetadataMoves() const;
   // Says what is wrong, or "": whenever metadata in `dirs` was written, every output in them that
-  // had been closed before was durable or deleted; and so for a directory and the outputs in it.
+  // had been closed before was durable or deleted; and so for a directory and the outputs in it,
+  // when it was synced by a thread that wrote outputs.
   std::string CheckBarrier(const std::set<std::string>& dirs) const;
 
  private:
