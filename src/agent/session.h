@@ -122,7 +122,11 @@ class Session {
   // Completions wait for the host to make room, of which it does not tell.
   bool HasDeferred() const;
   // Somebody on the host waits for completions (PulseDB III-D's progress message): serve it first.
-  bool urgent() const { return control_->urgent.value.load(std::memory_order_relaxed) != 0; }
+  // The flag is the host's, and read once a round: nobody gets two turns.
+  bool LatchUrgent() {
+    return urgent_ = control_->urgent.value.load(std::memory_order_relaxed) != 0;
+  }
+  bool urgent() const { return urgent_; }
   // Delivers deferred completions and notifies the host if it waits. True when something was done.
   bool Deliver();
 
@@ -151,6 +155,7 @@ class Session {
   std::vector<std::unique_ptr<SessionQueue>> queues_;
   uint64_t arena_total_ = 0;
   bool shutting_down_ = false;
+  bool urgent_ = false;
   std::unique_ptr<Service> service_;
 };
 

@@ -105,6 +105,8 @@ void Worker::AddSession(std::unique_ptr<Session> session) {
 }
 
 void Worker::EndSession(Session* session, std::function<void()> freed) {
+  const auto same = [session](const Ending& e) { return e.session == session; };
+  if (std::any_of(ending_.begin(), ending_.end(), same)) return;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->doorbell().fd(), nullptr);
   if (session->socket() >= 0) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->socket(), nullptr);
@@ -140,10 +142,11 @@ bool Worker::RunOnce() {
     busy = true;
   }
   // Who is waited for goes first; everybody gets one batch a round.
-  for (const bool urgent : {true, false}) {
-    for (auto& s : sessions_) {
-      if (s->urgent() == urgent) busy |= s->PollQueues(options_.batch) > 0;
-    }
+  for (auto& s : sessions_) {
+    if (s->LatchUrgent()) busy |= s->PollQueues(options_.batch) > 0;
+  }
+  for (auto& s : sessions_) {
+    if (!s->urgent()) busy |= s->PollQueues(options_.batch) > 0;
   }
   busy |= engine_->Poll() > 0;
   for (auto& s : sessions_) busy |= s->Deliver();
