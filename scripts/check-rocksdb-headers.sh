@@ -14,7 +14,7 @@ for version in "${@:-0.19}"; do
     $2 == "ROCKSDB_PATCH" {c = $3} END {print a "." b "." c}' "$headers/include/rocksdb/version.h")
   sources=()
   for file in src/lsm/*.cc; do
-    if [[ "$file" != *_test.cc ]]; then sources+=("$file"); fi
+    if [[ "$file" != *_test.cc && "$file" != src/lsm/test_* ]]; then sources+=("$file"); fi
   done
   printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "${JOBS:-2}" g++ -std=c++20 -fsyntax-only \
     -fno-rtti -Wall -Wextra -Werror -Wno-unused-parameter -I include -I src \
