@@ -269,7 +269,7 @@ absl::Status OutputFile::Sync(bool wait) {
 }
 
 absl::Status OutputFile::Truncate(uint64_t size) {
-  if (size == this->size()) return absl::OkStatus();
+  if (size == this->size()) return Flush();
   PULSE_RETURN_IF_ERROR(Flush());
   PULSE_RETURN_IF_ERROR(WaitWritten());
   if (ftruncate(fd_.get(), size) != 0) return ErrnoError(errno, "truncating", path_);
