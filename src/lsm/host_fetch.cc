@@ -173,13 +173,15 @@ FetchedFile::Window* FetchedFile::FindLocked(uint64_t offset) {
   }
   free->start = free->end = offset / wire::kPage * wire::kPage;
   free->depth = kFirstDepth;
+  free->active = true;
   ++pool_->windows_;
   return free;
 }
 
 void FetchedFile::DropLocked(Window* w) {
   for (int c : w->chunks) pool_->ReleaseLocked(c);
-  if (!w->chunks.empty()) --pool_->windows_;
+  if (w->active) --pool_->windows_;
+  w->active = false;
   w->chunks.clear();
 }
 
@@ -265,16 +267,13 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
     if (static_cast<uint64_t>(c.result) < c.length) break;  // end of file, or a short read
   }
   w->busy = false;
-  w->next_read = offset + done;
   w->depth = std::min(w->depth * 2, kMaxDepth);
   if (done < n) {
     // Not all of it: let the caller read the whole from the file, which will say why.
-    if (w->chunks.empty()) --pool_->windows_;
     DropLocked(w);
     return -1;
   }
-  if (w->next_read >= size_ || w->chunks.empty()) {
-    if (w->chunks.empty()) --pool_->windows_;
+  if (offset + done >= size_ || w->chunks.empty()) {
     DropLocked(w);
   } else {
     TopUpLocked(w);

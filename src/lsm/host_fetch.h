@@ -80,9 +80,9 @@ class FetchedFile : public CompletionTarget {
     std::deque<int> chunks;  // consecutive, [start, end) of the file
     uint64_t start = 0;
     uint64_t end = 0;
-    uint64_t next_read = 0;  // where its reader is expected
-    size_t depth = 0;        // chunks to keep ahead
-    bool busy = false;       // a reader copies from it outside the lock
+    size_t depth = 0;     // chunks to keep ahead
+    bool active = false;  // counted in the pool's windows_
+    bool busy = false;    // a reader copies from it outside the lock
     int64_t last_used = 0;
   };
 
