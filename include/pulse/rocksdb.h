@@ -44,9 +44,11 @@ struct Stats {
   uint64_t bytes_fetched;  // compaction input served from the agent's read-ahead
   uint64_t fetch_waits;    // times that a compaction read waited for the agent
   uint64_t fetch_wait_nanos;
-  uint64_t fetch_misses;  // compaction reads that went to the file directly
-  uint64_t failovers;     // agents lost
-  uint64_t bytes_inline;  // written by the host itself, for want of an agent or a queue
+  uint64_t fetch_misses;     // compaction reads that went to the file directly
+  uint64_t failovers;        // agents lost
+  uint64_t bytes_inline;     // written by the host itself, for want of an agent or a queue
+  uint64_t reconnects;       // agents found again
+  uint64_t agentless_nanos;  // time without an agent
 };
 
 // Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. FailedPrecondition (as a

@@ -129,6 +129,8 @@ class Session {
   bool urgent() const { return urgent_; }
   // Delivers deferred completions and notifies the host if it waits. True when something was done.
   bool Deliver();
+  // A sign of life for the host that pings, also without any work.
+  void Beat() { control_->agent_progress.value.fetch_add(1, std::memory_order_relaxed); }
 
   void BeginShutdown();
   bool shutting_down() const { return shutting_down_; }

@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     w.name = absl::StrCat("pulse-agent-", i);
     w.cpus = s->options_.cpus;
     w.backend.kind = s->options_.engine;
+    w.backend.factory = s->options_.backend_factory;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();
     s->workers_.push_back(*std::move(worker));

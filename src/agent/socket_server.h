@@ -23,6 +23,7 @@ struct AgentOptions {
   EngineKind engine = EngineKind::kUring;
   MoverKind mover = MoverKind::kShared;
   AgentLimits limits;
+  IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
 };
 
 class SocketServer {

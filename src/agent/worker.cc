@@ -188,7 +188,10 @@ void Worker::Sleep() {
   uint64_t count;
   while (read(wake_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
   }
-  for (auto& s : sessions_) s->doorbell().FinishSleep();
+  for (auto& s : sessions_) {
+    s->doorbell().FinishSleep();
+    s->Beat();
+  }
 }
 
 void Worker::Loop() {
@@ -210,7 +213,10 @@ void Worker::Loop() {
     if (busy) {
       idle_since = 0;
       // Control messages must not starve while the rings are busy.
-      if (++rounds % 64 == 0) HandleEvents(0);
+      if (++rounds % 64 == 0) {
+        HandleEvents(0);
+        for (auto& s : sessions_) s->Beat();
+      }
       continue;
     }
     if (engine_->needs_polling()) {

@@ -162,11 +162,12 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path) {
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms) {
   auto addr = AddressOf(path);
   if (!addr.ok()) return addr.status();
   auto fd = NewSocket();
   if (!fd.ok()) return fd.status();
+  PULSE_RETURN_IF_ERROR(SetSocketTimeout(fd->get(), timeout_ms));
   if (connect(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr)) != 0) {
     return ErrnoError(errno, "connecting to the agent at", path,
                       absl::StrCat("start it with: pulse agent --socket ", path,

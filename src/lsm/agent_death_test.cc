@@ -1,19 +1,13 @@
 // An agent process that is killed in the middle of its work: no operation fails, no byte is wrong,
-// and the host goes on alone.
+// and the host goes on alone. (Its return: failover_test.cc.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <thread>
 
-#include "agent/socket_server.h"
-#include "lsm/agent_service.h"
+#include "lsm/test_agent.h"
 #include "lsm/test_db.h"
 #include "lsm/test_support.h"
 
@@ -27,95 +21,13 @@ using rocksdb::Status;
 
 const IOOptions kIo;
 
-// The child: this program again, running this one test, which serves until it is killed.
-TEST(AgentProcess, Serve) {
-  const char* socket = std::getenv("PULSE_TEST_AGENT_SOCKET");
-  if (socket == nullptr) GTEST_SKIP() << "serves the other tests of this file";
-  AgentOptions options;
-  options.socket_path = socket;
-  auto server = SocketServer::Open(options, &CreateAgentService);
-  ASSERT_TRUE(server.ok()) << server.status();
-  while (true) pause();
-}
-
-class AgentProcess {
- public:
-  AgentProcess() {
-    // A socket's path is short by law, and the scratch directory's may not be.
-    std::string dir = (std::filesystem::temp_directory_path() / "pulse_XXXXXX").string();
-    if (mkdtemp(dir.data()) == nullptr) std::abort();
-    dir_ = dir;
-    const pid_t parent = getpid();
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(1);
-      setenv("PULSE_TEST_AGENT_SOCKET", socket().c_str(), 1);
-      execl("/proc/self/exe", "lsm_test", "--gtest_filter=AgentProcess.Serve", "--gtest_brief=1",
-            nullptr);
-      _exit(1);
-    }
-    EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(socket()); }));
-  }
-
-  ~AgentProcess() {
-    Kill();
-    std::error_code ec;
-    std::filesystem::remove_all(dir_, ec);
-  }
-
-  void Stop() { kill(pid_, SIGSTOP); }
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-
-  std::string socket() const { return dir_ + "/agent.sock"; }
-  std::shared_ptr<rocksdb::FileSystem> Attach(const std::string& options = "") const {
-    std::shared_ptr<rocksdb::FileSystem> fs;
-    Status s;
-    // The socket file is there a moment before it accepts.
-    EXPECT_TRUE(Eventually([&] {
-      s = NewFileSystem("pulse://" + socket() + options, nullptr, &fs);
-      return s.ok();
-    })) << s.ToString();
-    return fs;
-  }
-
- private:
-  std::string dir_;
-  pid_t pid_ = -1;
-};
-
-std::unique_ptr<FSWritableFile> Create(rocksdb::FileSystem* fs, const std::string& path) {
-  std::unique_ptr<FSWritableFile> f;
-  const IOStatus s = fs->NewWritableFile(path, OutputOptions(), &f, nullptr);
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  return f;
-}
-
-void SyncDirectory(rocksdb::FileSystem* fs, const std::string& path) {
-  std::unique_ptr<rocksdb::FSDirectory> d;
-  ASSERT_TRUE(fs->NewDirectory(path, kIo, &d, nullptr).ok());
-  const IOStatus s = d->Fsync(kIo, nullptr);
-  ASSERT_TRUE(s.ok()) << s.ToString();
-}
-
-Stats StatsOf(rocksdb::FileSystem* fs) {
-  Stats s{};
-  EXPECT_TRUE(GetStats(fs, &s));
-  return s;
-}
-
 TEST(AgentDeathTest, ALivingAgentWritesEverything) {
   ScratchDir dir;
   AgentProcess agent;
   auto fs = agent.Attach();
   std::mt19937_64 rng(41);
   const std::string bytes = RandomBytes(&rng, 5'000'001);
-  auto f = Create(fs.get(), dir / "1.sst");
+  auto f = CreateOutput(fs.get(), dir / "1.sst");
   ASSERT_TRUE(f->Append(bytes, kIo, nullptr).ok());
   ASSERT_TRUE(f->Close(kIo, nullptr).ok());
   SyncDirectory(fs.get(), dir.path());
@@ -160,7 +72,7 @@ TEST(AgentDeathTest, UnacknowledgedWritesAreFinishedByTheHost) {
     ASSERT_TRUE(files[2]->Close(kIo, nullptr).ok());
     SyncDirectory(fs.get(), dir.path());
     // And a file that begins without an agent.
-    auto later = Create(fs.get(), dir / "later.sst");
+    auto later = CreateOutput(fs.get(), dir / "later.sst");
     ASSERT_TRUE(later->Append("alone", kIo, nullptr).ok());
     ASSERT_TRUE(later->Close(kIo, nullptr).ok());
     SyncDirectory(fs.get(), dir.path());
@@ -179,7 +91,7 @@ TEST(AgentDeathTest, AWriterThatWaitsForQueueSpaceGoesOn) {
   auto fs = agent.Attach("?queue=1M&write_threshold=128K");
   std::mt19937_64 rng(43);
   const std::string bytes = RandomBytes(&rng, 6'000'000);
-  auto f = Create(fs.get(), dir / "1.sst");
+  auto f = CreateOutput(fs.get(), dir / "1.sst");
   ASSERT_TRUE(f->Append(rocksdb::Slice(bytes.data(), 1000), kIo, nullptr).ok());
   agent.Stop();
   auto append = std::async(std::launch::async, [&] {
@@ -200,7 +112,7 @@ TEST(AgentDeathTest, WaitersAreWokenAndReadersServed) {
   auto fs = agent.Attach();
   std::mt19937_64 rng(44);
   const std::string bytes = RandomBytes(&rng, 3'000'001);
-  auto f = Create(fs.get(), dir / "1.sst");
+  auto f = CreateOutput(fs.get(), dir / "1.sst");
   ASSERT_TRUE(f->Append(bytes, kIo, nullptr).ok());
   ASSERT_TRUE(f->Close(kIo, nullptr).ok());
   SyncDirectory(fs.get(), dir.path());
@@ -216,7 +128,7 @@ TEST(AgentDeathTest, WaitersAreWokenAndReadersServed) {
   };
   EXPECT_TRUE(read(0, 100'000));
   agent.Stop();
-  auto g = Create(fs.get(), dir / "2.sst");
+  auto g = CreateOutput(fs.get(), dir / "2.sst");
   ASSERT_TRUE(g->Append("in flight", kIo, nullptr).ok());
   ASSERT_TRUE(g->Close(kIo, nullptr).ok());
   // One waits for read-ahead, one at the barrier, one for the file to be whole.
@@ -248,14 +160,15 @@ TEST(AgentDeathTest, KilledAtAnyMoment) {
     ScratchDir dir;
     AgentProcess agent;
     auto fs = agent.Attach("?queue=1M&write_threshold=32K");
-    auto last = Create(fs.get(), dir / "last.sst");  // has a stream, whatever becomes of the others
+    auto last =
+        CreateOutput(fs.get(), dir / "last.sst");  // has a stream, whatever becomes of the others
     std::vector<std::thread> writers;
     for (int t = 0; t < 3; ++t) {
       writers.emplace_back([&, t] {
         std::mt19937_64 rng(seed + round * 10 + t);
         for (int n = 0; n < 6; ++n) {
           const std::string path = dir / (std::to_string(t * 10 + n) + ".sst");
-          auto f = Create(fs.get(), path);
+          auto f = CreateOutput(fs.get(), path);
           std::string bytes;
           for (int i = 0; i < 40; ++i) {
             const std::string part = RandomBytes(&rng, rng() % 60'000);

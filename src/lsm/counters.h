@@ -19,6 +19,8 @@ struct AtomicCounters {
   std::atomic<uint64_t> fetch_misses{0};
   std::atomic<uint64_t> failovers{0};
   std::atomic<uint64_t> bytes_inline{0};
+  std::atomic<uint64_t> reconnects{0};
+  std::atomic<uint64_t> agentless_nanos{0};  // of the gaps that have ended
 };
 
 inline void Add(std::atomic<uint64_t>* counter, uint64_t n) {

@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/unique_fd.h"
 
 namespace pulse::lsm {
@@ -23,14 +27,18 @@ constexpr uint64_t kTagClose = ~uint64_t{0} - 1;
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<FetchPool>> FetchPool::Create(std::shared_ptr<HostSession> session) {
-  auto queue = session->AddQueue(session->options().fetch_bytes);
+absl::StatusOr<std::shared_ptr<FetchPool>> FetchPool::Create(std::shared_ptr<HostSession> session,
+                                                             HostSession::Connection connection) {
+  auto queue = session->AddQueue(connection, session->options().fetch_bytes);
   if (!queue.ok()) return queue.status();
-  return std::shared_ptr<FetchPool>(new FetchPool(std::move(session), *queue));
+  return std::shared_ptr<FetchPool>(
+      new FetchPool(std::move(session), std::move(connection), *queue));
 }
 
-FetchPool::FetchPool(std::shared_ptr<HostSession> session, StreamQueue* queue)
+FetchPool::FetchPool(std::shared_ptr<HostSession> session, HostSession::Connection connection,
+                     StreamQueue* queue)
     : session_(std::move(session)),
+      connection_(std::move(connection)),
       queue_(queue),
       chunk_bytes_(session_->options().fetch_chunk),
       first_bytes_(
@@ -91,6 +99,15 @@ absl::Status FetchPool::PushLocked(const wire::Descriptor& d) {
   return queue_->queue.TryPush(d) ? absl::OkStatus() : absl::UnavailableError("request ring full");
 }
 
+bool FetchPool::PushWaiting(std::unique_lock<std::mutex>& lock, const wire::Descriptor& d) {
+  bool pushed = false;
+  session_->Wait(lock, connection_, [&] {
+    if (!pushed && !dead()) pushed = queue_->queue.TryPush(d);
+    return pushed;
+  });
+  return pushed;
+}
+
 absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(const std::string& path,
                                                                std::shared_ptr<FetchPool> pool) {
   const IoMode io = pool->session().options().io;
@@ -101,23 +118,22 @@ absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(const std::string
   if (!fd.valid() || fstat(fd.get(), &st) != 0) return ErrnoError(errno, "opening", path);
   std::unique_ptr<FetchedFile> f(new FetchedFile(std::move(pool), st.st_size));
   HostSession& session = f->pool_->session();
-  f->file_ = session.Register(f.get());
+  AgentConnection* connection = f->pool_->connection_.get();
+  f->file_ = session.Register(connection, f.get());
   wire::Descriptor d{};
   d.opcode = static_cast<uint32_t>(Opcode::kOpen);
   d.file = f->file_;
   d.tag = kTagOpen;
-  absl::Status sent = session.SendFile(f->file_, fd.get(), &d.flags, &d.aux);
-  std::lock_guard lock(session.mu());
-  if (!sent.ok()) {
-    session.UnregisterLocked(f->file_);
-    f->file_ = 0;
-    return sent;
-  }
+  absl::Status sent = connection->link->SendFile(f->file_, fd.get(), &d.flags, &d.aux);
   d.flags |= kFlagReadOnly;
-  if (absl::Status st2 = f->pool_->PushLocked(d); !st2.ok()) {
-    session.UnregisterLocked(f->file_);
-    f->file_ = 0;
-    return st2;
+  std::unique_lock lock(session.mu());
+  if (sent.ok() && !f->pool_->PushWaiting(lock, d)) {
+    sent = absl::UnavailableError("the agent is gone");
+    if ((d.flags & kFlagInlineFd) != 0) close(static_cast<int>(d.aux));
+  }
+  if (!sent.ok()) {
+    connection->targets.erase(std::exchange(f->file_, 0));
+    return sent;
   }
   f->pool_->files_.push_back(f.get());
   return f;
@@ -136,17 +152,17 @@ FetchedFile::~FetchedFile() {
   d.opcode = static_cast<uint32_t>(Opcode::kDiscard);
   d.file = file_;
   d.tag = kTagClose;
-  if (pool_->PushLocked(d).ok()) {
-    session.Ring();
-    session.Wait(lock, [&] { return file_ == 0; });
+  if (pool_->PushWaiting(lock, d)) {
+    pool_->Ring();
+    session.Wait(lock, pool_->connection_, [&] { return file_ == 0; });
   }
-  if (file_ != 0) session.UnregisterLocked(file_);
+  if (file_ != 0) pool_->connection_->targets.erase(file_);
 }
 
 void FetchedFile::OnCompletion(const wire::Completion& c) {
   if (c.tag == kTagOpen) return;  // a failed open shows in every read
   if (c.tag == kTagClose) {
-    pool_->session().UnregisterLocked(file_);
+    pool_->connection_->targets.erase(file_);
     file_ = 0;
     return;
   }
@@ -218,15 +234,16 @@ void FetchedFile::TopUpLocked(Window* w) {
     w->end += d.length;
     pushed = true;
   }
-  if (pushed) pool_->session().Ring();
+  if (pushed) pool_->Ring();
 }
 
-int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
+int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished) {
   HostSession& session = pool_->session();
+  *finished = false;
   if (offset >= size_) return 0;
   n = std::min<uint64_t>(n, size_ - offset);
   std::unique_lock lock(session.mu());
-  if (session.dead()) return -1;
+  if (dead()) return -1;
   Window* w = FindLocked(offset);
   if (w == nullptr) return -1;
   w->busy = true;
@@ -246,10 +263,11 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
     if (w->chunks.empty()) break;
     FetchPool::Chunk& c = pool_->chunks_[w->chunks.front()];
     if (c.state == FetchPool::State::kInFlight) {
-      session.DrainLocked();
+      session.DrainLocked(pool_->connection_.get());
       if (c.state == FetchPool::State::kInFlight) {
         const int64_t start = NowNanos();
-        session.Wait(lock, [&] { return c.state != FetchPool::State::kInFlight; });
+        session.Wait(lock, pool_->connection_,
+                     [&] { return c.state != FetchPool::State::kInFlight; });
         Add(&session.counters().fetch_waits, 1);
         Add(&session.counters().fetch_wait_nanos, NowNanos() - start);
       }
@@ -278,8 +296,39 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out) {
   } else {
     TopUpLocked(w);
   }
+  *finished = std::none_of(windows_.begin(), windows_.end(),
+                           [](const Window& each) { return each.active || each.busy; });
   Add(&session.counters().bytes_fetched, done);
   return static_cast<int64_t>(done);
+}
+
+absl::Status FetchSource::Prepare() {
+  auto pool = FetchPool::Create(session_, session_->connection());
+  if (!pool.ok()) return pool.status();
+  std::lock_guard lock(mu_);
+  pool_ = *std::move(pool);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<FetchPool> FetchSource::Pool() {
+  HostSession::Connection connection;
+  {
+    std::lock_guard lock(mu_);
+    if (pool_ != nullptr && !pool_->dead()) return pool_;
+    pool_ = nullptr;
+    connection = session_->connection();
+    if (connection == nullptr || connection == tried_) return nullptr;
+    tried_ = connection;
+  }
+  // Others read the files themselves meanwhile.
+  auto pool = FetchPool::Create(session_, std::move(connection));
+  if (!pool.ok()) {
+    Log(LogLevel::kWarn, absl::StrCat("compaction input is not fetched by the agent that is back: ",
+                                      pool.status().message()));
+    return nullptr;
+  }
+  std::lock_guard lock(mu_);
+  return pool_ = *std::move(pool);
 }
 
 }  // namespace pulse::lsm

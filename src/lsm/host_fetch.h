@@ -7,6 +7,8 @@
 // sequential, and share the pool fairly. When the pool is exhausted, windows idle for a second give
 // their chunks back; failing that, Read says "not served" and the caller reads the file itself.
 //
+// A pool lives and dies with its connection to an agent; FetchSource has the pool of the moment.
+//
 // Threads: any. Read blocks until the agent has delivered what is asked for.
 #pragma once
 
@@ -26,9 +28,11 @@ class FetchedFile;
 
 class FetchPool : public std::enable_shared_from_this<FetchPool> {
  public:
-  static absl::StatusOr<std::shared_ptr<FetchPool>> Create(std::shared_ptr<HostSession> session);
+  static absl::StatusOr<std::shared_ptr<FetchPool>> Create(std::shared_ptr<HostSession> session,
+                                                           HostSession::Connection connection);
 
   HostSession& session() { return *session_; }
+  bool dead() const { return connection_->dead; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
 
  private:
@@ -41,7 +45,8 @@ class FetchPool : public std::enable_shared_from_this<FetchPool> {
     uint64_t generation = 0;
   };
 
-  FetchPool(std::shared_ptr<HostSession> session, StreamQueue* queue);
+  FetchPool(std::shared_ptr<HostSession> session, HostSession::Connection connection,
+            StreamQueue* queue);
   // Locked: session mu.
   int AllocateLocked();
   void ReleaseLocked(int chunk);
@@ -49,8 +54,12 @@ class FetchPool : public std::enable_shared_from_this<FetchPool> {
   void StealIdleLocked();
   size_t FairShareLocked() const;
   absl::Status PushLocked(const wire::Descriptor& d);
+  // Waits for room. False when the agent is dead.
+  bool PushWaiting(std::unique_lock<std::mutex>& lock, const wire::Descriptor& d);
+  void Ring() { connection_->link->kick().Ring(); }
 
   const std::shared_ptr<HostSession> session_;
+  const HostSession::Connection connection_;
   StreamQueue* const queue_;
   const uint64_t chunk_bytes_;
   const uint64_t first_bytes_;
@@ -68,11 +77,13 @@ class FetchedFile : public CompletionTarget {
   ~FetchedFile() override;
 
   // Reads [offset, offset+n) into `out`. Returns the bytes read (short only at the end of the
-  // file), or -1 when not served: then nothing was read.
-  int64_t Read(uint64_t offset, size_t n, char* out);
+  // file), or -1 when not served: then nothing was read. `finished`: no reader is left that was
+  // seen to read on; the object may as well go, and with it the agent's descriptor.
+  int64_t Read(uint64_t offset, size_t n, char* out, bool* finished);
+  bool dead() const { return pool_->dead(); }
 
   void OnCompletion(const wire::Completion& c) override;
-  void OnAgentDeath() override {}
+  bool OnAgentDeath() override { return false; }
 
  private:
   friend class FetchPool;
@@ -96,6 +107,23 @@ class FetchedFile : public CompletionTarget {
   const uint64_t size_;
   uint32_t file_ = 0;
   std::deque<Window> windows_;
+};
+
+// The pool of the session's agent of the moment. Thread-safe.
+class FetchSource {
+ public:
+  explicit FetchSource(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
+  // Makes a pool; blocks until the agent has attached it. For the error, when a database is opened.
+  absl::Status Prepare();
+  // Null while there is no agent, or none that has a pool (then one is being made). Makes one when
+  // the agent is new.
+  std::shared_ptr<FetchPool> Pool();
+
+ private:
+  const std::shared_ptr<HostSession> session_;
+  std::mutex mu_;
+  std::shared_ptr<FetchPool> pool_;
+  HostSession::Connection tried_;  // a pool was asked of this one
 };
 
 }  // namespace pulse::lsm

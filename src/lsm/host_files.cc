@@ -1,7 +1,9 @@
 #include "lsm/host_files.h"
 
+#include <atomic>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -146,22 +148,66 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   const std::string dir_;
 };
 
+// What a reader needs that began before the file was durable: its writer, and the means to open the
+// path again when a rescue has put another inode there.
+class InFlightBase {
+ public:
+  InFlightBase(rocksdb::FileSystem* base, std::string path, const rocksdb::FileOptions& options,
+               std::shared_ptr<OutputFile> output)
+      : base_(base),
+        path_(std::move(path)),
+        options_(options),
+        output_(std::move(output)),
+        generation_(output_->inode_generation()) {}
+
+  OutputFile& output() const { return *output_; }
+
+  // The file to read: `first`, or a newer one. Null when that cannot be opened.
+  FSRandomAccessFile* Current(FSRandomAccessFile* first, IOStatus* s) {
+    if (output_->inode_generation() == generation_.load(std::memory_order_acquire)) {
+      FSRandomAccessFile* newest = newest_.load(std::memory_order_acquire);
+      return newest != nullptr ? newest : first;
+    }
+    std::lock_guard lock(mu_);
+    const uint32_t generation = output_->inode_generation();
+    std::unique_ptr<FSRandomAccessFile> file;
+    *s = base_->NewRandomAccessFile(path_, options_, &file, nullptr);
+    if (!s->ok()) return nullptr;
+    newest_.store(file.get(), std::memory_order_release);
+    opened_.push_back(std::move(file));  // the older ones may still be read from
+    generation_.store(generation, std::memory_order_release);
+    return newest_;
+  }
+
+ private:
+  rocksdb::FileSystem* const base_;
+  const std::string path_;
+  const rocksdb::FileOptions options_;
+  const std::shared_ptr<OutputFile> output_;
+  std::atomic<uint32_t> generation_;
+  std::mutex mu_;
+  std::atomic<FSRandomAccessFile*> newest_{nullptr};
+  std::vector<std::unique_ptr<FSRandomAccessFile>> opened_;
+};
+
 class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
   FetchingRandomAccessFile(std::shared_ptr<FileContext> context, std::string path,
-                           std::shared_ptr<OutputFile> output,
+                           std::unique_ptr<InFlightBase> in_flight,
                            std::unique_ptr<FSRandomAccessFile> base)
       : FSRandomAccessFileOwnerWrapper(std::move(base)),
         context_(std::move(context)),
         path_(std::move(path)),
-        output_(std::move(output)) {}
+        in_flight_(std::move(in_flight)) {}
 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options)) {
-      if (FetchedFile* f = Fetched()) {
-        const int64_t got = f->Read(offset, n, scratch);
+      if (const std::shared_ptr<FetchedFile> f = Fetched()) {
+        bool finished;
+        const int64_t got = f->Read(offset, n, scratch, &finished);
+        if (finished) Release(f.get());
         if (got >= 0) {
           *result = Slice(scratch, static_cast<size_t>(got));
           return IOStatus::OK();
@@ -169,12 +215,18 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
       }
       Add(&context_->session->counters().fetch_misses, 1);
     }
-    return target()->Read(offset, n, options, result, scratch, dbg);
+    IOStatus s;
+    FSRandomAccessFile* const base = Base(&s);
+    return base == nullptr ? s : base->Read(offset, n, options, result, scratch, dbg);
   }
 
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
                      IODebugContext* dbg) override {
-    if (!InFlight()) return target()->MultiRead(requests, count, options, dbg);
+    if (!InFlight()) {
+      IOStatus s;
+      FSRandomAccessFile* const base = Base(&s);
+      return base == nullptr ? s : base->MultiRead(requests, count, options, dbg);
+    }
     for (size_t i = 0; i < count; ++i) {
       rocksdb::FSReadRequest& r = requests[i];
       r.status = ReadInFlight(r.offset, r.len, options, &r.result, r.scratch, dbg);
@@ -189,7 +241,9 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     if (context_->fetch != nullptr && IsCompactionRead(options)) {
       return IOStatus::NotSupported("compaction input is fetched by the agent");
     }
-    return target()->Prefetch(offset, n, options, dbg);
+    IOStatus s;
+    FSRandomAccessFile* const base = Base(&s);
+    return base == nullptr ? s : base->Prefetch(offset, n, options, dbg);
   }
 
 #if PULSE_ROCKSDB_AT_LEAST(9, 0)
@@ -204,7 +258,11 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                      IODebugContext* dbg) override {
 #endif
     if (!InFlight()) {
-      return target()->ReadAsync(request, options, callback, arg, handle, deleter, dbg);
+      IOStatus s;
+      FSRandomAccessFile* const base = Base(&s);
+      return base == nullptr
+                 ? s
+                 : base->ReadAsync(request, options, callback, arg, handle, deleter, dbg);
     }
     request.status =
         ReadInFlight(request.offset, request.len, options, &request.result, request.scratch, dbg);
@@ -215,7 +273,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 #if PULSE_ROCKSDB_AT_LEAST(10, 5)
   IOStatus GetFileSize(uint64_t* result) override {
     if (InFlight()) {
-      *result = output_->size();
+      *result = in_flight_->output().size();
       return IOStatus::OK();
     }
     return target()->GetFileSize(result);
@@ -223,40 +281,55 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 #endif
 
  private:
-  bool InFlight() const { return output_ != nullptr && !output_->done(); }
+  bool InFlight() const { return in_flight_ != nullptr && !in_flight_->output().done(); }
+  FSRandomAccessFile* Base(IOStatus* s) const {
+    return in_flight_ == nullptr ? target() : in_flight_->Current(target(), s);
+  }
 
   // What RocksDB has flushed must be visible, wherever it still is. Not by way of the fetch stage,
   // which would keep what it read ahead of the writer.
   IOStatus ReadInFlight(uint64_t offset, size_t n, const IOOptions& options, Slice* result,
                         char* scratch, IODebugContext* dbg) const {
-    IOStatus s = ToIOStatus(output_->WaitWritten());
-    if (s.ok()) s = target()->Read(offset, n, options, result, scratch, dbg);
+    OutputFile& output = in_flight_->output();
+    IOStatus s = ToIOStatus(output.WaitWritten());
+    FSRandomAccessFile* const base = s.ok() ? Base(&s) : nullptr;
+    if (base == nullptr) return s;
+    s = base->Read(offset, n, options, result, scratch, dbg);
     if (!s.ok()) return s;
     // Beyond what was appended the file holds padding and preallocated zeros.
-    const uint64_t size = output_->size();
+    const uint64_t size = output.size();
     const uint64_t readable = size > offset ? size - offset : 0;
     if (result->size() > readable) *result = Slice(result->data(), readable);
     return s;
   }
 
-  FetchedFile* Fetched() const {
-    std::call_once(fetch_once_, [this] {
-      auto f = FetchedFile::Open(path_, context_->fetch);
-      if (f.ok()) {
-        fetched_ = *std::move(f);
-      } else {
-        LogOnce("fetch open", absl::StrCat("compaction reads of ", path_,
-                                           " go past the agent: ", f.status().message()));
-      }
-    });
-    return fetched_.get();
+  // Opened with the first read; once more after the last reader has reached the end, or with the
+  // next agent.
+  std::shared_ptr<FetchedFile> Fetched() const {
+    std::lock_guard lock(fetch_mu_);
+    if (fetched_ != nullptr && !fetched_->dead()) return fetched_;
+    fetched_ = nullptr;
+    const std::shared_ptr<FetchPool> pool = context_->fetch->Pool();
+    if (pool == nullptr) return nullptr;
+    auto f = FetchedFile::Open(path_, pool);
+    if (f.ok()) {
+      fetched_ = *std::move(f);
+    } else {
+      LogOnce("fetch open", absl::StrCat("compaction reads of ", path_,
+                                         " go past the agent: ", f.status().message()));
+    }
+    return fetched_;
+  }
+  void Release(const FetchedFile* f) const {
+    std::lock_guard lock(fetch_mu_);
+    if (fetched_.get() == f) fetched_ = nullptr;
   }
 
   const std::shared_ptr<FileContext> context_;
   const std::string path_;
-  const std::shared_ptr<OutputFile> output_;
-  mutable std::once_flag fetch_once_;
-  mutable std::unique_ptr<FetchedFile> fetched_;
+  const std::unique_ptr<InFlightBase> in_flight_;  // null: it was durable when opened
+  mutable std::mutex fetch_mu_;
+  mutable std::shared_ptr<FetchedFile> fetched_;
 };
 
 class BarrierDirectory : public rocksdb::FSDirectory {
@@ -303,11 +376,21 @@ std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileConte
   return std::make_unique<BarrierWritableFile>(std::move(context), std::move(dir), std::move(base));
 }
 
-std::unique_ptr<FSRandomAccessFile> NewFetchingRandomAccessFile(
-    std::shared_ptr<FileContext> context, std::string path, std::shared_ptr<OutputFile> output,
-    std::unique_ptr<FSRandomAccessFile> base) {
-  return std::make_unique<FetchingRandomAccessFile>(std::move(context), std::move(path),
-                                                    std::move(output), std::move(base));
+IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,
+                                     rocksdb::FileSystem* base, const std::string& path,
+                                     const rocksdb::FileOptions& options,
+                                     std::shared_ptr<OutputFile> output,
+                                     std::unique_ptr<FSRandomAccessFile>* out,
+                                     IODebugContext* dbg) {
+  std::unique_ptr<InFlightBase> in_flight;
+  // The generation first: a file opened after it is at least as new.
+  if (output != nullptr) in_flight = std::make_unique<InFlightBase>(base, path, options, output);
+  std::unique_ptr<FSRandomAccessFile> file;
+  IOStatus s = base->NewRandomAccessFile(path, options, &file, dbg);
+  if (!s.ok()) return s;
+  *out = std::make_unique<FetchingRandomAccessFile>(std::move(context), path, std::move(in_flight),
+                                                    std::move(file));
+  return s;
 }
 
 std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(

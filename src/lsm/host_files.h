@@ -17,7 +17,7 @@ namespace pulse::lsm {
 struct FileContext {
   std::shared_ptr<HostSession> session;
   std::shared_ptr<OutputRegistry> registry;
-  std::shared_ptr<FetchPool> fetch;  // null: fetch=off
+  std::shared_ptr<FetchSource> fetch;  // null: fetch=off
 };
 
 // A compaction or flush output (table or blob file), written through the agent.
@@ -30,11 +30,15 @@ std::unique_ptr<rocksdb::FSWritableFile> NewBarrierWritableFile(
     std::shared_ptr<FileContext> context, std::string dir,
     std::unique_ptr<rocksdb::FSWritableFile> base);
 
-// A table or blob file opened for reading; compaction reads are served by the fetch stage.
-// `output` is the file's writer while it is not durable yet, or null.
-std::unique_ptr<rocksdb::FSRandomAccessFile> NewFetchingRandomAccessFile(
-    std::shared_ptr<FileContext> context, std::string path, std::shared_ptr<OutputFile> output,
-    std::unique_ptr<rocksdb::FSRandomAccessFile> base);
+// Opens a table or blob file for reading through `base`, the FileSystem beneath; compaction reads
+// are served by the fetch stage. `output` is the file's writer while it is not durable yet, or
+// null.
+rocksdb::IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,
+                                              rocksdb::FileSystem* base, const std::string& path,
+                                              const rocksdb::FileOptions& options,
+                                              std::shared_ptr<OutputFile> output,
+                                              std::unique_ptr<rocksdb::FSRandomAccessFile>* out,
+                                              rocksdb::IODebugContext* dbg);
 
 // A directory whose fsync passes the barrier first.
 std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/worker.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "channel/handshake.h"
@@ -23,8 +25,9 @@
 namespace pulse::lsm {
 namespace {
 
-constexpr int kControlTimeoutMs = 10'000;
-constexpr int kExitWaitMs = 2'000;
+// For an answer on the socket. An agent that hangs is found out sooner, by its heartbeat.
+constexpr int kMinControlTimeoutMs = 10'000;
+constexpr int kExitWaitMs = 200;
 
 class EmbeddedLink : public AgentLink {
  public:
@@ -81,7 +84,7 @@ class EmbeddedLink : public AgentLink {
   }
 
   int death_fd() const override { return -1; }
-  bool CheckDead() override { return false; }
+  bool Gone() const override { return false; }
   uint32_t max_queues() const override { return AgentLimits().max_queues; }
 
  private:
@@ -93,14 +96,16 @@ class SocketLink : public AgentLink {
  public:
   explicit SocketLink(std::string path) : path_(std::move(path)) {}
 
-  absl::Status Connect(const Options& options) {
+  absl::Status Connect(const Options& options, int cancel_fd) {
+    cancel_fd_ = cancel_fd;
+    timeout_ms_ = std::max(kMinControlTimeoutMs, static_cast<int>(options.agent_deadline_ms));
     auto page = Region::CreateShared(wire::kPage);
     if (!page.ok()) return page.status();
     PULSE_RETURN_IF_ERROR(Prepare(*std::move(page)));
-    auto socket = ConnectUnix(path_);
+    auto socket = ConnectUnix(path_, timeout_ms_);
     if (!socket.ok()) return socket.status();
     socket_ = *std::move(socket);
-    PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket_.get(), kControlTimeoutMs));
+    PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket_.get(), timeout_ms_));
     auto peer = GetPeerCredentials(socket_.get());
     if (!peer.ok()) return peer.status();
     if (peer->uid != geteuid() && peer->uid != 0) {
@@ -121,6 +126,7 @@ class SocketLink : public AgentLink {
           "the agent at ", path_, " speaks protocol version ", ack->version, ", this plug-in ",
           wire::kProtocolVersion, "; install agent and plug-in from the same release"));
     }
+    cancel_fd_ = -1;  // the caller's; from here on Close() cancels
     max_queues_ = static_cast<uint32_t>(ack->args[0]);
     if (options.engine_given && ack->args[3] != static_cast<uint64_t>(options.engine)) {
       return absl::FailedPreconditionError(
@@ -153,20 +159,47 @@ class SocketLink : public AgentLink {
 
   int death_fd() const override { return socket_.get(); }
 
-  bool CheckDead() override {
+  bool Gone() const override {
     pollfd p{socket_.get(), POLLRDHUP, 0};
-    if (poll(&p, 1, 0) <= 0 || (p.revents & (POLLHUP | POLLRDHUP | POLLERR)) == 0) return false;
-    // Its writes may still be under way: let the process end before anyone repeats them.
-    if (peer_.valid()) {
-      pollfd gone{peer_.get(), POLLIN, 0};
-      poll(&gone, 1, kExitWaitMs);
-    }
-    return true;
+    return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
   }
+
+  void WaitForExit() const override {
+    if (!peer_.valid()) return;
+    pollfd gone{peer_.get(), POLLIN, 0};
+    poll(&gone, 1, kExitWaitMs);
+  }
+
+  void Close() override {
+    AgentLink::Close();
+    shutdown(socket_.get(), SHUT_RDWR);
+  }
+
   uint32_t max_queues() const override { return max_queues_; }
 
  private:
+  // Waits for the socket, for Close() and for the caller's cancellation at once.
+  absl::Status AwaitAnswer() const {
+    pollfd fds[3] = {
+        {socket_.get(), POLLIN, 0}, {closed_.get(), POLLIN, 0}, {cancel_fd_, POLLIN, 0}};
+    const int64_t until = NowNanos() + int64_t{timeout_ms_} * 1'000'000;
+    int n;
+    do {
+      const int64_t left = (until - NowNanos()) / 1'000'000;
+      n = poll(fds, 3, static_cast<int>(std::max<int64_t>(0, left)));
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+      return absl::DeadlineExceededError(absl::StrCat("the agent at ", path_, " gave no answer in ",
+                                                      timeout_ms_,
+                                                      " ms: it hangs, or is stopped; restart it"));
+    }
+    if (fds[1].revents != 0 || fds[2].revents != 0)
+      return absl::CancelledError("the agent was given up");
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<wire::Message> Expect(wire::MessageType type) {
+    PULSE_RETURN_IF_ERROR(AwaitAnswer());
     auto r = ReceiveMessage(socket_.get());
     if (!r.ok()) {
       return absl::Status(r.status().code(),
@@ -184,6 +217,8 @@ class SocketLink : public AgentLink {
   }
 
   const std::string path_;
+  int timeout_ms_ = 0;
+  int cancel_fd_ = -1;
   UniqueFd peer_;  // pidfd of the agent
   std::mutex mu_;  // one question at a time
   UniqueFd socket_;
@@ -203,7 +238,16 @@ absl::Status AgentLink::Prepare(Region control_region) {
     if (!fd.ok()) return fd.status();
     *bell = Doorbell(*std::move(fd), flag);
   }
+  auto closed = Doorbell::CreateEventFd();
+  if (!closed.ok()) return closed.status();
+  closed_ = *std::move(closed);
   return absl::OkStatus();
+}
+
+void AgentLink::Close() {
+  const uint64_t one = 1;
+  while (write(closed_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
 }
 
 absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& options) {
@@ -212,13 +256,10 @@ absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& opt
   return std::unique_ptr<AgentLink>(std::move(link));
 }
 
-absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options) {
+absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options, int cancel_fd) {
   auto link = std::make_unique<SocketLink>(options.socket_path);
-  absl::Status st = link->Connect(options);
-  if (st.ok()) return std::unique_ptr<AgentLink>(std::move(link));
-  if (!options.fallback_embedded) return st;
-  Log(LogLevel::kWarn, absl::StrCat(st.message(), ". Using an embedded agent (fallback=embedded)"));
-  return StartEmbeddedAgent(options);
+  if (absl::Status st = link->Connect(options, cancel_fd); !st.ok()) return st;
+  return std::unique_ptr<AgentLink>(std::move(link));
 }
 
 }  // namespace pulse::lsm

@@ -2,12 +2,13 @@
 // this process as threads, and an agent process behind a Unix socket. The data plane (rings) is the
 // same.
 //
-// Thread-safe. Attach blocks until the agent has answered, at most a few seconds.
+// Thread-safe. Attach blocks until the agent has answered, until Close(), or for ten seconds.
 #pragma once
 
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "channel/doorbell.h"
 #include "channel/region.h"
 #include "lsm/options.h"
@@ -24,11 +25,24 @@ class AgentLink {
   virtual absl::Status Attach(uint32_t queue_id, uint64_t arena_bytes, const Region& region) = 0;
   // Passes a duplicate of `fd` for `file`. Fills `flags` and `aux` of the kOpen request to follow.
   virtual absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) = 0;
-  // A descriptor that becomes readable when the agent is gone, or -1 for an agent that cannot go.
+  // A descriptor to poll for POLLRDHUP, or -1 for an agent that cannot go.
   virtual int death_fd() const = 0;
-  // True once the agent is gone. Call after death_fd() became readable.
-  virtual bool CheckDead() = 0;
+  // True once the agent has left: it ended, or ended this session. It starts nothing any more.
+  virtual bool Gone() const = 0;
+  // After Gone(): gives an agent that is being killed a moment to be gone entirely.
+  virtual void WaitForExit() const {}
   virtual uint32_t max_queues() const = 0;
+
+  // Ends the conversation from this side: wakes whoever blocks in this link or polls closed_fd().
+  virtual void Close();
+  // Readable once closed.
+  int closed_fd() const { return closed_.get(); }
+
+  // The agent's sign of life: changes after a Ping(), and while it works.
+  uint64_t Progress() const {
+    return control_->agent_progress.value.load(std::memory_order_relaxed);
+  }
+  void Ping() { kick_.Kick(); }
 
   wire::ControlPage* control() const { return control_; }
   Doorbell& kick() { return kick_; }      // host rings, agent sleeps
@@ -42,9 +56,12 @@ class AgentLink {
   wire::ControlPage* control_ = nullptr;
   Doorbell kick_;
   Doorbell notify_;
+  UniqueFd closed_;
 };
 
 absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& options);
-absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options);
+// Blocks until the agent has answered, for ten seconds (or `agent_deadline`, if longer), or until
+// `cancel_fd` (unless -1) is readable.
+absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options, int cancel_fd);
 
 }  // namespace pulse::lsm

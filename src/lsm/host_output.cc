@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ constexpr uint64_t kPage = wire::kPage;
 constexpr uint64_t kInlineBuffer = uint64_t{1} << 20;
 
 uint64_t RoundUp(uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
+
+// Whether the agent turned a file down for want of descriptors, its own or those on the way.
+bool IsRefusal(int err) { return err == EBADF || err == ENFILE || err == EMFILE; }
 
 absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* direct) {
   const int flags = O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC;
@@ -50,28 +54,33 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
   auto fd = OpenOutput(path, f->session_->options().io, &f->direct_);
   if (!fd.ok()) return fd.status();
   f->fd_ = *std::move(fd);
-  auto queue = f->session_->LeaseQueue();
-  if (queue.ok()) {
-    f->queue_ = *queue;
-    f->pending_ = f->write_ =
-        f->queue_->queue.arena() + f->queue_->position % f->queue_->queue.arena_bytes();
-    f->file_ = f->session_->Register(f.get());
-  } else {
-    LogOnce(absl::StrCat("inline ", queue.status().message()),
-            absl::StrCat("writing ", path, " without the agent: ", queue.status().message()));
-    f->SwitchToInline();
+  auto lease = f->session_->LeaseQueue();
+  if (!lease.ok()) {
+    LogOnce(absl::StrCat("inline ", lease.status().message()),
+            absl::StrCat("writing ", path, " without the agent: ", lease.status().message()));
+    PULSE_RETURN_IF_ERROR(f->SwitchToInline());
+    return f;
   }
+  f->lease_ = *std::move(lease);
+  f->queue_ = f->lease_.queue;
+  f->connection_ = f->lease_.connection;
+  f->pending_ = f->write_ =
+      f->queue_->queue.arena() + f->queue_->position % f->queue_->queue.arena_bytes();
+  f->agent_fd_.reset(open(path.c_str(), O_RDWR | O_CLOEXEC | (f->direct_ ? O_DIRECT : 0)));
+  f->file_ = f->session_->Register(f->connection_.get(), f.get());
   return f;
 }
 
 OutputFile::~OutputFile() {
   std::unique_lock lock(session_->mu());
-  if (file_ != 0) session_->UnregisterLocked(file_);
+  session_->WaitForHost(lock, [this] { return !rescuing_; });
+  if (connection_ != nullptr) connection_->targets.erase(file_);
 }
 
 absl::Status OutputFile::StickyError() {
   std::lock_guard lock(session_->mu());
-  session_->DrainLocked();  // errors surface early, and the completion ring stays short
+  // Errors surface early, and the completion ring stays short.
+  if (const auto c = connection_; c != nullptr) session_->DrainLocked(c.get());
   return error_;
 }
 
@@ -94,9 +103,8 @@ absl::Status OutputFile::AppendSlow(const char* data, size_t n) {
 absl::Status OutputFile::MakeRoom() {
   PULSE_RETURN_IF_ERROR(StickyError());
   const uint64_t threshold = is_inline() ? kInlineBuffer : session_->options().write_threshold;
-  if (!is_inline() && session_->dead()) {
-    PULSE_RETURN_IF_ERROR(SubmitPending());
-    SwitchToInline();
+  if (!is_inline() && (agent_dead() || Refused())) {
+    PULSE_RETURN_IF_ERROR(SwitchToInline());
   } else if (pending() > 0) {
     const bool at_end =
         !is_inline() && write_ == queue_->queue.arena() + queue_->queue.arena_bytes();
@@ -120,20 +128,28 @@ absl::Status OutputFile::MakeRoom() {
     Add(&session_->counters().backpressure_waits, 1);
     {
       std::unique_lock lock(session_->mu());
-      session_->Wait(lock, [&] { return free_space() >= kPage || !error_.ok(); });
+      session_->Wait(lock, connection_, [&] { return free_space() >= kPage || !error_.ok(); });
     }
     Add(&session_->counters().backpressure_nanos, NowNanos() - start);
-    if (session_->dead()) {
-      SwitchToInline();
-      room_ = kInlineBuffer;
-      return StickyError();
-    }
-    PULSE_RETURN_IF_ERROR(StickyError());
   }
   const uint64_t contiguous = q.arena() + arena - write_;
   const uint64_t to_threshold = threshold - pending();
-  room_ = std::min({contiguous, free_space(), to_threshold});
+  const uint64_t room = std::min({contiguous, free_space(), to_threshold});
+  // Completions become visible before the space that they give back: with the answers to all that
+  // was written there at hand, nothing is overwritten that the host may have to write itself.
+  PULSE_RETURN_IF_ERROR(StickyError());
+  if (agent_dead() || Refused()) {
+    PULSE_RETURN_IF_ERROR(SwitchToInline());
+    room_ = kInlineBuffer - pending();
+    return absl::OkStatus();
+  }
+  room_ = room;
   return absl::OkStatus();
+}
+
+bool OutputFile::Refused() {
+  std::lock_guard lock(session_->mu());
+  return refused_;
 }
 
 // Hands pending_ .. write_ over. Whole pages, except from Flush(), which has padded the last one.
@@ -156,25 +172,22 @@ absl::Status OutputFile::SubmitPending() {
 }
 
 absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
-  if (is_inline()) {
-    absl::Status st = WriteInline(file_pos_, data, length);
-    if (!st.ok()) {
-      std::lock_guard lock(session_->mu());
-      FailLocked(st);
-    }
-    return st;
-  }
-  PULSE_RETURN_IF_ERROR(EnsureOpen());
-  const uint64_t tag = next_write_++;
+  if (!is_inline()) PULSE_RETURN_IF_ERROR(EnsureOpen());
   StreamFence();  // from here on another thread may write what was copied, too
+  const uint64_t tag = next_write_++;
+  bool by_host = is_inline();
   {
-    std::lock_guard lock(session_->mu());
+    std::unique_lock lock(session_->mu());
+    session_->WaitForHost(lock, [this] { return !rescuing_; });
     if (!error_.ok()) return error_;
-    if (session_->dead()) {
-      FailLocked(WriteInline(file_pos_, data, length));
-      return error_;
-    }
-    unacked_[tag] = {file_pos_, data, length};
+    by_host |= refused_ || connection_ == nullptr || connection_->dead;
+    if (!by_host) unacked_[tag] = {file_pos_, data, length};
+  }
+  if (by_host) {
+    absl::Status st = WriteInline(file_pos_, data, length);
+    std::lock_guard lock(session_->mu());
+    FailLocked(st);
+    return st;
   }
   wire::Descriptor d{};
   d.opcode = static_cast<uint32_t>(Opcode::kWrite);
@@ -185,14 +198,15 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
   d.length = length;
   d.position = queue_->position + length;
   // An agent that dies now finds the write in unacked_, so it is not lost.
-  absl::Status st = session_->Push(queue_, d);
+  absl::Status st = session_->Push(lease_.connection, queue_, d);
   if (!st.ok()) return StickyError();
   const uint64_t end = file_pos_ + length;
   if (!direct_ && end >= range_synced_ + session_->options().sync_interval) {
-    st = Request(Opcode::kRangeSync, kTagRange, range_synced_, end - range_synced_, 0);
+    Request(Opcode::kRangeSync, kTagRange, range_synced_, end - range_synced_, 0)
+        .IgnoreError();  // dead: no harm done
     range_synced_ = end;
   }
-  session_->Ring();
+  Ring();
   Add(&session_->counters().bytes_persisted, length);
   return absl::OkStatus();
 }
@@ -206,29 +220,30 @@ absl::Status OutputFile::Request(Opcode op, uint64_t tag, uint64_t offset, uint6
   d.file_offset = offset;
   d.length = length;
   d.aux = aux;
-  return session_->Push(queue_, d);
+  return session_->Push(lease_.connection, queue_, d);
 }
 
 absl::Status OutputFile::EnsureOpen() {
   if (opened_) return absl::OkStatus();
+  opened_ = true;
   wire::Descriptor d{};
   d.opcode = static_cast<uint32_t>(Opcode::kOpen);
   d.file = file_;
   d.tag = kTagOpen;
   d.length = preallocation_;
-  absl::Status st = session_->SendFile(file_, fd_.get(), &d.flags, &d.aux);
-  if (st.ok()) st = session_->Push(queue_, d);
-  if (!st.ok()) {
-    std::unique_lock lock(session_->mu());
-    const int err = ErrnoOf(st);
-    if (!session_->dead() && err != EPIPE && err != ECONNRESET && err != ENOTCONN) {
-      FailLocked(st);
-      return error_;
-    }
-    // A dead agent's socket refuses; once the death is noticed, the writes go inline.
-    session_->Wait(lock, [] { return false; });
+  const UniqueFd fd = std::move(agent_fd_);
+  absl::Status st = fd.valid()
+                        ? lease_.connection->link->SendFile(file_, fd.get(), &d.flags, &d.aux)
+                        : ErrnoError(EMFILE, "opening for the agent", path_);
+  if (st.ok()) st = session_->Push(lease_.connection, queue_, d);
+  if (st.ok()) return st;
+  std::unique_lock lock(session_->mu());
+  open_answered_ = true;
+  refused_ = true;
+  // A dead agent's socket refuses; a living one that cannot be told of a file is of no use for it.
+  if (!lease_.connection->dead) {
+    LogOnce("refused", absl::StrCat("writing ", path_, " without the agent: ", st.message()));
   }
-  opened_ = true;
   return absl::OkStatus();
 }
 
@@ -248,9 +263,21 @@ absl::Status OutputFile::Flush() {
   return SubmitPending();
 }
 
+// For the writer's thread, before it touches again what it has written: nothing is under way.
+absl::Status OutputFile::SettleWrites() {
+  if (!is_inline()) {
+    std::unique_lock lock(session_->mu());
+    session_->Wait(lock, connection_, [&] { return unacked_.empty() || refused_ || !error_.ok(); });
+    if (!error_.ok()) return error_;
+  }
+  if (!is_inline() && (agent_dead() || Refused())) PULSE_RETURN_IF_ERROR(SwitchToInline());
+  PULSE_RETURN_IF_ERROR(WaitWritten());
+  return LeaveLateWritesBehind();
+}
+
 absl::Status OutputFile::RestoreTail() {
   // Two writes of one page must not be in flight together: their order would be anyone's guess.
-  PULSE_RETURN_IF_ERROR(WaitWritten());
+  PULSE_RETURN_IF_ERROR(SettleWrites());
   tail_flushed_ = false;
   PULSE_RETURN_IF_ERROR(MakeRoom());
   std::memcpy(write_, tail_->data(), tail_length_);
@@ -271,7 +298,7 @@ absl::Status OutputFile::Sync(bool wait) {
 absl::Status OutputFile::Truncate(uint64_t size) {
   if (size == this->size()) return Flush();
   PULSE_RETURN_IF_ERROR(Flush());
-  PULSE_RETURN_IF_ERROR(WaitWritten());
+  PULSE_RETURN_IF_ERROR(SettleWrites());
   if (ftruncate(fd_.get(), size) != 0) return ErrnoError(errno, "truncating", path_);
   if (tail_ == nullptr) tail_ = std::make_unique<std::array<char, kPage>>();
   tail_length_ = size % kPage;
@@ -295,26 +322,31 @@ absl::Status OutputFile::Close(bool wait) {
   absl::Status st = Flush();
   if (!is_inline()) {
     if (st.ok()) st = EnsureOpen();  // an empty file is opened for its sync_close
-    std::unique_lock lock(session_->mu());
-    closed_ = true;
-    if (!error_.ok() && !session_->dead()) {
-      // The file will be deleted; the agent only has to let go of it.
-      lock.unlock();
-      Request(Opcode::kDiscard, kTagClose, 0, 0, 0).IgnoreError();  // dead: nothing to let go of
-      session_->Ring();
-    } else if (!session_->dead()) {
-      lock.unlock();
-      if (Request(Opcode::kSyncClose, kTagClose, 0, 0, size()).ok()) session_->Ring();
+    if (st.ok() && !agent_dead() && Refused()) st = SwitchToInline();
+  }
+  if (!is_inline()) {
+    bool discard;
+    {
+      std::lock_guard lock(session_->mu());
+      closed_ = true;  // from here on, a rescue finishes the file
+      discard = !error_.ok();
     }
-    if (lock.owns_lock()) lock.unlock();
-    LeaveQueue();
-    lock.lock();
-    // Whoever noticed the death may have done so before closed_ was set.
-    if (session_->dead() && !finished_) FinishInlineLocked();
-  } else {
+    // A failed file will be deleted; the agent only has to let go of it. A dead agent has let go.
+    (discard ? Request(Opcode::kDiscard, kTagClose, 0, 0, 0)
+             : Request(Opcode::kSyncClose, kTagClose, 0, 0, size()))
+        .IgnoreError();
+    Ring();
+  }
+  const bool was_inline = is_inline();
+  LeaveQueue();
+  {
     std::unique_lock lock(session_->mu());
+    session_->WaitForHost(lock, [this] { return !rescuing_; });
     closed_ = true;
-    FinishInlineLocked();
+    // Inline, or the agent was lost before closed_ was set.
+    if (!finished_ && (was_inline || connection_ == nullptr || connection_->dead)) {
+      FinishInline(lock);
+    }
   }
   if (wait && st.ok()) st = WaitDurable();
   std::lock_guard lock(session_->mu());
@@ -324,27 +356,67 @@ absl::Status OutputFile::Close(bool wait) {
 void OutputFile::LeaveQueue() {
   room_ = 0;
   pending_ = write_ = nullptr;
-  StreamQueue* q = std::exchange(queue_, nullptr);
+  inline_buffer_.reset();
+  queue_ = nullptr;
+  HostSession::Lease lease = std::exchange(lease_, {});
+  if (lease.queue == nullptr) return;
+  std::lock_guard lock(session_->mu());
   // The arena of a dead agent is never used again: the kernel may still be reading it.
-  if (!session_->dead()) session_->ReturnQueue(q);
+  if (lease.connection->dead) return;
+  // Until the agent has taken the file, its bytes must stay where they are.
+  if (!finished_ && (!open_answered_ || refused_)) {
+    kept_lease_ = std::move(lease);
+    if (refused_) RescueRefusedLocked();
+  } else {
+    session_->ReturnQueueLocked(lease);
+  }
 }
 
-void OutputFile::SwitchToInline() {
-  inline_buffer_.reset(static_cast<char*>(std::aligned_alloc(kPage, kInlineBuffer)));
-  queue_ = nullptr;
+void OutputFile::RescueRefusedLocked() {
+  rescuing_ = true;
+  session_->RescueLaterLocked(this);
+}
+
+// From here on the host writes this file itself, first what the agent did not.
+absl::Status OutputFile::SwitchToInline() {
+  std::unique_ptr<char, decltype(&std::free)> buffer(
+      static_cast<char*>(std::aligned_alloc(kPage, kInlineBuffer)), &std::free);
+  if (buffer == nullptr) return ErrnoError(ENOMEM, "buffering", path_);
+  if (!is_inline()) {
+    absl::Status st = WriteUnacked();
+    if (st.ok()) st = SubmitPending();
+    if (!st.ok()) return st;
+    if (agent_dead()) {
+      queue_ = nullptr;
+      lease_ = {};
+    } else {
+      queue_ = nullptr;
+      std::lock_guard lock(session_->mu());
+      session_->ReturnQueueLocked(std::exchange(lease_, {}));
+    }
+  }
+  inline_buffer_ = std::move(buffer);
   pending_ = write_ = inline_buffer_.get();
   room_ = 0;
+  return absl::OkStatus();
 }
 
 absl::Status OutputFile::WaitWritten() {
   std::unique_lock lock(session_->mu());
-  session_->Wait(lock, [&] { return unacked_.empty() || !error_.ok(); });
+  const auto written = [&] { return unacked_.empty() || !error_.ok(); };
+  session_->Wait(lock, connection_, written);
+  // Without the agent, a rescue or the writer itself writes them.
+  session_->WaitForHost(lock, written);
   return error_;
 }
 
 absl::Status OutputFile::WaitDurable() {
   std::unique_lock lock(session_->mu());
-  session_->Wait(lock, [&] { return durable_ || !error_.ok() || (!closed_ && unacked_.empty()); });
+  const auto settled = [&] {
+    return durable_ || !error_.ok() || (!closed_ && !rescuing_ && unacked_.empty());
+  };
+  session_->Wait(lock, connection_, settled);
+  session_->WaitForHost(lock, settled);
   if (!error_.ok() || durable_) return error_;
   // Still open: keep the promise of Sync from here, since the stream belongs to its writer.
   const uint64_t promise = promised_;
@@ -364,6 +436,7 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
   if (c.tag >= kFirstWrite) {
     const auto it = unacked_.find(c.tag);
     if (it == unacked_.end()) return;  // not ours: a confused agent
+    if (refused_) return;              // it stays for the writer to write
     const bool whole = c.result == static_cast<int64_t>(it->second.length);
     unacked_.erase(it);
     if (!whole) {
@@ -371,6 +444,22 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
     }
     return;
   }
+  if (c.tag == kTagOpen) {
+    open_answered_ = true;
+    if (c.result < 0 && IsRefusal(static_cast<int>(-c.result))) {
+      refused_ = true;
+      LogOnce("refused",
+              absl::StrCat("writing ", path_, " without the agent, which has no descriptors left: ",
+                           std::strerror(static_cast<int>(-c.result)),
+                           "; raise its limit of open files (ulimit -n)"));
+      if (kept_lease_.queue != nullptr) RescueRefusedLocked();
+      return;
+    }
+    if (kept_lease_.queue != nullptr) {
+      session_->ReturnQueueLocked(std::exchange(kept_lease_, {}));
+    }
+  }
+  if (refused_) return;
   if (c.result < 0) {
     const char* what = c.tag == kTagOpen ? "handing to the agent" : "syncing";
     FailLocked(ErrnoError(static_cast<int>(-c.result), what, path_));
@@ -379,7 +468,9 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
 }
 
 void OutputFile::FailLocked(absl::Status st) {
-  if (error_.ok() && !st.ok()) error_ = std::move(st);
+  if (st.ok() || !error_.ok()) return;
+  error_ = std::move(st);
+  session_->NotifyLocked();
 }
 
 void OutputFile::FinishLocked(bool ok) {
@@ -391,40 +482,16 @@ void OutputFile::FinishLocked(bool ok) {
     Add(&session_->counters().files_persisted, 1);
     done_.store(true, std::memory_order_release);
   }
-  if (file_ != 0) session_->UnregisterLocked(std::exchange(file_, 0));
-  if (ok) owner_->OnDurableLocked(this);  // may drop the registry's reference
-}
-
-void OutputFile::OnAgentDeath() {
-  for (const auto& [tag, w] : unacked_) {
-    if (!error_.ok()) break;
-    FailLocked(WriteInline(w.file_offset, w.data, w.length));
-  }
-  unacked_.clear();
-  if (closed_) FinishInlineLocked();
-}
-
-absl::Status OutputFile::WriteInline(uint64_t offset, const char* data, uint64_t length) {
-  Add(&session_->counters().bytes_inline, length);
-  while (length > 0) {
-    const ssize_t n = pwrite(fd_.get(), data, length, offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path_);
+  if (connection_ != nullptr) {
+    if (kept_lease_.queue != nullptr && !connection_->dead) {
+      session_->ReturnQueueLocked(kept_lease_);
     }
-    offset += n;
-    data += n;
-    length -= n;
+    kept_lease_ = {};
+    connection_->targets.erase(file_);
+    connection_ = nullptr;
   }
-  return absl::OkStatus();
-}
-
-void OutputFile::FinishInlineLocked() {
-  if (finished_) return;
-  if (error_.ok() && (ftruncate(fd_.get(), size()) != 0 || fdatasync(fd_.get()) != 0)) {
-    FailLocked(ErrnoError(errno, "syncing", path_));
-  }
-  FinishLocked(error_.ok());
+  session_->NotifyLocked();
+  if (ok) owner_->OnDurableLocked(this);  // may drop the registry's reference
 }
 
 }  // namespace pulse::lsm

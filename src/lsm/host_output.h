@@ -4,7 +4,8 @@
 // The writer's thread appends into the queue's arena (the only copy before the device), and hands
 // what has reached the write threshold to the agent. Close() queues sync_close and returns; the
 // file is durable when the agent has answered. The host owns every byte until then: if the agent
-// dies, what it did not acknowledge is written here, by whichever thread notices.
+// is lost, the session's watching thread writes what it did not acknowledge (host_rescue.cc), and
+// the writer goes on inline.
 //
 // Threads: Append/Flush/Sync/Truncate/Close/Abandon belong to the writer's thread. The rest may be
 // called by any. Functions named ...Locked need HostSession::mu().
@@ -67,6 +68,10 @@ class OutputFile : public CompletionTarget {
 
   // All that was flushed is in the file (though perhaps not durable): readers may read it.
   absl::Status WaitWritten();
+  // Grows when the path gets another inode beneath: readers of what is in flight open it again.
+  uint32_t inode_generation() const { return inode_generation_.load(std::memory_order_acquire); }
+  // The path is being given up: a rescue must not bring it back. Waits for one that runs.
+  void Disown();
   // A closed file is durable; an open one whose Sync was promised is made so. First error
   // otherwise.
   absl::Status WaitDurable();
@@ -88,7 +93,8 @@ class OutputFile : public CompletionTarget {
   bool reported_to_creator = false;
 
   void OnCompletion(const wire::Completion& c) override;
-  void OnAgentDeath() override;
+  bool OnAgentDeath() override;
+  void Rescue(bool may_still_write) override;
 
  private:
   struct Unacked {
@@ -114,15 +120,23 @@ class OutputFile : public CompletionTarget {
   absl::Status Request(Opcode op, uint64_t tag, uint64_t offset, uint64_t length, uint64_t aux);
   absl::Status RestoreTail();
   absl::Status EnsureOpen();
+  void RescueRefusedLocked();
+  absl::Status SettleWrites();
+  bool Refused();
   void LeaveQueue();
-  void SwitchToInline();
+  absl::Status SwitchToInline();
+  bool agent_dead() const { return lease_.connection->dead; }
+  void Ring() { lease_.connection->link->kick().Ring(); }
   uint64_t pending() const { return static_cast<uint64_t>(write_ - pending_); }
   bool is_inline() const { return queue_ == nullptr; }
   absl::Status StickyError();
 
-  // By the host itself.
+  // By the host itself (host_rescue.cc).
   absl::Status WriteInline(uint64_t offset, const char* data, uint64_t length);
-  void FinishInlineLocked();
+  absl::Status WriteUnacked();
+  void FinishInline(std::unique_lock<std::mutex>& lock);
+  absl::Status MoveToNewInode();
+  absl::Status LeaveLateWritesBehind();
   void FailLocked(absl::Status st);
   void FinishLocked(bool ok);
 
@@ -131,18 +145,21 @@ class OutputFile : public CompletionTarget {
   OutputOwner* const owner_;
   const std::thread::id creator_ = std::this_thread::get_id();
   UniqueFd fd_;
+  // The agent's own open file: an error that its sync has met is then still ahead of ours.
+  UniqueFd agent_fd_;
   bool direct_ = false;
   uint32_t file_ = 0;
   uint64_t preallocation_ = 0;
 
   // The writer's own.
-  StreamQueue* queue_ = nullptr;  // null: inline
+  HostSession::Lease lease_{};    // empty: inline
+  StreamQueue* queue_ = nullptr;  // lease_.queue
   char* pending_ = nullptr;       // first byte not yet handed over; page-aligned
   char* write_ = nullptr;
-  uint64_t room_ = 0;      // bytes that may be copied to write_ without looking
-  uint64_t file_pos_ = 0;  // file offset of pending_; a multiple of the page
-  bool opened_ = false;
-  bool tail_flushed_ = false;  // the last page went out padded; its bytes are in tail_
+  uint64_t room_ = 0;                // bytes that may be copied to write_ without looking
+  uint64_t file_pos_ = 0;            // file offset of pending_; a multiple of the page
+  std::atomic<bool> opened_{false};  // written by the writer
+  bool tail_flushed_ = false;        // the last page went out padded; its bytes are in tail_
   uint64_t tail_length_ = 0;
   uint64_t range_synced_ = 0;  // file offset up to which range_sync was asked for
   uint64_t next_write_ = kFirstWrite;
@@ -153,8 +170,17 @@ class OutputFile : public CompletionTarget {
   std::atomic<bool> done_{false};
   std::atomic<bool> error_seen_{false};
 
+  std::atomic<uint32_t> inode_generation_{0};
+
   // Guarded by session_->mu().
+  HostSession::Connection connection_;  // until finished
   std::map<uint64_t, Unacked> unacked_;
+  HostSession::Lease kept_lease_{};  // of a closed file that the agent has not taken yet
+  bool open_answered_ = false;
+  bool refused_ = false;      // the agent could not take the file: its bytes are written inline
+  bool rescuing_ = false;     // fd_ and unacked_ belong to Rescue()
+  bool late_writes_ = false;  // the lost agent may still carry out writes to this inode
+  bool disowned_ = false;
   absl::Status error_;
   uint64_t promised_ = 0;  // number of Sync promises made ...
   uint64_t synced_ = 0;    // ... and of those kept

@@ -77,9 +77,12 @@ std::shared_ptr<OutputFile> OutputRegistry::Find(const std::string& path) {
 bool OutputRegistry::Forget(const std::string& path) {
   if (count_.load(std::memory_order_acquire) == 0) return false;
   const std::string canonical = CanonicalPath(path);
+  const std::shared_ptr<OutputFile> file = Find(canonical);
+  if (file == nullptr) return false;
+  file->Disown();
   std::lock_guard lock(session_->mu());
   const auto it = files_.find(canonical);
-  if (it == files_.end()) return false;
+  if (it == files_.end() || it->second != file) return false;
   const bool in_flight = !it->second->finished_locked();
   // Its completions are still to come: the object must outlive them.
   graveyard_.push_back(it->second);

@@ -1,14 +1,14 @@
 #include "lsm/host_session.h"
 
 #include <poll.h>
-#include <pthread.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
 
@@ -20,18 +20,49 @@ constexpr int kPollMs = 1000;
 // Before it sleeps, a waiter spins this long: most answers are nearly there.
 constexpr int64_t kSpinNanos = 5'000;
 
+void Signal(const UniqueFd& event) {
+  const uint64_t one = 1;
+  while (write(event.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+}
+
+// Whether a program may go on with an agent of its own instead (fallback=embedded): when nobody
+// answers there, or when the one who does is of another release.
+bool MayFallBack(const absl::Status& st) {
+  const int err = ErrnoOf(st);
+  return err == ENOENT || err == ECONNREFUSED || absl::IsFailedPrecondition(st);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& options) {
-  std::shared_ptr<HostSession> s(new HostSession(options));
-  auto link = options.socket_path.empty() ? StartEmbeddedAgent(options) : ConnectToAgent(options);
+  Options o = options;
+  absl::StatusOr<std::unique_ptr<AgentLink>> link =
+      o.socket_path.empty() ? StartEmbeddedAgent(o) : ConnectToAgent(o, -1);
+  if (!link.ok() && !o.socket_path.empty() && o.fallback_embedded && MayFallBack(link.status())) {
+    Log(LogLevel::kWarn,
+        absl::StrCat(link.status().message(), ". Using an embedded agent (fallback=embedded)"));
+    o.socket_path.clear();
+    link = StartEmbeddedAgent(o);
+  }
   if (!link.ok()) return link.status();
-  s->link_ = *std::move(link);
+  std::shared_ptr<HostSession> s(new HostSession(o));
+  s->current_ = std::make_shared<AgentConnection>();
+  s->current_->link = *std::move(link);
+  for (UniqueFd* event : {&s->wake_watch_, &s->stopping_}) {
+    auto fd = Doorbell::CreateEventFd();
+    if (!fd.ok()) return fd.status();
+    *event = *std::move(fd);
+  }
+  s->watch_ = std::thread([session = s.get()] { session->Watch(); });
   return s;
 }
 
 HostSession::~HostSession() {
-  if (prewarm_.joinable()) prewarm_.join();
+  if (watch_.joinable()) {
+    Signal(stopping_);
+    watch_.join();
+  }
   const AtomicCounters& c = counters_;
   const auto ms = [](uint64_t nanos) { return nanos / 1'000'000; };
   Log(LogLevel::kInfo,
@@ -41,174 +72,191 @@ HostSession::~HostSession() {
                    c.backpressure_waits.load(), " (", ms(c.backpressure_nanos), " ms), barrier ",
                    c.barrier_waits.load(), " (", ms(c.barrier_nanos), " ms), fetch ",
                    c.fetch_waits.load(), " (", ms(c.fetch_wait_nanos), " ms); fetch misses ",
-                   c.fetch_misses.load()));
+                   c.fetch_misses.load(), "; agents lost ", c.failovers.load(), ", ",
+                   ms(agentless_nanos()), " ms without one"));
 }
 
-absl::StatusOr<StreamQueue*> HostSession::AddQueue(uint64_t arena_bytes) {
+HostSession::Connection HostSession::connection() {
+  std::lock_guard lock(mu_);
+  return current_;
+}
+
+uint64_t HostSession::agentless_nanos() {
+  std::lock_guard lock(mu_);
+  uint64_t n = counters_.agentless_nanos.load(std::memory_order_relaxed);
+  if (agentless_since_ != 0) n += NowNanos() - agentless_since_;
+  return n;
+}
+
+absl::StatusOr<StreamQueue*> HostSession::AddQueue(const Connection& c, uint64_t arena_bytes) {
   uint32_t id;
   {
     std::lock_guard lock(mu_);
-    id = static_cast<uint32_t>(queues_.size());
-    if (id >= link_->max_queues()) {
+    id = static_cast<uint32_t>(std::find(c->taken.begin(), c->taken.end(), false) -
+                               c->taken.begin());
+    if (id >= c->link->max_queues()) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("the agent allows ", link_->max_queues(), " queues a session"));
+          absl::StrCat("the agent allows ", c->link->max_queues(), " queues a session"));
     }
-    queues_.push_back(nullptr);  // reserve the number
-  }
-  auto sq = std::make_unique<StreamQueue>();
-  auto region = link_->CreateRegion(QueueRegionBytes(arena_bytes));
-  absl::Status st = region.status();
-  if (st.ok()) {
-    sq->region = *std::move(region);
-    auto queue = HostQueue::Init(sq->region, id, arena_bytes);
-    st = queue.status();
-    if (st.ok()) {
-      sq->queue = *queue;
-      st = link_->Attach(id, arena_bytes, sq->region);
+    if (id == c->taken.size()) {
+      c->taken.push_back(true);
+      c->queues.push_back(nullptr);
     }
+    c->taken[id] = true;
+    ++c->attaching;
   }
-  if (!st.ok()) return st;  // the number stays unused
+  auto q = AttachQueue(c, id, arena_bytes);
   std::lock_guard lock(mu_);
-  queues_[id] = std::move(sq);
-  return queues_[id].get();
-}
-
-absl::StatusOr<StreamQueue*> HostSession::LeaseQueue() {
-  {
-    std::lock_guard lock(mu_);
-    if (dead()) return absl::UnavailableError("the agent is gone");
-    if (!free_queues_.empty()) {
-      StreamQueue* q = free_queues_.back();
-      free_queues_.pop_back();
-      ++leased_;
-      return q;
-    }
-    if (leased_ >= static_cast<size_t>(options_.max_streams)) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("all ", options_.max_streams, " streams are in use"));
-    }
-    ++leased_;
-  }
-  auto q = AddQueue(options_.queue_bytes);
+  --c->attaching;
   if (!q.ok()) {
-    std::lock_guard lock(mu_);
-    --leased_;
+    c->taken[id] = false;
+    if (absl::IsDeadlineExceeded(q.status())) SuspectLocked(c.get(), q.status());
   }
   return q;
 }
 
+absl::StatusOr<StreamQueue*> HostSession::AttachQueue(const Connection& c, uint32_t id,
+                                                      uint64_t arena_bytes) {
+  auto sq = std::make_unique<StreamQueue>();
+  auto region = c->link->CreateRegion(QueueRegionBytes(arena_bytes));
+  if (!region.ok()) return region.status();
+  sq->region = *std::move(region);
+  auto queue = HostQueue::Init(sq->region, id, arena_bytes);
+  if (!queue.ok()) return queue.status();
+  sq->queue = *queue;
+  PULSE_RETURN_IF_ERROR(c->link->Attach(id, arena_bytes, sq->region));
+  std::lock_guard lock(mu_);
+  c->queues[id] = std::move(sq);
+  return c->queues[id].get();
+}
+
+absl::StatusOr<HostSession::Lease> HostSession::LeaseQueue() {
+  Connection c;
+  {
+    std::lock_guard lock(mu_);
+    c = current_;
+    if (c == nullptr) return absl::UnavailableError("there is no agent at the moment");
+    if (!c->free_streams.empty()) {
+      StreamQueue* q = c->free_streams.back();
+      c->free_streams.pop_back();
+      ++c->leased;
+      return Lease{std::move(c), q};
+    }
+    if (c->leased >= static_cast<size_t>(options_.max_streams)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("all ", options_.max_streams, " streams are in use"));
+    }
+    ++c->leased;
+  }
+  auto q = AddQueue(c, options_.queue_bytes);
+  if (!q.ok()) {
+    std::lock_guard lock(mu_);
+    --c->leased;
+    return q.status();
+  }
+  return Lease{std::move(c), *q};
+}
+
+void HostSession::ReturnQueueLocked(const Lease& lease) {
+  lease.connection->free_streams.push_back(lease.queue);
+  --lease.connection->leased;
+}
+
 void HostSession::Prewarm() {
-  std::call_once(prewarm_once_, [this] {
-    prewarm_ = std::thread([this] {
-      pthread_setname_np(pthread_self(), "pulse-ag-warm");
-      SetThreadAffinity(options_.agent_cpus).IgnoreError();  // checked when the agent started
-      auto q = AddQueue(options_.queue_bytes);
-      if (!q.ok()) return;  // whoever needs a queue meets the same error, and reports it
-      std::lock_guard lock(mu_);
-      free_queues_.push_back(*q);
-    });
-  });
+  {
+    std::lock_guard lock(mu_);
+    if (prewarm_) return;
+    prewarm_ = true;
+  }
+  WakeWatch();
 }
 
-void HostSession::ReturnQueue(StreamQueue* queue) {
+uint32_t HostSession::Register(AgentConnection* c, CompletionTarget* target) {
   std::lock_guard lock(mu_);
-  free_queues_.push_back(queue);
-  --leased_;
+  while (c->targets.count(c->next_file) != 0 || c->next_file == 0) ++c->next_file;
+  c->targets[c->next_file] = target;
+  return c->next_file++;
 }
 
-uint32_t HostSession::Register(CompletionTarget* target) {
-  std::lock_guard lock(mu_);
-  while (targets_.count(next_file_) != 0 || next_file_ == 0) ++next_file_;
-  targets_[next_file_] = target;
-  return next_file_++;
-}
-
-void HostSession::UnregisterLocked(uint32_t file) { targets_.erase(file); }
-
-absl::Status HostSession::Push(StreamQueue* queue, const wire::Descriptor& d) {
+absl::Status HostSession::Push(const Connection& c, StreamQueue* queue, const wire::Descriptor& d) {
   if (queue->queue.TryPush(d)) return absl::OkStatus();
-  Ring();
+  c->link->kick().Ring();
   std::unique_lock lock(mu_);
   bool pushed = false;
-  Wait(lock, [&] { return pushed = queue->queue.TryPush(d); });
+  Wait(lock, c, [&] { return pushed = !c->dead && queue->queue.TryPush(d); });
   return pushed ? absl::OkStatus() : absl::UnavailableError("the agent is gone");
 }
 
-void HostSession::DrainLocked() {
+void HostSession::DrainLocked(AgentConnection* c) {
+  if (c->dead) return;
   bool any = false;
-  for (auto& q : queues_) {
+  bool corrupt = false;
+  for (size_t i = 0; i < c->queues.size(); ++i) {
+    StreamQueue* q = c->queues[i].get();
     if (q == nullptr) continue;
-    wire::Completion c;
-    while (q->queue.TryPop(&c)) {
+    wire::Completion completion;
+    while (q->queue.TryPop(&completion)) {
       any = true;
-      const auto it = targets_.find(c.file);
-      if (it != targets_.end()) it->second->OnCompletion(c);
+      const auto it = c->targets.find(completion.file);
+      if (it != c->targets.end()) it->second->OnCompletion(completion);
     }
-    if (q->queue.corrupt() && !dead()) {
-      Log(LogLevel::kError, "the agent corrupted a completion ring; going on without it");
-      DieLocked();
-    }
+    corrupt |= q->queue.corrupt();
   }
-  if (any && followers_ > 0) cv_.notify_all();
+  if (corrupt) SuspectLocked(c, absl::InternalError("it corrupted a completion ring"));
+  if (any) cv_.notify_all();
 }
 
-bool HostSession::SomethingArrived() const {
-  for (const auto& q : queues_) {
+void HostSession::RescueLaterLocked(CompletionTarget* target) {
+  rescues_.push_back(target);
+  WakeWatch();
+}
+
+void HostSession::SuspectLocked(AgentConnection* c, const absl::Status& why) {
+  if (c->suspect || c->dead) return;
+  c->suspect = true;
+  Log(LogLevel::kError, absl::StrCat("parting with the agent: ", why.message()));
+  WakeWatch();
+}
+
+bool HostSession::SomethingArrived(const AgentConnection& c) {
+  for (const auto& q : c.queues) {
     if (q != nullptr && q->queue.HasCompletions()) return true;
   }
   return false;
 }
 
-void HostSession::WaitOnce(std::unique_lock<std::mutex>& lock, absl::FunctionRef<bool()> done) {
-  if (leader_) {
-    ++followers_;
+void HostSession::WaitOnce(std::unique_lock<std::mutex>& lock, AgentConnection* c,
+                           absl::FunctionRef<bool()> done) {
+  if (c->leader) {
+    ++c->followers;
     cv_.wait_for(lock, std::chrono::milliseconds(kPollMs));
-    --followers_;
+    --c->followers;
     return;
   }
-  leader_ = true;
-  link_->control()->urgent.value.store(1, std::memory_order_relaxed);
+  c->leader = true;
+  AgentLink& link = *c->link;
+  link.control()->urgent.value.store(1, std::memory_order_relaxed);
   const int64_t spin_until = NowNanos() + kSpinNanos;
   bool arrived = false;
   do {
     CpuPause();
-    arrived = SomethingArrived();
+    arrived = SomethingArrived(*c);
   } while (!arrived && NowNanos() < spin_until);
   if (!arrived) {
-    Doorbell& bell = link_->notify();
+    Doorbell& bell = link.notify();
     bell.PrepareSleep();
     // done() again, too: space is given back after the completion that announces it.
-    if (!SomethingArrived() && !done()) {
-      pollfd fds[2] = {{bell.fd(), POLLIN, 0}, {link_->death_fd(), POLLRDHUP, 0}};
+    if (!SomethingArrived(*c) && !done()) {
+      pollfd fds[2] = {{bell.fd(), POLLIN, 0}, {link.closed_fd(), POLLIN, 0}};
       lock.unlock();
-      poll(fds, link_->death_fd() >= 0 ? 2 : 1, kPollMs);
+      poll(fds, 2, kPollMs);
       lock.lock();
-      if (!dead() && link_->CheckDead()) {
-        // What the agent answered before it died still counts.
-        DrainLocked();
-        DieLocked();
-      }
     }
     bell.FinishSleep();
   }
-  link_->control()->urgent.value.store(0, std::memory_order_relaxed);
-  leader_ = false;
-  if (followers_ > 0) cv_.notify_all();
-}
-
-void HostSession::DieLocked() {
-  if (dead()) return;
-  Add(&counters_.failovers, 1);
-  Log(LogLevel::kWarn,
-      absl::StrCat("lost the agent", options_.socket_path.empty() ? "" : " at ",
-                   options_.socket_path,
-                   "; the host finishes its work itself, and does all further I/O inline"));
-  dead_.store(true, std::memory_order_release);
-  // Targets may unregister themselves while they finish.
-  std::vector<CompletionTarget*> targets;
-  for (const auto& [file, target] : targets_) targets.push_back(target);
-  for (CompletionTarget* t : targets) t->OnAgentDeath();
-  cv_.notify_all();
+  link.control()->urgent.value.store(0, std::memory_order_relaxed);
+  c->leader = false;
+  if (c->followers > 0) cv_.notify_all();
 }
 
 }  // namespace pulse::lsm

@@ -1,12 +1,14 @@
-// HostSession: the host's end of the channel. Owns the link, the queues and the dispatch of
-// completions.
+// HostSession: the host's end of the channel. Owns the connection to the agent, dispatches
+// completions, and goes on without an agent, or with the next one, when the agent is lost.
 //
 // Threads: every method may be called by any thread, except that a StreamQueue belongs to the
 // thread that leased it. State that completions change is guarded by mu(). There is no completion
 // thread: who waits, drains. One waiter at a time (the leader) sleeps on the agent's doorbell; the
-// others sleep on a condition variable that the leader signals.
+// others sleep on a condition variable that the leader signals. One thread of the session,
+// pulse-ag-watch, waits for the agent's death, tells a hung agent from a slow one, finishes what a
+// lost one left undone, and looks for its successor.
 //
-// Every wait ends: by its condition, or because the agent is dead (then Failover has run).
+// Every wait ends: by its condition, or because the connection is dead.
 #pragma once
 
 #include <atomic>
@@ -15,107 +17,114 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "channel/queue_pair.h"
+#include "base/unique_fd.h"
 #include "lsm/counters.h"
-#include "lsm/host_link.h"
+#include "lsm/host_connection.h"
 #include "lsm/options.h"
 #include "lsm/wire.h"
 
 namespace pulse::lsm {
 
-// Receives the completions of one file number.
-class CompletionTarget {
- public:
-  virtual ~CompletionTarget() = default;
-  // Called with mu() held.
-  virtual void OnCompletion(const wire::Completion& c) = 0;
-  // The agent is dead and will answer nothing more. Called once, with mu() held.
-  virtual void OnAgentDeath() = 0;
-};
-
-// A queue and the producer's position in its arena. `position` counts arena bytes handed out,
-// free-running.
-struct StreamQueue {
-  Region region;
-  HostQueue queue;
-  uint64_t position = 0;
-};
-
 class HostSession {
  public:
+  using Connection = std::shared_ptr<AgentConnection>;
+
+  // Starts or reaches the agent; blocks as ConnectToAgent does.
   static absl::StatusOr<std::shared_ptr<HostSession>> Open(const Options& options);
   ~HostSession();
 
   const Options& options() const { return options_; }
   std::mutex& mu() { return mu_; }
   AtomicCounters& counters() { return counters_; }
-  bool dead() const { return dead_.load(std::memory_order_acquire); }
+  // Time without any agent so far.
+  uint64_t agentless_nanos();
+  // The agent of the moment; null while there is none.
+  Connection connection();
 
   // A queue for one output stream; the caller is its only producer until it is returned. The queues
   // most recently returned go first: their memory is warm. ResourceExhausted when `streams` are
-  // out.
-  absl::StatusOr<StreamQueue*> LeaseQueue();
-  void ReturnQueue(StreamQueue* queue);
+  // out; Unavailable without an agent.
+  struct Lease {
+    Connection connection;
+    StreamQueue* queue;
+  };
+  absl::StatusOr<Lease> LeaseQueue();
+  void ReturnQueueLocked(const Lease& lease);
   // Prepares a first queue in the background (its memory takes milliseconds to touch and pin), so
-  // that the first flush or compaction finds one. Once per session; later calls do nothing.
+  // that the first flush or compaction finds one. From the first call on, with every new agent.
   void Prewarm();
-  // A queue apart from the pool, of another size. Lives as long as the session.
-  absl::StatusOr<StreamQueue*> AddQueue(uint64_t arena_bytes);
+  // A queue apart from the pool, of another size. Lives as long as the connection.
+  absl::StatusOr<StreamQueue*> AddQueue(const Connection& c, uint64_t arena_bytes);
 
   // File numbers. Register before the first request that names the number; Unregister when no
   // completion can follow.
-  uint32_t Register(CompletionTarget* target);
-  void UnregisterLocked(uint32_t file);
-
-  // Passes `fd` to the agent; see AgentLink::SendFile.
-  absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) {
-    return link_->SendFile(file, fd, flags, aux);
-  }
+  uint32_t Register(AgentConnection* c, CompletionTarget* target);
 
   // Pushes a request; waits while the ring is full. Unavailable when the agent is dead. Does not
-  // wake the agent: call Ring() after the last of a batch.
-  absl::Status Push(StreamQueue* queue, const wire::Descriptor& d);
-  void Ring() { link_->kick().Ring(); }
+  // wake the agent: ring `kick` after the last of a batch.
+  absl::Status Push(const Connection& c, StreamQueue* queue, const wire::Descriptor& d);
 
-  // Waits until `done()` (evaluated with mu() held). Returns early when the agent dies and `done()`
-  // still does not hold.
+  // Waits until `done()` (evaluated with mu() held). Returns early when `c` is null or dead and
+  // `done()` still does not hold.
   template <typename Done>
-  void Wait(std::unique_lock<std::mutex>& lock, Done done) {
+  void Wait(std::unique_lock<std::mutex>& lock, Connection c, Done done) {
     while (true) {
-      DrainLocked();
-      if (done() || dead()) return;
-      WaitOnce(lock, done);
+      if (c != nullptr) DrainLocked(c.get());
+      if (done() || c == nullptr || c->dead) return;
+      WaitOnce(lock, c.get(), done);
     }
   }
+  // Waits until `done()`, which some thread of the host brings about and announces by
+  // NotifyLocked().
+  template <typename Done>
+  void WaitForHost(std::unique_lock<std::mutex>& lock, Done done) {
+    cv_.wait(lock, done);
+  }
+  void NotifyLocked() { cv_.notify_all(); }
   // Handles what has arrived, without waiting.
-  void DrainLocked();
+  void DrainLocked(AgentConnection* c);
+  // Has the watching thread call target->Rescue(false); until then the target must stay alive.
+  void RescueLaterLocked(CompletionTarget* target);
+  // The agent answered with nonsense, or not at all: part with it.
+  void SuspectLocked(AgentConnection* c, const absl::Status& why);
 
  private:
   explicit HostSession(const Options& options) : options_(options) {}
-  void WaitOnce(std::unique_lock<std::mutex>& lock, absl::FunctionRef<bool()> done);
-  bool SomethingArrived() const;
-  void DieLocked();
+  absl::StatusOr<StreamQueue*> AttachQueue(const Connection& c, uint32_t id, uint64_t arena_bytes);
+  void WaitOnce(std::unique_lock<std::mutex>& lock, AgentConnection* c,
+                absl::FunctionRef<bool()> done);
+  static bool SomethingArrived(const AgentConnection& c);
+
+  // host_watch.cc: the watching thread.
+  struct Heartbeat {
+    int64_t at = 0;  // of the last look
+    uint64_t progress = 0;
+    int missed = 0;
+  };
+  void Watch();
+  void WakeWatch();
+  bool CheckAgent(const Connection& c, Heartbeat* heartbeat);
+  void LoseAgent(const Connection& c, bool may_still_write, const absl::Status& why);
+  bool TryReconnect();
+  void WarmUp(const Connection& c);
 
   const Options options_;
   AtomicCounters counters_;
   std::mutex mu_;
   std::condition_variable cv_;
-  bool leader_ = false;
-  size_t followers_ = 0;
-  std::atomic<bool> dead_{false};
-  uint32_t next_file_ = 1;
-  std::unordered_map<uint32_t, CompletionTarget*> targets_;
-  std::vector<std::unique_ptr<StreamQueue>> queues_;
-  std::vector<StreamQueue*> free_queues_;
-  size_t leased_ = 0;
-  std::once_flag prewarm_once_;
-  std::thread prewarm_;
-  std::unique_ptr<AgentLink> link_;  // last: it goes before the memory it works on
+  Connection current_;
+  std::vector<CompletionTarget*> rescues_;
+  int64_t agentless_since_ = 0;  // 0: there is one
+  bool prewarm_ = false;
+  bool prewarmed_ = false;  // ... the current connection
+
+  UniqueFd wake_watch_;  // eventfd
+  UniqueFd stopping_;    // eventfd, readable once ~HostSession has begun
+  std::thread watch_;
 };
 
 }  // namespace pulse::lsm

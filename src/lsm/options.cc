@@ -40,6 +40,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o->fetch_chunk);
   r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o->readahead);
   r.ReadInt("streams", 1, 63, &o->max_streams);  // and one queue for fetch
+  r.ReadInt("agent_deadline", 100, 3'600'000, &o->agent_deadline_ms);
   r.ReadCpus("agent_cpus", &o->agent_cpus);
   r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
   r.ReadChoice("agent_sched", {"normal", "background"}, &sched);

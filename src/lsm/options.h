@@ -30,6 +30,8 @@ struct Options {
   uint64_t fetch_chunk = uint64_t{256} << 10;
   uint64_t readahead = uint64_t{256} << 10;  // what RocksDB reads at a time during compaction
   int64_t max_streams = 63;
+  // An agent process that shows no sign of life for so long counts as lost.
+  int64_t agent_deadline_ms = 10'000;
 
   // Embedded agent only, except that a socket session may ask for its mover.
   std::vector<int> agent_cpus;

@@ -56,9 +56,8 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   context->session = *session;
   context->registry = std::make_shared<OutputRegistry>(*session);
   if (options.fetch) {
-    auto pool = FetchPool::Create(*session);
-    if (!pool.ok()) return pool.status();
-    context->fetch = *std::move(pool);
+    context->fetch = std::make_shared<FetchSource>(*session);
+    if (absl::Status st = context->fetch->Prepare(); !st.ok()) return st;
   }
   return std::unique_ptr<PulseFileSystem>(new PulseFileSystem(std::move(base), std::move(context)));
 }
@@ -87,15 +86,9 @@ IOStatus PulseFileSystem::NewRandomAccessFile(const std::string& path, const Fil
     if (!s.ok()) return s;
     output = nullptr;
   }
-  std::unique_ptr<rocksdb::FSRandomAccessFile> base;
-  IOStatus s = target()->NewRandomAccessFile(path, options, &base, dbg);
-  if (!s.ok()) return s;
-  if (options.use_mmap_reads) {
-    *out = std::move(base);
-  } else {
-    *out = NewFetchingRandomAccessFile(context_, path, std::move(output), std::move(base));
-  }
-  return s;
+  if (options.use_mmap_reads) return target()->NewRandomAccessFile(path, options, out, dbg);
+  return NewFetchingRandomAccessFile(context_, target(), path, options, std::move(output), out,
+                                     dbg);
 }
 
 IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOptions& options,

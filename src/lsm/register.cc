@@ -90,6 +90,8 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->fetch_misses = c.fetch_misses;
   out->failovers = c.failovers;
   out->bytes_inline = c.bytes_inline;
+  out->reconnects = c.reconnects;
+  out->agentless_nanos = pulse->context().session->agentless_nanos();
   return true;
 }
 

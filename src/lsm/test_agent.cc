@@ -1,0 +1,116 @@
+#include "lsm/test_agent.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "agent/socket_server.h"
+#include "lsm/agent_service.h"
+
+namespace pulse::lsm::test {
+namespace {
+
+// The child: this program again, running this one test.
+TEST(AgentProcess, Serve) {
+  const char* socket = std::getenv("PULSE_TEST_AGENT_SOCKET");
+  if (socket == nullptr) GTEST_SKIP() << "serves the other tests of this program";
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  AgentOptions options;
+  options.socket_path = socket;
+  auto server = SocketServer::Open(options, &CreateAgentService);
+  ASSERT_TRUE(server.ok()) << server.status();
+  int signal;
+  sigwait(&set, &signal);
+}
+
+}  // namespace
+
+AgentProcess::AgentProcess(int max_files) {
+  // A socket's path is short by law, and the scratch directory's may not be.
+  std::string dir = (std::filesystem::temp_directory_path() / "pulse_XXXXXX").string();
+  if (mkdtemp(dir.data()) == nullptr) std::abort();
+  dir_ = dir;
+  Start(max_files);
+}
+
+AgentProcess::~AgentProcess() {
+  Kill();
+  std::error_code ec;
+  std::filesystem::remove_all(dir_, ec);
+}
+
+void AgentProcess::Start(int max_files) {
+  const pid_t parent = getpid();
+  const std::string path = socket();
+  std::filesystem::remove(path);
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    if (max_files > 0) {
+      const rlimit limit{static_cast<rlim_t>(max_files), static_cast<rlim_t>(max_files)};
+      setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    setenv("PULSE_TEST_AGENT_SOCKET", path.c_str(), 1);
+    execl("/proc/self/exe", "lsm_test", "--gtest_filter=AgentProcess.Serve", "--gtest_brief=1",
+          nullptr);
+    _exit(1);
+  }
+  EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(path); }));
+}
+
+void AgentProcess::Stop() { kill(pid_, SIGSTOP); }
+void AgentProcess::Continue() { kill(pid_, SIGCONT); }
+void AgentProcess::Kill() { Wait(SIGKILL); }
+void AgentProcess::Terminate() { Wait(SIGTERM); }
+
+void AgentProcess::Wait(int signal) {
+  if (pid_ <= 0) return;
+  kill(pid_, signal);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+std::shared_ptr<rocksdb::FileSystem> AgentProcess::Attach(const std::string& options) const {
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  rocksdb::Status s;
+  // The socket file is there a moment before it accepts.
+  EXPECT_TRUE(Eventually([&] {
+    s = NewFileSystem("pulse://" + socket() + options, nullptr, &fs);
+    return s.ok();
+  })) << s.ToString();
+  return fs;
+}
+
+std::unique_ptr<rocksdb::FSWritableFile> CreateOutput(rocksdb::FileSystem* fs,
+                                                      const std::string& path) {
+  std::unique_ptr<rocksdb::FSWritableFile> f;
+  const rocksdb::IOStatus s = fs->NewWritableFile(path, OutputOptions(), &f, nullptr);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return f;
+}
+
+void SyncDirectory(rocksdb::FileSystem* fs, const std::string& path) {
+  const rocksdb::IOOptions io;
+  std::unique_ptr<rocksdb::FSDirectory> d;
+  ASSERT_TRUE(fs->NewDirectory(path, io, &d, nullptr).ok());
+  const rocksdb::IOStatus s = d->Fsync(io, nullptr);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+}
+
+Stats StatsOf(rocksdb::FileSystem* fs) {
+  Stats s{};
+  EXPECT_TRUE(GetStats(fs, &s));
+  return s;
+}
+
+}  // namespace pulse::lsm::test

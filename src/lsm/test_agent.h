@@ -1,0 +1,42 @@
+// An agent process for tests: this program again, serving until it is killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "lsm/test_support.h"
+
+namespace pulse::lsm::test {
+
+class AgentProcess {
+ public:
+  // `max_files` > 0 limits the descriptors of the process.
+  explicit AgentProcess(int max_files = 0);
+  ~AgentProcess();
+
+  void Start(int max_files = 0);
+  void Stop();       // SIGSTOP
+  void Continue();   // SIGCONT
+  void Kill();       // SIGKILL; returns when it is gone
+  void Terminate();  // SIGTERM; returns when it is gone
+
+  std::string socket() const { return dir_ + "/agent.sock"; }
+  // A FileSystem on this agent.
+  std::shared_ptr<rocksdb::FileSystem> Attach(const std::string& options = "") const;
+
+ private:
+  void Wait(int signal);
+
+  std::string dir_;
+  pid_t pid_ = -1;
+};
+
+// A marked output, as compactions and flushes create them.
+std::unique_ptr<rocksdb::FSWritableFile> CreateOutput(rocksdb::FileSystem* fs,
+                                                      const std::string& path);
+void SyncDirectory(rocksdb::FileSystem* fs, const std::string& path);
+Stats StatsOf(rocksdb::FileSystem* fs);
+
+}  // namespace pulse::lsm::test
