@@ -28,7 +28,7 @@ rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
   o.max_bytes_for_level_base = shape.level1_bytes;
   o.max_bytes_for_level_multiplier = 10;
   o.level_compaction_dynamic_level_bytes = false;
-  o.max_background_jobs = 4;
+  o.max_background_jobs = shape.background_jobs;
   o.max_subcompactions = opponent.subcompactions;
   o.compaction_readahead_size = kReadahead;
   o.disable_auto_compactions = !shape.auto_compactions;
@@ -63,6 +63,7 @@ nlohmann::json ToJson(const DbShape& s) {
   return {{"memtable_bytes", s.memtable_bytes},
           {"file_bytes", s.file_bytes},
           {"level1_bytes", s.level1_bytes},
+          {"background_jobs", s.background_jobs},
           {"auto_compactions", s.auto_compactions}};
 }
 
@@ -71,6 +72,7 @@ DbShape DbShapeFromJson(const nlohmann::json& json) {
   json.at("memtable_bytes").get_to(s.memtable_bytes);
   json.at("file_bytes").get_to(s.file_bytes);
   json.at("level1_bytes").get_to(s.level1_bytes);
+  json.at("background_jobs").get_to(s.background_jobs);
   json.at("auto_compactions").get_to(s.auto_compactions);
   return s;
 }

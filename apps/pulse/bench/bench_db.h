@@ -21,6 +21,7 @@ struct DbShape {
   uint64_t memtable_bytes = uint64_t{64} << 20;
   uint64_t file_bytes = uint64_t{64} << 20;
   uint64_t level1_bytes = uint64_t{256} << 20;
+  int background_jobs = 4;
   bool auto_compactions = true;
 };
 

@@ -15,7 +15,8 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kFullSize = uint64_t{2} << 30;
+// Enough for compactions to reach the levels where they fall behind a writer that never pauses.
+constexpr uint64_t kFullSize = uint64_t{8} << 30;
 constexpr uint64_t kSlack = uint64_t{256} << 20;
 
 struct FillArgs {
@@ -23,6 +24,7 @@ struct FillArgs {
   uint64_t value_bytes = 1024;
   uint64_t num = 0;  // 0: as many as --size holds
   int threads = 1;
+  int jobs = 2;
   bool both_cpus = false;
 };
 
@@ -32,7 +34,9 @@ class Filler {
       : session_(session),
         args_(args),
         num_(num),
-        shape_(ShapeFor(args.common.tiny, /*auto_compactions=*/true)) {}
+        shape_(ShapeFor(args.common.tiny, /*auto_compactions=*/true)) {
+    shape_.background_jobs = args.jobs;
+  }
 
   absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
                                         bool first) {
@@ -78,7 +82,7 @@ class Filler {
   Session* const session_;
   const FillArgs& args_;
   const uint64_t num_;
-  const DbShape shape_;
+  DbShape shape_;
   std::optional<Contents> contents_;
 };
 
@@ -148,6 +152,7 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
   settings["num"] = num;
   settings["value_bytes"] = args.value_bytes;
   settings["threads"] = args.threads;
+  settings["background_jobs"] = args.jobs;
   (*report)["opponents"] =
       SpreadsJson(runs, opponents,
                   {"ops_per_s", "mib_per_s", "wall_s", "settle_s", "mean_us", "p50_us", "p99_us",
@@ -184,9 +189,9 @@ absl::Status RunFillBench(FillArgs args) {
       },
       &raw);
   if (!runs.ok()) return runs.status();
-  s.Say(fmt::format("\n{} random writes of {} B by {} thread{}, {} pair{}\n", num, args.value_bytes,
-                    args.threads, args.threads == 1 ? "" : "s", s.pairs(),
-                    s.pairs() == 1 ? "" : "s"));
+  s.Say(fmt::format("\n{} random writes of {} B by {} thread{}, {} background jobs, {} pair{}\n",
+                    num, args.value_bytes, args.threads, args.threads == 1 ? "" : "s", args.jobs,
+                    s.pairs(), s.pairs() == 1 ? "" : "s"));
   s.Say(SpeedTable(*opponents, *runs) + "\n" + LatencyTable(*opponents, *runs));
   if (runs->Has(kPulse)) s.Say("\n" + RenderRatios(Ratios(*runs, args.common.tiny)));
   AddToReport(args, num, *opponents, *runs, std::move(raw), &s.report());
@@ -202,11 +207,15 @@ void AddFillBench(CLI::App& bench) {
       "fill", "Write at random with automatic compaction: throughput, latency tail, stalls");
   AddCommonOptions(cmd, &args->common);
   cmd->add_option("--size", args->common.size,
-                  "Keys and values to write, such as 512M; powers of 1024 [2G]");
+                  "Keys and values to write, such as 512M; powers of 1024 [8G]");
   cmd->add_option("--num", args->num, "Number of writes, instead of --size");
   cmd->add_option("--value", args->value_bytes, "Value size in bytes")->capture_default_str();
   cmd->add_option("--threads", args->threads, "Writing threads")
       ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  cmd->add_option("--jobs", args->jobs,
+                  "RocksDB's max_background_jobs: 2 is its default, 4 what the PulseDB paper uses")
+      ->check(CLI::Range(2, 256))
       ->capture_default_str();
   cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of RocksDB, the same for all")
       ->capture_default_str();
@@ -216,7 +225,7 @@ void AddFillBench(CLI::App& bench) {
       ->capture_default_str();
   cmd->add_flag("--both-cpus", args->both_cpus, "Let the agent use all of --host-cpus");
   cmd->footer(
-      "Four background jobs, write-ahead log without sync, memtable and files of 64 MiB, level 0 "
+      "Write-ahead log without sync, memtable and files of 64 MiB, level 0 "
       "triggers as RocksDB has them. Writers go as fast as they are let (a closed loop). stalled: "
       "share of the writers' time spent in RocksDB's write stalls; delayed, stopped: share of "
       "samples, one each 10 ms, in which writes were slowed down or held. settle: from the last "
