@@ -49,7 +49,7 @@ TEST(AgentDeathTest, UnacknowledgedWritesAreFinishedByTheHost) {
     std::vector<std::unique_ptr<FSWritableFile>> files;
     std::vector<std::string> bytes(3);
     for (int i = 0; i < 3; ++i) {
-      files.push_back(Create(fs.get(), dir / (std::to_string(i) + ".sst")));
+      files.push_back(CreateOutput(fs.get(), dir / (std::to_string(i) + ".sst")));
       bytes[i] = RandomBytes(&rng, 500'000 + i);
       ASSERT_TRUE(files[i]->Append(bytes[i], kIo, nullptr).ok());
     }
