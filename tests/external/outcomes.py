@@ -88,8 +88,18 @@ def format_table(outcomes):
     lines.append("%-9s %-36s" % ("", "all") + "".join("%9s" % (totals[s] or "-") for s in ORDER))
     for status in (FAILED, UPSTREAM, SKIPPED, NOT_RUN):
         some = [o for o in outcomes if o["status"] == status]
-        if some:
-            lines += ["", status + ":"]
+        if not some:
+            continue
+        lines += ["", status + ":"]
+        if status in (FAILED, UPSTREAM):
             lines += ["  %s %s: %s" % (o["program"], o["case"], o["reason"]) for o in some]
+            continue
+        # Many cases share a reason.
+        groups = collections.OrderedDict()
+        for o in some:
+            groups.setdefault((o["program"], o["reason"]), []).append(o["case"])
+        for (program, reason), cases in groups.items():
+            more = " and %d more" % (len(cases) - 1) if len(cases) > 1 else ""
+            lines.append("  %s %s%s: %s" % (program, cases[0], more, reason))
     lines += ["", "outputs: table and blob files that went through the agent"]
     return "\n".join(lines)
