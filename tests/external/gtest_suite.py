@@ -273,6 +273,11 @@ class GtestSuite:
             )
             return
         again = self._again(case, tries, True, log)
+        if again == 0 and self._fails_in_company(case, run, log):
+            self.add(
+                case, oc.UPSTREAM, "on the default, too, after the cases before it: " + first, seconds
+            )
+            return
         self.add(
             case,
             oc.FAILED,
@@ -280,6 +285,23 @@ class GtestSuite:
             seconds,
             log=os.path.join(self.logs, safe(case) + ".pulse.log"),
         )
+
+    def _fails_in_company(self, case, run, log):
+        """Alone it passes. Does the default file system fail it after the same earlier cases?"""
+        before = list(run.status)
+        before = before[: before.index(case) + 1]
+        tmp = self.tmp + ".stock"
+        env = environment(self.ctx, self.program, False, tmp)
+        limit = sum(run.seconds[c] for c in before) * 3 + self.ctx.args.case_limit
+        names = [stock_name(c) for c in before]
+        again = run_program(
+            self.binary, names, env, tmp, self.ctx.args.case_limit, time.time() + limit, log
+        )
+        name = stock_name(case)
+        if again.status.get(name) in ("ok", "skipped"):
+            return False
+        self._keep(case, "default.log", name, again)
+        return name in again.status
 
     def _again(self, case, tries, on_pulse, log):
         """How many of `tries` runs fail."""

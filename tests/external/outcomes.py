@@ -5,6 +5,7 @@ run that is cut off goes on where it ended. A later line for the same case repla
 """
 
 import collections
+import hashlib
 import json
 import os
 import threading
@@ -23,13 +24,38 @@ def note(text):
     print("[%s] %s" % (time.strftime("%H:%M:%S"), text), flush=True)
 
 
+def fingerprint(pulse_root, *settings):
+    """Of PulseDB's sources and the settings: results of different ones must not be mixed."""
+    digest = hashlib.sha256("\n".join(settings).encode())
+    for room in ("include", "src", "plugin"):
+        for directory, subdirectories, files in os.walk(os.path.join(pulse_root, room)):
+            subdirectories.sort()
+            for name in sorted(files):
+                path = os.path.join(directory, name)
+                digest.update(os.path.relpath(path, pulse_root).encode())
+                with open(path, "rb") as f:
+                    digest.update(f.read())
+    return digest.hexdigest()
+
+
 class Outcomes:
-    def __init__(self, path, forget):
+    def __init__(self, path, print_now, forget):
         self._path = path
         self._lock = threading.Lock()
         self._by_key = {}
-        if forget and os.path.exists(path):
-            os.remove(path)
+        if os.path.exists(path):
+            try:
+                with open(path + ".of") as f:
+                    print_then = f.read()
+            except OSError:
+                print_then = ""
+            if print_then != print_now:
+                note("PulseDB or the settings have changed: all is run again")
+                forget = True
+            if forget:
+                os.rename(path, path + ".old")
+        with open(path + ".of", "w") as f:
+            f.write(print_now)
         if os.path.exists(path):
             with open(path) as f:
                 for line in f:

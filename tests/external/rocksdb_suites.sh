@@ -210,7 +210,7 @@ if [[ -n $build_only ]]; then
 fi
 
 exec python3 "$here/run_suites.py" --result "$result" --version "$version" \
-  --expected "$here/expected_$version.txt" --suites "$suites" --jobs "$jobs" \
+  --pulse-root "$pulse_root" --expected "$here/expected_$version.txt" --suites "$suites" --jobs "$jobs" \
   --programs "$(
     IFS=,
     printf '%s' "${programs[*]-}"

@@ -48,7 +48,11 @@ class Context:
         self.tmp = os.path.join(args.result, "tmp")
         self.logs = os.path.join(args.result, "logs")
         self.expected = Expected(args.expected)
-        self.outcomes = oc.Outcomes(os.path.join(args.result, "outcomes.jsonl"), args.rerun)
+        state = oc.fingerprint(
+            args.pulse_root, args.version, args.uri, os.environ.get("PULSE_OPTIONS", "")
+        )
+        path = os.path.join(args.result, "outcomes.jsonl")
+        self.outcomes = oc.Outcomes(path, state, args.rerun)
 
     def binary(self, program):
         return os.path.join(self.build, program)
@@ -77,6 +81,7 @@ def parse():
     p = argparse.ArgumentParser()
     p.add_argument("--result", required=True)
     p.add_argument("--version", required=True)
+    p.add_argument("--pulse-root", required=True)
     p.add_argument("--expected", required=True)
     p.add_argument("--suites", required=True)
     p.add_argument("--programs", default="")
