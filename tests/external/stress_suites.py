@@ -257,7 +257,7 @@ class CrashSuite:
         if self.kind == "blackbox":
             options["interval"] = 20
         else:
-            options.update(random_kill_odd=20011, ops_per_thread=5000, reopen=5)
+            options.update(random_kill_odd=20011, ops_per_thread=1000, reopen=5)
         script = os.path.join(ctx.source, "tools/db_crashtest.py")
         command = [sys.executable, "-u", "-c", SEEDED, str(ctx.args.seed), script, self.kind]
         command += ["--stress_cmd=" + binary] + flags(options)
