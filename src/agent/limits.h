@@ -38,8 +38,8 @@ struct RequestCount {
   size_t now = 0;
 };
 
-// Raises RLIMIT_NOFILE's soft limit to the hard one and replaces the zeros in `limits` by what this
-// process and this machine have.
+// Raises RLIMIT_NOFILE's soft limit to the hard one and replaces the zeros in `limits`, which alone
+// would mean no limit, by what this process and this machine have.
 absl::Status ResolveLimits(AgentLimits* limits, int workers);
 
 }  // namespace pulse

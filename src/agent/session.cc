@@ -94,7 +94,8 @@ int Session::TakeDescriptor() {
                                                " files open already; further ones are refused"));
     return ENFILE;
   }
-  if (config_.usage != nullptr && config_.usage->files.fetch_add(1) >= limits.max_total_files) {
+  if (config_.usage != nullptr && config_.usage->files.fetch_add(1) >= limits.max_total_files &&
+      limits.max_total_files != 0) {
     --config_.usage->files;
     LogOnce("files of all sessions",
             absl::StrCat("the sessions have ", limits.max_total_files,
@@ -120,7 +121,7 @@ absl::Status Session::CheckMemory(uint64_t arena_bytes) const {
                      limits.max_arena_bytes, " a queue and ", limits.max_session_bytes,
                      " a session (--session-memory); use a smaller queue="));
   }
-  if (config_.usage != nullptr &&
+  if (config_.usage != nullptr && limits.max_total_bytes != 0 &&
       config_.usage->arena_bytes.load() + arena_bytes > limits.max_total_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a queue of ", arena_bytes, " bytes exceeds what the agent's limit of ",

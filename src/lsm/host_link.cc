@@ -28,7 +28,6 @@ namespace {
 // For an answer on the socket. An agent that hangs is found out sooner, by its heartbeat.
 constexpr int kMinControlTimeoutMs = 10'000;
 constexpr int kExitWaitMs = 200;
-constexpr int kMaxLateAcks = 1024;
 
 class EmbeddedLink : public AgentLink {
  public:
@@ -159,16 +158,16 @@ class SocketLink : public AgentLink {
     m.args[1] = arena_bytes;
     m.args[2] = reinterpret_cast<uintptr_t>(region.data());
     PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, {region.fd()}));
-    // An answer that came after its time-out is not the answer to this question.
-    for (int late = 0; late <= kMaxLateAcks; ++late) {
-      auto r = Receive();
+    // An answer that came after its time-out is not the answer to this question. All of them share
+    // one deadline.
+    const int64_t until = Deadline();
+    while (true) {
+      auto r = Receive(until);
       if (!r.ok()) return r.status();
       const bool is_ack = r->message.type == static_cast<uint32_t>(wire::MessageType::kAttachAck);
       if (is_ack && r->message.args[0] != queue_id) continue;
       return Check(r->message, wire::MessageType::kAttachAck);
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("the agent at ", path_, " answers about other queues only"));
   }
 
   absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) override {
@@ -201,10 +200,9 @@ class SocketLink : public AgentLink {
 
  private:
   // Waits for the socket, for Close() and for the caller's cancellation at once.
-  absl::Status AwaitAnswer() const {
+  absl::Status AwaitAnswer(int64_t until) const {
     pollfd fds[3] = {
         {socket_.get(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}, {cancel_fd_, POLLIN, 0}};
-    const int64_t until = NowNanos() + int64_t{timeout_ms_} * 1'000'000;
     int n;
     do {
       const int64_t left = (until - NowNanos()) / 1'000'000;
@@ -220,8 +218,9 @@ class SocketLink : public AgentLink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Received> Receive() {
-    PULSE_RETURN_IF_ERROR(AwaitAnswer());
+  int64_t Deadline() const { return NowNanos() + int64_t{timeout_ms_} * 1'000'000; }
+  absl::StatusOr<Received> Receive(int64_t until) {
+    PULSE_RETURN_IF_ERROR(AwaitAnswer(until));
     auto r = ReceiveMessage(socket_.get());
     if (r.ok()) return r;
     return absl::Status(r.status().code(),
@@ -239,7 +238,7 @@ class SocketLink : public AgentLink {
     return absl::OkStatus();
   }
   absl::StatusOr<Received> Expect(wire::MessageType type) {
-    auto r = Receive();
+    auto r = Receive(Deadline());
     if (!r.ok()) return r;
     if (absl::Status st = Check(r->message, type); !st.ok()) return st;
     return r;
