@@ -1,5 +1,6 @@
 # The front doors. `make run` and `make test` need nothing but Debian and the right to install.
 JOBS ?= 2
+FUZZ_SECONDS ?= 20
 PULSE := build/release/bin/pulse
 # ThreadSanitizer needs the address layout that randomisation sometimes spoils.
 NO_RANDOM := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -7,7 +8,7 @@ ASAN_ENV := ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_sta
 TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadlock_stack=1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test build asan tsan integration format check-format check-headers \
+.PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
   bench-tiny clean
 
 help: ## this list
@@ -39,6 +40,9 @@ tsan: setup ## unit tests under ThreadSanitizer
 	@cmake --build --preset tsan -j $(JOBS)
 	$(TSAN_ENV) $(NO_RANDOM) ctest --preset tsan -LE slow
 
+fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
 format: ## format every C++ file
 	@scripts/check-format.sh --fix
 
@@ -52,7 +56,7 @@ bench-tiny: build ## every benchmark in its tiny size
 	@scripts/bench-tiny.sh build/release
 
 clean: ## remove the build directories
-	rm -rf build/release build/asan build/tsan
+	rm -rf build/release build/asan build/tsan build/fuzz
 
 # Configures a preset unless that has succeeded before; afterwards ninja does it when needed.
 configure = test -f build/$(1)/build.ninja || cmake --preset $(1)

@@ -23,6 +23,13 @@ if(PULSE_SANITIZE)
   endif()
 endif()
 
+if(PULSE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "PULSE_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++; scripts/fuzz.sh does it")
+  endif()
+  target_compile_options(pulse_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 function(pulse_library name)
   add_library(${name} STATIC ${ARGN})
   target_link_libraries(${name} PUBLIC pulse_options)

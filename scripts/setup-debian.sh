@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
-# nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means.
+# nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
+# --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries.
 set -euo pipefail
 
 packages=(
@@ -36,6 +37,17 @@ if ! command -v clang-format-14 >/dev/null; then
   elif ! command -v clang-format >/dev/null; then
     missing+=(clang-format)
   fi
+fi
+if [[ "${1:-}" == --fuzz ]]; then
+  # The run-time libraries are a package of their own, of clang's version, from Debian 12 on.
+  if has_candidate clang-14; then
+    fuzz_packages=(clang-14 libclang-rt-14-dev llvm-14)
+  else
+    fuzz_packages=(clang llvm libclang-rt-dev)
+  fi
+  for package in "${fuzz_packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+  done
 fi
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 

@@ -24,9 +24,11 @@ struct AgentArgs {
   std::string engine = "io_uring";
   std::string mover = "shared";
   std::string session_memory = "4G";
+  std::string total_memory;
   int workers = 1;
   uint32_t max_sessions = 64;
   uint32_t max_queues = 64;
+  uint32_t max_files = AgentLimits().max_session_files;
 };
 
 absl::Status RunAgent(const AgentArgs& args) {
@@ -49,6 +51,19 @@ absl::Status RunAgent(const AgentArgs& args) {
   auto memory = ParseBytes(args.session_memory);
   if (!memory.ok()) return memory.status();
   options.limits.max_session_bytes = *memory;
+  if (!args.total_memory.empty()) {
+    auto total = ParseBytes(args.total_memory);
+    if (!total.ok()) return total.status();
+    if (*total == 0) {
+      return absl::InvalidArgumentError("--total-memory 0: expected a size, such as 16G");
+    }
+    options.limits.max_total_bytes = *total;
+  }
+  options.limits.max_session_files = args.max_files;
+
+  // A write beyond the limit of file size is that file's error, and not this process's end.
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
 
   // Blocked before any thread starts, so that only the descriptor below sees them.
   sigset_t signals;
@@ -103,6 +118,10 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--max-queues", args->max_queues, "queues (active output streams) a session")
       ->capture_default_str();
   cmd->add_option("--session-memory", args->session_memory, "queue memory a session may attach")
+      ->capture_default_str();
+  cmd->add_option("--total-memory", args->total_memory,
+                  "queue memory of all sessions together (default: half of the machine's)");
+  cmd->add_option("--max-files", args->max_files, "files a session may have open")
       ->capture_default_str();
   cmd->callback([args] { Finish(RunAgent(*args)); });
 }

@@ -88,7 +88,8 @@ void AddDoctorCommand(CLI::App& app) {
   cmd->add_option("--db", args->db,
                   "Also check this database directory: writable, file system, direct I/O, space")
       ->type_name("DIR");
-  cmd->add_option("--socket", args->socket, "Also check that an agent listens on this Unix socket")
+  cmd->add_option("--socket", args->socket,
+                  "Also check the agent on this Unix socket: it answers, and would take this host")
       ->type_name("PATH");
   cmd->add_flag("--json", args->json, "Print the findings as JSON");
   cmd->footer(

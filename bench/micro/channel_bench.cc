@@ -1,5 +1,5 @@
 // The channel's costs: a ring entry within one thread and across two, a doorbell that finds nobody
-// asleep, a wake-up through an eventfd, an arena copy by ordinary and by streaming stores, a
+// asleep, a wake-up, an arena copy by ordinary and by streaming stores, a
 // mover's pull.
 #include <benchmark/benchmark.h>
 #include <poll.h>
@@ -62,7 +62,8 @@ BENCHMARK(BM_RingRoundTrip)->UseRealTime();
 
 void BM_DoorbellAwake(benchmark::State& state) {
   std::atomic<uint32_t> flag{0};
-  Doorbell bell(*Doorbell::CreateEventFd(), &flag);
+  auto ends = *Doorbell::CreatePair();
+  Doorbell bell(std::move(ends.ring), &flag);
   for (auto _ : state) bell.Ring();
 }
 BENCHMARK(BM_DoorbellAwake);
@@ -71,13 +72,15 @@ void BM_DoorbellWakeUp(benchmark::State& state) {
   std::atomic<uint32_t> flag{0};
   std::atomic<uint64_t> woken{0};
   std::atomic<bool> stop{false};
-  Doorbell bell(*Doorbell::CreateEventFd(), &flag);
+  auto ends = *Doorbell::CreatePair();
+  Doorbell bell(std::move(ends.ring), &flag);
+  Doorbell pillow(std::move(ends.sleep), &flag);
   std::thread sleeper([&] {
     while (!stop.load()) {
-      bell.PrepareSleep();
-      pollfd p{bell.fd(), POLLIN, 0};
+      pillow.PrepareSleep();
+      pollfd p{pillow.fd(), POLLIN, 0};
       poll(&p, 1, -1);
-      bell.FinishSleep();
+      pillow.FinishSleep();
       woken.fetch_add(1);
     }
   });

@@ -23,7 +23,8 @@ class Service {
   virtual ~Service() = default;
   // Answered by exactly one SessionQueue::Complete, now or later, unless the session ends first.
   virtual void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) = 0;
-  // A descriptor that the host passed for `file`; arrives before any request that names it.
+  // A descriptor that the host passed for `file`; arrives before any request that names it. Not
+  // valid when this process could not receive it, because it may open no more files (EMFILE).
   virtual void OnFile(uint32_t file, UniqueFd fd) = 0;
   // The session ends: stop starting work, close every file once its in-flight I/O is done.
   virtual void BeginShutdown() = 0;

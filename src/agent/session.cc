@@ -11,6 +11,9 @@
 namespace pulse {
 namespace {
 
+// Queues served in one round, at most, however many a session has.
+constexpr size_t kQueuesPerRound = 4;
+
 // Control messages read in one call: more than a socket holds, so that what a request relies on is
 // read before it, and yet no peer can keep the worker reading.
 constexpr int kMaxMessages = 1024;
@@ -19,7 +22,7 @@ constexpr int kMaxMessages = 1024;
 
 void SessionQueue::Complete(const wire::Completion& c) {
   if (deferred_.empty() && queue_.TryPush(c)) {
-    if (outstanding_ > 0) --outstanding_;
+    if (outstanding_->now > 0) --outstanding_->now;
     notify_ = true;
     return;
   }
@@ -30,7 +33,7 @@ bool SessionQueue::FlushDeferred() {
   bool any = false;
   while (!deferred_.empty() && queue_.TryPush(deferred_.front())) {
     deferred_.pop_front();
-    if (outstanding_ > 0) --outstanding_;
+    if (outstanding_->now > 0) --outstanding_->now;
     any = true;
   }
   notify_ |= any;
@@ -73,10 +76,59 @@ Session::Session(Config config, wire::ControlPage* control, Region control_regio
       notifier_(std::move(notify_fd), &control->host_waiting.value),
       socket_(std::move(socket)),
       engine_(engine),
+      outstanding_{config_.limits.max_requests},
       service_(factory(this, engine)) {}
 
 Session::~Session() {
   for (auto& q : queues_) engine_->backend().UnregisterBuffer(q->buffer_index);
+  service_.reset();  // may give descriptors back
+  if (config_.usage == nullptr) return;
+  config_.usage->arena_bytes -= arena_total_;
+  config_.usage->files -= descriptors_;
+}
+
+int Session::TakeDescriptor() {
+  const AgentLimits& limits = config_.limits;
+  if (descriptors_ >= limits.max_session_files) {
+    LogOnce("files of a session", absl::StrCat("session ", config_.name, " has its ", descriptors_,
+                                               " files open already; further ones are refused"));
+    return ENFILE;
+  }
+  if (config_.usage != nullptr && config_.usage->files.fetch_add(1) >= limits.max_total_files &&
+      limits.max_total_files != 0) {
+    --config_.usage->files;
+    LogOnce("files of all sessions",
+            absl::StrCat("the sessions have ", limits.max_total_files,
+                         " files open, which is all that the limit of open files leaves them; "
+                         "further ones are refused. Raise the agent's limit (ulimit -n)"));
+    return ENFILE;
+  }
+  ++descriptors_;
+  return 0;
+}
+
+void Session::GiveDescriptorBack() {
+  --descriptors_;
+  if (config_.usage != nullptr) --config_.usage->files;
+}
+
+absl::Status Session::CheckMemory(uint64_t arena_bytes) const {
+  const AgentLimits& limits = config_.limits;
+  if (arena_bytes > limits.max_arena_bytes ||
+      arena_total_ + arena_bytes > limits.max_session_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a queue of ", arena_bytes, " bytes exceeds the agent's limit of ",
+                     limits.max_arena_bytes, " a queue and ", limits.max_session_bytes,
+                     " a session (--session-memory); use a smaller queue="));
+  }
+  if (config_.usage != nullptr && limits.max_total_bytes != 0 &&
+      config_.usage->arena_bytes.load() + arena_bytes > limits.max_total_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a queue of ", arena_bytes, " bytes exceeds what the agent's limit of ",
+                     limits.max_total_bytes,
+                     " for all sessions leaves; raise --total-memory or use a smaller queue="));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t peer_address,
@@ -85,13 +137,7 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
     return absl::ResourceExhaustedError(absl::StrCat("this session has its ", queues_.size(),
                                                      " queues already (limit --max-queues)"));
   }
-  if (arena_bytes > config_.limits.max_arena_bytes ||
-      arena_total_ + arena_bytes > config_.limits.max_session_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("a queue of ", arena_bytes, " bytes exceeds the agent's limit of ",
-                     config_.limits.max_arena_bytes, " a queue and ",
-                     config_.limits.max_session_bytes, " a session; use a smaller queue="));
-  }
+  PULSE_RETURN_IF_ERROR(CheckMemory(arena_bytes));
   const Region& mapped = host_region != nullptr ? *host_region : region;
   auto queue = AgentQueue::Attach(mapped, arena_bytes);
   if (!queue.ok()) return queue.status();
@@ -104,10 +150,13 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
     mapped.Populate();
     mover = Mover::CreateShared(queue->arena(), arena_bytes);
   }
-  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), std::move(mover));
+  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), std::move(mover),
+                                          &outstanding_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));
   arena_total_ += arena_bytes;
+  // Workers check and add without a lock: together they may exceed the total by a queue each.
+  if (config_.usage != nullptr) config_.usage->arena_bytes += arena_bytes;
   return absl::OkStatus();
 }
 
@@ -115,11 +164,13 @@ void Session::Refuse(const absl::Status& why) {
   Log(LogLevel::kWarn, absl::StrCat("session ", config_.name, " is ended: ", why.message()));
 }
 
-bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds) {
+bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, bool fds_lost) {
   switch (static_cast<wire::MessageType>(m.type)) {
     case wire::MessageType::kAttachQueue: {
       absl::Status st;
-      if (fds.size() != 1) {
+      if (fds_lost) {
+        st = ErrnoError(EMFILE, "the agent cannot take", "the queue's memory", kRaiseOpenFiles);
+      } else if (fds.size() != 1) {
         st = absl::InvalidArgumentError("attaching a queue takes exactly one descriptor");
       } else if (m.args[1] > wire::kMaxArenaBytes) {
         st =
@@ -131,11 +182,20 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds) {
                          : region.status();
       }
       wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
+      ack.args[0] = m.args[0];
       ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
       SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
       return SendMessage(socket_.get(), ack, {}, /*wait=*/false).ok();
     }
     case wire::MessageType::kFile:
+      if (fds_lost) {
+        LogOnce("descriptors lost",
+                absl::StrCat("the agent may open no more files, and refuses what "
+                             "hosts pass; ",
+                             kRaiseOpenFiles));
+        service_->OnFile(static_cast<uint32_t>(m.args[0]), UniqueFd());
+        return true;
+      }
       if (fds.size() != 1) {
         Refuse(absl::InvalidArgumentError("a file message takes exactly one descriptor"));
         return false;
@@ -155,27 +215,42 @@ bool Session::HandleSocket() {
     if (!r.ok()) {
       if (IsNoMessage(r.status())) return true;
       if (absl::IsInvalidArgument(r.status())) Refuse(r.status());
+      broken_ = true;
       return false;
     }
-    if (!HandleMessage(r->message, std::move(r->fds))) return false;
+    if (!HandleMessage(r->message, std::move(r->fds), r->fds_lost)) {
+      broken_ = true;
+      return false;
+    }
   }
   return true;  // the worker comes back: the socket stays readable
 }
 
+bool Session::HandleDoorbell() {
+  doorbell_.Drain();
+  return !doorbell_.hung_up();
+}
+
 size_t Session::PollQueues(size_t batch) {
-  if (shutting_down_) return 0;
+  if (shutting_down_ || queues_.empty()) return 0;
   size_t n = 0;
-  // By index: a service may read the socket, where a further queue may be attached.
-  for (size_t k = 0; k < queues_.size(); ++k) {
-    SessionQueue* q = queues_[k].get();
+  // A service may read the socket, where a further queue may be attached: its turn is the next
+  // round.
+  const size_t count = queues_.size();
+  for (size_t k = 0; k < count && n < kQueuesPerRound * batch; ++k) {
+    SessionQueue* q = queues_[next_queue_ % count].get();
+    next_queue_ = (next_queue_ + 1) % count;
     wire::Descriptor d;
-    for (size_t i = 0; i < batch && q->TryTake(&d); ++i) {
+    for (size_t i = 0; i < batch && !broken_ && q->TryTake(&d); ++i) {
       // Files named by this request were sent before it, on the socket.
       service_->OnDescriptor(q, d);
       ++n;
     }
     if (q->ring().corrupt()) {
       Refuse(absl::InvalidArgumentError("a submission ring's cursor was corrupted by the host"));
+      broken_ = true;
+    }
+    if (broken_) {
       BeginShutdown();
       return n;
     }

@@ -1,4 +1,5 @@
 // Session: one host process attached to the agent: its control page, doorbells, queues and service.
+// limits.h bounds what it may hold.
 //
 // Lives on one worker thread; every method runs there, except where said. The peer is untrusted.
 // A session that broke the protocol, or whose host died, is drained and freed (gate, drain, free).
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/limits.h"
 #include "agent/service.h"
 #include "channel/doorbell.h"
 #include "channel/mover.h"
@@ -20,18 +22,17 @@
 
 namespace pulse {
 
-struct AgentLimits {
-  uint32_t max_sessions = 64;
-  uint32_t max_queues = 64;                        // per session
-  uint64_t max_arena_bytes = uint64_t{512} << 20;  // per queue
-  uint64_t max_session_bytes = uint64_t{4} << 30;  // sum of a session's queues
-};
-
 // One queue of a session, with what only the agent knows about it.
 class SessionQueue {
  public:
-  SessionQueue(uint32_t id, AgentQueue queue, Region region, std::unique_ptr<Mover> mover)
-      : id_(id), queue_(std::move(queue)), region_(std::move(region)), mover_(std::move(mover)) {}
+  // `outstanding` counts for all queues of the session and outlives them.
+  SessionQueue(uint32_t id, AgentQueue queue, Region region, std::unique_ptr<Mover> mover,
+               RequestCount* outstanding)
+      : id_(id),
+        queue_(std::move(queue)),
+        region_(std::move(region)),
+        mover_(std::move(mover)),
+        outstanding_(outstanding) {}
 
   AgentQueue& ring() { return queue_; }
   Mover& mover() { return *mover_; }
@@ -42,11 +43,11 @@ class SessionQueue {
     return offset <= arena_bytes() && length <= arena_bytes() - offset;
   }
 
-  // Takes a request. False when there is none, or when the host has so many without having taken
-  // their completions that it must be made to wait: what one host can pile up here is bounded.
+  // Takes a request. False when there is none, or when the session has so many in flight, or kept
+  // completions that its host does not take, that it must be made to wait.
   bool TryTake(wire::Descriptor* d) {
     if (!MayTake() || !queue_.TryPop(d)) return false;
-    ++outstanding_;
+    ++outstanding_->now;
     return true;
   }
   bool HasWork() const { return MayTake() && queue_.HasSubmissions(); }
@@ -79,13 +80,13 @@ class SessionQueue {
   };
 
   void PublishReclaimed();
-  bool MayTake() const { return outstanding_ < wire::kCompletionSlots; }
+  bool MayTake() const { return outstanding_->now < outstanding_->most; }
 
   uint32_t id_;
   AgentQueue queue_;
   Region region_;  // empty for an embedded agent, whose host owns the memory
   std::unique_ptr<Mover> mover_;
-  size_t outstanding_ = 0;  // requests taken whose completions are not in the ring yet
+  RequestCount* outstanding_;
   std::deque<wire::Completion> deferred_;
   bool notify_ = false;
   std::deque<Extent> extents_;
@@ -101,7 +102,10 @@ class Session {
     AgentLimits limits;
     bool embedded = false;
     pid_t peer = 0;
+    UniqueFd
+        peer_process;  // pidfd: readable when the host has ended, though a child of it lives on
     std::string name;  // for log lines
+    std::shared_ptr<AgentUsage> usage;  // shared by the agent's sessions; none: they are alone
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
@@ -113,10 +117,14 @@ class Session {
   absl::Status AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t peer_address, Region region,
                            const Region* host_region);
 
-  // Handles pending control messages; false when the peer is gone or broke the protocol.
+  // Handles pending control messages; false when the peer is gone or broke the protocol: the
+  // session is then to be ended.
   bool HandleSocket();
+  // Empties this agent's doorbell; false when the host has closed its end of it.
+  bool HandleDoorbell();
   // Takes descriptors from every queue, at most `batch` from each, so that no queue starves
-  // another. Returns how many.
+  // another, and from so many queues that no session gets ahead by having more of them. Returns how
+  // many.
   size_t PollQueues(size_t batch);
   bool HasWork() const;
   // Completions wait for the host to make room, of which it does not tell.
@@ -132,6 +140,11 @@ class Session {
   // A sign of life for the host that pings, also without any work.
   void Beat() { control_->agent_progress.value.fetch_add(1, std::memory_order_relaxed); }
 
+  // Accounts for a descriptor of the host's that its service keeps: 0, or the errno with which it
+  // is refused. GiveDescriptorBack once it is closed.
+  int TakeDescriptor();
+  void GiveDescriptorBack();
+
   void BeginShutdown();
   bool shutting_down() const { return shutting_down_; }
   bool Drained() const { return service_->Drained(); }
@@ -139,12 +152,14 @@ class Session {
   Doorbell& doorbell() { return doorbell_; }
   wire::ControlPage* control() { return control_; }
   int socket() const { return socket_.get(); }
+  int peer_process() const { return config_.peer_process.get(); }
   FileEngine* engine() { return engine_; }
   const Config& config() const { return config_; }
   size_t queue_count() const { return queues_.size(); }
 
  private:
-  bool HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds);
+  bool HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, bool fds_lost);
+  absl::Status CheckMemory(uint64_t arena_bytes) const;
   void Refuse(const absl::Status& why);
 
   const Config config_;
@@ -154,8 +169,12 @@ class Session {
   Doorbell notifier_;  // this agent rings, the host sleeps
   UniqueFd socket_;
   FileEngine* engine_;
+  RequestCount outstanding_;
   std::vector<std::unique_ptr<SessionQueue>> queues_;
+  size_t next_queue_ = 0;  // whose turn it is
   uint64_t arena_total_ = 0;
+  size_t descriptors_ = 0;
+  bool broken_ = false;  // the peer is gone or broke the protocol
   bool shutting_down_ = false;
   bool urgent_ = false;
   std::unique_ptr<Service> service_;

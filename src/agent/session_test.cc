@@ -33,7 +33,7 @@ class SessionQueueTest : public ::testing::Test {
       : region_(Region::CreatePrivate(QueueRegionBytes(kArena)).value()),
         host_(HostQueue::Init(region_, 1, kArena).value()),
         queue_(1, AgentQueue::Attach(region_, kArena).value(), Region(),
-               Mover::CreateShared(region_.data(), kArena)) {}
+               Mover::CreateShared(region_.data(), kArena), &count_) {}
 
   uint64_t Track(uint64_t position) {
     uint64_t ticket = ~uint64_t{0};
@@ -44,6 +44,7 @@ class SessionQueueTest : public ::testing::Test {
     for (uint64_t i = 0; i < wire::kCompletionSlots; ++i) queue_.Complete({i, 0, 0, 0, 0});
   }
 
+  RequestCount count_{100'000};
   Region region_;
   HostQueue host_;
   SessionQueue queue_;

@@ -9,6 +9,8 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "agent/hello.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "channel/handshake.h"
@@ -16,14 +18,19 @@
 namespace pulse {
 namespace {
 
-constexpr int kHandshakeTimeoutMs = 2000;
+constexpr int64_t kHandshakeNanos = 2'000'000'000;
+// Peers that may be silent at the same time; one more, and the oldest is let go.
+constexpr size_t kMaxHandshakes = 64;
+// No descriptor was left for a connection: look again after this long.
+constexpr int kPauseMs = 100;
 
 // Answers with the reason, so that the host can show it; the connection ends either way.
 absl::Status Refuse(int socket, absl::Status why) {
   wire::Message ack = MakeMessage(wire::MessageType::kHelloAck);
   ack.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
   SetText(&ack, why.message());
-  SendMessage(socket, ack).IgnoreError();  // the peer may be gone; the reason is logged here too
+  // The peer may be gone, or not read; the reason is logged here too.
+  SendMessage(socket, ack, {}, /*wait=*/false).IgnoreError();
   return why;
 }
 
@@ -35,6 +42,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", options.workers, ": use a number from 1 to 64"));
   }
+  PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
   std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), factory));
   auto listener = ListenUnix(s->options_.socket_path);
   if (!listener.ok()) return listener.status();
@@ -49,7 +57,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     if (!worker.ok()) return worker.status();
     s->workers_.push_back(*std::move(worker));
   }
-  auto stop = Doorbell::CreateEventFd();
+  auto stop = WakeEvent::Create();
   if (!stop.ok()) return stop.status();
   s->stop_event_ = *std::move(stop);
   s->thread_ = std::thread([server = s.get()] { server->AcceptLoop(); });
@@ -58,9 +66,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
 
 SocketServer::~SocketServer() {
   if (thread_.joinable()) {
-    const uint64_t one = 1;
-    while (write(stop_event_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-    }
+    stop_event_.Set();
     thread_.join();
   }
   if (listener_.valid()) unlink(options_.socket_path.c_str());
@@ -76,73 +82,97 @@ size_t SocketServer::session_count() const {
 
 void SocketServer::AcceptLoop() {
   pthread_setname_np(pthread_self(), "pulse-ag-accept");
+  bool paused = false;
   while (true) {
-    pollfd fds[2] = {{listener_.get(), POLLIN, 0}, {stop_event_.get(), POLLIN, 0}};
-    if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+    std::vector<pollfd> fds = {{stop_event_.fd(), POLLIN, 0},
+                               {paused ? -1 : listener_.get(), POLLIN, 0}};
+    int64_t wait_ms = paused ? kPauseMs : -1;
+    if (!handshakes_.empty()) {
+      const int64_t left_ms =
+          std::max<int64_t>(0, handshakes_[0].deadline - NowNanos()) / 1'000'000;
+      wait_ms = wait_ms < 0 ? left_ms + 1 : std::min(wait_ms, left_ms + 1);
+    }
+    for (const Handshake& h : handshakes_) fds.push_back({h.socket.get(), POLLIN, 0});
+    if (poll(fds.data(), fds.size(), static_cast<int>(wait_ms)) < 0 && errno != EINTR) {
       Log(LogLevel::kError, ErrnoError(errno, "waiting on", options_.socket_path).message());
       return;
     }
-    if ((fds[1].revents & POLLIN) != 0) return;
-    if ((fds[0].revents & POLLIN) == 0) continue;
-    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket.valid()) {
-      if (errno == EMFILE || errno == ENFILE) {
-        LogOnce("accept",
-                ErrnoError(errno, "accepting a session on", options_.socket_path).message());
-        usleep(100'000);
+    if ((fds[0].revents & POLLIN) != 0) return;
+    std::vector<Handshake> waiting = std::move(handshakes_);
+    handshakes_.clear();
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (fds[i + 2].revents != 0) {
+        Shake(std::move(waiting[i]));
+      } else if (NowNanos() >= waiting[i].deadline) {
+        GiveUpOn(std::move(waiting[i]));
+      } else {
+        handshakes_.push_back(std::move(waiting[i]));
       }
-      continue;
     }
-    if (absl::Status st = Welcome(std::move(socket)); !st.ok()) {
-      Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
-    }
+    paused = (fds[1].revents & POLLIN) != 0 && !Accept();
   }
 }
 
-absl::Status SocketServer::Welcome(UniqueFd socket) {
-  PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket.get(), kHandshakeTimeoutMs));
-  auto peer = GetPeerCredentials(socket.get());
+bool SocketServer::Accept() {
+  UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.valid()) {
+    if (errno != EMFILE && errno != ENFILE) return true;
+    LogOnce("accept", ErrnoError(errno, "accepting a session on", options_.socket_path).message());
+    return false;
+  }
+  if (absl::Status st = CheckPeer(socket.get()); !st.ok()) {
+    Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
+    return true;
+  }
+  if (handshakes_.size() >= kMaxHandshakes) {
+    Handshake oldest = std::move(handshakes_.front());
+    handshakes_.erase(handshakes_.begin());
+    GiveUpOn(std::move(oldest));
+  }
+  handshakes_.push_back({std::move(socket), NowNanos() + kHandshakeNanos});
+  return true;
+}
+
+void SocketServer::GiveUpOn(Handshake handshake) {
+  const absl::Status st = Refuse(handshake.socket.get(),
+                                 absl::DeadlineExceededError("the peer did not answer in time"));
+  Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
+}
+
+void SocketServer::Shake(Handshake handshake) {
+  auto hello = ReceiveMessage(handshake.socket.get(), /*wait=*/false);
+  if (IsNoMessage(hello.status())) {
+    handshakes_.push_back(std::move(handshake));
+    return;
+  }
+  // A probe that connects and leaves (another agent looking whether the socket is in use).
+  if (absl::IsUnavailable(hello.status())) return;
+  const absl::Status st = hello.ok() ? Welcome(std::move(handshake.socket), *std::move(hello))
+                                     : Refuse(handshake.socket.get(), hello.status());
+  if (!st.ok()) Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
+}
+
+absl::Status SocketServer::CheckPeer(int socket) {
+  auto peer = GetPeerCredentials(socket);
   if (!peer.ok()) return peer.status();
-  if (peer->uid != geteuid() && peer->uid != 0) {
-    return Refuse(socket.get(),
-                  absl::PermissionDeniedError(
-                      absl::StrCat("the agent runs as user ", geteuid(), " and process ", peer->pid,
-                                   " as user ", peer->uid, "; run both as the same user")));
-  }
-  auto hello = ReceiveMessage(socket.get());
-  if (!hello.ok()) {
-    // A probe that connects and leaves (another agent looking whether the socket is in use).
-    if (absl::IsUnavailable(hello.status())) return absl::OkStatus();
-    return Refuse(socket.get(), hello.status());
-  }
-  const wire::Message& m = hello->message;
-  if (m.version != wire::kProtocolVersion) {
-    return Refuse(socket.get(), absl::FailedPreconditionError(absl::StrCat(
-                                    "the agent speaks protocol version ", wire::kProtocolVersion,
-                                    " and the plug-in version ", m.version,
-                                    "; install agent and plug-in from the same release")));
-  }
-  if (m.type != static_cast<uint32_t>(wire::MessageType::kHello) || hello->fds.size() != 3) {
-    return Refuse(socket.get(), absl::InvalidArgumentError("the first message is not a hello"));
-  }
+  if (peer->uid == geteuid() || peer->uid == 0) return absl::OkStatus();
+  return Refuse(socket, absl::PermissionDeniedError(absl::StrCat(
+                            "the agent runs as user ", geteuid(), " and process ", peer->pid,
+                            " as user ", peer->uid, "; run both as the same user")));
+}
+
+absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
+  auto hello = CheckHello(std::move(message), options_.mover);
+  if (!hello.ok()) return Refuse(socket.get(), hello.status());
   if (session_count() >= options_.limits.max_sessions) {
     return Refuse(socket.get(), absl::ResourceExhaustedError(
                                     absl::StrCat("the agent has its ", options_.limits.max_sessions,
                                                  " sessions already; raise --max-sessions")));
   }
-  auto region = Region::Map(std::move(hello->fds[0]), wire::kPage);
-  if (!region.ok()) return Refuse(socket.get(), region.status());
-  auto* control = reinterpret_cast<wire::ControlPage*>(region->data());
-  if (control->magic != wire::kRegionMagic || control->version != wire::kProtocolVersion) {
-    return Refuse(socket.get(), absl::InvalidArgumentError("the control page is not PulseDB's"));
-  }
-  for (size_t i : {1u, 2u}) {
-    const int flags = fcntl(hello->fds[i].get(), F_GETFL);
-    // A blocking descriptor could stall the worker.
-    if (flags < 0 || fcntl(hello->fds[i].get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-      return Refuse(socket.get(), ErrnoError(errno, "setting up", "a doorbell"));
-    }
-  }
+  auto kick = Doorbell::CreatePair();
+  if (!kick.ok()) return Refuse(socket.get(), kick.status());
+  auto peer = GetPeerCredentials(socket.get());
+  if (!peer.ok()) return Refuse(socket.get(), peer.status());
   wire::Message ack = MakeMessage(wire::MessageType::kHelloAck);
   ack.args[0] = options_.limits.max_queues;
   ack.args[1] = options_.limits.max_arena_bytes;
@@ -154,18 +184,17 @@ absl::Status SocketServer::Welcome(UniqueFd socket) {
         return a->session_count() < b->session_count();
       })->get();
   Session::Config config;
-  // The host may ask for a mover of its own; 0 leaves the choice to the agent.
-  config.mover = m.args[2] == 0   ? options_.mover
-                 : m.args[2] == 1 ? MoverKind::kShared
-                                  : MoverKind::kVmRead;
+  config.mover = hello->mover;
   config.limits = options_.limits;
   config.peer = peer->pid;
+  config.peer_process = GetPeerPidfd(socket.get());
+  config.usage = usage_;
   config.name = absl::StrCat("of process ", peer->pid);
   const int fd = socket.get();
-  auto session = std::make_unique<Session>(std::move(config), control, *std::move(region),
-                                           std::move(hello->fds[1]), std::move(hello->fds[2]),
-                                           std::move(socket), worker->engine(), factory_);
-  PULSE_RETURN_IF_ERROR(SendMessage(fd, ack));
+  auto session = std::make_unique<Session>(
+      std::move(config), hello->control, std::move(hello->region), std::move(kick->sleep),
+      std::move(hello->notify), std::move(socket), worker->engine(), factory_);
+  PULSE_RETURN_IF_ERROR(SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false));
   // Waits: the next peer must find this session counted.
   worker->Run([&] { worker->AddSession(std::move(session)); });
   return absl::OkStatus();

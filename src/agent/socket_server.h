@@ -1,8 +1,9 @@
 // SocketServer: the agent as a daemon. Listens on a Unix socket, checks who connects, shakes hands,
 // and gives each session to the worker with the fewest. docs/protocol.md has the sequence.
 //
-// Open() returns when the socket accepts connections. Destruction stops accepting, drains every
-// session and removes the socket file. Thread-safe.
+// Open() returns when the socket accepts connections; it raises this process's soft limit of open
+// files to the hard one. Destruction stops accepting, drains every session and removes the socket
+// file. Thread-safe. A peer that does not say hello keeps nobody else waiting.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,7 @@
 
 #include "agent/session.h"
 #include "agent/worker.h"
+#include "channel/handshake.h"
 
 namespace pulse {
 
@@ -38,13 +40,25 @@ class SocketServer {
  private:
   SocketServer(AgentOptions options, ServiceFactory factory)
       : options_(std::move(options)), factory_(factory) {}
-  void AcceptLoop();
-  absl::Status Welcome(UniqueFd socket);
+  // A connection whose hello has not come yet.
+  struct Handshake {
+    UniqueFd socket;
+    int64_t deadline;  // nanoseconds
+  };
 
-  const AgentOptions options_;
+  void AcceptLoop();
+  bool Accept();  // false when it had better not be tried again at once
+  void Shake(Handshake handshake);
+  void GiveUpOn(Handshake handshake);
+  absl::Status CheckPeer(int socket);
+  absl::Status Welcome(UniqueFd socket, Received message);
+
+  AgentOptions options_;
   const ServiceFactory factory_;
+  const std::shared_ptr<AgentUsage> usage_ = std::make_shared<AgentUsage>();
   UniqueFd listener_;
-  UniqueFd stop_event_;
+  WakeEvent stop_event_;
+  std::vector<Handshake> handshakes_;  // the accept thread's; oldest first
   std::vector<std::unique_ptr<Worker>> workers_;
   std::thread thread_;
 };

@@ -80,9 +80,10 @@ class TestHost {
       : shared_(shared),
         page_(shared ? Region::CreateShared(wire::kPage).value()
                      : Region::CreatePrivate(wire::kPage).value()),
-        control_(new (page_.data()) wire::ControlPage()),
-        kick_(Doorbell::CreateEventFd().value(), &control_->agent_sleeping.value),
-        notify_(Doorbell::CreateEventFd().value(), &control_->host_waiting.value) {
+        control_(new (page_.data()) wire::ControlPage()) {
+    Doorbell::Ends ends = Doorbell::CreatePair().value();
+    notify_ = Doorbell(std::move(ends.sleep), &control_->host_waiting.value);
+    notify_ring_ = std::move(ends.ring);
     control_->magic = wire::kRegionMagic;
     control_->version = wire::kProtocolVersion;
   }
@@ -108,9 +109,13 @@ class TestHost {
   }
   // Sends `hello` with this host's descriptors; the agent's refusal becomes the status.
   absl::Status Hello(const wire::Message& hello) {
-    absl::Status st = SendMessage(socket_.get(), hello, {page_.fd(), kick_.fd(), notify_.fd()});
+    absl::Status st = SendMessage(socket_.get(), hello, {page_.fd(), notify_ring_.get()});
     if (!st.ok()) return st;
-    return Answer(wire::MessageType::kHelloAck);
+    st = Answer(wire::MessageType::kHelloAck);
+    if (st.ok() && last_fds_.size() == 1) {
+      kick_ = Doorbell(std::move(last_fds_[0]), &control_->agent_sleeping.value);
+    }
+    return st;
   }
   absl::Status SendAttach(const Queue& q, uint64_t arena) {
     wire::Message m = MakeMessage(wire::MessageType::kAttachQueue);
@@ -132,6 +137,7 @@ class TestHost {
     auto r = ReceiveMessage(socket_.get());
     if (!r.ok()) return r.status();
     last_answer_ = r->message;
+    last_fds_ = std::move(r->fds);
     if (r->message.status != 0) return absl::FailedPreconditionError(TextOf(r->message));
     if (r->message.type != static_cast<uint32_t>(type)) return absl::InternalError("wrong answer");
     return absl::OkStatus();
@@ -144,15 +150,19 @@ class TestHost {
   // --- In the same process. On the worker's thread.
 
   std::unique_ptr<Session> NewSession(FileEngine* engine, AgentLimits limits = {},
-                                      UniqueFd socket = {}) {
+                                      UniqueFd socket = {},
+                                      ServiceFactory factory = &MakeTestService,
+                                      std::shared_ptr<AgentUsage> usage = nullptr) {
     Session::Config config;
     config.embedded = !shared_;
     config.peer = getpid();
     config.limits = limits;
+    config.usage = std::move(usage);
     config.name = "of a test";
-    auto s = std::make_unique<Session>(std::move(config), control_, Region(), Duplicate(kick_.fd()),
-                                       Duplicate(notify_.fd()), std::move(socket), engine,
-                                       &MakeTestService);
+    Doorbell::Ends kick = Doorbell::CreatePair().value();
+    kick_ = Doorbell(std::move(kick.ring), &control_->agent_sleeping.value);
+    auto s = std::make_unique<Session>(std::move(config), control_, Region(), std::move(kick.sleep),
+                                       notify_ring_.Dup(), std::move(socket), engine, factory);
     session_ = s.get();
     return s;
   }
@@ -209,20 +219,22 @@ class TestHost {
     return reinterpret_cast<wire::QueueHeader*>(q.region.data() + q.ring.arena_bytes());
   }
   UniqueFd& socket() { return socket_; }
+  Doorbell& kick() { return kick_; }
+  int notify_ring() const { return notify_ring_.get(); }
   const wire::Message& last_answer() const { return last_answer_; }
   const Region& page() const { return page_; }
 
  private:
-  static UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
-
   const bool shared_;
   Region page_;
   wire::ControlPage* control_;
   Doorbell kick_;
   Doorbell notify_;
+  UniqueFd notify_ring_;  // for the agent
   UniqueFd socket_;
   Session* session_ = nullptr;
   wire::Message last_answer_{};
+  std::vector<UniqueFd> last_fds_;
   std::vector<std::unique_ptr<Queue>> queues_;
 };
 

@@ -15,6 +15,13 @@
 #include "base/log.h"
 
 namespace pulse {
+namespace {
+
+// What a watched descriptor of a session is, in the low bits of the session's address.
+constexpr uint64_t kSocket = 0, kDoorbell = 1, kPeerProcess = 2, kSourceMask = 3;
+static_assert(alignof(Session) > kSourceMask);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   std::unique_ptr<Worker> w(new Worker(std::move(options)));
@@ -58,10 +65,10 @@ absl::Status Worker::Init() {
   engine_ = std::make_unique<FileEngine>(*std::move(backend));
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_.valid()) return ErrnoError(errno, "creating", "an epoll descriptor");
-  auto wake = Doorbell::CreateEventFd();
+  auto wake = WakeEvent::Create();
   if (!wake.ok()) return wake.status();
   wake_ = *std::move(wake);
-  Watch(wake_.get(), 0);
+  Watch(wake_.fd(), 0);
   Watch(engine_->backend().wait_fd(), 0);
   return absl::OkStatus();
 }
@@ -81,9 +88,7 @@ void Worker::Post(std::function<void()> fn) {
     posted_.push_back(std::move(fn));
   }
   has_posted_.store(true, std::memory_order_release);
-  const uint64_t one = 1;
-  while (write(wake_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
+  wake_.Set();
 }
 
 void Worker::Run(const std::function<void()>& fn) {
@@ -96,10 +101,11 @@ void Worker::Run(const std::function<void()>& fn) {
 }
 
 void Worker::AddSession(std::unique_ptr<Session> session) {
-  // Both descriptors carry the session, which HandleEvents looks up before it trusts it.
+  // Every descriptor carries the session, which HandleEvents looks up before it trusts it.
   const uint64_t data = reinterpret_cast<uintptr_t>(session.get());
-  Watch(session->doorbell().fd(), 0);
-  if (session->socket() >= 0) Watch(session->socket(), data);
+  Watch(session->doorbell().end(), data | kDoorbell);
+  if (session->socket() >= 0) Watch(session->socket(), data | kSocket);
+  if (session->peer_process() >= 0) Watch(session->peer_process(), data | kPeerProcess);
   sessions_.push_back(std::move(session));
   session_count_.store(sessions_.size(), std::memory_order_relaxed);
 }
@@ -107,9 +113,8 @@ void Worker::AddSession(std::unique_ptr<Session> session) {
 void Worker::EndSession(Session* session, std::function<void()> freed) {
   const auto same = [session](const Ending& e) { return e.session == session; };
   if (std::any_of(ending_.begin(), ending_.end(), same)) return;
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->doorbell().fd(), nullptr);
-  if (session->socket() >= 0) {
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session->socket(), nullptr);
+  for (int fd : {session->doorbell().end(), session->socket(), session->peer_process()}) {
+    if (fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
   session->BeginShutdown();
   ending_.push_back({session, std::move(freed)});
@@ -167,10 +172,15 @@ bool Worker::HandleEvents(int timeout_ms) {
   const int n = epoll_wait(epoll_.get(), events, 16, timeout_ms);
   for (int i = 0; i < n; ++i) {
     if (events[i].data.u64 == 0) continue;
-    auto* s = reinterpret_cast<Session*>(static_cast<uintptr_t>(events[i].data.u64));
+    auto* s = reinterpret_cast<Session*>(static_cast<uintptr_t>(events[i].data.u64 & ~kSourceMask));
     const bool alive = std::any_of(sessions_.begin(), sessions_.end(),
                                    [s](const auto& p) { return p.get() == s; });
-    if (alive && !s->shutting_down() && !s->HandleSocket()) EndSession(s, {});
+    if (!alive || s->shutting_down()) continue;
+    const uint64_t source = events[i].data.u64 & kSourceMask;
+    const bool goes_on = source == kDoorbell ? s->HandleDoorbell()
+                         : source == kSocket ? s->HandleSocket()
+                                             : false;  // the process has ended
+    if (!goes_on) EndSession(s, {});
   }
   return n > 0;
 }
@@ -185,11 +195,10 @@ void Worker::Sleep() {
   const bool deferred = std::any_of(sessions_.begin(), sessions_.end(),
                                     [](const auto& s) { return s->HasDeferred(); });
   HandleEvents(work ? 0 : deferred ? 1 : ending_.empty() ? -1 : 10);
-  uint64_t count;
-  while (read(wake_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
-  }
+  wake_.Clear();
+  // Whose doorbell rang was emptied by HandleEvents. A later ring costs a needless wake-up.
   for (auto& s : sessions_) {
-    s->doorbell().FinishSleep();
+    s->doorbell().LowerFlag();
     s->Beat();
   }
 }
@@ -202,9 +211,9 @@ void Worker::Loop() {
   while (true) {
     const bool stopping = stop_.load(std::memory_order_acquire);
     const bool busy = RunOnce();
-    // What was asked before the stop is still served, and a full ring takes this many rounds; but
-    // hosts that always have another request must not keep the agent from stopping.
-    if (stopping && (!busy || ++last_rounds > wire::kSubmissionSlots / options_.batch)) {
+    // What was asked before the stop is still served, and a session's full rings take fewer rounds
+    // than this; but hosts that always have another request must not keep the agent from stopping.
+    if (stopping && (!busy || ++last_rounds > wire::kSubmissionSlots)) {
       for (size_t i = 0; i < sessions_.size(); ++i) {
         if (!sessions_[i]->shutting_down()) EndSession(sessions_[i].get(), {});
       }

@@ -75,7 +75,7 @@ class Worker {
   std::unique_ptr<FileEngine> engine_;
   EngineKind engine_kind_ = EngineKind::kUring;
   UniqueFd epoll_;
-  UniqueFd wake_;
+  WakeEvent wake_;
   std::mutex mu_;
   std::vector<std::function<void()>> posted_;
   std::atomic<bool> has_posted_{false};

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,6 +60,26 @@ inline size_t MappingsNamed(const std::string& name) {
   while (std::getline(maps, line)) n += line.find(name) != std::string::npos;
   return n;
 }
+
+// While it lives, this process may open no further descriptor.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    // No number is free below the lowest free one. Not 0: poll(2) takes no more entries than this.
+    const int lowest = dup(0);
+    close(lowest);
+    rlimit none = before_;
+    none.rlim_cur = static_cast<rlim_t>(lowest);
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 // A path for a scratch file below the working directory (ctest's build directory: a real file
 // system, where /tmp may be a tmpfs). Removed with the object.

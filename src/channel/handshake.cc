@@ -2,7 +2,9 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 namespace pulse {
 namespace {
@@ -109,7 +115,11 @@ absl::StatusOr<Received> ReceiveMessage(int socket, bool wait) {
     }
   }
   if (n == 0) return absl::UnavailableError("the peer closed the connection");
-  if (n != sizeof(out.message) || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+  // Control data is cut short when the peer sent too much of it, or when this process may open no
+  // more files; only then is there room left.
+  const bool cut = (msg.msg_flags & MSG_CTRUNC) != 0;
+  out.fds_lost = cut && out.fds.size() < kMaxMessageFds;
+  if (n != sizeof(out.message) || (msg.msg_flags & MSG_TRUNC) != 0 || (cut && !out.fds_lost) ||
       out.message.magic != wire::kMessageMagic) {
     return absl::InvalidArgumentError("the peer does not speak PulseDB's protocol");
   }
@@ -127,6 +137,15 @@ absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket) {
     return ErrnoError(errno, "reading the credentials of", "the peer");
   }
   return PeerCredentials{cred.pid, cred.uid, cred.gid};
+}
+
+UniqueFd GetPeerPidfd(int socket) {
+  int fd = -1;
+  socklen_t len = sizeof(fd);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &len) == 0) return UniqueFd(fd);  // 6.5
+  auto peer = GetPeerCredentials(socket);
+  if (!peer.ok() || peer->pid <= 0) return UniqueFd();
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, peer->pid, 0)));
 }
 
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {

@@ -17,6 +17,9 @@ namespace pulse {
 
 inline constexpr size_t kMaxMessageFds = 3;
 
+// The remedy for lost descriptors.
+inline constexpr char kRaiseOpenFiles[] = "raise its limit of open files (ulimit -n, LimitNOFILE=)";
+
 wire::Message MakeMessage(wire::MessageType type);
 // Copies `text` into the message, truncated to fit.
 void SetText(wire::Message* m, absl::string_view text);
@@ -29,9 +32,12 @@ absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<i
 // Receives one message and its descriptors. Unavailable at end of stream or when nothing is there
 // on a non-blocking socket with `wait` false (then the text is "no message"); InvalidArgument for a
 // message of wrong size or magic. The version is left to the caller, who answers the peer.
+// `fds_lost`: the peer sent descriptors that this process had no room for (RLIMIT_NOFILE); the
+// message itself is whole.
 struct Received {
   wire::Message message;
   std::vector<UniqueFd> fds;
+  bool fds_lost = false;
 };
 absl::StatusOr<Received> ReceiveMessage(int socket, bool wait = true);
 bool IsNoMessage(const absl::Status& status);
@@ -42,6 +48,8 @@ struct PeerCredentials {
   gid_t gid;
 };
 absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket);
+// A pidfd of the process that connected or listened; invalid where the kernel has none to give.
+UniqueFd GetPeerPidfd(int socket);
 
 // Listens at `path` with mode 0600. A socket file nobody listens on is replaced; AlreadyExists when
 // an agent answers there, or when the path is something other than a socket.

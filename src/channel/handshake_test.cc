@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <cstring>
 #include <string>
@@ -144,6 +147,64 @@ TEST(MessageTest, RefusesTruncatedControlDataAndClosesWhatArrived) {
   auto r = ReceiveMessage(s.b.get());
   EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
   EXPECT_EQ(OpenDescriptors(), before);
+}
+
+// What this process has no room for is lost on the way; the message is not at fault.
+TEST(MessageTest, DescriptorsWithoutRoomAreReportedAndTheMessageArrives) {
+  SocketPair s;
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  wire::Message m = MakeMessage(wire::MessageType::kFile);
+  m.args[0] = 42;
+  ASSERT_TRUE(SendMessage(s.a.get(), m, {null.get()}).ok());
+  ASSERT_TRUE(SendMessage(s.a.get(), m, {null.get()}).ok());
+  {
+    const testing_util::NoMoreFiles none;
+    auto r = ReceiveMessage(s.b.get());
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_TRUE(r->fds_lost);
+    EXPECT_TRUE(r->fds.empty());
+    EXPECT_EQ(r->message.args[0], 42u);
+  }
+  auto r = ReceiveMessage(s.b.get());
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_FALSE(r->fds_lost);
+  EXPECT_EQ(r->fds.size(), 1u);
+}
+
+TEST(MessageTest, ThePeersProcessCanBeWatched) {
+  ScratchPath path("sock");
+  auto listener = ListenUnix(path.get());
+  ASSERT_TRUE(listener.ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    UniqueFd fd = ConnectUnix(path.get()).value();
+    char c;
+    _exit(read(fd.get(), &c, 1) == 1 ? 0 : 1);
+  }
+  UniqueFd peer(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const UniqueFd process = GetPeerPidfd(peer.get());
+  if (!process.valid()) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    GTEST_SKIP() << "no pidfd in this kernel";
+  }
+  pollfd p{process.get(), POLLIN, 0};
+  EXPECT_EQ(poll(&p, 1, 0), 0) << "it lives";
+  EXPECT_EQ(write(peer.get(), "x", 1), 1);
+  EXPECT_EQ(poll(&p, 1, 60'000), 1);
+  waitpid(child, nullptr, 0);
+}
+
+TEST(ListenTest, OnlyTheOwnerMayConnect) {
+  ScratchPath path("sock");
+  const mode_t old = umask(0);
+  auto listener = ListenUnix(path.get());
+  umask(old);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  struct stat st;
+  ASSERT_EQ(lstat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  EXPECT_EQ(umask(old), old) << "the process's own mask is as it was";
 }
 
 TEST(MessageTest, RefusesToSendMoreDescriptorsThanTheProtocolKnows) {

@@ -1,8 +1,11 @@
 #include "channel/region.h"
 
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,32 +52,19 @@ Region& Region::operator=(Region&& o) noexcept {
 
 absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
   Region r;
-  // Reserved huge pages first: MAP_POPULATE fails at once, not by SIGBUS, when too few are free.
-  const size_t huge_size = RoundUp(bytes, kHugePage);
-  UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
-  if (fd.valid() && ftruncate(fd.get(), huge_size) == 0) {
-    void* p =
-        mmap(nullptr, huge_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
-    if (p != MAP_FAILED) {
-      r.data_ = static_cast<char*>(p);
-      r.size_ = huge_size;
-      r.huge_ = true;
-    }
+  r.size_ = RoundUp(bytes, wire::kPage);
+  UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
+  if (ftruncate(fd.get(), static_cast<off_t>(r.size_)) != 0) {
+    return ErrnoError(errno, "sizing shared memory to", absl::StrCat(r.size_, " bytes"));
   }
-  if (!r.huge_) r.size_ = RoundUp(bytes, wire::kPage);
-  if (r.data_ == nullptr) {
-    fd.reset(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
-    if (ftruncate(fd.get(), r.size_) != 0) {
-      return ErrnoError(errno, "sizing shared memory to", absl::StrCat(r.size_, " bytes"));
-    }
-    void* p = mmap(nullptr, r.size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (p == MAP_FAILED) {
-      return ErrnoError(errno, "mapping shared memory of", absl::StrCat(r.size_, " bytes"));
-    }
-    r.data_ = static_cast<char*>(p);
-    madvise(p, r.size_, MADV_HUGEPAGE);  // heeded where shmem_enabled=advise
+  void* p = mmap(nullptr, r.size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (p == MAP_FAILED) {
+    return ErrnoError(errno, "mapping shared memory of", absl::StrCat(r.size_, " bytes"));
   }
+  r.data_ = static_cast<char*>(p);
+  // Heeded where shmem_enabled=advise.
+  r.huge_ = r.size_ >= kHugePage && madvise(p, r.size_, MADV_HUGEPAGE) == 0;
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return ErrnoError(errno, "sealing shared memory", "memfd");
   }
@@ -103,15 +93,23 @@ absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
 
 absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_SEAL)) != (F_SEAL_SHRINK | F_SEAL_SEAL)) {
+  if (seals < 0 || (seals & kSeals) != kSeals) {
     return absl::InvalidArgumentError(
-        "the peer's memory is not a sealed memfd; it could be shrunk under us, so it is refused");
+        "the peer's memory is not a sealed memfd; it could be resized under us, so it is refused");
+  }
+  struct statfs fs;
+  if (fstatfs(fd.get(), &fs) != 0 || fs.f_type == HUGETLBFS_MAGIC) {
+    return absl::InvalidArgumentError(
+        "the peer's memory is of reserved huge pages, which can be taken from under us; it is "
+        "refused");
   }
   struct stat st;
-  if (fstat(fd.get(), &st) != 0 || static_cast<size_t>(st.st_size) < bytes) {
+  if (fstat(fd.get(), &st) != 0 || st.st_size < 0 || static_cast<size_t>(st.st_size) < bytes ||
+      bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat("the peer's memory has ", st.st_size,
                                                    " bytes where ", bytes, " were announced"));
   }
+  bytes = RoundUp(bytes, wire::kPage);
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED)
     return ErrnoError(errno, "mapping the peer's memory of", absl::StrCat(bytes, " bytes"));

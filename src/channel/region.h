@@ -20,12 +20,14 @@ class Region {
   Region(Region&& o) noexcept;
   Region& operator=(Region&& o) noexcept;
 
-  // A memfd of `bytes` (rounded up to pages), sealed against resizing. Tries huge pages first when
-  // the system has them reserved; falls back silently, as the two behave alike.
+  // A memfd of `bytes` (rounded up to pages), sealed against resizing. Transparent huge pages are
+  // asked for; reserved ones (hugetlbfs) are not used, see Map.
   static absl::StatusOr<Region> CreateShared(size_t bytes);
   // Anonymous memory of this process, huge pages advised.
   static absl::StatusOr<Region> CreatePrivate(size_t bytes);
-  // Maps a peer's memfd. Refuses one that is not sealed or is smaller than `bytes`.
+  // Maps a peer's memfd. Refuses one that is not sealed against resizing or is smaller than
+  // `bytes`, and one of reserved huge pages: the peer could punch a hole into it, and touching the
+  // hole when no such page is left is a SIGBUS. A hole in ordinary memory reads as zeros.
   static absl::StatusOr<Region> Map(UniqueFd fd, size_t bytes);
 
   char* data() const { return data_; }

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
 #include <cstring>
@@ -28,6 +30,8 @@ UniqueFd Memfd(size_t bytes, int seals) {
   }
   return fd;
 }
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 TEST(RegionTest, SharedIsSealedAgainstResizing) {
   auto r = Region::CreateShared(8 * wire::kPage);
@@ -72,7 +76,8 @@ TEST(RegionTest, MapMayTakeLessThanThereIs) {
 }
 
 TEST(RegionTest, MapRefusesWhatIsNotSealed) {
-  for (int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL}) {
+  for (int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_SEAL, F_SEAL_SHRINK | F_SEAL_SEAL,
+                    F_SEAL_SHRINK | F_SEAL_GROW}) {
     auto r = Region::Map(Memfd(wire::kPage, seals), wire::kPage);
     ASSERT_FALSE(r.ok()) << "seals " << seals;
     EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
@@ -89,22 +94,68 @@ TEST(RegionTest, MapRefusesWhatIsNoMemfd) {
 }
 
 TEST(RegionTest, MapRefusesWhatIsTooSmall) {
-  auto r =
-      Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 2 * wire::kPage);
+  auto r = Region::Map(Memfd(wire::kPage, kSeals), 2 * wire::kPage);
   ASSERT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
   EXPECT_THAT(Text(r.status()), HasSubstr("4096"));
   EXPECT_THAT(Text(r.status()), HasSubstr("8192"));
 }
 
 TEST(RegionTest, MapRefusesWhatCannotBeWritten) {
-  auto r = Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL), wire::kPage);
+  auto r = Region::Map(Memfd(wire::kPage, kSeals | F_SEAL_WRITE), wire::kPage);
   EXPECT_FALSE(r.ok());
+}
+
+// The peer can take reserved pages away again, and whoever then touches the hole gets SIGBUS. The
+// memory need not be there for the refusal: without reserved pages mapping would fail as well, with
+// another reason.
+TEST(RegionTest, MapRefusesReservedHugePages) {
+  constexpr size_t kHuge = size_t{2} << 20;
+  UniqueFd fd(memfd_create("region-test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (!fd.valid()) GTEST_SKIP() << "no hugetlbfs in this kernel";
+  ASSERT_EQ(ftruncate(fd.get(), kHuge), 0);
+  ASSERT_EQ(fcntl(fd.get(), F_ADD_SEALS, kSeals), 0);
+  auto r = Region::Map(std::move(fd), wire::kPage);
+  ASSERT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
+  EXPECT_THAT(Text(r.status()), HasSubstr("reserved huge pages"));
+}
+
+// munmap of a part of a huge page fails, and would leave the rest of the mapping behind.
+TEST(RegionTest, SharedMemoryIsUnmappedWhateverItsSize) {
+  const size_t maps = testing_util::MappingsNamed("pulse-region");
+  for (size_t bytes : {size_t{1}, wire::kPage, (size_t{2} << 20) - 1, (size_t{3} << 20) + 1}) {
+    auto host = Region::CreateShared(bytes);
+    ASSERT_TRUE(host.ok()) << host.status();
+    struct statfs fs;
+    ASSERT_EQ(fstatfs(host->fd(), &fs), 0);
+    EXPECT_NE(fs.f_type, HUGETLBFS_MAGIC);
+    auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), bytes);
+    ASSERT_TRUE(agent.ok()) << agent.status();
+    EXPECT_EQ(agent->size() % wire::kPage, 0u);
+  }
+  EXPECT_EQ(testing_util::MappingsNamed("pulse-region"), maps);
+}
+
+TEST(RegionTest, AHoleThatThePeerPunchesReadsAsZeros) {
+  auto host = Region::CreateShared(16 * wire::kPage);
+  ASSERT_TRUE(host.ok());
+  auto agent = Region::Map(UniqueFd(fcntl(host->fd(), F_DUPFD_CLOEXEC, 0)), 16 * wire::kPage);
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  std::memset(agent->data(), 7, agent->size());
+  ASSERT_EQ(fallocate(host->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                      static_cast<off_t>(host->size())),
+            0);
+  for (size_t i = 0; i < agent->size(); i += 64) ASSERT_EQ(agent->data()[i], 0);
+  agent->data()[0] = 1;
+}
+
+TEST(RegionTest, MapRefusesNothingAtAll) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Region::Map(Memfd(wire::kPage, kSeals), 0).status()));
 }
 
 TEST(RegionTest, ARefusedDescriptorIsClosed) {
   const size_t before = testing_util::OpenDescriptors();
   EXPECT_FALSE(Region::Map(Memfd(wire::kPage, 0), wire::kPage).ok());
-  EXPECT_FALSE(Region::Map(Memfd(wire::kPage, F_SEAL_SHRINK | F_SEAL_SEAL), 1 << 20).ok());
+  EXPECT_FALSE(Region::Map(Memfd(wire::kPage, kSeals), 1 << 20).ok());
   EXPECT_EQ(testing_util::OpenDescriptors(), before);
 }
 

@@ -1,6 +1,10 @@
 #include "lsm/agent_service.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <cerrno>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -13,17 +17,22 @@
 namespace pulse::lsm {
 namespace {
 
-// Bounds for what one session may hold. The host stays far below them.
-constexpr size_t kMaxFiles = 8192;
+// Beyond this a file is not preallocated. The host stays far below it.
 constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 
 class AgentService : public Service, public FileEngine::Client {
  public:
   AgentService(Session* session, FileEngine* engine) : session_(session), engine_(engine) {}
 
+  ~AgentService() override { DropPassed(); }
+
   void OnFile(uint32_t file, UniqueFd fd) override {
-    if (shutdown_ || passed_.size() >= kMaxFiles) return;  // kOpen then fails with EBADF
-    passed_[file] = std::move(fd);
+    // One that has no place fails at its kOpen, where the host hears of it.
+    if (shutdown_ || (passed_.size() >= MaxFiles() && passed_.count(file) == 0)) return;
+    Passed& p = passed_[file];
+    if (p.fd.valid()) session_->GiveDescriptorBack();
+    p.error = !fd.valid() ? EMFILE : !IsRegularFile(fd.get()) ? EINVAL : session_->TakeDescriptor();
+    p.fd = p.error == 0 ? std::move(fd) : UniqueFd();
   }
 
   void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
@@ -49,7 +58,7 @@ class AgentService : public Service, public FileEngine::Client {
 
   void BeginShutdown() override {
     shutdown_ = true;
-    passed_.clear();
+    DropPassed();
     for (auto& [number, file] : files_) {
       engine_->Discard(file, NewPending(nullptr, wire::Descriptor{}));
     }
@@ -66,8 +75,11 @@ class AgentService : public Service, public FileEngine::Client {
     const uint64_t ticket = p.ticket;
     free_.push_back(static_cast<uint32_t>(cookie));
     --in_flight_;
+    const auto opcode = static_cast<Opcode>(d.opcode);
+    const bool closed = q == nullptr || opcode == Opcode::kSyncClose || opcode == Opcode::kDiscard;
+    if (closed) session_->GiveDescriptorBack();
     if (q == nullptr) return;  // a file discarded because its session ended
-    if (static_cast<Opcode>(d.opcode) == Opcode::kRead && result > 0) {
+    if (opcode == Opcode::kRead && result > 0) {
       if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
         result = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
       }
@@ -79,6 +91,11 @@ class AgentService : public Service, public FileEngine::Client {
   }
 
  private:
+  // A descriptor that waits for its kOpen, or the errno that the kOpen will give.
+  struct Passed {
+    UniqueFd fd;
+    int error = 0;
+  };
   struct Pending {
     SessionQueue* queue;
     wire::Descriptor descriptor;
@@ -104,33 +121,68 @@ class AgentService : public Service, public FileEngine::Client {
     q->Complete({d.tag, result, d.opcode, d.file, 0});
   }
 
+  // Pipes, sockets and devices could keep requests in flight for ever.
+  static bool IsRegularFile(int fd) {
+    struct statx st;
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0 &&
+           S_ISREG(st.stx_mode);
+  }
+
+  // The kernel's offsets are signed: what does not fit would wrap.
+  static bool InFile(uint64_t offset, uint64_t length) {
+    constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+    return offset <= kMost && length <= kMost - offset;
+  }
+
+  size_t MaxFiles() const { return session_->config().limits.max_session_files; }
+
+  void DropPassed() {
+    for (const auto& [file, p] : passed_) {
+      if (p.fd.valid()) session_->GiveDescriptorBack();
+    }
+    passed_.clear();
+  }
+
   void OnOpen(SessionQueue* q, const wire::Descriptor& d) {
     UniqueFd fd;
+    int error = EBADF;
     if ((d.flags & kFlagInlineFd) != 0 && session_->config().embedded) {
       fd.reset(static_cast<int>(d.aux));
+      error = session_->TakeDescriptor();
     } else {
       auto it = passed_.find(d.file);
       if (it == passed_.end()) {
         // The host sent the descriptor before this request; it is still in the socket.
+        // Should the host be gone or have broken the protocol, the session ends after this request.
         session_->HandleSocket();
         it = passed_.find(d.file);
       }
       if (it != passed_.end()) {
-        fd = std::move(it->second);
+        fd = std::move(it->second.fd);
+        error = it->second.error;
         passed_.erase(it);
+      } else if (passed_.size() >= MaxFiles()) {
+        error = ENFILE;
       }
     }
-    if (!fd.valid()) return Answer(q, d, -EBADF);
-    if (files_.count(d.file) != 0) return Answer(q, d, -EEXIST);
-    if (files_.size() >= kMaxFiles) return Answer(q, d, -ENFILE);
+    if (error != 0) return Answer(q, d, -error);
+    if (files_.count(d.file) != 0) {
+      fd.reset();
+      session_->GiveDescriptorBack();
+      return Answer(q, d, -EEXIST);
+    }
     FileEngine::File* f = engine_->Open(std::move(fd), this, (d.flags & kFlagReadOnly) == 0);
     files_[d.file] = f;
     if (d.length == 0 || d.length > kMaxPreallocate) return Answer(q, d, 0);
     engine_->Fallocate(f, d.length, NewPending(q, d));
   }
 
+  static bool MayMove(SessionQueue* q, const wire::Descriptor& d) {
+    return d.length > 0 && q->InArena(d.arena_offset, d.length) && InFile(d.file_offset, d.length);
+  }
+
   void OnWrite(SessionQueue* q, const wire::Descriptor& d) {
-    if (!q->InArena(d.arena_offset, d.length) || d.length == 0) return Answer(q, d, -EINVAL);
+    if (!MayMove(q, d)) return Answer(q, d, -EINVAL);
     uint64_t ticket;
     if (!q->Track(d.position, &ticket)) return Answer(q, d, -EINVAL);
     const auto it = files_.find(d.file);
@@ -155,7 +207,7 @@ class AgentService : public Service, public FileEngine::Client {
   void OnRead(SessionQueue* q, const wire::Descriptor& d) {
     const auto it = files_.find(d.file);
     if (it == files_.end()) return Answer(q, d, -EBADF);
-    if (!q->InArena(d.arena_offset, d.length) || d.length == 0) return Answer(q, d, -EINVAL);
+    if (!MayMove(q, d)) return Answer(q, d, -EINVAL);
     engine_->Read(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
                   d.file_offset, NewPending(q, d));
   }
@@ -164,8 +216,12 @@ class AgentService : public Service, public FileEngine::Client {
     const auto it = files_.find(d.file);
     if (it == files_.end()) return Answer(q, d, -EBADF);
     FileEngine::File* f = it->second;
+    const auto opcode = static_cast<Opcode>(d.opcode);
+    if (opcode == Opcode::kRangeSync && !InFile(d.file_offset, d.length)) {
+      return Answer(q, d, -EINVAL);
+    }
     const uint64_t cookie = NewPending(q, d);
-    switch (static_cast<Opcode>(d.opcode)) {
+    switch (opcode) {
       case Opcode::kRangeSync:
         engine_->RangeSync(f, d.file_offset, d.length, cookie);
         return;
@@ -187,7 +243,7 @@ class AgentService : public Service, public FileEngine::Client {
   FileEngine* engine_;
   bool shutdown_ = false;
   size_t in_flight_ = 0;
-  std::unordered_map<uint32_t, UniqueFd> passed_;
+  std::unordered_map<uint32_t, Passed> passed_;
   std::unordered_map<uint32_t, FileEngine::File*> files_;
   std::vector<Pending> pending_;
   std::vector<uint32_t> free_;

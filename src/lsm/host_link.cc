@@ -34,7 +34,11 @@ class EmbeddedLink : public AgentLink {
   absl::Status Start(const Options& options) {
     auto page = Region::CreatePrivate(wire::kPage);
     if (!page.ok()) return page.status();
-    PULSE_RETURN_IF_ERROR(Prepare(*std::move(page)));
+    auto notify = Prepare(*std::move(page));
+    if (!notify.ok()) return notify.status();
+    auto kick = Doorbell::CreatePair();
+    if (!kick.ok()) return kick.status();
+    kick_ = Doorbell(std::move(kick->ring), &control_->agent_sleeping.value);
     WorkerOptions w;
     w.name = "pulse-agent-0";
     w.cpus = options.agent_cpus;
@@ -53,8 +57,7 @@ class EmbeddedLink : public AgentLink {
       config.peer = getpid();
       config.name = "of this process";
       auto session = std::make_unique<Session>(std::move(config), control_, Region(),
-                                               UniqueFd(fcntl(kick_.fd(), F_DUPFD_CLOEXEC, 0)),
-                                               UniqueFd(fcntl(notify_.fd(), F_DUPFD_CLOEXEC, 0)),
+                                               std::move(kick->sleep), *std::move(notify),
                                                UniqueFd(), worker_->engine(), &CreateAgentService);
       session_ = session.get();
       worker_->AddSession(std::move(session));
@@ -101,7 +104,8 @@ class SocketLink : public AgentLink {
     timeout_ms_ = std::max(kMinControlTimeoutMs, static_cast<int>(options.agent_deadline_ms));
     auto page = Region::CreateShared(wire::kPage);
     if (!page.ok()) return page.status();
-    PULSE_RETURN_IF_ERROR(Prepare(*std::move(page)));
+    auto notify = Prepare(*std::move(page));
+    if (!notify.ok()) return notify.status();
     auto socket = ConnectUnix(path_, timeout_ms_);
     if (!socket.ok()) return socket.status();
     socket_ = *std::move(socket);
@@ -117,16 +121,25 @@ class SocketLink : public AgentLink {
     wire::Message hello = MakeMessage(wire::MessageType::kHello);
     hello.args[0] = static_cast<uint64_t>(getpid());
     hello.args[2] = !options.mover_given ? 0 : options.mover == MoverKind::kShared ? 1 : 2;
-    PULSE_RETURN_IF_ERROR(
-        SendMessage(socket_.get(), hello, {control_region_.fd(), kick_.fd(), notify_.fd()}));
-    auto ack = Expect(wire::MessageType::kHelloAck);
-    if (!ack.ok()) return ack.status();
+    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()}));
+    auto answer = Expect(wire::MessageType::kHelloAck);
+    if (!answer.ok()) return answer.status();
+    const wire::Message* ack = &answer->message;
     if (ack->version != wire::kProtocolVersion) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the agent at ", path_, " speaks protocol version ", ack->version, ", this plug-in ",
           wire::kProtocolVersion, "; install agent and plug-in from the same release"));
     }
     cancel_fd_ = -1;  // the caller's; from here on Close() cancels
+    if (answer->fds_lost) {
+      return ErrnoError(EMFILE, "taking the doorbell of", path_,
+                        "raise this process's limit of open files (ulimit -n)");
+    }
+    if (answer->fds.size() != 1 || !Doorbell::CheckRingEnd(answer->fds[0].get()).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the agent at ", path_, " passed no doorbell with its answer"));
+    }
+    kick_ = Doorbell(std::move(answer->fds[0]), &control_->agent_sleeping.value);
     max_queues_ = static_cast<uint32_t>(ack->args[0]);
     if (options.engine_given && ack->args[3] != static_cast<uint64_t>(options.engine)) {
       return absl::FailedPreconditionError(
@@ -145,8 +158,16 @@ class SocketLink : public AgentLink {
     m.args[1] = arena_bytes;
     m.args[2] = reinterpret_cast<uintptr_t>(region.data());
     PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, {region.fd()}));
-    auto ack = Expect(wire::MessageType::kAttachAck);
-    return ack.ok() ? absl::OkStatus() : ack.status();
+    // An answer that came after its time-out is not the answer to this question. All of them share
+    // one deadline.
+    const int64_t until = Deadline();
+    while (true) {
+      auto r = Receive(until);
+      if (!r.ok()) return r.status();
+      const bool is_ack = r->message.type == static_cast<uint32_t>(wire::MessageType::kAttachAck);
+      if (is_ack && r->message.args[0] != queue_id) continue;
+      return Check(r->message, wire::MessageType::kAttachAck);
+    }
   }
 
   absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) override {
@@ -179,10 +200,9 @@ class SocketLink : public AgentLink {
 
  private:
   // Waits for the socket, for Close() and for the caller's cancellation at once.
-  absl::Status AwaitAnswer() const {
+  absl::Status AwaitAnswer(int64_t until) const {
     pollfd fds[3] = {
-        {socket_.get(), POLLIN, 0}, {closed_.get(), POLLIN, 0}, {cancel_fd_, POLLIN, 0}};
-    const int64_t until = NowNanos() + int64_t{timeout_ms_} * 1'000'000;
+        {socket_.get(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}, {cancel_fd_, POLLIN, 0}};
     int n;
     do {
       const int64_t left = (until - NowNanos()) / 1'000'000;
@@ -198,22 +218,30 @@ class SocketLink : public AgentLink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<wire::Message> Expect(wire::MessageType type) {
-    PULSE_RETURN_IF_ERROR(AwaitAnswer());
+  int64_t Deadline() const { return NowNanos() + int64_t{timeout_ms_} * 1'000'000; }
+  absl::StatusOr<Received> Receive(int64_t until) {
+    PULSE_RETURN_IF_ERROR(AwaitAnswer(until));
     auto r = ReceiveMessage(socket_.get());
-    if (!r.ok()) {
-      return absl::Status(r.status().code(),
-                          absl::StrCat("the agent at ", path_, ": ", r.status().message()));
-    }
-    if (r->message.status != 0) {
+    if (r.ok()) return r;
+    return absl::Status(r.status().code(),
+                        absl::StrCat("the agent at ", path_, ": ", r.status().message()));
+  }
+  absl::Status Check(const wire::Message& m, wire::MessageType type) {
+    if (m.status != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the agent at ", path_, " refused: ", TextOf(r->message)));
+          absl::StrCat("the agent at ", path_, " refused: ", TextOf(m)));
     }
-    if (r->message.type != static_cast<uint32_t>(type)) {
+    if (m.type != static_cast<uint32_t>(type)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the agent at ", path_, " gave an answer out of order"));
     }
-    return r->message;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Received> Expect(wire::MessageType type) {
+    auto r = Receive(Deadline());
+    if (!r.ok()) return r;
+    if (absl::Status st = Check(r->message, type); !st.ok()) return st;
+    return r;
   }
 
   const std::string path_;
@@ -227,28 +255,21 @@ class SocketLink : public AgentLink {
 
 }  // namespace
 
-absl::Status AgentLink::Prepare(Region control_region) {
+absl::StatusOr<UniqueFd> AgentLink::Prepare(Region control_region) {
   control_region_ = std::move(control_region);
   control_ = new (control_region_.data()) wire::ControlPage();
   control_->magic = wire::kRegionMagic;
   control_->version = wire::kProtocolVersion;
-  for (auto [bell, flag] : {std::pair{&kick_, &control_->agent_sleeping.value},
-                            std::pair{&notify_, &control_->host_waiting.value}}) {
-    auto fd = Doorbell::CreateEventFd();
-    if (!fd.ok()) return fd.status();
-    *bell = Doorbell(*std::move(fd), flag);
-  }
-  auto closed = Doorbell::CreateEventFd();
+  auto closed = WakeEvent::Create();
   if (!closed.ok()) return closed.status();
   closed_ = *std::move(closed);
-  return absl::OkStatus();
+  auto ends = Doorbell::CreatePair();
+  if (!ends.ok()) return ends.status();
+  notify_ = Doorbell(std::move(ends->sleep), &control_->host_waiting.value);
+  return std::move(ends->ring);
 }
 
-void AgentLink::Close() {
-  const uint64_t one = 1;
-  while (write(closed_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
-}
+void AgentLink::Close() { closed_.Set(); }
 
 absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& options) {
   auto link = std::make_unique<EmbeddedLink>();

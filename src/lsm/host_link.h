@@ -36,7 +36,7 @@ class AgentLink {
   // Ends the conversation from this side: wakes whoever blocks in this link or polls closed_fd().
   virtual void Close();
   // Readable once closed.
-  int closed_fd() const { return closed_.get(); }
+  int closed_fd() const { return closed_.fd(); }
 
   // The agent's sign of life: changes after a Ping(), and while it works.
   uint64_t Progress() const {
@@ -49,14 +49,15 @@ class AgentLink {
   Doorbell& notify() { return notify_; }  // agent rings, host sleeps
 
  protected:
-  // Creates control page and doorbells.
-  absl::Status Prepare(Region control_region);
+  // Lays out the control page and makes this side's doorbell; what is left is the end for the agent
+  // to ring.
+  absl::StatusOr<UniqueFd> Prepare(Region control_region);
 
   Region control_region_;
   wire::ControlPage* control_ = nullptr;
   Doorbell kick_;
   Doorbell notify_;
-  UniqueFd closed_;
+  WakeEvent closed_;
 };
 
 absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& options);

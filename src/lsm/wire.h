@@ -14,7 +14,7 @@ enum class Opcode : uint32_t {
   // Writes arena [arena_offset, arena_offset+length) at file_offset. `position` reclaims the
   // payload.
   kWrite = 2,
-  // Write-back of file bytes [file_offset, file_offset+length).
+  // Write-back of file bytes [file_offset, file_offset+length); length 0: to the end of the file.
   kRangeSync = 3,
   // Everything written so far is durable when this completes; the file stays open.
   kSync = 4,

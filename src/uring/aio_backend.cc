@@ -26,8 +26,8 @@ int AioCall(long number, Args... args) {
 
 class AioBackend : public IoBackend {
  public:
-  AioBackend(aio_context_t context, UniqueFd event, std::unique_ptr<IoBackend> rest, UniqueFd epoll,
-             uint32_t depth)
+  AioBackend(aio_context_t context, WakeEvent event, std::unique_ptr<IoBackend> rest,
+             UniqueFd epoll, uint32_t depth)
       : context_(context),
         event_(std::move(event)),
         rest_(std::move(rest)),
@@ -51,7 +51,7 @@ class AioBackend : public IoBackend {
     cb.aio_nbytes = r.length;
     cb.aio_offset = static_cast<int64_t>(r.offset);
     cb.aio_flags = IOCB_FLAG_RESFD;
-    cb.aio_resfd = static_cast<uint32_t>(event_.get());
+    cb.aio_resfd = static_cast<uint32_t>(event_.fd());
     cb.aio_data = i;
     slots_[i].tag = r.tag;
     batch_.push_back(&cb);
@@ -85,9 +85,7 @@ class AioBackend : public IoBackend {
       failed_.pop_back();
     }
     n += rest_->Harvest(out + n, max - n);
-    uint64_t count;
-    while (read(event_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
-    }
+    event_.Clear();
     io_event events[64];
     while (n < max) {
       timespec zero{};
@@ -101,11 +99,7 @@ class AioBackend : public IoBackend {
       }
     }
     // More may be left than fitted: stay readable.
-    if (n == max) {
-      const uint64_t one = 1;
-      while (write(event_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-      }
-    }
+    if (n == max) event_.Set();
     return n;
   }
 
@@ -124,7 +118,7 @@ class AioBackend : public IoBackend {
   };
 
   aio_context_t context_;
-  UniqueFd event_;
+  const WakeEvent event_;
   std::unique_ptr<IoBackend> rest_;
   UniqueFd epoll_;  // joins event_ and rest_'s descriptor into one
   std::vector<Slot> slots_;
@@ -138,11 +132,11 @@ class AioBackend : public IoBackend {
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateAioBackend(const IoBackendOptions& options) {
   auto rest = CreateThreadBackend(options);
   if (!rest.ok()) return rest.status();
-  auto event = Doorbell::CreateEventFd();
+  auto event = WakeEvent::Create();
   if (!event.ok()) return event.status();
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return ErrnoError(errno, "creating", "an epoll descriptor");
-  for (int fd : {event->get(), (*rest)->wait_fd()}) {
+  for (int fd : {event->fd(), (*rest)->wait_fd()}) {
     epoll_event ev{};
     ev.events = EPOLLIN;
     if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &ev) != 0) {

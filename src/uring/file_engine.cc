@@ -4,6 +4,20 @@
 #include <cerrno>
 
 namespace pulse {
+namespace {
+
+// The most that one request to the back-end moves; the rest follows. Below what Linux transfers at
+// most (2 GiB less a page), so that a short transfer is never this engine's own doing.
+constexpr uint64_t kMaxTransfer = uint64_t{1} << 30;
+// Reads that may start on a file while something else waits for it to be idle.
+constexpr size_t kMaxOvertaking = 64;
+
+// A range_sync's end; no write can reach beyond this.
+uint64_t EndOf(uint64_t offset, uint64_t length) {
+  return length == 0 || length > ~uint64_t{0} - offset ? ~uint64_t{0} : offset + length;
+}
+
+}  // namespace
 
 struct FileEngine::Op {
   File* file;
@@ -28,6 +42,7 @@ class FileEngine::File {
   bool allocating = false;   // writes wait: they would fight the allocation for the inode's lock
   std::vector<Op*> writes;   // in flight, for range_sync's overlap rule
   std::deque<Op*> deferred;  // in order of arrival
+  size_t overtook = 0;       // reads that started while something was deferred
 };
 
 FileEngine::FileEngine(std::unique_ptr<IoBackend> backend) : backend_(std::move(backend)) {}
@@ -89,7 +104,7 @@ void FileEngine::Read(File* f, char* buffer, int buffer_index, uint64_t length, 
 void FileEngine::RangeSync(File* f, uint64_t offset, uint64_t length, uint64_t cookie) {
   Op* op = NewOp(f, IoOp::kRangeSync, cookie);
   op->offset = offset;
-  op->length = length;
+  op->length = length > kMaxTransfer ? 0 : length;  // more write-back than asked for does no harm
   Schedule(op);
 }
 
@@ -119,7 +134,7 @@ bool FileEngine::MayStart(const Op* op) const {
       return f->in_flight == 0;
     case IoOp::kRangeSync:
       return std::none_of(f->writes.begin(), f->writes.end(), [&](const Op* w) {
-        return w->offset < op->offset + op->length && op->offset < w->offset + w->length;
+        return w->offset < EndOf(op->offset, op->length) && op->offset < w->offset + w->length;
       });
     case IoOp::kWrite:
       return !f->allocating;
@@ -132,10 +147,12 @@ bool FileEngine::MayStart(const Op* op) const {
 void FileEngine::Schedule(Op* op) {
   File* f = op->file;
   // A file with deferred work keeps its order, except that reads depend on nothing.
-  if (op->kind != IoOp::kRead && (!f->deferred.empty() || !MayStart(op))) {
+  const bool overtakes = op->kind == IoOp::kRead && f->overtook < kMaxOvertaking;
+  if (!overtakes && (!f->deferred.empty() || !MayStart(op))) {
     f->deferred.push_back(op);
     return;
   }
+  if (!f->deferred.empty()) ++f->overtook;
   Start(op);
 }
 
@@ -170,6 +187,9 @@ void FileEngine::Dispatch() {
     r.buffer = op->buffer == nullptr ? nullptr : op->buffer + op->done;
     r.offset = op->offset + op->done;
     r.length = op->kind == IoOp::kSyncClose ? op->length : op->length - op->done;
+    if (op->kind == IoOp::kRead || op->kind == IoOp::kWrite) {
+      r.length = std::min(r.length, kMaxTransfer);
+    }
     r.tag = reinterpret_cast<uintptr_t>(op);
     if (!backend_->Enqueue(r)) break;
     ready_.pop_front();
@@ -229,6 +249,7 @@ void FileEngine::Complete(Op* op, int64_t result) {
     while (!f->deferred.empty() && MayStart(f->deferred.front())) {
       Op* next = f->deferred.front();
       f->deferred.pop_front();
+      f->overtook = 0;
       Start(next);
     }
   }

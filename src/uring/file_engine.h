@@ -1,8 +1,11 @@
 // FileEngine: files and their ordering on top of an IoBackend. PulseDB III-B.3 and III-B.4.
 //
 // Invariants:
-//   - a range_sync starts when no write that overlaps its range is in flight on that file
-//   - sync and sync_close start when nothing at all is in flight on that file
+//   - a range_sync starts when no write that overlaps its range is in flight on that file; a length
+//     of 0 reaches to the end of the file, as in sync_file_range(2)
+//   - sync and sync_close start when nothing at all is in flight on that file. Reads overtake them
+//     while they wait, but only so many that they do not wait for ever
+//   - requests reach the back-end with lengths that fit 32 bits (io_uring's are so)
 //   - operations on different files never wait for each other
 //   - after a write, sync or range_sync failed, the file's error is sticky: every later write, sync
 //   and

@@ -19,8 +19,8 @@ constexpr int kThreads = 4;
 
 class ThreadBackend : public IoBackend {
  public:
-  ThreadBackend(UniqueFd event, const IoBackendOptions& options)
-      : depth_(options.depth), event_(std::move(event), &unused_flag_) {
+  ThreadBackend(WakeEvent event, const IoBackendOptions& options)
+      : depth_(options.depth), event_(std::move(event)) {
     for (int i = 0; i < kThreads; ++i) {
       threads_.emplace_back([this, cpus = options.cpus] { Run(cpus); });
     }
@@ -64,7 +64,7 @@ class ThreadBackend : public IoBackend {
       out[n] = done_.front();
       done_.pop_front();
     }
-    if (done_.empty()) event_.FinishSleep();
+    if (done_.empty()) event_.Clear();
     in_flight_ -= n;
     return n;
   }
@@ -88,7 +88,7 @@ class ThreadBackend : public IoBackend {
       const int64_t result = ExecuteBlocking(request);
       lock.lock();
       done_.push_back({request.tag, result});
-      if (done_.size() == 1) event_.Kick();
+      if (done_.size() == 1) event_.Set();
     }
   }
 
@@ -96,8 +96,7 @@ class ThreadBackend : public IoBackend {
   size_t in_flight_ = 0;
   std::vector<IoRequest> batch_;
 
-  std::atomic<uint32_t> unused_flag_{0};
-  Doorbell event_;
+  const WakeEvent event_;
   std::mutex mu_;
   std::condition_variable cv_;
   std::deque<IoRequest> queue_;
@@ -109,7 +108,7 @@ class ThreadBackend : public IoBackend {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateThreadBackend(const IoBackendOptions& options) {
-  auto event = Doorbell::CreateEventFd();
+  auto event = WakeEvent::Create();
   if (!event.ok()) return event.status();
   return std::unique_ptr<IoBackend>(std::make_unique<ThreadBackend>(*std::move(event), options));
 }

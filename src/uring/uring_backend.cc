@@ -153,7 +153,9 @@ class UringBackend : public IoBackend {
       const Step step = static_cast<Step>(data & 3);
       if (step == kClosing && res == -ECANCELED) {
         close(slot.request.fd);  // an earlier link failed; the descriptor must go all the same
-      } else if (slot.result >= 0 && res != -ECANCELED) {
+      } else if (slot.result >= 0 || (slot.result == -ECANCELED && res < 0)) {
+        // Links behind a failed one are cancelled: their ECANCELED never hides its error. Anywhere
+        // else ECANCELED is a failure like any other.
         slot.result = res;
       }
       if (--slot.steps == 0) out[n++] = Finish(SlotOf(data));

@@ -5,13 +5,15 @@ Sends an agent garbage of many sizes, a hello without descriptors, with wrong de
 wrong version, messages out of order, and connections that come and go. It expects nothing back;
 the test looks at the agent afterwards.
 """
+import fcntl
 import os
 import random
 import socket
 import struct
 import sys
 
-MAGIC, VERSION, SIZE = 0x4D534C50, 1, 256
+F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
+MAGIC, VERSION, SIZE = 0x4D534C50, 2, 256
 
 
 def message(kind, version=VERSION, args=(), magic=MAGIC):
@@ -43,6 +45,8 @@ def main():
     small = os.memfd_create("small")
     os.write(small, b"x")
     event = os.eventfd(0)
+    bells = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    bell = bells[0].fileno()
     for size in (1, 4, 255, 256, 257, 4096, 60000):
         talk(path, [(rng.randbytes(size), [])])
     for _ in range(20):
@@ -51,20 +55,23 @@ def main():
     talk(path, [(hello, [])])
     talk(path, [(hello, [null])])
     talk(path, [(hello, [null, null, null])])
-    talk(path, [(hello, [small, event, event])])
+    talk(path, [(hello, [small, event])])
+    talk(path, [(hello, [small, bell])])
     talk(path, [(hello, [small] * 16)])
-    talk(path, [(message(1, version=VERSION + 1), [small, event, event])])
-    talk(path, [(message(1, magic=0), [small, event, event])])
+    talk(path, [(message(1, version=VERSION + 1), [small, bell])])
+    talk(path, [(message(1, magic=0), [small, bell])])
     talk(path, [(message(3, args=(0, 2**63, 0)), [small])])
     talk(path, [(message(99), [small])])
     # A region of the right kind and too small, and attachments that lie about its size.
-    control = os.memfd_create("control")
+    control = os.memfd_create("control", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(control, 1 << 20)
+    os.pwrite(control, b"PLSEDB01" + struct.pack("<I", VERSION), 0)
+    fcntl.fcntl(control, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
     for arena in (0, 1, 4096, 2**31, 2**63, 2**64 - 1):
         talk(
             path,
             [
-                (message(1, args=(os.getpid(), 0)), [control, event, event]),
+                (message(1, args=(os.getpid(), 0)), [control, bell]),
                 (message(3, args=(0, arena, 0)), [small]),
                 (message(3, args=(2**32, arena, 0)), [control]),
                 (message(4), []),
@@ -74,8 +81,8 @@ def main():
     for _ in range(100):
         kind = rng.randrange(8)
         args = [rng.choice((0, 1, 4096, 2**32, 2**63, rng.getrandbits(64))) for _ in range(6)]
-        fds = rng.choice(([], [null], [small], [control, event, event]))
-        talk(path, [(hello, [control, event, event]), (message(kind, args=args), fds)])
+        fds = rng.choice(([], [null], [small], [control, bell]))
+        talk(path, [(hello, [control, bell]), (message(kind, args=args), fds)])
 
 
 main()

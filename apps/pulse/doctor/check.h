@@ -29,7 +29,7 @@ inline Check Fail(std::string name, std::string found, std::string remedy) {
   return {Verdict::kFail, std::move(name), std::move(found), std::move(remedy)};
 }
 
-// Kernel, processors, process_vm_readv, locked memory, huge pages.
+// Kernel, processors, process_vm_readv, locked memory, open files, huge pages.
 Checks CheckSystem();
 
 // Whether io_uring is allowed here and which of the operations we use it has.
@@ -41,7 +41,8 @@ Checks CheckRocksDb();
 // The directory that will hold the database (or already does).
 Checks CheckDirectory(const std::string& dir);
 
-// Whether an agent listens on the Unix socket `path`.
+// Whether an agent listens on the Unix socket `path` and would take a host of this user and
+// version. Takes a session for a moment; waits a few seconds at most.
 Checks CheckAgentSocket(const std::string& path);
 
 // The first line of a small text file, without its newline; empty when it cannot be read.

@@ -11,7 +11,6 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "base/cpu_list.h"
 #include "doctor/check.h"
 #include "fmt/format.h"
@@ -102,6 +101,24 @@ Check CheckMemlock() {
                           need >> 10));
 }
 
+// Hosts pass a descriptor for every file that the agent reads ahead or writes, and RocksDB keeps
+// its tables open.
+Check CheckOpenFiles() {
+  constexpr rlim_t kNeed = 4096;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return Warn("open files", strerror(errno), "see ulimit -n");
+  }
+  const std::string found = fmt::format("limit {}, at most {}", limit.rlim_cur, limit.rlim_max);
+  if (limit.rlim_cur >= kNeed) return Ok("open files", found);
+  const std::string remedy = fmt::format(
+      "raise it to {} or more (ulimit -n, LimitNOFILE= of the service, /etc/security/limits.conf), "
+      "or lower RocksDB's max_open_files",
+      kNeed);
+  if (limit.rlim_max < kNeed) return Warn("open files", found, remedy);
+  return Warn("open files", found, remedy + "; an agent process raises its own by itself");
+}
+
 // The chosen word of "always [madvise] never".
 std::string Chosen(const std::string& line) {
   const size_t open = line.find('[');
@@ -114,18 +131,14 @@ Check CheckHugePages() {
   const std::string thp = "/sys/kernel/mm/transparent_hugepage/";
   const std::string enabled = Chosen(FirstLineOf(thp + "enabled"));
   const std::string shmem = Chosen(FirstLineOf(thp + "shmem_enabled"));
-  const std::string pool = FirstLineOf("/proc/sys/vm/nr_hugepages");
-  int reserved = 0;
-  const bool has_pool = absl::SimpleAtoi(pool, &reserved) && reserved > 0;
-  const std::string found = fmt::format("transparent {}, shared memory {}, {} reserved", enabled,
-                                        shmem, pool.empty() ? "?" : pool);
-  if (has_pool || (shmem != "never" && shmem != "deny" && shmem != "absent")) {
+  const std::string found = fmt::format("transparent {}, shared memory {}", enabled, shmem);
+  if (shmem != "never" && shmem != "deny" && shmem != "absent") {
     return Ok("huge pages", found);
   }
   return Warn("huge pages", found,
               "optional: echo advise > " + thp +
-                  "shmem_enabled, or reserve some in /proc/sys/vm/nr_hugepages; until then the "
-                  "queues use small pages");
+                  "shmem_enabled; until then the queues shared with an agent process use small "
+                  "pages");
 }
 
 }  // namespace
@@ -138,7 +151,8 @@ std::string FirstLineOf(const std::string& path) {
 }
 
 Checks CheckSystem() {
-  return {CheckKernel(), CheckCpus(), CheckVmRead(), CheckMemlock(), CheckHugePages()};
+  return {CheckKernel(),  CheckCpus(),      CheckVmRead(),
+          CheckMemlock(), CheckOpenFiles(), CheckHugePages()};
 }
 
 }  // namespace pulse::doctor

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds and runs the libFuzzer targets of tests/fuzz, each for SECONDS, and fails on a finding:
+#   scripts/fuzz.sh [SECONDS [TARGET...]]    targets: completions descriptors handshake uri
+# What a run learns stays in build/fuzz/corpus; the committed corpus is only read. A finding is
+# written to build/fuzz/findings, and belongs into tests/fuzz/corpus once its cause is mended.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+all=(completions descriptors handshake uri)
+seconds=${1:-20}
+[[ "$seconds" =~ ^[1-9][0-9]*$ ]] || { echo "fuzz: SECONDS must be a positive number: $seconds" >&2; exit 2; }
+shift || true
+targets=("$@")
+((${#targets[@]} > 0)) || targets=("${all[@]}")
+for target in "${targets[@]}"; do
+  [[ " ${all[*]} " == *" $target "* ]] ||
+    { echo "fuzz: no target $target; there are: ${all[*]}" >&2; exit 2; }
+done
+
+scripts/setup-debian.sh --fuzz
+compiler=${CLANGXX:-}
+for name in clang++ clang++-{14..22}; do
+  if [[ -z "$compiler" ]]; then compiler=$(command -v "$name" || true); fi
+done
+[[ -n "$compiler" ]] || { echo "fuzz: no clang++ found; install clang, or name it in CLANGXX" >&2; exit 1; }
+
+test -f build/fuzz/build.ninja || cmake --preset fuzz -DCMAKE_CXX_COMPILER="$compiler"
+cmake --build --preset fuzz -j "${JOBS:-2}" --target "${targets[@]/#/fuzz_}"
+
+export PULSE_LOG=error UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+mkdir -p build/fuzz/findings
+failed=()
+for target in "${targets[@]}"; do
+  learned=build/fuzz/corpus/$target log=build/fuzz/$target.log
+  mkdir -p "$learned"
+  printf 'fuzz: %s for %s s\n' "$target" "$seconds"
+  rc=0
+  build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
+    -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$target-" \
+    "$learned" "tests/fuzz/corpus/$target" >"$log" 2>&1 || rc=$?
+  grep -E 'stat::number_of_executed_units|cov: .*(DONE|pulse)|^#.*DONE' "$log" || true
+  if ((rc != 0)); then
+    tail -n 60 "$log" >&2
+    failed+=("$target")
+  fi
+done
+if ((${#failed[@]} > 0)); then
+  echo "fuzz: findings in ${failed[*]}; the inputs are in build/fuzz/findings" >&2
+  exit 1
+fi
+echo "fuzz: no findings"
