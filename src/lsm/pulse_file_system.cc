@@ -17,6 +17,11 @@ using rocksdb::IOStatus;
 // SstFileWriter use other options, and keep their synchronous Sync.
 constexpr char kOutputMark[] = "pulse.output";
 
+// The mark once more, for an Env that is wrapped (EnvWrapper): wrappers hand on only the EnvOptions
+// part of file options, and the property bag is lost. To RocksDB the value means what 0 means, since
+// no file grows by so much between two syncs.
+constexpr uint64_t kOutputBytesPerSync = ~uint64_t{0} - 0x70756c73;
+
 absl::string_view BaseName(const std::string& path) {
   const size_t slash = path.rfind('/');
   return absl::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
@@ -36,7 +41,8 @@ bool IsCurrent(const std::string& path) {
 }
 
 bool IsMarked(const FileOptions& options) {
-  return options.io_options.property_bag.count(kOutputMark) != 0;
+  return options.bytes_per_sync == kOutputBytesPerSync ||
+         options.io_options.property_bag.count(kOutputMark) != 0;
 }
 
 }  // namespace
@@ -256,7 +262,7 @@ FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
   o.use_direct_writes = false;
   o.use_mmap_writes = false;
   // The stream's own sync interval takes their place.
-  o.bytes_per_sync = 0;
+  o.bytes_per_sync = kOutputBytesPerSync;
   o.strict_bytes_per_sync = false;
   return o;
 }

@@ -288,6 +288,35 @@ TEST(RocksDbUseTest, AnExistingDatabaseIsTakenOverAndGivenBack) {
   EXPECT_EQ(DifferenceOnStock(dir / "db", model), "");
 }
 
+// An EnvWrapper hands on the EnvOptions part of file options and nothing else.
+TEST(RocksDbUseTest, OutputsOfAWrappedEnvGoThroughTheAgent) {
+  class Wrapper : public rocksdb::EnvWrapper {
+   public:
+    using EnvWrapper::EnvWrapper;
+    const char* Name() const override { return "Wrapper"; }
+  };
+  ScratchDir dir;
+  OpenEnv pulse("pulse://");
+  Wrapper wrapper(pulse.env);
+  std::mt19937_64 rng(55);
+  const rocksdb::Options options = SmallDbOptions(&wrapper);
+  TestDb db(options, dir / "db");
+  ASSERT_TRUE(db.Open().ok());
+  ASSERT_TRUE(db.Fill(&rng, 1000, 400).ok());
+  ASSERT_TRUE(db.CompactAll().ok());
+  const uint64_t outputs = pulse.stats().files_persisted;
+  EXPECT_GT(outputs, 0u);
+  EXPECT_EQ(db.Difference(), "");
+  db.Close();
+  // Other writers of tables keep their synchronous Sync.
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+  ASSERT_TRUE(writer.Open(dir / "external.sst").ok());
+  ASSERT_TRUE(writer.Put("k", "v").ok());
+  ASSERT_TRUE(writer.Finish().ok());
+  EXPECT_EQ(pulse.stats().files_persisted, outputs);
+  EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
+}
+
 TEST(RocksDbUseTest, ManyEnvsComeAndGo) {
   ScratchDir dir;
   std::mt19937_64 rng(54);
