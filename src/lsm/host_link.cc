@@ -142,7 +142,7 @@ class SocketLink : public AgentLink {
     kick_ = Doorbell(std::move(answer->fds[0]), &control_->agent_sleeping.value);
     max_queues_ = static_cast<uint32_t>(ack->args[0]);
     if (options.engine_given && ack->args[3] != static_cast<uint64_t>(options.engine)) {
-      return absl::FailedPreconditionError(
+      return absl::InvalidArgumentError(
           absl::StrCat("engine=", std::string(EngineName(options.engine)), ": the agent at ", path_,
                        " was started with another engine; choose it there (pulse agent --engine)"));
     }
