@@ -84,9 +84,6 @@ class OutputFile : public CompletionTarget {
   void MarkErrorSeen() { error_seen_.store(true, std::memory_order_release); }
   bool error_seen() const { return error_seen_.load(std::memory_order_acquire); }
 
-  // Used by the registry (locked).
-  bool reported_to_creator = false;
-
   void OnCompletion(const wire::Completion& c) override;
   void OnAgentDeath() override;
 

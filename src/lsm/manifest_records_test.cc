@@ -11,6 +11,7 @@
 #include <set>
 
 #include "lsm/test_db.h"
+#include "lsm/test_manifest.h"
 #include "lsm/test_support.h"
 #include "rocksdb/listener.h"
 
@@ -186,63 +187,6 @@ TEST(ManifestRecordsTest, ContinuesAnExistingFile) {
     EXPECT_EQ(added, std::set<uint64_t>(numbers.begin() + i + 1, numbers.end())) << i;
   }
 }
-
-// A small encoder, for what the library at hand does not write.
-std::string Varint(uint64_t v) {
-  std::string s;
-  for (; v >= 0x80; v >>= 7) s.push_back(static_cast<char>(v | 0x80));
-  s.push_back(static_cast<char>(v));
-  return s;
-}
-std::string Bytes(const std::string& s) { return Varint(s.size()) + s; }
-std::string NewFile4(uint64_t number, const std::string& custom = "") {
-  return Varint(103) + Varint(0) + Varint(number) + Varint(1000) + Bytes("smallest") +
-         Bytes("largest") + Varint(1) + Varint(2) + custom + Varint(1);
-}
-std::string BlobFile(uint64_t number, const std::string& custom = "") {
-  return Varint(number) + Varint(1) + Varint(2) + Bytes("method") + Bytes("sum") + custom +
-         Varint(0);
-}
-
-constexpr size_t kBlock = 32768;
-
-// Frames records as a log does.
-class Framer {
- public:
-  explicit Framer(bool recyclable = false)
-      : recyclable_(recyclable), header_(recyclable ? 11 : 7) {}
-  void Add(const std::string& record) {
-    size_t at = 0;
-    bool first = true;
-    do {
-      size_t left = kBlock - out_.size() % kBlock;
-      if (left < header_) {
-        out_.append(left, '\0');
-        left = kBlock;
-      }
-      const size_t n = std::min(left - header_, record.size() - at);
-      const bool last = at + n == record.size();
-      const int type = first && last ? 1 : first ? 2 : last ? 4 : 3;
-      Fragment(type + (recyclable_ ? 4 : 0), record.substr(at, n));
-      at += n;
-      first = false;
-    } while (at < record.size());
-  }
-  void Fragment(int type, const std::string& payload) {
-    out_.append("\x12\x34\x56\x78");
-    out_.push_back(static_cast<char>(payload.size() & 0xff));
-    out_.push_back(static_cast<char>(payload.size() >> 8));
-    out_.push_back(static_cast<char>(type));
-    if (recyclable_) out_.append(4, '\x07');
-    out_ += payload;
-  }
-  const std::string& bytes() const { return out_; }
-
- private:
-  const bool recyclable_;
-  const size_t header_;
-  std::string out_;
-};
 
 std::vector<uint64_t> AddedBy(const std::string& record) {
   std::vector<uint64_t> added;
