@@ -98,7 +98,11 @@ class SocketLink : public AgentLink {
     if (!page.ok()) return page.status();
     PULSE_RETURN_IF_ERROR(Prepare(*std::move(page)));
     auto socket = ConnectUnix(path_);
-    if (!socket.ok()) return socket.status();
+    if (!socket.ok()) {
+      const int err = ErrnoOf(socket.status());
+      absent_ = err == ENOENT || err == ECONNREFUSED;
+      return socket.status();
+    }
     socket_ = *std::move(socket);
     PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket_.get(), kControlTimeoutMs));
     auto peer = GetPeerCredentials(socket_.get());
@@ -165,6 +169,12 @@ class SocketLink : public AgentLink {
   }
   uint32_t max_queues() const override { return max_queues_; }
 
+  // After Connect failed: nobody listens there, or an agent of another protocol version. Any other
+  // refusal has a cause that an embedded agent would hide.
+  bool may_fall_back() const {
+    return absent_ || (peer_version_ != 0 && peer_version_ != wire::kProtocolVersion);
+  }
+
  private:
   absl::StatusOr<wire::Message> Expect(wire::MessageType type) {
     auto r = ReceiveMessage(socket_.get());
@@ -172,6 +182,7 @@ class SocketLink : public AgentLink {
       return absl::Status(r.status().code(),
                           absl::StrCat("the agent at ", path_, ": ", r.status().message()));
     }
+    peer_version_ = r->message.version;
     if (r->message.status != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("the agent at ", path_, " refused: ", TextOf(r->message)));
@@ -188,6 +199,8 @@ class SocketLink : public AgentLink {
   std::mutex mu_;  // one question at a time
   UniqueFd socket_;
   uint32_t max_queues_ = 0;
+  bool absent_ = false;
+  uint32_t peer_version_ = 0;
 };
 
 }  // namespace
@@ -216,7 +229,7 @@ absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options
   auto link = std::make_unique<SocketLink>(options.socket_path);
   absl::Status st = link->Connect(options);
   if (st.ok()) return std::unique_ptr<AgentLink>(std::move(link));
-  if (!options.fallback_embedded) return st;
+  if (!options.fallback_embedded || !link->may_fall_back()) return st;
   Log(LogLevel::kWarn, absl::StrCat(st.message(), ". Using an embedded agent (fallback=embedded)"));
   return StartEmbeddedAgent(options);
 }
