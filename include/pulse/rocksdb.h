@@ -17,9 +17,10 @@
 // reference is gone, which must be after the databases opened on it were closed.
 // Threads: everything here may be called from any thread.
 // Blocking: RegisterRocksDb does not block. NewFileSystem connects when the URI names a socket.
-// Errors: InvalidArgument for a bad URI (names the option), Unavailable/NotFound for an agent that
-// does not answer, FailedPrecondition for another protocol version or a RocksDB of another minor
-// version.
+// Errors, as RocksDB statuses: InvalidArgument for a bad URI (names the option), for an agent of
+// another protocol version or one that refuses, for a base that cannot be served and for a RocksDB
+// of another minor version; PathNotFound where no socket is; IOError for an agent that does not
+// answer or runs as another user.
 #pragma once
 
 #include <atomic>
@@ -51,11 +52,13 @@ struct Stats {
   uint64_t agentless_nanos;  // time without an agent
 };
 
-// Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. FailedPrecondition (as a
-// RocksDB InvalidArgument status) when the RocksDB at run time is of another minor version.
+// Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. InvalidArgument when the
+// RocksDB at run time is of another minor version.
 PULSE_EXPORT rocksdb::Status RegisterRocksDb();
 
-// Creates the FileSystem for `uri` on top of `base` (the default FileSystem when null).
+// Creates the FileSystem for `uri` on top of `base` (the default FileSystem when null). `base` must
+// lead to PosixFileSystem, and change neither paths nor contents: table and blob files are opened
+// by path. A base that is known to do so is refused.
 PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
                                            std::shared_ptr<rocksdb::FileSystem> base,
                                            std::shared_ptr<rocksdb::FileSystem>* out);

@@ -146,18 +146,31 @@ TEST(BarrierScopeTest, FilesInOtherDirectoriesOfTheDatabaseAreWaitedFor) {
   EXPECT_EQ(rig.trace->CheckBarrier({db.path(), dir / "paths"}), "");
 }
 
+// What has become of a database whose directory now holds another's tables.
+enum class Former { kDestroyed, kClosed, kCheckpoint };
+
+class FormerHomeTest : public ::testing::TestWithParam<Former> {};
+
 // A directory that once held a database, and now holds another's tables, has no say of its own.
-TEST(BarrierScopeTest, ADirectoryMayChangeItsRole) {
+TEST_P(FormerHomeTest, ADirectoryMayChangeItsRole) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(15);
   const rocksdb::Options options = SmallDbOptions(rig.env.get());
   {
-    TestDb old(options, dir / "paths");
+    TestDb old(options, dir / (GetParam() == Former::kCheckpoint ? "old" : "paths"));
     ASSERT_TRUE(old.Open().ok());
     ASSERT_TRUE(old.Fill(&rng, 10, 100).ok());
+    if (GetParam() == Former::kCheckpoint) {
+      rocksdb::Checkpoint* raw = nullptr;
+      ASSERT_TRUE(rocksdb::Checkpoint::Create(old.db(), &raw).ok());
+      std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+      ASSERT_TRUE(checkpoint->CreateCheckpoint(dir / "paths").ok());
+    }
   }
-  ASSERT_TRUE(rocksdb::DestroyDB(dir / "paths", options).ok());
+  if (GetParam() == Former::kDestroyed) {
+    ASSERT_TRUE(rocksdb::DestroyDB(dir / "paths", options).ok());
+  }
   TestDb db(options, dir / "db", {"a"});
   db.family_options("a").cf_paths.emplace_back(dir / "paths", uint64_t{1} << 40);
   ASSERT_TRUE(db.Open().ok());
@@ -179,6 +192,10 @@ TEST(BarrierScopeTest, ADirectoryMayChangeItsRole) {
   EXPECT_TRUE(done.get().ok());
   EXPECT_TRUE(db->DestroyColumnFamilyHandle(b).ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(All, FormerHomeTest,
+                         ::testing::Values(Former::kDestroyed, Former::kClosed,
+                                           Former::kCheckpoint));
 
 struct Workload {
   const char* name;

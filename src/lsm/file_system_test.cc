@@ -10,6 +10,8 @@
 
 #include "lsm/pulse_file_system.h"
 #include "lsm/test_support.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/env_encryption.h"
 
 namespace pulse::lsm::test {
 namespace {
@@ -169,8 +171,8 @@ class ModelFile {
   }
 
   void Finish() {
-    const bool close = (*rng_)() % 8 != 0;
-    if (close) Do(file_->Close(kIo, nullptr));
+    closed_ = (*rng_)() % 8 != 0;
+    if (closed_) Do(file_->Close(kIo, nullptr));
     file_.reset();
     visible_ = bytes_.size();
     Check();
@@ -184,7 +186,11 @@ class ModelFile {
     }
   }
 
-  void CheckDisk() { ASSERT_TRUE(ReadRaw(path_) == bytes_) << path_; }
+  // Barriers do not wait for a file that was given up without Close.
+  void CheckDisk() {
+    const auto same = [this] { return ReadRaw(path_) == bytes_; };
+    ASSERT_TRUE(closed_ ? same() : Eventually(same)) << path_;
+  }
 
  private:
   static void Do(const IOStatus& s) { ASSERT_TRUE(s.ok()) << s.ToString(); }
@@ -194,6 +200,7 @@ class ModelFile {
   std::mt19937_64* const rng_;
   std::unique_ptr<FSWritableFile> file_;
   std::unique_ptr<FSRandomAccessFile> reader_;
+  bool closed_ = false;
   std::string bytes_;
   size_t visible_ = 0;
 };
@@ -368,6 +375,94 @@ TEST(FileSystemTest, PathsThatCannotBeWrittenAreNamed) {
   const IOStatus s = fs->NewWritableFile(missing, OutputOptions(), &f, nullptr);
   EXPECT_TRUE(s.IsPathNotFound()) << s.ToString();
   EXPECT_THAT(s.ToString(), ::testing::HasSubstr("missing/1.sst"));
+}
+
+// Outputs are opened by path: what changes paths or contents must not be below.
+TEST(FileSystemTest, BasesThatChangePathsOrContentsAreRefused) {
+  class Named : public rocksdb::FileSystemWrapper {
+   public:
+    Named(std::shared_ptr<FileSystem> below, const char* called)
+        : FileSystemWrapper(std::move(below)), called_(called) {}
+    const char* Name() const override { return called_; }
+
+   private:
+    const char* const called_;
+  };
+  std::shared_ptr<rocksdb::EncryptionProvider> provider;
+  ASSERT_TRUE(
+      rocksdb::EncryptionProvider::CreateFromString(rocksdb::ConfigOptions(), "1://test", &provider)
+          .ok());
+  const std::unique_ptr<rocksdb::Env> memory(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  const std::vector<std::pair<std::shared_ptr<FileSystem>, std::string>> bad = {
+      {rocksdb::NewEncryptedFS(FileSystem::Default(), provider), "EncryptedFileSystem"},
+      {std::make_shared<Named>(rocksdb::NewEncryptedFS(FileSystem::Default(), provider),
+                               "Counting"),
+       "EncryptedFileSystem"},
+      {std::make_shared<Named>(FileSystem::Default(), "ChrootFS"), "ChrootFS"},
+      {std::make_shared<Named>(FileSystem::Default(), "RemapFileSystem"), "RemapFileSystem"},
+      {memory->GetFileSystem(), memory->GetFileSystem()->Name()}};
+  for (const auto& [base, name] : bad) {
+    std::shared_ptr<FileSystem> fs;
+    const rocksdb::Status s = NewFileSystem("pulse://", base, &fs);
+    EXPECT_TRUE(s.IsInvalidArgument()) << name << ": " << s.ToString();
+    EXPECT_THAT(s.ToString(), ::testing::HasSubstr(name));
+    EXPECT_EQ(fs, nullptr);
+  }
+  std::shared_ptr<FileSystem> fs;
+  EXPECT_TRUE(
+      NewFileSystem("pulse://", std::make_shared<Named>(FileSystem::Default(), "Counting"), &fs)
+          .ok());
+}
+
+TEST(FileSystemTest, PreallocationIsLeftOutWhereItIsNotAllowed) {
+  ScratchDir dir;
+  Rig rig;
+  std::atomic<int> preallocations{0};
+  rig.script.SetRule([&](const IoRequest& r, const std::string&) {
+    if (r.op == IoOp::kFallocate) ++preallocations;
+    return Verdict{};
+  });
+  for (bool allowed : {true, false}) {
+    rocksdb::FileOptions options = OutputOptions();
+    options.allow_fallocate = allowed;
+    std::unique_ptr<FSWritableFile> f;
+    ASSERT_TRUE(rig.pulse->NewWritableFile(dir / "1.sst", options, &f, nullptr).ok());
+    f->SetPreallocationBlockSize(1 << 20);
+    ASSERT_TRUE(f->Append("hello", kIo, nullptr).ok());
+    ASSERT_TRUE(f->Close(kIo, nullptr).ok());
+    SyncDirectory(rig.pulse.get(), dir.path());
+    EXPECT_EQ(preallocations.exchange(0), allowed ? 1 : 0);
+  }
+}
+
+// As a base does that keeps its files to their owner.
+class PrivateFiles : public rocksdb::FileSystemWrapper {
+ public:
+  PrivateFiles() : FileSystemWrapper(FileSystem::Default()) {}
+  const char* Name() const override { return "PrivateFiles"; }
+  IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
+                           std::unique_ptr<FSWritableFile>* out,
+                           rocksdb::IODebugContext* dbg) override {
+    IOStatus s = target()->NewWritableFile(path, options, out, dbg);
+    std::filesystem::permissions(path, kPrivate);
+    return s;
+  }
+  static constexpr auto kPrivate =
+      std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
+};
+
+TEST(FileSystemTest, OutputsHaveTheRightsThatTheBaseGives) {
+  ScratchDir dir;
+  std::shared_ptr<FileSystem> fs;
+  ASSERT_TRUE(NewFileSystem("pulse://", std::make_shared<PrivateFiles>(), &fs).ok());
+  for (int i = 0; i < 2; ++i) {  // new, and in the place of a former one
+    auto f = Create(fs.get(), dir / "1.sst");
+    EXPECT_TRUE(f->Append("hello", kIo, nullptr).ok());
+    EXPECT_TRUE(f->Close(kIo, nullptr).ok());
+    SyncDirectory(fs.get(), dir.path());
+    EXPECT_EQ(std::filesystem::status(dir / "1.sst").permissions(), PrivateFiles::kPrivate);
+    EXPECT_EQ(ReadRaw(dir / "1.sst"), "hello");
+  }
 }
 
 }  // namespace

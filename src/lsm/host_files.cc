@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "lsm/io_status.h"
+#include "lsm/manifest_records.h"
 
 namespace pulse::lsm {
 namespace {
@@ -29,7 +30,8 @@ class OutputWritableFile : public FSWritableFile {
       : FSWritableFile(options),
         context_(std::move(context)),
         output_(std::move(output)),
-        strict_(context_->session->options().sync == SyncMode::kStrict) {}
+        strict_(context_->session->options().sync == SyncMode::kStrict),
+        preallocate_(options.allow_fallocate) {}
 
   ~OutputWritableFile() override {
     // RocksDB gave the file up without closing it, and will delete it: no barrier needs it.
@@ -89,7 +91,7 @@ class OutputWritableFile : public FSWritableFile {
   }
   void SetPreallocationBlockSize(size_t size) override {
     FSWritableFile::SetPreallocationBlockSize(size);
-    output_->set_preallocation(size);
+    if (preallocate_) output_->set_preallocation(size);
   }
 
  private:
@@ -101,51 +103,87 @@ class OutputWritableFile : public FSWritableFile {
   const std::shared_ptr<FileContext> context_;
   const std::shared_ptr<OutputFile> output_;
   const bool strict_;
+  const bool preallocate_;
   bool closed_ = false;
 };
 
 class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  BarrierWritableFile(std::shared_ptr<FileContext> context, std::string dir,
-                      std::unique_ptr<FSWritableFile> base)
+  BarrierWritableFile(std::shared_ptr<FileContext> context, std::string dir, Metadata kind,
+                      uint64_t offset, std::unique_ptr<FSWritableFile> base)
       : FSWritableFileOwnerWrapper(std::move(base)),
         context_(std::move(context)),
-        dir_(std::move(dir)) {}
+        dir_(std::move(dir)),
+        kind_(kind),
+        records_(offset) {
+    named_.all = kind == Metadata::kProgress;
+  }
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* dbg) override {
-    IOStatus s = Barrier();
-    return s.ok() ? target()->Append(data, options, dbg) : s;
+    IOStatus s = BeforeAppend(data);
+    return After(s.ok() ? target()->Append(data, options, dbg) : s);
   }
   IOStatus Append(const Slice& data, const IOOptions& options,
                   const rocksdb::DataVerificationInfo& info, IODebugContext* dbg) override {
-    IOStatus s = Barrier();
-    return s.ok() ? target()->Append(data, options, info, dbg) : s;
+    IOStatus s = BeforeAppend(data);
+    return After(s.ok() ? target()->Append(data, options, info, dbg) : s);
   }
+  // RocksDB appends to its MANIFEST; what is written anywhere else is not followed.
   IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
                             IODebugContext* dbg) override {
+    Lose();
     IOStatus s = Barrier();
     return s.ok() ? target()->PositionedAppend(data, offset, options, dbg) : s;
   }
   IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
                             const rocksdb::DataVerificationInfo& info,
                             IODebugContext* dbg) override {
+    Lose();
     IOStatus s = Barrier();
     return s.ok() ? target()->PositionedAppend(data, offset, options, info, dbg) : s;
   }
+  IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* dbg) override {
+    Lose();
+    return target()->Truncate(size, options, dbg);
+  }
   IOStatus Sync(const IOOptions& options, IODebugContext* dbg) override {
     IOStatus s = Barrier();
-    return s.ok() ? target()->Sync(options, dbg) : s;
+    return AfterSync(s.ok() ? target()->Sync(options, dbg) : s);
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
     IOStatus s = Barrier();
-    return s.ok() ? target()->Fsync(options, dbg) : s;
+    return AfterSync(s.ok() ? target()->Fsync(options, dbg) : s);
   }
 
  private:
-  IOStatus Barrier() { return ToIOStatus(context_->registry->BarrierBefore(dir_, false)); }
+  // What the records name, or that nobody knows any more.
+  void Lose() { named_.all = named_.all || kind_ == Metadata::kManifest; }
+
+  IOStatus BeforeAppend(const Slice& data) {
+    if (kind_ == Metadata::kManifest &&
+        !records_.Append(absl::string_view(data.data(), data.size()), &named_.numbers)) {
+      Lose();
+    }
+    return Barrier();
+  }
+  IOStatus Barrier() {
+    return ToIOStatus(
+        context_->registry->BeforeMetadata(dir_, named_, kind_ == Metadata::kManifest));
+  }
+  IOStatus After(IOStatus s) {
+    if (!s.ok()) Lose();  // the file is not what the records say
+    return s;
+  }
+  IOStatus AfterSync(IOStatus s) {
+    if (s.ok()) named_.numbers.clear();  // they are durable, and so is what they name
+    return s;
+  }
 
   const std::shared_ptr<FileContext> context_;
   const std::string dir_;
+  const Metadata kind_;
+  ManifestRecords records_;
+  NamedFiles named_;  // since the last sync
 };
 
 // What a reader needs that began before the file was durable: its writer, and the means to open the
@@ -355,7 +393,7 @@ class BarrierDirectory : public rocksdb::FSDirectory {
   }
 
  private:
-  IOStatus Barrier() { return ToIOStatus(context_->registry->BarrierBefore(dir_, true)); }
+  IOStatus Barrier() { return ToIOStatus(context_->registry->BeforeDirectorySync(dir_)); }
 
   const std::shared_ptr<FileContext> context_;
   const std::string dir_;
@@ -371,9 +409,11 @@ std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContex
 }
 
 std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileContext> context,
-                                                       std::string dir,
+                                                       std::string dir, Metadata kind,
+                                                       uint64_t offset,
                                                        std::unique_ptr<FSWritableFile> base) {
-  return std::make_unique<BarrierWritableFile>(std::move(context), std::move(dir), std::move(base));
+  return std::make_unique<BarrierWritableFile>(std::move(context), std::move(dir), kind, offset,
+                                               std::move(base));
 }
 
 IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,

@@ -25,9 +25,17 @@ std::unique_ptr<rocksdb::FSWritableFile> NewOutputWritableFile(std::shared_ptr<F
                                                                std::shared_ptr<OutputFile> output,
                                                                const rocksdb::FileOptions& options);
 
-// A MANIFEST or CURRENT: every append and sync passes the barrier of `dir` first.
+// What kind of metadata a file is, and with it which failed outputs are held against a write of it.
+enum class Metadata {
+  kManifest,  // those that its records name
+  kProgress,  // all in scope: the progress of a compaction names outputs in a format of its own
+  kPointer,   // none: CURRENT names a MANIFEST only, other *.dbtmp no file
+};
+
+// A MANIFEST or the like: every append and sync passes the barrier of `dir` first. `offset`: the
+// size of the file.
 std::unique_ptr<rocksdb::FSWritableFile> NewBarrierWritableFile(
-    std::shared_ptr<FileContext> context, std::string dir,
+    std::shared_ptr<FileContext> context, std::string dir, Metadata kind, uint64_t offset,
     std::unique_ptr<rocksdb::FSWritableFile> base);
 
 // Opens a table or blob file for reading through `base`, the FileSystem beneath; compaction reads

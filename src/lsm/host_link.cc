@@ -107,7 +107,11 @@ class SocketLink : public AgentLink {
     auto notify = Prepare(*std::move(page));
     if (!notify.ok()) return notify.status();
     auto socket = ConnectUnix(path_, timeout_ms_);
-    if (!socket.ok()) return socket.status();
+    if (!socket.ok()) {
+      const int err = ErrnoOf(socket.status());
+      absent_ = err == ENOENT || err == ECONNREFUSED;
+      return socket.status();
+    }
     socket_ = *std::move(socket);
     PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket_.get(), timeout_ms_));
     auto peer = GetPeerCredentials(socket_.get());
@@ -125,6 +129,7 @@ class SocketLink : public AgentLink {
     auto answer = Expect(wire::MessageType::kHelloAck);
     if (!answer.ok()) return answer.status();
     const wire::Message* ack = &answer->message;
+    peer_version_ = ack->version;
     if (ack->version != wire::kProtocolVersion) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the agent at ", path_, " speaks protocol version ", ack->version, ", this plug-in ",
@@ -198,6 +203,12 @@ class SocketLink : public AgentLink {
 
   uint32_t max_queues() const override { return max_queues_; }
 
+  // After Connect failed: nobody listens there, or an agent of another protocol version. Any other
+  // refusal has a cause that an embedded agent would hide.
+  bool may_fall_back() const {
+    return absent_ || (peer_version_ != 0 && peer_version_ != wire::kProtocolVersion);
+  }
+
  private:
   // Waits for the socket, for Close() and for the caller's cancellation at once.
   absl::Status AwaitAnswer(int64_t until) const {
@@ -228,6 +239,7 @@ class SocketLink : public AgentLink {
   }
   absl::Status Check(const wire::Message& m, wire::MessageType type) {
     if (m.status != 0) {
+      peer_version_ = m.version;
       return absl::FailedPreconditionError(
           absl::StrCat("the agent at ", path_, " refused: ", TextOf(m)));
     }
@@ -251,6 +263,8 @@ class SocketLink : public AgentLink {
   std::mutex mu_;  // one question at a time
   UniqueFd socket_;
   uint32_t max_queues_ = 0;
+  bool absent_ = false;
+  uint32_t peer_version_ = 0;
 };
 
 }  // namespace
@@ -277,10 +291,13 @@ absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& opt
   return std::unique_ptr<AgentLink>(std::move(link));
 }
 
-absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options, int cancel_fd) {
+absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options, int cancel_fd,
+                                                          bool* may_fall_back) {
   auto link = std::make_unique<SocketLink>(options.socket_path);
-  if (absl::Status st = link->Connect(options, cancel_fd); !st.ok()) return st;
-  return std::unique_ptr<AgentLink>(std::move(link));
+  absl::Status st = link->Connect(options, cancel_fd);
+  if (st.ok()) return std::unique_ptr<AgentLink>(std::move(link));
+  if (may_fall_back != nullptr) *may_fall_back = link->may_fall_back();
+  return st;
 }
 
 }  // namespace pulse::lsm

@@ -70,8 +70,18 @@ class OutputFile : public CompletionTarget {
   absl::Status WaitWritten();
   // Grows when the path gets another inode beneath: readers of what is in flight open it again.
   uint32_t inode_generation() const { return inode_generation_.load(std::memory_order_acquire); }
-  // The path is being given up: a rescue must not bring it back. Waits for one that runs.
-  void Disown();
+  // While it lives, no rescue touches the path, so that none brings back what is being deleted or
+  // replaced. Waits for one that runs. `file` may be null.
+  class PathGuard {
+   public:
+    explicit PathGuard(OutputFile* file);
+    ~PathGuard();
+    PathGuard(const PathGuard&) = delete;
+    PathGuard& operator=(const PathGuard&) = delete;
+
+   private:
+    OutputFile* const file_;
+  };
   // A closed file is durable; an open one whose Sync was promised is made so. First error
   // otherwise.
   absl::Status WaitDurable();
@@ -88,9 +98,6 @@ class OutputFile : public CompletionTarget {
   // The writer was told of an error, so RocksDB will not install this file: barriers may pass it.
   void MarkErrorSeen() { error_seen_.store(true, std::memory_order_release); }
   bool error_seen() const { return error_seen_.load(std::memory_order_acquire); }
-
-  // Used by the registry (locked).
-  bool reported_to_creator = false;
 
   void OnCompletion(const wire::Completion& c) override;
   bool OnAgentDeath() override;
@@ -180,7 +187,7 @@ class OutputFile : public CompletionTarget {
   bool refused_ = false;      // the agent could not take the file: its bytes are written inline
   bool rescuing_ = false;     // fd_ and unacked_ belong to Rescue()
   bool late_writes_ = false;  // the lost agent may still carry out writes to this inode
-  bool disowned_ = false;
+  int path_guards_ = 0;
   absl::Status error_;
   uint64_t promised_ = 0;  // number of Sync promises made ...
   uint64_t synced_ = 0;    // ... and of those kept

@@ -2,17 +2,44 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/errors.h"
 
 namespace pulse::lsm {
 namespace {
 
+// What a thread that creates outputs leaves behind when it ends.
+struct WriterThread {
+  ~WriterThread() { ended->store(true, std::memory_order_release); }
+  const std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(false);
+};
+
+const std::shared_ptr<std::atomic<bool>>& ThisWriterEnded() {
+  thread_local WriterThread writer;
+  return writer.ended;
+}
+
 // The registry that this thread has created outputs in since it last wrote a MANIFEST.
 thread_local const OutputRegistry* writes_for = nullptr;
+
+// By the number in its name. A name without a number could be meant by any.
+bool IsNamed(const NamedFiles& named, const std::string& path) {
+  if (named.all) return true;
+  const char* name = path.c_str() + path.rfind('/') + 1;
+  char* end = nullptr;
+  const uint64_t number = std::strtoull(name, &end, 10);
+  if (end == name || *end != '.') return true;
+  return std::find(named.numbers.begin(), named.numbers.end(), number) != named.numbers.end();
+}
 
 }  // namespace
 
@@ -38,7 +65,7 @@ OutputRegistry::~OutputRegistry() {
   std::vector<std::shared_ptr<OutputFile>> left;
   {
     std::lock_guard lock(session_->mu());
-    for (auto& [path, file] : files_) left.push_back(file);
+    for (auto& [path, output] : files_) left.push_back(output->file);
   }
   for (auto& f : left) f->WaitDurable().IgnoreError();  // nobody is left to tell
   std::lock_guard lock(session_->mu());
@@ -53,15 +80,38 @@ void OutputRegistry::Bury() {
   dead.swap(graveyard_);
 }
 
-absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path) {
+std::unordered_map<std::string, std::shared_ptr<OutputRegistry::Output>>::iterator
+OutputRegistry::EraseLocked(std::unordered_map<std::string, std::shared_ptr<Output>>::iterator it) {
+  // Completions may still be to come: the object must outlive them.
+  graveyard_.push_back(it->second->file);
+  it = files_.erase(it);
+  count_.store(files_.size(), std::memory_order_release);
+  return it;
+}
+
+absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(
+    const std::string& path, absl::FunctionRef<bool()> create) {
   Bury();
   const std::string canonical = CanonicalPath(path);
   writes_for = this;
-  if (Forget(canonical)) unlink(canonical.c_str());
+  const std::shared_ptr<OutputFile> old = Find(canonical);
+  if (old != nullptr && InFlight(*old)) {
+    const OutputFile::PathGuard guard(old.get());
+    if (unlink(canonical.c_str()) != 0 && errno != ENOENT) {
+      return ErrnoError(errno, "replacing", canonical);
+    }
+    Forget(old);
+  }
+  if (!create()) return absl::UnknownError(absl::StrCat("could not create ", canonical));
   auto file = OutputFile::Create(canonical, session_, this);
   if (!file.ok()) return file.status();
+  if (old != nullptr) Forget(old);
+  auto output = std::make_shared<Output>();
+  output->file = *file;
+  output->creator_ended = ThisWriterEnded();
   std::lock_guard lock(session_->mu());
-  files_[canonical] = *file;
+  output->owners = barrier::OwnersOf(homes_, DirectoryOf(canonical));
+  files_[canonical] = std::move(output);
   count_.store(files_.size(), std::memory_order_release);
   return file;
 }
@@ -71,103 +121,105 @@ std::shared_ptr<OutputFile> OutputRegistry::Find(const std::string& path) {
   const std::string canonical = CanonicalPath(path);
   std::lock_guard lock(session_->mu());
   const auto it = files_.find(canonical);
-  return it == files_.end() ? nullptr : it->second;
+  return it == files_.end() ? nullptr : it->second->file;
 }
 
-bool OutputRegistry::Forget(const std::string& path) {
-  if (count_.load(std::memory_order_acquire) == 0) return false;
-  const std::string canonical = CanonicalPath(path);
-  const std::shared_ptr<OutputFile> file = Find(canonical);
-  if (file == nullptr) return false;
-  file->Disown();
+void OutputRegistry::Forget(const std::shared_ptr<OutputFile>& output) {
   std::lock_guard lock(session_->mu());
-  const auto it = files_.find(canonical);
-  if (it == files_.end() || it->second != file) return false;
-  const bool in_flight = !it->second->finished_locked();
-  // Its completions are still to come: the object must outlive them.
-  graveyard_.push_back(it->second);
-  files_.erase(it);
-  count_.store(files_.size(), std::memory_order_release);
-  return in_flight;
+  const auto it = files_.find(output->path());
+  if (it != files_.end() && it->second->file == output) EraseLocked(it);
 }
 
-void OutputRegistry::MarkHome(const std::string& dir) {
+bool OutputRegistry::InFlight(const OutputFile& output) const {
   std::lock_guard lock(session_->mu());
+  return !output.finished_locked();
+}
+
+void OutputRegistry::OnLocked(const std::string& dir) {
+  std::lock_guard lock(session_->mu());
+  homes_.erase(dir);
+  DropFailuresLocked(dir);
   homes_.insert(dir);
 }
 
-void OutputRegistry::UnmarkHome(const std::string& dir) {
+void OutputRegistry::OnUnlocked(const std::string& dir) {
   std::lock_guard lock(session_->mu());
   homes_.erase(dir);
+  DropFailuresLocked(dir);
 }
 
-bool OutputRegistry::InScopeLocked(const OutputFile& file, const std::string& dir) const {
-  const std::string at = DirectoryOf(file.path());
-  return at == dir || homes_.count(at) == 0;
-}
-
-void OutputRegistry::DropFailures(absl::FunctionRef<bool(const OutputFile&)> which) {
-  std::lock_guard lock(session_->mu());
+void OutputRegistry::DropFailuresLocked(const std::string& dir) {
   for (auto it = files_.begin(); it != files_.end();) {
-    const OutputFile& f = *it->second;
-    if (!f.error_locked().ok() && f.finished_locked() && which(f)) {
-      graveyard_.push_back(std::move(it->second));
-      it = files_.erase(it);
-    } else {
-      ++it;
-    }
+    const Output& o = *it->second;
+    const bool failed = !o.file->error_locked().ok() && o.file->finished_locked();
+    const bool drop =
+        failed && barrier::IsOrphan(homes_, dir, DirectoryOf(o.file->path()), o.owners);
+    it = drop ? EraseLocked(it) : std::next(it);
   }
-  count_.store(files_.size(), std::memory_order_release);
 }
 
-void OutputRegistry::OnDatabaseOpened(const std::string& dir) {
-  DropFailures([&](const OutputFile& f) { return DirectoryOf(f.path()) == dir; });
+bool OutputRegistry::CouldBeNamedLocked(const Output& output, const std::string& dir) const {
+  return barrier::CouldBeNamed(homes_, dir, DirectoryOf(output.file->path()), output.owners);
 }
 
-void OutputRegistry::OnNewManifest(const std::string& dir) {
-  DropFailures([&](const OutputFile& f) { return f.reported_to_creator && InScopeLocked(f, dir); });
-}
-
-absl::Status OutputRegistry::BarrierBefore(const std::string& dir, bool is_directory_sync) {
-  // A directory sync by a thread that has written nothing since the last MANIFEST is not about
-  // outputs: the first sync of a new write-ahead log, say, which must not queue behind table files.
-  // A compaction's thread has written some, though it waits for its subcompactions' as well.
-  const bool concerned = !is_directory_sync || writes_for == this;
-  if (!is_directory_sync) writes_for = nullptr;
-  if (!concerned) return absl::OkStatus();
+std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
+    const std::string& dir) {
   Bury();
-  if (count_.load(std::memory_order_acquire) == 0) return absl::OkStatus();
-  std::vector<std::shared_ptr<OutputFile>> wait_for;
-  absl::Status first;
+  std::vector<std::shared_ptr<Output>> wait_for;
+  if (count_.load(std::memory_order_acquire) == 0) return wait_for;
   {
     std::lock_guard lock(session_->mu());
-    for (auto& [path, file] : files_) {
-      if (!InScopeLocked(*file, dir) || file->error_seen()) continue;
-      if (file->NeedsBarrierLocked() || !file->error_locked().ok()) wait_for.push_back(file);
+    for (auto& [path, output] : files_) {
+      const OutputFile& f = *output->file;
+      if (!barrier::InScope(homes_, dir, DirectoryOf(path)) || f.error_seen()) continue;
+      if (f.NeedsBarrierLocked() || !f.error_locked().ok()) wait_for.push_back(output);
     }
   }
-  if (wait_for.empty()) return absl::OkStatus();
+  if (wait_for.empty()) return wait_for;
   Add(&session_->counters().barrier_waits, 1);
   const int64_t start = NowNanos();
-  for (auto& file : wait_for) {
-    absl::Status st = file->WaitDurable();
-    if (st.ok()) continue;
-    if (is_directory_sync && file->creator() == std::this_thread::get_id()) {
-      std::lock_guard lock(session_->mu());
-      file->reported_to_creator = true;
-    }
-    if (first.ok()) first = std::move(st);
-  }
+  std::erase_if(wait_for, [](const auto& output) { return output->file->WaitDurable().ok(); });
   Add(&session_->counters().barrier_nanos, NowNanos() - start);
+  return wait_for;
+}
+
+absl::Status OutputRegistry::BeforeDirectorySync(const std::string& dir) {
+  // Of a thread that has written nothing since the last MANIFEST, it is not about outputs: the
+  // first sync of a new write-ahead log, say, which must not queue behind table files. A
+  // compaction's thread has written some, though it waits for its subcompactions' as well.
+  if (writes_for != this) return absl::OkStatus();
+  const std::vector<std::shared_ptr<Output>> failed = WaitFor(dir);
+  std::lock_guard lock(session_->mu());
+  absl::Status first;
+  for (const auto& output : failed) {
+    // A subcompaction's thread has ended, and its job's is most likely the first to come here. If
+    // it was another, the job fails at its MANIFEST record.
+    const bool ours = output->file->creator() == std::this_thread::get_id() ||
+                      output->creator_ended->load(std::memory_order_acquire);
+    // Once: the thread's next job has nothing to do with it.
+    if (!ours || output->reported || !CouldBeNamedLocked(*output, dir)) continue;
+    output->reported = true;
+    if (first.ok()) first = output->file->error_locked();
+  }
   return first;
+}
+
+absl::Status OutputRegistry::BeforeMetadata(const std::string& dir, const NamedFiles& named,
+                                            bool ends_job) {
+  if (ends_job) writes_for = nullptr;
+  const std::vector<std::shared_ptr<Output>> failed = WaitFor(dir);
+  std::lock_guard lock(session_->mu());
+  for (const auto& output : failed) {
+    if (IsNamed(named, output->file->path()) && CouldBeNamedLocked(*output, dir)) {
+      return output->file->error_locked();
+    }
+  }
+  return absl::OkStatus();
 }
 
 void OutputRegistry::OnDurableLocked(OutputFile* file) {
   const auto it = files_.find(file->path());
-  if (it == files_.end() || it->second.get() != file) return;
-  graveyard_.push_back(std::move(it->second));
-  files_.erase(it);
-  count_.store(files_.size(), std::memory_order_release);
+  if (it != files_.end() && it->second->file.get() == file) EraseLocked(it);
 }
 
 }  // namespace pulse::lsm

@@ -1,27 +1,27 @@
 // OutputRegistry: the outputs of one FileSystem that are not durable yet, by path; and the barrier
 // that durable metadata waits at (docs/architecture.md, "The barrier").
 //
-// Invariant: before a MANIFEST or CURRENT write, BarrierBefore(dir) returns OK only when every
-// output that metadata in `dir` could name is durable, or is known by its writer to have failed. An
-// output that failed after Close stays here, and fails every barrier, until its file is deleted or
-// replaced, or a database takes the lock of its directory; or until its own creator has seen the
-// error at a directory sync and the database then starts a new MANIFEST, which is how RocksDB
-// resumes.
+// Invariant: before a MANIFEST write, BeforeMetadata(dir, named) returns OK only when every output
+// that metadata in `dir` could name is durable, or is known to have failed and not among those that
+// the write names. An output that failed after Close stays here until its file is deleted or
+// replaced, or until no database is left that could name it; meanwhile it fails the metadata that
+// names it, and once the directory sync of the job that wrote it, and nothing else.
 //
 // A directory sync waits only when its thread has written outputs since it last wrote a MANIFEST,
-// that is, in a job that will name some: errors, also of its subcompactions' outputs, then reach
-// that job before its MANIFEST record. Others, such as the first sync of a new write-ahead log,
-// pass; the MANIFEST waits for all in any case.
+// that is, in a job that will name some: errors then reach that job before its MANIFEST record.
+// Others, such as the first sync of a new write-ahead log, pass; the MANIFEST waits for all in any
+// case.
 //
 // Which outputs a directory's metadata could name: those in the directory itself, and those in
-// directories that hold no database of their own (db_paths, cf_paths). Outputs of another database
-// are not waited for.
+// directories that are not the home of an open database (db_paths, cf_paths). A home is a directory
+// whose LOCK is held. Outputs of another database are not waited for.
 //
 // Thread-safe; barriers block. Guarded by HostSession::mu().
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +29,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lsm/barrier_rules.h"
 #include "lsm/host_output.h"
 
 namespace pulse::lsm {
@@ -37,42 +38,65 @@ namespace pulse::lsm {
 std::string CanonicalPath(const std::string& path);
 std::string DirectoryOf(const std::string& path);
 
+// The files that a metadata write names, as far as that is known.
+struct NamedFiles {
+  bool all = false;  // it could name any
+  std::vector<uint64_t> numbers;
+};
+
 class OutputRegistry : public OutputOwner {
  public:
   explicit OutputRegistry(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
   ~OutputRegistry() override;
 
-  absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path);
+  // Starts an output at `path`. What the agent still works on there is unlinked first. Then
+  // `create` makes the file, empty; when it returns false, so does this, with any error.
+  absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path,
+                                                     absl::FunctionRef<bool()> create);
   // The output at `path` if it is not durable yet, or null. Cheap when there is none at all.
   std::shared_ptr<OutputFile> Find(const std::string& path);
-  // The file at `path` is deleted or replaced. True when the agent still works on it: then its
-  // inode must not become another file's.
-  bool Forget(const std::string& path);
+  // The file of `output` has been deleted or replaced. Not by path: another may be there by now.
+  void Forget(const std::shared_ptr<OutputFile>& output);
+  // True while the agent works on it: then its inode must not become another file's.
+  bool InFlight(const OutputFile& output) const;
 
-  // `dir` holds a MANIFEST or CURRENT.
-  void MarkHome(const std::string& dir);
-  // The database in `dir` is destroyed.
-  void UnmarkHome(const std::string& dir);
-  // A database in `dir` took its lock: nobody is left who could name what failed there before.
-  void OnDatabaseOpened(const std::string& dir);
-  // A new MANIFEST is created in `dir`.
-  void OnNewManifest(const std::string& dir);
+  // A database in `dir` has taken its lock, or is about to give it back. Nobody is left who could
+  // name what failed for it before.
+  void OnLocked(const std::string& dir);
+  void OnUnlocked(const std::string& dir);
 
-  absl::Status BarrierBefore(const std::string& dir, bool is_directory_sync);
+  // Before a sync of the directory `dir`.
+  absl::Status BeforeDirectorySync(const std::string& dir);
+  // Before metadata of `dir` that names `named` is written. `ends_job`: a MANIFEST's record, after
+  // which the thread's outputs are no longer its job's.
+  absl::Status BeforeMetadata(const std::string& dir, const NamedFiles& named, bool ends_job);
 
   void OnDurableLocked(OutputFile* file) override;
 
  private:
-  // Forgets the failed outputs, with nothing in flight, that `which` holds for.
-  void DropFailures(absl::FunctionRef<bool(const OutputFile&)> which);
-  bool InScopeLocked(const OutputFile& file, const std::string& dir) const;
-  // Drops the references that OnDurableLocked could not, outside the lock.
+  struct Output {
+    std::shared_ptr<OutputFile> file;
+    // The databases that were open when it was created: its own is among them, if any was.
+    barrier::Homes owners;
+    // True once the thread that created it has ended: a subcompaction's. It can be told of nothing.
+    std::shared_ptr<const std::atomic<bool>> creator_ended;
+    bool reported = false;  // at a directory sync
+  };
+
+  // Waits for the outputs in scope of `dir`. Returns those that failed.
+  std::vector<std::shared_ptr<Output>> WaitFor(const std::string& dir);
+  bool CouldBeNamedLocked(const Output& output, const std::string& dir) const;
+  // Forgets what failed and only a database in `dir` could name.
+  void DropFailuresLocked(const std::string& dir);
+  std::unordered_map<std::string, std::shared_ptr<Output>>::iterator EraseLocked(
+      std::unordered_map<std::string, std::shared_ptr<Output>>::iterator it);
+  // Drops the references that could not go under the lock.
   void Bury();
 
   const std::shared_ptr<HostSession> session_;
-  std::unordered_map<std::string, std::shared_ptr<OutputFile>> files_;
+  std::unordered_map<std::string, std::shared_ptr<Output>> files_;
   std::vector<std::shared_ptr<OutputFile>> graveyard_;
-  std::set<std::string> homes_;
+  barrier::Homes homes_;
   std::atomic<size_t> count_{0};
 };
 

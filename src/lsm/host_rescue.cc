@@ -65,6 +65,10 @@ bool OutputFile::OnAgentDeath() {
 }
 
 void OutputFile::Rescue(bool may_still_write) {
+  {
+    std::unique_lock lock(session_->mu());
+    session_->WaitForHost(lock, [this] { return path_guards_ == 0; });
+  }
   // rescuing_ keeps everybody else off fd_ and unacked_.
   const bool unanswered = !unacked_.empty();
   absl::Status st;
@@ -83,17 +87,26 @@ void OutputFile::Rescue(bool may_still_write) {
   session_->NotifyLocked();
 }
 
-void OutputFile::Disown() {
-  std::unique_lock lock(session_->mu());
-  disowned_ = true;
-  session_->WaitForHost(lock, [this] { return !rescuing_; });
+OutputFile::PathGuard::PathGuard(OutputFile* file) : file_(file) {
+  if (file_ == nullptr) return;
+  std::unique_lock lock(file_->session_->mu());
+  file_->session_->WaitForHost(lock, [this] { return !file_->rescuing_; });
+  ++file_->path_guards_;  // a rescue that is asked for now waits
+}
+
+OutputFile::PathGuard::~PathGuard() {
+  if (file_ == nullptr) return;
+  std::lock_guard lock(file_->session_->mu());
+  --file_->path_guards_;
+  file_->session_->NotifyLocked();
 }
 
 // For the writer's thread.
 absl::Status OutputFile::LeaveLateWritesBehind() {
   {
-    std::lock_guard lock(session_->mu());
+    std::unique_lock lock(session_->mu());
     if (!late_writes_) return error_;
+    session_->WaitForHost(lock, [this] { return path_guards_ == 0; });
     rescuing_ = true;
   }
   absl::Status st = MoveToNewInode();
@@ -111,10 +124,7 @@ absl::Status OutputFile::LeaveLateWritesBehind() {
 absl::Status OutputFile::MoveToNewInode() {
   struct stat st;
   if (fstat(fd_.get(), &st) != 0) return ErrnoError(errno, "examining", path_);
-  {
-    std::lock_guard lock(session_->mu());
-    if (disowned_ || st.st_nlink == 0) return absl::OkStatus();
-  }
+  if (st.st_nlink == 0) return absl::OkStatus();  // deleted or replaced: nobody looks for it
   // RocksDB takes a .dbtmp of this number for a left-over once the table is installed or dropped.
   const std::string temp = absl::StrCat(path_.substr(0, path_.rfind('.')), ".dbtmp");
   // Through a description of its own: fd_ may demand aligned buffers.

@@ -26,20 +26,14 @@ void Signal(const UniqueFd& event) {
   }
 }
 
-// Whether a program may go on with an agent of its own instead (fallback=embedded): when nobody
-// answers there, or when the one who does is of another release.
-bool MayFallBack(const absl::Status& st) {
-  const int err = ErrnoOf(st);
-  return err == ENOENT || err == ECONNREFUSED || absl::IsFailedPrecondition(st);
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& options) {
   Options o = options;
+  bool may_fall_back = false;
   absl::StatusOr<std::unique_ptr<AgentLink>> link =
-      o.socket_path.empty() ? StartEmbeddedAgent(o) : ConnectToAgent(o, -1);
-  if (!link.ok() && !o.socket_path.empty() && o.fallback_embedded && MayFallBack(link.status())) {
+      o.socket_path.empty() ? StartEmbeddedAgent(o) : ConnectToAgent(o, -1, &may_fall_back);
+  if (!link.ok() && o.fallback_embedded && may_fall_back) {
     Log(LogLevel::kWarn,
         absl::StrCat(link.status().message(), ". Using an embedded agent (fallback=embedded)"));
     o.socket_path.clear();

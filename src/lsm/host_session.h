@@ -124,6 +124,7 @@ class HostSession {
 
   UniqueFd wake_watch_;  // eventfd
   UniqueFd stopping_;    // eventfd, readable once ~HostSession has begun
+  std::thread warm_;     // of the watching thread
   std::thread watch_;
 };
 

@@ -46,7 +46,12 @@ void HostSession::Watch() {
     const int beat_ms = static_cast<int>(options_.agent_deadline_ms / kPings);
     const int timeout = embedded ? -1 : c == nullptr ? retry_ms : beat_ms;
     poll(fds, 3, timeout);
-    if (fds[0].revents != 0) return;
+    if (fds[0].revents != 0) {
+      if (!warm_.joinable()) return;
+      if (c != nullptr) c->link->Close();  // nobody is left to ask anything of it
+      warm_.join();
+      return;
+    }
     if (fds[1].revents != 0) {
       uint64_t count;
       while (read(wake_watch_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
@@ -162,16 +167,21 @@ bool HostSession::TryReconnect() {
   return true;
 }
 
+// On a thread of its own: the agent may hang while it attaches the queue, which this one must see.
 void HostSession::WarmUp(const Connection& c) {
   {
     std::lock_guard lock(mu_);
     if (!prewarm_ || prewarmed_) return;
     prewarmed_ = true;
   }
-  auto q = AddQueue(c, options_.queue_bytes);
-  if (!q.ok()) return;  // whoever needs a queue meets the same error, and reports it
-  std::lock_guard lock(mu_);
-  c->free_streams.push_back(*q);
+  if (warm_.joinable()) warm_.join();  // for an agent that was lost: its link is closed
+  warm_ = std::thread([this, c] {
+    pthread_setname_np(pthread_self(), "pulse-ag-warm");
+    auto q = AddQueue(c, options_.queue_bytes);
+    if (!q.ok()) return;  // whoever needs a queue meets the same error, and reports it
+    std::lock_guard lock(mu_);
+    c->free_streams.push_back(*q);
+  });
 }
 
 }  // namespace pulse::lsm

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "lsm/pulse_file_system.h"
 #include "lsm/test_support.h"
 
 namespace pulse::lsm::test {
@@ -280,6 +281,57 @@ TEST_F(InFlightTest, AFileCreatedAgainIsNotTouchedByItsPredecessor) {
       EXPECT_TRUE(rig_.pulse->DeleteFile(path_, kIo, nullptr).ok());
     }
   }
+}
+
+// A base whose deletions and renames fail.
+class Stuck : public rocksdb::FileSystemWrapper {
+ public:
+  Stuck() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "Stuck"; }
+  IOStatus DeleteFile(const std::string&, const IOOptions&, rocksdb::IODebugContext*) override {
+    return IOStatus::IOError("stuck");
+  }
+  IOStatus RenameFile(const std::string&, const std::string&, const IOOptions&,
+                      rocksdb::IODebugContext*) override {
+    return IOStatus::IOError("stuck");
+  }
+};
+
+// An output whose file could not be deleted or replaced is still part of the barrier.
+TEST_F(InFlightTest, WhatCouldNotBeDeletedOrReplacedIsStillWaitedFor) {
+  Options options = MakeOptions("pulse://?engine=threads");
+  options.backend_factory = rig_.script.factory();
+  // One agent at a time listens to the script.
+  rig_.env.reset();
+  rig_.top.reset();
+  rig_.pulse.reset();
+  auto fs = PulseFileSystem::Open(options, std::make_shared<Stuck>());
+  ASSERT_TRUE(fs.ok()) << fs.status();
+  rig_.pulse = *std::move(fs);
+  const std::string other = dir_ / "other";
+  std::unique_ptr<FSWritableFile> plain;
+  ASSERT_TRUE(rig_.pulse->NewWritableFile(other, rocksdb::FileOptions(), &plain, nullptr).ok());
+  const std::vector<std::function<IOStatus()>> ways = {
+      [&] { return rig_.pulse->DeleteFile(path_, kIo, nullptr); },
+      [&] { return rig_.pulse->RenameFile(other, path_, kIo, nullptr); },
+      [&] {
+        std::unique_ptr<FSWritableFile> f;
+        return rig_.pulse->NewWritableFile(path_, rocksdb::FileOptions(), &f, nullptr);
+      }};
+  for (const auto& way : ways) {
+    WriteHolding(IoOp::kSyncClose);
+    const IOStatus s = way();
+    EXPECT_TRUE(s.IsIOError()) << s.ToString();
+    uint64_t size = 0;
+    EXPECT_TRUE(rig_.pulse->GetFileSize(path_, kIo, &size, nullptr).ok());
+    EXPECT_EQ(size, kSize);
+    std::unique_ptr<FSWritableFile> manifest;
+    const std::string name = dir_ / "MANIFEST-000001";
+    ASSERT_TRUE(rig_.pulse->NewWritableFile(name, rocksdb::FileOptions(), &manifest, nullptr).ok());
+    ExpectWaits([&] { return manifest->Append("edit", kIo, nullptr); });
+    EXPECT_TRUE(ReadRaw(path_) == bytes_);
+  }
+  plain.reset();
 }
 
 TEST_F(InFlightTest, AnErrorReachesEveryReader) {

@@ -1,5 +1,6 @@
 #include "lsm/pulse_file_system.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -32,12 +33,32 @@ bool IsTableOrBlob(const std::string& path) {
   return absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".blob");
 }
 
-bool IsManifest(const std::string& path) { return absl::StartsWith(BaseName(path), "MANIFEST-"); }
-
-// CURRENT is written as NUMBER.dbtmp and renamed.
-bool IsCurrent(const std::string& path) {
+// The metadata that waits at the barrier, or nothing. CURRENT is written as NUMBER.dbtmp and
+// renamed, a compaction's progress (from 11.x on) likewise with a name of its own.
+std::optional<Metadata> MetadataAt(const std::string& path) {
   const absl::string_view name = BaseName(path);
-  return name == "CURRENT" || absl::EndsWith(name, ".dbtmp");
+  if (absl::StartsWith(name, "MANIFEST-")) return Metadata::kManifest;
+  if (absl::StartsWith(name, "COMPACTION_PROGRESS-")) return Metadata::kProgress;
+  if (name == "CURRENT" || absl::EndsWith(name, ".dbtmp")) return Metadata::kPointer;
+  return std::nullopt;
+}
+
+// Outputs and fetched inputs are opened by path, past `base`: that must be where it would put them,
+// in the same bytes.
+absl::Status CheckBase(const rocksdb::FileSystem& base) {
+  for (const rocksdb::Customizable* f = &base; f != nullptr; f = f->Inner()) {
+    for (const char* name :
+         {"EncryptedFileSystem", "ChrootFS", "RemapFileSystem", "ReadOnlyFileSystem"}) {
+      if (!f->IsInstanceOf(name)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("pulse:// cannot work on top of ", name,
+                       ": outputs and compaction inputs would go past it; put it above pulse://"));
+    }
+    if (f->IsInstanceOf("PosixFileSystem")) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("pulse:// cannot work on top of ", base.Name(),
+                   ": it writes plain files, and needs PosixFileSystem at the bottom"));
 }
 
 bool IsMarked(const FileOptions& options) {
@@ -56,6 +77,7 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
 
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     const Options& options, std::shared_ptr<rocksdb::FileSystem> base) {
+  if (absl::Status st = CheckBase(*base); !st.ok()) return st;
   auto session = HostSession::Open(options);
   if (!session.ok()) return session.status();
   auto context = std::make_shared<FileContext>();
@@ -101,28 +123,52 @@ IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOpt
                                           std::unique_ptr<rocksdb::FSWritableFile>* out,
                                           IODebugContext* dbg) {
   if (IsTableOrBlob(path)) {
-    if (!IsMarked(options)) {
-      if (context_->registry->Forget(path)) {
-        target()->DeleteFile(path, options.io_options, dbg).PermitUncheckedError();
-      }
-      return target()->NewWritableFile(path, options, out, dbg);
-    }
-    auto output = context_->registry->Create(path);
-    if (!output.ok()) return ToIOStatus(output.status());
-    *out = NewOutputWritableFile(context_, *std::move(output), options);
-    return IOStatus::OK();
+    return IsMarked(options) ? NewOutput(path, options, out, dbg)
+                             : NewPlainTable(path, options, out, dbg);
   }
-  if (!IsManifest(path) && !IsCurrent(path))
-    return target()->NewWritableFile(path, options, out, dbg);
-  const std::string dir = DirectoryOf(CanonicalPath(path));
-  context_->registry->MarkHome(dir);
-  if (IsManifest(path)) {
-    context_->registry->OnNewManifest(dir);
-    context_->session->Prewarm();  // a database opened for writing: outputs will follow
-  }
+  const std::optional<Metadata> kind = MetadataAt(path);
+  if (!kind) return target()->NewWritableFile(path, options, out, dbg);
+  // A database opened for writing: outputs will follow.
+  if (kind == Metadata::kManifest) context_->session->Prewarm();
   std::unique_ptr<rocksdb::FSWritableFile> base;
   IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
-  if (s.ok()) *out = NewBarrierWritableFile(context_, dir, std::move(base));
+  if (s.ok()) {
+    *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, 0,
+                                  std::move(base));
+  }
+  return s;
+}
+
+IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                    IODebugContext* dbg) {
+  // By the base, which knows with what rights.
+  IOStatus made;
+  auto output = context_->registry->Create(path, [&] {
+    std::unique_ptr<rocksdb::FSWritableFile> empty;
+    made = target()->NewWritableFile(path, FileOptions(), &empty, dbg);
+    if (made.ok()) made = empty->Close(IOOptions(), dbg);
+    return made.ok();
+  });
+  if (!made.ok()) return made;
+  if (!output.ok()) return ToIOStatus(output.status());
+  *out = NewOutputWritableFile(context_, *std::move(output), options);
+  return IOStatus::OK();
+}
+
+IOStatus PulseFileSystem::NewPlainTable(const std::string& path, const FileOptions& options,
+                                        std::unique_ptr<rocksdb::FSWritableFile>* out,
+                                        IODebugContext* dbg) {
+  const std::shared_ptr<OutputFile> old = context_->registry->Find(path);
+  if (old != nullptr && context_->registry->InFlight(*old)) {
+    // The agent must not write into the new file.
+    const OutputFile::PathGuard guard(old.get());
+    IOStatus s = target()->DeleteFile(path, options.io_options, dbg);
+    if (!s.ok() && !s.IsNotFound() && !s.IsPathNotFound()) return s;
+    context_->registry->Forget(old);
+  }
+  IOStatus s = target()->NewWritableFile(path, options, out, dbg);
+  if (s.ok() && old != nullptr) context_->registry->Forget(old);
   return s;
 }
 
@@ -134,12 +180,17 @@ IOStatus PulseFileSystem::ReopenWritableFile(const std::string& path, const File
   std::unique_ptr<rocksdb::FSWritableFile> base;
   s = target()->ReopenWritableFile(path, options, &base, dbg);
   if (!s.ok()) return s;
-  if (IsManifest(path) || IsCurrent(path)) {
-    const std::string dir = DirectoryOf(CanonicalPath(path));
-    context_->registry->MarkHome(dir);
-    *out = NewBarrierWritableFile(context_, dir, std::move(base));
-  } else {
+  const std::optional<Metadata> kind = MetadataAt(path);
+  if (!kind) {
     *out = std::move(base);
+    return s;
+  }
+  if (kind == Metadata::kManifest) context_->session->Prewarm();
+  uint64_t size = 0;
+  s = target()->GetFileSize(path, options.io_options, &size, dbg);
+  if (s.ok()) {
+    *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, size,
+                                  std::move(base));
   }
   return s;
 }
@@ -191,13 +242,13 @@ IOStatus PulseFileSystem::GetChildrenFileAttributes(const std::string& dir,
 
 IOStatus PulseFileSystem::DeleteFile(const std::string& path, const IOOptions& options,
                                      IODebugContext* dbg) {
-  // The agent finishes with its descriptor by itself; nobody will ask for this output again.
-  context_->registry->Forget(path);
-  // Only DestroyDB deletes a CURRENT; the directory may serve another database's tables next.
-  if (BaseName(path) == "CURRENT") {
-    context_->registry->UnmarkHome(DirectoryOf(CanonicalPath(path)));
-  }
-  return target()->DeleteFile(path, options, dbg);
+  const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+  const OutputFile::PathGuard guard(output.get());
+  IOStatus s = target()->DeleteFile(path, options, dbg);
+  // The agent finishes with its descriptor by itself; nobody will ask for this output again. But
+  // one whose file is still there is still part of the barrier.
+  if (s.ok() && output != nullptr) context_->registry->Forget(output);
+  return s;
 }
 
 IOStatus PulseFileSystem::Truncate(const std::string& path, size_t size, const IOOptions& options,
@@ -219,14 +270,18 @@ IOStatus PulseFileSystem::GetFileSize(const std::string& path, const IOOptions& 
 IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string& to,
                                      const IOOptions& options, IODebugContext* dbg) {
   IOStatus s = Settle(from);
-  if (s.ok() && IsCurrent(to)) {
-    const std::string dir = DirectoryOf(CanonicalPath(to));
-    context_->registry->MarkHome(dir);
-    s = ToIOStatus(context_->registry->BarrierBefore(dir, false));
+  if (const std::optional<Metadata> kind = MetadataAt(to); s.ok() && kind) {
+    NamedFiles named;
+    named.all = kind != Metadata::kPointer;  // a CURRENT's MANIFEST was checked as it was written
+    s = ToIOStatus(context_->registry->BeforeMetadata(DirectoryOf(CanonicalPath(to)), named,
+                                                      /*ends_job=*/false));
   }
   if (!s.ok()) return s;
-  context_->registry->Forget(to);
-  return target()->RenameFile(from, to, options, dbg);
+  const std::shared_ptr<OutputFile> replaced = context_->registry->Find(to);
+  const OutputFile::PathGuard guard(replaced.get());
+  s = target()->RenameFile(from, to, options, dbg);
+  if (s.ok() && replaced != nullptr) context_->registry->Forget(replaced);
+  return s;
 }
 
 IOStatus PulseFileSystem::LinkFile(const std::string& from, const std::string& to,
@@ -239,9 +294,28 @@ IOStatus PulseFileSystem::LockFile(const std::string& path, const IOOptions& opt
                                    rocksdb::FileLock** lock, IODebugContext* dbg) {
   IOStatus s = target()->LockFile(path, options, lock, dbg);
   if (s.ok() && BaseName(path) == "LOCK") {
-    context_->registry->OnDatabaseOpened(DirectoryOf(CanonicalPath(path)));
+    const std::string dir = DirectoryOf(CanonicalPath(path));
+    context_->registry->OnLocked(dir);
+    std::lock_guard guard(locks_mu_);
+    locks_[*lock] = dir;
   }
   return s;
+}
+
+IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& options,
+                                     IODebugContext* dbg) {
+  std::string dir;
+  {
+    std::lock_guard guard(locks_mu_);
+    const auto it = locks_.find(lock);
+    if (it != locks_.end()) {
+      dir = std::move(it->second);
+      locks_.erase(it);
+    }
+  }
+  // Before the lock is free, or it could be taken anew in between.
+  if (!dir.empty()) context_->registry->OnUnlocked(dir);
+  return target()->UnlockFile(lock, options, dbg);
 }
 
 #if PULSE_ROCKSDB_AT_LEAST(11, 5)

@@ -5,7 +5,9 @@
 // Every virtual that names a path decides what an output still in flight means for it.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -69,6 +71,8 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
                     IODebugContext* dbg) override;
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
                     IODebugContext* dbg) override;
+  IOStatus UnlockFile(rocksdb::FileLock* lock, const IOOptions& options,
+                      IODebugContext* dbg) override;
 #if PULSE_ROCKSDB_AT_LEAST(11, 5)
   IOStatus SyncFile(const std::string& path, const FileOptions& file_options,
                     const IOOptions& options, bool use_fsync, IODebugContext* dbg) override;
@@ -85,8 +89,16 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
 
   // Waits until an output in flight at `path` is durable, if there is one.
   IOStatus Settle(const std::string& path) const;
+  // A new output at `path`, in a file that the base made.
+  IOStatus NewOutput(const std::string& path, const FileOptions& options,
+                     std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext* dbg);
+  // A table or blob file that is none.
+  IOStatus NewPlainTable(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext* dbg);
 
   const std::shared_ptr<FileContext> context_;
+  std::mutex locks_mu_;
+  std::map<rocksdb::FileLock*, std::string> locks_;  // the directories of open databases
 };
 
 }  // namespace pulse::lsm

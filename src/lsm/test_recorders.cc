@@ -1,5 +1,6 @@
 // The recording file systems of test_support.h.
 #include "lsm/host_registry.h"
+#include "lsm/manifest_records.h"
 #include "lsm/test_support.h"
 
 namespace pulse::lsm::test {
@@ -43,11 +44,13 @@ class RecordingFile : public rocksdb::FSWritableFileOwnerWrapper {
 
   IOStatus Append(const Slice& data, const IOOptions& o, IODebugContext* dbg) override {
     Log(kinds_.append);
+    LogNames(data);
     return target()->Append(data, o, dbg);
   }
   IOStatus Append(const Slice& data, const IOOptions& o, const rocksdb::DataVerificationInfo& info,
                   IODebugContext* dbg) override {
     Log(kinds_.append);
+    LogNames(data);
     return target()->Append(data, o, info, dbg);
   }
   IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& o,
@@ -79,9 +82,17 @@ class RecordingFile : public rocksdb::FSWritableFileOwnerWrapper {
   void Log(int kind) {
     if (kind >= 0) trace_->Add(static_cast<Event::Kind>(kind), path_);
   }
+  void LogNames(const Slice& data) {
+    if (kinds_.append != Event::kMetaAppend || NameOf(path_).rfind("MANIFEST-", 0) != 0) return;
+    std::vector<uint64_t> numbers;
+    records_.Append(absl::string_view(data.data(), data.size()), &numbers);
+    if (!numbers.empty()) trace_->Add(Event::kMetaNames, path_, std::move(numbers));
+  }
+
   const std::shared_ptr<Trace> trace_;
   const std::string path_;
   const Kinds kinds_;
+  ManifestRecords records_;
 };
 
 class RecordingDirectory : public rocksdb::FSDirectoryWrapper {

@@ -39,9 +39,9 @@ ScratchDir::~ScratchDir() {
   std::filesystem::remove_all(path_, ec);
 }
 
-void Trace::Add(Event::Kind kind, std::string path) {
+void Trace::Add(Event::Kind kind, std::string path, std::vector<uint64_t> numbers) {
   std::lock_guard lock(mu_);
-  events_.push_back({kind, std::move(path), std::this_thread::get_id()});
+  events_.push_back({kind, std::move(path), std::this_thread::get_id(), std::move(numbers)});
 }
 
 std::vector<Event> Trace::Snapshot() const {
@@ -67,8 +67,9 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
   for (const Event& e : Snapshot()) {
     if (e.kind == Event::kDurable || e.kind == Event::kSyncFailed) by_agent.insert(e.path);
   }
-  std::set<std::string> done;     // durable or deleted
+  std::set<std::string> done;     // durable or deleted, or failed
   std::set<std::string> waiting;  // closed, not durable
+  std::set<std::string> bad;      // not durable, nor deleted
   std::map<std::thread::id, std::set<std::string>> entered;
   std::set<std::thread::id> writers;  // closed an output since their last metadata write
   size_t n = 0;
@@ -79,12 +80,29 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
         writers.insert(e.thread);
         if (in_dirs(e.path) && by_agent.count(e.path) != 0 && done.count(e.path) == 0) {
           waiting.insert(e.path);
+          bad.insert(e.path);
         }
+        break;
+      case Event::kSyncFailed:
+        waiting.erase(e.path);
+        done.insert(e.path);
+        if (in_dirs(e.path)) bad.insert(e.path);
         break;
       case Event::kDurable:
       case Event::kDeleted:
         waiting.erase(e.path);
+        bad.erase(e.path);
         done.insert(e.path);
+        break;
+      case Event::kMetaNames:
+        if (!in_dirs(e.path)) break;
+        for (const std::string& f : bad) {
+          const uint64_t number = std::strtoull(f.c_str() + f.rfind('/') + 1, nullptr, 10);
+          if (std::find(e.numbers.begin(), e.numbers.end(), number) != e.numbers.end()) {
+            return "event " + std::to_string(n) + ": " + e.path + " names " + f +
+                   ", which is not durable";
+          }
+        }
         break;
       case Event::kMetaEnter:
         writers.erase(e.thread);
@@ -108,7 +126,6 @@ std::string Trace::CheckBarrier(const std::set<std::string>& dirs) const {
         }
         break;
       }
-      case Event::kSyncFailed:
       case Event::kWalSync:
       case Event::kTableSync:
         break;

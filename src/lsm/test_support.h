@@ -48,6 +48,7 @@ struct Event {
     kMetaEnter,   // RocksDB appends to, or syncs, a MANIFEST or CURRENT (above the barrier)
     kMetaAppend,  // ... and this reached the base file system (below the barrier)
     kMetaSync,
+    kMetaNames,  // ... and with it a MANIFEST's records that add files
     kDirEnter,
     kDirSync,
     kWalSync,
@@ -57,19 +58,21 @@ struct Event {
   Kind kind;
   std::string path;
   std::thread::id thread;
+  std::vector<uint64_t> numbers = {};  // kMetaNames: of the files
 };
 
 // Thread-safe.
 class Trace {
  public:
-  void Add(Event::Kind kind, std::string path);
+  void Add(Event::Kind kind, std::string path, std::vector<uint64_t> numbers = {});
   std::vector<Event> Snapshot() const;
   size_t Count(Event::Kind kind, const std::string& part = "") const;
   // MANIFEST, CURRENT and directories.
   size_t MetadataMoves() const;
   // Says what is wrong, or "": whenever metadata in `dirs` was written, every output in them that
-  // had been closed before was durable or deleted; and so for a directory and the outputs in it,
-  // when it was synced by a thread that wrote outputs.
+  // had been closed before was durable, deleted or known to have failed, and those that it named
+  // were durable; and so for a directory and the outputs in it, when it was synced by a thread that
+  // wrote outputs.
   std::string CheckBarrier(const std::set<std::string>& dirs) const;
 
  private:

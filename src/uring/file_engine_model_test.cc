@@ -1,10 +1,12 @@
-// FileEngine under random operations, against an oracle that knows the rules of file_engine.h. It
-// sees what is handed in, what reaches the back-end, and what is reported, and judges every step.
+// FileEngine against an oracle that knows the rules of file_engine.h: under random operations, and
+// through every execution of small cases. The oracle sees what is handed in, what reaches the
+// back-end, and what is reported, and judges every step.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
@@ -12,6 +14,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/testing.h"
 #include "uring/fake_backend.h"
@@ -43,19 +46,84 @@ struct ModelFile {
   std::set<uint64_t> in_flight;
 };
 
+// A depth-first search over every sequence of decisions of a deterministic run.
+class Search {
+ public:
+  // The next of `n` choices in this run.
+  size_t Pick(size_t n) {
+    if (at_ == path_.size()) path_.push_back({0, n});
+    EXPECT_EQ(path_[at_].second, n) << "the run is not deterministic";
+    return path_[at_++].first;
+  }
+  // Begins the next run; false after the last.
+  bool Next() {
+    at_ = 0;
+    while (!path_.empty() && path_.back().first + 1 == path_.back().second) path_.pop_back();
+    if (path_.empty()) return false;
+    ++path_.back().first;
+    return true;
+  }
+
+ private:
+  std::vector<std::pair<size_t, size_t>> path_;  // choice, of how many
+  size_t at_ = 0;
+};
+
+struct SmallOp {
+  IoOp op;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+
 class EngineModelTest : public ::testing::Test, public FileEngine::Client {
  protected:
+  // `program` on one file, ending with a close. At every point `search` decides what comes next:
+  // the next operation, one of those in flight ends well or (one in all) with an error, or the
+  // engine looks at what has ended.
+  void RunSmall(const std::vector<SmallOp>& program, size_t depth, Search* search) {
+    small_ = true;
+    fails_ = true;
+    Start(depth);
+    files_[0].fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    files_[0].file = engine_->Open(UniqueFd(files_[0].fd), this, false);
+    size_t next = 0;
+    bool failed = false;
+    bool looked = true;
+    while (!HasFailure()) {
+      const size_t in_flight = fake_->open.size();
+      const size_t hand_in = next < program.size() ? 1 : 0;
+      // No second failure: it would be told from the first by nothing.
+      const size_t choices = hand_in + in_flight * (failed ? 1 : 2) + (looked ? 0 : 1);
+      if (choices == 0) break;
+      size_t c = search->Pick(choices);
+      if (c < hand_in) {
+        HandIn(program[next++]);
+        looked = false;
+        continue;
+      }
+      c -= hand_in;
+      if (c < in_flight * (failed ? 1 : 2)) {
+        const size_t at = c % in_flight;
+        const bool fail = c >= in_flight;
+        failed |= fail;
+        const IoRequest& r = fake_->open[at];
+        Answer(at, fail ? -EIO : Moves(ops_[running_.at(r.tag)]) ? int64_t(r.length) : 0);
+        looked = false;
+        continue;
+      }
+      Poll();
+      looked = !engine_->needs_polling();
+    }
+    if (!HasFailure()) CheckDone();
+  }
+
   void Run(uint64_t seed) {
     random_.seed(seed);
-    auto fake = std::make_unique<FakeBackend>();
-    fake_ = fake.get();
     // Either requests that wait for room, or requests that fail: one that waited may go although
     // its file failed meanwhile, and then nobody outside could tell whether that was right.
     fails_ = Below(2) == 0;
-    fake_->depth = fails_ ? 1'000'000 : 1 + Below(40);
+    Start(fails_ ? 1'000'000 : 1 + Below(40));
     fake_->registers_files = Below(2) == 0;
-    fake_->on_start = [this](const IoRequest& r) { OnStart(r); };
-    engine_ = std::make_unique<FileEngine>(std::move(fake));
     for (int step = 0; step < 500 && !HasFailure(); ++step) {
       const uint64_t dice = Below(16);
       if (files_.empty() || (dice == 0 && files_.size() < 6)) {
@@ -75,15 +143,27 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
       Poll();
       FinishOne();
     }
-    if (HasFailure()) return;
+    if (!HasFailure()) CheckDone();
+  }
+
+ private:
+  void Start(size_t depth) {
+    auto fake = std::make_unique<FakeBackend>();
+    fake_ = fake.get();
+    fake_->depth = depth;
+    fake_->on_start = [this](const IoRequest& r) { OnStart(r); };
+    engine_ = std::make_unique<FileEngine>(std::move(fake));
+  }
+
+  void CheckDone() {
     EXPECT_TRUE(engine_->idle());
     EXPECT_FALSE(engine_->needs_polling());
     EXPECT_TRUE(fake_->open.empty());
     EXPECT_TRUE(fake_->registered.empty());
+    EXPECT_TRUE(files_.empty());
     for (const auto& [cookie, op] : ops_) EXPECT_TRUE(op.completed) << Name(cookie);
   }
 
- private:
   uint64_t Below(uint64_t n) { return random_() % n; }
 
   std::string Name(uint64_t cookie) {
@@ -117,6 +197,27 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
       files_[id].waiting.push_back(cookie);
     }
     return cookie;
+  }
+
+  void HandIn(const SmallOp& small) {
+    FileEngine::File* f = files_[0].file;
+    const uint64_t c = Enter(0, small.op, small.offset, small.length);
+    switch (small.op) {
+      case IoOp::kRead:
+        return engine_->Read(f, BufferOf(c), -1, small.length, small.offset, c);
+      case IoOp::kWrite:
+        return engine_->Write(f, BufferOf(c), -1, small.length, small.offset, c);
+      case IoOp::kRangeSync:
+        return engine_->RangeSync(f, small.offset, small.length, c);
+      case IoOp::kSync:
+        return engine_->Sync(f, c);
+      case IoOp::kFallocate:
+        return engine_->Fallocate(f, small.length, c);
+      case IoOp::kSyncClose:
+        return engine_->SyncClose(f, small.length, c);
+      case IoOp::kClose:
+        return engine_->Discard(f, c);
+    }
   }
 
   void AddOperation() {
@@ -259,7 +360,7 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
     if (Closes(op)) {
       EXPECT_TRUE(f.in_flight.empty() && f.waiting.empty()) << Name(cookie) << " left work behind";
       files_.erase(op.file);
-    } else if (Below(8) == 0 && next_cookie_ < 2000) {
+    } else if (!small_ && Below(8) == 0 && next_cookie_ < 2000) {
       AddOperation();  // clients do that
     }
   }
@@ -301,6 +402,13 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
     } else if (dice < 8 && Moves(op) && r.length > 512) {
       result = static_cast<int64_t>((1 + Below(r.length / 512 - 1)) * 512);
     }
+    Answer(at, result);
+    if (Below(3) != 0) Poll();  // else several come at once
+  }
+
+  void Answer(size_t at, int64_t result) {
+    const IoRequest r = fake_->open[at];
+    ModelOp& op = ops_[running_.at(r.tag)];
     if (result != -EINTR && result != -EAGAIN) {
       if (Moves(op) && result > 0) op.done += static_cast<uint64_t>(result);
       const bool goes_on = Moves(op) && result > 0 && op.done < op.length &&
@@ -313,10 +421,10 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
     }
     if (Closes(op)) files_[op.file].fd = -1;  // the number may be another file's from now on
     fake_->Finish(at, result);
-    if (Below(3) != 0) Poll();  // else several come at once
   }
 
   std::mt19937_64 random_;
+  bool small_ = false;
   bool fails_ = false;
   uint64_t polls_ = 0;
   FakeBackend* fake_ = nullptr;
@@ -334,6 +442,7 @@ class OneRun : public EngineModelTest {
  public:
   void TestBody() override {}
   using EngineModelTest::Run;
+  using EngineModelTest::RunSmall;
 };
 
 TEST(EngineModel, RandomOperationsFollowTheRules) {
@@ -344,6 +453,35 @@ TEST(EngineModel, RandomOperationsFollowTheRules) {
     run.Run(seed + i);
     if (::testing::Test::HasFailure()) return;
   }
+}
+
+// All programs of two operations and a close, and of three for those that interact, in every order
+// in which things can happen.
+TEST(EngineModel, EveryExecutionOfSmallCases) {
+  const std::vector<SmallOp> all = {{IoOp::kWrite, 0, kBlock}, {IoOp::kWrite, kBlock, kBlock},
+                                    {IoOp::kRead, 0, kBlock},  {IoOp::kRangeSync, 0, kBlock},
+                                    {IoOp::kSync, 0, 0},       {IoOp::kFallocate, 0, kBlock}};
+  const std::vector<SmallOp> closes = {{IoOp::kSyncClose, 0, 7}, {IoOp::kClose, 0, 0}};
+  std::vector<std::vector<SmallOp>> programs;
+  for (const SmallOp& a : all) {
+    for (const SmallOp& b : all) {
+      for (const SmallOp& close : closes) programs.push_back({a, b, close});
+      for (const SmallOp& c : all) programs.push_back({a, b, c, closes[0]});
+    }
+  }
+  size_t executions = 0;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    SCOPED_TRACE("program " + std::to_string(p));
+    Search search;
+    do {
+      ++executions;
+      OneRun run;
+      run.RunSmall(programs[p], 1'000'000, &search);
+      if (::testing::Test::HasFailure()) return;
+    } while (search.Next());
+  }
+  std::printf("%zu programs, %zu executions\n", programs.size(), executions);
+  EXPECT_GT(executions, 100'000u);
 }
 
 }  // namespace

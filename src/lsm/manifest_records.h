@@ -1,0 +1,51 @@
+// ManifestRecords: follows the bytes appended to a MANIFEST and tells which table and blob files
+// they add, so that only the metadata that names a failed output is held against it
+// (docs/architecture.md, "The barrier").
+//
+// Knows RocksDB's log format (blocks of 32 KiB, records in fragments) and of a record the tags that
+// add files; what the format declares ignorable is skipped. Everything else is "not understood",
+// which is an answer too: the caller then assumes the worst. Checksums are not looked at: who reads
+// the MANIFEST checks them, and bytes that fail there name nothing.
+//
+// Not thread-safe; never blocks. Memory: the record that is not complete yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace pulse::lsm {
+
+class ManifestRecords {
+ public:
+  // `offset`: the size of the file before the first Append.
+  explicit ManifestRecords(uint64_t offset = 0);
+
+  // The next bytes, cut anywhere. Adds to `added` the numbers of the files that the records
+  // completed by them add. False when they are not understood; so is all that follows.
+  bool Append(absl::string_view bytes, std::vector<uint64_t>* added);
+
+ private:
+  bool TakeHeader();
+  bool TakeFragment(std::vector<uint64_t>* added);
+
+  size_t left_in_block_;
+  std::string header_;
+  size_t header_size_ = 0;  // 0: the next byte is the first of a header
+  size_t skip_ = 0;         // bytes that say nothing: trailers and ignorable fragments
+  size_t fragment_left_ = 0;
+  unsigned type_ = 0;
+  bool in_fragment_ = false;
+  bool in_record_ = false;  // the first fragment of a record was there, the last was not
+  bool understood_ = true;
+  std::string record_;
+};
+
+// Adds to `added` the numbers of the files that one record (a VersionEdit) adds. False when the
+// record is not understood.
+bool FilesAddedBy(absl::string_view record, std::vector<uint64_t>* added);
+
+}  // namespace pulse::lsm
