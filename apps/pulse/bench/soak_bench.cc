@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/clock.h"
@@ -56,6 +58,19 @@ DbShape SoakShape(bool tiny) {
   return shape;
 }
 
+// Queues are small unless --uri says otherwise: a full one belongs to the load, and how many there
+// are at a time must not hide a trend of the memory.
+std::string UriOptions(const SoakArgs& args) {
+  const std::string& given = args.common.uri_options;
+  std::string options = absl::StrCat("agent_deadline=", args.deadline_ms);
+  for (const char* small : {"queue=4M", "fetch_memory=8M"}) {
+    const std::string name(small, std::strchr(small, '=') + 1);
+    if (!absl::StrContains("&" + given, "&" + name)) absl::StrAppend(&options, "&", small);
+  }
+  if (!given.empty()) absl::StrAppend(&options, "&", given);
+  return options;
+}
+
 class Soak {
  public:
   Soak(Session* session, const SoakArgs& args)
@@ -89,9 +104,10 @@ class Soak {
     for (const SoakSample& s : samples_) raw.push_back(ToJson(s));
     nlohmann::json& events = session_.report()["events"] = nlohmann::json::array();
     for (const MischiefEvent& e : events_) {
-      events.push_back({{"kind", MischiefName(e.kind)},
-                        {"begin_s", static_cast<double>(e.begin - start_) / 1e9},
-                        {"end_s", static_cast<double>(e.end - start_) / 1e9}});
+      nlohmann::json event = {{"kind", MischiefName(e.kind)},
+                              {"begin_s", static_cast<double>(e.begin - start_) / 1e9}};
+      if (e.end != 0) event["end_s"] = static_cast<double>(e.end - start_) / 1e9;
+      events.push_back(std::move(event));
     }
     PULSE_RETURN_IF_ERROR(session_.WriteReport());
     if (Passed(outcome_)) return absl::OkStatus();
@@ -107,10 +123,7 @@ class Soak {
     PULSE_RETURN_IF_ERROR(agent_.WaitReady());
     PulseTarget target;
     target.agent_socket = agent_.socket();
-    target.extra = absl::StrCat("agent_deadline=", args_.deadline_ms);
-    if (!args_.common.uri_options.empty()) {
-      absl::StrAppend(&target.extra, "&", args_.common.uri_options);
-    }
+    target.extra = UriOptions(args_);
     auto db = BenchDb::Open(session_.dir().Sub(kDbName), PulseOpponent(target, {}),
                             SoakShape(args_.common.tiny));
     if (!db.ok()) return db.status();
@@ -145,6 +158,8 @@ class Soak {
 
   // What the load and the file system have counted so far.
   void Gather() {
+    if (gathered_) return;
+    gathered_ = true;
     if (load_ != nullptr) {
       outcome_.figures = load_->figures();
       const auto problems = load_->problems();
@@ -334,6 +349,7 @@ class Soak {
   std::vector<SoakSample> samples_;
   std::vector<MischiefEvent> events_;
   SoakOutcome outcome_;
+  bool gathered_ = false;
 };
 
 absl::Status CheckArgs(const SoakArgs& args) {
@@ -387,7 +403,7 @@ absl::Status RunSoakBench(const SoakArgs& args) {
                             {"agent_deadline_ms", args.deadline_ms},
                             {"mean_gap_s", args.gap_seconds},
                             {"events", args.events},
-                            {"uri_options", args.common.uri_options},
+                            {"uri_options", UriOptions(args)},
                             {"seed", args.common.seed},
                             {"tiny", args.common.tiny}};
   s.Say(fmt::format(

@@ -17,24 +17,30 @@ constexpr double kPanel = 110;  // the height of a panel's plot
 constexpr double kGap = 44;     // above each, for its title
 constexpr double kBottom = 40;
 
+// Plain rules, no variables: not only browsers show such files.
 constexpr char kStyle[] = R"(<style>
-  svg { --ground: #ffffff; --ink: #1f2328; --dim: #59636e; --grid: #d1d9e0;
-        --one: #0969da; --two: #bc4c00; --gone: #cf222e; --held: #9a6700;
-        background: var(--ground); font: 12px system-ui, sans-serif; }
-  @media (prefers-color-scheme: dark) {
-    svg { --ground: #0d1117; --ink: #f0f6fc; --dim: #9198a1; --grid: #30363d;
-          --one: #58a6ff; --two: #f0883e; --gone: #ff7b72; --held: #d29922; }
-  }
-  text { fill: var(--ink); }
+  svg { font: 12px system-ui, sans-serif; }
+  text { fill: #1f2328; }
+  .ground { fill: #ffffff; }
   .head { font-size: 15px; font-weight: 600; }
   .name { font-weight: 600; }
-  .axis { fill: var(--dim); font-size: 11px; }
-  .grid { stroke: var(--grid); stroke-width: 1; }
+  .axis { fill: #59636e; font-size: 11px; }
+  .grid { stroke: #d1d9e0; stroke-width: 1; }
   .line { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
-  .one { stroke: var(--one); } .two { stroke: var(--two); }
-  text.one { fill: var(--one); stroke: none; } text.two { fill: var(--two); stroke: none; }
-  .gone { fill: var(--gone); fill-opacity: 0.16; } .held { fill: var(--held); fill-opacity: 0.16; }
-  .edge { stroke: var(--gone); stroke-width: 1; }
+  .line.one { stroke: #0969da; } .line.two { stroke: #bc4c00; }
+  text.one { fill: #0969da; } text.two { fill: #bc4c00; }
+  .gone { fill: #cf222e; fill-opacity: 0.16; } .held { fill: #9a6700; fill-opacity: 0.16; }
+  .edge { stroke: #cf222e; stroke-width: 1; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc; }
+    .ground { fill: #0d1117; }
+    .axis { fill: #9198a1; }
+    .grid { stroke: #30363d; }
+    .line.one { stroke: #58a6ff; } .line.two { stroke: #f0883e; }
+    text.one { fill: #58a6ff; } text.two { fill: #f0883e; }
+    .gone { fill: #ff7b72; } .held { fill: #d29922; }
+    .edge { stroke: #ff7b72; }
+  }
 </style>
 )";
 
@@ -91,8 +97,7 @@ class Writer {
         "\n<title>{}</title>\n",
         kWidth, height, Escape(chart_.title));
     out_ += kStyle;
-    // The background property is the browser's; other viewers take the rectangle.
-    Add(R"svg(<rect width="{}" height="{}" style="fill: var(--ground)"/>)svg"
+    Add(R"(<rect class="ground" width="{}" height="{}"/>)"
         "\n",
         kWidth, height);
     Add(R"(<text class="head" x="{}" y="22">{}</text>)"

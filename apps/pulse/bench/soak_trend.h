@@ -17,7 +17,7 @@ struct Trend {
 };
 
 // Fewer samples are not judged.
-inline constexpr size_t kTrendSamples = 24;
+inline constexpr size_t kTrendSamples = 60;
 
 // Grows: the median of the last quarter is above the first's by more than the tolerance, which is
 // `share` of the first but at least `floor`; and above the third's by more than a third of it. The
