@@ -70,6 +70,7 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddDemo(*bench);
   bench::AddCompactionBench(*bench);
   bench::AddFillBench(*bench);
+  bench::AddSoakBench(*bench);
   bench::AddChild(*bench);
 }
 

@@ -12,6 +12,7 @@ void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
 // The sub-commands of `pulse bench`.
 void AddCompactionBench(CLI::App& bench);
 void AddFillBench(CLI::App& bench);
+void AddSoakBench(CLI::App& bench);
 void AddDemo(CLI::App& bench);
 
 }  // namespace pulse::bench

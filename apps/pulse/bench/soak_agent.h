@@ -1,0 +1,99 @@
+// The agent that a soak maltreats: a process that runs `pulse agent` of this very program, and the
+// plan of what is done to it. Main thread only: the agent dies with the thread that started it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace pulse::bench {
+
+class SoakAgent {
+ public:
+  // What the agent prints is appended to `log_file`.
+  SoakAgent(std::string socket, std::string log_file)
+      : socket_(std::move(socket)), log_file_(std::move(log_file)) {}
+  ~SoakAgent();  // kills it
+  SoakAgent(const SoakAgent&) = delete;
+  SoakAgent& operator=(const SoakAgent&) = delete;
+
+  absl::Status Start();      // does not wait for it to listen
+  absl::Status WaitReady();  // until it answers; DeadlineExceeded after half a minute
+  void Signal(int signal) const;
+
+  // Whether it runs. Takes notice of its end; `wait_status` is then how it ended.
+  bool Runs();
+  void WaitForEnd();
+  int wait_status() const { return wait_status_; }
+
+  pid_t pid() const { return pid_; }  // 0: none
+  const std::string& socket() const { return socket_; }
+
+ private:
+  const std::string socket_;
+  const std::string log_file_;
+  pid_t pid_ = 0;
+  int wait_status_ = 0;
+};
+
+enum class Mischief { kKill, kTerminate, kShortStop, kLongStop, kStopAndKill, kSlow };
+inline constexpr size_t kMischiefs = 6;
+const char* MischiefName(Mischief m);
+absl::StatusOr<Mischief> ParseMischief(const std::string& name);
+
+struct MischiefEvent {
+  Mischief kind;
+  int64_t begin;  // NowNanos()
+  int64_t end;    // when the agent was let alone or started again; 0: not yet
+};
+
+// Draws what to do and when from a seed, and does it step by step.
+class Tormentor {
+ public:
+  struct Plan {
+    uint64_t seed = 1;
+    int64_t deadline_nanos = 0;     // the file system's agent_deadline
+    int64_t mean_gap_nanos = 0;     // between two events
+    std::vector<Mischief> allowed;  // of which each is as likely
+  };
+  Tormentor(SoakAgent* agent, Plan plan);
+
+  // Does what is due; returns when to call again. An error when an agent cannot be started.
+  absl::StatusOr<int64_t> Tick(int64_t now);
+  // Ends what is going on and leaves a running agent behind.
+  absl::Status Finish();
+
+  bool at_work() const { return state_ != State::kIdle; }
+  const std::vector<MischiefEvent>& events() const { return events_; }
+  uint64_t Count(Mischief m) const { return counts_[static_cast<size_t>(m)]; }
+  // What the agent did that it must not: end unbidden, or not end when told to.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  enum class State { kIdle, kStopped, kSlow, kEnding, kDown };
+  int64_t Between(int64_t low, int64_t high);
+  void Begin(int64_t now);
+  void Down(int64_t now);
+  absl::Status Step(int64_t now);
+  void Rest(int64_t now);
+
+  SoakAgent* const agent_;
+  const Plan plan_;
+  std::mt19937_64 dice_;
+  State state_ = State::kIdle;
+  int64_t next_ = 0;     // when to look again
+  int64_t until_ = 0;    // end of kSlow, limit of kEnding
+  bool frozen_ = false;  // within kSlow
+  std::vector<MischiefEvent> events_;
+  std::array<uint64_t, kMischiefs> counts_{};
+  std::vector<std::string> problems_;
+};
+
+}  // namespace pulse::bench
