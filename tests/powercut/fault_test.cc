@@ -82,6 +82,9 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
   const char* only = getenv("PULSE_FAULT");
   Watchdog watchdog(std::chrono::seconds(120));
 
+  printf("%s: %zu faults on stock RocksDB, %zu on the plug-in\n", kind.name,
+         FaultsOf(kind, false).size(), FaultsOf(kind, true).size());
+  fflush(stdout);
   std::map<std::pair<Call, FileClass>, Measure> measures;
   for (const Fault& fault : FaultsOf(kind, false)) {
     if (only != nullptr && fault.ToString().find(only) != 0) continue;
