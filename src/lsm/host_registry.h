@@ -38,6 +38,10 @@ namespace pulse::lsm {
 std::string CanonicalPath(const std::string& path);
 std::string DirectoryOf(const std::string& path);
 
+// Makes every barrier pass without waiting, so that the power-cut tests can show that they would
+// find its absence. Nothing but a test linked to this library can reach it.
+void DisableBarrierForTesting(bool disabled);
+
 // The files that a metadata write names, as far as that is known.
 struct NamedFiles {
   bool all = false;  // it could name any

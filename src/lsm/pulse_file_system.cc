@@ -19,8 +19,8 @@ using rocksdb::IOStatus;
 constexpr char kOutputMark[] = "pulse.output";
 
 // The mark once more, for an Env that is wrapped (EnvWrapper): wrappers hand on only the EnvOptions
-// part of file options, and the property bag is lost. To RocksDB the value means what 0 means, since
-// no file grows by so much between two syncs.
+// part of file options, and the property bag is lost. To RocksDB the value means what 0 means,
+// since no file grows by so much between two syncs.
 constexpr uint64_t kOutputBytesPerSync = ~uint64_t{0} - 0x70756c73;
 
 absl::string_view BaseName(const std::string& path) {

@@ -1,0 +1,223 @@
+// Power cuts: random lives of a database on pulse://, cut at thousands of positions. After each cut
+// RocksDB's own file system must find everything that was promised. And the tests of this test:
+// with the barrier off, or on a disk that lies, it must find the loss.
+//
+//   PULSE_TEST_SEED     chooses workloads and cuts; threads interleave as they like all the same
+//   PULSE_POWER_CUTS    how many cuts in all, 2,000 unless given
+//   PULSE_POWERCUT_RUN  a run that a failure has saved, with PULSE_POWERCUT_AT and
+//                       PULSE_POWERCUT_IMAGE: repeats exactly that cut (test DISABLED_Repeat)
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <ostream>
+#include <string>
+
+#include "base/testing.h"
+#include "lsm/host_registry.h"
+#include "powercut/archive.h"
+#include "powercut/cutter.h"
+#include "powercut/workload.h"
+
+namespace pulse::powercut {
+namespace {
+
+using testing_util::TestSeed;
+
+constexpr int kCutsPerRun = 100;
+
+int CutsInAll() {
+  const char* text = getenv("PULSE_POWER_CUTS");
+  return text == nullptr ? 2000 : std::max(atoi(text), 1);
+}
+
+class ScratchDir {
+ public:
+  explicit ScratchDir(const std::string& name) : path_(FastScratchDir(name)) {}
+  ~ScratchDir() {
+    std::error_code ec;
+    std::filesystem::remove_all(path_, ec);
+  }
+  ScratchDir(const ScratchDir&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+RecordedRun DoRun(const RunConfig& config) {
+  ScratchDir root("run");
+  RunConfig c = config;
+  c.disk.max_sync_micros = 1500;
+  return RunWorkload(c, root.path());
+}
+
+struct Tally {
+  int runs = 0;
+  int cuts = 0;
+  int checkpoints = 0;
+  size_t operations = 0;
+  std::string problem;  // the first, with how to repeat it
+
+  void Print(const char* what) const {
+    printf("%s: %d cuts in %d runs of %zu operations, %d checkpoints judged\n", what, cuts, runs,
+           operations, checkpoints);
+    fflush(stdout);
+  }
+};
+
+// The path of the saved run, or what went wrong.
+std::string Save(RecordedRun* run, uint64_t seed, const Cut& cut) {
+  const std::string path =
+      "powercut-" + std::to_string(seed) + "-" + std::to_string(cut.at) + ".run";
+  Archive a(path, Archive::kSave);
+  run->Visit(a);
+  return a.Failed() ? "(not saved)" : path;
+}
+
+// Workloads and cuts until `cuts` are done or one finds a problem. `save` keeps the run that had
+// it.
+Tally CutPower(RunConfig config, int cuts, bool save) {
+  Tally tally;
+  for (uint64_t n = 0; tally.cuts < cuts && tally.problem.empty(); ++n) {
+    config.seed = TestSeed() + n;
+    RecordedRun run = DoRun(config);
+    ++tally.runs;
+    tally.operations += run.log.size();
+    if (!run.failure.empty()) {
+      tally.problem = config.ToString() + ": on a healthy disk: " + run.failure;
+      break;
+    }
+    Cutter cutter(&run, FastScratchDir("cut"));
+    for (const Cut& cut : cutter.Choose(std::min(kCutsPerRun, cuts - tally.cuts), config.seed)) {
+      ++tally.cuts;
+      const std::string problem = cutter.Judge(cut);
+      if (problem.empty()) continue;
+      tally.problem = config.ToString() + ", cut at " + std::to_string(cut.at) + " of " +
+                      std::to_string(run.log.size()) + ", image " + std::to_string(cut.image) +
+                      ": " + problem;
+      if (save) {
+        tally.problem += "\nrepeat: PULSE_POWERCUT_RUN=" + Save(&run, config.seed, cut) +
+                         " PULSE_POWERCUT_AT=" + std::to_string(cut.at) +
+                         " PULSE_POWERCUT_IMAGE=" + std::to_string(cut.image) +
+                         " powercut_test --gtest_also_run_disabled_tests --gtest_filter=*Repeat";
+      }
+      break;
+    }
+    tally.checkpoints += cutter.checkpoints_judged();
+  }
+  return tally;
+}
+
+void ExpectSurvival(Engine engine, const char* what, int cuts, const std::string& options = "") {
+  RunConfig config;
+  config.engine = engine;
+  config.uri_options = options;
+  const Tally tally = CutPower(config, cuts, /*save=*/true);
+  tally.Print(what);
+  EXPECT_EQ(tally.problem, "");
+  EXPECT_EQ(tally.cuts, cuts);
+}
+
+// The control: where RocksDB alone loses something, the model asks too much.
+TEST(PowerCutTest, StockLosesNothing) {
+  ExpectSurvival(Engine::kStock, "stock RocksDB", CutsInAll() / 8);
+}
+
+TEST(PowerCutTest, PluginLosesNothing) {
+  ExpectSurvival(Engine::kThreads, "pulse://?engine=threads", CutsInAll() * 5 / 8);
+}
+
+TEST(PowerCutTest, PluginOnIoUringLosesNothing) {
+  ExpectSurvival(Engine::kUring, "pulse://?engine=io_uring", CutsInAll() / 4);
+}
+
+TEST(PowerCutTest, PluginWithStrictSyncLosesNothing) {
+  ExpectSurvival(Engine::kThreads, "pulse://?sync=strict", CutsInAll() / 8, "&sync=strict");
+}
+
+// A run comes back as it was, or a failure could not be repeated.
+TEST(PowerCutTest, SavedRunsAreJudgedAlike) {
+  ScratchDir scratch("saved");
+  RunConfig config;
+  config.seed = TestSeed();
+  config.steps = 300;
+  config.disk.lie[static_cast<int>(FileClass::kWal)] = true;  // some cuts are bad
+  RecordedRun run = DoRun(config);
+  ASSERT_EQ(run.failure, "");
+  Archive save(scratch / "run", Archive::kSave);
+  run.Visit(save);
+  ASSERT_FALSE(save.Failed());
+  RecordedRun loaded;
+  Archive load(scratch / "run", Archive::kLoad);
+  loaded.Visit(load);
+  ASSERT_FALSE(load.Failed());
+  Cutter a(&run, scratch / "a");
+  Cutter b(&loaded, scratch / "b");
+  int bad = 0;
+  for (const Cut& cut : a.Choose(60, 1)) {
+    const bool good = a.Judge(cut).empty();
+    EXPECT_EQ(good, b.Judge(cut).empty());
+    bad += good ? 0 : 1;
+  }
+  EXPECT_GT(bad, 0);
+}
+
+TEST(PowerCutTest, DISABLED_Repeat) {
+  const char* path = getenv("PULSE_POWERCUT_RUN");
+  const char* at = getenv("PULSE_POWERCUT_AT");
+  const char* image = getenv("PULSE_POWERCUT_IMAGE");
+  ASSERT_TRUE(path != nullptr && at != nullptr && image != nullptr);
+  RecordedRun run;
+  Archive load(path, Archive::kLoad);
+  run.Visit(load);
+  ASSERT_FALSE(load.Failed()) << path << " is not a saved run";
+  Cutter cutter(&run, FastScratchDir("repeat"));
+  EXPECT_EQ(cutter.Judge({strtoull(at, nullptr, 0), strtoull(image, nullptr, 0)}), "");
+}
+
+// What the harness must find, and soon: each row breaks one promise.
+struct Breach {
+  const char* name;
+  bool barrier_off;
+  int lie;  // a FileClass whose syncs do nothing, or -1
+  Engine engine;
+};
+
+void PrintTo(const Breach& breach, std::ostream* out) { *out << breach.name; }
+
+class SharpnessTest : public ::testing::TestWithParam<Breach> {};
+
+TEST_P(SharpnessTest, FindsTheLoss) {
+  const Breach& breach = GetParam();
+  lsm::DisableBarrierForTesting(breach.barrier_off);
+  RunConfig config;
+  config.engine = breach.engine;
+  if (breach.lie >= 0) config.disk.lie[breach.lie] = true;
+  const Tally tally = CutPower(config, 2000, /*save=*/false);
+  lsm::DisableBarrierForTesting(false);
+  tally.Print(breach.name);
+  printf("found: %s\n", tally.problem.c_str());
+  EXPECT_NE(tally.problem, "") << "not found in " << tally.cuts << " cuts";
+}
+
+std::string NameOfBreach(const ::testing::TestParamInfo<Breach>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SharpnessTest,
+    ::testing::Values(
+        Breach{"BarrierOff", true, -1, Engine::kThreads},
+        Breach{"BarrierOffIoUring", true, -1, Engine::kUring},
+        Breach{"TableSyncsSkipped", false, static_cast<int>(FileClass::kTable), Engine::kThreads},
+        Breach{"LogSyncsSkipped", false, static_cast<int>(FileClass::kWal), Engine::kThreads},
+        Breach{"ManifestSyncsSkipped", false, static_cast<int>(FileClass::kManifest),
+               Engine::kThreads},
+        Breach{"DirectorySyncsSkipped", false, static_cast<int>(FileClass::kDirectory),
+               Engine::kThreads}),
+    NameOfBreach);
+
+}  // namespace
+}  // namespace pulse::powercut

@@ -1,0 +1,52 @@
+// A random life of a small database on the simulated disk: writes of all kinds, flushes,
+// compactions, ingestion, checkpoints, column families, closing and opening. The seed chooses the
+// options, too.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "powercut/history.h"
+#include "powercut/op_log.h"
+#include "powercut/sim_disk.h"
+#include "rocksdb/options.h"
+
+namespace pulse::powercut {
+
+enum class Engine : uint8_t {
+  kStock,    // RocksDB's own file system
+  kThreads,  // the plug-in; the agent's I/O passes the C library
+  kUring,    // the plug-in; the agent's I/O is recorded by RecordingBackend
+};
+
+struct RunConfig {
+  Engine engine = Engine::kThreads;
+  uint64_t seed = 1;
+  int steps = 1500;
+  std::string uri_options;  // added to the plug-in's
+  SimDiskOptions disk;
+
+  std::string ToString() const;
+};
+
+// What came of it, with all that is needed to make crash images and judge them.
+struct RecordedRun {
+  OpLog log;
+  History history;
+  std::string failure;     // of an operation, though the disk was healthy
+  bool two_paths = false;  // the database has tables in directory "db2", too
+  bool wal_dir = false;    // its logs are in directory "wal"
+
+  template <typename Archive>
+  void Visit(Archive& a) {
+    a(log, history, failure, two_paths, wal_dir);
+  }
+};
+
+// Runs it in directory `root`, which must exist and be empty. The database is in root/db.
+RecordedRun RunWorkload(const RunConfig& config, const std::string& root);
+
+// Options to open a database of these workloads with, without the plug-in.
+rocksdb::Options StockOptions();
+
+}  // namespace pulse::powercut
