@@ -7,6 +7,9 @@ NO_RANDOM := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 ASAN_ENV := ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
 TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadlock_stack=1
 
+# Exhaustive models of one thread are slow under sanitizers, and nothing for them to look at.
+NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
   bench-tiny clean
@@ -33,12 +36,12 @@ integration: build ## only the tests that run RocksDB's own programs on the plug
 asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call configure,asan)
 	@cmake --build --preset asan -j $(JOBS)
-	$(ASAN_ENV) ctest --preset asan -LE slow
+	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan -LE slow
 
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_RANDOM) ctest --preset tsan -LE slow
+	$(TSAN_ENV) $(NO_MODELS) $(NO_RANDOM) ctest --preset tsan -LE slow
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
