@@ -120,6 +120,7 @@ absl::StatusOr<Received> ReceiveMessage(int socket, bool wait) {
   const bool cut = (msg.msg_flags & MSG_CTRUNC) != 0;
   out.fds_lost = cut && out.fds.size() < kMaxMessageFds;
   if (n != sizeof(out.message) || (msg.msg_flags & MSG_TRUNC) != 0 || (cut && !out.fds_lost) ||
+      out.fds.size() > kMaxMessageFds ||  // the room's alignment leaves place for one more
       out.message.magic != wire::kMessageMagic) {
     return absl::InvalidArgumentError("the peer does not speak PulseDB's protocol");
   }

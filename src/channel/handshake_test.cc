@@ -143,9 +143,11 @@ TEST(MessageTest, RefusesTruncatedControlDataAndClosesWhatArrived) {
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   const size_t before = OpenDescriptors();
   const wire::Message m = MakeMessage(wire::MessageType::kHello);
-  SendRaw(s.a.get(), &m, sizeof(m), std::vector<int>(16, null.get()));
-  auto r = ReceiveMessage(s.b.get());
-  EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << r.status();
+  for (size_t n : {kMaxMessageFds + 1, kMaxMessageFds + 2, size_t{16}}) {
+    SendRaw(s.a.get(), &m, sizeof(m), std::vector<int>(n, null.get()));
+    auto r = ReceiveMessage(s.b.get());
+    EXPECT_TRUE(absl::IsInvalidArgument(r.status())) << n << ": " << r.status();
+  }
   EXPECT_EQ(OpenDescriptors(), before);
 }
 
