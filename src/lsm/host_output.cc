@@ -21,10 +21,18 @@ constexpr uint64_t kInlineBuffer = uint64_t{1} << 20;
 
 uint64_t RoundUp(uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
 
+int OpenRetrying(const std::string& path, int flags) {
+  int fd;
+  do {
+    fd = open(path.c_str(), flags, 0644);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
 absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* direct) {
   const int flags = O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC;
   *direct = mode != IoMode::kBuffered;
-  UniqueFd fd(open(path.c_str(), flags | (*direct ? O_DIRECT : 0), 0644));
+  UniqueFd fd(OpenRetrying(path, flags | (*direct ? O_DIRECT : 0)));
   if (!fd.valid() && *direct && errno == EINVAL) {
     if (mode == IoMode::kDirect) {
       return ErrnoError(
@@ -35,7 +43,7 @@ absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* 
     LogOnce(absl::StrCat("direct ", path.substr(0, path.rfind('/'))),
             absl::StrCat("the file system of ", path, " has no direct I/O; using buffered I/O"));
     *direct = false;
-    fd.reset(open(path.c_str(), flags, 0644));
+    fd.reset(OpenRetrying(path, flags));
   }
   if (!fd.valid()) return ErrnoError(errno, "creating", path);
   return fd;
@@ -222,7 +230,7 @@ absl::Status OutputFile::EnsureOpen() {
     std::unique_lock lock(session_->mu());
     const int err = ErrnoOf(st);
     if (!session_->dead() && err != EPIPE && err != ECONNRESET && err != ENOTCONN) {
-      FailLocked(st);
+      FailLocked(err != 0 ? ErrnoError(err, "handing to the agent", path_) : st);
       return error_;
     }
     // A dead agent's socket refuses; once the death is noticed, the writes go inline.

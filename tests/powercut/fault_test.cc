@@ -7,40 +7,32 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <map>
+#include <ostream>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "powercut/cutter.h"
 #include "powercut/fault_trace.h"
-#include "powercut/watchdog.h"
 
 namespace pulse::powercut {
 namespace {
 
 constexpr int kLastingCalls = 12;
 
-Outcome RunOne(bool plugin, const Fault& fault) {
-  const std::string root = FastScratchDir("fault");
-  Outcome outcome = RunFaultTrace(plugin, fault, root);
-  std::error_code ec;
-  std::filesystem::remove_all(root, ec);
-  return outcome;
-}
-
 // The calls of the trace when nothing fails.
 const CallCount& Calls(bool plugin) {
-  static const CallCount counts[2] = {RunOne(false, {}).counts, RunOne(true, {}).counts};
+  static const CallCount counts[2] = {RunFaultTraceInChild(false, {}).counts,
+                                      RunFaultTraceInChild(true, {}).counts};
   return counts[plugin ? 1 : 0];
 }
 
+// One kind of fault, and the calls that it may strike.
 struct Kind {
   const char* name;
   Effect effect;
@@ -64,10 +56,39 @@ std::vector<Fault> FaultsOf(const Kind& kind, bool plugin) {
 
 // What stock RocksDB does with a fault of a kind, wherever in the trace.
 struct Measure {
-  bool told = false;      // it reported an error at least once
-  bool always = true;     // and always did
-  bool reopened = false;  // it had to be opened anew at least once
+  bool told = false;               // it reported an error at least once
+  bool always = true;              // and always did
+  bool reopened = false;           // it had to be opened anew at least once
+  std::set<std::string> problems;  // how it crashed or lost keys
 };
+
+// Without what differs from run to run.
+std::string Shape(const std::string& problem) {
+  std::string shape;
+  for (const char c : problem.substr(0, problem.find('/'))) {
+    if (isdigit(static_cast<unsigned char>(c)) == 0) shape += c;
+  }
+  return shape;
+}
+
+bool IsOutput(const Fault& fault) {
+  return fault.at.file_class == FileClass::kTable || fault.at.file_class == FileClass::kBlob;
+}
+
+// Stock's calls of the same kind; but the plug-in truncates an output to its length as a part of
+// making it durable, where stock trims preallocated space and does not mind failing.
+std::pair<Call, FileClass> MeasureOf(const Fault& fault) {
+  const bool durability = fault.at.call == Call::kTruncate && IsOutput(fault);
+  return {durability ? Call::kSync : fault.at.call, fault.at.file_class};
+}
+
+// Not: the plug-in's reading ahead, through descriptors of its own, which falls back on RocksDB's
+// reads; a close after a successful sync; and what was interrupted and done again.
+bool MustBeReported(const Fault& fault) {
+  const Call c = fault.at.call;
+  const bool harmless = c == Call::kOpen || c == Call::kRead || c == Call::kClose;
+  return fault.effect == Effect::kError && fault.err != EINTR && !(harmless && IsOutput(fault));
+}
 
 std::string Joined(const std::vector<std::string>& all) {
   std::string text;
@@ -75,37 +96,38 @@ std::string Joined(const std::vector<std::string>& all) {
   return text;
 }
 
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
 class FaultTest : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
   const Kind& kind = GetParam();
   const char* only = getenv("PULSE_FAULT");
-  Watchdog watchdog(std::chrono::seconds(120));
-
   printf("%s: %zu faults on stock RocksDB, %zu on the plug-in\n", kind.name,
          FaultsOf(kind, false).size(), FaultsOf(kind, true).size());
   fflush(stdout);
   std::map<std::pair<Call, FileClass>, Measure> measures;
-  for (const Fault& fault : FaultsOf(kind, false)) {
+  // Delays and short transfers no caller should notice: no measure is needed.
+  const bool unnoticed = kind.effect != Effect::kError;
+  for (const Fault& fault : unnoticed ? std::vector<Fault>() : FaultsOf(kind, false)) {
     if (only != nullptr && fault.ToString().find(only) != 0) continue;
-    watchdog.Feed("stock, " + fault.ToString());
-    const Outcome o = RunOne(false, fault);
+    const Outcome o = RunFaultTraceInChild(false, fault);
     if (o.hits == 0) continue;
     Measure& m = measures[{fault.at.call, fault.at.file_class}];
     m.told |= !o.errors.empty();
     m.always &= !o.errors.empty();
     m.reopened |= o.reopened;
-    if (!o.problem.empty()) {
+    if (!o.problem.empty() && m.problems.insert(Shape(o.problem)).second) {
       printf("stock, %s: %s%s\n", fault.ToString().c_str(), o.problem.c_str(),
              Joined(o.errors).c_str());
     }
   }
 
   int cases = 0, missed = 0, told = 0, by_agent = 0, reopened = 0, background = 0, wrong = 0;
+  int like_stock = 0;
   for (const Fault& fault : FaultsOf(kind, true)) {
     if (only != nullptr && fault.ToString() != only) continue;
-    watchdog.Feed("plug-in, " + fault.ToString());
-    const Outcome o = RunOne(true, fault);
+    const Outcome o = RunFaultTraceInChild(true, fault);
     if (o.hits == 0) {  // threads met in another order
       ++missed;
       continue;
@@ -116,31 +138,39 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
     reopened += o.reopened ? 1 : 0;
     background += o.background_errors;
     std::string problem = o.problem;
-    const auto found = measures.find({fault.at.call, fault.at.file_class});
+    const auto found = measures.find(MeasureOf(fault));
     if (problem.empty() && found != measures.end()) {
       const Measure& m = found->second;
-      if (o.errors.empty() && m.always && fault.effect == Effect::kError) problem = "not reported";
+      if (o.errors.empty() && m.always && MustBeReported(fault)) problem = "not reported";
       if (o.reopened && !m.reopened) problem = "had to be opened anew, where stock resumes";
     }
-    const bool output =
-        fault.at.file_class == FileClass::kTable || fault.at.file_class == FileClass::kBlob;
-    if (problem.empty() && output && !o.errors.empty() &&
-        o.errors[0].find(o.file) == std::string::npos) {
-      problem = "the first error does not name " + o.file;
+    if (problem.empty() && unnoticed && !o.errors.empty()) problem = "reported";
+    const auto named = [&](const std::string& f) {
+      return o.errors[0].find(f) != std::string::npos;
+    };
+    if (problem.empty() && IsOutput(fault) && !o.errors.empty() &&
+        std::none_of(o.files.begin(), o.files.end(), named)) {
+      problem = "the first error names no file that the fault struck";
     }
     if (only != nullptr) {
-      printf("%s: in %s on %s%s\n", fault.ToString().c_str(), o.thread.c_str(), o.file.c_str(),
-             Joined(o.errors).c_str());
+      printf("%s: in %s on %s%s\n", fault.ToString().c_str(), o.thread.c_str(),
+             Joined(o.files).c_str(), Joined(o.errors).c_str());
     }
     if (problem.empty()) continue;
+    // RocksDB 7.8 does not survive every fault, on any file system.
+    if (found != measures.end() && found->second.problems.contains(Shape(problem))) {
+      ++like_stock;
+      if (only != nullptr) printf("as stock RocksDB: %s\n", problem.c_str());
+      continue;
+    }
     ++wrong;
-    ADD_FAILURE() << fault.ToString() << " (" << o.file << ", thread " << o.thread
+    ADD_FAILURE() << fault.ToString() << " (thread " << o.thread << ", on" << Joined(o.files)
                   << "): " << problem << Joined(o.errors);
   }
   printf(
       "%s: %d faults, %d of them met by the agent, %d reported, %d background errors, %d opened "
-      "anew, %d not met, %d wrong\n",
-      kind.name, cases, by_agent, told, background, reopened, missed, wrong);
+      "anew, %d not met, %d wrong as stock RocksDB is, %d wrong\n",
+      kind.name, cases, by_agent, told, background, reopened, missed, like_stock, wrong);
   if (only == nullptr) {
     EXPECT_GT(cases, 0);
     EXPECT_LE(missed, cases / 10);

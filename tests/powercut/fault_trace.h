@@ -17,8 +17,8 @@ namespace pulse::powercut {
 struct Outcome {
   int hits = 0;
   std::string thread;  // that met the fault first
-  std::string file;
-  // What RocksDB said, in order: failed operations, and errors that its listener heard of.
+  std::vector<std::string> files;
+  // What RocksDB said first, in order: failed operations, and errors that its listener heard of.
   std::vector<std::string> errors;
   int failed_steps = 0;
   int background_errors = 0;
@@ -27,9 +27,21 @@ struct Outcome {
   // damaged.
   std::string problem;
   CallCount counts;
+
+  template <typename Archive>
+  void Visit(Archive& a) {
+    a(hits, thread, files, errors, failed_steps, background_errors, reopened, problem);
+    for (auto& row : counts.n) {
+      for (int& n : row) a(n);
+    }
+  }
 };
 
 // Runs it in `root`, which must exist and be empty. `plugin` or RocksDB's own file system.
 Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root);
+
+// The same in a child process and a directory of its own: a crash, or a hang, is then the problem
+// of that outcome only. The caller must not have threads.
+Outcome RunFaultTraceInChild(bool plugin, const Fault& fault);
 
 }  // namespace pulse::powercut

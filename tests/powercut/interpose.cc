@@ -297,6 +297,14 @@ int dup2(int fd, int to) noexcept {
   return Watched(fd) || Watched(to) ? dup3(fd, to, 0) : next(fd, to);
 }
 
+// RocksDB sleeps for a second after each failed background job. Nothing that is tested depends on
+// it.
+int usleep(useconds_t micros) {
+  static auto* const next = real::Next<int(useconds_t)>("usleep");
+  constexpr useconds_t kLongest = 2000;
+  return next(SimDisk::active() && micros > kLongest ? kLongest : micros);
+}
+
 // RocksDB leaves out directory syncs on btrfs and asks whether sync_file_range works. The disk is
 // ext4 to it, wherever the real files are.
 int fstatfs(int fd, struct statfs* out) noexcept {

@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <functional>
+#include <ostream>
 #include <string>
 
 #include "base/testing.h"
@@ -186,6 +186,8 @@ struct Breach {
   int lie;  // a FileClass whose syncs do nothing, or -1
   Engine engine;
 };
+
+void PrintTo(const Breach& breach, std::ostream* out) { *out << breach.name; }
 
 class SharpnessTest : public ::testing::TestWithParam<Breach> {};
 

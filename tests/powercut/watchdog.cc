@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 namespace pulse::powercut {
-namespace {
+namespace {}  // namespace
 
 void PrintStack(int) {
   char name[32] = "";
@@ -20,6 +20,8 @@ void PrintStack(int) {
   void* frames[64];
   backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
 }
+
+namespace {
 
 // One thread after the other prints its own stack.
 void PrintAllStacks() {

@@ -10,6 +10,9 @@
 
 namespace pulse::powercut {
 
+// A signal handler: the stack of the thread that it runs in, to standard error.
+void PrintStack(int signal);
+
 class Watchdog {
  public:
   // Dumps and aborts unless destroyed or fed within `limit`.
