@@ -25,10 +25,18 @@ uint64_t RoundUp(uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
 // Whether the agent turned a file down for want of descriptors, its own or those on the way.
 bool IsRefusal(int err) { return err == EBADF || err == ENFILE || err == EMFILE; }
 
+int OpenRetrying(const std::string& path, int flags) {
+  int fd;
+  do {
+    fd = open(path.c_str(), flags, 0644);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
 absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* direct) {
   const int flags = O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC;
   *direct = mode != IoMode::kBuffered;
-  UniqueFd fd(open(path.c_str(), flags | (*direct ? O_DIRECT : 0), 0644));
+  UniqueFd fd(OpenRetrying(path, flags | (*direct ? O_DIRECT : 0)));
   if (!fd.valid() && *direct && errno == EINVAL) {
     if (mode == IoMode::kDirect) {
       return ErrnoError(
@@ -39,7 +47,7 @@ absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* 
     LogOnce(absl::StrCat("direct ", path.substr(0, path.rfind('/'))),
             absl::StrCat("the file system of ", path, " has no direct I/O; using buffered I/O"));
     *direct = false;
-    fd.reset(open(path.c_str(), flags, 0644));
+    fd.reset(OpenRetrying(path, flags));
   }
   if (!fd.valid()) return ErrnoError(errno, "creating", path);
   return fd;

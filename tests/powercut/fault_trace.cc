@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -301,7 +302,7 @@ Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root) 
   outcome.problem = trace.Run();
   outcome.hits = disk.fault_hits();
   outcome.thread = disk.fault_thread();
-  outcome.file = disk.fault_file();
+  for (const std::string& name : disk.fault_files()) outcome.files.push_back(name);
   outcome.counts = disk.counts();
   disk.ClearFault();
   const std::string damage = trace.Verify();
@@ -319,7 +320,7 @@ Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
   const pid_t child = fork();
   if (child == 0) {
     Watchdog watchdog(kHangs);
-    signal(SIGABRT, PrintStack);
+    if (getenv("PULSE_FAULT") != nullptr) signal(SIGABRT, PrintStack);
     watchdog.Feed(std::string(plugin ? "plug-in, " : "stock, ") + fault.ToString());
     Outcome outcome = RunFaultTrace(plugin, fault, root);
     Archive save(report, Archive::kSave);

@@ -17,7 +17,7 @@ namespace pulse::powercut {
 struct Outcome {
   int hits = 0;
   std::string thread;  // that met the fault first
-  std::string file;
+  std::vector<std::string> files;
   // What RocksDB said first, in order: failed operations, and errors that its listener heard of.
   std::vector<std::string> errors;
   int failed_steps = 0;
@@ -30,7 +30,7 @@ struct Outcome {
 
   template <typename Archive>
   void Visit(Archive& a) {
-    a(hits, thread, file, errors, failed_steps, background_errors, reopened, problem);
+    a(hits, thread, files, errors, failed_steps, background_errors, reopened, problem);
     for (auto& row : counts.n) {
       for (int& n : row) a(n);
     }

@@ -28,7 +28,8 @@ int Fail(int err) {
 // Half of a transfer, in whole sectors where there is more than one: descriptors of the plug-in's
 // outputs believe in direct I/O.
 size_t Half(size_t n) {
-  return n <= kSector ? std::max<size_t>(n / 2, 1) : n / 2 / kSector * kSector;
+  if (n <= kSector) return std::max<size_t>(n / 2, 1);
+  return std::max(n / 2 / kSector * kSector, kSector);
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ void SimDisk::Start(const std::string& root, const SimDiskOptions& options) {
   log_.clear();
   fault_ = {};
   fault_hits_ = 0;
+  fault_files_.clear();
   counts_ = {};
   nodes_.push_back({true, FileClass::kDirectory, root, {}});
   Adopt(root, kRootNode);
@@ -125,7 +127,7 @@ void SimDisk::SetFault(const Fault& fault) {
   fault_ = fault;
   fault_hits_ = 0;
   fault_thread_.clear();
-  fault_file_.clear();
+  fault_files_.clear();
   counts_ = {};
 }
 
@@ -144,9 +146,9 @@ std::string SimDisk::fault_thread() {
   return fault_thread_;
 }
 
-std::string SimDisk::fault_file() {
+std::set<std::string> SimDisk::fault_files() {
   std::lock_guard lock(mu_);
-  return fault_file_;
+  return fault_files_;
 }
 
 CallCount SimDisk::counts() {
@@ -165,8 +167,8 @@ SimDisk::Verdict SimDisk::Judge(Call call, FileClass file_class, const std::stri
     char name[32] = "";
     pthread_getname_np(pthread_self(), name, sizeof(name));
     fault_thread_ = name;
-    fault_file_ = path.substr(path.rfind('/') + 1);
   }
+  fault_files_.insert(path.substr(path.rfind('/') + 1));
   return {fault_.effect, fault_.err};
 }
 

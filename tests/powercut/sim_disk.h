@@ -20,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,10 +65,10 @@ class SimDisk {
   void SetFault(const Fault& fault);
   // Ends the fault, and leaves the counts.
   void ClearFault();
-  // How often the fault has struck; in which thread first, and on which file.
+  // How often the fault has struck; in which thread first, and on which files.
   int fault_hits();
   std::string fault_thread();
-  std::string fault_file();
+  std::set<std::string> fault_files();
   CallCount counts();
 
   // The calls. Each sets errno as the C library does.
@@ -151,7 +152,7 @@ class SimDisk {
   Fault fault_;
   int fault_hits_ = 0;
   std::string fault_thread_;
-  std::string fault_file_;
+  std::set<std::string> fault_files_;
   CallCount counts_;
 };
 

@@ -207,7 +207,7 @@ TEST_F(SimDiskTest, FaultsStrikeTheNthCallOfTheirKind) {
   EXPECT_EQ(errno, ENOSPC);
   EXPECT_EQ(write(table, "c", 1), 1);
   EXPECT_EQ(SimDisk::Get().fault_hits(), 1);
-  EXPECT_EQ(SimDisk::Get().fault_file(), "1.sst");
+  EXPECT_THAT(SimDisk::Get().fault_files(), ElementsAre("1.sst"));
   SimDisk::Get().SetFault({{Call::kWrite, FileClass::kTable, 1}, Effect::kShort, 0, 2});
   const std::string page(4096, 'x');
   EXPECT_EQ(write(table, page.data(), page.size()), 2048);
