@@ -127,7 +127,11 @@ class SocketLink : public AgentLink {
     hello.args[2] = !options.mover_given ? 0 : options.mover == MoverKind::kShared ? 1 : 2;
     PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()}));
     auto answer = Expect(wire::MessageType::kHelloAck);
-    if (!answer.ok()) return answer.status();
+    if (!answer.ok()) {
+      // Who answers with something else entirely is no agent of this release either.
+      absent_ |= absl::IsInvalidArgument(answer.status());
+      return answer.status();
+    }
     const wire::Message* ack = &answer->message;
     peer_version_ = ack->version;
     if (ack->version != wire::kProtocolVersion) {
