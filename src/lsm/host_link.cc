@@ -125,7 +125,10 @@ class SocketLink : public AgentLink {
     wire::Message hello = MakeMessage(wire::MessageType::kHello);
     hello.args[0] = static_cast<uint64_t>(getpid());
     hello.args[2] = !options.mover_given ? 0 : options.mover == MoverKind::kShared ? 1 : 2;
-    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()}));
+    if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()});
+        !st.ok()) {
+      return absl::Status(st.code(), absl::StrCat("the agent at ", path_, ": ", st.message()));
+    }
     auto answer = Expect(wire::MessageType::kHelloAck);
     if (!answer.ok()) {
       // Who answers with something else entirely is no agent of this release either.
