@@ -127,12 +127,14 @@ class SocketLink : public AgentLink {
     hello.args[2] = !options.mover_given ? 0 : options.mover == MoverKind::kShared ? 1 : 2;
     if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()});
         !st.ok()) {
+      absent_ = true;  // it hung up
       return absl::Status(st.code(), absl::StrCat("the agent at ", path_, ": ", st.message()));
     }
     auto answer = Expect(wire::MessageType::kHelloAck);
     if (!answer.ok()) {
-      // Who answers with something else entirely is no agent of this release either.
-      absent_ |= absl::IsInvalidArgument(answer.status());
+      // Who hangs up, or answers with something else entirely, is no agent of this release either.
+      // One that refuses has said its version; one that is silent may be busy.
+      absent_ |= peer_version_ == 0 && !absl::IsDeadlineExceeded(answer.status());
       return answer.status();
     }
     const wire::Message* ack = &answer->message;
