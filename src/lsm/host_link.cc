@@ -132,9 +132,9 @@ class SocketLink : public AgentLink {
     }
     auto answer = Expect(wire::MessageType::kHelloAck);
     if (!answer.ok()) {
-      // Who hangs up, or answers with something else entirely, is no agent of this release either.
-      // One that refuses has said its version; one that is silent may be busy.
-      absent_ |= peer_version_ == 0 && !absl::IsDeadlineExceeded(answer.status());
+      // Who hangs up, is silent, or answers with something else entirely, is no agent of this
+      // release either. One that refuses has said its version.
+      absent_ |= peer_version_ == 0;
       return answer.status();
     }
     const wire::Message* ack = &answer->message;
