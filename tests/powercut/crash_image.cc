@@ -146,11 +146,12 @@ bool CrashImage::Build(size_t cut, uint64_t seed, const std::string& path, const
 bool CrashImage::Write(NodeId dir, size_t cut, const std::vector<size_t>& kept,
                        const std::string& out, std::mt19937_64* rng) {
   std::filesystem::create_directories(out);
-  for (const auto& [name, node] : Names(dir, cut, kept)) {
+  bool log_lost = false;
+  for (const auto& [name, node] : Names(dir, cut, kept)) {  // logs in the order of their numbers
     if (is_dir_[node]) {
       Write(node, cut, kept, out + "/" + name, rng);
     } else {
-      WriteFile(node, cut, name, out + "/" + name, rng);
+      WriteFile(node, cut, name, out + "/" + name, &log_lost, rng);
     }
   }
   return true;
@@ -175,17 +176,28 @@ void CrashImage::Apply(const Op& op, std::string* content) const {
   }
 }
 
+std::string CrashImage::ContentAt(NodeId file, size_t changes) const {
+  std::string content;
+  for (size_t i = 0; i < changes; ++i) Apply(log_[changes_[file][i]], &content);
+  return content;
+}
+
 void CrashImage::WriteFile(NodeId file, size_t cut, const std::string& name, const std::string& out,
-                           std::mt19937_64* rng) {
+                           bool* log_lost, std::mt19937_64* rng) {
   const auto& all = changes_[file];
   const size_t durable =
       std::lower_bound(all.begin(), all.end(), DurableBefore(file, cut)) - all.begin();
   const size_t end = std::lower_bound(all.begin(), all.end(), cut) - all.begin();
+  const FileClass file_class = ClassOf(name);
   if (durable < end) {
-    WriteWhole(out, Tear(file, durable, end, ClassOf(name) == FileClass::kManifest, rng));
+    std::string content = Tear(file, durable, end, file_class == FileClass::kManifest, rng);
+    if (file_class == FileClass::kWal) {
+      if (*log_lost) content = ContentAt(file, durable);
+      *log_lost = *log_lost || content != ContentAt(file, end);
+    }
+    WriteWhole(out, content);
     return;
   }
-  const FileClass file_class = ClassOf(name);
   const bool shared = file_class == FileClass::kTable || file_class == FileClass::kBlob;
   if (shared) {
     const auto it = cache_.find(file);
@@ -194,8 +206,7 @@ void CrashImage::WriteFile(NodeId file, size_t cut, const std::string& name, con
       return;
     }
   }
-  std::string content;
-  for (size_t i = 0; i < end; ++i) Apply(log_[all[i]], &content);
+  const std::string content = ContentAt(file, end);
   if (!shared) {
     WriteWhole(out, content);
     return;

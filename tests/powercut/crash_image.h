@@ -6,9 +6,10 @@
 //              holds what it held at some moment since the last sync
 //   size       any that the file had since its last sync
 //   MANIFEST   loses only an end of what was appended to it, in whole sectors. RocksDB itself
-//   refuses
-//              one with a hole, on any file system: it relies on sizes that follow the data, as
-//              with ext4's data=ordered
+//              refuses one with a hole, on any file system: it relies on sizes that follow the
+//              data, as with ext4's data=ordered
+//   logs       what was not synced of a log is lost where an earlier log has lost something.
+//              RocksDB 7.8 does not notice a gap between logs, on any file system
 //   names      a directory's changes become durable in order. What precedes the begin of a sync of
 //              that directory which has ended is there; of the rest, some first part. Syncing a
 //              file does not make its name durable, and directories do not depend on each other
@@ -52,8 +53,10 @@ class CrashImage {
   Entries Names(NodeId dir, size_t cut, const std::vector<size_t>& kept) const;
   bool Write(NodeId dir, size_t cut, const std::vector<size_t>& kept, const std::string& out,
              std::mt19937_64* rng);
+  // `log_lost`: an earlier log has lost something; set when this one does.
   void WriteFile(NodeId file, size_t cut, const std::string& name, const std::string& out,
-                 std::mt19937_64* rng);
+                 bool* log_lost, std::mt19937_64* rng);
+  std::string ContentAt(NodeId file, size_t changes) const;
   void Apply(const Op& op, std::string* content) const;
   std::string Tear(NodeId file, size_t durable, size_t end, bool only_ends,
                    std::mt19937_64* rng) const;

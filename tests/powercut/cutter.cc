@@ -81,6 +81,10 @@ std::string Cutter::Judge(const Cut& cut) {
   return problem.empty() ? JudgeCheckpoints(cut) : problem;
 }
 
+void Cutter::Build(const Cut& cut, const std::string& to) {
+  images_.Build(cut.at, cut.image, "", to);
+}
+
 std::string Cutter::JudgeDatabase(const Cut& cut) {
   const std::string path = image_dir() + "/db";
   rocksdb::Options options = StockOptions();

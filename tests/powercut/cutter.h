@@ -29,6 +29,8 @@ class Cutter {
   std::vector<Cut> Choose(int n, uint64_t seed) const;
   // "" or what is wrong after this cut. The image stays in image_dir() until the next one.
   std::string Judge(const Cut& cut);
+  // The disk after the cut, as nobody has opened it yet, in the new directory `to`.
+  void Build(const Cut& cut, const std::string& to);
   std::string image_dir() const { return scratch_ + "/image"; }
   int checkpoints_judged() const { return checkpoints_judged_; }
 

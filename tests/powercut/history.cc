@@ -119,9 +119,13 @@ std::string History::CheckState(rocksdb::DB* db,
       const std::string where = in + handle->GetName() + ": ";
       if (want == keys.end() || it->key() != want->first) {
         return where + "found key " + it->key().ToString() + ", wanted " +
-               (want == keys.end() ? "none" : want->first);
+               (want == keys.end() ? "none"
+                                   : want->first + " of state " + std::to_string(version->state));
       }
-      if (it->value() != version->value) return where + "wrong value of " + want->first;
+      if (it->value() != version->value) {
+        return where + "wrong value of " + want->first + " of state " +
+               std::to_string(version->state);
+      }
       ++want;
       settle();
     }

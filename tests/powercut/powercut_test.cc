@@ -5,7 +5,8 @@
 //   PULSE_TEST_SEED     chooses workloads and cuts; threads interleave as they like all the same
 //   PULSE_POWER_CUTS    how many cuts in all, 2,000 unless given
 //   PULSE_POWERCUT_RUN  a run that a failure has saved, with PULSE_POWERCUT_AT and
-//                       PULSE_POWERCUT_IMAGE: repeats exactly that cut (test DISABLED_Repeat)
+//                       PULSE_POWERCUT_IMAGE: repeats exactly that cut (test DISABLED_Repeat);
+//                       with PULSE_POWERCUT_KEEP=DIR the disk after the cut is left there
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -185,7 +186,9 @@ TEST(PowerCutTest, DISABLED_Repeat) {
   run.Visit(load);
   ASSERT_FALSE(load.Failed()) << path << " is not a saved run";
   Cutter cutter(&run, FastScratchDir("repeat"));
-  EXPECT_EQ(cutter.Judge({strtoull(at, nullptr, 0), strtoull(image, nullptr, 0)}), "");
+  const Cut cut{strtoull(at, nullptr, 0), strtoull(image, nullptr, 0)};
+  EXPECT_EQ(cutter.Judge(cut), "");
+  if (const char* keep = getenv("PULSE_POWERCUT_KEEP"); keep != nullptr) cutter.Build(cut, keep);
 }
 
 // What the harness must find, and soon: each row breaks one promise.

@@ -18,18 +18,22 @@ namespace pulse::powercut {
 namespace {
 
 constexpr auto kDelay = std::chrono::milliseconds(30);
-constexpr size_t kSector = 512;
+constexpr size_t kBlock = 4096;
 
 int Fail(int err) {
   errno = err;
   return -1;
 }
 
-// Half of a transfer, in whole sectors where there is more than one: descriptors of the plug-in's
-// outputs believe in direct I/O.
-size_t Half(size_t n) {
-  if (n <= kSector) return std::max<size_t>(n / 2, 1);
-  return std::max(n / 2 / kSector * kSector, kSector);
+// Half of a transfer. What looks like direct I/O ends on a block's boundary, as on a device:
+// RocksDB takes a direct read that ends elsewhere for the end of the file.
+size_t Half(const void* data, size_t n, off_t offset) {
+  const auto aligned = [](uint64_t x) { return x % kBlock == 0; };
+  if (aligned(n) && aligned(static_cast<uint64_t>(offset)) &&
+      aligned(reinterpret_cast<uintptr_t>(data))) {
+    return std::max(n / 2 / kBlock * kBlock, kBlock);
+  }
+  return std::max<size_t>(n / 2, 1);
 }
 
 }  // namespace
@@ -285,7 +289,7 @@ ssize_t SimDisk::Read(int fd, void* data, size_t n, off_t offset) {
     const int64_t node = NodeOf(fd);
     if (node >= 0) verdict = Judge(Call::kRead, nodes_[node].file_class, nodes_[node].path);
     if (verdict.effect == Effect::kError) return Fail(verdict.err);
-    if (verdict.effect == Effect::kShort) n = Half(n);
+    if (verdict.effect == Effect::kShort) n = Half(data, n, offset);
     rc = offset < 0 ? real::Read(fd, data, n) : real::Pread(fd, data, n, offset);
   }
   SleepIfDelayed(verdict);
@@ -300,7 +304,7 @@ ssize_t SimDisk::Write(int fd, const void* data, size_t n, off_t offset) {
     const int64_t node = NodeOf(fd);
     if (node >= 0) verdict = Judge(Call::kWrite, nodes_[node].file_class, nodes_[node].path);
     if (verdict.effect == Effect::kError) return Fail(verdict.err);
-    if (verdict.effect == Effect::kShort) n = Half(n);
+    if (verdict.effect == Effect::kShort) n = Half(data, n, offset);
     rc = offset < 0 ? real::Write(fd, data, n) : real::Pwrite(fd, data, n, offset);
     if (rc > 0 && node >= 0) {
       Op& op = Add(OpKind::kWrite);

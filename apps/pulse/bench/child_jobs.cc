@@ -94,6 +94,9 @@ absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
     if (job == "compaction") return RunCompactionJob(spec);
     if (job == "fill") return RunFillJob(spec);
     if (job == "verify") return RunVerifyJob(spec);
+    if (job == "crash-load") return RunCrashLoadJob(spec);
+    if (job == "crash-open") return RunCrashOpenJob(spec);
+    if (job == "crash-check") return RunCrashCheckJob(spec);
     return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
   } catch (const nlohmann::json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("the job description is malformed (", e.what(),

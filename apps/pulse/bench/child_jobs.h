@@ -22,6 +22,14 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec);
 // Reads all of "dir" on RocksDB's own file system, checks each value and sums the contents up.
 absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec);
 
+// For `pulse bench crash`. Writes to "dir", keeping "ledger", until it is killed; it returns only
+// when something went wrong.
+absl::StatusOr<nlohmann::json> RunCrashLoadJob(const nlohmann::json& spec);
+// Times the opening of "dir".
+absl::StatusOr<nlohmann::json> RunCrashOpenJob(const nlohmann::json& spec);
+// Compares "dir", read on RocksDB's own file system, with "ledger", and settles the ledger.
+absl::StatusOr<nlohmann::json> RunCrashCheckJob(const nlohmann::json& spec);
+
 // Runs the job that the JSON text `spec` names.
 absl::StatusOr<nlohmann::json> RunJob(const std::string& spec);
 

@@ -21,7 +21,6 @@
 namespace pulse::bench {
 namespace {
 
-constexpr int kTickMillis = 500;
 // Exit codes of a child that did not get as far as our main().
 constexpr int kNoCpu = 125;
 constexpr int kNoExec = 126;
@@ -40,7 +39,7 @@ bool ReadAll(int fd, const ChildOptions& options, std::string* text) {
   const int64_t deadline = NowNanos() + static_cast<int64_t>(options.timeout_seconds * 1e9);
   while (NowNanos() < deadline) {
     pollfd p = {fd, POLLIN, 0};
-    const int ready = poll(&p, 1, kTickMillis);
+    const int ready = poll(&p, 1, options.tick_millis);
     if (ready <= 0) {
       if (options.tick) options.tick();
       continue;

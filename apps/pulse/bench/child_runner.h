@@ -16,7 +16,8 @@ namespace pulse::bench {
 struct ChildOptions {
   std::vector<int> cpus;         // where it may run; empty: wherever this process may
   double timeout_seconds = 900;  // then it is killed
-  std::function<void()> tick;    // called about twice a second while it runs
+  std::function<void()> tick;    // called every tick_millis while it runs
+  int tick_millis = 500;
 };
 
 // Runs spec["job"] in a child and returns what it printed. Its error, its death by a signal and a

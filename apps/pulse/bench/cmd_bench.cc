@@ -71,6 +71,8 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddCompactionBench(*bench);
   bench::AddFillBench(*bench);
   bench::AddSoakBench(*bench);
+  bench::AddCrashBench(*bench);
+  bench::AddFailoverBench(*bench);
   bench::AddChild(*bench);
 }
 

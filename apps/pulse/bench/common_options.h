@@ -13,6 +13,8 @@ void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
 void AddCompactionBench(CLI::App& bench);
 void AddFillBench(CLI::App& bench);
 void AddSoakBench(CLI::App& bench);
+void AddCrashBench(CLI::App& bench);
+void AddFailoverBench(CLI::App& bench);
 void AddDemo(CLI::App& bench);
 
 }  // namespace pulse::bench

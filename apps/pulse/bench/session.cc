@@ -137,10 +137,11 @@ absl::StatusOr<nlohmann::json> Session::Step(
   ChildOptions options;
   options.cpus = cpus;
   options.timeout_seconds = args_.timeout_seconds;
-  if (progress_ != nullptr) {
-    progress_->Begin(what);
-    options.tick = [this] { progress_->Tick(); };
-  }
+  if (progress_ != nullptr) progress_->Begin(what);
+  options.tick = [this] {
+    if (progress_ != nullptr) progress_->Tick();
+    if (tick_) tick_();
+  };
   auto result = RunChild(spec, options);
   if (progress_ != nullptr) progress_->End(result.ok() ? describe(*result) : "failed");
   return result;

@@ -66,6 +66,9 @@ class Session {
   // Prints to standard output at once, clear of the progress.
   void Say(const std::string& text);
 
+  // Also called about twice a second while a step's child runs; null for nothing.
+  void OnTick(std::function<void()> tick) { tick_ = std::move(tick); }
+
   // One step of progress: a child running `spec` on `cpus`. `describe` words its result.
   absl::StatusOr<nlohmann::json> Step(
       const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
@@ -103,6 +106,7 @@ class Session {
   int pairs_ = 0;
   int warm_ups_ = 0;
   std::unique_ptr<Progress> progress_;
+  std::function<void()> tick_;
   nlohmann::json report_;
 };
 

@@ -59,16 +59,18 @@ absl::Status SoakAgent::Start() {
   const pid_t parent = getpid();
   const UniqueFd log(open(log_file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.valid()) return ErrnoError(errno, "opening", log_file_);
-  std::string words[] = {"pulse", "agent", "--socket", socket_};
-  char* const argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
-                        nullptr};
+  std::vector<std::string> words = {"pulse", "agent", "--socket", socket_};
+  if (!cpus_.empty()) words.insert(words.end(), {"--cpus", cpus_});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
   const pid_t pid = fork();
   if (pid < 0) return ErrnoError(errno, "starting a process for", "the agent");
   if (pid == 0) {  // system calls only
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(126);
     if (dup2(log.get(), STDOUT_FILENO) < 0 || dup2(log.get(), STDERR_FILENO) < 0) _exit(126);
-    execv("/proc/self/exe", argv);
+    execv("/proc/self/exe", argv.data());
     _exit(126);
   }
   pid_ = pid;

@@ -17,9 +17,9 @@ namespace pulse::bench {
 
 class SoakAgent {
  public:
-  // What the agent prints is appended to `log_file`.
-  SoakAgent(std::string socket, std::string log_file)
-      : socket_(std::move(socket)), log_file_(std::move(log_file)) {}
+  // What the agent prints is appended to `log_file`. `cpus` empty: wherever this process may run.
+  SoakAgent(std::string socket, std::string log_file, std::string cpus = "")
+      : socket_(std::move(socket)), log_file_(std::move(log_file)), cpus_(std::move(cpus)) {}
   ~SoakAgent();  // kills it
   SoakAgent(const SoakAgent&) = delete;
   SoakAgent& operator=(const SoakAgent&) = delete;
@@ -39,6 +39,7 @@ class SoakAgent {
  private:
   const std::string socket_;
   const std::string log_file_;
+  const std::string cpus_;
   pid_t pid_ = 0;
   int wait_status_ = 0;
 };
