@@ -9,8 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "agent/socket_server.h"
 #include "base/cpu_list.h"
+#include "base/errors.h"
 #include "base/uri_options.h"
 #include "commands.h"
 #include "lsm/agent_service.h"
@@ -31,6 +33,18 @@ struct AgentArgs {
   uint32_t max_files = AgentLimits().max_session_files;
 };
 
+// A size given to `option`, not 0.
+absl::Status ParseSize(const char* option, const std::string& text, uint64_t* bytes) {
+  const auto size = ParseBytes(text);
+  if (!size.ok())
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  if (*size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 16G"));
+  }
+  *bytes = *size;
+  return absl::OkStatus();
+}
+
 absl::Status RunAgent(const AgentArgs& args) {
   AgentOptions options;
   options.socket_path = args.socket;
@@ -39,7 +53,9 @@ absl::Status RunAgent(const AgentArgs& args) {
   options.limits.max_queues = args.max_queues;
   if (!args.cpus.empty()) {
     auto cpus = ParseCpuList(args.cpus);
-    if (!cpus.ok()) return cpus.status();
+    if (!cpus.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--cpus: ", cpus.status().message()));
+    }
     options.cpus = *cpus;
   }
   auto engine = ParseEngineKind(args.engine);
@@ -48,16 +64,11 @@ absl::Status RunAgent(const AgentArgs& args) {
   auto mover = ParseMoverKind(args.mover);
   if (!mover.ok()) return mover.status();
   options.mover = *mover;
-  auto memory = ParseBytes(args.session_memory);
-  if (!memory.ok()) return memory.status();
-  options.limits.max_session_bytes = *memory;
+  PULSE_RETURN_IF_ERROR(
+      ParseSize("--session-memory", args.session_memory, &options.limits.max_session_bytes));
   if (!args.total_memory.empty()) {
-    auto total = ParseBytes(args.total_memory);
-    if (!total.ok()) return total.status();
-    if (*total == 0) {
-      return absl::InvalidArgumentError("--total-memory 0: expected a size, such as 16G");
-    }
-    options.limits.max_total_bytes = *total;
+    PULSE_RETURN_IF_ERROR(
+        ParseSize("--total-memory", args.total_memory, &options.limits.max_total_bytes));
   }
   options.limits.max_session_files = args.max_files;
 
@@ -114,14 +125,17 @@ void AddAgentCommand(CLI::App& app) {
                   "mirror first, standing for a DPU's DMA")
       ->capture_default_str();
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
+      ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   cmd->add_option("--max-queues", args->max_queues, "queues (active output streams) a session")
+      ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   cmd->add_option("--session-memory", args->session_memory, "queue memory a session may attach")
       ->capture_default_str();
   cmd->add_option("--total-memory", args->total_memory,
                   "queue memory of all sessions together (default: half of the machine's)");
   cmd->add_option("--max-files", args->max_files, "files a session may have open")
+      ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   cmd->callback([args] { Finish(RunAgent(*args)); });
 }

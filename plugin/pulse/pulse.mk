@@ -12,7 +12,8 @@ pulse_SOURCES := $(addprefix ../../src/, \
   uring/uring_backend.cc \
   agent/session.cc agent/worker.cc \
   lsm/agent_service.cc lsm/host_fetch.cc lsm/host_files.cc lsm/host_link.cc lsm/host_output.cc \
-  lsm/host_registry.cc lsm/host_session.cc lsm/io_status.cc lsm/manifest_records.cc \
+  lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
+  lsm/io_status.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/pulse_file_system.cc lsm/register.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin

@@ -1,5 +1,7 @@
 #include "channel/handshake.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -11,6 +13,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/errors.h"
 
 #ifndef SO_PEERPIDFD
@@ -21,6 +24,8 @@ namespace pulse {
 namespace {
 
 constexpr char kNoMessage[] = "no message";
+constexpr int kConnectRetryMs = 10;
+constexpr int kProbeMs = 1000;
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un addr{};
@@ -158,8 +163,8 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
       return absl::AlreadyExistsError(
           absl::StrCat(path, " exists and is not a socket; choose another path"));
     }
-    const absl::Status answer = ConnectUnix(path).status();
-    if (answer.ok()) {
+    const absl::Status answer = ConnectUnix(path, kProbeMs).status();
+    if (answer.ok() || absl::IsDeadlineExceeded(answer)) {
       return absl::AlreadyExistsError(absl::StrCat("an agent already listens on ", path,
                                                    "; stop it, or give this one another --socket"));
     }
@@ -182,17 +187,34 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms) {
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, int cancel_fd) {
   auto addr = AddressOf(path);
   if (!addr.ok()) return addr.status();
   auto fd = NewSocket();
   if (!fd.ok()) return fd.status();
-  PULSE_RETURN_IF_ERROR(SetSocketTimeout(fd->get(), timeout_ms));
-  if (connect(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr)) != 0) {
-    return ErrnoError(errno, "connecting to the agent at", path,
-                      absl::StrCat("start it with: pulse agent --socket ", path,
-                                   "; or let this process do the work with fallback=embedded"));
+  // A blocking connect waits, deaf to everything else, while a listener that hangs has its backlog
+  // full. This one is asked again until it has room.
+  const int flags = fcntl(fd->get(), F_GETFL);
+  if (fcntl(fd->get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return ErrnoError(errno, "preparing a socket for", path);
   }
+  const int64_t until = NowNanos() + int64_t{timeout_ms} * 1'000'000;
+  while (connect(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr)) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) {
+      return ErrnoError(errno, "connecting to the agent at", path,
+                        absl::StrCat("start it with: pulse agent --socket ", path,
+                                     "; or let this process do the work with fallback=embedded"));
+    }
+    if (NowNanos() >= until) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the agent at ", path, " takes no connection: it hangs, or is stopped; restart it"));
+    }
+    pollfd cancel{cancel_fd, POLLIN, 0};
+    if (poll(&cancel, 1, kConnectRetryMs) > 0) return absl::CancelledError("no longer wanted");
+  }
+  if (fcntl(fd->get(), F_SETFL, flags) != 0)
+    return ErrnoError(errno, "preparing a socket for", path);
   return fd;
 }
 

@@ -54,8 +54,10 @@ UniqueFd GetPeerPidfd(int socket);
 // Listens at `path` with mode 0600. A socket file nobody listens on is replaced; AlreadyExists when
 // an agent answers there, or when the path is something other than a socket.
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path);
-// Waits at most `timeout_ms` (0: as long as it takes) for a place in the listener's backlog.
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms = 0);
+// Waits at most `timeout_ms` for a place in the listener's backlog: DeadlineExceeded. Cancelled as
+// soon as `cancel_fd` (-1: none) is readable.
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms = 10'000,
+                                     int cancel_fd = -1);
 absl::Status SetSocketTimeout(int socket, int milliseconds);
 
 }  // namespace pulse

@@ -12,9 +12,11 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/testing.h"
+#include "channel/doorbell.h"
 
 namespace pulse {
 namespace {
@@ -377,6 +379,32 @@ TEST(ConnectTest, ErrorsNameTheRemedy) {
     EXPECT_THAT(Text(st), HasSubstr("pulse agent --socket " + path));
     EXPECT_THAT(Text(st), HasSubstr("fallback=embedded"));
   }
+}
+
+// A listener that takes nobody in, as an agent that is stopped.
+TEST(ConnectTest, AFullBacklogIsWaitedForNoLongerThanWanted) {
+  ScratchPath path("sock");
+  auto listener = ListenUnix(path.get());
+  ASSERT_TRUE(listener.ok());
+  std::vector<UniqueFd> waiting;
+  absl::Status st;
+  while (st.ok() && waiting.size() < 1000) {
+    auto fd = ConnectUnix(path.get(), /*timeout_ms=*/0);
+    st = fd.status();
+    if (fd.ok()) waiting.push_back(*std::move(fd));
+  }
+  ASSERT_TRUE(absl::IsDeadlineExceeded(st)) << st;
+  EXPECT_THAT(Text(st), HasSubstr("restart it"));
+  auto event = WakeEvent::Create();
+  ASSERT_TRUE(event.ok());
+  event->Set();
+  EXPECT_TRUE(absl::IsCancelled(ConnectUnix(path.get(), 3'600'000, event->fd()).status()));
+  // Another agent must not take the place of one that is only stopped.
+  EXPECT_TRUE(absl::IsAlreadyExists(ListenUnix(path.get()).status()));
+  // A place that becomes free is taken.
+  std::thread accept([&] { UniqueFd(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC)); });
+  EXPECT_TRUE(ConnectUnix(path.get()).ok());
+  accept.join();
 }
 
 }  // namespace

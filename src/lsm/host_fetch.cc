@@ -303,8 +303,10 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished) 
 }
 
 absl::Status FetchSource::Prepare() {
-  auto pool = FetchPool::Create(session_, session_->connection());
-  if (!pool.ok()) return pool.status();
+  HostSession::Connection connection = session_->connection();
+  if (connection == nullptr) return absl::OkStatus();  // lost already: Pool() takes the next one
+  auto pool = FetchPool::Create(session_, connection);
+  if (!pool.ok()) return connection->dead ? absl::OkStatus() : pool.status();
   std::lock_guard lock(mu_);
   pool_ = *std::move(pool);
   return absl::OkStatus();

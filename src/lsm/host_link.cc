@@ -106,7 +106,7 @@ class SocketLink : public AgentLink {
     if (!page.ok()) return page.status();
     auto notify = Prepare(*std::move(page));
     if (!notify.ok()) return notify.status();
-    auto socket = ConnectUnix(path_, timeout_ms_);
+    auto socket = ConnectUnix(path_, timeout_ms_, cancel_fd);
     if (!socket.ok()) {
       const int err = ErrnoOf(socket.status());
       absent_ = err == ENOENT || err == ECONNREFUSED;

@@ -82,7 +82,10 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
 OutputFile::~OutputFile() {
   std::unique_lock lock(session_->mu());
   session_->WaitForHost(lock, [this] { return !rescuing_; });
-  if (connection_ != nullptr) connection_->targets.erase(file_);
+  if (connection_ == nullptr) return;
+  connection_->targets.erase(file_);
+  // Deleted before the agent has taken it: nobody needs the bytes in its queue.
+  if (kept_lease_.queue != nullptr && !connection_->dead) session_->ReturnQueueLocked(kept_lease_);
 }
 
 absl::Status OutputFile::StickyError() {
@@ -165,12 +168,14 @@ absl::Status OutputFile::SubmitPending() {
   const uint64_t length = pending();
   if (length == 0) return absl::OkStatus();
   const uint64_t padded = RoundUp(length);
-  PULSE_RETURN_IF_ERROR(SubmitWrite(pending_, padded));
+  bool by_host = false;
+  PULSE_RETURN_IF_ERROR(SubmitWrite(pending_, padded, &by_host));
   const uint64_t whole = length / kPage * kPage;
   if (is_inline()) {
     pending_ = write_ = inline_buffer_.get();
   } else {
-    queue_->position += padded;
+    // The agent gives back only what it has heard of.
+    if (!by_host) queue_->position += padded;
     const HostQueue& q = queue_->queue;
     pending_ = write_ = q.arena() + queue_->position % q.arena_bytes();
   }
@@ -179,22 +184,27 @@ absl::Status OutputFile::SubmitPending() {
   return absl::OkStatus();
 }
 
-absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length) {
+absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length, bool* by_host) {
   if (!is_inline()) PULSE_RETURN_IF_ERROR(EnsureOpen());
   StreamFence();  // from here on another thread may write what was copied, too
   const uint64_t tag = next_write_++;
-  bool by_host = is_inline();
   {
     std::unique_lock lock(session_->mu());
     session_->WaitForHost(lock, [this] { return !rescuing_; });
     if (!error_.ok()) return error_;
-    by_host |= refused_ || connection_ == nullptr || connection_->dead;
-    if (!by_host) unacked_[tag] = {file_pos_, data, length};
+    *by_host = is_inline() || refused_ || connection_ == nullptr || connection_->dead;
+    if (*by_host) {
+      rescuing_ = true;  // an agent may be lost meanwhile: fd_ is this thread's
+    } else {
+      unacked_[tag] = {file_pos_, data, length};
+    }
   }
-  if (by_host) {
+  if (*by_host) {
     absl::Status st = WriteInline(file_pos_, data, length);
     std::lock_guard lock(session_->mu());
+    rescuing_ = false;
     FailLocked(st);
+    session_->NotifyLocked();
     return st;
   }
   wire::Descriptor d{};
@@ -297,10 +307,14 @@ absl::Status OutputFile::RestoreTail() {
 absl::Status OutputFile::Sync(bool wait) {
   PULSE_RETURN_IF_ERROR(Flush());
   {
-    std::lock_guard lock(session_->mu());
+    std::unique_lock lock(session_->mu());
     ++promised_;
+    if (!wait) return absl::OkStatus();
+    session_->Wait(lock, connection_, [&] { return unacked_.empty() || refused_ || !error_.ok(); });
   }
-  return wait ? WaitDurable() : absl::OkStatus();
+  // Nobody else would write what was refused.
+  if (!is_inline() && Refused()) PULSE_RETURN_IF_ERROR(SwitchToInline());
+  return WaitDurable();
 }
 
 absl::Status OutputFile::Truncate(uint64_t size) {
@@ -330,7 +344,7 @@ absl::Status OutputFile::Close(bool wait) {
   absl::Status st = Flush();
   if (!is_inline()) {
     if (st.ok()) st = EnsureOpen();  // an empty file is opened for its sync_close
-    if (st.ok() && !agent_dead() && Refused()) st = SwitchToInline();
+    if (st.ok() && Refused()) st = SwitchToInline();
   }
   if (!is_inline()) {
     bool discard;
@@ -385,12 +399,23 @@ void OutputFile::RescueRefusedLocked() {
   session_->RescueLaterLocked(this);
 }
 
+// An agent that has turned the file down does not have it: should it be lost, too, there is nothing
+// to rescue, and the file is its writer's alone.
+void OutputFile::LeaveRefusingAgent() {
+  std::unique_lock lock(session_->mu());
+  session_->WaitForHost(lock, [this] { return !rescuing_; });
+  if (!refused_ || connection_ == nullptr || connection_->dead) return;
+  connection_->targets.erase(file_);
+  connection_ = nullptr;
+}
+
 // From here on the host writes this file itself, first what the agent did not.
 absl::Status OutputFile::SwitchToInline() {
   std::unique_ptr<char, decltype(&std::free)> buffer(
       static_cast<char*>(std::aligned_alloc(kPage, kInlineBuffer)), &std::free);
   if (buffer == nullptr) return ErrnoError(ENOMEM, "buffering", path_);
   if (!is_inline()) {
+    LeaveRefusingAgent();
     absl::Status st = WriteUnacked();
     if (st.ok()) st = SubmitPending();
     if (!st.ok()) return st;

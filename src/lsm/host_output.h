@@ -123,7 +123,8 @@ class OutputFile : public CompletionTarget {
   absl::Status AppendSlow(const char* data, size_t n);
   absl::Status MakeRoom();
   absl::Status SubmitPending();  // whole pages only, unless the tail was padded by Flush
-  absl::Status SubmitWrite(const char* data, uint64_t length);
+  // `by_host`: the agent was not asked.
+  absl::Status SubmitWrite(const char* data, uint64_t length, bool* by_host);
   absl::Status Request(Opcode op, uint64_t tag, uint64_t offset, uint64_t length, uint64_t aux);
   absl::Status RestoreTail();
   absl::Status EnsureOpen();
@@ -131,6 +132,7 @@ class OutputFile : public CompletionTarget {
   absl::Status SettleWrites();
   bool Refused();
   void LeaveQueue();
+  void LeaveRefusingAgent();
   absl::Status SwitchToInline();
   bool agent_dead() const { return lease_.connection->dead; }
   void Ring() { lease_.connection->link->kick().Ring(); }
@@ -185,7 +187,7 @@ class OutputFile : public CompletionTarget {
   HostSession::Lease kept_lease_{};  // of a closed file that the agent has not taken yet
   bool open_answered_ = false;
   bool refused_ = false;      // the agent could not take the file: its bytes are written inline
-  bool rescuing_ = false;     // fd_ and unacked_ belong to Rescue()
+  bool rescuing_ = false;     // fd_ and unacked_ belong to one thread, Rescue()'s or the writer's
   bool late_writes_ = false;  // the lost agent may still carry out writes to this inode
   int path_guards_ = 0;
   absl::Status error_;

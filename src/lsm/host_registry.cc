@@ -99,12 +99,15 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(
   const std::string canonical = CanonicalPath(path);
   writes_for = this;
   const std::shared_ptr<OutputFile> old = Find(canonical);
-  if (old != nullptr && InFlight(*old)) {
-    const OutputFile::PathGuard guard(old.get());
+  {
+    // A new inode in any case: into a left-over of this name the agent of a process that was killed
+    // may still be writing.
+    const bool in_flight = old != nullptr && InFlight(*old);
+    const OutputFile::PathGuard guard(in_flight ? old.get() : nullptr);
     if (unlink(canonical.c_str()) != 0 && errno != ENOENT) {
       return ErrnoError(errno, "replacing", canonical);
     }
-    Forget(old);
+    if (in_flight) Forget(old);
   }
   if (!create()) return absl::UnknownError(absl::StrCat("could not create ", canonical));
   auto file = OutputFile::Create(canonical, session_, this);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,56 @@ absl::Status SyncDirectoryOf(const std::string& path) {
   if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "syncing", dir);
   return absl::OkStatus();
 }
+
+// A file that will take the place of another. Where the file system can, it has no name until then:
+// RocksDB takes a .dbtmp of a number that it does not know for a left-over, and may delete it while
+// it is being filled; and a host that dies leaves nothing behind.
+class Replacement {
+ public:
+  static absl::StatusOr<Replacement> Create(const std::string& path, mode_t mode) {
+    Replacement r(path);
+    const std::string dir = path.substr(0, path.rfind('/') + 1);
+    r.fd_.reset(open(dir.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+    if (r.fd_.valid()) return r;
+    r.fd_.reset(open(r.temp_.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, mode));
+    if (!r.fd_.valid()) return ErrnoError(errno, "creating", r.temp_);
+    r.named_ = true;
+    return r;
+  }
+  Replacement(Replacement&& o) noexcept
+      : path_(std::move(o.path_)),
+        temp_(std::move(o.temp_)),
+        fd_(std::move(o.fd_)),
+        named_(std::exchange(o.named_, false)) {}
+  ~Replacement() {
+    if (named_) unlink(temp_.c_str());
+  }
+
+  int fd() const { return fd_.get(); }
+  UniqueFd TakeFd() { return std::move(fd_); }
+
+  absl::Status TakePath() {
+    if (!named_) {
+      const std::string self = absl::StrCat("/proc/self/fd/", fd_.get());
+      unlink(temp_.c_str());  // of a process that was killed here
+      if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, temp_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+        return ErrnoError(errno, "naming", temp_);
+      }
+      named_ = true;
+    }
+    if (rename(temp_.c_str(), path_.c_str()) != 0) return ErrnoError(errno, "replacing", path_);
+    named_ = false;
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit Replacement(const std::string& path)
+      : path_(path), temp_(absl::StrCat(path.substr(0, path.rfind('.')), ".dbtmp")) {}
+
+  std::string path_, temp_;
+  UniqueFd fd_;
+  bool named_ = false;  // temp_ is its name
+};
 
 }  // namespace
 
@@ -125,23 +176,16 @@ absl::Status OutputFile::MoveToNewInode() {
   struct stat st;
   if (fstat(fd_.get(), &st) != 0) return ErrnoError(errno, "examining", path_);
   if (st.st_nlink == 0) return absl::OkStatus();  // deleted or replaced: nobody looks for it
-  // RocksDB takes a .dbtmp of this number for a left-over once the table is installed or dropped.
-  const std::string temp = absl::StrCat(path_.substr(0, path_.rfind('.')), ".dbtmp");
+  // An error of its write-back must not stay behind with the old inode.
+  if (!direct_ && fdatasync(fd_.get()) != 0) return ErrnoError(errno, "syncing", path_);
   // Through a description of its own: fd_ may demand aligned buffers.
   const UniqueFd in(open(absl::StrCat("/proc/self/fd/", fd_.get()).c_str(), O_RDONLY | O_CLOEXEC));
   if (!in.valid()) return ErrnoError(errno, "opening again", path_);
-  UniqueFd out(
-      open(temp.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, st.st_mode & mode_t{0777}));
-  if (!out.valid()) return ErrnoError(errno, "creating", temp);
-  absl::Status result = CopyBytes(in.get(), out.get(), size(), path_);
-  if (result.ok() && rename(temp.c_str(), path_.c_str()) != 0) {
-    result = ErrnoError(errno, "replacing", path_);
-  }
-  if (!result.ok()) {
-    unlink(temp.c_str());
-    return result;
-  }
-  fd_ = std::move(out);
+  auto out = Replacement::Create(path_, st.st_mode & mode_t{0777});
+  if (!out.ok()) return out.status();
+  PULSE_RETURN_IF_ERROR(CopyBytes(in.get(), out->fd(), size(), path_));
+  PULSE_RETURN_IF_ERROR(out->TakePath());
+  fd_ = out->TakeFd();
   inode_generation_.fetch_add(1, std::memory_order_release);
   return SyncDirectoryOf(path_);
 }

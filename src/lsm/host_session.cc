@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   std::shared_ptr<HostSession> s(new HostSession(o));
   s->current_ = std::make_shared<AgentConnection>();
   s->current_->link = *std::move(link);
-  for (UniqueFd* event : {&s->wake_watch_, &s->stopping_}) {
+  for (UniqueFd* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
     auto fd = Doorbell::CreateEventFd();
     if (!fd.ok()) return fd.status();
     *event = *std::move(fd);
@@ -177,8 +177,17 @@ absl::Status HostSession::Push(const Connection& c, StreamQueue* queue, const wi
   c->link->kick().Ring();
   std::unique_lock lock(mu_);
   bool pushed = false;
-  Wait(lock, c, [&] { return pushed = !c->dead && queue->queue.TryPush(d); });
+  // Asked more than once also after it has come true: once pushed is enough.
+  Wait(lock, c, [&] {
+    if (!pushed && !c->dead) pushed = queue->queue.TryPush(d);
+    return pushed;
+  });
   return pushed ? absl::OkStatus() : absl::UnavailableError("the agent is gone");
+}
+
+void HostSession::NotifyLocked() {
+  cv_.notify_all();
+  if (sleeping_leaders_ > 0) Signal(wake_leader_);
 }
 
 void HostSession::DrainLocked(AgentConnection* c) {
@@ -241,10 +250,16 @@ void HostSession::WaitOnce(std::unique_lock<std::mutex>& lock, AgentConnection* 
     bell.PrepareSleep();
     // done() again, too: space is given back after the completion that announces it.
     if (!SomethingArrived(*c) && !done()) {
-      pollfd fds[2] = {{bell.fd(), POLLIN, 0}, {link.closed_fd(), POLLIN, 0}};
+      pollfd fds[3] = {
+          {bell.fd(), POLLIN, 0}, {link.closed_fd(), POLLIN, 0}, {wake_leader_.get(), POLLIN, 0}};
+      ++sleeping_leaders_;
       lock.unlock();
-      poll(fds, 2, kPollMs);
+      poll(fds, 3, kPollMs);
       lock.lock();
+      --sleeping_leaders_;
+      if (uint64_t n; fds[2].revents != 0 && read(wake_leader_.get(), &n, sizeof(n)) < 0) {
+        // EAGAIN: another connection's leader has read it.
+      }
     }
     bell.FinishSleep();
   }

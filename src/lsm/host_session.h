@@ -84,7 +84,7 @@ class HostSession {
   void WaitForHost(std::unique_lock<std::mutex>& lock, Done done) {
     cv_.wait(lock, done);
   }
-  void NotifyLocked() { cv_.notify_all(); }
+  void NotifyLocked();
   // Handles what has arrived, without waiting.
   void DrainLocked(AgentConnection* c);
   // Has the watching thread call target->Rescue(false); until then the target must stay alive.
@@ -122,9 +122,11 @@ class HostSession {
   bool prewarm_ = false;
   bool prewarmed_ = false;  // ... the current connection
 
-  UniqueFd wake_watch_;  // eventfd
-  UniqueFd stopping_;    // eventfd, readable once ~HostSession has begun
-  std::thread warm_;     // of the watching thread
+  int sleeping_leaders_ = 0;
+  UniqueFd wake_leader_;  // eventfd: the host itself has brought something about
+  UniqueFd wake_watch_;   // eventfd
+  UniqueFd stopping_;     // eventfd, readable once ~HostSession has begun
+  std::thread warm_;      // of the watching thread
   std::thread watch_;
 };
 

@@ -126,11 +126,13 @@ void HostSession::LoseAgent(const Connection& c, bool may_still_write, const abs
       prewarmed_ = false;
       agentless_since_ = NowNanos();
     }
+    // Before asking who needs rescue: from here on no file can be passed to the agent, and of each
+    // that was, its writer has taken note.
+    c->link->Close();
     for (const auto& [file, target] : c->targets) {
       if (target->OnAgentDeath()) rescues.push_back(target);
     }
     c->targets.clear();
-    c->link->Close();
     cv_.notify_all();
   }
   Log(LogLevel::kWarn,

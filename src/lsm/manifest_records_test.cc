@@ -110,10 +110,13 @@ TEST_P(RealManifestTest, EveryFileThatWasMadeIsSeenAndNoOther) {
       ASSERT_TRUE(db.CompactAll().ok());
     }
   }
-  db.Close();
+  // A compaction that is cut short by closing has made files that no record names.
+  ASSERT_TRUE(db->PauseBackgroundWork().ok());
   const auto manifests = Manifests(db.path());
   ASSERT_EQ(manifests.size(), 1u);  // so everything ever added is in it
   const std::set<uint64_t> want = created->numbers();
+  ASSERT_TRUE(db->ContinueBackgroundWork().ok());
+  db.Close();
   ASSERT_GT(want.size(), 20u);
   EXPECT_EQ(Added(manifests[0], manifests[0].size(), &rng), want);
   for (size_t piece : {size_t{1}, size_t{7}, size_t{4096}, size_t{32768}, size_t{65536}}) {

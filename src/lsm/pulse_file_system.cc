@@ -1,8 +1,10 @@
 #include "lsm/pulse_file_system.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lsm/io_status.h"
@@ -31,6 +33,15 @@ absl::string_view BaseName(const std::string& path) {
 bool IsTableOrBlob(const std::string& path) {
   const absl::string_view name = BaseName(path);
   return absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".blob");
+}
+
+// Named by RocksDB, as 000012.sst, and not by a user.
+bool HasNumberForName(const std::string& path) {
+  const absl::string_view name = BaseName(path);
+  const size_t dot = name.find('.');
+  return dot != 0 && dot != absl::string_view::npos &&
+         std::all_of(name.begin(), name.begin() + static_cast<ptrdiff_t>(dot),
+                     [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
 }
 
 // The metadata that waits at the barrier, or nothing. CURRENT is written as NUMBER.dbtmp and
@@ -160,12 +171,14 @@ IOStatus PulseFileSystem::NewPlainTable(const std::string& path, const FileOptio
                                         std::unique_ptr<rocksdb::FSWritableFile>* out,
                                         IODebugContext* dbg) {
   const std::shared_ptr<OutputFile> old = context_->registry->Find(path);
-  if (old != nullptr && context_->registry->InFlight(*old)) {
-    // The agent must not write into the new file.
-    const OutputFile::PathGuard guard(old.get());
+  const bool in_flight = old != nullptr && context_->registry->InFlight(*old);
+  // The agent must not write into the new file, nor that of a process that was killed and has left
+  // a file of this number behind.
+  if (in_flight || HasNumberForName(path)) {
+    const OutputFile::PathGuard guard(in_flight ? old.get() : nullptr);
     IOStatus s = target()->DeleteFile(path, options.io_options, dbg);
     if (!s.ok() && !s.IsNotFound() && !s.IsPathNotFound()) return s;
-    context_->registry->Forget(old);
+    if (in_flight) context_->registry->Forget(old);
   }
   IOStatus s = target()->NewWritableFile(path, options, out, dbg);
   if (s.ok() && old != nullptr) context_->registry->Forget(old);

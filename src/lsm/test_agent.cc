@@ -34,12 +34,12 @@ TEST(AgentProcess, Serve) {
 
 }  // namespace
 
-AgentProcess::AgentProcess(int max_files) {
+AgentProcess::AgentProcess() {
   // A socket's path is short by law, and the scratch directory's may not be.
   std::string dir = (std::filesystem::temp_directory_path() / "pulse_XXXXXX").string();
   if (mkdtemp(dir.data()) == nullptr) std::abort();
   dir_ = dir;
-  Start(max_files);
+  Start();
 }
 
 AgentProcess::~AgentProcess() {
@@ -48,7 +48,7 @@ AgentProcess::~AgentProcess() {
   std::filesystem::remove_all(dir_, ec);
 }
 
-void AgentProcess::Start(int max_files) {
+void AgentProcess::Start() {
   const pid_t parent = getpid();
   const std::string path = socket();
   std::filesystem::remove(path);
@@ -56,16 +56,19 @@ void AgentProcess::Start(int max_files) {
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    if (max_files > 0) {
-      const rlimit limit{static_cast<rlim_t>(max_files), static_cast<rlim_t>(max_files)};
-      setrlimit(RLIMIT_NOFILE, &limit);
-    }
     setenv("PULSE_TEST_AGENT_SOCKET", path.c_str(), 1);
     execl("/proc/self/exe", "lsm_test", "--gtest_filter=AgentProcess.Serve", "--gtest_brief=1",
           nullptr);
     _exit(1);
   }
   EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(path); }));
+}
+
+void AgentProcess::LimitFiles(int n) const {
+  rlimit limit;
+  ASSERT_EQ(prlimit(pid_, RLIMIT_NOFILE, nullptr, &limit), 0);
+  limit.rlim_cur = static_cast<rlim_t>(n);
+  ASSERT_EQ(prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr), 0);
 }
 
 void AgentProcess::Stop() { kill(pid_, SIGSTOP); }

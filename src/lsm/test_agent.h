@@ -12,11 +12,12 @@ namespace pulse::lsm::test {
 
 class AgentProcess {
  public:
-  // `max_files` > 0 limits the descriptors of the process.
-  explicit AgentProcess(int max_files = 0);
+  AgentProcess();
   ~AgentProcess();
 
-  void Start(int max_files = 0);
+  void Start();
+  // From now on the process may not open a descriptor of this number or above.
+  void LimitFiles(int n) const;
   void Stop();       // SIGSTOP
   void Continue();   // SIGCONT
   void Kill();       // SIGKILL; returns when it is gone

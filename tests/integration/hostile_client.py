@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A hostile host: hostile_client.py SOCKET SEED
+"""A hostile host: hostile_client.py SOCKET SEED PROTOCOL_VERSION
 
 Sends an agent garbage of many sizes, a hello without descriptors, with wrong descriptors, with a
-wrong version, messages out of order, and connections that come and go. It expects nothing back;
-the test looks at the agent afterwards.
+wrong version, messages out of order, and connections that come and go. Of all that it expects nothing
+back; the test looks at the agent afterwards. But a proper hello must be acknowledged: else the agent
+would have refused everything else for a reason of its own.
 """
 import fcntl
 import os
@@ -13,7 +14,7 @@ import struct
 import sys
 
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
-MAGIC, VERSION, SIZE = 0x4D534C50, 2, 256
+MAGIC, VERSION, SIZE = 0x4D534C50, int(sys.argv[3]), 256
 
 
 def message(kind, version=VERSION, args=(), magic=MAGIC):
@@ -37,6 +38,18 @@ def talk(path, packets):
         pass
     finally:
         peer.close()
+
+
+def expect_acknowledged(path, hello, fds):
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.settimeout(20)
+    peer.connect(path)
+    socket.send_fds(peer, [hello], fds)
+    answer = peer.recv(4096)
+    peer.close()
+    magic, version, kind, status = struct.unpack_from("<IIIi", answer)
+    if (magic, version, kind, status) != (MAGIC, VERSION, 2, 0):
+        sys.exit(f"a proper hello is not acknowledged: {kind}, status {status}, {answer[64:]}")
 
 
 def main():
@@ -83,6 +96,11 @@ def main():
         args = [rng.choice((0, 1, 4096, 2**32, 2**63, rng.getrandbits(64))) for _ in range(6)]
         fds = rng.choice(([], [null], [small], [control, bell]))
         talk(path, [(hello, [control, bell]), (message(kind, args=args), fds)])
+    page = os.memfd_create("page", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(page, 4096)
+    os.pwrite(page, b"PLSEDB01" + struct.pack("<I", VERSION), 0)
+    fcntl.fcntl(page, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+    expect_acknowledged(path, hello, [page, bell])
 
 
 main()

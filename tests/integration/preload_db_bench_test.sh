@@ -24,11 +24,27 @@ check_agent() {
   if [[ $MODE == external ]]; then is_alive "$AGENT" || fail "the agent died" "$AGENT_LOG"; fi
 }
 
+# require_served NAME: the plug-in did the work, and all of it through the agent. A database that is
+# merely right may never have met it.
+require_served() {
+  local log="$SCRATCH/$1.log" pattern line
+  pattern='session closed: ([0-9]+) files, ([0-9]+) MiB persisted, ([0-9]+) MiB inline, ([0-9]+) MiB'
+  line=$(grep -E "$pattern" "$log") || fail "$1: no session was closed" "$log"
+  [[ "$line" =~ $pattern ]]
+  if ((BASH_REMATCH[1] == 0 || BASH_REMATCH[2] == 0 || BASH_REMATCH[3] != 0)); then
+    fail "$1: outputs did not go through the agent: $line" "$log"
+  fi
+  if [[ "$OPTIONS" != *fetch=off* ]] && ((BASH_REMATCH[4] == 0)); then
+    fail "$1: nothing was fetched: $line" "$log"
+  fi
+}
+
 # Two threads of 20,000 KB each and small tables: dozens of flushes and compactions.
 bench() {
   local name=$1
   shift
-  run_ok "$name" 300 env LD_PRELOAD="$PLUGIN" "$DB_BENCH" --fs_uri="$uri" --seed=1 --threads=2 \
+  run_ok "$name" 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" \
+    "$DB_BENCH" --fs_uri="$uri" --seed=1 --threads=2 \
     --num=20000 --key_size=16 --value_size=1000 --write_buffer_size=2097152 \
     --target_file_size_base=2097152 --max_bytes_for_level_base=8388608 \
     --level0_file_num_compaction_trigger=2 --max_background_jobs=4 --subcompactions=2 \
@@ -58,6 +74,7 @@ same_scan() {
 
 db="$SCRATCH/db"
 bench write --db="$db" --benchmarks=fillrandom,overwrite
+require_served write
 same_scan "$db" write
 bench mixed --db="$db" --use_existing_db=true --reads=5000 --seek_nexts=20 \
   --benchmarks=readwhilewriting,seekrandom,compact,verifychecksum
@@ -71,8 +88,9 @@ fi
 rm -rf "$db"
 
 # Every key of a reproducible fill, overwritten once so that compactions drop the first round.
-run_ok fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/fill" 15000 1000 11 \
-  --rounds 2 --fs-uri "$uri"
+run_ok fill 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/fill" 15000 \
+  1000 11 --rounds 2 --fs-uri "$uri"
+require_served fill
 run_ok verify-with 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 \
   --rounds 2 --fs-uri "$uri"
 run_ok verify-without 120 "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 --rounds 2

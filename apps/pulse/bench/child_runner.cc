@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -83,18 +84,21 @@ absl::StatusOr<nlohmann::json> Interpret(const std::string& job, int wait_status
 
 }  // namespace
 
-absl::Status CheckCpus(const std::vector<int>& cpus) {
+std::vector<int> UsableCpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-    return ErrnoError(errno, "reading the affinity of", "this process");
-  }
   std::vector<int> usable;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return usable;
   for (int c = 0; c < CPU_SETSIZE; ++c) {
     if (CPU_ISSET(c, &set)) usable.push_back(c);
   }
+  return usable;
+}
+
+absl::Status CheckCpus(const std::vector<int>& cpus) {
+  const std::vector<int> usable = UsableCpus();
   for (const int c : cpus) {
-    if (c < 0 || c >= CPU_SETSIZE || !CPU_ISSET(c, &set)) {
+    if (std::find(usable.begin(), usable.end(), c) == usable.end()) {
       return absl::InvalidArgumentError(absl::StrCat("CPU ", c, " is not to be had here, only ",
                                                      FormatCpuList(usable),
                                                      "; choose among these"));

@@ -195,6 +195,13 @@ absl::Status RunCompactionBench(const CompactionArgs& args) {
   return s.WriteReport();
 }
 
+void AddCpuOptions(CLI::App* cmd, CommonArgs* args) {
+  cmd->add_option("--host-cpu", args->host_cpus,
+                  "CPU of the host: RocksDB and all it does [the first that may be used]");
+  cmd->add_option("--agent-cpu", args->agent_cpus,
+                  "CPU of the embedded agent; it stands for the DPU [the second]");
+}
+
 void AddCompactionBench(CLI::App& bench) {
   auto args = std::make_shared<CompactionArgs>();
   CLI::App* cmd = bench.add_subcommand(
@@ -205,11 +212,7 @@ void AddCompactionBench(CLI::App& bench) {
       ->capture_default_str();
   cmd->add_option("--size", args->common.size,
                   "Keys and values written into level 0, such as 512M; powers of 1024 [1.5G]");
-  cmd->add_option("--host-cpu", args->common.host_cpus, "CPU of the host: RocksDB and all it does")
-      ->capture_default_str();
-  cmd->add_option("--agent-cpu", args->common.agent_cpus,
-                  "CPU of the embedded agent; it stands for the DPU")
-      ->capture_default_str();
+  AddCpuOptions(cmd, &args->common);
   cmd->add_flag("--unique-keys", args->unique_keys,
                 "Write each key once; otherwise keys are drawn at random, as db_bench fillrandom "
                 "does, and about a third are overwritten");
@@ -230,6 +233,7 @@ void AddDemo(CLI::App& bench) {
       "demo", "A short look: stock RocksDB against PulseDB on one compaction of 1 KiB values");
   AddCommonOptions(cmd, &args->common);
   cmd->add_option("--size", args->common.size, "Keys and values written into level 0 [1G]");
+  AddCpuOptions(cmd, &args->common);
   cmd->callback([args] {
     CompactionArgs demo = *args;
     if (demo.common.size.empty() && !demo.common.tiny) demo.common.size = absl::StrCat(kDemoSize);

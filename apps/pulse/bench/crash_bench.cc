@@ -321,10 +321,10 @@ void AddCrashBench(CLI::App& bench) {
   cmd->add_option("--keys", args->keys, "Different keys [200000; tiny: 8000]")
       ->check(CLI::Range(1, 100'000'000));
   cmd->add_option("--value", args->value_bytes, "Value size in bytes")->capture_default_str();
-  cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of the databases")
-      ->capture_default_str();
-  cmd->add_option("--agent-cpus", args->common.agent_cpus, "CPUs of the embedded agent")
-      ->capture_default_str();
+  cmd->add_option("--host-cpus", args->common.host_cpus,
+                  "CPUs of the databases [the first that may be used]");
+  cmd->add_option("--agent-cpus", args->common.agent_cpus,
+                  "CPUs of the embedded agent [the second]");
   cmd->add_option("--uri", args->common.uri_options,
                   "More options for pulse://, joined by '&': sync=strict&io=buffered")
       ->type_name("OPTIONS");

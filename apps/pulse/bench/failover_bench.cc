@@ -195,10 +195,10 @@ void AddFailoverBench(CLI::App& bench) {
   cmd->add_option("--size", args->common.size,
                   "Keys and values to write, such as 512M; powers of 1024 [2G]");
   cmd->add_option("--value", args->value_bytes, "Value size in bytes")->capture_default_str();
-  cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of RocksDB, the same for all")
-      ->capture_default_str();
-  cmd->add_option("--agent-cpus", args->common.agent_cpus, "CPUs of the agent processes")
-      ->capture_default_str();
+  cmd->add_option("--host-cpus", args->common.host_cpus,
+                  "CPUs of RocksDB, the same for all [the first that may be used]");
+  cmd->add_option("--agent-cpus", args->common.agent_cpus,
+                  "CPUs of the agent processes [the second]");
   cmd->footer(
       "As `pulse bench fill`, with an agent process of the benchmark's own. An operation that "
       "fails "

@@ -164,7 +164,7 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
 
 absl::Status RunFillBench(FillArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
-  if (args.both_cpus) args.common.agent_cpus = args.common.host_cpus;
+  args.common.agent_on_host_cpus = args.both_cpus;
   const auto size = SizeOf(args.common, kFullSize);
   if (!size.ok()) return size.status();
   const uint64_t each = kKeyBytes + args.value_bytes;
@@ -202,7 +202,7 @@ absl::Status RunFillBench(FillArgs args) {
 
 void AddFillBench(CLI::App& bench) {
   auto args = std::make_shared<FillArgs>();
-  args->common.host_cpus = "0,1";
+  args->common.usual_host_cpus = 2;
   CLI::App* cmd = bench.add_subcommand(
       "fill", "Write at random with automatic compaction: throughput, latency tail, stalls");
   AddCommonOptions(cmd, &args->common);
@@ -217,13 +217,14 @@ void AddFillBench(CLI::App& bench) {
                   "RocksDB's max_background_jobs: 2 is its default, 4 what the PulseDB paper uses")
       ->check(CLI::Range(2, 256))
       ->capture_default_str();
-  cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of RocksDB, the same for all")
-      ->capture_default_str();
-  cmd->add_option("--agent-cpus", args->common.agent_cpus,
-                  "CPUs of the embedded agent; keep them among --host-cpus, so that PulseDB has no "
-                  "core more than stock")
-      ->capture_default_str();
-  cmd->add_flag("--both-cpus", args->both_cpus, "Let the agent use all of --host-cpus");
+  cmd->add_option("--host-cpus", args->common.host_cpus,
+                  "CPUs of RocksDB, the same for all [the first two]");
+  CLI::Option* agent_cpus = cmd->add_option("--agent-cpus", args->common.agent_cpus,
+                                            "CPUs of the embedded agent; keep them among "
+                                            "--host-cpus, so that PulseDB has no core more than "
+                                            "stock [the second]");
+  cmd->add_flag("--both-cpus", args->both_cpus, "Let the agent use all of --host-cpus")
+      ->excludes(agent_cpus);
   cmd->footer(
       "Write-ahead log without sync, memtable and files of 64 MiB, level 0 "
       "triggers as RocksDB has them. Writers go as fast as they are let (a closed loop). stalled: "

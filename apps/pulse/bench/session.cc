@@ -1,9 +1,11 @@
 #include "bench/session.h"
 
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
@@ -39,6 +41,12 @@ std::vector<int> Union(const std::vector<int>& a, const std::vector<int>& b) {
   return {all.begin(), all.end()};
 }
 
+// PulseDB obeys them in every run: who reads the figures must know.
+std::string EnvironmentOptions() {
+  const char* options = std::getenv("PULSE_OPTIONS");
+  return options == nullptr ? "" : options;
+}
+
 }  // namespace
 
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
@@ -72,7 +80,30 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
   return session;
 }
 
+// Fills in what the command line left open.
+absl::Status ChooseCpus(CommonArgs* args) {
+  const std::vector<int> usable = UsableCpus();
+  if (usable.empty()) return absl::InternalError("reading this process's CPUs failed");
+  const size_t hosts = std::min(args->usual_host_cpus, usable.size());
+  if (args->host_cpus.empty()) {
+    args->host_cpus =
+        FormatCpuList({usable.begin(), usable.begin() + static_cast<ptrdiff_t>(hosts)});
+  }
+  if (args->agent_on_host_cpus) args->agent_cpus = args->host_cpus;
+  if (!args->agent_cpus.empty()) return absl::OkStatus();
+  args->agent_cpus = absl::StrCat(usable[std::min<size_t>(1, usable.size() - 1)]);
+  if (usable.size() == 1) {
+    fmt::print(
+        stderr,
+        "pulse: only CPU {} may be used here: host and agent share it, and there is little to "
+        "gain\n",
+        usable[0]);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Session::SetUpCpus() {
+  PULSE_RETURN_IF_ERROR(ChooseCpus(&args_));
   struct Field {
     const char* option;
     std::string* text;
@@ -104,7 +135,11 @@ void Session::DescribeMachine() {
   utsname name = {};
   uname(&name);
   report_["benchmark"] = name_;
+  report_["pulse_version"] = PULSE_VERSION;
   report_["machine"] = {{"cpu", CpuModel()},
+                        {"cpus", UsableCpus().size()},
+                        {"memory_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                                             static_cast<uint64_t>(sysconf(_SC_PAGESIZE))},
                         {"kernel", std::string(name.release)},
                         {"rocksdb", rocksdb::GetRocksVersionAsString()},
                         {"file_system", dir_.file_system()}};
@@ -112,6 +147,7 @@ void Session::DescribeMachine() {
                          {"agent_cpus", args_.agent_cpus},
                          {"agent_socket", args_.agent_socket},
                          {"uri_options", args_.uri_options},
+                         {"environment_options", EnvironmentOptions()},
                          {"pairs", pairs_},
                          {"warm_ups", warm_ups_},
                          {"seed", args_.seed},
@@ -228,6 +264,9 @@ std::string Legend(const Session& session, const std::vector<Opponent>& opponent
   }
   absl::StrAppend(&text, ". RocksDB ", rocksdb::GetRocksVersionAsString(), ", ",
                   session.dir().file_system(), ", seed ", args.seed, ".\n");
+  if (const std::string options = EnvironmentOptions(); !options.empty()) {
+    absl::StrAppend(&text, "PULSE_OPTIONS is set and holds for PulseDB: ", options, "\n");
+  }
   if (args.tiny)
     absl::StrAppend(&text, "A tiny run: it shows that all works; its figures mean nothing.\n");
   size_t width = 0;

@@ -23,8 +23,11 @@ struct CommonArgs {
   std::string dir = "./pulse-bench";
   std::string size;
   int pairs = 0;
-  std::string host_cpus = "0";
-  std::string agent_cpus = "1";
+  // Empty: the first CPUs that may be used, so many for the host, and the next one for the agent.
+  std::string host_cpus;
+  std::string agent_cpus;
+  size_t usual_host_cpus = 1;
+  bool agent_on_host_cpus = false;  // ... and nowhere else
   std::string agent_socket;
   std::string uri_options;
   std::vector<std::string> opponents;

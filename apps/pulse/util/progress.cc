@@ -11,6 +11,8 @@ namespace pulse {
 namespace {
 
 constexpr int64_t kQuietNanos = 2'000'000'000;
+// Where lines cannot be redrawn, one now and then.
+constexpr int64_t kLineEveryNanos = 10'000'000'000;
 
 double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
@@ -45,17 +47,19 @@ void Progress::ClearLine() {
 
 void Progress::Begin(const std::string& what) {
   what_ = what;
-  step_start_ = NowNanos();
+  step_start_ = line_at_ = NowNanos();
   Tick();
 }
 
 void Progress::Tick() {
-  if (!terminal_ || Quiet()) return;
+  const int64_t now = NowNanos();
+  if (Quiet() || (!terminal_ && now - line_at_ < kLineEveryNanos)) return;
+  line_at_ = now;
   ClearLine();
-  fmt::print(stderr, "[{}/{}] {} ... {:.0f} s{}", done_ + 1, steps_, what_,
-             Seconds(NowNanos() - step_start_), Eta());
+  fmt::print(stderr, "[{}/{}] {} ... {:.0f} s{}{}", done_ + 1, steps_, what_,
+             Seconds(now - step_start_), Eta(), terminal_ ? "" : "\n");
   std::fflush(stderr);
-  line_open_ = true;
+  line_open_ = terminal_;
 }
 
 void Progress::End(const std::string& result) {

@@ -1,5 +1,6 @@
 // Progress with an estimated time of arrival, on standard error, for work made of known steps.
-// Silent for the first two seconds, so that short work stays quiet. Main thread only.
+// Silent for the first two seconds, so that short work stays quiet. On a terminal one line is
+// redrawn; elsewhere a long step says every ten seconds that it goes on. Main thread only.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class Progress {
 
   void Begin(const std::string& what);
 
-  // Call now and then while a step runs: on a terminal it redraws the line.
+  // Call now and then while a step runs.
   void Tick();
 
   // Ends the step; `result` is shown after its name.
@@ -33,6 +34,7 @@ class Progress {
   const bool terminal_;
   int done_ = 0;
   int64_t step_start_ = 0;
+  int64_t line_at_ = 0;  // when Tick() last printed
   bool line_open_ = false;
   std::string what_;
 };
