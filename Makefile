@@ -20,8 +20,8 @@ help: ## this list
 setup: ## install what is missing (Debian, apt)
 	@scripts/setup-debian.sh
 
-run: build ## set up, build, and show stock RocksDB against PulseDB on this machine's disk
-	$(PULSE) bench demo
+run: build ## set up, build, show stock RocksDB against PulseDB on this disk (ARGS='--dir DIR')
+	$(PULSE) bench demo $(ARGS)
 
 test: build ## set up, build, run all tests
 	ctest --preset release
@@ -36,12 +36,12 @@ integration: build ## only the tests that run RocksDB's own programs on the plug
 asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call configure,asan)
 	@cmake --build --preset asan -j $(JOBS)
-	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan -LE slow
+	$(ASAN_ENV) $(NO_MODELS) ctest --preset asan
 
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS) $(NO_RANDOM) ctest --preset tsan -LE slow
+	$(TSAN_ENV) $(NO_MODELS) $(NO_RANDOM) ctest --preset tsan
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -50,6 +50,10 @@ struct Stats {
   uint64_t bytes_inline;     // written by the host itself, for want of an agent or a queue
   uint64_t reconnects;       // agents found again
   uint64_t agentless_nanos;  // time without an agent
+  // Of the moment.
+  uint64_t streams;          // outputs that have a queue of their own
+  uint64_t queued_bytes;     // payload that the agent has not given back
+  uint64_t queued_requests;  // that it has not taken
 };
 
 // Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. InvalidArgument when the

@@ -1,5 +1,6 @@
 #include "agent/session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -39,6 +40,11 @@ bool SessionQueue::FlushDeferred() {
   notify_ |= any;
   if (any) PublishReclaimed();
   return any;
+}
+
+void SessionQueue::DropDeferred() {
+  outstanding_->now -= std::min<size_t>(outstanding_->now, deferred_.size());
+  deferred_.clear();
 }
 
 bool SessionQueue::Track(uint64_t position, uint64_t* ticket) {
@@ -214,8 +220,10 @@ bool Session::HandleSocket() {
     auto r = ReceiveMessage(socket_.get(), /*wait=*/false);
     if (!r.ok()) {
       if (IsNoMessage(r.status())) return true;
-      if (absl::IsInvalidArgument(r.status())) Refuse(r.status());
-      broken_ = true;
+      if (absl::IsInvalidArgument(r.status())) {
+        Refuse(r.status());
+        broken_ = true;
+      }
       return false;
     }
     if (!HandleMessage(r->message, std::move(r->fds), r->fds_lost)) {
@@ -255,8 +263,21 @@ size_t Session::PollQueues(size_t batch) {
       return n;
     }
   }
+  if (orphan_) {
+    orphan_budget_ -= std::min(n, orphan_budget_);
+    const bool untaken =
+        std::any_of(queues_.begin(), queues_.end(), [](const auto& q) { return q->Untaken(); });
+    if (orphan_budget_ == 0 || !untaken) BeginShutdown();
+  }
   if (n > 0) control_->agent_progress.value.fetch_add(n, std::memory_order_relaxed);
   return n;
+}
+
+bool Session::Orphan() {
+  if (broken_ || shutting_down_ || queues_.empty()) return false;
+  if (!orphan_) orphan_budget_ = queues_.size() * wire::kSubmissionSlots;
+  orphan_ = true;
+  return true;
 }
 
 bool Session::HasWork() const {
@@ -278,6 +299,7 @@ bool Session::Deliver() {
   bool any = false;
   bool notify = false;
   for (auto& q : queues_) {
+    if (orphan_) q->DropDeferred();
     any |= q->FlushDeferred();
     notify |= q->TakeNotify();
   }

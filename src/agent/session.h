@@ -53,11 +53,15 @@ class SessionQueue {
   bool HasWork() const { return MayTake() && queue_.HasSubmissions(); }
   bool HasDeferred() const { return !deferred_.empty(); }
 
+  bool Untaken() const { return queue_.HasSubmissions(); }
+
   // Pushes a completion, or keeps it for later when the ring is full: the loop never waits for a
   // slow host (PulseDB III-D's deferred event queue).
   void Complete(const wire::Completion& c);
   // Retries kept completions; true when some were delivered.
   bool FlushDeferred();
+  // Nobody will ever take kept completions.
+  void DropDeferred();
   // True once after completions were pushed; the worker then notifies the host.
   bool TakeNotify() {
     const bool n = notify_;
@@ -145,6 +149,10 @@ class Session {
   int TakeDescriptor();
   void GiveDescriptorBack();
 
+  // The host has ended. What it had asked for is still done, as far as its rings can hold: bytes
+  // that RocksDB has flushed are then in the file, as if they had been in the page cache. After
+  // that the session shuts itself down. False when it is to be ended at once.
+  bool Orphan();
   void BeginShutdown();
   bool shutting_down() const { return shutting_down_; }
   bool Drained() const { return service_->Drained(); }
@@ -174,8 +182,10 @@ class Session {
   size_t next_queue_ = 0;  // whose turn it is
   uint64_t arena_total_ = 0;
   size_t descriptors_ = 0;
-  bool broken_ = false;  // the peer is gone or broke the protocol
+  bool broken_ = false;  // the peer broke the protocol
   bool shutting_down_ = false;
+  bool orphan_ = false;
+  size_t orphan_budget_ = 0;  // requests that may still be taken
   bool urgent_ = false;
   std::unique_ptr<Service> service_;
 };

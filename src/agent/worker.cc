@@ -110,12 +110,16 @@ void Worker::AddSession(std::unique_ptr<Session> session) {
   session_count_.store(sessions_.size(), std::memory_order_relaxed);
 }
 
+void Worker::Unwatch(Session& session) {
+  for (int fd : {session.doorbell().end(), session.socket(), session.peer_process()}) {
+    if (fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  }
+}
+
 void Worker::EndSession(Session* session, std::function<void()> freed) {
   const auto same = [session](const Ending& e) { return e.session == session; };
   if (std::any_of(ending_.begin(), ending_.end(), same)) return;
-  for (int fd : {session->doorbell().end(), session->socket(), session->peer_process()}) {
-    if (fd >= 0) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-  }
+  Unwatch(*session);
   session->BeginShutdown();
   ending_.push_back({session, std::move(freed)});
 }
@@ -180,7 +184,12 @@ bool Worker::HandleEvents(int timeout_ms) {
     const bool goes_on = source == kDoorbell ? s->HandleDoorbell()
                          : source == kSocket ? s->HandleSocket()
                                              : false;  // the process has ended
-    if (!goes_on) EndSession(s, {});
+    if (goes_on) continue;
+    if (s->Orphan()) {
+      Unwatch(*s);  // its end is told again and again
+    } else {
+      EndSession(s, {});
+    }
   }
   return n > 0;
 }

@@ -70,6 +70,7 @@ class Worker {
   bool HandleEvents(int timeout_ms);
   void Reap();
   void Watch(int fd, uint64_t data);
+  void Unwatch(Session& session);
 
   const WorkerOptions options_;
   std::unique_ptr<FileEngine> engine_;

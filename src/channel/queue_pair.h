@@ -5,6 +5,7 @@
 // calls.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -32,6 +33,13 @@ class HostQueue {
 
   // Free-running count of arena bytes that the agent has given back.
   uint64_t reclaimed() const { return header_->reclaimed.value.load(std::memory_order_acquire); }
+
+  // Requests that the agent has not taken yet, as its cursor says. For statistics, by any thread.
+  uint64_t untaken() const {
+    const uint64_t tail = header_->submission_tail.value.load(std::memory_order_relaxed);
+    const uint64_t head = header_->submission_head.value.load(std::memory_order_relaxed);
+    return std::min<uint64_t>(tail - std::min(head, tail), wire::kSubmissionSlots);
+  }
 
   char* arena() const { return arena_; }
   uint64_t arena_bytes() const { return arena_bytes_; }

@@ -33,11 +33,15 @@ class CompletionTarget {
 };
 
 // A queue and the producer's position in its arena. `position` counts arena bytes handed out,
-// free-running.
+// free-running; written by the producer, read by whoever counts.
 struct StreamQueue {
   Region region;
   HostQueue queue;
-  uint64_t position = 0;
+  std::atomic<uint64_t> position{0};
+
+  void Advance(uint64_t bytes) {
+    position.store(position.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
 };
 
 struct AgentConnection {

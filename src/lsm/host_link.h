@@ -63,8 +63,8 @@ class AgentLink {
 absl::StatusOr<std::unique_ptr<AgentLink>> StartEmbeddedAgent(const Options& options);
 // Blocks until the agent has answered, for ten seconds (or `agent_deadline`, if longer), or until
 // `cancel_fd` (unless -1) is readable. `may_fall_back` (unless null) is set when that fails: nobody
-// listens there, or an agent of another protocol version. Any other refusal has a cause that an
-// embedded agent would hide.
+// listens there, or who does hangs up, is silent, talks nonsense, or is an agent of another
+// protocol version. Any other refusal has a cause that an embedded agent would hide.
 absl::StatusOr<std::unique_ptr<AgentLink>> ConnectToAgent(const Options& options, int cancel_fd,
                                                           bool* may_fall_back = nullptr);
 

@@ -175,7 +175,7 @@ absl::Status OutputFile::SubmitPending() {
     pending_ = write_ = inline_buffer_.get();
   } else {
     // The agent gives back only what it has heard of.
-    if (!by_host) queue_->position += padded;
+    if (!by_host) queue_->Advance(padded);
     const HostQueue& q = queue_->queue;
     pending_ = write_ = q.arena() + queue_->position % q.arena_bytes();
   }

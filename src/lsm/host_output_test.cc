@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -70,12 +73,18 @@ TEST(HostOutputTest, AFullRingTakesNoRequestTwice) {
     held = rig.script.held();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
+  EXPECT_EQ(rig.stats().streams, 1u);
+  EXPECT_GT(rig.stats().queued_requests, 0u);
+  EXPECT_GT(rig.stats().queued_bytes, 1000u * 4096);
   hold = false;
   rig.script.ReleaseHeld("");
   writer.join();
   SyncDirectory(rig.top.get(), dir.path());
   EXPECT_EQ(writes.size(), bytes.size() / 4096);
   for (const auto& [offset, n] : writes) ASSERT_EQ(n, 1) << "at " << offset;
+  EXPECT_EQ(rig.stats().streams, 0u);
+  EXPECT_EQ(rig.stats().queued_requests, 0u);
+  EXPECT_TRUE(Eventually([&] { return rig.stats().queued_bytes == 0; }));
   EXPECT_TRUE(ReadRaw(dir / "000001.sst") == bytes);
 }
 
@@ -121,6 +130,46 @@ TEST(HostOutputTest, ALeftOverOfTheSameNameIsAnotherFile) {
     EXPECT_EQ(ReadRaw(path), "new") << "marked " << marked;
     std::filesystem::remove(path);
   }
+}
+
+// RocksDB's Flush promises what the page cache would keep: bytes that outlive the process.
+TEST(HostOutputTest, WhatAKilledHostHasFlushedIsInItsFiles) {
+  ScratchDir dir;
+  AgentProcess agent;
+  std::mt19937_64 rng(TestSeed());
+  const std::string bytes = RandomBytes(&rng, 3'000'001);
+  int ends[2];  // the test's and the host's
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const auto say = [](int end) { return write(end, "x", 1) == 1; };
+  const auto hear = [](int end) {
+    char c;
+    return read(end, &c, 1) == 1;
+  };
+  const pid_t host = fork();
+  ASSERT_GE(host, 0);
+  if (host == 0) {
+    close(ends[0]);
+    auto fs = agent.Attach("?write_threshold=64K");
+    auto f = CreateOutput(fs.get(), dir / "000001.sst");
+    Append(f.get(), bytes.substr(0, 10'000));
+    Flush(f.get());  // the queue is attached
+    if (!say(ends[1]) || !hear(ends[1])) _exit(1);
+    Append(f.get(), bytes.substr(10'000));
+    Flush(f.get());
+    if (!say(ends[1])) _exit(1);
+    hear(ends[1]);
+    _exit(1);
+  }
+  close(ends[1]);
+  ASSERT_TRUE(hear(ends[0]));
+  agent.Stop();  // nothing of what follows is taken before the host dies
+  ASSERT_TRUE(say(ends[0]) && hear(ends[0]));
+  ASSERT_EQ(kill(host, SIGKILL), 0);
+  ASSERT_EQ(waitpid(host, nullptr, 0), host);
+  agent.Continue();
+  EXPECT_TRUE(
+      Eventually([&] { return ReadRaw(dir / "000001.sst").substr(0, bytes.size()) == bytes; }));
+  close(ends[0]);
 }
 
 class RefusingAgentTest : public ::testing::TestWithParam<const char*> {

@@ -75,6 +75,22 @@ HostSession::Connection HostSession::connection() {
   return current_;
 }
 
+HostSession::Occupancy HostSession::occupancy() {
+  std::lock_guard lock(mu_);
+  Occupancy sum;
+  if (current_ == nullptr) return sum;
+  sum.streams = current_->leased;
+  for (const auto& q : current_->queues) {
+    if (q == nullptr) continue;
+    // The agent's counter first: the producer's only grows meanwhile.
+    const uint64_t given_back = q->queue.reclaimed();
+    const uint64_t handed_out = q->position.load(std::memory_order_relaxed);
+    sum.bytes += std::min(handed_out - std::min(given_back, handed_out), q->queue.arena_bytes());
+    sum.requests += q->queue.untaken();
+  }
+  return sum;
+}
+
 uint64_t HostSession::agentless_nanos() {
   std::lock_guard lock(mu_);
   uint64_t n = counters_.agentless_nanos.load(std::memory_order_relaxed);

@@ -40,6 +40,13 @@ class HostSession {
   const Options& options() const { return options_; }
   std::mutex& mu() { return mu_; }
   AtomicCounters& counters() { return counters_; }
+  // What waits in the queues of the moment's agent.
+  struct Occupancy {
+    uint64_t streams = 0;   // leased
+    uint64_t bytes = 0;     // of payload that the agent has not given back
+    uint64_t requests = 0;  // that it has not taken
+  };
+  Occupancy occupancy();
   // Time without any agent so far.
   uint64_t agentless_nanos();
   // The agent of the moment; null while there is none.

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "base/uri_options.h"
 #include "channel/wire.h"
 
@@ -82,8 +83,18 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     }
   }
   o.socket_path = parsed->path;
+  std::string idle;
+  for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "spin_us"}) {
+    if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
+  }
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
+  }
+  if (!o.socket_path.empty() && !o.fallback_embedded && !idle.empty()) {
+    LogOnce("idle options " + o.socket_path,
+            absl::StrCat("\"", uri, "\": ", idle,
+                         " says how an embedded agent runs, and nothing here; choose it for the "
+                         "agent at the socket (pulse agent --help)"));
   }
   if (o.write_threshold * 2 > o.queue_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -92,6 +92,10 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->bytes_inline = c.bytes_inline;
   out->reconnects = c.reconnects;
   out->agentless_nanos = pulse->context().session->agentless_nanos();
+  const lsm::HostSession::Occupancy now = pulse->context().session->occupancy();
+  out->streams = now.streams;
+  out->queued_bytes = now.bytes;
+  out->queued_requests = now.requests;
   return true;
 }
 

@@ -158,7 +158,13 @@ void Workload::ChooseOptions(rocksdb::Env* env) {
   if (OneIn(3)) o.wal_bytes_per_sync = 16 << 10;
   o.atomic_flush = OneIn(4);
   no_wal_ = o.atomic_flush && OneIn(2);
-  if (o.atomic_flush) o.enable_pipelined_write = false;
+  if (o.atomic_flush) {
+    o.enable_pipelined_write = false;
+    // Then flushes are asked for, and none comes by itself: where both meet, an assertion of
+    // RocksDB 7.8 fails (AtomicFlushMemTablesToOutputFiles wants one reason for all column
+    // families).
+    o.write_buffer_size = 8 << 20;
+  }
   run_.two_paths = OneIn(4);
   if (run_.two_paths) o.db_paths = {{root_ + "/db", 256 << 10}, {root_ + "/db2", 1 << 30}};
   run_.wal_dir = OneIn(5);
@@ -274,6 +280,7 @@ bool Workload::Ingest() {
 }
 
 bool Workload::MakeCheckpoint() {
+  if (run_.two_paths) return true;  // RocksDB has no checkpoints of these
   rocksdb::Checkpoint* made = nullptr;
   if (!Ok(rocksdb::Checkpoint::Create(db_.get(), &made), "preparing a checkpoint")) return false;
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);

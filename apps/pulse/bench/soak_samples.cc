@@ -78,6 +78,8 @@ void SoakSampler::Take(int64_t now, bool disturbed) {
   sample.persisted = s.bytes_persisted - last_stats_.bytes_persisted;
   sample.finished_inline = s.bytes_inline - last_stats_.bytes_inline;
   sample.failovers = s.failovers - last_stats_.failovers;
+  sample.queued_bytes = s.queued_bytes;
+  sample.queued_requests = s.queued_requests;
   const uint64_t agentless = s.agentless_nanos - last_stats_.agentless_nanos;
   sample.agentless =
       std::clamp(static_cast<double>(agentless) / static_cast<double>(now - last_), 0.0, 1.0);
@@ -89,18 +91,23 @@ void SoakSampler::Take(int64_t now, bool disturbed) {
 }
 
 std::vector<NamedTrend> JudgeTrends(const std::vector<SoakSample>& samples) {
-  std::vector<double> host_rss, host_fds, agent_rss, agent_fds;
+  std::vector<double> host_rss, host_fds, agent_rss, agent_fds, queued_bytes, queued_requests;
   for (const SoakSample& s : samples) {
+    queued_bytes.push_back(static_cast<double>(s.queued_bytes));
+    queued_requests.push_back(static_cast<double>(s.queued_requests));
     host_rss.push_back(static_cast<double>(s.host.rss_bytes));
     host_fds.push_back(static_cast<double>(s.host.descriptors));
     if (s.agent.rss_bytes == 0 || s.agent.descriptors == 0) continue;
     agent_rss.push_back(static_cast<double>(s.agent.rss_bytes));
     agent_fds.push_back(static_cast<double>(s.agent.descriptors));
   }
-  return {{"host memory", true, JudgeTrend(host_rss, kTrendShare, kTrendFloorBytes)},
-          {"host descriptors", false, JudgeTrend(host_fds, kTrendShare, kTrendFloorDescriptors)},
-          {"agent memory", true, JudgeTrend(agent_rss, kTrendShare, kTrendFloorBytes)},
-          {"agent descriptors", false, JudgeTrend(agent_fds, kTrendShare, kTrendFloorDescriptors)}};
+  return {
+      {"host memory", true, JudgeTrend(host_rss, kTrendShare, kTrendFloorBytes)},
+      {"host descriptors", false, JudgeTrend(host_fds, kTrendShare, kTrendFloorDescriptors)},
+      {"agent memory", true, JudgeTrend(agent_rss, kTrendShare, kTrendFloorBytes)},
+      {"agent descriptors", false, JudgeTrend(agent_fds, kTrendShare, kTrendFloorDescriptors)},
+      {"payload in queues", true, JudgeTrend(queued_bytes, kTrendShare, kTrendFloorBytes)},
+      {"requests in rings", false, JudgeTrend(queued_requests, kTrendShare, kTrendFloorRequests)}};
 }
 
 SoakSpeeds SpeedsOf(const std::vector<SoakSample>& samples) {
@@ -131,6 +138,8 @@ nlohmann::json ToJson(const SoakSample& s) {
           {"bytes_persisted", s.persisted},
           {"bytes_inline", s.finished_inline},
           {"failovers", s.failovers},
+          {"queued_bytes", s.queued_bytes},
+          {"queued_requests", s.queued_requests},
           {"agentless_share", s.agentless},
           {"disturbed", s.disturbed}};
 }
@@ -171,9 +180,16 @@ std::string ChartOf(const std::vector<SoakSample>& samples,
                })}},
       {"open descriptors",
        {series("host", [](const SoakSample& s) { return static_cast<double>(s.host.descriptors); }),
-        series("agent", [&](const SoakSample& s) {
-          return or_gap(static_cast<double>(s.agent.descriptors));
-        })}}};
+        series("agent",
+               [&](const SoakSample& s) {
+                 return or_gap(static_cast<double>(s.agent.descriptors));
+               })}},
+      {"payload in queues, MiB",
+       {series("payload",
+               [](const SoakSample& s) { return static_cast<double>(s.queued_bytes) / kMiB; })}},
+      {"requests in rings", {series("requests", [](const SoakSample& s) {
+         return static_cast<double>(s.queued_requests);
+       })}}};
   for (const MischiefEvent& e : events) {
     const double begin = Seconds(e.begin - start);
     const double end = e.end == 0 ? chart.seconds : Seconds(e.end - start);

@@ -35,6 +35,9 @@ struct SoakSample {
   uint64_t persisted = 0;
   uint64_t finished_inline = 0;
   uint64_t failovers = 0;
+  // At the end of the interval.
+  uint64_t queued_bytes = 0;
+  uint64_t queued_requests = 0;
   double agentless = 0;    // share of the interval
   bool disturbed = false;  // the agent was stopped, slowed, ended or started in it
 };
@@ -66,10 +69,12 @@ struct NamedTrend {
   Trend trend;
 };
 
-// Memory and descriptors of both processes. The tolerances are part of what the soak promises.
+// Memory and descriptors of both processes, and what waits in the queues. The tolerances are part
+// of what the soak promises.
 inline constexpr double kTrendShare = 0.1;
 inline constexpr double kTrendFloorBytes = 16 << 20;
 inline constexpr double kTrendFloorDescriptors = 16;
+inline constexpr double kTrendFloorRequests = 256;
 std::vector<NamedTrend> JudgeTrends(const std::vector<SoakSample>& samples);
 
 // Medians of operations per second; 0 where no sample was of the kind.
