@@ -10,7 +10,7 @@ target_include_directories(pulse_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(PULSE_SANITIZE)
   target_compile_options(pulse_options INTERFACE -fsanitize=${PULSE_SANITIZE}
-    -fno-omit-frame-pointer -fno-sanitize-recover=all -O1)
+    -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
   target_link_options(pulse_options INTERFACE -fsanitize=${PULSE_SANITIZE})
   if(PULSE_SANITIZE MATCHES "undefined")
     # RocksDB is built elsewhere, perhaps without type information.
@@ -37,18 +37,30 @@ function(pulse_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# pulse_test(name SOURCES... LIBS libs...): a GoogleTest program run by ctest.
+# pulse_test(name SOURCES... LIBS libs... [TIMEOUT seconds] [SHARDS n]): a GoogleTest program run by
+# ctest; in n parts that may run at the same time.
 function(pulse_test name)
   if(NOT PULSE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT;SHARDS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE pulse_options ${T_LIBS} GTest::gtest GTest::gmock
     GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT})
+  if(NOT T_SHARDS)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT})
+    return()
+  endif()
+  math(EXPR last "${T_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    math(EXPR number "${shard} + 1")
+    set(part ${name}_${number}_of_${T_SHARDS})
+    add_test(NAME ${part} COMMAND ${name})
+    set_tests_properties(${part} PROPERTIES TIMEOUT ${T_TIMEOUT}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${T_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()

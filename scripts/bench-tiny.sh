@@ -3,7 +3,7 @@
 set -euo pipefail
 build=${1:?usage: bench-tiny.sh BUILD_DIR}
 
-for name in compaction fill soak; do
+for name in compaction fill soak crash failover; do
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done

@@ -29,18 +29,27 @@ cmake --build --preset fuzz -j "${JOBS:-2}" --target "${targets[@]/#/fuzz_}"
 
 export PULSE_LOG=error UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 mkdir -p build/fuzz/findings
-failed=()
-for target in "${targets[@]}"; do
-  learned=build/fuzz/corpus/$target log=build/fuzz/$target.log
+rm -f build/fuzz/*.failed
+
+fuzz_one() {
+  local target=$1 learned=build/fuzz/corpus/$1 log=build/fuzz/$1.log
   mkdir -p "$learned"
-  printf 'fuzz: %s for %s s\n' "$target" "$seconds"
-  rc=0
   build/fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 \
     -max_len=4096 -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$target-" \
-    "$learned" "tests/fuzz/corpus/$target" >"$log" 2>&1 || rc=$?
-  grep -E 'stat::number_of_executed_units|cov: .*(DONE|pulse)|^#.*DONE' "$log" || true
-  if ((rc != 0)); then
-    tail -n 60 "$log" >&2
+    "$learned" "tests/fuzz/corpus/$target" >"$log" 2>&1 || touch "build/fuzz/$target.failed"
+  printf 'fuzz: %s: %s\n' "$target" "$(grep -oE 'stat::number_of_executed_units.*' "$log" || true)"
+}
+printf 'fuzz: %s, %s s each\n' "${targets[*]}" "$seconds"
+for target in "${targets[@]}"; do
+  while (($(jobs -rp | wc -l) >= ${JOBS:-2})); do wait -n || true; done
+  fuzz_one "$target" &
+done
+wait
+
+failed=()
+for target in "${targets[@]}"; do
+  if [[ -e build/fuzz/$target.failed ]]; then
+    tail -n 60 "build/fuzz/$target.log" >&2
     failed+=("$target")
   fi
 done

@@ -490,7 +490,7 @@ TEST_F(ServerTest, PeersThatConnectAndLeaveCostNothing) {
   const size_t descriptors = OpenDescriptors();
   for (int i = 0; i < 100; ++i) ConnectUnix(path_.get()).value().reset();
   ExpectServerWell();
-  EXPECT_TRUE(Eventually([&] { return OpenDescriptors() == descriptors; }))
+  EXPECT_TRUE(Eventually([&] { return OpenDescriptors() <= descriptors; }))
       << OpenDescriptors() << " open, " << descriptors << " before";
 }
 

@@ -148,10 +148,6 @@ TEST_F(HostileTest, AFloodOfKicksStarvesNobody) {
 TEST_F(HostileTest, AFloodingSessionDelaysAnotherByABoundedNumberOfRequests) {
   constexpr int kQueues = 40;
   constexpr uint64_t kModest = 64;
-  Open();
-  TestHost flood(true), modest(true);
-  ConnectAndAttach(flood, kQueues);
-  ConnectAndAttach(modest);
   std::vector<Session*> order;
   std::atomic<bool> held{true};
   hooks_.on_descriptor = [&](Session* s, SessionQueue* q, const wire::Descriptor& d) {
@@ -159,6 +155,10 @@ TEST_F(HostileTest, AFloodingSessionDelaysAnotherByABoundedNumberOfRequests) {
     order.push_back(s);
     Echo(q, d);
   };
+  Open();
+  TestHost flood(true), modest(true);
+  ConnectAndAttach(flood, kQueues);
+  ConnectAndAttach(modest);
   for (int q = 0; q < kQueues; ++q) {
     for (uint64_t i = 0; i < wire::kSubmissionSlots; ++i) flood.Push(i, 0, static_cast<size_t>(q));
   }
@@ -198,10 +198,6 @@ TEST_F(HostileTest, AFloodingSessionDelaysAnotherByABoundedNumberOfRequests) {
 TEST_F(HostileTest, RequestsInFlightAreBoundedForEachSession) {
   AgentOptions options;
   options.limits.max_requests = 100;
-  Open(options);
-  TestHost flood(true), modest(true);
-  ConnectAndAttach(flood, 3);
-  ConnectAndAttach(modest);
   std::vector<std::pair<SessionQueue*, wire::Descriptor>> kept;
   hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
     if (d.opcode == 9) {
@@ -214,6 +210,10 @@ TEST_F(HostileTest, RequestsInFlightAreBoundedForEachSession) {
       Echo(q, d);
     }
   };
+  Open(options);
+  TestHost flood(true), modest(true);
+  ConnectAndAttach(flood, 3);
+  ConnectAndAttach(modest);
   for (size_t q = 0; q < 3; ++q) {
     for (uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(flood.Push(i, 9, q));
   }
@@ -235,6 +235,7 @@ TEST_F(HostileTest, RequestsInFlightAreBoundedForEachSession) {
   }));
   poke();
   for (size_t q = 0; q < 3; ++q) EXPECT_EQ(flood.Take(200, q).size(), 200u);
+  server_.reset();  // before `kept` goes
 }
 
 TEST_F(HostileTest, MemoryOfAllSessionsIsBoundedAndComesBack) {
@@ -282,15 +283,21 @@ TEST_F(HostileTest, AChildThatHoldsTheSocketDoesNotKeepTheSession) {
 }
 
 TEST_F(HostileTest, AnAgentWithoutDescriptorsRefusesAndGoesOn) {
-  Open();
-  TestHost host(true);
-  ConnectAndAttach(host);
   std::atomic<int> lost{0}, received{0};
   hooks_.on_file = [&](Session*, uint32_t, const UniqueFd& fd) {
     ++(fd.valid() ? received : lost);
   };
+  Open();
+  TestHost host(true);
+  ConnectAndAttach(host);
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   auto& second = host.NewQueue();
+  // The accepting thread lets go of what it passed a moment after the session has begun.
+  size_t open = 0;
+  ASSERT_TRUE(Eventually([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::exchange(open, OpenDescriptors()) == OpenDescriptors();
+  }));
   {
     const testing_util::NoMoreFiles none;
     ASSERT_TRUE(host.SendFile(7, null.get()).ok());

@@ -1,5 +1,7 @@
 #include "agent/session.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -191,7 +193,9 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       ack.args[0] = m.args[0];
       ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
       SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
-      return SendMessage(socket_.get(), ack, {}, /*wait=*/false).ok();
+      // A host that is gone hears no answer; the socket will say so.
+      SendMessage(socket_.get(), ack, {}, /*wait=*/false).IgnoreError();
+      return true;
     }
     case wire::MessageType::kFile:
       if (fds_lost) {
@@ -273,8 +277,18 @@ size_t Session::PollQueues(size_t batch) {
   return n;
 }
 
+bool Session::HostMayBeGone() const {
+  if (orphan_ || shutting_down_) return true;
+  if (!socket_.valid()) return false;
+  pollfd p{socket_.get(), POLLRDHUP, 0};
+  return poll(&p, 1, 0) != 0;
+}
+
 bool Session::Orphan() {
   if (broken_ || shutting_down_ || queues_.empty()) return false;
+  // Its memory cannot be reached any more; and should the host live, having only parted with this
+  // agent, something else may be at those addresses.
+  if (config_.mover == MoverKind::kVmRead) return false;
   if (!orphan_) orphan_budget_ = queues_.size() * wire::kSubmissionSlots;
   orphan_ = true;
   return true;

@@ -153,6 +153,10 @@ class Session {
   // that RocksDB has flushed are then in the file, as if they had been in the page cache. After
   // that the session shuts itself down. False when it is to be ended at once.
   bool Orphan();
+  bool orphan() const { return orphan_; }
+  // Asked before this agent writes into a host's memory by address (mover=vmread): a host that has
+  // left may have something else there.
+  bool HostMayBeGone() const;
   void BeginShutdown();
   bool shutting_down() const { return shutting_down_; }
   bool Drained() const { return service_->Drained(); }

@@ -79,7 +79,10 @@ class AgentService : public Service, public FileEngine::Client {
     const bool closed = q == nullptr || opcode == Opcode::kSyncClose || opcode == Opcode::kDiscard;
     if (closed) session_->GiveDescriptorBack();
     if (q == nullptr) return;  // a file discarded because its session ended
-    if (opcode == Opcode::kRead && result > 0) {
+    if (opcode == Opcode::kRead && result > 0 && session_->config().mover == MoverKind::kVmRead &&
+        session_->HostMayBeGone()) {
+      result = -ECANCELED;
+    } else if (opcode == Opcode::kRead && result > 0) {
       if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
         result = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
       }
@@ -208,6 +211,7 @@ class AgentService : public Service, public FileEngine::Client {
     const auto it = files_.find(d.file);
     if (it == files_.end()) return Answer(q, d, -EBADF);
     if (!MayMove(q, d)) return Answer(q, d, -EINVAL);
+    if (session_->orphan()) return Answer(q, d, -ECANCELED);  // nobody wants it any more
     engine_->Read(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
                   d.file_offset, NewPending(q, d));
   }

@@ -1,6 +1,7 @@
 #include "lsm/host_fetch.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -302,14 +303,17 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished) 
   return static_cast<int64_t>(done);
 }
 
-absl::Status FetchSource::Prepare() {
-  HostSession::Connection connection = session_->connection();
-  if (connection == nullptr) return absl::OkStatus();  // lost already: Pool() takes the next one
-  auto pool = FetchPool::Create(session_, connection);
-  if (!pool.ok()) return connection->dead ? absl::OkStatus() : pool.status();
-  std::lock_guard lock(mu_);
-  pool_ = *std::move(pool);
-  return absl::OkStatus();
+FetchSource::~FetchSource() {
+  if (warm_.joinable()) warm_.join();
+}
+
+void FetchSource::Warm() {
+  std::call_once(warmed_, [this] {
+    warm_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "pulse-ag-fetch");
+      Pool();
+    });
+  });
 }
 
 std::shared_ptr<FetchPool> FetchSource::Pool() {
@@ -325,8 +329,8 @@ std::shared_ptr<FetchPool> FetchSource::Pool() {
   // Others read the files themselves meanwhile.
   auto pool = FetchPool::Create(session_, std::move(connection));
   if (!pool.ok()) {
-    Log(LogLevel::kWarn, absl::StrCat("compaction input is not fetched by the agent that is back: ",
-                                      pool.status().message()));
+    Log(LogLevel::kWarn,
+        absl::StrCat("compaction input is not fetched by this agent: ", pool.status().message()));
     return nullptr;
   }
   std::lock_guard lock(mu_);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -113,8 +114,10 @@ class FetchedFile : public CompletionTarget {
 class FetchSource {
  public:
   explicit FetchSource(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
-  // Makes a pool; blocks until the agent has attached it. For the error, when a database is opened.
-  absl::Status Prepare();
+  ~FetchSource();
+  // Begins to make a pool, which takes tens of milliseconds, on a thread of its own: a database has
+  // been opened for writing, and compactions will follow. Once; later calls do nothing.
+  void Warm();
   // Null while there is no agent, or none that has a pool (then one is being made). Makes one when
   // the agent is new.
   std::shared_ptr<FetchPool> Pool();
@@ -124,6 +127,8 @@ class FetchSource {
   std::mutex mu_;
   std::shared_ptr<FetchPool> pool_;
   HostSession::Connection tried_;  // a pool was asked of this one
+  std::once_flag warmed_;
+  std::thread warm_;
 };
 
 }  // namespace pulse::lsm

@@ -109,7 +109,7 @@ class SocketLink : public AgentLink {
     auto socket = ConnectUnix(path_, timeout_ms_, cancel_fd);
     if (!socket.ok()) {
       const int err = ErrnoOf(socket.status());
-      absent_ = err == ENOENT || err == ECONNREFUSED;
+      absent_ = err == ENOENT || err == ECONNREFUSED || absl::IsDeadlineExceeded(socket.status());
       return socket.status();
     }
     socket_ = *std::move(socket);

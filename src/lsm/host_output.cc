@@ -82,10 +82,8 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
 OutputFile::~OutputFile() {
   std::unique_lock lock(session_->mu());
   session_->WaitForHost(lock, [this] { return !rescuing_; });
-  if (connection_ == nullptr) return;
-  connection_->targets.erase(file_);
-  // Deleted before the agent has taken it: nobody needs the bytes in its queue.
-  if (kept_lease_.queue != nullptr && !connection_->dead) session_->ReturnQueueLocked(kept_lease_);
+  if (connection_ != nullptr) connection_->targets.erase(file_);
+  ReturnKeptLocked();  // deleted before the agent has taken it: nobody needs the bytes
 }
 
 absl::Status OutputFile::StickyError() {
@@ -394,6 +392,11 @@ void OutputFile::LeaveQueue() {
   }
 }
 
+void OutputFile::ReturnKeptLocked() {
+  const HostSession::Lease lease = std::exchange(kept_lease_, {});
+  if (lease.queue != nullptr && !lease.connection->dead) session_->ReturnQueueLocked(lease);
+}
+
 void OutputFile::RescueRefusedLocked() {
   rescuing_ = true;
   session_->RescueLaterLocked(this);
@@ -488,9 +491,7 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
       if (kept_lease_.queue != nullptr) RescueRefusedLocked();
       return;
     }
-    if (kept_lease_.queue != nullptr) {
-      session_->ReturnQueueLocked(std::exchange(kept_lease_, {}));
-    }
+    ReturnKeptLocked();
   }
   if (refused_) return;
   if (c.result < 0) {
@@ -515,11 +516,8 @@ void OutputFile::FinishLocked(bool ok) {
     Add(&session_->counters().files_persisted, 1);
     done_.store(true, std::memory_order_release);
   }
+  ReturnKeptLocked();
   if (connection_ != nullptr) {
-    if (kept_lease_.queue != nullptr && !connection_->dead) {
-      session_->ReturnQueueLocked(kept_lease_);
-    }
-    kept_lease_ = {};
     connection_->targets.erase(file_);
     connection_ = nullptr;
   }

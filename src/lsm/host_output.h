@@ -129,6 +129,7 @@ class OutputFile : public CompletionTarget {
   absl::Status RestoreTail();
   absl::Status EnsureOpen();
   void RescueRefusedLocked();
+  void ReturnKeptLocked();
   absl::Status SettleWrites();
   bool Refused();
   void LeaveQueue();

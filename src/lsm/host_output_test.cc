@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "channel/wire.h"
 #include "lsm/test_agent.h"
 #include "lsm/test_support.h"
 
@@ -68,13 +69,8 @@ TEST(HostOutputTest, AFullRingTakesNoRequestTwice) {
     Close(f.get());
   });
   ASSERT_TRUE(rig.script.WaitHeld(1));
-  // Until the ring is full, too: nothing more comes.
-  for (size_t held = 0; held != rig.script.held();) {
-    held = rig.script.held();
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
+  ASSERT_TRUE(Eventually([&] { return rig.stats().queued_requests == wire::kSubmissionSlots; }));
   EXPECT_EQ(rig.stats().streams, 1u);
-  EXPECT_GT(rig.stats().queued_requests, 0u);
   EXPECT_GT(rig.stats().queued_bytes, 1000u * 4096);
   hold = false;
   rig.script.ReleaseHeld("");
@@ -208,6 +204,7 @@ TEST_P(RefusingAgentTest, TheHostWritesWhatIsRefused) {
   }
   EXPECT_GT(StatsOf(fs.get()).bytes_inline, 3'000'000u);
   EXPECT_EQ(StatsOf(fs.get()).failovers, 0u);
+  EXPECT_EQ(StatsOf(fs.get()).streams, 0u) << "all queues are back";
   agent_.LimitFiles(kMany);
   const uint64_t inline_before = StatsOf(fs.get()).bytes_inline;
   auto f = CreateOutput(fs.get(), dir_ / "after.sst");
@@ -215,6 +212,35 @@ TEST_P(RefusingAgentTest, TheHostWritesWhatIsRefused) {
   Close(f.get());
   SyncDirectory(fs.get(), dir_.path());
   EXPECT_EQ(StatsOf(fs.get()).bytes_inline, inline_before) << "the agent can, and is not asked";
+}
+
+// The host cannot write it either: an error of that file, and no queue is lost over it.
+TEST_P(RefusingAgentTest, AndSaysSoWhenItCannot) {
+  auto fs = Attach();
+  agent_.LimitFiles(kNone);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  for (int i = 0; i < 5; ++i) {
+    auto f = CreateOutput(fs.get(), dir_ / ("full" + std::to_string(i) + ".sst"));
+    rlimit low = before;
+    low.rlim_cur = 64 << 10;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+    const std::string bytes = RandomBytes(&rng_, 300'000);
+    IOStatus s;
+    for (size_t at = 0; s.ok() && at < bytes.size(); at += 10'000) {
+      s = f->Append(bytes.substr(at, 10'000), kIo, nullptr);
+    }
+    if (s.ok()) s = f->Close(kIo, nullptr);
+    std::unique_ptr<rocksdb::FSDirectory> d;
+    ASSERT_TRUE(fs->NewDirectory(dir_.path(), kIo, &d, nullptr).ok());
+    if (s.ok()) s = d->Fsync(kIo, nullptr);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_FALSE(s.ok());
+    EXPECT_THAT(s.ToString(), ::testing::HasSubstr("full" + std::to_string(i)));
+  }
+  signal(SIGXFSZ, handler);
+  EXPECT_TRUE(Eventually([&] { return StatsOf(fs.get()).streams == 0; }));
 }
 
 // Files of which the host has taken over some while the agent dies or hangs.

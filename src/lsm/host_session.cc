@@ -79,6 +79,7 @@ HostSession::Occupancy HostSession::occupancy() {
   std::lock_guard lock(mu_);
   Occupancy sum;
   if (current_ == nullptr) return sum;
+  DrainLocked(current_.get());  // what has been answered waits no more
   sum.streams = current_->leased;
   for (const auto& q : current_->queues) {
     if (q == nullptr) continue;

@@ -94,11 +94,13 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   auto context = std::make_shared<FileContext>();
   context->session = *session;
   context->registry = std::make_shared<OutputRegistry>(*session);
-  if (options.fetch) {
-    context->fetch = std::make_shared<FetchSource>(*session);
-    if (absl::Status st = context->fetch->Prepare(); !st.ok()) return st;
-  }
+  if (options.fetch) context->fetch = std::make_shared<FetchSource>(*session);
   return std::unique_ptr<PulseFileSystem>(new PulseFileSystem(std::move(base), std::move(context)));
+}
+
+void PulseFileSystem::WarmUp() {
+  context_->session->Prewarm();
+  if (context_->fetch != nullptr) context_->fetch->Warm();
 }
 
 IOStatus PulseFileSystem::Settle(const std::string& path) const {
@@ -139,8 +141,7 @@ IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOpt
   }
   const std::optional<Metadata> kind = MetadataAt(path);
   if (!kind) return target()->NewWritableFile(path, options, out, dbg);
-  // A database opened for writing: outputs will follow.
-  if (kind == Metadata::kManifest) context_->session->Prewarm();
+  if (kind == Metadata::kManifest) WarmUp();
   std::unique_ptr<rocksdb::FSWritableFile> base;
   IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
   if (s.ok()) {
@@ -198,7 +199,7 @@ IOStatus PulseFileSystem::ReopenWritableFile(const std::string& path, const File
     *out = std::move(base);
     return s;
   }
-  if (kind == Metadata::kManifest) context_->session->Prewarm();
+  if (kind == Metadata::kManifest) WarmUp();
   uint64_t size = 0;
   s = target()->GetFileSize(path, options.io_options, &size, dbg);
   if (s.ok()) {

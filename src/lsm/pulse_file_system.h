@@ -89,6 +89,8 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
 
   // Waits until an output in flight at `path` is durable, if there is one.
   IOStatus Settle(const std::string& path) const;
+  // A database was opened for writing: outputs and compactions will follow.
+  void WarmUp();
   // A new output at `path`, in a file that the base made.
   IOStatus NewOutput(const std::string& path, const FileOptions& options,
                      std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext* dbg);

@@ -1,5 +1,6 @@
 #include "powercut/fault_trace.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -314,11 +316,24 @@ Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root) 
   return outcome;
 }
 
+// "" where there is none.
+std::string LastLineWith(const std::string& text, const std::string& file) {
+  std::ifstream in(file);
+  std::string found;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(text) != std::string::npos) found = line;
+  }
+  return found;
+}
+
 Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
   const std::string root = FastScratchDir("fault");
   const std::string report = root + ".outcome";
   const pid_t child = fork();
   if (child == 0) {
+    // What an assertion says, for the verdict.
+    const int errors = open((root + ".stderr").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
+    if (errors >= 0) dup2(errors, STDERR_FILENO);
     Watchdog watchdog(kHangs);
     if (getenv("PULSE_FAULT") != nullptr) signal(SIGABRT, PrintStack);
     watchdog.Feed(std::string(plugin ? "plug-in, " : "stock, ") + fault.ToString());
@@ -339,10 +354,13 @@ Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
     outcome.problem = status >= 0 && WIFSIGNALED(status)
                           ? std::string("killed: ") + strsignal(WTERMSIG(status))
                           : "ended early";
+    const std::string said = LastLineWith("Assertion", root + ".stderr");
+    if (!said.empty()) outcome.problem += ": " + said;
   }
   std::error_code ec;
   std::filesystem::remove_all(root, ec);
   std::filesystem::remove(report, ec);
+  std::filesystem::remove(root + ".stderr", ec);
   return outcome;
 }
 

@@ -176,6 +176,13 @@ SimDisk::Verdict SimDisk::Judge(Call call, FileClass file_class, const std::stri
   return {fault_.effect, fault_.err};
 }
 
+size_t SimDisk::Shortened(const Verdict& verdict, const void* data, size_t n, off_t offset) {
+  if (verdict.effect != Effect::kShort) return n;
+  const size_t half = Half(data, n, offset);
+  if (half == n) --fault_hits_;  // one block of direct I/O: all or nothing
+  return half;
+}
+
 void SimDisk::SleepIfDelayed(const Verdict& verdict) {
   if (verdict.effect == Effect::kDelay) {
     const int saved = errno;
@@ -289,7 +296,7 @@ ssize_t SimDisk::Read(int fd, void* data, size_t n, off_t offset) {
     const int64_t node = NodeOf(fd);
     if (node >= 0) verdict = Judge(Call::kRead, nodes_[node].file_class, nodes_[node].path);
     if (verdict.effect == Effect::kError) return Fail(verdict.err);
-    if (verdict.effect == Effect::kShort) n = Half(data, n, offset);
+    n = Shortened(verdict, data, n, offset);
     rc = offset < 0 ? real::Read(fd, data, n) : real::Pread(fd, data, n, offset);
   }
   SleepIfDelayed(verdict);
@@ -304,7 +311,7 @@ ssize_t SimDisk::Write(int fd, const void* data, size_t n, off_t offset) {
     const int64_t node = NodeOf(fd);
     if (node >= 0) verdict = Judge(Call::kWrite, nodes_[node].file_class, nodes_[node].path);
     if (verdict.effect == Effect::kError) return Fail(verdict.err);
-    if (verdict.effect == Effect::kShort) n = Half(data, n, offset);
+    n = Shortened(verdict, data, n, offset);
     rc = offset < 0 ? real::Write(fd, data, n) : real::Pwrite(fd, data, n, offset);
     if (rc > 0 && node >= 0) {
       Op& op = Add(OpKind::kWrite);

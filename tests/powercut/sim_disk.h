@@ -137,6 +137,8 @@ class SimDisk {
   // Counts the call and says what becomes of it.
   void RecordSize(OpKind kind, int fd, uint64_t length);
   Verdict Judge(Call call, FileClass file_class, const std::string& path);
+  // How much of a transfer of `n` bytes is to be done.
+  size_t Shortened(const Verdict& verdict, const void* data, size_t n, off_t offset);
   static void SleepIfDelayed(const Verdict& verdict);
 
   static std::atomic<bool> active_;

@@ -35,23 +35,26 @@ constexpr int kNoExec = 126;
   _exit(kNoExec);
 }
 
-// Reads until the child closes its end. False when time ran out first.
-bool ReadAll(int fd, const ChildOptions& options, std::string* text) {
+enum class End { kByItself, kTimeout, kEnough };
+
+// Reads until the child closes its end, or was given time enough.
+End ReadAll(int fd, const ChildOptions& options, std::string* text) {
   const int64_t deadline = NowNanos() + static_cast<int64_t>(options.timeout_seconds * 1e9);
   while (NowNanos() < deadline) {
     pollfd p = {fd, POLLIN, 0};
     const int ready = poll(&p, 1, options.tick_millis);
     if (ready <= 0) {
       if (options.tick) options.tick();
+      if (options.enough && options.enough()) return End::kEnough;
       continue;
     }
     char buffer[4096];
     const ssize_t n = read(fd, buffer, sizeof(buffer));
-    if (n == 0) return true;
+    if (n == 0) return End::kByItself;
     if (n > 0) text->append(buffer, static_cast<size_t>(n));
-    if (n < 0 && errno != EINTR) return true;
+    if (n < 0 && errno != EINTR) return End::kByItself;
   }
-  return false;
+  return End::kTimeout;
 }
 
 absl::StatusOr<nlohmann::json> Interpret(const std::string& job, int wait_status,
@@ -126,12 +129,13 @@ absl::StatusOr<nlohmann::json> RunChild(const nlohmann::json& spec, const ChildO
   out.reset();
 
   std::string result;
-  const bool in_time = ReadAll(in.get(), options, &result);
-  if (!in_time) kill(pid, SIGKILL);
+  const End end = ReadAll(in.get(), options, &result);
+  if (end != End::kByItself) kill(pid, SIGKILL);
   int wait_status = 0;
   while (waitpid(pid, &wait_status, 0) < 0 && errno == EINTR) {
   }
-  if (!in_time) {
+  if (end == End::kEnough) return absl::AbortedError("the process was killed, as was wanted");
+  if (end == End::kTimeout) {
     return absl::DeadlineExceededError(
         absl::StrCat("the \"", job, "\" process did not end within ", options.timeout_seconds,
                      " s and was killed; raise --timeout, or choose a smaller --size"));

@@ -18,6 +18,9 @@ struct ChildOptions {
   double timeout_seconds = 900;  // then it is killed
   std::function<void()> tick;    // called every tick_millis while it runs
   int tick_millis = 500;
+  // Asked after each tick: true kills the child, which then comes back as Aborted. None: it is let
+  // alone.
+  std::function<bool()> enough;
 };
 
 // Runs spec["job"] in a child and returns what it printed. Its error, its death by a signal and a

@@ -1,3 +1,6 @@
+#include <chrono>
+#include <thread>
+
 #include "base/errors.h"
 #include "bench/bench_db.h"
 #include "bench/child_jobs.h"
@@ -6,6 +9,11 @@
 #include "rocksdb/options.h"
 
 namespace pulse::bench {
+namespace {
+
+constexpr std::chrono::milliseconds kRest{250};
+
+}  // namespace
 
 absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
   const Opponent opponent = OpponentFromJson(spec.at("opponent"));
@@ -13,6 +21,8 @@ absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
       BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
+  // What opening has begun comes to its end, for every opponent: a database in service is at rest.
+  std::this_thread::sleep_for(kRest);
   auto meter = RunMeter::Create(opponent);
   if (!meter.ok()) return meter.status();
 

@@ -131,9 +131,19 @@ class Crash {
   }
 
   absl::Status StartAgent() {
-    if (agent_.Runs()) return absl::OkStatus();
-    PULSE_RETURN_IF_ERROR(agent_.Start());
+    PULSE_RETURN_IF_ERROR(CheckAgent());
+    if (!agent_.Runs()) {
+      PULSE_RETURN_IF_ERROR(agent_.Start());
+      agent_killed_ = false;
+    }
     return agent_.WaitReady();
+  }
+
+  // An agent that ended without being killed is a finding.
+  absl::Status CheckAgent() {
+    if (agent_killed_ || agent_.Runs()) return absl::OkStatus();
+    return absl::InternalError(fmt::format("the agent ended by itself, wait status {}; see {}",
+                                           agent_.wait_status(), session_.dir().Sub(kAgentLog)));
   }
 
   Opponent Pulse(bool external) const {
@@ -173,19 +183,30 @@ class Crash {
         events.push_back({at + Between(0, life_ms / 4), false});
       }
     }
-    const int64_t begin = NowNanos();
+    if (external) PULSE_RETURN_IF_ERROR(StartAgent());
+    const uint64_t operations = ledger_->operations();
+    ledger_->SetStarted(false);
+    int64_t begin = 0;  // of its life: when it has opened the database
     size_t next = 0;
     absl::Status agent_status;
     ChildOptions options;
     options.cpus = session_.host_cpus();
-    options.timeout_seconds = static_cast<double>(life_ms) / 1e3;
+    options.timeout_seconds = args_.common.timeout_seconds;
     options.tick_millis = 5;
+    options.enough = [&] { return begin != 0 && NowNanos() - begin > life_ms * 1'000'000; };
     options.tick = [&] {
+      if (external) agent_status.Update(CheckAgent());
+      if (begin == 0 && ledger_->started()) begin = NowNanos();
+      if (begin == 0) return;
       const int64_t now_ms = (NowNanos() - begin) / 1'000'000;
       for (; next < events.size() && events[next].at_ms <= now_ms; ++next) {
         if (!events[next].kill) {
-          if (!agent_.Runs()) agent_status.Update(agent_.Start());
+          if (!agent_.Runs()) {
+            agent_status.Update(agent_.Start());
+            agent_killed_ = false;
+          }
         } else if (agent_.Runs()) {
+          agent_killed_ = true;
           agent_.Signal(SIGKILL);
           agent_.WaitForEnd();
           ++outcome_.agent_kills;
@@ -194,8 +215,12 @@ class Crash {
     };
     const auto result = RunChild(spec, options);
     PULSE_RETURN_IF_ERROR(agent_status);
-    if (result.ok() || !absl::IsDeadlineExceeded(result.status())) {
+    if (result.ok() || !absl::IsAborted(result.status())) {
       outcome_.problem = absl::StrCat("under load: ", result.status().message());
+      return absl::OkStatus();
+    }
+    if (ledger_->operations() == operations) {
+      outcome_.problem = "no operation was acknowledged in a whole life";
       return absl::OkStatus();
     }
     ++(external ? outcome_.external_kills : outcome_.embedded_kills);
@@ -254,6 +279,7 @@ class Crash {
   std::mt19937_64 dice_;
   DbShape shape_;
   SoakAgent agent_;
+  bool agent_killed_ = true;  // by this program, or not started yet
   std::unique_ptr<CrashLedger> ledger_;
   CrashOutcome outcome_;
 };

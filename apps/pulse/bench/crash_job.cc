@@ -113,6 +113,7 @@ absl::StatusOr<nlohmann::json> RunCrashLoadJob(const nlohmann::json& spec) {
                           DbShapeFromJson(spec.at("shape")));
   if (!db.ok()) return db.status();
   const auto count = spec.at("threads").get<uint64_t>();
+  (*ledger)->SetStarted(true);
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {

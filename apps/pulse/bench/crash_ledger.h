@@ -35,6 +35,9 @@ class CrashLedger {
 
   uint64_t keys() const { return header_->keys; }
   uint64_t operations() const { return header_->operations.load(); }
+  // The process of this round has opened its database.
+  void SetStarted(bool started) { header_->started.store(started ? 1 : 0); }
+  bool started() const { return header_->started.load() != 0; }
 
   // A change of `key` begins; returns its version, which the value must carry.
   uint64_t Begin(uint64_t key, bool present);
@@ -67,8 +70,9 @@ class CrashLedger {
     uint64_t magic;
     uint64_t keys;
     std::atomic<uint64_t> operations;
+    std::atomic<uint32_t> started;
     std::atomic<uint32_t> problems;
-    std::array<char, 484> first_problem;
+    std::array<char, 480> first_problem;
   };
 
   CrashLedger(void* map, size_t bytes);

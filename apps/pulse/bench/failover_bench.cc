@@ -56,24 +56,32 @@ class Failover {
 
   absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label, bool) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
-    if (opponent.IsPulse() && !agent_.Runs()) {
-      PULSE_RETURN_IF_ERROR(agent_.Start());
+    if (opponent.IsPulse()) {
+      if (!agent_.Runs()) PULSE_RETURN_IF_ERROR(agent_.Start());
       PULSE_RETURN_IF_ERROR(agent_.WaitReady());
     }
     session_->CoolDown();
     int ticks = 0, kills = 0;
     absl::Status status;
+    bool killed = false;
     session_->OnTick([&] {  // each half second
       ++ticks;
       const bool runs = agent_.Runs();
+      if (opponent.IsPulse() && !runs && !killed) {
+        status.Update(absl::InternalError(
+            fmt::format("the agent ended by itself, wait status {}; see {}", agent_.wait_status(),
+                        session_->dir().Sub("agent.log"))));
+      }
       const bool down =
           opponent.name == kFlapping ? ticks % 4 == 1 || ticks % 4 == 2 : opponent.name == kOrphan;
       if (down && runs) {
         agent_.Signal(SIGKILL);
         agent_.WaitForEnd();
+        killed = true;
         ++kills;
       } else if (!down && !runs && opponent.IsPulse()) {
         status.Update(agent_.Start());
+        killed = false;
       }
     });
     auto result = session_->Step(label,
@@ -93,6 +101,11 @@ class Failover {
     session_->OnTick(nullptr);
     PULSE_RETURN_IF_ERROR(status);
     if (!result.ok()) return result.status();
+    const bool must_kill = opponent.name == kFlapping || opponent.name == kOrphan;
+    if (must_kill && kills == 0 && !args_.common.tiny) {
+      return absl::FailedPreconditionError(
+          "the run ended before an agent was killed; choose a larger --size");
+    }
     (*result)["agent_kills"] = kills;
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     return result;

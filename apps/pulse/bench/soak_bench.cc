@@ -264,6 +264,7 @@ class Soak {
     }
     // Once settled, the agent is still there unless something ended it.
     if (!agent_.Runs()) Note("the agent ended while compactions came to their end");
+    CheckQueuesAreEmpty();
     Gather();
     const absl::Status closed =
         Bounded("closing the database", kHangNanos, [this] { return db_->Close(); });
@@ -274,6 +275,19 @@ class Soak {
       db_.reset();
       return absl::OkStatus();
     });
+  }
+
+  // At rest no output has a queue, and nothing waits in one: what is left would be a leak.
+  void CheckQueuesAreEmpty() {
+    Stats stats = {};
+    const int64_t limit = NowNanos() + 5 * kSecond;
+    do {
+      GetStats(FileSystem(), &stats);
+      if (stats.streams + stats.queued_bytes + stats.queued_requests == 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    } while (NowNanos() < limit && !load_->hopeless());
+    Note(fmt::format("at rest {} streams are taken, with {} bytes and {} requests", stats.streams,
+                     stats.queued_bytes, stats.queued_requests));
   }
 
   absl::Status CheckOnStock() {
