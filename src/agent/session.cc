@@ -193,9 +193,10 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       ack.args[0] = m.args[0];
       ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
       SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
-      // A host that is gone hears no answer; the socket will say so.
-      SendMessage(socket_.get(), ack, {}, /*wait=*/false).IgnoreError();
-      return true;
+      const absl::Status sent = SendMessage(socket_.get(), ack, {}, /*wait=*/false);
+      // A host that is gone hears no answer, and the socket will say so; one that reads none is not
+      // waited for.
+      return sent.ok() || ErrnoOf(sent) == EPIPE || ErrnoOf(sent) == ECONNRESET;
     }
     case wire::MessageType::kFile:
       if (fds_lost) {

@@ -67,6 +67,33 @@ TEST(FailoverTest, AnIdleAgentIsMissedAndItsSuccessorFound) {
 }
 
 // What the stopped agent was asked to do, it does once it goes on: too late to harm anybody.
+// The agent hangs after its hello, and nothing but an attachment is outstanding.
+TEST(FailoverTest, AnAgentThatHangsWhileAttachingIsLeftBehind) {
+  ScratchDir dir;
+  AgentProcess agent;
+  std::mt19937_64 rng(TestSeed());
+  for (const bool prewarmed : {false, true}) {
+    auto fs = agent.Attach("?agent_deadline=400");
+    agent.Stop();
+    if (prewarmed) {  // then another thread attaches, too
+      std::unique_ptr<FSWritableFile> manifest;
+      ASSERT_TRUE(
+          fs->NewWritableFile(dir / "MANIFEST-000001", rocksdb::FileOptions(), &manifest, nullptr)
+              .ok());
+    }
+    const std::string bytes = RandomBytes(&rng, 1'000'001);
+    auto f = CreateOutput(fs.get(), dir / "000002.sst");
+    EXPECT_TRUE(f->Append(bytes, kIo, nullptr).ok());
+    EXPECT_TRUE(f->Close(kIo, nullptr).ok());
+    SyncDirectory(fs.get(), dir.path());
+    EXPECT_TRUE(ReadRaw(dir / "000002.sst") == bytes);
+    EXPECT_EQ(StatsOf(fs.get()).failovers, 1u);
+    agent.Continue();
+    EXPECT_TRUE(WaitReconnects(fs.get(), 1));
+    EXPECT_TRUE(AgentWrites(fs.get(), dir / "000003.sst", &rng));
+  }
+}
+
 TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
   for (const char* options : {"", "&io=buffered", "&mover=vmread"}) {
     SCOPED_TRACE(options);
