@@ -130,6 +130,9 @@ TEST(HostOutputTest, ALeftOverOfTheSameNameIsAnotherFile) {
 
 // RocksDB's Flush promises what the page cache would keep: bytes that outlive the process.
 TEST(HostOutputTest, WhatAKilledHostHasFlushedIsInItsFiles) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in a forked process";
+#endif
   ScratchDir dir;
   AgentProcess agent;
   std::mt19937_64 rng(TestSeed());
