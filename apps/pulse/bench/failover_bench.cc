@@ -43,6 +43,7 @@ class Failover {
     PulseTarget target = session_->pulse_target();
     target.agent_socket = agent_.socket();
     Opponent steady = PulseOpponent(target, host);
+    steady.agent_socket.clear();  // its CPU time cannot be followed through its deaths
     steady.meaning = "PulseDB with an external agent that is let alone";
     Opponent flapping = steady, orphan = steady;
     flapping.name = kFlapping;
