@@ -356,6 +356,13 @@ Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
                           : "ended early";
     const std::string said = LastLineWith("Assertion", root + ".stderr");
     if (!said.empty()) outcome.problem += ": " + said;
+    const std::string hang = LastLineWith("hangs: ", root + ".stderr");
+    if (!hang.empty()) {
+      // With the stacks of all threads.
+      outcome.problem = hang;
+      std::ifstream in(root + ".stderr");
+      for (std::string line; std::getline(in, line);) outcome.errors.push_back(line);
+    }
   }
   std::error_code ec;
   std::filesystem::remove_all(root, ec);
