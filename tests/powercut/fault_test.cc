@@ -178,6 +178,19 @@ bool IsAssertionOfRocksDb(const std::string& problem) {
                      [&](const char* name) { return problem.find(name) != std::string::npos; });
 }
 
+// RocksDB 7.8 at times takes itself for recovering for ever, when Resume meets its own recovery
+// from ENOSPC: Close waits for that, and no thread of RocksDB's is at work. Rare, and on busy
+// machines only.
+bool WaitsForRecoveryOfNobody(const Outcome& o) {
+  const auto seen = [&](const char* name) {
+    return std::any_of(o.errors.begin(), o.errors.end(),
+                       [&](const std::string& line) { return line.find(name) != line.npos; });
+  };
+  return o.problem.find("hangs") != std::string::npos && seen("CloseHelper") &&
+         !seen("BackgroundFlush") && !seen("BackgroundCompaction") && !seen("BGWork") &&
+         !seen("ErrorHandler") && !seen("SstFileManager");
+}
+
 int Share() {
   const char* text = getenv("PULSE_FAULT_SHARE");
   return text == nullptr ? 10 : std::max(atoi(text), 1);
@@ -211,7 +224,8 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
     }
     if (problem.empty()) continue;
     // RocksDB 7.8 does not survive every fault, on any file system.
-    if (IsAssertionOfRocksDb(problem) || stock.Of(fault).problems.contains(Shape(problem))) {
+    if (IsAssertionOfRocksDb(problem) || WaitsForRecoveryOfNobody(o) ||
+        stock.Of(fault).problems.contains(Shape(problem))) {
       ++like_stock;
       if (only != nullptr) printf("as stock RocksDB: %s\n", problem.c_str());
       continue;
