@@ -79,11 +79,10 @@ class AgentService : public Service, public FileEngine::Client {
     const bool closed = q == nullptr || opcode == Opcode::kSyncClose || opcode == Opcode::kDiscard;
     if (closed) session_->GiveDescriptorBack();
     if (q == nullptr) return;  // a file discarded because its session ended
-    if (opcode == Opcode::kRead && result > 0 && session_->config().mover == MoverKind::kVmRead &&
-        session_->HostMayBeGone()) {
-      result = -ECANCELED;
-    } else if (opcode == Opcode::kRead && result > 0) {
-      if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
+    if (opcode == Opcode::kRead && result > 0) {
+      if (session_->config().mover == MoverKind::kVmRead && session_->HostMayBeGone()) {
+        result = -ECANCELED;
+      } else if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
         result = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
       }
     }

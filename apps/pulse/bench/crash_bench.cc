@@ -1,15 +1,11 @@
 // `pulse bench crash`: processes are killed under load, databases and agents alike; what they leave
 // is opened, timed against stock RocksDB on a copy, and compared key by key with what was promised.
-#include <signal.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "bench/child_runner.h"
 #include "bench/common_options.h"
 #include "bench/crash_ledger.h"
@@ -131,19 +127,9 @@ class Crash {
   }
 
   absl::Status StartAgent() {
-    PULSE_RETURN_IF_ERROR(CheckAgent());
-    if (!agent_.Runs()) {
-      PULSE_RETURN_IF_ERROR(agent_.Start());
-      agent_killed_ = false;
-    }
+    PULSE_RETURN_IF_ERROR(agent_.CheckNotCrashed());
+    if (!agent_.Runs()) PULSE_RETURN_IF_ERROR(agent_.Start());
     return agent_.WaitReady();
-  }
-
-  // An agent that ended without being killed is a finding.
-  absl::Status CheckAgent() {
-    if (agent_killed_ || agent_.Runs()) return absl::OkStatus();
-    return absl::InternalError(fmt::format("the agent ended by itself, wait status {}; see {}",
-                                           agent_.wait_status(), session_.dir().Sub(kAgentLog)));
   }
 
   Opponent Pulse(bool external) const {
@@ -195,20 +181,15 @@ class Crash {
     options.tick_millis = 5;
     options.enough = [&] { return begin != 0 && NowNanos() - begin > life_ms * 1'000'000; };
     options.tick = [&] {
-      if (external) agent_status.Update(CheckAgent());
+      if (external) agent_status.Update(agent_.CheckNotCrashed());
       if (begin == 0 && ledger_->started()) begin = NowNanos();
       if (begin == 0) return;
       const int64_t now_ms = (NowNanos() - begin) / 1'000'000;
       for (; next < events.size() && events[next].at_ms <= now_ms; ++next) {
         if (!events[next].kill) {
-          if (!agent_.Runs()) {
-            agent_status.Update(agent_.Start());
-            agent_killed_ = false;
-          }
+          if (!agent_.Runs()) agent_status.Update(agent_.Start());
         } else if (agent_.Runs()) {
-          agent_killed_ = true;
-          agent_.Signal(SIGKILL);
-          agent_.WaitForEnd();
+          agent_.Kill();
           ++outcome_.agent_kills;
         }
       }
@@ -279,30 +260,18 @@ class Crash {
   std::mt19937_64 dice_;
   DbShape shape_;
   SoakAgent agent_;
-  bool agent_killed_ = true;  // by this program, or not started yet
   std::unique_ptr<CrashLedger> ledger_;
   CrashOutcome outcome_;
 };
 
 absl::Status CheckArgs(const CrashArgs& args) {
-  if (args.value_bytes < CrashLedger::kMinValueBytes || args.value_bytes > (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--value {}: give a size from {} to 1048576 bytes", args.value_bytes,
-                    CrashLedger::kMinValueBytes));
-  }
-  if (args.keys < static_cast<uint64_t>(args.threads)) {
-    return absl::InvalidArgumentError("--keys: give at least one key for each thread");
-  }
-  return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(CheckValueBytes(args.value_bytes, CrashLedger::kMinValueBytes));
+  return CheckKeys(args.keys, args.threads);
 }
 
 absl::Status RunCrashBench(const CrashArgs& args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
-  // Every lost agent is told to the log: here they are the rule.
-  if (std::getenv("PULSE_LOG") == nullptr) {
-    SetLogLevel(LogLevel::kError);
-    setenv("PULSE_LOG", "error", 0);  // for the children
-  }
+  QuietLostAgents();
   const uint64_t need = args.keys * (args.value_bytes + kKeyBytes) * 4 + (uint64_t{512} << 20);
   auto session = Session::Open("crash", args.common, need);
   if (!session.ok()) return session.status();

@@ -1,11 +1,6 @@
 // `pulse bench failover`: what writers feel while agents die and come back, against stock RocksDB.
-#include <signal.h>
-
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "bench/common_options.h"
 #include "bench/soak_agent.h"
 #include "bench/workload.h"
@@ -64,25 +59,17 @@ class Failover {
     session_->CoolDown();
     int ticks = 0, kills = 0;
     absl::Status status;
-    bool killed = false;
     session_->OnTick([&] {  // each half second
       ++ticks;
       const bool runs = agent_.Runs();
-      if (opponent.IsPulse() && !runs && !killed) {
-        status.Update(absl::InternalError(
-            fmt::format("the agent ended by itself, wait status {}; see {}", agent_.wait_status(),
-                        session_->dir().Sub("agent.log"))));
-      }
+      if (opponent.IsPulse()) status.Update(agent_.CheckNotCrashed());
       const bool down =
           opponent.name == kFlapping ? ticks % 4 == 1 || ticks % 4 == 2 : opponent.name == kOrphan;
       if (down && runs) {
-        agent_.Signal(SIGKILL);
-        agent_.WaitForEnd();
-        killed = true;
+        agent_.Kill();
         ++kills;
       } else if (!down && !runs && opponent.IsPulse()) {
         status.Update(agent_.Start());
-        killed = false;
       }
     });
     auto result = session_->Step(label,
@@ -152,19 +139,12 @@ std::vector<RatioRow> Ratios(const RunSet& runs, bool tiny) {
 }
 
 absl::Status RunFailoverBench(const FailoverArgs& args) {
-  if (args.value_bytes < 8 || args.value_bytes > (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--value {}: give a size from 8 to 1048576 bytes", args.value_bytes));
-  }
+  PULSE_RETURN_IF_ERROR(CheckValueBytes(args.value_bytes, kStampBytes));
   if (!args.common.agent_socket.empty()) {
     return absl::InvalidArgumentError(
         "--agent: this benchmark kills agents, so it starts its own; leave --agent out");
   }
-  // Every lost agent is told to the log: here they are the rule.
-  if (std::getenv("PULSE_LOG") == nullptr) {
-    SetLogLevel(LogLevel::kError);
-    setenv("PULSE_LOG", "error", 0);  // for the children
-  }
+  QuietLostAgents();
   const auto size = SizeOf(args.common, kFullSize);
   if (!size.ok()) return size.status();
   const uint64_t each = kKeyBytes + args.value_bytes;

@@ -138,14 +138,6 @@ std::vector<RatioRow> Ratios(const RunSet& runs, bool tiny) {
   return rows;
 }
 
-absl::Status CheckArgs(const FillArgs& args) {
-  if (args.value_bytes < 8 || args.value_bytes > (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--value {}: give a size from 8 to 1048576 bytes", args.value_bytes));
-  }
-  return absl::OkStatus();
-}
-
 void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>& opponents,
                  const RunSet& runs, nlohmann::json raw, nlohmann::json* report) {
   nlohmann::json& settings = (*report)["settings"];
@@ -163,7 +155,7 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
 }
 
 absl::Status RunFillBench(FillArgs args) {
-  PULSE_RETURN_IF_ERROR(CheckArgs(args));
+  PULSE_RETURN_IF_ERROR(CheckValueBytes(args.value_bytes, kStampBytes));
   args.common.agent_on_host_cpus = args.both_cpus;
   const auto size = SizeOf(args.common, kFullSize);
   if (!size.ok()) return size.status();

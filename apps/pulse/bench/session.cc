@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/uri_options.h"
 #include "bench/child_runner.h"
 #include "fmt/format.h"
@@ -59,6 +60,24 @@ absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
     return absl::InvalidArgumentError("--size " + args.size + ": give at least 1M");
   }
   return *size;
+}
+
+absl::Status CheckValueBytes(uint64_t value_bytes, uint64_t least) {
+  constexpr uint64_t kMost = uint64_t{1} << 20;
+  if (value_bytes >= least && value_bytes <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--value {}: give a size from {} to {} bytes", value_bytes, least, kMost));
+}
+
+absl::Status CheckKeys(uint64_t keys, int threads) {
+  if (keys >= static_cast<uint64_t>(threads)) return absl::OkStatus();
+  return absl::InvalidArgumentError("--keys: give at least one key for each thread");
+}
+
+void QuietLostAgents() {
+  if (std::getenv("PULSE_LOG") != nullptr) return;
+  SetLogLevel(LogLevel::kError);
+  setenv("PULSE_LOG", "error", 0);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,

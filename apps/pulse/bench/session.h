@@ -116,6 +116,16 @@ class Session {
 // --size, or `full`, or what --tiny makes of it.
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full);
 
+// InvalidArgument, naming the option, for --value outside of what a benchmark takes, and for fewer
+// --keys than threads.
+inline constexpr uint64_t kStampBytes = 8;  // of which ValueMaker makes a value at least
+absl::Status CheckValueBytes(uint64_t value_bytes, uint64_t least);
+absl::Status CheckKeys(uint64_t keys, int threads);
+
+// For benchmarks that kill agents: this process and its children log errors only, unless PULSE_LOG
+// says otherwise, since every lost agent would be a warning.
+void QuietLostAgents();
+
 // A block of text that says who runs where, and one line for each opponent.
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
 

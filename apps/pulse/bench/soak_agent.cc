@@ -50,10 +50,7 @@ absl::StatusOr<Mischief> ParseMischief(const std::string& name) {
   return absl::InvalidArgumentError(fmt::format("--events {}: choose among {}", name, all));
 }
 
-SoakAgent::~SoakAgent() {
-  Signal(SIGKILL);
-  WaitForEnd();
-}
+SoakAgent::~SoakAgent() { Kill(); }
 
 absl::Status SoakAgent::Start() {
   const pid_t parent = getpid();
@@ -74,6 +71,7 @@ absl::Status SoakAgent::Start() {
     _exit(126);
   }
   pid_ = pid;
+  killed_ = false;
   return absl::OkStatus();
 }
 
@@ -89,6 +87,18 @@ absl::Status SoakAgent::WaitReady() {
 
 void SoakAgent::Signal(int signal) const {
   if (pid_ > 0) kill(pid_, signal);
+}
+
+void SoakAgent::Kill() {
+  killed_ = true;
+  Signal(SIGKILL);
+  WaitForEnd();
+}
+
+absl::Status SoakAgent::CheckNotCrashed() {
+  if (killed_ || Runs()) return absl::OkStatus();
+  return absl::InternalError(
+      fmt::format("the agent ended by itself, {}; see {}", DescribeEnd(wait_status_), log_file_));
 }
 
 bool SoakAgent::Runs() {

@@ -27,6 +27,9 @@ class SoakAgent {
   absl::Status Start();      // does not wait for it to listen
   absl::Status WaitReady();  // until it answers; DeadlineExceeded after half a minute
   void Signal(int signal) const;
+  void Kill();  // SIGKILL; returns when it is gone
+  // Internal, unless it runs, or its end was Kill()'s doing.
+  absl::Status CheckNotCrashed();
 
   // Whether it runs. Takes notice of its end; `wait_status` is then how it ended.
   bool Runs();
@@ -42,6 +45,7 @@ class SoakAgent {
   const std::string cpus_;
   pid_t pid_ = 0;
   int wait_status_ = 0;
+  bool killed_ = true;  // by Kill(), or not started yet
 };
 
 enum class Mischief { kKill, kTerminate, kShortStop, kLongStop, kStopAndKill, kSlow };

@@ -367,14 +367,8 @@ class Soak {
 };
 
 absl::Status CheckArgs(const SoakArgs& args) {
-  if (args.value_bytes < SoakModel::kMinValueBytes || args.value_bytes > (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--value {}: give a size from {} to 1048576 bytes", args.value_bytes,
-                    SoakModel::kMinValueBytes));
-  }
-  if (args.keys < static_cast<uint64_t>(args.threads)) {
-    return absl::InvalidArgumentError("--keys: give at least one key for each thread");
-  }
+  PULSE_RETURN_IF_ERROR(CheckValueBytes(args.value_bytes, SoakModel::kMinValueBytes));
+  PULSE_RETURN_IF_ERROR(CheckKeys(args.keys, args.threads));
   for (const std::string& name : args.events) {
     if (const auto kind = ParseMischief(name); !kind.ok()) return kind.status();
   }
