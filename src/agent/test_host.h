@@ -238,4 +238,25 @@ class TestHost {
   std::vector<std::unique_ptr<Queue>> queues_;
 };
 
+// Pushes tags 0 to n - 1, waiting for room, and wakes the agent.
+inline void PushAll(TestHost& host, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    while (!host.Push(i)) {
+      host.Ring();
+      std::this_thread::yield();
+    }
+  }
+  host.Ring();
+}
+
+// Takes what Echo() answers to that.
+inline void ExpectEchoes(TestHost& host, uint64_t n) {
+  const auto out = host.Take(n);
+  ASSERT_EQ(out.size(), n);
+  for (uint64_t i = 0; i < n; ++i) {
+    ASSERT_EQ(out[i].tag, i);
+    ASSERT_EQ(out[i].result, static_cast<int64_t>(i * 3));
+  }
+}
+
 }  // namespace pulse::agent_test
