@@ -9,6 +9,8 @@ if(PULSE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+# Its header alone: everything is inlined, so that nothing is linked.
+find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 
 # Abseil, spdlog and fmt go into the preloadable object statically or as headers, so that it drags no
 # shared library of theirs into its host program. Debian's CMake targets would link the shared ones.

@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/uri_options.h"
 #include "commands.h"
+#include "files/agent_store.h"
 #include "lsm/agent_service.h"
 
 namespace pulse {
@@ -27,6 +28,8 @@ struct AgentArgs {
   std::string mover = "shared";
   std::string session_memory = "4G";
   std::string total_memory;
+  std::string store;
+  bool copy_payload = false;
   int workers = 1;
   uint32_t max_sessions = 64;
   uint32_t max_queues = 64;
@@ -84,15 +87,25 @@ absl::Status RunAgent(const AgentArgs& args) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
+  std::unique_ptr<files::FileStore> store;
+  if (!args.store.empty()) {
+    auto opened = files::FileStore::Open(args.store);
+    if (!opened.ok()) return opened.status();
+    store = *std::move(opened);
+    options.files = store->Factory(args.copy_payload);
+  }
+
+  // After the store, since its sessions go first.
   auto server = SocketServer::Open(options, &lsm::CreateAgentService);
   if (!server.ok()) return server.status();
   const std::string engine_name((*server)->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
-  std::fprintf(stderr, "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s)\n",
+  std::fprintf(stderr,
+               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s)\n",
                args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
                engine_name.c_str(), args.mover.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-               args.cpus.c_str());
+               args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str());
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
@@ -110,6 +123,7 @@ void AddAgentCommand(CLI::App& app) {
       "agent",
       "Run the agent as a process: it reads compaction input ahead and writes and syncs\n"
       "compaction and flush output for every RocksDB that opens pulse://SOCKET.\n"
+      "With --store, it also serves the file library (pulse/files.h).\n"
       "Stops on SIGTERM or SIGINT, after draining what is in flight.");
   cmd->add_option("--socket", args->socket,
                   "Unix socket to listen on, an absolute path; created with mode 0600")
@@ -124,10 +138,16 @@ void AddAgentCommand(CLI::App& app) {
                   "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
                   "mirror first, standing for a DPU's DMA")
       ->capture_default_str();
+  cmd->add_option("--store", args->store,
+                  "segment store whose files the file library may use (pulse pool create); locked\n"
+                  "while the agent runs");
+  cmd->add_flag("--copy-payload", args->copy_payload,
+                "file library: copy data once more on the agent, to compare with");
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
-  cmd->add_option("--max-queues", args->max_queues, "queues (active output streams) a session")
+  cmd->add_option("--max-queues", args->max_queues,
+                  "queues (active output streams), or poll groups, a session")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
   cmd->add_option("--session-memory", args->session_memory, "queue memory a session may attach")

@@ -21,6 +21,7 @@ using doctor::Verdict;
 struct DoctorArgs {
   std::string db;
   std::string socket;
+  std::string pool;
   bool json = false;
 };
 
@@ -67,7 +68,11 @@ void RunDoctor(const DoctorArgs& args) {
   };
   add(doctor::CheckIoUring());
   add(doctor::CheckRocksDb());
-  if (!args.db.empty()) add(doctor::CheckDirectory(args.db));
+  if (!args.db.empty()) {
+    add(doctor::CheckDirectory(args.db));
+    add(doctor::CheckGuard(args.db));
+  }
+  if (!args.pool.empty()) add(doctor::CheckPool(args.pool));
   if (!args.socket.empty()) add(doctor::CheckAgentSocket(args.socket));
   const bool healthy = std::none_of(checks.begin(), checks.end(),
                                     [](const Check& c) { return c.verdict == Verdict::kFail; });
@@ -88,6 +93,9 @@ void AddDoctorCommand(CLI::App& app) {
   cmd->add_option("--db", args->db,
                   "Also check this database directory: writable, file system, direct I/O, space")
       ->type_name("DIR");
+  cmd->add_option("--pool", args->pool,
+                  "Also check this pool (layout=pool): that it opens, its room, direct I/O")
+      ->type_name("PATH");
   cmd->add_option("--socket", args->socket,
                   "Also check the agent on this Unix socket: it answers, and would take this host")
       ->type_name("PATH");

@@ -14,6 +14,9 @@ namespace pulse {
 void AddAgentCommand(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
 
+// `pulse pool` and everything below it.
+void AddPoolCommand(CLI::App& app);
+
 // `pulse bench` and everything below it.
 void AddBenchCommand(CLI::App& app);
 

@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   app.footer("Start with `pulse doctor`; `pulse bench demo` shows the gain on this machine.");
   pulse::AddAgentCommand(app);
   pulse::AddDoctorCommand(app);
+  pulse::AddPoolCommand(app);
   pulse::AddBenchCommand(app);
   CLI11_PARSE(app, argc, argv);
   return pulse::ExitCode();

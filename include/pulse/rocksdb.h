@@ -50,6 +50,10 @@ struct Stats {
   uint64_t bytes_inline;     // written by the host itself, for want of an agent or a queue
   uint64_t reconnects;       // agents found again
   uint64_t agentless_nanos;  // time without an agent
+  // Outputs that the agent has synced and closed, and how long that took, as the host saw it: the
+  // median of the last few thousand.
+  uint64_t syncs;
+  uint64_t sync_median_nanos;
   // Of the moment.
   uint64_t streams;          // outputs that have a queue of their own
   uint64_t queued_bytes;     // payload that the agent has not given back

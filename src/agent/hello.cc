@@ -26,6 +26,7 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
     return absl::InvalidArgumentError("a hello takes two descriptors: control page and doorbell");
   }
   Hello hello;
+  hello.service = m.args[1];
   // A host may ask for a mover of its own.
   switch (m.args[2]) {
     case 0:

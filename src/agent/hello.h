@@ -15,6 +15,7 @@ struct Hello {
   wire::ControlPage* control = nullptr;
   UniqueFd notify;  // the ring end of the host's doorbell
   MoverKind mover = MoverKind::kShared;
+  uint64_t service = 0;  // 0 LSM, 1 files; not checked here
 };
 
 // `usual` is the mover of a host that asks for none. FailedPrecondition for another version of the

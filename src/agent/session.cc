@@ -76,7 +76,8 @@ void SessionQueue::PublishReclaimed() {
 }
 
 Session::Session(Config config, wire::ControlPage* control, Region control_region, UniqueFd kick_fd,
-                 UniqueFd notify_fd, UniqueFd socket, FileEngine* engine, ServiceFactory factory)
+                 UniqueFd notify_fd, UniqueFd socket, FileEngine* engine,
+                 const ServiceFactory& factory)
     : config_(std::move(config)),
       control_(control),
       control_region_(std::move(control_region)),
@@ -162,10 +163,20 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
                                           &outstanding_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));
-  arena_total_ += arena_bytes;
-  // Workers check and add without a lock: together they may exceed the total by a queue each.
-  if (config_.usage != nullptr) config_.usage->arena_bytes += arena_bytes;
+  AddMemory(arena_bytes);
   return absl::OkStatus();
+}
+
+absl::Status Session::TakeMemory(uint64_t bytes) {
+  PULSE_RETURN_IF_ERROR(CheckMemory(bytes));
+  AddMemory(bytes);
+  return absl::OkStatus();
+}
+
+void Session::AddMemory(uint64_t bytes) {
+  arena_total_ += bytes;
+  // Workers check and add without a lock: together they may exceed the total by a queue each.
+  if (config_.usage != nullptr) config_.usage->arena_bytes += bytes;
 }
 
 void Session::Refuse(const absl::Status& why) {
@@ -191,12 +202,7 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       }
       wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
       ack.args[0] = m.args[0];
-      ack.status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
-      SetText(&ack, absl::string_view(st.message().data(), st.message().size()));
-      const absl::Status sent = SendMessage(socket_.get(), ack, {}, /*wait=*/false);
-      // A host that is gone hears no answer, and the socket will say so; one that reads none is not
-      // waited for.
-      return sent.ok() || ErrnoOf(sent) == EPIPE || ErrnoOf(sent) == ECONNRESET;
+      return Answer(st, &ack);
     }
     case wire::MessageType::kFile:
       if (fds_lost) {
@@ -213,10 +219,27 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       }
       service_->OnFile(static_cast<uint32_t>(m.args[0]), std::move(fds[0]));
       return true;
+    case wire::MessageType::kAttachGroup: {
+      wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
+      ack.args[0] = m.args[0];
+      return Answer(fds_lost ? ErrnoError(EMFILE, "the agent cannot take", "the group's memory",
+                                          kRaiseOpenFiles)
+                             : service_->OnMessage(m, std::move(fds), &ack),
+                    &ack);
+    }
     default:
       Refuse(absl::InvalidArgumentError(absl::StrCat("unexpected control message ", m.type)));
       return false;
   }
+}
+
+bool Session::Answer(const absl::Status& st, wire::Message* ack) {
+  ack->status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
+  SetText(ack, absl::string_view(st.message().data(), st.message().size()));
+  const absl::Status sent = SendMessage(socket_.get(), *ack, {}, /*wait=*/false);
+  // A host that is gone hears no answer, and the socket will say so; one that reads none is not
+  // waited for.
+  return sent.ok() || ErrnoOf(sent) == EPIPE || ErrnoOf(sent) == ECONNRESET;
 }
 
 bool Session::HandleSocket() {
@@ -245,8 +268,18 @@ bool Session::HandleDoorbell() {
 }
 
 size_t Session::PollQueues(size_t batch) {
-  if (shutting_down_ || queues_.empty()) return 0;
+  if (shutting_down_) return 0;
   size_t n = 0;
+  if (absl::Status st = service_->Poll(batch, &n); !st.ok()) {
+    Refuse(st);
+    broken_ = true;
+    BeginShutdown();
+    return n;
+  }
+  if (queues_.empty()) {
+    if (n > 0) control_->agent_progress.value.fetch_add(n, std::memory_order_relaxed);
+    return n;
+  }
   // A service may read the socket, where a further queue may be attached: its turn is the next
   // round.
   const size_t count = queues_.size();
@@ -300,18 +333,18 @@ bool Session::HasWork() const {
   for (const auto& q : queues_) {
     if (q->HasWork()) return true;
   }
-  return false;
+  return service_->HasWork();
 }
 
 bool Session::HasDeferred() const {
   for (const auto& q : queues_) {
     if (q->HasDeferred()) return true;
   }
-  return false;
+  return service_->HasDeferred();
 }
 
 bool Session::Deliver() {
-  bool any = false;
+  bool any = service_->Deliver();
   bool notify = false;
   for (auto& q : queues_) {
     if (orphan_) q->DropDeferred();

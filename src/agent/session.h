@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -110,11 +111,14 @@ class Session {
         peer_process;  // pidfd: readable when the host has ended, though a child of it lives on
     std::string name;  // for log lines
     std::shared_ptr<AgentUsage> usage;  // shared by the agent's sessions; none: they are alone
+    // Runs a function on the session's worker thread soon; from any thread. For services whose work
+    // is finished elsewhere. May be empty where there is none.
+    std::function<void(std::function<void()>)> post;
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
   Session(Config config, wire::ControlPage* control, Region control_region, UniqueFd kick_fd,
-          UniqueFd notify_fd, UniqueFd socket, FileEngine* engine, ServiceFactory factory);
+          UniqueFd notify_fd, UniqueFd socket, FileEngine* engine, const ServiceFactory& factory);
   ~Session();
 
   // Adds a queue whose region is at `region`. For embedded sessions the region stays the host's.
@@ -149,6 +153,9 @@ class Session {
   int TakeDescriptor();
   void GiveDescriptorBack();
 
+  // Accounts for memory of the host's that its service attaches, until the session ends.
+  absl::Status TakeMemory(uint64_t bytes);
+
   // The host has ended. What it had asked for is still done, as far as its rings can hold: bytes
   // that RocksDB has flushed are then in the file, as if they had been in the page cache. After
   // that the session shuts itself down. False when it is to be ended at once.
@@ -171,7 +178,10 @@ class Session {
 
  private:
   bool HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, bool fds_lost);
+  // Sends an answer with `st`; false when the session is to be ended.
+  bool Answer(const absl::Status& st, wire::Message* ack);
   absl::Status CheckMemory(uint64_t arena_bytes) const;
+  void AddMemory(uint64_t bytes);
   void Refuse(const absl::Status& why);
 
   const Config config_;

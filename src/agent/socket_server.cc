@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
         absl::StrCat("--workers ", options.workers, ": use a number from 1 to 64"));
   }
   PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
-  std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), factory));
+  std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(factory)));
   auto listener = ListenUnix(s->options_.socket_path);
   if (!listener.ok()) return listener.status();
   s->listener_ = *std::move(listener);
@@ -169,6 +169,16 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
                                     absl::StrCat("the agent has its ", options_.limits.max_sessions,
                                                  " sessions already; raise --max-sessions")));
   }
+  const bool files = hello->service == 1;
+  if (hello->service > 1) {
+    return Refuse(socket.get(), absl::InvalidArgumentError(absl::StrCat(
+                                    "a hello asks for an unknown service, ", hello->service)));
+  }
+  if (files && !options_.files) {
+    return Refuse(socket.get(),
+                  absl::FailedPreconditionError(
+                      "the agent serves no files; start it with: pulse agent --store PATH"));
+  }
   auto kick = Doorbell::CreatePair();
   if (!kick.ok()) return Refuse(socket.get(), kick.status());
   auto peer = GetPeerCredentials(socket.get());
@@ -180,20 +190,23 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   ack.args[3] = static_cast<uint64_t>(engine_kind());
 
   Worker* worker =
-      std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) {
-        return a->session_count() < b->session_count();
-      })->get();
+      files ? workers_.front().get()
+            : std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) {
+                return a->session_count() < b->session_count();
+              })->get();
   Session::Config config;
   config.mover = hello->mover;
   config.limits = options_.limits;
   config.peer = peer->pid;
   config.peer_process = GetPeerPidfd(socket.get());
   config.usage = usage_;
+  config.post = [worker](std::function<void()> fn) { worker->Post(std::move(fn)); };
   config.name = absl::StrCat("of process ", peer->pid);
   const int fd = socket.get();
-  auto session = std::make_unique<Session>(
-      std::move(config), hello->control, std::move(hello->region), std::move(kick->sleep),
-      std::move(hello->notify), std::move(socket), worker->engine(), factory_);
+  auto session =
+      std::make_unique<Session>(std::move(config), hello->control, std::move(hello->region),
+                                std::move(kick->sleep), std::move(hello->notify), std::move(socket),
+                                worker->engine(), files ? options_.files : factory_);
   PULSE_RETURN_IF_ERROR(SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false));
   // Waits: the next peer must find this session counted.
   worker->Run([&] { worker->AddSession(std::move(session)); });

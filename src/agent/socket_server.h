@@ -26,6 +26,9 @@ struct AgentOptions {
   MoverKind mover = MoverKind::kShared;
   AgentLimits limits;
   IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
+  // The file service (service 1 of the hello); none: its sessions are refused. They share what the
+  // factory refers to, and are all served by the first worker, so that it needs no locks.
+  ServiceFactory files;
 };
 
 class SocketServer {
@@ -39,7 +42,7 @@ class SocketServer {
 
  private:
   SocketServer(AgentOptions options, ServiceFactory factory)
-      : options_(std::move(options)), factory_(factory) {}
+      : options_(std::move(options)), factory_(std::move(factory)) {}
   // A connection whose hello has not come yet.
   struct Handshake {
     UniqueFd socket;

@@ -45,6 +45,7 @@ Worker::~Worker() {
   stop_.store(true);
   Post([] {});
   thread_.join();
+  std::lock_guard lock(mu_);  // whoever posted last has left
 }
 
 absl::Status Worker::Init() {
@@ -83,10 +84,9 @@ void Worker::Watch(int fd, uint64_t data) {
 }
 
 void Worker::Post(std::function<void()> fn) {
-  {
-    std::lock_guard lock(mu_);
-    posted_.push_back(std::move(fn));
-  }
+  // All of it under the lock: the worker may have nothing left to do but end.
+  std::lock_guard lock(mu_);
+  posted_.push_back(std::move(fn));
   has_posted_.store(true, std::memory_order_release);
   wake_.Set();
 }

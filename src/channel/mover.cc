@@ -19,6 +19,8 @@ class SharedMover : public Mover {
   size_t size() const override { return bytes_; }
   absl::Status Pull(uint64_t, uint64_t) override { return absl::OkStatus(); }
   absl::Status Push(uint64_t, uint64_t) override { return absl::OkStatus(); }
+  absl::Status PullSpans(const MoverSpan*, size_t) override { return absl::OkStatus(); }
+  absl::Status PushSpans(const MoverSpan*, size_t) override { return absl::OkStatus(); }
   MoverKind kind() const override { return MoverKind::kShared; }
 
  private:
@@ -35,27 +37,49 @@ class VmReadMover : public Mover {
   MoverKind kind() const override { return MoverKind::kVmRead; }
 
   absl::Status Pull(uint64_t offset, uint64_t length) override {
-    return Copy(offset, length, process_vm_readv, "reading");
+    const MoverSpan span{offset, length};
+    return Copy(&span, 1, process_vm_readv, "reading");
   }
   absl::Status Push(uint64_t offset, uint64_t length) override {
-    return Copy(offset, length, process_vm_writev, "writing");
+    const MoverSpan span{offset, length};
+    return Copy(&span, 1, process_vm_writev, "writing");
+  }
+  absl::Status PullSpans(const MoverSpan* spans, size_t n) override {
+    return Copy(spans, n, process_vm_readv, "reading");
+  }
+  absl::Status PushSpans(const MoverSpan* spans, size_t n) override {
+    return Copy(spans, n, process_vm_writev, "writing");
   }
 
  private:
+  // The kernel takes the remote vectors one after the other, and the peer's memory lock for each.
   template <typename Call>
-  absl::Status Copy(uint64_t offset, uint64_t length, Call call, const char* what) {
-    while (length > 0) {
-      iovec local{mirror_.data() + offset, length};
-      iovec remote{reinterpret_cast<void*>(address_ + offset), length};
-      const ssize_t n = call(peer_, &local, 1, &remote, 1, 0);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) {
-        return ErrnoError(n < 0 ? errno : EFAULT, absl::StrCat(what, " the memory of process"),
+  absl::Status Copy(const MoverSpan* spans, size_t count, Call call, const char* what) {
+    iovec local[kMaxSpans];
+    iovec remote[kMaxSpans];
+    size_t n = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (spans[i].length == 0) continue;
+      if (n == kMaxSpans) return absl::InvalidArgumentError("more spans than a mover takes");
+      local[n] = {mirror_.data() + spans[i].offset, spans[i].length};
+      remote[n++] = {reinterpret_cast<void*>(address_ + spans[i].offset), spans[i].length};
+    }
+    for (size_t done = 0; done < n;) {
+      ssize_t moved = call(peer_, local + done, n - done, remote + done, n - done, 0);
+      if (moved < 0 && errno == EINTR) continue;
+      if (moved <= 0) {
+        return ErrnoError(moved < 0 ? errno : EFAULT, absl::StrCat(what, " the memory of process"),
                           absl::StrCat(peer_),
                           "the process is gone, or ptrace rules forbid it: use mover=shared");
       }
-      offset += n;
-      length -= n;
+      for (; done < n && static_cast<size_t>(moved) >= local[done].iov_len; ++done) {
+        moved -= static_cast<ssize_t>(local[done].iov_len);
+      }
+      if (moved == 0) continue;
+      local[done].iov_base = static_cast<char*>(local[done].iov_base) + moved;
+      local[done].iov_len -= moved;
+      remote[done].iov_base = static_cast<char*>(remote[done].iov_base) + moved;
+      remote[done].iov_len -= moved;
     }
     return absl::OkStatus();
   }
@@ -67,6 +91,20 @@ class VmReadMover : public Mover {
 };
 
 }  // namespace
+
+absl::Status Mover::PullSpans(const MoverSpan* spans, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    PULSE_RETURN_IF_ERROR(Pull(spans[i].offset, spans[i].length));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Mover::PushSpans(const MoverSpan* spans, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    PULSE_RETURN_IF_ERROR(Push(spans[i].offset, spans[i].length));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<MoverKind> ParseMoverKind(absl::string_view name) {
   if (name == "shared") return MoverKind::kShared;

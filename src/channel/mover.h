@@ -5,6 +5,11 @@
 //           nothing from the host; it stands for the DPU-driven DMA of PulseDB III-D
 // A mover for RDMA, or for a copy engine, implements the same interface.
 //
+// It moves payload, and, for the message rings (message_ring.h), pointers too: words in shared
+// memory that the agent reads and writes only through local() and a call. A call has a price, about
+// that of a system call with `vmread`, nothing with `shared`; how many there are is what the rings
+// are designed for.
+//
 // Owned by the agent, one per queue; used by that queue's worker thread only. Pull and Push block
 // for the duration of the copy.
 #pragma once
@@ -26,8 +31,24 @@ enum class MoverKind { kShared, kVmRead };
 absl::StatusOr<MoverKind> ParseMoverKind(absl::string_view name);
 absl::string_view MoverName(MoverKind kind);
 
+// A piece of the arena.
+struct MoverSpan {
+  uint64_t offset;
+  uint64_t length;
+};
+
+// Whether every mover of this build reads one span in ascending order of addresses: on x86-64 the
+// kernel's copy does, since loads are not reordered with each other there. Else words whose order
+// counts must be spans of their own.
+#if defined(__x86_64__)
+inline constexpr bool kSpansReadAscending = true;
+#else
+inline constexpr bool kSpansReadAscending = false;
+#endif
+
 class Mover {
  public:
+  static constexpr size_t kMaxSpans = 4;
   virtual ~Mover() = default;
 
   // The agent's memory for arena bytes [0, arena_bytes): where I/O happens. Page-aligned.
@@ -37,6 +58,11 @@ class Mover {
   virtual absl::Status Pull(uint64_t offset, uint64_t length) = 0;
   // Makes the host's arena hold what local() holds there.
   virtual absl::Status Push(uint64_t offset, uint64_t length) = 0;
+  // Several spans, at most kMaxSpans, for the price of one call, each moved wholly before the next:
+  // what is in a later span was read, or becomes visible, after what is in an earlier one. An empty
+  // span is none. After an error any of them may have been moved.
+  virtual absl::Status PullSpans(const MoverSpan* spans, size_t n);
+  virtual absl::Status PushSpans(const MoverSpan* spans, size_t n);
   virtual MoverKind kind() const = 0;
 
   // `arena` is mapped by the agent and must outlive the mover.

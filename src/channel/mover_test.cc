@@ -42,6 +42,9 @@ TEST(MoverTest, SharedMovesNothing) {
   std::memset(arena->data(), 7, kArena);
   EXPECT_TRUE(m->Pull(0, kArena).ok());
   EXPECT_TRUE(m->Push(0, kArena).ok());
+  const MoverSpan spans[] = {{0, 8}, {64, 8}};
+  EXPECT_TRUE(m->PullSpans(spans, 2).ok());
+  EXPECT_TRUE(m->PushSpans(spans, 2).ok());
   EXPECT_EQ(m->local()[kArena - 1], 7);
 }
 
@@ -70,6 +73,45 @@ TEST(MoverTest, VmReadMirrorsAnArenaOfItsOwnProcess) {
   EXPECT_EQ(arena->data()[kArena - 4], static_cast<char>((kArena - 4) % 251));
   EXPECT_TRUE(m.Pull(0, 0).ok());
   EXPECT_TRUE(m.Push(0, kArena).ok());
+}
+
+TEST(MoverTest, VmReadMovesSeveralSpansInOneCall) {
+  auto arena = Region::CreatePrivate(kArena);
+  ASSERT_TRUE(arena.ok());
+  for (size_t i = 0; i < kArena; ++i) arena->data()[i] = static_cast<char>(i % 251);
+  auto made = Mover::CreateVmRead(getpid(), AddressOf(*arena), kArena);
+  ASSERT_TRUE(made.ok()) << made.status();
+  Mover& m = **made;
+  std::memset(m.local(), 0, kArena);
+  const MoverSpan spans[] = {{40'000, 9000}, {100, 0}, {8, 8}, {kArena - 1, 1}};
+  const auto covered = [&spans](size_t i) {
+    for (const MoverSpan& s : spans) {
+      if (i >= s.offset && i < s.offset + s.length) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(m.PullSpans(spans, 4).ok());
+  for (size_t i = 0; i < kArena; ++i) {
+    ASSERT_EQ(m.local()[i], covered(i) ? arena->data()[i] : 0) << i;
+  }
+  std::memset(m.local(), 'p', kArena);
+  ASSERT_TRUE(m.PushSpans(spans, 4).ok());
+  for (size_t i = 0; i < kArena; ++i) {
+    ASSERT_EQ(arena->data()[i], covered(i) ? 'p' : static_cast<char>(i % 251)) << i;
+  }
+  EXPECT_TRUE(m.PullSpans(spans, 0).ok());
+  const MoverSpan many[Mover::kMaxSpans + 1] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}};
+  EXPECT_TRUE(absl::IsInvalidArgument(m.PullSpans(many, Mover::kMaxSpans + 1)));
+}
+
+TEST(MoverTest, VmReadOfSpansFailsWhereOneOfThemIsNoMemory) {
+  auto arena = Region::CreateShared(2 * wire::kPage);
+  ASSERT_TRUE(arena.ok());
+  auto made = Mover::CreateVmRead(getpid(), AddressOf(*arena), size_t{1} << 30);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const MoverSpan spans[] = {{0, wire::kPage}, {wire::kPage, (size_t{1} << 30) - wire::kPage}};
+  EXPECT_FALSE((*made)->PullSpans(spans, 2).ok());
+  EXPECT_TRUE((*made)->PullSpans(spans, 1).ok());
 }
 
 // A host of its own: a forked child that writes a pattern and then waits to be killed.

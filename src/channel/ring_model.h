@@ -1,10 +1,10 @@
-// A model of two threads and the C++ memory model, small enough to explore every execution. For
-// ring_test.cc.
+// A model of a few threads and the C++ memory model, small enough to explore every execution. For
+// ring_test.cc, progress_ring_test.cc and response_buffer_test.cc.
 //
-// Explorer runs two fibers on one thread. Every access to a ModelAtomic (and, where asked for,
-// every half of a copy of a ModelSlot) is a scheduling point where either fiber may go on. The
-// decisions come from a depth-first search over all of them (Explore) or from a seeded generator
-// (Sample).
+// Explorer runs fibers on one thread. Every access to a ModelAtomic (and, where asked for, every
+// half of a copy of a ModelSlot) is a scheduling point where any fiber may go on. The decisions
+// come from a depth-first search over all of them (Explore), over those with a bounded number of
+// preemptions, or from a seeded generator (Sample).
 //
 // Memory: a ModelAtomic keeps every value it ever had. A load may return any that happens-before
 // and coherence allow, so an acquire that is missing, or a value that arrives late, shows. Vector
@@ -13,9 +13,11 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -31,7 +33,8 @@
 
 namespace pulse::model {
 
-using Clock = std::array<uint64_t, 2>;
+inline constexpr int kMaxThreads = 4;
+using Clock = std::array<uint64_t, kMaxThreads>;
 
 class Explorer {
  public:
@@ -40,13 +43,16 @@ class Explorer {
     // scheduling points, which spares most executions. Without clocks only the values reveal what
     // is wrong, and every half of a copy is a scheduling point.
     bool clocks = true;
-    int stale_loads = 2;  // loads that may return an old value, in one execution
+    int stale_loads = 2;          // loads that may return an old value, in one execution
+    int preemptions = 1'000'000;  // fibers that are left while they could go on, in one execution
   };
 
   explicit Explorer(Options options) : options_(options) {
     current_ = this;
     Prepare(fibers_[0], &Entry<0>);
     Prepare(fibers_[1], &Entry<1>);
+    Prepare(fibers_[2], &Entry<2>);
+    Prepare(fibers_[3], &Entry<3>);
 #if defined(__SANITIZE_THREAD__)
     main_.tsan = __tsan_get_current_fiber();
 #endif
@@ -64,13 +70,13 @@ class Explorer {
 
   using Body = std::function<void()>;
 
-  // Runs every execution of the two bodies, `reset` before each, until one fails or `limit` were
-  // run. True when all of them were.
-  bool Explore(const Body& reset, Body first, Body second, uint64_t limit) {
+  // Runs every execution of the bodies, `reset` before each, until one fails or `limit` were run.
+  // True when all of them were.
+  bool Explore(const Body& reset, const std::vector<Body>& bodies, uint64_t limit) {
     random_ = nullptr;
     path_.clear();
     while (executions_ < limit) {
-      Execute(reset, first, second);
+      Execute(reset, bodies);
       if (!failure_.empty()) return false;
       while (!path_.empty() && path_.back().taken + 1 == path_.back().of) path_.pop_back();
       if (path_.empty()) return true;
@@ -80,10 +86,11 @@ class Explorer {
   }
 
   // Runs `executions` random ones, until one fails.
-  void Sample(const Body& reset, Body first, Body second, uint64_t executions, uint64_t seed) {
+  void Sample(const Body& reset, const std::vector<Body>& bodies, uint64_t executions,
+              uint64_t seed) {
     std::mt19937_64 random(seed);
     random_ = &random;
-    for (uint64_t i = 0; i < executions && failure_.empty(); ++i) Execute(reset, first, second);
+    for (uint64_t i = 0; i < executions && failure_.empty(); ++i) Execute(reset, bodies);
     random_ = nullptr;
   }
 
@@ -136,10 +143,10 @@ class Explorer {
   }
 
   // Around an attempt that may find the ring full or empty: after a failed one the fiber waits
-  // until the other stored something since BeginAttempt, as nothing else can change the outcome.
+  // until another stored something since BeginAttempt, as nothing else can change the outcome.
   void BeginAttempt() {
     fibers_[running_].saw_stale = false;
-    fibers_[running_].stores_before = stores_[1 - running_];
+    fibers_[running_].stores_before = StoresOfOthers(running_);
   }
   void WaitForOther() {
     if (fibers_[running_].saw_stale) return Step();
@@ -194,42 +201,61 @@ class Explorer {
     while (true) {
       e->fibers_[kIndex].body();
       e->fibers_[kIndex].done = true;
-      const int other = 1 - kIndex;
-      if (!e->fibers_[other].done) {
-        if (!e->Enabled(other)) e->Fail("one end waits for ever: the other has finished");
-        e->Switch(e->fibers_[kIndex], e->fibers_[other], other);
-      } else {
+      if (e->AllDone()) {
         e->Switch(e->fibers_[kIndex], e->main_, -1);
+      } else {
+        const int next = e->PickNext();
+        e->Switch(e->fibers_[kIndex], e->fibers_[next], next);
       }
     }
   }
 
+  uint64_t StoresOfOthers(int i) const {
+    uint64_t n = 0;
+    for (int k = 0; k < threads_; ++k) n += k == i ? 0 : stores_[k];
+    return n;
+  }
   bool Enabled(int i) const {
     const Fiber& f = fibers_[i];
-    return !f.done && (!f.waiting || stores_[1 - i] != f.stores_before);
+    return !f.done && (!f.waiting || StoresOfOthers(i) != f.stores_before);
+  }
+  bool AllDone() const {
+    for (int i = 0; i < threads_; ++i) {
+      if (!fibers_[i].done) return false;
+    }
+    return true;
   }
 
+  // The running fiber first, then those after it.
   int PickNext() {
-    const int other = 1 - running_;
-    const bool me = Enabled(running_);
-    const bool him = Enabled(other);
-    if (!me && !him) Fail("both ends wait for each other");
-    if (me && him) return Choose(2) == 0 ? running_ : other;
-    return me ? running_ : other;
+    int enabled[kMaxThreads];
+    size_t n = 0;
+    for (int k = 0; k < threads_; ++k) {
+      const int i = (running_ + k) % threads_;
+      if (Enabled(i)) enabled[n++] = i;
+    }
+    if (n == 0) Fail("all that have not finished wait for each other");
+    const bool could_go_on = enabled[0] == running_;
+    if (could_go_on && preemptions_left_ == 0) return running_;
+    const int next = enabled[Choose(n)];
+    if (could_go_on && next != running_) --preemptions_left_;
+    return next;
   }
 
-  void Execute(const Body& reset, Body& first, Body& second) {
+  void Execute(const Body& reset, const std::vector<Body>& bodies) {
     ++executions_;
     depth_ = 0;
+    threads_ = static_cast<int>(bodies.size());
+    preemptions_left_ = options_.preemptions;
     stale_left_ = options_.stale_loads;
     stores_ = {};
-    for (int i = 0; i < 2; ++i) {
-      fibers_[i].body = i == 0 ? first : second;
+    for (int i = 0; i < threads_; ++i) {
+      fibers_[i].body = bodies[static_cast<size_t>(i)];
       fibers_[i].clock = {};
       fibers_[i].done = fibers_[i].waiting = fibers_[i].saw_stale = false;
     }
     reset();
-    const int start = static_cast<int>(Choose(2));
+    const int start = static_cast<int>(Choose(static_cast<size_t>(threads_)));
     Switch(main_, fibers_[start], start);
   }
 
@@ -262,11 +288,13 @@ class Explorer {
   static inline Explorer* current_ = nullptr;
 
   const Options options_;
-  std::array<Fiber, 2> fibers_;
+  std::array<Fiber, kMaxThreads> fibers_;
   Fiber main_;
   int running_ = -1;
-  std::array<uint64_t, 2> stores_{};
+  int threads_ = 0;
+  std::array<uint64_t, kMaxThreads> stores_{};
   int stale_left_ = 0;
+  int preemptions_left_ = 0;
   std::vector<Decision> path_;
   size_t depth_ = 0;
   std::mt19937_64* random_ = nullptr;
@@ -274,11 +302,12 @@ class Explorer {
   std::string failure_;
 };
 
-// Stands for std::atomic<T> in the ring. Single writer, as a ring's cursors are.
+// Stands for std::atomic<T> in the ring.
 template <typename T>
 class ModelAtomic {
  public:
-  ModelAtomic() { Reset(T{}); }
+  ModelAtomic() : ModelAtomic(T{}) {}
+  explicit ModelAtomic(T value) { Reset(value); }
 
   // The value from before both threads began.
   void Reset(T value) {
@@ -287,9 +316,12 @@ class ModelAtomic {
     seen_ = {};
   }
 
+  // Of one thread only from here on: its accesses are no scheduling points.
+  void MakePrivate() { private_ = true; }
+
   void store(T value, std::memory_order order) {
     Explorer& e = Explorer::Get();
-    e.Step();
+    if (!private_) e.Step();
     const uint64_t now = e.Tick();
     const bool releases = order == std::memory_order_release || order == std::memory_order_seq_cst;
     history_.push_back({value, e.self(), now, releases ? e.clock() : Clock{}});
@@ -298,7 +330,7 @@ class ModelAtomic {
 
   T load(std::memory_order order) const {
     Explorer& e = Explorer::Get();
-    e.Step();
+    if (!private_) e.Step();
     e.Tick();
     // Values older than one that this thread saw, or knows to have been stored, are out of reach.
     size_t oldest = history_.size() - 1;
@@ -306,11 +338,34 @@ class ModelAtomic {
     const size_t at = history_.size() - 1 - e.ChooseStale(history_.size() - oldest);
     seen_[e.self()] = at;
     if (order == std::memory_order_acquire || order == std::memory_order_seq_cst) {
-      for (int i = 0; i < 2; ++i) {
-        e.clock()[i] = std::max(e.clock()[i], history_[at].released[i]);
-      }
+      Join(e.clock(), history_[at].released);
     }
     return history_[at].value;
+  }
+
+  // Reads and writes the newest value, as read-modify-writes do. A failed exchange sees it too: a
+  // stale value would only make it fail once more.
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order order,
+                             std::memory_order failure) {
+    Explorer& e = Explorer::Get();
+    e.Step();
+    const Store last = history_.back();
+    if (last.value != expected) {
+      e.Tick();
+      seen_[e.self()] = history_.size() - 1;
+      if (failure == std::memory_order_acquire) Join(e.clock(), last.released);
+      expected = last.value;
+      return false;
+    }
+    Modify(e, desired, order);
+    return true;
+  }
+  T fetch_add(T by, std::memory_order order) {
+    Explorer& e = Explorer::Get();
+    e.Step();
+    const T before = history_.back().value;
+    Modify(e, before + by, order);
+    return before;
   }
 
  private:
@@ -320,12 +375,30 @@ class ModelAtomic {
     uint64_t time;
     Clock released;
   };
+  static void Join(Clock& to, const Clock& from) {
+    for (int i = 0; i < kMaxThreads; ++i) to[i] = std::max(to[i], from[i]);
+  }
+  // Continues the release sequence of what it replaces.
+  void Modify(Explorer& e, T value, std::memory_order order) {
+    const uint64_t now = e.Tick();
+    Clock released = history_.back().released;
+    if (order == std::memory_order_acquire || order == std::memory_order_acq_rel) {
+      Join(e.clock(), released);
+    }
+    if (order == std::memory_order_release || order == std::memory_order_acq_rel) {
+      Join(released, e.clock());
+    }
+    history_.push_back({value, e.self(), now, released});
+    seen_[e.self()] = history_.size() - 1;
+    e.CountStore();
+  }
   static bool Known(Explorer& e, const Store& s) {
     return s.writer < 0 || s.writer == e.self() || e.clock()[s.writer] >= s.time;
   }
 
+  bool private_ = false;
   std::vector<Store> history_;
-  mutable std::array<size_t, 2> seen_{};
+  mutable std::array<size_t, kMaxThreads> seen_{};
 };
 
 // A ring entry of two words, copied one after the other. Entries with a `cell` are shared memory.
@@ -375,10 +448,11 @@ class ModelSlot {
     w.read[e.self()] = e.clock()[e.self()];
   }
   static void Write(Explorer& e, Cell::Word& w) {
-    const int other = 1 - e.self();
-    if (e.options().clocks &&
-        (w.read[other] > e.clock()[other] || (w.writer == other && w.written > e.clock()[other]))) {
-      e.Fail("data race: a slot is overwritten while it may still be read");
+    for (int other = 0; e.options().clocks && other < kMaxThreads; ++other) {
+      if (other == e.self()) continue;
+      if (w.read[other] > e.clock()[other] || (w.writer == other && w.written > e.clock()[other])) {
+        e.Fail("data race: a slot is overwritten while it may still be read");
+      }
     }
     w.writer = e.self();
     w.written = e.clock()[e.self()];
@@ -386,6 +460,62 @@ class ModelSlot {
 
   std::array<uint64_t, 2> words_{};
   Cell* cell_ = nullptr;
+};
+
+// Stands for memcpy between memory of a fiber's own and the one shared range, whose words of 8
+// bytes are watched for races as a ModelSlot's. Scheduling points only without clocks, as there.
+class ModelBytes {
+ public:
+  static void Share(char* begin, size_t size) {
+    begin_ = begin;
+    words_.assign(size / 8, {});
+  }
+  static void Copy(void* to, const void* from, size_t n) {
+    if (n == 0) return;
+    Explorer& e = Explorer::Get();
+    if (!e.options().clocks && (Shared(from) || Shared(to))) e.Step();
+    e.Tick();
+    Touch(e, static_cast<const char*>(from), n, false);
+    Touch(e, static_cast<char*>(to), n, true);
+    std::memcpy(to, from, n);
+  }
+  // For the copy of a mover, which reads what may be in the middle of being written.
+  static void CopyUnwatched(void* to, const void* from, size_t n) { std::memcpy(to, from, n); }
+
+ private:
+  struct Word {
+    int writer = -1;
+    uint64_t written = 0;
+    Clock read{};
+  };
+  static bool Shared(const void* at) { return at >= begin_ && at < begin_ + words_.size() * 8; }
+  static void Touch(Explorer& e, const char* at, size_t n, bool write) {
+    if (!Shared(at)) return;
+    const auto first = static_cast<size_t>(at - begin_);
+    if (first + n > words_.size() * 8) e.Fail("outside of the ring", first);
+    const int self = e.self();
+    for (size_t i = first / 8; i <= (first + n - 1) / 8; ++i) {
+      Word& w = words_[i];
+      if (e.options().clocks && w.writer >= 0 && w.writer != self &&
+          e.clock()[w.writer] < w.written) {
+        e.Fail("data race: bytes are used while they may still be written", i);
+      }
+      for (int other = 0; e.options().clocks && write && other < kMaxThreads; ++other) {
+        if (other != self && w.read[other] > e.clock()[other]) {
+          e.Fail("data race: bytes are overwritten while they may still be read", i);
+        }
+      }
+      if (write) {
+        w.writer = self;
+        w.written = e.clock()[self];
+      } else {
+        w.read[self] = e.clock()[self];
+      }
+    }
+  }
+
+  static inline char* begin_ = nullptr;
+  static inline std::vector<Word> words_;
 };
 
 }  // namespace pulse::model

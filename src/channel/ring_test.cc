@@ -116,17 +116,19 @@ class RingModel {
       : run_(run), slots_(run.capacity), cells_(run.capacity), explorer_(run.options) {}
 
   bool Explore(uint64_t limit = 20'000'000) {
-    return explorer_.Explore([this] { Reset(); }, [this] { Produce(); }, [this] { Consume(); },
-                             limit);
+    return explorer_.Explore([this] { Reset(); }, Bodies(), limit);
   }
   void Sample(uint64_t executions, uint64_t seed) {
-    explorer_.Sample([this] { Reset(); }, [this] { Produce(); }, [this] { Consume(); }, executions,
-                     seed);
+    explorer_.Sample([this] { Reset(); }, Bodies(), executions, seed);
   }
   const std::string& failure() const { return explorer_.failure(); }
   uint64_t executions() const { return explorer_.executions(); }
 
  private:
+  std::vector<Explorer::Body> Bodies() {
+    return {[this] { Produce(); }, [this] { Consume(); }};
+  }
+
   void Reset() {
     head_.Reset(0);
     tail_.Reset(0);

@@ -16,7 +16,7 @@ namespace pulse::wire {
 
 inline constexpr uint64_t kRegionMagic = 0x31304244'45534c50;  // "PLSEDB01", little-endian
 inline constexpr uint32_t kMessageMagic = 0x4d534c50;          // "PLSM"
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 
 inline constexpr size_t kCacheLine = 64;
 inline constexpr size_t kPage = 4096;
@@ -97,13 +97,15 @@ static_assert(sizeof(ControlPage) == 5 * kCacheLine && sizeof(ControlPage) <= kP
 
 // Control messages over the Unix socket (SOCK_SEQPACKET), all of one size.
 enum class MessageType : uint32_t {
-  kHello = 1,        // host: args {pid, 0, mover (0 agent's, 1 shared, 2 vmread)}, descriptors
-                     // {control, notify: the ring end of the host's doorbell}
+  kHello = 1,        // host: args {pid, service (0 LSM, 1 files), mover (0 agent's, 1 shared, 2
+                     // vmread)}, descriptors {control, notify: the ring end of the host's doorbell}
   kHelloAck = 2,     // agent: status, args {max queues, max arena bytes, pid, engine}, text,
                      // descriptor {kick: the ring end of the agent's doorbell}
   kAttachQueue = 3,  // host: args {queue id, arena bytes, arena address}, descriptor {region}
   kAttachAck = 4,    // agent: status, args {queue id}, text
   kFile = 5,         // host: args {file}, descriptor {file}; no answer
+  kAttachGroup = 6,  // host, files: args {group, request bytes, response bytes, requests, address},
+                     // descriptors {region, notify}; answered by kAttachAck {group, alignment}
 };
 
 struct Message {

@@ -31,7 +31,7 @@ class AgentService : public Service, public FileEngine::Client {
     if (shutdown_ || (passed_.size() >= MaxFiles() && passed_.count(file) == 0)) return;
     Passed& p = passed_[file];
     if (p.fd.valid()) session_->GiveDescriptorBack();
-    p.error = !fd.valid() ? EMFILE : !IsRegularFile(fd.get()) ? EINVAL : session_->TakeDescriptor();
+    p.error = !fd.valid() ? EMFILE : !IsFileOrDisk(fd.get()) ? EINVAL : session_->TakeDescriptor();
     p.fd = p.error == 0 ? std::move(fd) : UniqueFd();
   }
 
@@ -123,11 +123,11 @@ class AgentService : public Service, public FileEngine::Client {
     q->Complete({d.tag, result, d.opcode, d.file, 0});
   }
 
-  // Pipes, sockets and devices could keep requests in flight for ever.
-  static bool IsRegularFile(int fd) {
+  // Pipes, sockets and terminals could keep requests in flight for ever. A block device is a pool.
+  static bool IsFileOrDisk(int fd) {
     struct statx st;
     return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0 &&
-           S_ISREG(st.stx_mode);
+           (S_ISREG(st.stx_mode) || S_ISBLK(st.stx_mode));
   }
 
   // The kernel's offsets are signed: what does not fit would wrap.

@@ -1,8 +1,11 @@
 // The session's counters. Relaxed: they are read for people.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace pulse::lsm {
 
@@ -21,6 +24,33 @@ struct AtomicCounters {
   std::atomic<uint64_t> bytes_inline{0};
   std::atomic<uint64_t> reconnects{0};
   std::atomic<uint64_t> agentless_nanos{0};  // of the gaps that have ended
+};
+
+// How long outputs took to be synced and closed, of the last few thousand. Guarded by
+// HostSession::mu().
+class SyncTimes {
+ public:
+  void Add(int64_t nanos) {
+    if (times_.size() < kKept) {
+      times_.push_back(nanos);
+    } else {
+      times_[count_ % kKept] = nanos;
+    }
+    ++count_;
+  }
+  uint64_t count() const { return count_; }
+  int64_t Median() const {
+    if (times_.empty()) return 0;
+    std::vector<int64_t> sorted = times_;
+    const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    return *middle;
+  }
+
+ private:
+  static constexpr size_t kKept = 4096;
+  std::vector<int64_t> times_;
+  uint64_t count_ = 0;
 };
 
 inline void Add(std::atomic<uint64_t>* counter, uint64_t n) {

@@ -109,15 +109,22 @@ bool FetchPool::PushWaiting(std::unique_lock<std::mutex>& lock, const wire::Desc
   return pushed;
 }
 
-absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(const std::string& path,
-                                                               std::shared_ptr<FetchPool> pool) {
-  const IoMode io = pool->session().options().io;
-  UniqueFd fd;
-  if (io != IoMode::kBuffered) fd.reset(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
-  if (!fd.valid()) fd.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+absl::StatusOr<FetchInput> OpenPlainInput(const std::string& path, IoMode io) {
+  FetchInput input;
+  if (io != IoMode::kBuffered) input.fd.reset(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+  if (!input.fd.valid()) input.fd.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat st;
-  if (!fd.valid() || fstat(fd.get(), &st) != 0) return ErrnoError(errno, "opening", path);
-  std::unique_ptr<FetchedFile> f(new FetchedFile(std::move(pool), st.st_size));
+  if (!input.fd.valid() || fstat(input.fd.get(), &st) != 0) {
+    return ErrnoError(errno, "opening", path);
+  }
+  input.size = st.st_size;
+  return input;
+}
+
+absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(FetchInput input,
+                                                               std::shared_ptr<FetchPool> pool) {
+  const UniqueFd fd = std::move(input.fd);
+  std::unique_ptr<FetchedFile> f(new FetchedFile(std::move(pool), std::move(input)));
   HostSession& session = f->pool_->session();
   AgentConnection* connection = f->pool_->connection_.get();
   f->file_ = session.Register(connection, f.get());
@@ -202,6 +209,17 @@ void FetchedFile::DropLocked(Window* w) {
   w->chunks.clear();
 }
 
+uint64_t FetchedFile::PlaceOf(uint64_t offset, uint64_t* length) const {
+  if (input_.runs.empty()) return offset;
+  const auto next =
+      std::upper_bound(input_.runs.begin(), input_.runs.end(), offset,
+                       [](uint64_t at, const FetchInput::Run& run) { return at < run.offset; });
+  const FetchInput::Run& run = *(next - 1);  // the first begins at 0
+  const uint64_t left = run.offset + run.length - offset;
+  *length = std::min(*length, (left + wire::kPage - 1) / wire::kPage * wire::kPage);
+  return run.at + (offset - run.offset);
+}
+
 void FetchedFile::TopUpLocked(Window* w) {
   const size_t depth = std::min(w->depth, pool_->FairShareLocked());
   // Refill by quarters, so that several requests share one doorbell.
@@ -220,11 +238,11 @@ void FetchedFile::TopUpLocked(Window* w) {
     d.opcode = static_cast<uint32_t>(Opcode::kRead);
     d.file = file_;
     d.tag = pool_->chunks_[i].generation << 32 | static_cast<uint32_t>(i);
-    d.file_offset = offset;
     d.arena_offset = static_cast<uint64_t>(i) * pool_->chunk_bytes_;
     // A new window's reader waits for its first bytes: they come in a request of their own.
     const bool first = w->chunks.empty() && w->depth == kFirstDepth;
     d.length = first ? pool_->first_bytes_ : pool_->chunk_bytes_;
+    d.file_offset = PlaceOf(offset, &d.length);
     if (!pool_->PushLocked(d).ok()) {
       pool_->chunks_[i].state = FetchPool::State::kFree;
       pool_->free_.push_back(i);

@@ -21,11 +21,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lsm/fetch_input.h"
 #include "lsm/host_session.h"
 
 namespace pulse::lsm {
 
 class FetchedFile;
+
+// A file as it is; with direct I/O if its file system has it and `io` is not buffered.
+absl::StatusOr<FetchInput> OpenPlainInput(const std::string& path, IoMode io);
 
 class FetchPool : public std::enable_shared_from_this<FetchPool> {
  public:
@@ -72,8 +76,8 @@ class FetchPool : public std::enable_shared_from_this<FetchPool> {
 
 class FetchedFile : public CompletionTarget {
  public:
-  // Opens `path` for the agent. Direct I/O if the file system has it and `io` is not buffered.
-  static absl::StatusOr<std::unique_ptr<FetchedFile>> Open(const std::string& path,
+  // Passes `input` to the agent.
+  static absl::StatusOr<std::unique_ptr<FetchedFile>> Open(FetchInput input,
                                                            std::shared_ptr<FetchPool> pool);
   ~FetchedFile() override;
 
@@ -98,13 +102,16 @@ class FetchedFile : public CompletionTarget {
     int64_t last_used = 0;
   };
 
-  FetchedFile(std::shared_ptr<FetchPool> pool, uint64_t size)
-      : pool_(std::move(pool)), size_(size) {}
+  FetchedFile(std::shared_ptr<FetchPool> pool, FetchInput input)
+      : pool_(std::move(pool)), input_(std::move(input)), size_(input_.size) {}
+  // Where the input's bytes from `offset` on are, and at most how many of `*length` lie together.
+  uint64_t PlaceOf(uint64_t offset, uint64_t* length) const;
   Window* FindLocked(uint64_t offset);
   void DropLocked(Window* w);
   void TopUpLocked(Window* w);
 
   const std::shared_ptr<FetchPool> pool_;
+  const FetchInput input_;
   const uint64_t size_;
   uint32_t file_ = 0;
   std::deque<Window> windows_;

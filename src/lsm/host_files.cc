@@ -1,5 +1,6 @@
 #include "lsm/host_files.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -26,11 +27,11 @@ constexpr size_t kMinFetchRead = 32 * 1024;
 class OutputWritableFile : public FSWritableFile {
  public:
   OutputWritableFile(std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
-                     const rocksdb::FileOptions& options)
+                     const rocksdb::FileOptions& options, bool strict)
       : FSWritableFile(options),
         context_(std::move(context)),
         output_(std::move(output)),
-        strict_(context_->session->options().sync == SyncMode::kStrict),
+        strict_(strict),
         preallocate_(options.allow_fallocate) {}
 
   ~OutputWritableFile() override {
@@ -167,8 +168,11 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
     return Barrier();
   }
   IOStatus Barrier() {
-    return ToIOStatus(
-        context_->registry->BeforeMetadata(dir_, named_, kind_ == Metadata::kManifest));
+    absl::Status st =
+        context_->registry->BeforeMetadata(dir_, named_, kind_ == Metadata::kManifest);
+    // Tables that were linked or renamed, not written, as by an import of a column family.
+    if (st.ok() && context_->pool != nullptr) st = context_->pool->CommitNames();
+    return ToIOStatus(st);
   }
   IOStatus After(IOStatus s) {
     if (!s.ok()) Lose();  // the file is not what the records say
@@ -196,18 +200,18 @@ class InFlightBase {
         path_(std::move(path)),
         options_(options),
         output_(std::move(output)),
-        generation_(output_->inode_generation()) {}
+        generation_(output_->generation()) {}
 
   OutputFile& output() const { return *output_; }
 
   // The file to read: `first`, or a newer one. Null when that cannot be opened.
   FSRandomAccessFile* Current(FSRandomAccessFile* first, IOStatus* s) {
-    if (output_->inode_generation() == generation_.load(std::memory_order_acquire)) {
+    if (output_->generation() == generation_.load(std::memory_order_acquire)) {
       FSRandomAccessFile* newest = newest_.load(std::memory_order_acquire);
       return newest != nullptr ? newest : first;
     }
     std::lock_guard lock(mu_);
-    const uint32_t generation = output_->inode_generation();
+    const uint32_t generation = output_->generation();
     std::unique_ptr<FSRandomAccessFile> file;
     *s = base_->NewRandomAccessFile(path_, options_, &file, nullptr);
     if (!s->ok()) return nullptr;
@@ -330,14 +334,20 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                         char* scratch, IODebugContext* dbg) const {
     OutputFile& output = in_flight_->output();
     IOStatus s = ToIOStatus(output.WaitWritten());
-    FSRandomAccessFile* const base = s.ok() ? Base(&s) : nullptr;
-    if (base == nullptr) return s;
-    s = base->Read(offset, n, options, result, scratch, dbg);
     if (!s.ok()) return s;
     // Beyond what was appended the file holds padding and preallocated zeros.
     const uint64_t size = output.size();
-    const uint64_t readable = size > offset ? size - offset : 0;
-    if (result->size() > readable) *result = Slice(result->data(), readable);
+    const size_t readable = size > offset ? std::min<uint64_t>(n, size - offset) : 0;
+    const auto served = output.Read(offset, readable, scratch);
+    if (!served.ok()) return ToIOStatus(served.status());
+    if (*served) {
+      *result = Slice(scratch, readable);
+      return s;
+    }
+    FSRandomAccessFile* const base = Base(&s);
+    if (base == nullptr) return s;
+    s = base->Read(offset, n, options, result, scratch, dbg);
+    if (s.ok() && result->size() > readable) *result = Slice(result->data(), readable);
     return s;
   }
 
@@ -349,7 +359,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     fetched_ = nullptr;
     const std::shared_ptr<FetchPool> pool = context_->fetch->Pool();
     if (pool == nullptr) return nullptr;
-    auto f = FetchedFile::Open(path_, pool);
+    auto f = OpenFetched(pool);
     if (f.ok()) {
       fetched_ = *std::move(f);
     } else {
@@ -357,6 +367,14 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                                          " go past the agent: ", f.status().message()));
     }
     return fetched_;
+  }
+  absl::StatusOr<std::unique_ptr<FetchedFile>> OpenFetched(std::shared_ptr<FetchPool> pool) const {
+    const IoMode io = context_->session->options().io;
+    absl::StatusOr<FetchInput> input = absl::NotFoundError("");
+    if (context_->pool != nullptr) input = context_->pool->OpenInput(CanonicalPath(path_), io);
+    if (absl::IsNotFound(input.status())) input = OpenPlainInput(path_, io);
+    if (!input.ok()) return input.status();
+    return FetchedFile::Open(*std::move(input), std::move(pool));
   }
   void Release(const FetchedFile* f) const {
     std::lock_guard lock(fetch_mu_);
@@ -404,8 +422,10 @@ class BarrierDirectory : public rocksdb::FSDirectory {
 
 std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
                                                       std::shared_ptr<OutputFile> output,
-                                                      const rocksdb::FileOptions& options) {
-  return std::make_unique<OutputWritableFile>(std::move(context), std::move(output), options);
+                                                      const rocksdb::FileOptions& options,
+                                                      bool strict) {
+  return std::make_unique<OutputWritableFile>(std::move(context), std::move(output), options,
+                                              strict);
 }
 
 std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileContext> context,

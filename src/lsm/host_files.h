@@ -9,6 +9,7 @@
 
 #include "lsm/host_fetch.h"
 #include "lsm/host_registry.h"
+#include "lsm/pool.h"
 #include "lsm/rocksdb_compat.h"
 
 namespace pulse::lsm {
@@ -18,12 +19,15 @@ struct FileContext {
   std::shared_ptr<HostSession> session;
   std::shared_ptr<OutputRegistry> registry;
   std::shared_ptr<FetchSource> fetch;  // null: fetch=off
+  std::shared_ptr<Pool> pool;          // null: layout=files
 };
 
-// A compaction or flush output (table or blob file), written through the agent.
+// A table or blob file that is an OutputFile: a compaction or flush output, or, with layout=pool,
+// any. `strict`: Sync and Close wait until it is durable.
 std::unique_ptr<rocksdb::FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
                                                                std::shared_ptr<OutputFile> output,
-                                                               const rocksdb::FileOptions& options);
+                                                               const rocksdb::FileOptions& options,
+                                                               bool strict);
 
 // What kind of metadata a file is, and with it which failed outputs are held against a write of it.
 enum class Metadata {

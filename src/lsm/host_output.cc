@@ -1,8 +1,5 @@
 #include "lsm/host_output.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -18,50 +15,28 @@ namespace pulse::lsm {
 namespace {
 
 constexpr uint64_t kPage = wire::kPage;
-constexpr uint64_t kInlineBuffer = uint64_t{1} << 20;
+// What the host writes itself: direct I/O pays per request, the page cache takes what is still in
+// this core's cache.
+constexpr uint64_t kInlineDirect = uint64_t{1} << 20;
+constexpr uint64_t kInlineBuffered = uint64_t{128} << 10;
 
 uint64_t RoundUp(uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
 
 // Whether the agent turned a file down for want of descriptors, its own or those on the way.
 bool IsRefusal(int err) { return err == EBADF || err == ENFILE || err == EMFILE; }
 
-int OpenRetrying(const std::string& path, int flags) {
-  int fd;
-  do {
-    fd = open(path.c_str(), flags, 0644);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
-absl::StatusOr<UniqueFd> OpenOutput(const std::string& path, IoMode mode, bool* direct) {
-  const int flags = O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC;
-  *direct = mode != IoMode::kBuffered;
-  UniqueFd fd(OpenRetrying(path, flags | (*direct ? O_DIRECT : 0)));
-  if (!fd.valid() && *direct && errno == EINVAL) {
-    if (mode == IoMode::kDirect) {
-      return ErrnoError(
-          EINVAL, "opening for direct I/O", path,
-          "its file system has no direct I/O: use io=auto or io=buffered, or move the "
-          "database off it");
-    }
-    LogOnce(absl::StrCat("direct ", path.substr(0, path.rfind('/'))),
-            absl::StrCat("the file system of ", path, " has no direct I/O; using buffered I/O"));
-    *direct = false;
-    fd.reset(OpenRetrying(path, flags));
-  }
-  if (!fd.valid()) return ErrnoError(errno, "creating", path);
-  return fd;
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string& path,
+                                                               std::shared_ptr<OutputTarget> target,
                                                                std::shared_ptr<HostSession> session,
-                                                               OutputOwner* owner) {
-  std::shared_ptr<OutputFile> f(new OutputFile(path, std::move(session), owner));
-  auto fd = OpenOutput(path, f->session_->options().io, &f->direct_);
-  if (!fd.ok()) return fd.status();
-  f->fd_ = *std::move(fd);
+                                                               OutputOwner* owner, Writer writer) {
+  std::shared_ptr<OutputFile> f(new OutputFile(path, std::move(target), std::move(session), owner));
+  if (writer == Writer::kHost) {
+    f->is_output_ = false;
+    PULSE_RETURN_IF_ERROR(f->SwitchToInline());
+    return f;
+  }
   auto lease = f->session_->LeaseQueue();
   if (!lease.ok()) {
     LogOnce(absl::StrCat("inline ", lease.status().message()),
@@ -74,7 +49,7 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
   f->connection_ = f->lease_.connection;
   f->pending_ = f->write_ =
       f->queue_->queue.arena() + f->queue_->position % f->queue_->queue.arena_bytes();
-  f->agent_fd_.reset(open(path.c_str(), O_RDWR | O_CLOEXEC | (f->direct_ ? O_DIRECT : 0)));
+  f->agent_fd_ = f->target_->OpenForAgent();
   f->file_ = f->session_->Register(f->connection_.get(), f.get());
   return f;
 }
@@ -98,12 +73,9 @@ absl::Status OutputFile::AppendSlow(const char* data, size_t n) {
   while (n > 0) {
     if (room_ == 0) PULSE_RETURN_IF_ERROR(MakeRoom());
     const size_t part = std::min<uint64_t>(n, room_);
-    StreamCopy(write_, data, part);
-    write_ += part;
-    room_ -= part;
+    Put(data, part);
     data += part;
     n -= part;
-    size_.store(size_.load(std::memory_order_relaxed) + part, std::memory_order_relaxed);
   }
   return absl::OkStatus();
 }
@@ -111,7 +83,7 @@ absl::Status OutputFile::AppendSlow(const char* data, size_t n) {
 // Called when room_ is used up: at the threshold, at the end of the arena, or for want of space.
 absl::Status OutputFile::MakeRoom() {
   PULSE_RETURN_IF_ERROR(StickyError());
-  const uint64_t threshold = is_inline() ? kInlineBuffer : session_->options().write_threshold;
+  const uint64_t threshold = is_inline() ? inline_bytes_ : session_->options().write_threshold;
   if (!is_inline() && (agent_dead() || Refused())) {
     PULSE_RETURN_IF_ERROR(SwitchToInline());
   } else if (pending() > 0) {
@@ -120,7 +92,7 @@ absl::Status OutputFile::MakeRoom() {
     if (pending() >= threshold || at_end) PULSE_RETURN_IF_ERROR(SubmitPending());
   }
   if (is_inline()) {
-    room_ = kInlineBuffer - pending();
+    room_ = inline_bytes_ - pending();
     return absl::OkStatus();
   }
 
@@ -149,7 +121,7 @@ absl::Status OutputFile::MakeRoom() {
   PULSE_RETURN_IF_ERROR(StickyError());
   if (agent_dead() || Refused()) {
     PULSE_RETURN_IF_ERROR(SwitchToInline());
-    room_ = kInlineBuffer - pending();
+    room_ = inline_bytes_ - pending();
     return absl::OkStatus();
   }
   room_ = room;
@@ -166,14 +138,28 @@ absl::Status OutputFile::SubmitPending() {
   const uint64_t length = pending();
   if (length == 0) return absl::OkStatus();
   const uint64_t padded = RoundUp(length);
-  bool by_host = false;
-  PULSE_RETURN_IF_ERROR(SubmitWrite(pending_, padded, &by_host));
+  for (uint64_t done = 0; done < padded;) {
+    {
+      // Not while a rescue moves what the file has.
+      std::unique_lock lock(session_->mu());
+      session_->WaitForHost(lock, [this] { return !rescuing_; });
+    }
+    auto place = target_->PlaceOf(file_pos_ + done, padded - done);
+    if (!place.ok()) {
+      std::lock_guard lock(session_->mu());
+      FailLocked(place.status());
+      return error_;
+    }
+    bool by_host = false;
+    PULSE_RETURN_IF_ERROR(SubmitWrite(pending_ + done, file_pos_ + done, *place, &by_host));
+    // The agent gives back only what it has heard of.
+    if (!is_inline() && !by_host) queue_->Advance(place->length);
+    done += place->length;
+  }
   const uint64_t whole = length / kPage * kPage;
   if (is_inline()) {
     pending_ = write_ = inline_buffer_.get();
   } else {
-    // The agent gives back only what it has heard of.
-    if (!by_host) queue_->Advance(padded);
     const HostQueue& q = queue_->queue;
     pending_ = write_ = q.arena() + queue_->position % q.arena_bytes();
   }
@@ -182,7 +168,9 @@ absl::Status OutputFile::SubmitPending() {
   return absl::OkStatus();
 }
 
-absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length, bool* by_host) {
+absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
+                                     const OutputTarget::Place& place, bool* by_host) {
+  const uint64_t length = place.length;
   if (!is_inline()) PULSE_RETURN_IF_ERROR(EnsureOpen());
   StreamFence();  // from here on another thread may write what was copied, too
   const uint64_t tag = next_write_++;
@@ -192,13 +180,13 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length, bool* by
     if (!error_.ok()) return error_;
     *by_host = is_inline() || refused_ || connection_ == nullptr || connection_->dead;
     if (*by_host) {
-      rescuing_ = true;  // an agent may be lost meanwhile: fd_ is this thread's
+      rescuing_ = true;  // an agent may be lost meanwhile: target_ is this thread's
     } else {
-      unacked_[tag] = {file_pos_, data, length};
+      unacked_[tag] = {offset, data, length};
     }
   }
   if (*by_host) {
-    absl::Status st = WriteInline(file_pos_, data, length);
+    absl::Status st = WriteInline(offset, data, length);
     std::lock_guard lock(session_->mu());
     rescuing_ = false;
     FailLocked(st);
@@ -209,18 +197,21 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t length, bool* by
   d.opcode = static_cast<uint32_t>(Opcode::kWrite);
   d.file = file_;
   d.tag = tag;
-  d.file_offset = file_pos_;
+  d.file_offset = place.offset;
   d.arena_offset = data - queue_->queue.arena();
   d.length = length;
   d.position = queue_->position + length;
   // An agent that dies now finds the write in unacked_, so it is not lost.
   absl::Status st = session_->Push(lease_.connection, queue_, d);
   if (!st.ok()) return StickyError();
-  const uint64_t end = file_pos_ + length;
-  if (!direct_ && end >= range_synced_ + session_->options().sync_interval) {
-    Request(Opcode::kRangeSync, kTagRange, range_synced_, end - range_synced_, 0)
-        .IgnoreError();  // dead: no harm done
-    range_synced_ = end;
+  const uint64_t end = offset + length;
+  if (target_->WantsWriteBack() && end >= range_synced_ + session_->options().sync_interval) {
+    const auto run = target_->PlaceOf(range_synced_, end - range_synced_);
+    if (run.ok()) {
+      Request(Opcode::kRangeSync, kTagRange, run->offset, run->length, 0)
+          .IgnoreError();  // dead: no harm done
+      range_synced_ += run->length;
+    }
   }
   Ring();
   Add(&session_->counters().bytes_persisted, length);
@@ -246,7 +237,7 @@ absl::Status OutputFile::EnsureOpen() {
   d.opcode = static_cast<uint32_t>(Opcode::kOpen);
   d.file = file_;
   d.tag = kTagOpen;
-  d.length = preallocation_;
+  d.length = target_->Preallocate(preallocation_);
   const UniqueFd fd = std::move(agent_fd_);
   absl::Status st = fd.valid()
                         ? lease_.connection->link->SendFile(file_, fd.get(), &d.flags, &d.aux)
@@ -307,6 +298,7 @@ absl::Status OutputFile::Sync(bool wait) {
   {
     std::unique_lock lock(session_->mu());
     ++promised_;
+    promised_size_ = size();
     if (!wait) return absl::OkStatus();
     session_->Wait(lock, connection_, [&] { return unacked_.empty() || refused_ || !error_.ok(); });
   }
@@ -319,7 +311,7 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   if (size == this->size()) return Flush();
   PULSE_RETURN_IF_ERROR(Flush());
   PULSE_RETURN_IF_ERROR(SettleWrites());
-  if (ftruncate(fd_.get(), size) != 0) return ErrnoError(errno, "truncating", path_);
+  PULSE_RETURN_IF_ERROR(target_->Truncate(this->size(), size));
   if (tail_ == nullptr) tail_ = std::make_unique<std::array<char, kPage>>();
   tail_length_ = size % kPage;
   tail_flushed_ = tail_length_ != 0;
@@ -327,12 +319,7 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   range_synced_ = std::min(range_synced_, file_pos_);
   room_ = 0;
   if (tail_flushed_) {
-    // Through a descriptor of its own: fd_ may demand aligned buffers.
-    UniqueFd in(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!in.valid() || pread(in.get(), tail_->data(), tail_length_, file_pos_) !=
-                           static_cast<ssize_t>(tail_length_)) {
-      return ErrnoError(errno, "reading back", path_);
-    }
+    PULSE_RETURN_IF_ERROR(target_->Read(file_pos_, tail_->data(), tail_length_));
   }
   size_.store(size, std::memory_order_relaxed);
   return absl::OkStatus();
@@ -346,14 +333,16 @@ absl::Status OutputFile::Close(bool wait) {
   }
   if (!is_inline()) {
     bool discard;
+    const uint64_t final_size = target_->FinalSize(size());
     {
       std::lock_guard lock(session_->mu());
-      closed_ = true;  // from here on, a rescue finishes the file
+      closed_ = true;  // from here on, a rescue finishes the file, and target_ may go
       discard = !error_.ok();
+      if (!discard) sync_asked_ = NowNanos();
     }
     // A failed file will be deleted; the agent only has to let go of it. A dead agent has let go.
     (discard ? Request(Opcode::kDiscard, kTagClose, 0, 0, 0)
-             : Request(Opcode::kSyncClose, kTagClose, 0, 0, size()))
+             : Request(Opcode::kSyncClose, kTagClose, 0, 0, final_size))
         .IgnoreError();
     Ring();
   }
@@ -414,8 +403,10 @@ void OutputFile::LeaveRefusingAgent() {
 
 // From here on the host writes this file itself, first what the agent did not.
 absl::Status OutputFile::SwitchToInline() {
+  const bool direct = target_->HostWritesDirect();
+  const uint64_t bytes = direct ? kInlineDirect : kInlineBuffered;
   std::unique_ptr<char, decltype(&std::free)> buffer(
-      static_cast<char*>(std::aligned_alloc(kPage, kInlineBuffer)), &std::free);
+      static_cast<char*>(std::aligned_alloc(kPage, bytes)), &std::free);
   if (buffer == nullptr) return ErrnoError(ENOMEM, "buffering", path_);
   if (!is_inline()) {
     LeaveRefusingAgent();
@@ -431,7 +422,10 @@ absl::Status OutputFile::SwitchToInline() {
       session_->ReturnQueueLocked(std::exchange(lease_, {}));
     }
   }
+  PULSE_RETURN_IF_ERROR(target_->TakeOver());
+  range_synced_ = file_pos_;
   inline_buffer_ = std::move(buffer);
+  inline_bytes_ = bytes;
   pending_ = write_ = inline_buffer_.get();
   room_ = 0;
   return absl::OkStatus();
@@ -446,26 +440,64 @@ absl::Status OutputFile::WaitWritten() {
   return error_;
 }
 
-absl::Status OutputFile::WaitDurable() {
+absl::StatusOr<bool> OutputFile::Read(uint64_t offset, size_t n, char* out) {
+  PULSE_RETURN_IF_ERROR(WaitWritten());
+  while (true) {
+    std::shared_ptr<OutputTarget> target;
+    {
+      std::lock_guard lock(session_->mu());
+      target = target_;
+    }
+    if (target == nullptr || !target->ServesReads()) return false;
+    const uint32_t before = generation();
+    PULSE_RETURN_IF_ERROR(target->Read(offset, out, n));
+    if (generation() == before) return true;  // else it was read while it moved
+  }
+}
+
+absl::Status OutputFile::WaitSettled() {
   std::unique_lock lock(session_->mu());
+  WaitSettled(lock);
+  return error_;
+}
+
+void OutputFile::WaitSettled(std::unique_lock<std::mutex>& lock) {
   const auto settled = [&] {
-    return durable_ || !error_.ok() || (!closed_ && !rescuing_ && unacked_.empty());
+    return finished_ || !error_.ok() || (!closed_ && !rescuing_ && unacked_.empty());
   };
   session_->Wait(lock, connection_, settled);
   session_->WaitForHost(lock, settled);
-  if (!error_.ok() || durable_) return error_;
-  // Still open: keep the promise of Sync from here, since the stream belongs to its writer.
-  const uint64_t promise = promised_;
-  if (promise == synced_) return absl::OkStatus();
-  // By a duplicate: its writer may close the file meanwhile.
-  const UniqueFd fd(fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));
-  int rc = fd.valid() ? 0 : errno;
-  lock.unlock();
-  if (rc == 0 && fdatasync(fd.get()) != 0) rc = errno;
-  lock.lock();
-  if (rc != 0) FailLocked(ErrnoError(rc, "syncing", path_));
-  if (error_.ok()) synced_ = std::max(synced_, promise);
-  return error_;
+}
+
+absl::Status OutputFile::WaitDurable() {
+  std::unique_lock lock(session_->mu());
+  while (true) {
+    WaitSettled(lock);
+    if (!error_.ok() || durable_) return error_;
+    // Its writer may close the file meanwhile.
+    const std::shared_ptr<OutputTarget> target = target_;
+    if (finished_) {
+      lock.unlock();
+      absl::Status st = target->Commit();
+      lock.lock();
+      FailLocked(std::move(st));
+      if (error_.ok()) DurableLocked();
+      return error_;
+    }
+    // Still open: keep the promise of Sync from here, since the stream belongs to its writer.
+    const uint64_t promise = promised_;
+    if (promise == synced_) return absl::OkStatus();
+    const uint64_t size = promised_size_;
+    const uint32_t generation = generation_;
+    lock.unlock();
+    absl::Status st = target->Sync(size);
+    lock.lock();
+    FailLocked(std::move(st));
+    if (!error_.ok()) return error_;
+    if (generation != generation_ || rescuing_) continue;  // that was its former place
+    synced_ = std::max(synced_, promise);
+    return absl::OkStatus();
+  }
 }
 
 void OutputFile::OnCompletion(const wire::Completion& c) {
@@ -480,6 +512,7 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
     }
     return;
   }
+  if (c.tag == kTagClose && target_ != nullptr) target_->OnAgentClosedLocked();
   if (c.tag == kTagOpen) {
     open_answered_ = true;
     if (c.result < 0 && IsRefusal(static_cast<int>(-c.result))) {
@@ -498,7 +531,12 @@ void OutputFile::OnCompletion(const wire::Completion& c) {
     const char* what = c.tag == kTagOpen ? "handing to the agent" : "syncing";
     FailLocked(ErrnoError(static_cast<int>(-c.result), what, path_));
   }
-  if (c.tag == kTagClose && closed_) FinishLocked(error_.ok());
+  if (c.tag == kTagClose && closed_) {
+    if (error_.ok() && sync_asked_ != 0) {
+      session_->sync_times_locked().Add(NowNanos() - sync_asked_);
+    }
+    FinishLocked(error_.ok());
+  }
 }
 
 void OutputFile::FailLocked(absl::Status st) {
@@ -510,19 +548,30 @@ void OutputFile::FailLocked(absl::Status st) {
 void OutputFile::FinishLocked(bool ok) {
   if (finished_) return;
   finished_ = true;
-  durable_ = ok;
-  fd_.reset();
-  if (ok) {
-    Add(&session_->counters().files_persisted, 1);
-    done_.store(true, std::memory_order_release);
-  }
+  if (ok && is_output_) Add(&session_->counters().files_persisted, 1);
   ReturnKeptLocked();
   if (connection_ != nullptr) {
     connection_->targets.erase(file_);
     connection_ = nullptr;
   }
+  agent_fd_.reset();
   session_->NotifyLocked();
-  if (ok) owner_->OnDurableLocked(this);  // may drop the registry's reference
+  if (!ok) {
+    target_.reset();
+  } else if (target_->OnDataDurableLocked(size())) {
+    DurableLocked();
+  }
+}
+
+void OutputFile::DurableLocked() {
+  if (durable_) return;
+  durable_ = true;
+  // Readers that the target has served go to the file from now on.
+  if (target_->ServesReads()) generation_.fetch_add(1, std::memory_order_release);
+  target_.reset();
+  done_.store(true, std::memory_order_release);
+  session_->NotifyLocked();
+  owner_->OnDurableLocked(this);  // may drop the registry's reference
 }
 
 }  // namespace pulse::lsm

@@ -25,6 +25,7 @@
 #include "base/stream_copy.h"
 #include "base/unique_fd.h"
 #include "lsm/host_session.h"
+#include "lsm/output_target.h"
 
 namespace pulse::lsm {
 
@@ -39,21 +40,21 @@ class OutputOwner {
 
 class OutputFile : public CompletionTarget {
  public:
-  // Creates (truncates) `path`. `owner` outlives the file. Inline from the start when the agent is
-  // dead or all its streams are taken.
+  enum class Writer { kAgent, kHost };
+  // An output at `path`, new and empty, in `target`. `owner` outlives the file. Inline from the
+  // start when the host is to write it, the agent is dead or all its streams are taken.
   static absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path,
+                                                            std::shared_ptr<OutputTarget> target,
                                                             std::shared_ptr<HostSession> session,
-                                                            OutputOwner* owner);
+                                                            OutputOwner* owner,
+                                                            Writer writer = Writer::kAgent);
   ~OutputFile() override;
 
   void set_preallocation(uint64_t bytes) { preallocation_ = bytes; }
 
   absl::Status Append(const char* data, size_t n) {
     if (n <= room_) {  // the whole cost of a block: a copy and three additions
-      StreamCopy(write_, data, n);
-      write_ += n;
-      room_ -= n;
-      size_.store(size_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+      Put(data, n);
       return absl::OkStatus();
     }
     return AppendSlow(data, n);
@@ -68,8 +69,10 @@ class OutputFile : public CompletionTarget {
 
   // All that was flushed is in the file (though perhaps not durable): readers may read it.
   absl::Status WaitWritten();
-  // Grows when the path gets another inode beneath: readers of what is in flight open it again.
-  uint32_t inode_generation() const { return inode_generation_.load(std::memory_order_acquire); }
+  // Reads what was flushed, `n` bytes of it. False: the file itself is to be read.
+  absl::StatusOr<bool> Read(uint64_t offset, size_t n, char* out);
+  // Grows when the output moves: readers of what is in flight open it again.
+  uint32_t generation() const { return generation_.load(std::memory_order_acquire); }
   // While it lives, no rescue touches the path, so that none brings back what is being deleted or
   // replaced. Waits for one that runs. `file` may be null.
   class PathGuard {
@@ -85,6 +88,8 @@ class OutputFile : public CompletionTarget {
   // A closed file is durable; an open one whose Sync was promised is made so. First error
   // otherwise.
   absl::Status WaitDurable();
+  // Of that, what others do: WaitDurable then blocks for what this thread does itself.
+  absl::Status WaitSettled();
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
@@ -117,14 +122,29 @@ class OutputFile : public CompletionTarget {
     kFirstWrite = 16
   };
 
-  OutputFile(std::string path, std::shared_ptr<HostSession> session, OutputOwner* owner)
-      : path_(std::move(path)), session_(std::move(session)), owner_(owner) {}
+  OutputFile(std::string path, std::shared_ptr<OutputTarget> target,
+             std::shared_ptr<HostSession> session, OutputOwner* owner)
+      : path_(std::move(path)),
+        session_(std::move(session)),
+        owner_(owner),
+        target_(std::move(target)) {}
 
+  void Put(const char* data, size_t n) {
+    if (is_inline()) {
+      std::memcpy(write_, data, n);  // this core reads it again soon
+    } else {
+      StreamCopy(write_, data, n);
+    }
+    write_ += n;
+    room_ -= n;
+    size_.store(size_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
   absl::Status AppendSlow(const char* data, size_t n);
   absl::Status MakeRoom();
   absl::Status SubmitPending();  // whole pages only, unless the tail was padded by Flush
   // `by_host`: the agent was not asked.
-  absl::Status SubmitWrite(const char* data, uint64_t length, bool* by_host);
+  absl::Status SubmitWrite(const char* data, uint64_t offset, const OutputTarget::Place& place,
+                           bool* by_host);
   absl::Status Request(Opcode op, uint64_t tag, uint64_t offset, uint64_t length, uint64_t aux);
   absl::Status RestoreTail();
   absl::Status EnsureOpen();
@@ -145,20 +165,23 @@ class OutputFile : public CompletionTarget {
   absl::Status WriteInline(uint64_t offset, const char* data, uint64_t length);
   absl::Status WriteUnacked();
   void FinishInline(std::unique_lock<std::mutex>& lock);
-  absl::Status MoveToNewInode();
+  absl::Status MoveAside();
   absl::Status LeaveLateWritesBehind();
   void FailLocked(absl::Status st);
+  // No completion can follow.
   void FinishLocked(bool ok);
+  void DurableLocked();
+  void WaitSettled(std::unique_lock<std::mutex>& lock);
 
   const std::string path_;
   const std::shared_ptr<HostSession> session_;
   OutputOwner* const owner_;
   const std::thread::id creator_ = std::this_thread::get_id();
-  UniqueFd fd_;
-  // The agent's own open file: an error that its sync has met is then still ahead of ours.
-  UniqueFd agent_fd_;
-  bool direct_ = false;
+  // Changed under session_->mu() only, to null once there is nothing left to do with it.
+  std::shared_ptr<OutputTarget> target_;
+  UniqueFd agent_fd_;  // until the agent has it
   uint32_t file_ = 0;
+  bool is_output_ = true;  // the agent's to write, if there is one; counted
   uint64_t preallocation_ = 0;
 
   // The writer's own.
@@ -171,29 +194,32 @@ class OutputFile : public CompletionTarget {
   std::atomic<bool> opened_{false};  // written by the writer
   bool tail_flushed_ = false;        // the last page went out padded; its bytes are in tail_
   uint64_t tail_length_ = 0;
-  uint64_t range_synced_ = 0;  // file offset up to which range_sync was asked for
+  uint64_t range_synced_ = 0;  // file offset up to which write-back was asked for
   uint64_t next_write_ = kFirstWrite;
   std::unique_ptr<std::array<char, wire::kPage>> tail_;
   std::unique_ptr<char, decltype(&std::free)> inline_buffer_{nullptr, &std::free};
+  uint64_t inline_bytes_ = 0;
 
   std::atomic<uint64_t> size_{0};
   std::atomic<bool> done_{false};
   std::atomic<bool> error_seen_{false};
 
-  std::atomic<uint32_t> inode_generation_{0};
+  std::atomic<uint32_t> generation_{0};
 
   // Guarded by session_->mu().
   HostSession::Connection connection_;  // until finished
   std::map<uint64_t, Unacked> unacked_;
   HostSession::Lease kept_lease_{};  // of a closed file that the agent has not taken yet
   bool open_answered_ = false;
-  bool refused_ = false;      // the agent could not take the file: its bytes are written inline
-  bool rescuing_ = false;     // fd_ and unacked_ belong to one thread, Rescue()'s or the writer's
-  bool late_writes_ = false;  // the lost agent may still carry out writes to this inode
+  bool refused_ = false;   // the agent could not take the file: its bytes are written inline
+  bool rescuing_ = false;  // target_ and unacked_ belong to one thread, Rescue()'s or the writer's
+  bool late_writes_ = false;  // the lost agent may still carry out writes to this place
   int path_guards_ = 0;
   absl::Status error_;
   uint64_t promised_ = 0;  // number of Sync promises made ...
   uint64_t synced_ = 0;    // ... and of those kept
+  uint64_t promised_size_ = 0;
+  int64_t sync_asked_ = 0;  // when the agent was asked to sync and close; 0: it was not
   bool sync_in_flight_ = false;
   bool closed_ = false;
   bool durable_ = false;

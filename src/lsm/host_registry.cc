@@ -53,6 +53,11 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+absl::string_view NameOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return absl::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
 std::string CanonicalPath(const std::string& path) {
   std::error_code ec;
   std::filesystem::path p(path);
@@ -93,11 +98,13 @@ OutputRegistry::EraseLocked(std::unordered_map<std::string, std::shared_ptr<Outp
   return it;
 }
 
-absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(
-    const std::string& path, absl::FunctionRef<bool()> create) {
+absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path,
+                                                                   TargetMaker make,
+                                                                   OutputFile::Writer writer) {
   Bury();
   const std::string canonical = CanonicalPath(path);
-  writes_for = this;
+  // What the host writes is durable when it is closed.
+  if (writer == OutputFile::Writer::kAgent) writes_for = this;
   const std::shared_ptr<OutputFile> old = Find(canonical);
   {
     // A new inode in any case: into a left-over of this name the agent of a process that was killed
@@ -109,8 +116,9 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(
     }
     if (in_flight) Forget(old);
   }
-  if (!create()) return absl::UnknownError(absl::StrCat("could not create ", canonical));
-  auto file = OutputFile::Create(canonical, session_, this);
+  auto target = make(canonical);
+  if (!target.ok()) return target.status();
+  auto file = OutputFile::Create(canonical, *std::move(target), session_, this, writer);
   if (!file.ok()) return file.status();
   if (old != nullptr) Forget(old);
   auto output = std::make_shared<Output>();
@@ -185,6 +193,8 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
   if (wait_for.empty()) return wait_for;
   Add(&session_->counters().barrier_waits, 1);
   const int64_t start = NowNanos();
+  // First what others do for all of them: then one commit of a pool serves all.
+  for (const auto& output : wait_for) output->file->WaitSettled().IgnoreError();  // told below
   std::erase_if(wait_for, [](const auto& output) { return output->file->WaitDurable().ok(); });
   Add(&session_->counters().barrier_nanos, NowNanos() - start);
   return wait_for;

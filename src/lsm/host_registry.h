@@ -29,6 +29,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "lsm/barrier_rules.h"
 #include "lsm/host_output.h"
 
@@ -37,6 +38,7 @@ namespace pulse::lsm {
 // One spelling for a path: directory resolved, file name appended.
 std::string CanonicalPath(const std::string& path);
 std::string DirectoryOf(const std::string& path);
+absl::string_view NameOf(const std::string& path);
 
 // Makes every barrier pass without waiting, so that the power-cut tests can show that they would
 // find its absence. Nothing but a test linked to this library can reach it.
@@ -53,10 +55,11 @@ class OutputRegistry : public OutputOwner {
   explicit OutputRegistry(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
   ~OutputRegistry() override;
 
-  // Starts an output at `path`. What the agent still works on there is unlinked first. Then
-  // `create` makes the file, empty; when it returns false, so does this, with any error.
-  absl::StatusOr<std::shared_ptr<OutputFile>> Create(const std::string& path,
-                                                     absl::FunctionRef<bool()> create);
+  // Starts an output at `path`. What the agent still works on there is unlinked first; then `make`
+  // makes the new one.
+  absl::StatusOr<std::shared_ptr<OutputFile>> Create(
+      const std::string& path, TargetMaker make,
+      OutputFile::Writer writer = OutputFile::Writer::kAgent);
   // The output at `path` if it is not durable yet, or null. Cheap when there is none at all.
   std::shared_ptr<OutputFile> Find(const std::string& path);
   // The file of `output` has been deleted or replaced. Not by path: another may be there by now.

@@ -40,6 +40,7 @@ class HostSession {
   const Options& options() const { return options_; }
   std::mutex& mu() { return mu_; }
   AtomicCounters& counters() { return counters_; }
+  SyncTimes& sync_times_locked() { return sync_times_; }
   // What waits in the queues of the moment's agent.
   struct Occupancy {
     uint64_t streams = 0;   // leased
@@ -122,6 +123,7 @@ class HostSession {
   const Options options_;
   AtomicCounters counters_;
   std::mutex mu_;
+  SyncTimes sync_times_;
   std::condition_variable cv_;
   Connection current_;
   std::vector<CompletionTarget*> rescues_;

@@ -11,6 +11,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "lsm/host_retry.h"
 #include "lsm/host_session.h"
 
 namespace pulse::lsm {
@@ -19,8 +20,6 @@ namespace {
 // An agent counts as hung after this many unanswered pings, one each deadline / kPings. Pings are
 // counted rather than time: a machine that was suspended gives the agent its chance.
 constexpr int kPings = 4;
-constexpr int kFirstRetryMs = 50;
-constexpr int kLastRetryMs = 5'000;
 
 }  // namespace
 
@@ -36,7 +35,8 @@ void HostSession::Watch() {
     SetThreadAffinity(options_.agent_cpus).IgnoreError();  // checked when the agent started
   }
   Heartbeat heartbeat;
-  int retry_ms = kFirstRetryMs;
+  RetryPolicy retry;
+  int64_t attached = NowNanos();
   while (true) {
     const Connection c = connection();
     const bool embedded = options_.socket_path.empty();
@@ -44,7 +44,7 @@ void HostSession::Watch() {
                      {wake_watch_.get(), POLLIN, 0},
                      {c == nullptr ? -1 : c->link->death_fd(), POLLRDHUP, 0}};
     const int beat_ms = static_cast<int>(options_.agent_deadline_ms / kPings);
-    const int timeout = embedded ? -1 : c == nullptr ? retry_ms : beat_ms;
+    const int timeout = embedded ? -1 : c == nullptr ? retry.delay_ms() : beat_ms;
     poll(fds, 3, timeout);
     if (fds[0].revents != 0) {
       if (!warm_.joinable()) return;
@@ -68,10 +68,14 @@ void HostSession::Watch() {
         WarmUp(c);
       } else {
         heartbeat = Heartbeat();
-        retry_ms = kFirstRetryMs;
+        retry.OnLost(NowNanos() - attached);
       }
     } else if (!embedded) {
-      retry_ms = TryReconnect() ? kFirstRetryMs : std::min(retry_ms * 2, kLastRetryMs);
+      if (TryReconnect()) {
+        attached = NowNanos();
+      } else {
+        retry.OnFailedAttempt();
+      }
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lsm/pulse_file_system.h"
+#include "lsm/test_pool.h"
 #include "lsm/test_support.h"
 
 namespace pulse::lsm::test {
@@ -235,9 +236,13 @@ TEST_F(InFlightTest, ReopeningWaits) {
   std::unique_ptr<FSWritableFile> f;
   ExpectWaits(
       [&] { return rig_.pulse->ReopenWritableFile(path_, rocksdb::FileOptions(), &f, nullptr); });
-  ASSERT_TRUE(f->Append("more", kIo, nullptr).ok());
+  // Who opens a finished table again wants to sync it; more than that a pool does not do.
+  const IOStatus s = f->Append("more", kIo, nullptr);
+  EXPECT_EQ(s.IsNotSupported(), OnPool());
+  EXPECT_EQ(s.ok(), !OnPool());
+  ASSERT_TRUE(f->Sync(kIo, nullptr).ok());
   ASSERT_TRUE(f->Close(kIo, nullptr).ok());
-  EXPECT_TRUE(ReadRaw(path_) == bytes_ + "more");
+  EXPECT_TRUE(ReadRaw(path_) == bytes_ + (OnPool() ? "" : "more"));
 }
 
 TEST_F(InFlightTest, DeletingDoesNotWaitAndIsNotHeldAgainstTheDirectory) {
@@ -299,6 +304,7 @@ class Stuck : public rocksdb::FileSystemWrapper {
 
 // An output whose file could not be deleted or replaced is still part of the barrier.
 TEST_F(InFlightTest, WhatCouldNotBeDeletedOrReplacedIsStillWaitedFor) {
+  PULSE_SKIP_ON_POOL("it is the base file system here that fails to delete");
   Options options = MakeOptions("pulse://?engine=threads");
   options.backend_factory = rig_.script.factory();
   // One agent at a time listens to the script.

@@ -16,7 +16,7 @@ rocksdb::IOStatus ToIOStatus(const absl::Status& status) {
     // RocksDB resumes by itself when space is back; it must know that this is such an error.
     s = rocksdb::IOStatus::NoSpace(text);
     s.SetRetryable(true);
-  } else if (err == ENOENT) {
+  } else if (err == ENOENT || (err == 0 && absl::IsNotFound(status))) {
     s = rocksdb::IOStatus::PathNotFound(text);
   } else if (absl::IsInvalidArgument(status) && err == 0) {
     s = rocksdb::IOStatus::InvalidArgument(text);

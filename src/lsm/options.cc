@@ -19,6 +19,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->mover_given |= values.count("mover") != 0;
   o->engine_given |= values.count("engine") != 0;
   OptionReader r(std::move(values));
+  int layout = static_cast<int>(o->layout);
   int sync = static_cast<int>(o->sync);
   int io = static_cast<int>(o->io);
   int fetch = o->fetch ? 1 : 0;
@@ -26,6 +27,8 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int mover = static_cast<int>(o->mover);
   int engine = static_cast<int>(o->engine);
   int sched = o->agent_background ? 1 : 0;
+  r.ReadChoice("layout", {"files", "pool"}, &layout);
+  r.ReadString("pool", &o->pool);
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
   r.ReadChoice("fetch", {"off", "on"}, &fetch);
@@ -46,6 +49,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
   r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
   r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
+  o->layout = static_cast<Layout>(layout);
   o->sync = static_cast<SyncMode>(sync);
   o->io = static_cast<IoMode>(io);
   o->fetch = fetch == 1;
@@ -95,6 +99,16 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
             absl::StrCat("\"", uri, "\": ", idle,
                          " says how an embedded agent runs, and nothing here; choose it for the "
                          "agent at the socket (pulse agent --help)"));
+  }
+  if (o.layout == Layout::kPool && o.pool.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri,
+        "\": layout=pool needs pool=PATH; `pulse pool create PATH --size SIZE` makes one"));
+  }
+  if (o.layout != Layout::kPool && !o.pool.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": pool=", o.pool,
+                                                   " is of no use without layout=pool; add that, "
+                                                   "or leave pool out"));
   }
   if (o.write_threshold * 2 > o.queue_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -14,11 +14,16 @@ namespace pulse::lsm {
 
 enum class SyncMode { kBarrier, kStrict };
 enum class IoMode { kAuto, kDirect, kBuffered };
+// Where table and blob files are: plain files, or in a pool.
+enum class Layout { kFiles, kPool };
 
 struct Options {
   // Empty: an agent embedded in this process.
   std::string socket_path;
   bool fallback_embedded = false;
+
+  Layout layout = Layout::kFiles;
+  std::string pool;  // path of the store
 
   SyncMode sync = SyncMode::kBarrier;
   IoMode io = IoMode::kAuto;

@@ -8,6 +8,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lsm/io_status.h"
+#include "lsm/plain_target.h"
+#include "lsm/pool_file_system.h"
+#include "lsm/pool_files.h"
+#include "lsm/pool_target.h"
 
 namespace pulse::lsm {
 namespace {
@@ -25,19 +29,14 @@ constexpr char kOutputMark[] = "pulse.output";
 // since no file grows by so much between two syncs.
 constexpr uint64_t kOutputBytesPerSync = ~uint64_t{0} - 0x70756c73;
 
-absl::string_view BaseName(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return absl::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
-}
-
 bool IsTableOrBlob(const std::string& path) {
-  const absl::string_view name = BaseName(path);
+  const absl::string_view name = NameOf(path);
   return absl::EndsWith(name, ".sst") || absl::EndsWith(name, ".blob");
 }
 
 // Named by RocksDB, as 000012.sst, and not by a user.
 bool HasNumberForName(const std::string& path) {
-  const absl::string_view name = BaseName(path);
+  const absl::string_view name = NameOf(path);
   const size_t dot = name.find('.');
   return dot != 0 && dot != absl::string_view::npos &&
          std::all_of(name.begin(), name.begin() + static_cast<ptrdiff_t>(dot),
@@ -47,7 +46,7 @@ bool HasNumberForName(const std::string& path) {
 // The metadata that waits at the barrier, or nothing. CURRENT is written as NUMBER.dbtmp and
 // renamed, a compaction's progress (from 11.x on) likewise with a name of its own.
 std::optional<Metadata> MetadataAt(const std::string& path) {
-  const absl::string_view name = BaseName(path);
+  const absl::string_view name = NameOf(path);
   if (absl::StartsWith(name, "MANIFEST-")) return Metadata::kManifest;
   if (absl::StartsWith(name, "COMPACTION_PROGRESS-")) return Metadata::kProgress;
   if (name == "CURRENT" || absl::EndsWith(name, ".dbtmp")) return Metadata::kPointer;
@@ -89,9 +88,15 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     const Options& options, std::shared_ptr<rocksdb::FileSystem> base) {
   if (absl::Status st = CheckBase(*base); !st.ok()) return st;
+  auto context = std::make_shared<FileContext>();
+  if (options.layout == Layout::kPool) {
+    auto pool = Pool::Open(options.pool);
+    if (!pool.ok()) return pool.status();
+    context->pool = *std::move(pool);
+    base = std::make_shared<PoolFileSystem>(std::move(base), context->pool);
+  }
   auto session = HostSession::Open(options);
   if (!session.ok()) return session.status();
-  auto context = std::make_shared<FileContext>();
   context->session = *session;
   context->registry = std::make_shared<OutputRegistry>(*session);
   if (options.fetch) context->fetch = std::make_shared<FetchSource>(*session);
@@ -127,7 +132,10 @@ IOStatus PulseFileSystem::NewRandomAccessFile(const std::string& path, const Fil
     if (!s.ok()) return s;
     output = nullptr;
   }
-  if (options.use_mmap_reads) return target()->NewRandomAccessFile(path, options, out, dbg);
+  // A file of a pool is read, not mapped.
+  if (options.use_mmap_reads && context_->pool == nullptr) {
+    return target()->NewRandomAccessFile(path, options, out, dbg);
+  }
   return NewFetchingRandomAccessFile(context_, target(), path, options, std::move(output), out,
                                      dbg);
 }
@@ -135,6 +143,9 @@ IOStatus PulseFileSystem::NewRandomAccessFile(const std::string& path, const Fil
 IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOptions& options,
                                           std::unique_ptr<rocksdb::FSWritableFile>* out,
                                           IODebugContext* dbg) {
+  if (context_->pool != nullptr && Pool::MayHold(NameOf(path))) {
+    return NewPoolTable(path, options, out);
+  }
   if (IsTableOrBlob(path)) {
     return IsMarked(options) ? NewOutput(path, options, out, dbg)
                              : NewPlainTable(path, options, out, dbg);
@@ -156,15 +167,32 @@ IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& 
                                     IODebugContext* dbg) {
   // By the base, which knows with what rights.
   IOStatus made;
-  auto output = context_->registry->Create(path, [&] {
+  const auto make =
+      [&](const std::string& canonical) -> absl::StatusOr<std::shared_ptr<OutputTarget>> {
     std::unique_ptr<rocksdb::FSWritableFile> empty;
     made = target()->NewWritableFile(path, FileOptions(), &empty, dbg);
     if (made.ok()) made = empty->Close(IOOptions(), dbg);
-    return made.ok();
-  });
+    if (!made.ok()) return absl::UnknownError(made.ToString());
+    return PlainTarget::Open(canonical, context_->session->options().io);
+  };
+  auto output = context_->registry->Create(path, make);
   if (!made.ok()) return made;
   if (!output.ok()) return ToIOStatus(output.status());
-  *out = NewOutputWritableFile(context_, *std::move(output), options);
+  *out = NewOutputWritableFile(context_, *std::move(output), options, SyncsAtOnce());
+  return IOStatus::OK();
+}
+
+IOStatus PulseFileSystem::NewPoolTable(const std::string& path, const FileOptions& options,
+                                       std::unique_ptr<rocksdb::FSWritableFile>* out) {
+  const std::shared_ptr<Pool>& pool = context_->pool;
+  const auto make = [&](const std::string& canonical) {
+    return PoolTarget::Create(pool, canonical, context_->session->options().io);
+  };
+  const bool marked = IsMarked(options);
+  auto output = context_->registry->Create(
+      path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
+  if (!output.ok()) return PoolStatus(output.status());
+  *out = NewOutputWritableFile(context_, *std::move(output), options, !marked || SyncsAtOnce());
   return IOStatus::OK();
 }
 
@@ -191,6 +219,10 @@ IOStatus PulseFileSystem::ReopenWritableFile(const std::string& path, const File
                                              IODebugContext* dbg) {
   IOStatus s = Settle(path);
   if (!s.ok()) return s;
+  if (context_->pool != nullptr && Pool::MayHold(NameOf(path)) &&
+      !target()->FileExists(path, options.io_options, dbg).ok()) {
+    return NewPoolTable(path, options, out);  // as a plain one would be made
+  }
   std::unique_ptr<rocksdb::FSWritableFile> base;
   s = target()->ReopenWritableFile(path, options, &base, dbg);
   if (!s.ok()) return s;
@@ -289,6 +321,7 @@ IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string&
     named.all = kind != Metadata::kPointer;  // a CURRENT's MANIFEST was checked as it was written
     s = ToIOStatus(context_->registry->BeforeMetadata(DirectoryOf(CanonicalPath(to)), named,
                                                       /*ends_job=*/false));
+    if (s.ok() && context_->pool != nullptr) s = ToIOStatus(context_->pool->CommitNames());
   }
   if (!s.ok()) return s;
   const std::shared_ptr<OutputFile> replaced = context_->registry->Find(to);
@@ -307,7 +340,7 @@ IOStatus PulseFileSystem::LinkFile(const std::string& from, const std::string& t
 IOStatus PulseFileSystem::LockFile(const std::string& path, const IOOptions& options,
                                    rocksdb::FileLock** lock, IODebugContext* dbg) {
   IOStatus s = target()->LockFile(path, options, lock, dbg);
-  if (s.ok() && BaseName(path) == "LOCK") {
+  if (s.ok() && NameOf(path) == "LOCK") {
     const std::string dir = DirectoryOf(CanonicalPath(path));
     context_->registry->OnLocked(dir);
     std::lock_guard guard(locks_mu_);

@@ -94,7 +94,11 @@ class PulseFileSystem : public rocksdb::FileSystemWrapper {
   // A new output at `path`, in a file that the base made.
   IOStatus NewOutput(const std::string& path, const FileOptions& options,
                      std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext* dbg);
-  // A table or blob file that is none.
+  // With layout=pool: any table or blob file.
+  IOStatus NewPoolTable(const std::string& path, const FileOptions& options,
+                        std::unique_ptr<rocksdb::FSWritableFile>* out);
+  bool SyncsAtOnce() const { return context_->session->options().sync == SyncMode::kStrict; }
+  // With layout=files: a table or blob file that is no output.
   IOStatus NewPlainTable(const std::string& path, const FileOptions& options,
                          std::unique_ptr<rocksdb::FSWritableFile>* out, IODebugContext* dbg);
 

@@ -1,6 +1,7 @@
 // Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,12 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->bytes_inline = c.bytes_inline;
   out->reconnects = c.reconnects;
   out->agentless_nanos = pulse->context().session->agentless_nanos();
+  {
+    lsm::HostSession& session = *pulse->context().session;
+    std::lock_guard lock(session.mu());
+    out->syncs = session.sync_times_locked().count();
+    out->sync_median_nanos = static_cast<uint64_t>(session.sync_times_locked().Median());
+  }
   const lsm::HostSession::Occupancy now = pulse->context().session->occupancy();
   out->streams = now.streams;
   out->queued_bytes = now.bytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lsm/test_pool.h"
 #include "lsm/test_support.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/table.h"
@@ -166,7 +167,7 @@ std::string TestDb::Difference() {
 
 std::string DifferenceOnStock(const std::string& path, const Model& model,
                               rocksdb::Options options) {
-  options.env = rocksdb::Env::Default();
+  options.env = StockEnv() != nullptr ? StockEnv() : rocksdb::Env::Default();
   options.create_if_missing = false;
   options.paranoid_checks = true;
   std::vector<std::string> names;
@@ -181,7 +182,7 @@ std::string DifferenceOnStock(const std::string& path, const Model& model,
 }
 
 std::vector<std::string> LiveFilesOnStock(const std::string& path) {
-  rocksdb::Options options = SmallDbOptions(nullptr);
+  rocksdb::Options options = SmallDbOptions(StockEnv());
   options.create_if_missing = false;
   std::vector<std::string> names;
   rocksdb::DB::ListColumnFamilies(options, path, &names).PermitUncheckedError();

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "lsm/host_registry.h"
 #include "lsm/pulse_file_system.h"
+#include "lsm/test_pool.h"
 
 namespace pulse::lsm::test {
 
@@ -232,7 +233,8 @@ class ScriptedBackend : public IoBackend {
     char target[PATH_MAX];
     std::snprintf(link, sizeof(link), "/proc/self/fd/%d", r.fd);
     const ssize_t n = readlink(link, target, sizeof(target));
-    const std::string path(target, n > 0 ? n : 0);
+    std::string path(target, n > 0 ? n : 0);
+    if (OnPool() && path == PoolPath()) path = PathInPool(r.fd);
     const Verdict v = script_->Judge(r, path);
     switch (v.action) {
       case Verdict::kHold: {
@@ -378,6 +380,8 @@ Options MakeOptions(const std::string& uri) {
   return *options;
 }
 
+Rig::Rig() : Rig(MakeOptions("pulse://")) {}
+
 Rig::Rig(Options options) {
   // Scripted tests want the engine that works everywhere and shows its requests one by one.
   if (!options.engine_given) options.engine = EngineKind::kThreads;
@@ -420,6 +424,7 @@ std::string RandomBytes(std::mt19937_64* rng, size_t n) {
 }
 
 std::string ReadRaw(const std::string& path) {
+  if (auto bytes = ReadFromPool(path)) return *std::move(bytes);
   std::ifstream in(path, std::ios::binary);
   std::stringstream bytes;
   bytes << in.rdbuf();

@@ -138,7 +138,8 @@ std::shared_ptr<rocksdb::FileSystem> NewTopRecorder(std::shared_ptr<Trace> trace
 
 // The plug-in with a scripted back-end, between two recorders, and an Env of it.
 struct Rig {
-  explicit Rig(Options options = {});
+  Rig();
+  explicit Rig(Options options);
   ~Rig();
   Stats stats() const;
 
@@ -158,7 +159,7 @@ rocksdb::FileOptions OutputOptions();
 // `n` bytes that depend on seed and position.
 std::string RandomBytes(std::mt19937_64* rng, size_t n);
 
-// The bytes of a file, read without the plug-in.
+// The bytes of a file, read without the plug-in (on a pool, past it).
 std::string ReadRaw(const std::string& path);
 
 }  // namespace pulse::lsm::test

@@ -39,6 +39,7 @@ class FileEngine::File {
   int error = 0;  // first failure, sticky
   size_t in_flight = 0;
   bool closing = false;
+  bool sticky = true;
   bool allocating = false;   // writes wait: they would fight the allocation for the inode's lock
   std::vector<Op*> writes;   // in flight, for range_sync's overlap rule
   std::deque<Op*> deferred;  // in order of arrival
@@ -48,11 +49,12 @@ class FileEngine::File {
 FileEngine::FileEngine(std::unique_ptr<IoBackend> backend) : backend_(std::move(backend)) {}
 FileEngine::~FileEngine() = default;
 
-FileEngine::File* FileEngine::Open(UniqueFd fd, Client* client, bool pinned) {
+FileEngine::File* FileEngine::Open(UniqueFd fd, Client* client, bool pinned, bool sticky) {
   auto file = std::make_unique<File>();
   File* f = file.get();
   f->fd = std::move(fd);
   f->client = client;
+  f->sticky = sticky;
   if (pinned) f->index = backend_->RegisterFile(f->fd.get());
   files_.emplace(f, std::move(file));
   return f;
@@ -235,7 +237,7 @@ void FileEngine::Complete(Op* op, int64_t result) {
   if (op->kind == IoOp::kFallocate) result = 0;
   if (f->error != 0 && op->kind != IoOp::kRead && !op->discard) {
     result = -f->error;
-  } else if (result < 0 && op->kind != IoOp::kRead && !op->discard) {
+  } else if (f->sticky && result < 0 && op->kind != IoOp::kRead && !op->discard) {
     f->error = static_cast<int>(-result);
   }
   const bool closes = op->kind == IoOp::kSyncClose || op->kind == IoOp::kClose;

@@ -48,7 +48,9 @@ class FileEngine {
 
   // Takes the descriptor. The File is freed when SyncClose or Discard completes.
   // `pinned` registers the descriptor with the engine, worth it for files with many operations.
-  File* Open(UniqueFd fd, Client* client, bool pinned);
+  // `sticky`: as above; else a failed write is that write's failure alone, for a descriptor that
+  // many files share.
+  File* Open(UniqueFd fd, Client* client, bool pinned, bool sticky = true);
 
   void Fallocate(File* f, uint64_t bytes, uint64_t cookie);
   void Write(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,

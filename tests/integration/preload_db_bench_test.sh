@@ -2,7 +2,9 @@
 # The distribution's own db_bench on pulse:// by LD_PRELOAD, then the same database without the
 # plug-in, key for key. usage:
 #   preload_db_bench_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH embedded|external OPTIONS
-# OPTIONS are URI options ("sync=strict&engine=threads"), possibly empty.
+# OPTIONS are URI options ("sync=strict&engine=threads"), possibly empty. With layout=pool a pool is
+# made for them; what is otherwise done without the plug-in is then done with it, and without it the
+# databases must not open.
 
 PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 MODE=$6 OPTIONS=${7:-}
 # shellcheck source=tests/integration/common.sh
@@ -10,6 +12,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 setup_scratch
 
 socket="$SOCKET_DIR/agent.sock"
+# How a database is opened to see whether it is right.
+declare -a PLAIN=() PLAIN_URI=()
+if [[ "$OPTIONS" == *layout=pool* ]]; then
+  pool="$SCRATCH/pool"
+  run_ok pool-create 120 "$PULSE" pool create "$pool" --size 3G --segment 1M --no-prefill
+  OPTIONS="$OPTIONS&pool=$pool"
+fi
+
 case $MODE in
   embedded) uri="pulse://?agent_cpus=0${OPTIONS:+&$OPTIONS}" ;;
   external)
@@ -19,6 +29,18 @@ case $MODE in
   *) fail "unknown mode $MODE" ;;
 esac
 note "URI $uri"
+if [[ "$OPTIONS" == *layout=pool* ]]; then
+  PLAIN=(env LD_PRELOAD="$PLUGIN")
+  PLAIN_URI=(--fs-uri "$uri")
+fi
+
+# plain_check NAME SECONDS ARGUMENTS...: db_check, without the plug-in if that can be.
+plain_check() {
+  local name=$1 limit=$2
+  shift 2
+  run_ok "$name" "$limit" ${PLAIN[@]+"${PLAIN[@]}"} "$DB_CHECK" "$@" \
+    ${PLAIN_URI[@]+"${PLAIN_URI[@]}"}
+}
 
 check_agent() {
   if [[ $MODE == external ]]; then is_alive "$AGENT" || fail "the agent died" "$AGENT_LOG"; fi
@@ -62,7 +84,7 @@ same_scan() {
   local db=$1 name=$2 with without
   shift 2
   run_ok "$name-scan-with" 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan "$db" --fs-uri "$uri" "$@"
-  run_ok "$name-scan-without" 120 "$DB_CHECK" scan "$db" "$@"
+  plain_check "$name-scan-without" 120 scan "$db" "$@"
   with=$(grep '^scan:' "$SCRATCH/$name-scan-with.log")
   without=$(grep '^scan:' "$SCRATCH/$name-scan-without.log")
   [[ -n "$with" ]] || fail "$name: the scan printed nothing" "$SCRATCH/$name-scan-with.log"
@@ -79,11 +101,34 @@ same_scan "$db" write
 bench mixed --db="$db" --use_existing_db=true --reads=5000 --seek_nexts=20 \
   --benchmarks=readwhilewriting,seekrandom,compact,verifychecksum
 same_scan "$db" mixed
-run_ok stock-db_bench 300 "$DB_BENCH" --db="$db" --use_existing_db=true --num=20000 --reads=2000 \
-  --threads=2 --compression_type=none --benchmarks=verifychecksum,readrandom,seekrandom
-note "stock db_bench verified all checksums"
-if command -v ldb >/dev/null; then
-  run_ok stock-ldb 120 ldb --db="$db" checkconsistency
+if [[ -n "${pool:-}" ]]; then
+  # Nothing of it is to be had without the plug-in, or on another pool, and nothing is lost by trying.
+  remedy="existing comparator;;tables of this database are in the pool $pool"
+  expect_error stock-db_check "$remedy" "$DB_CHECK" scan "$db"
+  expect_error files-db_check "$remedy" env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan "$db" \
+    --fs-uri pulse://
+  if command -v ldb >/dev/null; then
+    expect_error stock-ldb "$remedy" ldb --db="$db" scan --max_keys=1
+  fi
+  run_ok other-pool-create 120 "$PULSE" pool create "$SCRATCH/other" --size 64M --no-prefill \
+    --segment 1M
+  expect_error other-pool "are in the pool $pool;;pool=$pool" env LD_PRELOAD="$PLUGIN" \
+    "$DB_CHECK" scan "$db" --fs-uri "pulse://?layout=pool&pool=$SCRATCH/other"
+  compgen -G "$db/*.sst" >/dev/null && fail "there are tables outside of the pool"
+  same_scan "$db" after-strangers
+  run_ok pool-bench 300 env LD_PRELOAD="$PLUGIN" "$DB_BENCH" --fs_uri="$uri" --db="$db" \
+    --use_existing_db=true --num=20000 --reads=2000 --threads=2 --compression_type=none \
+    --use_direct_reads=true --benchmarks=verifychecksum,readrandom,seekrandom
+  run_ok pool-ls 60 "$PULSE" pool ls "$pool"
+  require_match pool-ls "$db" "$SCRATCH/pool-ls.log"
+  run_ok pool-check 60 "$PULSE" pool check "$pool"
+else
+  run_ok stock-db_bench 300 "$DB_BENCH" --db="$db" --use_existing_db=true --num=20000 --reads=2000 \
+    --threads=2 --compression_type=none --benchmarks=verifychecksum,readrandom,seekrandom
+  note "stock db_bench verified all checksums"
+  if command -v ldb >/dev/null; then
+    run_ok stock-ldb 120 ldb --db="$db" checkconsistency
+  fi
 fi
 rm -rf "$db"
 
@@ -93,31 +138,31 @@ run_ok fill 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRAT
 require_served fill
 run_ok verify-with 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 \
   --rounds 2 --fs-uri "$uri"
-run_ok verify-without 120 "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 --rounds 2
+plain_check verify-without 120 verify "$SCRATCH/fill" 15000 1000 11 --rounds 2
 note "fill: every key is right with and without the plug-in"
 
 run_ok blob-fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/blob" 8000 2000 12 \
   --rounds 2 --blob --fs-uri "$uri"
-compgen -G "$SCRATCH/blob/*.blob" >/dev/null || fail "blob-fill: no blob files were written"
-run_ok blob-verify 120 "$DB_CHECK" verify "$SCRATCH/blob" 8000 2000 12 --rounds 2 --blob
+[[ -n "${pool:-}" ]] || compgen -G "$SCRATCH/blob/*.blob" >/dev/null || fail "blob-fill: no blob files were written"
+plain_check blob-verify 120 verify "$SCRATCH/blob" 8000 2000 12 --rounds 2 --blob
 note "blob files: every key is right without the plug-in"
 
 # Deletes, merges, range deletes, ingestion, reopens, a checkpoint; and a stock-written database
 # taken over by the plug-in.
 run_ok model 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/model" 13 10000 \
   "$SCRATCH/model.txt" --fs-uri "$uri"
-run_ok model-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/model" "$SCRATCH/model.txt"
-run_ok checkpoint-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/model.ckpt" "$SCRATCH/model.txt"
+plain_check model-verify 120 mixed-verify "$SCRATCH/model" "$SCRATCH/model.txt"
+plain_check checkpoint-verify 120 mixed-verify "$SCRATCH/model.ckpt" "$SCRATCH/model.txt"
 run_ok stock-fill 120 "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 14
 run_ok stock-then-plugin 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 \
   15 --fs-uri "$uri"
-run_ok stock-verify 120 "$DB_CHECK" verify "$SCRATCH/stock" 5000 1000 15
+plain_check stock-verify 120 verify "$SCRATCH/stock" 5000 1000 15
 note "mixed operations, checkpoint and a database begun by stock: every key is right"
 
 # The host's own direct flags must not change what is stored.
 run_ok direct 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/direct" 16 5000 \
   "$SCRATCH/direct.txt" --direct --fs-uri "$uri"
-run_ok direct-verify 120 "$DB_CHECK" mixed-verify "$SCRATCH/direct" "$SCRATCH/direct.txt"
+plain_check direct-verify 120 mixed-verify "$SCRATCH/direct" "$SCRATCH/direct.txt"
 note "with RocksDB's own direct I/O flags: every key is right"
 
 if [[ $MODE == external ]]; then stop_agent "$AGENT" "$AGENT_LOG"; fi

@@ -47,6 +47,7 @@ Cutter::Cutter(const RecordedRun* run, std::string scratch)
 Cutter::~Cutter() {
   std::error_code ec;
   std::filesystem::remove_all(scratch_, ec);
+  if (run_.pool) std::filesystem::remove_all(run_.root, ec);
 }
 
 std::vector<Cut> Cutter::Choose(int n, uint64_t seed) const {
@@ -77,17 +78,26 @@ std::vector<Cut> Cutter::Choose(int n, uint64_t seed) const {
 std::string Cutter::Judge(const Cut& cut) {
   std::filesystem::remove_all(image_dir());
   images_.Build(cut.at, cut.image, "", image_dir());
-  std::string problem = JudgeDatabase(cut);
-  return problem.empty() ? JudgeCheckpoints(cut) : problem;
+  std::unique_ptr<rocksdb::Env> pool;
+  rocksdb::Env* env = rocksdb::Env::Default();
+  if (run_.pool) {
+    std::string why;
+    pool = OpenPool(image_dir(), &why);
+    if (pool == nullptr) return "the pool does not open: " + why;
+    env = pool.get();
+  }
+  std::string problem = JudgeDatabase(cut, env);
+  return problem.empty() ? JudgeCheckpoints(cut, env) : problem;
 }
 
 void Cutter::Build(const Cut& cut, const std::string& to) {
   images_.Build(cut.at, cut.image, "", to);
 }
 
-std::string Cutter::JudgeDatabase(const Cut& cut) {
+std::string Cutter::JudgeDatabase(const Cut& cut, rocksdb::Env* env) {
   const std::string path = image_dir() + "/db";
   rocksdb::Options options = StockOptions();
+  options.env = env;
   options.create_if_missing = !run_.history.OpenedBefore(cut.at);
   // Half of the time RocksDB flushes what it recovers, as it does by itself.
   options.avoid_flush_during_recovery = cut.image % 2 == 0;
@@ -104,7 +114,9 @@ std::string Cutter::JudgeDatabase(const Cut& cut) {
   return run_.history.Check(stock.db, stock.handles, cut.at, &state);
 }
 
-std::string Cutter::JudgeCheckpoints(const Cut& cut) {
+std::string Cutter::JudgeCheckpoints(const Cut& cut, rocksdb::Env* env) {
+  rocksdb::Options options = StockOptions();
+  options.env = env;
   for (const History::Checkpoint& c : run_.history.checkpoints()) {
     const std::string path = image_dir() + "/" + c.path;
     // RocksDB does not sync the directory that a checkpoint is in: its name may be lost.
@@ -113,7 +125,7 @@ std::string Cutter::JudgeCheckpoints(const Cut& cut) {
     if ((cut.image + c.done) % 8 != 0 && cut.at != c.done) continue;
     ++checkpoints_judged_;
     StockDb stock;
-    rocksdb::Status s = stock.Open(StockOptions(), path);
+    rocksdb::Status s = stock.Open(options, path);
     if (!s.ok()) return c.path + " does not open: " + s.ToString();
     s = stock.db->VerifyChecksum();
     if (!s.ok()) return c.path + ": checksums: " + s.ToString();

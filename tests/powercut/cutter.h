@@ -1,5 +1,6 @@
 // Cutter: cuts the power in a recorded run, opens what is left with RocksDB's own file system, and
-// judges it.
+// judges it. Where tables are in a pool, it opens with the plug-in, and the image is where the disk
+// was.
 //
 // Not thread-safe.
 #pragma once
@@ -31,12 +32,12 @@ class Cutter {
   std::string Judge(const Cut& cut);
   // The disk after the cut, as nobody has opened it yet, in the new directory `to`.
   void Build(const Cut& cut, const std::string& to);
-  std::string image_dir() const { return scratch_ + "/image"; }
+  std::string image_dir() const { return run_.pool ? run_.root : scratch_ + "/image"; }
   int checkpoints_judged() const { return checkpoints_judged_; }
 
  private:
-  std::string JudgeDatabase(const Cut& cut);
-  std::string JudgeCheckpoints(const Cut& cut);
+  std::string JudgeDatabase(const Cut& cut, rocksdb::Env* env);
+  std::string JudgeCheckpoints(const Cut& cut, rocksdb::Env* env);
 
   const RecordedRun& run_;
   const std::string scratch_;

@@ -113,8 +113,10 @@ Tally CutPower(RunConfig config, int cuts, bool save) {
   return tally;
 }
 
-void ExpectSurvival(Engine engine, const char* what, int cuts, const std::string& options = "") {
+void ExpectSurvival(Engine engine, const char* what, int cuts, const std::string& options = "",
+                    bool pool = false) {
   RunConfig config;
+  config.pool = pool;
   config.engine = engine;
   config.uri_options = options;
   const Tally tally = CutPower(config, cuts, /*save=*/true);
@@ -138,6 +140,19 @@ TEST(PowerCutTest, PluginOnIoUringLosesNothing) {
 
 TEST(PowerCutTest, PluginWithStrictSyncLosesNothing) {
   ExpectSurvival(Engine::kThreads, "pulse://?sync=strict", CutsInAll() / 8, "&sync=strict");
+}
+
+TEST(PowerCutTest, PoolLosesNothing) {
+  ExpectSurvival(Engine::kThreads, "layout=pool", CutsInAll() / 4, "", /*pool=*/true);
+}
+
+TEST(PowerCutTest, PoolOnIoUringLosesNothing) {
+  ExpectSurvival(Engine::kUring, "layout=pool&engine=io_uring", CutsInAll() / 8, "", true);
+}
+
+TEST(PowerCutTest, PoolWithStrictSyncLosesNothing) {
+  ExpectSurvival(Engine::kThreads, "layout=pool&sync=strict", CutsInAll() / 16, "&sync=strict",
+                 true);
 }
 
 // A run comes back as it was, or a failure could not be repeated.
@@ -197,6 +212,7 @@ struct Breach {
   bool barrier_off;
   int lie;  // a FileClass whose syncs do nothing, or -1
   Engine engine;
+  bool pool = false;
 };
 
 void PrintTo(const Breach& breach, std::ostream* out) { *out << breach.name; }
@@ -208,6 +224,7 @@ TEST_P(SharpnessTest, FindsTheLoss) {
   lsm::DisableBarrierForTesting(breach.barrier_off);
   RunConfig config;
   config.engine = breach.engine;
+  config.pool = breach.pool;
   if (breach.lie >= 0) config.disk.lie[breach.lie] = true;
   const Tally tally = CutPower(config, 2000, /*save=*/false);
   lsm::DisableBarrierForTesting(false);
@@ -228,7 +245,10 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"ManifestSyncsSkipped", false, static_cast<int>(FileClass::kManifest),
                Engine::kThreads},
         Breach{"DirectorySyncsSkipped", false, static_cast<int>(FileClass::kDirectory),
-               Engine::kThreads}),
+               Engine::kThreads},
+        Breach{"BarrierOffPool", true, -1, Engine::kThreads, true},
+        Breach{"PoolSyncsSkipped", false, static_cast<int>(FileClass::kOther), Engine::kThreads,
+               true}),
     NameOfBreach);
 
 }  // namespace

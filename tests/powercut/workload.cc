@@ -17,6 +17,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "store/store.h"
 
 namespace pulse::powercut {
 namespace {
@@ -52,7 +53,21 @@ rocksdb::Options CommonOptions() {
   return o;
 }
 
-std::unique_ptr<rocksdb::Env> MakeEnv(const RunConfig& config, std::mt19937_64* rng) {
+constexpr char kPoolName[] = "/pool";
+
+std::string PoolOptions(const std::string& root) { return "&layout=pool&pool=" + root + kPoolName; }
+
+// Small segments, so that tables have several, and are soon used again.
+bool MakePool(const std::string& root) {
+  store::CreateOptions options;
+  options.size = uint64_t{40} << 20;
+  options.segment_bytes = uint64_t{16} << 10;
+  options.prefill = false;
+  return store::Create(root + kPoolName, options).ok();
+}
+
+std::unique_ptr<rocksdb::Env> MakeEnv(const RunConfig& config, const std::string& root,
+                                      std::mt19937_64* rng) {
   if (config.engine == Engine::kStock) return nullptr;
   std::string uri =
       "pulse://?engine=threads&queue=1M&fetch_memory=1M&fetch_chunk=64K&readahead=64K&spin_us=0";
@@ -61,6 +76,7 @@ std::unique_ptr<rocksdb::Env> MakeEnv(const RunConfig& config, std::mt19937_64* 
   if ((*rng)() % 4 == 0) uri += "&streams=1";
   if ((*rng)() % 4 == 0) uri += "&fetch=off";
   uri += config.uri_options;
+  if (config.pool) uri += PoolOptions(root);
   auto options = lsm::ParseOptions(uri);
   if (!options.ok()) return nullptr;
   if (config.engine == Engine::kUring) {
@@ -332,18 +348,26 @@ bool Workload::Step() {
 }
 
 RecordedRun Workload::Go() {
-  const std::unique_ptr<rocksdb::Env> env = MakeEnv(config_, &rng_);
-  if (env == nullptr && config_.engine != Engine::kStock) {
-    run_.failure = "no file system";
-    return std::move(run_);
-  }
-  ChooseOptions(env.get());
+  run_.pool = config_.pool;
+  run_.root = root_;
   for (const char* dir : {"/db", "/db2", "/wal"}) {
     rocksdb::Env::Default()->CreateDirIfMissing(root_ + dir).PermitUncheckedError();
+  }
+  if (config_.pool && !MakePool(root_)) {
+    run_.failure = "no pool";
+    return std::move(run_);
   }
   SimDiskOptions disk = config_.disk;
   disk.seed = rng_();
   SimDisk::Get().Start(root_, disk);
+  // A pool is opened on the disk, so that its writes are seen.
+  const std::unique_ptr<rocksdb::Env> env = MakeEnv(config_, root_, &rng_);
+  if (env == nullptr && config_.engine != Engine::kStock) {
+    SimDisk::Get().Stop();
+    run_.failure = "no file system";
+    return std::move(run_);
+  }
+  ChooseOptions(env.get());
   if (Open() && CreateFamily()) {
     for (int i = 0; i < config_.steps && Step(); ++i) {
     }
@@ -357,7 +381,21 @@ RecordedRun Workload::Go() {
 
 std::string RunConfig::ToString() const {
   static constexpr const char* kEngines[] = {"stock", "threads", "io_uring"};
-  return std::string(kEngines[static_cast<int>(engine)]) + ", seed " + std::to_string(seed);
+  return std::string(kEngines[static_cast<int>(engine)]) + (pool ? ", pool" : "") + ", seed " +
+         std::to_string(seed);
+}
+
+std::unique_ptr<rocksdb::Env> OpenPool(const std::string& root, std::string* why) {
+  auto options = lsm::ParseOptions(
+      "pulse://?engine=threads&queue=1M&write_threshold=64K&fetch=off" + PoolOptions(root));
+  if (options.ok()) {
+    auto fs = lsm::PulseFileSystem::Open(*options, rocksdb::FileSystem::Default());
+    if (fs.ok()) return rocksdb::NewCompositeEnv(*std::move(fs));
+    *why = std::string(fs.status().message());
+  } else {
+    *why = std::string(options.status().message());
+  }
+  return nullptr;
 }
 
 rocksdb::Options StockOptions() {

@@ -136,6 +136,13 @@ absl::StatusOr<BenchDb::Tables> BenchDb::CountTables() {
   return tables;
 }
 
+void BenchDb::AddSyncTimes(nlohmann::json* result) const {
+  Stats stats{};
+  if (!GetStats(db_->GetFileSystem(), &stats) || stats.syncs == 0) return;
+  (*result)["syncs"] = stats.syncs;
+  (*result)["sync_ms"] = static_cast<double>(stats.sync_median_nanos) / 1e6;
+}
+
 void BenchDb::WaitUntilSettled() {
   const char* const busy[] = {"rocksdb.mem-table-flush-pending", "rocksdb.compaction-pending",
                               "rocksdb.num-running-flushes", "rocksdb.num-running-compactions"};

@@ -56,6 +56,9 @@ class BenchDb {
   };
   absl::StatusOr<Tables> CountTables();
 
+  // Adds syncs and sync_ms, the median, of PulseDB's outputs to a result; stock has none.
+  void AddSyncTimes(nlohmann::json* result) const;
+
   // Waits until no flush or compaction runs or is due. Needs automatic compactions: without them,
   // one may be due for ever.
   void WaitUntilSettled();

@@ -56,8 +56,9 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
 
 absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   const auto dir = spec.at("dir").get<std::string>();
-  auto opened =
-      BenchDb::Open(dir, PlainStock(), DbShapeFromJson(spec.at("shape")), /*read_only=*/true);
+  Opponent reader = PlainStock();
+  reader.uri = spec.value("pool_uri", "");
+  auto opened = BenchDb::Open(dir, reader, DbShapeFromJson(spec.at("shape")), /*read_only=*/true);
   if (!opened.ok()) return opened.status();
   const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
   rocksdb::ReadOptions read;
@@ -96,7 +97,10 @@ absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
     if (job == "verify") return RunVerifyJob(spec);
     if (job == "crash-load") return RunCrashLoadJob(spec);
     if (job == "crash-open") return RunCrashOpenJob(spec);
+    if (job == "ring") return RunRingJob(spec);
     if (job == "crash-check") return RunCrashCheckJob(spec);
+    if (job == "files-fill") return RunFilesFillJob(spec);
+    if (job == "files-read") return RunFilesReadJob(spec);
     return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
   } catch (const nlohmann::json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("the job description is malformed (", e.what(),

@@ -30,6 +30,12 @@ absl::StatusOr<nlohmann::json> RunCrashOpenJob(const nlohmann::json& spec);
 // Compares "dir", read on RocksDB's own file system, with "ledger", and settles the ledger.
 absl::StatusOr<nlohmann::json> RunCrashCheckJob(const nlohmann::json& spec);
 
+// For `pulse bench files`: writes the file; reads it at random.
+absl::StatusOr<nlohmann::json> RunFilesFillJob(const nlohmann::json& spec);
+absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec);
+// For `pulse bench ring`: one ring, one number of producers.
+absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec);
+
 // Runs the job that the JSON text `spec` names.
 absl::StatusOr<nlohmann::json> RunJob(const std::string& spec);
 

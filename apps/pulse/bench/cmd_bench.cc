@@ -57,6 +57,12 @@ void AddCommonOptions(CLI::App* cmd, CommonArgs* args) {
   cmd->add_flag("--allow-tmpfs", args->allow_tmpfs, "Accept a directory in memory");
 }
 
+void AddPoolOption(CLI::App* cmd, CommonArgs* args) {
+  cmd->add_flag("--pool", args->pool,
+                "Also PulseDB with layout=pool: tables in a pool of which every block was written "
+                "before");
+}
+
 }  // namespace bench
 
 void AddBenchCommand(CLI::App& app) {
@@ -73,6 +79,8 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddSoakBench(*bench);
   bench::AddCrashBench(*bench);
   bench::AddFailoverBench(*bench);
+  bench::AddFilesBench(*bench);
+  bench::AddRingBench(*bench);
   bench::AddChild(*bench);
 }
 

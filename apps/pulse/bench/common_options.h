@@ -8,6 +8,8 @@ namespace pulse::bench {
 
 // `args` must outlive the parsing; its present values are the defaults shown.
 void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
+// --pool, where PulseDB may have its tables in a pool.
+void AddPoolOption(CLI::App* cmd, CommonArgs* args);
 
 // The sub-commands of `pulse bench`.
 void AddCompactionBench(CLI::App& bench);
@@ -15,6 +17,8 @@ void AddFillBench(CLI::App& bench);
 void AddSoakBench(CLI::App& bench);
 void AddCrashBench(CLI::App& bench);
 void AddFailoverBench(CLI::App& bench);
+void AddFilesBench(CLI::App& bench);
+void AddRingBench(CLI::App& bench);
 void AddDemo(CLI::App& bench);
 
 }  // namespace pulse::bench

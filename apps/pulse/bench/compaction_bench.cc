@@ -26,6 +26,10 @@ double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 std::vector<Opponent> EveryOpponent(const Session& session) {
   std::vector<Opponent> all = StockOpponents(session.host_cpus());
   all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
+  if (session.args().pool) {
+    all.push_back(
+        PulsePoolOpponent(session.pulse_target(), session.host_cpus(), session.pool_path()));
+  }
   for (Opponent& o : StockOnBothProcessors(session.both_cpus())) all.push_back(std::move(o));
   return all;
 }
@@ -72,6 +76,10 @@ class Probe {
                                         bool first) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(frozen_.name, "run"));
+    // The frozen tables are files for all; what is made of them goes into the pool.
+    if (!opponent.pool.empty()) {
+      PULSE_RETURN_IF_ERROR(session_->ReadyPool(frozen_.table_bytes * 3 / 2 + kSlack));
+    }
     session_->CoolDown();
     auto result = session_->Step(label,
                                  {{"job", "compaction"},
@@ -83,7 +91,7 @@ class Probe {
                                                       r.value("wall_s", 0.0), MibPerSecond(r));
                                  });
     if (!result.ok()) return result.status();
-    PULSE_RETURN_IF_ERROR(Check(*result, label, first));
+    PULSE_RETURN_IF_ERROR(Check(*result, label, opponent, first));
     (*result)["mib_per_s"] = MibPerSecond(*result);
     (*result)["host_cpu_s_per_gib"] = result->value("host_cpu_s", 0.0) / Gib(frozen_.table_bytes);
     (*result)["agent_cpu_s_per_gib"] = result->value("agent_cpu_s", 0.0) / Gib(frozen_.table_bytes);
@@ -112,9 +120,10 @@ class Probe {
   }
 
   // An opponent's first run is read back as a whole, the others by their number of entries.
-  absl::Status Check(const nlohmann::json& result, const std::string& label, bool first) {
+  absl::Status Check(const nlohmann::json& result, const std::string& label,
+                     const Opponent& opponent, bool first) {
     if (first) {
-      auto seen = session_->Verify(label, "run", shape_, frozen_.value_bytes);
+      auto seen = session_->Verify(label, "run", shape_, frozen_.value_bytes, opponent);
       if (!seen.ok()) return seen.status();
       if (!contents_) contents_ = *seen;
       if (seen->sum != contents_->sum || seen->entries != contents_->entries) {
@@ -180,7 +189,9 @@ absl::Status RunCompactionBench(const CompactionArgs& args) {
   if (!size.ok()) return size.status();
   // The frozen database, one opponent's output, and the tables' own overhead on both.
   const uint64_t frozen = args.common.keep ? args.values.size() : 1;
-  auto session = Session::Open("compaction", args.common, *size / 4 * 5 * (frozen + 1) + kSlack);
+  const uint64_t pool = args.common.pool ? 2 : 0;
+  auto session =
+      Session::Open("compaction", args.common, *size / 4 * 5 * (frozen + 1 + pool) + kSlack);
   if (!session.ok()) return session.status();
   Session& s = **session;
   const auto opponents = Select(EveryOpponent(s), args.common.opponents);
@@ -213,6 +224,7 @@ void AddCompactionBench(CLI::App& bench) {
   cmd->add_option("--size", args->common.size,
                   "Keys and values written into level 0, such as 512M; powers of 1024 [1.5G]");
   AddCpuOptions(cmd, &args->common);
+  AddPoolOption(cmd, &args->common);
   cmd->add_flag("--unique-keys", args->unique_keys,
                 "Write each key once; otherwise keys are drawn at random, as db_bench fillrandom "
                 "does, and about a third are overwritten");

@@ -37,6 +37,7 @@ absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
   PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
   PULSE_RETURN_IF_ERROR(FromRocks(status, "compacting the database as " + opponent.name));
 
+  db.AddSyncTimes(&result);
   result["read_bytes"] = db.Ticker(rocksdb::COMPACT_READ_BYTES);
   result["write_bytes"] = db.Ticker(rocksdb::COMPACT_WRITE_BYTES);
   const auto tables = db.CountTables();

@@ -1,5 +1,6 @@
 // `pulse bench failover`: what writers feel while agents die and come back, against stock RocksDB.
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
 #include "bench/soak_agent.h"
@@ -153,6 +154,8 @@ absl::Status RunFailoverBench(const FailoverArgs& args) {
   if (!session.ok()) return session.status();
   Session& s = **session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove("agent.log"));
+  // Starting agents is this program's work, and not to slow the host.
+  PULSE_RETURN_IF_ERROR(SetThreadAffinity(s.agent_cpus()));
   Failover failover(&s, args, num);
   const auto opponents = Select(failover.Opponents(), args.common.opponents);
   if (!opponents.ok()) return opponents.status();

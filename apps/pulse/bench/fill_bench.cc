@@ -30,10 +30,11 @@ struct FillArgs {
 
 class Filler {
  public:
-  Filler(Session* session, const FillArgs& args, uint64_t num)
+  Filler(Session* session, const FillArgs& args, uint64_t num, uint64_t pool_bytes)
       : session_(session),
         args_(args),
         num_(num),
+        pool_bytes_(pool_bytes),
         shape_(ShapeFor(args.common.tiny, /*auto_compactions=*/true)) {
     shape_.background_jobs = args.jobs;
   }
@@ -41,6 +42,7 @@ class Filler {
   absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
                                         bool first) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
+    if (!opponent.pool.empty()) PULSE_RETURN_IF_ERROR(session_->ReadyPool(pool_bytes_));
     session_->CoolDown();
     auto result =
         session_->Step(label,
@@ -57,7 +59,7 @@ class Filler {
                                             r.value("ops_per_s", 0.0), r.value("p99.9_us", 0.0));
                        });
     if (!result.ok()) return result.status();
-    if (first) PULSE_RETURN_IF_ERROR(Check(label));
+    if (first) PULSE_RETURN_IF_ERROR(Check(label, opponent));
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     return result;
   }
@@ -66,8 +68,8 @@ class Filler {
   // Reads the database back and compares it with what the first opponent left. Which of two threads
   // wrote a key last is chance, so with several only the keys are compared (and each value on its
   // own).
-  absl::Status Check(const std::string& label) {
-    auto seen = session_->Verify(label, "run", shape_, args_.value_bytes);
+  absl::Status Check(const std::string& label, const Opponent& opponent) {
+    auto seen = session_->Verify(label, "run", shape_, args_.value_bytes, opponent);
     if (!seen.ok()) return seen.status();
     if (!contents_) contents_ = *seen;
     const bool same =
@@ -82,24 +84,25 @@ class Filler {
   Session* const session_;
   const FillArgs& args_;
   const uint64_t num_;
+  const uint64_t pool_bytes_;
   DbShape shape_;
   std::optional<Contents> contents_;
 };
 
 std::string SpeedTable(const std::vector<Opponent>& opponents, const RunSet& runs) {
   TextTable table({"opponent (medians)", "ops/s", "MiB/s", "settle s", "stalled", "delayed",
-                   "stopped", "host CPU s", "agent CPU s"});
+                   "stopped", "host CPU s", "agent CPU s", "sync ms"});
   for (const Opponent& o : opponents) {
     const auto share = [&](const char* metric) {
       return fmt::format("{:.1f} %", 100 * runs.Of(o.name, metric).median);
     };
-    table.AddRow(
-        {o.name, fmt::format("{:.0f}", runs.Of(o.name, "ops_per_s").median),
-         fmt::format("{:.1f}", runs.Of(o.name, "mib_per_s").median),
-         fmt::format("{:.1f}", runs.Of(o.name, "settle_s").median), share("stall_share"),
-         share("delayed_share"), share("stopped_share"),
-         fmt::format("{:.2f}", runs.Of(o.name, "host_cpu_s").median),
-         o.IsPulse() ? fmt::format("{:.2f}", runs.Of(o.name, "agent_cpu_s").median) : "-"});
+    table.AddRow({o.name, fmt::format("{:.0f}", runs.Of(o.name, "ops_per_s").median),
+                  fmt::format("{:.1f}", runs.Of(o.name, "mib_per_s").median),
+                  fmt::format("{:.1f}", runs.Of(o.name, "settle_s").median), share("stall_share"),
+                  share("delayed_share"), share("stopped_share"),
+                  fmt::format("{:.2f}", runs.Of(o.name, "host_cpu_s").median),
+                  o.IsPulse() ? fmt::format("{:.2f}", runs.Of(o.name, "agent_cpu_s").median) : "-",
+                  o.IsPulse() ? fmt::format("{:.2f}", runs.Of(o.name, "sync_ms").median) : "-"});
   }
   return table.Render();
 }
@@ -120,6 +123,17 @@ std::string LatencyTable(const std::vector<Opponent>& opponents, const RunSet& r
 std::vector<RatioRow> Ratios(const RunSet& runs, bool tiny) {
   std::vector<RatioRow> rows;
   if (!runs.Has(kPulse)) return rows;
+  if (runs.Has(kPulsePool)) {
+    std::optional<Target> fill, sync;
+    if (!tiny) {
+      fill = Target{Target::Kind::kAtLeast, 1.04};
+      sync = Target{Target::Kind::kAtMost, 0.5};
+    }
+    rows.push_back(
+        {"throughput, pulse-pool / pulse", runs.Ratio(kPulsePool, kPulse, "ops_per_s"), fill});
+    rows.push_back({"final sync of a table, pulse-pool / pulse",
+                    runs.Ratio(kPulsePool, kPulse, "sync_ms"), sync});
+  }
   // A tiny run's figures mean nothing, so it has no targets.
   std::optional<Target> tail, speed;
   if (!tiny) {
@@ -149,7 +163,7 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
       SpreadsJson(runs, opponents,
                   {"ops_per_s", "mib_per_s", "wall_s", "settle_s", "mean_us", "p50_us", "p99_us",
                    "p99.9_us", "p99.99_us", "max_us", "stall_share", "delayed_share",
-                   "stopped_share", "host_cpu_s", "agent_cpu_s"});
+                   "stopped_share", "host_cpu_s", "agent_cpu_s", "syncs", "sync_ms"});
   (*report)["ratios"] = ToJson(Ratios(runs, args.common.tiny));
   (*report)["runs"] = std::move(raw);
 }
@@ -162,17 +176,21 @@ absl::Status RunFillBench(FillArgs args) {
   const uint64_t each = kKeyBytes + args.value_bytes;
   const uint64_t num = args.num != 0 ? args.num : std::max<uint64_t>(1, *size / each);
   // The data, as much again while it is compacted, and the log.
-  auto session = Session::Open("fill", args.common, num * each * 5 / 2 + kSlack);
+  const uint64_t need = num * each * 5 / 2 + kSlack;
+  auto session = Session::Open("fill", args.common, need * (args.common.pool ? 2 : 1));
   if (!session.ok()) return session.status();
   Session& s = **session;
   std::vector<Opponent> all = StockOpponents(s.host_cpus());
   all.push_back(PulseOpponent(s.pulse_target(), s.host_cpus()));
+  if (args.common.pool) {
+    all.push_back(PulsePoolOpponent(s.pulse_target(), s.host_cpus(), s.pool_path()));
+  }
   const auto opponents = Select(std::move(all), args.common.opponents);
   if (!opponents.ok()) return opponents.status();
 
   s.Say(Legend(s, *opponents));
   s.ExpectSteps(static_cast<int>(opponents->size()) * s.rounds());
-  Filler filler(&s, args, num);
+  Filler filler(&s, args, num, need);
   nlohmann::json raw = nlohmann::json::array();
   const auto runs = s.RunRounds(
       *opponents, "fill",
@@ -205,6 +223,7 @@ void AddFillBench(CLI::App& bench) {
   cmd->add_option("--threads", args->threads, "Writing threads")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  AddPoolOption(cmd, &args->common);
   cmd->add_option("--jobs", args->jobs,
                   "RocksDB's max_background_jobs: 2 is its default, 4 what the PulseDB paper uses")
       ->check(CLI::Range(2, 256))
@@ -222,7 +241,9 @@ void AddFillBench(CLI::App& bench) {
       "triggers as RocksDB has them. Writers go as fast as they are let (a closed loop). stalled: "
       "share of the writers' time spent in RocksDB's write stalls; delayed, stopped: share of "
       "samples, one each 10 ms, in which writes were slowed down or held. settle: from the last "
-      "write until compactions rest; CPU time includes it.");
+      "write until compactions rest; CPU time includes it. sync: from the request to sync and "
+      "close "
+      "a table until the host has taken the answer, median.");
   cmd->callback([args] { Finish(RunFillBench(*args)); });
 }
 

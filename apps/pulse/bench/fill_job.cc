@@ -153,6 +153,7 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
       static_cast<double>(db.Ticker(rocksdb::STALL_MICROS)) / 1e6 / (wall * plan.threads);
   result["delayed_share"] = stalls.delayed();
   result["stopped_share"] = stalls.stopped();
+  db.AddSyncTimes(&result);
   result["flush_bytes"] = db.Ticker(rocksdb::FLUSH_WRITE_BYTES);
   result["compaction_read_bytes"] = db.Ticker(rocksdb::COMPACT_READ_BYTES);
   result["compaction_write_bytes"] = db.Ticker(rocksdb::COMPACT_WRITE_BYTES);

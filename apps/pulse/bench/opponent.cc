@@ -12,6 +12,7 @@ nlohmann::json ToJson(const Opponent& o) {
   return {{"name", o.name},
           {"meaning", o.meaning},
           {"uri", o.uri},
+          {"pool", o.pool},
           {"agent_socket", o.agent_socket},
           {"bytes_per_sync", o.bytes_per_sync},
           {"direct_io", o.direct_io},
@@ -24,6 +25,7 @@ Opponent OpponentFromJson(const nlohmann::json& json) {
   json.at("name").get_to(o.name);
   json.at("meaning").get_to(o.meaning);
   json.at("uri").get_to(o.uri);
+  json.at("pool").get_to(o.pool);
   json.at("agent_socket").get_to(o.agent_socket);
   json.at("bytes_per_sync").get_to(o.bytes_per_sync);
   json.at("direct_io").get_to(o.direct_io);
@@ -65,6 +67,17 @@ Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus) 
   pulse.meaning = "the same RocksDB on " + pulse.uri;
   pulse.cpus = cpus;
   return pulse;
+}
+
+Opponent PulsePoolOpponent(const PulseTarget& target, const std::vector<int>& cpus,
+                           const std::string& pool) {
+  PulseTarget in_pool = target;
+  absl::StrAppend(&in_pool.extra, in_pool.extra.empty() ? "" : "&", "layout=pool&pool=", pool);
+  Opponent opponent = PulseOpponent(in_pool, cpus);
+  opponent.name = kPulsePool;
+  opponent.pool = pool;
+  opponent.meaning = "the same with its tables in a pool: " + opponent.uri;
+  return opponent;
 }
 
 std::vector<Opponent> StockOnBothProcessors(const std::vector<int>& cpus) {

@@ -15,6 +15,7 @@ struct Opponent {
   std::string name;
   std::string meaning;          // one line for the legend
   std::string uri;              // of the file system; empty means RocksDB's own
+  std::string pool;             // where its tables are; empty means in files
   std::string agent_socket;     // of an agent in its own process; empty means embedded or none
   uint64_t bytes_per_sync = 0;  // strict when not 0
   bool direct_io = false;       // for flush and compaction
@@ -43,6 +44,7 @@ inline constexpr char kStockDefault[] = "stock-default";
 inline constexpr char kStockBps[] = "stock-bps";
 inline constexpr char kStockDirect[] = "stock-direct";
 inline constexpr char kPulse[] = "pulse";
+inline constexpr char kPulsePool[] = "pulse-pool";
 inline constexpr char kStock2Cpu[] = "stock-2cpu";
 inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
 
@@ -50,6 +52,10 @@ inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
 std::vector<Opponent> StockOpponents(const std::vector<int>& cpus);
 
 Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus);
+
+// The same with its tables in the store at `pool`.
+Opponent PulsePoolOpponent(const PulseTarget& target, const std::vector<int>& cpus,
+                           const std::string& pool);
 
 // Stock RocksDB on all the processors that PulseDB has, host's and agent's: as it comes, and with
 // each compaction split in two.

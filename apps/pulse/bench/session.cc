@@ -18,6 +18,7 @@
 #include "bench/child_runner.h"
 #include "fmt/format.h"
 #include "rocksdb/version.h"
+#include "store/store.h"
 #include "util/agent_socket.h"
 
 namespace pulse::bench {
@@ -95,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
     if (const auto agent = FindAgent(args.agent_socket); !agent.ok()) return agent.status();
   }
   PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("run"));
+  PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("pool"));
   session->DescribeMachine();
   return session;
 }
@@ -203,7 +205,8 @@ absl::StatusOr<nlohmann::json> Session::Step(
 }
 
 absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::string& name,
-                                         const DbShape& shape, uint64_t value_bytes) {
+                                         const DbShape& shape, uint64_t value_bytes,
+                                         const Opponent& opponent) {
   ChildOptions options;
   options.timeout_seconds = args_.timeout_seconds;
   if (progress_ != nullptr) {
@@ -213,12 +216,34 @@ absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::st
   const auto seen = RunChild({{"job", "verify"},
                               {"dir", dir_.Sub(name)},
                               {"shape", ToJson(shape)},
+                              {"pool_uri", opponent.pool.empty() ? "" : opponent.uri},
                               {"value_bytes", value_bytes},
                               {"seed", args_.seed}},
                              options);
   if (!seen.ok()) return seen.status();
   return Contents{seen->at("entries").get<uint64_t>(), seen->at("keys").get<std::string>(),
                   seen->at("contents").get<std::string>()};
+}
+
+std::string Session::pool_path() const { return dir_.Sub("pool"); }
+
+absl::Status Session::ReadyPool(uint64_t bytes) {
+  if (!pool_made_) {
+    store::CreateOptions options;
+    options.size = bytes;
+    // Of 64 MiB tables little is lost in the last of several.
+    options.segment_bytes = args_.tiny ? uint64_t{256} << 10 : uint64_t{4} << 20;
+    options.force = true;
+    Say(fmt::format("Making a pool of {} MiB ...\n", bytes >> 20));
+    PULSE_RETURN_IF_ERROR(store::Create(pool_path(), options));
+    pool_made_ = true;
+  }
+  auto opened = store::Store::Open(pool_path());
+  if (!opened.ok()) return opened.status();
+  for (const std::string& name : (*opened)->ListDirectories()) {
+    PULSE_RETURN_IF_ERROR((*opened)->ClearDirectory(name));
+  }
+  return (*opened)->Commit();
 }
 
 void Session::CoolDown() {
@@ -258,6 +283,7 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
 }
 
 absl::Status Session::WriteReport() {
+  if (pool_made_ && !args_.keep) PULSE_RETURN_IF_ERROR(dir_.RemoveAll("pool"));
   const std::string file = args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
   std::ofstream out(file);
   out << report_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';

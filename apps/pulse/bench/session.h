@@ -36,6 +36,7 @@ struct CommonArgs {
   double timeout_seconds = 900;
   bool tiny = false;
   bool keep = false;
+  bool pool = false;  // PulseDB takes part with its tables in a pool, too
   bool allow_tmpfs = false;
 };
 
@@ -55,6 +56,7 @@ class Session {
   const CommonArgs& args() const { return args_; }
   const BenchDir& dir() const { return dir_; }
   const std::vector<int>& host_cpus() const { return host_cpus_; }
+  const std::vector<int>& agent_cpus() const { return agent_cpus_; }
   const std::vector<int>& both_cpus() const { return both_cpus_; }
   int pairs() const { return pairs_; }
   int rounds() const { return pairs_ + warm_ups_; }
@@ -78,9 +80,15 @@ class Session {
       const std::function<std::string(const nlohmann::json&)>& describe);
 
   // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
-  // shows `label`.
+  // shows `label`. `opponent` has written it; who can do without the plug-in reads it so.
   absl::StatusOr<Contents> Verify(const std::string& label, const std::string& name,
-                                  const DbShape& shape, uint64_t value_bytes);
+                                  const DbShape& shape, uint64_t value_bytes,
+                                  const Opponent& opponent);
+
+  // The pool of those who want one: in the directory, for `bytes` of tables. With every block
+  // written before, and empty. Made once.
+  std::string pool_path() const;
+  absl::Status ReadyPool(uint64_t bytes);
 
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();
@@ -108,6 +116,7 @@ class Session {
   std::vector<int> both_cpus_;
   int pairs_ = 0;
   int warm_ups_ = 0;
+  bool pool_made_ = false;
   std::unique_ptr<Progress> progress_;
   std::function<void()> tick_;
   nlohmann::json report_;

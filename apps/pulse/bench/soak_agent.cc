@@ -58,6 +58,7 @@ absl::Status SoakAgent::Start() {
   if (!log.valid()) return ErrnoError(errno, "opening", log_file_);
   std::vector<std::string> words = {"pulse", "agent", "--socket", socket_};
   if (!cpus_.empty()) words.insert(words.end(), {"--cpus", cpus_});
+  words.insert(words.end(), options_.begin(), options_.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

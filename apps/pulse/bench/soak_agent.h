@@ -18,8 +18,13 @@ namespace pulse::bench {
 class SoakAgent {
  public:
   // What the agent prints is appended to `log_file`. `cpus` empty: wherever this process may run.
-  SoakAgent(std::string socket, std::string log_file, std::string cpus = "")
-      : socket_(std::move(socket)), log_file_(std::move(log_file)), cpus_(std::move(cpus)) {}
+  // `options`: further ones of `pulse agent`.
+  SoakAgent(std::string socket, std::string log_file, std::string cpus = "",
+            std::vector<std::string> options = {})
+      : socket_(std::move(socket)),
+        log_file_(std::move(log_file)),
+        cpus_(std::move(cpus)),
+        options_(std::move(options)) {}
   ~SoakAgent();  // kills it
   SoakAgent(const SoakAgent&) = delete;
   SoakAgent& operator=(const SoakAgent&) = delete;
@@ -43,6 +48,7 @@ class SoakAgent {
   const std::string socket_;
   const std::string log_file_;
   const std::string cpus_;
+  const std::vector<std::string> options_;
   pid_t pid_ = 0;
   int wait_status_ = 0;
   bool killed_ = true;  // by Kill(), or not started yet

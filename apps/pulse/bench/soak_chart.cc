@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "fmt/format.h"
 
@@ -28,7 +29,9 @@ constexpr char kStyle[] = R"(<style>
   .grid { stroke: #d1d9e0; stroke-width: 1; }
   .line { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
   .line.one { stroke: #0969da; } .line.two { stroke: #bc4c00; }
+  .line.three { stroke: #1a7f37; } .line.four { stroke: #8250df; }
   text.one { fill: #0969da; } text.two { fill: #bc4c00; }
+  text.three { fill: #1a7f37; } text.four { fill: #8250df; }
   .gone { fill: #cf222e; fill-opacity: 0.16; } .held { fill: #9a6700; fill-opacity: 0.16; }
   .edge { stroke: #cf222e; stroke-width: 1; }
   @media (prefers-color-scheme: dark) {
@@ -37,7 +40,9 @@ constexpr char kStyle[] = R"(<style>
     .axis { fill: #9198a1; }
     .grid { stroke: #30363d; }
     .line.one { stroke: #58a6ff; } .line.two { stroke: #f0883e; }
+    .line.three { stroke: #3fb950; } .line.four { stroke: #bc8cff; }
     text.one { fill: #58a6ff; } text.two { fill: #f0883e; }
+    text.three { fill: #3fb950; } text.four { fill: #bc8cff; }
     .gone { fill: #ff7b72; } .held { fill: #d29922; }
     .edge { stroke: #ff7b72; }
   }
@@ -87,9 +92,45 @@ double MostOf(const ChartPanel& panel) {
   return most;
 }
 
+// What a panel's axis goes through.
+struct Scale {
+  explicit Scale(const ChartPanel& panel) {
+    if (!panel.logarithmic) {
+      to = RoundUp(MostOf(panel));
+      for (const double share : {0.0, 0.5, 1.0}) grid.push_back(share * to);
+      return;
+    }
+    logarithmic = true;
+    from = std::numeric_limits<double>::infinity();
+    for (const ChartSeries& s : panel.series) {
+      for (const auto& [at, value] : s.points) {
+        if (std::isfinite(value) && value > 0) from = std::min(from, value);
+      }
+    }
+    if (!std::isfinite(from)) from = 1;
+    from = std::pow(10.0, std::floor(std::log10(from)));
+    to = std::pow(10.0, std::ceil(std::log10(std::max(MostOf(panel), from * 10))));
+    for (double v = from; v <= to * 1.001; v *= 10) grid.push_back(v);
+  }
+  double Share(double value) const {
+    if (!logarithmic) return std::clamp(value / to, 0.0, 1.0);
+    const double low = std::log10(from);
+    return std::clamp((std::log10(std::max(value, from)) - low) / (std::log10(to) - low), 0.0, 1.0);
+  }
+
+  bool logarithmic = false;
+  double from = 0;
+  double to = 1;
+  std::vector<double> grid;
+};
+
 class Writer {
  public:
-  explicit Writer(const Chart& chart) : chart_(chart), seconds_(std::max(chart.seconds, 1e-3)) {}
+  explicit Writer(const Chart& chart)
+      : chart_(chart),
+        seconds_(chart.categories.empty()
+                     ? std::max(chart.seconds, 1e-3)
+                     : std::max(1.0, static_cast<double>(chart.categories.size()) - 1)) {}
 
   std::string Render() {
     const double height = Top(chart_.panels.size()) - kGap + kBottom;
@@ -103,9 +144,13 @@ class Writer {
     Add(R"(<text class="head" x="{}" y="22">{}</text>)"
         "\n",
         kLeft, Escape(chart_.title));
-    Legend();
+    if (chart_.categories.empty()) Legend();
     for (size_t i = 0; i < chart_.panels.size(); ++i) Panel(chart_.panels[i], Top(i));
-    TimeAxis(height - kBottom);
+    if (chart_.categories.empty()) {
+      TimeAxis(height - kBottom);
+    } else {
+      CategoryAxis(height - kBottom);
+    }
     out_ += "</svg>\n";
     return std::move(out_);
   }
@@ -136,29 +181,30 @@ class Writer {
   }
 
   void Panel(const ChartPanel& panel, double top) {
-    const double most = RoundUp(MostOf(panel));
+    const Scale scale(panel);
     const double bottom = top + kPanel;
     Add(R"(<text class="name" x="{}" y="{}">{}</text>)"
         "\n",
         kLeft, top - 8, Escape(panel.title));
     Marks(top);
-    for (const double share : {0.0, 0.5, 1.0}) {
-      const double y = bottom - share * kPanel;
+    for (const double value : scale.grid) {
+      const double y = bottom - scale.Share(value) * kPanel;
       Add(R"(<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>)"
           R"(<text class="axis" x="{}" y="{}" text-anchor="end">{:g}</text>)"
           "\n",
-          kLeft, kWidth - kRight, y, y, kLeft - 6, y + 4, share * most);
+          kLeft, kWidth - kRight, y, y, kLeft - 6, y + 4, value);
     }
     double name_at = kWidth - kRight;
     for (size_t i = panel.series.size(); i-- > 0;) {
-      const char* colour = i == 0 ? "one" : "two";
+      static constexpr const char* kColours[] = {"one", "two", "three", "four"};
+      const char* colour = kColours[std::min<size_t>(i, 3)];
       if (panel.series.size() > 1) {
         Add(R"(<text class="{}" x="{:.0f}" y="{}" text-anchor="end">{}</text>)"
             "\n",
             colour, name_at, top - 8, Escape(panel.series[i].name));
         name_at -= 90;
       }
-      Line(panel.series[i], colour, bottom, most);
+      Line(panel.series[i], colour, bottom, scale);
     }
   }
 
@@ -176,7 +222,7 @@ class Writer {
     }
   }
 
-  void Line(const ChartSeries& series, const char* colour, double bottom, double most) {
+  void Line(const ChartSeries& series, const char* colour, double bottom, const Scale& scale) {
     std::string path;
     bool pen_down = false;
     for (const auto& [at, value] : series.points) {
@@ -185,13 +231,24 @@ class Writer {
         continue;
       }
       fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", pen_down ? "L" : "M", X(at),
-                     bottom - std::clamp(value / most, 0.0, 1.0) * kPanel);
+                     bottom - scale.Share(value) * kPanel);
       pen_down = true;
     }
     if (path.empty()) return;
     Add(R"(<path class="line {}" d="{}"/>)"
         "\n",
         colour, path);
+  }
+
+  void CategoryAxis(double bottom) {
+    for (size_t i = 0; i < chart_.categories.size(); ++i) {
+      Add(R"(<text class="axis" x="{:.1f}" y="{}" text-anchor="middle">{}</text>)"
+          "\n",
+          X(static_cast<double>(i)), bottom + 16, Escape(chart_.categories[i]));
+    }
+    Add(R"(<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>)"
+        "\n",
+        kWidth - kRight, bottom + 32, Escape(chart_.axis));
   }
 
   void TimeAxis(double bottom) {

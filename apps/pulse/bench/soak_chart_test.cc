@@ -39,6 +39,23 @@ TEST(SoakChartTest, WhereNothingWasMeasuredTheLineBreaks) {
   EXPECT_THAT(svg, Not(HasSubstr("line two")));
 }
 
+TEST(SoakChartTest, CategoriesAndALogarithmicAxis) {
+  Chart chart;
+  chart.categories = {"1", "8", "64"};
+  chart.axis = "producers";
+  chart.panels = {{"rates", {{"a", {{0, 30}, {1, 300}, {2, 3000}}}, {"b", {}}, {"c", {}}}, true}};
+  const std::string svg = RenderChart(chart);
+  EXPECT_THAT(svg, HasSubstr(">64</text>"));
+  EXPECT_THAT(svg, HasSubstr(">producers</text>"));
+  for (const char* grid : {">10</text>", ">100</text>", ">1000</text>", ">10000</text>"}) {
+    EXPECT_THAT(svg, HasSubstr(grid));
+  }
+  EXPECT_THAT(svg, Not(HasSubstr("seconds")));
+  EXPECT_THAT(svg, Not(HasSubstr("agent")));
+  // Equal ratios are equal distances.
+  EXPECT_THAT(svg, testing::ContainsRegex("d=\"M64.0 200.[0-9]L504.0 163.[0-9]L944.0 127.[0-9]\""));
+}
+
 TEST(SoakChartTest, NothingAtAllIsStillAChart) {
   EXPECT_THAT(RenderChart(Chart{}), HasSubstr("</svg>"));
 }

@@ -45,6 +45,11 @@ Checks CheckDirectory(const std::string& dir);
 // version. Takes a session for a moment; waits a few seconds at most.
 Checks CheckAgentSocket(const std::string& path);
 
+// layout=pool: a pool, by itself and not in use; and what the guard of a database says, if it has
+// one.
+Checks CheckPool(const std::string& path);
+Checks CheckGuard(const std::string& dir);
+
 // The first line of a small text file, without its newline; empty when it cannot be read.
 std::string FirstLineOf(const std::string& path);
 

@@ -1,0 +1,72 @@
+// Lane: blocking calls on one poll group of the file library, from any number of threads. The NBD
+// server calls its plug-in with one thread per request in flight; they share few groups, since a
+// group is memory of the agent's session.
+//
+// Of the threads that wait, one takes completions for all and hands them out; when it has its own,
+// it passes that on. So a single request costs no switch between threads.
+//
+// Ownership: does not own the library, which must outlive it. Threads: any. Blocking: until the
+// agent has answered, or is lost. Errors: the library's; Unavailable and FailedPrecondition once
+// the agent was lost. A call never returns before the library has done with the caller's buffer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "pulse/files.h"
+
+namespace pulse::nbd {
+
+class Lane {
+ public:
+  Lane(files::Library* library, files::Poll poll);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // Issues one operation by `submit`, which passes on the cookie, and waits for its completion.
+  using Submit = std::function<absl::Status(uint64_t cookie)>;
+  files::Completion Run(const Submit& submit);
+
+  // All of `length` bytes, in parts that are outstanding together. OutOfRange: the file ends first.
+  absl::Status Read(files::File file, uint64_t offset, char* data, uint64_t length);
+  absl::Status Write(files::File file, uint64_t offset, const char* data, uint64_t length);
+  absl::Status Zero(files::File file, uint64_t offset, uint64_t length);
+
+  files::Library* library() const { return library_; }
+  files::Poll poll() const { return poll_; }
+
+ private:
+  // Of one thread, on its stack. All fields are guarded by mu_.
+  struct Call {
+    size_t pending = 0;  // operations that were issued, or are being issued
+    uint64_t bytes = 0;
+    absl::Status status;               // the first error
+    files::Completion* out = nullptr;  // where wanted
+    bool wants_room = false;
+    std::condition_variable cv;
+  };
+  using IssuePart = std::function<absl::Status(uint64_t at, uint64_t length, uint64_t cookie)>;
+
+  absl::Status Issue(Call* call, const Submit& submit);
+  absl::Status Parts(uint64_t length, uint64_t most, const IssuePart& issue, uint64_t* bytes);
+  template <typename Done>
+  void Wait(std::unique_lock<std::mutex>& lock, Call* call, Done done);
+  void Take(std::unique_lock<std::mutex>& lock, int64_t timeout_us);
+
+  files::Library* const library_;
+  const files::Poll poll_;
+  const uint64_t most_read_;
+  const uint64_t most_written_;
+
+  std::mutex mu_;
+  bool polling_ = false;                  // somebody is in PollWait
+  std::vector<files::Completion> batch_;  // of whoever is
+  std::vector<Call*> waiting_;
+  uint64_t progress_ = 0;  // changes when a request may find room again
+};
+
+}  // namespace pulse::nbd

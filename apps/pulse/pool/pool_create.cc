@@ -1,0 +1,108 @@
+// `pulse pool create`.
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/uri_options.h"
+#include "commands.h"
+#include "fmt/format.h"
+#include "pool/pool_commands.h"
+#include "store/store.h"
+#include "util/disk.h"
+#include "util/progress.h"
+
+namespace pulse::pool {
+namespace {
+
+struct CreateArgs {
+  std::string path;
+  std::string size;
+  std::string segment = "64M";
+  std::string metadata;
+  bool no_prefill = false;
+  bool force = false;
+};
+
+// One step of the progress display is this part of the whole.
+constexpr int kSteps = 10;
+
+absl::Status ParseSize(const char* option, const std::string& text, uint64_t* bytes) {
+  if (text.empty()) return absl::OkStatus();
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 4G"));
+  }
+  *bytes = *size;
+  return absl::OkStatus();
+}
+
+absl::Status RunCreate(const CreateArgs& args) {
+  store::CreateOptions options;
+  PULSE_RETURN_IF_ERROR(ParseSize("--size", args.size, &options.size));
+  PULSE_RETURN_IF_ERROR(ParseSize("--segment", args.segment, &options.segment_bytes));
+  PULSE_RETURN_IF_ERROR(ParseSize("--metadata", args.metadata, &options.metadata_bytes));
+  options.prefill = !args.no_prefill;
+  options.force = args.force;
+  Progress progress(kSteps);
+  int step = -1;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    const int now =
+        static_cast<int>(static_cast<double>(done) / static_cast<double>(total) * kSteps);
+    if (step < 0) {
+      step = 0;
+      progress.Begin("writing zeros");
+    }
+    for (; step < now && step < kSteps; ++step) {
+      progress.End(fmt::format("{} of {}", FormatBytes(done), FormatBytes(total)));
+      if (step + 1 < kSteps) progress.Begin("writing zeros");
+    }
+    progress.Tick();
+  };
+  PULSE_RETURN_IF_ERROR(store::Create(args.path, options));
+  const auto opened = store::Store::Open(args.path, {.read_only = true, .device = nullptr});
+  if (!opened.ok()) return opened.status();
+  const store::Geometry& g = (*opened)->geometry();
+  fmt::print("{}: {} for files, in {} segments of {}; {} for metadata\n", args.path,
+             FormatBytes((g.segments - g.metadata_segments) * g.segment_bytes),
+             g.segments - g.metadata_segments, FormatBytes(g.segment_bytes),
+             FormatBytes(g.metadata_segments * g.segment_bytes));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddCreateCommand(CLI::App& pool) {
+  auto args = std::make_shared<CreateArgs>();
+  CLI::App* cmd = pool.add_subcommand("create", "Make a pool in a new file or on a block device");
+  cmd->add_option("PATH", args->path, "The file or block device")->required();
+  cmd->add_option("--size", args->size,
+                  "Its size, such as 20G; of a block device, all of it if not given")
+      ->type_name("SIZE");
+  cmd->add_option("--segment", args->segment,
+                  "The unit in which files take space, a power of two from 4K to 1G. The size of "
+                  "RocksDB's tables, or a bit more, suits layout=pool; less suits small files")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  cmd->add_option(
+         "--metadata", args->metadata,
+         "Space for names and lists of segments. The default suits one file per segment; a "
+         "file takes about 100 bytes, twice")
+      ->type_name("SIZE");
+  cmd->add_flag(
+      "--no-prefill", args->no_prefill,
+      "Do not write zeros to all of it. Quicker now, slower later: the first write to each "
+      "block then changes metadata of the file system");
+  cmd->add_flag("--force", args->force, "Replace what is there, and lose it");
+  cmd->footer(
+      "Example: pulse pool create /data/pool --size 20G\n"
+      "RocksDB then uses it by fs_uri=pulse://?layout=pool&pool=/data/pool");
+  cmd->callback([args] { Finish(RunCreate(*args)); });
+}
+
+}  // namespace pulse::pool

@@ -1,0 +1,205 @@
+// `pulse pool ls`, `pulse pool mv`.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "commands.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "pool/pool_commands.h"
+#include "store/store.h"
+#include "util/disk.h"
+#include "util/text_table.h"
+
+namespace pulse::pool {
+namespace {
+
+struct ListArgs {
+  std::string path;
+  std::string directory;
+  bool json = false;
+};
+
+void PrintJson(const nlohmann::json& json) {
+  // A name may hold bytes that are no UTF-8: show them as replacement characters.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+// Control characters would confuse a terminal.
+std::string Printable(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      text += fmt::format("\\x{:02x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+absl::Status ListPool(const store::Store& pool, bool as_json) {
+  std::vector<std::string> names = pool.ListDirectories();
+  std::sort(names.begin(), names.end());
+  TextTable table({"directory", "files", "size", "allocated"});
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& name : names) {
+    const auto entries = pool.List(name);
+    if (!entries.ok()) return entries.status();
+    uint64_t size = 0;
+    uint64_t allocated = 0;
+    for (const auto& e : *entries) {
+      size += e.attributes.size;
+      allocated += e.attributes.allocated;
+    }
+    table.AddRow({Printable(name), std::to_string(entries->size()), FormatBytes(size),
+                  FormatBytes(allocated)});
+    list.push_back({{"directory", name},
+                    {"files", entries->size()},
+                    {"size", size},
+                    {"allocated", allocated}});
+  }
+  const store::Geometry& g = pool.geometry();
+  const store::Usage usage = pool.usage();
+  if (as_json) {
+    PrintJson({{"pool", pool.path()},
+               {"segment_bytes", g.segment_bytes},
+               {"segments", usage.segments},
+               {"free_segments", usage.free},
+               {"files", usage.files},
+               {"metadata_bytes", usage.metadata_bytes},
+               {"metadata_capacity", usage.metadata_capacity},
+               {"created_ns", g.created_ns},
+               {"directories", list}});
+    return absl::OkStatus();
+  }
+  fmt::print("{}: {} of {} free, segments of {}, {} files, made {}\n", pool.path(),
+             FormatBytes(usage.free * g.segment_bytes),
+             FormatBytes(usage.segments * g.segment_bytes), FormatBytes(g.segment_bytes),
+             usage.files, FormatTime(g.created_ns));
+  if (!names.empty()) fmt::print("{}", table.Render());
+  return absl::OkStatus();
+}
+
+absl::Status ListDirectory(const store::Store& pool, const std::string& directory, bool as_json) {
+  auto entries = pool.List(directory);
+  if (absl::IsNotFound(entries.status())) {
+    return absl::NotFoundError(absl::StrCat(pool.path(), " has no directory ", directory,
+                                            "; `pulse pool ls ", pool.path(), "` lists them"));
+  }
+  if (!entries.ok()) return entries.status();
+  std::sort(entries->begin(), entries->end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  if (as_json) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& e : *entries) {
+      list.push_back({{"name", e.name},
+                      {"id", e.attributes.id},
+                      {"size", e.attributes.size},
+                      {"valid", e.attributes.valid},
+                      {"allocated", e.attributes.allocated},
+                      {"links", e.attributes.links},
+                      {"modified_ns", e.attributes.modified_ns}});
+    }
+    PrintJson({{"pool", pool.path()}, {"directory", directory}, {"files", list}});
+    return absl::OkStatus();
+  }
+  TextTable table({"file", "size", "allocated", "names", "modified"});
+  for (const auto& e : *entries) {
+    table.AddRow({Printable(e.name), std::to_string(e.attributes.size),
+                  FormatBytes(e.attributes.allocated), std::to_string(e.attributes.links),
+                  FormatTime(e.attributes.modified_ns)});
+  }
+  fmt::print("{}", table.Render(0));
+  return absl::OkStatus();
+}
+
+absl::Status RunList(const ListArgs& args) {
+  const auto pool = store::Store::Open(args.path, {.read_only = true, .device = nullptr});
+  if (!pool.ok()) return pool.status();
+  return args.directory.empty() ? ListPool(**pool, args.json)
+                                : ListDirectory(**pool, args.directory, args.json);
+}
+
+struct MoveArgs {
+  std::string path;
+  std::string from;
+  std::string to;
+};
+
+absl::Status RunMove(const MoveArgs& args) {
+  const auto pool = store::Store::Open(args.path);
+  if (!pool.ok()) return pool.status();
+  const absl::Status moved = (*pool)->RenameDirectory(args.from, args.to);
+  if (absl::IsNotFound(moved)) {
+    return absl::NotFoundError(
+        absl::StrCat(moved.message(), "; `pulse pool ls ", args.path, "` lists them"));
+  }
+  PULSE_RETURN_IF_ERROR(moved);
+  return (*pool)->Commit();
+}
+
+struct RemoveArgs {
+  std::string path;
+  std::string directory;
+};
+
+absl::Status RunRemove(const RemoveArgs& args) {
+  const auto pool = store::Store::Open(args.path);
+  if (!pool.ok()) return pool.status();
+  const auto files = (*pool)->List(args.directory);
+  if (absl::IsNotFound(files.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(files.status().message(), "; `pulse pool ls ", args.path, "` lists them"));
+  }
+  PULSE_RETURN_IF_ERROR(files.status());
+  PULSE_RETURN_IF_ERROR((*pool)->ClearDirectory(args.directory));
+  PULSE_RETURN_IF_ERROR((*pool)->RemoveDirectory(args.directory));
+  PULSE_RETURN_IF_ERROR((*pool)->Commit());
+  fmt::print("{}: {} files of {} deleted\n", args.path, files->size(), Printable(args.directory));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddListCommand(CLI::App& pool) {
+  auto args = std::make_shared<ListArgs>();
+  CLI::App* cmd = pool.add_subcommand("ls", "List a pool's directories, or the files of one");
+  cmd->add_option("PATH", args->path, "The pool")->required();
+  cmd->add_option("DIR", args->directory,
+                  "A directory of it. RocksDB's are called by the path of the database");
+  cmd->add_flag("--json", args->json, "Print it as JSON");
+  cmd->footer("The pool must not be in use by another process.");
+  cmd->callback([args] { Finish(RunList(*args)); });
+}
+
+void AddMoveCommand(CLI::App& pool) {
+  auto args = std::make_shared<MoveArgs>();
+  CLI::App* cmd = pool.add_subcommand(
+      "mv", "Give a directory another name, such as after its database was moved");
+  cmd->add_option("PATH", args->path, "The pool")->required();
+  cmd->add_option("OLDDIR", args->from, "The directory")->required();
+  cmd->add_option("NEWDIR", args->to, "Its new name; a directory of that name must be empty")
+      ->required();
+  cmd->footer("Example: mv /data/db /archive/db && pulse pool mv /data/pool /data/db /archive/db");
+  cmd->callback([args] { Finish(RunMove(*args)); });
+}
+
+void AddRemoveCommand(CLI::App& pool) {
+  auto args = std::make_shared<RemoveArgs>();
+  CLI::App* cmd = pool.add_subcommand(
+      "rm", "Delete a directory and all its files, such as what a former database has left");
+  cmd->add_option("PATH", args->path, "The pool")->required();
+  cmd->add_option("DIR", args->directory, "The directory, as `pulse pool ls` shows it")->required();
+  cmd->footer(
+      "A database whose directory was deleted without the plug-in leaves DIR#former-N here.");
+  cmd->callback([args] { Finish(RunRemove(*args)); });
+}
+
+}  // namespace pulse::pool

@@ -1,0 +1,59 @@
+// One request that is being carried out; for the files of FileService only.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "files/agent_service.h"
+
+namespace pulse::files {
+
+struct FileService::Op : public FileUser {
+  explicit Op(FileService* s, uint32_t i) : service(s), index(i) {}
+  void OnAdmitted() override { service->Admitted(this); }
+  void OnWritten(int64_t result) override {
+    service->Complete(this, result == 0 ? static_cast<int64_t>(request.length) : result);
+  }
+
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
+
+  FileService* const service;
+  const uint32_t index;
+  AgentGroup* group = nullptr;
+  Operation kind = Operation::kNone;
+  Request request{};
+  OpenFile* file = nullptr;  // it is a user of
+  uint32_t ios = 0;          // under way
+  int64_t error = 0;
+  // A read: its place, and how much is read from the device.
+  bool reserved = false;
+  Reservation place;
+  uint64_t room = 0;   // bytes at the place
+  uint64_t bytes = 0;  // of the result
+  uint64_t data = 0;   // of them, those that are on the device
+  // A write: its message.
+  bool has_message = false;
+  uint64_t ticket = 0;
+  const char* payload = nullptr;
+  OpenFile::Claim claim;
+  enum class Step { kGapEdgeRead, kGapEdgeWrite, kZeros, kEdges, kData };
+  Step step = Step::kData;
+  uint64_t zeroed = 0;  // the gap, up to here
+  // Of the I/O under way.
+  char* buffer = nullptr;
+  int buffer_index = -1;
+  std::unique_ptr<char, Free> bounce;
+
+  void NewBounce(uint64_t n) {
+    bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+    buffer = bounce.get();
+    buffer_index = -1;
+  }
+};
+
+int ErrnoOfStore(const absl::Status& status, Operation kind);
+
+}  // namespace pulse::files
