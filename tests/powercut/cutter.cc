@@ -60,12 +60,12 @@ std::vector<Cut> Cutter::Choose(int n, uint64_t seed) const {
       classes.resize(std::max<size_t>(classes.size(), op.node + 1), FileClass::kOther);
       classes[op.node] = op.kind == OpKind::kMakeDir ? FileClass::kDirectory : ClassOf(op.name);
     }
-    if (IsPivot(op, classes)) pivots.push_back(i + 1);
+    if (i >= run_.begin && IsPivot(op, classes)) pivots.push_back(i + 1);
   }
   const std::vector<size_t> promises = run_.history.promises();
   std::vector<Cut> cuts;
   while (static_cast<int>(cuts.size()) < n) {
-    Cut cut{rng() % (run_.log.size() + 1), rng()};
+    Cut cut{run_.begin + rng() % (run_.log.size() - run_.begin + 1), rng()};
     const uint64_t dice = rng() % 10;
     if (dice < 5 && !pivots.empty()) cut.at = pivots[rng() % pivots.size()] + rng() % 2;
     if (dice >= 5 && dice < 8 && !promises.empty()) cut.at = promises[rng() % promises.size()];

@@ -26,7 +26,7 @@ class Cutter {
   ~Cutter();
 
   // Chooses `n` cuts: most where something was just promised, or MANIFEST, CURRENT or a directory
-  // has just changed.
+  // has just changed. None is in what the disk had at the start.
   std::vector<Cut> Choose(int n, uint64_t seed) const;
   // "" or what is wrong after this cut. The image stays in image_dir() until the next one.
   std::string Judge(const Cut& cut);

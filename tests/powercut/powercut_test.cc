@@ -155,6 +155,22 @@ TEST(PowerCutTest, PoolWithStrictSyncLosesNothing) {
                  true);
 }
 
+// What was on the disk when the workload started is durable: a pool, above all.
+TEST(PowerCutTest, NoCutIsBeforeTheStart) {
+  RunConfig config;
+  config.seed = TestSeed();
+  config.steps = 5;  // short, so that the start is a good part of the log
+  config.pool = true;
+  RecordedRun run = DoRun(config);
+  ASSERT_EQ(run.failure, "");
+  ASSERT_GT(run.begin, 0U);
+  Cutter cutter(&run, FastScratchDir("cut"));
+  for (const Cut& cut : cutter.Choose(500, config.seed)) {
+    ASSERT_GE(cut.at, run.begin);
+    ASSERT_LE(cut.at, run.log.size());
+  }
+}
+
 // A run comes back as it was, or a failure could not be repeated.
 // Judges a run and what was saved and loaded of it; returns how many of its cuts are bad.
 int JudgeSavedRun(uint64_t seed) {

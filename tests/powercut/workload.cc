@@ -360,6 +360,7 @@ RecordedRun Workload::Go() {
   SimDiskOptions disk = config_.disk;
   disk.seed = rng_();
   SimDisk::Get().Start(root_, disk);
+  run_.begin = SimDisk::Get().position();
   // A pool is opened on the disk, so that its writes are seen.
   const std::unique_ptr<rocksdb::Env> env = MakeEnv(config_, root_, &rng_);
   if (env == nullptr && config_.engine != Engine::kStock) {

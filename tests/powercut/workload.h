@@ -35,6 +35,7 @@ struct RunConfig {
 // What came of it, with all that is needed to make crash images and judge them.
 struct RecordedRun {
   OpLog log;
+  size_t begin = 0;  // the operations before this one made what was on the disk at the start
   History history;
   std::string failure;     // of an operation, though the disk was healthy
   bool two_paths = false;  // the database has tables in directory "db2", too
@@ -44,7 +45,7 @@ struct RecordedRun {
 
   template <typename Archive>
   void Visit(Archive& a) {
-    a(log, history, failure, two_paths, wal_dir, pool, root);
+    a(log, begin, history, failure, two_paths, wal_dir, pool, root);
   }
 };
 
