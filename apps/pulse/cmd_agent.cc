@@ -13,6 +13,7 @@
 #include "agent/socket_server.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/trace.h"
 #include "base/uri_options.h"
 #include "commands.h"
 #include "files/agent_store.h"
@@ -29,6 +30,7 @@ struct AgentArgs {
   std::string session_memory = "4G";
   std::string total_memory;
   std::string store;
+  std::string trace;
   bool copy_payload = false;
   int workers = 1;
   uint32_t max_sessions = 64;
@@ -87,6 +89,13 @@ absl::Status RunAgent(const AgentArgs& args) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
+  std::shared_ptr<trace::Timeline> timeline;
+  if (!args.trace.empty()) {
+    auto opened = trace::Timeline::Open(args.trace);
+    if (!opened.ok()) return opened.status();
+    timeline = *std::move(opened);
+  }
+
   std::unique_ptr<files::FileStore> store;
   if (!args.store.empty()) {
     auto opened = files::FileStore::Open(args.store);
@@ -143,6 +152,9 @@ void AddAgentCommand(CLI::App& app) {
                   "while the agent runs");
   cmd->add_flag("--copy-payload", args->copy_payload,
                 "file library: copy data once more on the agent, to compare with");
+  cmd->add_option("--trace", args->trace,
+                  "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
+                  "trace=FILE in a database's URI writes the host's (%p: the process id)");
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

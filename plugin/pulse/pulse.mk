@@ -6,7 +6,7 @@
 # RocksDB puts plugin/pulse/ before each name. That directory is a symbolic link into PulseDB's tree,
 # so the kernel resolves ../../src to PulseDB's own sources.
 pulse_SOURCES := $(addprefix ../../src/, \
-  base/cpu_list.cc base/errors.cc base/log.cc base/uri_options.cc \
+  base/cpu_list.cc base/errors.cc base/log.cc base/trace.cc base/uri_options.cc \
   channel/doorbell.cc channel/handshake.cc channel/mover.cc channel/queue_pair.cc channel/region.cc \
   uring/aio_backend.cc uring/file_engine.cc uring/io_backend.cc uring/thread_backend.cc \
   uring/uring_backend.cc \

@@ -9,9 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/session.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "lsm/wire.h"
 
 namespace pulse::lsm {
@@ -73,6 +76,7 @@ class AgentService : public Service, public FileEngine::Client {
     const wire::Descriptor d = p.descriptor;
     const bool tracked = p.tracked;
     const uint64_t ticket = p.ticket;
+    if (p.begun != 0) Trace(d, p.begun, result);
     free_.push_back(static_cast<uint32_t>(cookie));
     --in_flight_;
     const auto opcode = static_cast<Opcode>(d.opcode);
@@ -103,6 +107,7 @@ class AgentService : public Service, public FileEngine::Client {
     wire::Descriptor descriptor;
     bool tracked;
     uint64_t ticket;
+    int64_t begun;  // for the timeline; 0: none is written
   };
 
   uint64_t NewPending(SessionQueue* q, const wire::Descriptor& d) {
@@ -114,9 +119,40 @@ class AgentService : public Service, public FileEngine::Client {
       i = free_.back();
       free_.pop_back();
     }
-    pending_[i] = Pending{q, d, false, 0};
+    pending_[i] = Pending{q, d, false, 0, trace::On() ? NowNanos() : 0};
     ++in_flight_;
     return i;
+  }
+
+  // What the engine did about a request, from when it was taken to its result.
+  void Trace(const wire::Descriptor& d, int64_t begun, int64_t result) const {
+    const char* stage = "agent: persist";
+    const char* name = "";
+    switch (static_cast<Opcode>(d.opcode)) {
+      case Opcode::kOpen:
+        name = "preallocate";
+        break;
+      case Opcode::kWrite:
+        name = "write";
+        break;
+      case Opcode::kRangeSync:
+        name = "write back";
+        break;
+      case Opcode::kSync:
+        name = "sync";
+        break;
+      case Opcode::kSyncClose:
+        name = "sync and close";
+        break;
+      case Opcode::kDiscard:
+        return;
+      case Opcode::kRead:
+        stage = "agent: fetch";
+        name = "read";
+        break;
+    }
+    trace::Flight(stage, name, begun, NowNanos(),
+                  {absl::StrCat("#", d.file), d.file_offset, d.length, result < 0 ? result : 0});
   }
 
   static void Answer(SessionQueue* q, const wire::Descriptor& d, int64_t result) {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "base/unique_fd.h"
 
 namespace pulse::lsm {
@@ -287,8 +288,10 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished) 
         const int64_t start = NowNanos();
         session.Wait(lock, pool_->connection_,
                      [&] { return c.state != FetchPool::State::kInFlight; });
+        const int64_t end = NowNanos();
         Add(&session.counters().fetch_waits, 1);
-        Add(&session.counters().fetch_wait_nanos, NowNanos() - start);
+        Add(&session.counters().fetch_wait_nanos, end - start);
+        trace::Slice("wait: fetch", start, end, {{}, pos, n - done});
       }
       if (c.state != FetchPool::State::kReady) break;  // the agent died
     }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/trace.h"
 
 namespace pulse::lsm {
 namespace {
@@ -32,6 +33,7 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
                                                                std::shared_ptr<HostSession> session,
                                                                OutputOwner* owner, Writer writer) {
   std::shared_ptr<OutputFile> f(new OutputFile(path, std::move(target), std::move(session), owner));
+  if (trace::On()) f->piece_begun_ = NowNanos();
   if (writer == Writer::kHost) {
     f->is_output_ = false;
     PULSE_RETURN_IF_ERROR(f->SwitchToInline());
@@ -106,6 +108,7 @@ absl::Status OutputFile::MakeRoom() {
     // What is pending would never be reclaimed if it were not handed over.
     if (pending() > 0) PULSE_RETURN_IF_ERROR(SubmitPending());
     const int64_t start = NowNanos();
+    const trace::Scope traced("wait: queue space", {path_});
     Add(&session_->counters().backpressure_waits, 1);
     {
       std::unique_lock lock(session_->mu());
@@ -133,10 +136,24 @@ bool OutputFile::Refused() {
   return refused_;
 }
 
+// What RocksDB has merged and encoded since the last piece. A thread that writes two files in turns
+// (tables and blobs) has its time counted once.
+void OutputFile::TracePiece(uint64_t bytes) {
+  if (!trace::On()) return;
+  static thread_local int64_t traced_until = 0;
+  const int64_t now = NowNanos();
+  if (piece_begun_ != 0) {
+    trace::Slice("merge-encode", std::max(piece_begun_, traced_until), now,
+                 {path_, file_pos_, bytes});
+  }
+  traced_until = piece_begun_ = now;
+}
+
 // Hands pending_ .. write_ over. Whole pages, except from Flush(), which has padded the last one.
 absl::Status OutputFile::SubmitPending() {
   const uint64_t length = pending();
   if (length == 0) return absl::OkStatus();
+  TracePiece(length);
   const uint64_t padded = RoundUp(length);
   for (uint64_t done = 0; done < padded;) {
     {
@@ -186,7 +203,9 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
     }
   }
   if (*by_host) {
+    const int64_t start = trace::On() ? NowNanos() : 0;
     absl::Status st = WriteInline(offset, data, length);
+    if (start != 0) trace::Slice("write without agent", start, NowNanos(), {path_, offset, length});
     std::lock_guard lock(session_->mu());
     rescuing_ = false;
     FailLocked(st);

@@ -141,6 +141,7 @@ class OutputFile : public CompletionTarget {
   }
   absl::Status AppendSlow(const char* data, size_t n);
   absl::Status MakeRoom();
+  void TracePiece(uint64_t bytes);
   absl::Status SubmitPending();  // whole pages only, unless the tail was padded by Flush
   // `by_host`: the agent was not asked.
   absl::Status SubmitWrite(const char* data, uint64_t offset, const OutputTarget::Place& place,
@@ -199,6 +200,7 @@ class OutputFile : public CompletionTarget {
   std::unique_ptr<std::array<char, wire::kPage>> tail_;
   std::unique_ptr<char, decltype(&std::free)> inline_buffer_{nullptr, &std::free};
   uint64_t inline_bytes_ = 0;
+  int64_t piece_begun_ = 0;  // when the writer began what is pending
 
   std::atomic<uint64_t> size_{0};
   std::atomic<bool> done_{false};

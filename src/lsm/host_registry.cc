@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/trace.h"
 
 namespace pulse::lsm {
 namespace {
@@ -193,6 +194,7 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
   if (wait_for.empty()) return wait_for;
   Add(&session_->counters().barrier_waits, 1);
   const int64_t start = NowNanos();
+  const trace::Scope traced("wait: barrier", {dir});
   // First what others do for all of them: then one commit of a pool serves all.
   for (const auto& output : wait_for) output->file->WaitSettled().IgnoreError();  // told below
   std::erase_if(wait_for, [](const auto& output) { return output->file->WaitDurable().ok(); });

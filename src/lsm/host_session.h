@@ -21,6 +21,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "base/trace.h"
 #include "base/unique_fd.h"
 #include "lsm/counters.h"
 #include "lsm/host_connection.h"
@@ -121,6 +122,7 @@ class HostSession {
   void WarmUp(const Connection& c);
 
   const Options options_;
+  std::shared_ptr<trace::Timeline> timeline_;  // null: none was asked for
   AtomicCounters counters_;
   std::mutex mu_;
   SyncTimes sync_times_;

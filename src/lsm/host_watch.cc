@@ -11,6 +11,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "lsm/host_retry.h"
 #include "lsm/host_session.h"
 
@@ -139,6 +140,7 @@ void HostSession::LoseAgent(const Connection& c, bool may_still_write, const abs
     c->targets.clear();
     cv_.notify_all();
   }
+  trace::Instant("agent lost", why.message());
   Log(LogLevel::kWarn,
       absl::StrCat("lost the agent", options_.socket_path.empty() ? "" : " at ",
                    options_.socket_path, ": ", why.message(), "; the host finishes ",
@@ -168,6 +170,7 @@ bool HostSession::TryReconnect() {
     Add(&counters_.agentless_nanos, gap);
     Add(&counters_.reconnects, 1);
   }
+  trace::Instant("agent back", options_.socket_path);
   Log(LogLevel::kInfo, absl::StrCat("an agent is back at ", options_.socket_path, " after ",
                                     gap / 1'000'000, " ms; new outputs go through it"));
   return true;

@@ -29,6 +29,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int sched = o->agent_background ? 1 : 0;
   r.ReadChoice("layout", {"files", "pool"}, &layout);
   r.ReadString("pool", &o->pool);
+  r.ReadString("trace", &o->trace);
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
   r.ReadChoice("fetch", {"off", "on"}, &fetch);

@@ -38,6 +38,9 @@ struct Options {
   // An agent process that shows no sign of life for so long counts as lost.
   int64_t agent_deadline_ms = 10'000;
 
+  // Where to write a timeline (base/trace.h); empty: nowhere.
+  std::string trace;
+
   // Embedded agent only, except that a socket session may ask for its mover.
   std::vector<int> agent_cpus;
   int64_t agent_nice = 0;
