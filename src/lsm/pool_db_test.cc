@@ -111,6 +111,31 @@ TEST_F(PoolDbTest, ADatabaseMovesInWithItsCompactions) {
   EXPECT_EQ(Reopened(path, model), "");
 }
 
+// RocksDB deletes files that it finds in a list and does not know, also in one that came with an
+// error.
+TEST_F(PoolDbTest, NothingIsListedWhereTheGuardCannotBeRead) {
+  const std::string path = dir_ / "db";
+  auto env = OpenEnv();
+  {
+    TestDb db(SmallDbOptions(env.get()), path);
+    ASSERT_TRUE(db.Open().ok());
+  }
+  std::vector<std::string> names;
+  const auto& fs = env->GetFileSystem();
+  ASSERT_TRUE(fs->GetChildren(path, kIo, &names, nullptr).ok());
+  EXPECT_EQ(std::count(names.begin(), names.end(), "MANIFEST-000000"), 0);
+  EXPECT_FALSE(fs->DeleteFile(path + "/MANIFEST-000000", kIo, nullptr).ok());
+  EXPECT_TRUE(std::filesystem::exists(path + "/MANIFEST-000000"));
+
+  // A directory opens, and cannot be read.
+  std::filesystem::rename(path + "/CURRENT", path + "/elsewhere");
+  std::filesystem::create_directory(path + "/CURRENT");
+  EXPECT_FALSE(fs->GetChildren(path, kIo, &names, nullptr).ok());
+  EXPECT_TRUE(names.empty());
+  EXPECT_FALSE(fs->DeleteFile(path + "/MANIFEST-000000", kIo, nullptr).ok());
+  EXPECT_TRUE(std::filesystem::exists(path + "/MANIFEST-000000"));
+}
+
 TEST_F(PoolDbTest, ADestroyedDatabaseLeavesNothing) {
   const std::string path = dir_ / "db";
   auto env = OpenEnv();

@@ -238,10 +238,17 @@ IOStatus PoolFileSystem::FileExists(const std::string& path, const IOOptions& op
 
 IOStatus PoolFileSystem::GetChildren(const std::string& dir, const IOOptions& options,
                                      std::vector<std::string>* out, IODebugContext* dbg) {
-  IOStatus s = target()->GetChildren(dir, options, out, dbg);
-  if (!s.ok()) return s;
+  // First: RocksDB deletes what it finds in a list and does not know, also after an error.
   const auto guarded = IsGuarded(dir);
-  if (!guarded.ok()) return ToIOStatus(guarded.status());
+  if (!guarded.ok()) {
+    out->clear();
+    return ToIOStatus(guarded.status());
+  }
+  IOStatus s = target()->GetChildren(dir, options, out, dbg);
+  if (!s.ok()) {
+    out->clear();
+    return s;
+  }
   if (*guarded) {
     std::erase_if(*out, [](const std::string& name) {
       return name == kCurrentName || name == kGuardManifestName;
@@ -283,6 +290,16 @@ IOStatus PoolFileSystem::DeleteFile(const std::string& path, const IOOptions& op
     const std::string canonical = CanonicalPath(path);
     absl::Status st = pool_->store().Unlink(DirectoryOf(canonical), NameOf(canonical));
     return absl::IsNotFound(st) ? IOStatus::PathNotFound(path) : PoolStatus(st);
+  }
+  if (NameOf(path) == kGuardManifestName) {
+    // It goes with its database only. It is not listed, so that nobody asks for this by mistake of
+    // ours; but a name can be made up.
+    const auto guarded = IsGuarded(DirectoryOf(path));
+    if (!guarded.ok()) return ToIOStatus(guarded.status());
+    if (*guarded) {
+      return IOStatus::InvalidArgument(absl::StrCat(
+          path, " says in which pool the tables are; delete the database to delete it"));
+    }
   }
   const std::string real = InBase(path);
   IOStatus s = target()->DeleteFile(real, options, dbg);

@@ -147,7 +147,9 @@ absl::Status FileDevice::Write(uint64_t offset, const void* data, size_t length)
 }
 
 absl::Status FileDevice::Sync() {
-  if (fdatasync(buffered_.get()) != 0) return ErrnoError(errno, "sync of", path_);
+  while (fdatasync(buffered_.get()) != 0) {
+    if (errno != EINTR) return ErrnoError(errno, "sync of", path_);
+  }
   return absl::OkStatus();
 }
 

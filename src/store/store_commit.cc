@@ -17,7 +17,9 @@ absl::Status Store::Impl::Fail(const absl::Status& status) {
   if (failed_.ok()) {
     failed_ = absl::UnavailableError(absl::StrCat(
         "store ", path_, " takes no more changes since its device failed: ", status.message(),
-        "; mend the device, then open the store again: what was committed is there"));
+        "; mend the device, then open the store again: what was committed is there. Until then: ",
+        // Whatever it was: nobody should wait for free space, say, to go on with this store.
+        std::strerror(EIO), " (errno ", EIO, ")"));
     Log(LogLevel::kError, failed_.message());
   }
   return failed_;

@@ -5,7 +5,8 @@
 //
 // Each run takes a part of the positions, chosen by the seed, since all take many minutes.
 //
-//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 10 unless given; 1: all
+//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 10 unless given (30 with tables in a pool,
+//                      which has most of it in common); 1: all
 //   PULSE_TEST_SEED    which of them
 //   PULSE_FAULT        one fault as a failure names it, such as "EIO at sync of table #3": only
 //   that
@@ -33,10 +34,11 @@ namespace {
 constexpr int kLastingCalls = 12;
 
 // The calls of the trace when nothing fails.
-const CallCount& Calls(bool plugin) {
-  static const CallCount counts[2] = {RunFaultTraceInChild(false, {}).counts,
-                                      RunFaultTraceInChild(true, {}).counts};
-  return counts[plugin ? 1 : 0];
+const CallCount& Calls(Setup setup) {
+  static std::map<Setup, CallCount> counts;
+  const auto [at, fresh] = counts.try_emplace(setup);
+  if (fresh) at->second = RunFaultTraceInChild(setup, {}).counts;
+  return at->second;
 }
 
 // One kind of fault, and the calls that it may strike.
@@ -46,15 +48,21 @@ struct Kind {
   int err;
   int calls;
   std::vector<Call> on;
+  Setup setup = Setup::kFiles;
 };
 
 // Of each call on each class of file every `share`-th, from one on that follows from the seed.
-std::vector<Fault> FaultsOf(const Kind& kind, bool plugin, int share = 1, uint64_t seed = 0) {
+std::vector<Fault> FaultsOf(const Kind& kind, Setup setup, int share = 1, uint64_t seed = 0) {
   std::vector<Fault> faults;
   for (const Call call : kind.on) {
     for (int c = 0; c < kFileClasses; ++c) {
       const auto file_class = static_cast<FileClass>(c);
-      const int count = Calls(plugin).at(call, file_class);
+      // The others are the same with plain files.
+      if (setup == Setup::kPool && file_class != FileClass::kPool &&
+          file_class != FileClass::kCurrent && file_class != FileClass::kDirectory) {
+        continue;
+      }
+      const int count = Calls(setup).at(call, file_class);
       const int step = std::min(share, std::max(count, 1));
       // Each pair of call and file class has its turn, however rare it is.
       const auto turn = static_cast<int>(
@@ -91,8 +99,13 @@ bool IsOutput(const Fault& fault) {
 
 // Stock's calls of the same kind; but the plug-in truncates an output to its length as a part of
 // making it durable, where stock trims preallocated space and does not mind failing.
-std::pair<Call, FileClass> MeasureOf(const Fault& fault) {
+std::pair<Call, FileClass> MeasureOf(const Fault& fault, Setup setup) {
   const bool durability = fault.at.call == Call::kTruncate && IsOutput(fault);
+  // A pool holds tables. Its guard is looked at wherever CURRENT is replaced.
+  if (fault.at.file_class == FileClass::kPool) return {fault.at.call, FileClass::kTable};
+  if (setup == Setup::kPool && fault.at.file_class == FileClass::kCurrent) {
+    return {Call::kRename, FileClass::kCurrent};
+  }
   return {durability ? Call::kSync : fault.at.call, fault.at.file_class};
 }
 
@@ -101,7 +114,8 @@ std::pair<Call, FileClass> MeasureOf(const Fault& fault) {
 bool MustBeReported(const Fault& fault) {
   const Call c = fault.at.call;
   const bool harmless = c == Call::kOpen || c == Call::kRead || c == Call::kClose;
-  return fault.effect == Effect::kError && fault.err != EINTR && !(harmless && IsOutput(fault));
+  const bool table = IsOutput(fault) || fault.at.file_class == FileClass::kPool;
+  return fault.effect == Effect::kError && fault.err != EINTR && !(harmless && table);
 }
 
 std::string Joined(const std::vector<std::string>& all) {
@@ -120,11 +134,11 @@ class Stock {
   explicit Stock(const Kind& kind) : kind_(kind) {}
 
   const Measure& Of(const Fault& fault) {
-    const auto key = MeasureOf(fault);
+    const auto key = MeasureOf(fault, kind_.setup);
     const auto [at, fresh] = measures_.try_emplace(key);
     Measure& m = at->second;
     if (!fresh) return m;
-    for (const Fault& f : FaultsOf(kind_, false)) {
+    for (const Fault& f : FaultsOf(kind_, Setup::kStock)) {
       if (f.at.call == key.first && f.at.file_class == key.second) Run(f, &m);
     }
     return m;
@@ -132,7 +146,7 @@ class Stock {
 
  private:
   static void Run(const Fault& fault, Measure* m) {
-    const Outcome o = RunFaultTraceInChild(false, fault);
+    const Outcome o = RunFaultTraceInChild(Setup::kStock, fault);
     if (o.hits == 0) return;
     ++m->cases;
     m->always &= !o.errors.empty();
@@ -154,7 +168,8 @@ std::string Judge(const Kind& kind, const Fault& fault, const Outcome& o, Stock*
     const Measure& m = stock->Of(fault);
     if (m.cases > 0 && m.always) return "not reported";
   }
-  if (o.reopened) {
+  // A pool that could not record a change wants to be opened anew, which nothing else does.
+  if (o.reopened && !o.remounted) {
     const Measure& m = stock->Of(fault);
     if (m.cases > 0 && !m.reopened) return "had to be opened anew, where stock resumes";
   }
@@ -191,23 +206,24 @@ bool WaitsForRecoveryOfNobody(const Outcome& o) {
          !seen("ErrorHandler") && !seen("SstFileManager");
 }
 
-int Share() {
+int Share(Setup setup) {
   const char* text = getenv("PULSE_FAULT_SHARE");
-  return text == nullptr ? 10 : std::max(atoi(text), 1);
+  if (text != nullptr) return std::max(atoi(text), 1);
+  return setup == Setup::kPool ? 30 : 10;
 }
 
 TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
   const Kind& kind = GetParam();
   const char* only = getenv("PULSE_FAULT");
-  const int share = only != nullptr ? 1 : Share();
+  const int share = only != nullptr ? 1 : Share(kind.setup);
   const std::vector<Fault> chosen =
-      FaultsOf(kind, true, share, share == 1 ? 0 : testing_util::TestSeed());
+      FaultsOf(kind, kind.setup, share, share == 1 ? 0 : testing_util::TestSeed());
   Stock stock(kind);
   int cases = 0, missed = 0, told = 0, by_agent = 0, reopened = 0, background = 0, wrong = 0;
-  int like_stock = 0;
+  int like_stock = 0, remounted = 0;
   for (const Fault& fault : chosen) {
     if (only != nullptr && fault.ToString() != only) continue;
-    const Outcome o = RunFaultTraceInChild(true, fault);
+    const Outcome o = RunFaultTraceInChild(kind.setup, fault);
     if (o.hits == 0) {  // threads met in another order
       ++missed;
       continue;
@@ -216,6 +232,7 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
     told += o.errors.empty() ? 0 : 1;
     by_agent += o.thread.starts_with("pulse-ag") ? 1 : 0;
     reopened += o.reopened ? 1 : 0;
+    remounted += o.remounted ? 1 : 0;
     background += o.background_errors;
     const std::string problem = Judge(kind, fault, o, &stock);
     if (only != nullptr) {
@@ -236,9 +253,9 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
   }
   printf(
       "%s: %d faults of %zu, %d of them met by the agent, %d reported, %d background errors, %d "
-      "opened anew, %d not met, %d wrong as stock RocksDB is, %d wrong\n",
-      kind.name, cases, FaultsOf(kind, true).size(), by_agent, told, background, reopened, missed,
-      like_stock, wrong);
+      "opened anew, %d with their pool, %d not met, %d wrong as stock RocksDB is, %d wrong\n",
+      kind.name, cases, FaultsOf(kind, kind.setup).size(), by_agent, told, background, reopened,
+      remounted, missed, like_stock, wrong);
   if (only == nullptr) {
     EXPECT_GT(cases, 0);
     // Some transfers cannot be shortened.
@@ -254,6 +271,9 @@ const std::vector<Call> kAll = {Call::kCreate,    Call::kOpen,     Call::kRead, 
                                 Call::kRangeSync, Call::kDuplicate};
 const std::vector<Call> kGrowing = {Call::kCreate, Call::kWrite,   Call::kSync,    Call::kAllocate,
                                     Call::kRename, Call::kMakeDir, Call::kTruncate};
+
+const std::vector<Call> kTransfers = {Call::kRead, Call::kWrite, Call::kSync, Call::kOpen,
+                                      Call::kClose};
 
 std::string NameOfKind(const ::testing::TestParamInfo<Kind>& info) { return info.param.name; }
 
@@ -282,6 +302,19 @@ INSTANTIATE_TEST_SUITE_P(
              1,
              {Call::kCreate, Call::kRead, Call::kWrite, Call::kSync, Call::kTruncate,
               Call::kClose}}),
+    NameOfKind);
+
+// With tables in a pool: faults of the pool, and of what names it.
+INSTANTIATE_TEST_SUITE_P(
+    Pool, FaultTest,
+    ::testing::Values(
+        Kind{"Eio", Effect::kError, EIO, 1, kAll, Setup::kPool},
+        Kind{"EioLasting", Effect::kError, EIO, kLastingCalls, kTransfers, Setup::kPool},
+        Kind{"Enospc", Effect::kError, ENOSPC, 1, kGrowing, Setup::kPool},
+        Kind{"Emfile", Effect::kError, EMFILE, 1, {Call::kOpen, Call::kDuplicate}, Setup::kPool},
+        Kind{"Eintr", Effect::kError, EINTR, 1, kTransfers, Setup::kPool},
+        Kind{"Short", Effect::kShort, 0, 1, {Call::kRead, Call::kWrite}, Setup::kPool},
+        Kind{"Delay", Effect::kDelay, 0, 1, kTransfers, Setup::kPool}),
     NameOfKind);
 
 }  // namespace

@@ -44,14 +44,17 @@ constexpr size_t kMaxErrors = 12;
 // Turns a hang into a failure; one run takes a fraction of a second.
 constexpr std::chrono::seconds kHangs{60};
 
-std::unique_ptr<rocksdb::Env> MakeEnv() {
-  auto options = lsm::ParseOptions(
+Status MakeEnv(Setup setup, const std::string& root, std::unique_ptr<rocksdb::Env>* env) {
+  std::string uri =
       "pulse://?engine=threads&io=direct&queue=1M&write_threshold=16K&fetch_memory=1M"
-      "&fetch_chunk=64K&readahead=64K&spin_us=0");
-  if (!options.ok()) return nullptr;
+      "&fetch_chunk=64K&readahead=64K&spin_us=0";
+  if (setup == Setup::kPool) uri += PoolOptions(root);
+  auto options = lsm::ParseOptions(uri);
+  if (!options.ok()) return Status::InvalidArgument(std::string(options.status().message()));
   auto fs = lsm::PulseFileSystem::Open(*options, rocksdb::FileSystem::Default());
-  if (!fs.ok()) return nullptr;
-  return rocksdb::NewCompositeEnv(*std::move(fs));
+  if (!fs.ok()) return Status::IOError(std::string(fs.status().message()));
+  *env = rocksdb::NewCompositeEnv(*std::move(fs));
+  return Status::OK();
 }
 
 class Errors : public rocksdb::EventListener {
@@ -77,9 +80,8 @@ class Errors : public rocksdb::EventListener {
 
 class FaultTrace {
  public:
-  FaultTrace(rocksdb::Env* env, std::string root) : root_(std::move(root)) {
+  FaultTrace(Setup setup, std::string root) : setup_(setup), root_(std::move(root)) {
     options_ = StockOptions();
-    if (env != nullptr) options_.env = env;
     options_.create_if_missing = true;
     options_.write_buffer_size = 1 << 20;
     options_.target_file_size_base = 64 << 10;
@@ -99,20 +101,26 @@ class FaultTrace {
   Errors& errors() { return *errors_; }
   int failed_steps() const { return failed_steps_; }
   bool reopened() const { return reopened_; }
+  bool remounted() const { return remounted_; }
+  // The file system, which otherwise the first Open makes.
+  Status Mount();
 
  private:
   Status Open();
   void Drop();
   // Until it succeeds.
   bool Do(const std::string& name, const std::function<Status()>& step);
-  bool Repair();
+  bool Repair(const Status& after);
+  Status Remount();
   bool Fill(int from, int n, bool sync);
   bool Flush();
   bool Compact();
   std::string Differs(const std::string& path);
 
+  const Setup setup_;
   const std::string root_;
   rocksdb::Options options_;
+  std::unique_ptr<rocksdb::Env> env_;
   const std::shared_ptr<Errors> errors_ = std::make_shared<Errors>();
   std::unique_ptr<rocksdb::DB> db_;
   std::map<std::string, std::string> model_;
@@ -120,11 +128,20 @@ class FaultTrace {
   int round_ = 0;
   int failed_steps_ = 0;
   bool reopened_ = false;
+  bool remounted_ = false;
 };
+
+Status FaultTrace::Mount() {
+  if (setup_ == Setup::kStock || env_ != nullptr) return Status::OK();
+  Status s = MakeEnv(setup_, root_, &env_);
+  if (s.ok()) options_.env = env_.get();
+  return s;
+}
 
 Status FaultTrace::Open() {
   rocksdb::DB* db = nullptr;
-  Status s = rocksdb::DB::Open(options_, root_ + "/db", &db);
+  Status s = Mount();
+  if (s.ok()) s = rocksdb::DB::Open(options_, root_ + "/db", &db);
   db_.reset(db);
   return s;
 }
@@ -136,17 +153,29 @@ void FaultTrace::Drop() {
 }
 
 // The cause is gone; the database comes back. False to be asked again.
-bool FaultTrace::Repair() {
+bool FaultTrace::Repair(const Status& after) {
   SimDisk::Get().ClearFault();
+  // What a pool asks for that could not record a change.
+  if (after.ToString().find("open the store again") != std::string::npos) return Remount().ok();
   Status s;
   if (db_ != nullptr) {
     s = db_->Resume();
     if (s.ok() || s.IsBusy()) return s.ok();
+    if (s.ToString().find("open the store again") != std::string::npos) return Remount().ok();
     if (s.severity() < Status::Severity::kFatalError) return false;  // still recovering by itself
     Drop();
   }
   reopened_ = true;
-  return Open().ok();
+  s = Open();
+  return s.ok() ||
+         (s.ToString().find("open the store again") != std::string::npos && Remount().ok());
+}
+
+Status FaultTrace::Remount() {
+  Drop();
+  env_.reset();
+  remounted_ = reopened_ = true;
+  return Open();
 }
 
 bool FaultTrace::Do(const std::string& name, const std::function<Status()>& step) {
@@ -166,7 +195,7 @@ bool FaultTrace::Do(const std::string& name, const std::function<Status()>& step
     if (s.ok()) return true;
     if (n == 0) ++failed_steps_;
     if (n < 3) errors_->Add(name + ": " + s.ToString());
-    for (int tries = 0; tries < 200 && db_ != nullptr && !Repair(); ++tries) {
+    for (int tries = 0; tries < 200 && db_ != nullptr && !Repair(s); ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     SimDisk::Get().ClearFault();
@@ -251,8 +280,16 @@ std::string FaultTrace::Run() {
 }
 
 std::string FaultTrace::Differs(const std::string& path) {
+  rocksdb::Options options = StockOptions();
+  std::unique_ptr<rocksdb::Env> pool;
+  if (setup_ == Setup::kPool) {
+    std::string why;
+    pool = OpenPool(root_, &why);
+    if (pool == nullptr) return "the pool does not open: " + why;
+    options.env = pool.get();
+  }
   rocksdb::DB* raw = nullptr;
-  Status s = rocksdb::DB::Open(StockOptions(), path, &raw);
+  Status s = rocksdb::DB::Open(options, path, &raw);
   const std::unique_ptr<rocksdb::DB> db(raw);
   if (!s.ok()) return "does not open: " + s.ToString();
   s = db->VerifyChecksum();
@@ -273,34 +310,44 @@ std::string FaultTrace::Differs(const std::string& path) {
 std::string FaultTrace::Verify() {
   const size_t cut = SimDisk::Get().position();
   Drop();
+  env_.reset();
   const OpLog log = SimDisk::Get().Stop();
   std::string problem = Differs(root_ + "/db");
   if (!problem.empty()) return "after closing: " + problem;
-  CrashImage images(&log, root_ + "/cache");
-  for (uint64_t seed = 0; seed < 2; ++seed) {
-    const std::string image = root_ + "/image";
-    std::filesystem::remove_all(image);
-    images.Build(cut, seed, "db", image);
-    problem = Differs(image);
-    if (!problem.empty()) return "after a power cut: " + problem;
+  const std::string cache = root_ + ".cache";
+  CrashImage images(&log, cache);
+  for (uint64_t seed = 0; problem.empty() && seed < 2; ++seed) {
+    // A pool knows directories by their paths, so that the image is where the disk was.
+    std::filesystem::remove_all(root_);
+    images.Build(cut, seed, "", root_);
+    problem = Differs(root_ + "/db");
   }
-  return "";
+  std::filesystem::remove_all(cache);
+  return problem.empty() ? "" : "after a power cut: " + problem;
 }
 
 }  // namespace
 
-Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root) {
+const char* NameOf(Setup setup) {
+  static constexpr const char* kNames[] = {"stock", "plug-in", "plug-in, pool"};
+  return kNames[static_cast<int>(setup)];
+}
+
+Outcome RunFaultTrace(Setup setup, const Fault& fault, const std::string& root) {
   Outcome outcome;
-  const std::unique_ptr<rocksdb::Env> env = plugin ? MakeEnv() : nullptr;
-  if (plugin && env == nullptr) {
+  std::filesystem::create_directories(root + "/db");
+  SimDisk& disk = SimDisk::Get();
+  if (setup == Setup::kPool && !MakePool(root)) {
+    outcome.problem = "no pool";
+    return outcome;
+  }
+  FaultTrace trace(setup, root);
+  if (setup == Setup::kFiles && !trace.Mount().ok()) {
     outcome.problem = "no file system";
     return outcome;
   }
-  std::filesystem::create_directories(root + "/db");
-  SimDisk& disk = SimDisk::Get();
   disk.Start(root, {});
   disk.SetFault(fault);
-  FaultTrace trace(env.get(), root);
   outcome.problem = trace.Run();
   outcome.hits = disk.fault_hits();
   outcome.thread = disk.fault_thread();
@@ -313,6 +360,7 @@ Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root) 
   outcome.failed_steps = trace.failed_steps();
   outcome.background_errors = trace.errors().background;
   outcome.reopened = trace.reopened();
+  outcome.remounted = trace.remounted();
   return outcome;
 }
 
@@ -326,7 +374,7 @@ std::string LastLineWith(const std::string& text, const std::string& file) {
   return found;
 }
 
-Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
+Outcome RunFaultTraceInChild(Setup setup, const Fault& fault) {
   const std::string root = FastScratchDir("fault");
   const std::string report = root + ".outcome";
   const pid_t child = fork();
@@ -336,8 +384,8 @@ Outcome RunFaultTraceInChild(bool plugin, const Fault& fault) {
     if (errors >= 0) dup2(errors, STDERR_FILENO);
     Watchdog watchdog(kHangs);
     if (getenv("PULSE_FAULT") != nullptr) signal(SIGABRT, PrintStack);
-    watchdog.Feed(std::string(plugin ? "plug-in, " : "stock, ") + fault.ToString());
-    Outcome outcome = RunFaultTrace(plugin, fault, root);
+    watchdog.Feed(std::string(NameOf(setup)) + ", " + fault.ToString());
+    Outcome outcome = RunFaultTrace(setup, fault, root);
     Archive save(report, Archive::kSave);
     outcome.Visit(save);
     _exit(save.Failed() ? 1 : 0);

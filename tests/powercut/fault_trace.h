@@ -22,7 +22,8 @@ struct Outcome {
   std::vector<std::string> errors;
   int failed_steps = 0;
   int background_errors = 0;
-  bool reopened = false;  // Resume did not do
+  bool reopened = false;   // Resume did not do
+  bool remounted = false;  // nor did opening the database anew: the pool had to be
   // "" or what must not be: a step that never succeeds, lost keys, a table that is named and
   // damaged.
   std::string problem;
@@ -30,18 +31,22 @@ struct Outcome {
 
   template <typename Archive>
   void Visit(Archive& a) {
-    a(hits, thread, files, errors, failed_steps, background_errors, reopened, problem);
+    a(hits, thread, files, errors, failed_steps, background_errors, reopened, remounted, problem);
     for (auto& row : counts.n) {
       for (int& n : row) a(n);
     }
   }
 };
 
-// Runs it in `root`, which must exist and be empty. `plugin` or RocksDB's own file system.
-Outcome RunFaultTrace(bool plugin, const Fault& fault, const std::string& root);
+// Whose file system, and where its tables are.
+enum class Setup { kStock, kFiles, kPool };
+const char* NameOf(Setup setup);
+
+// Runs it in `root`, which must exist and be empty.
+Outcome RunFaultTrace(Setup setup, const Fault& fault, const std::string& root);
 
 // The same in a child process and a directory of its own: a crash, or a hang, is then the problem
 // of that outcome only. The caller must not have threads.
-Outcome RunFaultTraceInChild(bool plugin, const Fault& fault);
+Outcome RunFaultTraceInChild(Setup setup, const Fault& fault);
 
 }  // namespace pulse::powercut

@@ -12,6 +12,7 @@ FileClass ClassOf(std::string_view name) {
   if (name.starts_with("MANIFEST-")) return FileClass::kManifest;
   if (name == "CURRENT" || name.ends_with(".dbtmp")) return FileClass::kCurrent;
   if (name.starts_with("OPTIONS-")) return FileClass::kOptions;
+  if (name == "pool") return FileClass::kPool;
   return FileClass::kOther;
 }
 
@@ -24,7 +25,7 @@ const char* NameOf(Call call) {
 
 const char* NameOf(FileClass file_class) {
   static constexpr const char* kNames[kFileClasses] = {
-      "table", "blob", "wal", "manifest", "current", "options", "directory", "other"};
+      "table", "blob", "wal", "manifest", "current", "options", "directory", "pool", "other"};
   return kNames[static_cast<int>(file_class)];
 }
 

@@ -36,9 +36,10 @@ enum class FileClass : uint8_t {
   kCurrent,  // and the *.dbtmp that becomes it
   kOptions,
   kDirectory,
+  kPool,  // the store that tables are in, with layout=pool
   kOther,
 };
-inline constexpr int kFileClasses = 8;
+inline constexpr int kFileClasses = 9;
 
 FileClass ClassOf(std::string_view file_name);
 const char* NameOf(Call call);

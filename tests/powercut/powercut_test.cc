@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(
         Breach{"DirectorySyncsSkipped", false, static_cast<int>(FileClass::kDirectory),
                Engine::kThreads},
         Breach{"BarrierOffPool", true, -1, Engine::kThreads, true},
-        Breach{"PoolSyncsSkipped", false, static_cast<int>(FileClass::kOther), Engine::kThreads,
+        Breach{"PoolSyncsSkipped", false, static_cast<int>(FileClass::kPool), Engine::kThreads,
                true}),
     NameOfBreach);
 

@@ -55,17 +55,6 @@ rocksdb::Options CommonOptions() {
 
 constexpr char kPoolName[] = "/pool";
 
-std::string PoolOptions(const std::string& root) { return "&layout=pool&pool=" + root + kPoolName; }
-
-// Small segments, so that tables have several, and are soon used again.
-bool MakePool(const std::string& root) {
-  store::CreateOptions options;
-  options.size = uint64_t{40} << 20;
-  options.segment_bytes = uint64_t{16} << 10;
-  options.prefill = false;
-  return store::Create(root + kPoolName, options).ok();
-}
-
 std::unique_ptr<rocksdb::Env> MakeEnv(const RunConfig& config, const std::string& root,
                                       std::mt19937_64* rng) {
   if (config.engine == Engine::kStock) return nullptr;
@@ -384,6 +373,17 @@ std::string RunConfig::ToString() const {
   static constexpr const char* kEngines[] = {"stock", "threads", "io_uring"};
   return std::string(kEngines[static_cast<int>(engine)]) + (pool ? ", pool" : "") + ", seed " +
          std::to_string(seed);
+}
+
+std::string PoolOptions(const std::string& root) { return "&layout=pool&pool=" + root + kPoolName; }
+
+// Small segments, so that tables have several, and are soon used again.
+bool MakePool(const std::string& root) {
+  store::CreateOptions options;
+  options.size = uint64_t{40} << 20;
+  options.segment_bytes = uint64_t{16} << 10;
+  options.prefill = false;
+  return store::Create(root + kPoolName, options).ok();
 }
 
 std::unique_ptr<rocksdb::Env> OpenPool(const std::string& root, std::string* why) {

@@ -52,6 +52,12 @@ struct RecordedRun {
 // Runs it in directory `root`, which must exist and be empty. The database is in root/db.
 RecordedRun RunWorkload(const RunConfig& config, const std::string& root);
 
+// A new pool on the disk at `root`. False if it cannot be made.
+bool MakePool(const std::string& root);
+
+// More options for a URI: tables in that pool.
+std::string PoolOptions(const std::string& root);
+
 // The plug-in on the pool of the disk at `root`; null if it cannot be opened, for *why.
 std::unique_ptr<rocksdb::Env> OpenPool(const std::string& root, std::string* why);
 
