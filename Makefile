@@ -9,8 +9,6 @@ TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadloc
 
 # Exhaustive models of one thread are slow under sanitizers, and nothing for them to look at.
 NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*
-# These have not been run under ThreadSanitizer yet.
-NO_POOLS := :PoolDbTest.*:NamesTest.*:LockedPool.*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
@@ -43,7 +41,7 @@ asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS)$(NO_POOLS) $(NO_RANDOM) ctest --preset tsan
+	$(TSAN_ENV) $(NO_MODELS):FilesCut.* $(NO_RANDOM) ctest --preset tsan
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)

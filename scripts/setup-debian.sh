@@ -9,7 +9,7 @@ packages=(
   librocksdb-dev rocksdb-tools liburing-dev
   libabsl-dev libcli11-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libxxhash-dev
   libgtest-dev libgmock-dev libbenchmark-dev
-  nbdkit nbdkit-plugin-dev libnbd-bin
+  nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
   python3
 )
 

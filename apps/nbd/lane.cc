@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -34,61 +35,113 @@ bool IsRetry(const absl::Status& st) {
 
 }  // namespace
 
-Lane::Lane(files::Library* library, files::Poll poll)
+Lane::Lane(files::Library* library, files::Poll poll, Heartbeat* heartbeat)
     : library_(library),
       poll_(poll),
+      heartbeat_(heartbeat),
       most_read_(PartOf(library->max_read(poll))),
       most_written_(PartOf(library->max_write(poll))),
       batch_(kBatch) {}
 
-// Completions for everybody, once. The caller is the one that polls.
-void Lane::Take(std::unique_lock<std::mutex>& lock, int64_t timeout_us) {
+// Completions for everybody, once; how many. The caller is the one that polls, so no call is given
+// up meanwhile.
+size_t Lane::Take(std::unique_lock<std::mutex>& lock, int64_t timeout_us) {
   lock.unlock();
   const absl::StatusOr<size_t> n =
       library_->PollWait(poll_, batch_.data(), batch_.size(), timeout_us);
   // The agent is lost, and what is not yet reported is about to be: by whoever is in a submission.
   if (!n.ok()) std::this_thread::sleep_for(std::chrono::microseconds(kRoomMicros));
-  lock.lock();
-  for (size_t i = 0; n.ok() && i < *n; ++i) {
+  const size_t count = n.ok() ? *n : 0;
+  for (size_t i = 0; i < count; ++i) {
     Completion& c = batch_[i];
-    Call* const call = reinterpret_cast<Call*>(c.cookie);
-    --call->pending;
-    call->bytes += c.bytes;
-    if (!c.status.ok() && call->status.ok()) call->status = c.status;
-    if (call->out != nullptr) *call->out = std::move(c);
-    if (call->pending == 0) call->cv.notify_one();
+    const Part* const part = reinterpret_cast<Part*>(c.cookie);
+    if (part != nullptr && c.data != nullptr && !part->call->given_up) {
+      std::memcpy(part->to, c.data, c.bytes);
+    }
+    library_->Release(poll_, &c);
   }
+  lock.lock();
+  for (size_t i = 0; i < count; ++i) Account(&batch_[i]);
   ++progress_;
   for (Call* call : waiting_) {
     if (call->wants_room) call->cv.notify_one();
+  }
+  return count;
+}
+
+void Lane::Account(Completion* c) {
+  const Part* const part = reinterpret_cast<Part*>(c->cookie);
+  if (part == nullptr) return;  // nobody wants to know
+  Call* const call = part->call;
+  --call->pending;
+  if (call->given_up) {
+    // A file that nobody waits for any more. If this finds no room it stays open, until the end.
+    if (c->status.ok() && c->file != File::kNone) library_->CloseFile(c->file, 0).IgnoreError();
+    if (call->pending == 0) std::erase_if(given_up_, [&](auto& g) { return g.get() == call; });
+    return;
+  }
+  call->bytes += c->bytes;
+  if (!c->status.ok() && call->status.ok()) call->status = c->status;
+  call->out = std::move(*c);
+  if (call->pending == 0) call->cv.notify_one();
+}
+
+// Nobody polls, so nobody copies into what callers have lent.
+void Lane::GiveUp() {
+  if (!heartbeat_->GiveUp()) return;
+  for (Call* call : waiting_) {
+    if (call->pending == 0 && !call->wants_room) continue;  // was answered just before
+    call->given_up = true;
+    call->cv.notify_one();
   }
 }
 
 template <typename Done>
 void Lane::Wait(std::unique_lock<std::mutex>& lock, Call* call, Done done) {
-  if (done()) return;
+  const auto over = [&] { return done() || call->given_up; };
+  if (over()) return;
   waiting_.push_back(call);
-  while (!done()) {
+  while (!over()) {
     if (polling_) {
       call->cv.wait(lock);
       continue;
     }
+    if (heartbeat_->silent()) {
+      GiveUp();
+      continue;
+    }
     polling_ = true;
-    Take(lock, call->wants_room ? kRoomMicros : files::kForever);
+    const int64_t beat = heartbeat_->beat_us();
+    const bool soon = call->wants_room && (beat == files::kForever || beat > kRoomMicros);
+    const size_t taken = Take(lock, soon ? kRoomMicros : beat);
+    if (taken == 0) heartbeat_->Look();
     polling_ = false;
   }
   std::erase(waiting_, call);
   if (!polling_ && !waiting_.empty()) waiting_.front()->cv.notify_one();
 }
 
-absl::Status Lane::Issue(Call* call, const Submit& submit) {
+bool Lane::Drain() {
+  std::unique_lock lock(mu_);
+  while (!polling_ && library_->outstanding(poll_) > 0) {
+    polling_ = true;
+    const size_t taken = Take(lock, 0);
+    polling_ = false;
+    if (taken == 0) break;
+  }
+  if (!polling_ && !waiting_.empty()) waiting_.front()->cv.notify_one();
+  return library_->outstanding(poll_) == 0;
+}
+
+absl::Status Lane::Issue(Call* call, Part* part, const Submit& submit) {
   while (true) {
     std::unique_lock lock(mu_);
+    if (call->given_up) return heartbeat_->Error();
     const uint64_t seen = progress_;
     // Before the submission: somebody else may take the completion at once.
     ++call->pending;
     lock.unlock();
-    const absl::Status st = submit(reinterpret_cast<uint64_t>(call));
+    const absl::Status st = submit(reinterpret_cast<uint64_t>(part));
     if (st.ok()) return st;
     lock.lock();
     --call->pending;
@@ -99,37 +152,52 @@ absl::Status Lane::Issue(Call* call, const Submit& submit) {
   }
 }
 
-Completion Lane::Run(const Submit& submit) {
-  Completion c;
-  Call call;
-  call.out = &c;
-  absl::Status st = Issue(&call, submit);
+// Whatever happened: until the last has completed, or the call is given up.
+absl::Status Lane::Finish(std::unique_ptr<Call> call, absl::Status issued, Completion* out) {
   std::unique_lock lock(mu_);
-  Wait(lock, &call, [&] { return call.pending == 0; });
-  if (!st.ok()) c.status = std::move(st);
+  Wait(lock, call.get(), [&] { return call->pending == 0; });
+  if (call->given_up) {
+    if (call->pending > 0) given_up_.push_back(std::move(call));
+    return heartbeat_->Error();
+  }
+  *out = std::move(call->out);
+  out->bytes = call->bytes;
+  return call->status.ok() ? issued : call->status;
+}
+
+Completion Lane::Run(const Submit& submit) {
+  auto call = std::make_unique<Call>();
+  call->parts.push_back({call.get()});
+  absl::Status st = Issue(call.get(), call->parts.data(), submit);
+  Completion c;
+  st = Finish(std::move(call), std::move(st), &c);
+  c.status = std::move(st);
   return c;
 }
 
-absl::Status Lane::Parts(uint64_t length, uint64_t most, const IssuePart& issue, uint64_t* bytes) {
-  Call call;
+absl::Status Lane::Parts(uint64_t length, uint64_t most, char* to, const IssuePart& issue,
+                         uint64_t* bytes) {
+  auto call = std::make_unique<Call>();
+  call->parts.reserve((length + most - 1) / most);
   absl::Status st;
   for (uint64_t at = 0; at < length && st.ok(); at += most) {
     const uint64_t n = std::min(most, length - at);
-    st = Issue(&call, [&](uint64_t cookie) { return issue(at, n, cookie); });
+    call->parts.push_back({call.get(), to == nullptr ? nullptr : to + at});
+    st = Issue(call.get(), &call->parts.back(),
+               [&](uint64_t cookie) { return issue(at, n, cookie); });
   }
-  // Whatever happened: the library has the caller's buffer until the last has completed.
-  std::unique_lock lock(mu_);
-  Wait(lock, &call, [&] { return call.pending == 0; });
-  *bytes = call.bytes;
-  return call.status.ok() ? st : call.status;
+  Completion c;
+  st = Finish(std::move(call), std::move(st), &c);
+  *bytes = c.bytes;
+  return st;
 }
 
 absl::Status Lane::Read(File file, uint64_t offset, char* data, uint64_t length) {
   uint64_t bytes = 0;
   absl::Status st = Parts(
-      length, most_read_,
+      length, most_read_, data,
       [&](uint64_t at, uint64_t n, uint64_t cookie) {
-        return library_->ReadFile(file, offset + at, data + at, n, cookie);
+        return library_->ReadInPlace(file, offset + at, n, cookie);
       },
       &bytes);
   if (st.ok() && bytes < length) {
@@ -143,7 +211,7 @@ absl::Status Lane::Read(File file, uint64_t offset, char* data, uint64_t length)
 absl::Status Lane::Write(File file, uint64_t offset, const char* data, uint64_t length) {
   uint64_t bytes = 0;
   return Parts(
-      length, most_written_,
+      length, most_written_, nullptr,
       [&](uint64_t at, uint64_t n, uint64_t cookie) {
         return library_->WriteFile(file, offset + at, data + at, n, cookie);
       },
@@ -153,7 +221,7 @@ absl::Status Lane::Write(File file, uint64_t offset, const char* data, uint64_t 
 absl::Status Lane::Zero(File file, uint64_t offset, uint64_t length) {
   uint64_t bytes = 0;
   return Parts(
-      length, most_written_,
+      length, most_written_, nullptr,
       [&](uint64_t at, uint64_t n, uint64_t cookie) {
         return library_->WriteFile(file, offset + at, Zeros(), n, cookie);
       },

@@ -268,12 +268,14 @@ TEST(PluginOptionsTest, WhatIsTaken) {
                      {"file", "f"},
                      {"size", "1.5G"},
                      {"create", "true"},
+                     {"timeout", "5"},
                      {kBareWord, "readonly"}}),
             absl::OkStatus());
   EXPECT_EQ(o.socket.front(), '/');
   EXPECT_THAT(o.socket, HasSubstr("/relative.sock"));
   EXPECT_EQ(o.size, 1536 * kMiB);
   EXPECT_TRUE(o.create);
+  EXPECT_EQ(o.timeout, 5u);
   EXPECT_TRUE(o.readonly);
 }
 
@@ -288,6 +290,10 @@ TEST(PluginOptionsTest, WhatIsRefusedByName) {
   EXPECT_THAT(std::string(Set(&none, {}).message()), HasSubstr("socket=PATH"));
   EXPECT_THAT(std::string(Set(&none, {{"socket", "/s"}}).message()), HasSubstr("dir=NAME"));
   EXPECT_EQ(refused({}), "");
+  EXPECT_EQ(refused({{"timeout", "0"}}), "");
+  for (const char* wrong : {"", "soon", "-1", "1.5", "86401"}) {
+    EXPECT_THAT(refused({{"timeout", wrong}}), HasSubstr("0 (for ever) to 86400"));
+  }
   EXPECT_THAT(refused({{"dir", "e"}}), HasSubstr("dir= is given twice"));
   EXPECT_THAT(refused({{"file", ""}}), HasSubstr("file= is empty"));
   EXPECT_THAT(refused({{"size", "0"}}), HasSubstr("size=0"));

@@ -6,6 +6,7 @@
 // Threads: nbdkit calls from one thread per request in flight, also of one connection (PARALLEL).
 // Exceptions end here, as ENOMEM or EIO.
 #include <cerrno>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <new>
@@ -54,6 +55,8 @@ int Guarded(F f) {
   return -1;
 }
 
+std::chrono::seconds Silence() { return std::chrono::seconds(options->timeout); }
+
 StoreExport& FileOf(void* handle) { return *static_cast<Handle*>(handle)->file; }
 
 // --- start and end
@@ -77,7 +80,7 @@ int ConfigComplete() {
 
 int GetReady() {
   return Guarded([]() -> absl::Status {
-    Agent here(options->socket);
+    Agent here(options->socket, Agent::DefaultPoll(), Silence());
     if (!options->file.empty()) {
       return PrepareFile(&here, options->directory, options->file, options->size);
     }
@@ -87,7 +90,7 @@ int GetReady() {
 
 int AfterFork() {
   return Guarded([] {
-    agent = new Agent(options->socket);
+    agent = new Agent(options->socket, Agent::DefaultPoll(), Silence());
     return agent->Connect().status();
   });
 }

@@ -5,13 +5,15 @@
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/uri_options.h"
 
 namespace pulse::nbd {
 namespace {
 
-constexpr char kKnown[] = "socket=, dir=, file=, size=, create=true, readonly";
+constexpr uint32_t kMostSeconds = 24 * 3600;
+constexpr char kKnown[] = "socket=, dir=, file=, size=, create=true, timeout=, readonly";
 
 absl::Status ParseBool(absl::string_view key, absl::string_view value, bool* out) {
   for (const char* yes : {"true", "yes", "on", "1"}) {
@@ -42,12 +44,17 @@ const char kPluginHelp[] =
     "                 space for all of size= at once, so that no write runs out of it.\n"
     "size=SIZE        Size of the file to create, such as 1G (powers of 1024). A file\n"
     "                 that is there with another size is refused and left as it is.\n"
+    "timeout=SECONDS  A request ends with EIO when the agent has shown no sign of life\n"
+    "                 for so long; default 30, 0 waits for ever. An agent that is alive\n"
+    "                 is waited for as long as its device takes.\n"
     "readonly         Refuse writes; as nbdkit -r.\n"
     "\n"
     "Flush and FUA wait until data and sizes are durable in the store, and cover all\n"
     "connections. If the agent ends, each request fails with EIO; clients that connect\n"
     "after it was started again are served, unless writes had been acknowledged that\n"
-    "no flush had followed: then check the data, and start nbdkit again.";
+    "no flush had followed: then check the data, and start nbdkit again. After a\n"
+    "timeout requests are refused with EIO until the agent has answered all that it\n"
+    "was asked.";
 
 absl::Status SetOption(absl::string_view key, absl::string_view value, PluginOptions* options) {
   if (key == "socket") {
@@ -72,6 +79,13 @@ absl::Status SetOption(absl::string_view key, absl::string_view value, PluginOpt
           absl::StrCat("size=", value, ": expected a size, such as 1G or 512M"));
     }
     options->size = *size;
+    return absl::OkStatus();
+  }
+  if (key == "timeout") {
+    if (!absl::SimpleAtoi(value, &options->timeout) || options->timeout > kMostSeconds) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("timeout=", value, ": expected seconds, 0 (for ever) to ", kMostSeconds));
+    }
     return absl::OkStatus();
   }
   if (key == kBareWord && value == "readonly") {

@@ -13,8 +13,9 @@ namespace pulse::nbd {
 struct PluginOptions {
   std::string socket;  // absolute
   std::string directory;
-  std::string file;   // empty: every file of the directory is an export
-  uint64_t size = 0;  // 0: not given
+  std::string file;       // empty: every file of the directory is an export
+  uint64_t size = 0;      // 0: not given
+  uint32_t timeout = 30;  // seconds that the agent may be silent; 0: for ever
   bool create = false;
   bool readonly = false;
 };

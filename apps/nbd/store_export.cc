@@ -48,12 +48,13 @@ void Unflushed::Flushed(uint64_t written) {
 }
 
 absl::StatusOr<std::shared_ptr<Link>> Link::Open(const std::string& socket,
-                                                 const files::PollOptions& poll) {
+                                                 const files::PollOptions& poll,
+                                                 std::chrono::milliseconds silence) {
   files::Options options;
   options.socket = socket;
   auto library = files::Library::Open(options);
   if (!library.ok()) return library.status();
-  return std::shared_ptr<Link>(new Link(*std::move(library), poll));
+  return std::shared_ptr<Link>(new Link(*std::move(library), poll, silence));
 }
 
 absl::StatusOr<Lane*> Link::NextLane() {
@@ -61,9 +62,11 @@ absl::StatusOr<Lane*> Link::NextLane() {
   if (next_ == most_) next_ = 0;
   if (lanes_[next_] == nullptr) {
     const auto poll = library_->CreatePoll(poll_);
-    if (!poll.ok() && next_ == 0) return poll.status();
+    const bool refused =
+        absl::IsResourceExhausted(poll.status()) || absl::IsFailedPrecondition(poll.status());
+    if (!poll.ok() && (next_ == 0 || !refused)) return poll.status();
     if (poll.ok()) {
-      lanes_[next_] = std::make_unique<Lane>(library_.get(), *poll);
+      lanes_[next_] = std::make_unique<Lane>(library_.get(), *poll, &heartbeat_);
     } else {
       // The agent gives a session no more groups, or no more memory: these have to do.
       most_ = next_;
@@ -89,6 +92,18 @@ bool Link::any_unflushed() {
   return false;
 }
 
+absl::Status Link::CheckAnswers() {
+  if (!heartbeat_.silent()) return absl::OkStatus();
+  std::lock_guard lock(mu_);
+  const uint64_t seen = heartbeat_.given_up();
+  bool settled = true;
+  for (const auto& lane : lanes_) {
+    if (lane != nullptr && !lane->Drain()) settled = false;
+  }
+  if (settled) heartbeat_.Revive(seen);
+  return heartbeat_.silent() ? heartbeat_.Error() : absl::OkStatus();
+}
+
 files::PollOptions Agent::DefaultPoll() {
   files::PollOptions options;
   options.request_bytes = uint64_t{8} << 20;
@@ -98,14 +113,17 @@ files::PollOptions Agent::DefaultPoll() {
 
 absl::StatusOr<std::shared_ptr<Link>> Agent::Connect() {
   std::lock_guard lock(mu_);
-  if (link_ != nullptr && !link_->lost()) return link_;
+  if (link_ != nullptr && !link_->lost()) {
+    if (absl::Status st = link_->CheckAnswers(); !st.ok()) return st;
+    return link_;
+  }
   if (link_ != nullptr && link_->any_unflushed()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the agent at ", socket_,
         " was lost after writes that no flush had followed; they may be lost. Check the data, "
         "then start nbdkit again"));
   }
-  auto link = Link::Open(socket_, poll_);
+  auto link = Link::Open(socket_, poll_, silence_);
   if (!link.ok()) return link.status();
   link_ = *std::move(link);
   return link_;
@@ -146,10 +164,12 @@ absl::Status StoreExport::Explain(const absl::Status& st) const {
 }
 
 absl::Status StoreExport::Read(uint64_t offset, char* data, uint64_t length) {
+  if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
   return Explain(lane_->Read(file_, offset, data, length));
 }
 
 absl::Status StoreExport::Write(uint64_t offset, const char* data, uint64_t length) {
+  if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
   unflushed_->BeginWrite();
   const absl::Status st = lane_->Write(file_, offset, data, length);
   unflushed_->EndWrite(st.ok());
@@ -157,6 +177,7 @@ absl::Status StoreExport::Write(uint64_t offset, const char* data, uint64_t leng
 }
 
 absl::Status StoreExport::Zero(uint64_t offset, uint64_t length) {
+  if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
   unflushed_->BeginWrite();
   const absl::Status st = lane_->Zero(file_, offset, length);
   unflushed_->EndWrite(st.ok());
@@ -164,6 +185,7 @@ absl::Status StoreExport::Zero(uint64_t offset, uint64_t length) {
 }
 
 absl::Status StoreExport::Flush() {
+  if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
   const uint64_t written = unflushed_->written();
   const Completion c =
       lane_->Run([&](uint64_t cookie) { return lane_->library()->SyncFile(file_, cookie); });

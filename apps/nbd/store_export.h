@@ -9,12 +9,18 @@
 // StoreExport. One NBD client's handle. Flush covers what any client has written before, so that a
 // client may spread over several connections.
 //
-// Ownership: an export keeps its link. Threads: any. Blocking: until the agent has answered or is
-// lost; connecting for at most ten seconds. Errors: statuses whose text names the remedy.
+// When the agent is silent (Heartbeat), what was in flight ends with an error, and every request is
+// refused until all that was given up has been answered after all: a write that was given up must
+// not overtake the one with which the client tries again.
+//
+// Ownership: an export keeps its link. Threads: any. Blocking: until the agent has answered, is
+// lost or is silent; connecting for at most ten seconds. Errors: statuses whose text names the
+// remedy.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -55,19 +61,24 @@ class Link {
   static constexpr size_t kLanes = 4;
 
   static absl::StatusOr<std::shared_ptr<Link>> Open(const std::string& socket,
-                                                    const files::PollOptions& poll);
+                                                    const files::PollOptions& poll,
+                                                    std::chrono::milliseconds silence);
   // One after the other; each is made when it is first wanted.
   absl::StatusOr<Lane*> NextLane();
   std::shared_ptr<Unflushed> UnflushedOf(const std::string& directory, const std::string& file);
   bool lost() const { return library_->lost(); }
   bool any_unflushed();
+  // OK unless requests that were given up have no answer yet. Takes what has arrived of them.
+  absl::Status CheckAnswers();
 
  private:
-  Link(std::unique_ptr<files::Library> library, const files::PollOptions& poll)
-      : poll_(poll), library_(std::move(library)) {}
+  Link(std::unique_ptr<files::Library> library, const files::PollOptions& poll,
+       std::chrono::milliseconds silence)
+      : poll_(poll), library_(std::move(library)), heartbeat_(library_.get(), silence) {}
 
   const files::PollOptions poll_;
   std::unique_ptr<files::Library> library_;
+  Heartbeat heartbeat_;
   std::mutex mu_;
   size_t next_ = 0;
   size_t most_ = kLanes;  // fewer where the agent gives no more
@@ -77,8 +88,10 @@ class Link {
 
 class Agent {
  public:
-  explicit Agent(std::string socket, const files::PollOptions& poll = DefaultPoll())
-      : socket_(std::move(socket)), poll_(poll) {}
+  // `silence`: how long an agent may show no sign of life; 0: for as long as it likes.
+  explicit Agent(std::string socket, const files::PollOptions& poll = DefaultPoll(),
+                 std::chrono::milliseconds silence = std::chrono::milliseconds(0))
+      : socket_(std::move(socket)), poll_(poll), silence_(silence) {}
 
   // The link there is, or a new one.
   absl::StatusOr<std::shared_ptr<Link>> Connect();
@@ -88,6 +101,7 @@ class Agent {
  private:
   const std::string socket_;
   const files::PollOptions poll_;
+  const std::chrono::milliseconds silence_;
   std::mutex mu_;
   std::shared_ptr<Link> link_;
 };

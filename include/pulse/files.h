@@ -225,6 +225,9 @@ class Library {
   uint64_t outstanding(Poll poll) const;
   // The agent is gone.
   bool lost() const;
+  // Asks the agent for a sign of life. The number has changed since the last call if it has worked
+  // since, or answered; one whose device is slow answers, too. A stopped or stuck one does not.
+  uint64_t Ping();
 
   class Impl;
 

@@ -20,6 +20,8 @@ namespace {
 // What a watched descriptor of a session is, in the low bits of the session's address.
 constexpr uint64_t kSocket = 0, kDoorbell = 1, kPeerProcess = 2, kSourceMask = 3;
 static_assert(alignof(Session) > kSourceMask);
+// A worker that polls a device looks at its descriptors once in so many rounds that found nothing.
+constexpr uint32_t kPolledRounds = 4096;
 
 }  // namespace
 
@@ -238,6 +240,11 @@ void Worker::Loop() {
       continue;
     }
     if (engine_->needs_polling()) {
+      // A device may take long, and a host that pings wants to know whether we are there.
+      if (++rounds % kPolledRounds == 0) {
+        HandleEvents(0);
+        for (auto& s : sessions_) s->Beat();
+      }
       CpuPause();
       continue;
     }

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "absl/status/statusor.h"
 #include "channel/message_ring.h"
@@ -67,6 +68,14 @@ class ProgressProducer {
         again = false;
         continue;
       }
+#if defined(__SANITIZE_THREAD__)
+      // Who had this space before us ended before the agent raised head. The sanitizer cannot see
+      // that order, as an agent in this process has the ring mapped a second time; but he raised
+      // progress, too, and that it sees.
+      if constexpr (std::is_same_v<Memory, StdMemory>) {
+        pointers_->progress.load(std::memory_order_acquire);
+      }
+#endif
       place_.Write(tail, start, kind, head, body);
       pointers_->progress.fetch_add(next - tail, std::memory_order_release);
       return PushResult::kDone;

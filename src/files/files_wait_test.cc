@@ -128,6 +128,13 @@ TEST_P(WaitTest, FilesMoveBetweenGroups) {
   EXPECT_FALSE(library_->PollWait(static_cast<Poll>(77), &c, 1, 0).ok());
 }
 
+TEST_P(WaitTest, AnAgentWithoutWorkAnswersAPing) {
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t last = library_->Ping();
+    EXPECT_TRUE(Eventually([&] { return library_->Ping() != last; }));
+  }
+}
+
 TEST_P(WaitTest, TimeoutsAndWakes) {
   Completion c;
   EXPECT_EQ(library_->PollWait(client_->poll(), &c, 1, 0).value(), 0u);

@@ -29,6 +29,12 @@ class Connection {
                                        const Region& region, int notify);
 
   void Ring() { kick_.Ring(); }
+  // The agent's sign of life as it was when this asked for the next one.
+  uint64_t Ping() {
+    const uint64_t progress = control_->agent_progress.value.load(std::memory_order_relaxed);
+    kick_.Kick();
+    return progress;
+  }
   int socket() const { return socket_.get(); }
 
   bool lost() const { return lost_.load(std::memory_order_seq_cst); }

@@ -250,6 +250,8 @@ uint64_t Library::outstanding(Poll poll) const {
 
 bool Library::lost() const { return impl_->connection_->lost(); }
 
+uint64_t Library::Ping() { return impl_->connection_->Ping(); }
+
 // --- names
 
 absl::Status Library::CreateDirectory(Poll poll, std::string_view name, uint64_t cookie,

@@ -1,8 +1,15 @@
 #!/usr/bin/env python3
-"""Asks an NBD server for what a careful client never asks for: requests past the end, and across it.
+"""Asks an NBD server for what standard clients do not ask for, or not in this way.
 
-usage: nbd_past_end.py SOCKET EXPORT SIZE. Each must fail, the connection must go on, and what lies
-before the end must still be readable and writable. Also: a fast zero is refused, FUA is not.
+usage: nbd_requests.py SOCKET EXPORT past-end SIZE
+           Requests past the end, and across it. Each must fail, the connection must go on, and what
+           lies before the end must still be readable and writable. Also: a fast zero is refused,
+           FUA is not.
+       nbd_requests.py SOCKET EXPORT read-only
+           Writes though the server has said that it takes none. Each must fail.
+       nbd_requests.py SOCKET EXPORT until-error read|write COUNT_FILE
+           One request after the other, and how many into COUNT_FILE, until one fails. That must be
+           with EIO, and so must the next.
 """
 import socket
 import struct
@@ -10,7 +17,8 @@ import sys
 
 READ, WRITE, DISCONNECT, FLUSH, ZERO = 0, 1, 2, 3, 6
 FUA, FAST_ZERO = 1, 16
-EINVAL, ENOSPC, ENOTSUP = 22, 28, 95
+READ_ONLY = 2  # of the export's flags
+EPERM, EIO, EINVAL, ENOSPC, ENOTSUP = 1, 5, 22, 28, 95
 
 
 class Client:
@@ -44,9 +52,7 @@ class Client:
         return error, self.take(length) if command == READ and error == 0 else b""
 
 
-def main():
-    path, export, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    client = Client(path, export)
+def past_end(client, size):
     assert client.size == size, client.size
     for offset, length in ((size, 512), (size - 100, 512), (1 << 62, 512), ((1 << 64) - 256, 512)):
         for command in (READ, WRITE, ZERO):
@@ -61,6 +67,42 @@ def main():
     assert error == ENOTSUP, error
     error, _ = client.ask(FLUSH, 0, 0)
     assert error == 0, error
+
+
+def read_only(client):
+    assert client.flags & READ_ONLY, hex(client.flags)
+    for command, data in ((WRITE, b"x" * 4096), (ZERO, b"")):
+        error, _ = client.ask(command, 0, 4096, data)
+        assert error == EPERM, (command, error)
+    error, _ = client.ask(READ, 0, 4096)
+    assert error == 0, error
+
+
+def until_error(client, mode, count_file):
+    command = {"read": READ, "write": WRITE}[mode]
+    length = 128 << 10
+    data = b"w" * length if command == WRITE else b""
+    count, error = 0, 0
+    while error == 0:
+        error, _ = client.ask(command, count % (client.size // length) * length, length, data)
+        count += error == 0
+        with open(count_file, "w") as f:
+            f.write(str(count))
+    assert error == EIO, error
+    error, _ = client.ask(command, 0, length, data)
+    assert error == EIO, error
+
+
+def main():
+    path, export, what = sys.argv[1:4]
+    client = Client(path, export)
+    if what == "past-end":
+        past_end(client, int(sys.argv[4]))
+    elif what == "read-only":
+        read_only(client)
+    else:
+        assert what == "until-error", what
+        until_error(client, *sys.argv[4:])
     client.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, DISCONNECT, 0, 0, 0))
 
 
