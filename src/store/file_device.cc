@@ -47,6 +47,13 @@ int LockHolder(const struct stat& st) {
   return 0;
 }
 
+int OpenRetrying(const std::string& path, int flags) {
+  while (true) {
+    const int fd = open(path.c_str(), flags);
+    if (fd >= 0 || errno != EINTR) return fd;
+  }
+}
+
 absl::Status InUse(const std::string& path, int pid) {
   std::string who = "another process";
   if (pid > 0) {
@@ -75,7 +82,7 @@ absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& 
   }
   int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
   const int exclusive = device->block_device_ && !read_only ? O_EXCL : 0;
-  device->buffered_.reset(open(path.c_str(), flags | exclusive));
+  device->buffered_.reset(OpenRetrying(path, flags | exclusive));
   if (!device->buffered_.valid()) {
     if (errno == EBUSY) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -88,7 +95,12 @@ absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& 
     return ErrnoError(errno, "store: cannot lock", path);
   }
   if (!read_only) PULSE_RETURN_IF_ERROR(AwaitLateWriters(device->buffered_.get(), path));
-  device->direct_.reset(open(path.c_str(), flags | O_DIRECT));
+  device->direct_.reset(OpenRetrying(path, flags | O_DIRECT));
+  // Some file systems have no direct I/O, and say so with EINVAL. Anything else is an error: it
+  // must not turn into another kind of I/O for as long as the store is open.
+  if (!device->direct_.valid() && errno != EINVAL) {
+    return ErrnoError(errno, "store: cannot open for direct I/O", path);
+  }
   PULSE_RETURN_IF_ERROR(device->UpdateSize());
   return device;
 }

@@ -152,16 +152,20 @@ void FaultTrace::Drop() {
   db_.reset();
 }
 
+// What a pool asks for that could not record a change.
+bool AsksForRemount(const Status& s) {
+  return s.ToString().find("open the store again") != std::string::npos;
+}
+
 // The cause is gone; the database comes back. False to be asked again.
 bool FaultTrace::Repair(const Status& after) {
   SimDisk::Get().ClearFault();
-  // What a pool asks for that could not record a change.
-  if (after.ToString().find("open the store again") != std::string::npos) return Remount().ok();
+  if (AsksForRemount(after)) return Remount().ok();
   Status s;
   if (db_ != nullptr) {
     s = db_->Resume();
     if (s.ok() || s.IsBusy()) return s.ok();
-    if (s.ToString().find("open the store again") != std::string::npos) return Remount().ok();
+    if (AsksForRemount(s)) return Remount().ok();
     if (s.severity() < Status::Severity::kFatalError) return false;  // still recovering by itself
     Drop();
   }
@@ -195,7 +199,8 @@ bool FaultTrace::Do(const std::string& name, const std::function<Status()>& step
     if (s.ok()) return true;
     if (n == 0) ++failed_steps_;
     if (n < 3) errors_->Add(name + ": " + s.ToString());
-    for (int tries = 0; tries < 200 && db_ != nullptr && !Repair(s); ++tries) {
+    for (int tries = 0; tries < 200 && (db_ != nullptr || AsksForRemount(s)) && !Repair(s);
+         ++tries) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     SimDisk::Get().ClearFault();
