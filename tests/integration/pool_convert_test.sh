@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# `pulse pool import` and `pulse pool export`: databases of the distribution's RocksDB move into a pool
+# and out again, are stopped and killed on the way, and keep every key. usage:
+#   pool_convert_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+
+pool="$SCRATCH/pool"
+uri="pulse://?layout=pool&pool=$pool"
+db="$SCRATCH/db"
+keys=(30000 1000 7) # of a fill: number, size of a value, seed
+
+tables() { find "$1" -maxdepth 1 \( -name '*.sst' -o -name '*.blob' \) | wc -l; }
+on_stock() { run_ok "$1" 120 "$DB_CHECK" verify "$db" "${keys[@]}" --blob --read-only; }
+on_pool() { run_ok "$1" 120 preload "$DB_CHECK" verify "$db" "${keys[@]}" --blob "--fs-uri=$uri"; }
+
+for command in import export; do
+  run_ok "help-$command" 20 "$PULSE" pool $command --help
+  require_match "help-$command" 'power cut;;--dry-run;;--db-path;;--verify;;Exit status' \
+    "$SCRATCH/help-$command.log"
+done
+
+run_ok create 60 "$PULSE" pool create "$pool" --size 160M --segment 1M --no-prefill
+run_ok fill 120 "$DB_CHECK" fill "$db" "${keys[@]}" --blob
+(($(tables "$db") > 10)) || fail "the database has too few tables to say anything"
+
+# ---- refused: nothing is touched
+ls -l "$db" >"$SCRATCH/before"
+refused() {
+  local name=$1 patterns=$2
+  shift 2
+  expect_error "$name" "$patterns" "$PULSE" pool "$@"
+  ls -l "$db" | diff "$SCRATCH/before" - >/dev/null || fail "$name: the database was changed"
+}
+mkdir "$SCRATCH/empty"
+refused import-nothing 'no such file' import "$pool" "$SCRATCH/none"
+refused import-no-database 'no RocksDB database;;CURRENT' import "$pool" "$SCRATCH/empty"
+refused import-no-pool 'pulse pool create' import "$SCRATCH/none" "$db"
+refused import-foreign 'no PulseDB store' import "$db/CURRENT" "$db"
+run_ok create-small 60 "$PULSE" pool create "$SCRATCH/small" --size 24M --segment 1M --no-prefill
+refused import-no-room 'bytes free;;need;;larger pool' import "$SCRATCH/small" "$db"
+# As RocksDB locks it.
+start "$SCRATCH/lock.log" python3 -c '
+import fcntl, sys, time
+f = open(sys.argv[1], "r+")
+fcntl.lockf(f, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(300)' "$db/LOCK"
+locker=$STARTED
+await 30 grep -q locked "$SCRATCH/lock.log" || fail "the lock was not taken"
+refused import-open-database 'is open;;close it first' import "$pool" "$db"
+kill "$locker"
+wait "$locker" 2>/dev/null
+start "$SCRATCH/holder.log" flock --exclusive "$pool" sleep 300
+holder=$STARTED
+await 30 bash -c "! flock --nonblock --exclusive '$pool' true" || fail "flock does not lock the pool"
+refused import-pool-in-use 'in use by process' import "$pool" "$db"
+kill "$holder"
+wait "$holder" 2>/dev/null
+
+run_ok dry-run 60 "$PULSE" pool import "$pool" "$db" --dry-run
+require_match dry-run 'would copy [0-9]+ files;;are free;;would then switch;;would then delete' \
+  "$SCRATCH/dry-run.log"
+ls -l "$db" | diff "$SCRATCH/before" - >/dev/null || fail "a dry run has changed the database"
+
+# ---- there and back, by other spellings of the paths
+(cd "$SCRATCH" && ln -s db alias) || fail "no link"
+cd "$SCRATCH" || fail "no $SCRATCH"
+run_ok import 120 "$PULSE" pool import ./pool alias/ --verify
+require_match import 'are in the pool;;copied' "$SCRATCH/import.log"
+(($(tables "$db") == 0)) || fail "tables were left in the directory"
+expect_error stock-is-refused "does not match existing comparator;;$pool" ldb "--db=$db" scan
+on_pool verify-pool
+run_ok import-again 60 "$PULSE" pool import "$pool" "$db"
+require_match import-again 'already;;nothing to do' "$SCRATCH/import-again.log"
+run_ok list 60 "$PULSE" pool export "$pool"
+require_match list "$db .*database" "$SCRATCH/list.log"
+expect_error other-pool "are in the pool $pool" "$PULSE" pool export "$SCRATCH/small" "$db"
+run_ok write-pool 120 preload "$DB_BENCH" "--fs_uri=$uri" "--db=$db" --use_existing_db=1 \
+  --benchmarks=compact --enable_blob_files=1
+on_pool verify-compacted
+
+run_ok export 120 "$PULSE" pool export "$pool" "$db" --verify
+require_match export 'are plain files now;;any RocksDB opens it' "$SCRATCH/export.log"
+on_stock verify-stock
+run_ok manifest 60 ldb "--db=$db" manifest_dump
+run_ok export-again 60 "$PULSE" pool export "$pool" "$db"
+require_match export-again 'already;;nothing to do' "$SCRATCH/export-again.log"
+run_ok check 60 "$PULSE" pool check "$pool"
+run_ok list-empty 60 "$PULSE" pool export "$pool"
+require_match list-empty 'no tables' "$SCRATCH/list-empty.log"
+
+# ---- stopped and killed once it writes, and gone on with
+# begun NAME COMMAND...: COMMAND runs, as $STARTED, and has written a piece. False if it has ended.
+begun() {
+  local name=$1 key value
+  shift
+  start "$SCRATCH/$name.log" "$@"
+  while is_alive "$STARTED"; do
+    while read -r key value; do
+      if [[ $key == wchar: ]] && ((value > 1 << 20)); then return 0; fi
+    done 2>/dev/null <"/proc/$STARTED/io"
+  done
+  return 1
+}
+for direction in import export; do
+  for signal in INT KILL; do
+    name="$direction-$signal"
+    begun "$name" "$PULSE" pool $direction "$pool" "$db" || fail "$name: ended before it was stopped" \
+      "$SCRATCH/$name.log"
+    kill "-$signal" "$STARTED"
+    wait "$STARTED"
+    rc=$?
+    if ((rc == 0)); then fail "$name: was through before the signal came" "$SCRATCH/$name.log"; fi
+    if [[ $signal == INT ]]; then
+      ((rc == 130)) || fail "$name: exit status $rc, expected 130" "$SCRATCH/$name.log"
+      require_match "$name" 'stopped;;run the same command again' "$SCRATCH/$name.log"
+    fi
+    if [[ $direction == import ]]; then on_stock "$name-verify"; else on_pool "$name-verify"; fi
+  done
+  run_ok "$direction-on" 120 "$PULSE" pool $direction "$pool" "$db"
+  if [[ $direction == import ]]; then on_pool "$direction-verify"; else on_stock "$direction-verify"; fi
+done
+run_ok check-end 60 "$PULSE" pool check "$pool"
+
+# ---- a missing and a cut table
+table=$(find "$db" -name '*.sst' | sort | head -n 1)
+mv "$table" "$SCRATCH/aside.sst"
+expect_error missing-table "$(basename "$table");;missing;;backup" "$PULSE" pool import "$pool" "$db"
+head -c 1000 "$SCRATCH/aside.sst" >"$table"
+expect_error cut-table "$(basename "$table");;damaged;;backup" "$PULSE" pool import "$pool" "$db"
+mv "$SCRATCH/aside.sst" "$table"
+on_stock verify-end
+echo "pool_convert_test: ok"
