@@ -12,11 +12,12 @@ setup_scratch
 pool="$SCRATCH/pool"
 uri="pulse://?layout=pool&pool=$pool"
 db="$SCRATCH/db"
-keys=(30000 1000 7) # of a fill: number, size of a value, seed
+with_plugin=(env "LD_PRELOAD=$PLUGIN")
+keys=(60000 1000 7) # of a fill: number, size of a value, seed
 
 tables() { find "$1" -maxdepth 1 \( -name '*.sst' -o -name '*.blob' \) | wc -l; }
 on_stock() { run_ok "$1" 120 "$DB_CHECK" verify "$db" "${keys[@]}" --blob --read-only; }
-on_pool() { run_ok "$1" 120 preload "$DB_CHECK" verify "$db" "${keys[@]}" --blob "--fs-uri=$uri"; }
+on_pool() { run_ok "$1" 120 "${with_plugin[@]}" "$DB_CHECK" verify "$db" "${keys[@]}" --blob --fs-uri "$uri"; }
 
 for command in import export; do
   run_ok "help-$command" 20 "$PULSE" pool $command --help
@@ -43,24 +44,28 @@ refused import-no-pool 'pulse pool create' import "$SCRATCH/none" "$db"
 refused import-foreign 'no PulseDB store' import "$db/CURRENT" "$db"
 run_ok create-small 60 "$PULSE" pool create "$SCRATCH/small" --size 24M --segment 1M --no-prefill
 refused import-no-room 'bytes free;;need;;larger pool' import "$SCRATCH/small" "$db"
-# As RocksDB locks it.
-start "$SCRATCH/lock.log" python3 -c '
+# hold CALL FILE: a process that has FILE locked, by fcntl.lockf or fcntl.flock; HOLDER is its pid.
+hold() {
+  local log="$SCRATCH/$1.log"
+  start "$log" python3 -c '
 import fcntl, sys, time
-f = open(sys.argv[1], "r+")
-fcntl.lockf(f, fcntl.LOCK_EX)
+f = open(sys.argv[2], "r+")
+getattr(fcntl, sys.argv[1])(f, fcntl.LOCK_EX)
 print("locked", flush=True)
-time.sleep(300)' "$db/LOCK"
-locker=$STARTED
-await 30 grep -q locked "$SCRATCH/lock.log" || fail "the lock was not taken"
+time.sleep(300)' "$1" "$2"
+  HOLDER=$STARTED
+  await 30 grep -qs locked "$log" || fail "$2 was not locked" "$log"
+}
+let_go() {
+  kill "$HOLDER"
+  wait "$HOLDER" 2>/dev/null
+}
+hold lockf "$db/LOCK" # as RocksDB does
 refused import-open-database 'is open;;close it first' import "$pool" "$db"
-kill "$locker"
-wait "$locker" 2>/dev/null
-start "$SCRATCH/holder.log" flock --exclusive "$pool" sleep 300
-holder=$STARTED
-await 30 bash -c "! flock --nonblock --exclusive '$pool' true" || fail "flock does not lock the pool"
+let_go
+hold flock "$pool"
 refused import-pool-in-use 'in use by process' import "$pool" "$db"
-kill "$holder"
-wait "$holder" 2>/dev/null
+let_go
 
 run_ok dry-run 60 "$PULSE" pool import "$pool" "$db" --dry-run
 require_match dry-run 'would copy [0-9]+ files;;are free;;would then switch;;would then delete' \
@@ -80,7 +85,7 @@ require_match import-again 'already;;nothing to do' "$SCRATCH/import-again.log"
 run_ok list 60 "$PULSE" pool export "$pool"
 require_match list "$db .*database" "$SCRATCH/list.log"
 expect_error other-pool "are in the pool $pool" "$PULSE" pool export "$SCRATCH/small" "$db"
-run_ok write-pool 120 preload "$DB_BENCH" "--fs_uri=$uri" "--db=$db" --use_existing_db=1 \
+run_ok write-pool 120 "${with_plugin[@]}" "$DB_BENCH" "--fs_uri=$uri" "--db=$db" --use_existing_db=1 \
   --benchmarks=compact --enable_blob_files=1
 on_pool verify-compacted
 

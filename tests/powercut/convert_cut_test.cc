@@ -39,7 +39,6 @@ int CutsInAll() {
 class ConvertCutTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    printf("PULSE_TEST_SEED=%llu\n", static_cast<unsigned long long>(TestSeed()));
     fs::create_directories(root_ + "/more");
     store::CreateOptions options;
     options.size = 6 << 20;
@@ -74,12 +73,12 @@ class ConvertCutTest : public ::testing::Test {
       for (int i = 0; i < n; ++i) {
         std::string value(rng_() % most, '\0');
         for (char& c : value) c = static_cast<char>(rng_());
-        const std::string key = std::to_string(rng_() % 1000);
+        const std::string key = std::to_string(rng_() % 3000);
         ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, value).ok());
         model_[key] = value;
       }
     };
-    put(1500, 300);
+    put(4000, 300);
     put(50, 2000);
     ASSERT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
     put(200, 300);
@@ -145,7 +144,7 @@ void ConvertCutTest::CutPower(Command run, bool into_pool) {
   const auto report = run(MakeOptions());
   const OpLog log = SimDisk::Get().Stop();
   ASSERT_TRUE(report.ok()) << report.status();
-  ASSERT_GT(report->copied_files, 10u);
+  ASSERT_GT(report->copied_files, 8u);
   ASSERT_EQ(Judge(), "");
 
   CrashImage images(&log, scratch_ + "/cache");

@@ -87,7 +87,6 @@ void PrintResult(const Direction& direction, const convert::Report& r, double se
 }
 
 absl::Status Stopped(const Direction& direction, bool switched) {
-  SetExitCode(kStopped);
   return absl::CancelledError(
       absl::StrCat("stopped; the database opens ",
                    switched == direction.into_pool ? "with its pool" : "without a pool",
@@ -132,6 +131,11 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   return absl::OkStatus();
 }
 
+void FinishConvert(const absl::Status& status) {
+  Finish(status);
+  if (absl::IsCancelled(status)) SetExitCode(kStopped);
+}
+
 void AddOptions(CLI::App* cmd, ConvertArgs* args) {
   cmd->add_option("--db-path", args->db_paths,
                   "Another directory in which the database has tables (its db_paths and cf_paths); "
@@ -168,7 +172,7 @@ void AddImportCommand(CLI::App& pool) {
       "\nIts write-ahead log and everything else stay where they are. To give up an import that "
       "was stopped, run `pulse pool export PATH DB`.\n"
       "Example: pulse pool import /data/pool /data/db"));
-  cmd->callback([args] { Finish(RunConvert(kImport, *args)); });
+  cmd->callback([args] { FinishConvert(RunConvert(kImport, *args)); });
 }
 
 void AddExportCommand(CLI::App& pool) {
@@ -183,7 +187,7 @@ void AddExportCommand(CLI::App& pool) {
   cmd->footer(absl::StrCat("Afterwards the database is plain files, and any RocksDB opens it.\n",
                            kSafety, "\nExample: pulse pool export /data/pool /data/db"));
   cmd->callback([args] {
-    Finish(args->database.empty() ? ListDatabases(args->path) : RunConvert(kExport, *args));
+    FinishConvert(args->database.empty() ? ListDatabases(args->path) : RunConvert(kExport, *args));
   });
 }
 
