@@ -122,8 +122,8 @@ absl::StatusOr<bool> ClosedDatabase::CheckFiles(
   const size_t n = missing.size();
   if (n > kMostNamed) missing.resize(kMostNamed);
   return absl::DataLossError(absl::StrCat(
-      n, " files that the MANIFEST names are missing in ", absl::StrJoin(dirs_, ", "), ": ",
-      absl::StrJoin(missing, ", "), n > kMostNamed ? ", ..." : "",
+      "the MANIFEST names files that are missing in ", absl::StrJoin(dirs_, ", "), ": ",
+      absl::StrJoin(missing, ", "), n > kMostNamed ? absl::StrCat(", ... (", n, " in all)") : "",
       "; nothing was converted. If the database has db_paths or cf_paths, name each with "
       "--db-path; else restore it from a backup"));
 }

@@ -1,11 +1,13 @@
-// Power cuts while a database moves into a pool or out of it: after each, the database opens in the
-// layout that its directory says and has every key, and the same command then ends what was begun.
+// Power cuts and I/O errors while a database moves into a pool or out of it: after each, the
+// database opens in the layout that its directory says and has every key, and the same command then
+// ends what was begun.
 //
 //   PULSE_TEST_SEED   chooses the database and the images
 //   PULSE_POWER_CUTS  how many cuts for each direction, 150 unless given
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +21,7 @@
 #include "lsm/pool_guard.h"
 #include "powercut/crash_image.h"
 #include "powercut/cutter.h"
+#include "powercut/faults.h"
 #include "powercut/sim_disk.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
@@ -131,6 +134,7 @@ class ConvertCutTest : public ::testing::Test {
 
   using Command = absl::StatusOr<convert::Report> (*)(const convert::Options&);
   void CutPower(Command run, bool into_pool);
+  void InjectFaults(Command run, bool into_pool);
 
   const std::string scratch_ = fs::canonical(FastScratchDir("convert")).string();
   const std::string root_ = scratch_ + "/disk";
@@ -178,12 +182,80 @@ void ConvertCutTest::CutPower(Command run, bool into_pool) {
   EXPECT_GT(copied_less, 0);
 }
 
+// An effect that such a call can have.
+Fault FaultAt(const Position& at, uint64_t dice) {
+  Fault fault;
+  fault.at = at;
+  fault.effect = Effect::kError;
+  fault.err = EIO;
+  const bool moves_data = at.call == Call::kRead || at.call == Call::kWrite;
+  const bool takes_space =
+      at.call == Call::kWrite || at.call == Call::kAllocate || at.call == Call::kCreate;
+  if (moves_data && dice % 3 == 0) fault.effect = Effect::kShort;
+  if (takes_space && dice % 3 == 1) fault.err = ENOSPC;
+  return fault;
+}
+
+// One fault at each call in turn.
+void ConvertCutTest::InjectFaults(Command run, bool into_pool) {
+  const std::string before = scratch_ + "/before";
+  fs::copy(root_, before, fs::copy_options::recursive);
+  SimDisk& disk = SimDisk::Get();
+  SimDiskOptions no_log;
+  no_log.record = false;
+  disk.Start(root_, no_log);
+  disk.SetFault({});
+  const auto healthy = run(MakeOptions());
+  CallCount counts = disk.counts();
+  disk.Stop();
+  ASSERT_TRUE(healthy.ok()) << healthy.status();
+  int faults = 0;
+  int errors = 0;
+  for (int call = 0; call < kCalls; ++call) {
+    for (int file_class = 0; file_class < kFileClasses; ++file_class) {
+      for (int n = 1; n <= counts.n[call][file_class]; ++n) {
+        const Fault fault =
+            FaultAt({static_cast<Call>(call), static_cast<FileClass>(file_class), n}, rng_());
+        SCOPED_TRACE(fault.ToString());
+        fs::remove_all(root_);
+        fs::copy(before, root_, fs::copy_options::recursive);
+        disk.Start(root_, no_log);
+        disk.SetFault(fault);
+        const auto report = run(MakeOptions());
+        faults += disk.fault_hits() > 0 ? 1 : 0;
+        disk.ClearFault();
+        disk.Stop();
+        ASSERT_EQ(Judge(), "") << report.status();
+        if (report.ok()) {
+          ASSERT_EQ(*lsm::IsGuarded(root_ + "/db"), into_pool);
+          continue;
+        }
+        ++errors;
+        const auto again = run(MakeOptions());
+        ASSERT_TRUE(again.ok()) << again.status() << " after " << report.status();
+        ASSERT_EQ(*lsm::IsGuarded(root_ + "/db"), into_pool);
+        ASSERT_EQ(Judge(), "");
+      }
+    }
+  }
+  printf("%d faults, %d of them ended the command\n", faults, errors);
+  EXPECT_GT(errors, 50);
+}
+
 TEST_F(ConvertCutTest, IntoAPool) { CutPower(&convert::Import, true); }
 
 TEST_F(ConvertCutTest, OutOfAPool) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   CutPower(&convert::Export, false);
+}
+
+TEST_F(ConvertCutTest, FaultsOnTheWayIn) { InjectFaults(&convert::Import, true); }
+
+TEST_F(ConvertCutTest, FaultsOnTheWayOut) {
+  const auto in = convert::Import(MakeOptions());
+  ASSERT_TRUE(in.ok()) << in.status();
+  InjectFaults(&convert::Export, false);
 }
 
 }  // namespace
