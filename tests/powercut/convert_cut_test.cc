@@ -135,6 +135,8 @@ class ConvertCutTest : public ::testing::Test {
   using Command = absl::StatusOr<convert::Report> (*)(const convert::Options&);
   void CutPower(Command run, bool into_pool);
   void InjectFaults(Command run, bool into_pool);
+  // How many of the cuts lose something on a disk that only says that it syncs these files.
+  int LossesOnALyingDisk(Command run, FileClass lying);
 
   const std::string scratch_ = fs::canonical(FastScratchDir("convert")).string();
   const std::string root_ = scratch_ + "/disk";
@@ -180,6 +182,25 @@ void ConvertCutTest::CutPower(Command run, bool into_pool) {
   EXPECT_GT(in_pool, 0);
   EXPECT_LT(in_pool, cuts);
   EXPECT_GT(copied_less, 0);
+}
+
+int ConvertCutTest::LossesOnALyingDisk(Command run, FileClass lying) {
+  SimDiskOptions options;
+  options.lie[static_cast<int>(lying)] = true;
+  SimDisk::Get().Start(root_, options);
+  const size_t begin = SimDisk::Get().position();
+  const auto report = run(MakeOptions());
+  const OpLog log = SimDisk::Get().Stop();
+  EXPECT_TRUE(report.ok()) << report.status();
+  CrashImage images(&log, scratch_ + "/cache");
+  int losses = 0;
+  constexpr int kCuts = 60;
+  for (int n = 0; n < kCuts; ++n) {
+    fs::remove_all(root_);
+    images.Build(begin + (log.size() - begin) * (n + 1) / kCuts, rng_(), "", root_);
+    losses += Judge().empty() ? 0 : 1;
+  }
+  return losses;
 }
 
 // An effect that such a call can have.
@@ -248,6 +269,24 @@ TEST_F(ConvertCutTest, OutOfAPool) {
   const auto in = convert::Import(MakeOptions());
   ASSERT_TRUE(in.ok()) << in.status();
   CutPower(&convert::Export, false);
+}
+
+// The tests of this test.
+TEST_F(ConvertCutTest, ALossOnTheWayInIsFound) {
+  EXPECT_GT(LossesOnALyingDisk(&convert::Import, FileClass::kOther), 0);  // the pool
+}
+
+TEST_F(ConvertCutTest, ALossOnTheWayOutIsFound) {
+  const auto in = convert::Import(MakeOptions());
+  ASSERT_TRUE(in.ok()) << in.status();
+  // Tables on their way are called as CURRENT on its way is.
+  EXPECT_GT(LossesOnALyingDisk(&convert::Export, FileClass::kCurrent), 0);
+}
+
+TEST_F(ConvertCutTest, ALostNameOnTheWayOutIsFound) {
+  const auto in = convert::Import(MakeOptions());
+  ASSERT_TRUE(in.ok()) << in.status();
+  EXPECT_GT(LossesOnALyingDisk(&convert::Export, FileClass::kDirectory), 0);
 }
 
 TEST_F(ConvertCutTest, FaultsOnTheWayIn) { InjectFaults(&convert::Import, true); }
