@@ -80,7 +80,7 @@ require_match import 'are in the pool;;copied' "$SCRATCH/import.log"
 (($(tables "$db") == 0)) || fail "tables were left in the directory"
 expect_error stock-is-refused "does not match existing comparator;;$pool" ldb "--db=$db" scan
 on_pool verify-pool
-run_ok import-again 60 "$PULSE" pool import "$pool" "$db"
+run_ok import-again 60 "$PULSE" pool import --db-path "$SCRATCH/empty" "$pool" "$db"
 require_match import-again 'already;;nothing to do' "$SCRATCH/import-again.log"
 run_ok list 60 "$PULSE" pool export "$pool"
 require_match list "$db .*database" "$SCRATCH/list.log"

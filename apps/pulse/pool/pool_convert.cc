@@ -140,7 +140,8 @@ void AddOptions(CLI::App* cmd, ConvertArgs* args) {
   cmd->add_option("--db-path", args->db_paths,
                   "Another directory in which the database has tables (its db_paths and cf_paths); "
                   "once for each. For --verify: all of db_paths, in their order")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->allow_extra_args(false);
   cmd->add_flag("--dry-run", args->dry_run,
                 "Check everything, say what would be done, and change nothing");
   cmd->add_flag("--verify", args->verify,
