@@ -19,7 +19,7 @@ pulse_SOURCES := $(addprefix ../../src/, \
   lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
   lsm/io_status.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
-  lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc)
+  lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin
 

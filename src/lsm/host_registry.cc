@@ -69,6 +69,10 @@ std::string CanonicalPath(const std::string& path) {
   return (real / p.filename()).string();
 }
 
+std::string CanonicalDirectory(const std::string& dir) {
+  return DirectoryOf(CanonicalPath(dir + "/x"));
+}
+
 OutputRegistry::~OutputRegistry() {
   // The FileSystem outlives its databases, so what is left here failed or was never waited for. The
   // last references go outside the lock, which an OutputFile's destructor takes.

@@ -37,6 +37,8 @@ namespace pulse::lsm {
 
 // One spelling for a path: directory resolved, file name appended.
 std::string CanonicalPath(const std::string& path);
+// The same for a directory: what CanonicalPath puts before the names of its files.
+std::string CanonicalDirectory(const std::string& dir);
 std::string DirectoryOf(const std::string& path);
 absl::string_view NameOf(const std::string& path);
 

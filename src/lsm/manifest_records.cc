@@ -53,6 +53,7 @@ enum Tag : uint32_t {
 
 // In the custom fields of a new file.
 constexpr uint32_t kCustomEnd = 1;
+constexpr uint32_t kCustomOldestBlob = 4;
 constexpr uint32_t kCustomPathId = 65;
 // ... and of a blob file.
 constexpr uint32_t kBlobCustomEnd = 0;
@@ -69,10 +70,12 @@ class Fields {
 
   uint64_t Varint64() { return Varint(10); }
   uint32_t Varint32() { return static_cast<uint32_t>(Varint(5)); }
-  void Bytes() {
+  absl::string_view Bytes() {
     const uint32_t n = Varint32();
     if (n > data_.size()) ok_ = false;
-    data_.remove_prefix(std::min<size_t>(n, data_.size()));
+    const absl::string_view bytes = data_.substr(0, n);
+    data_.remove_prefix(bytes.size());
+    return bytes;
   }
 
  private:
@@ -93,53 +96,66 @@ class Fields {
 };
 
 // Tag, length and value, up to `end`. `known`: the one mandatory field that is understood.
-bool SkipCustomFields(Fields* in, uint32_t end, uint32_t known) {
+// `oldest_blob`, if given, receives that field.
+bool TakeCustomFields(Fields* in, uint32_t end, uint32_t known, uint64_t* oldest_blob) {
   while (in->ok()) {
     const uint32_t tag = in->Varint32();
     if (!in->ok()) break;
     if (tag == end) return true;
     if ((tag & kCustomMandatory) != 0 && tag != known) return false;
-    in->Bytes();
+    const absl::string_view value = in->Bytes();
+    if (oldest_blob != nullptr && tag == kCustomOldestBlob) {
+      Fields field(value);
+      *oldest_blob = field.Varint64();
+      if (!field.ok()) return false;
+    }
   }
   return false;
 }
 
 // Everything of a new table after its tag.
-bool TakeNewFile(uint32_t tag, Fields* in, std::vector<uint64_t>* added) {
+bool TakeNewFile(uint32_t tag, Fields* in, FileEdits* edits) {
+  FileEdits::Table table;
   in->Varint32();  // level
-  const uint64_t number = in->Varint64();
+  table.number = in->Varint64();
   if (tag == kNewFile3) in->Varint32();  // path
-  in->Varint64();                        // size
-  in->Bytes();                           // smallest key
-  in->Bytes();                           // largest key
+  table.size = in->Varint64();
+  in->Bytes();  // smallest key
+  in->Bytes();  // largest key
   if (tag != kNewFile) {
     in->Varint64();  // smallest sequence number
     in->Varint64();  // largest
   }
-  if (tag == kNewFile4 && !SkipCustomFields(in, kCustomEnd, kCustomPathId)) return false;
-  if (in->ok()) added->push_back(number);
+  if (tag == kNewFile4 && !TakeCustomFields(in, kCustomEnd, kCustomPathId, &table.oldest_blob)) {
+    return false;
+  }
+  if (in->ok()) edits->tables.push_back(table);
   return in->ok();
 }
 
-bool TakeBlobFile(Fields* in, std::vector<uint64_t>* added) {
-  const uint64_t number = in->Varint64();
-  in->Varint64();  // count
-  in->Varint64();  // bytes
-  in->Bytes();     // checksum method
-  in->Bytes();     // checksum
-  if (!SkipCustomFields(in, kBlobCustomEnd, 0)) return false;
-  added->push_back(number);
+bool TakeBlobFile(Fields* in, FileEdits* edits) {
+  FileEdits::Blob blob;
+  blob.number = in->Varint64();
+  blob.count = in->Varint64();
+  blob.bytes = in->Varint64();
+  in->Bytes();  // checksum method
+  in->Bytes();  // checksum
+  if (!TakeCustomFields(in, kBlobCustomEnd, 0, nullptr)) return false;
+  edits->blobs.push_back(blob);
   return true;
 }
 
-bool TakeBlobGarbage(Fields* in) {
-  in->Varint64();  // number
-  in->Varint64();  // count
-  in->Varint64();  // bytes
-  return SkipCustomFields(in, kBlobCustomEnd, 0);
+bool TakeBlobGarbage(Fields* in, FileEdits* edits) {
+  FileEdits::Blob blob;
+  blob.number = in->Varint64();
+  blob.count = in->Varint64();
+  blob.bytes = in->Varint64();
+  if (!TakeCustomFields(in, kBlobCustomEnd, 0, nullptr)) return false;
+  edits->garbage.push_back(blob);
+  return true;
 }
 
-bool TakeField(Fields* in, std::vector<uint64_t>* added) {
+bool TakeField(Fields* in, FileEdits* edits) {
   const uint32_t tag = in->Varint32();
   if (!in->ok()) return false;
   switch (tag) {
@@ -155,31 +171,37 @@ bool TakeField(Fields* in, std::vector<uint64_t>* added) {
       in->Varint64();
       break;
     case kColumnFamily:
+      edits->family = in->Varint32();
+      break;
     case kMaxColumnFamily:
-    case kInAtomicGroup:
       in->Varint32();
+      break;
+    case kInAtomicGroup:
+      edits->in_group = true;
+      edits->group_left = in->Varint32();
       break;
     case kCompactCursor:
       in->Varint32();
       in->Bytes();
       break;
     case kDeletedFile:
-      in->Varint32();
-      in->Varint64();
+      in->Varint32();  // level
+      edits->deleted.push_back(in->Varint64());
       break;
     case kColumnFamilyDrop:
+      edits->drops_family = true;
       break;
     case kNewFile:
     case kNewFile2:
     case kNewFile3:
     case kNewFile4:
-      return TakeNewFile(tag, in, added);
+      return TakeNewFile(tag, in, edits);
     case kBlobFileAddition:
     case kOldBlobFileAddition:
-      return TakeBlobFile(in, added);
+      return TakeBlobFile(in, edits);
     case kBlobFileGarbage:
     case kOldBlobFileGarbage:
-      return TakeBlobGarbage(in);
+      return TakeBlobGarbage(in, edits);
     case kOldWalAddition:  // no length, and not written by any version that is served
     case kOldWalDeletion:
     case kSubcompactionProgress:  // ignorable, but it names outputs
@@ -193,17 +215,30 @@ bool TakeField(Fields* in, std::vector<uint64_t>* added) {
 
 }  // namespace
 
-bool FilesAddedBy(absl::string_view record, std::vector<uint64_t>* added) {
+bool DecodeFileEdits(absl::string_view record, FileEdits* edits) {
   Fields in(record);
   while (!in.empty()) {
-    if (!TakeField(&in, added)) return false;
+    if (!TakeField(&in, edits)) return false;
   }
   return true;
+}
+
+bool FilesAddedBy(absl::string_view record, std::vector<uint64_t>* added) {
+  FileEdits edits;
+  const bool understood = DecodeFileEdits(record, &edits);
+  for (const FileEdits::Table& table : edits.tables) added->push_back(table.number);
+  for (const FileEdits::Blob& blob : edits.blobs) added->push_back(blob.number);
+  return understood;
 }
 
 ManifestRecords::ManifestRecords(uint64_t offset) : left_in_block_(kBlock - offset % kBlock) {}
 
 bool ManifestRecords::Append(absl::string_view bytes, std::vector<uint64_t>* added) {
+  return AppendRecords(bytes,
+                       [added](absl::string_view record) { return FilesAddedBy(record, added); });
+}
+
+bool ManifestRecords::AppendRecords(absl::string_view bytes, TakeRecord take) {
   while (understood_ && !bytes.empty()) {
     if (left_in_block_ == 0) left_in_block_ = kBlock;
     size_t n = 0;
@@ -228,7 +263,7 @@ bool ManifestRecords::Append(absl::string_view bytes, std::vector<uint64_t>* add
     bytes.remove_prefix(n);
     left_in_block_ -= n;
     if (header_size_ != 0 && header_.size() == header_size_) understood_ = TakeHeader();
-    if (in_fragment_ && fragment_left_ == 0) understood_ = TakeFragment(added);
+    if (in_fragment_ && fragment_left_ == 0) understood_ = TakeFragment(take);
   }
   return understood_;
 }
@@ -264,11 +299,11 @@ bool ManifestRecords::TakeHeader() {
   return (type_ & kIgnorable) != 0;
 }
 
-bool ManifestRecords::TakeFragment(std::vector<uint64_t>* added) {
+bool ManifestRecords::TakeFragment(TakeRecord take) {
   in_fragment_ = false;
   if (type_ != kFull && type_ != kLast) return true;
   in_record_ = false;
-  const bool understood = FilesAddedBy(record_, added);
+  const bool understood = take(record_);
   record_.clear();
   return understood;
 }

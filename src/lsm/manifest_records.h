@@ -1,11 +1,11 @@
 // ManifestRecords: follows the bytes appended to a MANIFEST and tells which table and blob files
 // they add, so that only the metadata that names a failed output is held against it
-// (docs/architecture.md, "The barrier").
+// (docs/architecture.md, "The barrier"). FileEdits: all that one record says of files.
 //
 // Knows RocksDB's log format (blocks of 32 KiB, records in fragments) and of a record the tags that
-// add files; what the format declares ignorable is skipped. Everything else is "not understood",
-// which is an answer too: the caller then assumes the worst. Checksums are not looked at: who reads
-// the MANIFEST checks them, and bytes that fail there name nothing.
+// add and drop files; what the format declares ignorable is skipped. Everything else is "not
+// understood", which is an answer too: the caller then assumes the worst. Checksums are not looked
+// at: who reads the MANIFEST checks them, and bytes that fail there name nothing.
 //
 // Not thread-safe; never blocks. Memory: the record that is not complete yet.
 #pragma once
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 
 namespace pulse::lsm {
@@ -27,10 +28,14 @@ class ManifestRecords {
   // The next bytes, cut anywhere. Adds to `added` the numbers of the files that the records
   // completed by them add. False when they are not understood; so is all that follows.
   bool Append(absl::string_view bytes, std::vector<uint64_t>* added);
+  // The same, with each record that they complete given to `take`, whose false says that it is not
+  // understood.
+  using TakeRecord = absl::FunctionRef<bool(absl::string_view record)>;
+  bool AppendRecords(absl::string_view bytes, TakeRecord take);
 
  private:
   bool TakeHeader();
-  bool TakeFragment(std::vector<uint64_t>* added);
+  bool TakeFragment(TakeRecord take);
 
   size_t left_in_block_;
   std::string header_;
@@ -44,8 +49,33 @@ class ManifestRecords {
   std::string record_;
 };
 
-// Adds to `added` the numbers of the files that one record (a VersionEdit) adds. False when the
-// record is not understood.
+// What one record (a VersionEdit) says of the files of one column family.
+struct FileEdits {
+  struct Table {
+    uint64_t number = 0;
+    uint64_t size = 0;
+    uint64_t oldest_blob = 0;  // the lowest number of a blob file that it refers to; 0: none
+  };
+  struct Blob {
+    uint64_t number = 0;
+    uint64_t count = 0;  // of blobs
+    uint64_t bytes = 0;  // of its records, without header and footer
+  };
+  uint32_t family = 0;
+  bool drops_family = false;
+  std::vector<uint64_t> deleted;  // tables; before those that are added
+  std::vector<Table> tables;
+  std::vector<Blob> blobs;
+  std::vector<Blob> garbage;  // in blob files: more of it
+  // One of several records that count together or not at all: how many follow.
+  bool in_group = false;
+  uint32_t group_left = 0;
+};
+// False when the record is not understood; `edits` then has what came before.
+bool DecodeFileEdits(absl::string_view record, FileEdits* edits);
+
+// Adds to `added` the numbers of the files that one record adds. False when the record is not
+// understood.
 bool FilesAddedBy(absl::string_view record, std::vector<uint64_t>* added);
 
 }  // namespace pulse::lsm

@@ -23,7 +23,8 @@ namespace pulse::lsm {
 namespace {
 
 constexpr char kFullRemedy[] =
-    "delete data, or restore a backup of the database into a larger pool";
+    "delete data, or move the database to a larger pool: `pulse pool export`, then `pulse pool "
+    "import`";
 
 struct Registry {
   std::mutex mu;
@@ -41,6 +42,12 @@ int64_t LockOf(store::FileId file) {
 }
 
 }  // namespace
+
+GuardInfo GuardInfoOf(const store::Store& store) {
+  const auto& uuid = store.geometry().uuid;
+  return {store.path(), absl::BytesToHexString(absl::string_view(
+                            reinterpret_cast<const char*>(uuid.data()), uuid.size()))};
+}
 
 absl::StatusOr<std::shared_ptr<Pool>> Pool::Open(const std::string& given) {
   std::error_code ec;
@@ -68,12 +75,6 @@ Pool::~Pool() {
   std::lock_guard lock(Pools().mu);
   const auto it = Pools().pools.find(store_.get());
   if (it != Pools().pools.end() && it->second.expired()) Pools().pools.erase(it);
-}
-
-GuardInfo Pool::guard_info() const {
-  const auto& uuid = store_->geometry().uuid;
-  return {store_->path(), absl::BytesToHexString(absl::string_view(
-                              reinterpret_cast<const char*>(uuid.data()), uuid.size()))};
 }
 
 bool Pool::MayHold(absl::string_view name) {

@@ -37,6 +37,9 @@
 
 namespace pulse::lsm {
 
+// What a guard says of a database whose tables are in this store.
+GuardInfo GuardInfoOf(const store::Store& store);
+
 class Pool {
  public:
   // Opens the store at `path`, or shares it. FailedPrecondition when in use, also by an agent that
@@ -45,7 +48,7 @@ class Pool {
   ~Pool();
 
   store::Store& store() { return *store_; }
-  GuardInfo guard_info() const;
+  GuardInfo guard_info() const { return GuardInfoOf(*store_); }
 
   // Whether a file of this name is kept in the pool.
   static bool MayHold(absl::string_view name);

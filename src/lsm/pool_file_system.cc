@@ -8,15 +8,14 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "base/unique_fd.h"
 #include "lsm/host_registry.h"
 #include "lsm/io_status.h"
 #include "lsm/pool_files.h"
+#include "lsm/pool_former.h"
 
 namespace pulse::lsm {
 namespace {
@@ -26,23 +25,10 @@ using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
-// What follows a directory's name in that of what a former one of the name has left.
-constexpr char kFormer[] = "#former-";
-
-// The name of a table or blob file of a database.
-bool IsNumbered(const std::string& name) {
-  return !name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name[0]));
-}
-
 bool IsCurrent(const std::string& path) { return NameOf(path) == kCurrentName; }
 
 IOStatus IgnoreMissing(const IOStatus& s) {
   return s.IsNotFound() || s.IsPathNotFound() ? IOStatus::OK() : s;
-}
-
-// The canonical spelling of a directory: a name inside gives it.
-std::string CanonicalDirectory(const std::string& dir) {
-  return DirectoryOf(CanonicalPath(dir + "/x"));
 }
 
 // A directory whose sync also makes durable which of its names are links to files of the pool.
@@ -113,42 +99,10 @@ IOStatus PoolFileSystem::CheckGuard(const std::string& path) const {
       "), not in ", mine.pool, " (", mine.pool_id, "); open it with pool=", guard->pool));
 }
 
-// A path says too little to delete by: the base may just not be mounted. What is there keeps its
-// data under another name; only names of files that have others as well, such as a checkpoint's,
-// are dropped.
 IOStatus PoolFileSystem::SetAside(const std::string& name, bool numbered_only) {
-  store::Store& store = pool_->store();
-  const auto files = store.List(name);
-  if (!files.ok()) {
-    return absl::IsNotFound(files.status()) ? IOStatus::OK() : PoolStatus(files.status());
-  }
-  std::string aside;
-  size_t kept = 0;
-  for (const store::DirectoryEntry& f : *files) {
-    if (numbered_only && !IsNumbered(f.name)) continue;
-    const auto now = store.Stat(f.attributes.id);
-    absl::Status st;
-    if (now.ok() && now->links > 1) {
-      st = store.Unlink(name, f.name);
-    } else {
-      for (int n = 1; aside.empty(); ++n) {
-        const std::string candidate = absl::StrCat(name, kFormer, n);
-        if (store.HasDirectory(candidate)) continue;
-        st = store.CreateDirectory(candidate);
-        aside = candidate;
-      }
-      if (st.ok()) st = store.Rename(name, f.name, aside, f.name);
-      ++kept;
-    }
-    if (!st.ok()) return PoolStatus(st);
-  }
-  if (kept == 0) return IOStatus::OK();
-  Log(LogLevel::kWarn,
-      absl::StrCat("pool ", store.path(), ": ", kept, " files of a former ", name,
-                   ", which was deleted or replaced without the plug-in, or is not mounted, are "
-                   "kept as ",
-                   aside, "; `pulse pool rm` deletes them, `pulse pool mv` brings them back"));
-  return IOStatus::OK();
+  return PoolStatus(SetAsideFormer(pool_->store(), name, [=](const std::string& file) {
+    return !numbered_only || IsNumbered(file);
+  }));
 }
 
 IOStatus PoolFileSystem::NewSequentialFile(const std::string& path, const FileOptions& options,

@@ -28,7 +28,7 @@ damage() {
 }
 
 # ---- help
-for command in "" create ls check mv; do
+for command in "" create ls check mv import export; do
   # shellcheck disable=SC2086
   status "help${command:+-$command}" 0 "$PULSE" pool $command --help
 done

@@ -18,7 +18,9 @@ std::string pool::FormatTime(int64_t nanos) {
 
 void AddPoolCommand(CLI::App& app) {
   CLI::App* pool = app.add_subcommand(
-      "pool", "Make, list and check a pool: one preallocated file or block device full of files");
+      "pool",
+      "Make, list and check a pool, a preallocated file or block device full of files; move "
+      "databases in and out");
   pool->require_subcommand(1);
   pool->footer(
       "A pool is cut into segments, and files are lists of segments, so that writing them changes "
@@ -27,6 +29,8 @@ void AddPoolCommand(CLI::App& app) {
   pool::AddCreateCommand(*pool);
   pool::AddListCommand(*pool);
   pool::AddCheckCommand(*pool);
+  pool::AddImportCommand(*pool);
+  pool::AddExportCommand(*pool);
   pool::AddMoveCommand(*pool);
   pool::AddRemoveCommand(*pool);
 }

@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "commands.h"
+#include "convert/convert.h"
 #include "fmt/format.h"
+#include "lsm/pool.h"
+#include "lsm/pool_former.h"
+#include "lsm/pool_guard.h"
 #include "nlohmann/json.hpp"
 #include "pool/pool_commands.h"
 #include "store/store.h"
@@ -127,6 +132,16 @@ absl::Status RunList(const ListArgs& args) {
                                 : ListDirectory(**pool, args.directory, args.json);
 }
 
+// Whether the directory is a database whose guard names this pool.
+std::string KindOf(const std::string& directory, const lsm::GuardInfo& pool) {
+  if (absl::StrContains(directory, lsm::kFormer)) return "left by a former database";
+  if (absl::EndsWith(directory, convert::kMoving)) return "import or export that was stopped";
+  const auto guard = lsm::ReadGuard(directory);
+  if (absl::IsNotFound(guard.status())) return "-";
+  if (!guard.ok()) return "cannot be read";
+  return guard->pool_id == pool.pool_id ? "database" : "database, in another pool";
+}
+
 struct MoveArgs {
   std::string path;
   std::string from;
@@ -167,6 +182,30 @@ absl::Status RunRemove(const RemoveArgs& args) {
 }
 
 }  // namespace
+
+absl::Status ListDatabases(const std::string& path) {
+  const auto pool = store::Store::Open(path, {.read_only = true, .device = nullptr});
+  if (!pool.ok()) return pool.status();
+  std::vector<std::string> names = (*pool)->ListDirectories();
+  std::sort(names.begin(), names.end());
+  const lsm::GuardInfo info = lsm::GuardInfoOf(**pool);
+  TextTable table({"directory", "files", "size", "what it is"});
+  table.AlignLeft(3);
+  for (const std::string& name : names) {
+    const auto entries = (*pool)->List(name);
+    if (!entries.ok()) return entries.status();
+    uint64_t size = 0;
+    for (const auto& e : *entries) size += e.attributes.size;
+    table.AddRow(
+        {Printable(name), std::to_string(entries->size()), FormatBytes(size), KindOf(name, info)});
+  }
+  if (names.empty()) {
+    fmt::print("{} has no tables\n", path);
+  } else {
+    fmt::print("{}", table.Render(0));
+  }
+  return absl::OkStatus();
+}
 
 void AddListCommand(CLI::App& pool) {
   auto args = std::make_shared<ListArgs>();
