@@ -228,17 +228,14 @@ void Worker::Loop() {
       }
       if (sessions_.empty() && engine_->idle() && !has_posted_.load()) return;
     }
-    if (busy) {
+    if (busy || engine_->needs_polling()) {
       idle_since = 0;
-      // Control messages must not starve while the rings are busy.
+      // Control messages must not starve while the rings are busy, or the device is.
       if (++rounds % 64 == 0) {
         HandleEvents(0);
         for (auto& s : sessions_) s->Beat();
       }
-      continue;
-    }
-    if (engine_->needs_polling()) {
-      CpuPause();
+      if (!busy) CpuPause();
       continue;
     }
     const int64_t now = NowNanos();

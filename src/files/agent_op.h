@@ -12,9 +12,7 @@ namespace pulse::files {
 struct FileService::Op : public FileUser {
   explicit Op(FileService* s, uint32_t i) : service(s), index(i) {}
   void OnAdmitted() override { service->Admitted(this); }
-  void OnWritten(int64_t result) override {
-    service->Complete(this, result == 0 ? static_cast<int64_t>(request.length) : result);
-  }
+  void OnWritten(int64_t result) override { service->Written(this, result); }
 
   struct Free {
     void operator()(char* p) const { std::free(p); }

@@ -63,8 +63,10 @@ absl::Status FileService::OpenDevice() {
   return absl::OkStatus();
 }
 
-absl::Status FileService::OnMessage(const wire::Message& m, std::vector<UniqueFd> fds,
+absl::Status FileService::OnMessage(const wire::Message& m, std::vector<UniqueFd> passed,
                                     wire::Message* ack) {
+  // Not the caller's any more: the host is told of a refusal after its doorbell was hung up.
+  std::vector<UniqueFd> fds = std::move(passed);
   if (shutdown_) return absl::FailedPreconditionError("the session is over");
   if (groups_.size() >= session_->config().limits.max_queues) {
     return absl::ResourceExhaustedError(absl::StrCat("this session has its ", groups_.size(),
@@ -143,6 +145,7 @@ bool FileService::Deliver() {
 
 void FileService::BeginShutdown() {
   shutdown_ = true;
+  for (const auto& group : groups_) group->HangUp();
   for (Handle& h : handles_) {
     if (h.file != nullptr) files_->DropUser(std::exchange(h.file, nullptr));
   }

@@ -75,6 +75,8 @@ class FileService : public Service, public FileEngine::Client {
   void StartRead(Op* op);
   void FinishRead(Op* op);
   void PrepareWrite(Op* op);
+  void GetSegments(Op* op);
+  void Written(Op* op, int64_t result);
   void StartWrite(Op* op);
   void ContinueWrite(Op* op);
   void StartGap(Op* op);

@@ -336,6 +336,16 @@ TEST_F(LostAgentTest, WhatWasSyncedOutlivesAKilledAgent) {
   EXPECT_EQ(found.find_first_not_of('u', 70'000), std::string::npos);
 }
 
+// Its memory is kept, since the agent may go on where it stopped.
+TEST_F(LostAgentTest, ALibraryEndsAlthoughItsAgentStandsStill) {
+  const Client client(library_.get(), kSmall);
+  kill(pid_, SIGSTOP);
+  ASSERT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
+  library_.reset();
+  EXPECT_GT(testing_util::MappingsNamed("pulse-region"), 0u);
+  kill(pid_, SIGCONT);
+}
+
 TEST_F(LostAgentTest, AnotherAgentIsToldWhoHasTheStore) {
   const absl::Status st = FileStore::Open(agent_.store_path()).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kFailedPrecondition);
