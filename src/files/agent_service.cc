@@ -110,6 +110,7 @@ absl::Status FileService::Poll(size_t batch, size_t* taken) {
     }
   }
   *taken += taken_now_;
+  if (taken_now_ > 0) expects_requests_ = false;
   SettleIfDue();
   return absl::OkStatus();
 }
@@ -139,6 +140,7 @@ bool FileService::Deliver() {
       continue;
     }
     any |= *delivered;
+    expects_requests_ |= *delivered;
   }
   return any;
 }

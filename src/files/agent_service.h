@@ -31,6 +31,7 @@ class FileService : public Service, public FileEngine::Client {
   absl::Status Poll(size_t batch, size_t* taken) override;
   bool HasWork() override;
   bool HasDeferred() const override;
+  bool ExpectsRequests() const override { return expects_requests_ && !shutdown_; }
   bool Deliver() override;
   void BeginShutdown() override;
   bool Drained() const override { return in_flight_ == 0; }
@@ -115,6 +116,7 @@ class FileService : public Service, public FileEngine::Client {
   size_t operations_ = 0;
   size_t in_flight_ = 0;  // and what else must come back before the session may end
   size_t taken_now_ = 0;  // in this round
+  bool expects_requests_ = false;
   std::vector<Handle> handles_;
   std::vector<uint32_t> free_handles_;
   size_t open_handles_ = 0;
