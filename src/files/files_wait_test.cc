@@ -236,7 +236,10 @@ TEST(FilesAgentProcess, Serve) {
 
 class LostAgentTest : public testing::Test {
  protected:
-  void SetUp() override { Spawn(); }
+  void SetUp() override {
+    if (testing_util::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer: no fork beside threads";
+    Spawn();
+  }
   void TearDown() override { End(SIGKILL); }
   void Spawn() {
     unlink(agent_.socket().c_str());
