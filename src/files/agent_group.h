@@ -49,6 +49,7 @@ class AgentGroup {
   // Any other answer; `data` are copied.
   void Answer(uint64_t id, Operation kind, int64_t result, std::string data);
 
+  uint64_t undelivered() const { return responses_->undelivered(); }
   uint64_t MaxData(uint64_t align) const { return responses_->MaxData(align); }
   bool HasWork();
   // An answer, or a request, waits for the host to make room.

@@ -63,6 +63,7 @@ class FileService : public Service, public FileEngine::Client {
   uint64_t NewHandle(OpenFile* file);  // 0: too many
   Op* NewOp(AgentGroup* group, Operation kind, const Request& r);
   void FreeOp(Op* op);
+  bool DeliverNow(AgentGroup* group, bool now);
   // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   void Complete(Op* op, int64_t result, std::string data = {});
   void Complete(Op* op, const absl::Status& status, std::string data = {});
