@@ -44,9 +44,13 @@ struct FileService::Op : public FileUser {
   char* buffer = nullptr;
   int buffer_index = -1;
   std::unique_ptr<char, Free> bounce;
+  uint64_t bounce_bytes = 0;
 
   void NewBounce(uint64_t n) {
-    bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+    if (bounce == nullptr || bounce_bytes < n) {
+      bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+      bounce_bytes = n;
+    }
     buffer = bounce.get();
     buffer_index = -1;
   }

@@ -231,7 +231,7 @@ FileService::Op* FileService::NewOp(AgentGroup* group, Operation kind, const Req
 }
 
 void FileService::FreeOp(Op* op) {
-  op->bounce.reset();
+  if (!copying_) op->bounce.reset();  // to compare with, copying shall not pay for allocation
   free_ops_.push_back(op);
   --operations_;
   --in_flight_;
