@@ -1,5 +1,6 @@
 // PulseDB's file library: files that live in a segment store and are executed on the agent. Nothing
-// but opening the library, making a poll group and waiting blocks. DDS sections 4.1 to 4.3.
+// but opening and closing the library, making a poll group and waiting blocks. DDS sections 4.1
+// to 4.3.
 //
 //   auto library = pulse::files::Library::Open({.socket = "/run/pulse.sock"});
 //   auto poll = (*library)->CreatePoll();
@@ -20,8 +21,8 @@
 // Order. Name operations of one group that one thread issued take effect in that order. All else is
 // unordered unless one operation had completed before the other was issued: two writes, or a write
 // and a read, of the same bytes that are outstanding together leave, or see, either in any mixture
-// of pages. CloseFile lets what was issued before it in the same group finish. Completions come in
-// any order; a completed read may wait for reads of its group that were issued before it.
+// of pages. CloseFile lets what was issued before it in the same group finish. Completions come as
+// operations finish, in any order: none waits for another of its group.
 //
 // Durability. Directories and names (create, remove, rename) and SetSize are durable once they have
 // completed. Data, and a size that a write has raised, are durable once a SyncFile of that file
@@ -50,8 +51,10 @@
 // outlive theirs.
 //
 // Ownership: the library owns its poll groups. Files are closed when it is destroyed, which must be
-// after all calls have returned. Buffers of reads belong to the library until the completion.
-// Threads: any, at any time, also on the same group and file.
+// after all calls have returned; that waits until the agent writes to this process's memory no
+// more, at most for three seconds: an agent that stands still longer leaves the groups' memory
+// mapped. Buffers of reads belong to the library until the completion. Threads: any, at any time,
+// also on the same group and file.
 #pragma once
 
 #include <cstddef>
@@ -165,7 +168,8 @@ class Library {
   absl::StatusOr<size_t> PollWait(Poll poll, Completion* out, size_t max, int64_t timeout_us);
   // One thread that sleeps in PollWait on the group, now or next, returns.
   void PollWake(Poll poll);
-  // Gives back the data of a ReadInPlace: soon, as responses behind it wait for the space.
+  // Gives back the data of a ReadInPlace, in any order; soon, as the space of later responses is
+  // not used again before, nor are there more of them than four times max_requests (1024 at least).
   void Release(Poll poll, Completion* completion);
 
   // --- Names. `id`, where not null, receives the request's id.

@@ -46,6 +46,8 @@ class Service {
   virtual bool HasWork() { return false; }
   // Something waits for the host to make room, of which it does not tell.
   virtual bool HasDeferred() const { return false; }
+  // The host was given something of which it will likely make further requests, and has not yet.
+  virtual bool ExpectsRequests() const { return false; }
   // Gives the host what is finished, and wakes it. True when something was done.
   virtual bool Deliver() { return false; }
 

@@ -137,6 +137,7 @@ class Session {
   bool HasWork() const;
   // Completions wait for the host to make room, of which it does not tell.
   bool HasDeferred() const;
+  bool ExpectsRequests() const { return service_->ExpectsRequests(); }
   // Somebody on the host waits for completions (PulseDB III-D's progress message): serve it first.
   // The flag is the host's, and read once a round: nobody gets two turns.
   bool LatchUrgent() {

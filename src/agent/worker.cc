@@ -216,7 +216,9 @@ void Worker::Sleep() {
 
 void Worker::Loop() {
   int64_t idle_since = 0;
-  int64_t spin = options_.spin_nanos;
+  Spin in_general{options_.spin_nanos, options_.spin_nanos};
+  Spin for_answers{options_.answer_spin_nanos, options_.answer_spin_nanos};
+  Spin* spin = &in_general;
   uint32_t rounds = 0;
   size_t last_rounds = 0;  // since the stop
   while (true) {
@@ -240,6 +242,7 @@ void Worker::Loop() {
       continue;
     }
     if (engine_->needs_polling()) {
+      idle_since = 0;
       // A device may take long, and a host that pings wants to know whether we are there.
       if (++rounds % kPolledRounds == 0) {
         HandleEvents(0);
@@ -249,17 +252,21 @@ void Worker::Loop() {
       continue;
     }
     const int64_t now = NowNanos();
-    if (idle_since == 0) idle_since = now;
-    if (now - idle_since < spin) {
+    if (idle_since == 0) {
+      idle_since = now;
+      const bool answers = std::any_of(sessions_.begin(), sessions_.end(),
+                                       [](const auto& s) { return s->ExpectsRequests(); });
+      spin = answers ? &for_answers : &in_general;
+    }
+    if (now - idle_since < spin->now) {
       CpuPause();
       continue;
     }
-    // Adaptive: a spin that found nothing halves the next one; a sleep shorter than the longest
-    // spin would have been better spent spinning. An agent that shares its CPU soon stops spinning.
-    spin /= 2;
+    spin->now /= 2;
     Sleep();
-    if (NowNanos() - now < options_.spin_nanos)
-      spin = std::min(options_.spin_nanos, 2 * spin + 1000);
+    if (NowNanos() - now < spin->longest) {
+      spin->now = std::min(spin->longest, 2 * spin->now + 1000);
+    }
     idle_since = 0;
   }
 }

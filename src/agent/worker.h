@@ -27,7 +27,10 @@ struct WorkerOptions {
   std::string name = "pulse-agent";  // at most 15 bytes: shown by top and counted by the benchmarks
   std::vector<int> cpus;
   IoBackendOptions backend;
-  int64_t spin_nanos = 20'000;  // before sleeping
+  // Before sleeping: in general, and for requests that a host will likely make of what it was just
+  // given. The longest; how long it really is depends on whether it helps.
+  int64_t spin_nanos = 20'000;
+  int64_t answer_spin_nanos = 60'000;
   // Do not preempt running threads when woken (SCHED_BATCH): for an agent that shares its CPUs with
   // the threads it works for. On CPUs of its own it makes no difference.
   bool background = false;
@@ -60,6 +63,14 @@ class Worker {
   struct Ending {
     Session* session;
     std::function<void()> freed;
+  };
+
+  // How long to look for work before sleeping: adaptive. A spin that found nothing halves the next
+  // one; a sleep shorter than the longest spin would have been better spent spinning. An agent that
+  // shares its CPU soon stops spinning.
+  struct Spin {
+    int64_t longest;
+    int64_t now;
   };
 
   explicit Worker(WorkerOptions options) : options_(std::move(options)) {}

@@ -19,6 +19,12 @@
 
 namespace pulse::testing_util {
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
 // The seed of a random test: PULSE_TEST_SEED, or a fresh one. Printed, so that a failure repeats.
 inline uint64_t TestSeed() {
   static const uint64_t seed = [] {

@@ -48,7 +48,7 @@ inline constexpr bool kSpansReadAscending = false;
 
 class Mover {
  public:
-  static constexpr size_t kMaxSpans = 4;
+  static constexpr size_t kMaxSpans = 32;
   virtual ~Mover() = default;
 
   // The agent's memory for arena bytes [0, arena_bytes): where I/O happens. Page-aligned.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include "channel/wire.h"
@@ -100,7 +101,8 @@ TEST(MoverTest, VmReadMovesSeveralSpansInOneCall) {
     ASSERT_EQ(arena->data()[i], covered(i) ? 'p' : static_cast<char>(i % 251)) << i;
   }
   EXPECT_TRUE(m.PullSpans(spans, 0).ok());
-  const MoverSpan many[Mover::kMaxSpans + 1] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}};
+  MoverSpan many[Mover::kMaxSpans + 1];
+  for (size_t i = 0; i < std::size(many); ++i) many[i] = {i, 1};
   EXPECT_TRUE(absl::IsInvalidArgument(m.PullSpans(many, Mover::kMaxSpans + 1)));
 }
 

@@ -120,6 +120,11 @@ absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
   return r;
 }
 
+void Region::Forget() {
+  data_ = nullptr;
+  size_ = 0;
+}
+
 void Region::Populate() const {
   if (data_ != nullptr) madvise(data_, size_, MADV_POPULATE_WRITE);
 }

@@ -37,6 +37,8 @@ class Region {
 
   // Touches every page now, so that nobody faults on the data path. Best effort.
   void Populate() const;
+  // Gives up ownership: the memory stays mapped for good, as a peer may still write there.
+  void Forget();
 
  private:
   char* data_ = nullptr;

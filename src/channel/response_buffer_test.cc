@@ -6,9 +6,11 @@
 #include <atomic>
 #include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/testing.h"
@@ -35,9 +37,10 @@ struct NoMutex {
 };
 
 struct Case {
-  ResponseShape shape = {.capacity = 64, .batch = 32, .requests = 4};  // two responses of a word
+  ResponseShape shape = {.capacity = 16, .batch = 40, .slots = 2};  // two responses of a word
   uint64_t responses = 3;
   bool backwards = false;  // requests finish in pairs, the younger first
+  bool hold = false;       // responses are given back in pairs, the later first
   Explorer::Options options = {};
 };
 
@@ -45,7 +48,7 @@ template <typename MoverT, typename Memory>
 class ResponseModel {
  public:
   explicit ResponseModel(const Case& run)
-      : run_(run), host_(run.shape.capacity), mirror_(run.shape.capacity), explorer_(run.options) {}
+      : run_(run), host_(Bytes()), mirror_(Bytes()), explorer_(run.options) {}
   bool Explore(uint64_t limit = 2'000'000) {
     return explorer_.Explore([this] { Reset(); }, Bodies(), limit);
   }
@@ -56,17 +59,20 @@ class ResponseModel {
   uint64_t executions() const { return explorer_.executions(); }
 
  private:
+  uint64_t Bytes() const { return ResponseBytes(run_.shape) - wire::kPage; }
   std::vector<Explorer::Body> Bodies() {
     return {[this] { Agent(); }, [this] { Host(); }};
   }
   void Reset() {
     host_.Reset();
     mirror_.Reset();
-    ModelBytes::Share(host_.bytes(), run_.shape.capacity);
+    ModelBytes::Share(host_.bytes(), Bytes());
     // Outside of the fibers, so that a failure leaves nothing behind.
     mover_ = std::make_unique<MoverT>(&host_, &mirror_);
     buffer_ = std::make_unique<ResponseBuffer<Memory, MoverT>>(
         mover_.get(), &mover_->local().pointers, mover_->local().bytes(), run_.shape);
+    reader_ = std::make_unique<ResponseReader<Memory, NoMutex>>(&host_.pointers, host_.bytes(),
+                                                                run_.shape);
   }
 
   void Agent() {
@@ -78,22 +84,23 @@ class ResponseModel {
       explorer_.BeginAttempt();
       bool moved = false;
       const size_t pair = run_.backwards ? 2 : 1;
-      while (n < pair && asked < run_.responses &&
-             buffer.Allocate(asked, 5, 8, asked + 1, &open[n])) {
+      while (n < pair && asked < run_.responses && buffer.Allocate(asked, 5, 8, &open[n])) {
         const uint64_t word = ~asked++;
         ModelBytes::Copy(open[n++].data, &word, sizeof(word));
         moved = true;
       }
       if (buffer.corrupt()) explorer_.Fail("an honest host looks corrupt");
-      while (n > 0) buffer.Finish(open[--n].ticket, static_cast<int64_t>(buffer.in_flight()));
+      while (n > 0) buffer.Finish(open[--n].ticket, 8);
       if (buffer.Deliver(!moved).value()) moved = true;
       if (!moved) explorer_.WaitForOther();
     }
-    if (buffer.finished_mark() != run_.responses) explorer_.Fail("mark", buffer.finished_mark());
   }
 
   void Host() {
-    ResponseReader<Memory, NoMutex> reader(&host_.pointers, host_.bytes(), run_.shape.capacity);
+    auto& reader = *reader_;
+    bool seen[256] = {};
+    TakenResponse held[2];
+    uint64_t holds = 0;
     for (uint64_t i = 0; i < run_.responses; ++i) {
       TakenResponse r;
       while (true) {
@@ -104,9 +111,14 @@ class ResponseModel {
       }
       uint64_t word = 0;
       ModelBytes::Copy(&word, r.data, sizeof(word));
-      if (r.id != i || word != ~i || r.kind != 5) explorer_.Fail("another than was due", r.id);
-      if (r.result == kPending) explorer_.Fail("delivered while pending");
-      reader.Done(r);
+      if (word != ~r.id || r.kind != 5 || r.result != 8) explorer_.Fail("wrong response", r.id);
+      if (r.id >= run_.responses || seen[r.id]) explorer_.Fail("a response twice", r.id);
+      seen[r.id] = true;
+      if (!run_.backwards && r.id != i) explorer_.Fail("another than was due", r.id);
+      // In pairs, given back in the other order.
+      held[holds++] = r;
+      if (run_.hold && holds == 1 && i + 1 < run_.responses) continue;
+      while (holds > 0) reader.Done(held[--holds].ticket);
     }
     TakenResponse r;
     if (reader.Take(&r)) explorer_.Fail("a response to nothing");
@@ -117,6 +129,7 @@ class ResponseModel {
   ModelRegion<Memory> mirror_;
   std::unique_ptr<MoverT> mover_;
   std::unique_ptr<ResponseBuffer<Memory, MoverT>> buffer_;
+  std::unique_ptr<ResponseReader<Memory, NoMutex>> reader_;
   Explorer explorer_;
 };
 
@@ -144,26 +157,33 @@ TEST(ResponseModelTest, EveryExecutionOfASmallBuffer) {
 
 TEST(ResponseModelTest, FewPreemptionsOfABufferThatFills) {
   for (bool backwards : {false, true}) {
-    const Case run{
-        .responses = 5, .backwards = backwards, .options = {.stale_loads = 1, .preemptions = 3}};
-    ExpectAllRight<SharedModel<>>(run);
-    ExpectAllRight<CopyModel<>>(run);
+    for (bool hold : {false, true}) {
+      const Case run{.responses = 5,
+                     .backwards = backwards,
+                     .hold = hold,
+                     .options = {.stale_loads = 1, .preemptions = 3}};
+      ExpectAllRight<SharedModel<>>(run);
+      ExpectAllRight<CopyModel<>>(run);
+    }
   }
 }
 
 TEST(ResponseModelTest, RandomExecutionsOfLargerBuffers) {
   const uint64_t seed = TestSeed();
-  for (uint64_t capacity : {64u, 128u, 1024u}) {
-    const Case run{.shape = {.capacity = capacity, .batch = capacity / 2, .requests = 8},
-                   .responses = 200,
-                   .backwards = capacity > 64,
-                   .options = {.stale_loads = 1'000'000}};
-    SharedModel<> shared(run);
-    shared.Sample(30, seed + capacity);
-    EXPECT_EQ(shared.failure(), "") << capacity << ", seed " << seed;
-    CopyModel<> copy(run);
-    copy.Sample(30, seed + capacity);
-    EXPECT_EQ(copy.failure(), "") << capacity << ", seed " << seed;
+  for (uint64_t capacity : {16u, 64u, 512u}) {
+    for (uint32_t slots : {2u, 8u}) {
+      const Case run{.shape = {.capacity = capacity, .batch = capacity / 2, .slots = slots},
+                     .responses = 200,
+                     .backwards = capacity > 16,
+                     .hold = slots > 2,
+                     .options = {.stale_loads = 1'000'000}};
+      SharedModel<> shared(run);
+      shared.Sample(30, seed + capacity);
+      EXPECT_EQ(shared.failure(), "") << capacity << ", seed " << seed;
+      CopyModel<> copy(run);
+      copy.Sample(30, seed + capacity);
+      EXPECT_EQ(copy.failure(), "") << capacity << ", seed " << seed;
+    }
   }
 }
 
@@ -185,17 +205,17 @@ TEST(ResponseModelTest, FindsATailThatIsMovedBeforeItsResponses) {
 
 // --- On real memory.
 
-constexpr ResponseShape kShape{.capacity = 4096, .batch = 1024, .requests = 64};
+constexpr ResponseShape kShape{.capacity = 4096, .batch = 1024, .slots = 256};
 
 struct Pair {
   explicit Pair(MoverKind kind, const ResponseShape& s = kShape)
-      : ring(kind, s.capacity),
+      : ring(kind, ResponseBytes(s) - wire::kPage),
         agent(MakeResponseBuffer(ring.mover.get(), s).value()),
-        host(MakeResponseReader(ring.region.data(), s.capacity)) {}
+        host(MakeResponseReader(ring.region.data(), s)) {}
   RingPointers<>& pointers() { return *PointersOf(ring.region.data()); }
   bool Answer(uint64_t id, const std::string& data) {
     Reservation r;
-    if (!agent->Allocate(id, 1, data.size(), id + 1, &r)) return false;
+    if (!agent->Allocate(id, 1, data.size(), &r)) return false;
     std::memcpy(r.data, data.data(), data.size());
     agent->Finish(r.ticket, static_cast<int64_t>(data.size()));
     return true;
@@ -215,34 +235,32 @@ INSTANTIATE_TEST_SUITE_P(Movers, ResponseBufferTest,
                          ::testing::Values(MoverKind::kShared, MoverKind::kVmRead),
                          [](const auto& i) { return std::string(MoverName(i.param)); });
 
-TEST_P(ResponseBufferTest, DeliversTheFinishedPrefixInTheOrderOfRequests) {
+TEST_P(ResponseBufferTest, DeliversInTheOrderOfFinishing) {
   Pair p(GetParam());
   Reservation r[4];
   for (uint64_t i = 0; i < 4; ++i) {
-    ASSERT_TRUE(p.agent->Allocate(100 + i, 2, 8, 10 * (i + 1), &r[i]));
-    std::memcpy(r[i].data, "response", 8);
+    ASSERT_TRUE(p.agent->Allocate(100 + i, 2, 8, &r[i]));
+    std::memcpy(r[i].data, ("respons" + std::to_string(i)).data(), 8);
   }
   TakenResponse t;
+  EXPECT_FALSE(p.agent->Deliver(true).value()) << "nothing has finished";
   p.agent->Finish(r[2].ticket, 8);
   p.agent->Finish(r[1].ticket, -EIO);
-  EXPECT_FALSE(p.agent->Deliver(true).value()) << "the first is pending";
-  EXPECT_EQ(p.agent->finished_mark(), 0u);
-  EXPECT_FALSE(p.host->Take(&t));
-
-  p.agent->Finish(r[0].ticket, 4);
-  EXPECT_EQ(p.agent->finished_mark(), 30u);
   EXPECT_FALSE(p.agent->Deliver(false).value()) << "less than a batch";
   EXPECT_FALSE(p.host->Take(&t));
+  EXPECT_TRUE(p.agent->Deliver(true).value()) << "the first is pending, and holds up nobody";
+  p.agent->Finish(r[0].ticket, 4);
   EXPECT_TRUE(p.agent->Deliver(true).value());
-  const int64_t results[] = {4, -EIO, 8};
+  const uint64_t order[] = {2, 1, 0};
+  const int64_t results[] = {8, -EIO, 4};
   for (uint64_t i = 0; i < 3; ++i) {
     ASSERT_TRUE(p.host->Take(&t));
-    EXPECT_EQ(t.id, 100 + i);
+    EXPECT_EQ(t.id, 100 + order[i]);
     EXPECT_EQ(t.kind, 2);
     EXPECT_EQ(t.result, results[i]);
     EXPECT_EQ(t.capacity, 8u);
-    EXPECT_EQ(std::string(t.data, 8), "response");
-    p.host->Done(t);
+    EXPECT_EQ(std::string(t.data, 8), "respons" + std::to_string(order[i]));
+    p.host->Done(t.ticket);
   }
   EXPECT_FALSE(p.host->Take(&t));
   EXPECT_EQ(p.agent->in_flight(), 1u);
@@ -253,43 +271,77 @@ TEST_P(ResponseBufferTest, ABatchIsDeliveredByOneCallWithoutBeingToldTo) {
   const uint64_t before = p.agent->calls();
   uint64_t n = 0;
   while (!p.agent->Deliver(false).value()) ASSERT_TRUE(p.Answer(n++, "12345678"));
-  EXPECT_EQ(n, kShape.batch / 32);
+  EXPECT_EQ(n, kShape.batch / 40 + 1);
   EXPECT_EQ(p.agent->calls() - before, 1u);
   TakenResponse t;
   while (p.host->Take(&t)) {
-    p.host->Done(t);
+    p.host->Done(t.ticket);
     --n;
   }
   EXPECT_EQ(n, 0u);
 }
 
-TEST_P(ResponseBufferTest, FullUntilTheHostIsDone) {
+// What has finished lies in more places than a call of the mover takes.
+TEST_P(ResponseBufferTest, ScatteredDataArriveBeforeTheirAnnouncement) {
   Pair p(GetParam());
-  uint64_t n = 0;
-  while (p.Answer(n, "12345678")) ++n;
-  EXPECT_EQ(n, kShape.capacity / 32);
-  ASSERT_TRUE(p.agent->Deliver(true).value());
-  EXPECT_FALSE(p.Answer(n, "12345678"));
-  TakenResponse a, b;
-  ASSERT_TRUE(p.host->Take(&a));
-  ASSERT_TRUE(p.host->Take(&b));
-  p.host->Done(b);
-  EXPECT_FALSE(p.Answer(n, "12345678")) << "the first is still being read";
-  p.host->Done(a);
-  EXPECT_TRUE(p.Answer(n, "12345678"));
-  EXPECT_TRUE(p.Answer(n + 1, "12345678"));
-  EXPECT_FALSE(p.Answer(n + 2, "12345678"));
+  Reservation r[256];
+  for (uint64_t i = 0; i < 256; ++i) {
+    ASSERT_TRUE(p.agent->Allocate(i, 1, 16, &r[i]));
+    std::memset(r[i].data, static_cast<int>(i), 16);
+  }
+  for (uint64_t first : {1u, 0u}) {
+    for (uint64_t i = first; i < 256; i += 2) p.agent->Finish(r[i].ticket, 16);
+    ASSERT_TRUE(p.agent->Deliver(true).value());
+    for (uint64_t i = first; i < 256; i += 2) {
+      TakenResponse t;
+      std::string data;
+      ASSERT_TRUE(p.TakeOne(&t, &data));
+      EXPECT_EQ(t.id, i);
+      EXPECT_EQ(data, std::string(16, static_cast<char>(i)));
+      p.host->Done(t.ticket);
+    }
+  }
 }
 
-TEST_P(ResponseBufferTest, NoMoreRequestsThanItHasPlacesFor) {
-  Pair p(GetParam(), {.capacity = 64 << 10, .batch = 64 << 10, .requests = 8});
+TEST_P(ResponseBufferTest, FullUntilTheHostIsDone) {
+  Pair p(GetParam());
+  const std::string data(64, 'x');
+  uint64_t n = 0;
+  while (p.Answer(n, data)) ++n;
+  EXPECT_EQ(n, kShape.capacity / 64);
+  ASSERT_TRUE(p.agent->Deliver(true).value());
+  EXPECT_FALSE(p.Answer(n, data));
+  TakenResponse a, b, c;
+  ASSERT_TRUE(p.host->Take(&a));
+  ASSERT_TRUE(p.host->Take(&b));
+  ASSERT_TRUE(p.host->Take(&c));
+  p.host->Done(b.ticket);
+  EXPECT_FALSE(p.Answer(n, data)) << "the first is still being read";
+  p.host->Done(a.ticket);
+  EXPECT_TRUE(p.Answer(n, data));
+  EXPECT_TRUE(p.Answer(n + 1, data));
+  EXPECT_FALSE(p.Answer(n + 2, data));
+  p.host->Done(a.ticket);  // once more means nothing
+  EXPECT_FALSE(p.Answer(n + 2, data));
+}
+
+TEST_P(ResponseBufferTest, NoMoreRequestsThanItHasTicketsFor) {
+  Pair p(GetParam(), {.capacity = 64 << 10, .batch = 64 << 10, .slots = 8});
   Reservation r[9];
-  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(p.agent->Allocate(i, 1, 0, i, &r[i]));
-  EXPECT_FALSE(p.agent->Allocate(8, 1, 0, 8, &r[8]));
+  for (uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(p.agent->Allocate(i, 1, 0, &r[i]));
+  EXPECT_FALSE(p.agent->Allocate(8, 1, 0, &r[8]));
+  TakenResponse t;
   p.agent->Finish(r[5].ticket, 0);
-  EXPECT_FALSE(p.agent->Allocate(8, 1, 0, 8, &r[8])) << "not of the prefix";
+  ASSERT_TRUE(p.agent->Deliver(true).value());
+  ASSERT_TRUE(p.host->Take(&t));
+  p.host->Done(t.ticket);
+  EXPECT_FALSE(p.agent->Allocate(8, 1, 0, &r[8])) << "those before it are under way";
   p.agent->Finish(r[0].ticket, 0);
-  EXPECT_TRUE(p.agent->Allocate(8, 1, 0, 8, &r[8]));
+  EXPECT_FALSE(p.agent->Allocate(8, 1, 0, &r[8])) << "the host does not have it";
+  ASSERT_TRUE(p.agent->Deliver(true).value());
+  ASSERT_TRUE(p.host->Take(&t));
+  p.host->Done(t.ticket);
+  EXPECT_TRUE(p.agent->Allocate(8, 1, 0, &r[8]));
 }
 
 TEST_P(ResponseBufferTest, TheLargestFitsAnywhereInAnEmptyBuffer) {
@@ -299,7 +351,7 @@ TEST_P(ResponseBufferTest, TheLargestFitsAnywhereInAnEmptyBuffer) {
     ASSERT_GT(most, 1000u);
     for (uint64_t i = 0; i < 200; ++i) {
       Reservation r;
-      ASSERT_TRUE(p.agent->Allocate(i, 1, most, i, &r, align)) << align << ' ' << i;
+      ASSERT_TRUE(p.agent->Allocate(i, 1, most, &r, align)) << align << ' ' << i;
       ASSERT_EQ((r.data - MessagesOf(p.ring.mover->local())) % static_cast<ptrdiff_t>(align), 0);
       std::memset(r.data, static_cast<int>('a' + i % 26), most);
       p.agent->Finish(r.ticket, static_cast<int64_t>(most));
@@ -308,19 +360,19 @@ TEST_P(ResponseBufferTest, TheLargestFitsAnywhereInAnEmptyBuffer) {
       std::string data;
       ASSERT_TRUE(p.TakeOne(&t, &data));
       ASSERT_EQ(data, std::string(most, static_cast<char>('a' + i % 26)));
-      p.host->Done(t);
+      p.host->Done(t.ticket);
       ASSERT_TRUE(p.Answer(i, std::string(i % 40, 'x')));
       ASSERT_TRUE(p.agent->Deliver(true).value());
       ASSERT_TRUE(p.TakeOne(&t, &data));
       ASSERT_EQ(data, std::string(i % 40, 'x'));
-      p.host->Done(t);
+      p.host->Done(t.ticket);
     }
     Reservation r;
-    EXPECT_FALSE(p.agent->Allocate(0, 1, most + 8, 0, &r, align));
+    EXPECT_FALSE(p.agent->Allocate(0, 1, most + 8, &r, align));
   }
 }
 
-// Any order of finishing, any sizes, against a queue that says what must come out.
+// Any order of finishing and of giving back, any sizes, against a queue that says what must come.
 TEST_P(ResponseBufferTest, RandomRequests) {
   const uint64_t seed = TestSeed();
   std::mt19937_64 random(seed);
@@ -330,7 +382,7 @@ TEST_P(ResponseBufferTest, RandomRequests) {
     std::string data;
   };
   std::map<uint64_t, Open> open;
-  std::deque<std::string> due;
+  std::deque<std::pair<uint64_t, std::string>> due;
   std::vector<TakenResponse> held;
   uint64_t next = 0, got = 0;
   for (int step = 0; step < 200'000; ++step) {
@@ -339,15 +391,15 @@ TEST_P(ResponseBufferTest, RandomRequests) {
       const std::string data(random() % (random() % 50 == 0 ? 900 : 100),
                              static_cast<char>('a' + next % 26));
       Reservation r;
-      if (p.agent->Allocate(next, 1, data.size(), next, &r, uint64_t{8} << random() % 5)) {
+      if (p.agent->Allocate(next, 1, data.size(), &r, uint64_t{8} << random() % 5)) {
         open[next++] = {r, data};
-        due.push_back(data);
       }
     } else if (what < 6 && !open.empty()) {
       auto it = open.begin();
       std::advance(it, static_cast<ptrdiff_t>(random() % open.size()));
       std::memcpy(it->second.r.data, it->second.data.data(), it->second.data.size());
       p.agent->Finish(it->second.r.ticket, static_cast<int64_t>(it->second.data.size()));
+      due.emplace_back(it->first, it->second.data);
       open.erase(it);
     } else if (what == 6) {
       ASSERT_TRUE(p.agent->Deliver(random() % 2 == 0).ok());
@@ -355,14 +407,16 @@ TEST_P(ResponseBufferTest, RandomRequests) {
       TakenResponse t;
       std::string data;
       if (p.TakeOne(&t, &data)) {
-        ASSERT_EQ(t.id, got++) << seed;
-        ASSERT_EQ(data, due.front()) << seed;
+        ++got;
+        ASSERT_EQ(t.id, due.front().first) << seed;
+        ASSERT_EQ(data, due.front().second) << seed;
         due.pop_front();
         held.push_back(t);
       }
       while (held.size() > random() % 3) {
-        p.host->Done(held.back());
-        held.pop_back();
+        const size_t at = random() % held.size();
+        p.host->Done(held[at].ticket);
+        held.erase(held.begin() + static_cast<ptrdiff_t>(at));
       }
     }
   }
@@ -388,14 +442,14 @@ TEST_P(ResponseBufferTest, ManyThreadsTakeEachResponseOnce) {
         std::memcpy(words, t.data, sizeof(words));
         wrong += words[0] != t.id || words[1] != ~t.id || t.result != 16;
         sum += t.id;
-        p.host->Done(t);
+        p.host->Done(t.ticket);
         ++taken;
       }
     });
   }
   for (uint64_t i = 0; i < kResponses;) {
     Reservation r;
-    if (p.agent->Allocate(i, 1, 16, i, &r)) {
+    if (p.agent->Allocate(i, 1, 16, &r)) {
       const uint64_t words[2] = {i, ~i};
       std::memcpy(r.data, words, sizeof(words));
       p.agent->Finish(r.ticket, 16);
@@ -416,43 +470,74 @@ TEST_P(ResponseBufferTest, ManyThreadsTakeEachResponseOnce) {
 // --- Peers that lie.
 
 TEST_P(ResponseBufferTest, AHeadThatCannotBeStopsTheAgent) {
-  for (uint64_t head : {kShape.capacity + 8, uint64_t{1} << 60, ~uint64_t{7}, uint64_t{12}}) {
+  const std::string data(64, 'x');
+  for (uint64_t head : {uint64_t{65}, uint64_t{1} << 60, ~uint64_t{0}}) {
     Pair p(GetParam());
     uint64_t n = 0;
-    while (p.Answer(n, "12345678")) ++n;
+    while (p.Answer(n, data)) ++n;
     ASSERT_TRUE(p.agent->Deliver(true).value());
     p.pointers().head = head;
-    EXPECT_FALSE(p.Answer(n, "12345678")) << head;
+    EXPECT_FALSE(p.Answer(n, data)) << head;
     EXPECT_TRUE(p.agent->corrupt()) << head;
     p.pointers().head = 64;
-    EXPECT_FALSE(p.Answer(n, "12345678")) << "once is for good";
+    EXPECT_FALSE(p.Answer(n, data)) << "once is for good";
   }
 }
 
-TEST(ResponseReaderTest, ATailOrSpanThatCannotBeIsCorrupt) {
+// I/O may still write there.
+TEST_P(ResponseBufferTest, WhatWasNotDeliveredCannotBeGivenBack) {
+  for (bool finished : {false, true}) {
+    Pair p(GetParam());
+    Reservation r;
+    ASSERT_TRUE(p.agent->Allocate(1, 1, p.agent->MaxData(), &r));
+    ASSERT_TRUE(p.Answer(2, "done"));
+    ASSERT_TRUE(p.agent->Deliver(true).value());
+    if (finished) p.agent->Finish(r.ticket, 0);
+    p.pointers().head = 1;
+    EXPECT_FALSE(p.agent->Allocate(3, 1, p.agent->MaxData(), &r));
+    EXPECT_TRUE(p.agent->corrupt());
+  }
+}
+
+TEST(ResponseReaderTest, AnEntryThatCannotBeIsCorrupt) {
   TakenResponse t;
-  for (uint64_t tail : {kShape.capacity + 8, uint64_t{1} << 60, ~uint64_t{7}, uint64_t{12}}) {
+  for (uint64_t tail : {uint64_t{kShape.slots} + 1, uint64_t{1} << 60, ~uint64_t{0}}) {
     Pair p(MoverKind::kShared);
     p.pointers().tail = tail;
     EXPECT_FALSE(p.host->Take(&t)) << tail;
     EXPECT_TRUE(p.host->corrupt()) << tail;
   }
-  for (uint32_t span : {0u, 8u, 16u, 25u, 40u, 0xfffffff8u}) {
+  const auto lie = [&](void (*change)(ResponseEntry*)) {
     Pair p(MoverKind::kShared);
     ASSERT_TRUE(p.Answer(0, "12345678"));
+    ASSERT_TRUE(p.Answer(1, "12345678"));
     ASSERT_TRUE(p.agent->Deliver(true).value());
-    std::memcpy(MessagesOf(p.ring.region.data()), &span, sizeof(span));
-    EXPECT_FALSE(p.host->Take(&t)) << span;
-    EXPECT_TRUE(p.host->corrupt()) << span;
-  }
+    char* const at = MessagesOf(p.ring.region.data()) + kShape.capacity + sizeof(ResponseEntry);
+    ResponseEntry entry;
+    std::memcpy(&entry, at, sizeof(entry));
+    change(&entry);
+    std::memcpy(at, &entry, sizeof(entry));
+    ASSERT_TRUE(p.host->Take(&t));
+    EXPECT_FALSE(p.host->Take(&t));
+    EXPECT_TRUE(p.host->corrupt());
+  };
+  lie([](ResponseEntry* e) { e->offset = kShape.capacity + 8; });
+  lie([](ResponseEntry* e) { e->offset = 0xffffffff; });
+  lie([](ResponseEntry* e) { e->length = kShape.capacity; });
+  lie([](ResponseEntry* e) { e->length = 0xfffffff8; });
+  lie([](ResponseEntry* e) { e->ticket = kShape.slots; });
+  lie([](ResponseEntry* e) { e->ticket = 0; });  // the first's, which is not given back
 }
 
 TEST(ResponseBufferShapeTest, RefusesShapesThatCannotBe) {
-  RealRing ring(MoverKind::kShared, 4096);
+  RealRing ring(MoverKind::kShared, 4096 + 64 * sizeof(ResponseEntry));
+  EXPECT_TRUE(MakeResponseBuffer(ring.mover.get(), {4096, 1024, 64}).ok());
   for (const ResponseShape& s :
        {ResponseShape{8192, 1024, 64}, ResponseShape{4096, 8192, 64}, ResponseShape{4096, 1024, 0},
-        ResponseShape{4096, 1024, 63}, ResponseShape{4095, 1024, 64}, ResponseShape{64, 64, 64}}) {
-    EXPECT_FALSE(MakeResponseBuffer(ring.mover.get(), s).ok()) << s.capacity << ' ' << s.requests;
+        ResponseShape{4096, 1024, 63}, ResponseShape{4096, 1024, 128},
+        ResponseShape{4096, 1024, 1u << 21}, ResponseShape{4095, 1024, 64},
+        ResponseShape{64, 64, 64}}) {
+    EXPECT_FALSE(MakeResponseBuffer(ring.mover.get(), s).ok()) << s.capacity << ' ' << s.slots;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/testing.h"
 #include "channel/message_ring.h"
 #include "channel/mover.h"
 #include "channel/region.h"
@@ -18,11 +19,7 @@ namespace pulse::testing_util {
 // The model runs in one thread, so the thread sanitizer has nothing to find there, and takes
 // minutes over it: it gets a short search. Nor does it see that the kernel's copy of a pointer
 // orders what two threads wrote before and after it: tests of threads on `vmread` are not for it.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kThreadSanitizer = true;
-#else
-inline constexpr bool kThreadSanitizer = false;
-#endif
+// (kThreadSanitizer of base/testing.h.)
 
 // Memory orders that are weakened on purpose, to prove that the model misses them.
 enum class Weak { kNothing, kAcquireLoads, kReleaseStores, kReleaseAdds };

@@ -144,35 +144,57 @@ void FileService::HandleWrite(AgentGroup* group, const Request& r, const RingMes
   PrepareWrite(op);
 }
 
-// Segments first: who has none must not hold others up.
+// Segments first: who has none must not hold others up. Behind a change of the size it is not known
+// yet whether it has.
 void FileService::PrepareWrite(Op* op) {
   const uint64_t offset = op->request.offset;
   const uint64_t end = offset + op->request.length;
-  if (end <= op->file->allocated()) {
-    if (op->file->Enter(Access::kWrite, op, offset, end)) StartWrite(op);
-    return;
-  }
+  if (end > op->file->allocated() && !op->file->changing()) return GetSegments(op);
+  if (op->file->Enter(Access::kWrite, op, offset, end)) StartWrite(op);
+}
+
+void FileService::GetSegments(Op* op) {
+  const uint64_t offset = op->request.offset;
+  const uint64_t end = offset + op->request.length;
   const store::FileId id = op->file->id();
+  op->file->BeginPrepare();
   Change(
       op, /*durable=*/false, [this, id, end] { return files_->store().Reserve(id, end); },
       [this, op, offset, end](const absl::Status& st) {
         absl::Status status = st;
-        // Unless the file was cut meanwhile; then it begins anew.
-        if (status.ok()) status = files_->RefreshSegments(op->file, 0);
-        if (!status.ok()) return Complete(op, status);
-        if (op->file->Enter(Access::kWrite, op, offset, end)) StartWrite(op);
+        if (status.ok()) status = files_->RefreshSegments(op->file, end);
+        if (!status.ok()) {
+          op->file->CancelPrepare();
+          return Complete(op, status);
+        }
+        if (op->file->EnterPrepared(op, offset, end)) StartWrite(op);
       });
 }
 
 void FileService::StartWrite(Op* op) {
-  const uint64_t offset = op->request.offset;
-  const uint64_t end = offset + op->request.length;
-  if (end > op->file->allocated()) {
+  const uint64_t end = op->request.offset + op->request.length;
+  if (end > op->file->allocated()) {  // the file was cut meanwhile
+    GetSegments(op);
     op->file->LeaveWrite(op);
-    return PrepareWrite(op);
+    return;
   }
   op->claim = op->file->BeginWrite(end);
   StartGap(op);
+}
+
+void FileService::Written(Op* op, int64_t result) {
+  if (result == kGivenUp && !shutdown_) {
+    // What it was to follow is not there, as that session has ended. From the beginning, in its
+    // old place.
+    op->error = 0;
+    op->buffer_index = -1;
+    op->file->BeginPrepare();
+    const uint64_t offset = op->request.offset;
+    if (op->file->EnterPrepared(op, offset, offset + op->request.length)) StartWrite(op);
+    return;
+  }
+  if (result == kGivenUp) result = -ECANCELED;
+  Complete(op, result == 0 ? static_cast<int64_t>(op->request.length) : result);
 }
 
 // The I/O of a step is done.
@@ -210,6 +232,10 @@ void FileService::StartGap(Op* op) {
 void FileService::StartZeros(Op* op) {
   const uint64_t until = Down(op->request.offset);
   if (op->zeroed >= until) return StartEdges(op);
+  if (shutdown_) {  // nobody waits for it, and it may take minutes
+    op->error = kGivenUp;
+    return ContinueWrite(op);
+  }
   const uint64_t n = std::min(kZeroBytes, until - op->zeroed);
   op->step = Op::Step::kZeros;
   op->buffer_index = -1;

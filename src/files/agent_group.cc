@@ -1,6 +1,5 @@
 #include "files/agent_group.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -40,11 +39,9 @@ absl::StatusOr<std::unique_ptr<AgentGroup>> AgentGroup::Attach(Session* session,
   g->region_ = *std::move(region);
   g->notifier_ = Doorbell(std::move(fds[1]), &header->host_waiting.value);
   const RingShape ring{shape.request_bytes, shape.request_bytes};
-  const ResponseShape response{shape.response_bytes,
-                               std::min<uint64_t>(shape.response_bytes / 8, uint64_t{64} << 10),
-                               shape.requests};
+  const ResponseShape response = ResponsesOf(shape);
   const size_t request_bytes = RingBytes(ring);
-  const size_t response_bytes = wire::kPage + shape.response_bytes;
+  const size_t response_bytes = ResponseBytes(response);
   if (session->config().mover == MoverKind::kVmRead) {
     const uint64_t at = m.args[4];
     auto requests =

@@ -2,8 +2,8 @@
 // the requests that were taken from it and not yet answered.
 //
 // A read is given its place in the response buffer before its I/O starts, in the order of requests,
-// and lands there (DDS 4.3). Every other answer is known only at the end, and takes its place then:
-// a slow one does not hold up what comes behind it.
+// and lands there (DDS 4.3). Every other answer is known only at the end, and takes its place then.
+// All are delivered as they finish.
 //
 // Belongs to one service; worker's thread; never blocks. The host is untrusted.
 #pragma once
@@ -40,7 +40,7 @@ class AgentGroup {
   // A read's place, in the order of calls; false when there is no room for now. Counts as an answer
   // under way until Finish.
   bool Reserve(uint64_t id, Operation kind, uint64_t bytes, uint64_t align, Reservation* out) {
-    return responses_->Allocate(id, static_cast<uint16_t>(kind), bytes, 0, out, align);
+    return responses_->Allocate(id, static_cast<uint16_t>(kind), bytes, out, align);
   }
   void Finish(const Reservation& reservation, int64_t result) {
     --open_;
@@ -49,12 +49,15 @@ class AgentGroup {
   // Any other answer; `data` are copied.
   void Answer(uint64_t id, Operation kind, int64_t result, std::string data);
 
+  uint64_t undelivered() const { return responses_->undelivered(); }
   uint64_t MaxData(uint64_t align) const { return responses_->MaxData(align); }
   bool HasWork();
   // An answer, or a request, waits for the host to make room.
   bool HasDeferred() const { return !answers_.empty() || held_; }
   // Gives the host what has finished; wakes it.
   absl::StatusOr<bool> Deliver(bool now);
+  // The session ends: nothing more is written to the host's memory. Says so by hanging up.
+  void HangUp() { notifier_ = Doorbell(); }
 
   uint32_t id() const { return id_; }
   bool copies() const { return request_mover_->kind() != MoverKind::kShared; }

@@ -34,8 +34,8 @@ absl::Status CheckDirectory(const std::string& name) {
 
 void FileService::Change(Op* op, bool durable, std::function<absl::Status()> work,
                          std::function<void(const absl::Status&)> then) {
-  files_->Change([this, durable, post = session_->config().post, work = std::move(work),
-                  then = std::move(then)] {
+  files_->Change(this, [this, durable, post = session_->config().post, work = std::move(work),
+                        then = std::move(then)] {
     absl::Status st = work();
     if (!st.ok() || !durable) return post([then, st = std::move(st)] { then(st); });
     files_->store().CommitLater([post, then](const absl::Status& committed) {

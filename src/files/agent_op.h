@@ -12,9 +12,7 @@ namespace pulse::files {
 struct FileService::Op : public FileUser {
   explicit Op(FileService* s, uint32_t i) : service(s), index(i) {}
   void OnAdmitted() override { service->Admitted(this); }
-  void OnWritten(int64_t result) override {
-    service->Complete(this, result == 0 ? static_cast<int64_t>(request.length) : result);
-  }
+  void OnWritten(int64_t result) override { service->Written(this, result); }
 
   struct Free {
     void operator()(char* p) const { std::free(p); }
@@ -46,9 +44,13 @@ struct FileService::Op : public FileUser {
   char* buffer = nullptr;
   int buffer_index = -1;
   std::unique_ptr<char, Free> bounce;
+  uint64_t bounce_bytes = 0;
 
   void NewBounce(uint64_t n) {
-    bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+    if (bounce == nullptr || bounce_bytes < n) {
+      bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+      bounce_bytes = n;
+    }
     buffer = bounce.get();
     buffer_index = -1;
   }

@@ -16,6 +16,9 @@ namespace {
 // Of an engine's file that was closed: nobody waits for it.
 constexpr uint64_t kClosed = ~uint64_t{0};
 constexpr size_t kMaxText = 400;
+// Requests that are taken before the device gets them, and answers that are finished before the
+// host does: small, so that host, agent and device work at the same time and not in turn.
+constexpr size_t kTogether = 8;
 
 }  // namespace
 
@@ -63,8 +66,10 @@ absl::Status FileService::OpenDevice() {
   return absl::OkStatus();
 }
 
-absl::Status FileService::OnMessage(const wire::Message& m, std::vector<UniqueFd> fds,
+absl::Status FileService::OnMessage(const wire::Message& m, std::vector<UniqueFd> passed,
                                     wire::Message* ack) {
+  // Not the caller's any more: the host is told of a refusal after its doorbell was hung up.
+  std::vector<UniqueFd> fds = std::move(passed);
   if (shutdown_) return absl::FailedPreconditionError("the session is over");
   if (groups_.size() >= session_->config().limits.max_queues) {
     return absl::ResourceExhaustedError(absl::StrCat("this session has its ", groups_.size(),
@@ -88,7 +93,7 @@ absl::Status FileService::Poll(size_t batch, size_t* taken) {
   if (!groups_.empty()) ++first_group_;
   for (size_t k = 0; k < groups_.size(); ++k) {
     const auto& group = groups_[(first_group_ + k) % groups_.size()];
-    for (size_t i = 0; i < 4 * batch; ++i) {
+    for (size_t i = 0; i < std::min(batch, kTogether); ++i) {
       if (in_flight_ >= session_->config().limits.max_requests) break;
       RingMessage message;
       uint64_t ticket = 0;
@@ -108,6 +113,7 @@ absl::Status FileService::Poll(size_t batch, size_t* taken) {
     }
   }
   *taken += taken_now_;
+  if (taken_now_ > 0) expects_requests_ = false;
   SettleIfDue();
   return absl::OkStatus();
 }
@@ -130,19 +136,24 @@ bool FileService::Deliver() {
     if (group->copies() && session_->HostMayBeGone()) continue;
     // What costs nothing is given at once. A call of the mover waits for a batch while there is
     // something else to do.
-    const absl::StatusOr<bool> delivered = group->Deliver(!group->copies() || taken_now_ == 0);
-    if (!delivered.ok()) {
-      broken_ = delivered.status();
-      any = true;
-      continue;
-    }
-    any |= *delivered;
+    any |= DeliverNow(group.get(), !group->copies() || taken_now_ == 0);
   }
   return any;
 }
 
+bool FileService::DeliverNow(AgentGroup* group, bool now) {
+  const absl::StatusOr<bool> delivered = group->Deliver(now);
+  if (!delivered.ok()) {
+    broken_ = delivered.status();
+    return true;
+  }
+  expects_requests_ |= *delivered;
+  return *delivered;
+}
+
 void FileService::BeginShutdown() {
   shutdown_ = true;
+  for (const auto& group : groups_) group->HangUp();
   for (Handle& h : handles_) {
     if (h.file != nullptr) files_->DropUser(std::exchange(h.file, nullptr));
   }
@@ -220,7 +231,7 @@ FileService::Op* FileService::NewOp(AgentGroup* group, Operation kind, const Req
 }
 
 void FileService::FreeOp(Op* op) {
-  op->bounce.reset();
+  if (!copying_) op->bounce.reset();  // to compare with, copying shall not pay for allocation
   free_ops_.push_back(op);
   --operations_;
   --in_flight_;
@@ -228,6 +239,7 @@ void FileService::FreeOp(Op* op) {
 }
 
 void FileService::Complete(Op* op, int64_t result, std::string data) {
+  AgentGroup* const group = op->group;
   if (op->has_message) op->group->Forget(op->ticket);
   if (op->reserved) {
     op->group->Finish(op->place, result);
@@ -236,6 +248,8 @@ void FileService::Complete(Op* op, int64_t result, std::string data) {
   }
   if (op->file != nullptr) files_->DropUser(op->file);
   FreeOp(op);
+  // Where a delivery costs nothing; else Deliver waits for more.
+  if (!group->copies() && !shutdown_ && group->undelivered() >= kTogether) DeliverNow(group, true);
 }
 
 void FileService::Complete(Op* op, const absl::Status& status, std::string data) {

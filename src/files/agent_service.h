@@ -31,6 +31,7 @@ class FileService : public Service, public FileEngine::Client {
   absl::Status Poll(size_t batch, size_t* taken) override;
   bool HasWork() override;
   bool HasDeferred() const override;
+  bool ExpectsRequests() const override { return expects_requests_ && !shutdown_; }
   bool Deliver() override;
   void BeginShutdown() override;
   bool Drained() const override { return in_flight_ == 0; }
@@ -62,6 +63,7 @@ class FileService : public Service, public FileEngine::Client {
   uint64_t NewHandle(OpenFile* file);  // 0: too many
   Op* NewOp(AgentGroup* group, Operation kind, const Request& r);
   void FreeOp(Op* op);
+  bool DeliverNow(AgentGroup* group, bool now);
   // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   void Complete(Op* op, int64_t result, std::string data = {});
   void Complete(Op* op, const absl::Status& status, std::string data = {});
@@ -75,6 +77,8 @@ class FileService : public Service, public FileEngine::Client {
   void StartRead(Op* op);
   void FinishRead(Op* op);
   void PrepareWrite(Op* op);
+  void GetSegments(Op* op);
+  void Written(Op* op, int64_t result);
   void StartWrite(Op* op);
   void ContinueWrite(Op* op);
   void StartGap(Op* op);
@@ -113,6 +117,7 @@ class FileService : public Service, public FileEngine::Client {
   size_t operations_ = 0;
   size_t in_flight_ = 0;  // and what else must come back before the session may end
   size_t taken_now_ = 0;  // in this round
+  bool expects_requests_ = false;
   std::vector<Handle> handles_;
   std::vector<uint32_t> free_handles_;
   size_t open_handles_ = 0;

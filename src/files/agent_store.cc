@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "base/errors.h"
@@ -31,14 +32,14 @@ bool OpenFile::MayEnter(const Parked& p) const {
       return exclusive_waiting_ == 0;
     case Access::kWrite: {
       const Blocks mine = BlocksOf(p);
-      return !failing_ && std::none_of(writes_.begin(), writes_.end(), [&](const Blocks& w) {
-        return w.begin < mine.end && mine.begin < w.end;
-      });
+      return failure_ == 0 && std::none_of(writes_.begin(), writes_.end(), [&](const Blocks& w) {
+               return w.begin < mine.end && mine.begin < w.end;
+             });
     }
     case Access::kSettle:
       return true;
     case Access::kExclusive:
-      return reads_ + settling_ == 0 && writes_.empty();
+      return reads_ + settling_ + preparing_ == 0 && writes_.empty();
   }
   return false;
 }
@@ -92,6 +93,24 @@ void OpenFile::LeaveWrite(FileUser* user) {
   store_->DropUser(this);
 }
 
+bool OpenFile::EnterPrepared(FileUser* user, uint64_t offset, uint64_t end) {
+  --preparing_;
+  const Parked p{Access::kWrite, user, offset, end};
+  if (MayEnter(p)) {
+    Admit(p);
+    return true;
+  }
+  parked_.push_front(p);
+  return false;
+}
+
+void OpenFile::CancelPrepare() {
+  store_->AddUser(this);
+  --preparing_;
+  Unpark();
+  store_->DropUser(this);
+}
+
 void OpenFile::Unpark() {
   // Who is admitted may leave at once, and would come here again.
   if (unparking_) return;
@@ -137,7 +156,9 @@ void OpenFile::EndWrite(const Claim& claim, uint64_t end, int64_t error, FileUse
     claims_[claim.number - first_claim_].done = true;
     Advance();
   }
-  if (claim.number != 0 && error != 0) failing_ = true;
+  if (claim.number != 0 && error != 0 && (failure_ == 0 || failure_ == kGivenUp)) {
+    failure_ = error == kGivenUp ? kGivenUp : -EIO;
+  }
   if (error != 0 || end <= valid_) {
     finished.push_back({end, user});
   } else {
@@ -154,16 +175,17 @@ void OpenFile::EndWrite(const Claim& claim, uint64_t end, int64_t error, FileUse
   }
   RemoveWrite(user);
   std::vector<Waiting> failed;
-  if (failing_ && writes_.empty()) {
+  const int64_t failure = failure_;
+  if (failure != 0 && writes_.empty()) {
     // Nobody is writing: what is not there is given up.
     failed.swap(waiting_);
     first_claim_ += claims_.size();
     claims_.clear();
     claimed_ = valid_;
-    failing_ = false;
+    failure_ = 0;
   }
   for (const Waiting& w : finished) w.user->OnWritten(w.user == user ? error : 0);
-  for (const Waiting& w : failed) w.user->OnWritten(-EIO);
+  for (const Waiting& w : failed) w.user->OnWritten(failure);
   Unpark();
   store_->DropUser(this);
 }
@@ -332,9 +354,15 @@ absl::Status FileStore::RefreshSize(OpenFile* file) {
 
 void FileStore::MarkDirty(OpenFile* file) { dirty_.insert(file); }
 
-void FileStore::Change(std::function<void()> work) {
+void FileStore::Change(const void* session, std::function<void()> work) {
   std::lock_guard lock(mu_);
-  changes_.push_back(std::move(work));
+  auto mine = std::find_if(changes_.begin(), changes_.end(),
+                           [session](const Changes& c) { return c.session == session; });
+  if (mine == changes_.end()) {
+    changes_.push_back({session, {}});
+    mine = std::prev(changes_.end());
+  }
+  mine->work.push_back(std::move(work));
   changes_cv_.notify_one();
 }
 
@@ -343,10 +371,13 @@ void FileStore::RunChanges() {
   while (true) {
     changes_cv_.wait(lock, [this] { return stopping_ || !changes_.empty(); });
     if (changes_.empty()) return;
-    std::deque<std::function<void()>> work;
-    work.swap(changes_);
+    Changes turn = std::move(changes_.front());
+    changes_.pop_front();
+    const std::function<void()> change = std::move(turn.work.front());
+    turn.work.pop_front();
+    if (!turn.work.empty()) changes_.push_back(std::move(turn));
     lock.unlock();
-    for (auto& change : work) change();
+    change();
     lock.lock();
   }
 }

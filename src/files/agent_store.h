@@ -3,10 +3,10 @@
 // DDS 4.3.
 //
 // Threads. All of it belongs to the one worker that serves file sessions, but for two threads of
-// its own: "pulse-fs-change" carries out changes in the order in which they were asked for, and
-// "pulse-fs-sync" flushes the device. Neither touches an OpenFile; results come back through `post`
-// of the session that asked (Session::Config), which waits for them before it ends. Nothing called
-// on the worker blocks on I/O.
+// its own: "pulse-fs-change" carries out changes, those of one session in the order in which they
+// were asked for, the sessions in turn; and "pulse-fs-sync" flushes the device. Neither touches an
+// OpenFile; results come back through `post` of the session that asked (Session::Config), which
+// waits for them before it ends. Nothing called on the worker blocks on I/O.
 //
 // Lengths. What a write adds to a file counts as valid here when it is on the device, and in the
 // store only once a flush of the device has followed (Settle). So a commit, whoever causes it,
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,12 +34,16 @@
 
 namespace pulse::files {
 
+// The result of a write whose session ended before its gap was filled, and of those of other
+// sessions that would lie behind: these can be done anew.
+inline constexpr int64_t kGivenUp = std::numeric_limits<int64_t>::min();
+
 // Something that waits for its turn on a file, or for its write to count.
 class FileUser {
  public:
   virtual ~FileUser() = default;
   virtual void OnAdmitted() = 0;
-  // The write is done, with 0 or -errno.
+  // The write is done, with 0, -errno or kGivenUp.
   virtual void OnWritten(int64_t result) = 0;
 };
 
@@ -54,6 +59,12 @@ class OpenFile {
   bool Enter(Access access, FileUser* user, uint64_t offset = 0, uint64_t end = 0);
   void Leave(Access access);
   void LeaveWrite(FileUser* user);
+
+  // A write that must wait for segments keeps its place before whoever comes after BeginPrepare:
+  // until EnterPrepared, which is Enter for a write, or CancelPrepare nobody is exclusive.
+  void BeginPrepare() { ++preparing_; }
+  bool EnterPrepared(FileUser* user, uint64_t offset, uint64_t end);
+  void CancelPrepare();
 
   // A write that was admitted, and has segments: what it takes of the bytes that no write before it
   // has. Bytes from `old_end` to its offset are to be zeroed.
@@ -116,9 +127,10 @@ class OpenFile {
   uint32_t users_ = 0;            // handles and requests
   uint32_t reads_ = 0;
   uint32_t settling_ = 0;
+  uint32_t preparing_ = 0;
   uint32_t exclusive_waiting_ = 0;
   bool exclusive_ = false;
-  bool failing_ = false;  // a write that added bytes failed, and others are under way
+  int64_t failure_ = 0;  // of a write that added bytes, while others are under way
   bool unparking_ = false;
   std::vector<Blocks> writes_;  // under way
   std::deque<Parked> parked_;
@@ -167,7 +179,8 @@ class FileStore {
 
   // --- Other threads. `post` runs a function on the worker.
   using Post = std::function<void(std::function<void()>)>;
-  void Change(std::function<void()> work);
+  // `session`: whose change it is. Nobody's many changes delay somebody else's by more than one.
+  void Change(const void* session, std::function<void()> work);
   // Flushes the device, then enters and commits the lengths of all files that have grown. `done`
   // runs on the worker.
   void Settle(const Post& post, std::function<void(const absl::Status&)> done);
@@ -183,6 +196,10 @@ class FileStore {
     store::FileId id;
     uint64_t from;
     uint64_t to;
+  };
+  struct Changes {
+    const void* session;
+    std::deque<std::function<void()>> work;
   };
   struct SettleJob {
     std::vector<Length> lengths;
@@ -212,7 +229,7 @@ class FileStore {
   std::condition_variable changes_cv_;
   std::condition_variable settles_cv_;
   bool stopping_ = false;
-  std::deque<std::function<void()>> changes_;
+  std::deque<Changes> changes_;  // of each session that has some; in turn
   std::vector<SettleJob> settles_;
   std::thread change_thread_;
   std::thread settle_thread_;

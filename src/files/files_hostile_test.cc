@@ -49,14 +49,14 @@ class RawClient {
   // The next response's result; waits. Fails the test when the session ends instead.
   int64_t Answer(uint64_t* id = nullptr, std::string* data = nullptr) {
     if (reader_ == nullptr) {
-      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kShape), kShape.response_bytes);
+      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kShape), ResponsesOf(kShape));
     }
     TakenResponse r;
     const bool any = Eventually([&] { return reader_->Take(&r) || connection_->CheckLost(); });
     EXPECT_TRUE(any && !connection_->lost());
     if (id != nullptr) *id = r.id;
     if (data != nullptr && r.data != nullptr) data->assign(r.data, r.capacity);
-    reader_->Done(r);
+    reader_->Done(r.ticket);
     return r.result;
   }
   bool Ended() {

@@ -243,7 +243,10 @@ TEST(FilesAgentProcess, Serve) {
 
 class LostAgentTest : public testing::Test {
  protected:
-  void SetUp() override { Spawn(); }
+  void SetUp() override {
+    if (testing_util::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer: no fork beside threads";
+    Spawn();
+  }
   void TearDown() override { End(SIGKILL); }
   void Spawn() {
     unlink(agent_.socket().c_str());
@@ -341,6 +344,16 @@ TEST_F(LostAgentTest, WhatWasSyncedOutlivesAKilledAgent) {
   ASSERT_GE(found.size(), 70'000u);
   EXPECT_EQ(found.substr(0, 70'000), std::string(70'000, 's'));
   EXPECT_EQ(found.find_first_not_of('u', 70'000), std::string::npos);
+}
+
+// Its memory is kept, since the agent may go on where it stopped.
+TEST_F(LostAgentTest, ALibraryEndsAlthoughItsAgentStandsStill) {
+  const Client client(library_.get(), kSmall);
+  kill(pid_, SIGSTOP);
+  ASSERT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
+  library_.reset();
+  EXPECT_GT(testing_util::MappingsNamed("pulse-region"), 0u);
+  kill(pid_, SIGCONT);
 }
 
 TEST_F(LostAgentTest, AnotherAgentIsToldWhoHasTheStore) {

@@ -17,6 +17,7 @@ namespace pulse::files {
 namespace {
 
 constexpr int kTimeoutMs = 10'000;
+constexpr int64_t kCloseNanos = 3'000'000'000;
 
 }  // namespace
 
@@ -133,6 +134,11 @@ bool Connection::CheckLost() {
 }
 
 void Connection::Shutdown() { shutdown(socket_.get(), SHUT_RDWR); }
+
+void Connection::Close() {
+  Shutdown();
+  wait_until_ = NowNanos() + kCloseNanos;
+}
 
 absl::Status Connection::LostError() const {
   return absl::FailedPreconditionError(

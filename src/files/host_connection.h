@@ -40,8 +40,13 @@ class Connection {
   bool lost() const { return lost_.load(std::memory_order_seq_cst); }
   // Asks the kernel, too.
   bool CheckLost();
-  // Ends the session: the agent does not reach into this process's memory any more.
+  // Ends the session: the agent hangs up each group's doorbell when it does not reach into this
+  // process's memory any more.
   void Shutdown();
+  // For good: all calls have returned. Groups that end from now on wait for that, until
+  // wait_until(), of NowNanos().
+  void Close();
+  int64_t wait_until() const { return wait_until_; }
   // Whoever sleeps hears of it by the socket, and the agent, too.
   void MarkLost() {
     lost_.store(true, std::memory_order_seq_cst);
@@ -63,6 +68,7 @@ class Connection {
   std::mutex mu_;    // one question at a time
   UniqueFd socket_;
   std::atomic<bool> lost_{false};
+  int64_t wait_until_ = 0;
 };
 
 }  // namespace pulse::files

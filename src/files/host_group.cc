@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/log.h"
 
 namespace pulse::files {
 namespace {
@@ -105,15 +106,36 @@ absl::StatusOr<std::unique_ptr<HostGroup>> HostGroup::Create(Connection* connect
   g->requests_ = std::make_unique<ProgressProducer<>>(MakeProgressProducer(
       g->region_.data() + RequestOffset(), {g->shape_.request_bytes, g->shape_.request_bytes}));
   g->responses_ =
-      MakeResponseReader(g->region_.data() + ResponseOffset(g->shape_), g->shape_.response_bytes);
+      MakeResponseReader(g->region_.data() + ResponseOffset(g->shape_), ResponsesOf(g->shape_));
   g->max_write_ = g->requests_->MaxMessage(kMaxAlign) - sizeof(Request);
   // As the agent's ResponseBuffer::MaxData says, less the rest of the blocks at both ends.
-  g->max_read_ = g->shape_.response_bytes / 2 - kMaxAlign - 64 - 2 * kBlock;
+  g->max_read_ = g->shape_.response_bytes / 2 - kMaxAlign - 2 * kBlock;
   g->slots_ = std::vector<Slot>(g->shape_.requests);
   for (uint32_t i = 0; i < g->shape_.requests; ++i) {
     g->slots_[i].next = i + 1 < g->shape_.requests ? i + 1 : kNone;
   }
   return g;
+}
+
+HostGroup::~HostGroup() {
+  // A group that could not be attached: was it refused, the agent has hung up already.
+  if (region_.data() == nullptr || AgentLetGo(connection_->wait_until())) return;
+  Log(LogLevel::kWarn,
+      "an agent that does not answer may still write to a poll group's memory, "
+      "which therefore stays mapped");
+  region_.Forget();
+}
+
+bool HostGroup::AgentLetGo(int64_t until) const {
+  if (notify_.end() < 0) return true;  // it was never offered
+  while (true) {
+    pollfd bell{notify_.end(), POLLRDHUP, 0};
+    const int64_t left = std::max<int64_t>(0, until - NowNanos());
+    const timespec time{left / 1'000'000'000, left % 1'000'000'000};
+    const int n = ppoll(&bell, 1, &time, nullptr);
+    if (n < 0 && errno == EINTR) continue;
+    return n > 0;
+  }
 }
 
 // --- the table
@@ -218,7 +240,7 @@ void HostGroup::Fill(const TakenResponse& r, uint32_t slot, Completion* out) {
         if (what.mode == ReadMode::kInPlace) {
           keep = bytes > 0;
           out->data = keep ? r.data + what.skip : nullptr;
-          out->lease = keep ? r.span : 0;
+          out->lease = keep ? uint64_t{r.ticket} + 1 : 0;
           break;
         }
         const char* from = r.data + what.skip;
@@ -262,7 +284,7 @@ void HostGroup::Fill(const TakenResponse& r, uint32_t slot, Completion* out) {
     }
   }
   if (!sound) out->status = absl::InternalError("the agent gave an answer that makes no sense");
-  if (!keep) responses_->Done(r);
+  if (!keep) responses_->Done(r.ticket);
 }
 
 size_t HostGroup::Take(Completion* out, size_t max) {
@@ -271,7 +293,7 @@ size_t HostGroup::Take(Completion* out, size_t max) {
   while (n < max && responses_->Take(&r)) {
     const uint32_t slot = Claim(r.id);
     if (slot == kNone) {  // an answer to nothing
-      responses_->Done(r);
+      responses_->Done(r.ticket);
       continue;
     }
     Fill(r, slot, &out[n++]);
@@ -300,9 +322,7 @@ size_t HostGroup::ReportLost(Completion* out, size_t max) {
 
 void HostGroup::Release(Completion* completion) {
   if (completion->lease == 0) return;
-  TakenResponse r;
-  r.span = completion->lease;
-  responses_->Done(r);
+  responses_->Done(static_cast<uint32_t>(completion->lease - 1));
   completion->lease = 0;
   completion->data = nullptr;
 }

@@ -35,6 +35,9 @@ class HostGroup {
  public:
   static absl::StatusOr<std::unique_ptr<HostGroup>> Create(Connection* connection, uint32_t number,
                                                            const PollOptions& options);
+  // After Connection::Close. Blocks until the agent has let go of the region, or is gone, or the
+  // connection's time is over: then the region stays mapped for good.
+  ~HostGroup();
 
   // OK: it will complete. Unavailable without a message: full. `request`.id is filled in.
   absl::Status Submit(const Outstanding& what, Request request, pulse::Piece body, bool direct,
@@ -66,6 +69,7 @@ class HostGroup {
   void Fill(const TakenResponse& r, uint32_t slot, Completion* out);
   size_t ReportLost(Completion* out, size_t max);
   void Sleep(int64_t until);
+  bool AgentLetGo(int64_t until) const;
 
   Connection* connection_ = nullptr;
   uint32_t number_ = 0;

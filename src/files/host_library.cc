@@ -52,7 +52,8 @@ class Library::Impl {
  public:
   explicit Impl(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
   ~Impl() {
-    connection_->Shutdown();
+    connection_->Close();
+    groups_.clear();
     for (auto& chunk : chunks_) delete chunk.load();
   }
 

@@ -7,10 +7,12 @@
 // is used was copied once and checked.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "channel/message_ring.h"
+#include "channel/response_buffer.h"
 #include "channel/wire.h"
 #include "pulse/files.h"
 
@@ -52,8 +54,13 @@ inline bool Valid(const GroupShape& s) {
 }
 inline uint64_t RequestOffset() { return wire::kPage; }
 inline uint64_t ResponseOffset(const GroupShape& s) { return 2 * wire::kPage + s.request_bytes; }
+// A slow read holds four times as many responses as there may be requests, before the agent waits.
+inline ResponseShape ResponsesOf(const GroupShape& s) {
+  return {s.response_bytes, std::min<uint64_t>(s.response_bytes / 8, uint64_t{64} << 10),
+          std::max<uint32_t>(1024, 4 * s.requests)};
+}
 inline uint64_t GroupBytes(const GroupShape& s) {
-  return 3 * wire::kPage + s.request_bytes + s.response_bytes;
+  return ResponseOffset(s) + ResponseBytes(ResponsesOf(s));
 }
 
 struct Request {

@@ -244,10 +244,10 @@ class Target {
 
   void Answers() {
     if (reader_ == nullptr) {
-      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kShape), kShape.response_bytes);
+      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kShape), ResponsesOf(kShape));
     }
     TakenResponse r;
-    for (uint64_t n = in_.Byte(); n > 0 && reader_->Take(&r); --n) reader_->Done(r);
+    for (uint64_t n = in_.Byte(); n > 0 && reader_->Take(&r); --n) reader_->Done(r.ticket);
   }
 
   void Poll() {

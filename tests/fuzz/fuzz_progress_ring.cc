@@ -18,7 +18,7 @@ namespace {
 using fuzz::Input;
 
 constexpr RingShape kShape{.capacity = 4096, .limit = 2048};
-constexpr ResponseShape kResponses{.capacity = 4096, .batch = 512, .requests = 16};
+constexpr ResponseShape kResponses{.capacity = 4096, .batch = 512, .slots = 16};
 constexpr FarmShape kFarm{.slots = 32};
 
 // Copies as `vmread` does, but in this process: the mirror can be watched by the sanitizer.
@@ -144,11 +144,11 @@ void FuzzRequests(Input& in) {
 }
 
 void FuzzResponses(Input& in) {
-  static auto* const memory = new Memory(wire::kPage + kResponses.capacity);
-  auto mover = memory->MakeMover(in.Byte() % 2 == 0, wire::kPage + kResponses.capacity);
+  static auto* const memory = new Memory(ResponseBytes(kResponses));
+  auto mover = memory->MakeMover(in.Byte() % 2 == 0, ResponseBytes(kResponses));
   char* region = memory->region.data();
   auto agent = MakeResponseBuffer(mover.get(), kResponses).value();
-  auto host = MakeResponseReader(region, kResponses.capacity);
+  auto host = MakeResponseReader(region, kResponses);
   char* const begin = MessagesOf(mover->local());
   const char* const host_begin = MessagesOf(region);
   std::vector<Reservation> open;
@@ -159,13 +159,13 @@ void FuzzResponses(Input& in) {
       case 1: {
         Reservation r;
         const uint64_t bytes = in.Evil(256);
-        if (!agent->Allocate(next, 1, bytes, next, &r, uint64_t{8} << in.Byte() % 6)) break;
+        if (!agent->Allocate(next, 1, bytes, &r, uint64_t{8} << in.Byte() % 6)) break;
         ++next;
         FUZZ_CHECK(r.data >= begin && r.data <= begin + kResponses.capacity);
         FUZZ_CHECK(bytes <= static_cast<uint64_t>(begin + kResponses.capacity - r.data));
         std::memset(r.data, 'd', bytes);
         open.push_back(r);
-        FUZZ_CHECK(open.size() <= kResponses.requests);
+        FUZZ_CHECK(open.size() <= kResponses.slots);
         break;
       }
       case 2: {
@@ -179,7 +179,7 @@ void FuzzResponses(Input& in) {
         FUZZ_CHECK(agent->Deliver(in.Byte() % 2 == 0).ok());
         break;
       case 4:
-        Lie(in, region, kResponses.capacity, next * 32);
+        Lie(in, region, ResponseBytes(kResponses) - wire::kPage, next);
         break;
       default: {
         TakenResponse t;
@@ -187,10 +187,10 @@ void FuzzResponses(Input& in) {
         FUZZ_CHECK(t.data >= host_begin && t.data <= host_begin + kResponses.capacity);
         FUZZ_CHECK(t.capacity <= static_cast<uint64_t>(host_begin + kResponses.capacity - t.data));
         for (uint64_t i = 0; i < t.capacity; ++i) sum += static_cast<uint8_t>(t.data[i]);
-        host->Done(t);
+        host->Done(t.ticket);
       }
     }
-    FUZZ_CHECK(agent->undelivered() <= kResponses.capacity);
+    FUZZ_CHECK(agent->undelivered() <= kResponses.slots);
   }
   for (const Reservation& r : open) agent->Finish(r.ticket, 0);
   FUZZ_CHECK(agent->in_flight() == 0 && agent->Deliver(true).ok() && agent->undelivered() == 0);

@@ -34,6 +34,7 @@ struct FilesArgs {
   uint32_t depth = 32;
   double seconds = 3;
   std::string mover = "shared";
+  std::string part = "all";
 };
 
 class FilesBench {
@@ -147,6 +148,9 @@ absl::Status RunFilesBench(const FilesArgs& args) {
     return absl::InvalidArgumentError(
         "--agent, --uri, --opponents: not for this benchmark, which starts its own agents");
   }
+  if (args.part != "all" && args.part != "reads" && args.part != "copies") {
+    return absl::InvalidArgumentError("--part: choose all, reads or copies");
+  }
   if (args.mover != "shared" && args.mover != "vmread") {
     return absl::InvalidArgumentError("--mover: choose shared or vmread");
   }
@@ -170,27 +174,36 @@ absl::Status RunFilesBench(const FilesArgs& args) {
   if (args.common.tiny) sizes = {4096, 262144};
   s.Say(Legend(s, readers));
   s.Say(fmt::format("  {}  {}\n", kCopying, copies[1].meaning));
-  s.ExpectSteps(1 + (4 + 2 * static_cast<int>(sizes.size())) * s.rounds());
+  if (args.part == "reads") sizes.clear();
+  const bool reads = args.part != "copies";
+  s.ExpectSteps(1 + ((reads ? 4 : 0) + 2 * static_cast<int>(sizes.size())) * s.rounds());
   PULSE_RETURN_IF_ERROR(bench.Prepare());
   nlohmann::json raw = nlohmann::json::array();
-  const auto runs = s.RunRounds(
-      readers, "4 KiB",
-      [&](const Opponent& o, const std::string& label, bool) {
-        return bench.RunOne(o.name, label, 4096, args.depth);
-      },
-      &raw);
-  if (!runs.ok()) return runs.status();
-  std::optional<Target> throughput, cpu;
-  if (!args.common.tiny) {
-    throughput = Target{Target::Kind::kAtLeast, 0.95};
-    cpu = Target{Target::Kind::kAtMost, 0.5};
+  std::string text = "\n";
+  std::vector<RatioRow> rows;
+  if (reads) {
+    const auto runs = s.RunRounds(
+        readers, "4 KiB",
+        [&](const Opponent& o, const std::string& label, bool) {
+          return bench.RunOne(o.name, label, 4096, args.depth);
+        },
+        &raw);
+    if (!runs.ok()) return runs.status();
+    std::optional<Target> throughput, cpu;
+    if (!args.common.tiny) {
+      throughput = Target{Target::Kind::kAtLeast, 0.95};
+      cpu = Target{Target::Kind::kAtMost, 0.5};
+    }
+    rows = {
+        {"reads/s, library / io_uring", runs->Ratio(kLibrary, kUring, "ops_per_s"), throughput},
+        {"reads/s, in place / io_uring", runs->Ratio(kInPlace, kUring, "ops_per_s"), {}},
+        {"host CPU per read, library / pread", runs->Ratio(kLibrary, kPread, "host_us"), cpu},
+        {"host CPU per read, in place / pread", runs->Ratio(kInPlace, kPread, "host_us"), {}},
+        {"host CPU per read, library / io_uring", runs->Ratio(kLibrary, kUring, "host_us"), {}}};
+    text += Table(readers, *runs) + "\n";
+    s.report()["opponents"] =
+        SpreadsJson(*runs, readers, {"ops_per_s", "mib_per_s", "host_us", "agent_us"});
   }
-  std::vector<RatioRow> rows = {
-      {"reads/s, library / io_uring", runs->Ratio(kLibrary, kUring, "ops_per_s"), throughput},
-      {"reads/s, in place / io_uring", runs->Ratio(kInPlace, kUring, "ops_per_s"), {}},
-      {"host CPU per read, library / pread", runs->Ratio(kLibrary, kPread, "host_us"), cpu},
-      {"host CPU per read, in place / pread", runs->Ratio(kInPlace, kPread, "host_us"), {}},
-      {"host CPU per read, library / io_uring", runs->Ratio(kLibrary, kUring, "host_us"), {}}};
   TextTable table(
       {"bytes a read (medians)", "no copy MiB/s", "copying MiB/s", "agent CPU us", "copying"});
   for (const uint64_t io : sizes) {
@@ -219,12 +232,11 @@ absl::Status RunFilesBench(const FilesArgs& args) {
                     at->Ratio(kCopying, kInPlace, "agent_us"),
                     {}});
   }
-  s.Say("\n" + Table(readers, *runs) + "\n" + table.Render() + "\n" + RenderRatios(rows));
+  if (!sizes.empty()) text += table.Render() + "\n";
+  s.Say(text + RenderRatios(rows));
   s.report()["settings"]["depth"] = args.depth;
   s.report()["settings"]["bytes"] = bytes;
   s.report()["settings"]["mover"] = args.mover;
-  s.report()["opponents"] =
-      SpreadsJson(*runs, readers, {"ops_per_s", "mib_per_s", "host_us", "agent_us"});
   s.report()["ratios"] = ToJson(rows);
   s.report()["runs"] = std::move(raw);
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().Remove("store"));
@@ -246,6 +258,9 @@ void AddFilesBench(CLI::App& bench) {
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
   cmd->add_option("--mover", args->mover, "How the library and the agent share data")
+      ->capture_default_str();
+  cmd->add_option("--part", args->part,
+                  "reads: against io_uring and pread; copies: against an agent that copies; or all")
       ->capture_default_str();
   cmd->add_option("--host-cpus", args->common.host_cpus,
                   "CPUs of the readers [the first that may be used]");

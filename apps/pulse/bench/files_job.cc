@@ -177,7 +177,8 @@ absl::StatusOr<uint64_t> ReadByLibrary(const Opened& o, const ReadSpec& s, bool 
                     : o.library->ReadFile(o.file, offsets.Next(), memory.get() + slot * s.io, s.io,
                                           slot);
   };
-  std::vector<files::Completion> done(s.depth);
+  // A few at a time: while they are handled the agent and the device have the next.
+  std::vector<files::Completion> done(std::min<uint32_t>(s.depth, 8));
   const int64_t until = NowNanos() + s.nanos;
   uint64_t n = 0;
   uint32_t open = 0;
