@@ -7,6 +7,9 @@ for name in compaction fill soak crash failover ring files; do
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done
+# Workloads that have every operation.
+printf '== pulse bench ycsb --tiny\n'
+"$build/bin/pulse" bench ycsb --tiny --workloads load,D,E,F
 for program in "$build"/bin/*_bench; do
   [[ -x "$program" ]] || continue
   printf '== %s\n' "$(basename "$program")"

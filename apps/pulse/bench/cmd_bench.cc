@@ -81,6 +81,7 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddFailoverBench(*bench);
   bench::AddFilesBench(*bench);
   bench::AddRingBench(*bench);
+  bench::AddYcsbBench(*bench);
   bench::AddChild(*bench);
 }
 

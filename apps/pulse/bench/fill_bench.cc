@@ -239,7 +239,8 @@ void AddFillBench(CLI::App& bench) {
   cmd->footer(
       "Write-ahead log without sync, memtable and files of 64 MiB, level 0 "
       "triggers as RocksDB has them. Writers go as fast as they are let (a closed loop). stalled: "
-      "share of the writers' time spent in RocksDB's write stalls; delayed, stopped: share of "
+      "share of the run in which RocksDB's write stalls held writers up; delayed, stopped: share "
+      "of "
       "samples, one each 10 ms, in which writes were slowed down or held. settle: from the last "
       "write until compactions rest; CPU time includes it. sync: from the request to sync and "
       "close "

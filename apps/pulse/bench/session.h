@@ -79,6 +79,13 @@ class Session {
       const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
       const std::function<std::string(const nlohmann::json&)>& describe);
 
+  // The database in sub-directory `name` that the child running `spec` makes, unless an earlier run
+  // of the same has left it there (--keep). Returns what the child said of it. A step of progress
+  // when it is made.
+  absl::StatusOr<nlohmann::json> Prepared(
+      const std::string& name, const std::string& what, const nlohmann::json& spec,
+      const std::function<std::string(const nlohmann::json&)>& describe);
+
   // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
   // shows `label`. `opponent` has written it; who can do without the plug-in reads it so.
   absl::StatusOr<Contents> Verify(const std::string& label, const std::string& name,
