@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `pulse bench ycsb`: that it sees a wrong database, and what it refuses. usage:
+# `pulse bench ycsb`: that it sees a wrong database, and what it refuses. `pulse bench paper`: that it
+# goes on where it was stopped. usage:
 #   bench_cli_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
 
 PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
@@ -35,3 +36,29 @@ expect_error value-too-small '--value 7;;8 to' "${ycsb[@]}" --value 7
 expect_error no-room 'needs;;smaller --size' "${ycsb[@]}" --size 1000T
 
 note "pulse bench ycsb reports, checks and refuses"
+
+# ---- the paper's experiments: killed after the first one, then taken up again
+out="$SCRATCH/paper"
+paper=("$PULSE" bench paper --tiny --allow-tmpfs --out "$out")
+start "$SCRATCH/killed.log" "${paper[@]}" --only tails,queue
+await 120 test -s "$out/tails.json" || fail "paper: no result of tails" "$SCRATCH/killed.log"
+kill -9 "$STARTED" 2>/dev/null
+wait "$STARTED" 2>/dev/null
+first=$(stat -c %Y.%i "$out/tails.json")
+run_ok resumed 120 "${paper[@]}" --only tails,queue
+require_match resumed 'tails: done before' "$SCRATCH/resumed.log"
+[[ $(stat -c %Y.%i "$out/tails.json") == "$first" ]] || fail "paper: a result was made again"
+for word in '"experiment": "queue"' '"Fig. 17"' '"units"' '"machine"' '"pulse-512M"' '"scale"'; do
+  grep -q -- "$word" "$out/queue.json" || fail "paper: queue.json lacks $word"
+done
+run_ok done-all 60 "${paper[@]}" --only tails,queue
+require_match done-all 'tails: done before;;queue: done before' "$SCRATCH/done-all.log"
+expect_error other-settings 'tails\.json;;seed: 1 there, 9 now;;--redo' \
+  "${paper[@]}" --only tails --seed 9
+run_ok redo 120 "${paper[@]}" --only tails --seed 9 --redo
+grep -q '"seed": 9' "$out/tails.json" || fail "paper: --redo has not replaced the result"
+
+expect_error unknown-experiment '"tables";;fillrandom, overwrite, tails, ycsb' \
+  "${paper[@]}" --only tables
+expect_error bad-scale '--scale 0;;up to 1' "${paper[@]}" --scale 0
+note "pulse bench paper goes on where it was stopped"

@@ -102,6 +102,15 @@ DbShape PaperShapeFor(bool tiny, uint64_t data_bytes) {
   return shape;
 }
 
+uint64_t RunMemory(const DbShape& shape, uint64_t queue_bytes) {
+  // The program and the fetch stage; two memtables full and two being flushed; a flush and the
+  // compactions, and as many outputs that are being synced.
+  constexpr uint64_t kBase = uint64_t{512} << 20;
+  constexpr uint64_t kMemtables = 4, kQueues = 8;
+  return kBase + kMemtables * shape.memtable_bytes + kQueues * queue_bytes +
+         shape.block_cache_bytes;
+}
+
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return absl::OkStatus();
   const std::string text = absl::StrCat(what, ": ", status.ToString());

@@ -37,6 +37,11 @@ DbShape ShapeFor(bool tiny, bool auto_compactions);
 // that is to `data_bytes` what its 2 GB are to 40 GB.
 DbShape PaperShapeFor(bool tiny, uint64_t data_bytes);
 
+// Memory that a run with this shape takes, about, where each output stream has a queue of
+// `queue_bytes`.
+uint64_t RunMemory(const DbShape& shape, uint64_t queue_bytes);
+inline constexpr uint64_t kUsualQueueBytes = uint64_t{32} << 20;  // pulse://'s default
+
 // "WHAT: RocksDB's message", with the status code that suits.
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& what);
 

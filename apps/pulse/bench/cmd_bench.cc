@@ -57,6 +57,12 @@ void AddCommonOptions(CLI::App* cmd, CommonArgs* args) {
   cmd->add_flag("--allow-tmpfs", args->allow_tmpfs, "Accept a directory in memory");
 }
 
+void AddHostAgentOptions(CLI::App* cmd, CommonArgs* args) {
+  cmd->add_option("--host-cpus", args->host_cpus, "CPUs of RocksDB [the first]");
+  cmd->add_option("--agent-cpus", args->agent_cpus,
+                  "CPUs of the embedded agent, which stand for the DPU [the second]");
+}
+
 void AddPoolOption(CLI::App* cmd, CommonArgs* args) {
   cmd->add_flag("--pool", args->pool,
                 "Also PulseDB with layout=pool: tables in a pool of which every block was written "
@@ -82,6 +88,7 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddFilesBench(*bench);
   bench::AddRingBench(*bench);
   bench::AddYcsbBench(*bench);
+  bench::AddPaperBench(*bench);
   bench::AddChild(*bench);
 }
 

@@ -17,7 +17,8 @@ namespace {
 struct FillPlan {
   uint64_t num = 0;
   size_t value_bytes = 0;
-  uint64_t seed = 0;
+  uint64_t seed = 0;      // of values
+  uint64_t key_seed = 0;  // of the order of keys
   int threads = 1;
 };
 
@@ -30,7 +31,7 @@ struct Writer {
     const auto id = static_cast<uint64_t>(index);
     const auto threads = static_cast<uint64_t>(plan.threads);
     const uint64_t mine = plan.num / threads + (id < plan.num % threads ? 1 : 0);
-    KeyStream keys(KeyOrder::kRandom, plan.num, plan.seed + id * 0x10001);
+    KeyStream keys(KeyOrder::kRandom, plan.num, plan.key_seed + id * 0x10001);
     ValueMaker values(plan.value_bytes, plan.seed);
     const rocksdb::WriteOptions write;
     for (uint64_t i = 0; i < mine; ++i) {
@@ -74,6 +75,7 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   spec.at("num").get_to(plan.num);
   spec.at("value_bytes").get_to(plan.value_bytes);
   spec.at("seed").get_to(plan.seed);
+  spec.at("key_seed").get_to(plan.key_seed);
   spec.at("threads").get_to(plan.threads);
   auto opened =
       BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));

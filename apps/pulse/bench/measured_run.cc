@@ -72,7 +72,14 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
   db->AddSyncTimes(&result);
   result["flush_bytes"] = db->Ticker(rocksdb::FLUSH_WRITE_BYTES);
   result["compaction_read_bytes"] = db->Ticker(rocksdb::COMPACT_READ_BYTES);
-  result["compaction_write_bytes"] = db->Ticker(rocksdb::COMPACT_WRITE_BYTES);
+  const uint64_t compacted = db->Ticker(rocksdb::COMPACT_WRITE_BYTES);
+  result["compaction_write_bytes"] = compacted;
+  if (compacted != 0) {
+    const double seconds = (*meter)->wall_seconds() + result["settle_s"].get<double>();
+    result["compaction_mib_per_s"] = static_cast<double>(compacted) / (1 << 20) / seconds;
+    result["host_cpu_s_per_gib"] =
+        result["host_cpu_s"].get<double>() * (1 << 30) / static_cast<double>(compacted);
+  }
   return result;
 }
 

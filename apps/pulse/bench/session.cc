@@ -264,6 +264,12 @@ absl::Status Session::ReadyPool(uint64_t bytes) {
   return (*opened)->Commit();
 }
 
+absl::Status Session::DropPool() {
+  if (!pool_made_ || args_.keep) return absl::OkStatus();
+  pool_made_ = false;
+  return dir_.RemoveAll("pool");
+}
+
 void Session::CoolDown() {
   const std::string how = DropPageCache(dir_.Sub("run"));
   if (how != "drop_caches" && !report_["settings"].contains("page_cache")) {
@@ -301,7 +307,7 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
 }
 
 absl::Status Session::WriteReport() {
-  if (pool_made_ && !args_.keep) PULSE_RETURN_IF_ERROR(dir_.RemoveAll("pool"));
+  PULSE_RETURN_IF_ERROR(DropPool());
   const std::string file = args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
   std::ofstream out(file);
   out << report_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
@@ -312,6 +318,16 @@ absl::Status Session::WriteReport() {
   }
   fmt::print("JSON: {}\n", file);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
+                                                     const std::vector<std::string>& names) {
+  std::vector<Opponent> all = StockOpponents(session.host_cpus());
+  all.push_back(StockOnBothProcessors(session.both_cpus()).front());
+  all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
+  return Select(std::move(all), names.empty()
+                                    ? std::vector<std::string>{kStockDefault, kStock2Cpu, kPulse}
+                                    : names);
 }
 
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents) {
@@ -345,7 +361,10 @@ nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& oppo
                            const std::vector<std::string>& metrics) {
   nlohmann::json all = nlohmann::json::object();
   for (const Opponent& o : opponents) {
-    for (const std::string& metric : metrics) all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+    for (const std::string& metric : metrics) {
+      if (runs.Series(o.name, metric).empty()) continue;
+      all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+    }
   }
   return all;
 }

@@ -96,6 +96,8 @@ class Session {
   // written before, and empty. Made once.
   std::string pool_path() const;
   absl::Status ReadyPool(uint64_t bytes);
+  // Removes it, unless --keep was given.
+  absl::Status DropPool();
 
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();
@@ -142,10 +144,15 @@ absl::Status CheckKeys(uint64_t keys, int threads);
 // says otherwise, since every lost agent would be a warning.
 void QuietLostAgents();
 
+// Stock RocksDB on the host's CPU, on both CPUs, PulseDB: those that the paper's figures ask for.
+// The tuned forms of stock take part when `names` says so.
+absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
+                                                     const std::vector<std::string>& names);
+
 // A block of text that says who runs where, and one line for each opponent.
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
 
-// The spreads of `metrics` for each opponent.
+// The spreads of `metrics` for each opponent, of those that it has.
 nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
                            const std::vector<std::string>& metrics);
 

@@ -21,17 +21,22 @@ constexpr char kLoaded[] = "loaded";
 
 uint64_t DataBytes(const YcsbPlan& plan) { return plan.records * (kKeyBytes + plan.value_bytes); }
 
+bool NeedsLoaded(const YcsbPlan& plan) {
+  return std::any_of(plan.workloads.begin(), plan.workloads.end(),
+                     [](const WorkloadSpec& workload) { return !workload.IsLoad(); });
+}
+
+DbShape ShapeOf(const YcsbPlan& plan, bool tiny) {
+  DbShape shape = PaperShapeFor(tiny, DataBytes(plan));
+  shape.background_jobs = plan.jobs;
+  return shape;
+}
+
 // The runs of one plan.
 class Runner {
  public:
   Runner(Session* session, const YcsbPlan& plan)
-      : session_(session),
-        plan_(plan),
-        shape_(PaperShapeFor(session->args().tiny, DataBytes(plan))) {
-    shape_.background_jobs = plan.jobs;
-  }
-
-  const DbShape& shape() const { return shape_; }
+      : session_(session), plan_(plan), shape_(ShapeOf(plan, session->args().tiny)) {}
 
   absl::Status Load() {
     if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
@@ -100,55 +105,47 @@ class Runner {
 
   Session* const session_;
   const YcsbPlan& plan_;
-  DbShape shape_;
+  const DbShape shape_;
   std::optional<Contents> contents_;
 };
-
-void AddSettings(const YcsbPlan& plan, const DbShape& shape, nlohmann::json* settings) {
-  (*settings)["records"] = plan.records;
-  (*settings)["operations"] = plan.operations;
-  (*settings)["value_bytes"] = plan.value_bytes;
-  (*settings)["threads"] = plan.threads;
-  (*settings)["shape"] = ToJson(shape);
-  (*settings)["initial_database"] =
-      "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy";
-}
 
 }  // namespace
 
 uint64_t YcsbSpace(const YcsbPlan& plan) {
   uint64_t writes = 0;
-  bool copies = false;
   for (const WorkloadSpec& workload : plan.workloads) {
-    copies = copies || !workload.IsLoad();
     if (!workload.IsLoad()) writes = std::max(writes, workload.Writes(plan.operations));
   }
   // A run's data, as much again while it is compacted, and the log; the loaded database beside it.
   const uint64_t data = DataBytes(plan);
   const uint64_t run = (data + writes * (kKeyBytes + plan.value_bytes)) * 5 / 2;
-  return run + (copies ? data * 5 / 4 : 0) + kSlack;
+  return run + (NeedsLoaded(plan) ? data * 5 / 4 : 0) + kSlack;
 }
 
-absl::StatusOr<std::vector<Opponent>> YcsbOpponents(const Session& session,
-                                                    const std::vector<std::string>& names) {
-  std::vector<Opponent> all = StockOpponents(session.host_cpus());
-  all.push_back(StockOnBothProcessors(session.both_cpus()).front());
-  all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
-  return Select(std::move(all), names.empty()
-                                    ? std::vector<std::string>{kStockDefault, kStock2Cpu, kPulse}
-                                    : names);
+uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny) {
+  return RunMemory(ShapeOf(plan, tiny), kUsualQueueBytes);
 }
 
-absl::Status RunYcsb(Session* session, const YcsbPlan& plan,
-                     const std::vector<Opponent>& opponents) {
+nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny) {
+  return {{"records", plan.records},
+          {"operations", plan.operations},
+          {"value_bytes", plan.value_bytes},
+          {"threads", plan.threads},
+          {"shape", ToJson(ShapeOf(plan, tiny))},
+          {"initial_database",
+           "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy"}};
+}
+
+int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents) {
+  return static_cast<int>(plan.workloads.size() * opponents) * session.rounds() +
+         (NeedsLoaded(plan) ? 1 : 0);
+}
+
+absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
+                                       const std::vector<Opponent>& opponents) {
+  nlohmann::json sections = nlohmann::json::array();
   Runner runner(session, plan);
-  AddSettings(plan, runner.shape(), &session->report()["settings"]);
-  const auto is_load = [](const WorkloadSpec& workload) { return workload.IsLoad(); };
-  const bool copies = !std::all_of(plan.workloads.begin(), plan.workloads.end(), is_load);
-  session->ExpectSteps(static_cast<int>(plan.workloads.size() * opponents.size()) *
-                           session->rounds() +
-                       (copies ? 1 : 0));
-  if (copies) PULSE_RETURN_IF_ERROR(runner.Load());
+  if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load());
   for (const WorkloadSpec& workload : plan.workloads) {
     runner.Forget();
     nlohmann::json raw = nlohmann::json::array();
@@ -162,9 +159,10 @@ absl::Status RunYcsb(Session* session, const YcsbPlan& plan,
     nlohmann::json section;
     session->Say(ReportYcsb(workload, opponents, *runs, session->args().tiny, &section));
     section["runs"] = std::move(raw);
-    session->report()["workloads"].push_back(std::move(section));
+    sections.push_back(std::move(section));
   }
-  return runner.CleanUp();
+  PULSE_RETURN_IF_ERROR(runner.CleanUp());
+  return sections;
 }
 
 namespace {
@@ -192,15 +190,19 @@ absl::Status RunYcsbBench(YcsbArgs args) {
   }
   auto session = Session::Open("ycsb", args.common, YcsbSpace(plan));
   if (!session.ok()) return session.status();
-  const auto opponents = YcsbOpponents(**session, args.common.opponents);
+  const auto opponents = PaperOpponents(**session, args.common.opponents);
   if (!opponents.ok()) return opponents.status();
+  (*session)->report()["settings"].update(YcsbSettings(plan, args.common.tiny));
+  (*session)->ExpectSteps(YcsbSteps(**session, plan, opponents->size()));
   (*session)->Say(Legend(**session, *opponents));
   (*session)->Say(fmt::format(
       "{} records of {} B; {} operations for each workload by {} threads; {} background jobs, "
       "direct reads, {} pair{}\n",
       plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, (*session)->pairs(),
       (*session)->pairs() == 1 ? "" : "s"));
-  PULSE_RETURN_IF_ERROR(RunYcsb(session->get(), plan, *opponents));
+  auto sections = RunYcsb(session->get(), plan, *opponents);
+  if (!sections.ok()) return sections.status();
+  (*session)->report()["workloads"] = *std::move(sections);
   return (*session)->WriteReport();
 }
 
@@ -226,9 +228,7 @@ void AddYcsbBench(CLI::App& bench) {
   cmd->add_option("--jobs", args->plan.jobs, "RocksDB's max_background_jobs")
       ->check(CLI::Range(2, 256))
       ->capture_default_str();
-  cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of RocksDB [the first]");
-  cmd->add_option("--agent-cpus", args->common.agent_cpus,
-                  "CPUs of the embedded agent, which stand for the DPU [the second]");
+  AddHostAgentOptions(cmd, &args->common);
   cmd->footer(
       "Every run works on a copy of one database, which stock RocksDB has loaded and settled. "
       "Threads go as fast as they are let (a closed loop); every value read is checked, and after "

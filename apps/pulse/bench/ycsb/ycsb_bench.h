@@ -23,22 +23,24 @@ struct YcsbPlan {
   int jobs = 4;  // RocksDB's
 };
 
-// Disk that the runs take at the most.
+// Disk that the runs take at the most, and memory.
 uint64_t YcsbSpace(const YcsbPlan& plan);
+uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny);
 
-// Stock RocksDB on the host's CPU, on both CPUs, PulseDB: those that the paper's figures ask for.
-// The tuned forms of stock take part when `names` says so.
-absl::StatusOr<std::vector<Opponent>> YcsbOpponents(const Session& session,
-                                                    const std::vector<std::string>& names);
+// What a report has to say of a plan.
+nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny);
 
-// Runs all workloads with all opponents. Says the tables, and adds settings and "workloads" to the
-// session's report.
+// How many steps of progress RunYcsb() takes.
+int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents);
+
+// Runs all workloads with all opponents and says the tables. The result has an object for each
+// workload.
 //
 // Every run begins with the same database: stock RocksDB loads it once, on all CPUs, and waits
 // until its compactions rest; each run works on a copy (tables as hard links). So no workload sees
 // what another one wrote, and an opponent's own load tells only in the load.
-absl::Status RunYcsb(Session* session, const YcsbPlan& plan,
-                     const std::vector<Opponent>& opponents);
+absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
+                                       const std::vector<Opponent>& opponents);
 
 // One workload's tables; the same and the single figures into `section`.
 std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
