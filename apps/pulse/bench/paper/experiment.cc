@@ -28,10 +28,10 @@ absl::StatusOr<std::vector<const Experiment*>> SelectExperiments(
   return chosen;
 }
 
-Needs MostOf(const std::vector<const Experiment*>& experiments, double scale, bool tiny) {
+Needs MostOf(const std::vector<const Experiment*>& experiments, const Size& size) {
   Needs most;
   for (const Experiment* experiment : experiments) {
-    const Needs needs = experiment->NeedsAt(scale, tiny);
+    const Needs needs = experiment->NeedsAt(size);
     most.disk = std::max(most.disk, needs.disk);
     most.memory = std::max(most.memory, needs.memory);
   }
@@ -39,9 +39,10 @@ Needs MostOf(const std::vector<const Experiment*>& experiments, double scale, bo
 }
 
 double LargestScale(const std::vector<const Experiment*>& experiments, const Needs& there,
-                    bool tiny) {
+                    Size size) {
   const auto fits = [&](double scale) {
-    const Needs needs = MostOf(experiments, scale, tiny);
+    size.scale = scale;
+    const Needs needs = MostOf(experiments, size);
     return needs.disk <= there.disk && needs.memory <= there.memory;
   };
   // Two digits: 1, 0.99 ... 0.1, 0.099 ... down to a few megabytes.

@@ -18,6 +18,13 @@ class Session;
 inline constexpr double kPaperBytes = 40e9;
 inline constexpr double kPaperOperations = 20e6;  // of each YCSB workload
 
+// What the command line decides.
+struct Size {
+  double scale = 0.025;
+  int threads = 10;   // that write, or operate
+  bool tiny = false;  // a few megabytes, whatever the scale
+};
+
 struct Needs {
   uint64_t disk = 0;
   uint64_t memory = 0;
@@ -33,12 +40,12 @@ class Experiment {
   const nlohmann::json& paper() const { return paper_; }
 
   // At most, at a time.
-  virtual Needs NeedsAt(double scale, bool tiny) const = 0;
+  virtual Needs NeedsAt(const Size& size) const = 0;
   // All that decides about the figures but for the session's settings.
-  virtual nlohmann::json Settings(double scale, bool tiny) const = 0;
+  virtual nlohmann::json Settings(const Size& size) const = 0;
   virtual int Steps(const Session& session) const = 0;
   // Its rows: label, opponents with medians and spreads, ratios, runs. Says the tables.
-  virtual absl::StatusOr<nlohmann::json> Run(Session* session, double scale) const = 0;
+  virtual absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const = 0;
 
  protected:
   Experiment(std::string name, std::string title, nlohmann::json paper)
@@ -60,13 +67,13 @@ const Experiments& AllExperiments();
 absl::StatusOr<std::vector<const Experiment*>> SelectExperiments(
     const Experiments& all, const std::vector<std::string>& names);
 
-// The largest scale up to 1 at which all of `experiments` get along with what there is, rounded
-// down to two digits; 0 when there is none.
+// The largest scale up to 1 at which all of `experiments`, else of this size, get along with what
+// there is, rounded down to two digits; 0 when there is none.
 double LargestScale(const std::vector<const Experiment*>& experiments, const Needs& there,
-                    bool tiny);
+                    Size size);
 
 // What the neediest of `experiments` needs: they run one after the other.
-Needs MostOf(const std::vector<const Experiment*>& experiments, double scale, bool tiny);
+Needs MostOf(const std::vector<const Experiment*>& experiments, const Size& size);
 
 // The unit of each metric that rows have.
 nlohmann::json MetricUnits();

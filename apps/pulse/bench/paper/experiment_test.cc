@@ -13,12 +13,15 @@ class Fake : public Experiment {
  public:
   Fake(std::string name, double disk, double memory)
       : Experiment(std::move(name), "", {}), disk_(disk), memory_(memory) {}
-  Needs NeedsAt(double scale, bool) const override {
-    return {static_cast<uint64_t>(disk_ * scale), static_cast<uint64_t>(memory_ * scale) + 100};
+  Needs NeedsAt(const Size& size) const override {
+    return {static_cast<uint64_t>(disk_ * size.scale),
+            static_cast<uint64_t>(memory_ * size.scale) + 100};
   }
-  nlohmann::json Settings(double, bool) const override { return {}; }
+  nlohmann::json Settings(const Size&) const override { return {}; }
   int Steps(const Session&) const override { return 0; }
-  absl::StatusOr<nlohmann::json> Run(Session*, double) const override { return nlohmann::json(); }
+  absl::StatusOr<nlohmann::json> Run(Session*, const Size&) const override {
+    return nlohmann::json();
+  }
 
  private:
   const double disk_;
@@ -47,7 +50,7 @@ TEST(ExperimentTest, SelectsByName) {
 TEST(ExperimentTest, TheNeediestDecides) {
   const Experiments all = Two();
   const auto both = *SelectExperiments(all, {});
-  const Needs needs = MostOf(both, 0.5, false);
+  const Needs needs = MostOf(both, {.scale = 0.5});
   EXPECT_EQ(needs.disk, 500'000'000U);
   EXPECT_EQ(needs.memory, 500'000'100U);
 }
@@ -56,14 +59,14 @@ TEST(ExperimentTest, TheLargestScaleFitsAndTheNextDoesNot) {
   const Experiments all = Two();
   const auto both = *SelectExperiments(all, {});
   const Needs plenty = {UINT64_MAX, UINT64_MAX};
-  EXPECT_EQ(LargestScale(both, plenty, false), 1);
-  EXPECT_NEAR(LargestScale(both, {375'000'000, UINT64_MAX}, false), 0.37, 1e-9);
-  EXPECT_NEAR(LargestScale(both, {UINT64_MAX, 56'900'000}, false), 0.056, 1e-9);
+  EXPECT_EQ(LargestScale(both, plenty, {}), 1);
+  EXPECT_NEAR(LargestScale(both, {375'000'000, UINT64_MAX}, {}), 0.37, 1e-9);
+  EXPECT_NEAR(LargestScale(both, {UINT64_MAX, 56'900'000}, {}), 0.056, 1e-9);
   // What the one needs little of is no limit for the other.
   const auto disk = *SelectExperiments(all, {"disk"});
-  EXPECT_EQ(LargestScale(disk, {1'000'000'000, 1'000'100}, false), 1);
-  EXPECT_EQ(LargestScale(both, {UINT64_MAX, 99}, false), 0);
-  EXPECT_EQ(LargestScale(both, {0, UINT64_MAX}, false), 0);
+  EXPECT_EQ(LargestScale(disk, {1'000'000'000, 1'000'100}, {}), 1);
+  EXPECT_EQ(LargestScale(both, {UINT64_MAX, 99}, {}), 0);
+  EXPECT_EQ(LargestScale(both, {0, UINT64_MAX}, {}), 0);
 }
 
 }  // namespace

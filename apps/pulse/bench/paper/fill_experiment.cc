@@ -10,18 +10,16 @@
 namespace pulse::bench {
 namespace {
 
-constexpr int kThreads = 10;  // the paper's
 constexpr uint64_t kTinyBytes = uint64_t{3} << 20;
 
-FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, double scale,
-                         bool tiny) {
-  const uint64_t bytes = tiny ? kTinyBytes : static_cast<uint64_t>(scale * kPaperBytes);
+FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, const Size& size) {
+  const uint64_t bytes = size.tiny ? kTinyBytes : static_cast<uint64_t>(size.scale * kPaperBytes);
   FillSettings settings;
-  settings.num = std::max<uint64_t>(kThreads, bytes / (kKeyBytes + value_bytes));
+  settings.num = std::max(static_cast<uint64_t>(size.threads), bytes / (kKeyBytes + value_bytes));
   settings.value_bytes = value_bytes;
-  settings.threads = kThreads;
+  settings.threads = size.threads;
   settings.overwrite = spec.overwrite;
-  settings.shape = PaperShapeFor(tiny, settings.data_bytes());
+  settings.shape = PaperShapeFor(size.tiny, settings.data_bytes());
   return settings;
 }
 
@@ -30,24 +28,24 @@ class FillExperiment : public Experiment {
   explicit FillExperiment(FillExperimentSpec spec)
       : Experiment(spec.name, spec.title, spec.paper), spec_(std::move(spec)) {}
 
-  Needs NeedsAt(double scale, bool tiny) const override {
+  Needs NeedsAt(const Size& size) const override {
     Needs most;
     for (const uint64_t value_bytes : spec_.value_sizes) {
-      const FillSettings s = SettingsFor(spec_, value_bytes, scale, tiny);
+      const FillSettings s = SettingsFor(spec_, value_bytes, size);
       most.disk = std::max(most.disk, s.space() + (spec_.pool ? s.run_space() : 0));
       most.memory = std::max(most.memory, RunMemory(s.shape, spec_.queue_bytes));
     }
     return most;
   }
 
-  nlohmann::json Settings(double scale, bool tiny) const override {
+  nlohmann::json Settings(const Size& size) const override {
     nlohmann::json points = nlohmann::json::array();
     for (const uint64_t value_bytes : spec_.value_sizes) {
-      const FillSettings s = SettingsFor(spec_, value_bytes, scale, tiny);
+      const FillSettings s = SettingsFor(spec_, value_bytes, size);
       points.push_back({{"value_bytes", value_bytes}, {"num", s.num}, {"shape", ToJson(s.shape)}});
     }
     return {{"workload", spec_.overwrite ? "overwrite" : "fillrandom"},
-            {"threads", kThreads},
+            {"threads", size.threads},
             {"points", std::move(points)}};
   }
 
@@ -57,12 +55,12 @@ class FillExperiment : public Experiment {
            (static_cast<int>(spec_.opponent_count) * session.rounds() + (spec_.overwrite ? 1 : 0));
   }
 
-  absl::StatusOr<nlohmann::json> Run(Session* session, double scale) const override {
+  absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
     const std::vector<Opponent> opponents = spec_.opponents(*session);
     session->Say(Legend(*session, opponents));
     nlohmann::json rows = nlohmann::json::array();
     for (const uint64_t value_bytes : spec_.value_sizes) {
-      auto row = RunSize(session, opponents, value_bytes, scale);
+      auto row = RunSize(session, opponents, value_bytes, size);
       if (!row.ok()) return row.status();
       rows.push_back(*std::move(row));
     }
@@ -71,18 +69,17 @@ class FillExperiment : public Experiment {
 
  private:
   absl::StatusOr<nlohmann::json> RunSize(Session* session, const std::vector<Opponent>& opponents,
-                                         uint64_t value_bytes, double scale) const {
-    const bool tiny = session->args().tiny;
-    const FillSettings settings = SettingsFor(spec_, value_bytes, scale, tiny);
+                                         uint64_t value_bytes, const Size& size) const {
+    const FillSettings settings = SettingsFor(spec_, value_bytes, size);
     const std::string label = fmt::format("{} B", value_bytes);
     nlohmann::json raw = nlohmann::json::array();
     const auto runs =
         FillRuns(session, settings).Run(opponents, absl::StrCat(name(), ", ", label), &raw);
     if (!runs.ok()) return runs.status();
-    const std::vector<RatioRow> ratios = Compare(*runs, value_bytes, tiny);
-    session->Say(fmt::format("\n{}: {} {} by {} threads, values of {} B\n", name(), settings.num,
-                             spec_.overwrite ? "overwrites" : "random writes", kThreads,
-                             value_bytes) +
+    const std::vector<RatioRow> ratios = Compare(*runs, value_bytes, size.tiny);
+    session->Say(fmt::format("\n{}: {} {} by {} thread{}, values of {} B\n", name(), settings.num,
+                             spec_.overwrite ? "overwrites" : "random writes", settings.threads,
+                             settings.threads == 1 ? "" : "s", value_bytes) +
                  FillSpeedTable(opponents, *runs) + "\n" + FillLatencyTable(opponents, *runs) +
                  "\n" + RenderRatios(ratios));
     return nlohmann::json{{"label", label},           {"value_bytes", value_bytes},

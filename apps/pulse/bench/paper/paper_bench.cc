@@ -25,7 +25,7 @@ namespace {
 struct PaperArgs {
   CommonArgs common;
   std::string out = "./pulse-paper";
-  double scale = 0.025;  // 1 GB
+  Size size;  // but for its `tiny`
   std::vector<std::string> only;
   bool redo = false;
 };
@@ -48,8 +48,8 @@ uint64_t AvailableMemory() {
 nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
                         const nlohmann::json& session) {
   nlohmann::json settings = session.at("settings");
-  settings["scale"] = args.scale;
-  settings.update(experiment.Settings(args.scale, args.common.tiny));
+  settings["scale"] = args.size.scale;
+  settings.update(experiment.Settings(args.size));
   return {{"benchmark", "paper"},
           {"experiment", experiment.name()},
           {"title", experiment.title()},
@@ -86,14 +86,14 @@ absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
   const auto disk = InspectDisk(dir);
   if (!disk.ok()) return disk.status();
   const Needs there = {disk->free_bytes, AvailableMemory()};
-  const Needs needs = MostOf(experiments, args.scale, args.common.tiny);
+  const Needs needs = MostOf(experiments, args.size);
   if (needs.disk <= there.disk && needs.memory <= there.memory) return absl::OkStatus();
-  const double largest = LargestScale(experiments, there, args.common.tiny);
+  const double largest = LargestScale(experiments, there, args.size);
   return absl::ResourceExhaustedError(fmt::format(
       "the experiments need {} of disk in {} and {} of memory at --scale {}, and there are {} and "
       "{}; {}",
-      FormatBytes(needs.disk), dir, FormatBytes(needs.memory), args.scale, FormatBytes(there.disk),
-      FormatBytes(there.memory),
+      FormatBytes(needs.disk), dir, FormatBytes(needs.memory), args.size.scale,
+      FormatBytes(there.disk), FormatBytes(there.memory),
       largest > 0 ? fmt::format("the largest --scale that fits is {:.2g}", largest)
                   : "no scale fits: make room, or choose another --dir"));
 }
@@ -105,7 +105,7 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
                                          [](std::string* out, const nlohmann::json& figure) {
                                            out->append(figure.get<std::string>());
                                          })));
-  auto rows = experiment.Run(session, args.scale);
+  auto rows = experiment.Run(session, args.size);
   if (!rows.ok()) {
     return absl::Status(rows.status().code(),
                         absl::StrCat(experiment.name(), ": ", rows.status().message(),
@@ -124,9 +124,9 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
 }
 
 absl::Status CheckArgs(const PaperArgs& args) {
-  if (!(args.scale > 0) || args.scale > 1) {
+  if (!(args.size.scale > 0) || args.size.scale > 1) {
     return absl::InvalidArgumentError(fmt::format(
-        "--scale {}: give a share of the paper's 40 GB, above 0 and up to 1", args.scale));
+        "--scale {}: give a share of the paper's 40 GB, above 0 and up to 1", args.size.scale));
   }
   if (!args.common.agent_socket.empty() || !args.common.opponents.empty() ||
       !args.common.json_file.empty()) {
@@ -139,6 +139,7 @@ absl::Status CheckArgs(const PaperArgs& args) {
 
 absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
+  args.size.tiny = args.common.tiny;
   const auto chosen = SelectExperiments(AllExperiments(), args.only);
   if (!chosen.ok()) return chosen.status();
   if (args.common.dir.empty()) args.common.dir = args.out + "/work";
@@ -175,8 +176,13 @@ void AddPaperBench(CLI::App& bench) {
   cmd->get_option("--dir")->default_str("OUT/work");
   cmd->add_option("--out", args->out, "The results go here, one JSON file each")
       ->capture_default_str();
-  cmd->add_option("--scale", args->scale,
+  cmd->add_option("--scale", args->size.scale,
                   "Share of the paper's 40 GB and 20 million YCSB operations")
+      ->capture_default_str();
+  cmd->add_option("--threads", args->size.threads,
+                  "Threads that write or operate; as many as the paper's, on a few CPUs, can leave "
+                  "none to compactions")
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   std::vector<std::string> names;
   for (const auto& experiment : AllExperiments()) names.push_back(experiment->name());
@@ -185,7 +191,8 @@ void AddPaperBench(CLI::App& bench) {
   cmd->add_flag("--redo", args->redo, "Run also what is done, and replace results");
   AddHostAgentOptions(cmd, &args->common);
   cmd->footer(
-      "As the paper has it: 16-byte keys, ten threads, four background jobs, direct reads, "
+      "As the paper has it: 16-byte keys, ten threads (--threads), four background jobs, direct "
+      "reads, "
       "64 MiB memtables and tables, Bloom filters of 10 bits, no compression; the block cache is "
       "scaled with the data, nothing else is. Stock RocksDB runs on the host's CPU and, as a third "
       "line, on host's and agent's together.");

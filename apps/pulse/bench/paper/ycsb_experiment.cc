@@ -25,21 +25,21 @@ class YcsbExperiment : public Experiment {
                          {"E", 1.12},
                          {"F", 1.38}}}}}}}) {}
 
-  Needs NeedsAt(double scale, bool tiny) const override {
-    const YcsbPlan plan = PlanFor(scale, tiny);
-    return {YcsbSpace(plan), YcsbMemory(plan, tiny)};
+  Needs NeedsAt(const Size& size) const override {
+    const YcsbPlan plan = PlanFor(size);
+    return {YcsbSpace(plan), YcsbMemory(plan, size.tiny)};
   }
 
-  nlohmann::json Settings(double scale, bool tiny) const override {
-    return YcsbSettings(PlanFor(scale, tiny), tiny);
+  nlohmann::json Settings(const Size& size) const override {
+    return YcsbSettings(PlanFor(size), size.tiny);
   }
 
   int Steps(const Session& session) const override {
-    return YcsbSteps(session, PlanFor(1, true), kOpponents);
+    return YcsbSteps(session, PlanFor({}), kOpponents);
   }
 
-  absl::StatusOr<nlohmann::json> Run(Session* session, double scale) const override {
-    const YcsbPlan plan = PlanFor(scale, session->args().tiny);
+  absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
+    const YcsbPlan plan = PlanFor(size);
     const auto opponents = PaperOpponents(*session, {});
     if (!opponents.ok()) return opponents.status();
     session->Say(Legend(*session, *opponents));
@@ -52,12 +52,13 @@ class YcsbExperiment : public Experiment {
  private:
   static constexpr size_t kOpponents = 3;
 
-  static YcsbPlan PlanFor(double scale, bool tiny) {
+  static YcsbPlan PlanFor(const Size& size) {
     YcsbPlan plan;
+    plan.threads = size.threads;
     plan.workloads = AllWorkloads();
-    plan.records = static_cast<uint64_t>(scale * kPaperBytes) / (kKeyBytes + plan.value_bytes);
-    plan.operations = static_cast<uint64_t>(scale * kPaperOperations);
-    if (tiny) {
+    plan.records = static_cast<uint64_t>(size.scale * kPaperBytes) / (kKeyBytes + plan.value_bytes);
+    plan.operations = static_cast<uint64_t>(size.scale * kPaperOperations);
+    if (size.tiny) {
       plan.records = 4000;
       plan.operations = 1000;
     }
