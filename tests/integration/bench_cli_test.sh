@@ -29,10 +29,17 @@ sed -i 's/"seed": 8/"seed": 7/; s/"operations": 6049/"operations": 12098/' "$dir
 expect_error missing-records 'read a wrong database;;is missing' \
   "${ycsb[@]}" --workloads C --keep --seed 7 --records 12098
 
+# ---- another shape: in the report, and another database than the one that was kept
+run_ok memtable 120 "${ycsb[@]}" --workloads C --keep --seed 7 --memtable 2M
+grep -q '"level1_bytes": 8388608' "$dir/ycsb.json" || fail "--memtable is not in the report"
+grep -q '"memtable_bytes": 2097152' "$dir/loaded.json" || fail "--memtable: an older database ran"
+
 # ---- what is refused
 expect_error unknown-workload '"G";;load, A, B, C, F, D, E' "${ycsb[@]}" --workloads A,G
 expect_error unknown-opponent '"rocks";;stock-default, stock-bps' "${ycsb[@]}" --opponents rocks
 expect_error value-too-small '--value 7;;8 to' "${ycsb[@]}" --value 7
+expect_error small-memtable '--memtable 512K;;at least 1M' "${ycsb[@]}" --memtable 512K
+expect_error large-memtable '--memtable 2G;;1G at most' "${ycsb[@]}" --memtable 2G
 expect_error no-room 'needs;;smaller --size' "${ycsb[@]}" --size 1000T
 
 note "pulse bench ycsb reports, checks and refuses"

@@ -95,8 +95,12 @@ DbShape ShapeFor(bool tiny, bool auto_compactions) {
   return shape;
 }
 
-DbShape PaperShapeFor(bool tiny, uint64_t data_bytes) {
+DbShape PaperShapeFor(bool tiny, uint64_t data_bytes, uint64_t memtable_bytes) {
   DbShape shape = ShapeFor(tiny, /*auto_compactions=*/true);
+  if (memtable_bytes != 0) {
+    shape.memtable_bytes = shape.file_bytes = memtable_bytes;
+    shape.level1_bytes = 4 * memtable_bytes;
+  }
   shape.direct_reads = true;
   shape.block_cache_bytes = std::max(kLeastCache, data_bytes / 20);
   return shape;

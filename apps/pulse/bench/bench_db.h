@@ -34,8 +34,9 @@ DbShape DbShapeFromJson(const nlohmann::json& json);  // throws, as OpponentFrom
 DbShape ShapeFor(bool tiny, bool auto_compactions);
 
 // As the PulseDB paper has it (section IV.A): 4 background jobs, direct reads, and a block cache
-// that is to `data_bytes` what its 2 GB are to 40 GB.
-DbShape PaperShapeFor(bool tiny, uint64_t data_bytes);
+// that is to `data_bytes` what its 2 GB are to 40 GB. `memtable_bytes`, unless 0, is the size of
+// memtables and tables instead of 64 MiB, and level 1 has four times that.
+DbShape PaperShapeFor(bool tiny, uint64_t data_bytes, uint64_t memtable_bytes);
 
 // Memory that a run with this shape takes, about, where each output stream has a queue of
 // `queue_bytes`.

@@ -8,8 +8,9 @@ namespace pulse::bench {
 
 // `args` must outlive the parsing; its present values are the defaults shown.
 void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
-// --host-cpus and --agent-cpus, where the agent has a processor of its own.
-void AddHostAgentOptions(CLI::App* cmd, CommonArgs* args);
+// What experiments in the paper's manner have: --memtable; and --host-cpus and --agent-cpus, where
+// the agent has a processor of its own.
+void AddPaperOptions(CLI::App* cmd, CommonArgs* args);
 // --pool, where PulseDB may have its tables in a pool.
 void AddPoolOption(CLI::App* cmd, CommonArgs* args);
 

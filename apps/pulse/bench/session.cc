@@ -27,6 +27,20 @@ namespace {
 constexpr int kDefaultPairs = 5;
 constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
 
+constexpr uint64_t kMostMemtable = uint64_t{1} << 30;
+
+// At least 1 MiB.
+absl::StatusOr<uint64_t> ParseSize(const std::string& option, const std::string& text) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size < (uint64_t{1} << 20)) {
+    return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": give at least 1M"));
+  }
+  return *size;
+}
+
 std::string CpuModel() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -53,14 +67,16 @@ std::string EnvironmentOptions() {
 
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
   if (args.size.empty()) return args.tiny ? kTinyBytes : full;
-  const auto size = ParseBytes(args.size);
-  if (!size.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--size: ", size.status().message()));
+  return ParseSize("--size", args.size);
+}
+
+absl::StatusOr<uint64_t> MemtableOf(const CommonArgs& args) {
+  if (args.memtable.empty()) return 0;
+  const auto size = ParseSize("--memtable", args.memtable);
+  if (size.ok() && *size > kMostMemtable) {
+    return absl::InvalidArgumentError("--memtable " + args.memtable + ": give 1G at most");
   }
-  if (*size < (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError("--size " + args.size + ": give at least 1M");
-  }
-  return *size;
+  return size;
 }
 
 absl::Status CheckValueBytes(uint64_t value_bytes, uint64_t least) {

@@ -22,6 +22,7 @@ namespace pulse::bench {
 struct CommonArgs {
   std::string dir = "./pulse-bench";
   std::string size;
+  std::string memtable;
   int pairs = 0;
   // Empty: the first CPUs that may be used, so many for the host, and the next one for the agent.
   std::string host_cpus;
@@ -133,6 +134,9 @@ class Session {
 
 // --size, or `full`, or what --tiny makes of it.
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full);
+
+// --memtable, or 0 when it is not given.
+absl::StatusOr<uint64_t> MemtableOf(const CommonArgs& args);
 
 // InvalidArgument, naming the option, for --value outside of what a benchmark takes, and for fewer
 // --keys than threads.

@@ -21,8 +21,9 @@ inline constexpr double kPaperOperations = 20e6;  // of each YCSB workload
 // What the command line decides.
 struct Size {
   double scale = 0.025;
-  int threads = 10;   // that write, or operate
-  bool tiny = false;  // a few megabytes, whatever the scale
+  int threads = 10;             // that write, or operate
+  uint64_t memtable_bytes = 0;  // 0: the paper's
+  bool tiny = false;            // a few megabytes, whatever the scale
 };
 
 struct Needs {

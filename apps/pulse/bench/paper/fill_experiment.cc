@@ -19,7 +19,7 @@ FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, c
   settings.value_bytes = value_bytes;
   settings.threads = size.threads;
   settings.overwrite = spec.overwrite;
-  settings.shape = PaperShapeFor(size.tiny, settings.data_bytes());
+  settings.shape = PaperShapeFor(size.tiny, settings.data_bytes(), size.memtable_bytes);
   return settings;
 }
 

@@ -25,7 +25,7 @@ namespace {
 struct PaperArgs {
   CommonArgs common;
   std::string out = "./pulse-paper";
-  Size size;  // but for its `tiny`
+  Size size;  // but for what `common` has
   std::vector<std::string> only;
   bool redo = false;
 };
@@ -140,6 +140,9 @@ absl::Status CheckArgs(const PaperArgs& args) {
 absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
   args.size.tiny = args.common.tiny;
+  const auto memtable = MemtableOf(args.common);
+  if (!memtable.ok()) return memtable.status();
+  args.size.memtable_bytes = *memtable;
   const auto chosen = SelectExperiments(AllExperiments(), args.only);
   if (!chosen.ok()) return chosen.status();
   if (args.common.dir.empty()) args.common.dir = args.out + "/work";
@@ -189,12 +192,13 @@ void AddPaperBench(CLI::App& bench) {
   cmd->add_option("--only", args->only, "Only these: " + absl::StrJoin(names, ", "))
       ->delimiter(',');
   cmd->add_flag("--redo", args->redo, "Run also what is done, and replace results");
-  AddHostAgentOptions(cmd, &args->common);
+  AddPaperOptions(cmd, &args->common);
   cmd->footer(
       "As the paper has it: 16-byte keys, ten threads (--threads), four background jobs, direct "
       "reads, "
       "64 MiB memtables and tables, Bloom filters of 10 bits, no compression; the block cache is "
-      "scaled with the data, nothing else is. Stock RocksDB runs on the host's CPU and, as a third "
+      "scaled with the data, nothing else is but by --memtable. Stock RocksDB runs on the host's "
+      "CPU and, as a third "
       "line, on host's and agent's together.");
   cmd->callback([args] { Finish(RunPaper(*args)); });
 }

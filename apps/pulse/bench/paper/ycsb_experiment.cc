@@ -55,6 +55,7 @@ class YcsbExperiment : public Experiment {
   static YcsbPlan PlanFor(const Size& size) {
     YcsbPlan plan;
     plan.threads = size.threads;
+    plan.memtable_bytes = size.memtable_bytes;
     plan.workloads = AllWorkloads();
     plan.records = static_cast<uint64_t>(size.scale * kPaperBytes) / (kKeyBytes + plan.value_bytes);
     plan.operations = static_cast<uint64_t>(size.scale * kPaperOperations);

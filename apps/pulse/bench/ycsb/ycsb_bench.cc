@@ -27,7 +27,7 @@ bool NeedsLoaded(const YcsbPlan& plan) {
 }
 
 DbShape ShapeOf(const YcsbPlan& plan, bool tiny) {
-  DbShape shape = PaperShapeFor(tiny, DataBytes(plan));
+  DbShape shape = PaperShapeFor(tiny, DataBytes(plan), plan.memtable_bytes);
   shape.background_jobs = plan.jobs;
   return shape;
 }
@@ -181,6 +181,9 @@ absl::Status RunYcsbBench(YcsbArgs args) {
   plan.workloads = *std::move(workloads);
   const auto size = SizeOf(args.common, kFullSize);
   if (!size.ok()) return size.status();
+  const auto memtable = MemtableOf(args.common);
+  if (!memtable.ok()) return memtable.status();
+  plan.memtable_bytes = *memtable;
   if (plan.records == 0) {
     plan.records = std::max<uint64_t>(1, *size / (kKeyBytes + plan.value_bytes));
   }
@@ -228,7 +231,7 @@ void AddYcsbBench(CLI::App& bench) {
   cmd->add_option("--jobs", args->plan.jobs, "RocksDB's max_background_jobs")
       ->check(CLI::Range(2, 256))
       ->capture_default_str();
-  AddHostAgentOptions(cmd, &args->common);
+  AddPaperOptions(cmd, &args->common);
   cmd->footer(
       "Every run works on a copy of one database, which stock RocksDB has loaded and settled. "
       "Threads go as fast as they are let (a closed loop); every value read is checked, and after "

@@ -20,7 +20,8 @@ struct YcsbPlan {
   uint64_t operations = 0;  // of each workload but the load, by all threads together
   uint64_t value_bytes = 1024;
   int threads = 10;
-  int jobs = 4;  // RocksDB's
+  int jobs = 4;                 // RocksDB's
+  uint64_t memtable_bytes = 0;  // 0: the paper's
 };
 
 // Disk that the runs take at the most, and memory.
