@@ -7,6 +7,11 @@ for name in compaction fill soak crash failover ring files; do
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done
+# Workloads that read, scan, insert, and read, modify, write.
+printf '== pulse bench ycsb --tiny\n'
+"$build/bin/pulse" bench ycsb --tiny --workloads load,E,F
+printf '== pulse bench paper --tiny\n'
+"$build/bin/pulse" bench paper --tiny --only tails,engines --redo
 for program in "$build"/bin/*_bench; do
   [[ -x "$program" ]] || continue
   printf '== %s\n' "$(basename "$program")"

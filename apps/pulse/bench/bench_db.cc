@@ -1,5 +1,6 @@
 #include "bench/bench_db.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -7,6 +8,7 @@
 #include "base/errors.h"
 #include "nlohmann/json.hpp"
 #include "pulse/rocksdb.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/env.h"
 #include "rocksdb/filter_policy.h"
@@ -18,6 +20,7 @@ namespace pulse::bench {
 namespace {
 
 constexpr uint64_t kReadahead = uint64_t{2} << 20;
+constexpr uint64_t kLeastCache = uint64_t{1} << 20;
 
 rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
   rocksdb::Options o;
@@ -35,8 +38,12 @@ rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
   o.bytes_per_sync = opponent.bytes_per_sync;
   o.strict_bytes_per_sync = opponent.bytes_per_sync != 0;
   o.use_direct_io_for_flush_and_compaction = opponent.direct_io;
+  o.use_direct_reads = shape.direct_reads;
   rocksdb::BlockBasedTableOptions table;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  if (shape.block_cache_bytes != 0) {
+    table.block_cache = rocksdb::NewLRUCache(shape.block_cache_bytes);
+  }
   o.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   o.statistics = rocksdb::CreateDBStatistics();
   return o;
@@ -60,11 +67,10 @@ rocksdb::Status OpenAny(const rocksdb::Options& options, const std::string& dir,
 }  // namespace
 
 nlohmann::json ToJson(const DbShape& s) {
-  return {{"memtable_bytes", s.memtable_bytes},
-          {"file_bytes", s.file_bytes},
-          {"level1_bytes", s.level1_bytes},
-          {"background_jobs", s.background_jobs},
-          {"auto_compactions", s.auto_compactions}};
+  return {{"memtable_bytes", s.memtable_bytes},      {"file_bytes", s.file_bytes},
+          {"level1_bytes", s.level1_bytes},          {"background_jobs", s.background_jobs},
+          {"auto_compactions", s.auto_compactions},  {"direct_reads", s.direct_reads},
+          {"block_cache_bytes", s.block_cache_bytes}};
 }
 
 DbShape DbShapeFromJson(const nlohmann::json& json) {
@@ -74,6 +80,8 @@ DbShape DbShapeFromJson(const nlohmann::json& json) {
   json.at("level1_bytes").get_to(s.level1_bytes);
   json.at("background_jobs").get_to(s.background_jobs);
   json.at("auto_compactions").get_to(s.auto_compactions);
+  json.at("direct_reads").get_to(s.direct_reads);
+  json.at("block_cache_bytes").get_to(s.block_cache_bytes);
   return s;
 }
 
@@ -85,6 +93,26 @@ DbShape ShapeFor(bool tiny, bool auto_compactions) {
     shape.level1_bytes = uint64_t{4} << 20;
   }
   return shape;
+}
+
+DbShape PaperShapeFor(bool tiny, uint64_t data_bytes, uint64_t memtable_bytes) {
+  DbShape shape = ShapeFor(tiny, /*auto_compactions=*/true);
+  if (memtable_bytes != 0) {
+    shape.memtable_bytes = shape.file_bytes = memtable_bytes;
+    shape.level1_bytes = 4 * memtable_bytes;
+  }
+  shape.direct_reads = true;
+  shape.block_cache_bytes = std::max(kLeastCache, data_bytes / 20);
+  return shape;
+}
+
+uint64_t RunMemory(const DbShape& shape, uint64_t queue_bytes) {
+  // The program and the fetch stage; two memtables full and two being flushed; a flush and the
+  // compactions, and as many outputs that are being synced.
+  constexpr uint64_t kBase = uint64_t{512} << 20;
+  constexpr uint64_t kMemtables = 4, kQueues = 8;
+  return kBase + kMemtables * shape.memtable_bytes + kQueues * queue_bytes +
+         shape.block_cache_bytes;
 }
 
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& what) {

@@ -23,6 +23,8 @@ struct DbShape {
   uint64_t level1_bytes = uint64_t{256} << 20;
   int background_jobs = 4;
   bool auto_compactions = true;
+  bool direct_reads = false;
+  uint64_t block_cache_bytes = 0;  // 0: RocksDB's default
 };
 
 nlohmann::json ToJson(const DbShape& shape);
@@ -30,6 +32,16 @@ DbShape DbShapeFromJson(const nlohmann::json& json);  // throws, as OpponentFrom
 
 // A shape for `data_bytes`: the full one, or for --tiny one that still makes several files.
 DbShape ShapeFor(bool tiny, bool auto_compactions);
+
+// As the PulseDB paper has it (section IV.A): 4 background jobs, direct reads, and a block cache
+// that is to `data_bytes` what its 2 GB are to 40 GB. `memtable_bytes`, unless 0, is the size of
+// memtables and tables instead of 64 MiB, and level 1 has four times that.
+DbShape PaperShapeFor(bool tiny, uint64_t data_bytes, uint64_t memtable_bytes);
+
+// Memory that a run with this shape takes, about, where each output stream has a queue of
+// `queue_bytes`.
+uint64_t RunMemory(const DbShape& shape, uint64_t queue_bytes);
+inline constexpr uint64_t kUsualQueueBytes = uint64_t{32} << 20;  // pulse://'s default
 
 // "WHAT: RocksDB's message", with the status code that suits.
 absl::Status FromRocks(const rocksdb::Status& status, const std::string& what);

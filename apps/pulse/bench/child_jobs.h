@@ -36,6 +36,9 @@ absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec);
 // For `pulse bench ring`: one ring, one number of producers.
 absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec);
 
+// Runs one YCSB workload on "dir".
+absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec);
+
 // Runs the job that the JSON text `spec` names.
 absl::StatusOr<nlohmann::json> RunJob(const std::string& spec);
 

@@ -57,6 +57,16 @@ void AddCommonOptions(CLI::App* cmd, CommonArgs* args) {
   cmd->add_flag("--allow-tmpfs", args->allow_tmpfs, "Accept a directory in memory");
 }
 
+void AddPaperOptions(CLI::App* cmd, CommonArgs* args) {
+  cmd->add_option("--host-cpus", args->host_cpus, "CPUs of RocksDB [the first]");
+  cmd->add_option("--agent-cpus", args->agent_cpus,
+                  "CPUs of the embedded agent, which stand for the DPU [the second]");
+  cmd->add_option(
+      "--memtable", args->memtable,
+      "Size of memtables and tables; level 1 holds four. Less than the paper's, for less "
+      "data than the paper's [64M]");
+}
+
 void AddPoolOption(CLI::App* cmd, CommonArgs* args) {
   cmd->add_flag("--pool", args->pool,
                 "Also PulseDB with layout=pool: tables in a pool of which every block was written "
@@ -81,6 +91,8 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddFailoverBench(*bench);
   bench::AddFilesBench(*bench);
   bench::AddRingBench(*bench);
+  bench::AddYcsbBench(*bench);
+  bench::AddPaperBench(*bench);
   bench::AddChild(*bench);
 }
 

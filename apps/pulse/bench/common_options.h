@@ -8,6 +8,9 @@ namespace pulse::bench {
 
 // `args` must outlive the parsing; its present values are the defaults shown.
 void AddCommonOptions(CLI::App* cmd, CommonArgs* args);
+// What experiments in the paper's manner have: --memtable; and --host-cpus and --agent-cpus, where
+// the agent has a processor of its own.
+void AddPaperOptions(CLI::App* cmd, CommonArgs* args);
 // --pool, where PulseDB may have its tables in a pool.
 void AddPoolOption(CLI::App* cmd, CommonArgs* args);
 
@@ -19,6 +22,8 @@ void AddCrashBench(CLI::App& bench);
 void AddFailoverBench(CLI::App& bench);
 void AddFilesBench(CLI::App& bench);
 void AddRingBench(CLI::App& bench);
+void AddYcsbBench(CLI::App& bench);
+void AddPaperBench(CLI::App& bench);
 void AddDemo(CLI::App& bench);
 
 }  // namespace pulse::bench

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -55,19 +54,11 @@ class Probe {
 
   // Takes the frozen database of an earlier run if it is the same, else makes it.
   absl::Status Freeze() {
-    const std::string note = frozen_.name + ".json";
-    nlohmann::json kept = ReadJson(session_->dir().Sub(note));
-    if (kept.is_discarded() || kept.value("load", nlohmann::json()) != load_) {
-      PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(frozen_.name));
-      auto made = session_->Step(Label() + ", loading", load_, {}, [](const nlohmann::json& r) {
-        return fmt::format("{} files", r.value("files", 0));
-      });
-      if (!made.ok()) return made.status();
-      kept = {{"load", load_}, {"made", *std::move(made)}};
-      std::ofstream out(session_->dir().Sub(note));
-      out << kept.dump(2) << '\n';
-    }
-    frozen_.files = kept.at("made").at("files").get<uint64_t>();
+    const auto made = session_->Prepared(
+        frozen_.name, Label() + ", loading", load_,
+        [](const nlohmann::json& r) { return fmt::format("{} files", r.value("files", 0)); });
+    if (!made.ok()) return made.status();
+    frozen_.files = made->at("files").get<uint64_t>();
     frozen_.table_bytes = BytesIn(session_->dir().Sub(frozen_.name), ".sst");
     return absl::OkStatus();
   }
@@ -108,12 +99,6 @@ class Probe {
   std::string Label() const { return fmt::format("values of {} B", frozen_.value_bytes); }
 
  private:
-  static nlohmann::json ReadJson(const std::string& file) {
-    std::ifstream in(file);
-    return in ? nlohmann::json::parse(in, nullptr, false)
-              : nlohmann::json(nlohmann::json::value_t::discarded);
-  }
-
   double MibPerSecond(const nlohmann::json& result) const {
     const double wall = result.value("wall_s", 0.0);
     return wall > 0 ? static_cast<double>(frozen_.table_bytes) / (1 << 20) / wall : 0;

@@ -57,6 +57,15 @@ Spread RunSet::Ratio(const std::string& upper, const std::string& lower,
   return Summarize(std::move(ratios));
 }
 
+Spread RunSet::Difference(const std::string& upper, const std::string& lower,
+                          const std::string& metric) const {
+  const std::vector<double>& a = Series(upper, metric);
+  const std::vector<double>& b = Series(lower, metric);
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) differences.push_back(a[i] - b[i]);
+  return Summarize(std::move(differences));
+}
+
 bool Target::ReachedBy(double ratio) const {
   return kind == Kind::kAtLeast ? ratio >= value : ratio <= value;
 }

@@ -36,6 +36,9 @@ class RunSet {
 
   // Over pairs: `upper`'s figure divided by `lower`'s.
   Spread Ratio(const std::string& upper, const std::string& lower, const std::string& metric) const;
+  // Over pairs: `upper`'s figure less `lower`'s.
+  Spread Difference(const std::string& upper, const std::string& lower,
+                    const std::string& metric) const;
 
  private:
   std::map<std::string, std::map<std::string, std::vector<double>>> runs_;

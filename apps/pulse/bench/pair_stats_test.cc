@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -28,6 +30,18 @@ TEST(PairStatsTest, RatioIsTakenWithinPairs) {
   EXPECT_EQ(ratio.median, 2);  // of 2, 3 and 1.5
   EXPECT_EQ(ratio.min, 1.5);
   EXPECT_EQ(ratio.max, 3);
+}
+
+TEST(PairStatsTest, DifferenceIsTakenWithinPairs) {
+  RunSet runs;
+  for (const auto& [stock, pulse] : {std::pair(0.6, 0.4), {0.5, 0.1}, {0.7, 0.6}}) {
+    runs.Add("stock", {{"stall_share", stock}});
+    runs.Add("pulse", {{"stall_share", pulse}});
+  }
+  const Spread difference = runs.Difference("stock", "pulse", "stall_share");
+  EXPECT_NEAR(difference.median, 0.2, 1e-9);
+  EXPECT_NEAR(difference.min, 0.1, 1e-9);
+  EXPECT_NEAR(difference.max, 0.4, 1e-9);
 }
 
 TEST(PairStatsTest, UnknownOpponentsAndMetricsAreEmpty) {

@@ -27,6 +27,20 @@ namespace {
 constexpr int kDefaultPairs = 5;
 constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
 
+constexpr uint64_t kMostMemtable = uint64_t{1} << 30;
+
+// At least 1 MiB.
+absl::StatusOr<uint64_t> ParseSize(const std::string& option, const std::string& text) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size < (uint64_t{1} << 20)) {
+    return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": give at least 1M"));
+  }
+  return *size;
+}
+
 std::string CpuModel() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -53,14 +67,16 @@ std::string EnvironmentOptions() {
 
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
   if (args.size.empty()) return args.tiny ? kTinyBytes : full;
-  const auto size = ParseBytes(args.size);
-  if (!size.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--size: ", size.status().message()));
+  return ParseSize("--size", args.size);
+}
+
+absl::StatusOr<uint64_t> MemtableOf(const CommonArgs& args) {
+  if (args.memtable.empty()) return 0;
+  const auto size = ParseSize("--memtable", args.memtable);
+  if (size.ok() && *size > kMostMemtable) {
+    return absl::InvalidArgumentError("--memtable " + args.memtable + ": give 1G at most");
   }
-  if (*size < (uint64_t{1} << 20)) {
-    return absl::InvalidArgumentError("--size " + args.size + ": give at least 1M");
-  }
-  return *size;
+  return size;
 }
 
 absl::Status CheckValueBytes(uint64_t value_bytes, uint64_t least) {
@@ -204,6 +220,24 @@ absl::StatusOr<nlohmann::json> Session::Step(
   return result;
 }
 
+absl::StatusOr<nlohmann::json> Session::Prepared(
+    const std::string& name, const std::string& what, const nlohmann::json& spec,
+    const std::function<std::string(const nlohmann::json&)>& describe) {
+  const std::string note = dir_.Sub(name + ".json");
+  if (std::ifstream in(note); in) {
+    nlohmann::json kept = nlohmann::json::parse(in, nullptr, false);
+    if (kept.is_object() && kept.value("load", nlohmann::json()) == spec && kept.contains("made")) {
+      return kept["made"];
+    }
+  }
+  PULSE_RETURN_IF_ERROR(dir_.RemoveAll(name));
+  auto made = Step(what, spec, {}, describe);
+  if (!made.ok()) return made;
+  std::ofstream out(note);
+  out << nlohmann::json{{"load", spec}, {"made", *made}}.dump(2) << '\n';
+  return made;
+}
+
 absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::string& name,
                                          const DbShape& shape, uint64_t value_bytes,
                                          const Opponent& opponent) {
@@ -246,6 +280,12 @@ absl::Status Session::ReadyPool(uint64_t bytes) {
   return (*opened)->Commit();
 }
 
+absl::Status Session::DropPool() {
+  if (!pool_made_ || args_.keep) return absl::OkStatus();
+  pool_made_ = false;
+  return dir_.RemoveAll("pool");
+}
+
 void Session::CoolDown() {
   const std::string how = DropPageCache(dir_.Sub("run"));
   if (how != "drop_caches" && !report_["settings"].contains("page_cache")) {
@@ -283,7 +323,7 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
 }
 
 absl::Status Session::WriteReport() {
-  if (pool_made_ && !args_.keep) PULSE_RETURN_IF_ERROR(dir_.RemoveAll("pool"));
+  PULSE_RETURN_IF_ERROR(DropPool());
   const std::string file = args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
   std::ofstream out(file);
   out << report_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
@@ -294,6 +334,16 @@ absl::Status Session::WriteReport() {
   }
   fmt::print("JSON: {}\n", file);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
+                                                     const std::vector<std::string>& names) {
+  std::vector<Opponent> all = StockOpponents(session.host_cpus());
+  all.push_back(StockOnBothProcessors(session.both_cpus()).front());
+  all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
+  return Select(std::move(all), names.empty()
+                                    ? std::vector<std::string>{kStockDefault, kStock2Cpu, kPulse}
+                                    : names);
 }
 
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents) {
@@ -327,7 +377,10 @@ nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& oppo
                            const std::vector<std::string>& metrics) {
   nlohmann::json all = nlohmann::json::object();
   for (const Opponent& o : opponents) {
-    for (const std::string& metric : metrics) all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+    for (const std::string& metric : metrics) {
+      if (runs.Series(o.name, metric).empty()) continue;
+      all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+    }
   }
   return all;
 }

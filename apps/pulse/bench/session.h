@@ -22,6 +22,7 @@ namespace pulse::bench {
 struct CommonArgs {
   std::string dir = "./pulse-bench";
   std::string size;
+  std::string memtable;
   int pairs = 0;
   // Empty: the first CPUs that may be used, so many for the host, and the next one for the agent.
   std::string host_cpus;
@@ -79,6 +80,13 @@ class Session {
       const std::string& what, const nlohmann::json& spec, const std::vector<int>& cpus,
       const std::function<std::string(const nlohmann::json&)>& describe);
 
+  // The database in sub-directory `name` that the child running `spec` makes, unless an earlier run
+  // of the same has left it there (--keep). Returns what the child said of it. A step of progress
+  // when it is made.
+  absl::StatusOr<nlohmann::json> Prepared(
+      const std::string& name, const std::string& what, const nlohmann::json& spec,
+      const std::function<std::string(const nlohmann::json&)>& describe);
+
   // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
   // shows `label`. `opponent` has written it; who can do without the plug-in reads it so.
   absl::StatusOr<Contents> Verify(const std::string& label, const std::string& name,
@@ -89,6 +97,8 @@ class Session {
   // written before, and empty. Made once.
   std::string pool_path() const;
   absl::Status ReadyPool(uint64_t bytes);
+  // Removes it, unless --keep was given.
+  absl::Status DropPool();
 
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();
@@ -125,6 +135,9 @@ class Session {
 // --size, or `full`, or what --tiny makes of it.
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full);
 
+// --memtable, or 0 when it is not given.
+absl::StatusOr<uint64_t> MemtableOf(const CommonArgs& args);
+
 // InvalidArgument, naming the option, for --value outside of what a benchmark takes, and for fewer
 // --keys than threads.
 inline constexpr uint64_t kStampBytes = 8;  // of which ValueMaker makes a value at least
@@ -135,10 +148,15 @@ absl::Status CheckKeys(uint64_t keys, int threads);
 // says otherwise, since every lost agent would be a warning.
 void QuietLostAgents();
 
+// Stock RocksDB on the host's CPU, on both CPUs, PulseDB: those that the paper's figures ask for.
+// The tuned forms of stock take part when `names` says so.
+absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
+                                                     const std::vector<std::string>& names);
+
 // A block of text that says who runs where, and one line for each opponent.
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
 
-// The spreads of `metrics` for each opponent.
+// The spreads of `metrics` for each opponent, of those that it has.
 nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
                            const std::vector<std::string>& metrics);
 

@@ -9,17 +9,13 @@ namespace {
 
 constexpr size_t kPoolBytes = size_t{1} << 20;
 
-// The finaliser of splitmix64.
+}  // namespace
+
 uint64_t Mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
-
-// splitmix64.
-uint64_t NextRandom(uint64_t* state) { return Mix(*state += 0x9e3779b97f4a7c15); }
-
-}  // namespace
 
 Key EncodeKey(uint64_t number) {
   Key key;
@@ -41,7 +37,7 @@ KeyStream::KeyStream(KeyOrder order, uint64_t num, uint64_t seed)
       num_(std::max<uint64_t>(num, 1)),
       seed_(Mix(seed + 1)),
       bits_(std::max(2, static_cast<int>(std::bit_width(num_ - 1)))),
-      state_(seed_) {}
+      random_(seed_) {}
 
 // A bijection of [0, 2^bits): every step can be undone.
 uint64_t KeyStream::Permute(uint64_t x) const {
@@ -55,11 +51,7 @@ uint64_t KeyStream::Permute(uint64_t x) const {
 }
 
 uint64_t KeyStream::Next() {
-  if (order_ == KeyOrder::kRandom) {
-    // The usual reduction of 64 random bits to [0, num) without a division.
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(NextRandom(&state_)) * num_) >>
-                                 64);
-  }
+  if (order_ == KeyOrder::kRandom) return random_.Below(num_);
   // Numbers beyond num are walked over: they lead back inside.
   uint64_t x = Permute(position_++ % num_);
   while (x >= num_) x = Permute(x);
@@ -69,9 +61,9 @@ uint64_t KeyStream::Next() {
 ValueMaker::ValueMaker(size_t value_bytes, uint64_t seed)
     : value_bytes_(value_bytes), stamp_bytes_(std::min<size_t>(value_bytes, 8)) {
   pool_.resize(kPoolBytes + value_bytes_ + 8);
-  uint64_t state = Mix(seed + 2);
+  Random random(Mix(seed + 2));
   for (size_t i = 0; i + 8 <= pool_.size(); i += 8) {
-    const uint64_t word = NextRandom(&state);
+    const uint64_t word = random.Next();
     std::memcpy(&pool_[i], &word, 8);
   }
   scratch_.resize(value_bytes_);

@@ -14,6 +14,26 @@ inline constexpr size_t kKeyBytes = 16;
 
 using Key = std::array<char, kKeyBytes>;
 
+// A bijection that scatters: the finaliser of splitmix64.
+uint64_t Mix(uint64_t x);
+
+// splitmix64.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Next() { return Mix(state_ += 0x9e3779b97f4a7c15); }
+  // Uniform in [0, num), of which there is at least one.
+  uint64_t Below(uint64_t num) {
+    // The usual reduction of 64 random bits without a division.
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * num) >> 64);
+  }
+  // Uniform in [0, 1).
+  double Unit() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t state_;
+};
+
 // Big-endian number, then '0' to the full length: numeric order is byte order.
 Key EncodeKey(uint64_t number);
 uint64_t DecodeKey(std::string_view key);
@@ -35,7 +55,7 @@ class KeyStream {
   const uint64_t num_;
   const uint64_t seed_;
   const int bits_;  // of the power of two that holds num
-  uint64_t state_;
+  Random random_;
   uint64_t position_ = 0;
 };
 

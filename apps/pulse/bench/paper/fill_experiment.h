@@ -1,0 +1,44 @@
+// Experiments made of random writes: throughput, tails, stalls, and who does how much.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/fill_runs.h"
+#include "bench/opponent.h"
+#include "bench/pair_stats.h"
+#include "bench/paper/experiment.h"
+#include "bench/session.h"
+
+namespace pulse::bench {
+
+// One line of an experiment's comparison.
+struct Comparison {
+  std::string label;
+  std::string upper;
+  std::string lower;
+  std::string metric;
+  // Per cent points by which `upper` is above `lower`, instead of their ratio.
+  bool points = false;
+  // Holds for values of 1024 B only, at full size only.
+  std::optional<Target> target;
+};
+
+struct FillExperimentSpec {
+  std::string name;
+  std::string title;
+  nlohmann::json paper;
+  std::vector<uint64_t> value_sizes = {1024};
+  bool overwrite = false;
+  uint64_t queue_bytes = kUsualQueueBytes;  // the largest that an opponent has
+  bool pool = false;                        // an opponent has one
+  size_t opponent_count = 3;
+  std::function<std::vector<Opponent>(const Session&)> opponents;
+  std::vector<Comparison> comparisons;
+};
+
+std::unique_ptr<Experiment> MakeFillExperiment(FillExperimentSpec spec);
+
+}  // namespace pulse::bench

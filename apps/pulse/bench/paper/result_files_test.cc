@@ -1,0 +1,95 @@
+#include "bench/paper/result_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace pulse::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ResultFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = std::filesystem::path(testing::TempDir()) / ("results." + std::to_string(getpid()));
+    std::filesystem::create_directories(dir_);
+    file_ = dir_ / "tails.json";
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  static nlohmann::json Result() {
+    return {{"experiment", "tails"},
+            {"settings", {{"scale", 0.1}, {"pairs", 5}, {"points", {{{"num", 7}}}}}},
+            {"machine", {{"cpu", "quick"}}},
+            {"rows", nlohmann::json::array()}};
+  }
+
+  std::filesystem::path dir_;
+  std::string file_;
+};
+
+TEST_F(ResultFilesTest, WhatWasWrittenIsFoundAgain) {
+  EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kNone);
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  const EarlierResult found = FindResult(file_, Result());
+  EXPECT_EQ(found.kind, EarlierResult::Kind::kSame);
+  EXPECT_THAT(found.differences, IsEmpty());
+  // Nothing else is left there.
+  const auto files = std::filesystem::directory_iterator(dir_);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
+TEST_F(ResultFilesTest, DifferencesAreNamed) {
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  nlohmann::json now = Result();
+  now["settings"]["pairs"] = 3;
+  now["settings"]["seed"] = 1;
+  now["settings"].erase("scale");
+  now["machine"]["cpu"] = "slow";
+  const EarlierResult found = FindResult(file_, now);
+  EXPECT_EQ(found.kind, EarlierResult::Kind::kOther);
+  EXPECT_THAT(found.differences,
+              ElementsAre("pairs: 5 there, 3 now", "scale: 0.1 there, nothing now",
+                          "seed: nothing there, 1 now", "cpu: \"quick\" there, \"slow\" now"));
+  // Also deep inside, where it is not shown.
+  now = Result();
+  now["settings"]["points"][0]["num"] = 8;
+  now["settings"]["points"][0]["text"] = std::string(200, 'x');
+  EXPECT_EQ(FindResult(file_, now).kind, EarlierResult::Kind::kOther);
+  EXPECT_THAT(FindResult(file_, now).differences, ElementsAre("points differ"));
+}
+
+TEST_F(ResultFilesTest, WhatIsNoResultIsAnother) {
+  for (const char* text : {"", "{", "[]", "{\"experiment\": \"tails\"}",
+                           "{\"settings\": 1, \"machine\": {}, \"rows\": []}"}) {
+    std::ofstream(file_) << text;
+    EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOther) << text;
+  }
+  nlohmann::json other = Result();
+  other["experiment"] = "queue";
+  ASSERT_TRUE(WriteResult(file_, other).ok());
+  EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOther);
+}
+
+TEST_F(ResultFilesTest, AFailedWriteLeavesTheOldResult) {
+  const std::string nowhere = dir_ / "none" / "tails.json";
+  EXPECT_FALSE(WriteResult(nowhere, Result()).ok());
+  // The partial file cannot be made where a directory has its name.
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  std::filesystem::create_directories(file_ + ".part/x");
+  nlohmann::json other = Result();
+  other["settings"]["pairs"] = 9;
+  EXPECT_FALSE(WriteResult(file_, other).ok());
+  EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kSame);
+}
+
+}  // namespace
+}  // namespace pulse::bench

@@ -1,0 +1,50 @@
+// The YCSB workloads, run on one loaded database after the other. Main thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bench/opponent.h"
+#include "bench/pair_stats.h"
+#include "bench/session.h"
+#include "bench/ycsb/workload_spec.h"
+
+namespace pulse::bench {
+
+struct YcsbPlan {
+  std::vector<WorkloadSpec> workloads;
+  uint64_t records = 0;
+  uint64_t operations = 0;  // of each workload but the load, by all threads together
+  uint64_t value_bytes = 1024;
+  int threads = 10;
+  int jobs = 4;                 // RocksDB's
+  uint64_t memtable_bytes = 0;  // 0: the paper's
+};
+
+// Disk that the runs take at the most, and memory.
+uint64_t YcsbSpace(const YcsbPlan& plan);
+uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny);
+
+// What a report has to say of a plan.
+nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny);
+
+// How many steps of progress RunYcsb() takes.
+int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents);
+
+// Runs all workloads with all opponents and says the tables. The result has an object for each
+// workload.
+//
+// Every run begins with the same database: stock RocksDB loads it once, on all CPUs, and waits
+// until its compactions rest; each run works on a copy (tables as hard links). So no workload sees
+// what another one wrote, and an opponent's own load tells only in the load.
+absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
+                                       const std::vector<Opponent>& opponents);
+
+// One workload's tables; the same and the single figures into `section`.
+std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
+                       const RunSet& runs, bool tiny, nlohmann::json* section);
+
+}  // namespace pulse::bench

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# `pulse bench ycsb`: that it sees a wrong database, and what it refuses. `pulse bench paper`: that it
+# goes on where it was stopped. usage:
+#   bench_cli_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+
+dir="$SCRATCH/bench"
+ycsb=("$PULSE" bench ycsb --tiny --allow-tmpfs --dir "$dir")
+
+# ---- reads, updates and inserts; the database is kept
+run_ok ycsb 120 "${ycsb[@]}" --workloads d,a --keep --seed 7
+require_match ycsb 'Workload A;;Workload D;;stock-2cpu;;read, pulse;;write, pulse;;throughput' \
+  "$SCRATCH/ycsb.log"
+[[ -s "$dir/ycsb.json" ]] || fail "ycsb: no report in $dir"
+
+# ---- a database that holds other values than it should
+sed -i 's/"seed": 7/"seed": 8/' "$dir/loaded.json"
+for workload in A C E; do
+  expect_error "wrong-values-$workload" 'read a wrong database;;key number' \
+    "${ycsb[@]}" --workloads "$workload" --keep --seed 8
+done
+# ... and one that lacks records: twice as many are said to be there.
+sed -i 's/"seed": 8/"seed": 7/; s/"operations": 6049/"operations": 12098/' "$dir/loaded.json"
+expect_error missing-records 'read a wrong database;;is missing' \
+  "${ycsb[@]}" --workloads C --keep --seed 7 --records 12098
+
+# ---- another shape: in the report, and another database than the one that was kept
+run_ok memtable 120 "${ycsb[@]}" --workloads C --keep --seed 7 --memtable 2M
+grep -q '"level1_bytes": 8388608' "$dir/ycsb.json" || fail "--memtable is not in the report"
+grep -q '"memtable_bytes": 2097152' "$dir/loaded.json" || fail "--memtable: an older database ran"
+
+# ---- what is refused
+expect_error unknown-workload '"G";;load, A, B, C, F, D, E' "${ycsb[@]}" --workloads A,G
+expect_error unknown-opponent '"rocks";;stock-default, stock-bps' "${ycsb[@]}" --opponents rocks
+expect_error value-too-small '--value 7;;8 to' "${ycsb[@]}" --value 7
+expect_error small-memtable '--memtable 512K;;at least 1M' "${ycsb[@]}" --memtable 512K
+expect_error large-memtable '--memtable 2G;;1G at most' "${ycsb[@]}" --memtable 2G
+expect_error no-room 'needs;;smaller --size' "${ycsb[@]}" --size 1000T
+
+note "pulse bench ycsb reports, checks and refuses"
+
+# ---- the paper's experiments: killed after the first one, then taken up again
+out="$SCRATCH/paper"
+paper=("$PULSE" bench paper --tiny --allow-tmpfs --out "$out")
+start "$SCRATCH/killed.log" "${paper[@]}" --only tails,queue
+await 120 test -s "$out/tails.json" || fail "paper: no result of tails" "$SCRATCH/killed.log"
+kill -9 "$STARTED" 2>/dev/null
+wait "$STARTED" 2>/dev/null
+first=$(stat -c %Y.%i "$out/tails.json")
+run_ok resumed 120 "${paper[@]}" --only tails,queue
+require_match resumed 'tails: done before' "$SCRATCH/resumed.log"
+[[ $(stat -c %Y.%i "$out/tails.json") == "$first" ]] || fail "paper: a result was made again"
+for word in '"experiment": "queue"' '"Fig. 17"' '"units"' '"machine"' '"pulse-512M"' '"scale"'; do
+  grep -q -- "$word" "$out/queue.json" || fail "paper: queue.json lacks $word"
+done
+run_ok done-all 60 "${paper[@]}" --only tails,queue
+require_match done-all 'tails: done before;;queue: done before' "$SCRATCH/done-all.log"
+expect_error other-settings 'tails\.json;;seed: 1 there, 9 now;;--redo' \
+  "${paper[@]}" --only tails --seed 9
+run_ok redo 120 "${paper[@]}" --only tails --seed 9 --redo
+grep -q '"seed": 9' "$out/tails.json" || fail "paper: --redo has not replaced the result"
+
+expect_error unknown-experiment '"tables";;fillrandom, overwrite, tails, ycsb' \
+  "${paper[@]}" --only tables
+expect_error bad-scale '--scale 0;;up to 1' "${paper[@]}" --scale 0
+note "pulse bench paper goes on where it was stopped"
