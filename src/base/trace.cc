@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -205,19 +206,31 @@ void End(Writer& w) {
 
 absl::StatusOr<std::shared_ptr<Timeline>> Timeline::Open(const std::string& given) {
   Writer& w = Get();
+  // Goes after the lock: a last reference's destructor takes it, too.
+  std::shared_ptr<Timeline> current;
   std::lock_guard lock(w.open_mu);
-  if (auto open = w.timeline.lock(); open != nullptr) {
-    if (w.given == given) return open;
+  if (current = w.timeline.lock(); current != nullptr) {
+    if (w.given == given) return current;
     return absl::FailedPreconditionError(
         absl::StrCat("trace=", given, ": this process writes its timeline to ", w.given,
                      " already; give all databases of a process the same file"));
   }
+  if (w.thread.joinable()) End(w);  // the last one's destructor is just coming
   std::string path = FileName(given);
-  UniqueFd fd(open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0640));
+  // Not emptied before it is known to be nobody's.
+  UniqueFd fd(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0640));
   if (!fd.valid()) {
     return ErrnoError(errno, "opening the timeline", path, "name a file that can be written");
   }
-  if (w.thread.joinable()) End(w);  // the last one's destructor is just coming
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the timeline ", path,
+                     " is being written by another process; give each its own file, or have %p "
+                     "in its name, which becomes the process id"));
+  }
+  if (ftruncate(fd.get(), 0) != 0 && errno != EINVAL) {  // a pipe, say, has no length
+    return ErrnoError(errno, "emptying the timeline", path);
+  }
   w.given = given;
   w.path = std::move(path);
   w.file = std::move(fd);
@@ -232,11 +245,11 @@ absl::StatusOr<std::shared_ptr<Timeline>> Timeline::Open(const std::string& give
     AppendEscaped(&w.buffer, program_invocation_short_name);
     w.buffer += "\"}},\n";
   }
-  std::shared_ptr<Timeline> timeline(new Timeline(w.number));
-  w.timeline = timeline;
+  current.reset(new Timeline(w.number));
   w.thread = std::thread(&Run);
+  w.timeline = current;
   internal::on.store(true, std::memory_order_release);
-  return timeline;
+  return current;
 }
 
 Timeline::~Timeline() {

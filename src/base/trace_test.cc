@@ -1,7 +1,9 @@
 #include "base/trace.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/testing.h"
+#include "base/unique_fd.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::trace {
@@ -147,8 +150,14 @@ TEST_F(TraceTest, EventsOfAllThreadsWhileTimelinesComeAndGo) {
   }
   std::vector<std::thread> owners;
   for (int i = 0; i < 3; ++i) {
-    owners.emplace_back([this] {
-      for (int round = 0; round < 50; ++round) MustOpen(path_).reset();
+    // One of them wants another file: it is refused, or refuses the others.
+    owners.emplace_back([this, i] {
+      for (int round = 0; round < 50; ++round) {
+        const auto timeline = Timeline::Open(i == 0 ? path_ + "2" : path_);
+        if (!timeline.ok()) {
+          EXPECT_EQ(timeline.status().code(), absl::StatusCode::kFailedPrecondition);
+        }
+      }
     });
   }
   for (auto& t : owners) t.join();
@@ -167,6 +176,15 @@ TEST_F(TraceTest, AFileThatGrowsCanBeRead) {
   ASSERT_EQ(text.substr(text.size() - 2), ",\n");
   text.replace(text.size() - 2, 2, "]");
   EXPECT_NO_THROW(json::parse(text));
+}
+
+TEST_F(TraceTest, AnotherProcessesFileIsLeftAlone) {
+  const UniqueFd other(open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_EQ(write(other.get(), "theirs", 6), 6);
+  ASSERT_EQ(flock(other.get(), LOCK_EX), 0);
+  const auto timeline = Timeline::Open(path_);
+  EXPECT_EQ(timeline.status().code(), absl::StatusCode::kFailedPrecondition) << timeline.status();
+  EXPECT_EQ(Content(path_), "theirs");
 }
 
 TEST_F(TraceTest, NamesTheProcess) {

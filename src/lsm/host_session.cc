@@ -30,12 +30,6 @@ void Signal(const UniqueFd& event) {
 
 absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& options) {
   Options o = options;
-  std::shared_ptr<trace::Timeline> timeline;
-  if (!o.trace.empty()) {
-    auto opened = trace::Timeline::Open(o.trace);  // before the agent's threads begin
-    if (!opened.ok()) return opened.status();
-    timeline = *std::move(opened);
-  }
   bool may_fall_back = false;
   absl::StatusOr<std::unique_ptr<AgentLink>> link =
       o.socket_path.empty() ? StartEmbeddedAgent(o) : ConnectToAgent(o, -1, &may_fall_back);
@@ -47,7 +41,12 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   }
   if (!link.ok()) return link.status();
   std::shared_ptr<HostSession> s(new HostSession(o));
-  s->timeline_ = std::move(timeline);
+  if (!o.trace.empty()) {
+    // Now, since it replaces an earlier one, which an attempt without an agent should not.
+    auto opened = trace::Timeline::Open(o.trace);
+    if (!opened.ok()) return opened.status();
+    s->timeline_ = *std::move(opened);
+  }
   s->current_ = std::make_shared<AgentConnection>();
   s->current_->link = *std::move(link);
   for (UniqueFd* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {

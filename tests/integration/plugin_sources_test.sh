@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 wanted() {
   find src/channel src/uring src/store src/lsm -name '*.cc' ! -name '*_test.cc' ! -name 'test_*' \
     ! -name 'preload*'
-  printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/log.cc base/uri_options.cc \
+  printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/log.cc base/trace.cc base/uri_options.cc \
     agent/session.cc agent/worker.cc
 }
 in_make() { grep -oE '(base|channel|uring|agent|store|lsm)/[a-z_]+\.cc' plugin/pulse/pulse.mk | sed 's|^|src/|'; }

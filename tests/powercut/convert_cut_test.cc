@@ -273,7 +273,7 @@ TEST_F(ConvertCutTest, OutOfAPool) {
 
 // The tests of this test.
 TEST_F(ConvertCutTest, ALossOnTheWayInIsFound) {
-  EXPECT_GT(LossesOnALyingDisk(&convert::Import, FileClass::kOther), 0);  // the pool
+  EXPECT_GT(LossesOnALyingDisk(&convert::Import, FileClass::kPool), 0);  // the pool
 }
 
 TEST_F(ConvertCutTest, ALossOnTheWayOutIsFound) {
