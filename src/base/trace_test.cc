@@ -161,6 +161,7 @@ TEST_F(TraceTest, EventsOfAllThreadsWhileTimelinesComeAndGo) {
     });
   }
   for (auto& t : owners) t.join();
+  MustOpen(path_).reset();  // one that nobody refuses
   stop = true;
   for (auto& t : threads) t.join();
   EXPECT_NO_THROW(json::parse(Content(path_)));

@@ -29,6 +29,25 @@ void WriteWhole(const std::string& path, const std::string& content) {
   close(fd);
 }
 
+// RocksDB takes zeros up to the end of a log's block for padding, and reads on in the next one.
+constexpr size_t kLogBlock = 32 << 10;
+
+// Cuts `content` behind the first block whose end is zeros where `whole` has more.
+void EndAtHiddenGap(const std::string& whole, std::string* content) {
+  for (size_t begin = 0; begin + kLogBlock < content->size(); begin += kLogBlock) {
+    const size_t end = begin + kLogBlock;
+    size_t zeros = end;
+    while (zeros > begin && (*content)[zeros - 1] == '\0') --zeros;
+    const size_t known = std::min(end, whole.size());
+    const bool hidden = zeros < known && std::any_of(whole.begin() + static_cast<ptrdiff_t>(zeros),
+                                                     whole.begin() + static_cast<ptrdiff_t>(known),
+                                                     [](char c) { return c != '\0'; });
+    if (!hidden) continue;
+    content->resize(end);
+    return;
+  }
+}
+
 size_t Below(std::mt19937_64* rng, size_t n) { return n == 0 ? 0 : (*rng)() % n; }
 
 }  // namespace
@@ -192,8 +211,10 @@ void CrashImage::WriteFile(NodeId file, size_t cut, const std::string& name, con
   if (durable < end) {
     std::string content = Tear(file, durable, end, file_class == FileClass::kManifest, rng);
     if (file_class == FileClass::kWal) {
+      const std::string whole = ContentAt(file, end);
+      EndAtHiddenGap(whole, &content);
       if (*log_lost) content = ContentAt(file, durable);
-      *log_lost = *log_lost || content != ContentAt(file, end);
+      *log_lost = *log_lost || content != whole;
     }
     WriteWhole(out, content);
     return;

@@ -9,7 +9,9 @@
 //              refuses one with a hole, on any file system: it relies on sizes that follow the
 //              data, as with ext4's data=ordered
 //   logs       what was not synced of a log is lost where an earlier log has lost something.
-//              RocksDB 7.8 does not notice a gap between logs, on any file system
+//              RocksDB 7.8 does not notice a gap between logs, on any file system. Nor one that
+//              ends with a block of 32 KiB: zeros up to there pass for padding; what follows is
+//              lost, too
 //   names      a directory's changes become durable in order. What precedes the begin of a sync of
 //              that directory which has ended is there; of the rest, some first part. Syncing a
 //              file does not make its name durable, and directories do not depend on each other

@@ -98,6 +98,24 @@ TEST_F(SimDiskTest, DataAfterASyncMayBeLostOrTorn) {
   EXPECT_THAT(found, Not(Contains("-")));
 }
 
+// RocksDB reads on behind zeros at the end of a log's block, as if nothing had been there.
+TEST_F(SimDiskTest, ALogHasNoGapThatPassesForPadding) {
+  constexpr size_t kBlock = 32 << 10;
+  const int fd = Create("000001.log");
+  SyncDir();
+  for (int i = 0; i < 20; ++i) Put(fd, std::string(4096, 'a'));
+  close(fd);
+  bool some_in_second = false;
+  for (const std::string& f : Outcomes("000001.log", 2000)) {
+    if (f.size() <= kBlock) continue;
+    if (f[kBlock - 1] == '\0') {
+      EXPECT_EQ(f.find('a', kBlock), std::string::npos);
+    }
+    some_in_second |= f.find('a', kBlock) != std::string::npos;
+  }
+  EXPECT_TRUE(some_in_second);
+}
+
 TEST_F(SimDiskTest, WritesDuringASyncAreNotCoveredByIt) {
   const int fd = Create("a");
   SyncDir();
