@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "convert/convert.h"
 #include "convert/test_conversion.h"
@@ -291,6 +293,28 @@ TEST_F(ConvertSafetyTest, TheUsersOwnNamesAreNotMoved) {
   EXPECT_EQ(Content(db_ + "/2026-11-22.sst"), "of the user's");
   ASSERT_TRUE(Export(options).ok());
   EXPECT_EQ(lsm::test::DifferenceOnStock(db_, model_), "");
+}
+
+TEST_F(ConvertSafetyTest, APathWithoutRoomForTheCopiesNameIsRefused) {
+  std::string path = root_;
+  while (path.size() < 1015)
+    path += "/" + std::string(std::min<size_t>(200, 1018 - path.size()), 'x');
+  fs::create_directories(path);
+  ASSERT_LE(path.size(), store::kMaxDirectoryName);
+  {
+    const auto env = PoolEnv();
+    TestDb db(SmallDbOptions(env.get()), path);
+    ASSERT_TRUE(db.Open().ok());
+    ASSERT_TRUE(db.Fill(&rng_, 1000, 300).ok());
+    ASSERT_TRUE(db.FlushAll().ok());
+  }
+  Options options = MakeOptions();
+  options.database = path;
+  options.db_paths.clear();
+  const auto out = Export(options);
+  EXPECT_TRUE(absl::IsInvalidArgument(out.status())) << out.status();
+  EXPECT_THAT(std::string(out.status().message()), HasSubstr("too long"));
+  EXPECT_EQ(TablesIn(path), 0u);
 }
 
 TEST_F(ConvertSafetyTest, ALinkToATableIsRefused) {

@@ -13,12 +13,16 @@
 #include "lsm/pool.h"
 #include "lsm/pool_former.h"
 #include "lsm/pool_guard.h"
+#include "store/records.h"
 
 namespace pulse::convert {
 namespace {
 
-// What a file with two names takes of the store's metadata, about.
-constexpr uint64_t kMetadataPerFile = 192;
+// What a file with its two names takes of the store's metadata, at most: each segment may lie
+// apart.
+uint64_t MetadataOf(const std::string& name, uint64_t segments) {
+  return store::FileCheckpointBytes(segments) + 2 * (store::kLinkRecordBytes + name.size());
+}
 
 // By which a plain file is known to be the one that was copied.
 struct Identity {
@@ -171,8 +175,9 @@ absl::Status Importer::CheckRoom() {
     if (item.in_pool()) continue;
     ++files;
     bytes += item.size;
-    report.needed += (item.size + segment - 1) / segment * segment;
-    metadata += kMetadataPerFile;
+    const uint64_t segments = (item.size + segment - 1) / segment;
+    report.needed += segments * segment;
+    metadata += MetadataOf(item.name, segments);
   }
   report.room = (usage.free + usage.pending) * segment;
   if (job_.options().dry_run) {
@@ -184,13 +189,17 @@ absl::Status Importer::CheckRoom() {
     return absl::ResourceExhaustedError(
         absl::StrCat("the pool ", store_.path(), " has ", report.room, " bytes free, and the ",
                      files, " files to be copied need ", report.needed, " in segments of ", segment,
-                     "; make a larger pool, or delete data. Nothing was changed"));
+                     "; make a larger pool, or delete data. The database was not changed"));
+  }
+  for (const std::string& dir : job_.database().dirs()) {
+    if (files == 0) break;
+    metadata += 2 * (store::kDirectoryRecordBytes + dir.size() + sizeof(kMoving));
   }
   if (usage.metadata_bytes + metadata > usage.metadata_capacity) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the pool ", store_.path(), " has no room for the names of ", files,
                      " more files; make one with more: `pulse pool create --metadata SIZE`. "
-                     "Nothing was changed"));
+                     "The database was not changed"));
   }
   return absl::OkStatus();
 }

@@ -363,6 +363,7 @@ IOStatus PoolFileSystem::RenamePoolFile(store::FileId, const std::string& from,
   const IOStatus dir = target()->FileExists(DirectoryOf(goal), options, dbg);
   if (!dir.ok()) return dir;
   store::Store& store = pool_->store();
+  if (absl::Status st = CheckDirectoryName(DirectoryOf(goal)); !st.ok()) return ToIOStatus(st);
   if (!store.HasDirectory(DirectoryOf(goal))) {
     absl::Status made = store.CreateDirectory(DirectoryOf(goal));
     if (!made.ok() && !absl::IsAlreadyExists(made)) return PoolStatus(made);
@@ -392,6 +393,9 @@ IOStatus PoolFileSystem::RenameDirectory(const std::string& from, const std::str
     }
   }
   const std::string goal = CanonicalPath(to);
+  if (!moved.empty()) {
+    if (absl::Status st = CheckDirectoryName(goal); !st.ok()) return ToIOStatus(st);
+  }
   const IOStatus there = target()->FileExists(to, options, dbg);
   if (there.IsNotFound() || there.IsPathNotFound()) {
     for (const std::string& name : store.ListDirectories()) {
@@ -452,6 +456,7 @@ IOStatus PoolFileSystem::LinkFile(const std::string& from, const std::string& to
   const IOStatus dir = target()->FileExists(DirectoryOf(goal), options, dbg);
   if (!dir.ok()) return dir;
   store::Store& store = pool_->store();
+  if (absl::Status st = CheckDirectoryName(DirectoryOf(goal)); !st.ok()) return ToIOStatus(st);
   if (!store.HasDirectory(DirectoryOf(goal))) {
     absl::Status made = store.CreateDirectory(DirectoryOf(goal));
     if (!made.ok() && !absl::IsAlreadyExists(made)) return PoolStatus(made);

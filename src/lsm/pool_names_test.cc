@@ -248,6 +248,22 @@ TEST_F(NamesTest, ANewDirectoryHasNothingOfAFormerOne) {
   EXPECT_EQ(s.Read("a/1.sst"), "not found");
 }
 
+// Such names are the pool's own, for what conversions and former databases leave.
+TEST_F(NamesTest, NoTableComesToANameThatThePoolKeepsForItself) {
+  Side& s = sides_[1];
+  ASSERT_EQ(s.Write("a/1.sst", "kept"), "ok");
+  for (const char* kept : {"x#moving", "x#former-3"}) {
+    ASSERT_TRUE(s.fs->CreateDirIfMissing(s.root + kept, kIo, nullptr).ok());
+    const std::string table = std::string(kept) + "/1.sst";
+    EXPECT_EQ(s.Write(table, "new"), "error");
+    EXPECT_EQ(Outcome(s.fs->LinkFile(s.root + "a/1.sst", s.root + table, kIo, nullptr)), "error");
+    EXPECT_EQ(Outcome(s.fs->RenameFile(s.root + "a/1.sst", s.root + table, kIo, nullptr)), "error");
+    ASSERT_TRUE(s.fs->DeleteDir(s.root + kept, kIo, nullptr).ok());
+    EXPECT_EQ(Outcome(s.fs->RenameFile(s.root + "a", s.root + kept, kIo, nullptr)), "error");
+    EXPECT_EQ(s.Read("a/1.sst"), "=kept");
+  }
+}
+
 TEST(IsNumberedTest, AsRocksDbNamesThem) {
   for (const char* name : {"000012.sst", "1234567.blob", "000012.sst.trash", "000012.sst.tmp",
                            "000012.blob.trash.tmp"}) {
