@@ -9,13 +9,14 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "base/unique_fd.h"
-#include "convert/live_files.h"
 #include "lsm/host_registry.h"
+#include "lsm/pool.h"
+#include "lsm/pool_former.h"
 #include "rocksdb/file_system.h"
 
 namespace pulse::convert {
@@ -41,6 +42,34 @@ std::string FileName(uint64_t number, const char* suffix) {
   return absl::StrCat(digits, suffix);
 }
 
+// Directories whose name a pool keeps for itself, and those that have such a neighbour: the pool
+// has the copies of a conversion under its name, which would be mixed with its tables.
+absl::Status CheckNames(const std::string& dir) {
+  PULSE_RETURN_IF_ERROR(lsm::CheckDirectoryName(dir));
+  const std::string moving = dir + lsm::kMoving;
+  struct stat st {};
+  if (lstat(moving.c_str(), &st) != 0) {
+    if (errno == ENOENT || errno == ENAMETOOLONG) return absl::OkStatus();
+    return ErrnoError(errno, "looking for", moving);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(moving, " exists, and the pool keeps the copies of ", dir,
+                   " under that name; rename ", moving, " first"));
+}
+
+absl::Status SyncPath(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  } while (fd < 0 && errno == EINTR);
+  const UniqueFd owned(fd);
+  if (!owned.valid()) return ErrnoError(errno, "syncing", path);
+  while (fsync(fd) != 0) {
+    if (errno != EINTR) return ErrnoError(errno, "syncing", path);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NoDatabase(const std::string& dir) {
   return absl::InvalidArgumentError(
       absl::StrCat(dir, " is no RocksDB database: it has no ", lsm::kCurrentName,
@@ -50,7 +79,7 @@ absl::Status NoDatabase(const std::string& dir) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ClosedDatabase>> ClosedDatabase::Open(
-    const std::string& home, const std::vector<std::string>& db_paths) {
+    const std::string& home, const std::vector<std::string>& db_paths, bool read_only) {
   std::unique_ptr<ClosedDatabase> db(new ClosedDatabase);
   PULSE_RETURN_IF_ERROR(CheckDirectory(home));
   db->dirs_.push_back(lsm::CanonicalDirectory(home));
@@ -65,15 +94,9 @@ absl::StatusOr<std::unique_ptr<ClosedDatabase>> ClosedDatabase::Open(
     }
     db->dirs_.push_back(dir);
   }
+  for (const std::string& dir : db->dirs_) PULSE_RETURN_IF_ERROR(CheckNames(dir));
   if (!Exists(absl::StrCat(db->home(), "/", lsm::kCurrentName))) return NoDatabase(home);
-  const std::string lock = db->home() + "/LOCK";
-  const rocksdb::IOStatus locked =
-      rocksdb::FileSystem::Default()->LockFile(lock, rocksdb::IOOptions(), &db->lock_, nullptr);
-  if (!locked.ok()) {
-    db->lock_ = nullptr;
-    return absl::FailedPreconditionError(absl::StrCat("the database ", db->home(), " is open (",
-                                                      locked.ToString(), "); close it first"));
-  }
+  PULSE_RETURN_IF_ERROR(db->Lock(read_only));
   auto guard = lsm::ReadGuard(db->home());
   if (guard.ok()) {
     db->guard_ = *std::move(guard);
@@ -81,7 +104,42 @@ absl::StatusOr<std::unique_ptr<ClosedDatabase>> ClosedDatabase::Open(
   } else if (!absl::IsNotFound(guard.status())) {
     return guard.status();
   }
+  auto live = ReadLiveFiles(db->current());
+  if (!live.ok()) return live.status();
+  db->live_ = *std::move(live);
+  for (const LiveFile& f : db->live_.files) {
+    // A table also as LevelDB called it; but that is none that would be moved.
+    db->live_names_[FileName(f.number, f.blob ? ".blob" : ".sst")] = f;
+  }
   return db;
+}
+
+absl::Status ClosedDatabase::Lock(bool read_only) {
+  const std::string lock = home() + "/LOCK";
+  if (!Exists(lock)) {
+    if (read_only) return absl::OkStatus();  // RocksDB makes it to open the database
+    const UniqueFd fd(open(lock.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644));
+    if (!fd.valid() && errno != EEXIST) return ErrnoError(errno, "creating", lock);
+    if (fd.valid()) PULSE_RETURN_IF_ERROR(lsm::TakeOwner(fd.get(), lock, current()));
+  }
+  // RocksDB opens it for writing. An own attempt would, with its close, drop a lock that this
+  // process may have on it.
+  if (faccessat(AT_FDCWD, lock.c_str(), R_OK | W_OK, AT_EACCESS) != 0) {
+    return ErrnoError(errno, "locking", lock);
+  }
+  const rocksdb::IOStatus locked =
+      rocksdb::FileSystem::Default()->LockFile(lock, rocksdb::IOOptions(), &lock_, nullptr);
+  if (locked.ok()) return absl::OkStatus();
+  lock_ = nullptr;
+  const std::string text = locked.ToString();
+  // RocksDB says one of these where it has the file, and not the lock; of another process or its
+  // own.
+  if (absl::StrContains(text, "While lock file") || absl::StrContains(text, "lock hold by")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the database ", home(), " is open (", text, "); close it first"));
+  }
+  return absl::UnavailableError(absl::StrCat("the database ", home(), " could not be locked: ",
+                                             text, "; mend that and run the command again"));
 }
 
 ClosedDatabase::~ClosedDatabase() {
@@ -93,19 +151,16 @@ std::string ClosedDatabase::current() const {
   return absl::StrCat(home(), "/", guard_.has_value() ? lsm::kRealCurrentName : lsm::kCurrentName);
 }
 
-absl::StatusOr<bool> ClosedDatabase::CheckFiles(
+bool ClosedDatabase::Owns(const std::string& name, uint64_t size) const {
+  const auto it = live_names_.find(name);
+  if (it == live_names_.end()) return false;
+  return it->second.blob ? size >= it->second.size : size == it->second.size;
+}
+
+absl::Status ClosedDatabase::CheckFiles(
     absl::FunctionRef<std::optional<uint64_t>(const std::string& name)> size_of) const {
-  const auto live = ReadLiveFiles(current());
-  if (!live.ok()) return live.status();
-  if (!live->known) {
-    Log(LogLevel::kWarn, absl::StrCat(home(),
-                                      ": its MANIFEST has records that are not understood: not "
-                                      "checked whether all tables are there"));
-    return false;
-  }
   std::vector<std::string> missing;
-  for (const LiveFile& file : live->files) {
-    const std::string name = FileName(file.number, file.blob ? ".blob" : ".sst");
+  for (const auto& [name, file] : live_names_) {
     std::optional<uint64_t> size = size_of(name);
     // As LevelDB called it.
     if (!size && !file.blob) size = size_of(FileName(file.number, ".ldb"));
@@ -118,14 +173,16 @@ absl::StatusOr<bool> ClosedDatabase::CheckFiles(
           ": it is damaged; nothing was converted. Restore the database from a backup"));
     }
   }
-  if (missing.empty()) return true;
+  if (missing.empty()) return absl::OkStatus();
   const size_t n = missing.size();
   if (n > kMostNamed) missing.resize(kMostNamed);
   return absl::DataLossError(absl::StrCat(
       "the MANIFEST names files that are missing in ", absl::StrJoin(dirs_, ", "), ": ",
       absl::StrJoin(missing, ", "), n > kMostNamed ? absl::StrCat(", ... (", n, " in all)") : "",
       "; nothing was converted. If the database has db_paths or cf_paths, name each with "
-      "--db-path; else restore it from a backup"));
+      "--db-path. If a directory was renamed after it moved into a pool, `pulse pool export POOL` "
+      "lists under which name the pool has its tables, and `pulse pool mv` renames that. Else "
+      "restore it from a backup"));
 }
 
 absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
@@ -140,13 +197,16 @@ absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
       if (errno != 0) st = ErrnoError(errno, "listing", dir);
       break;
     }
+    if (!lsm::Pool::MayHold(entry->d_name)) continue;
+    const std::string path = absl::StrCat(dir, "/", entry->d_name);
     struct stat s {};
-    if (fstatat(dirfd(d), entry->d_name, &s, 0) != 0) {
-      // A link that leads nowhere is no file.
-      if (errno != ENOENT) {
-        st = ErrnoError(errno, "looking at", absl::StrCat(dir, "/", entry->d_name));
-      }
+    if (fstatat(dirfd(d), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno != ENOENT) st = ErrnoError(errno, "looking at", path);
       continue;
+    }
+    if (S_ISLNK(s.st_mode) && lsm::IsNumbered(entry->d_name)) {
+      st = absl::FailedPreconditionError(absl::StrCat(
+          path, " is a symbolic link, and only files can be moved; put the file itself there"));
     }
     if (S_ISREG(s.st_mode)) files.push_back({entry->d_name, static_cast<uint64_t>(s.st_size)});
   }
@@ -157,11 +217,9 @@ absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
   return files;
 }
 
-absl::Status SyncDirectory(const std::string& dir) {
-  const UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "syncing directory", dir);
-  return absl::OkStatus();
-}
+absl::Status SyncDirectory(const std::string& dir) { return SyncPath(dir, O_DIRECTORY); }
+
+absl::Status SyncFile(const std::string& path) { return SyncPath(path, 0); }
 
 std::optional<uint64_t> SizeOfPlain(const std::string& path) {
   struct stat st {};

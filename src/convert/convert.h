@@ -9,6 +9,8 @@
 // byte, and not copied again. docs/architecture.md has the order, and what each place holds
 // meanwhile.
 //
+// Plain files and the guard get the owner and the mode of the database's CURRENT.
+//
 // Ownership: the pool and the database's LOCK are held while a call lasts. Threads: one call per
 // process and pool at a time. Blocks for as long as the copying takes.
 //
@@ -26,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lsm/pool_former.h"
 
 namespace pulse::convert {
 
@@ -55,10 +58,15 @@ struct Report {
 
 struct Options {
   std::string pool;
-  std::string database;               // its directory
-  std::vector<std::string> db_paths;  // others in which it has tables
+  std::string database;  // its directory
+  // Others in which it has tables. Only files that the MANIFEST names are moved there: a directory
+  // that is named by mistake may be another database's, which may be open.
+  std::vector<std::string> db_paths;
   // Looks, checks and counts, and changes nothing.
   bool dry_run = false;
+  // Goes on where the MANIFEST is not understood, such as by a newer RocksDB, and nobody can say
+  // whether all files are there. Not with db_paths, since it says which files there are its own.
+  bool unchecked = false;
   // Before each step, and after each piece of a few MiB. An error ends the conversion there.
   std::function<absl::Status(const Progress&)> on_step;
   // Called when the database is in its new layout, and the originals are still there. An error
@@ -69,8 +77,6 @@ struct Options {
 absl::StatusOr<Report> Import(const Options& options);
 absl::StatusOr<Report> Export(const Options& options);
 
-// What follows a directory's name in that of the pool's directory with the copies of a conversion
-// that is under way, or was stopped.
-inline constexpr char kMoving[] = "#moving";
+using lsm::kMoving;
 
 }  // namespace pulse::convert

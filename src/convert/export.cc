@@ -1,6 +1,5 @@
 // Export: each table is written under a temporary name that RocksDB deletes if it finds it, and
 // then renamed; a guarded database reads those of the pool until its CURRENT is back.
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/log.h"
-#include "base/unique_fd.h"
 #include "convert/job.h"
 #include "lsm/pool_former.h"
 #include "lsm/pool_guard.h"
@@ -35,13 +33,6 @@ struct Item {
 
   std::string path() const { return absl::StrCat(dir, "/", name); }
 };
-
-// It may be there by another's hand.
-absl::Status SyncFile(const std::string& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "syncing", path);
-  return absl::OkStatus();
-}
 
 class Exporter {
  public:
@@ -76,6 +67,10 @@ absl::Status Exporter::PlanDirectory(const std::string& dir) {
         job_.report().foreign_files += lsm::IsNumbered(name) ? 1 : 0;
         continue;
       }
+    } else if (!job_.Owns(dir, name, attributes.size)) {
+      // Another database's, or not in use any more.
+      job_.report().foreign_files += 1;
+      continue;
     }
     const bool in_place = SizeOfPlain(absl::StrCat(dir, "/", name)).has_value();
     items_.push_back({dir, name, attributes.id, attributes.size, in_place});
@@ -86,21 +81,20 @@ absl::Status Exporter::PlanDirectory(const std::string& dir) {
 absl::Status Exporter::CheckFiles() const {
   std::map<std::string, uint64_t> stored;
   for (const Item& item : items_) stored[item.name] = item.size;
-  return job_.database()
-      .CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
-        const auto it = stored.find(name);
-        if (job_.guarded() && it != stored.end()) return it->second;
-        for (const std::string& dir : job_.database().dirs()) {
-          if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
-        }
-        return std::nullopt;
-      })
-      .status();
+  return job_.database().CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
+    const auto it = stored.find(name);
+    if (job_.guarded() && it != stored.end()) return it->second;
+    for (const std::string& dir : job_.database().dirs()) {
+      if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
+    }
+    return std::nullopt;
+  });
 }
 
 absl::Status Exporter::CheckRoom() {
   struct Disk {
-    std::string dir;
+    std::string dir;  // one of:
+    std::set<std::string> dirs;
     uint64_t needed = 0;
     uint64_t files = 0;
   };
@@ -112,6 +106,7 @@ absl::Status Exporter::CheckRoom() {
     if (stat(item.dir.c_str(), &st) != 0) return ErrnoError(errno, "looking at", item.dir);
     Disk& disk = disks[st.st_dev];
     disk.dir = item.dir;
+    disk.dirs.insert(item.dir);
     disk.needed += store::RoundUpToBlock(item.size);
     ++disk.files;
     report.needed += store::RoundUpToBlock(item.size);
@@ -123,6 +118,13 @@ absl::Status Exporter::CheckRoom() {
   report.room = ~uint64_t{0};
   for (const auto& [id, disk] : disks) {
     struct statvfs fs {};
+    // What a call that was killed has left takes room, all that a table will have.
+    for (const std::string& dir : disk.dirs) {
+      const std::string temporary = absl::StrCat(dir, "/", kTemporaryName);
+      if (!job_.options().dry_run && unlink(temporary.c_str()) != 0 && errno != ENOENT) {
+        return ErrnoError(errno, "deleting", temporary);
+      }
+    }
     if (statvfs(disk.dir.c_str(), &fs) != 0) return ErrnoError(errno, "looking at", disk.dir);
     const uint64_t free = uint64_t{fs.f_bavail} * fs.f_frsize;
     report.room = std::min(report.room, free);
@@ -152,7 +154,7 @@ absl::Status Exporter::Place(const Item& item) {
   if (item.in_place) {
     const auto same = job_.Same(item.path(), item.file);
     if (!same.ok()) return same.status();
-    if (*same) return SyncFile(item.path());
+    if (*same) return SyncFile(item.path());  // it may be there by another's hand
     return absl::FailedPreconditionError(absl::StrCat(
         item.path(), " is a plain file, and is not what the pool ", store_.path(),
         " has of that name, which is what the database reads; move the plain file away and run "
@@ -212,6 +214,9 @@ absl::Status Exporter::Run() {
     PULSE_RETURN_IF_ERROR(job_.Step("switching"));
     PULSE_RETURN_IF_ERROR(MarkForDeletion());
     PULSE_RETURN_IF_ERROR(lsm::LiftGuard(job_.database().home()));
+  } else {
+    // An earlier call may have been killed before its rename was durable.
+    PULSE_RETURN_IF_ERROR(SyncDirectory(job_.database().home()));
   }
   PULSE_RETURN_IF_ERROR(job_.Switched());
   return DeleteFromPool();
@@ -220,7 +225,7 @@ absl::Status Exporter::Run() {
 }  // namespace
 
 absl::StatusOr<Report> Export(const Options& options) {
-  auto job = Job::Open(options);
+  auto job = Job::Open(options, /*into_pool=*/false);
   if (!job.ok()) return job.status();
   Exporter exporter(**job);
   PULSE_RETURN_IF_ERROR(exporter.Plan());

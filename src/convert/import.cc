@@ -1,5 +1,6 @@
-// Import: copies gather in a directory of the pool of their own (DIR#import), since a database that
+// Import: copies gather in a directory of the pool of their own (DIR#moving), since a database that
 // is not guarded has no tables in the pool, and what is there under its name is a former one's.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,18 +13,39 @@
 #include "lsm/pool.h"
 #include "lsm/pool_former.h"
 #include "lsm/pool_guard.h"
+#include "store/records.h"
 
 namespace pulse::convert {
 namespace {
 
-// What a file with two names takes of the store's metadata, about.
-constexpr uint64_t kMetadataPerFile = 192;
+// What a file with its two names takes of the store's metadata, at most: each segment may lie
+// apart.
+uint64_t MetadataOf(const std::string& name, uint64_t segments) {
+  return store::FileCheckpointBytes(segments) + 2 * (store::kLinkRecordBytes + name.size());
+}
+
+// By which a plain file is known to be the one that was copied.
+struct Identity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  off_t size = 0;
+  int64_t modified_s = 0;
+  int64_t modified_ns = 0;
+
+  bool operator==(const Identity&) const = default;
+  static absl::StatusOr<Identity> Of(const std::string& path) {
+    struct stat st {};
+    if (lstat(path.c_str(), &st) != 0) return ErrnoError(errno, "looking at", path);
+    return Identity{st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+  }
+};
 
 // A plain table or blob file.
 struct Item {
   std::string dir;
   std::string name;
   uint64_t size = 0;
+  Identity identity;
   // Guarded: the file of the same name and size that the database reads.
   store::FileId published = store::kNoFile;
   // What an earlier call, or this one, has copied; and whether it has its name in DIR.
@@ -76,8 +98,11 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
     const auto it = files.find(name);
     return it != files.end() && it->second.size == size ? it->second.id : store::kNoFile;
   };
+  Job::PlainFiles ours;
   for (const auto& [name, size] : *plain) {
     if (!lsm::IsNumbered(name)) continue;  // the user's own
+    const bool differs = job_.guarded() && stored->count(name) > 0 && stored->at(name).size != size;
+    if (!differs && !job_.Owns(dir, name, size)) continue;
     Item item;
     item.dir = dir;
     item.name = name;
@@ -89,11 +114,12 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
     }
     item.copy = id_in(*moving, name, size);
     item.linked = item.copy != store::kNoFile && item.copy == named;
+    ours[name] = size;
     items_.push_back(std::move(item));
   }
   for (const auto& [name, attributes] : *moving) {
-    const auto it = plain->find(name);
-    if (it != plain->end() && it->second == attributes.size) continue;
+    const auto it = ours.find(name);
+    if (it != ours.end() && it->second == attributes.size) continue;
     // First where it would pass for a former database's.
     if (!job_.guarded() && id_in(*stored, name, attributes.size) == attributes.id) {
       stale_.emplace_back(dir, name);
@@ -117,7 +143,7 @@ absl::Status Importer::CheckFiles() const {
       }
     }
   }
-  const auto checked =
+  const absl::Status checked =
       job_.database().CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
         const auto it = stored_sizes.find(name);
         if (it != stored_sizes.end()) return it->second;
@@ -126,10 +152,11 @@ absl::Status Importer::CheckFiles() const {
         }
         return std::nullopt;
       });
-  if (job_.guarded() || only_stored.empty() || (checked.ok() && *checked)) return checked.status();
+  const bool whole = checked.ok() && job_.database().known();
+  if (job_.guarded() || only_stored.empty() || whole) return checked;
   // Without its guard, nobody looks for its tables in the pool.
   const std::string real = absl::StrCat(job_.database().home(), "/", lsm::kRealCurrentName);
-  if (access(real.c_str(), F_OK) != 0) return checked.status();
+  if (access(real.c_str(), F_OK) != 0) return checked;
   return absl::FailedPreconditionError(absl::StrCat(
       job_.database().current(), " was replaced without the plug-in, and tables such as ",
       *only_stored.begin(), " are in the pool ", store_.path(), " only; move the guard (",
@@ -148,8 +175,9 @@ absl::Status Importer::CheckRoom() {
     if (item.in_pool()) continue;
     ++files;
     bytes += item.size;
-    report.needed += (item.size + segment - 1) / segment * segment;
-    metadata += kMetadataPerFile;
+    const uint64_t segments = (item.size + segment - 1) / segment;
+    report.needed += segments * segment;
+    metadata += MetadataOf(item.name, segments);
   }
   report.room = (usage.free + usage.pending) * segment;
   if (job_.options().dry_run) {
@@ -161,23 +189,23 @@ absl::Status Importer::CheckRoom() {
     return absl::ResourceExhaustedError(
         absl::StrCat("the pool ", store_.path(), " has ", report.room, " bytes free, and the ",
                      files, " files to be copied need ", report.needed, " in segments of ", segment,
-                     "; make a larger pool, or delete data. Nothing was changed"));
+                     "; make a larger pool, or delete data. The database was not changed"));
+  }
+  for (const std::string& dir : job_.database().dirs()) {
+    if (files == 0) break;
+    metadata += 2 * (store::kDirectoryRecordBytes + dir.size() + sizeof(kMoving));
   }
   if (usage.metadata_bytes + metadata > usage.metadata_capacity) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the pool ", store_.path(), " has no room for the names of ", files,
                      " more files; make one with more: `pulse pool create --metadata SIZE`. "
-                     "Nothing was changed"));
+                     "The database was not changed"));
   }
   return absl::OkStatus();
 }
 
 absl::Status Importer::Plan() {
   for (const std::string& dir : job_.database().dirs()) {
-    if (dir.size() + sizeof(kMoving) > store::kMaxDirectoryName) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(dir, ": the path is too long for a directory of a pool"));
-    }
     PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
   }
   PULSE_RETURN_IF_ERROR(CheckFiles());
@@ -195,6 +223,9 @@ absl::Status Importer::Plan() {
 
 // Afterwards the item is in the pool: published or copied, the same, and durable.
 absl::Status Importer::Place(Item* item) {
+  const auto identity = Identity::Of(item->path());
+  if (!identity.ok()) return identity.status();
+  item->identity = *identity;
   if (item->published != store::kNoFile) {
     const auto same = job_.Same(item->path(), item->published);
     if (!same.ok()) return same.status();
@@ -243,6 +274,15 @@ absl::Status Importer::DeleteOriginals() {
   for (const Item& item : items_) {
     PULSE_RETURN_IF_ERROR(job_.Step("deleting"));
     const std::string path = item.path();
+    const auto now = Identity::Of(path);
+    if (ErrnoOf(now.status()) == ENOENT) continue;
+    if (!now.ok()) return now.status();
+    if (*now != item.identity) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path,
+          " was changed or replaced after it was copied, and was not deleted; the database is "
+          "in its pool. Find out who writes there, and run the command again"));
+    }
     if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoError(errno, "deleting", path);
     dirs.insert(item.dir);
   }
@@ -264,7 +304,7 @@ absl::Status Importer::Run() {
 }  // namespace
 
 absl::StatusOr<Report> Import(const Options& options) {
-  auto job = Job::Open(options);
+  auto job = Job::Open(options, /*into_pool=*/true);
   if (!job.ok()) return job.status();
   Importer importer(**job);
   PULSE_RETURN_IF_ERROR(importer.Plan());

@@ -20,7 +20,7 @@ namespace pulse::convert {
 class Job {
  public:
   // Takes the database's LOCK and the pool. FailedPrecondition where the guard names another pool.
-  static absl::StatusOr<std::unique_ptr<Job>> Open(const Options& options);
+  static absl::StatusOr<std::unique_ptr<Job>> Open(const Options& options, bool into_pool);
 
   const Options& options() const { return options_; }
   const ClosedDatabase& database() const { return *database_; }
@@ -33,6 +33,10 @@ class Job {
   // Files by name: their sizes, or what the store knows of them. A missing directory has none.
   using PlainFiles = std::map<std::string, uint64_t>;
   using StoredFiles = std::map<std::string, store::Attributes>;
+  // Whether a file that was found in `dir`, plain or in the pool, is the database's, as far as can
+  // be told. In its home all are that have RocksDB's names; elsewhere those that the MANIFEST
+  // names, unless an earlier directory has such a one as well.
+  bool Owns(const std::string& dir, const std::string& name, uint64_t size) const;
   // Those that layout=pool may have in the pool.
   absl::StatusOr<PlainFiles> Plain(const std::string& dir) const;
   absl::StatusOr<StoredFiles> Stored(const std::string& dir) const;

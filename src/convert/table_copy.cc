@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
+#include "lsm/pool_guard.h"
 #include "lsm/pool_io.h"
 
 namespace pulse::convert {
@@ -21,9 +22,14 @@ static_assert(kPiece % store::kBlock == 0);
 
 // Direct I/O where the file system has it.
 UniqueFd OpenPlain(const std::string& path, int flags) {
-  UniqueFd fd(open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644));
-  if (!fd.valid() && errno == EINVAL) fd.reset(open(path.c_str(), flags | O_CLOEXEC, 0644));
-  return fd;
+  int direct = O_DIRECT;
+  while (true) {
+    const int fd = open(path.c_str(), flags | direct | O_CLOEXEC, 0644);
+    if (fd >= 0) return UniqueFd(fd);
+    if (errno == EINTR) continue;
+    if (errno != EINVAL || direct == 0) return UniqueFd();
+    direct = 0;
+  }
 }
 
 // The file system takes direct I/O, and not in these units.
@@ -132,12 +138,14 @@ absl::Status TableCopy::CopyIn(const std::string& from, uint64_t size, store::Fi
   return store_.Wrote(to, 0, size);
 }
 
-absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, Advance advance) {
+absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, const std::string& like,
+                                Advance advance) {
   const auto stored = Map(from);
   if (!stored.ok()) return stored.status();
   if (unlink(to.c_str()) != 0 && errno != ENOENT) return ErrnoError(errno, "replacing", to);
   const UniqueFd fd = OpenPlain(to, O_RDWR | O_CREAT | O_EXCL);
   if (!fd.valid()) return ErrnoError(errno, "creating", to);
+  PULSE_RETURN_IF_ERROR(lsm::TakeOwner(fd.get(), to, like));
   // In one run, if the file system can.
   if (stored->size > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(stored->size)) != 0 &&
       errno == ENOSPC) {
@@ -156,7 +164,9 @@ absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, Advan
   if (ftruncate(fd.get(), static_cast<off_t>(stored->size)) != 0) {
     return ErrnoError(errno, "truncating", to);
   }
-  if (fsync(fd.get()) != 0) return ErrnoError(errno, "syncing", to);
+  while (fsync(fd.get()) != 0) {
+    if (errno != EINTR) return ErrnoError(errno, "syncing", to);
+  }
   return absl::OkStatus();
 }
 

@@ -31,8 +31,10 @@ class TableCopy {
 
   // The first `size` bytes of the plain file into the empty file `to`.
   absl::Status CopyIn(const std::string& from, uint64_t size, store::FileId to, Advance advance);
-  // Into the plain file `to`, which is made or replaced. It is left behind if that fails.
-  absl::Status CopyOut(store::FileId from, const std::string& to, Advance advance);
+  // Into the plain file `to`, which is made or replaced, with the owner and the mode of the file at
+  // `like`. It is left behind if that fails.
+  absl::Status CopyOut(store::FileId from, const std::string& to, const std::string& like,
+                       Advance advance);
   // Whether both have the same bytes. `advance` has counted all of them only then.
   absl::StatusOr<bool> Same(const std::string& plain, store::FileId file, Advance advance);
 

@@ -17,6 +17,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "lsm/host_registry.h"
+#include "lsm/pool_former.h"
 #include "store/late_writers.h"
 
 namespace pulse::lsm {
@@ -47,6 +48,14 @@ GuardInfo GuardInfoOf(const store::Store& store) {
   const auto& uuid = store.geometry().uuid;
   return {store.path(), absl::BytesToHexString(absl::string_view(
                             reinterpret_cast<const char*>(uuid.data()), uuid.size()))};
+}
+
+absl::Status CheckPoolPath(absl::string_view path) {
+  if (!absl::StrContains(path, '&')) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the pool ", path,
+                   ": a URI cannot name it, since & separates the options there; "
+                   "choose a path without &"));
 }
 
 absl::StatusOr<std::shared_ptr<Pool>> Pool::Open(const std::string& given) {
@@ -91,6 +100,7 @@ absl::StatusOr<store::FileId> Pool::Create(const std::string& canonical) {
   Reap();
   const std::string dir = DirectoryOf(canonical);
   const absl::string_view name = NameOf(canonical);
+  PULSE_RETURN_IF_ERROR(CheckDirectoryName(dir));
   if (!store_->HasDirectory(dir)) {
     absl::Status made = store_->CreateDirectory(dir);
     if (!made.ok() && !absl::IsAlreadyExists(made)) return made;

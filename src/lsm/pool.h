@@ -40,6 +40,9 @@ namespace pulse::lsm {
 // What a guard says of a database whose tables are in this store.
 GuardInfo GuardInfoOf(const store::Store& store);
 
+// InvalidArgument where no URI can name the pool at this path: '&' separates the options there.
+absl::Status CheckPoolPath(absl::string_view path);
+
 class Pool {
  public:
   // Opens the store at `path`, or shares it. FailedPrecondition when in use, also by an agent that

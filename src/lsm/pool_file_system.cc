@@ -363,6 +363,7 @@ IOStatus PoolFileSystem::RenamePoolFile(store::FileId, const std::string& from,
   const IOStatus dir = target()->FileExists(DirectoryOf(goal), options, dbg);
   if (!dir.ok()) return dir;
   store::Store& store = pool_->store();
+  if (absl::Status st = CheckDirectoryName(DirectoryOf(goal)); !st.ok()) return ToIOStatus(st);
   if (!store.HasDirectory(DirectoryOf(goal))) {
     absl::Status made = store.CreateDirectory(DirectoryOf(goal));
     if (!made.ok() && !absl::IsAlreadyExists(made)) return PoolStatus(made);
@@ -392,6 +393,9 @@ IOStatus PoolFileSystem::RenameDirectory(const std::string& from, const std::str
     }
   }
   const std::string goal = CanonicalPath(to);
+  if (!moved.empty()) {
+    if (absl::Status st = CheckDirectoryName(goal); !st.ok()) return ToIOStatus(st);
+  }
   const IOStatus there = target()->FileExists(to, options, dbg);
   if (there.IsNotFound() || there.IsPathNotFound()) {
     for (const std::string& name : store.ListDirectories()) {
@@ -452,6 +456,7 @@ IOStatus PoolFileSystem::LinkFile(const std::string& from, const std::string& to
   const IOStatus dir = target()->FileExists(DirectoryOf(goal), options, dbg);
   if (!dir.ok()) return dir;
   store::Store& store = pool_->store();
+  if (absl::Status st = CheckDirectoryName(DirectoryOf(goal)); !st.ok()) return ToIOStatus(st);
   if (!store.HasDirectory(DirectoryOf(goal))) {
     absl::Status made = store.CreateDirectory(DirectoryOf(goal));
     if (!made.ok() && !absl::IsAlreadyExists(made)) return PoolStatus(made);
@@ -487,18 +492,19 @@ IOStatus PoolFileSystem::AreFilesSame(const std::string& first, const std::strin
 // under the name of any other is left over from a database that was deleted behind its back.
 IOStatus PoolFileSystem::CheckFormer(const std::string& dir, const IOOptions& options,
                                      IODebugContext* dbg) {
+  if (absl::Status st = CheckDirectoryName(CanonicalDirectory(dir)); !st.ok()) {
+    return ToIOStatus(st);
+  }
   const std::string current = absl::StrCat(dir, "/", kCurrentName);
   if (IOStatus s = CheckGuard(current); !s.ok()) return s;
   const auto guarded = IsGuarded(dir);
   if (!guarded.ok()) return ToIOStatus(guarded.status());
-  const auto files = pool_->store().List(CanonicalDirectory(dir));
-  if (*guarded || !files.ok()) return IOStatus::OK();
-  // What has a name of its own is the user's, perhaps to be ingested.
-  const bool tables =
-      std::any_of(files->begin(), files->end(), [](const auto& f) { return IsNumbered(f.name); });
-  if (!tables) return IOStatus::OK();
+  if (*guarded) return IOStatus::OK();
+  const std::string name = CanonicalDirectory(dir);
+  if (!pool_->store().HasDirectory(name)) return IOStatus::OK();
   const std::string real = absl::StrCat(dir, "/", kRealCurrentName);
-  if (access(real.c_str(), F_OK) == 0) {
+  // An import that was stopped has made CURRENT.pulse, too; its copies are nobody's tables.
+  if (HasFormer(pool_->store(), name) && access(real.c_str(), F_OK) == 0) {
     return IOStatus::Corruption(absl::StrCat(
         current, " was replaced without the plug-in, and the tables of ", dir, " are in the pool ",
         pool_->store().path(), "; move the guard (CURRENT, ", kGuardManifestName,
@@ -509,10 +515,11 @@ IOStatus PoolFileSystem::CheckFormer(const std::string& dir, const IOOptions& op
   if (!s.ok()) s = target()->GetChildren(dir, options, &names, dbg);
   if (!s.ok()) return s;
   // Without CURRENT, but with a MANIFEST, it may be somebody's attempt to save a database.
-  for (const std::string& name : names) {
-    if (absl::StartsWith(name, "MANIFEST-")) return s;
+  for (const std::string& file : names) {
+    if (absl::StartsWith(file, "MANIFEST-")) return s;
   }
-  return SetAside(CanonicalDirectory(dir), /*numbered_only=*/true);
+  // What has a name of its own is the user's, perhaps to be ingested.
+  return SetAside(name, /*numbered_only=*/true);
 }
 
 IOStatus PoolFileSystem::LockFile(const std::string& path, const IOOptions& options,

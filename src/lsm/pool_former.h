@@ -17,13 +17,25 @@ namespace pulse::lsm {
 // What follows a directory's name in that of what a former one of the name has left.
 inline constexpr char kFormer[] = "#former-";
 
-// Whether RocksDB gives out names like this: its tables' begin with a number. Others are the
-// user's.
+// What follows a directory's name in that of the pool's directory with the copies of a conversion
+// (convert/convert.h) that is under way, or was stopped.
+inline constexpr char kMoving[] = "#moving";
+
+// Whether RocksDB gives out names like this: a number, and what its tables and blob files end in,
+// also on their way. Others are the user's.
 bool IsNumbered(absl::string_view name);
+
+// InvalidArgument where a part of this path ends as the names above do: in a pool, such a directory
+// would be taken for one of them, and its tables for copies or for what is left over.
+absl::Status CheckDirectoryName(absl::string_view directory);
+
+// Whether `directory` has numbered files, other than the copies of a conversion: those have the
+// same name in DIRECTORY#moving, too.
+bool HasFormer(const store::Store& store, const std::string& directory);
 
 // Moves those files of `directory` that `which` chooses to DIRECTORY#former-N. Names of files that
 // have others as well, such as a checkpoint's, are dropped. Logs what was kept and how to delete
-// it.
+// it, and what was dropped.
 absl::Status SetAsideFormer(store::Store& store, const std::string& directory,
                             absl::FunctionRef<bool(const std::string& name)> which);
 

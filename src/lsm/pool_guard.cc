@@ -1,6 +1,7 @@
 #include "lsm/pool_guard.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -100,6 +101,8 @@ absl::Status Replace(const std::string& dir, const char* name, const std::string
   const std::string temp = absl::StrCat(dir, "/", kTemporaryName);
   UniqueFd fd = Open(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
   if (!fd.valid()) return ErrnoError(errno, "creating", temp);
+  // Root may do this for the user whose database it is.
+  PULSE_RETURN_IF_ERROR(TakeOwner(fd.get(), temp, absl::StrCat(dir, "/", kCurrentName)));
   for (size_t at = 0; at < bytes.size();) {
     const ssize_t n = write(fd.get(), bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
@@ -172,7 +175,9 @@ absl::Status WriteGuard(const std::string& dir, const GuardInfo& info) {
   if (!now.ok() || *now != manifest) {
     PULSE_RETURN_IF_ERROR(Replace(dir, kGuardManifestName, manifest));
   }
-  if (guarded) return absl::OkStatus();
+  // Whoever relies on the guard now may come after one who was killed before its rename was
+  // durable.
+  if (guarded) return SyncDirectory(dir);
   auto current = ReadAll(absl::StrCat(dir, "/", kCurrentName));
   if (current.ok()) {
     PULSE_RETURN_IF_ERROR(Replace(dir, kRealCurrentName, *current));
@@ -183,6 +188,26 @@ absl::Status WriteGuard(const std::string& dir, const GuardInfo& info) {
     return current.status();
   }
   return Replace(dir, kCurrentName, kGuardCurrent);
+}
+
+absl::Status TakeOwner(int fd, const std::string& path, const std::string& like) {
+  struct stat to {
+  }, from{};
+  if (stat(like.c_str(), &from) != 0) {
+    if (errno == ENOENT) return absl::OkStatus();
+    return ErrnoError(errno, "looking at", like);
+  }
+  if (fstat(fd, &to) != 0) return ErrnoError(errno, "looking at", path);
+  // The owner first: a change of it may clear bits of the mode.
+  if ((to.st_uid != from.st_uid || to.st_gid != from.st_gid) &&
+      fchown(fd, from.st_uid, from.st_gid) != 0 && (errno != EPERM || geteuid() == 0)) {
+    return ErrnoError(errno, "giving its owner to", path);
+  }
+  const mode_t mode = from.st_mode & 0777;
+  if (mode != (to.st_mode & 0777) && fchmod(fd, mode) != 0) {
+    return ErrnoError(errno, "setting the mode of", path);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LiftGuard(const std::string& dir) {

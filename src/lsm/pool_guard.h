@@ -37,12 +37,15 @@ struct GuardInfo {
 absl::StatusOr<bool> IsGuarded(const std::string& dir);
 // What the guard in `dir` says. NotFound if there is none, DataLoss if it cannot be read.
 absl::StatusOr<GuardInfo> ReadGuard(const std::string& dir);
-// Guards `dir`, durably. Does nothing where the same guard is already. FailedPrecondition where
-// there is one of another pool.
+// Guards `dir`, durably; where the same guard is already, makes that durable, which may have been
+// cut off. FailedPrecondition where there is one of another pool.
 absl::Status WriteGuard(const std::string& dir, const GuardInfo& info);
 // Makes the real CURRENT, if there is one, CURRENT again, durably: for a database that has no table
 // in the pool any more.
 absl::Status LiftGuard(const std::string& dir);
+// Gives the open file `fd`, at `path`, the owner and the mode of the file at `like`, if there is
+// one. A user who is not root keeps what he makes.
+absl::Status TakeOwner(int fd, const std::string& path, const std::string& like);
 // Deletes the guard in a directory whose database is gone, if there is one.
 absl::Status DeleteGuard(const std::string& dir);
 

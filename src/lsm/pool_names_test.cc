@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "lsm/pool.h"
+#include "lsm/pool_former.h"
 #include "lsm/test_agent.h"
 #include "lsm/test_pool.h"
 #include "lsm/test_support.h"
@@ -245,6 +246,33 @@ TEST_F(NamesTest, ANewDirectoryHasNothingOfAFormerOne) {
   ASSERT_TRUE(s.fs->CreateDirIfMissing(s.root + "a", kIo, nullptr).ok());
   EXPECT_EQ(s.List("a"), "");
   EXPECT_EQ(s.Read("a/1.sst"), "not found");
+}
+
+// Such names are the pool's own, for what conversions and former databases leave.
+TEST_F(NamesTest, NoTableComesToANameThatThePoolKeepsForItself) {
+  Side& s = sides_[1];
+  ASSERT_EQ(s.Write("a/1.sst", "kept"), "ok");
+  for (const char* kept : {"x#moving", "x#former-3"}) {
+    ASSERT_TRUE(s.fs->CreateDirIfMissing(s.root + kept, kIo, nullptr).ok());
+    const std::string table = std::string(kept) + "/1.sst";
+    EXPECT_EQ(s.Write(table, "new"), "error");
+    EXPECT_EQ(Outcome(s.fs->LinkFile(s.root + "a/1.sst", s.root + table, kIo, nullptr)), "error");
+    EXPECT_EQ(Outcome(s.fs->RenameFile(s.root + "a/1.sst", s.root + table, kIo, nullptr)), "error");
+    ASSERT_TRUE(s.fs->DeleteDir(s.root + kept, kIo, nullptr).ok());
+    EXPECT_EQ(Outcome(s.fs->RenameFile(s.root + "a", s.root + kept, kIo, nullptr)), "error");
+    EXPECT_EQ(s.Read("a/1.sst"), "=kept");
+  }
+}
+
+TEST(IsNumberedTest, AsRocksDbNamesThem) {
+  for (const char* name : {"000012.sst", "1234567.blob", "000012.sst.trash", "000012.sst.tmp",
+                           "000012.blob.trash.tmp"}) {
+    EXPECT_TRUE(IsNumbered(name)) << name;
+  }
+  for (const char* name : {"", ".sst", "mine.sst", "2026-11-22.sst", "7days.blob", "000012",
+                           "000012.log", "000012.sst.old", "12.sst.sst", "12 .sst"}) {
+    EXPECT_FALSE(IsNumbered(name)) << name;
+  }
 }
 
 // Writes in place, as ingestion makes them, and reads past what was mapped at first.

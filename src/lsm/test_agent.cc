@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -74,7 +75,13 @@ void AgentProcess::LimitFiles(int n) const {
   ASSERT_EQ(prlimit(pid_, RLIMIT_NOFILE, &limit, nullptr), 0);
 }
 
-void AgentProcess::Stop() { kill(pid_, SIGSTOP); }
+void AgentProcess::Stop() {
+  kill(pid_, SIGSTOP);
+  // Its threads go on until one of them has taken the signal, which may be late on a busy machine.
+  siginfo_t info;
+  while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED) != 0 && errno == EINTR) {
+  }
+}
 void AgentProcess::Continue() { kill(pid_, SIGCONT); }
 void AgentProcess::Kill() { Wait(SIGKILL); }
 void AgentProcess::Terminate() { Wait(SIGTERM); }

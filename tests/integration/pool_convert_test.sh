@@ -39,6 +39,10 @@ refused() {
 }
 mkdir "$SCRATCH/empty"
 refused import-nothing 'no such file' import "$pool" "$SCRATCH/none"
+refused export-empty-name 'name the directory' export "$pool" ''
+refused export-options-only 'name the directory' export "$pool" --dry-run
+refused create-unnameable 'without &' create "$SCRATCH/a&b" --size 24M --segment 1M --no-prefill
+[[ ! -e "$SCRATCH/a&b" ]] || fail "a pool was made that no URI can name"
 refused import-no-database 'no RocksDB database;;CURRENT' import "$pool" "$SCRATCH/empty"
 refused import-no-pool 'pulse pool create' import "$SCRATCH/none" "$db"
 refused import-foreign 'no PulseDB store' import "$db/CURRENT" "$db"

@@ -37,6 +37,7 @@ struct ConvertArgs {
   std::vector<std::string> db_paths;
   bool dry_run = false;
   bool verify = false;
+  bool unchecked = false;
 };
 
 struct Direction {
@@ -100,6 +101,7 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   options.database = args.database;
   options.db_paths = args.db_paths;
   options.dry_run = args.dry_run;
+  options.unchecked = args.unchecked;
   ByteProgress progress;
   options.on_step = [&](const convert::Progress& p) {
     if (stop_asked != 0) return Stopped(direction, p.switched);
@@ -131,6 +133,18 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status RunExport(const ConvertArgs& args, bool has_database) {
+  if (has_database) {
+    if (!args.database.empty()) return RunConvert(kExport, args);
+    return absl::InvalidArgumentError("DB is empty; name the directory of the database");
+  }
+  if (!args.db_paths.empty() || args.dry_run || args.verify || args.unchecked) {
+    return absl::InvalidArgumentError(
+        "these options go with DB; name the directory of the database after the pool");
+  }
+  return ListDatabases(args.path);
+}
+
 void FinishConvert(const absl::Status& status) {
   Finish(status);
   if (absl::IsCancelled(status)) SetExitCode(kStopped);
@@ -139,7 +153,8 @@ void FinishConvert(const absl::Status& status) {
 void AddOptions(CLI::App* cmd, ConvertArgs* args) {
   cmd->add_option("--db-path", args->db_paths,
                   "Another directory in which the database has tables (its db_paths and cf_paths); "
-                  "once for each. For --verify: all of db_paths, in their order")
+                  "once for each. Only files that the MANIFEST names are moved there. For "
+                  "--verify: all of db_paths, in their order")
       ->type_name("DIR")
       ->allow_extra_args(false);
   cmd->add_flag("--dry-run", args->dry_run,
@@ -147,10 +162,14 @@ void AddOptions(CLI::App* cmd, ConvertArgs* args) {
   cmd->add_flag("--verify", args->verify,
                 "Before the originals are deleted, open the database read-only in its new layout "
                 "and check the checksums of all its tables. Not with a comparator of your own");
+  cmd->add_flag("--unchecked", args->unchecked,
+                "Go on though the MANIFEST is not understood, such as a newer RocksDB's, so that "
+                "nobody can say whether all tables are there. Not with --db-path");
 }
 
 constexpr char kSafety[] =
-    "The database must be closed, and no other process may have the pool open. The originals are "
+    "The database must be closed, and no other process may have the pool open. Read-only and "
+    "secondary instances take no lock, and are not noticed: close them, too. The originals are "
     "deleted at the end, so both places need the room. Every byte is read back and compared "
     "first.\n"
     "Stopped or killed at any point, also by a power cut, the database opens in one of the two "
@@ -181,15 +200,13 @@ void AddExportCommand(CLI::App& pool) {
   CLI::App* cmd = pool.add_subcommand(
       "export", "Move the tables and blob files of a database out of a pool, or list databases");
   cmd->add_option("PATH", args->path, "The pool")->required();
-  cmd->add_option(
+  CLI::Option* const database = cmd->add_option(
       "DB", args->database,
       "The directory of the database. Without it, the databases in the pool are listed");
   AddOptions(cmd, args.get());
   cmd->footer(absl::StrCat("Afterwards the database is plain files, and any RocksDB opens it.\n",
                            kSafety, "\nExample: pulse pool export /data/pool /data/db"));
-  cmd->callback([args] {
-    FinishConvert(args->database.empty() ? ListDatabases(args->path) : RunConvert(kExport, *args));
-  });
+  cmd->callback([args, database] { FinishConvert(RunExport(*args, database->count() > 0)); });
 }
 
 }  // namespace pulse::pool

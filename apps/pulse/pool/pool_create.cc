@@ -1,7 +1,9 @@
 // `pulse pool create`.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,7 @@
 #include "base/uri_options.h"
 #include "commands.h"
 #include "fmt/format.h"
+#include "lsm/pool.h"
 #include "pool/pool_commands.h"
 #include "store/store.h"
 #include "util/disk.h"
@@ -47,6 +50,9 @@ absl::Status RunCreate(const CreateArgs& args) {
   PULSE_RETURN_IF_ERROR(ParseSize("--size", args.size, &options.size));
   PULSE_RETURN_IF_ERROR(ParseSize("--segment", args.segment, &options.segment_bytes));
   PULSE_RETURN_IF_ERROR(ParseSize("--metadata", args.metadata, &options.metadata_bytes));
+  std::error_code ec;
+  const auto path = std::filesystem::weakly_canonical(args.path, ec);
+  PULSE_RETURN_IF_ERROR(lsm::CheckPoolPath(ec ? args.path : path.string()));
   options.prefill = !args.no_prefill;
   options.force = args.force;
   Progress progress(kSteps);

@@ -13,7 +13,8 @@
 namespace pulse::pool {
 namespace {
 
-absl::Status Failed(const std::string& dir, bool has_paths, const rocksdb::Status& s) {
+absl::Status Failed(const std::string& dir, const std::string& pool, bool has_paths,
+                    const rocksdb::Status& s) {
   const std::string text = s.ToString();
   std::string message = absl::StrCat("verifying ", dir, ": ", text);
   if (absl::StrContains(text, "comparator")) {
@@ -21,7 +22,9 @@ absl::Status Failed(const std::string& dir, bool has_paths, const rocksdb::Statu
                     "; a database with a comparator of its own can only be read by its own "
                     "program: check it there, and run the command again without --verify");
   } else {
-    absl::StrAppend(&message, "; the files of both layouts are there, none was deleted");
+    absl::StrAppend(&message, "; it is in its new layout, and this run has deleted nothing. ",
+                    pool.empty() ? "`pulse pool import`" : "`pulse pool export`",
+                    " goes back to the other one");
     if (has_paths) {
       absl::StrAppend(&message,
                       ". --verify needs all of db_paths, in their order, and knows no cf_paths");
@@ -56,7 +59,7 @@ absl::Status VerifyDatabase(const std::string& dir, const std::vector<std::strin
     std::shared_ptr<rocksdb::FileSystem> fs;
     const rocksdb::Status s =
         NewFileSystem("pulse://?fetch=off&layout=pool&pool=" + pool, nullptr, &fs);
-    if (!s.ok()) return Failed(dir, !db_paths.empty(), s);
+    if (!s.ok()) return Failed(dir, pool, !db_paths.empty(), s);
     own = rocksdb::NewCompositeEnv(fs);
     env = own.get();
   }
@@ -78,18 +81,18 @@ absl::Status VerifyDatabase(const std::string& dir, const std::vector<std::strin
   for (const std::string& path : db_paths) options.db_paths.emplace_back(path, ~uint64_t{0});
   std::vector<std::string> names;
   s = rocksdb::DB::ListColumnFamilies(options, dir, &names);
-  if (!s.ok()) return Failed(dir, !db_paths.empty(), s);
+  if (!s.ok()) return Failed(dir, pool, !db_paths.empty(), s);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const std::string& name : names) families.emplace_back(name, known[name]);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   std::unique_ptr<rocksdb::DB> db;
   s = OpenReadOnly(options, dir, families, &handles, &db);
-  if (!s.ok()) return Failed(dir, !db_paths.empty(), s);
+  if (!s.ok()) return Failed(dir, pool, !db_paths.empty(), s);
   s = db->VerifyChecksum();
   for (rocksdb::ColumnFamilyHandle* h : handles) {
     db->DestroyColumnFamilyHandle(h).PermitUncheckedError();
   }
-  return s.ok() ? absl::OkStatus() : Failed(dir, !db_paths.empty(), s);
+  return s.ok() ? absl::OkStatus() : Failed(dir, pool, !db_paths.empty(), s);
 }
 
 }  // namespace pulse::pool
