@@ -60,6 +60,8 @@ void FileService::Admitted(Op* op) {
       return StartWrite(op);
     case Operation::kSetSize:
       return StartSetSize(op);
+    case Operation::kReserve:
+      return StartReserve(op);
     default:
       return SyncNow(op);
   }

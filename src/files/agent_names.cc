@@ -60,7 +60,8 @@ void FileService::HandleFileChange(Op* op) {
       return;
     case Operation::kReserve:
       if (op->request.offset > kMaxFile) return Complete(op, -EINVAL);
-      return StartReserve(op);
+      if (op->file->Enter(Access::kReserve, op)) StartReserve(op);
+      return;
     case Operation::kSync:
       return StartSync(op);
     default: {
@@ -105,6 +106,7 @@ void FileService::StartReserve(Op* op) {
       [this, op](const absl::Status& st) {
         // Some segments may have been taken before there were no more.
         const absl::Status refreshed = files_->RefreshSegments(op->file, 0);
+        op->file->Leave(Access::kReserve);
         Complete(op, st.ok() ? refreshed : st);
       });
 }
@@ -140,13 +142,17 @@ void FileService::FinishOpen(Op* op, store::FilePin pin) {
   const uint64_t handle = shutdown_ ? 0 : NewHandle(*file);
   if (handle == 0) {
     files_->DropUser(*file);
-    return Complete(op, -ENFILE,
-                    absl::StrCat("the session has its ", open_handles_,
-                                 " files open already (pulse agent --max-files)"));
+    return TooManyFiles(op);
   }
   std::string data;
   Append(&data, OpenedFile{handle, AttributesOf(*file)});
   Complete(op, 0, std::move(data));
+}
+
+void FileService::TooManyFiles(Op* op) {
+  Complete(op, -ENFILE,
+           absl::StrCat("the session has its ", open_handles_ + promised_handles_,
+                        " files open already (pulse agent --max-files)"));
 }
 
 bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r,
@@ -204,20 +210,27 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
     }
     case Operation::kCreateFile:
     case Operation::kOpenFile: {
+      const bool creates = kind == Operation::kCreateFile;
+      // Before anything is done: a file that is there and was refused is neither.
+      if (creates && !HandlesLeft()) {
+        TooManyFiles(op);
+        break;
+      }
+      if (creates) ++promised_handles_;
       auto pin = std::make_shared<store::FilePin>();
       Change(
-          op, kind == Operation::kCreateFile,
-          [s, names, pin, kind]() -> absl::Status {
+          op, creates,
+          [s, names, pin, creates]() -> absl::Status {
             const auto& n = names->name;
-            const auto id =
-                kind == Operation::kCreateFile ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]);
+            const auto id = creates ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]);
             if (!id.ok()) return id.status();
             auto pinned = s->Pin(*id);
             if (!pinned.ok()) return pinned.status();
             *pin = *std::move(pinned);
             return absl::OkStatus();
           },
-          [this, op, pin](const absl::Status& st) {
+          [this, op, pin, creates](const absl::Status& st) {
+            if (creates) --promised_handles_;
             if (!st.ok()) return Complete(op, st);
             FinishOpen(op, std::move(*pin));
           });

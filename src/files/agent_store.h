@@ -50,7 +50,7 @@ class FileUser {
 // All I/O is of whole blocks, past the page cache where the device can: a direct write that meets a
 // dirty page makes the next flush of the whole device fail, so there are never any. Writes that
 // share a block wait for each other; a write beyond the end takes in the gap before it.
-enum class Access { kRead, kWrite, kSettle, kExclusive };
+enum class Access { kRead, kWrite, kSettle, kReserve, kExclusive };
 
 class OpenFile {
  public:
@@ -208,7 +208,7 @@ class FileStore {
 
   explicit FileStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
   absl::Status Init();
-  absl::Status LoadSegments(OpenFile* file, uint64_t bytes);
+  absl::Status LoadSegments(OpenFile* file);
   void MarkDirty(OpenFile* file);
   void DropIfUnused(OpenFile* file);
   void FinishSettle(const std::vector<Length>& lengths, bool ok);

@@ -200,6 +200,37 @@ TEST_P(OrderTest, ASizeIsSetBehindTheWritesTakenBeforeIt) {
   }
 }
 
+// What sets segments aside looks at them when it is done: not while they are being cut.
+TEST_P(OrderTest, AReserveWaitsForTheChangeOfSizeBeforeIt) {
+  ASSERT_EQ(client_->Write(file_, 0, std::string(4096, 'x')).status, absl::OkStatus());
+  gate_.Set([](const IoRequest& r) { return r.op == IoOp::kWrite; });
+  const std::string block(4096, 'y');
+  ASSERT_EQ(library_->WriteFile(file_, 0, block.data(), block.size(), 1), absl::OkStatus());
+  ASSERT_TRUE(Eventually([&] { return gate_.Holds(1); }));
+  ASSERT_EQ(library_->SetSize(file_, 100, 2), absl::OkStatus());
+  ASSERT_EQ(library_->Reserve(file_, 10 * kSegment, 3), absl::OkStatus());
+  // Changes of a session are carried out in their order.
+  ASSERT_EQ(library_->CreateDirectory(client_->poll(), "last", 4), absl::OkStatus());
+  EXPECT_EQ(Next().cookie, 4u);
+  gate_.Open();
+  for (const uint64_t cookie : {1, 2, 3}) {
+    const Completion c = Next();
+    EXPECT_EQ(c.cookie, cookie);
+    EXPECT_EQ(c.status, absl::OkStatus());
+  }
+  EXPECT_EQ(client_->Stat(file_).allocated, 10 * kSegment);
+  EXPECT_EQ(client_->Read(file_, 0, 1000), std::string(100, 'y'));
+  // And the other way round.
+  {
+    const StoppedChanges stopped(agent_.files());
+    ASSERT_EQ(library_->Reserve(file_, 20 * kSegment, 5), absl::OkStatus());
+    ASSERT_EQ(library_->SetSize(file_, 50, 6), absl::OkStatus());
+    AllAreTaken();
+  }
+  for (const uint64_t cookie : {5, 6}) EXPECT_EQ(Next().cookie, cookie);
+  EXPECT_EQ(client_->Stat(file_).allocated, kSegment);
+}
+
 TEST_P(OrderTest, AWriteWithoutRoomLeavesTheSizeToTheNext) {
   const uint64_t all = agent_.files()->store().usage().segments * kSegment;
   {

@@ -332,7 +332,24 @@ TEST(FilesSession, LimitsAreErrors) {
   const Completion fourth = client.Open("d", "a");
   EXPECT_EQ(fourth.status.code(), absl::StatusCode::kResourceExhausted) << fourth.status;
   EXPECT_THAT(std::string(fourth.status.message()), HasSubstr("--max-files"));
+  // What is refused is not there either.
+  EXPECT_EQ(client.Create("d", "e").status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(client.List("d"), (std::vector<std::string>{"a", "b", "c"}));
   ASSERT_EQ(client.Close(last), absl::OkStatus());
+  // One place, for which two ask: the first has it.
+  const Poll p = client.poll();
+  ASSERT_EQ(library->CreateFile(p, "d", "e", 1), absl::OkStatus());
+  ASSERT_EQ(library->CreateFile(p, "d", "g", 2), absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    Completion c;
+    ASSERT_EQ(library->PollWait(p, &c, 1, kForever).value(), 1u);
+    EXPECT_EQ(c.status.ok(), c.cookie == 1) << c.status;
+    if (c.status.ok()) last = c.file;
+  }
+  EXPECT_EQ(client.List("d"), (std::vector<std::string>{"a", "b", "c", "e"}));
+  // A place that was set aside in vain is free again.
+  ASSERT_EQ(client.Close(last), absl::OkStatus());
+  EXPECT_EQ(client.Create("d", "e").status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(client.Open("d", "a").status, absl::OkStatus());
 }
 
