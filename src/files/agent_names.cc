@@ -23,6 +23,20 @@ void Append(std::string* to, const T& value) {
   to->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
+bool ChangesNames(Operation kind) {
+  switch (kind) {
+    case Operation::kCreateDirectory:
+    case Operation::kRemoveDirectory:
+    case Operation::kRenameDirectory:
+    case Operation::kCreateFile:
+    case Operation::kRemoveFile:
+    case Operation::kRenameFile:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The store takes any byte but NUL in the name of a directory.
 absl::Status CheckDirectory(const std::string& name) {
   if (name.find('/') == std::string::npos) return absl::OkStatus();
@@ -34,9 +48,11 @@ absl::Status CheckDirectory(const std::string& name) {
 
 void FileService::Change(Op* op, bool durable, std::function<absl::Status()> work,
                          std::function<void(const absl::Status&)> then) {
-  files_->Change(this, [this, durable, post = session_->config().post, work = std::move(work),
-                        then = std::move(then)] {
+  const bool names = ChangesNames(op->kind);
+  files_->Change(this, [this, durable, names, post = session_->config().post,
+                        work = std::move(work), then = std::move(then)] {
     absl::Status st = work();
+    if (names) files_->NamesChanged();
     if (!st.ok() || !durable) return post([then, st = std::move(st)] { then(st); });
     files_->store().CommitLater([post, then](const absl::Status& committed) {
       post([then, st = CopyOf(committed)] { then(st); });
@@ -241,18 +257,21 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
       const bool directories = kind == Operation::kListDirectories;
       const std::string directory = directories ? "" : names->name[0];
       const std::string after = names->name[directories ? 0 : 1];
-      // A listing goes on from where it stopped, as it was when it began.
-      if (!after.empty() && listing_.directories == directories &&
-          listing_.directory == directory && listing_.last == after && listing_.at > 0) {
-        AnswerListing(op);
-        break;
-      }
       auto listing = std::make_shared<Listing>();
       listing->directories = directories;
       listing->directory = directory;
+      listing->from = after;
+      std::shared_ptr<Listing> last = listing_;
+      if (last != nullptr && (last->directories != directories || last->directory != directory ||
+                              last->from > after)) {
+        last.reset();
+      }
+      // In its turn among the changes, as it is to show those that were asked for before it.
       Change(
           op, false,
-          [s, listing, after]() -> absl::Status {
+          [this, s, listing, last, after]() -> absl::Status {
+            listing->names = files_->names();
+            if (last != nullptr && last->names == listing->names) return absl::OkStatus();
             auto& entries = listing->entries;
             if (listing->directories) {
               for (std::string& name : s->ListDirectories())
@@ -269,9 +288,14 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
                       [](const auto& a, const auto& b) { return a.name < b.name; });
             return absl::OkStatus();
           },
-          [this, op, listing](const absl::Status& st) {
+          [this, op, listing, last, after](const absl::Status& st) {
             if (!st.ok()) return Complete(op, st);
-            listing_ = std::move(*listing);
+            listing_ = last != nullptr && last->names == listing->names ? last : listing;
+            const auto& entries = listing_->entries;
+            const auto next =
+                std::upper_bound(entries.begin(), entries.end(), after,
+                                 [](const std::string& a, const auto& e) { return a < e.name; });
+            listing_->at = static_cast<size_t>(next - entries.begin());
             AnswerListing(op);
           });
       break;
@@ -287,7 +311,7 @@ void FileService::AnswerListing(Op* op) {
 }
 
 std::string FileService::EncodeListing(size_t most) {
-  Listing& l = listing_;
+  Listing& l = *listing_;
   std::string data;
   ListHeader header{0, 0};
   Append(&data, header);
@@ -301,11 +325,10 @@ std::string FileService::EncodeListing(size_t most) {
                               e.attributes.modified_ns, static_cast<uint32_t>(e.name.size()), 0});
     data += e.name;
     data.resize(RoundUp(data.size(), 8));
-    l.last = e.name;
   }
   header.more = l.at < l.entries.size();
   std::memcpy(data.data(), &header, sizeof(header));
-  if (header.more == 0) l = Listing();
+  if (header.more == 0) listing_.reset();
   return data;
 }
 

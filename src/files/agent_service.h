@@ -43,11 +43,12 @@ class FileService : public Service, public FileEngine::Client {
     OpenFile* file = nullptr;
     uint32_t generation = 1;
   };
-  // One listing, cut into responses.
+  // One listing, cut into responses. It goes on where it stopped as long as no name has changed.
   struct Listing {
     bool directories = false;
     std::string directory;
-    std::string last;
+    std::string from;    // has the names after this one
+    uint64_t names = 0;  // FileStore::names() when it was made
     size_t at = 0;
     std::vector<store::DirectoryEntry> entries;  // by name
   };
@@ -125,7 +126,7 @@ class FileService : public Service, public FileEngine::Client {
   size_t promised_handles_ = 0;  // to files that are being created
   std::vector<std::unique_ptr<Op>> ops_;
   std::vector<Op*> free_ops_;
-  Listing listing_;
+  std::shared_ptr<Listing> listing_;  // the last that was not at its end
 };
 
 }  // namespace pulse::files

@@ -238,7 +238,13 @@ absl::Status HostGroup::Submit(const Outstanding& what, Request request, pulse::
   std::copy(what.piece, what.piece + what.pieces, s.what.piece);
   request.id = uint64_t{++s.generation} << kSlotBits | slot;
   if (id != nullptr) *id = request.id;  // before anybody can have its completion
-  s.id.store(request.id, std::memory_order_release);
+  s.id.store(request.id, std::memory_order_seq_cst);
+  // Whoever reports the loss looks at the slots after it: he sees this one, or we see the loss.
+  if (connection_->lost()) {
+    if (Claim(request.id) == kNone) return absl::OkStatus();  // reported with the rest
+    FreeSlot(slot);
+    return connection_->LostError();
+  }
   const PushResult pushed =
       requests_->TryPush(static_cast<uint16_t>(what.operation), {&request, sizeof(request)}, body,
                          direct ? align_ : 8);
@@ -354,7 +360,7 @@ size_t HostGroup::Take(Completion* out, size_t max) {
 size_t HostGroup::ReportLost(Completion* out, size_t max) {
   size_t n = 0;
   for (uint32_t i = 0; i < slots_.size() && n < max; ++i) {
-    const uint64_t id = slots_[i].id.load(std::memory_order_acquire);
+    const uint64_t id = slots_[i].id.load(std::memory_order_seq_cst);
     if (Claim(id) == kNone) continue;
     out[n] = Completion();
     out[n].id = id;
@@ -389,7 +395,6 @@ absl::StatusOr<size_t> HostGroup::Wait(Completion* out, size_t max, int64_t time
     size_t n = Take(out, max);
     if (n == 0 && connection_->lost()) {
       n = ReportLost(out, max);
-      // A submit may be between its look at the loss and its slot: it is reported by the next call.
       if (n == 0) {
         result = absl::UnavailableError("the agent was lost; open a new library");
         break;
