@@ -174,7 +174,11 @@ void FileService::OnIoComplete(uint64_t cookie, int64_t result) {
   Op* op = ops_[cookie & 0xffffffff].get();
   const auto length = static_cast<int64_t>(cookie >> 32);
   if (result < 0) {
-    op->error = result;
+    // Whatever the device says of itself is none of the host's doing, which other errors are.
+    op->error = -EIO;
+    LogOnce(absl::StrCat("device of files ", result),
+            absl::StrCat("the device of the store failed a request of a file: ",
+                         strerror(static_cast<int>(-result)), "; the host is told EIO"));
   } else if (result != length && op->error == 0) {
     op->error = -EIO;  // the device ends early: it was cut short
   }

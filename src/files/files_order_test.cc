@@ -56,7 +56,7 @@ class GateBackend : public IoBackend {
         ++r;
         continue;
       }
-      out[n++] = {r->tag, gate_->fails(*r) ? -EIO : ExecuteBlocking(*r)};
+      out[n++] = {r->tag, gate_->fails(*r) ? -ENOSPC : ExecuteBlocking(*r)};
       r = pending_.erase(r);
     }
     gate_->held = pending_.size();
