@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<Link>> Agent::Connect() {
   std::lock_guard lock(mu_);
   if (link_ != nullptr && !link_->lost()) {
     if (absl::Status st = link_->CheckAnswers(); !st.ok()) return st;
-    return link_;
+    if (!link_->lost()) return link_;  // which may have been noticed just now
   }
   if (link_ != nullptr && link_->any_unflushed()) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -22,7 +22,9 @@
 // unordered unless one operation had completed before the other was issued: two writes, or a write
 // and a read, of the same bytes that are outstanding together leave, or see, either in any mixture
 // of pages. CloseFile lets what was issued before it in the same group finish. Completions come as
-// operations finish, in any order: none waits for another of its group.
+// operations finish, in any order: none waits for another of its group, while the group's response
+// space lasts. A read holds its part of that from when the agent takes it, also while it waits for
+// a SetSize.
 //
 // Durability. Directories and names (create, remove, rename) and SetSize are durable once they have
 // completed. Data, and a size that a write has raised, are durable once a SyncFile of that file
@@ -163,8 +165,8 @@ class Library {
   absl::Status PollAdd(Poll poll, File file);
   // Takes up to `max` completions; returns as soon as there is one. `timeout_us`: 0 only looks,
   // kForever sleeps until there is one or PollWake; sleeping costs no CPU. 0 after the time-out,
-  // and at once when an operation was told to RETRY and nothing is outstanding. Unavailable once
-  // the agent was lost and everything has been reported.
+  // and at once, in each thread that waits, when an operation was told to RETRY and nothing is
+  // outstanding. Unavailable once the agent was lost and everything has been reported.
   absl::StatusOr<size_t> PollWait(Poll poll, Completion* out, size_t max, int64_t timeout_us);
   // One thread that sleeps in PollWait on the group, now or next, returns.
   void PollWake(Poll poll);

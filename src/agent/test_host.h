@@ -152,8 +152,10 @@ class TestHost {
   std::unique_ptr<Session> NewSession(FileEngine* engine, AgentLimits limits = {},
                                       UniqueFd socket = {},
                                       ServiceFactory factory = &MakeTestService,
-                                      std::shared_ptr<AgentUsage> usage = nullptr) {
+                                      std::shared_ptr<AgentUsage> usage = nullptr,
+                                      MoverKind mover = MoverKind::kShared) {
     Session::Config config;
+    config.mover = mover;
     config.embedded = !shared_;
     config.peer = getpid();
     config.limits = limits;

@@ -60,6 +60,8 @@ void FileService::Admitted(Op* op) {
       return StartWrite(op);
     case Operation::kSetSize:
       return StartSetSize(op);
+    case Operation::kReserve:
+      return StartReserve(op);
     default:
       return SyncNow(op);
   }
@@ -184,8 +186,8 @@ void FileService::StartWrite(Op* op) {
 
 void FileService::Written(Op* op, int64_t result) {
   if (result == kGivenUp && !shutdown_) {
-    // What it was to follow is not there, as that session has ended. From the beginning, in its
-    // old place.
+    // What it was to follow is not there, as that session has ended; or it has stopped for a write
+    // that failed. From the beginning, in its old place.
     op->error = 0;
     op->buffer_index = -1;
     op->file->BeginPrepare();
@@ -232,7 +234,8 @@ void FileService::StartGap(Op* op) {
 void FileService::StartZeros(Op* op) {
   const uint64_t until = Down(op->request.offset);
   if (op->zeroed >= until) return StartEdges(op);
-  if (shutdown_) {  // nobody waits for it, and it may take minutes
+  // It may take minutes: nobody waits for it, or all others do. Then it begins anew after them.
+  if (shutdown_ || (op->claim.number != 0 && op->file->failing())) {
     op->error = kGivenUp;
     return ContinueWrite(op);
   }

@@ -84,6 +84,7 @@ absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
     *message = held_message_;
     *ticket = held_ticket_;
     held_ = false;
+    ++taken_now_;
     return true;
   }
   if (open_ >= shape_.requests) return false;
@@ -96,6 +97,7 @@ absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
     if (!*some || !requests_->Next(message)) return false;
   }
   ++open_;
+  ++taken_now_;
   taken_.push_back({message->end, false});
   *ticket = first_ticket_ + taken_.size() - 1;
   return true;
@@ -103,6 +105,7 @@ absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
 
 void AgentGroup::PutBack(const RingMessage& message, uint64_t ticket) {
   held_ = true;
+  --taken_now_;
   held_message_ = message;
   held_ticket_ = ticket;
 }

@@ -34,6 +34,9 @@ class AgentGroup {
   absl::StatusOr<bool> Take(RingMessage* message, uint64_t* ticket);
   // A request for which there was no room: Take gives it again.
   void PutBack(const RingMessage& message, uint64_t ticket);
+  // A round of looking at the groups begins; whether this one gave a request in it.
+  void BeginRound() { taken_now_ = 0; }
+  bool busy() const { return taken_now_ > 0; }
   // The message's bytes are not needed any more.
   void Forget(uint64_t ticket);
 
@@ -95,6 +98,7 @@ class AgentGroup {
   std::deque<Taken> taken_;
   uint64_t first_ticket_ = 0;
   uint32_t open_ = 0;  // requests taken and not answered
+  size_t taken_now_ = 0;
   bool held_ = false;
   RingMessage held_message_;
   uint64_t held_ticket_ = 0;

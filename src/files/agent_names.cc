@@ -23,6 +23,20 @@ void Append(std::string* to, const T& value) {
   to->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
+bool ChangesNames(Operation kind) {
+  switch (kind) {
+    case Operation::kCreateDirectory:
+    case Operation::kRemoveDirectory:
+    case Operation::kRenameDirectory:
+    case Operation::kCreateFile:
+    case Operation::kRemoveFile:
+    case Operation::kRenameFile:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // The store takes any byte but NUL in the name of a directory.
 absl::Status CheckDirectory(const std::string& name) {
   if (name.find('/') == std::string::npos) return absl::OkStatus();
@@ -34,9 +48,11 @@ absl::Status CheckDirectory(const std::string& name) {
 
 void FileService::Change(Op* op, bool durable, std::function<absl::Status()> work,
                          std::function<void(const absl::Status&)> then) {
-  files_->Change(this, [this, durable, post = session_->config().post, work = std::move(work),
-                        then = std::move(then)] {
+  const bool names = ChangesNames(op->kind);
+  files_->Change(this, [this, durable, names, post = session_->config().post,
+                        work = std::move(work), then = std::move(then)] {
     absl::Status st = work();
+    if (names) files_->NamesChanged();
     if (!st.ok() || !durable) return post([then, st = std::move(st)] { then(st); });
     files_->store().CommitLater([post, then](const absl::Status& committed) {
       post([then, st = CopyOf(committed)] { then(st); });
@@ -60,7 +76,8 @@ void FileService::HandleFileChange(Op* op) {
       return;
     case Operation::kReserve:
       if (op->request.offset > kMaxFile) return Complete(op, -EINVAL);
-      return StartReserve(op);
+      if (op->file->Enter(Access::kReserve, op)) StartReserve(op);
+      return;
     case Operation::kSync:
       return StartSync(op);
     default: {
@@ -105,6 +122,7 @@ void FileService::StartReserve(Op* op) {
       [this, op](const absl::Status& st) {
         // Some segments may have been taken before there were no more.
         const absl::Status refreshed = files_->RefreshSegments(op->file, 0);
+        op->file->Leave(Access::kReserve);
         Complete(op, st.ok() ? refreshed : st);
       });
 }
@@ -140,13 +158,17 @@ void FileService::FinishOpen(Op* op, store::FilePin pin) {
   const uint64_t handle = shutdown_ ? 0 : NewHandle(*file);
   if (handle == 0) {
     files_->DropUser(*file);
-    return Complete(op, -ENFILE,
-                    absl::StrCat("the session has its ", open_handles_,
-                                 " files open already (pulse agent --max-files)"));
+    return TooManyFiles(op);
   }
   std::string data;
   Append(&data, OpenedFile{handle, AttributesOf(*file)});
   Complete(op, 0, std::move(data));
+}
+
+void FileService::TooManyFiles(Op* op) {
+  Complete(op, -ENFILE,
+           absl::StrCat("the session has its ", open_handles_ + promised_handles_,
+                        " files open already (pulse agent --max-files)"));
 }
 
 bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r,
@@ -204,20 +226,27 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
     }
     case Operation::kCreateFile:
     case Operation::kOpenFile: {
+      const bool creates = kind == Operation::kCreateFile;
+      // Before anything is done: a file that is there and was refused is neither.
+      if (creates && !HandlesLeft()) {
+        TooManyFiles(op);
+        break;
+      }
+      if (creates) ++promised_handles_;
       auto pin = std::make_shared<store::FilePin>();
       Change(
-          op, kind == Operation::kCreateFile,
-          [s, names, pin, kind]() -> absl::Status {
+          op, creates,
+          [s, names, pin, creates]() -> absl::Status {
             const auto& n = names->name;
-            const auto id =
-                kind == Operation::kCreateFile ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]);
+            const auto id = creates ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]);
             if (!id.ok()) return id.status();
             auto pinned = s->Pin(*id);
             if (!pinned.ok()) return pinned.status();
             *pin = *std::move(pinned);
             return absl::OkStatus();
           },
-          [this, op, pin](const absl::Status& st) {
+          [this, op, pin, creates](const absl::Status& st) {
+            if (creates) --promised_handles_;
             if (!st.ok()) return Complete(op, st);
             FinishOpen(op, std::move(*pin));
           });
@@ -228,18 +257,21 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
       const bool directories = kind == Operation::kListDirectories;
       const std::string directory = directories ? "" : names->name[0];
       const std::string after = names->name[directories ? 0 : 1];
-      // A listing goes on from where it stopped, as it was when it began.
-      if (!after.empty() && listing_.directories == directories &&
-          listing_.directory == directory && listing_.last == after && listing_.at > 0) {
-        AnswerListing(op);
-        break;
-      }
       auto listing = std::make_shared<Listing>();
       listing->directories = directories;
       listing->directory = directory;
+      listing->from = after;
+      std::shared_ptr<Listing> last = listing_;
+      if (last != nullptr && (last->directories != directories || last->directory != directory ||
+                              last->from > after)) {
+        last.reset();
+      }
+      // In its turn among the changes, as it is to show those that were asked for before it.
       Change(
           op, false,
-          [s, listing, after]() -> absl::Status {
+          [this, s, listing, last, after]() -> absl::Status {
+            listing->names = files_->names();
+            if (last != nullptr && last->names == listing->names) return absl::OkStatus();
             auto& entries = listing->entries;
             if (listing->directories) {
               for (std::string& name : s->ListDirectories())
@@ -256,9 +288,14 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
                       [](const auto& a, const auto& b) { return a.name < b.name; });
             return absl::OkStatus();
           },
-          [this, op, listing](const absl::Status& st) {
+          [this, op, listing, last, after](const absl::Status& st) {
             if (!st.ok()) return Complete(op, st);
-            listing_ = std::move(*listing);
+            listing_ = last != nullptr && last->names == listing->names ? last : listing;
+            const auto& entries = listing_->entries;
+            const auto next =
+                std::upper_bound(entries.begin(), entries.end(), after,
+                                 [](const std::string& a, const auto& e) { return a < e.name; });
+            listing_->at = static_cast<size_t>(next - entries.begin());
             AnswerListing(op);
           });
       break;
@@ -274,7 +311,7 @@ void FileService::AnswerListing(Op* op) {
 }
 
 std::string FileService::EncodeListing(size_t most) {
-  Listing& l = listing_;
+  Listing& l = *listing_;
   std::string data;
   ListHeader header{0, 0};
   Append(&data, header);
@@ -288,11 +325,10 @@ std::string FileService::EncodeListing(size_t most) {
                               e.attributes.modified_ns, static_cast<uint32_t>(e.name.size()), 0});
     data += e.name;
     data.resize(RoundUp(data.size(), 8));
-    l.last = e.name;
   }
   header.more = l.at < l.entries.size();
   std::memcpy(data.data(), &header, sizeof(header));
-  if (header.more == 0) l = Listing();
+  if (header.more == 0) listing_.reset();
   return data;
 }
 

@@ -87,7 +87,8 @@ absl::Status FileService::OnMessage(const wire::Message& m, std::vector<UniqueFd
 }
 
 absl::Status FileService::Poll(size_t batch, size_t* taken) {
-  taken_now_ = 0;
+  size_t taken_now = 0;
+  for (const auto& group : groups_) group->BeginRound();
   if (!broken_.ok()) return broken_;
   // In turn: the session's limit must not always stop the same ones.
   if (!groups_.empty()) ++first_group_;
@@ -108,12 +109,12 @@ absl::Status FileService::Poll(size_t batch, size_t* taken) {
         group->PutBack(message, ticket);
         break;
       }
-      ++taken_now_;
+      ++taken_now;
       if (!broken_.ok()) return broken_;
     }
   }
-  *taken += taken_now_;
-  if (taken_now_ > 0) expects_requests_ = false;
+  *taken += taken_now;
+  if (taken_now > 0) expects_requests_ = false;
   SettleIfDue();
   return absl::OkStatus();
 }
@@ -134,9 +135,9 @@ bool FileService::Deliver() {
   bool any = false;
   for (const auto& group : groups_) {
     if (group->copies() && session_->HostMayBeGone()) continue;
-    // What costs nothing is given at once. A call of the mover waits for a batch while there is
-    // something else to do.
-    any |= DeliverNow(group.get(), !group->copies() || taken_now_ == 0);
+    // What costs nothing is given at once. A call of the mover waits for a batch while this group
+    // asks for more: its own requests, which come to an end while it gets no answers.
+    any |= DeliverNow(group.get(), !group->copies() || !group->busy());
   }
   return any;
 }
@@ -173,7 +174,11 @@ void FileService::OnIoComplete(uint64_t cookie, int64_t result) {
   Op* op = ops_[cookie & 0xffffffff].get();
   const auto length = static_cast<int64_t>(cookie >> 32);
   if (result < 0) {
-    op->error = result;
+    // Whatever the device says of itself is none of the host's doing, which other errors are.
+    op->error = -EIO;
+    LogOnce(absl::StrCat("device of files ", result),
+            absl::StrCat("the device of the store failed a request of a file: ",
+                         strerror(static_cast<int>(-result)), "; the host is told EIO"));
   } else if (result != length && op->error == 0) {
     op->error = -EIO;  // the device ends early: it was cut short
   }
@@ -194,8 +199,12 @@ OpenFile* FileService::FileOf(uint64_t handle) const {
   return h.generation == handle >> 32 ? h.file : nullptr;
 }
 
+bool FileService::HandlesLeft() const {
+  return open_handles_ + promised_handles_ < session_->config().limits.max_session_files;
+}
+
 uint64_t FileService::NewHandle(OpenFile* file) {
-  if (open_handles_ >= session_->config().limits.max_session_files) return 0;
+  if (!HandlesLeft()) return 0;
   if (free_handles_.empty()) {
     handles_.emplace_back();
     free_handles_.push_back(static_cast<uint32_t>(handles_.size()));

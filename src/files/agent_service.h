@@ -43,11 +43,12 @@ class FileService : public Service, public FileEngine::Client {
     OpenFile* file = nullptr;
     uint32_t generation = 1;
   };
-  // One listing, cut into responses.
+  // One listing, cut into responses. It goes on where it stopped as long as no name has changed.
   struct Listing {
     bool directories = false;
     std::string directory;
-    std::string last;
+    std::string from;    // has the names after this one
+    uint64_t names = 0;  // FileStore::names() when it was made
     size_t at = 0;
     std::vector<store::DirectoryEntry> entries;  // by name
   };
@@ -61,6 +62,8 @@ class FileService : public Service, public FileEngine::Client {
   void CloseDevice();
   OpenFile* FileOf(uint64_t handle) const;
   uint64_t NewHandle(OpenFile* file);  // 0: too many
+  bool HandlesLeft() const;
+  void TooManyFiles(Op* op);
   Op* NewOp(AgentGroup* group, Operation kind, const Request& r);
   void FreeOp(Op* op);
   bool DeliverNow(AgentGroup* group, bool now);
@@ -116,14 +119,14 @@ class FileService : public Service, public FileEngine::Client {
   absl::Status broken_;
   size_t operations_ = 0;
   size_t in_flight_ = 0;  // and what else must come back before the session may end
-  size_t taken_now_ = 0;  // in this round
   bool expects_requests_ = false;
   std::vector<Handle> handles_;
   std::vector<uint32_t> free_handles_;
   size_t open_handles_ = 0;
+  size_t promised_handles_ = 0;  // to files that are being created
   std::vector<std::unique_ptr<Op>> ops_;
   std::vector<Op*> free_ops_;
-  Listing listing_;
+  std::shared_ptr<Listing> listing_;  // the last that was not at its end
 };
 
 }  // namespace pulse::files

@@ -37,6 +37,7 @@ bool OpenFile::MayEnter(const Parked& p) const {
              });
     }
     case Access::kSettle:
+    case Access::kReserve:
       return true;
     case Access::kExclusive:
       return reads_ + settling_ + preparing_ == 0 && writes_.empty();
@@ -54,6 +55,9 @@ void OpenFile::Admit(const Parked& p) {
       break;
     case Access::kSettle:
       ++settling_;
+      break;
+    case Access::kReserve:
+      ++preparing_;
       break;
     case Access::kExclusive:
       exclusive_ = true;
@@ -77,6 +81,7 @@ void OpenFile::Leave(Access access) {
   store_->AddUser(this);  // who is admitted now may be the last
   if (access == Access::kRead) --reads_;
   if (access == Access::kSettle) --settling_;
+  if (access == Access::kReserve) --preparing_;
   if (access == Access::kExclusive) exclusive_ = false;
   Unpark();
   store_->DropUser(this);
@@ -272,9 +277,9 @@ absl::StatusOr<UniqueFd> FileStore::OpenDevice() const {
   return fd;
 }
 
-absl::Status FileStore::LoadSegments(OpenFile* file, uint64_t bytes) {
+absl::Status FileStore::LoadSegments(OpenFile* file) {
   std::vector<store::Extent> extents;
-  PULSE_RETURN_IF_ERROR(store_->MapWrite(file->id(), 0, bytes, &extents));
+  PULSE_RETURN_IF_ERROR(store_->MapAllocated(file->id(), &extents));
   file->starts_.clear();
   uint64_t at = 0;
   for (const store::Extent& e : extents) {
@@ -295,7 +300,7 @@ absl::StatusOr<OpenFile*> FileStore::Adopt(store::FilePin pin) {
     file->store_ = this;
     const auto attributes = store_->Stat(id);
     absl::Status st = attributes.status();
-    if (st.ok()) st = LoadSegments(file.get(), attributes->allocated);
+    if (st.ok()) st = LoadSegments(file.get());
     if (!st.ok()) {
       files_.erase(id);
       return st;
@@ -333,12 +338,11 @@ void FileStore::Unlinked(store::FileId id) {
 }
 
 absl::Status FileStore::RefreshSegments(OpenFile* file, uint64_t at_least) {
-  const auto attributes = store_->Stat(file->id());
-  if (!attributes.ok()) return attributes.status();
-  if (attributes->allocated < at_least) {
+  PULSE_RETURN_IF_ERROR(LoadSegments(file));
+  if (file->allocated_ < at_least) {
     return absl::InternalError("a file has fewer segments than it was given");
   }
-  return LoadSegments(file, attributes->allocated);
+  return absl::OkStatus();
 }
 
 absl::Status FileStore::RefreshSize(OpenFile* file) {
@@ -349,7 +353,7 @@ absl::Status FileStore::RefreshSize(OpenFile* file) {
   file->settled_ = std::min(file->settled_, file->size_);
   file->claimed_ = file->valid_;
   if (file->valid_ <= file->settled_) dirty_.erase(file);
-  return LoadSegments(file, attributes->allocated);
+  return LoadSegments(file);
 }
 
 void FileStore::MarkDirty(OpenFile* file) { dirty_.insert(file); }

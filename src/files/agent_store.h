@@ -50,7 +50,7 @@ class FileUser {
 // All I/O is of whole blocks, past the page cache where the device can: a direct write that meets a
 // dirty page makes the next flush of the whole device fail, so there are never any. Writes that
 // share a block wait for each other; a write beyond the end takes in the gap before it.
-enum class Access { kRead, kWrite, kSettle, kExclusive };
+enum class Access { kRead, kWrite, kSettle, kReserve, kExclusive };
 
 class OpenFile {
  public:
@@ -84,6 +84,9 @@ class OpenFile {
   uint64_t size() const { return size_; }
   uint64_t valid() const { return valid_; }
   uint64_t allocated() const { return allocated_; }
+  // A write that adds bytes has failed, and others are still under way: none is admitted before
+  // they have come to an end.
+  bool failing() const { return failure_ != 0; }
   bool changing() const { return exclusive_ || exclusive_waiting_ > 0; }
 
  private:
@@ -181,6 +184,9 @@ class FileStore {
   using Post = std::function<void(std::function<void()>)>;
   // `session`: whose change it is. Nobody's many changes delay somebody else's by more than one.
   void Change(const void* session, std::function<void()> work);
+  // The names of the store as they are: another number after each change. On the change thread.
+  uint64_t names() const { return names_; }
+  void NamesChanged() { ++names_; }
   // Flushes the device, then enters and commits the lengths of all files that have grown. `done`
   // runs on the worker.
   void Settle(const Post& post, std::function<void(const absl::Status&)> done);
@@ -208,7 +214,7 @@ class FileStore {
 
   explicit FileStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
   absl::Status Init();
-  absl::Status LoadSegments(OpenFile* file, uint64_t bytes);
+  absl::Status LoadSegments(OpenFile* file);
   void MarkDirty(OpenFile* file);
   void DropIfUnused(OpenFile* file);
   void FinishSettle(const std::vector<Length>& lengths, bool ok);
@@ -229,6 +235,7 @@ class FileStore {
   std::condition_variable changes_cv_;
   std::condition_variable settles_cv_;
   bool stopping_ = false;
+  uint64_t names_ = 1;           // the change thread's
   std::deque<Changes> changes_;  // of each session that has some; in turn
   std::vector<SettleJob> settles_;
   std::thread change_thread_;

@@ -25,6 +25,7 @@ constexpr uint64_t kZeros = uint64_t{1} << 20;  // the agent fills gaps in piece
 struct Gate {
   std::mutex mu;
   std::function<bool(const IoRequest&)> holds = [](const IoRequest&) { return false; };
+  std::function<bool(const IoRequest&)> fails = [](const IoRequest&) { return false; };
   size_t held = 0;
   void Set(std::function<bool(const IoRequest&)> what) {
     std::lock_guard lock(mu);
@@ -55,7 +56,7 @@ class GateBackend : public IoBackend {
         ++r;
         continue;
       }
-      out[n++] = {r->tag, ExecuteBlocking(*r)};
+      out[n++] = {r->tag, gate_->fails(*r) ? -ENOSPC : ExecuteBlocking(*r)};
       r = pending_.erase(r);
     }
     gate_->held = pending_.size();
@@ -200,6 +201,37 @@ TEST_P(OrderTest, ASizeIsSetBehindTheWritesTakenBeforeIt) {
   }
 }
 
+// What sets segments aside looks at them when it is done: not while they are being cut.
+TEST_P(OrderTest, AReserveWaitsForTheChangeOfSizeBeforeIt) {
+  ASSERT_EQ(client_->Write(file_, 0, std::string(4096, 'x')).status, absl::OkStatus());
+  gate_.Set([](const IoRequest& r) { return r.op == IoOp::kWrite; });
+  const std::string block(4096, 'y');
+  ASSERT_EQ(library_->WriteFile(file_, 0, block.data(), block.size(), 1), absl::OkStatus());
+  ASSERT_TRUE(Eventually([&] { return gate_.Holds(1); }));
+  ASSERT_EQ(library_->SetSize(file_, 100, 2), absl::OkStatus());
+  ASSERT_EQ(library_->Reserve(file_, 10 * kSegment, 3), absl::OkStatus());
+  // Changes of a session are carried out in their order.
+  ASSERT_EQ(library_->CreateDirectory(client_->poll(), "last", 4), absl::OkStatus());
+  EXPECT_EQ(Next().cookie, 4u);
+  gate_.Open();
+  for (const uint64_t cookie : {1, 2, 3}) {
+    const Completion c = Next();
+    EXPECT_EQ(c.cookie, cookie);
+    EXPECT_EQ(c.status, absl::OkStatus());
+  }
+  EXPECT_EQ(client_->Stat(file_).allocated, 10 * kSegment);
+  EXPECT_EQ(client_->Read(file_, 0, 1000), std::string(100, 'y'));
+  // And the other way round.
+  {
+    const StoppedChanges stopped(agent_.files());
+    ASSERT_EQ(library_->Reserve(file_, 20 * kSegment, 5), absl::OkStatus());
+    ASSERT_EQ(library_->SetSize(file_, 50, 6), absl::OkStatus());
+    AllAreTaken();
+  }
+  for (const uint64_t cookie : {5, 6}) EXPECT_EQ(Next().cookie, cookie);
+  EXPECT_EQ(client_->Stat(file_).allocated, kSegment);
+}
+
 TEST_P(OrderTest, AWriteWithoutRoomLeavesTheSizeToTheNext) {
   const uint64_t all = agent_.files()->store().usage().segments * kSegment;
   {
@@ -251,6 +283,51 @@ TEST_P(OrderTest, ASessionEndsWithoutFillingItsGap) {
   EXPECT_EQ(client_->Stat(file_).size, kGap + 8192);
   EXPECT_TRUE(client_->Read(file_, kGap - 4096, 100'000) == std::string(8192, '\0') + block);
   EXPECT_TRUE(client_->Read(file_, 5 * kZeros, 4096) == std::string(4096, '\0'));
+}
+
+// One that fails behind it does not make the others wait until a long gap is filled.
+TEST_P(OrderTest, AGapIsLeftWhenAWriteFails) {
+  constexpr uint64_t kGap = 20 * kZeros;
+  ASSERT_EQ(client_->Wait(library_->Reserve(file_, kGap + (1 << 20), 0)).status, absl::OkStatus());
+  std::vector<uint64_t> pieces;  // offsets on the device
+  size_t allowed = 2;
+  {
+    std::lock_guard lock(gate_.mu);
+    gate_.fails = [](const IoRequest& r) { return r.op == IoOp::kWrite && r.length == 8192; };
+  }
+  gate_.Set([&](const IoRequest& r) {
+    if (r.op != IoOp::kWrite || r.length == 8192) return false;
+    if (pieces.empty() || pieces.back() != r.offset) pieces.push_back(r.offset);
+    if (allowed == 0) return true;
+    --allowed;
+    return false;
+  });
+  const std::string block(4096, 'b'), fails(8192, 'f');
+  ASSERT_EQ(library_->WriteFile(file_, kGap, block.data(), block.size(), 1), absl::OkStatus());
+  ASSERT_TRUE(Eventually([&] { return gate_.Holds(1); }));
+  ASSERT_EQ(library_->WriteFile(file_, kGap + 4096, fails.data(), fails.size(), 2),
+            absl::OkStatus());
+  const Completion failed = Next();
+  EXPECT_EQ(failed.cookie, 2u);
+  EXPECT_EQ(failed.status.code(), absl::StatusCode::kInternal) << failed.status;
+  {
+    std::lock_guard lock(gate_.mu);
+    ASSERT_EQ(pieces.size(), 3u);
+    allowed = 1;
+  }
+  ASSERT_TRUE(Eventually([&] {
+    std::lock_guard lock(gate_.mu);
+    return pieces.size() == 4;
+  }));
+  gate_.Open();
+  EXPECT_EQ(pieces[3], pieces[0]) << "it begins anew, after those that waited";
+  EXPECT_EQ(Next().cookie, 1u);
+  {
+    std::lock_guard lock(gate_.mu);
+    gate_.fails = [](const IoRequest&) { return false; };
+  }
+  EXPECT_EQ(client_->Stat(file_).size, kGap + 4096);
+  EXPECT_TRUE(client_->Read(file_, kGap - 4096, 100'000) == std::string(4096, '\0') + block);
 }
 
 TEST_P(OrderTest, SessionsTakeTurnsWithTheirChanges) {

@@ -305,6 +305,36 @@ TEST(FilesSession, AnAgentWithoutAStoreSaysWhatToDo) {
   EXPECT_THAT(std::string(st.message()), HasSubstr("--store"));
 }
 
+// The next part of a listing shows what was changed after the first: in its turn, too.
+TEST(FilesSession, AListingGoesOnWithTheNamesThereAre) {
+  TestAgent agent;
+  agent.Start();
+  auto library = agent.Connect();
+  Client client(library.get());
+  const auto name = [](int i) { return std::to_string(1000 + i) + std::string(996, 'n'); };
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(client.CreateDirectory(name(i)), absl::OkStatus());
+  const Poll p = client.poll();
+  const Completion first = client.Wait(library->ListDirectories(p, "", 0));
+  ASSERT_TRUE(first.more);
+  const size_t n = first.entries.size();
+  ASSERT_GT(n, 10u);
+  const std::string after = first.entries.back().name;
+  const std::string fresh = after + "x";
+  ASSERT_EQ(client.CreateDirectory(fresh), absl::OkStatus());
+  ASSERT_EQ(library->RemoveDirectory(p, name(99), 1), absl::OkStatus());
+  ASSERT_EQ(library->ListDirectories(p, after, 2), absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    Completion c;
+    ASSERT_EQ(library->PollWait(p, &c, 1, kForever).value(), 1u);
+    ASSERT_EQ(c.status, absl::OkStatus());
+    if (c.cookie == 1) continue;
+    EXPECT_FALSE(c.more);
+    ASSERT_EQ(c.entries.size(), 100 - n);
+    EXPECT_EQ(c.entries.front().name, fresh);
+    EXPECT_EQ(c.entries.back().name, name(98));
+  }
+}
+
 TEST(FilesSession, NobodyListens) {
   const absl::Status st = Library::Open({"./nobody.sock", Transfer::kAgents}).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kNotFound) << st;
@@ -332,7 +362,24 @@ TEST(FilesSession, LimitsAreErrors) {
   const Completion fourth = client.Open("d", "a");
   EXPECT_EQ(fourth.status.code(), absl::StatusCode::kResourceExhausted) << fourth.status;
   EXPECT_THAT(std::string(fourth.status.message()), HasSubstr("--max-files"));
+  // What is refused is not there either.
+  EXPECT_EQ(client.Create("d", "e").status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(client.List("d"), (std::vector<std::string>{"a", "b", "c"}));
   ASSERT_EQ(client.Close(last), absl::OkStatus());
+  // One place, for which two ask: the first has it.
+  const Poll p = client.poll();
+  ASSERT_EQ(library->CreateFile(p, "d", "e", 1), absl::OkStatus());
+  ASSERT_EQ(library->CreateFile(p, "d", "g", 2), absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    Completion c;
+    ASSERT_EQ(library->PollWait(p, &c, 1, kForever).value(), 1u);
+    EXPECT_EQ(c.status.ok(), c.cookie == 1) << c.status;
+    if (c.status.ok()) last = c.file;
+  }
+  EXPECT_EQ(client.List("d"), (std::vector<std::string>{"a", "b", "c", "e"}));
+  // A place that was set aside in vain is free again.
+  ASSERT_EQ(client.Close(last), absl::OkStatus());
+  EXPECT_EQ(client.Create("d", "e").status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(client.Open("d", "a").status, absl::OkStatus());
 }
 

@@ -1,6 +1,8 @@
 // Poll groups: full rings, sleeping and waking, many threads, and an agent that is lost.
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -11,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "channel/handshake.h"
 #include "files/test_agent.h"
 
 namespace pulse::files {
@@ -194,6 +197,74 @@ TEST_P(WaitTest, ManySleepersOnOneGroup) {
   EXPECT_EQ(library_->outstanding(p), 0u);
 }
 
+// Runs `wait` on a thread; whether it comes to its end without being woken.
+template <typename Wait>
+bool Returns(Library* library, Poll p, Wait wait) {
+  std::atomic<bool> over{false};
+  std::thread thread([&] {
+    wait();
+    over = true;
+  });
+  const bool returned = Eventually([&] { return over.load(); });
+  while (!over) library->PollWake(p);  // turns a hang into a failure
+  thread.join();
+  return returned;
+}
+
+// Nothing is outstanding any more, since somebody else took the completion: the next attempt will
+// find room, and nothing would ever wake whoever was told to RETRY.
+TEST_P(WaitTest, WhoWasToldToRetryDoesNotSleepForNothing) {
+  const Poll p = library_->CreatePoll({1 << 16, 1 << 16, 1}).value();
+  ASSERT_EQ(library_->PollAdd(p, file_), absl::OkStatus());
+  char byte, unused;
+  Completion c;
+  ASSERT_EQ(library_->ReadFile(file_, 0, &byte, 1, 1), absl::OkStatus());
+  EXPECT_TRUE(Returns(library_.get(), p, [&] {
+    EXPECT_EQ(library_->ReadFile(file_, 0, &unused, 1, 2).code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(Returns(library_.get(), p, [&] {
+      Completion first;
+      EXPECT_EQ(library_->PollWait(p, &first, 1, kForever).value(), 1u);
+    }));
+    // Another thread that waits takes nothing of that away.
+    EXPECT_TRUE(Returns(library_.get(), p, [&] {
+      Completion none;
+      EXPECT_EQ(library_->PollWait(p, &none, 1, kForever).value(), 0u);
+    }));
+    Completion none;
+    EXPECT_EQ(library_->PollWait(p, &none, 1, kForever).value(), 0u);
+    // Once for each RETRY.
+    EXPECT_EQ(library_->PollWait(p, &none, 1, 1000).value(), 0u);
+  }));
+}
+
+// Each waits for ever whenever it is told to RETRY, and takes what the other asked for.
+TEST_P(WaitTest, TwoThreadsShareOneRequest) {
+  constexpr uint64_t kEach = 3000;
+  const Poll p = library_->CreatePoll({1 << 16, 1 << 16, 1}).value();
+  ASSERT_EQ(library_->PollAdd(p, file_), absl::OkStatus());
+  std::atomic<uint64_t> taken{0};
+  char bytes[2][kEach];
+  const auto take = [&](int64_t timeout) {
+    Completion c;
+    taken += library_->PollWait(p, &c, 1, timeout).value();
+  };
+  EXPECT_TRUE(Returns(library_.get(), p, [&] {
+    std::thread threads[2];
+    for (size_t t = 0; t < 2; ++t) {
+      threads[t] = std::thread([&, t] {
+        for (uint64_t i = 0; i < kEach; ++i) {
+          while (!library_->ReadFile(file_, i * 8, &bytes[t][i], 1, i).ok()) take(kForever);
+          if (i % 3 == 0) take(0);
+        }
+        while (taken < 2 * kEach) take(1000);
+      });
+    }
+    for (std::thread& t : threads) t.join();
+  }));
+  EXPECT_EQ(taken, 2 * kEach);
+  EXPECT_EQ(library_->outstanding(p), 0u);
+}
+
 TEST_P(WaitTest, ManyThreadsAndGroups) {
   constexpr int kThreads = 3;
   std::vector<std::thread> threads;
@@ -218,6 +289,47 @@ TEST_P(WaitTest, ManyThreadsAndGroups) {
 
 INSTANTIATE_TEST_SUITE_P(Transfers, WaitTest,
                          testing::Values(Transfer::kShared, Transfer::kVmRead));
+
+// --- an agent that answers late
+
+// It attaches a group after the library has given that up; its answer must not count for the next.
+TEST(LateAgentTest, TheAnswerToAnEarlierGroupIsPassedOver) {
+  const testing_util::ScratchPath path("late.sock");
+  const UniqueFd listener = ListenUnix(path.get()).value();
+  const Doorbell::Ends kick = Doorbell::CreatePair().value();
+  uint64_t numbers[2] = {};
+  std::thread agent([&] {
+    pollfd p{listener.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&p, 1, 60'000), 1);
+    const UniqueFd socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    ASSERT_TRUE(ReceiveMessage(socket.get()).ok());
+    ASSERT_TRUE(
+        SendMessage(socket.get(), MakeMessage(wire::MessageType::kHelloAck), {kick.ring.get()})
+            .ok());
+    wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
+    for (uint64_t& number : numbers) {
+      const auto question = ReceiveMessage(socket.get());
+      ASSERT_TRUE(question.ok());
+      number = question->message.args[0];
+      if (&number != numbers) {
+        // That to the first, which was attached after all.
+        ack.status = 0;
+        ack.args[1] = 8192;  // no alignment that there is
+        ASSERT_TRUE(SendMessage(socket.get(), ack).ok());
+        ack.args[1] = 512;
+      } else {
+        ack.status = EAGAIN;  // stands for the time that was up
+      }
+      ack.args[0] = number;
+      ASSERT_TRUE(SendMessage(socket.get(), ack).ok());
+    }
+  });
+  auto library = Library::Open({path.get(), Transfer::kShared}).value();
+  EXPECT_FALSE(library->CreatePoll(kSmall).ok());
+  EXPECT_EQ(library->CreatePoll(kSmall).status(), absl::OkStatus());
+  agent.join();
+  EXPECT_NE(numbers[0], numbers[1]);
+}
 
 // --- an agent process that is lost
 

@@ -28,6 +28,10 @@ class Connection {
   absl::StatusOr<uint64_t> AttachGroup(uint32_t group, const GroupShape& shape,
                                        const Region& region, int notify);
 
+  // For a group that is about to be offered. None comes twice: the agent may attach one after its
+  // question was given up, and its answer must not be taken for that to another.
+  uint32_t NewGroupNumber() { return next_group_.fetch_add(1, std::memory_order_relaxed); }
+
   void Ring() { kick_.Ring(); }
   // The agent's sign of life as it was when this asked for the next one.
   uint64_t Ping() {
@@ -67,6 +71,7 @@ class Connection {
   UniqueFd notify_;  // of the session's own doorbell, which the file service never rings
   std::mutex mu_;    // one question at a time
   UniqueFd socket_;
+  std::atomic<uint32_t> next_group_{0};
   std::atomic<bool> lost_{false};
   int64_t wait_until_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -25,6 +26,15 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // Who only looks asks the kernel about the agent this often, at most.
 constexpr int64_t kLookNanos = 1'000'000;
 constexpr size_t kMaxText = 512;
+
+// Of a group's count of retries, what this thread has seen: of as many groups as have room. Of one
+// that was forgotten it hears once more.
+struct Seen {
+  uint64_t group = 0;
+  uint64_t retries = 0;
+};
+thread_local std::array<Seen, 64> seen_retries;
+std::atomic<uint64_t> groups_made{0};
 
 absl::Status ErrorOf(int64_t result, const char* text, size_t bytes) {
   const int err = result < -4095 ? EIO : static_cast<int>(-result);
@@ -70,12 +80,12 @@ bool ParseListing(const char* at, uint64_t left, Completion* out) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HostGroup>> HostGroup::Create(Connection* connection,
-                                                             uint32_t number,
+absl::StatusOr<std::unique_ptr<HostGroup>> HostGroup::Create(Connection* connection, uint32_t poll,
                                                              const PollOptions& options) {
   std::unique_ptr<HostGroup> g(new HostGroup);
   g->connection_ = connection;
-  g->number_ = number;
+  g->poll_ = poll;
+  g->unique_ = ++groups_made;
   g->shape_ = {options.request_bytes, options.response_bytes, options.max_requests};
   if (!Valid(g->shape_)) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -86,6 +96,7 @@ absl::StatusOr<std::unique_ptr<HostGroup>> HostGroup::Create(Connection* connect
   auto region = Region::CreateShared(GroupBytes(g->shape_));
   if (!region.ok()) return region.status();
   g->region_ = *std::move(region);
+  const uint32_t number = connection->NewGroupNumber();
   auto* header = new (g->region_.data()) GroupHeader();
   header->magic = wire::kRegionMagic;
   header->version = wire::kProtocolVersion;
@@ -138,6 +149,13 @@ bool HostGroup::AgentLetGo(int64_t until) const {
   }
 }
 
+// A doorbell that was hung up rings no more, though the socket may still stand.
+bool HostGroup::AgentIsGone() {
+  if (connection_->CheckLost()) return true;
+  if (AgentLetGo(0)) connection_->MarkLost();
+  return connection_->lost();
+}
+
 // --- the table
 
 uint32_t HostGroup::TakeSlot() {
@@ -164,7 +182,34 @@ void HostGroup::FreeSlot(uint32_t slot) {
       break;
     }
   }
-  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  const bool last = outstanding_.fetch_sub(1, std::memory_order_seq_cst) == 1;
+  if (last && (hungry_.load(std::memory_order_seq_cst) > 0 || TakeFresh())) WakeAll();
+}
+
+void HostGroup::Retried() {
+  retries_.fetch_add(1, std::memory_order_seq_cst);
+  fresh_.store(true, std::memory_order_seq_cst);
+  if (outstanding() == 0 && TakeFresh()) WakeAll();
+}
+
+bool HostGroup::RetryUnseen() const {
+  const Seen& s = seen_retries[unique_ % seen_retries.size()];
+  return retries_.load(std::memory_order_seq_cst) != (s.group == unique_ ? s.retries : 0);
+}
+
+bool HostGroup::SeeRetry() {
+  if (!RetryUnseen()) return false;
+  seen_retries[unique_ % seen_retries.size()] = {unique_, retries_.load(std::memory_order_seq_cst)};
+  return true;
+}
+
+void HostGroup::WakeAll() {
+  std::lock_guard lock(mu_);
+  if (leader_) {
+    woken_all_ = true;
+    wake_.Set();
+  }
+  cv_.notify_all();
 }
 
 uint32_t HostGroup::Claim(uint64_t id) {
@@ -179,8 +224,11 @@ absl::Status HostGroup::Submit(const Outstanding& what, Request request, pulse::
                                bool direct, RequestId* id) {
   if (connection_->lost()) return connection_->LostError();
   const uint32_t slot = TakeSlot();
-  if (slot == kNone) return absl::Status(absl::StatusCode::kUnavailable, "");
-  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  if (slot == kNone) {
+    Retried();
+    return absl::Status(absl::StatusCode::kUnavailable, "");
+  }
+  outstanding_.fetch_add(1, std::memory_order_seq_cst);
   Slot& s = slots_[slot];
   s.what.cookie = what.cookie;
   s.what.operation = what.operation;
@@ -190,7 +238,13 @@ absl::Status HostGroup::Submit(const Outstanding& what, Request request, pulse::
   std::copy(what.piece, what.piece + what.pieces, s.what.piece);
   request.id = uint64_t{++s.generation} << kSlotBits | slot;
   if (id != nullptr) *id = request.id;  // before anybody can have its completion
-  s.id.store(request.id, std::memory_order_release);
+  s.id.store(request.id, std::memory_order_seq_cst);
+  // Whoever reports the loss looks at the slots after it: he sees this one, or we see the loss.
+  if (connection_->lost()) {
+    if (Claim(request.id) == kNone) return absl::OkStatus();  // reported with the rest
+    FreeSlot(slot);
+    return connection_->LostError();
+  }
   const PushResult pushed =
       requests_->TryPush(static_cast<uint16_t>(what.operation), {&request, sizeof(request)}, body,
                          direct ? align_ : 8);
@@ -202,7 +256,7 @@ absl::Status HostGroup::Submit(const Outstanding& what, Request request, pulse::
   if (Claim(request.id) == kNone) return absl::OkStatus();
   FreeSlot(slot);
   if (pushed == PushResult::kRetry) {
-    retried_.store(true, std::memory_order_relaxed);
+    Retried();
     return absl::Status(absl::StatusCode::kUnavailable, "");
   }
   return absl::InvalidArgumentError("the request is longer than its ring takes");
@@ -306,7 +360,7 @@ size_t HostGroup::Take(Completion* out, size_t max) {
 size_t HostGroup::ReportLost(Completion* out, size_t max) {
   size_t n = 0;
   for (uint32_t i = 0; i < slots_.size() && n < max; ++i) {
-    const uint64_t id = slots_[i].id.load(std::memory_order_acquire);
+    const uint64_t id = slots_[i].id.load(std::memory_order_seq_cst);
     if (Claim(id) == kNone) continue;
     out[n] = Completion();
     out[n].id = id;
@@ -341,7 +395,6 @@ absl::StatusOr<size_t> HostGroup::Wait(Completion* out, size_t max, int64_t time
     size_t n = Take(out, max);
     if (n == 0 && connection_->lost()) {
       n = ReportLost(out, max);
-      // A submit may be between its look at the loss and its slot: it is reported by the next call.
       if (n == 0) {
         result = absl::UnavailableError("the agent was lost; open a new library");
         break;
@@ -361,14 +414,14 @@ absl::StatusOr<size_t> HostGroup::Wait(Completion* out, size_t max, int64_t time
       int64_t looked = looked_.load(std::memory_order_relaxed);
       if (now - looked < kLookNanos ||
           !looked_.compare_exchange_strong(looked, now, std::memory_order_relaxed) ||
-          !connection_->CheckLost()) {
+          !AgentIsGone()) {
         break;
       }
       continue;
     }
     if (NowNanos() >= until) break;
     // The agent gives space back by and by. With nothing outstanding no completion will tell of it.
-    if (outstanding() == 0 && retried_.exchange(false, std::memory_order_relaxed)) break;
+    if (outstanding() == 0 && SeeRetry()) break;
     Sleep(until);
     slept = true;
   }
@@ -382,14 +435,19 @@ absl::StatusOr<size_t> HostGroup::Wait(Completion* out, size_t max, int64_t time
 
 void HostGroup::Sleep(int64_t until) {
   std::unique_lock lock(mu_);
+  const uint32_t hungry = RetryUnseen() ? 1 : 0;
+  hungry_.fetch_add(hungry, std::memory_order_seq_cst);
+  // From here on whoever makes it so wakes us.
+  const bool for_nothing = hungry > 0 && outstanding() == 0;
   if (leader_) {
     ++followers_;
-    if (until == kNever) {
+    if (!for_nothing && until == kNever) {
       cv_.wait(lock);
-    } else {
+    } else if (!for_nothing) {
       cv_.wait_until(lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(until)));
     }
     --followers_;
+    hungry_.fetch_sub(hungry, std::memory_order_seq_cst);
     return;
   }
   leader_ = true;
@@ -397,7 +455,7 @@ void HostGroup::Sleep(int64_t until) {
   notify_.PrepareSleep();
   pollfd fds[3] = {
       {notify_.fd(), POLLIN, 0}, {connection_->socket(), POLLRDHUP, 0}, {wake_.fd(), POLLIN, 0}};
-  if (!responses_->Ready() && !connection_->lost()) {
+  if (!for_nothing && !responses_->Ready() && !connection_->lost()) {
     timespec left{};
     if (until != kNever) {
       const int64_t nanos = std::max<int64_t>(0, until - NowNanos());
@@ -411,6 +469,8 @@ void HostGroup::Sleep(int64_t until) {
   if (notify_.hung_up()) connection_->MarkLost();  // nobody would wake us again
   lock.lock();
   leader_ = false;
+  hungry_.fetch_sub(hungry, std::memory_order_seq_cst);
+  if (std::exchange(woken_all_, false) && wakes_ == 0) wake_.Clear();
   if (followers_ > 0) cv_.notify_one();
 }
 

@@ -33,7 +33,8 @@ struct Outstanding {
 
 class HostGroup {
  public:
-  static absl::StatusOr<std::unique_ptr<HostGroup>> Create(Connection* connection, uint32_t number,
+  // `poll`: what the library calls it.
+  static absl::StatusOr<std::unique_ptr<HostGroup>> Create(Connection* connection, uint32_t poll,
                                                            const PollOptions& options);
   // After Connection::Close. Blocks until the agent has let go of the region, or is gone, or the
   // connection's time is over: then the region stays mapped for good.
@@ -48,8 +49,8 @@ class HostGroup {
 
   uint64_t max_read() const { return max_read_; }
   uint64_t max_write() const { return max_write_; }
-  uint64_t outstanding() const { return outstanding_.load(std::memory_order_relaxed); }
-  uint32_t number() const { return number_; }
+  uint64_t outstanding() const { return outstanding_.load(std::memory_order_seq_cst); }
+  uint32_t poll() const { return poll_; }
 
  private:
   struct Slot {
@@ -63,6 +64,14 @@ class HostGroup {
   HostGroup() = default;
   uint32_t TakeSlot();
   void FreeSlot(uint32_t slot);
+  // An operation was told to RETRY, and its slot, had it one, is free again.
+  void Retried();
+  // Whether one was since this was last asked by this thread. Each thread hears of it: who waits
+  // may be another than who was told.
+  bool SeeRetry();
+  bool RetryUnseen() const;
+  bool TakeFresh() { return fresh_.load(std::memory_order_seq_cst) && fresh_.exchange(false); }
+  void WakeAll();
   // The slot of an outstanding request, now the caller's; kNone for an id that is none.
   uint32_t Claim(uint64_t id);
   size_t Take(Completion* out, size_t max);
@@ -70,9 +79,10 @@ class HostGroup {
   size_t ReportLost(Completion* out, size_t max);
   void Sleep(int64_t until);
   bool AgentLetGo(int64_t until) const;
+  bool AgentIsGone();
 
   Connection* connection_ = nullptr;
-  uint32_t number_ = 0;
+  uint32_t poll_ = 0;
   GroupShape shape_;
   uint64_t align_ = 8;
   uint64_t max_read_ = 0;
@@ -84,8 +94,15 @@ class HostGroup {
   // The stack of free slots: its top, and a count that makes each of its states different.
   std::atomic<uint64_t> free_{0};
   std::atomic<uint64_t> outstanding_{0};
-  std::atomic<bool> retried_{false};  // a request found the ring full
-  std::atomic<int64_t> looked_{0};    // when the socket was last looked at
+  std::atomic<int64_t> looked_{0};  // when the socket was last looked at
+
+  // Waiting for room. Who was told to RETRY must not sleep when nothing is outstanding: no
+  // completion would wake him. Sequentially consistent with outstanding_: who sleeps says so, then
+  // looks at the count; who lowers the count to zero looks who sleeps.
+  uint64_t unique_ = 0;               // of all groups of this process
+  std::atomic<uint64_t> retries_{0};  // operations that were told to RETRY
+  std::atomic<bool> fresh_{false};    // one was since all sleepers were woken
+  std::atomic<uint32_t> hungry_{0};   // sleepers that have not seen the last one
 
   // Sleeping. One leader sleeps on the doorbell, the others on the condition variable. Who leaves
   // with something wakes another: there may be more than he could take.
@@ -94,6 +111,7 @@ class HostGroup {
   std::mutex mu_;
   std::condition_variable cv_;
   bool leader_ = false;
+  bool woken_all_ = false;  // wake_ is set for the leader, who clears it
   size_t followers_ = 0;
   std::atomic<uint32_t> wakes_{0};
 };

@@ -91,7 +91,7 @@ class Library::Impl {
   bool Register(File file, HostGroup* group) {
     Entry* e = EntryOf(static_cast<uint64_t>(file), true);
     if (e == nullptr || file == File::kNone) return false;
-    e->group.store(group->number(), std::memory_order_relaxed);
+    e->group.store(group->poll(), std::memory_order_relaxed);
     e->handle.store(static_cast<uint64_t>(file), std::memory_order_release);
     return true;
   }

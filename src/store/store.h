@@ -202,6 +202,8 @@ class Store : public std::enable_shared_from_this<Store> {
   // Appends the extents of [offset, offset + length), reserving segments if need be.
   absl::Status MapWrite(FileId file, uint64_t offset, uint64_t length,
                         std::vector<Extent>* extents);
+  // Appends the extents of all the segments that the file has now; reserves none.
+  absl::Status MapAllocated(FileId file, std::vector<Extent>* extents) const;
 
   // An open handle: while it lives, the file's segments are not handed out, even if it is unlinked.
   // Not across a restart: then they are free.

@@ -253,6 +253,15 @@ absl::Status Store::MapWrite(FileId id, uint64_t offset, uint64_t length,
   }
 }
 
+absl::Status Store::MapAllocated(FileId id, std::vector<Extent>* extents) const {
+  std::shared_lock lock(impl_->mu_);
+  PULSE_RETURN_IF_ERROR(impl_->Writable());
+  const auto file = impl_->FindFile(id);
+  if (!file.ok()) return file.status();
+  impl_->Map(**file, 0, (*file)->segments * impl_->segment_bytes_, extents);
+  return absl::OkStatus();
+}
+
 // --- pins
 
 absl::StatusOr<FilePin> Store::Pin(FileId id) {
