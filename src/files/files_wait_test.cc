@@ -398,6 +398,7 @@ TEST_F(LostAgentTest, EveryOutstandingOperationIsReportedOnce) {
   ASSERT_EQ(client.Write(f, 0, std::string(4096, 'x')).status, absl::OkStatus());
   ASSERT_EQ(client.Sync(f), absl::OkStatus());
   kill(pid_, SIGSTOP);
+  ASSERT_EQ(waitpid(pid_, nullptr, WUNTRACED), pid_);
   char buffers[64][8];
   std::set<uint64_t> waiting;
   for (uint64_t i = 0; i < 64; ++i) {

@@ -81,7 +81,8 @@ class Failover {
                                   {"num", num_},
                                   {"value_bytes", args_.value_bytes},
                                   {"threads", 1},
-                                  {"seed", args_.common.seed}},
+                                  {"seed", args_.common.seed},
+                                  {"key_seed", args_.common.seed}},
                                  opponent.cpus, [&kills](const nlohmann::json& r) {
                                    return fmt::format("{:.0f} ops/s, max {:.0f} ms, {} kills",
                                                       r.value("ops_per_s", 0.0),
