@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/unique_fd.h"
 #include "lsm/host_registry.h"
 #include "lsm/pool.h"
@@ -55,19 +56,6 @@ absl::Status CheckNames(const std::string& dir) {
   return absl::FailedPreconditionError(
       absl::StrCat(moving, " exists, and the pool keeps the copies of ", dir,
                    " under that name; rename ", moving, " first"));
-}
-
-absl::Status SyncPath(const std::string& path, int flags) {
-  int fd = -1;
-  do {
-    fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
-  } while (fd < 0 && errno == EINTR);
-  const UniqueFd owned(fd);
-  if (!owned.valid()) return ErrnoError(errno, "syncing", path);
-  while (fsync(fd) != 0) {
-    if (errno != EINTR) return ErrnoError(errno, "syncing", path);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status NoDatabase(const std::string& dir) {
@@ -217,9 +205,11 @@ absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
   return files;
 }
 
-absl::Status SyncDirectory(const std::string& dir) { return SyncPath(dir, O_DIRECTORY); }
-
-absl::Status SyncFile(const std::string& path) { return SyncPath(path, 0); }
+absl::Status SyncFile(const std::string& path) {
+  const UniqueFd fd = OpenFile(path, O_RDONLY);
+  if (!fd.valid()) return ErrnoError(errno, "syncing", path);
+  return SyncFd(fd.get(), path);
+}
 
 std::optional<uint64_t> SizeOfPlain(const std::string& path) {
   struct stat st {};

@@ -73,7 +73,6 @@ struct PlainFile {
 // The regular files of `dir` whose names layout=pool may have in a pool. FailedPrecondition where
 // one of RocksDB's names is a symbolic link: to delete that would not be to move the file.
 absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir);
-absl::Status SyncDirectory(const std::string& dir);
 absl::Status SyncFile(const std::string& path);
 // The size of the regular file at `path`, if there is one.
 std::optional<uint64_t> SizeOfPlain(const std::string& path);

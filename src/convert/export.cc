@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "convert/job.h"
 #include "lsm/pool_former.h"

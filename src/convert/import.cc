@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "convert/job.h"
 #include "lsm/pool.h"
 #include "lsm/pool_former.h"

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/unique_fd.h"
 #include "lsm/pool_guard.h"
 #include "lsm/pool_io.h"
@@ -22,14 +23,9 @@ static_assert(kPiece % store::kBlock == 0);
 
 // Direct I/O where the file system has it.
 UniqueFd OpenPlain(const std::string& path, int flags) {
-  int direct = O_DIRECT;
-  while (true) {
-    const int fd = open(path.c_str(), flags | direct | O_CLOEXEC, 0644);
-    if (fd >= 0) return UniqueFd(fd);
-    if (errno == EINTR) continue;
-    if (errno != EINVAL || direct == 0) return UniqueFd();
-    direct = 0;
-  }
+  UniqueFd fd = OpenFile(path, flags | O_DIRECT, 0644);
+  if (!fd.valid() && errno == EINVAL) fd = OpenFile(path, flags, 0644);
+  return fd;
 }
 
 // The file system takes direct I/O, and not in these units.
@@ -164,10 +160,7 @@ absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, const
   if (ftruncate(fd.get(), static_cast<off_t>(stored->size)) != 0) {
     return ErrnoError(errno, "truncating", to);
   }
-  while (fsync(fd.get()) != 0) {
-    if (errno != EINTR) return ErrnoError(errno, "syncing", to);
-  }
-  return absl::OkStatus();
+  return SyncFd(fd.get(), to);
 }
 
 absl::StatusOr<bool> TableCopy::Same(const std::string& plain, store::FileId file,

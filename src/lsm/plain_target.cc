@@ -11,20 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 
 namespace pulse::lsm {
 namespace {
 
 constexpr size_t kCopyBuffer = size_t{1} << 20;
-
-int OpenRetrying(const std::string& path, int flags) {
-  int fd;
-  do {
-    fd = open(path.c_str(), flags, 0644);
-  } while (fd < 0 && errno == EINTR);
-  return fd;
-}
 
 // Copies the first `length` bytes of `in`, or as many as there are. Shares blocks where the file
 // system can.
@@ -52,13 +45,6 @@ absl::Status CopyBytes(int in, int out, uint64_t length, const std::string& path
     }
     done += static_cast<uint64_t>(n);
   }
-  return absl::OkStatus();
-}
-
-absl::Status SyncDirectoryOf(const std::string& path) {
-  const std::string dir = path.substr(0, path.rfind('/') + 1);
-  const UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "syncing", dir);
   return absl::OkStatus();
 }
 
@@ -116,9 +102,9 @@ class Replacement {
 
 absl::StatusOr<std::shared_ptr<OutputTarget>> PlainTarget::Open(const std::string& path,
                                                                 IoMode mode) {
-  const int flags = O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC;
+  const int flags = O_CREAT | O_TRUNC | O_RDWR;
   bool direct = mode != IoMode::kBuffered;
-  UniqueFd fd(OpenRetrying(path, flags | (direct ? O_DIRECT : 0)));
+  UniqueFd fd = OpenFile(path, flags | (direct ? O_DIRECT : 0), 0644);
   if (!fd.valid() && direct && errno == EINVAL) {
     if (mode == IoMode::kDirect) {
       return ErrnoError(
@@ -129,7 +115,7 @@ absl::StatusOr<std::shared_ptr<OutputTarget>> PlainTarget::Open(const std::strin
     LogOnce(absl::StrCat("direct ", path.substr(0, path.rfind('/'))),
             absl::StrCat("the file system of ", path, " has no direct I/O; using buffered I/O"));
     direct = false;
-    fd.reset(OpenRetrying(path, flags));
+    fd = OpenFile(path, flags, 0644);
   }
   if (!fd.valid()) return ErrnoError(errno, "creating", path);
   return std::shared_ptr<OutputTarget>(new PlainTarget(path, std::move(fd), mode, direct));
@@ -214,7 +200,7 @@ absl::StatusOr<bool> PlainTarget::MoveAside(uint64_t size) {
     std::lock_guard lock(mu_);
     fd_ = std::make_shared<const UniqueFd>(out->TakeFd());
   }
-  PULSE_RETURN_IF_ERROR(SyncDirectoryOf(path_));
+  PULSE_RETURN_IF_ERROR(SyncDirectory(path_.substr(0, path_.rfind('/') + 1)));
   return true;
 }
 

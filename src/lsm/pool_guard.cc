@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/unique_fd.h"
 
 namespace pulse::lsm {
@@ -60,23 +61,8 @@ std::string GuardManifest(const GuardInfo& info) {
   return file + record;
 }
 
-// open(), which a signal may interrupt on some file systems.
-UniqueFd Open(const std::string& path, int flags, mode_t mode = 0) {
-  while (true) {
-    const int fd = open(path.c_str(), flags | O_CLOEXEC, mode);
-    if (fd >= 0 || errno != EINTR) return UniqueFd(fd);
-  }
-}
-
-absl::Status Sync(int fd, const std::string& path) {
-  while (fsync(fd) != 0) {
-    if (errno != EINTR) return ErrnoError(errno, "syncing", path);
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> ReadAll(const std::string& path) {
-  const UniqueFd fd = Open(path, O_RDONLY);
+  const UniqueFd fd = OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   std::string bytes;
   std::array<char, 4096> buffer;
@@ -89,17 +75,11 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
   }
 }
 
-absl::Status SyncDirectory(const std::string& dir) {
-  const UniqueFd fd = Open(dir, O_RDONLY | O_DIRECTORY);
-  if (!fd.valid()) return ErrnoError(errno, "syncing", dir);
-  return Sync(fd.get(), dir);
-}
-
 // The file has all of `bytes` or is as it was, also after a cut.
 absl::Status Replace(const std::string& dir, const char* name, const std::string& bytes) {
   const std::string path = absl::StrCat(dir, "/", name);
   const std::string temp = absl::StrCat(dir, "/", kTemporaryName);
-  UniqueFd fd = Open(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+  UniqueFd fd = OpenFile(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
   if (!fd.valid()) return ErrnoError(errno, "creating", temp);
   // Root may do this for the user whose database it is.
   PULSE_RETURN_IF_ERROR(TakeOwner(fd.get(), temp, absl::StrCat(dir, "/", kCurrentName)));
@@ -109,7 +89,7 @@ absl::Status Replace(const std::string& dir, const char* name, const std::string
     if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", temp);
     at += static_cast<size_t>(n);
   }
-  PULSE_RETURN_IF_ERROR(Sync(fd.get(), temp));
+  PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), temp));
   fd.reset();
   if (rename(temp.c_str(), path.c_str()) != 0) return ErrnoError(errno, "replacing", path);
   return SyncDirectory(dir);

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "store/aligned_buffer.h"
 #include "store/file_device.h"
 #include "store/format.h"
@@ -174,16 +175,13 @@ absl::Status CreateOn(FileDevice& device, bool existed, const CreateOptions& opt
   }
   PULSE_RETURN_IF_ERROR(WriteFormat(device, *superblock));
   // The size and the blocks of the file are metadata of its file system.
-  if (fsync(device.buffered_fd()) != 0) return ErrnoError(errno, "sync of", device.name());
-  return absl::OkStatus();
+  return SyncFd(device.buffered_fd(), device.name());
 }
 
 absl::Status SyncDirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string dir = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "sync of", dir);
-  return absl::OkStatus();
+  return SyncDirectory(dir);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "store/format.h"
 #include "store/late_writers.h"
 
@@ -47,13 +48,6 @@ int LockHolder(const struct stat& st) {
   return 0;
 }
 
-int OpenRetrying(const std::string& path, int flags) {
-  while (true) {
-    const int fd = open(path.c_str(), flags);
-    if (fd >= 0 || errno != EINTR) return fd;
-  }
-}
-
 absl::Status InUse(const std::string& path, int pid) {
   std::string who = "another process";
   if (pid > 0) {
@@ -80,9 +74,9 @@ absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& 
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is neither a file nor a block device; a store needs one of them"));
   }
-  int flags = (read_only ? O_RDONLY : O_RDWR) | O_CLOEXEC;
+  const int flags = read_only ? O_RDONLY : O_RDWR;
   const int exclusive = device->block_device_ && !read_only ? O_EXCL : 0;
-  device->buffered_.reset(OpenRetrying(path, flags | exclusive));
+  device->buffered_ = OpenFile(path, flags | exclusive);
   if (!device->buffered_.valid()) {
     if (errno == EBUSY) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -95,7 +89,7 @@ absl::StatusOr<std::unique_ptr<FileDevice>> FileDevice::Open(const std::string& 
     return ErrnoError(errno, "store: cannot lock", path);
   }
   if (!read_only) PULSE_RETURN_IF_ERROR(AwaitLateWriters(device->buffered_.get(), path));
-  device->direct_.reset(OpenRetrying(path, flags | O_DIRECT));
+  device->direct_ = OpenFile(path, flags | O_DIRECT);
   // Some file systems have no direct I/O, and say so with EINVAL. Anything else is an error: it
   // must not turn into another kind of I/O for as long as the store is open.
   if (!device->direct_.valid() && errno != EINVAL) {
