@@ -1,13 +1,18 @@
 // `pulse agent`: the agent as a process of its own.
+#include <dlfcn.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "agent/socket_server.h"
@@ -18,6 +23,8 @@
 #include "commands.h"
 #include "files/agent_store.h"
 #include "lsm/agent_service.h"
+#include "lsm/agent_tasks.h"
+#include "lsm/whole_task.h"
 
 namespace pulse {
 namespace {
@@ -33,6 +40,8 @@ struct AgentArgs {
   std::string trace;
   bool copy_payload = false;
   int workers = 1;
+  int tasks = -1;
+  std::vector<std::string> plugins;
   uint32_t max_sessions = 64;
   uint32_t max_queues = 64;
   uint32_t max_files = AgentLimits().max_session_files;
@@ -47,6 +56,20 @@ absl::Status ParseSize(const char* option, const std::string& text, uint64_t* by
     return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 16G"));
   }
   *bytes = *size;
+  return absl::OkStatus();
+}
+
+// Loads what registers objects with RocksDB: comparators and the like of those whose databases are
+// compacted here. They stay for good.
+absl::Status LoadPlugins(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
+    const char* why = dlerror();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plugin ", path, ": ", why == nullptr ? "cannot be loaded" : why,
+                     "; expected a shared object that registers its objects with RocksDB's "
+                     "ObjectLibrary::Default() when it is loaded"));
+  }
   return absl::OkStatus();
 }
 
@@ -104,8 +127,22 @@ absl::Status RunAgent(const AgentArgs& args) {
     options.files = store->Factory(args.copy_payload);
   }
 
-  // After the store, since its sessions go first.
-  auto server = SocketServer::Open(options, &lsm::CreateAgentService);
+  PULSE_RETURN_IF_ERROR(LoadPlugins(args.plugins));
+  lsm::TaskRunnerOptions tasks;
+  // As many as there are CPUs for them.
+  tasks.max_tasks = args.tasks >= 0        ? static_cast<size_t>(args.tasks)
+                    : options.cpus.empty() ? std::max(1u, std::thread::hardware_concurrency())
+                                           : options.cpus.size();
+  tasks.cpus = options.cpus;
+  lsm::TaskRunner runner(tasks, [](const lsm::TaskRequest& r, std::atomic<bool>* canceled) {
+    return lsm::RunWholeTask(r, nullptr, canceled);
+  });
+  options.tasks = static_cast<uint32_t>(tasks.max_tasks);
+
+  // After the store and the tasks, since its sessions go first.
+  auto server =
+      SocketServer::Open(options, tasks.max_tasks > 0 ? lsm::AgentServiceFactory(&runner)
+                                                      : ServiceFactory(&lsm::CreateAgentService));
   if (!server.ok()) return server.status();
   const std::string engine_name((*server)->engine_kind() == options.engine
                                     ? args.engine
@@ -141,6 +178,14 @@ void AddAgentCommand(CLI::App& app) {
                   "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
   cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
       ->capture_default_str();
+  cmd->add_option("--tasks", args->tasks,
+                  "whole compactions at a time, for databases with placement=whole or adaptive\n"
+                  "(default: one for each CPU; 0: none)")
+      ->check(CLI::Range(0, 1024));
+  cmd->add_option("--plugin", args->plugins,
+                  "shared object that registers comparators, merge operators and the like with\n"
+                  "RocksDB, for whole compactions of databases that use them; may be repeated")
+      ->allow_extra_args(false);
   cmd->add_option("--engine", args->engine, "io_uring, io_uring_poll, libaio or threads")
       ->capture_default_str();
   cmd->add_option("--mover", args->mover,

@@ -27,8 +27,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rocksdb/file_system.h"
+#include "rocksdb/options.h"
+
+namespace rocksdb {
+struct ColumnFamilyDescriptor;
+}
 
 #define PULSE_EXPORT __attribute__((visibility("default")))
 
@@ -54,6 +60,10 @@ struct Stats {
   // median of the last few thousand.
   uint64_t syncs;
   uint64_t sync_median_nanos;
+  // Whole compactions (PlaceCompactions) that the agent has done, and that it did not finish or
+  // refused, so that RocksDB did them here.
+  uint64_t whole_compactions;
+  uint64_t whole_returned;
   // Of the moment.
   uint64_t streams;          // outputs that have a queue of their own
   uint64_t queued_bytes;     // payload that the agent has not given back
@@ -70,6 +80,35 @@ PULSE_EXPORT rocksdb::Status RegisterRocksDb();
 PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
                                            std::shared_ptr<rocksdb::FileSystem> base,
                                            std::shared_ptr<rocksdb::FileSystem>* out);
+
+// Chooses, for each compaction of the databases opened with `options`, the processor that does it:
+// what placement=whole and placement=adaptive of the URI ask for. `options->env` must be an Env of
+// pulse://. Sets `compaction_service` and adds a listener; call it once, before DB::Open. With
+// LD_PRELOAD it is done for every database that is opened so.
+//
+//   placement=host      the host, as stock RocksDB
+//   placement=split     the host merges, the agent reads ahead, writes and syncs (the default)
+//   placement=whole     the agent does all of it, where it can; whole=deep: as DComp has it, from
+//                       level 1 on and while host_slots= compactions run on the host
+//   placement=adaptive  one of these, compaction by compaction, by measurement
+//
+// A whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators, merge
+// operators, filters and the like by name, from RocksDB's registry of objects (pulse agent --plugin
+// loads what defines yours); an embedded one takes those of `families`. Column families that it
+// does not know, that have blob files, user-defined timestamps or (external agent) table property
+// collectors, and databases with two-phase commit, stay on the host, which is logged once. So do
+// those of a pool, with an external agent. WritePrepared transactions count as two-phase commit.
+// What the agent does not finish, RocksDB does here: no compaction fails on account of it. A
+// listener of the user's is told of the files of such a compaction when they are installed only.
+//
+// InvalidArgument when options->env is not of pulse://, or a compaction_service is set already.
+PULSE_EXPORT rocksdb::Status PlaceCompactions(rocksdb::Options* options);
+PULSE_EXPORT rocksdb::Status PlaceCompactions(
+    rocksdb::DBOptions* options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+// Whole compactions under way end soon, without a result: RocksDB then does them here, or, if the
+// database is closing, not at all. RocksDB before 11 does not ask for this by itself when a
+// database closes: closing waits for the agent otherwise.
+PULSE_EXPORT void CancelWholeCompactions(const rocksdb::DBOptions& options);
 
 // Reads the statistics of a FileSystem that NewFileSystem or a URI made, also through wrappers.
 // False when `fs` is none.

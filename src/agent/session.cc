@@ -219,12 +219,16 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       }
       service_->OnFile(static_cast<uint32_t>(m.args[0]), std::move(fds[0]));
       return true;
-    case wire::MessageType::kAttachGroup: {
-      wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
+    case wire::MessageType::kAttachGroup:
+    case wire::MessageType::kTask: {
+      const bool task = m.type == static_cast<uint32_t>(wire::MessageType::kTask);
+      wire::Message ack =
+          MakeMessage(task ? wire::MessageType::kTaskAck : wire::MessageType::kAttachAck);
       ack.args[0] = m.args[0];
-      return Answer(fds_lost ? ErrnoError(EMFILE, "the agent cannot take", "the group's memory",
-                                          kRaiseOpenFiles)
-                             : service_->OnMessage(m, std::move(fds), &ack),
+      return Answer(fds_lost
+                        ? ErrnoError(EMFILE, "the agent cannot take",
+                                     task ? "a compaction" : "the group's memory", kRaiseOpenFiles)
+                        : service_->OnMessage(m, std::move(fds), &ack),
                     &ack);
     }
     default:

@@ -188,6 +188,8 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   ack.args[1] = options_.limits.max_arena_bytes;
   ack.args[2] = static_cast<uint64_t>(getpid());
   ack.args[3] = static_cast<uint64_t>(engine_kind());
+  ack.args[4] = options_.tasks;
+  ack.args[5] = static_cast<uint64_t>(options_.core_speed * 1000);
 
   Worker* worker =
       files ? workers_.front().get()

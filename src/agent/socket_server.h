@@ -29,6 +29,10 @@ struct AgentOptions {
   // The file service (service 1 of the hello); none: its sessions are refused. They share what the
   // factory refers to, and are all served by the first worker, so that it needs no locks.
   ServiceFactory files;
+  // For hosts: how many whole compactions the LSM service runs at a time, and how fast a core of
+  // this agent is, a host's being 1.
+  uint32_t tasks = 0;
+  double core_speed = 1.0;
 };
 
 class SocketServer {

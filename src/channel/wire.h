@@ -16,7 +16,7 @@ namespace pulse::wire {
 
 inline constexpr uint64_t kRegionMagic = 0x31304244'45534c50;  // "PLSEDB01", little-endian
 inline constexpr uint32_t kMessageMagic = 0x4d534c50;          // "PLSM"
-inline constexpr uint32_t kProtocolVersion = 4;
+inline constexpr uint32_t kProtocolVersion = 5;
 
 inline constexpr size_t kCacheLine = 64;
 inline constexpr size_t kPage = 4096;
@@ -106,6 +106,8 @@ enum class MessageType : uint32_t {
   kFile = 5,         // host: args {file}, descriptor {file}; no answer
   kAttachGroup = 6,  // host, files: args {group, request bytes, response bytes, requests, address},
                      // descriptors {region, notify}; answered by kAttachAck {group, alignment}
+  kTask = 7,  // host, LSM: args {task}, descriptors {request: sealed memfd, reply: stream socket}
+  kTaskAck = 8,  // agent: status, args {task}, text
 };
 
 struct Message {

@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "lsm/agent_tasks.h"
 #include "lsm/wire.h"
 
 namespace pulse::lsm {
@@ -25,7 +26,8 @@ constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 
 class AgentService : public Service, public FileEngine::Client {
  public:
-  AgentService(Session* session, FileEngine* engine) : session_(session), engine_(engine) {}
+  AgentService(Session* session, FileEngine* engine, TaskRunner* tasks)
+      : session_(session), engine_(engine), tasks_(tasks) {}
 
   ~AgentService() override { DropPassed(); }
 
@@ -36,6 +38,22 @@ class AgentService : public Service, public FileEngine::Client {
     if (p.fd.valid()) session_->GiveDescriptorBack();
     p.error = !fd.valid() ? EMFILE : !IsFileOrDisk(fd.get()) ? EINVAL : session_->TakeDescriptor();
     p.fd = p.error == 0 ? std::move(fd) : UniqueFd();
+  }
+
+  absl::Status OnMessage(const wire::Message& message, std::vector<UniqueFd> fds,
+                         wire::Message* /*ack*/) override {
+    if (message.type != static_cast<uint32_t>(wire::MessageType::kTask)) {
+      return absl::UnimplementedError("the LSM service has no such message");
+    }
+    if (shutdown_) return absl::UnavailableError("the session is ending");
+    if (tasks_ == nullptr) {
+      return ErrnoError(EOPNOTSUPP, "running a whole compaction on", "this agent",
+                        "start it with --tasks 1 or more");
+    }
+    if (fds.size() != 2) {
+      return absl::InvalidArgumentError("a compaction takes two descriptors: request and reply");
+    }
+    return tasks_->Start(std::move(fds[0]), std::move(fds[1]));
   }
 
   void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
@@ -280,6 +298,7 @@ class AgentService : public Service, public FileEngine::Client {
 
   Session* session_;
   FileEngine* engine_;
+  TaskRunner* tasks_;
   bool shutdown_ = false;
   size_t in_flight_ = 0;
   std::unordered_map<uint32_t, Passed> passed_;
@@ -291,7 +310,13 @@ class AgentService : public Service, public FileEngine::Client {
 }  // namespace
 
 std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine) {
-  return std::make_unique<AgentService>(session, engine);
+  return std::make_unique<AgentService>(session, engine, nullptr);
+}
+
+ServiceFactory AgentServiceFactory(TaskRunner* tasks) {
+  return [tasks](Session* session, FileEngine* engine) -> std::unique_ptr<Service> {
+    return std::make_unique<AgentService>(session, engine, tasks);
+  };
 }
 
 }  // namespace pulse::lsm

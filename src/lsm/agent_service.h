@@ -8,6 +8,12 @@
 
 namespace pulse::lsm {
 
+class TaskRunner;
+
 std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine);
+
+// Makes services that hand whole compactions to `tasks`, which must outlive them. Without, they are
+// refused.
+ServiceFactory AgentServiceFactory(TaskRunner* tasks);
 
 }  // namespace pulse::lsm

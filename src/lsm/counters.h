@@ -23,6 +23,8 @@ struct AtomicCounters {
   std::atomic<uint64_t> failovers{0};
   std::atomic<uint64_t> bytes_inline{0};
   std::atomic<uint64_t> reconnects{0};
+  std::atomic<uint64_t> whole_compactions{0};
+  std::atomic<uint64_t> whole_returned{0};
   std::atomic<uint64_t> agentless_nanos{0};  // of the gaps that have ended
 };
 

@@ -245,7 +245,8 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
-    if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options)) {
+    if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options) &&
+        context_->OnAgent()) {
       if (const std::shared_ptr<FetchedFile> f = Fetched()) {
         bool finished;
         const int64_t got = f->Read(offset, n, scratch, &finished);
@@ -280,7 +281,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                     IODebugContext* dbg) override {
     if (InFlight()) return IOStatus::NotSupported("the file is being written");
     // RocksDB then reads ahead itself, in reads large enough for the fetch stage.
-    if (context_->fetch != nullptr && IsCompactionRead(options)) {
+    if (context_->fetch != nullptr && IsCompactionRead(options) && context_->OnAgent()) {
       return IOStatus::NotSupported("compaction input is fetched by the agent");
     }
     IOStatus s;

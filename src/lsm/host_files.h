@@ -4,18 +4,34 @@
 // say.
 #pragma once
 
+#include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "lsm/host_fetch.h"
 #include "lsm/host_registry.h"
 #include "lsm/pool.h"
 #include "lsm/rocksdb_compat.h"
+#include "lsm/thread_placement.h"
 
 namespace pulse::lsm {
 
 // What the files share with their FileSystem.
 struct FileContext {
+  // Whether the I/O of what the calling thread compacts or flushes is the agent's.
+  bool OnAgent() const {
+    return ThreadPlacement::OnAgent(this, on_agent.load(std::memory_order_relaxed));
+  }
+  // ... of a thread of which nothing was said: one that flushes.
+  std::atomic<bool> on_agent{true};
+  // Called when the database in a directory is closed, by whoever wants to know; guarded by
+  // closed_mu, which is held meanwhile.
+  std::mutex closed_mu;
+  std::map<const void*, std::function<void(const std::string& dir)>> on_closed;
+
   std::shared_ptr<HostSession> session;
   std::shared_ptr<OutputRegistry> registry;
   std::shared_ptr<FetchSource> fetch;  // null: fetch=off

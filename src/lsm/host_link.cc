@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "agent/worker.h"
@@ -28,6 +29,7 @@ namespace {
 // For an answer on the socket. An agent that hangs is found out sooner, by its heartbeat.
 constexpr int kMinControlTimeoutMs = 10'000;
 constexpr int kExitWaitMs = 200;
+constexpr uint64_t kMaxTasks = 1024;  // that an agent is believed to run
 
 class EmbeddedLink : public AgentLink {
  public:
@@ -86,6 +88,7 @@ class EmbeddedLink : public AgentLink {
     return absl::OkStatus();
   }
 
+  bool embedded() const override { return true; }
   int death_fd() const override { return -1; }
   bool Gone() const override { return false; }
   uint32_t max_queues() const override { return AgentLimits().max_queues; }
@@ -155,6 +158,8 @@ class SocketLink : public AgentLink {
     }
     kick_ = Doorbell(std::move(answer->fds[0]), &control_->agent_sleeping.value);
     max_queues_ = static_cast<uint32_t>(ack->args[0]);
+    max_tasks_ = static_cast<int>(std::min<uint64_t>(ack->args[4], kMaxTasks));
+    core_speed_ = static_cast<double>(std::clamp<uint64_t>(ack->args[5], 1, 100'000)) / 1000;
     if (options.engine_given && ack->args[3] != static_cast<uint64_t>(options.engine)) {
       return absl::InvalidArgumentError(
           absl::StrCat("engine=", std::string(EngineName(options.engine)), ": the agent at ", path_,
@@ -166,22 +171,17 @@ class SocketLink : public AgentLink {
   absl::StatusOr<Region> CreateRegion(size_t bytes) override { return Region::CreateShared(bytes); }
 
   absl::Status Attach(uint32_t queue_id, uint64_t arena_bytes, const Region& region) override {
-    std::lock_guard lock(mu_);
     wire::Message m = MakeMessage(wire::MessageType::kAttachQueue);
     m.args[0] = queue_id;
     m.args[1] = arena_bytes;
     m.args[2] = reinterpret_cast<uintptr_t>(region.data());
-    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, {region.fd()}));
-    // An answer that came after its time-out is not the answer to this question. All of them share
-    // one deadline.
-    const int64_t until = Deadline();
-    while (true) {
-      auto r = Receive(until);
-      if (!r.ok()) return r.status();
-      const bool is_ack = r->message.type == static_cast<uint32_t>(wire::MessageType::kAttachAck);
-      if (is_ack && r->message.args[0] != queue_id) continue;
-      return Check(r->message, wire::MessageType::kAttachAck);
-    }
+    return Ask(m, {region.fd()}, wire::MessageType::kAttachAck);
+  }
+
+  absl::Status StartTask(int request, int reply) override {
+    wire::Message m = MakeMessage(wire::MessageType::kTask);
+    m.args[0] = next_task_.fetch_add(1, std::memory_order_relaxed);
+    return Ask(m, {request, reply}, wire::MessageType::kTaskAck);
   }
 
   absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) override {
@@ -192,6 +192,9 @@ class SocketLink : public AgentLink {
     return SendMessage(socket_.get(), m, {fd});
   }
 
+  bool embedded() const override { return false; }
+  int max_tasks() const override { return max_tasks_; }
+  double core_speed() const override { return core_speed_; }
   int death_fd() const override { return socket_.get(); }
 
   bool Gone() const override {
@@ -238,6 +241,25 @@ class SocketLink : public AgentLink {
     return absl::OkStatus();
   }
 
+  // One question and its answer, which carries the same args[0].
+  absl::Status Ask(const wire::Message& m, const std::vector<int>& fds, wire::MessageType type) {
+    std::lock_guard lock(mu_);
+    PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, fds));
+    // An answer that came after its time-out is not the answer to this question. All of them share
+    // one deadline.
+    const int64_t until = Deadline();
+    while (true) {
+      auto r = Receive(until);
+      if (!r.ok()) return r.status();
+      const bool is_ack = r->message.type == static_cast<uint32_t>(wire::MessageType::kAttachAck) ||
+                          r->message.type == static_cast<uint32_t>(wire::MessageType::kTaskAck);
+      const bool is_ours =
+          r->message.type == static_cast<uint32_t>(type) && r->message.args[0] == m.args[0];
+      if (is_ack && !is_ours) continue;
+      return Check(r->message, type);
+    }
+  }
+
   int64_t Deadline() const { return NowNanos() + int64_t{timeout_ms_} * 1'000'000; }
   absl::StatusOr<Received> Receive(int64_t until) {
     PULSE_RETURN_IF_ERROR(AwaitAnswer(until));
@@ -249,6 +271,7 @@ class SocketLink : public AgentLink {
   absl::Status Check(const wire::Message& m, wire::MessageType type) {
     if (m.status != 0) {
       peer_version_ = m.version;
+      // With the errno in its text, where the agent has named one.
       return absl::FailedPreconditionError(
           absl::StrCat("the agent at ", path_, " refused: ", TextOf(m)));
     }
@@ -270,6 +293,9 @@ class SocketLink : public AgentLink {
   int cancel_fd_ = -1;
   UniqueFd peer_;  // pidfd of the agent
   std::mutex mu_;  // one question at a time
+  std::atomic<uint64_t> next_task_{1};
+  int max_tasks_ = 0;
+  double core_speed_ = 1.0;
   UniqueFd socket_;
   uint32_t max_queues_ = 0;
   bool absent_ = false;

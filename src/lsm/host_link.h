@@ -25,6 +25,15 @@ class AgentLink {
   virtual absl::Status Attach(uint32_t queue_id, uint64_t arena_bytes, const Region& region) = 0;
   // Passes a duplicate of `fd` for `file`. Fills `flags` and `aux` of the kOpen request to follow.
   virtual absl::Status SendFile(uint32_t file, int fd, uint32_t* flags, uint64_t* aux) = 0;
+  // Has the agent run a whole compaction (task_wire.h). Errors keep its errno: EBUSY when it runs
+  // as many as it may. Unimplemented for an embedded agent: its host runs the task itself.
+  virtual absl::Status StartTask(int /*request*/, int /*reply*/) {
+    return absl::UnimplementedError("an embedded agent is asked directly");
+  }
+  virtual bool embedded() const = 0;
+  // How many it runs at a time, and how fast a core of it is, a host's being 1, as it says itself.
+  virtual int max_tasks() const { return 0; }
+  virtual double core_speed() const { return 1.0; }
   // A descriptor to poll for POLLRDHUP, or -1 for an agent that cannot go.
   virtual int death_fd() const = 0;
   // True once the agent has left: it ended, or ended this session. It starts nothing any more.

@@ -20,6 +20,8 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->engine_given |= values.count("engine") != 0;
   OptionReader r(std::move(values));
   int layout = static_cast<int>(o->layout);
+  int placement = static_cast<int>(o->placement);
+  int whole = static_cast<int>(o->whole);
   int sync = static_cast<int>(o->sync);
   int io = static_cast<int>(o->io);
   int fetch = o->fetch ? 1 : 0;
@@ -29,6 +31,10 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int sched = o->agent_background ? 1 : 0;
   r.ReadChoice("layout", {"files", "pool"}, &layout);
   r.ReadString("pool", &o->pool);
+  r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
+  r.ReadChoice("whole", {"all", "deep"}, &whole);
+  r.ReadInt("host_slots", 0, 1024, &o->host_slots);
+  r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
   r.ReadString("trace", &o->trace);
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
@@ -51,6 +57,8 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
   r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
   o->layout = static_cast<Layout>(layout);
+  o->placement = static_cast<PlacementMode>(placement);
+  o->whole = static_cast<WholeMode>(whole);
   o->sync = static_cast<SyncMode>(sync);
   o->io = static_cast<IoMode>(io);
   o->fetch = fetch == 1;
@@ -89,7 +97,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   }
   o.socket_path = parsed->path;
   std::string idle;
-  for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "spin_us"}) {
+  for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
     if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
   }
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {

@@ -16,6 +16,11 @@ enum class SyncMode { kBarrier, kStrict };
 enum class IoMode { kAuto, kDirect, kBuffered };
 // Where table and blob files are: plain files, or in a pool.
 enum class Layout { kFiles, kPool };
+// Which processor does compactions: the host alone, host and agent by stages, the agent alone, or
+// whichever is best (compaction_placer.h).
+enum class PlacementMode { kHost, kSplit, kWhole, kAdaptive };
+// Of whole compactions: all, or those from level 1 on while the host has no slot free (DComp).
+enum class WholeMode { kAll, kDeep };
 
 struct Options {
   // Empty: an agent embedded in this process.
@@ -24,6 +29,12 @@ struct Options {
 
   Layout layout = Layout::kFiles;
   std::string pool;  // path of the store
+
+  PlacementMode placement = PlacementMode::kSplit;
+  WholeMode whole = WholeMode::kAll;
+  int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
+  int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one for each of
+                            // its CPUs
 
   SyncMode sync = SyncMode::kBarrier;
   IoMode io = IoMode::kAuto;

@@ -17,6 +17,7 @@ namespace pulse::lsm {
 namespace {
 
 using rocksdb::FileOptions;
+using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
 // Marks file options that came out of OptimizeForCompactionTableWrite: with it, and only then, a
@@ -71,6 +72,31 @@ absl::Status CheckBase(const rocksdb::FileSystem& base) {
                    ": it writes plain files, and needs PosixFileSystem at the bottom"));
 }
 
+// Made by a whole compaction (compaction_placer.h), and not yet its database's.
+bool IsTaskOutput(const std::string& path) {
+  return IsTableOrBlob(path) && absl::StrContains(path, absl::StrCat("/", kTaskDirectory, "/"));
+}
+
+// Moves a file by copying it, after renaming it has failed with `failure`.
+IOStatus MoveTaskOutput(rocksdb::FileSystem* fs, const std::string& from, const std::string& to,
+                        const IOStatus& failure) {
+  const IOOptions io;
+  std::unique_ptr<rocksdb::FSSequentialFile> in;
+  std::unique_ptr<rocksdb::FSWritableFile> out;
+  if (!fs->NewSequentialFile(from, FileOptions(), &in, nullptr).ok()) return failure;
+  IOStatus s = fs->NewWritableFile(to, FileOptions(), &out, nullptr);
+  std::string buffer(size_t{1} << 20, '\0');
+  for (rocksdb::Slice piece; s.ok();) {
+    s = in->Read(buffer.size(), io, &piece, buffer.data(), nullptr);
+    if (!s.ok() || piece.empty()) break;
+    s = out->Append(piece, io, nullptr);
+  }
+  if (s.ok()) s = out->Fsync(io, nullptr);
+  if (s.ok()) s = out->Close(io, nullptr);
+  if (s.ok()) s = fs->DeleteFile(from, io, nullptr);
+  return s;
+}
+
 bool IsMarked(const FileOptions& options) {
   return options.bytes_per_sync == kOutputBytesPerSync ||
          options.io_options.property_bag.count(kOutputMark) != 0;
@@ -99,11 +125,13 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   if (!session.ok()) return session.status();
   context->session = *session;
   context->registry = std::make_shared<OutputRegistry>(*session);
-  if (options.fetch) context->fetch = std::make_shared<FetchSource>(*session);
+  if (options.fetch && options.placement != PlacementMode::kHost)
+    context->fetch = std::make_shared<FetchSource>(*session);
   return std::unique_ptr<PulseFileSystem>(new PulseFileSystem(std::move(base), std::move(context)));
 }
 
 void PulseFileSystem::WarmUp() {
+  if (context_->session->options().placement == PlacementMode::kHost) return;
   context_->session->Prewarm();
   if (context_->fetch != nullptr) context_->fetch->Warm();
 }
@@ -175,10 +203,12 @@ IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& 
     if (!made.ok()) return absl::UnknownError(made.ToString());
     return PlainTarget::Open(canonical, context_->session->options().io);
   };
-  auto output = context_->registry->Create(path, make);
+  const bool on_agent = context_->OnAgent();
+  auto output = context_->registry->Create(
+      path, make, on_agent ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
   if (!made.ok()) return made;
   if (!output.ok()) return ToIOStatus(output.status());
-  *out = NewOutputWritableFile(context_, *std::move(output), options, SyncsAtOnce());
+  *out = NewOutputWritableFile(context_, *std::move(output), options, !on_agent || SyncsAtOnce());
   return IOStatus::OK();
 }
 
@@ -188,7 +218,7 @@ IOStatus PulseFileSystem::NewPoolTable(const std::string& path, const FileOption
   const auto make = [&](const std::string& canonical) {
     return PoolTarget::Create(pool, canonical, context_->session->options().io);
   };
-  const bool marked = IsMarked(options);
+  const bool marked = IsMarked(options) && context_->OnAgent();
   auto output = context_->registry->Create(
       path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
   if (!output.ok()) return PoolStatus(output.status());
@@ -327,6 +357,8 @@ IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string&
   const std::shared_ptr<OutputFile> replaced = context_->registry->Find(to);
   const OutputFile::PathGuard guard(replaced.get());
   s = target()->RenameFile(from, to, options, dbg);
+  // Another disk (db_paths, cf_paths): RocksDB would give up the whole database over it.
+  if (!s.ok() && IsTaskOutput(from)) s = MoveTaskOutput(target(), from, to, s);
   if (s.ok() && replaced != nullptr) context_->registry->Forget(replaced);
   return s;
 }
@@ -361,7 +393,11 @@ IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& o
     }
   }
   // Before the lock is free, or it could be taken anew in between.
-  if (!dir.empty()) context_->registry->OnUnlocked(dir);
+  if (!dir.empty()) {
+    context_->registry->OnUnlocked(dir);
+    std::lock_guard guard(context_->closed_mu);
+    for (const auto& [who, closed] : context_->on_closed) closed(dir);
+  }
   return target()->UnlockFile(lock, options, dbg);
 }
 
@@ -376,6 +412,8 @@ IOStatus PulseFileSystem::SyncFile(const std::string& path, const FileOptions& f
 FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
     const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
   FileOptions o = target()->OptimizeForCompactionTableWrite(options, db_options);
+  // No output is ever the agent's: as without the plug-in.
+  if (context_->session->options().placement == PlacementMode::kHost) return o;
   o.io_options.property_bag[kOutputMark] = "1";
   // Each finished block goes straight to Append: the copy into the arena is the only one.
   o.writable_file_max_buffer_size = 0;

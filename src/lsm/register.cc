@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lsm/compaction_placer.h"
 #include "lsm/io_status.h"
 #include "lsm/pulse_file_system.h"
 #include "pulse/rocksdb.h"
@@ -75,6 +76,45 @@ rocksdb::Status NewFileSystem(const std::string& uri, std::shared_ptr<rocksdb::F
   return rocksdb::Status::OK();
 }
 
+rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
+                                 const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  if (absl::Status st = CheckVersion(); !st.ok()) return lsm::ToStatus(st);
+  const std::shared_ptr<rocksdb::FileSystem> fs =
+      options->env == nullptr ? nullptr : options->env->GetFileSystem();
+  const lsm::PulseFileSystem* pulse = Find(fs.get());
+  if (pulse == nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "PlaceCompactions: options.env is not an Env of pulse://; make one with Env::CreateFromUri "
+        "or NewFileSystem, and set it first");
+  }
+  if (options->compaction_service != nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "PlaceCompactions: options.compaction_service is set already, to " +
+        std::string(options->compaction_service->Name()) + "; it can be only one");
+  }
+  const auto mode = pulse->context().session->options().placement;
+  // Nothing to decide: RocksDB is not to ask for each compaction.
+  if (mode == lsm::PlacementMode::kHost || mode == lsm::PlacementMode::kSplit) {
+    return rocksdb::Status::OK();
+  }
+  auto placer = std::make_shared<lsm::CompactionPlacer>(
+      fs, const_cast<lsm::PulseFileSystem*>(pulse), *options, families);
+  options->compaction_service = lsm::NewPlacerService(placer);
+  options->listeners.push_back(lsm::NewPlacerListener(placer));
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status PlaceCompactions(rocksdb::Options* options) {
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, *options}};
+  return PlaceCompactions(options, families);
+}
+
+void CancelWholeCompactions(const rocksdb::DBOptions& options) {
+  lsm::CompactionPlacer* placer = lsm::PlacerOf(options.compaction_service.get());
+  if (placer != nullptr) placer->Cancel();
+}
+
 bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   const lsm::PulseFileSystem* pulse = Find(fs);
   if (pulse == nullptr) return false;
@@ -92,6 +132,8 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->failovers = c.failovers;
   out->bytes_inline = c.bytes_inline;
   out->reconnects = c.reconnects;
+  out->whole_compactions = c.whole_compactions;
+  out->whole_returned = c.whole_returned;
   out->agentless_nanos = pulse->context().session->agentless_nanos();
   {
     lsm::HostSession& session = *pulse->context().session;

@@ -13,6 +13,8 @@
 
 #include "agent/socket_server.h"
 #include "lsm/agent_service.h"
+#include "lsm/agent_tasks.h"
+#include "lsm/whole_task.h"
 
 namespace pulse::lsm::test {
 namespace {
@@ -27,7 +29,13 @@ TEST(AgentProcess, Serve) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   AgentOptions options;
   options.socket_path = socket;
-  auto server = SocketServer::Open(options, &CreateAgentService);
+  TaskRunnerOptions tasks;
+  tasks.max_tasks = 2;
+  TaskRunner runner(tasks, [](const TaskRequest& request, std::atomic<bool>* canceled) {
+    return RunWholeTask(request, nullptr, canceled);
+  });
+  options.tasks = 2;
+  auto server = SocketServer::Open(options, AgentServiceFactory(&runner));
   ASSERT_TRUE(server.ok()) << server.status();
   int signal;
   sigwait(&set, &signal);

@@ -6,6 +6,7 @@
 #include "lsm/test_support.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/object_registry.h"
 
 namespace pulse::lsm::test {
 namespace {
@@ -22,6 +23,17 @@ class JoinOperator : public rocksdb::AssociativeMergeOperator {
     return true;
   }
 };
+
+// For agents of these tests, which make it by name.
+[[maybe_unused]] const bool kRegistered = [] {
+  rocksdb::ObjectLibrary::Default()->AddFactory<rocksdb::MergeOperator>(
+      "pulse.test.Join",
+      [](const std::string&, std::unique_ptr<rocksdb::MergeOperator>* guard, std::string*) {
+        *guard = std::make_unique<JoinOperator>();
+        return guard->get();
+      });
+  return true;
+}();
 
 std::string KeyOf(uint64_t n) {
   char key[32];

@@ -1,0 +1,166 @@
+#include "lsm/agent_tasks.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "base/log.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr int kSendTimeoutSeconds = 10;
+
+// False when the host has gone, or does not read.
+bool SendAll(int socket, const void* data, size_t size) {
+  const char* p = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t n = send(socket, p, size, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    p += n;
+    size -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+TaskFrame MakeFrame(TaskFrameKind kind, uint32_t code, size_t length) {
+  return {kTaskFrameMagic, static_cast<uint32_t>(kind), code, 0, length};
+}
+
+}  // namespace
+
+TaskRunner::TaskRunner(TaskRunnerOptions options, TaskFunction function)
+    : options_(std::move(options)), function_(std::move(function)) {}
+
+TaskRunner::~TaskRunner() {
+  {
+    std::lock_guard lock(mu_);
+    stop_ = true;
+    for (const auto& task : tasks_) task->canceled = true;
+  }
+  wake_.notify_all();
+  if (beat_.joinable()) beat_.join();
+  for (const auto& task : tasks_) task->thread.join();
+}
+
+absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
+  auto read = ReadTask(request.get());
+  if (!read.ok()) return read.status();
+  return Start(*std::move(read), std::move(reply), function_);
+}
+
+absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction function) {
+  int type = 0;
+  socklen_t size = sizeof(type);
+  if (getsockopt(reply.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
+    return absl::InvalidArgumentError("a compaction's answer goes to a stream socket");
+  }
+  const timeval timeout{kSendTimeoutSeconds, 0};
+  setsockopt(reply.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+  std::lock_guard lock(mu_);
+  ReapLocked();
+  if (stop_) return absl::UnavailableError("the agent is stopping");
+  if (running_.load(std::memory_order_relaxed) >= options_.max_tasks) {
+    return ErrnoError(EBUSY, "starting a compaction on the agent",
+                      absl::StrCat("beside ", options_.max_tasks, " others"),
+                      "pulse agent --tasks says how many it runs");
+  }
+  auto task = std::make_unique<Task>();
+  task->request = std::move(request);
+  task->function = std::move(function);
+  task->reply = std::move(reply);
+  running_.fetch_add(1, std::memory_order_relaxed);
+  Task* raw = task.get();
+  task->thread = std::thread([this, raw] { Run(raw); });
+  tasks_.push_back(std::move(task));
+  if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
+  wake_.notify_all();
+  return absl::OkStatus();
+}
+
+void TaskRunner::ReapLocked() {
+  for (auto it = tasks_.begin(); it != tasks_.end();) {
+    if (!(*it)->ended) {
+      ++it;
+      continue;
+    }
+    (*it)->thread.join();
+    it = tasks_.erase(it);
+  }
+}
+
+void TaskRunner::Run(Task* task) {
+  pthread_setname_np(pthread_self(), "pulse-ag-task");
+  if (!options_.cpus.empty()) {
+    if (absl::Status st = SetThreadAffinity(options_.cpus); !st.ok())
+      Log(LogLevel::kWarn, st.message());
+  }
+  if (options_.background) {
+    const sched_param param{};
+    sched_setscheduler(0, SCHED_BATCH, &param);
+  }
+  if (options_.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice);
+  if (options_.on_thread_start) options_.on_thread_start();
+  const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
+  // Before the answer: who has it may ask for the next.
+  running_.fetch_sub(1, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(task->reply_mu);
+    const std::string payload = result.ok() ? *result : std::string(result.status().message());
+    const TaskFrame frame =
+        payload.size() > kMaxTaskBytes
+            ? MakeFrame(TaskFrameKind::kFailed,
+                        static_cast<uint32_t>(absl::StatusCode::kResourceExhausted), 0)
+        : result.ok() ? MakeFrame(TaskFrameKind::kDone, 0, payload.size())
+                      : MakeFrame(TaskFrameKind::kFailed,
+                                  static_cast<uint32_t>(result.status().code()), payload.size());
+    if (SendAll(task->reply.get(), &frame, sizeof(frame)) && frame.length > 0) {
+      SendAll(task->reply.get(), payload.data(), payload.size());
+    }
+    task->reply.reset();
+  }
+  task->ended = true;
+  wake_.notify_all();
+}
+
+void TaskRunner::BeatLoop() {
+  pthread_setname_np(pthread_self(), "pulse-ag-beat");
+  std::unique_lock lock(mu_);
+  while (!stop_) {
+    ReapLocked();
+    if (tasks_.empty()) {
+      wake_.wait(lock);
+      continue;
+    }
+    for (const auto& task : tasks_) {
+      // One that sends its result needs no beat.
+      std::unique_lock reply(task->reply_mu, std::try_to_lock);
+      if (!reply.owns_lock() || !task->reply.valid()) continue;
+      const TaskFrame beat = MakeFrame(TaskFrameKind::kBeat, 0, 0);
+      const ssize_t n = send(task->reply.get(), &beat, sizeof(beat), MSG_NOSIGNAL | MSG_DONTWAIT);
+      // A piece of a frame went out: the rest must follow.
+      if (n > 0 && static_cast<size_t>(n) < sizeof(beat)) {
+        if (!SendAll(task->reply.get(), reinterpret_cast<const char*>(&beat) + n,
+                     sizeof(beat) - static_cast<size_t>(n))) {
+          task->canceled = true;
+        }
+      } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        task->canceled = true;
+      }
+    }
+    wake_.wait_for(lock, std::chrono::milliseconds(kTaskBeatMs));
+  }
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,83 @@
+// TaskRunner: the whole compactions that an agent runs, each on a thread of its own (whole-task
+// placement; what DComp offloads, PulseDB II-C). It knows nothing of RocksDB: the function that
+// does the work is given.
+//
+// Thread-safe. Start never blocks on a task; the destructor cancels all of them and waits. A task's
+// host is told every quarter of a second that the agent is at it; a host that has closed its end of
+// the reply has lost interest, and its task is cancelled.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "lsm/task_wire.h"
+
+namespace pulse::lsm {
+
+// Does the task and returns its result, or why not: Unimplemented for one that this agent will
+// never be able to do. To look at `canceled` often, and to end soon once it is set.
+using TaskFunction =
+    std::function<absl::StatusOr<std::string>(const TaskRequest&, std::atomic<bool>* canceled)>;
+
+struct TaskRunnerOptions {
+  size_t max_tasks = 1;   // at a time; more are refused
+  std::vector<int> cpus;  // of the tasks' threads; empty: all
+  int nice = 0;
+  bool background = false;                // SCHED_BATCH
+  std::function<void()> on_thread_start;  // on each task's thread, before its task; may be empty
+};
+
+class TaskRunner {
+ public:
+  TaskRunner(TaskRunnerOptions options, TaskFunction function);
+  ~TaskRunner();
+  TaskRunner(const TaskRunner&) = delete;
+  TaskRunner& operator=(const TaskRunner&) = delete;
+
+  // Begins the task whose request is in `request`, a sealed memfd; it answers with TaskFrames on
+  // `reply`, a stream socket. InvalidArgument for a bad request; an errno of EBUSY when as many as
+  // may run are running.
+  absl::Status Start(UniqueFd request, UniqueFd reply);
+  // The same for a request of this process, done by `function`.
+  absl::Status Start(TaskRequest request, UniqueFd reply, TaskFunction function);
+
+  size_t running() const { return running_.load(std::memory_order_relaxed); }
+  size_t max_tasks() const { return options_.max_tasks; }
+
+ private:
+  struct Task {
+    TaskRequest request;
+    TaskFunction function;
+    UniqueFd reply;
+    std::mutex reply_mu;  // frames are written whole
+    std::atomic<bool> canceled{false};
+    std::atomic<bool> ended{false};
+    std::thread thread;
+  };
+
+  void Run(Task* task);
+  void BeatLoop();
+  // Joins what has ended.
+  void ReapLocked();
+
+  const TaskRunnerOptions options_;
+  const TaskFunction function_;
+  std::atomic<size_t> running_{0};
+  std::mutex mu_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::list<std::unique_ptr<Task>> tasks_;
+  std::thread beat_;  // started with the first task
+};
+
+}  // namespace pulse::lsm

@@ -1,0 +1,202 @@
+// Whole compactions on the agent, with a function that stands for RocksDB; and what the two sides
+// say about them.
+#include "lsm/agent_tasks.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <random>
+
+#include "base/errors.h"
+#include "base/testing.h"
+#include "lsm/host_task.h"
+
+namespace pulse::lsm {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_util::Eventually;
+using testing_util::TestSeed;
+
+TaskRequest SomeRequest() {
+  TaskRequest r;
+  r.db = "/data/db";
+  r.output_dir = "/data/db/pulse-tasks/1";
+  r.column_family = "default";
+  r.input = std::string(5000, 'x') + '\0' + "y";
+  r.device = 7;
+  r.inode = ~uint64_t{0};
+  return r;
+}
+
+TEST(TaskWire, ARequestIsWhatItWas) {
+  const TaskRequest r = SomeRequest();
+  auto fd = WriteTask(r);
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  auto back = ReadTask(fd->get());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->db, r.db);
+  EXPECT_EQ(back->output_dir, r.output_dir);
+  EXPECT_EQ(back->column_family, r.column_family);
+  EXPECT_EQ(back->input, r.input);
+  EXPECT_EQ(back->device, r.device);
+  EXPECT_EQ(back->inode, r.inode);
+}
+
+TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {
+  const std::string good = EncodeTask(SomeRequest());
+  for (size_t n = 0; n < good.size(); ++n) {
+    EXPECT_FALSE(DecodeTask(absl::string_view(good.data(), n)).ok()) << n;
+  }
+  EXPECT_FALSE(DecodeTask(good + "x").ok());
+  std::mt19937_64 rng(TestSeed());
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bad = good;
+    for (uint64_t k = rng() % 8 + 1; k > 0; --k) {
+      bad[rng() % std::min<size_t>(bad.size(), 120)] = static_cast<char>(rng());
+    }
+    auto r = DecodeTask(bad);
+    if (r.ok()) {
+      EXPECT_EQ(r->output_dir.compare(0, r->db.size() + 1, r->db + "/"), 0);
+    }
+  }
+}
+
+TEST(TaskWire, OutputsGoBelowTheDatabaseOnly) {
+  for (const char* dir : {"/data/dbx/1", "/data/db", "/etc", "data/db/1", "/data/db/../x", ""}) {
+    TaskRequest r = SomeRequest();
+    r.output_dir = dir;
+    EXPECT_FALSE(DecodeTask(EncodeTask(r)).ok()) << dir;
+  }
+}
+
+TEST(TaskWire, ARequestThatCanStillShrinkIsNotRead) {
+  UniqueFd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const std::string bytes = EncodeTask(SomeRequest());
+  ASSERT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  EXPECT_THAT(std::string(ReadTask(fd.get()).status().message()), HasSubstr("sealed"));
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(ReadTask(null.get()).ok());
+}
+
+TaskRunnerOptions Tasks(size_t n) {
+  TaskRunnerOptions o;
+  o.max_tasks = n;
+  return o;
+}
+
+// Runs until it is let go or cancelled.
+struct Gate {
+  std::atomic<bool> open{false};
+  std::atomic<int> started{0};
+  std::atomic<int> cancelled{0};
+  TaskFunction function() {
+    return [this](const TaskRequest& r, std::atomic<bool>* c) -> absl::StatusOr<std::string> {
+      ++started;
+      Eventually([&] { return open || *c; });
+      if (*c) {
+        ++cancelled;
+        return absl::CancelledError("cancelled");
+      }
+      return r.input;
+    };
+  }
+};
+
+TEST(TaskRunner, AnswersWithTheResult) {
+  Gate gate;
+  TaskRunner runner(Tasks(1), gate.function());
+  auto task = HostTask::Start(&runner, SomeRequest(), gate.function());
+  ASSERT_TRUE(task.ok()) << task.status();
+  gate.open = true;
+  auto result = (*task)->Wait(-1);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, SomeRequest().input);
+}
+
+TEST(TaskRunner, ALargeResultArrivesWhole) {
+  TaskRunner runner(Tasks(1), nullptr);
+  std::string large(20'000'000, '\0');
+  std::mt19937_64 rng(TestSeed());
+  for (char& c : large) c = static_cast<char>(rng());
+  auto task = HostTask::Start(&runner, SomeRequest(), [&](const TaskRequest&, std::atomic<bool>*) {
+    return absl::StatusOr<std::string>(large);
+  });
+  ASSERT_TRUE(task.ok()) << task.status();
+  auto result = (*task)->Wait(-1);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(*result == large);
+}
+
+TEST(TaskRunner, RunsNoMoreThanItMay) {
+  Gate gate;
+  TaskRunner runner(Tasks(2), gate.function());
+  auto a = HostTask::Start(&runner, SomeRequest(), gate.function());
+  auto b = HostTask::Start(&runner, SomeRequest(), gate.function());
+  ASSERT_TRUE(a.ok() && b.ok());
+  const auto c = HostTask::Start(&runner, SomeRequest(), gate.function());
+  EXPECT_EQ(ErrnoOf(c.status()), EBUSY) << c.status();
+  gate.open = true;
+  EXPECT_TRUE((*a)->Wait(-1).ok());
+  EXPECT_TRUE((*b)->Wait(-1).ok());
+  // Who has the answer may ask for the next at once.
+  EXPECT_TRUE(HostTask::Start(&runner, SomeRequest(), gate.function()).ok());
+}
+
+TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {
+  Gate gate;
+  TaskRunner runner(Tasks(1), gate.function());
+  HostTask::Start(&runner, SomeRequest(), gate.function()).value().reset();
+  EXPECT_TRUE(Eventually([&] { return runner.running() == 0; }));
+  EXPECT_EQ(gate.cancelled, gate.started);
+}
+
+TEST(TaskRunner, GoesOnlyAfterItsTasksAndTellsTheirHosts) {
+  Gate gate;
+  auto runner = std::make_unique<TaskRunner>(Tasks(3), gate.function());
+  std::vector<std::unique_ptr<HostTask>> tasks;
+  for (int i = 0; i < 3; ++i) {
+    tasks.push_back(HostTask::Start(runner.get(), SomeRequest(), gate.function()).value());
+  }
+  runner.reset();
+  for (auto& task : tasks) EXPECT_TRUE(absl::IsCancelled(task->Wait(-1).status()));
+}
+
+TEST(HostTask, CancelEndsTheWait) {
+  Gate gate;
+  TaskRunner runner(Tasks(1), gate.function());
+  auto task = HostTask::Start(&runner, SomeRequest(), gate.function()).value();
+  auto waiting = std::async(std::launch::async, [&] { return task->Wait(-1); });
+  task->Cancel();
+  EXPECT_TRUE(absl::IsCancelled(waiting.get().status()));
+}
+
+// The agent beats while it works: a wait with a deadline lasts as long as the task does.
+TEST(HostTask, ALongTaskIsNoDeadOne) {
+  Gate gate;
+  TaskRunner runner(Tasks(1), gate.function());
+  auto task = HostTask::Start(&runner, SomeRequest(), gate.function()).value();
+  auto waiting = std::async(std::launch::async, [&] { return task->Wait(5 * kTaskBeatMs); });
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(9 * kTaskBeatMs)),
+            std::future_status::timeout);
+  gate.open = true;
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+TEST(HostTask, AFailureKeepsItsCodeAndReason) {
+  TaskRunner runner(Tasks(1), nullptr);
+  auto task = HostTask::Start(&runner, SomeRequest(), [](const TaskRequest&, std::atomic<bool>*) {
+                return absl::StatusOr<std::string>(absl::UnimplementedError("no such comparator"));
+              }).value();
+  const absl::Status st = (*task).Wait(-1).status();
+  EXPECT_TRUE(absl::IsUnimplemented(st)) << st;
+  EXPECT_THAT(std::string(st.message()), HasSubstr("no such comparator"));
+}
+
+}  // namespace
+}  // namespace pulse::lsm

@@ -1,0 +1,463 @@
+#include "lsm/compaction_placer.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "lsm/host_registry.h"
+
+namespace pulse::lsm {
+namespace {
+
+using placement::Place;
+using rocksdb::IOOptions;
+
+constexpr double kNanos = 1e-9;
+constexpr int kMostFailures = 3;
+constexpr int kAbandonMs = 5000;
+
+// RocksDB numbers subcompactions in the lower half, from some version on.
+uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
+
+int TasksOf(const Options& o) {
+  if (o.agent_tasks > 0) return static_cast<int>(o.agent_tasks);
+  return std::max<int>(1, static_cast<int>(o.agent_cpus.size()));
+}
+
+placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
+  placement::ControllerOptions c;
+  c.host_cores = cores;
+  c.agent_tasks = TasksOf(o);
+  return c;
+}
+
+}  // namespace
+
+CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
+                                   const rocksdb::DBOptions& db,
+                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families)
+    : fs_(std::move(fs)),
+      pulse_(pulse),
+      options_(pulse->context().session->options()),
+      controller_(ControllerOptionsOf(options_, host_load_.cores())) {
+  for (const rocksdb::ColumnFamilyDescriptor& f : families) {
+    objects_[f.name] = {ObjectsOf(db, f.options), fs_};
+    if (const std::string why = WhyNotWhole(db, f.options); !why.empty()) {
+      Refused(f.name, absl::UnimplementedError(why));
+    } else if (!options_.socket_path.empty() &&
+               !f.options.table_properties_collector_factories.empty()) {
+      // OPTIONS files do not name them in all versions: the agent would leave them out in silence.
+      Refused(f.name, absl::UnimplementedError("the column family has table property collectors"));
+    }
+  }
+  const bool host =
+      options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
+  pulse_->context().on_agent = !host;
+  std::lock_guard lock(pulse_->context().closed_mu);
+  pulse_->context().on_closed[this] = [this](const std::string& dir) { OnClosed(dir); };
+}
+
+CompactionPlacer::~CompactionPlacer() {
+  {
+    std::lock_guard lock(pulse_->context().closed_mu);
+    pulse_->context().on_closed.erase(this);
+  }
+  Cancel();
+  runner_.reset();
+  for (const auto& [key, job] : jobs_) {
+    for (const std::string& dir : job.dirs) RemoveDirectory(dir);
+  }
+}
+
+void CompactionPlacer::Cancel() {
+  std::lock_guard lock(mu_);
+  canceled_ = true;
+  for (const auto& [key, running] : running_) running.task->Cancel();
+}
+
+void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
+  if (!job.decided) return;
+  --(job.place == Place::kWhole ? whole_running_ : host_running_);
+  // One that was given to the agent and came back says nothing about either.
+  if (options_.placement == PlacementMode::kAdaptive) {
+    controller_.End(job.ticket, static_cast<double>(NowNanos()) * kNanos, well && !job.came_back);
+  }
+}
+
+void CompactionPlacer::OnClosed(const std::string& home) {
+  std::vector<std::string> left;
+  {
+    std::lock_guard lock(mu_);
+    for (auto it = jobs_.begin(); it != jobs_.end();) {
+      if (it->second.home != home) {
+        ++it;
+        continue;
+      }
+      LeaveLocked(it->second, false);
+      left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
+      it = jobs_.erase(it);
+    }
+    canceled_ = false;  // who cancelled has closed it, and may open it again
+  }
+  for (const std::string& dir : left) RemoveDirectory(dir);
+}
+
+void CompactionPlacer::OnBegin(const std::string& db, const rocksdb::CompactionJobInfo& info) {
+  Job job;
+  job.home = CanonicalDirectory(db);
+  job.family = info.cf_name;
+  job.from_level = info.base_input_level;
+  job.what.urgent = info.base_input_level == 0;
+  for (const std::string& path : info.input_files) {
+    uint64_t size = 0;
+    if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
+  }
+  std::lock_guard lock(mu_);
+  canceled_ = false;  // what was cancelled is what ran then
+  jobs_[{db, static_cast<uint64_t>(info.job_id)}] = std::move(job);
+}
+
+void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info) {
+  std::unique_lock lock(mu_);
+  const auto it = jobs_.find({db, static_cast<uint64_t>(info.job_id)});
+  if (it == jobs_.end()) return;
+  const Job job = std::move(it->second);
+  jobs_.erase(it);
+  LeaveLocked(job, info.status.ok());
+  lock.unlock();
+  for (const std::string& dir : job.dirs) RemoveDirectory(dir);
+}
+
+Place CompactionPlacer::DecideLocked(Job* job, double busy) {
+  placement::Load load;
+  // Compactions are part of what was busy.
+  load.host_busy = std::max(0.0, busy - host_running_);
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  load.agent = agent != nullptr && !agent->dead;
+  int tasks = TasksOf(options_);
+  if (load.agent && !agent->link->embedded()) {
+    tasks = agent->link->max_tasks();
+    controller_.SetAgent(tasks, agent->link->core_speed());
+  }
+  // The pool's metadata are this process's.
+  const bool reachable =
+      load.agent && (agent->link->embedded() || pulse_->context().pool == nullptr);
+  if (load.agent && !reachable) {
+    LogOnce("whole pool",
+            "whole compactions of a pool are done by an embedded agent only; this one is external, "
+            "and compactions stay on the host");
+  }
+  const bool whole = reachable && tasks > 0 && !canceled_ && never_.count(job->family) == 0;
+  if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
+    LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
+  }
+  Place place = Place::kSplit;
+  switch (options_.placement) {
+    case PlacementMode::kHost:
+      place = Place::kHost;
+      break;
+    case PlacementMode::kSplit:
+      break;
+    case PlacementMode::kWhole:
+      if (options_.whole == WholeMode::kDeep) {
+        const bool busy_slots = host_running_ >= options_.host_slots;
+        place = whole && job->from_level > 0 && busy_slots && whole_running_ < tasks ? Place::kWhole
+                                                                                     : Place::kHost;
+      } else if (whole) {
+        place = Place::kWhole;
+      }
+      break;
+    case PlacementMode::kAdaptive: {
+      load.whole = whole;
+      job->ticket = next_ticket_++;
+      const placement::Choice choice =
+          controller_.Begin(job->ticket, job->what, load, static_cast<double>(NowNanos()) * kNanos);
+      place = choice.place;
+      pulse_->context().on_agent = controller_.local() != Place::kHost;
+      if (!choice.why.empty())
+        Log(LogLevel::kInfo, absl::StrCat("placement of compactions: ", choice.why));
+      break;
+    }
+  }
+  job->decided = true;
+  job->place = place;
+  ++(place == Place::kWhole ? whole_running_ : host_running_);
+  return place;
+}
+
+bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
+  const double busy = options_.placement == PlacementMode::kAdaptive ? host_load_.Busy() : 0;
+  Place place;
+  std::string family;
+  {
+    std::lock_guard lock(mu_);
+    // A job without a listener has no level: it counts as a deeper one.
+    Job& job = jobs_[{db, JobOf(id)}];
+    if (job.home.empty()) job.home = CanonicalDirectory(db);
+    place = job.decided ? job.place : DecideLocked(&job, busy);
+    family = job.family;
+    if (canceled_ && place == Place::kWhole) return false;
+  }
+  ThreadPlacement::Set(&pulse_->context(), place == Place::kHost
+                                               ? false
+                                               : !(options_.placement == PlacementMode::kWhole &&
+                                                   options_.whole == WholeMode::kDeep));
+  if (place != Place::kWhole) return false;
+  auto dir = MakeDirectory(db);
+  if (!dir.ok()) {
+    LogOnce("task directory", dir.status().message());
+    return false;
+  }
+  auto task = StartTask(db, family, *dir, input);
+  std::unique_lock lock(mu_);
+  Job& job = jobs_[{db, JobOf(id)}];
+  job.dirs.push_back(*dir);
+  if (task.ok()) {
+    running_[{db, id}] = {*std::move(task), family};
+    return true;
+  }
+  job.came_back = true;
+  lock.unlock();
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Refused(family, task.status());
+  return false;
+}
+
+bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
+  HostTask* task;
+  std::string family;
+  {
+    std::lock_guard lock(mu_);
+    const auto it = running_.find({db, id});
+    if (it == running_.end()) return false;
+    task = it->second.task.get();
+    family = it->second.family;
+  }
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  // One in this process answers as long as the process lives.
+  const bool external = agent == nullptr || !agent->link->embedded();
+  auto done = task->Wait(external ? options_.agent_deadline_ms : -1);
+  if (absl::IsCancelled(done.status())) task->Abandon(kAbandonMs);
+  {
+    std::lock_guard lock(mu_);
+    running_.erase({db, id});
+    if (!done.ok()) jobs_[{db, JobOf(id)}].came_back = true;
+    if (done.ok()) failures_.erase(family);
+  }
+  if (done.ok()) {
+    Add(&pulse_->context().session->counters().whole_compactions, 1);
+    *result = *std::move(done);
+    return true;
+  }
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Refused(family, done.status());
+  return false;
+}
+
+void CompactionPlacer::Refused(const std::string& family, const absl::Status& why) {
+  if (absl::IsCancelled(why) || ErrnoOf(why) == EBUSY) return;  // as it should be
+  // Whatever it is, the third time is enough.
+  bool never = absl::IsUnimplemented(why) || ErrnoOf(why) == EOPNOTSUPP;
+  if (absl::IsInternal(why)) {
+    std::lock_guard lock(mu_);
+    never |= ++failures_[family] >= kMostFailures;
+  }
+  if (never) {
+    {
+      std::lock_guard lock(mu_);
+      if (!never_.insert(family).second) return;
+    }
+    const bool wanted = options_.placement == PlacementMode::kWhole ||
+                        options_.placement == PlacementMode::kAdaptive;
+    if (!wanted) return;
+    LogOnce(absl::StrCat("whole never ", family, why.message()),
+            absl::StrCat(
+                "compactions of column family \"", family,
+                "\" stay on the host, and are not given to the agent as a whole: ", why.message()));
+    return;
+  }
+  LogOnce(absl::StrCat("whole failed ", why.message()),
+          absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
+}
+
+absl::StatusOr<std::string> CompactionPlacer::MakeDirectory(const std::string& db) {
+  const std::string parent = absl::StrCat(CanonicalDirectory(db), "/", kTaskDirectory);
+  bool sweep;
+  uint64_t number;
+  {
+    std::lock_guard lock(mu_);
+    sweep = swept_.insert(parent).second;
+    number = next_dir_++;
+  }
+  // Of a process that was killed: the database is this one's now.
+  if (sweep && fs_->FileExists(parent, IOOptions(), nullptr).ok()) {
+    std::vector<std::string> old;
+    fs_->GetChildren(parent, IOOptions(), &old, nullptr).PermitUncheckedError();
+    const std::string mine = absl::StrCat(getpid(), "-");
+    for (const std::string& name : old) {
+      if (name != "." && name != ".." && name.compare(0, mine.size(), mine) != 0) {
+        RemoveDirectory(absl::StrCat(parent, "/", name));
+      }
+    }
+  }
+  const std::string dir =
+      absl::StrCat(parent, "/", getpid(), "-", reinterpret_cast<uintptr_t>(this), "-", number);
+  rocksdb::IOStatus s;
+  // Another's RemoveDirectory may take the parent away in between.
+  for (int i = 0; i < 3; ++i) {
+    s = fs_->CreateDirIfMissing(parent, IOOptions(), nullptr);
+    if (s.ok()) s = fs_->CreateDirIfMissing(dir, IOOptions(), nullptr);
+    if (s.ok()) return dir;
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "no directory for a whole compaction's outputs, which is done by the host: ", s.ToString()));
+}
+
+void CompactionPlacer::RemoveDirectory(const std::string& dir) {
+  std::vector<std::string> children;
+  fs_->GetChildren(dir, IOOptions(), &children, nullptr).PermitUncheckedError();
+  for (const std::string& name : children) {
+    if (name == "." || name == "..") continue;
+    fs_->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
+  }
+  fs_->DeleteDir(dir, IOOptions(), nullptr).PermitUncheckedError();
+  // The parent goes with its last.
+  rmdir(DirectoryOf(dir).c_str());
+}
+
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std::string& db,
+                                                                      const std::string& family,
+                                                                      const std::string& dir,
+                                                                      const std::string& input) {
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
+  TaskRequest request;
+  request.db = CanonicalDirectory(db);
+  request.output_dir = dir;
+  request.column_family = family;
+  request.input = input;
+  struct stat info;
+  if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
+  request.device = info.st_dev;
+  request.inode = info.st_ino;
+  if (!agent->link->embedded()) {
+    HostSession& session = *pulse_->context().session;
+    {
+      // So that the watching thread finds out an agent that hangs.
+      std::lock_guard lock(session.mu());
+      ++agent->attaching;
+    }
+    auto task = HostTask::Start(agent->link.get(), request);
+    std::lock_guard lock(session.mu());
+    --agent->attaching;
+    if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());
+    return task;
+  }
+  const auto objects = objects_.find(family);
+  if (objects == objects_.end()) {
+    return absl::UnimplementedError(
+        "its objects are not known: it was not among those given to PlaceCompactions");
+  }
+  const TaskObjects* local = &objects->second;
+  {
+    std::lock_guard lock(mu_);
+    if (runner_ == nullptr) {
+      TaskRunnerOptions o;
+      o.max_tasks = static_cast<size_t>(TasksOf(options_));
+      o.cpus = options_.agent_cpus;
+      o.nice = static_cast<int>(options_.agent_nice);
+      o.background = options_.agent_background;
+      runner_ = std::make_unique<TaskRunner>(o, nullptr);
+    }
+  }
+  return HostTask::Start(runner_.get(), std::move(request),
+                         [local](const TaskRequest& r, std::atomic<bool>* canceled) {
+                           return RunWholeTask(r, local, canceled);
+                         });
+}
+
+namespace {
+
+using rocksdb::CompactionServiceJobStatus;
+
+class PlacerService : public rocksdb::CompactionService {
+ public:
+  explicit PlacerService(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
+
+  static const char* kClassName() { return "PulseCompactionService"; }
+  const char* Name() const override { return kClassName(); }
+  CompactionPlacer* placer() const { return placer_.get(); }
+
+#if PULSE_ROCKSDB_AT_LEAST(10, 0)
+  rocksdb::CompactionServiceScheduleResponse Schedule(const rocksdb::CompactionServiceJobInfo& info,
+                                                      const std::string& input) override {
+    if (!placer_->Start(info.db_name, info.job_id, input)) {
+      return rocksdb::CompactionServiceScheduleResponse(CompactionServiceJobStatus::kUseLocal);
+    }
+    return {absl::StrCat(info.job_id, " ", info.db_name), CompactionServiceJobStatus::kSuccess};
+  }
+  CompactionServiceJobStatus Wait(const std::string& id, std::string* result) override {
+    const size_t space = id.find(' ');
+    return placer_->Wait(id.substr(space + 1), std::strtoull(id.c_str(), nullptr, 10), result)
+               ? CompactionServiceJobStatus::kSuccess
+               : CompactionServiceJobStatus::kUseLocal;
+  }
+#if PULSE_ROCKSDB_AT_LEAST(11, 0)
+  void CancelAwaitingJobs() override { placer_->Cancel(); }
+#endif
+#else
+  CompactionServiceJobStatus StartV2(const rocksdb::CompactionServiceJobInfo& info,
+                                     const std::string& input) override {
+    return placer_->Start(info.db_name, info.job_id, input) ? CompactionServiceJobStatus::kSuccess
+                                                            : CompactionServiceJobStatus::kUseLocal;
+  }
+  CompactionServiceJobStatus WaitForCompleteV2(const rocksdb::CompactionServiceJobInfo& info,
+                                               std::string* result) override {
+    return placer_->Wait(info.db_name, info.job_id, result) ? CompactionServiceJobStatus::kSuccess
+                                                            : CompactionServiceJobStatus::kUseLocal;
+  }
+#endif
+
+ private:
+  const std::shared_ptr<CompactionPlacer> placer_;
+};
+
+class PlacerListener : public rocksdb::EventListener {
+ public:
+  explicit PlacerListener(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
+
+  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
+    placer_->OnBegin(db->GetName(), info);
+  }
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
+    placer_->OnEnd(db->GetName(), info);
+  }
+
+ private:
+  const std::shared_ptr<CompactionPlacer> placer_;
+};
+
+}  // namespace
+
+CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service) {
+  const PlacerService* ours = service == nullptr ? nullptr : service->CheckedCast<PlacerService>();
+  return ours == nullptr ? nullptr : ours->placer();
+}
+
+std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
+    std::shared_ptr<CompactionPlacer> placer) {
+  return std::make_shared<PlacerService>(std::move(placer));
+}
+
+std::shared_ptr<rocksdb::EventListener> NewPlacerListener(
+    std::shared_ptr<CompactionPlacer> placer) {
+  return std::make_shared<PlacerListener>(std::move(placer));
+}
+
+}  // namespace pulse::lsm

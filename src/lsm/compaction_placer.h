@@ -1,0 +1,115 @@
+// CompactionPlacer: decides for each compaction of a database where it is done, and has whole ones
+// done by the agent. It is RocksDB's CompactionService, which RocksDB asks at the beginning of
+// each (sub)compaction; an EventListener beside it tells it of levels, inputs and ends.
+//
+//   placement=host, split   nothing to decide
+//   placement=whole         all on the agent (whole=all), or, as DComp has it (whole=deep), those
+//                           from level 1 on while the host's slots are taken
+//   placement=adaptive      placement/controller.h, by measurement
+//
+// What the agent cannot do, or does not finish, RocksDB does here. The reason is logged once.
+//
+// Ownership: service and listener share it, through the options of the databases; it keeps their
+// FileSystem alive. Thread-safe. A compaction's thread blocks while the agent compacts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lsm/agent_tasks.h"
+#include "lsm/host_load.h"
+#include "lsm/host_task.h"
+#include "lsm/pulse_file_system.h"
+#include "lsm/whole_task.h"
+#include "placement/controller.h"
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
+
+namespace pulse::lsm {
+
+class CompactionPlacer {
+ public:
+  // `families`: those that are known; for an embedded agent, which takes their objects as they are.
+  CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
+                   const rocksdb::DBOptions& db,
+                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+  ~CompactionPlacer();
+
+  // RocksDB has begun, or ended, a compaction.
+  void OnBegin(const std::string& db, const rocksdb::CompactionJobInfo& info);
+  void OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info);
+
+  // On the thread of a (sub)compaction: true when the agent has taken it; its result is then to be
+  // had by Wait, of the same arguments. `id` is unique in the process's life of `db`.
+  bool Start(const std::string& db, uint64_t id, const std::string& input);
+  bool Wait(const std::string& db, uint64_t id, std::string* result);
+  // Whole compactions under way end soon, without a result.
+  void Cancel();
+
+ private:
+  using Key = std::pair<std::string, uint64_t>;
+  struct Job {
+    std::string family = rocksdb::kDefaultColumnFamilyName;
+    int from_level = -1;
+    placement::Job what;
+    bool decided = false;
+    bool came_back = false;  // given to the agent, and done here
+    placement::Place place = placement::Place::kSplit;
+    uint64_t ticket = 0;            // the controller's
+    std::vector<std::string> dirs;  // of its tasks
+    std::string home;               // the database's directory, canonical
+  };
+  struct Running {
+    std::unique_ptr<HostTask> task;
+    std::string family;
+  };
+
+  placement::Place DecideLocked(Job* job, double busy);
+  // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
+  void OnClosed(const std::string& home);
+  // The job counts no longer among those that run.
+  void LeaveLocked(const Job& job, bool well);
+  // A directory for a task's outputs, new and empty.
+  absl::StatusOr<std::string> MakeDirectory(const std::string& db);
+  void RemoveDirectory(const std::string& dir);
+  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& db,
+                                                      const std::string& family,
+                                                      const std::string& dir,
+                                                      const std::string& input);
+  void Refused(const std::string& family, const absl::Status& why);
+
+  const std::shared_ptr<rocksdb::FileSystem> fs_;
+  PulseFileSystem* const pulse_;
+  const Options& options_;
+  std::map<std::string, TaskObjects> objects_;  // by column family
+  HostLoad host_load_;
+  std::mutex mu_;
+  placement::Controller controller_;
+  std::set<std::string> never_;          // column families that the agent cannot compact
+  std::map<std::string, int> failures_;  // of a column family, one after the other
+  std::set<std::string> swept_;          // databases whose left-overs were removed
+  std::map<Key, Job> jobs_;
+  std::map<Key, Running> running_;
+  int host_running_ = 0;
+  int whole_running_ = 0;
+  uint64_t next_dir_ = 0;
+  uint64_t next_ticket_ = 0;
+  bool canceled_ = false;
+  std::unique_ptr<TaskRunner> runner_;  // of an embedded agent
+};
+
+// For DBOptions: both share `placer`.
+std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
+    std::shared_ptr<CompactionPlacer> placer);
+std::shared_ptr<rocksdb::EventListener> NewPlacerListener(std::shared_ptr<CompactionPlacer> placer);
+// Behind a service that NewPlacerService made; null for another.
+CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service);
+
+}  // namespace pulse::lsm

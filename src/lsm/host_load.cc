@@ -1,0 +1,67 @@
+#include "lsm/host_load.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/clock.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr int64_t kLookNanos = 500'000'000;
+
+}  // namespace
+
+HostLoad::HostLoad() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus_.push_back(i);
+    }
+  }
+  if (cpus_.empty()) cpus_.push_back(0);
+  last_ = Look();
+  at_ = NowNanos();
+}
+
+HostLoad::Times HostLoad::Look() const {
+  Times t;
+  std::ifstream in("/proc/stat");
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, 3, "cpu") != 0) break;
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    if (name.size() < 4) continue;  // the sum of all
+    const int cpu = std::atoi(name.c_str() + 3);
+    if (std::find(cpus_.begin(), cpus_.end(), cpu) == cpus_.end()) continue;
+    // user nice system idle iowait irq softirq steal
+    uint64_t value = 0;
+    for (int i = 0; i < 8 && words >> value; ++i) {
+      t.all += value;
+      if (i != 3 && i != 4) t.busy += value;
+    }
+  }
+  return t;
+}
+
+double HostLoad::Busy() {
+  std::lock_guard lock(mu_);
+  const int64_t now = NowNanos();
+  if (now - at_ < kLookNanos) return busy_;
+  const Times t = Look();
+  if (t.all > last_.all) {
+    busy_ = static_cast<double>(cores()) * static_cast<double>(t.busy - last_.busy) /
+            static_cast<double>(t.all - last_.all);
+  }
+  last_ = t;
+  at_ = now;
+  return busy_;
+}
+
+}  // namespace pulse::lsm

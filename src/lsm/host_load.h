@@ -1,0 +1,36 @@
+// HostLoad: how many of the CPUs that this process may use are busy, whoever with. Looked up in
+// /proc/stat, at most twice a second.
+//
+// Thread-safe. Blocks for the read of a small file.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace pulse::lsm {
+
+class HostLoad {
+ public:
+  HostLoad();
+
+  // CPUs that this process may run on.
+  int cores() const { return static_cast<int>(cpus_.size()); }
+  // Of them, busy on average between the last two looks; 0 before there are two.
+  double Busy();
+
+ private:
+  struct Times {
+    uint64_t busy = 0;
+    uint64_t all = 0;
+  };
+  Times Look() const;
+
+  std::vector<int> cpus_;
+  std::mutex mu_;
+  int64_t at_ = 0;
+  Times last_;
+  double busy_ = 0;
+};
+
+}  // namespace pulse::lsm

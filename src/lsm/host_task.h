@@ -1,0 +1,48 @@
+// HostTask: a whole compaction under way on an agent, as its host sees it.
+//
+// One thread at a time. Wait blocks; Cancel may be called by any thread. Destroying one that has
+// not ended cancels it on the agent, without waiting for that.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+#include "channel/doorbell.h"
+#include "lsm/agent_tasks.h"
+#include "lsm/host_link.h"
+#include "lsm/task_wire.h"
+
+namespace pulse::lsm {
+
+class HostTask {
+ public:
+  // On the agent behind `link`. An errno of EBUSY: it has no place free.
+  static absl::StatusOr<std::unique_ptr<HostTask>> Start(AgentLink* link,
+                                                         const TaskRequest& request);
+  // In this process.
+  static absl::StatusOr<std::unique_ptr<HostTask>> Start(TaskRunner* runner, TaskRequest request,
+                                                         TaskFunction function);
+
+  // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
+  // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
+  // agent says, Unimplemented for what it will never be able to do.
+  absl::StatusOr<std::string> Wait(int64_t deadline_ms);
+  void Cancel() { cancel_.Set(); }
+  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
+  // writing may then be removed.
+  void Abandon(int wait_ms);
+
+ private:
+  absl::Status Prepare(UniqueFd* reply);
+  // Waits until there is something to read.
+  absl::Status Await(int64_t deadline_ms);
+  absl::Status Read(void* data, size_t size, int64_t deadline_ms);
+
+  UniqueFd socket_;
+  WakeEvent cancel_;
+};
+
+}  // namespace pulse::lsm

@@ -1,0 +1,42 @@
+// A whole compaction, done here for a database that is open elsewhere: DB::OpenAndCompact. What
+// DComp offloads to a DPU (PulseDB II-C, the baseline of its evaluation).
+//
+// Thread-safe. Blocks for as long as the compaction takes.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lsm/rocksdb_compat.h"
+#include "lsm/task_wire.h"
+#include "rocksdb/options.h"
+
+namespace pulse::lsm {
+
+// What a task that runs in the database's own process is given.
+struct TaskObjects {
+  // The objects that RocksDB does not pass on: comparator, merge operator, filters and so on.
+  rocksdb::CompactionServiceOptionsOverride objects;
+  std::shared_ptr<rocksdb::FileSystem> fs;  // of the database
+};
+
+// The result, for RocksDB on the database's side. `local` null: the database's objects are made by
+// name, from its OPTIONS file and RocksDB's registry of objects, and its files read through the
+// default file system.
+// Unimplemented, with the reason, for what this process will never be able to compact: an object
+// that its registry does not know, blob files, user-defined timestamps, two-phase commit, which
+// RocksDB's remote compaction does not carry over. Cancelled when `canceled` was set.
+absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskObjects* local,
+                                         std::atomic<bool>* canceled);
+
+// The objects of a column family.
+rocksdb::CompactionServiceOptionsOverride ObjectsOf(const rocksdb::DBOptions& db,
+                                                    const rocksdb::ColumnFamilyOptions& family);
+
+// Of a database in the same process: what RocksDB's remote compaction cannot do with such a family,
+// or "".
+std::string WhyNotWhole(const rocksdb::DBOptions& db, const rocksdb::ColumnFamilyOptions& family);
+
+}  // namespace pulse::lsm

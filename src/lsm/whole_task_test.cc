@@ -1,0 +1,430 @@
+// Whole compactions: RocksDB on pulse:// with placement=whole and adaptive, against a model, with
+// agents that die, hang, or do not know what the database is made of.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "lsm/test_agent.h"
+#include "lsm/test_db.h"
+#include "lsm/test_pool.h"
+#include "lsm/test_support.h"
+#include "rocksdb/compaction_filter.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/utilities/checkpoint.h"
+
+namespace pulse::lsm::test {
+namespace {
+
+using rocksdb::Status;
+
+struct PlacedDb {
+  PlacedDb(std::shared_ptr<rocksdb::FileSystem> file_system, const std::string& path,
+           const std::function<void(rocksdb::Options*)>& change = nullptr,
+           const std::vector<std::string>& families = {})
+      : fs(std::move(file_system)), env(rocksdb::NewCompositeEnv(fs)) {
+    rocksdb::Options o = SmallDbOptions(env.get());
+    if (change) change(&o);
+    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {
+        {rocksdb::kDefaultColumnFamilyName, o}};
+    for (const std::string& f : families) descriptors.emplace_back(f, o);
+    const Status s = PlaceCompactions(&o, descriptors);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    options = o;
+    db = std::make_unique<TestDb>(o, path, families);
+  }
+  // Writes, overwrites, merges and deletes, with compactions beside; then all of it compacted.
+  void Work(std::mt19937_64* rng, int n) {
+    for (int i = 0; i < n; ++i) {
+      const std::vector<std::string> names = db->families();
+      const std::string& f = names[(*rng)() % names.size()];
+      const std::string key = "key" + std::to_string((*rng)() % 3000);
+      Status s;
+      switch ((*rng)() % 20) {
+        case 0:
+          s = db->Delete(f, key);
+          break;
+        case 1:
+          s = db->Merge(f, key, RandomBytes(rng, 30));
+          break;
+        case 2:
+          s = (*rng)() % 50 == 0 ? db->DeleteRange(f, key, key + "5") : Status::OK();
+          break;
+        default:
+          s = db->Put(f, key, RandomBytes(rng, (*rng)() % 1500));
+      }
+      ASSERT_TRUE(s.ok()) << s.ToString();
+    }
+  }
+  Stats stats() const { return StatsOf(fs.get()); }
+
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  std::unique_ptr<rocksdb::Env> env;
+  rocksdb::Options options;
+  std::unique_ptr<TestDb> db;
+};
+
+std::shared_ptr<rocksdb::FileSystem> Embedded(const std::string& uri) {
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  const Status s = NewFileSystem(uri, nullptr, &fs);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return fs;
+}
+
+// The same on every kind of agent.
+void WorkAndCheck(PlacedDb* placed, const std::string& path) {
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed->db->Open().ok());
+  placed->Work(&rng, 6000);
+  const rocksdb::Snapshot* snapshot = (*placed->db)->GetSnapshot();
+  std::string before;
+  const std::string key = placed->db->model()["default"].begin()->first;
+  ASSERT_TRUE((*placed->db)->Get(rocksdb::ReadOptions(), key, &before).ok());
+  placed->Work(&rng, 6000);
+  ASSERT_TRUE(placed->db->Put("default", key, "after").ok());
+  ASSERT_TRUE(placed->db->CompactAll().ok());
+  // What a snapshot sees is not compacted away.
+  rocksdb::ReadOptions then;
+  then.snapshot = snapshot;
+  std::string value;
+  ASSERT_TRUE((*placed->db)->Get(then, key, &value).ok());
+  EXPECT_EQ(value, before);
+  (*placed->db)->ReleaseSnapshot(snapshot);
+  EXPECT_EQ(placed->db->Difference(), "");
+  placed->db->Close();
+  EXPECT_FALSE(std::filesystem::exists(path + "/pulse-tasks"));
+}
+
+TEST(WholeTaskTest, AnEmbeddedAgentCompacts) {
+  ScratchDir dir;
+  PlacedDb placed(Embedded("pulse://?placement=whole&agent_tasks=2"), dir / "db", nullptr, {"two"});
+  WorkAndCheck(&placed, dir / "db");
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskTest, AnEmbeddedAgentCompactsAPool) {
+  ScratchDir dir;
+  CreatePool(dir / "pool", 256 << 20);
+  PlacedDb placed(Embedded("pulse://?placement=whole&layout=pool&pool=" +
+                           std::filesystem::absolute(dir / "pool").string()),
+                  dir / "db");
+  WorkAndCheck(&placed, dir / "db");
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  ASSERT_TRUE(placed.db->Open().ok());
+  EXPECT_EQ(placed.db->Difference(), "");
+}
+
+TEST(WholeTaskTest, AnotherProcessCompacts) {
+  ScratchDir dir;
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", nullptr, {"two"});
+  WorkAndCheck(&placed, dir / "db");
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskTest, AdaptivePlacementLosesNothing) {
+  ScratchDir dir;
+  AgentProcess agent;
+  for (const bool external : {false, true}) {
+    SCOPED_TRACE(external);
+    const std::string path = dir / (external ? "external" : "embedded");
+    PlacedDb placed(
+        external ? agent.Attach("?placement=adaptive") : Embedded("pulse://?placement=adaptive"),
+        path);
+    WorkAndCheck(&placed, path);
+    EXPECT_EQ(DifferenceOnStock(path, placed.db->model(), placed.options), "");
+  }
+}
+
+TEST(WholeTaskTest, OnTheHostNothingIsTheAgents) {
+  ScratchDir dir;
+  PlacedDb placed(Embedded("pulse://?placement=host"), dir / "db");
+  EXPECT_EQ(placed.options.compaction_service, nullptr);
+  WorkAndCheck(&placed, dir / "db");
+  const Stats s = placed.stats();
+  EXPECT_EQ(s.whole_compactions, 0u);
+  EXPECT_EQ(s.bytes_persisted, 0u);
+  EXPECT_EQ(s.bytes_fetched, 0u);
+}
+
+// As DComp has it: level 0 is the host's; deeper ones are the agent's while its slots are taken.
+TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
+  ScratchDir dir;
+  for (const int slots : {0, 1000}) {
+    SCOPED_TRACE(slots);
+    const std::string path = dir / std::to_string(slots);
+    PlacedDb placed(
+        Embedded("pulse://?placement=whole&whole=deep&host_slots=" + std::to_string(slots)), path);
+    WorkAndCheck(&placed, path);
+    const Stats s = placed.stats();
+    EXPECT_EQ(s.whole_compactions > 0, slots == 0);
+    EXPECT_EQ(s.bytes_persisted, 0u);  // the rest as stock
+  }
+}
+
+class BackwardComparator : public rocksdb::Comparator {
+ public:
+  const char* Name() const override { return "pulse.test.Backward"; }
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    return rocksdb::ReverseBytewiseComparator()->Compare(a, b);
+  }
+  void FindShortestSeparator(std::string*, const rocksdb::Slice&) const override {}
+  void FindShortSuccessor(std::string*) const override {}
+};
+
+// The agent cannot make it by name; an embedded one is given it.
+TEST(WholeTaskTest, AComparatorThatTheAgentDoesNotKnowKeepsTheFamilyHere) {
+  static const BackwardComparator backward;
+  const auto change = [](rocksdb::Options* o) {
+    o->comparator = &backward;
+    o->merge_operator = nullptr;
+  };
+  ScratchDir dir;
+  AgentProcess agent;
+  for (const bool external : {true, false}) {
+    SCOPED_TRACE(external);
+    const std::string path = dir / (external ? "external" : "embedded");
+    PlacedDb placed(
+        external ? agent.Attach("?placement=whole") : Embedded("pulse://?placement=whole"), path,
+        change);
+    std::mt19937_64 rng(TestSeed());
+    ASSERT_TRUE(placed.db->Open().ok());
+    ASSERT_TRUE(placed.db->Fill(&rng, 4000, 500).ok());
+    ASSERT_TRUE(placed.db->CompactAll().ok());
+    for (const auto& [key, value] : placed.db->model()["default"]) {
+      std::string found;
+      ASSERT_TRUE((*placed.db)->Get(rocksdb::ReadOptions(), key, &found).ok());
+      ASSERT_EQ(found, value);
+    }
+    EXPECT_EQ(placed.stats().whole_compactions > 0, !external);
+    // And it was not asked again and again.
+    EXPECT_LE(placed.stats().whole_returned, external ? 4u : 0u);
+  }
+}
+
+class DropFilter : public rocksdb::CompactionFilter {
+ public:
+  const char* Name() const override { return "pulse.test.Drop"; }
+  bool Filter(int, const rocksdb::Slice& key, const rocksdb::Slice&, std::string*,
+              bool*) const override {
+    return key.ToString().back() == '7';
+  }
+};
+
+TEST(WholeTaskTest, ACompactionFilterIsNeverLeftOut) {
+  static const DropFilter filter;
+  ScratchDir dir;
+  AgentProcess agent;
+  for (const bool external : {true, false}) {
+    SCOPED_TRACE(external);
+    const std::string path = dir / (external ? "external" : "embedded");
+    PlacedDb placed(
+        external ? agent.Attach("?placement=whole") : Embedded("pulse://?placement=whole"), path,
+        [](rocksdb::Options* o) { o->compaction_filter = &filter; });
+    std::mt19937_64 rng(TestSeed());
+    ASSERT_TRUE(placed.db->Open().ok());
+    ASSERT_TRUE(placed.db->Fill(&rng, 3000, 500).ok());
+    rocksdb::CompactRangeOptions all;
+    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    ASSERT_TRUE((*placed.db)->CompactRange(all, nullptr, nullptr).ok());
+    for (const auto& [key, value] : placed.db->model()["default"]) {
+      std::string found;
+      EXPECT_EQ((*placed.db)->Get(rocksdb::ReadOptions(), key, &found).ok(), key.back() != '7');
+    }
+  }
+}
+
+// RocksDB's remote compactions would lose them.
+TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
+  ScratchDir dir;
+  const std::vector<std::function<void(rocksdb::Options*)>> changes = {
+      [](rocksdb::Options* o) {
+        o->enable_blob_files = true;
+        o->min_blob_size = 100;
+      },
+      [](rocksdb::Options* o) { o->allow_2pc = true; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const std::string path = dir / std::to_string(i);
+    PlacedDb placed(Embedded("pulse://?placement=whole"), path, changes[i]);
+    WorkAndCheck(&placed, path);
+    EXPECT_EQ(placed.stats().whole_compactions, 0u);
+  }
+}
+
+// Enabled once, and no longer: the tables still refer to blob files.
+TEST(WholeTaskTest, BlobFilesOfThePastStayHere) {
+  ScratchDir dir;
+  std::mt19937_64 rng(TestSeed());
+  Model model;
+  {
+    PlacedDb placed(Embedded("pulse://"), dir / "db", [](rocksdb::Options* o) {
+      o->enable_blob_files = true;
+      o->min_blob_size = 100;
+    });
+    ASSERT_TRUE(placed.db->Open().ok());
+    ASSERT_TRUE(placed.db->Fill(&rng, 2000, 600).ok());
+    ASSERT_TRUE(placed.db->FlushAll().ok());
+    model = placed.db->model();
+  }
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  placed.db->model() = model;
+  ASSERT_TRUE(placed.db->Open().ok());
+  ASSERT_TRUE(placed.db->Fill(&rng, 2000, 600).ok());
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_EQ(placed.db->Difference(), "");
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+}
+
+TEST(WholeTaskTest, AgentsThatDieCostNothingButTime) {
+  ScratchDir dir;
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  for (int round = 0; round < 3; ++round) {
+    placed.Work(&rng, 1500);
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(rng() % 60));
+      agent.Kill();
+    });
+    const Status s = placed.db->CompactAll();
+    killer.join();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    agent.Start();
+    ASSERT_TRUE(
+        Eventually([&] { return placed.stats().reconnects >= static_cast<uint64_t>(round) + 1; }));
+  }
+  placed.Work(&rng, 3000);
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_EQ(placed.db->Difference(), "");
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  placed.db->Close();
+  EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskTest, AnAgentThatHangsIsLeftBehind) {
+  ScratchDir dir;
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole&agent_deadline=400"), dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  for (int round = 0; round < 3; ++round) {
+    placed.Work(&rng, 1500);
+    std::thread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(rng() % 40));
+      agent.Stop();
+    });
+    const Status s = placed.db->CompactAll();
+    stopper.join();
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    agent.Continue();
+  }
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskTest, CancelledCompactionsAreDoneHere) {
+  ScratchDir dir;
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  std::atomic<bool> stop{false};
+  std::thread canceller([&] {
+    while (!stop) {
+      CancelWholeCompactions(placed.options);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+  });
+  placed.Work(&rng, 4000);
+  EXPECT_TRUE(placed.db->CompactAll().ok());
+  stop = true;
+  canceller.join();
+  EXPECT_EQ(placed.db->Difference(), "");
+  // Nor for ever.
+  placed.Work(&rng, 4000);
+  EXPECT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  placed.db->Close();
+  EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+}
+
+// RocksDB gives up a database when a rename fails; the agent of another process learns from no
+// OPTIONS file that outputs go to another disk.
+TEST(WholeTaskTest, OutputsMoveToAnotherDisk) {
+  std::error_code ec;
+  const std::string other = "/dev/shm/pulse-test-" + std::to_string(getpid());
+  if (!std::filesystem::create_directory(other, ec)) GTEST_SKIP() << "no second file system";
+  ScratchDir dir;
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole&io=buffered"), dir / "db");
+  ASSERT_TRUE(placed.db->Open().ok());
+  // Not among the families that PlaceCompactions was given. Flushes go to the first path.
+  rocksdb::ColumnFamilyOptions late(placed.options);
+  late.cf_paths = {{dir / "db", 1}, {other, uint64_t{1} << 40}};
+  late.disable_auto_compactions = true;
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE((*placed.db)->CreateColumnFamily(late, "late", &family).ok());
+  std::mt19937_64 rng(TestSeed());
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 3000; ++i) {
+    const std::string key = std::to_string(rng() % 1000);
+    model[key] = RandomBytes(&rng, 400);
+    ASSERT_TRUE((*placed.db)->Put(rocksdb::WriteOptions(), family, key, model[key]).ok());
+  }
+  ASSERT_TRUE((*placed.db)->Flush(rocksdb::FlushOptions(), family).ok());
+  rocksdb::CompactRangeOptions all;
+  all.target_path_id = 1;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  const Status s = (*placed.db)->CompactRange(all, family, nullptr, nullptr);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  EXPECT_FALSE(std::filesystem::is_empty(other));
+  for (const auto& [key, value] : model) {
+    std::string found;
+    ASSERT_TRUE((*placed.db)->Get(rocksdb::ReadOptions(), family, key, &found).ok());
+    ASSERT_EQ(found, value);
+  }
+  ASSERT_TRUE((*placed.db)->DestroyColumnFamilyHandle(family).ok());
+  placed.db->Close();
+  std::filesystem::remove_all(other, ec);
+}
+
+TEST(WholeTaskTest, TablesInOtherDirectoriesStayHere) {
+  ScratchDir dir;
+  std::filesystem::create_directory(dir / "other");
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+    o->cf_paths = {{dir / "other", uint64_t{1} << 40}};
+  });
+  WorkAndCheck(&placed, dir / "db");
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+}
+
+TEST(WholeTaskTest, WhatAKilledProcessLeftBehindIsRemoved) {
+  ScratchDir dir;
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  const std::string old = dir / "db/pulse-tasks/1-2-3";
+  std::filesystem::create_directories(old);
+  std::ofstream(old + "/000012.sst") << "half a table";
+  WorkAndCheck(&placed, dir / "db");
+  EXPECT_FALSE(std::filesystem::exists(old));
+}
+
+TEST(WholeTaskTest, PlaceCompactionsSaysWhatIsWrong) {
+  rocksdb::Options stock;
+  EXPECT_TRUE(PlaceCompactions(&stock).IsInvalidArgument());
+  auto fs = Embedded("pulse://?placement=whole");
+  const auto env = rocksdb::NewCompositeEnv(fs);
+  rocksdb::Options twice;
+  twice.env = env.get();
+  EXPECT_TRUE(PlaceCompactions(&twice).ok());
+  EXPECT_TRUE(PlaceCompactions(&twice).IsInvalidArgument());
+}
+
+}  // namespace
+}  // namespace pulse::lsm::test

@@ -1,0 +1,137 @@
+// Controller: decides, one compaction at a time, which processor does it.
+//
+//   host   the host does all of it, as stock RocksDB
+//   split  the host merges and encodes; the agent fetches, writes and syncs (PulseDB III)
+//   whole  the agent does all of it (what DComp offloads)
+//
+// By measurement. It follows one strategy at a time: everything to one place; or to host or split,
+// with what exceeds the host's cores going to the agent as a whole. Of each it knows what all
+// compactions together got done in a second while it was followed. That is the throughput that the
+// co-processing paper's two constraints (section 3.4) compare: C1, the agent alone only if it is
+// faster than the host alone; C2, both only if together they are faster than either. It is kept
+// apart for a busy and an idle host, and for one compaction at a time and several, so that a load
+// that comes back finds its strategy again.
+//
+// What is not known, or was not looked at for long, is tried: first with one compaction, then with
+// a few. What tries may cost, by what is known or to be feared, is a small part of all time. A
+// change of mind needs a gain beyond noise.
+//
+// Pure: no clock, no threads, no I/O; not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace pulse::placement {
+
+enum class Place { kHost = 0, kSplit = 1, kWhole = 2 };
+inline constexpr int kPlaces = 3;
+const char* PlaceName(Place place);
+
+enum class Strategy {
+  kHost = 0,
+  kSplit = 1,
+  kWhole = 2,
+  kHostOverflow = 3,  // DComp's: beyond the host's cores, whole
+  kSplitOverflow = 4,
+};
+inline constexpr int kStrategies = 5;
+const char* StrategyName(Strategy strategy);
+
+struct ControllerOptions {
+  int host_cores = 1;        // that compactions may use
+  int agent_tasks = 1;       // whole compactions that the agent runs at a time; 0: none
+  double agent_speed = 1.0;  // of an agent's core, a host's being 1, as it says itself
+  double switch_gain = 0.03;
+  double try_share = 0.01;     // of all time, that tries may cost
+  double forget_seconds = 60;  // after which a strategy that was not followed is tried again
+};
+
+struct Job {
+  uint64_t bytes = 0;   // of its inputs
+  bool urgent = false;  // from level 0, so that writes stall behind it: never sent to a slower
+                        // place for want of cores
+};
+
+// Of the moment.
+struct Load {
+  double host_busy = 0;  // of the host's cores, what other work keeps busy
+  bool agent = true;     // there is one
+  bool whole = true;     // ... that could do this compaction as a whole
+};
+
+struct Choice {
+  Place place = Place::kHost;
+  std::string why;  // not empty when the strategy has changed: for people
+};
+
+class Controller {
+ public:
+  explicit Controller(const ControllerOptions& options);
+
+  // What the agent of the moment says of itself.
+  void SetAgent(int tasks, double speed);
+
+  // Compaction `id`, unique among those that run, begins at `now` (seconds, growing).
+  Choice Begin(uint64_t id, const Job& job, const Load& load, double now);
+  // It has ended. Not `counts`: it failed, or was done elsewhere in the end.
+  void End(uint64_t id, double now, bool counts);
+
+  // Between host and split, for work of which the controller is not asked: flushes.
+  Place local() const { return local_; }
+  int running(Place place) const { return at_[static_cast<size_t>(place)]; }
+  // Bytes of input in a second of all compactions under a strategy, by the context of the last
+  // compaction; 0 when not known.
+  double rate(Strategy strategy) const;
+
+ private:
+  struct Known {
+    double bytes = 0;  // decaying sums
+    double seconds = 0;
+    int samples = 0;
+    double at = 0;    // the last sample
+    double wait = 0;  // until it is tried again; grows with each try that showed nothing
+    double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
+  };
+  static constexpr int kContexts = 4;
+  struct Context {
+    std::array<Known, kStrategies> known;
+    Strategy current = Strategy::kSplit;
+    bool begun = false;
+    int held = 0;  // compactions since the last change
+    // A try under way: jobs that it still gets.
+    Strategy tried = Strategy::kSplit;
+    int tries_left = 0;
+    int tries_mixed = 0;  // ... of which the first are not counted
+    int tries_out = 0;    // of those it got, not ended
+  };
+  struct Running {
+    Job job;
+    Place place;
+    int context;
+    Strategy strategy;
+    bool is_try = false;
+    bool counts = true;
+    double cost = 0;  // its share of the time in which anything ran
+  };
+
+  bool Allowed(Strategy s, const Load& load) const;
+  double Expected(const Context& c, Strategy s) const;
+  void Account(double now);
+  void PickTry(Context* c, const Job& job, const Load& load, double now);
+  std::string Reconsider(Context* c, const Load& load);
+  Place PlaceOf(Strategy s, const Job& job, const Load& load) const;
+
+  ControllerOptions options_;
+  std::array<Context, kContexts> contexts_;
+  std::map<uint64_t, Running> running_;
+  std::array<int, kPlaces> at_ = {};
+  int context_ = 0;
+  Place local_ = Place::kSplit;
+  double now_ = 0;
+  double budget_ = 0;  // seconds that tries may still cost
+};
+
+}  // namespace pulse::placement

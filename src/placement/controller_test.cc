@@ -1,0 +1,308 @@
+// The controller against simulated processors: never much slower than the best fixed placement, and
+// faster where the load shifts.
+#include "placement/controller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/testing.h"
+
+namespace pulse::placement {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_util::TestSeed;
+
+constexpr double kMB = 1e6;
+
+// Two processors and a device, as fluids: what runs on a processor shares it evenly. Per byte of a
+// compaction's input: `merge` and `io` seconds of a host core, and `wait` seconds for the device,
+// which only the pipeline of split hides.
+struct Machine {
+  double merge = 1 / (400 * kMB);
+  double io = 1 / (600 * kMB);
+  double wait = 1 / (1500 * kMB);
+  int host_cores = 1;
+  int agent_cores = 1;
+  double agent_speed = 0.455;  // of a core, a host's being 1
+  // Threads in the foreground, by time.
+  std::function<double(double)> foreground = [](double) { return 0.0; };
+};
+
+struct SimJob {
+  uint64_t id = 0;
+  Job job;
+  Place place = Place::kHost;
+  double left = 0;
+};
+
+using Policy = std::function<Place(uint64_t id, const Job&, const Load&, double now)>;
+using Report = std::function<void(uint64_t id, double now)>;
+
+// Seconds for `count` compactions, `slots` at a time.
+double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Policy& policy,
+                const Report& report, double noise = 0) {
+  std::mt19937_64 rng(seed);
+  std::uniform_real_distribution<double> cost(1 - noise, 1 + noise);
+  std::uniform_real_distribution<double> size(30, 300);
+  std::vector<std::unique_ptr<SimJob>> running;
+  int begun = 0;
+  double now = 0;
+  const double dt = 0.002;
+  while (begun < count || !running.empty()) {
+    while (begun < count && static_cast<int>(running.size()) < slots) {
+      auto job = std::make_unique<SimJob>();
+      job->job.bytes = static_cast<uint64_t>(size(rng) * kMB);
+      job->job.urgent = begun % 5 == 0;
+      job->id = static_cast<uint64_t>(begun);
+      Load load;
+      load.host_busy = std::min<double>(m.host_cores, m.foreground(now));
+      job->place = policy(job->id, job->job, load, now);
+      // An agent refuses more than it runs; RocksDB then does it here.
+      const auto whole = std::count_if(running.begin(), running.end(),
+                                       [](const auto& r) { return r->place == Place::kWhole; });
+      if (job->place == Place::kWhole && whole >= m.agent_cores) job->place = Place::kSplit;
+      // Jobs differ in what a byte of them costs.
+      job->left = static_cast<double>(job->job.bytes) * cost(rng);
+      running.push_back(std::move(job));
+      ++begun;
+    }
+    double on_host = m.foreground(now);
+    double on_agent = 0;
+    for (const auto& job : running) {
+      if (job->place != Place::kWhole) ++on_host;
+      if (job->place != Place::kHost) on_agent += job->place == Place::kWhole ? 1.0 : 0.5;
+    }
+    const double host = std::min(1.0, m.host_cores / std::max(1.0, on_host));
+    const double agent = std::min(1.0, m.agent_cores / std::max(1.0, on_agent)) * m.agent_speed;
+    for (const auto& job : running) {
+      double per_byte = 0;
+      switch (job->place) {
+        case Place::kHost:
+          per_byte = (m.merge + m.io) / host + m.wait;
+          break;
+        case Place::kSplit:
+          per_byte = std::max(m.merge * 1.05 / host, std::max(m.io / agent, m.wait));
+          break;
+        case Place::kWhole:
+          per_byte = (m.merge + m.io) / agent + m.wait;
+          break;
+      }
+      job->left -= dt / per_byte;
+    }
+    now += dt;
+    for (size_t i = 0; i < running.size();) {
+      if (running[i]->left > 0) {
+        ++i;
+        continue;
+      }
+      const std::unique_ptr<SimJob> job = std::move(running[i]);
+      running.erase(running.begin() + static_cast<ptrdiff_t>(i));
+      report(job->id, now);
+    }
+  }
+  return now;
+}
+
+double Fixed(const Machine& m, int slots, int count, uint64_t seed, Place place, double noise = 0) {
+  return Simulate(
+      m, slots, count, seed, [&](uint64_t, const Job&, const Load&, double) { return place; },
+      [](uint64_t, double) {}, noise);
+}
+
+struct Adaptive {
+  double seconds;
+  int changes;
+  int at[kPlaces];
+};
+
+Adaptive RunAdaptive(const Machine& m, int slots, int count, uint64_t seed, double noise = 0) {
+  ControllerOptions options;
+  options.host_cores = m.host_cores;
+  options.agent_tasks = m.agent_cores;
+  options.agent_speed = m.agent_speed;
+  Controller controller(options);
+  Adaptive a{};
+  a.seconds = Simulate(
+      m, slots, count, seed,
+      [&](uint64_t id, const Job& job, const Load& load, double now) {
+        const Choice c = controller.Begin(id, job, load, now);
+        a.changes += c.why.empty() ? 0 : 1;
+        ++a.at[static_cast<size_t>(c.place)];
+        return c.place;
+      },
+      [&](uint64_t id, double now) { controller.End(id, now, true); }, noise);
+  return a;
+}
+
+struct Case {
+  const char* name;
+  Machine machine;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const auto add = [&](const char* name, std::function<void(Machine*)> change) {
+    Machine m;
+    change(&m);
+    cases.push_back({name, m});
+  };
+  add("one slow core", [](Machine*) {});
+  add("eight slow cores", [](Machine* m) { m->agent_cores = 8; });
+  add("sixteen better cores", [](Machine* m) {
+    m->agent_cores = 16;
+    m->agent_speed = 0.6;
+  });
+  add("an equal core", [](Machine* m) { m->agent_speed = 1; });
+  add("a hopeless core", [](Machine* m) { m->agent_speed = 0.05; });
+  add("a fast device", [](Machine* m) {
+    m->wait = 1 / (10'000 * kMB);
+    m->io = 1 / (4000 * kMB);
+  });
+  add("a slow device", [](Machine* m) { m->wait = 1 / (200 * kMB); });
+  add("four host cores", [](Machine* m) {
+    m->host_cores = 4;
+    m->agent_cores = 4;
+  });
+  add("a busy host", [](Machine* m) { m->foreground = [](double) { return 2.0; }; });
+  return cases;
+}
+
+// It aims at 3 %. The bound leaves room for an unlucky seed: the worst of many was 3.6 %.
+constexpr double kMostOverBest = 1.045;
+
+TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
+  for (const Case& c : Cases()) {
+    for (const int slots : {1, 2, 4}) {
+      for (const double noise : {0.0, 0.2}) {
+        const uint64_t seed = TestSeed() + static_cast<uint64_t>(slots);
+        const int count = 1500;
+        double best = 1e300;
+        for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+          best = std::min(best, Fixed(c.machine, slots, count, seed, p, noise));
+        }
+        const Adaptive a = RunAdaptive(c.machine, slots, count, seed, noise);
+        EXPECT_LE(a.seconds, best * kMostOverBest)
+            << c.name << ", " << slots << " slots, noise " << noise << ": host " << a.at[0]
+            << ", split " << a.at[1] << ", whole " << a.at[2] << ", changes " << a.changes << "; "
+            << a.seconds / best
+            << " of the best; fixed: " << Fixed(c.machine, slots, count, seed, Place::kHost) << " "
+            << Fixed(c.machine, slots, count, seed, Place::kSplit) << " "
+            << Fixed(c.machine, slots, count, seed, Place::kWhole);
+        EXPECT_LE(a.changes, 60) << c.name << ", " << slots << " slots, noise " << noise;
+      }
+    }
+  }
+}
+
+// The foreground comes and goes: with it on the host the agent is the better place for whole
+// compactions, without it the host is. No fixed placement is good at both.
+TEST(Controller, BeatsEveryFixedPlacementWhereTheLoadShifts) {
+  Machine m;
+  m.agent_speed = 0.6;
+  m.wait = 1 / (10'000 * kMB);
+  m.foreground = [](double now) { return static_cast<int>(now / 60) % 2 == 1 ? 4.0 : 0.0; };
+  for (const int slots : {1, 2}) {
+    double best = 1e300;
+    for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+      best = std::min(best, Fixed(m, slots, 2000, TestSeed(), p));
+    }
+    const Adaptive a = RunAdaptive(m, slots, 2000, TestSeed());
+    EXPECT_LT(a.seconds, best * 0.985)
+        << slots << " slots: host " << a.at[0] << ", split " << a.at[1] << ", whole " << a.at[2];
+  }
+}
+
+TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
+  Controller controller(ControllerOptions{});
+  Load load;
+  load.agent = false;
+  for (int i = 0; i < 100; ++i) {
+    const Choice c = controller.Begin(7, {100'000'000, i % 2 == 0}, load, i);
+    EXPECT_EQ(c.place, Place::kHost);
+    controller.End(7, i + 0.5, true);
+  }
+}
+
+TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
+  ControllerOptions options;
+  options.agent_tasks = 2;
+  options.agent_speed = 100;
+  Controller controller(options);
+  std::mt19937_64 rng(TestSeed());
+  std::map<uint64_t, Place> running;
+  double now = 0;
+  for (uint64_t id = 0; id < 3000; ++id) {
+    const Place p = controller.Begin(id, {100'000'000, rng() % 2 == 0}, Load(), now).place;
+    running[id] = p;
+    int whole = 0;
+    for (const auto& [other, place] : running) whole += place == Place::kWhole ? 1 : 0;
+    ASSERT_LE(whole, 2);
+    ASSERT_EQ(controller.running(Place::kWhole), whole);
+    while (running.size() > rng() % 6) {
+      now += 0.1;
+      controller.End(running.begin()->first, now, rng() % 10 != 0);
+      running.erase(running.begin());
+    }
+  }
+}
+
+TEST(Controller, SaysWhyItChangesItsMind) {
+  Controller controller(ControllerOptions{});
+  double now = 0;
+  std::string why;
+  for (int i = 0; i < 200 && why.empty(); ++i) {
+    const Choice c = controller.Begin(1, {100'000'000, false}, Load(), now);
+    why = c.why;
+    now += c.place == Place::kSplit ? 1.0 : c.place == Place::kHost ? 0.5 : 4.0;
+    controller.End(1, now, true);
+  }
+  EXPECT_THAT(why, HasSubstr("split -> host"));
+  EXPECT_THAT(why, HasSubstr("split 100 MB/s"));
+  EXPECT_THAT(why, HasSubstr("host 200 MB/s"));
+  EXPECT_EQ(controller.Begin(1, {100'000'000, false}, Load(), now).why, "");
+}
+
+TEST(Controller, SmallDifferencesDoNotMoveIt) {
+  Controller controller(ControllerOptions{});
+  std::mt19937_64 rng(TestSeed());
+  std::uniform_real_distribution<double> time(0.97, 1.03);
+  int changes = 0;
+  double now = 0;
+  for (int i = 0; i < 1000; ++i) {
+    changes += controller.Begin(1, {100'000'000, false}, Load(), now).why.empty() ? 0 : 1;
+    now += time(rng);
+    controller.End(1, now, true);
+  }
+  EXPECT_EQ(changes, 0);
+}
+
+TEST(Controller, AnAgentThatComesAndGoesIsUsedWhileItIsThere) {
+  ControllerOptions options;
+  Controller controller(options);
+  double now = 0;
+  for (int i = 0; i < 300; ++i) {
+    Load load;
+    load.agent = (i / 50) % 2 == 0;
+    const Choice c = controller.Begin(1, {100'000'000, false}, load, now);
+    if (!load.agent) {
+      EXPECT_EQ(c.place, Place::kHost);
+    }
+    now += c.place == Place::kSplit ? 0.5 : 1.0;
+    controller.End(1, now, true);
+    if (i % 50 > 20) {
+      EXPECT_EQ(controller.local(), load.agent ? Place::kSplit : Place::kHost);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pulse::placement
