@@ -29,6 +29,7 @@ TEST_F(OptionsTest, DefaultsOfTheBareUri) {
   const auto o = ParseOptions("pulse://");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->socket_path, "");
+  EXPECT_EQ(o->placement, PlacementMode::kSplit);
   EXPECT_EQ(o->sync, SyncMode::kBarrier);
   EXPECT_EQ(o->io, IoMode::kAuto);
   EXPECT_TRUE(o->fetch);
@@ -46,8 +47,13 @@ TEST_F(OptionsTest, EveryKey) {
   const auto o = ParseOptions(
       "pulse:///run/pulse/agent.sock?sync=strict&io=direct&fetch=off&fallback=embedded&"
       "mover=vmread&engine=threads&queue=8M&write_threshold=512K&sync_interval=256K&"
-      "fetch_memory=16M&fetch_chunk=128K&readahead=64K&streams=3&agent_cpus=0&spin_us=0");
+      "fetch_memory=16M&fetch_chunk=128K&readahead=64K&streams=3&agent_cpus=0&spin_us=0&"
+      "placement=whole&whole=deep&host_slots=2&agent_tasks=3");
   ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->placement, PlacementMode::kWhole);
+  EXPECT_EQ(o->whole, WholeMode::kDeep);
+  EXPECT_EQ(o->host_slots, 2);
+  EXPECT_EQ(o->agent_tasks, 3);
   EXPECT_EQ(o->socket_path, "/run/pulse/agent.sock");
   EXPECT_EQ(o->sync, SyncMode::kStrict);
   EXPECT_EQ(o->io, IoMode::kDirect);
@@ -177,6 +183,20 @@ TEST_F(OptionsTest, EnvironmentIsCheckedLikeTheUri) {
   EXPECT_THAT(ErrorOf("pulse://"), HasSubstr("\"sinc\""));
   setenv("PULSE_OPTIONS", "queue=1", 1);
   EXPECT_THAT(ErrorOf("pulse://"), HasSubstr("queue=1"));
+}
+
+TEST_F(OptionsTest, Placements) {
+  const std::pair<const char*, PlacementMode> modes[] = {{"host", PlacementMode::kHost},
+                                                         {"split", PlacementMode::kSplit},
+                                                         {"whole", PlacementMode::kWhole},
+                                                         {"adaptive", PlacementMode::kAdaptive}};
+  for (const auto& [name, mode] : modes) {
+    const auto o = ParseOptions(std::string("pulse://?placement=") + name);
+    ASSERT_TRUE(o.ok()) << o.status();
+    EXPECT_EQ(o->placement, mode);
+  }
+  EXPECT_THAT(ErrorOf("pulse://?placement=dpu"),
+              AllOf(HasSubstr("placement"), HasSubstr("host"), HasSubstr("adaptive")));
 }
 
 }  // namespace
