@@ -134,9 +134,7 @@ absl::Status RunAgent(const AgentArgs& args) {
                     : options.cpus.empty() ? std::max(1u, std::thread::hardware_concurrency())
                                            : options.cpus.size();
   tasks.cpus = options.cpus;
-  lsm::TaskRunner runner(tasks, [](const lsm::TaskRequest& r, std::atomic<bool>* canceled) {
-    return lsm::RunWholeTask(r, nullptr, canceled);
-  });
+  lsm::TaskRunner runner(tasks, lsm::RemoteTaskFunction());
   options.tasks = static_cast<uint32_t>(tasks.max_tasks);
 
   // After the store and the tasks, since its sessions go first.

@@ -31,9 +31,7 @@ TEST(AgentProcess, Serve) {
   options.socket_path = socket;
   TaskRunnerOptions tasks;
   tasks.max_tasks = 2;
-  TaskRunner runner(tasks, [](const TaskRequest& request, std::atomic<bool>* canceled) {
-    return RunWholeTask(request, nullptr, canceled);
-  });
+  TaskRunner runner(tasks, RemoteTaskFunction());
   options.tasks = 2;
   auto server = SocketServer::Open(options, AgentServiceFactory(&runner));
   ASSERT_TRUE(server.ok()) << server.status();

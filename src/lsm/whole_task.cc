@@ -85,6 +85,15 @@ std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) 
   return "";
 }
 
+TaskFunction RemoteTaskFunction() {
+  // RocksDB's globals are made now, before there are threads.
+  rocksdb::FileSystem::Default();
+  rocksdb::Env::Default();
+  return [](const TaskRequest& request, std::atomic<bool>* canceled) {
+    return RunWholeTask(request, nullptr, canceled);
+  };
+}
+
 absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskObjects* local,
                                          std::atomic<bool>* canceled) {
   struct stat info;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "lsm/agent_tasks.h"
 #include "lsm/rocksdb_compat.h"
 #include "lsm/task_wire.h"
 #include "rocksdb/options.h"
@@ -30,6 +31,9 @@ struct TaskObjects {
 // RocksDB's remote compaction does not carry over. Cancelled when `canceled` was set.
 absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskObjects* local,
                                          std::atomic<bool>* canceled);
+
+// RunWholeTask for the requests of other processes.
+TaskFunction RemoteTaskFunction();
 
 // The objects of a column family.
 rocksdb::CompactionServiceOptionsOverride ObjectsOf(const rocksdb::DBOptions& db,
