@@ -142,6 +142,9 @@ absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
         FromRocks(rocksdb::Env::CreateFromUri(strict, "", opponent.uri, &env, &result->env_guard_),
                   absl::StrCat("opening the file system \"", opponent.uri, "\"")));
     options.env = env;
+    if (!read_only) {
+      PULSE_RETURN_IF_ERROR(FromRocks(PlaceCompactions(&options), "placing compactions"));
+    }
   }
   PULSE_RETURN_IF_ERROR(FromRocks(OpenAny<rocksdb::DB>(options, dir, read_only, &result->db_),
                                   absl::StrCat("opening database ", dir, " as ", opponent.name)));
