@@ -41,6 +41,7 @@ header { padding-top: 2rem; display: flex; gap: 1rem; align-items: flex-start;
   justify-content: space-between; }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 0; letter-spacing: -0.01em; }
 h2 { font-size: 1.3rem; line-height: 1.3; margin: 0 0 .25rem; }
+p, li, h1, h2 { overflow-wrap: anywhere; }
 p { margin: .6rem 0; max-width: 48rem; }
 a { color: var(--link); text-decoration-thickness: 1px; text-underline-offset: 2px; }
 button { font: inherit; font-size: .875rem; color: var(--text); background: var(--soft);
