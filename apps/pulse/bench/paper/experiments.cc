@@ -18,7 +18,7 @@ constexpr char kPulsePoll[] = "pulse-poll";
 constexpr char kPulseLibaio[] = "pulse-libaio";
 constexpr char kPulseThreads[] = "pulse-threads";
 
-std::vector<Opponent> Usual(const Session& session) {
+std::vector<Opponent> Usual(const Session& session, const PulseTarget&) {
   return *PaperOpponents(session, {});  // with no names there is nothing to refuse
 }
 
@@ -149,16 +149,15 @@ FillExperimentSpec Ablation() {
       "all, since stock RocksDB cannot use it (the paper's +FilePool alone: 1.04)");
   spec.pool = true;
   spec.opponent_count = 5;
-  spec.opponents = [](const Session& session) {
-    std::vector<Opponent> all = Usual(session);
-    PulseTarget on_host = session.pulse_target();
+  spec.opponents = [](const Session& session, const PulseTarget& target) {
+    std::vector<Opponent> all = Usual(session, target);
+    PulseTarget on_host = target;
     on_host.agent_cpus = FormatCpuList(session.host_cpus());
     Opponent opponent = PulseOpponent(on_host, session.host_cpus());
     opponent.name = kPulseOnHost;
     opponent.meaning = "the pipeline with its agent on the host's CPU: " + opponent.uri;
     all.insert(all.begin() + 2, std::move(opponent));
-    all.push_back(
-        PulsePoolOpponent(session.pulse_target(), session.host_cpus(), session.pool_path()));
+    all.push_back(PulsePoolOpponent(target, session.host_cpus(), session.pool_path()));
     return all;
   };
   for (const char* name : {kPulseOnHost, kPulse, kPulsePool}) {
@@ -182,7 +181,7 @@ FillExperimentSpec Engines() {
               0.87)},
       "no SPDK here (1.117 in the paper); threads with blocking calls are not in the paper");
   spec.opponent_count = 4;
-  spec.opponents = [](const Session& session) {
+  spec.opponents = [](const Session& session, const PulseTarget&) {
     return std::vector<Opponent>{Variant(session, kPulse, "engine=io_uring"),
                                  Variant(session, kPulsePoll, "engine=io_uring_poll"),
                                  Variant(session, kPulseLibaio, "engine=libaio"),
@@ -209,7 +208,7 @@ FillExperimentSpec Queue() {
   spec.paper = PaperJson({"Fig. 17"}, values);
   spec.queue_bytes = uint64_t{512} << 20;
   spec.opponent_count = std::size(kMiB);
-  spec.opponents = [name](const Session& session) {
+  spec.opponents = [name](const Session& session, const PulseTarget&) {
     std::vector<Opponent> all;
     for (const int mib : kMiB) {
       all.push_back(Variant(session, name(mib), fmt::format("queue={}M", mib)));
@@ -219,6 +218,51 @@ FillExperimentSpec Queue() {
   for (const int mib : kMiB) {
     if (mib != 32) spec.comparisons.push_back(Speed(name(mib), name(32)));
   }
+  return spec;
+}
+
+// Whole compactions on the agent, and the choice left to PulseDB. To be set when the URI has
+// placement=.
+constexpr bool kHasPlacement = false;
+
+Opponent Placed(PulseTarget target, const Session& session, const std::string& name,
+                const std::string& placement, const std::string& meaning) {
+  absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=", placement);
+  Opponent opponent = PulseOpponent(target, session.host_cpus());
+  opponent.name = name;
+  opponent.meaning = absl::StrCat(meaning, ": ", opponent.uri);
+  return opponent;
+}
+
+// On an agent of its own process, with `profile`.
+FillExperimentSpec Dcomp(const std::string& profile) {
+  FillExperimentSpec spec;
+  spec.name = "dcomp-" + profile;
+  spec.title = absl::StrCat("Where compactions run, on an agent with profile ", profile);
+  std::vector<PaperValue> values = {
+      Range("Fig. 10", "throughput, PulseDB / DComp", {"ops_per_s", kPulse, kDcomp}, 1.11, 1.33),
+      Range("Fig. 10", "throughput, PulseDB / RocksDB", {"ops_per_s", kPulse, kStockDefault}, 1.22,
+            1.82),
+      Range("Fig. 12", "compaction throughput, DComp / RocksDB",
+            {"compaction_mib_per_s", kDcomp, kStockDefault}, 1.07, 1.38),
+      Range("Fig. 13", "host compaction CPU, DComp / RocksDB",
+            {"host_cpu_s_per_gib", kDcomp, kStockDefault}, 0.80, 0.85)};
+  spec.paper = PaperJson({"Fig. 10", "Fig. 12", "Fig. 13"}, values,
+                         profile == "bf3" ? "" : "the paper has a BlueField-3");
+  spec.value_sizes = {128, 256, 512, 1024, 2048};
+  spec.agent_options = {"--profile", profile};
+  spec.opponent_count = 4;
+  spec.opponents = [](const Session& session, const PulseTarget& target) {
+    return std::vector<Opponent>{
+        StockOpponents(session.host_cpus()).front(),
+        Placed(target, session, kDcomp, "whole", "whole compactions of deeper levels on the agent"),
+        Placed(target, session, kPulse, "split", "merged on the host, persisted by the agent"),
+        Placed(target, session, kAdaptive, "adaptive", "the choice left to PulseDB")};
+  };
+  spec.comparisons = {Speed(kPulse, kDcomp),         Speed(kDcomp, kStockDefault),
+                      Speed(kPulse, kStockDefault),  Speed(kAdaptive, kPulse),
+                      Speed(kAdaptive, kDcomp),      Speed(kAdaptive, kStockDefault),
+                      HostCpu(kDcomp, kStockDefault)};
   return spec;
 }
 
@@ -235,6 +279,11 @@ const Experiments& AllExperiments() {
     list->push_back(MakeFillExperiment(Engines()));
     list->push_back(MakeFillExperiment(Queue()));
     list->push_back(MakeFootprintExperiment());
+    if (kHasPlacement) {
+      for (const char* profile : {"bf2", "bf3"}) {
+        list->push_back(MakeFillExperiment(Dcomp(profile)));
+      }
+    }
     return list;
   }();
   return *all;

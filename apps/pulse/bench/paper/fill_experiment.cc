@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "bench/paper/agent_process.h"
 #include "bench/paper/targets.h"
 #include "bench/workload.h"
 #include "fmt/format.h"
@@ -57,12 +59,19 @@ class FillExperiment : public Experiment {
   }
 
   absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
-    const std::vector<Opponent> opponents = spec_.opponents(*session);
+    PulseTarget target = session->pulse_target();
+    std::optional<AgentProcess> agent;
+    if (!spec_.agent_options.empty()) {
+      PULSE_RETURN_IF_ERROR(agent.emplace(session, spec_.agent_options).Start());
+      target.agent_socket = agent->socket();
+    }
+    const std::vector<Opponent> opponents = spec_.opponents(*session, target);
     session->Say(Legend(*session, opponents));
     nlohmann::json rows = nlohmann::json::array();
     for (const uint64_t value_bytes : spec_.value_sizes) {
       auto row = RunSize(session, opponents, value_bytes, size);
       if (!row.ok()) return row.status();
+      if (agent) PULSE_RETURN_IF_ERROR(agent->CheckRuns());
       rows.push_back(*std::move(row));
     }
     return rows;

@@ -29,7 +29,11 @@ struct FillExperimentSpec {
   uint64_t queue_bytes = kUsualQueueBytes;  // the largest that an opponent has
   bool pool = false;                        // an opponent has one
   size_t opponent_count = 3;
-  std::function<std::vector<Opponent>(const Session&)> opponents;
+  // PulseDB is reached through the target.
+  std::function<std::vector<Opponent>(const Session&, const PulseTarget&)> opponents;
+  // Not empty: for all runs PulseDB has one agent in a process of its own, `pulse agent` with
+  // these.
+  std::vector<std::string> agent_options;
   std::vector<Comparison> comparisons;
 };
 

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "bench/fill_runs.h"
+#include "bench/paper/agent_process.h"
 #include "bench/paper/figures.h"
 #include "bench/session.h"
-#include "bench/soak_agent.h"
 #include "bench/workload.h"
 #include "fmt/format.h"
 #include "util/text_table.h"
@@ -21,7 +21,6 @@ constexpr int kCompactions[] = {1, 2, 4};
 constexpr size_t kOpponents = 2;
 constexpr uint64_t kValueBytes = 1024;
 constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
-constexpr size_t kLongestSocket = 100;  // Unix takes a little more
 
 std::string LabelOf(int compactions) {
   return fmt::format("{} compaction{}", compactions, compactions == 1 ? "" : "s");
@@ -67,16 +66,10 @@ class FootprintExperiment : public Experiment {
 
   absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
     PULSE_RETURN_IF_ERROR(CheckOptions(session->args().uri_options));
-    const std::string socket = session->dir().Sub("agent.sock");
-    if (socket.size() > kLongestSocket) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the agent's socket would be ", socket, ", which is too long; choose a shorter --dir"));
-    }
-    SoakAgent agent(socket, session->dir().Sub("agent.log"), session->args().agent_cpus);
+    AgentProcess agent(session, {});
     PULSE_RETURN_IF_ERROR(agent.Start());
-    PULSE_RETURN_IF_ERROR(agent.WaitReady());
     PulseTarget target = session->pulse_target();
-    target.agent_socket = socket;
+    target.agent_socket = agent.socket();
     const std::vector<Opponent> opponents = {StockOpponents(session->host_cpus()).front(),
                                              PulseOpponent(target, session->host_cpus())};
     session->Say(Legend(*session, opponents));
@@ -84,11 +77,9 @@ class FootprintExperiment : public Experiment {
     for (const int compactions : kCompactions) {
       auto row = RunOne(session, opponents, SettingsFor(size, compactions), LabelOf(compactions));
       if (!row.ok()) return row.status();
-      PULSE_RETURN_IF_ERROR(agent.CheckNotCrashed());
+      PULSE_RETURN_IF_ERROR(agent.CheckRuns());
       rows.push_back(*std::move(row));
     }
-    agent.Kill();
-    PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("agent"));
     return rows;
   }
 

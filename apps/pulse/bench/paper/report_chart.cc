@@ -221,7 +221,8 @@ class Painter {
         Add(R"(<circle class="c{}" cx="{:.1f}" cy="{:.1f}" r="5"/>)", colour, X(s.median), middle);
       }
       Add("</g>");
-      end = std::max(X(s.max), X(s.median));
+      const double radius = chart_.kind == ReportChart::Kind::kDots ? 3 : 0;
+      end = std::max(X(s.max), X(s.median) + radius);
     }
     std::string value = point.ours ? FormatFigure(point.ours->median) : "";
     if (point.paper) {

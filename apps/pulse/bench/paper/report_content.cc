@@ -16,19 +16,25 @@ using Shown = SectionBuilder::Shown;
 constexpr double kMiB = 1 << 20;
 constexpr char kMore[] = ", more is better";
 constexpr char kLess[] = ", less is better";
+constexpr char kBelowOne[] = "ratio, median of pairs with its spread; 1 = equal, below 1 is better";
 
 std::string Size(double bytes) {
-  if (bytes >= 1e9) return fmt::format("{:.3g} GB", bytes / 1e9);
-  if (bytes >= 1e6) return fmt::format("{:.3g} MB", bytes / 1e6);
+  // So that three digits never round to a thousand.
+  if (bytes >= 999.5e6) return fmt::format("{:.3g} GB", bytes / 1e9);
+  if (bytes >= 999.5e3) return fmt::format("{:.3g} MB", bytes / 1e6);
   return fmt::format("{:.3g} kB", bytes / 1e3);
 }
 
-std::string ShapeWords(const nlohmann::json& shape) {
+std::string ShapeWords(const nlohmann::json& shape, const std::string& jobs) {
   return fmt::format(
-      "memtables and tables of {:g} MiB, level 1 of {:g} MiB, {:g} background jobs, a block cache "
-      "of {:.3g} MiB",
-      NumberIn(shape, "memtable_bytes", 0) / kMiB, NumberIn(shape, "level1_bytes", 0) / kMiB,
-      NumberIn(shape, "background_jobs", 0), NumberIn(shape, "block_cache_bytes", 0) / kMiB);
+      "memtables and tables of {:g} MiB, level 1 of {:g} MiB, {} background jobs, a block cache of "
+      "{:.3g} MiB",
+      NumberIn(shape, "memtable_bytes", 0) / kMiB, NumberIn(shape, "level1_bytes", 0) / kMiB, jobs,
+      NumberIn(shape, "block_cache_bytes", 0) / kMiB);
+}
+
+std::string JobsOf(const nlohmann::json& shape) {
+  return fmt::format("{:g}", NumberIn(shape, "background_jobs", 0));
 }
 
 // How the run is to the paper's.
@@ -41,9 +47,13 @@ std::string Scaling(const nlohmann::json& settings) {
                        NumberIn(settings, "scale", 0));
   }
   nlohmann::json shape = ObjectIn(settings, "shape");
+  std::string jobs = JobsOf(shape);
   if (settings.contains("points") && settings["points"].is_array() && !settings["points"].empty()) {
     const nlohmann::json& first = settings["points"].front();
     shape = ObjectIn(first, "shape");
+    jobs = JobsOf(shape);
+    const std::string last = JobsOf(ObjectIn(settings["points"].back(), "shape"));
+    if (last != jobs) jobs = absl::StrCat(jobs, " to ", last);
     text += fmt::format("{} of keys and values for each run",
                         Size(NumberIn(first, "num", 0) * (16 + NumberIn(first, "value_bytes", 0))));
   } else if (settings.contains("records")) {
@@ -57,7 +67,7 @@ std::string Scaling(const nlohmann::json& settings) {
       ", by {:g} threads. Keys of 16 B, no compression, direct reads, {}; the block cache is "
       "scaled "
       "with the data, memtables and levels are {}.",
-      NumberIn(settings, "threads", 0), ShapeWords(shape),
+      NumberIn(settings, "threads", 0), ShapeWords(shape, jobs),
       NumberIn(shape, "memtable_bytes", 0) == 64 * kMiB
           ? "the paper's, so that fewer levels fill than by 40 GB"
           : "not the paper's (64 MiB and 256 MiB)");
@@ -104,6 +114,15 @@ std::string Tails(SectionBuilder* b) {
                                    {"p99.9", "p99.9_us"},
                                    {"p99.99", "p99.99_us"},
                                    {"max", "max_us"}});
+  ReportChart ratios;
+  ratios.kind = ReportChart::Kind::kDots;
+  ratios.title = absl::StrCat("Latency of a write, ", kPulse, " ÷ ", kStockDefault);
+  ratios.unit = kBelowOne;
+  ratios.reference = 1;
+  b->ByRow(std::move(ratios), {{"mean", {"mean_us", kPulse, kStockDefault, false}},
+                               {"p99", {"p99_us", kPulse, kStockDefault, false}},
+                               {"p99.9", {"p99.9_us", kPulse, kStockDefault, false}},
+                               {"p99.99", {"p99.99_us", kPulse, kStockDefault, false}}});
   b->Absolute("Time in which writes were held up", absl::StrCat("per cent of the run", kLess),
               "stall_share", 100);
   FillColumns(b);
@@ -195,10 +214,10 @@ std::string Footprint(SectionBuilder* b) {
                               {"idle", {"agent_idle_rss_mib", kPulse, "", false}}});
   b->Figures({{"host idle, MiB", {"host_idle_rss_mib", "", "", false}},
               {"host loaded, MiB", {"host_rss_mib", "", "", false}},
-              {"of it not shared, MiB", {"host_private_mib", "", "", false}},
+              {"host, not shared, MiB", {"host_private_mib", "", "", false}},
               {"agent idle, MiB", {"agent_idle_rss_mib", "", "", false}},
               {"agent loaded, MiB", {"agent_rss_mib", "", "", false}},
-              {"of it not shared, MiB", {"agent_private_mib", "", "", false}},
+              {"agent, not shared, MiB", {"agent_private_mib", "", "", false}},
               {"queues", {"queues", "", "", false}},
               {"queues, MiB", {"queue_mib", "", "", false}},
               {"MiB per queue", {"mib_per_queue", "", "", false}},
@@ -206,7 +225,7 @@ std::string Footprint(SectionBuilder* b) {
   return "What memory PulseDB takes beside stock RocksDB, with so many compactions at a time: of "
          "the "
          "database's process and of the agent in a process of its own, opened and at rest, and at "
-         "the most while ten threads write. Queues and read-ahead are memory that both map; it "
+         "the most while the threads write. Queues and read-ahead are memory that both map; it "
          "counts as resident in both, and exists once. A flush and outputs that are being synced "
          "have queues too, so there can be more queues than compactions.";
 }
