@@ -106,5 +106,6 @@ for word in '"mib_per_queue"' '"agent_idle_rss_mib"' '"4 compactions"'; do
 done
 [[ ! -e "$out/work/agent.sock" ]] || fail "paper: the agent has left its socket"
 expect_error footprint-queue 'queue=;;leave that out' \
-  "${paper[@]}" --only footprint --redo --uri queue=8M
+  "${paper[@]}" --only engines,footprint --redo --uri queue=8M
+[[ ! -e "$out/engines.json" ]] || fail "paper: ran before it saw what it could not run"
 note "pulse bench paper measures memory"

@@ -8,12 +8,21 @@ namespace {
 
 constexpr size_t kLongestSocket = 100;  // Unix takes a little more
 
+std::string SocketOf(const Session& session) { return session.dir().Sub("agent.sock"); }
+
 }  // namespace
+
+absl::Status CheckAgentProcess(const Session& session) {
+  const std::string socket = SocketOf(session);
+  if (socket.size() <= kLongestSocket) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the agent's socket would be ", socket,
+                                                 ", which is too long; choose a shorter --dir"));
+}
 
 AgentProcess::AgentProcess(Session* session, std::vector<std::string> options)
     : session_(session),
-      agent_(session->dir().Sub("agent.sock"), session->dir().Sub("agent.log"),
-             session->args().agent_cpus, std::move(options)) {}
+      agent_(SocketOf(*session), session->dir().Sub("agent.log"), session->args().agent_cpus,
+             std::move(options)) {}
 
 AgentProcess::~AgentProcess() {
   const bool well = agent_.CheckNotCrashed().ok();
@@ -23,10 +32,6 @@ AgentProcess::~AgentProcess() {
 }
 
 absl::Status AgentProcess::Start() {
-  if (socket().size() > kLongestSocket) {
-    return absl::InvalidArgumentError(absl::StrCat("the agent's socket would be ", socket(),
-                                                   ", which is too long; choose a shorter --dir"));
-  }
   PULSE_RETURN_IF_ERROR(agent_.Start());
   return agent_.WaitReady();
 }

@@ -11,6 +11,9 @@
 
 namespace pulse::bench {
 
+// InvalidArgument for a session's directory whose name is too long for the agent's socket in it.
+absl::Status CheckAgentProcess(const Session& session);
+
 class AgentProcess {
  public:
   // Its socket and what it prints are in the session's directory. `options`: further ones of `pulse
@@ -20,7 +23,7 @@ class AgentProcess {
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
 
-  // Returns when it answers. InvalidArgument for a directory whose name is too long for a socket.
+  // Returns when it answers.
   absl::Status Start();
   // Internal, if it has ended by itself.
   absl::Status CheckRuns() { return agent_.CheckNotCrashed(); }

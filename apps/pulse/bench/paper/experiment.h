@@ -46,6 +46,8 @@ class Experiment {
   // All that decides about the figures but for the session's settings.
   virtual nlohmann::json Settings(const Size& size) const = 0;
   virtual int Steps(const Session& session, const Size& size) const = 0;
+  // Whether it can run as the session is set up: asked before anything runs.
+  virtual absl::Status Check(const Session&) const { return absl::OkStatus(); }
   // Its rows: label, opponents with medians and spreads, ratios, runs. Says the tables.
   virtual absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const = 0;
 

@@ -58,6 +58,10 @@ class FillExperiment : public Experiment {
            (static_cast<int>(spec_.opponent_count) * session.rounds() + (spec_.overwrite ? 1 : 0));
   }
 
+  absl::Status Check(const Session& session) const override {
+    return spec_.agent_options.empty() ? absl::OkStatus() : CheckAgentProcess(session);
+  }
+
   absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
     PulseTarget target = session->pulse_target();
     std::optional<AgentProcess> agent;

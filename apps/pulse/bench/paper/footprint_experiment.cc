@@ -64,8 +64,12 @@ class FootprintExperiment : public Experiment {
     return static_cast<int>(std::size(kCompactions) * kOpponents) * session.rounds();
   }
 
+  absl::Status Check(const Session& session) const override {
+    PULSE_RETURN_IF_ERROR(CheckOptions(session.args().uri_options));
+    return CheckAgentProcess(session);
+  }
+
   absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
-    PULSE_RETURN_IF_ERROR(CheckOptions(session->args().uri_options));
     AgentProcess agent(session, {});
     PULSE_RETURN_IF_ERROR(agent.Start());
     PulseTarget target = session->pulse_target();

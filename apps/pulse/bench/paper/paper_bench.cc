@@ -205,6 +205,7 @@ absl::Status RunPaper(PaperArgs args) {
   }
   PULSE_RETURN_IF_ERROR(SkipDone(args, &s, &jobs));
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
+  for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
   int steps = 0;
   for (const Job& job : jobs) steps += job.experiment->Steps(s, args.size);
   s.ExpectSteps(steps);

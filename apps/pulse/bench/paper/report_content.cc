@@ -316,7 +316,9 @@ void FillSection(const ReportEntry& entry, ReportSection* section) {
       "{} {} {:g} pair{} after {:g} warm-up{}; host on CPU {}, agent on CPU {}.", what,
       Scaling(settings), pairs, pairs == 1 ? "" : "s", warm_ups, warm_ups == 1 ? "" : "s",
       TextIn(settings, "host_cpus", "?"), TextIn(settings, "agent_cpus", "?"));
-  if (absl::StartsWith(entry.name, "dcomp")) NoteOrdering(builder, section);
+  if (absl::StartsWith(entry.name, "dcomp") && !FlagIn(settings, "tiny")) {
+    NoteOrdering(builder, section);
+  }
   if (builder.rows().empty()) section->notes.push_back("The result has no rows.");
   const std::string differs = TextIn(entry.paper, "differs");
   if (!differs.empty()) section->notes.push_back("Other than in the paper: " + differs + ".");
