@@ -32,7 +32,6 @@ Pairs Machine(const nlohmann::json& result) {
 
 ReportTable TargetTable(const std::vector<ReportEntry>& entries) {
   ReportTable table;
-  table.caption = "What was asked, and what came out: medians of ratios over pairs";
   table.header = {"", "asked", "got", "", "from"};
   const auto result_of = [&](const std::string& name) -> const nlohmann::json* {
     for (const ReportEntry& entry : entries) {
@@ -40,13 +39,19 @@ ReportTable TargetTable(const std::vector<ReportEntry>& entries) {
     }
     return nullptr;
   };
+  size_t reached = 0, missed = 0, open = 0;
   for (const Judgement& judged : JudgeAll(result_of)) {
+    ++(judged.verdict == Verdict::kReached  ? reached
+       : judged.verdict == Verdict::kMissed ? missed
+                                            : open);
     std::string verdict = VerdictName(judged.verdict);
     if (!judged.why.empty()) absl::StrAppend(&verdict, ": ", judged.why);
     table.rows.push_back({judged.aim->what, Describe(judged.aim->target),
                           judged.got ? FormatSpread(*judged.got) : "–", verdict,
                           judged.aim->experiment});
   }
+  table.caption = fmt::format("{} reached, {} missed, {} not judged; medians of ratios over pairs",
+                              reached, missed, open);
   return table;
 }
 

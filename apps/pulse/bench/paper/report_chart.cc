@@ -11,6 +11,7 @@ namespace pulse::bench {
 namespace {
 
 constexpr double kWidth = 760;
+constexpr double kMargin = 14;
 constexpr double kCharacter = 6.7;  // of 12 px text, about
 constexpr double kRight = 110;      // for the values behind bars
 constexpr double kTitle = 44;       // height of title and unit
@@ -65,16 +66,20 @@ class Painter {
     } else {
       Rows(at);
     }
+    // A file of its own has a margin of its ground.
+    const double margin = theme_ != nullptr ? kMargin : 0;
+    const double wide = kWidth + 2 * margin, high = height_ + 2 * margin;
     std::string out = fmt::format(
-        R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {:.0f} {:.0f}")"
-        R"( role="img" aria-label="{}">)"
+        R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="{0:.0f} {0:.0f} {1:.0f} {2:.0f}")"
+        R"( role="img" aria-label="{3}">)"
         "\n",
-        kWidth, height_, EscapeXml(Summary()));
+        0 - margin, wide, high, EscapeXml(Summary()));
     if (theme_ != nullptr) {
       out += "<style>\n" + ChartStyle(*theme_, "") + "</style>\n";
-      out += fmt::format(R"(<rect class="ground" width="{:.0f}" height="{:.0f}"/>)"
-                         "\n",
-                         kWidth, height_);
+      out += fmt::format(
+          R"(<rect class="ground" x="{0:.0f}" y="{0:.0f}" width="{1:.0f}" height="{2:.0f}" rx="6"/>)"
+          "\n",
+          -margin, wide, high);
     }
     out += fmt::format(R"(<text class="head" x="0" y="16">{}</text>)"
                        R"(<text class="muted" x="0" y="34">{}</text>)"
@@ -398,7 +403,7 @@ std::string FormatFigure(double value) {
 }
 
 std::string FormatSpread(const Spread& s) {
-  if (s.min == s.max) return FormatFigure(s.median);
+  if (FormatFigure(s.min) == FormatFigure(s.max)) return FormatFigure(s.median);
   return fmt::format("{} ({} – {})", FormatFigure(s.median), FormatFigure(s.min),
                      FormatFigure(s.max));
 }

@@ -151,6 +151,7 @@ TEST(ReportChartTest, FiguresAreShort) {
   EXPECT_EQ(FormatFigure(std::nan("")), "–");
   EXPECT_EQ(FormatSpread({1.5, 1, 2}), "1.50 (1.00 – 2.00)");
   EXPECT_EQ(FormatSpread({1.5, 1.5, 1.5}), "1.50");
+  EXPECT_EQ(FormatSpread({1.5, 1.4999, 1.5001}), "1.50");  // what is seen to be no spread
 }
 
 }  // namespace

@@ -97,6 +97,8 @@ footer { color: var(--muted); font-size: .875rem; padding-top: 2.5rem; padding-b
   h2, caption { break-after: avoid; }
   svg.chart { min-width: 0; max-width: 100%; }
   .scroll { overflow: visible; }
+  table { font-size: .65rem; }
+  th, td { padding: .15rem .3rem; white-space: normal; }
 }
 )";
 

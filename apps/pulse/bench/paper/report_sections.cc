@@ -142,6 +142,10 @@ void SectionBuilder::Ratios(const std::string& title, const std::string& metric,
   chart.unit = absl::StrCat("ratio, median of pairs with its spread; 1 = equal, ",
                             more_is_better ? "above" : "below", " 1 is better");
   chart.reference = 1;
+  // A single series has no legend that would say whose ratio it is.
+  if (of_over.size() == 1) {
+    absl::StrAppend(&chart.title, ", ", of_over.front().first, " ÷ ", of_over.front().second);
+  }
   std::vector<Shown> shown;
   for (const auto& [of, over] : of_over) {
     const Quantity quantity = {metric, of, over, false};

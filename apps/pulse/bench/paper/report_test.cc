@@ -72,6 +72,7 @@ TEST(ReportTest, ARunExperimentHasChartsTablesAndThePaper) {
   EXPECT_THAT(section.tables[0].rows, SizeIs(4));
   EXPECT_THAT(section.tables[1].rows,
               Contains(std::vector<std::string>{"throughput", "1.22 – 1.82", "1.75", "Fig. 10"}));
+  EXPECT_THAT(report.targets.caption, HasSubstr("1 reached, 0 missed"));
   EXPECT_THAT(report.lead, HasSubstr("has 2 CPUs; the agent's CPU stands for the DPU"));
   EXPECT_THAT(report.targets.rows,
               Contains(std::vector<std::string>{
