@@ -365,7 +365,10 @@ std::string ChartStyle(const ChartTheme& t, const std::string& scope) {
   rule("ground", "fill: " + t.ground + ";");
   rule("head", "fill: " + t.text + "; font-size: 15px; font-weight: 600;");
   rule("label", "fill: " + t.text + ";");
-  rule("value", "fill: " + t.text + "; font-size: 11.5px; font-variant-numeric: tabular-nums;");
+  // The edge keeps figures apart from the lines that they lie on.
+  rule("value", "fill: " + t.text + "; stroke: " + t.ground +
+                    "; stroke-width: 3px; paint-order: stroke; stroke-linejoin: round; "
+                    "font-size: 11.5px; font-variant-numeric: tabular-nums;");
   css += fmt::format("{}text.muted {{ fill: {}; }}\n", scope, t.muted);
   rule("axis", "fill: " + t.muted + "; font-size: 11px; font-variant-numeric: tabular-nums;");
   rule("grid", "stroke: " + t.grid + "; stroke-width: 1;");

@@ -73,6 +73,7 @@ thead th { color: var(--muted); font-weight: 600; border-bottom-width: 2px; }
 tbody th { font-weight: 400; }
 td small { display: block; color: var(--muted); font-size: .75rem; font-weight: 400; }
 @media (min-width: 48rem) { th:first-child, td:first-child { white-space: nowrap; } }
+#targets :is(th, td):nth-child(n+4) { text-align: left; }
 td.reached { color: var(--good); font-weight: 600; }
 td.missed { color: var(--bad); font-weight: 600; }
 td.open { color: var(--muted); }

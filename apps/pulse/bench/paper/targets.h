@@ -31,7 +31,7 @@ struct Judgement {
   const Aim* aim = nullptr;
   Verdict verdict = Verdict::kNotMeasured;
   std::optional<Spread> got;
-  std::string why;  // of the last two verdicts
+  std::string why;  // of the last two verdicts; empty where the experiment has not run
 };
 
 // `result_of` gives an experiment's result, null where there is none.
