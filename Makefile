@@ -12,7 +12,7 @@ NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
-  bench-tiny clean
+  bench-tiny browser-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,6 +57,10 @@ check-headers: ## compile the plug-in against the newest RocksDB headers
 
 bench-tiny: build ## every benchmark in its tiny size
 	@scripts/bench-tiny.sh build/release
+
+browser-test: build ## open the report of `pulse bench paper` in a browser (installs chromium)
+	@scripts/setup-debian.sh --browser
+	ctest --preset release -L browser
 
 clean: ## remove the build directories
 	rm -rf build/release build/asan build/tsan build/fuzz

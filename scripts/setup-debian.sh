@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
-# --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries.
+# --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
+# test of the report, unless there is one.
 set -euo pipefail
 
 packages=(
@@ -38,6 +39,10 @@ if ! command -v clang-format-14 >/dev/null; then
   elif ! command -v clang-format >/dev/null; then
     missing+=(clang-format)
   fi
+fi
+if [[ "${1:-}" == --browser ]] &&
+  ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
+  missing+=(chromium)
 fi
 if [[ "${1:-}" == --fuzz ]]; then
   # The run-time libraries are a package of their own, of clang's version, from Debian 12 on.

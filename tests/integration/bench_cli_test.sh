@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `pulse bench ycsb`: that it sees a wrong database, and what it refuses. `pulse bench paper`: that it
-# goes on where it was stopped. usage:
+# goes on where it was stopped, and what it reports. usage:
 #   bench_cli_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
 
 PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
@@ -34,7 +34,18 @@ run_ok memtable 120 "${ycsb[@]}" --workloads C --keep --seed 7 --memtable 2M
 grep -q '"level1_bytes": 8388608' "$dir/ycsb.json" || fail "--memtable is not in the report"
 grep -q '"memtable_bytes": 2097152' "$dir/loaded.json" || fail "--memtable: an older database ran"
 
+# ---- each opponent on what it loaded itself
+run_ok own-load 120 "${ycsb[@]}" --workloads load,F --load own --keep --seed 7
+require_match own-load 'loaded by each opponent for itself;;Workload F' "$SCRATCH/own-load.log"
+grep -q '"initial_database": "loaded by each opponent' "$dir/ycsb.json" ||
+  fail "own-load: the report does not say who loaded"
+for opponent in stock-default stock-2cpu pulse; do
+  grep -q "\"name\": \"$opponent\"" "$dir/loaded-$opponent.json" ||
+    fail "own-load: no database that $opponent has loaded"
+done
+
 # ---- what is refused
+expect_error unknown-load '--load: theirs not in' "${ycsb[@]}" --load theirs
 expect_error unknown-workload '"G";;load, A, B, C, F, D, E' "${ycsb[@]}" --workloads A,G
 expect_error unknown-opponent '"rocks";;stock-default, stock-bps' "${ycsb[@]}" --opponents rocks
 expect_error value-too-small '--value 7;;8 to' "${ycsb[@]}" --value 7
@@ -55,6 +66,7 @@ first=$(stat -c %Y.%i "$out/tails.json")
 run_ok resumed 120 "${paper[@]}" --only tails,queue
 require_match resumed 'tails: done before' "$SCRATCH/resumed.log"
 [[ $(stat -c %Y.%i "$out/tails.json") == "$first" ]] || fail "paper: a result was made again"
+[[ -s "$out/report.html" ]] || fail "paper: no report"
 for word in '"experiment": "queue"' '"Fig. 17"' '"units"' '"machine"' '"pulse-512M"' '"scale"'; do
   grep -q -- "$word" "$out/queue.json" || fail "paper: queue.json lacks $word"
 done
@@ -69,3 +81,31 @@ expect_error unknown-experiment '"tables";;fillrandom, overwrite, tails, ycsb' \
   "${paper[@]}" --only tables
 expect_error bad-scale '--scale 0;;up to 1' "${paper[@]}" --scale 0
 note "pulse bench paper goes on where it was stopped"
+
+# ---- the report of what is there, without running anything
+rm "$out/report.html"
+printf 'By hand.\n' >"$SCRATCH/doc.md"
+expect_error no-markers 'doc\.md does not say where;;pulse bench paper: begin' \
+  "${paper[@]}" --only engines --markdown "$SCRATCH/doc.md"
+[[ ! -e "$out/engines.json" ]] || fail "paper: ran before it saw that it could not report"
+printf '<!-- pulse bench paper: begin -->\n<!-- pulse bench paper: end -->\n' >>"$SCRATCH/doc.md"
+run_ok report-only 60 "$PULSE" bench paper --out "$out" --report-only --markdown "$SCRATCH/doc.md"
+for word in 'id="tails"' 'To run it: <code>pulse bench paper --out [^ ]* --only ycsb</code>' '<svg'; do
+  grep -q -- "$word" "$out/report.html" || fail "paper: the report lacks $word"
+done
+grep -q '^By hand\.$' "$SCRATCH/doc.md" || fail "paper: a document has lost what was not ours"
+[[ -s "$SCRATCH/doc-plots/tails-1-dark.svg" ]] || fail "paper: no plots beside the document"
+expect_error no-results 'no result in;;without --report-only' \
+  "$PULSE" bench paper --out "$SCRATCH/nowhere" --report-only
+note "pulse bench paper reports"
+
+# ---- memory of host and agent
+run_ok footprint 120 "${paper[@]}" --only footprint
+for word in '"mib_per_queue"' '"agent_idle_rss_mib"' '"4 compactions"'; do
+  grep -q -- "$word" "$out/footprint.json" || fail "paper: footprint.json lacks $word"
+done
+[[ ! -e "$out/work/agent.sock" ]] || fail "paper: the agent has left its socket"
+expect_error footprint-queue 'queue=;;leave that out' \
+  "${paper[@]}" --only engines,footprint --redo --uri queue=8M
+[[ ! -e "$out/engines.json" ]] || fail "paper: ran before it saw what it could not run"
+note "pulse bench paper measures memory"

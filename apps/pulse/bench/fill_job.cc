@@ -8,6 +8,7 @@
 #include "bench/bench_db.h"
 #include "bench/child_jobs.h"
 #include "bench/measured_run.h"
+#include "bench/memory_meter.h"
 #include "bench/workload.h"
 #include "nlohmann/json.hpp"
 
@@ -82,8 +83,14 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Histogram latency;
+  auto memory = MemoryMeter::Create(opponent);
+  if (!memory.ok()) return memory.status();
+  // fill has its own job descriptions, which do not ask for it.
+  const bool measure_memory = spec.value("measure_memory", false);
+  if (measure_memory) (*memory)->Start();
   auto result = MeasureRun(&db, opponent, [&] { return WriteAll(&db, plan, &latency); });
   if (!result.ok()) return result.status();
+  if (measure_memory) (*memory)->Stop(&*result);
   const double wall = result->at("wall_s").get<double>();
   const auto bytes = static_cast<double>(plan.num * (kKeyBytes + plan.value_bytes));
   (*result)["ops_per_s"] = static_cast<double>(plan.num) / wall;

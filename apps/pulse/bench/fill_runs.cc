@@ -38,6 +38,7 @@ nlohmann::json FillRuns::Spec(const Opponent& opponent, const std::string& dir,
           {"num", settings_.num},
           {"value_bytes", settings_.value_bytes},
           {"threads", settings_.threads},
+          {"measure_memory", settings_.measure_memory},
           {"seed", session_->args().seed},
           {"key_seed", key_seed}};
 }

@@ -24,6 +24,7 @@ struct FillSettings {
   // Into a database that has as many writes already: stock RocksDB makes it once, and each run
   // writes into a copy.
   bool overwrite = false;
+  bool measure_memory = false;  // of host and agent (MemoryMeter)
 
   uint64_t data_bytes() const;
   // Disk that a run, and what it begins with, take at the most; a pool takes run_space() more.

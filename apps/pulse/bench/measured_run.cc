@@ -51,7 +51,7 @@ class StallSampler {
 }  // namespace
 
 absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
-                                          const std::function<absl::Status()>& work) {
+                                          const std::function<absl::Status()>& work, bool settle) {
   auto meter = RunMeter::Create(opponent);
   if (!meter.ok()) return meter.status();
   PULSE_RETURN_IF_ERROR((*meter)->Start());
@@ -61,7 +61,7 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
   stalls.Stop();
   PULSE_RETURN_IF_ERROR(worked);
   const int64_t done = NowNanos();
-  db->WaitUntilSettled();
+  if (settle) db->WaitUntilSettled();
   nlohmann::json result;
   result["settle_s"] = static_cast<double>(NowNanos() - done) / 1e9;
   PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));

@@ -16,9 +16,10 @@ namespace pulse::bench {
 // work; stall_share, the part of wall_s in which RocksDB held the foreground up (one writer waits
 // for all in a stall, however many threads write); delayed_share and stopped_share, of samples each
 // 10 ms; the bytes of flushes and compactions, and PulseDB's syncs. `db` was opened for this as
-// `opponent`.
+// `opponent`. Without `settle` it does not wait.
 absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
-                                          const std::function<absl::Status()>& work);
+                                          const std::function<absl::Status()>& work,
+                                          bool settle = true);
 
 // Adds mean_us, p50_us, p99_us, p99.9_us, p99.99_us and max_us, each with `prefix` before it, of
 // nanoseconds.

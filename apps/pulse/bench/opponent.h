@@ -47,6 +47,8 @@ inline constexpr char kPulse[] = "pulse";
 inline constexpr char kPulsePool[] = "pulse-pool";
 inline constexpr char kStock2Cpu[] = "stock-2cpu";
 inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
+inline constexpr char kDcomp[] = "dcomp";
+inline constexpr char kAdaptive[] = "adaptive";
 
 // Stock RocksDB as it comes, and its two tuned forms. All read ahead 2 MiB in compactions.
 std::vector<Opponent> StockOpponents(const std::vector<int>& cpus);

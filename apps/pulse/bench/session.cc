@@ -222,7 +222,8 @@ absl::StatusOr<nlohmann::json> Session::Step(
 
 absl::StatusOr<nlohmann::json> Session::Prepared(
     const std::string& name, const std::string& what, const nlohmann::json& spec,
-    const std::function<std::string(const nlohmann::json&)>& describe) {
+    const std::function<std::string(const nlohmann::json&)>& describe,
+    const std::vector<int>& cpus) {
   const std::string note = dir_.Sub(name + ".json");
   if (std::ifstream in(note); in) {
     nlohmann::json kept = nlohmann::json::parse(in, nullptr, false);
@@ -231,7 +232,7 @@ absl::StatusOr<nlohmann::json> Session::Prepared(
     }
   }
   PULSE_RETURN_IF_ERROR(dir_.RemoveAll(name));
-  auto made = Step(what, spec, {}, describe);
+  auto made = Step(what, spec, cpus, describe);
   if (!made.ok()) return made;
   std::ofstream out(note);
   out << nlohmann::json{{"load", spec}, {"made", *made}}.dump(2) << '\n';

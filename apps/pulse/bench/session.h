@@ -82,10 +82,11 @@ class Session {
 
   // The database in sub-directory `name` that the child running `spec` makes, unless an earlier run
   // of the same has left it there (--keep). Returns what the child said of it. A step of progress
-  // when it is made.
+  // when it is made. `cpus` empty: wherever this process may run.
   absl::StatusOr<nlohmann::json> Prepared(
       const std::string& name, const std::string& what, const nlohmann::json& spec,
-      const std::function<std::string(const nlohmann::json&)>& describe);
+      const std::function<std::string(const nlohmann::json&)>& describe,
+      const std::vector<int>& cpus = {});
 
   // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
   // shows `label`. `opponent` has written it; who can do without the plug-in reads it so.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 
+#include "bench/svg.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -48,39 +49,6 @@ constexpr char kStyle[] = R"(<style>
   }
 </style>
 )";
-
-std::string Escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// The smallest of 1, 2, 5, 10, 20, ... that is at least `value`.
-double RoundUp(double value) {
-  if (!(value > 0)) return 1;
-  const double power = std::pow(10.0, std::floor(std::log10(value)));
-  for (const double step : {1.0, 2.0, 5.0}) {
-    if (value <= step * power * (1 + 1e-9)) return step * power;
-  }
-  return 10 * power;
-}
 
 double MostOf(const ChartPanel& panel) {
   double most = 0;
@@ -136,14 +104,14 @@ class Writer {
     const double height = Top(chart_.panels.size()) - kGap + kBottom;
     Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img">)"
         "\n<title>{}</title>\n",
-        kWidth, height, Escape(chart_.title));
+        kWidth, height, EscapeXml(chart_.title));
     out_ += kStyle;
     Add(R"(<rect class="ground" width="{}" height="{}"/>)"
         "\n",
         kWidth, height);
     Add(R"(<text class="head" x="{}" y="22">{}</text>)"
         "\n",
-        kLeft, Escape(chart_.title));
+        kLeft, EscapeXml(chart_.title));
     if (chart_.categories.empty()) Legend();
     for (size_t i = 0; i < chart_.panels.size(); ++i) Panel(chart_.panels[i], Top(i));
     if (chart_.categories.empty()) {
@@ -185,7 +153,7 @@ class Writer {
     const double bottom = top + kPanel;
     Add(R"(<text class="name" x="{}" y="{}">{}</text>)"
         "\n",
-        kLeft, top - 8, Escape(panel.title));
+        kLeft, top - 8, EscapeXml(panel.title));
     Marks(top);
     for (const double value : scale.grid) {
       const double y = bottom - scale.Share(value) * kPanel;
@@ -201,7 +169,7 @@ class Writer {
       if (panel.series.size() > 1) {
         Add(R"(<text class="{}" x="{:.0f}" y="{}" text-anchor="end">{}</text>)"
             "\n",
-            colour, name_at, top - 8, Escape(panel.series[i].name));
+            colour, name_at, top - 8, EscapeXml(panel.series[i].name));
         name_at -= 90;
       }
       Line(panel.series[i], colour, bottom, scale);
@@ -214,7 +182,7 @@ class Writer {
       Add(R"(<rect class="{}" x="{:.1f}" y="{}" width="{:.1f}" height="{}"><title>{}</title></rect>)"
           "\n",
           m.strong ? "gone" : "held", x, top, std::max(X(m.end) - x, 0.5), kPanel,
-          Escape(fmt::format("{}, {:.1f} s to {:.1f} s", m.name, m.begin, m.end)));
+          EscapeXml(fmt::format("{}, {:.1f} s to {:.1f} s", m.name, m.begin, m.end)));
       if (!m.strong) continue;
       Add(R"(<line class="edge" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>)"
           "\n",
@@ -244,11 +212,11 @@ class Writer {
     for (size_t i = 0; i < chart_.categories.size(); ++i) {
       Add(R"(<text class="axis" x="{:.1f}" y="{}" text-anchor="middle">{}</text>)"
           "\n",
-          X(static_cast<double>(i)), bottom + 16, Escape(chart_.categories[i]));
+          X(static_cast<double>(i)), bottom + 16, EscapeXml(chart_.categories[i]));
     }
     Add(R"(<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>)"
         "\n",
-        kWidth - kRight, bottom + 32, Escape(chart_.axis));
+        kWidth - kRight, bottom + 32, EscapeXml(chart_.axis));
   }
 
   void TimeAxis(double bottom) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -25,6 +26,17 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
+double SecondsLeft(int steps, int done, double seconds_done, double seconds_of_this) {
+  if (done >= steps) return 0;
+  if (done == 0) {
+    // All that is known is that one takes at least so long.
+    return -1;
+  }
+  const double each = seconds_done / done;
+  // A step that takes longer than the others were makes those after it no shorter.
+  return each * (steps - done - 1) + std::max(0.0, each - seconds_of_this);
+}
+
 Progress::Progress(int steps)
     : start_(NowNanos()), steps_(steps), terminal_(isatty(STDERR_FILENO) == 1) {}
 
@@ -33,9 +45,9 @@ Progress::~Progress() { ClearLine(); }
 bool Progress::Quiet() const { return NowNanos() - start_ < kQuietNanos; }
 
 std::string Progress::Eta() const {
-  if (done_ == 0) return "";
-  const double each = Seconds(step_start_ - start_) / done_;
-  const double left = each * (steps_ - done_) - Seconds(NowNanos() - step_start_);
+  const double left = SecondsLeft(steps_, done_, Seconds(step_start_ - start_),
+                                  running_ ? Seconds(NowNanos() - step_start_) : 0);
+  if (left < 0) return ", time left known after the first";
   return left < 1 ? "" : fmt::format(", {} left", FormatDuration(left));
 }
 
@@ -47,6 +59,7 @@ void Progress::ClearLine() {
 
 void Progress::Begin(const std::string& what) {
   what_ = what;
+  running_ = true;
   step_start_ = line_at_ = NowNanos();
   Tick();
 }
@@ -64,6 +77,7 @@ void Progress::Tick() {
 
 void Progress::End(const std::string& result) {
   ++done_;
+  running_ = false;
   step_start_ = NowNanos();
   ClearLine();
   if (Quiet()) return;

@@ -33,11 +33,16 @@ class Progress {
   const int steps_;
   const bool terminal_;
   int done_ = 0;
+  bool running_ = false;  // between Begin() and End()
   int64_t step_start_ = 0;
   int64_t line_at_ = 0;  // when Tick() last printed
   bool line_open_ = false;
   std::string what_;
 };
+
+// What `steps` steps still take when `done` of them took `seconds_done` and the next one runs for
+// `seconds_of_this`; negative while none is done, since nothing is known then.
+double SecondsLeft(int steps, int done, double seconds_done, double seconds_of_this);
 
 // "48 s", "12 min", "1 h 20 min".
 std::string FormatDuration(double seconds);

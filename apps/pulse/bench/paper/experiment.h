@@ -24,6 +24,7 @@ struct Size {
   int threads = 10;             // that write, or operate
   uint64_t memtable_bytes = 0;  // 0: the paper's
   bool tiny = false;            // a few megabytes, whatever the scale
+  bool own_load = true;         // each opponent loads its own YCSB database
 };
 
 struct Needs {
@@ -44,7 +45,9 @@ class Experiment {
   virtual Needs NeedsAt(const Size& size) const = 0;
   // All that decides about the figures but for the session's settings.
   virtual nlohmann::json Settings(const Size& size) const = 0;
-  virtual int Steps(const Session& session) const = 0;
+  virtual int Steps(const Session& session, const Size& size) const = 0;
+  // Whether it can run as the session is set up: asked before anything runs.
+  virtual absl::Status Check(const Session&) const { return absl::OkStatus(); }
   // Its rows: label, opponents with medians and spreads, ratios, runs. Says the tables.
   virtual absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const = 0;
 

@@ -18,7 +18,7 @@ class Fake : public Experiment {
             static_cast<uint64_t>(memory_ * size.scale) + 100};
   }
   nlohmann::json Settings(const Size&) const override { return {}; }
-  int Steps(const Session&) const override { return 0; }
+  int Steps(const Session&, const Size&) const override { return 0; }
   absl::StatusOr<nlohmann::json> Run(Session*, const Size&) const override {
     return nlohmann::json();
   }

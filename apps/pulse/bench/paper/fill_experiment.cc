@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "bench/paper/agent_process.h"
+#include "bench/paper/targets.h"
 #include "bench/workload.h"
 #include "fmt/format.h"
 
@@ -49,19 +52,30 @@ class FillExperiment : public Experiment {
             {"points", std::move(points)}};
   }
 
-  int Steps(const Session& session) const override {
+  int Steps(const Session& session, const Size&) const override {
     const auto sizes = static_cast<int>(spec_.value_sizes.size());
     return sizes *
            (static_cast<int>(spec_.opponent_count) * session.rounds() + (spec_.overwrite ? 1 : 0));
   }
 
+  absl::Status Check(const Session& session) const override {
+    return spec_.agent_options.empty() ? absl::OkStatus() : CheckAgentProcess(session);
+  }
+
   absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
-    const std::vector<Opponent> opponents = spec_.opponents(*session);
+    PulseTarget target = session->pulse_target();
+    std::optional<AgentProcess> agent;
+    if (!spec_.agent_options.empty()) {
+      PULSE_RETURN_IF_ERROR(agent.emplace(session, spec_.agent_options).Start());
+      target.agent_socket = agent->socket();
+    }
+    const std::vector<Opponent> opponents = spec_.opponents(*session, target);
     session->Say(Legend(*session, opponents));
     nlohmann::json rows = nlohmann::json::array();
     for (const uint64_t value_bytes : spec_.value_sizes) {
       auto row = RunSize(session, opponents, value_bytes, size);
       if (!row.ok()) return row.status();
+      if (agent) PULSE_RETURN_IF_ERROR(agent->CheckRuns());
       rows.push_back(*std::move(row));
     }
     return rows;
@@ -76,7 +90,7 @@ class FillExperiment : public Experiment {
     const auto runs =
         FillRuns(session, settings).Run(opponents, absl::StrCat(name(), ", ", label), &raw);
     if (!runs.ok()) return runs.status();
-    const std::vector<RatioRow> ratios = Compare(*runs, value_bytes, size.tiny);
+    const std::vector<RatioRow> ratios = Compare(*runs, label, size.tiny);
     session->Say(fmt::format("\n{}: {} {} by {} thread{}, values of {} B\n", name(), settings.num,
                              spec_.overwrite ? "overwrites" : "random writes", settings.threads,
                              settings.threads == 1 ? "" : "s", value_bytes) +
@@ -87,23 +101,24 @@ class FillExperiment : public Experiment {
                           {"ratios", ToJson(ratios)}, {"runs", std::move(raw)}};
   }
 
-  std::vector<RatioRow> Compare(const RunSet& runs, uint64_t value_bytes, bool tiny) const {
+  std::vector<RatioRow> Compare(const RunSet& runs, const std::string& label, bool tiny) const {
     std::vector<RatioRow> rows;
     for (const Comparison& c : spec_.comparisons) {
+      const Quantity& q = c.quantity;
       // Too small a run compacts nothing.
-      if (runs.Series(c.upper, c.metric).empty() || runs.Series(c.lower, c.metric).empty())
-        continue;
+      if (runs.Series(q.of, q.metric).empty() || runs.Series(q.over, q.metric).empty()) continue;
       RatioRow row;
       row.label = c.label;
-      row.ratio = runs.Ratio(c.upper, c.lower, c.metric);
-      if (c.points) {
-        const Spread share = runs.Difference(c.upper, c.lower, c.metric);
+      row.ratio = runs.Ratio(q.of, q.over, q.metric);
+      if (q.points) {
+        const Spread share = runs.Difference(q.of, q.over, q.metric);
         row.ratio = {100 * share.median, 100 * share.min, 100 * share.max};
       }
+      const auto aim = AimFor(name(), label, q);
       // A stall cannot become shorter by more than there is.
       const bool possible =
-          !c.points || (c.target && 100 * runs.Of(c.upper, c.metric).median >= c.target->value);
-      if (!tiny && value_bytes == 1024 && possible) row.target = c.target;
+          !q.points || (aim && 100 * runs.Of(q.of, q.metric).median >= aim->value);
+      if (!tiny && possible) row.target = aim;
       rows.push_back(std::move(row));
     }
     return rows;

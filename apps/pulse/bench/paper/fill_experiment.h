@@ -8,8 +8,8 @@
 
 #include "bench/fill_runs.h"
 #include "bench/opponent.h"
-#include "bench/pair_stats.h"
 #include "bench/paper/experiment.h"
+#include "bench/paper/figures.h"
 #include "bench/session.h"
 
 namespace pulse::bench {
@@ -17,13 +17,7 @@ namespace pulse::bench {
 // One line of an experiment's comparison.
 struct Comparison {
   std::string label;
-  std::string upper;
-  std::string lower;
-  std::string metric;
-  // Per cent points by which `upper` is above `lower`, instead of their ratio.
-  bool points = false;
-  // Holds for values of 1024 B only, at full size only.
-  std::optional<Target> target;
+  Quantity quantity;  // which decides about the target, too
 };
 
 struct FillExperimentSpec {
@@ -35,7 +29,11 @@ struct FillExperimentSpec {
   uint64_t queue_bytes = kUsualQueueBytes;  // the largest that an opponent has
   bool pool = false;                        // an opponent has one
   size_t opponent_count = 3;
-  std::function<std::vector<Opponent>(const Session&)> opponents;
+  // PulseDB is reached through the target.
+  std::function<std::vector<Opponent>(const Session&, const PulseTarget&)> opponents;
+  // Not empty: for all runs PulseDB has one agent in a process of its own, `pulse agent` with
+  // these.
+  std::vector<std::string> agent_options;
   std::vector<Comparison> comparisons;
 };
 

@@ -1,5 +1,6 @@
 // `pulse bench paper`: the experiments of the paper's evaluation, one result file each; those that
 // are there already are not run again.
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include "base/errors.h"
 #include "bench/common_options.h"
 #include "bench/paper/experiment.h"
+#include "bench/paper/report_files.h"
 #include "bench/paper/result_files.h"
 #include "commands.h"
 #include "fmt/chrono.h"
@@ -28,6 +30,9 @@ struct PaperArgs {
   Size size;  // but for what `common` has
   std::vector<std::string> only;
   bool redo = false;
+  bool report_only = false;
+  std::string markdown;
+  std::string load = "own";
 };
 
 struct Job {
@@ -123,6 +128,43 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
   return absl::OkStatus();
 }
 
+std::vector<ReportEntry> Entries() {
+  std::vector<ReportEntry> entries;
+  for (const auto& experiment : AllExperiments()) {
+    entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, ""});
+  }
+  return entries;
+}
+
+// From what there is in --out, of this run and of earlier ones.
+absl::Status WriteReports(const PaperArgs& args, bool with_markdown) {
+  std::vector<ReportEntry> entries = Entries();
+  LoadResults(args.out, &entries);
+  const Report report = MakeReport(entries, absl::StrCat("pulse bench paper --out ", args.out));
+  PULSE_RETURN_IF_ERROR(WriteHtml(args.out, report));
+  if (!with_markdown || args.markdown.empty()) return absl::OkStatus();
+  return WriteMarkdown(args.markdown, report);
+}
+
+void SayReports(const PaperArgs& args) {
+  fmt::print("Report: {}/report.html\n", args.out);
+  if (!args.markdown.empty()) fmt::print("Markdown: {}\n", args.markdown);
+}
+
+absl::Status ReportOnly(const PaperArgs& args) {
+  std::vector<ReportEntry> entries = Entries();
+  LoadResults(args.out, &entries);
+  const auto there = [](const ReportEntry& e) { return !e.result.is_null(); };
+  if (std::none_of(entries.begin(), entries.end(), there)) {
+    return absl::NotFoundError(absl::StrCat("there is no result in ", args.out,
+                                            "; run the experiments first, with the same --out and "
+                                            "without --report-only"));
+  }
+  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/true));
+  SayReports(args);
+  return absl::OkStatus();
+}
+
 absl::Status CheckArgs(const PaperArgs& args) {
   if (!(args.size.scale > 0) || args.size.scale > 1) {
     return absl::InvalidArgumentError(fmt::format(
@@ -139,7 +181,10 @@ absl::Status CheckArgs(const PaperArgs& args) {
 
 absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
+  if (!args.markdown.empty()) PULSE_RETURN_IF_ERROR(CheckMarkdown(args.markdown));
+  if (args.report_only) return ReportOnly(args);
   args.size.tiny = args.common.tiny;
+  args.size.own_load = args.load == "own";
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();
   args.size.memtable_bytes = *memtable;
@@ -160,10 +205,18 @@ absl::Status RunPaper(PaperArgs args) {
   }
   PULSE_RETURN_IF_ERROR(SkipDone(args, &s, &jobs));
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
+  for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
   int steps = 0;
-  for (const Job& job : jobs) steps += job.experiment->Steps(s);
+  for (const Job& job : jobs) steps += job.experiment->Steps(s, args.size);
   s.ExpectSteps(steps);
-  for (Job& job : jobs) PULSE_RETURN_IF_ERROR(RunJob(args, &s, &job));
+  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/false));
+  // After each, so that an interrupted run has its report.
+  for (Job& job : jobs) {
+    PULSE_RETURN_IF_ERROR(RunJob(args, &s, &job));
+    PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/false));
+  }
+  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/true));
+  SayReports(args);
   return absl::OkStatus();
 }
 
@@ -177,7 +230,7 @@ void AddPaperBench(CLI::App& bench) {
       "paper", "The experiments of the PulseDB paper, at any scale; goes on where it was stopped");
   AddCommonOptions(cmd, &args->common);
   cmd->get_option("--dir")->default_str("OUT/work");
-  cmd->add_option("--out", args->out, "The results go here, one JSON file each")
+  cmd->add_option("--out", args->out, "The results go here, one JSON file each, and report.html")
       ->capture_default_str();
   cmd->add_option("--scale", args->size.scale,
                   "Share of the paper's 40 GB and 20 million YCSB operations")
@@ -192,6 +245,17 @@ void AddPaperBench(CLI::App& bench) {
   cmd->add_option("--only", args->only, "Only these: " + absl::StrJoin(names, ", "))
       ->delimiter(',');
   cmd->add_flag("--redo", args->redo, "Run also what is done, and replace results");
+  cmd->add_option("--load", args->load,
+                  "Who loads the databases of ycsb: \"own\", each opponent for itself, as in the "
+                  "paper; \"copied\", stock RocksDB for all")
+      ->check(CLI::IsMember({"own", "copied"}))
+      ->capture_default_str();
+  cmd->add_flag("--report-only", args->report_only,
+                "Run nothing: write the report of the results that are in --out");
+  cmd->add_option(
+      "--markdown", args->markdown,
+      "Write the report into this document, too, between its markers, with plots beside "
+      "it");
   AddPaperOptions(cmd, &args->common);
   cmd->footer(
       "As the paper has it: 16-byte keys, ten threads (--threads), four background jobs, direct "

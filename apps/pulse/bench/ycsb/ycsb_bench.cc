@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
 #include "bench/workload.h"
@@ -26,6 +27,12 @@ bool NeedsLoaded(const YcsbPlan& plan) {
                      [](const WorkloadSpec& workload) { return !workload.IsLoad(); });
 }
 
+// How many databases are loaded beforehand.
+uint64_t LoadsOf(const YcsbPlan& plan, size_t opponents) {
+  if (!NeedsLoaded(plan)) return 0;
+  return plan.load == YcsbLoad::kOwn ? opponents : 1;
+}
+
 DbShape ShapeOf(const YcsbPlan& plan, bool tiny) {
   DbShape shape = PaperShapeFor(tiny, DataBytes(plan), plan.memtable_bytes);
   shape.background_jobs = plan.jobs;
@@ -38,19 +45,32 @@ class Runner {
   Runner(Session* session, const YcsbPlan& plan)
       : session_(session), plan_(plan), shape_(ShapeOf(plan, session->args().tiny)) {}
 
-  absl::Status Load() {
+  absl::Status Load(const std::vector<Opponent>& opponents) {
     if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
-    const Opponent loader = StockOpponents({}).front();
-    return session_
-        ->Prepared(kLoaded, "loading the database of all workloads",
-                   Spec(AllWorkloads().front(), loader, kLoaded), Words)
-        .status();
+    const WorkloadSpec& load = AllWorkloads().front();
+    if (plan_.load == YcsbLoad::kCopied) {
+      return session_
+          ->Prepared(kLoaded, "loading the database of all workloads",
+                     Spec(load, StockOpponents({}).front(), kLoaded), Words)
+          .status();
+    }
+    for (const Opponent& opponent : opponents) {
+      const std::string name = LoadedBy(opponent);
+      nlohmann::json spec = Spec(load, opponent, name);
+      spec["settle"] = false;
+      PULSE_RETURN_IF_ERROR(session_
+                                ->Prepared(name, opponent.name + " loads its database",
+                                           std::move(spec), Words, opponent.cpus)
+                                .status());
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<nlohmann::json> RunOne(const WorkloadSpec& workload, const Opponent& opponent,
                                         const std::string& label, bool first) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
-    if (!workload.IsLoad()) PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(kLoaded, "run"));
+    if (!workload.IsLoad())
+      PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(LoadedBy(opponent), "run"));
     session_->CoolDown();
     auto result = session_->Step(label, Spec(workload, opponent, "run"), opponent.cpus, Words);
     if (!result.ok()) return result;
@@ -69,6 +89,10 @@ class Runner {
   }
 
  private:
+  std::string LoadedBy(const Opponent& opponent) const {
+    return plan_.load == YcsbLoad::kCopied ? kLoaded : absl::StrCat(kLoaded, "-", opponent.name);
+  }
+
   nlohmann::json Spec(const WorkloadSpec& workload, const Opponent& opponent,
                       const std::string& dir) const {
     const bool load = workload.IsLoad();
@@ -81,6 +105,7 @@ class Runner {
             {"operations", load ? plan_.records : plan_.operations},
             {"value_bytes", plan_.value_bytes},
             {"threads", plan_.threads},
+            {"settle", true},
             {"seed", session_->args().seed}};
   }
 
@@ -111,15 +136,16 @@ class Runner {
 
 }  // namespace
 
-uint64_t YcsbSpace(const YcsbPlan& plan) {
+uint64_t YcsbSpace(const YcsbPlan& plan, size_t opponents) {
   uint64_t writes = 0;
   for (const WorkloadSpec& workload : plan.workloads) {
     if (!workload.IsLoad()) writes = std::max(writes, workload.Writes(plan.operations));
   }
-  // A run's data, as much again while it is compacted, and the log; the loaded database beside it.
+  // A run's data, as much again while it is compacted, and the log; the loaded databases beside it.
   const uint64_t data = DataBytes(plan);
   const uint64_t run = (data + writes * (kKeyBytes + plan.value_bytes)) * 5 / 2;
-  return run + (NeedsLoaded(plan) ? data * 5 / 4 : 0) + kSlack;
+  const uint64_t loaded = LoadsOf(plan, opponents) * (data * 5 / 4);
+  return run + loaded + kSlack;
 }
 
 uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny) {
@@ -127,25 +153,29 @@ uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny) {
 }
 
 nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny) {
-  return {{"records", plan.records},
-          {"operations", plan.operations},
-          {"value_bytes", plan.value_bytes},
-          {"threads", plan.threads},
-          {"shape", ToJson(ShapeOf(plan, tiny))},
-          {"initial_database",
-           "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy"}};
+  return {
+      {"records", plan.records},
+      {"operations", plan.operations},
+      {"value_bytes", plan.value_bytes},
+      {"threads", plan.threads},
+      {"shape", ToJson(ShapeOf(plan, tiny))},
+      {"initial_database",
+       plan.load == YcsbLoad::kCopied
+           ? "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy"
+           : "loaded by each opponent for itself, and left when the last record was written, so "
+             "that what its compactions owe falls due in the run; each run has a copy"}};
 }
 
 int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents) {
   return static_cast<int>(plan.workloads.size() * opponents) * session.rounds() +
-         (NeedsLoaded(plan) ? 1 : 0);
+         static_cast<int>(LoadsOf(plan, opponents));
 }
 
 absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
                                        const std::vector<Opponent>& opponents) {
   nlohmann::json sections = nlohmann::json::array();
   Runner runner(session, plan);
-  if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load());
+  if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load(opponents));
   for (const WorkloadSpec& workload : plan.workloads) {
     runner.Forget();
     nlohmann::json raw = nlohmann::json::array();
@@ -170,11 +200,13 @@ namespace {
 struct YcsbArgs {
   CommonArgs common;
   std::vector<std::string> workloads;
-  YcsbPlan plan;  // but for its workloads
+  std::string load = "copied";
+  YcsbPlan plan;  // but for its workloads and its load
 };
 
 absl::Status RunYcsbBench(YcsbArgs args) {
   YcsbPlan& plan = args.plan;
+  plan.load = args.load == "own" ? YcsbLoad::kOwn : YcsbLoad::kCopied;
   PULSE_RETURN_IF_ERROR(CheckValueBytes(plan.value_bytes, kStampBytes));
   auto workloads = SelectWorkloads(args.workloads);
   if (!workloads.ok()) return workloads.status();
@@ -191,7 +223,9 @@ absl::Status RunYcsbBench(YcsbArgs args) {
     // 20 million on 40 GB, the paper has.
     plan.operations = args.common.tiny ? kTinyOperations : std::max<uint64_t>(1, plan.records / 2);
   }
-  auto session = Session::Open("ycsb", args.common, YcsbSpace(plan));
+  const size_t named = args.common.opponents.size();
+  auto session =
+      Session::Open("ycsb", args.common, YcsbSpace(plan, named == 0 ? kUsualOpponents : named));
   if (!session.ok()) return session.status();
   const auto opponents = PaperOpponents(**session, args.common.opponents);
   if (!opponents.ok()) return opponents.status();
@@ -200,9 +234,10 @@ absl::Status RunYcsbBench(YcsbArgs args) {
   (*session)->Say(Legend(**session, *opponents));
   (*session)->Say(fmt::format(
       "{} records of {} B; {} operations for each workload by {} threads; {} background jobs, "
-      "direct reads, {} pair{}\n",
+      "direct reads, {} pair{}\nDatabase of A to F: {}\n",
       plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, (*session)->pairs(),
-      (*session)->pairs() == 1 ? "" : "s"));
+      (*session)->pairs() == 1 ? "" : "s",
+      YcsbSettings(plan, args.common.tiny).at("initial_database").get<std::string>()));
   auto sections = RunYcsb(session->get(), plan, *opponents);
   if (!sections.ok()) return sections.status();
   (*session)->report()["workloads"] = *std::move(sections);
@@ -228,12 +263,18 @@ void AddYcsbBench(CLI::App& bench) {
   cmd->add_option("--threads", args->plan.threads, "Threads that operate")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
+  cmd->add_option(
+         "--load", args->load,
+         "Who loads the database of A to F: \"copied\", stock RocksDB for all; \"own\", each "
+         "opponent for itself, as in the paper")
+      ->check(CLI::IsMember({"copied", "own"}))
+      ->capture_default_str();
   cmd->add_option("--jobs", args->plan.jobs, "RocksDB's max_background_jobs")
       ->check(CLI::Range(2, 256))
       ->capture_default_str();
   AddPaperOptions(cmd, &args->common);
   cmd->footer(
-      "Every run works on a copy of one database, which stock RocksDB has loaded and settled. "
+      "Every run works on a copy of a loaded database (--load). "
       "Threads go as fast as they are let (a closed loop); every value read is checked, and after "
       "an opponent's first run of a workload the whole database. A read-modify-write counts as one "
       "operation, and its two halves with the latencies of reads and of writes.");

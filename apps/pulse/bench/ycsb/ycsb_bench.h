@@ -14,6 +14,14 @@
 
 namespace pulse::bench {
 
+// Who has loaded the database that a workload begins with.
+enum class YcsbLoad {
+  kCopied,  // stock RocksDB, for all, and at rest
+  kOwn      // the opponent itself, as in the paper; what its compactions owe falls due in the run
+};
+
+inline constexpr size_t kUsualOpponents = 3;  // PaperOpponents()
+
 struct YcsbPlan {
   std::vector<WorkloadSpec> workloads;
   uint64_t records = 0;
@@ -22,10 +30,11 @@ struct YcsbPlan {
   int threads = 10;
   int jobs = 4;                 // RocksDB's
   uint64_t memtable_bytes = 0;  // 0: the paper's
+  YcsbLoad load = YcsbLoad::kCopied;
 };
 
 // Disk that the runs take at the most, and memory.
-uint64_t YcsbSpace(const YcsbPlan& plan);
+uint64_t YcsbSpace(const YcsbPlan& plan, size_t opponents);
 uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny);
 
 // What a report has to say of a plan.
@@ -37,9 +46,10 @@ int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents);
 // Runs all workloads with all opponents and says the tables. The result has an object for each
 // workload.
 //
-// Every run begins with the same database: stock RocksDB loads it once, on all CPUs, and waits
-// until its compactions rest; each run works on a copy (tables as hard links). So no workload sees
-// what another one wrote, and an opponent's own load tells only in the load.
+// Every run works on a copy (tables as hard links) of a loaded database, so no workload sees what
+// another one wrote. With kCopied stock RocksDB loads it once, on all CPUs, and waits until its
+// compactions rest: an opponent's own load tells only in the load. With kOwn each opponent loads
+// one, on its CPUs, and leaves it when the last record is written.
 absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
                                        const std::vector<Opponent>& opponents);
 

@@ -226,7 +226,8 @@ absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Crew crew(*plan, db.db());
-  auto result = MeasureRun(&db, opponent, [&crew] { return crew.Run(); });
+  auto result = MeasureRun(
+      &db, opponent, [&crew] { return crew.Run(); }, spec.at("settle").get<bool>());
   if (!result.ok()) return result.status();
   (*result)["ops_per_s"] =
       static_cast<double>(plan->operations) / result->at("wall_s").get<double>();

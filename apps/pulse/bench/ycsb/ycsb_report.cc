@@ -1,22 +1,13 @@
-#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "bench/paper/targets.h"
 #include "bench/ycsb/ycsb_bench.h"
 #include "fmt/format.h"
 #include "util/text_table.h"
 
 namespace pulse::bench {
 namespace {
-
-// Throughput over stock RocksDB on the host's CPU that PulseDB is meant to reach.
-std::optional<Target> Goal(const std::string& workload) {
-  static const auto* const goals = new std::map<std::string, double>{
-      {"load", 1.5}, {"A", 1.35}, {"B", 1.13}, {"C", 1.02}, {"D", 1.2}, {"E", 1.12}, {"F", 1.35}};
-  const auto found = goals->find(workload);
-  if (found == goals->end()) return std::nullopt;
-  return Target{Target::Kind::kAtLeast, found->second};
-}
 
 std::string Micros(double us) { return fmt::format("{:.{}f}", us, us < 100 ? 1 : 0); }
 
@@ -72,7 +63,8 @@ std::vector<RatioRow> Ratios(const WorkloadSpec& workload, const std::vector<Opp
     };
     // A tiny run's figures mean nothing, so it has no targets.
     const bool aimed = !tiny && stock.name == kStockDefault;
-    add("throughput", "ops_per_s", aimed ? Goal(workload.name) : std::nullopt);
+    add("throughput", "ops_per_s",
+        aimed ? AimFor("ycsb", workload.name, {"ops_per_s", kPulse, stock.name}) : std::nullopt);
     for (const char* kind : kKinds) {
       if (!HasKind(runs, stock, kind)) continue;
       add(absl::StrCat(kind, " p99"), absl::StrCat(kind, "_p99_us"), std::nullopt);

@@ -1,0 +1,44 @@
+// What the project set out to reach, and what a set of results says about it. Plain computation.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/paper/figures.h"
+
+namespace pulse::bench {
+
+struct Aim {
+  std::string what;
+  std::string experiment;
+  std::string row;  // the label
+  Quantity quantity;
+  Target target;
+};
+
+// The list, in the order in which it is shown.
+const std::vector<Aim>& Aims();
+
+// The target of `quantity` in that row, if it is one of the list.
+std::optional<Target> AimFor(const std::string& experiment, const std::string& row,
+                             const Quantity& quantity);
+
+enum class Verdict { kReached, kMissed, kNotMeasured, kNotApplicable };
+
+struct Judgement {
+  const Aim* aim = nullptr;
+  Verdict verdict = Verdict::kNotMeasured;
+  std::optional<Spread> got;
+  std::string why;  // of the last two verdicts; empty where the experiment has not run
+};
+
+// `result_of` gives an experiment's result, null where there is none.
+std::vector<Judgement> JudgeAll(
+    const std::function<const nlohmann::json*(const std::string& experiment)>& result_of);
+
+const char* VerdictName(Verdict verdict);
+std::string Describe(const Target& target);  // "at least 1.60"
+
+}  // namespace pulse::bench
