@@ -221,10 +221,6 @@ FillExperimentSpec Queue() {
   return spec;
 }
 
-// Whole compactions on the agent, and the choice left to PulseDB. To be set when the URI has
-// placement=.
-constexpr bool kHasPlacement = false;
-
 Opponent Placed(PulseTarget target, const Session& session, const std::string& name,
                 const std::string& placement, const std::string& meaning) {
   absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=", placement);
@@ -233,6 +229,10 @@ Opponent Placed(PulseTarget target, const Session& session, const std::string& n
   opponent.meaning = absl::StrCat(meaning, ": ", opponent.uri);
   return opponent;
 }
+
+// DComp keeps as many compactions on the host as run well there: here, where the host has one CPU,
+// one.
+constexpr char kDcompPlacement[] = "whole&whole=deep&host_slots=1";
 
 // On an agent of its own process, with `profile`.
 FillExperimentSpec Dcomp(const std::string& profile) {
@@ -255,7 +255,8 @@ FillExperimentSpec Dcomp(const std::string& profile) {
   spec.opponents = [](const Session& session, const PulseTarget& target) {
     return std::vector<Opponent>{
         StockOpponents(session.host_cpus()).front(),
-        Placed(target, session, kDcomp, "whole", "whole compactions of deeper levels on the agent"),
+        Placed(target, session, kDcomp, kDcompPlacement,
+               "whole compactions of deeper levels on the agent"),
         Placed(target, session, kPulse, "split", "merged on the host, persisted by the agent"),
         Placed(target, session, kAdaptive, "adaptive", "the choice left to PulseDB")};
   };
@@ -279,10 +280,8 @@ const Experiments& AllExperiments() {
     list->push_back(MakeFillExperiment(Engines()));
     list->push_back(MakeFillExperiment(Queue()));
     list->push_back(MakeFootprintExperiment());
-    if (kHasPlacement) {
-      for (const char* profile : {"bf2", "bf3"}) {
-        list->push_back(MakeFillExperiment(Dcomp(profile)));
-      }
+    for (const char* profile : {"bf2", "bf3"}) {
+      list->push_back(MakeFillExperiment(Dcomp(profile)));
     }
     return list;
   }();
