@@ -29,6 +29,9 @@ struct AgentOptions {
   // The file service (service 1 of the hello); none: its sessions are refused. They share what the
   // factory refers to, and are all served by the first worker, so that it needs no locks.
   ServiceFactory files;
+  // A model of another processor; none by default. See Session::Config and WorkerOptions.
+  MoverWrapper wrap_mover;
+  std::shared_ptr<WorkerPace> pace;
 };
 
 class SocketServer {
