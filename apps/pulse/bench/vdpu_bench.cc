@@ -113,7 +113,18 @@ class MergeJob {
   std::array<std::vector<Entry>, 8> runs_;
 };
 
+// Seconds for which the calling thread was ready to run and had no CPU; 0 where the kernel does not
+// say.
+double WaitedForCpu() {
+  std::ifstream in(absl::StrCat("/proc/self/task/", gettid(), "/schedstat"));
+  uint64_t ran = 0;
+  uint64_t waited = 0;
+  in >> ran >> waited;
+  return in ? static_cast<double>(waited) / 1e9 : 0;
+}
+
 struct JobTime {
+  double waited = 0;
   double wall = 0;
   double cpu = 0;
   uint64_t sum = 0;
@@ -163,6 +174,7 @@ class VdpuBench {
       const int64_t cpu = ThreadCpu();
       for (int i = 0; i < turns; ++i) t.sum += job_.Once();
       if (throttle != nullptr) throttle->Leave();  // pays the rest
+      t.waited = WaitedForCpu();
       t.wall = static_cast<double>(NowNanos() - wall) / 1e9;
       t.cpu = static_cast<double>(ThreadCpu() - cpu) / 1e9;
     }).join();
@@ -188,7 +200,7 @@ class VdpuBench {
   absl::Status Speed() {
     auto throttle = StartThrottle();
     if (!throttle.ok()) return throttle.status();
-    std::vector<double> plain, slow, ratio, share;
+    std::vector<double> plain, slow, ratio, share, waited;
     for (int i = 0; i < args_.pairs; ++i) {
       auto fast = RunJob(turns_, nullptr);
       if (!fast.ok()) return fast.status();
@@ -199,6 +211,7 @@ class VdpuBench {
       slow.push_back(slowed->wall);
       ratio.push_back(fast->wall / slowed->wall);
       share.push_back(slowed->cpu / slowed->wall);
+      waited.push_back((fast->waited + slowed->waited) / (fast->wall + slowed->wall));
     }
     const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
     TextTable table({"one core", "asked", "got", "least", "most"});
@@ -207,6 +220,13 @@ class VdpuBench {
                   fmt::format("{:.3f}", *least), fmt::format("{:.3f}", *most)});
     fmt::print("\nA merge of {:.2f} s, medians of {} pairs\n{}", Median(plain), args_.pairs,
                table.Render());
+    if (Median(waited) > kBusy) {
+      fmt::print(
+          "The machine was busy: the job's threads waited {:.0f} % of the time for a CPU, and the "
+          "figures mean\nlittle. Run again when nothing else runs.\n",
+          100 * Median(waited));
+    }
+    report_["waited_for_cpu"] = Median(waited);
     report_["speed"] = {{"asked", profile_.core_speed},
                         {"got", Median(ratio)},
                         {"least", *least},
@@ -342,6 +362,7 @@ class VdpuBench {
   }
 
   static constexpr int kMostThreads = 64;
+  static constexpr double kBusy = 0.02;
   const VdpuArgs& args_;
   const vdpu::Profile profile_;
   const int cpus_;
