@@ -145,8 +145,11 @@ void CpuThrottle::Thread::Pay() {
     consumed.store(used, std::memory_order_relaxed);
     if (ready - now >= kLeastSleepNanos) {
       SleepUntil(ready);
-      // Waiting for a core is not credited, only slowness and what the sleep took too long.
-      slept.store(has_slept + std::min(owed, ready - now) + (NowNanos() - ready),
+      // Waiting for a core is not credited, only slowness and what the sleep took too long; nor is
+      // what falling asleep and waking up consumed.
+      const int64_t late = NowNanos() - ready;
+      const int64_t awake = ClockNanos(CLOCK_THREAD_CPUTIME_ID) - cpu;
+      slept.store(has_slept + std::min(owed, ready - now) + late - awake,
                   std::memory_order_relaxed);
     }
   }
@@ -234,6 +237,8 @@ absl::Status CpuThrottle::EnrollTid(int tid, int64_t cpu_base, int64_t exempt_ba
     kept().spare.push_back(kept().threads.back());
   }
   Thread* thread = kept().spare.back();
+  // Whose it was has ended, after its last payment. The acquire pairs with that payment's release.
+  (void)thread->paying.load(std::memory_order_acquire);
   thread->cores = cores_;
   thread->prepared = false;
   thread->base.store(cpu_base);
@@ -278,7 +283,9 @@ CpuThrottle::Thread* CpuThrottle::Drop(int tid) {
 absl::Status CpuThrottle::Enroll() {
   const int64_t cpu = ClockNanos(CLOCK_THREAD_CPUTIME_ID);
   std::lock_guard lock(mu_);
-  return EnrollTid(gettid(), cpu, ExemptUntil(cpu));
+  PULSE_RETURN_IF_ERROR(EnrollTid(gettid(), cpu, ExemptUntil(cpu)));
+  current.store(threads_.at(gettid()), std::memory_order_relaxed);
+  return absl::OkStatus();
 }
 
 void CpuThrottle::Leave() {
