@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,9 @@ namespace {
 
 constexpr int64_t kQuantumNanos = 1'000'000;
 constexpr auto kLookEvery = std::chrono::milliseconds(10);
-// Less than this is not worth a sleep; it stays owed.
+// Less than this is not worth a sleep, or a look; it stays owed.
 constexpr int64_t kLeastSleepNanos = 20'000;
+constexpr int64_t kLeastWorkNanos = 5'000;
 
 int Signal() { return SIGRTMIN + 5; }
 
@@ -89,7 +91,9 @@ struct CpuThrottle::Cores {
 struct CpuThrottle::Thread {
   Cores* cores = nullptr;
   timer_t timer{};
-  bool prepared = false;  // the thread's own settings are made
+  bool prepared = false;      // the thread's own settings are made
+  UniqueFd schedstat;         // its entry in /proc; not valid where there is none
+  int64_t waited_before = 0;  // for a CPU, when last seen
   std::atomic<bool> enrolled{false};
   std::atomic<bool> paying{false};
   std::atomic<int64_t> base{0};         // its CPU clock when it was enrolled
@@ -98,6 +102,7 @@ struct CpuThrottle::Thread {
   std::atomic<int64_t> slept{0};
 
   void Pay();
+  int64_t Waited() const;
 };
 
 namespace {
@@ -124,10 +129,27 @@ void OnSignal(int, siginfo_t* info, void*) {
 
 }  // namespace
 
+// Nanoseconds for which the thread was ready to run and had no CPU, since it began. In a handler,
+// so without the library's files: "RAN WAITED TIMES".
+int64_t CpuThrottle::Thread::Waited() const {
+  char text[96];
+  const ssize_t n = schedstat.valid() ? pread(schedstat.get(), text, sizeof(text), 0) : 0;
+  int64_t waited = 0;
+  ssize_t i = 0;
+  while (i < n && text[i] != ' ') ++i;
+  for (++i; i < n && text[i] >= '0' && text[i] <= '9'; ++i) waited = waited * 10 + (text[i] - '0');
+  return waited;
+}
+
 void CpuThrottle::Thread::Pay() {
-  if (!enrolled.load(std::memory_order_acquire)) return;
+  if (!enrolled.load()) return;  // pairs with the store of who enrolled it
   // The signal may come while the thread pays by itself.
-  if (paying.exchange(true, std::memory_order_acquire)) return;
+  if (paying.exchange(true)) return;
+  // Drop clears the one and then waits for the other: either it waits, or this sees it.
+  if (!enrolled.load()) {
+    paying.store(false);
+    return;
+  }
   if (!prepared) {
     prepared = true;
     current.store(this, std::memory_order_relaxed);
@@ -137,23 +159,32 @@ void CpuThrottle::Thread::Pay() {
   const int64_t used = cpu - base.load(std::memory_order_relaxed) -
                        (ExemptUntil(cpu) - exempt_base.load(std::memory_order_relaxed));
   const int64_t before = consumed.load(std::memory_order_relaxed);
-  const int64_t has_slept = slept.load(std::memory_order_relaxed);
-  const int64_t owed = std::max<int64_t>(0, SleepOwed(used, has_slept, cores->speed));
-  if (used > before) {
+  if (used - before >= kLeastWorkNanos) {
+    consumed.store(used, std::memory_order_relaxed);
+    // On a core of its own it would have run while it waited here for a CPU: so much slower it was
+    // already. No more than it had to be: nothing is saved up.
+    const int64_t waited = Waited();
+    int64_t has_slept = slept.load(std::memory_order_relaxed);
+    int64_t owed = std::max<int64_t>(0, SleepOwed(used, has_slept, cores->speed));
+    const int64_t credit = std::min(owed, waited - waited_before);
+    has_slept += credit;
+    owed -= credit;
     const int64_t now = NowNanos();
     const int64_t ready = std::max(now + owed, cores->budget.Charge(used - before, now));
-    consumed.store(used, std::memory_order_relaxed);
     if (ready - now >= kLeastSleepNanos) {
       SleepUntil(ready);
       // Waiting for a core is not credited, only slowness and what the sleep took too long; nor is
       // what falling asleep and waking up consumed.
       const int64_t late = NowNanos() - ready;
       const int64_t awake = ClockNanos(CLOCK_THREAD_CPUTIME_ID) - cpu;
-      slept.store(has_slept + std::min(owed, ready - now) + late - awake,
-                  std::memory_order_relaxed);
+      has_slept += std::min(owed, ready - now) + late - awake;
+      waited_before = Waited();  // what it waited to wake up is in `late`
+    } else {
+      waited_before = waited;
     }
+    slept.store(has_slept, std::memory_order_relaxed);
   }
-  paying.store(false, std::memory_order_release);
+  paying.store(false);
 }
 
 CpuThrottle::Exempt::Exempt() {
@@ -222,10 +253,7 @@ CpuThrottle::~CpuThrottle() {
   {
     std::lock_guard lock(mu_);
     // Not used again: their threads may live, with a signal under way.
-    for (auto& [tid, thread] : threads_) {
-      thread->enrolled.store(false, std::memory_order_release);
-      timer_delete(thread->timer);
-    }
+    while (!threads_.empty()) Drop(threads_.begin()->first);
   }
   in_use.store(false);
 }
@@ -255,12 +283,16 @@ absl::Status CpuThrottle::EnrollTid(int tid, int64_t cpu_base, int64_t exempt_ba
     return ErrnoError(errno, "making a CPU timer for", absl::StrCat("thread ", tid),
                       errno == EAGAIN ? "raise the limit of pending signals (ulimit -i)" : "");
   }
-  thread->enrolled.store(true, std::memory_order_release);
+  const std::string path = absl::StrCat("/proc/self/task/", tid, "/schedstat");
+  thread->schedstat.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  thread->waited_before = thread->Waited();
+  thread->enrolled.store(true);
   const itimerspec period{{0, kQuantumNanos}, {0, kQuantumNanos}};
   if (timer_settime(thread->timer, 0, &period, nullptr) != 0) {
     const int error = errno;
     thread->enrolled.store(false);
     timer_delete(thread->timer);
+    thread->schedstat.reset();
     return ErrnoError(error, "starting the CPU timer of", absl::StrCat("thread ", tid));
   }
   kept().spare.pop_back();
@@ -272,8 +304,11 @@ CpuThrottle::Thread* CpuThrottle::Drop(int tid) {
   const auto it = threads_.find(tid);
   if (it == threads_.end()) return nullptr;
   Thread* thread = it->second;
-  thread->enrolled.store(false, std::memory_order_release);
+  thread->enrolled.store(false);
   timer_delete(thread->timer);
+  // It may be asleep for its debt; the calling thread never is.
+  while (thread->paying.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  thread->schedstat.reset();
   gone_.consumed += thread->consumed.load();
   gone_.slept += thread->slept.load();
   threads_.erase(it);

@@ -5,8 +5,10 @@
 // millisecond or so that the thread has consumed (the kernel looks at its tick: 4 ms with
 // CONFIG_HZ=250), and the handler sleeps for what is owed (core_budget.h). Consumed and slept are
 // counted from the beginning, so errors of single sleeps do not add up. A thread that does nothing
-// pays nothing. What is shorter than a tick is not stretched by itself but in the sum, unless the
-// thread calls Settle now and then.
+// pays nothing. Time for which a thread was ready and found every CPU taken counts as slept, where
+// the kernel tells it (/proc/PID/task/TID/schedstat): on a card its core would have been free. What
+// is shorter than a tick is not stretched by itself but in the sum, unless the thread calls Settle
+// now and then.
 //
 // Not covered: threads of the kernel that work for this process. io_uring's (iou-wrk-*), which do
 // what cannot be done without blocking (fdatasync, buffered writes), take no signals; Usage::kernel
@@ -51,7 +53,7 @@ class CpuThrottle {
 
   // FailedPrecondition when there is one already, or when the signal is in use.
   static absl::StatusOr<std::unique_ptr<CpuThrottle>> Start(const Options& options);
-  // Threads go on at full speed, those asleep when they wake.
+  // Threads go on at full speed; those asleep for what they owe are waited for.
   ~CpuThrottle();
   CpuThrottle(const CpuThrottle&) = delete;
   CpuThrottle& operator=(const CpuThrottle&) = delete;
