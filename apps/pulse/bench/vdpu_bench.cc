@@ -223,9 +223,8 @@ class VdpuBench {
     const double most_waited = *std::max_element(waited.begin(), waited.end());
     if (most_waited > kBusy) {
       fmt::print(
-          "The machine was busy: the job's threads waited up to {:.0f} % of the time for a CPU, "
-          "and "
-          "the figures\nmean little. Run again when nothing else runs.\n",
+          "The machine was busy: the job's threads waited up to {:.0f} % of the time for a CPU.\n"
+          "The figures mean little; run again when nothing else runs.\n",
           100 * most_waited);
     }
     report_["waited_for_cpu"] = waited;
