@@ -7,6 +7,8 @@ for name in compaction fill soak crash failover ring files; do
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done
+printf '== pulse bench vdpu --tiny\n'
+"$build/bin/pulse" bench vdpu --tiny
 # Workloads that read, scan, insert, and read, modify, write.
 printf '== pulse bench ycsb --tiny\n'
 "$build/bin/pulse" bench ycsb --tiny --workloads load,E,F

@@ -25,6 +25,7 @@
 #include "lsm/agent_service.h"
 #include "lsm/agent_tasks.h"
 #include "lsm/whole_task.h"
+#include "vdpu/virtual_dpu.h"
 
 namespace pulse {
 namespace {
@@ -33,7 +34,9 @@ struct AgentArgs {
   std::string socket;
   std::string cpus;
   std::string engine = "io_uring";
-  std::string mover = "shared";
+  std::string mover;
+  std::string profile = "none";
+  std::string print_profile;
   std::string session_memory = "4G";
   std::string total_memory;
   std::string store;
@@ -73,7 +76,37 @@ absl::Status LoadPlugins(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
+// The processor that the agent plays, or none. Says on standard error what cannot be shown of it.
+absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& args,
+                                                               AgentOptions* options) {
+  if (args.profile == "none") return nullptr;
+  auto profile = vdpu::LoadProfile(args.profile);
+  if (!profile.ok()) {
+    return absl::Status(profile.status().code(),
+                        absl::StrCat("--profile: ", profile.status().message()));
+  }
+  const int cpus = options->cpus.empty() ? AllowedCpus() : static_cast<int>(options->cpus.size());
+  if (const std::string less = vdpu::Shortfall(*profile, cpus); !less.empty()) {
+    std::fprintf(stderr, "pulse agent: %s\n", less.c_str());
+  }
+  auto dpu = vdpu::VirtualDpu::Start(*profile);
+  if (!dpu.ok()) return dpu.status();
+  (*dpu)->Apply(options);
+  return dpu;
+}
+
+absl::Status PrintProfile(const std::string& name) {
+  const auto text = vdpu::ProfileText(name);
+  if (!text.ok()) return text.status();
+  std::fputs(text->c_str(), stdout);
+  return absl::OkStatus();
+}
+
 absl::Status RunAgent(const AgentArgs& args) {
+  if (!args.print_profile.empty()) return PrintProfile(args.print_profile);
+  if (args.socket.empty()) {
+    return absl::InvalidArgumentError("--socket is required: the Unix socket to listen on");
+  }
   AgentOptions options;
   options.socket_path = args.socket;
   options.workers = args.workers;
@@ -89,7 +122,11 @@ absl::Status RunAgent(const AgentArgs& args) {
   auto engine = ParseEngineKind(args.engine);
   if (!engine.ok()) return engine.status();
   options.engine = *engine;
-  auto mover = ParseMoverKind(args.mover);
+  // A card has no memory in common with its host.
+  const std::string mover_name = !args.mover.empty()      ? args.mover
+                                 : args.profile == "none" ? "shared"
+                                                          : "vmread";
+  auto mover = ParseMoverKind(mover_name);
   if (!mover.ok()) return mover.status();
   options.mover = *mover;
   PULSE_RETURN_IF_ERROR(
@@ -127,6 +164,10 @@ absl::Status RunAgent(const AgentArgs& args) {
     options.files = store->Factory(args.copy_payload);
   }
 
+  // After the signals, which its threads inherit, and before all threads that it slows down.
+  auto dpu = StartProfile(args, &options);
+  if (!dpu.ok()) return dpu.status();
+
   PULSE_RETURN_IF_ERROR(LoadPlugins(args.plugins));
   lsm::TaskRunnerOptions tasks;
   // As many as there are CPUs for them.
@@ -136,6 +177,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   tasks.cpus = options.cpus;
   lsm::TaskRunner runner(tasks, lsm::RemoteTaskFunction());
   options.tasks = static_cast<uint32_t>(tasks.max_tasks);
+  if (*dpu != nullptr) options.core_speed = (*dpu)->profile().core_speed;
 
   // After the store and the tasks, since its sessions go first.
   auto server =
@@ -146,10 +188,12 @@ absl::Status RunAgent(const AgentArgs& args) {
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
   std::fprintf(stderr,
-               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s)\n",
+               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s%s)\n",
                args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
-               engine_name.c_str(), args.mover.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-               args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str());
+               engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
+               args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str(),
+               *dpu == nullptr ? "" : ", profile ",
+               *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
@@ -170,8 +214,7 @@ void AddAgentCommand(CLI::App& app) {
       "With --store, it also serves the file library (pulse/files.h).\n"
       "Stops on SIGTERM or SIGINT, after draining what is in flight.");
   cmd->add_option("--socket", args->socket,
-                  "Unix socket to listen on, an absolute path; created with mode 0600")
-      ->required();
+                  "Unix socket to listen on, an absolute path; created with mode 0600");
   cmd->add_option("--cpus", args->cpus,
                   "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
   cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
@@ -188,8 +231,15 @@ void AddAgentCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--mover", args->mover,
                   "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
-                  "mirror first, standing for a DPU's DMA")
+                  "mirror first, standing for a DPU's DMA [shared; with a profile, vmread]");
+  cmd->add_option(
+         "--profile", args->profile,
+         "run as a DPU would: bf2, bf3, none, or FILE.toml. Slows down all threads of the\n"
+         "agent, and its transfers from and to hosts")
       ->capture_default_str();
+  cmd->add_option(
+      "--print-profile", args->print_profile,
+      "print a profile with the sources of its figures, to start a file from, and exit");
   cmd->add_option("--store", args->store,
                   "segment store whose files the file library may use (pulse pool create); locked\n"
                   "while the agent runs");

@@ -150,21 +150,24 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
   const Region& mapped = host_region != nullptr ? *host_region : region;
   auto queue = AgentQueue::Attach(mapped, arena_bytes);
   if (!queue.ok()) return queue.status();
-  std::unique_ptr<Mover> mover;
-  if (config_.mover == MoverKind::kVmRead) {
-    auto vm = Mover::CreateVmRead(config_.peer, peer_address, arena_bytes);
-    if (!vm.ok()) return vm.status();
-    mover = *std::move(vm);
-  } else {
-    mapped.Populate();
-    mover = Mover::CreateShared(queue->arena(), arena_bytes);
-  }
-  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), std::move(mover),
+  if (config_.mover == MoverKind::kShared) mapped.Populate();
+  auto mover = MakeMover(queue->arena(), peer_address, arena_bytes);
+  if (!mover.ok()) return mover.status();
+  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), *std::move(mover),
                                           &outstanding_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));
   AddMemory(arena_bytes);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Mover>> Session::MakeMover(char* mapped, uint64_t peer_address,
+                                                          size_t bytes) {
+  absl::StatusOr<std::unique_ptr<Mover>> mover =
+      config_.mover == MoverKind::kVmRead ? Mover::CreateVmRead(config_.peer, peer_address, bytes)
+                                          : Mover::CreateShared(mapped, bytes);
+  if (!mover.ok() || !config_.wrap_mover) return mover;
+  return config_.wrap_mover(*std::move(mover), !std::exchange(has_movers_, true));
 }
 
 absl::Status Session::TakeMemory(uint64_t bytes) {

@@ -23,6 +23,9 @@
 
 namespace pulse {
 
+using MoverWrapper =
+    std::function<std::unique_ptr<Mover>(std::unique_ptr<Mover> mover, bool first)>;
+
 // One queue of a session, with what only the agent knows about it.
 class SessionQueue {
  public:
@@ -114,6 +117,9 @@ class Session {
     // Runs a function on the session's worker thread soon; from any thread. For services whose work
     // is finished elsewhere. May be empty where there is none.
     std::function<void(std::function<void()>)> post;
+    // Put around each mover of the session, as it is made; none: movers are used as they are.
+    // `first`: the session had none before.
+    MoverWrapper wrap_mover;
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
@@ -153,6 +159,11 @@ class Session {
   // is refused. GiveDescriptorBack once it is closed.
   int TakeDescriptor();
   void GiveDescriptorBack();
+
+  // A mover of the session's kind for memory that is mapped here at `mapped` and by the host at
+  // `peer_address`.
+  absl::StatusOr<std::unique_ptr<Mover>> MakeMover(char* mapped, uint64_t peer_address,
+                                                   size_t bytes);
 
   // Accounts for memory of the host's that its service attaches, until the session ends.
   absl::Status TakeMemory(uint64_t bytes);
@@ -195,6 +206,7 @@ class Session {
   RequestCount outstanding_;
   std::vector<std::unique_ptr<SessionQueue>> queues_;
   size_t next_queue_ = 0;  // whose turn it is
+  bool has_movers_ = false;
   uint64_t arena_total_ = 0;
   size_t descriptors_ = 0;
   bool broken_ = false;  // the peer broke the protocol

@@ -53,6 +53,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     w.cpus = s->options_.cpus;
     w.backend.kind = s->options_.engine;
     w.backend.factory = s->options_.backend_factory;
+    w.pace = s->options_.pace;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();
     s->workers_.push_back(*std::move(worker));
@@ -202,6 +203,7 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   config.peer = peer->pid;
   config.peer_process = GetPeerPidfd(socket.get());
   config.usage = usage_;
+  config.wrap_mover = options_.wrap_mover;
   config.post = [worker](std::function<void()> fn) { worker->Post(std::move(fn)); };
   config.name = absl::StrCat("of process ", peer->pid);
   const int fd = socket.get();

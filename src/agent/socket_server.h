@@ -33,6 +33,9 @@ struct AgentOptions {
   // this agent is, a host's being 1.
   uint32_t tasks = 0;
   double core_speed = 1.0;
+  // A model of another processor; none by default. See Session::Config and WorkerOptions.
+  MoverWrapper wrap_mover;
+  std::shared_ptr<WorkerPace> pace;
 };
 
 class SocketServer {

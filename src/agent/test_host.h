@@ -161,6 +161,7 @@ class TestHost {
     config.limits = limits;
     config.usage = std::move(usage);
     config.name = "of a test";
+    config.wrap_mover = wrap_mover;
     Doorbell::Ends kick = Doorbell::CreatePair().value();
     kick_ = Doorbell(std::move(kick.ring), &control_->agent_sleeping.value);
     auto s = std::make_unique<Session>(std::move(config), control_, Region(), std::move(kick.sleep),
@@ -180,6 +181,8 @@ class TestHost {
       for (auto& q : queues_) AttachEmbedded(*q).IgnoreError();
     });
   }
+
+  MoverWrapper wrap_mover;  // of the session to be made
 
   // --- Data.
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,7 +72,10 @@ absl::Status Worker::Init() {
   auto wake = WakeEvent::Create();
   if (!wake.ok()) return wake.status();
   wake_ = *std::move(wake);
+  due_timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!due_timer_.valid()) return ErrnoError(errno, "creating", "a timer descriptor");
   Watch(wake_.fd(), 0);
+  Watch(due_timer_.get(), 0);
   Watch(engine_->backend().wait_fd(), 0);
   return absl::OkStatus();
 }
@@ -196,6 +200,20 @@ bool Worker::HandleEvents(int timeout_ms) {
   return n > 0;
 }
 
+// Setting it, also to nothing (0), forgets an expiry that was not read.
+void Worker::ArmDueTimer(int64_t when) {
+  itimerspec at{};
+  at.it_value.tv_sec = static_cast<time_t>(when / 1'000'000'000);
+  at.it_value.tv_nsec = static_cast<long>(when % 1'000'000'000);
+  timerfd_settime(due_timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void Worker::Looking(bool looks) {
+  if (options_.pace == nullptr || looking_ == looks) return;
+  looking_ = looks;
+  options_.pace->Looking(looks);
+}
+
 void Worker::Sleep() {
   for (auto& s : sessions_) s->doorbell().PrepareSleep();
   const bool work =
@@ -205,7 +223,10 @@ void Worker::Sleep() {
   // soon.
   const bool deferred = std::any_of(sessions_.begin(), sessions_.end(),
                                     [](const auto& s) { return s->HasDeferred(); });
+  const int64_t due = engine_->next_due();
+  if (due != 0) ArmDueTimer(due);
   HandleEvents(work ? 0 : deferred ? 1 : ending_.empty() ? -1 : 10);
+  if (due != 0) ArmDueTimer(0);
   wake_.Clear();
   // Whose doorbell rang was emptied by HandleEvents. A later ring costs a needless wake-up.
   for (auto& s : sessions_) {
@@ -232,7 +253,9 @@ void Worker::Loop() {
       }
       if (sessions_.empty() && engine_->idle() && !has_posted_.load()) return;
     }
+    Looking(!busy);
     if (busy) {
+      if (options_.pace != nullptr) options_.pace->Worked();
       idle_since = 0;
       // Control messages must not starve while the rings are busy.
       if (++rounds % 64 == 0) {
@@ -263,6 +286,7 @@ void Worker::Loop() {
       continue;
     }
     spin->now /= 2;
+    Looking(false);
     Sleep();
     if (NowNanos() - now < spin->longest) {
       spin->now = std::min(spin->longest, 2 * spin->now + 1000);

@@ -23,6 +23,18 @@
 
 namespace pulse {
 
+// Hears what workers do, to make them as slow as another processor would be. Called on the workers'
+// threads; may sleep.
+class WorkerPace {
+ public:
+  virtual ~WorkerPace() = default;
+  // A round that did something has ended.
+  virtual void Worked() = 0;
+  // The worker begins (true) or ends to look for work without finding any: it takes no longer on a
+  // slow processor than on a fast one.
+  virtual void Looking(bool begins) = 0;
+};
+
 struct WorkerOptions {
   std::string name = "pulse-agent";  // at most 15 bytes: shown by top and counted by the benchmarks
   std::vector<int> cpus;
@@ -35,7 +47,8 @@ struct WorkerOptions {
   // the threads it works for. On CPUs of its own it makes no difference.
   bool background = false;
   int nice = 0;
-  size_t batch = 16;  // descriptors taken from one queue in one round
+  size_t batch = 16;                 // descriptors taken from one queue in one round
+  std::shared_ptr<WorkerPace> pace;  // may be none
 };
 
 class Worker {
@@ -79,6 +92,8 @@ class Worker {
   bool RunOnce();
   void Sleep();
   bool HandleEvents(int timeout_ms);
+  void ArmDueTimer(int64_t when);
+  void Looking(bool looks);
   void Reap();
   void Watch(int fd, uint64_t data);
   void Unwatch(Session& session);
@@ -87,6 +102,7 @@ class Worker {
   std::unique_ptr<FileEngine> engine_;
   EngineKind engine_kind_ = EngineKind::kUring;
   UniqueFd epoll_;
+  UniqueFd due_timer_;  // wakes the worker for what its engine holds back until a time
   WakeEvent wake_;
   std::mutex mu_;
   std::vector<std::function<void()>> posted_;
@@ -95,6 +111,7 @@ class Worker {
   std::atomic<size_t> session_count_{0};
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<Ending> ending_;
+  bool looking_ = false;
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 #include "base/cpu_list.h"
 
 #include <sched.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,6 +36,13 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
 }
 
 std::string FormatCpuList(const std::vector<int>& cpus) { return absl::StrJoin(cpus, ","); }
+
+int AllowedCpus() {
+  cpu_set_t set;
+  // More CPUs than the set has room for: all of them, then.
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return get_nprocs();
+  return CPU_COUNT(&set);
+}
 
 absl::Status SetThreadAffinity(const std::vector<int>& cpus) {
   if (cpus.empty()) return absl::OkStatus();

@@ -15,6 +15,9 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text);
 
 std::string FormatCpuList(const std::vector<int>& cpus);
 
+// How many CPUs this process may use.
+int AllowedCpus();
+
 // Restricts the calling thread to `cpus`; an empty list leaves it as it is. InvalidArgument when
 // none of them exists or is allowed to this process.
 absl::Status SetThreadAffinity(const std::vector<int>& cpus);

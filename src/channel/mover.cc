@@ -106,6 +106,16 @@ absl::Status Mover::PushSpans(const MoverSpan* spans, size_t n) {
   return absl::OkStatus();
 }
 
+absl::Status Mover::StartPull(uint64_t offset, uint64_t length, int64_t* there_at) {
+  *there_at = 0;
+  return Pull(offset, length);
+}
+
+absl::Status Mover::StartPush(uint64_t offset, uint64_t length, int64_t* there_at) {
+  *there_at = 0;
+  return Push(offset, length);
+}
+
 absl::StatusOr<MoverKind> ParseMoverKind(absl::string_view name) {
   if (name == "shared") return MoverKind::kShared;
   if (name == "vmread") return MoverKind::kVmRead;

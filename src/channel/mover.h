@@ -11,7 +11,7 @@
 // are designed for.
 //
 // Owned by the agent, one per queue; used by that queue's worker thread only. Pull and Push block
-// for the duration of the copy.
+// for the duration of the copy; StartPull and StartPush need not.
 #pragma once
 
 #include <sys/types.h>
@@ -63,6 +63,11 @@ class Mover {
   // span is none. After an error any of them may have been moved.
   virtual absl::Status PullSpans(const MoverSpan* spans, size_t n);
   virtual absl::Status PushSpans(const MoverSpan* spans, size_t n);
+  // Pull and Push for who need not wait: they begin the move, and say when it will be done
+  // (NowNanos; 0 or gone by: it is). Until then local(), or the host's arena, must not be relied
+  // on, nor changed. Movers without an engine of their own are done when they return.
+  virtual absl::Status StartPull(uint64_t offset, uint64_t length, int64_t* there_at);
+  virtual absl::Status StartPush(uint64_t offset, uint64_t length, int64_t* there_at);
   virtual MoverKind kind() const = 0;
 
   // `arena` is mapped by the agent and must outlive the mover.

@@ -42,22 +42,15 @@ absl::StatusOr<std::unique_ptr<AgentGroup>> AgentGroup::Attach(Session* session,
   const ResponseShape response = ResponsesOf(shape);
   const size_t request_bytes = RingBytes(ring);
   const size_t response_bytes = ResponseBytes(response);
-  if (session->config().mover == MoverKind::kVmRead) {
-    const uint64_t at = m.args[4];
-    auto requests =
-        Mover::CreateVmRead(session->config().peer, at + RequestOffset(), request_bytes);
-    if (!requests.ok()) return requests.status();
-    auto responses =
-        Mover::CreateVmRead(session->config().peer, at + ResponseOffset(shape), response_bytes);
-    if (!responses.ok()) return responses.status();
-    g->request_mover_ = *std::move(requests);
-    g->response_mover_ = *std::move(responses);
-  } else {
-    g->region_.Populate();
-    g->request_mover_ = Mover::CreateShared(g->region_.data() + RequestOffset(), request_bytes);
-    g->response_mover_ =
-        Mover::CreateShared(g->region_.data() + ResponseOffset(shape), response_bytes);
-  }
+  if (session->config().mover == MoverKind::kShared) g->region_.Populate();
+  auto request_mover = session->MakeMover(g->region_.data() + RequestOffset(),
+                                          m.args[4] + RequestOffset(), request_bytes);
+  if (!request_mover.ok()) return request_mover.status();
+  auto response_mover = session->MakeMover(g->region_.data() + ResponseOffset(shape),
+                                           m.args[4] + ResponseOffset(shape), response_bytes);
+  if (!response_mover.ok()) return response_mover.status();
+  g->request_mover_ = *std::move(request_mover);
+  g->response_mover_ = *std::move(response_mover);
   auto requests = MakeProgressConsumer(g->request_mover_.get(), ring);
   if (!requests.ok()) return requests.status();
   g->requests_ = std::make_unique<ProgressConsumer<>>(*requests);

@@ -92,6 +92,17 @@ class AgentService : public Service, public FileEngine::Client {
     Pending& p = pending_[cookie];
     SessionQueue* q = p.queue;
     const wire::Descriptor d = p.descriptor;
+    if (p.pushing) {
+      result = p.result;  // and it is there now
+    } else if (q != nullptr && static_cast<Opcode>(d.opcode) == Opcode::kRead && result > 0) {
+      int64_t there_at = 0;
+      result = PushRead(q, d, result, &there_at);
+      if (result > 0 && there_at != 0) {
+        p.pushing = true;
+        p.result = result;
+        return engine_->After(there_at, this, cookie);
+      }
+    }
     const bool tracked = p.tracked;
     const uint64_t ticket = p.ticket;
     if (p.begun != 0) Trace(d, p.begun, result);
@@ -101,13 +112,6 @@ class AgentService : public Service, public FileEngine::Client {
     const bool closed = q == nullptr || opcode == Opcode::kSyncClose || opcode == Opcode::kDiscard;
     if (closed) session_->GiveDescriptorBack();
     if (q == nullptr) return;  // a file discarded because its session ended
-    if (opcode == Opcode::kRead && result > 0) {
-      if (session_->config().mover == MoverKind::kVmRead && session_->HostMayBeGone()) {
-        result = -ECANCELED;
-      } else if (absl::Status st = q->mover().Push(d.arena_offset, result); !st.ok()) {
-        result = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
-      }
-    }
     // The completion is visible before the space: whoever sees the space free may rely on the
     // result being on its way.
     Answer(q, d, result);
@@ -125,7 +129,9 @@ class AgentService : public Service, public FileEngine::Client {
     wire::Descriptor descriptor;
     bool tracked;
     uint64_t ticket;
-    int64_t begun;  // for the timeline; 0: none is written
+    int64_t begun;         // for the timeline; 0: none is written
+    bool pushing = false;  // a read's bytes are on their way to the host
+    int64_t result = 0;    // of such a read
   };
 
   uint64_t NewPending(SessionQueue* q, const wire::Descriptor& d) {
@@ -140,6 +146,15 @@ class AgentService : public Service, public FileEngine::Client {
     pending_[i] = Pending{q, d, false, 0, trace::On() ? NowNanos() : 0};
     ++in_flight_;
     return i;
+  }
+
+  // What was read goes to the host. Returns the request's result.
+  int64_t PushRead(SessionQueue* q, const wire::Descriptor& d, int64_t result, int64_t* there_at) {
+    if (session_->config().mover == MoverKind::kVmRead && session_->HostMayBeGone()) {
+      return -ECANCELED;
+    }
+    const absl::Status st = q->mover().StartPush(d.arena_offset, result, there_at);
+    return st.ok() ? result : -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
   }
 
   // What the engine did about a request, from when it was taken to its result.
@@ -243,8 +258,9 @@ class AgentService : public Service, public FileEngine::Client {
     if (!q->Track(d.position, &ticket)) return Answer(q, d, -EINVAL);
     const auto it = files_.find(d.file);
     int64_t error = it == files_.end() ? -EBADF : 0;
+    int64_t there_at = 0;
     if (error == 0) {
-      if (absl::Status st = q->mover().Pull(d.arena_offset, d.length); !st.ok()) {
+      if (absl::Status st = q->mover().StartPull(d.arena_offset, d.length, &there_at); !st.ok()) {
         error = -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
       }
     }
@@ -257,7 +273,7 @@ class AgentService : public Service, public FileEngine::Client {
     pending_[cookie].tracked = true;
     pending_[cookie].ticket = ticket;
     engine_->Write(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
-                   d.file_offset, cookie);
+                   d.file_offset, cookie, there_at);
   }
 
   void OnRead(SessionQueue* q, const wire::Descriptor& d) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "agent/test_host.h"
+#include "base/clock.h"
 #include "base/testing.h"
 #include "lsm/wire.h"
 
@@ -30,8 +32,9 @@ class AgentServiceTest : public ::testing::Test {
  protected:
   AgentServiceTest() { engine_ = std::make_unique<FileEngine>(CreateThreadBackend({}).value()); }
 
-  void Start(AgentLimits limits = {}) {
+  void Start(AgentLimits limits = {}, MoverWrapper wrap_mover = {}) {
     host_ = std::make_unique<TestHost>(/*shared=*/true);
+    host_->wrap_mover = std::move(wrap_mover);
     int fds[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
     host_->socket().reset(fds[0]);
@@ -217,6 +220,116 @@ TEST_F(AgentServiceTest, AnOpenThatMeetsABrokenSocketEndsTheSession) {
   }
   EXPECT_EQ(session_->PollQueues(16), 1u) << "nothing is taken from it any more";
   EXPECT_TRUE(session_->shutting_down());
+}
+
+// Moves at once, and says that it takes a while.
+class LateMover : public Mover {
+ public:
+  static constexpr int64_t kDelay = 5'000'000;
+  explicit LateMover(std::unique_ptr<Mover> mover) : mover_(std::move(mover)) {}
+  char* local() const override { return mover_->local(); }
+  size_t size() const override { return mover_->size(); }
+  MoverKind kind() const override { return mover_->kind(); }
+  absl::Status Pull(uint64_t, uint64_t) override { return absl::InternalError("waits"); }
+  absl::Status Push(uint64_t, uint64_t) override { return absl::InternalError("waits"); }
+  absl::Status StartPull(uint64_t offset, uint64_t length, int64_t* there_at) override {
+    last_ = *there_at = NowNanos() + kDelay;
+    return fail_ ? absl::UnavailableError("a test's") : mover_->Pull(offset, length);
+  }
+  absl::Status StartPush(uint64_t offset, uint64_t length, int64_t* there_at) override {
+    last_ = *there_at = NowNanos() + kDelay;
+    return fail_ ? absl::UnavailableError("a test's") : mover_->Push(offset, length);
+  }
+
+  int64_t last_ = 0;
+  bool fail_ = false;
+
+ private:
+  std::unique_ptr<Mover> mover_;
+};
+
+class LateMoverTest : public AgentServiceTest {
+ protected:
+  void StartLate() {
+    Start({}, [this](std::unique_ptr<Mover> m, bool first) {
+      EXPECT_TRUE(first);
+      auto late = std::make_unique<LateMover>(std::move(m));
+      mover_ = late.get();
+      return late;
+    });
+    ASSERT_EQ(OpenFile(1, Scratch().get()), 0);
+  }
+  char* Arena() { return host_->queue().region.data(); }
+
+  LateMover* mover_ = nullptr;
+};
+
+TEST_F(LateMoverTest, WritesWaitForTheirBytesAndReadsForTheirArrival) {
+  StartLate();
+  std::memset(Arena(), 'w', 4096);
+  wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
+  write.position = 4096;
+  ASSERT_EQ(Ask(write), 4096);
+  EXPECT_GE(NowNanos(), mover_->last_) << "written before its bytes were there";
+  std::memset(Arena(), 0, 4096);
+  ASSERT_EQ(Ask(Request(Opcode::kRead, 1, 0, 4096)), 4096);
+  EXPECT_GE(NowNanos(), mover_->last_) << "answered before the bytes were there";
+  EXPECT_EQ(Arena()[0], 'w');
+  EXPECT_EQ(Arena()[4095], 'w');
+  EXPECT_EQ(Ask(Request(Opcode::kSyncClose, 1)), 0);
+}
+
+TEST_F(LateMoverTest, ASyncWaitsForAWriteWhoseBytesAreOnTheirWay) {
+  StartLate();
+  wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
+  write.position = 4096;
+  ASSERT_TRUE(host_->queue().ring.TryPush(write));
+  session_->PollQueues(16);
+  EXPECT_EQ(engine_->next_due(), mover_->last_);
+  wire::Descriptor sync = Request(Opcode::kSync, 1);
+  sync.tag = 8;
+  ASSERT_TRUE(host_->queue().ring.TryPush(sync));
+  std::vector<uint64_t> order;
+  while (order.size() < 2) {
+    session_->PollQueues(16);
+    engine_->Poll();
+    session_->Deliver();
+    wire::Completion c{};
+    if (host_->queue().ring.TryPop(&c)) {
+      order.push_back(c.tag);
+      EXPECT_GE(c.result, 0);
+    }
+  }
+  EXPECT_EQ(order, (std::vector<uint64_t>{0, 8}));
+}
+
+TEST_F(LateMoverTest, AFailureIsReportedAtOnce) {
+  StartLate();
+  wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
+  write.position = 4096;
+  ASSERT_EQ(Ask(write), 4096);
+  mover_->fail_ = true;
+  EXPECT_EQ(Ask(Request(Opcode::kRead, 1, 0, 4096)), -EIO);
+  write.position = 8192;
+  EXPECT_EQ(Ask(write), -EIO);
+}
+
+// TearDown drains, with a read on its way.
+TEST_F(LateMoverTest, ASessionEndsWhenWhatIsOnItsWayIsThere) {
+  StartLate();
+  wire::Descriptor write = Request(Opcode::kWrite, 1, 0, 4096);
+  write.position = 4096;
+  ASSERT_EQ(Ask(write), 4096);
+  const int64_t before = mover_->last_;
+  ASSERT_TRUE(host_->queue().ring.TryPush(Request(Opcode::kRead, 1, 0, 4096)));
+  while (mover_->last_ == before) {
+    session_->PollQueues(16);
+    engine_->Poll();
+  }
+  session_->BeginShutdown();
+  const int64_t there_at = mover_->last_;
+  while (!session_->Drained()) engine_->Poll();
+  EXPECT_GE(NowNanos(), there_at);
 }
 
 }  // namespace

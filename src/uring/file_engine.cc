@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/clock.h"
+
 namespace pulse {
 namespace {
 
@@ -29,6 +31,7 @@ struct FileEngine::Op {
   uint64_t offset;
   uint64_t length;
   uint64_t done;  // bytes already transferred
+  int64_t not_before;
 };
 
 class FileEngine::File {
@@ -67,7 +70,7 @@ FileEngine::Op* FileEngine::NewOp(File* f, IoOp kind, uint64_t cookie) {
   }
   Op* op = free_ops_.back();
   free_ops_.pop_back();
-  *op = Op{f, kind, false, cookie, nullptr, -1, 0, 0, 0};
+  *op = Op{f, kind, false, cookie, nullptr, -1, 0, 0, 0, 0};
   ++live_ops_;
   return op;
 }
@@ -84,8 +87,9 @@ void FileEngine::Fallocate(File* f, uint64_t bytes, uint64_t cookie) {
 }
 
 void FileEngine::Write(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
-                       uint64_t cookie) {
+                       uint64_t cookie, int64_t not_before) {
   Op* op = NewOp(f, IoOp::kWrite, cookie);
+  op->not_before = not_before;
   op->buffer = buffer;
   op->buffer_index = buffer_index;
   op->length = length;
@@ -174,7 +178,31 @@ void FileEngine::Start(Op* op) {
     backend_->UnregisterFile(f->index);
     f->index = -1;
   }
+  if (op->not_before != 0 && op->not_before > NowNanos()) {
+    later_.push({op->not_before, op, nullptr, 0});
+    return;
+  }
   ready_.push_back(op);
+}
+
+void FileEngine::After(int64_t when, Client* client, uint64_t cookie) {
+  later_.push({when, nullptr, client, cookie});
+}
+
+size_t FileEngine::StartDue() {
+  size_t n = 0;
+  const int64_t now = NowNanos();
+  while (!later_.empty() && later_.top().when <= now) {
+    const Later due = later_.top();
+    later_.pop();
+    ++n;
+    if (due.op != nullptr) {
+      ready_.push_back(due.op);
+    } else {
+      due.client->OnIoComplete(due.cookie, 0);
+    }
+  }
+  return n;
 }
 
 void FileEngine::Dispatch() {
@@ -259,7 +287,7 @@ void FileEngine::Complete(Op* op, int64_t result) {
 }
 
 size_t FileEngine::Poll() {
-  size_t n = 0;
+  size_t n = later_.empty() ? 0 : StartDue();
   // Complete may add to finished_; take what is there now.
   for (size_t left = finished_.size(); left > 0; --left) {
     Op* op = finished_.front();

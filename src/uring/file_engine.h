@@ -20,7 +20,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <queue>
 #include <unordered_map>
 #include <vector>
 
@@ -53,8 +55,10 @@ class FileEngine {
   File* Open(UniqueFd fd, Client* client, bool pinned, bool sticky = true);
 
   void Fallocate(File* f, uint64_t bytes, uint64_t cookie);
+  // `not_before`: when the buffer's bytes will be there (NowNanos; 0: they are), which the write
+  // waits for. For the file's rules it is in flight from now on.
   void Write(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
-             uint64_t cookie);
+             uint64_t cookie, int64_t not_before = 0);
   void Read(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
             uint64_t cookie);
   void RangeSync(File* f, uint64_t offset, uint64_t length, uint64_t cookie);
@@ -64,11 +68,17 @@ class FileEngine {
   // Waits for what is in flight, closes without syncing, frees. `f` must not be used afterwards.
   void Discard(File* f, uint64_t cookie);
 
+  // Completes `cookie` with 0 from a Poll() at or after `when` (NowNanos): for what else the client
+  // has under way. `client` must live until then.
+  void After(int64_t when, Client* client, uint64_t cookie);
+
   // Submits what is queued and delivers what has completed. Returns the number of completions.
   size_t Poll();
 
   // Nothing queued and nothing in flight.
-  bool idle() const { return live_ops_ == 0; }
+  bool idle() const { return live_ops_ == 0 && later_.empty(); }
+  // When Poll() has something to do though no result came in (NowNanos); 0: never.
+  int64_t next_due() const { return later_.empty() ? 0 : later_.top().when; }
   // The worker must call Poll() again soon rather than sleep on wait_fd().
   bool needs_polling() const {
     return !ready_.empty() || !finished_.empty() || backend_->needs_polling();
@@ -77,6 +87,14 @@ class FileEngine {
 
  private:
   struct Op;
+  // An operation whose bytes are on their way, or (op null) a client's cookie.
+  struct Later {
+    int64_t when;
+    Op* op;
+    Client* client;
+    uint64_t cookie;
+    bool operator>(const Later& other) const { return when > other.when; }
+  };
 
   Op* NewOp(File* f, IoOp kind, uint64_t cookie);
   void FreeOp(Op* op);
@@ -85,6 +103,7 @@ class FileEngine {
   bool MayStart(const Op* op) const;
   void Complete(Op* op, int64_t result);
   void Dispatch();
+  size_t StartDue();
   void OnResult(Op* op, int64_t result);
 
   std::unique_ptr<IoBackend> backend_;
@@ -92,6 +111,7 @@ class FileEngine {
   std::vector<Op*> free_ops_;
   std::deque<Op*> ready_;     // wait for room in the back-end
   std::deque<Op*> finished_;  // completed without I/O; delivered by the next Poll
+  std::priority_queue<Later, std::vector<Later>, std::greater<>> later_;
   std::unordered_map<File*, std::unique_ptr<File>> files_;
   size_t live_ops_ = 0;
 };

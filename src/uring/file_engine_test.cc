@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/testing.h"
 #include "uring/fake_backend.h"
 
 namespace pulse {
@@ -23,6 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing_util::Eventually;
 
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) != -1; }
 
@@ -594,6 +597,51 @@ TEST_F(FileEngineTest, AnEngineWithoutRegistrationServesPinnedFiles) {
   engine_->SyncClose(f, 0, 2);
   FinishAll();
   EXPECT_EQ(results_[2], 0);
+}
+
+// A write whose bytes are still on their way counts as in flight, and starts when they are there.
+TEST_F(FileEngineTest, AWriteWaitsForItsBytes) {
+  FileEngine::File* f = NewFile();
+  const int64_t when = NowNanos() + 20'000'000;
+  fake_->on_start = [&](const IoRequest& r) {
+    if (r.op == IoOp::kWrite && r.offset == 0) {
+      EXPECT_GE(NowNanos(), when) << "started too early";
+    }
+  };
+  engine_->Write(f, buffer_, -1, kBlock, 0, 1, when);
+  Write(f, 1, 1, 2);
+  engine_->RangeSync(f, 0, kBlock, 3);
+  engine_->SyncClose(f, kNoTruncate, 4);
+  EXPECT_EQ(engine_->next_due(), when);
+  EXPECT_FALSE(engine_->idle());
+  EXPECT_TRUE(Eventually([&] { return Open() == std::vector<std::string>{"w1+1", "w0+1"}; }));
+  EXPECT_EQ(engine_->next_due(), 0);
+  fake_->FinishWell(0);
+  fake_->FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("range0+1"));
+  fake_->FinishWell(0);
+  EXPECT_THAT(Open(), ElementsAre("syncclose"));
+  fake_->FinishWell(0);
+  engine_->Poll();
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(FileEngineTest, WhatTimeCompletesComesInItsOrderAndNotBefore) {
+  const int64_t begin = NowNanos();
+  const int64_t at[] = {begin + 30'000'000, begin + 10'000'000, begin - 1};
+  on_complete_ = [&](uint64_t cookie, int64_t result) {
+    EXPECT_GE(NowNanos(), at[cookie]);
+    EXPECT_EQ(result, 0);
+  };
+  for (uint64_t i = 0; i < 3; ++i) engine_->After(at[i], this, i);
+  EXPECT_EQ(engine_->next_due(), at[2]);
+  EXPECT_FALSE(engine_->idle());
+  EXPECT_TRUE(Eventually([&] {
+    engine_->Poll();
+    return order_.size() == 3;
+  }));
+  EXPECT_THAT(order_, ElementsAre(2, 1, 0));
+  EXPECT_TRUE(engine_->idle());
 }
 
 }  // namespace

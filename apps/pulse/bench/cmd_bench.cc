@@ -91,6 +91,7 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddFailoverBench(*bench);
   bench::AddFilesBench(*bench);
   bench::AddRingBench(*bench);
+  bench::AddVdpuBench(*bench);
   bench::AddYcsbBench(*bench);
   bench::AddPaperBench(*bench);
   bench::AddChild(*bench);

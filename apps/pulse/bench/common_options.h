@@ -22,6 +22,7 @@ void AddCrashBench(CLI::App& bench);
 void AddFailoverBench(CLI::App& bench);
 void AddFilesBench(CLI::App& bench);
 void AddRingBench(CLI::App& bench);
+void AddVdpuBench(CLI::App& bench);
 void AddYcsbBench(CLI::App& bench);
 void AddPaperBench(CLI::App& bench);
 void AddDemo(CLI::App& bench);

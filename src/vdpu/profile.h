@@ -1,0 +1,54 @@
+// Profile: what a virtual DPU is like, so that an agent on spare cores behaves as one on a card
+// would: the speed and number of its cores, its DMA engine, and what it costs to set that up. The
+// figures of the built-in ones come from the papers, line by line, in src/vdpu/profiles.
+//
+// A plain value. Thread-safe. Loading blocks for the reading of a file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace pulse::vdpu {
+
+struct Profile {
+  std::string name;
+  std::string description;
+  double core_speed = 1;  // of one core, against one host core
+  int cores = 1;
+  double dma_latency_us = 0;
+  double dma_bandwidth_gb_s = 1;  // 10^9 bytes a second
+  double dma_operation_us = 0;
+  double setup_ms = 0;        // a session's first queue
+  double reconfigure_ms = 0;  // each further one
+};
+
+struct BuiltInProfile {
+  std::string name;
+  std::string text;  // as a file would have it
+};
+const std::vector<BuiltInProfile>& BuiltInProfiles();
+// "bf2, bf3, none".
+std::string KnownProfiles();
+
+// `origin` names the text in errors. InvalidArgument, as "ORIGIN:LINE: what, and what is expected",
+// for what is no TOML, and for keys that are unknown, missing, of another type or out of range.
+absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view origin);
+
+// A built-in one by its name, or the file at a path: what has a slash or ends in ".toml". NotFound
+// for another name, with the list of those known.
+absl::StatusOr<Profile> LoadProfile(const std::string& name_or_path);
+
+// The text of a built-in profile, to start a file from; NotFound as above.
+absl::StatusOr<std::string> ProfileText(const std::string& name);
+
+// One line: "bf2 (8 cores at 0.455 of a host core, DMA 7.8 us and 8 GB/s)".
+std::string Describe(const Profile& profile);
+
+// What an agent that may use `cpus` host CPUs cannot show of `profile`; empty when it can show all.
+std::string Shortfall(const Profile& profile, int cpus);
+
+}  // namespace pulse::vdpu

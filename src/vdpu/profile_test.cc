@@ -1,0 +1,153 @@
+#include "vdpu/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "base/testing.h"
+
+namespace pulse::vdpu {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_util::ScratchPath;
+
+std::string Text(const absl::Status& st) { return std::string(st.message()); }
+
+constexpr char kGood[] = R"(name = "mine"
+description = "a test"
+[cpu]
+core_speed = 0.5
+cores = 2
+[dma]
+latency_us = 3
+bandwidth_gb_s = 4.5
+operation_us = 0.25
+[context]
+setup_ms = 10
+reconfigure_ms = 5
+)";
+
+// `kGood` with one line replaced.
+std::string With(const std::string& line, const std::string& by) {
+  std::string text = kGood;
+  const size_t at = text.find(line);
+  EXPECT_NE(at, std::string::npos) << line;
+  return text.replace(at, line.size(), by);
+}
+
+TEST(ProfileTest, EveryKeyIsRead) {
+  const auto p = ParseProfile(kGood, "mine.toml");
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->name, "mine");
+  EXPECT_EQ(p->description, "a test");
+  EXPECT_EQ(p->core_speed, 0.5);
+  EXPECT_EQ(p->cores, 2);
+  EXPECT_EQ(p->dma_latency_us, 3);
+  EXPECT_EQ(p->dma_bandwidth_gb_s, 4.5);
+  EXPECT_EQ(p->dma_operation_us, 0.25);
+  EXPECT_EQ(p->setup_ms, 10);
+  EXPECT_EQ(p->reconfigure_ms, 5);
+  EXPECT_EQ(Describe(*p), "mine (2 cores at 0.5 of a host core, DMA 3 us and 4.5 GB/s)");
+}
+
+TEST(ProfileTest, BuiltInOnesHaveThePapersFigures) {
+  const auto bf2 = LoadProfile("bf2");
+  ASSERT_TRUE(bf2.ok()) << bf2.status();
+  EXPECT_EQ(bf2->name, "bf2");
+  EXPECT_EQ(bf2->core_speed, 0.455);
+  EXPECT_EQ(bf2->cores, 8);
+  const auto bf3 = LoadProfile("bf3");
+  ASSERT_TRUE(bf3.ok()) << bf3.status();
+  EXPECT_EQ(bf3->name, "bf3");
+  EXPECT_EQ(bf3->core_speed, 0.81);
+  EXPECT_EQ(bf3->cores, 16);
+  EXPECT_GE(bf3->dma_bandwidth_gb_s, bf2->dma_bandwidth_gb_s);
+}
+
+TEST(ProfileTest, ABuiltInOneCanBeAFile) {
+  const auto text = ProfileText("bf2");
+  ASSERT_TRUE(text.ok());
+  ScratchPath path("copy.toml");
+  std::ofstream(path.get()) << *text;
+  const auto p = LoadProfile(path.get());
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(Describe(*p), Describe(*LoadProfile("bf2")));
+}
+
+TEST(ProfileTest, AnUnknownNameGetsTheListOfThoseKnown) {
+  for (const absl::Status& st :
+       {LoadProfile("bf4").status(), ProfileText("bf4").status(), LoadProfile("").status()}) {
+    EXPECT_TRUE(absl::IsNotFound(st)) << st;
+    EXPECT_THAT(Text(st), HasSubstr("known are bf2, bf3, none"));
+  }
+}
+
+TEST(ProfileTest, AFileThatIsNotThereIsNamed) {
+  const absl::Status st = LoadProfile("/nowhere/dpu.toml").status();
+  EXPECT_TRUE(absl::IsNotFound(st)) << st;
+  EXPECT_THAT(Text(st), HasSubstr("/nowhere/dpu.toml"));
+  EXPECT_FALSE(LoadProfile("/tmp/").ok());
+}
+
+TEST(ProfileTest, AHugeFileIsRefused) {
+  ScratchPath path("huge.toml");
+  std::ofstream(path.get()) << kGood << "#" << std::string(100'000, 'x');
+  EXPECT_THAT(Text(LoadProfile(path.get()).status()), HasSubstr("bytes"));
+}
+
+TEST(ProfileTest, RefusalsNameFileLineAndWhatIsExpected) {
+  struct Case {
+    std::string text;
+    std::string where;
+    std::string what;
+  };
+  const Case cases[] = {
+      {With("cores = 2", "cores = 2\nturbo = true"), "x.toml:6:", "unknown key \"cpu.turbo\""},
+      {With("cores = 2", "cores = 2\nturbo = true"), "x.toml:6:", "known in this table are"},
+      {std::string(kGood) + "[gpu]\n", "x.toml:13:", "unknown key \"gpu\""},
+      {With("cores = 2", "cores = 2.5"), "x.toml:5:", "whole number from 1 to 1024"},
+      {With("cores = 2", "cores = 0"), "x.toml:5:", "0 is out of range"},
+      {With("cores = 2", "cores = 5000"), "x.toml:5:", "5000 is out of range"},
+      {With("core_speed = 0.5", "core_speed = 1.5"), "x.toml:4:", "1.5 is out of range"},
+      {With("core_speed = 0.5", "core_speed = 0"), "x.toml:4:", "from 0.01 to 1"},
+      {With("core_speed = 0.5", "core_speed = nan"), "x.toml:4:", "out of range"},
+      {With("core_speed = 0.5", "core_speed = \"fast\""), "x.toml:4:", "expected a number"},
+      {With("latency_us = 3", "latency_us = -1"), "x.toml:7:", "out of range"},
+      {With("bandwidth_gb_s = 4.5", "bandwidth_gb_s = 0"), "x.toml:8:", "out of range"},
+      {With("bandwidth_gb_s = 4.5", "bandwidth_gb_s = inf"), "x.toml:8:", "out of range"},
+      {With("setup_ms = 10", "setup_ms = 1e9"), "x.toml:11:", "out of range"},
+      {With("name = \"mine\"", "name = 7"), "x.toml:1:", "text in quotes"},
+      {With("cores = 2\n", ""), "x.toml:3:", "\"cpu.cores\" is missing"},
+      {With("operation_us = 0.25\n", ""), "x.toml:6:", "--print-profile bf2"},
+      {With("[context]\nsetup_ms = 10\nreconfigure_ms = 5\n", ""),
+       "x.toml:1:", "\"context\" is missing"},
+      {With("[cpu]\ncore_speed = 0.5\ncores = 2\n", "cpu = 3\n"), "x.toml:3:", "a line [cpu]"},
+      {With("cores = 2", "cores = 2\ncores = 3"), "x.toml:6:", ""},
+      {With("[dma]", "[dma"), "x.toml:6:", ""},
+      {"", "x.toml:1:", "\"name\" is missing"},
+      {std::string("name = \"\xff\"\n"), "x.toml:1:", ""},
+  };
+  for (const Case& c : cases) {
+    const absl::Status st = ParseProfile(c.text, "x.toml").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(st)) << c.text << st;
+    EXPECT_THAT(Text(st), AllOf(HasSubstr(c.where), HasSubstr(c.what))) << c.text;
+  }
+}
+
+TEST(ProfileTest, AShortfallIsSaidAndOnlyThen) {
+  Profile p = *ParseProfile(kGood, "mine.toml");
+  EXPECT_EQ(Shortfall(p, 1), "") << "two cores of half the speed fit on one CPU";
+  p.cores = 8;
+  EXPECT_EQ(Shortfall(p, 4), "");
+  EXPECT_THAT(Shortfall(p, 2), AllOf(HasSubstr("8 cores"), HasSubstr("4 host CPUs"),
+                                     HasSubstr("may use 2"), HasSubstr("more than 4 are busy")));
+  p.core_speed = 0.81;
+  EXPECT_THAT(Shortfall(p, 1), HasSubstr("more than 1 is busy"));
+}
+
+}  // namespace
+}  // namespace pulse::vdpu
