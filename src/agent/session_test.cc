@@ -33,7 +33,7 @@ class SessionQueueTest : public ::testing::Test {
       : region_(Region::CreatePrivate(QueueRegionBytes(kArena)).value()),
         host_(HostQueue::Init(region_, 1, kArena).value()),
         queue_(1, AgentQueue::Attach(region_, kArena).value(), Region(),
-               Mover::CreateShared(region_.data(), kArena), &count_) {}
+               Mover::CreateShared(region_.data(), kArena), &count_, &origin_) {}
 
   uint64_t Track(uint64_t position) {
     uint64_t ticket = ~uint64_t{0};
@@ -45,6 +45,8 @@ class SessionQueueTest : public ::testing::Test {
   }
 
   RequestCount count_{100'000};
+  IoScheduler scheduler_;
+  IoOrigin origin_{&scheduler_};
   Region region_;
   HostQueue host_;
   SessionQueue queue_;

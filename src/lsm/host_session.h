@@ -51,6 +51,8 @@ class HostSession {
   Occupancy occupancy();
   // Time without any agent so far.
   uint64_t agentless_nanos();
+  // Tells the agent that a database of this session is near a stall (wire::kPressure...).
+  void NotePressure(uint32_t level);
   // The agent of the moment; null while there is none.
   Connection connection();
 
@@ -61,7 +63,8 @@ class HostSession {
     Connection connection;
     StreamQueue* queue;
   };
-  absl::StatusOr<Lease> LeaseQueue();
+  // `prefer_idle`: one that the agent has nothing left to do on, if there is one.
+  absl::StatusOr<Lease> LeaseQueue(bool prefer_idle = false);
   void ReturnQueueLocked(const Lease& lease);
   // Prepares a first queue in the background (its memory takes milliseconds to touch and pin), so
   // that the first flush or compaction finds one. From the first call on, with every new agent.
@@ -130,6 +133,7 @@ class HostSession {
   Connection current_;
   std::vector<CompletionTarget*> rescues_;
   int64_t agentless_since_ = 0;  // 0: there is one
+  uint32_t pressure_count_ = 0;
   bool prewarm_ = false;
   bool prewarmed_ = false;  // ... the current connection
 
