@@ -21,7 +21,7 @@ constexpr uint64_t kFileWrites = 256;
 constexpr size_t kBacklog = 256;
 // A flush writes once for so many of the compaction's.
 constexpr size_t kBetween = 32;
-constexpr uint64_t kFlush = 1;
+constexpr uint64_t kFlush = 1, kClosed = 2;
 
 class Client : public FileEngine::Client {
  public:
@@ -30,7 +30,7 @@ class Client : public FileEngine::Client {
     if (cookie == kFlush) {
       flush_nanos += NowNanos() - flush_begun;
       flush_begun = 0;
-    } else {
+    } else if (cookie != kClosed) {
       --deep_waiting;
       ++deep_done;
     }
@@ -89,8 +89,8 @@ void BM_FlushBesideCompaction(benchmark::State& state, bool flushes, bool classe
     }
   }
   while (client.deep_waiting > 0) engine.Poll();
-  engine.Discard(deep, kFlush);
-  engine.Discard(flush, kFlush);
+  engine.Discard(deep, kClosed);
+  engine.Discard(flush, kClosed);
   while (!engine.idle()) engine.Poll();
   if (client.error != 0) state.SkipWithError("an operation failed");
   engine.backend().UnregisterBuffer(index);
