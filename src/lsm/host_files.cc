@@ -122,7 +122,7 @@ class OutputWritableFile : public FSWritableFile {
     output_->set_job(job);
     ThreadJob::SetJob(job);
     ThreadJob::ApplyPriority(context_->session->options().compaction, job);
-    if (hints_.stalls()) context_->session->NotePressure(wire::kPressureDelayed);
+    context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
   }
 
   IOStatus Report(const absl::Status& st) {

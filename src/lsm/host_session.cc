@@ -148,7 +148,18 @@ absl::StatusOr<StreamQueue*> HostSession::AttachQueue(const Connection& c, uint3
 }
 
 void HostSession::NotePressure(uint32_t level) {
+  if (std::max(level, stall_.load(std::memory_order_relaxed)) == 0) return;
   std::lock_guard lock(mu_);
+  PublishPressureLocked(std::max(level, stall_.load(std::memory_order_relaxed)));
+}
+
+void HostSession::SetStall(uint32_t level) {
+  std::lock_guard lock(mu_);
+  stall_.store(level, std::memory_order_relaxed);
+  PublishPressureLocked(level);
+}
+
+void HostSession::PublishPressureLocked(uint32_t level) {
   if (current_ == nullptr) return;
   current_->link->control()->pressure.value.store(wire::PressureWord(level, ++pressure_count_),
                                                   std::memory_order_relaxed);

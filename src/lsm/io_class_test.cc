@@ -15,6 +15,7 @@
 #include "lsm/pulse_file_system.h"
 #include "lsm/test_db.h"
 #include "lsm/test_support.h"
+#include "pulse/rocksdb.h"
 #include "rocksdb/listener.h"
 
 namespace pulse::lsm::test {
@@ -203,6 +204,38 @@ TEST_P(IoClassTest, InAStall) {
   EXPECT_GT(counts["flush blob"], 0);
   EXPECT_GT(counts["L1"], 0);
   EXPECT_EQ(wire::PressureLevel(PressureWord()), wire::kPressureDelayed);
+}
+
+TEST_P(IoClassTest, AListenerTellsOfStallsAsTheyBeginAndEnd) {
+  using rocksdb::WriteStallCondition;
+  EXPECT_EQ(NewStallListener(rocksdb::FileSystem::Default().get()), nullptr);
+  const auto listener = NewStallListener(env_->GetFileSystem().get());
+  ASSERT_NE(listener, nullptr);
+  const auto change = [&](WriteStallCondition from, WriteStallCondition to) {
+    const uint32_t before = PressureWord();
+    rocksdb::WriteStallInfo info;
+    info.condition.prev = from;
+    info.condition.cur = to;
+    listener->OnStallConditionsChanged(info);
+    EXPECT_NE(PressureWord(), before) << "is no news to the agent";
+    return wire::PressureLevel(PressureWord());
+  };
+  EXPECT_EQ(change(WriteStallCondition::kNormal, WriteStallCondition::kDelayed), 1u);
+  EXPECT_EQ(change(WriteStallCondition::kNormal, WriteStallCondition::kStopped), 2u);
+  EXPECT_EQ(change(WriteStallCondition::kNormal, WriteStallCondition::kDelayed), 2u);
+  // An output says it again, whatever its own priority.
+  auto* fs = static_cast<PulseFileSystem*>(rig_.pulse.get());
+  const uint32_t before = PressureWord();
+  fs->context().session->NotePressure(wire::kPressureNone);
+  EXPECT_NE(PressureWord(), before);
+  EXPECT_EQ(wire::PressureLevel(PressureWord()), 2u);
+  EXPECT_EQ(change(WriteStallCondition::kStopped, WriteStallCondition::kDelayed), 1u);
+  EXPECT_EQ(change(WriteStallCondition::kDelayed, WriteStallCondition::kNormal), 1u);
+  EXPECT_EQ(change(WriteStallCondition::kDelayed, WriteStallCondition::kNormal), 1u);
+  EXPECT_EQ(change(WriteStallCondition::kDelayed, WriteStallCondition::kNormal), 0u);
+  const uint32_t after = PressureWord();
+  fs->context().session->NotePressure(wire::kPressureNone);
+  EXPECT_EQ(PressureWord(), after) << "no stall, no news";
 }
 
 TEST_P(IoClassTest, UniversalTellsFlushesFromCompactions) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lsm/io_status.h"
 #include "lsm/pulse_file_system.h"
+#include "lsm/stall_listener.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
@@ -73,6 +74,12 @@ rocksdb::Status NewFileSystem(const std::string& uri, std::shared_ptr<rocksdb::F
   if (!fs.ok()) return lsm::ToStatus(fs.status());
   *out = *std::move(fs);
   return rocksdb::Status::OK();
+}
+
+std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSystem* fs) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr) return nullptr;
+  return std::make_shared<lsm::StallListener>(pulse->context().session);
 }
 
 bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
