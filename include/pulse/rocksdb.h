@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/options.h"
 
 namespace rocksdb {
@@ -113,5 +114,12 @@ PULSE_EXPORT void CancelWholeCompactions(const rocksdb::DBOptions& options);
 // Reads the statistics of a FileSystem that NewFileSystem or a URI made, also through wrappers.
 // False when `fs` is none.
 PULSE_EXPORT bool GetStats(const rocksdb::FileSystem* fs, Stats* out);
+
+// For Options::listeners of databases on `fs`, if wanted: the agent then hears of write stalls as
+// they begin and end, and serves flushes and compactions from L0 of such a database with
+// precedence. Without it it hears of them too, but later. Several databases can share one. Null
+// when `fs` is no FileSystem of this plug-in.
+PULSE_EXPORT std::shared_ptr<rocksdb::EventListener> NewStallListener(
+    const rocksdb::FileSystem* fs);
 
 }  // namespace pulse

@@ -8,8 +8,8 @@
 pulse_SOURCES := $(addprefix ../../src/, \
   base/cpu_list.cc base/errors.cc base/log.cc base/trace.cc base/uri_options.cc \
   channel/doorbell.cc channel/handshake.cc channel/mover.cc channel/queue_pair.cc channel/region.cc \
-  uring/aio_backend.cc uring/file_engine.cc uring/io_backend.cc uring/thread_backend.cc \
-  uring/uring_backend.cc \
+  uring/aio_backend.cc uring/file_engine.cc uring/io_backend.cc uring/io_scheduler.cc \
+  uring/thread_backend.cc uring/uring_backend.cc \
   store/check.cc store/create.cc store/file_device.cc store/format.cc store/late_writers.cc \
   store/records.cc \
   store/recovery.cc store/segment_map.cc store/state.cc store/store_commit.cc \
@@ -21,7 +21,8 @@ pulse_SOURCES := $(addprefix ../../src/, \
   lsm/io_status.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
   lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc \
-  lsm/task_file_system.cc lsm/task_wire.cc lsm/whole_task.cc placement/controller.cc)
+  lsm/task_file_system.cc lsm/task_wire.cc lsm/thread_job.cc lsm/whole_task.cc \
+  placement/controller.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin
 

@@ -14,7 +14,7 @@
 namespace pulse {
 namespace {
 
-// Queues served in one round, at most, however many a session has.
+// Queues of a class served in one round, at most, however many a session has.
 constexpr size_t kQueuesPerRound = 4;
 
 // Control messages read in one call: more than a socket holds, so that what a request relies on is
@@ -85,6 +85,7 @@ Session::Session(Config config, wire::ControlPage* control, Region control_regio
       notifier_(std::move(notify_fd), &control->host_waiting.value),
       socket_(std::move(socket)),
       engine_(engine),
+      origin_(engine->scheduler()),
       outstanding_{config_.limits.max_requests},
       service_(factory(this, engine)) {}
 
@@ -154,7 +155,7 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
   auto mover = MakeMover(queue->arena(), peer_address, arena_bytes);
   if (!mover.ok()) return mover.status();
   auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), *std::move(mover),
-                                          &outstanding_);
+                                          &outstanding_, &origin_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));
   AddMemory(arena_bytes);
@@ -274,6 +275,33 @@ bool Session::HandleDoorbell() {
   return !doorbell_.hung_up();
 }
 
+// From a queue whose class changes meanwhile no more is taken: it is another class's turn.
+size_t Session::TakeFrom(SessionQueue* q, size_t batch, uint64_t* budget) {
+  const IoClass io_class = q->io_class();
+  wire::Descriptor d;
+  size_t n = 0;
+  while (n < batch && !broken_ && *budget > 0 && q->io_class() == io_class && q->TryTake(&d)) {
+    // Files named by this request were sent before it, on the socket.
+    service_->OnDescriptor(q, d);
+    ++n;
+    *budget -= std::min(*budget, d.length);
+  }
+  if (q->ring().corrupt()) {
+    Refuse(absl::InvalidArgumentError("a submission ring's cursor was corrupted by the host"));
+    broken_ = true;
+  }
+  return n;
+}
+
+void Session::LatchPressure(uint32_t word, int64_t now) {
+  if (word != pressure_word_) {
+    pressure_word_ = word;
+    pressure_at_ = now;
+  }
+  origin_.set_pressure(now - pressure_at_ < kPressureNanos ? wire::PressureLevel(word)
+                                                           : wire::kPressureNone);
+}
+
 size_t Session::PollQueues(size_t batch) {
   if (shutting_down_) return 0;
   size_t n = 0;
@@ -290,19 +318,19 @@ size_t Session::PollQueues(size_t batch) {
   // A service may read the socket, where a further queue may be attached: its turn is the next
   // round.
   const size_t count = queues_.size();
-  for (size_t k = 0; k < count && n < kQueuesPerRound * batch; ++k) {
-    SessionQueue* q = queues_[next_queue_ % count].get();
-    next_queue_ = (next_queue_ + 1) % count;
-    wire::Descriptor d;
-    for (size_t i = 0; i < batch && !broken_ && q->TryTake(&d); ++i) {
-      // Files named by this request were sent before it, on the socket.
-      service_->OnDescriptor(q, d);
-      ++n;
+  for (size_t c = 0; c < kIoClasses; ++c) {
+    uint64_t budget = config_.mover == MoverKind::kVmRead ? IoScheduler::kQuantum[c] : ~uint64_t{0};
+    size_t taken = 0;
+    const size_t first = next_queue_[c];
+    for (size_t k = 0; k < count && taken < kQueuesPerRound * batch && budget > 0; ++k) {
+      const size_t i = (first + k) % count;
+      SessionQueue* q = queues_[i].get();
+      if (static_cast<size_t>(q->io_class()) != c) continue;
+      next_queue_[c] = (i + 1) % count;
+      taken += TakeFrom(q, batch, &budget);
+      if (broken_) break;
     }
-    if (q->ring().corrupt()) {
-      Refuse(absl::InvalidArgumentError("a submission ring's cursor was corrupted by the host"));
-      broken_ = true;
-    }
+    n += taken;
     if (broken_) {
       BeginShutdown();
       return n;

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -16,6 +17,7 @@
 
 #include "agent/limits.h"
 #include "agent/service.h"
+#include "base/clock.h"
 #include "channel/doorbell.h"
 #include "channel/mover.h"
 #include "channel/queue_pair.h"
@@ -29,14 +31,15 @@ using MoverWrapper =
 // One queue of a session, with what only the agent knows about it.
 class SessionQueue {
  public:
-  // `outstanding` counts for all queues of the session and outlives them.
+  // `outstanding` and `origin` are the session's, and outlive its queues.
   SessionQueue(uint32_t id, AgentQueue queue, Region region, std::unique_ptr<Mover> mover,
-               RequestCount* outstanding)
+               RequestCount* outstanding, const IoOrigin* origin)
       : id_(id),
         queue_(std::move(queue)),
         region_(std::move(region)),
         mover_(std::move(mover)),
-        outstanding_(outstanding) {}
+        outstanding_(outstanding),
+        origin_(origin) {}
 
   AgentQueue& ring() { return queue_; }
   Mover& mover() { return *mover_; }
@@ -47,8 +50,14 @@ class SessionQueue {
     return offset <= arena_bytes() && length <= arena_bytes() - offset;
   }
 
+  // What its requests are, as far as is known before they are taken: those of the last output that
+  // was begun on it.
+  void set_io_class(IoClass io_class) { io_class_ = io_class; }
+  IoClass io_class() const { return io_class_; }
+
   // Takes a request. False when there is none, or when the session has so many in flight, or kept
-  // completions that its host does not take, that it must be made to wait.
+  // completions that its host does not take, that it must be made to wait; or so much waiting for
+  // the device in the queue's class that more would only use up what the other classes need.
   bool TryTake(wire::Descriptor* d) {
     if (!MayTake() || !queue_.TryPop(d)) return false;
     ++outstanding_->now;
@@ -88,13 +97,17 @@ class SessionQueue {
   };
 
   void PublishReclaimed();
-  bool MayTake() const { return outstanding_->now < outstanding_->most; }
+  bool MayTake() const {
+    return outstanding_->now < outstanding_->most && !origin_->Full(io_class_);
+  }
 
   uint32_t id_;
   AgentQueue queue_;
   Region region_;  // empty for an embedded agent, whose host owns the memory
   std::unique_ptr<Mover> mover_;
   RequestCount* outstanding_;
+  const IoOrigin* origin_;
+  IoClass io_class_ = IoClass::kOther;
   std::deque<wire::Completion> deferred_;
   bool notify_ = false;
   std::deque<Extent> extents_;
@@ -136,20 +149,35 @@ class Session {
   bool HandleSocket();
   // Empties this agent's doorbell; false when the host has closed its end of it.
   bool HandleDoorbell();
-  // Takes descriptors from every queue, at most `batch` from each, so that no queue starves
-  // another, and from so many queues that no session gets ahead by having more of them. Returns how
-  // many.
+  // Takes descriptors, class by class: at most `batch` from each queue, so that no queue starves
+  // another, and in each class from so many queues that no session gets ahead by having more of
+  // them. Where taking costs time, since payload is copied, a class also has no more than its
+  // quantum in a round. Returns how many.
   size_t PollQueues(size_t batch);
   bool HasWork() const;
   // Completions wait for the host to make room, of which it does not tell.
   bool HasDeferred() const;
   bool ExpectsRequests() const { return service_->ExpectsRequests(); }
   // Somebody on the host waits for completions (PulseDB III-D's progress message): serve it first.
-  // The flag is the host's, and read once a round: nobody gets two turns.
+  // The flag is the host's, and read once a round: nobody gets two turns. So is its pressure.
   bool LatchUrgent() {
-    return urgent_ = control_->urgent.value.load(std::memory_order_relaxed) != 0;
+    urgent_ = control_->urgent.value.load(std::memory_order_relaxed) != 0;
+    origin_.set_urgent(urgent_);
+    const uint32_t word = control_->pressure.value.load(std::memory_order_relaxed);
+    if (word != pressure_word_ || origin_.pressure() != 0) LatchPressure(word, NowNanos());
+    return urgent_;
   }
   bool urgent() const { return urgent_; }
+  // How near its databases are to a stall, as the host said: none without news for kPressureNanos.
+  static constexpr int64_t kPressureNanos = 5'000'000'000;
+  void LatchPressure(uint32_t word, int64_t now);
+  uint32_t pressure() const { return origin_.pressure(); }
+  // For whom its service's requests are scheduled.
+  IoOrigin& origin() { return origin_; }
+  // By IoClass. Written by the worker, read by any thread while the session lives.
+  const std::array<IoClassCounters, kIoClasses>& class_counters() const {
+    return origin_.counters();
+  }
   // Delivers deferred completions and notifies the host if it waits. True when something was done.
   bool Deliver();
   // A sign of life for the host that pings, also without any work.
@@ -192,6 +220,7 @@ class Session {
   bool HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, bool fds_lost);
   // Sends an answer with `st`; false when the session is to be ended.
   bool Answer(const absl::Status& st, wire::Message* ack);
+  size_t TakeFrom(SessionQueue* q, size_t batch, uint64_t* budget);
   absl::Status CheckMemory(uint64_t arena_bytes) const;
   void AddMemory(uint64_t bytes);
   void Refuse(const absl::Status& why);
@@ -203,10 +232,11 @@ class Session {
   Doorbell notifier_;  // this agent rings, the host sleeps
   UniqueFd socket_;
   FileEngine* engine_;
+  IoOrigin origin_;
   RequestCount outstanding_;
   std::vector<std::unique_ptr<SessionQueue>> queues_;
-  size_t next_queue_ = 0;  // whose turn it is
   bool has_movers_ = false;
+  std::array<size_t, kIoClasses> next_queue_{};  // whose turn it is
   uint64_t arena_total_ = 0;
   size_t descriptors_ = 0;
   bool broken_ = false;  // the peer broke the protocol
@@ -214,6 +244,8 @@ class Session {
   bool orphan_ = false;
   size_t orphan_budget_ = 0;  // requests that may still be taken
   bool urgent_ = false;
+  uint32_t pressure_word_ = 0;
+  int64_t pressure_at_ = 0;  // when it last changed
   std::unique_ptr<Service> service_;
 };
 

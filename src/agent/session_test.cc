@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/test_host.h"
+#include "base/clock.h"
 #include "base/testing.h"
 
 namespace pulse {
@@ -33,7 +34,7 @@ class SessionQueueTest : public ::testing::Test {
       : region_(Region::CreatePrivate(QueueRegionBytes(kArena)).value()),
         host_(HostQueue::Init(region_, 1, kArena).value()),
         queue_(1, AgentQueue::Attach(region_, kArena).value(), Region(),
-               Mover::CreateShared(region_.data(), kArena), &count_) {}
+               Mover::CreateShared(region_.data(), kArena), &count_, &origin_) {}
 
   uint64_t Track(uint64_t position) {
     uint64_t ticket = ~uint64_t{0};
@@ -45,6 +46,8 @@ class SessionQueueTest : public ::testing::Test {
   }
 
   RequestCount count_{100'000};
+  IoScheduler scheduler_;
+  IoOrigin origin_{&scheduler_};
   Region region_;
   HostQueue host_;
   SessionQueue queue_;
@@ -185,6 +188,87 @@ TEST_F(SessionTest, ServesItsQueuesInTurnAndInBatches) {
   EXPECT_FALSE(session_->Deliver());
   EXPECT_GE(host_->control()->agent_progress.value, 11u);
   EXPECT_EQ(host_->Take(10).back().result, 27);
+}
+
+TEST_F(SessionTest, TakesFromItsQueuesByClass) {
+  Start(/*with_socket=*/false);
+  // By opcode: what the queue's next output is. As a service does with the request that begins one.
+  std::vector<uint32_t> order;
+  hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
+    if (d.opcode != 0) q->set_io_class(static_cast<IoClass>(d.opcode - 1));
+    order.push_back(q->id());
+    Echo(q, d);
+  };
+  const IoClass classes[] = {IoClass::kDeep, IoClass::kFlush, IoClass::kBase, IoClass::kOther};
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
+    ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(classes[i]), i));
+  }
+  EXPECT_EQ(session_->PollQueues(16), 4u);
+  order.clear();
+  for (uint64_t i = 0; i < 3; ++i) {
+    for (size_t q = 0; q < 4; ++q) ASSERT_TRUE(host_->Push(i, 0, q));
+  }
+  // Each class has its turn in each round.
+  EXPECT_EQ(session_->PollQueues(2), 8u);
+  EXPECT_THAT(order, ::testing::ElementsAre(1, 1, 2, 2, 0, 0, 3, 3));
+  // One that changes its class ends its turn.
+  order.clear();
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kDeep), 1));
+  ASSERT_TRUE(host_->Push(0, 0, 1));
+  EXPECT_EQ(session_->PollQueues(16), 6u);
+  EXPECT_THAT(order, ::testing::ElementsAre(1, 1, 2, 1, 0, 3));
+}
+
+// A class that has much waiting for the device takes no more, and keeps nobody from being taken.
+TEST_F(SessionTest, AFullClassWaitsInItsRings) {
+  Start(/*with_socket=*/false);
+  hooks_.on_descriptor = [&](Session*, SessionQueue* q, const wire::Descriptor& d) {
+    if (d.opcode != 0) q->set_io_class(static_cast<IoClass>(d.opcode - 1));
+    Echo(q, d);
+  };
+  for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kDeep), 0));
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kFlush), 1));
+  EXPECT_EQ(session_->PollQueues(16), 2u);
+  std::vector<IoItem> waiting(IoScheduler::kMostWaiting);
+  for (IoItem& item : waiting) {
+    engine_->scheduler()->Push(&item, &session_->origin(), IoClass::kDeep, 1);
+  }
+  ASSERT_TRUE(host_->Push(0, 0, 0));
+  EXPECT_FALSE(session_->HasWork()) << "the worker would not sleep";
+  ASSERT_TRUE(host_->Push(0, 0, 1));
+  EXPECT_TRUE(session_->HasWork());
+  EXPECT_EQ(session_->PollQueues(16), 1u);
+  IoItem* item = engine_->scheduler()->Next();
+  engine_->scheduler()->Start(item);
+  EXPECT_EQ(session_->PollQueues(16), 1u);
+  engine_->scheduler()->Done(item);
+}
+
+// What the host says of its databases counts for some seconds; and whatever it says is bounded.
+TEST_F(SessionTest, PressureIsLatchedFadesAndCannotBeMadeUp) {
+  Start(/*with_socket=*/false);
+  auto& word = host_->control()->pressure.value;
+  session_->LatchUrgent();
+  EXPECT_EQ(session_->pressure(), 0u);
+  word = wire::PressureWord(wire::kPressureStopped, 1);
+  session_->LatchUrgent();
+  EXPECT_EQ(session_->pressure(), 2u);
+  const int64_t now = NowNanos();
+  session_->LatchPressure(word, now + Session::kPressureNanos - 2'000'000'000);
+  EXPECT_EQ(session_->pressure(), 2u);
+  session_->LatchPressure(word, now + Session::kPressureNanos);
+  EXPECT_EQ(session_->pressure(), 0u) << "no news for long";
+  // The same level again is news.
+  session_->LatchPressure(wire::PressureWord(wire::kPressureDelayed, 2), now + 9'000'000'000);
+  EXPECT_EQ(session_->pressure(), 1u);
+  session_->LatchPressure(wire::PressureWord(wire::kPressureNone, 3), now + 9'000'000'001);
+  EXPECT_EQ(session_->pressure(), 0u);
+  for (uint32_t lie : {~0u, 3u, 0x80000003u}) {
+    session_->LatchPressure(lie, now + 10'000'000'000);
+    EXPECT_EQ(session_->pressure(), 0u) << lie;
+  }
 }
 
 TEST_F(SessionTest, NotifiesTheHostOnlyIfItWaits) {

@@ -91,9 +91,23 @@ struct ControlPage {
   Line<uint32_t> agent_sleeping;  // agent sets, host clears and kicks
   Line<uint32_t> host_waiting;    // host sets, agent clears and notifies
   Line<uint64_t> agent_progress;  // agent: grows while it works
-  Line<uint32_t> urgent;  // host: somebody waits for completions (PulseDB's progress message)
+  Line<uint32_t> urgent;    // host: somebody waits for completions (PulseDB's progress message)
+  Line<uint32_t> pressure;  // host: how near its databases are to a stall; see PressureWord
 };
-static_assert(sizeof(ControlPage) == 5 * kCacheLine && sizeof(ControlPage) <= kPage);
+static_assert(sizeof(ControlPage) == 6 * kCacheLine && sizeof(ControlPage) <= kPage);
+static_assert(offsetof(ControlPage, pressure) == 320);
+
+// The word `pressure`: a level in the low bits, and above it a count that grows each time the host
+// sees the level again. The agent forgets a level whose word has not changed for some seconds, so a
+// host that is stopped or gone leaves nothing behind.
+inline constexpr uint32_t kPressureNone = 0, kPressureDelayed = 1, kPressureStopped = 2;
+inline constexpr uint32_t kPressureLevelBits = 2;
+inline constexpr uint32_t PressureLevel(uint32_t word) {
+  return word & ((1U << kPressureLevelBits) - 1);
+}
+inline constexpr uint32_t PressureWord(uint32_t level, uint32_t count) {
+  return count << kPressureLevelBits | level;
+}
 
 // Control messages over the Unix socket (SOCK_SEQPACKET), all of one size.
 enum class MessageType : uint32_t {

@@ -61,7 +61,8 @@ absl::Status FileService::OpenDevice() {
   if (device_ != nullptr) return absl::OkStatus();
   auto fd = files_->OpenDevice();
   if (!fd.ok()) return fd.status();
-  device_ = engine_->Open(*std::move(fd), this, /*pinned=*/true, /*sticky=*/false);
+  device_ = engine_->Open(*std::move(fd), this, /*pinned=*/true, /*sticky=*/false,
+                          &session_->origin(), IoClass::kFiles);
   ++in_flight_;  // until closed
   return absl::OkStatus();
 }

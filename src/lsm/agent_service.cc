@@ -24,6 +24,20 @@ namespace {
 // Beyond this a file is not preallocated. The host stays far below it.
 constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 
+IoClass ClassOf(uint32_t flags) {
+  switch (JobOf(flags)) {
+    case Job::kFlush:
+      return IoClass::kFlush;
+    case Job::kBase:
+      return IoClass::kBase;
+    case Job::kDeep:
+      return IoClass::kDeep;
+    case Job::kUntold:
+      break;
+  }
+  return IoClass::kOther;
+}
+
 class AgentService : public Service, public FileEngine::Client {
  public:
   AgentService(Session* session, FileEngine* engine, TaskRunner* tasks)
@@ -242,7 +256,12 @@ class AgentService : public Service, public FileEngine::Client {
       session_->GiveDescriptorBack();
       return Answer(q, d, -EEXIST);
     }
-    FileEngine::File* f = engine_->Open(std::move(fd), this, (d.flags & kFlagReadOnly) == 0);
+    const IoClass io_class = ClassOf(d.flags);
+    const bool output = (d.flags & kFlagReadOnly) == 0;
+    FileEngine::File* f =
+        engine_->Open(std::move(fd), this, output, /*sticky=*/true, &session_->origin(), io_class);
+    // Queues for reading serve jobs of all classes.
+    if (output) q->set_io_class(io_class);
     files_[d.file] = f;
     if (d.length == 0 || d.length > kMaxPreallocate) return Answer(q, d, 0);
     engine_->Fallocate(f, d.length, NewPending(q, d));
@@ -282,7 +301,7 @@ class AgentService : public Service, public FileEngine::Client {
     if (!MayMove(q, d)) return Answer(q, d, -EINVAL);
     if (session_->orphan()) return Answer(q, d, -ECANCELED);  // nobody wants it any more
     engine_->Read(it->second, q->mover().local() + d.arena_offset, q->buffer_index, d.length,
-                  d.file_offset, NewPending(q, d));
+                  d.file_offset, NewPending(q, d), ClassOf(d.flags));
   }
 
   void OnFileOp(SessionQueue* q, const wire::Descriptor& d) {

@@ -95,6 +95,43 @@ class AgentServiceTest : public ::testing::Test {
   uint64_t tag_ = 0;
 };
 
+// Flags that no host sends count as untold, and no class is closed to anyone.
+TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
+  Start();
+  const auto requests = [&](IoClass c) -> uint64_t {
+    return session_->class_counters()[static_cast<size_t>(c)].requests;
+  };
+  uint32_t file = 1;
+  uint64_t position = 0;
+  for (uint32_t value = 0; value < 16; ++value) {
+    const IoClass expected = value == 1   ? IoClass::kFlush
+                             : value == 2 ? IoClass::kBase
+                             : value == 3 ? IoClass::kDeep
+                                          : IoClass::kOther;
+    for (uint32_t rest : {0u, 0x80u, 0xfffff000u}) {
+      const uint64_t before = requests(expected);
+      EXPECT_TRUE(host_->SendFile(file, Scratch().get()).ok());
+      wire::Descriptor d = Request(Opcode::kOpen, file);
+      d.flags = value << kJobShift | rest;
+      ASSERT_EQ(Ask(d), 0) << d.flags;
+      d = Request(Opcode::kWrite, file, 0, 4096);
+      d.position = position += 4096;
+      d.arena_offset = (position - 4096) % TestHost::kArena;
+      ASSERT_EQ(Ask(d), 4096) << d.flags;
+      EXPECT_EQ(requests(expected), before + 1) << d.flags;
+      // A read tells for itself.
+      const uint64_t reads = requests(expected);
+      d = Request(Opcode::kRead, file, 0, 4096);
+      d.flags = value << kJobShift;
+      ASSERT_EQ(Ask(d), 4096);
+      EXPECT_EQ(requests(expected), reads + 1) << d.flags;
+      ASSERT_EQ(Ask(Request(Opcode::kDiscard, file)), 0);
+      ++file;
+    }
+  }
+  EXPECT_EQ(requests(IoClass::kFiles), 0u) << "no host of this service can be one of files";
+}
+
 TEST_F(AgentServiceTest, OnlyRegularFilesAreTaken) {
   Start();
   int ends[2];

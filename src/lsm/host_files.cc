@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "lsm/io_status.h"
 #include "lsm/manifest_records.h"
+#include "lsm/output_hints.h"
+#include "lsm/thread_job.h"
 
 namespace pulse::lsm {
 namespace {
@@ -42,12 +44,16 @@ class OutputWritableFile : public FSWritableFile {
   }
 
   using FSWritableFile::Append;
-  IOStatus Append(const Slice& data, const IOOptions&, IODebugContext*) override {
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
+    if (!told_) [[unlikely]]
+      Tell(options);
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
   }
-  IOStatus Append(const Slice& data, const IOOptions&, const rocksdb::DataVerificationInfo&,
+  IOStatus Append(const Slice& data, const IOOptions& options, const rocksdb::DataVerificationInfo&,
                   IODebugContext*) override {
+    if (!told_) [[unlikely]]
+      Tell(options);
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
   }
@@ -92,10 +98,33 @@ class OutputWritableFile : public FSWritableFile {
   }
   void SetPreallocationBlockSize(size_t size) override {
     FSWritableFile::SetPreallocationBlockSize(size);
+    hints_.preallocates = true;
     if (preallocate_) output_->set_preallocation(size);
   }
 
+  void SetIOPriority(rocksdb::Env::IOPriority priority) override {
+    FSWritableFile::SetIOPriority(priority);
+    hints_.priority = priority;
+  }
+  void SetWriteLifeTimeHint(rocksdb::Env::WriteLifeTimeHint hint) override {
+    FSWritableFile::SetWriteLifeTimeHint(hint);
+    hints_.lifetime = hint;
+  }
+
  private:
+  // With the first append all is known that RocksDB says of the job.
+  void Tell(const IOOptions& options) {
+    told_ = true;
+    hints_.AddFrom(options);
+    hints_.thread_compacts = ThreadJob::compacting();
+    const Job job = JobOf(hints_);
+    if (job == Job::kUntold) return;
+    output_->set_job(job);
+    ThreadJob::SetJob(job);
+    ThreadJob::ApplyPriority(context_->session->options().compaction, job);
+    context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
+  }
+
   IOStatus Report(const absl::Status& st) {
     if (!st.ok()) output_->MarkErrorSeen();
     return ToIOStatus(st);
@@ -105,6 +134,8 @@ class OutputWritableFile : public FSWritableFile {
   const std::shared_ptr<OutputFile> output_;
   const bool strict_;
   const bool preallocate_;
+  OutputHints hints_;
+  bool told_ = false;
   bool closed_ = false;
 };
 
@@ -170,6 +201,7 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Barrier() {
     absl::Status st =
         context_->registry->BeforeMetadata(dir_, named_, kind_ == Metadata::kManifest);
+    if (kind_ == Metadata::kManifest) ThreadJob::End();
     // Tables that were linked or renamed, not written, as by an import of a column family.
     if (st.ok() && context_->pool != nullptr) st = context_->pool->CommitNames();
     return ToIOStatus(st);
@@ -247,9 +279,10 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options) &&
         context_->OnAgent()) {
+      ThreadJob::BeginCompaction();
       if (const std::shared_ptr<FetchedFile> f = Fetched()) {
         bool finished;
-        const int64_t got = f->Read(offset, n, scratch, &finished);
+        const int64_t got = f->Read(offset, n, scratch, &finished, ThreadJob::ReadJob());
         if (finished) Release(f.get());
         if (got >= 0) {
           *result = Slice(scratch, static_cast<size_t>(got));

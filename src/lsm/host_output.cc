@@ -11,6 +11,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "lsm/thread_job.h"
 
 namespace pulse::lsm {
 namespace {
@@ -39,7 +40,8 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
     PULSE_RETURN_IF_ERROR(f->SwitchToInline());
     return f;
   }
-  auto lease = f->session_->LeaseQueue();
+  // A flush had better not queue behind what is left of a compaction.
+  auto lease = f->session_->LeaseQueue(/*prefer_idle=*/!ThreadJob::compacting());
   if (!lease.ok()) {
     LogOnce(absl::StrCat("inline ", lease.status().message()),
             absl::StrCat("writing ", path, " without the agent: ", lease.status().message()));
@@ -261,6 +263,7 @@ absl::Status OutputFile::EnsureOpen() {
   absl::Status st = fd.valid()
                         ? lease_.connection->link->SendFile(file_, fd.get(), &d.flags, &d.aux)
                         : ErrnoError(EMFILE, "opening for the agent", path_);
+  d.flags |= JobFlags(job_);
   if (st.ok()) st = session_->Push(lease_.connection, queue_, d);
   if (st.ok()) return st;
   std::unique_lock lock(session_->mu());

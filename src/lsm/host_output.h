@@ -26,6 +26,7 @@
 #include "base/unique_fd.h"
 #include "lsm/host_session.h"
 #include "lsm/output_target.h"
+#include "lsm/wire.h"
 
 namespace pulse::lsm {
 
@@ -51,6 +52,8 @@ class OutputFile : public CompletionTarget {
   ~OutputFile() override;
 
   void set_preallocation(uint64_t bytes) { preallocation_ = bytes; }
+  // What it is part of. Before the first append.
+  void set_job(Job job) { job_ = job; }
 
   absl::Status Append(const char* data, size_t n) {
     if (n <= room_) {  // the whole cost of a block: a copy and three additions
@@ -184,6 +187,7 @@ class OutputFile : public CompletionTarget {
   uint32_t file_ = 0;
   bool is_output_ = true;  // the agent's to write, if there is one; counted
   uint64_t preallocation_ = 0;
+  Job job_ = Job::kUntold;
 
   // The writer's own.
   HostSession::Lease lease_{};    // empty: inline

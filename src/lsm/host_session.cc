@@ -147,15 +147,41 @@ absl::StatusOr<StreamQueue*> HostSession::AttachQueue(const Connection& c, uint3
   return c->queues[id].get();
 }
 
-absl::StatusOr<HostSession::Lease> HostSession::LeaseQueue() {
+void HostSession::NotePressure(uint32_t level) {
+  if (std::max(level, stall_.load(std::memory_order_relaxed)) == 0) return;
+  std::lock_guard lock(mu_);
+  PublishPressureLocked(std::max(level, stall_.load(std::memory_order_relaxed)));
+}
+
+void HostSession::SetStall(uint32_t level) {
+  std::lock_guard lock(mu_);
+  stall_.store(level, std::memory_order_relaxed);
+  PublishPressureLocked(level);
+}
+
+void HostSession::PublishPressureLocked(uint32_t level) {
+  if (current_ == nullptr) return;
+  current_->link->control()->pressure.value.store(wire::PressureWord(level, ++pressure_count_),
+                                                  std::memory_order_relaxed);
+}
+
+absl::StatusOr<HostSession::Lease> HostSession::LeaseQueue(bool prefer_idle) {
   Connection c;
   {
     std::lock_guard lock(mu_);
     c = current_;
     if (c == nullptr) return absl::UnavailableError("there is no agent at the moment");
     if (!c->free_streams.empty()) {
-      StreamQueue* q = c->free_streams.back();
-      c->free_streams.pop_back();
+      const auto idle = [](const StreamQueue* q) {
+        return q->queue.reclaimed() == q->position.load(std::memory_order_relaxed);
+      };
+      auto chosen = c->free_streams.end() - 1;
+      if (prefer_idle) {
+        const auto found = std::find_if(c->free_streams.rbegin(), c->free_streams.rend(), idle);
+        if (found != c->free_streams.rend()) chosen = found.base() - 1;
+      }
+      StreamQueue* q = *chosen;
+      c->free_streams.erase(chosen);
       ++c->leased;
       return Lease{std::move(c), q};
     }

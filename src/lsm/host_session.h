@@ -51,6 +51,11 @@ class HostSession {
   Occupancy occupancy();
   // Time without any agent so far.
   uint64_t agentless_nanos();
+  // Tells the agent that a database of this session is near a stall (wire::kPressure...), as seen
+  // now: it fades. Not below what SetStall said last; kPressureNone for that alone.
+  void NotePressure(uint32_t level);
+  // What a listener knows, until it says otherwise.
+  void SetStall(uint32_t level);
   // The agent of the moment; null while there is none.
   Connection connection();
 
@@ -61,7 +66,8 @@ class HostSession {
     Connection connection;
     StreamQueue* queue;
   };
-  absl::StatusOr<Lease> LeaseQueue();
+  // `prefer_idle`: one that the agent has nothing left to do on, if there is one.
+  absl::StatusOr<Lease> LeaseQueue(bool prefer_idle = false);
   void ReturnQueueLocked(const Lease& lease);
   // Prepares a first queue in the background (its memory takes milliseconds to touch and pin), so
   // that the first flush or compaction finds one. From the first call on, with every new agent.
@@ -104,6 +110,7 @@ class HostSession {
  private:
   explicit HostSession(const Options& options) : options_(options) {}
   absl::StatusOr<StreamQueue*> AttachQueue(const Connection& c, uint32_t id, uint64_t arena_bytes);
+  void PublishPressureLocked(uint32_t level);
   void WaitOnce(std::unique_lock<std::mutex>& lock, AgentConnection* c,
                 absl::FunctionRef<bool()> done);
   static bool SomethingArrived(const AgentConnection& c);
@@ -130,6 +137,8 @@ class HostSession {
   Connection current_;
   std::vector<CompletionTarget*> rescues_;
   int64_t agentless_since_ = 0;  // 0: there is one
+  uint32_t pressure_count_ = 0;
+  std::atomic<uint32_t> stall_{0};
   bool prewarm_ = false;
   bool prewarmed_ = false;  // ... the current connection
 

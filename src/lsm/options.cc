@@ -29,6 +29,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int mover = static_cast<int>(o->mover);
   int engine = static_cast<int>(o->engine);
   int sched = o->agent_background ? 1 : 0;
+  int policy = static_cast<int>(o->compaction.policy);
   r.ReadChoice("layout", {"files", "pool"}, &layout);
   r.ReadString("pool", &o->pool);
   r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
@@ -54,8 +55,11 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadInt("agent_deadline", 100, 3'600'000, &o->agent_deadline_ms);
   r.ReadCpus("agent_cpus", &o->agent_cpus);
   r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
+  r.ReadInt("compaction_nice", 0, 19, &o->compaction.nice);
+  r.ReadChoice("compaction_sched", {"normal", "batch", "idle"}, &policy);
   r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
   r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
+  o->compaction.policy = static_cast<CompactionPriority::Policy>(policy);
   o->layout = static_cast<Layout>(layout);
   o->placement = static_cast<PlacementMode>(placement);
   o->whole = static_cast<WholeMode>(whole);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/session.h"
+#include "lsm/thread_job.h"
 #include "uring/io_backend.h"
 
 namespace pulse::lsm {
@@ -48,6 +49,9 @@ struct Options {
   int64_t max_streams = 63;
   // An agent process that shows no sign of life for so long counts as lost.
   int64_t agent_deadline_ms = 10'000;
+
+  // Of RocksDB's background threads that compact.
+  CompactionPriority compaction;
 
   // Where to write a timeline (base/trace.h); empty: nowhere.
   std::string trace;

@@ -12,6 +12,7 @@
 #include "lsm/pool_file_system.h"
 #include "lsm/pool_files.h"
 #include "lsm/pool_target.h"
+#include "lsm/thread_job.h"
 
 namespace pulse::lsm {
 namespace {
@@ -428,6 +429,8 @@ FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
 
 FileOptions PulseFileSystem::OptimizeForCompactionTableRead(
     const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
+  // RocksDB asks when it makes a compaction job, on the thread that will run it.
+  ThreadJob::NewCompaction();
   FileOptions o = target()->OptimizeForCompactionTableRead(options, db_options);
   if (context_->fetch != nullptr) {
     // How far ahead to read is the fetch stage's business; what RocksDB copies at a time should fit

@@ -8,6 +8,7 @@
 #include "lsm/compaction_placer.h"
 #include "lsm/io_status.h"
 #include "lsm/pulse_file_system.h"
+#include "lsm/stall_listener.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
@@ -113,6 +114,12 @@ rocksdb::Status PlaceCompactions(rocksdb::Options* options) {
 void CancelWholeCompactions(const rocksdb::DBOptions& options) {
   lsm::CompactionPlacer* placer = lsm::PlacerOf(options.compaction_service.get());
   if (placer != nullptr) placer->Cancel();
+}
+
+std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSystem* fs) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr) return nullptr;
+  return std::make_shared<lsm::StallListener>(pulse->context().session);
 }
 
 bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {

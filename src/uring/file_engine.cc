@@ -8,9 +8,8 @@
 namespace pulse {
 namespace {
 
-// The most that one request to the back-end moves; the rest follows. Below what Linux transfers at
-// most (2 GiB less a page), so that a short transfer is never this engine's own doing.
-constexpr uint64_t kMaxTransfer = uint64_t{1} << 30;
+// A longer write-back is one to the end of the file; lengths have 32 bits.
+constexpr uint64_t kMaxRange = uint64_t{1} << 30;
 // Reads that may start on a file while something else waits for it to be idle.
 constexpr size_t kMaxOvertaking = 64;
 
@@ -21,10 +20,11 @@ uint64_t EndOf(uint64_t offset, uint64_t length) {
 
 }  // namespace
 
-struct FileEngine::Op {
+struct FileEngine::Op : IoItem {
   File* file;
   IoOp kind;
   bool discard;  // a kClose that keeps the file's error to itself
+  IoClass as;    // how it is scheduled
   uint64_t cookie;
   char* buffer;
   int buffer_index;
@@ -32,6 +32,8 @@ struct FileEngine::Op {
   uint64_t length;
   uint64_t done;  // bytes already transferred
   int64_t not_before;
+
+  bool moves() const { return kind == IoOp::kRead || kind == IoOp::kWrite; }
 };
 
 class FileEngine::File {
@@ -39,6 +41,8 @@ class FileEngine::File {
   UniqueFd fd;
   int index = -1;
   Client* client = nullptr;
+  IoOrigin* origin = nullptr;
+  IoClass io_class = IoClass::kOther;
   int error = 0;  // first failure, sticky
   size_t in_flight = 0;
   bool closing = false;
@@ -52,12 +56,15 @@ class FileEngine::File {
 FileEngine::FileEngine(std::unique_ptr<IoBackend> backend) : backend_(std::move(backend)) {}
 FileEngine::~FileEngine() = default;
 
-FileEngine::File* FileEngine::Open(UniqueFd fd, Client* client, bool pinned, bool sticky) {
+FileEngine::File* FileEngine::Open(UniqueFd fd, Client* client, bool pinned, bool sticky,
+                                   IoOrigin* origin, IoClass io_class) {
   auto file = std::make_unique<File>();
   File* f = file.get();
   f->fd = std::move(fd);
   f->client = client;
   f->sticky = sticky;
+  f->origin = origin != nullptr ? origin : &own_;
+  f->io_class = io_class;
   if (pinned) f->index = backend_->RegisterFile(f->fd.get());
   files_.emplace(f, std::move(file));
   return f;
@@ -70,7 +77,7 @@ FileEngine::Op* FileEngine::NewOp(File* f, IoOp kind, uint64_t cookie) {
   }
   Op* op = free_ops_.back();
   free_ops_.pop_back();
-  *op = Op{f, kind, false, cookie, nullptr, -1, 0, 0, 0, 0};
+  *op = Op{IoItem{}, f, kind, false, f->io_class, cookie, nullptr, -1, 0, 0, 0, 0};
   ++live_ops_;
   return op;
 }
@@ -98,8 +105,9 @@ void FileEngine::Write(File* f, char* buffer, int buffer_index, uint64_t length,
 }
 
 void FileEngine::Read(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
-                      uint64_t cookie) {
+                      uint64_t cookie, std::optional<IoClass> io_class) {
   Op* op = NewOp(f, IoOp::kRead, cookie);
+  if (io_class) op->as = *io_class;
   op->buffer = buffer;
   op->buffer_index = buffer_index;
   op->length = length;
@@ -110,7 +118,7 @@ void FileEngine::Read(File* f, char* buffer, int buffer_index, uint64_t length, 
 void FileEngine::RangeSync(File* f, uint64_t offset, uint64_t length, uint64_t cookie) {
   Op* op = NewOp(f, IoOp::kRangeSync, cookie);
   op->offset = offset;
-  op->length = length > kMaxTransfer ? 0 : length;  // more write-back than asked for does no harm
+  op->length = length > kMaxRange ? 0 : length;  // more write-back than asked for does no harm
   Schedule(op);
 }
 
@@ -182,7 +190,12 @@ void FileEngine::Start(Op* op) {
     later_.push({op->not_before, op, nullptr, 0});
     return;
   }
-  ready_.push_back(op);
+  Queue(op);
+}
+
+void FileEngine::Queue(Op* op) {
+  scheduler_.Push(op, op->file->origin, op->as,
+                  op->moves() ? std::min(op->length - op->done, kMaxTransfer) : 0);
 }
 
 void FileEngine::After(int64_t when, Client* client, uint64_t cookie) {
@@ -197,7 +210,7 @@ size_t FileEngine::StartDue() {
     later_.pop();
     ++n;
     if (due.op != nullptr) {
-      ready_.push_back(due.op);
+      Queue(due.op);
     } else {
       due.client->OnIoComplete(due.cookie, 0);
     }
@@ -206,8 +219,9 @@ size_t FileEngine::StartDue() {
 }
 
 void FileEngine::Dispatch() {
-  while (!ready_.empty()) {
-    Op* op = ready_.front();
+  if (scheduler_.holds()) scheduler_.CountWaits(NowNanos());
+  while (IoItem* item = scheduler_.Next()) {
+    Op* op = static_cast<Op*>(item);
     File* f = op->file;
     IoRequest r;
     r.op = op->kind;
@@ -216,26 +230,26 @@ void FileEngine::Dispatch() {
     r.buffer_index = op->buffer_index;
     r.buffer = op->buffer == nullptr ? nullptr : op->buffer + op->done;
     r.offset = op->offset + op->done;
-    r.length = op->kind == IoOp::kSyncClose ? op->length : op->length - op->done;
-    if (op->kind == IoOp::kRead || op->kind == IoOp::kWrite) {
-      r.length = std::min(r.length, kMaxTransfer);
-    }
+    r.length = op->moves() ? op->payload : op->length;
     r.tag = reinterpret_cast<uintptr_t>(op);
+    r.io_class = op->as;
     if (!backend_->Enqueue(r)) break;
-    ready_.pop_front();
+    scheduler_.Start(item);
   }
   backend_->Submit();
+  if (scheduler_.waiting() > 0) scheduler_.BeginWaits(NowNanos());
 }
 
 void FileEngine::OnResult(Op* op, int64_t result) {
+  scheduler_.Done(op);
   // A close is never tried again: the descriptor is gone whatever the result, and its number may be
   // another file's by now.
   const bool closes = op->kind == IoOp::kSyncClose || op->kind == IoOp::kClose;
   if (!closes && (result == -EINTR || result == -EAGAIN)) {
-    ready_.push_back(op);
+    Queue(op);
     return;
   }
-  if (op->kind == IoOp::kWrite || op->kind == IoOp::kRead) {
+  if (op->moves()) {
     if (result > 0) {
       op->done += result;
       // A short transfer goes on where it stopped. A read that stopped inside a sector is at the
@@ -243,7 +257,7 @@ void FileEngine::OnResult(Op* op, int64_t result) {
       // of 0.
       const bool at_end = op->kind == IoOp::kRead && (op->offset + op->done) % 512 != 0;
       if (op->done < op->length && !at_end) {
-        ready_.push_back(op);
+        Queue(op);
         return;
       }
       result = static_cast<int64_t>(op->done);
@@ -305,7 +319,7 @@ size_t FileEngine::Poll() {
     }
     n += got;
   } while (got == 64);
-  if (!ready_.empty()) Dispatch();
+  if (scheduler_.waiting() > 0) Dispatch();
   return n + finished_.size();
 }
 

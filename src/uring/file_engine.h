@@ -5,7 +5,9 @@
 //     of 0 reaches to the end of the file, as in sync_file_range(2)
 //   - sync and sync_close start when nothing at all is in flight on that file. Reads overtake them
 //     while they wait, but only so many that they do not wait for ever
-//   - requests reach the back-end with lengths that fit 32 bits (io_uring's are so)
+//   - requests reach the back-end in pieces of kMaxTransfer at most: io_uring's lengths have 32
+//     bits, and no request may keep the others of its class from their share
+//   - what may start by these rules reaches the back-end in the order of the IoScheduler
 //   - operations on different files never wait for each other
 //   - after a write, sync or range_sync failed, the file's error is sticky: every later write, sync
 //   and
@@ -22,17 +24,21 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <vector>
 
 #include "base/unique_fd.h"
 #include "uring/io_backend.h"
+#include "uring/io_scheduler.h"
 
 namespace pulse {
 
 class FileEngine {
  public:
+  static constexpr uint64_t kMaxTransfer = uint64_t{8} << 20;
+
   class Client {
    public:
     virtual ~Client() = default;
@@ -51,16 +57,19 @@ class FileEngine {
   // Takes the descriptor. The File is freed when SyncClose or Discard completes.
   // `pinned` registers the descriptor with the engine, worth it for files with many operations.
   // `sticky`: as above; else a failed write is that write's failure alone, for a descriptor that
-  // many files share.
-  File* Open(UniqueFd fd, Client* client, bool pinned, bool sticky = true);
+  // many files share. `origin` and `io_class`: for whom and as what the file's requests are
+  // scheduled; an origin outlives its files. Null: the engine's own.
+  File* Open(UniqueFd fd, Client* client, bool pinned, bool sticky = true,
+             IoOrigin* origin = nullptr, IoClass io_class = IoClass::kOther);
 
   void Fallocate(File* f, uint64_t bytes, uint64_t cookie);
   // `not_before`: when the buffer's bytes will be there (NowNanos; 0: they are), which the write
   // waits for. For the file's rules it is in flight from now on.
   void Write(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
              uint64_t cookie, int64_t not_before = 0);
+  // `io_class`: another than the file's.
   void Read(File* f, char* buffer, int buffer_index, uint64_t length, uint64_t offset,
-            uint64_t cookie);
+            uint64_t cookie, std::optional<IoClass> io_class = std::nullopt);
   void RangeSync(File* f, uint64_t offset, uint64_t length, uint64_t cookie);
   void Sync(File* f, uint64_t cookie);
   // Truncates to `size` unless kNoTruncate, syncs, closes, frees. `f` must not be used afterwards.
@@ -80,10 +89,11 @@ class FileEngine {
   // When Poll() has something to do though no result came in (NowNanos); 0: never.
   int64_t next_due() const { return later_.empty() ? 0 : later_.top().when; }
   // The worker must call Poll() again soon rather than sleep on wait_fd().
-  bool needs_polling() const {
-    return !ready_.empty() || !finished_.empty() || backend_->needs_polling();
+  bool needs_polling() {
+    return !finished_.empty() || backend_->needs_polling() || scheduler_.Next() != nullptr;
   }
   IoBackend& backend() { return *backend_; }
+  IoScheduler* scheduler() { return &scheduler_; }
 
  private:
   struct Op;
@@ -99,6 +109,7 @@ class FileEngine {
   Op* NewOp(File* f, IoOp kind, uint64_t cookie);
   void FreeOp(Op* op);
   void Start(Op* op);     // queue for the back-end
+  void Queue(Op* op);     // ... what is left of it
   void Schedule(Op* op);  // start now or defer by the file's rules
   bool MayStart(const Op* op) const;
   void Complete(Op* op, int64_t result);
@@ -109,7 +120,8 @@ class FileEngine {
   std::unique_ptr<IoBackend> backend_;
   std::vector<std::unique_ptr<Op>> op_pool_;
   std::vector<Op*> free_ops_;
-  std::deque<Op*> ready_;     // wait for room in the back-end
+  IoScheduler scheduler_;  // what waits for the back-end
+  IoOrigin own_{&scheduler_};
   std::deque<Op*> finished_;  // completed without I/O; delivered by the next Poll
   std::priority_queue<Later, std::vector<Later>, std::greater<>> later_;
   std::unordered_map<File*, std::unique_ptr<File>> files_;

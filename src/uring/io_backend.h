@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "uring/io_class.h"
 
 namespace pulse {
 
@@ -41,6 +42,7 @@ struct IoRequest {
   uint64_t offset = 0;
   uint64_t length = 0;
   uint64_t tag = 0;
+  IoClass io_class = IoClass::kOther;  // for information: the engine has put it in order already
 };
 
 struct IoResult {
