@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "agent/counters.h"
 #include "agent/limits.h"
 #include "agent/service.h"
+#include "agent/status.h"
 #include "channel/doorbell.h"
 #include "channel/mover.h"
 #include "channel/queue_pair.h"
@@ -114,6 +116,9 @@ class Session {
     // Runs a function on the session's worker thread soon; from any thread. For services whose work
     // is finished elsewhere. May be empty where there is none.
     std::function<void(std::function<void()>)> post;
+    // Where the session enters itself, for those who watch; may be null.
+    std::shared_ptr<AgentStatus> status;
+    const char* service = "lsm";  // as it is shown there
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
@@ -175,6 +180,7 @@ class Session {
   int peer_process() const { return config_.peer_process.get(); }
   FileEngine* engine() { return engine_; }
   const Config& config() const { return config_; }
+  SessionCounters& counters() { return counters_; }
   size_t queue_count() const { return queues_.size(); }
 
  private:
@@ -202,6 +208,8 @@ class Session {
   bool orphan_ = false;
   size_t orphan_budget_ = 0;  // requests that may still be taken
   bool urgent_ = false;
+  SessionCounters counters_;
+  uint64_t status_id_ = 0;  // in config_.status
   std::unique_ptr<Service> service_;
 };
 

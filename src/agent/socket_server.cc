@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/hello.h"
+#include "agent/status_server.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -53,6 +54,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     w.cpus = s->options_.cpus;
     w.backend.kind = s->options_.engine;
     w.backend.factory = s->options_.backend_factory;
+    w.status = s->status_;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();
     s->workers_.push_back(*std::move(worker));
@@ -162,6 +164,9 @@ absl::Status SocketServer::CheckPeer(int socket) {
 }
 
 absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
+  if (message.message.type == static_cast<uint32_t>(wire::MessageType::kStatus)) {
+    return AnswerStatus(socket.get(), message.message, *status_);
+  }
   auto hello = CheckHello(std::move(message), options_.mover);
   if (!hello.ok()) return Refuse(socket.get(), hello.status());
   if (session_count() >= options_.limits.max_sessions) {
@@ -202,6 +207,8 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   config.usage = usage_;
   config.post = [worker](std::function<void()> fn) { worker->Post(std::move(fn)); };
   config.name = absl::StrCat("of process ", peer->pid);
+  config.status = status_;
+  if (files) config.service = "files";
   const int fd = socket.get();
   auto session =
       std::make_unique<Session>(std::move(config), hello->control, std::move(hello->region),

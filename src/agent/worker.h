@@ -35,7 +35,8 @@ struct WorkerOptions {
   // the threads it works for. On CPUs of its own it makes no difference.
   bool background = false;
   int nice = 0;
-  size_t batch = 16;  // descriptors taken from one queue in one round
+  size_t batch = 16;                    // descriptors taken from one queue in one round
+  std::shared_ptr<AgentStatus> status;  // where the worker enters itself; may be null
 };
 
 class Worker {

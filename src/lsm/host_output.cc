@@ -39,6 +39,11 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
     PULSE_RETURN_IF_ERROR(f->SwitchToInline());
     return f;
   }
+  {
+    std::lock_guard lock(f->session_->mu());
+    f->session_->open_outputs_locked().Begin(NowNanos());
+    f->writing_ = true;
+  }
   auto lease = f->session_->LeaseQueue();
   if (!lease.ok()) {
     LogOnce(absl::StrCat("inline ", lease.status().message()),
@@ -61,6 +66,12 @@ OutputFile::~OutputFile() {
   session_->WaitForHost(lock, [this] { return !rescuing_; });
   if (connection_ != nullptr) connection_->targets.erase(file_);
   ReturnKeptLocked();  // deleted before the agent has taken it: nobody needs the bytes
+  EndWritingLocked();
+}
+
+void OutputFile::EndWritingLocked() {
+  if (writing_) session_->open_outputs_locked().End(NowNanos());
+  writing_ = false;
 }
 
 absl::Status OutputFile::StickyError() {
@@ -355,6 +366,7 @@ absl::Status OutputFile::Close(bool wait) {
     const uint64_t final_size = target_->FinalSize(size());
     {
       std::lock_guard lock(session_->mu());
+      EndWritingLocked();
       closed_ = true;  // from here on, a rescue finishes the file, and target_ may go
       discard = !error_.ok();
       if (!discard) sync_asked_ = NowNanos();
@@ -369,6 +381,7 @@ absl::Status OutputFile::Close(bool wait) {
   LeaveQueue();
   {
     std::unique_lock lock(session_->mu());
+    EndWritingLocked();
     session_->WaitForHost(lock, [this] { return !rescuing_; });
     closed_ = true;
     // Inline, or the agent was lost before closed_ was set.

@@ -160,12 +160,14 @@ void OutputRegistry::OnLocked(const std::string& dir) {
   homes_.erase(dir);
   DropFailuresLocked(dir);
   homes_.insert(dir);
+  session_->SetDatabasesLocked(homes_);
 }
 
 void OutputRegistry::OnUnlocked(const std::string& dir) {
   std::lock_guard lock(session_->mu());
   homes_.erase(dir);
   DropFailuresLocked(dir);
+  session_->SetDatabasesLocked(homes_);
 }
 
 void OutputRegistry::DropFailuresLocked(const std::string& dir) {
