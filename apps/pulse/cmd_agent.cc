@@ -18,6 +18,7 @@
 #include "commands.h"
 #include "files/agent_store.h"
 #include "lsm/agent_service.h"
+#include "metrics/endpoint.h"
 
 namespace pulse {
 namespace {
@@ -31,6 +32,8 @@ struct AgentArgs {
   std::string total_memory;
   std::string store;
   std::string trace;
+  std::string metrics;
+  bool metrics_anywhere = false;
   bool copy_payload = false;
   int workers = 1;
   uint32_t max_sessions = 64;
@@ -107,6 +110,12 @@ absl::Status RunAgent(const AgentArgs& args) {
   // After the store, since its sessions go first.
   auto server = SocketServer::Open(options, &lsm::CreateAgentService);
   if (!server.ok()) return server.status();
+  std::unique_ptr<metrics::Endpoint> metrics;
+  if (!args.metrics.empty()) {
+    auto opened = metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, (*server)->status());
+    if (!opened.ok()) return opened.status();
+    metrics = *std::move(opened);
+  }
   const std::string engine_name((*server)->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
@@ -115,6 +124,8 @@ absl::Status RunAgent(const AgentArgs& args) {
                args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
                engine_name.c_str(), args.mover.c_str(), args.cpus.empty() ? "" : ", CPUs ",
                args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str());
+  if (metrics != nullptr)
+    std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
@@ -155,6 +166,12 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");
+  cmd->add_option(
+      "--metrics", args->metrics,
+      "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9464, is\n"
+      "on 127.0.0.1");
+  cmd->add_flag("--metrics-anywhere", args->metrics_anywhere,
+                "allow --metrics an address that other machines reach");
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

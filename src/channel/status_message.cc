@@ -78,6 +78,11 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, int timeout_ms) {
   absl::Status st = SendMessage(socket->get(), MakeMessage(wire::MessageType::kStatus));
   if (!st.ok()) return with_path(st);
   auto answer = ReceiveMessage(socket->get());
+  if (absl::IsDeadlineExceeded(answer.status())) {
+    return absl::DeadlineExceededError(absl::StrCat("the agent at ", path,
+                                                    " hangs, or is stopped: no answer in ",
+                                                    timeout_ms, " ms; if that lasts, restart it"));
+  }
   if (!answer.ok()) return with_path(answer.status());
   const wire::Message& m = answer->message;
   if (m.version != wire::kProtocolVersion) {

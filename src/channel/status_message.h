@@ -15,7 +15,8 @@ absl::Status SendStatus(int socket, absl::string_view json);
 
 // Asks who listens at `path`, an agent or a process that has an embedded one (status=PATH). Blocks
 // for at most `timeout_ms`. NotFound or Unavailable where nobody listens, FailedPrecondition for an
-// agent of another protocol version; the text says what to do. Refuses an answer of more than 64
+// agent of another protocol version, DeadlineExceeded for one that
+// is silent; the text says what to do. Refuses an answer of more than 64
 // MiB, and one from another user that is not root.
 absl::StatusOr<std::string> AskStatus(const std::string& path, int timeout_ms);
 

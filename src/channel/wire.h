@@ -122,7 +122,7 @@ enum class HostNumber : size_t {
   kStreams,
   kQueuedBytes,
   kQueuedRequests,
-  kQueueMemory,  // of all queues that are attached
+  kQueueMemory,  // of the queues for outputs
   kDatabases,
   kCount,
 };

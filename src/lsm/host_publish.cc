@@ -37,9 +37,7 @@ void HostSession::Publish(const Connection& c) {
     n[HostNumber::kSyncNanos] = sync_times_.nanos();
     n[HostNumber::kOutputsOpen] = open_outputs_.now();
     n[HostNumber::kOutputOpenNanos] = open_outputs_.Nanos(time);
-    for (const auto& q : c->queues) {
-      if (q != nullptr) n[HostNumber::kQueueMemory] += q->queue.arena_bytes();
-    }
+    n[HostNumber::kQueueMemory] = (c->leased + c->free_streams.size()) * options_.queue_bytes;
     n[HostNumber::kDatabases] = databases_.size();
     n.databases = databases_;
   }
