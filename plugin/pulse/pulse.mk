@@ -18,9 +18,10 @@ pulse_SOURCES := $(addprefix ../../src/, \
   agent/session.cc agent/status.cc agent/status_server.cc agent/worker.cc \
   lsm/agent_service.cc lsm/host_fetch.cc lsm/host_files.cc lsm/host_link.cc lsm/host_output.cc \
   lsm/host_publish.cc lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
-  lsm/io_status.cc lsm/manifest_records.cc \
+  lsm/io_status.cc lsm/job_listener.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
-  lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc)
+  lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc \
+  lsm/statistics.cc lsm/thread_waits.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin
 

@@ -11,6 +11,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "lsm/thread_waits.h"
 
 namespace pulse::lsm {
 namespace {
@@ -125,7 +126,10 @@ absl::Status OutputFile::MakeRoom() {
       std::unique_lock lock(session_->mu());
       session_->Wait(lock, connection_, [&] { return free_space() >= kPage || !error_.ok(); });
     }
-    Add(&session_->counters().backpressure_nanos, NowNanos() - start);
+    const auto waited = static_cast<uint64_t>(NowNanos() - start);
+    Add(&session_->counters().backpressure_nanos, waited);
+    ThreadWaits::Add(Waited::kBackpressureWaits, 1);
+    ThreadWaits::Add(Waited::kBackpressureNanos, waited);
   }
   const uint64_t contiguous = q.arena() + arena - write_;
   const uint64_t to_threshold = threshold - pending();
@@ -245,6 +249,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
   }
   Ring();
   Add(&session_->counters().bytes_persisted, length);
+  ThreadWaits::Add(Waited::kBytesPersisted, length);
   return absl::OkStatus();
 }
 
