@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks an agent's metrics: metrics_check.py URL DASHBOARD DATABASE... | URL --no-sessions
+"""Checks an agent's metrics: metrics_check.py URL DOCS DATABASE... | URL --no-sessions
 
 Parses the text format strictly, waits until every database has written something through the agent,
 then scrapes some more times: series are unique, counters and histograms never go back, and every metric
-that the dashboard's queries name is there. --no-sessions: one scrape, which must have no series of a
+that the dashboard's queries name is there; and DOCS/watching.md names every metric. --no-sessions: one scrape, which must have no series of a
 session.
 """
 import json
@@ -160,7 +160,7 @@ def main():
         left = session_series(scrape(url)[0])
         assert not left, f"{len(left)} series are left, such as {left[0]}"
         return
-    dashboard, databases = sys.argv[2], sys.argv[3:]
+    docs, databases = sys.argv[2], sys.argv[3:]
     limit = time.monotonic() + 60
     while True:
         series, types = scrape(url)
@@ -184,7 +184,10 @@ def main():
     written = sum(value(series, "pulse_written_bytes_total", database=d) for d in databases)
     begun = sum(value(first, "pulse_written_bytes_total", database=d) for d in databases)
     assert written > begun, "nothing was written between the scrapes"
-    queries = check_dashboard(dashboard, {name for name, _ in series})
+    queries = check_dashboard(f"{docs}/grafana-pulse.json", {name for name, _ in series})
+    text = open(f"{docs}/watching.md", encoding="utf-8").read()
+    silent = [n for n in types if n.startswith("pulse_") and not re.search(rf"`{n}[`{{]", text)]
+    assert not silent, f"docs/watching.md does not name {silent}"
     print(f"{len(series)} series of {len(types)} metrics are well-formed; "
           f"the dashboard's {queries} queries name what is there")
 

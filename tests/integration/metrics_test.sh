@@ -45,7 +45,7 @@ start_fill one "pulse://$socket"
 first=$FILL
 start_fill two "pulse://$socket"
 second=$FILL
-run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs/grafana-pulse.json" \
+run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs" \
   "$SCRATCH/db one" "$SCRATCH/db two"
 note "$(tail -n 1 "$SCRATCH/scrape.log")"
 

@@ -1,4 +1,4 @@
-// The agent's numbers for Prometheus, taken when they are asked for. docs/metrics.md lists them.
+// The agent's numbers for Prometheus, taken when they are asked for. docs/watching.md lists them.
 //
 // A session's series carry `session`, `pid` and `database`, and end with it; so their number is
 // bounded by --max-sessions. `database` is the first that the session was seen to have open, so
