@@ -1,5 +1,6 @@
 #include "metrics/collector.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -109,7 +110,11 @@ void AddSession(const SessionStatus& s, const Labels& labels, Families* out) {
   if (s.service == "lsm") AddSyncs(s, labels, out);
 }
 
-void AddHost(const HostNumbersCopy& h, const Labels& labels, Families* out) {
+void AddHost(const HostNumbersCopy& h, int64_t now, const Labels& labels, Families* out) {
+  const auto written = static_cast<double>(h[HostNumber::kTime]);
+  out->Gauge("pulse_host_silence_seconds",
+             "Time since the host wrote its numbers, which it does each quarter of a second.",
+             labels, std::max(0.0, static_cast<double>(now) - written) / 1e9);
   const auto count = [&](const char* name, const char* help, HostNumber n) {
     out->Counter(name, help, labels, static_cast<double>(h[n]));
   };
@@ -182,7 +187,7 @@ std::vector<MetricFamily> Collector::Collect() const {
               With(With(labels, "service", s.service), "mover", s.mover), 1);
     AddSession(s, labels, &out);
     if (!s.host) continue;
-    AddHost(*s.host, labels, &out);
+    AddHost(*s.host, status.now_nanos, labels, &out);
     std::map<std::string, bool> named;  // two names may have been cut to the same
     for (const std::string& name : s.host->databases) {
       if (!named.emplace(name, true).second) continue;

@@ -39,6 +39,9 @@ SessionSample ParseSession(const json& j, uint64_t now) {
   return s;
 }
 
+// A host writes its numbers each quarter of a second.
+constexpr double kSilent = 3;
+
 // A host's numbers may be any: what goes back counts as nothing.
 double Grown(uint64_t before, uint64_t now) {
   return now > before ? static_cast<double>(now - before) : 0;
@@ -99,7 +102,10 @@ SessionRates CompareSessions(const SessionSample& before, SessionSample now, dou
   r.syncs = count / nanos * 1e9;
   r.sync_p50 = Percentile(syncs, 0.5);
   r.sync_p99 = Percentile(syncs, 0.99);
-  if (before.has_host && now.has_host && now.host_time > before.host_time) {
+  const auto age = static_cast<double>(now.HostNumber("age_nanos")) / 1e9;
+  if (now.has_host && age > kSilent) {
+    r.host_silent = age;  // a host that is stopped, or writes files by itself
+  } else if (before.has_host && now.has_host && now.host_time > before.host_time) {
     r.host = CompareHosts(before, now);
   } else if (previous != nullptr) {
     r.host = previous->host;

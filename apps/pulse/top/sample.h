@@ -72,6 +72,7 @@ struct SessionRates {
   double sync_p50 = 0;  // seconds; 0: there was none
   double sync_p99 = 0;
   HostRates host;
+  double host_silent = 0;  // seconds since its numbers, if it has missed several turns; else 0
   // The host writes by itself at the moment, as stock RocksDB would.
   bool IsInline() const { return host.inline_written > 0 && host.persisted == 0; }
 };

@@ -120,6 +120,22 @@ TEST(TopTest, AHostThatWroteNoNewNumbersKeepsItsRates) {
   EXPECT_DOUBLE_EQ(again.sessions[0].read, 0) << "of these the agent knows";
 }
 
+TEST(TopTest, AHostThatIsSilentHasNoRates) {
+  const AgentSample first = SampleOf(StatusAt(10));
+  const AgentSample second = SampleOf(StatusAt(12));
+  const AgentRates rates = Compare(&first, second, nullptr);
+  EXPECT_EQ(rates.sessions[0].host_silent, 0);
+  AgentStatusCopy later = StatusAt(12);
+  later.now_nanos += 7 * static_cast<int64_t>(kSecond);
+  later.uptime_nanos += 7 * static_cast<int64_t>(kSecond);
+  const AgentRates silent = Compare(&second, SampleOf(later), &rates);
+  EXPECT_EQ(silent.sessions[0].host.merging, 0);
+  EXPECT_NEAR(silent.sessions[0].host_silent, 7.1, 0.001);
+  std::string all;
+  for (const auto& line : Render({WatchedOf(silent)}, 1, "", Look{}, 0, false)) all += line + "\n";
+  EXPECT_THAT(all, HasSubstr("host silent for 7 s"));
+}
+
 TEST(TopTest, AnotherAgentAtTheSocketBeginsAnew) {
   const AgentSample before = SampleOf(StatusAt(10));
   AgentStatusCopy next = StatusAt(11);

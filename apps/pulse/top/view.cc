@@ -180,6 +180,9 @@ class Painter {
     lost.Add(fmt::format("{} lost", failovers), failovers > 0 ? Style::kAlarm : Style::kPlain);
     lost.Add(fmt::format(", {} found again; inline {}", s.now.HostNumber("reconnects"),
                          Bytes(static_cast<double>(by_host))));
+    if (s.host_silent > 0) {
+      lost.Add(fmt::format("; host silent for {:.0f} s", s.host_silent), Style::kAlarm);
+    }
     if (s.now.failed > 0)
       lost.Add(fmt::format("; {} requests failed", s.now.failed), Style::kAlarm);
     Put(lost);
@@ -303,6 +306,7 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
                 {"databases", s.now.databases},
                 {"measured", s.measured},
                 {"inline", s.IsInline()},
+                {"host_silent_seconds", s.host_silent},
                 {"fetch_share", s.fetch_share},
                 {"persist_share", s.persist_share},
                 {"read_bytes_per_second", s.read},
