@@ -23,7 +23,7 @@ struct HostNumbersCopy {
   uint64_t operator[](wire::HostNumber n) const { return numbers[static_cast<size_t>(n)]; }
 };
 
-// Writes `copy`; one thread at a time.
+// Writes `copy`; one thread at a time. `page` is a whole one, of wire::kPage bytes.
 void WriteHostNumbers(wire::ControlPage* page, const HostNumbersCopy& copy);
 
 // False when the host has never written any, or was writing in each of several attempts.

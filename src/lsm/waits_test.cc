@@ -5,6 +5,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "lsm/test_db.h"
 #include "lsm/test_support.h"
@@ -64,31 +65,38 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// Small queues and slow writes and reads, so that every kind of wait happens.
-Options SlowOptions() { return MakeOptions("pulse://?queue=1M&write_threshold=64K&io=buffered"); }
+// A queue that is smaller than what a flush writes.
+Options SmallQueue() { return MakeOptions("pulse://?queue=1M&write_threshold=64K&io=buffered"); }
 
-void MakeSlow(Rig* rig) {
+// Flushes of 2 MB at least, whose writes are held until one waits for queue space; from then on,
+// reads and syncs are slow enough to be waited for.
+void FlushUntilItWaits(Rig* rig, TestDb* db, std::mt19937_64* rng) {
+  rig->script.Hold(IoOp::kWrite);
+  ASSERT_TRUE(db->Fill(rng, 1500, 4000).ok());
+  std::thread flush([&] { EXPECT_TRUE(db->FlushAll().ok()); });
+  EXPECT_TRUE(testing_util::Eventually([&] { return rig->stats().backpressure_waits > 0; }));
+  rig->script.Release();
+  flush.join();
   rig->script.SetRule([](const IoRequest& request, const std::string&) {
-    const bool slow =
-        request.op == IoOp::kWrite || request.op == IoOp::kSyncClose || request.op == IoOp::kRead;
-    return slow ? Verdict{Verdict::kDelay, 300} : Verdict{};
+    const bool slow = request.op == IoOp::kSyncClose || request.op == IoOp::kRead;
+    return slow ? Verdict{Verdict::kDelay, 20'000} : Verdict{};
   });
 }
 
 TEST(WaitsTest, JobsTellWhatTheyWaitedFor) {
-  Rig rig(SlowOptions());
-  MakeSlow(&rig);
+  Rig rig(SmallQueue());
   const ScratchDir dir;
   Jobs jobs;
   rocksdb::Options options = SmallDbOptions(rig.env.get());
-  options.write_buffer_size = 4 << 20;
+  options.write_buffer_size = 8 << 20;
   options.target_file_size_base = 4 << 20;
   options.listeners = {NewWaitListener(jobs.callback())};
   options.max_subcompactions = 2;
   TestDb db(options, dir / "db", {"other"});
   ASSERT_TRUE(db.Open().ok());
   std::mt19937_64 rng(TestSeed());
-  for (int round = 0; round < 3; ++round) {
+  FlushUntilItWaits(&rig, &db, &rng);
+  for (int round = 0; round < 2; ++round) {
     ASSERT_TRUE(db.Fill(&rng, 6000, 1000).ok());
     ASSERT_TRUE(db.FlushAll().ok());
   }
@@ -172,21 +180,22 @@ TEST(WaitsTest, OptionsNameTheListener) {
 }
 
 TEST(WaitsTest, StatisticsShowTheFileSystemsBesideRocksDbs) {
-  Rig rig(SlowOptions());
-  MakeSlow(&rig);
+  Rig rig(SmallQueue());
   const ScratchDir dir;
   std::shared_ptr<rocksdb::Statistics> statistics;
   ASSERT_TRUE(NewStatistics(rig.pulse, nullptr, &statistics).ok());
   rocksdb::Options options = SmallDbOptions(rig.env.get());
-  options.write_buffer_size = 4 << 20;
+  options.write_buffer_size = 8 << 20;
   options.target_file_size_base = 4 << 20;
   options.statistics = statistics;
   TestDb db(options, dir / "db");
   ASSERT_TRUE(db.Open().ok());
   std::mt19937_64 rng(TestSeed());
-  ASSERT_TRUE(db.Fill(&rng, 4000, 1000).ok());
+  FlushUntilItWaits(&rig, &db, &rng);
+  ASSERT_TRUE(db.Fill(&rng, 1000, 1000).ok());
   ASSERT_TRUE(db.FlushAll().ok());
   ASSERT_TRUE(db.CompactAll().ok());
+  ASSERT_TRUE(db->PauseBackgroundWork().ok());  // returns when no job is at work
 
   std::map<std::string, uint64_t> tickers, own;
   ASSERT_TRUE(GetTickerMap(rig.pulse.get(), &own));
@@ -206,6 +215,7 @@ TEST(WaitsTest, StatisticsShowTheFileSystemsBesideRocksDbs) {
   statistics->histogramData(rocksdb::DB_WRITE, &writes);
   EXPECT_GT(writes.count, 0u);
   // RocksDB writes them to its LOG.
+  ASSERT_TRUE(db->ContinueBackgroundWork().ok());
   ASSERT_TRUE(db->SetDBOptions({{"stats_dump_period_sec", "1"}}).ok());
   EXPECT_TRUE(testing_util::Eventually([&] {
     return TextOf(dir / "db/LOG").find("pulse.barrier.micros COUNT : ") != std::string::npos;
