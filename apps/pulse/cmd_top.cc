@@ -88,6 +88,16 @@ void AskAll(std::vector<Watched>* agents) {
   for (Watched& w : *agents) Ask(&w);
 }
 
+// Why none of them does.
+absl::Status AnyAnswers(const std::vector<Watched>& agents) {
+  std::string why;
+  for (const Watched& w : agents) {
+    if (w.error.empty()) return absl::OkStatus();
+    absl::StrAppend(&why, why.empty() ? "" : "\npulse: ", w.error);
+  }
+  return absl::UnavailableError(why);
+}
+
 void Print(const std::vector<Watched>& agents, const TopArgs& args, const Look& look) {
   if (args.json) {
     std::printf("%s\n", top::ToJson(agents).dump(args.once ? 2 : -1).c_str());
@@ -109,12 +119,7 @@ absl::Status RunTop(TopArgs args) {
     agents.back().socket = socket;
   }
   AskAll(&agents);
-  const auto known = [](const Watched& w) { return w.known; };
-  if (std::none_of(agents.begin(), agents.end(), known)) {
-    std::string why;
-    for (const Watched& w : agents) absl::StrAppend(&why, why.empty() ? "" : "\npulse: ", w.error);
-    return absl::UnavailableError(why);
-  }
+  PULSE_RETURN_IF_ERROR(AnyAnswers(agents));
   Look look;
   const int interval_ms = static_cast<int>(args.interval * 1000);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -127,7 +132,7 @@ absl::Status RunTop(TopArgs args) {
       AskAll(&agents);
       Print(agents, args, look);
     } while (!args.once);
-    return absl::OkStatus();
+    return AnyAnswers(agents);
   }
   int signal = 0;
   {
