@@ -9,6 +9,10 @@ if(PULSE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+if(PULSE_BUILD_APP)
+  # For the agent's --metrics; the plug-in does not link it.
+  pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)
+endif()
 # Its header alone: everything is inlined, so that nothing is linked.
 find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 

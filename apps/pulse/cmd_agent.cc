@@ -25,6 +25,7 @@
 #include "lsm/agent_service.h"
 #include "lsm/agent_tasks.h"
 #include "lsm/whole_task.h"
+#include "metrics/endpoint.h"
 #include "vdpu/virtual_dpu.h"
 
 namespace pulse {
@@ -41,6 +42,8 @@ struct AgentArgs {
   std::string total_memory;
   std::string store;
   std::string trace;
+  std::string metrics;
+  bool metrics_anywhere = false;
   bool copy_payload = false;
   int workers = 1;
   int tasks = -1;
@@ -184,6 +187,12 @@ absl::Status RunAgent(const AgentArgs& args) {
       SocketServer::Open(options, tasks.max_tasks > 0 ? lsm::AgentServiceFactory(&runner)
                                                       : ServiceFactory(&lsm::CreateAgentService));
   if (!server.ok()) return server.status();
+  std::unique_ptr<metrics::Endpoint> metrics;
+  if (!args.metrics.empty()) {
+    auto opened = metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, (*server)->status());
+    if (!opened.ok()) return opened.status();
+    metrics = *std::move(opened);
+  }
   const std::string engine_name((*server)->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
@@ -194,6 +203,8 @@ absl::Status RunAgent(const AgentArgs& args) {
                args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str(),
                *dpu == nullptr ? "" : ", profile ",
                *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
+  if (metrics != nullptr)
+    std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
@@ -248,6 +259,12 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");
+  cmd->add_option(
+      "--metrics", args->metrics,
+      "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9464, is\n"
+      "on 127.0.0.1");
+  cmd->add_flag("--metrics-anywhere", args->metrics_anywhere,
+                "allow --metrics an address that other machines reach");
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

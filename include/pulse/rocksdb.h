@@ -25,6 +25,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
+#include "rocksdb/statistics.h"
 
 namespace rocksdb {
 struct ColumnFamilyDescriptor;
@@ -61,6 +64,7 @@ struct Stats {
   // median of the last few thousand.
   uint64_t syncs;
   uint64_t sync_median_nanos;
+  uint64_t sync_nanos;  // of all of them together
   // Whole compactions (PlaceCompactions) that the agent has done, and that it did not finish or
   // refused, so that RocksDB did them here.
   uint64_t whole_compactions;
@@ -121,5 +125,50 @@ PULSE_EXPORT bool GetStats(const rocksdb::FileSystem* fs, Stats* out);
 // when `fs` is no FileSystem of this plug-in.
 PULSE_EXPORT std::shared_ptr<rocksdb::EventListener> NewStallListener(
     const rocksdb::FileSystem* fs);
+// The same counters by name, as RocksDB names its tickers: "pulse.backpressure.micros". Times in
+// microseconds. False when `fs` is none of this plug-in's.
+PULSE_EXPORT bool GetTickerMap(const rocksdb::FileSystem* fs, std::map<std::string, uint64_t>* out);
+
+// Statistics for DBOptions::statistics that are `base` (RocksDB's own when null) and the counters
+// of `fs` beside it: in ToString(), and so in what RocksDB writes to its LOG each
+// stats_dump_period_sec; and in getTickerMap(), and so in DB::GetStatsHistory(). They are those of
+// the whole FileSystem, also where several databases share it. Keeps `fs` and `base` alive.
+// set_stats_level() is to be called on the result. InvalidArgument when `fs` is none of this
+// plug-in's.
+//
+// RocksDB's tickers and histograms are left to RocksDB. Of those, on pulse://:
+// TABLE_SYNC_MICROS and COMPACTION_OUTFILE_SYNC_MICROS are near 0 with sync=barrier, as the Sync of
+// an output returns before it is durable (pulse.sync.micros / pulse.syncs is how long that takes);
+// MANIFEST_FILE_SYNC_MICROS has the waits at the barrier in it.
+PULSE_EXPORT rocksdb::Status NewStatistics(std::shared_ptr<rocksdb::FileSystem> fs,
+                                           std::shared_ptr<rocksdb::Statistics> base,
+                                           std::shared_ptr<rocksdb::Statistics>* out);
+
+// What one flush or compaction has waited for, summed over its threads. Times in nanoseconds, sizes
+// in bytes.
+struct JobWaits {
+  std::string database;
+  std::string column_family;
+  int job_id = 0;  // as in RocksDB's LOG
+  bool is_flush = false;
+  uint64_t backpressure_waits = 0;  // appends that waited for queue space
+  uint64_t backpressure_nanos = 0;
+  uint64_t barrier_waits = 0;  // directory syncs and MANIFEST writes that waited for outputs
+  uint64_t barrier_nanos = 0;
+  uint64_t fetch_waits = 0;  // reads that waited for the agent
+  uint64_t fetch_wait_nanos = 0;
+  uint64_t bytes_persisted = 0;  // handed to the agent
+  uint64_t bytes_inline = 0;     // written by the job's own threads
+  uint64_t bytes_fetched = 0;    // read ahead by the agent
+};
+using JobCallback = std::function<void(const JobWaits&)>;
+
+// A listener for DBOptions::listeners that writes a line to the database's LOG for each flush and
+// compaction, "[pulse] [default] compaction job 12: waited ...", and calls `callback`, if there is
+// one, on the job's thread, where it must not block. One for each database: subcompactions do not
+// say whose they are. RocksDB writes the MANIFEST records of jobs that end together on one thread:
+// the wait at the barrier is then in that job alone. Options name it "PulseWaitListener", so that
+// listeners=PulseWaitListener in an OPTIONS file makes one, too.
+PULSE_EXPORT std::shared_ptr<rocksdb::EventListener> NewWaitListener(JobCallback callback = {});
 
 }  // namespace pulse

@@ -6,23 +6,24 @@
 # RocksDB puts plugin/pulse/ before each name. That directory is a symbolic link into PulseDB's tree,
 # so the kernel resolves ../../src to PulseDB's own sources.
 pulse_SOURCES := $(addprefix ../../src/, \
-  base/cpu_list.cc base/errors.cc base/log.cc base/trace.cc base/uri_options.cc \
-  channel/doorbell.cc channel/handshake.cc channel/mover.cc channel/queue_pair.cc channel/region.cc \
+  base/cpu_list.cc base/errors.cc base/json.cc base/log.cc base/trace.cc base/uri_options.cc \
+  channel/doorbell.cc channel/handshake.cc channel/host_numbers.cc channel/mover.cc \
+  channel/queue_pair.cc channel/region.cc channel/status_message.cc \
   uring/aio_backend.cc uring/file_engine.cc uring/io_backend.cc uring/io_scheduler.cc \
   uring/thread_backend.cc uring/uring_backend.cc \
   store/check.cc store/create.cc store/file_device.cc store/format.cc store/late_writers.cc \
   store/records.cc \
   store/recovery.cc store/segment_map.cc store/state.cc store/store_commit.cc \
   store/store_files.cc store/store_names.cc store/store_open.cc \
-  agent/session.cc agent/worker.cc \
+  agent/session.cc agent/status.cc agent/status_server.cc agent/worker.cc \
   lsm/agent_service.cc lsm/agent_tasks.cc lsm/compaction_placer.cc lsm/host_fetch.cc \
-  lsm/host_files.cc lsm/host_link.cc lsm/host_load.cc lsm/host_output.cc lsm/host_task.cc \
-  lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
-  lsm/io_status.cc lsm/manifest_records.cc \
+  lsm/host_files.cc lsm/host_link.cc lsm/host_load.cc lsm/host_output.cc lsm/host_publish.cc \
+  lsm/host_task.cc lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
+  lsm/io_status.cc lsm/job_listener.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
-  lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc lsm/register.cc \
-  lsm/task_file_system.cc lsm/task_wire.cc lsm/thread_job.cc lsm/whole_task.cc \
-  placement/controller.cc)
+  lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc \
+  lsm/register.cc lsm/statistics.cc lsm/task_file_system.cc lsm/task_wire.cc lsm/thread_job.cc \
+  lsm/thread_waits.cc lsm/whole_task.cc placement/controller.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin
 

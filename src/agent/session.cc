@@ -87,9 +87,14 @@ Session::Session(Config config, wire::ControlPage* control, Region control_regio
       engine_(engine),
       origin_(engine->scheduler()),
       outstanding_{config_.limits.max_requests},
-      service_(factory(this, engine)) {}
+      service_(factory(this, engine)) {
+  if (config_.status == nullptr) return;
+  status_id_ = config_.status->Enter(
+      {config_.peer, config_.service, MoverName(config_.mover).data(), &counters_, control_});
+}
 
 Session::~Session() {
+  if (config_.status != nullptr) config_.status->Leave(status_id_);
   for (auto& q : queues_) engine_->backend().UnregisterBuffer(q->buffer_index);
   service_.reset();  // may give descriptors back
   if (config_.usage == nullptr) return;
@@ -114,11 +119,13 @@ int Session::TakeDescriptor() {
     return ENFILE;
   }
   ++descriptors_;
+  counters_.files.Set(descriptors_);
   return 0;
 }
 
 void Session::GiveDescriptorBack() {
   --descriptors_;
+  counters_.files.Set(descriptors_);
   if (config_.usage != nullptr) --config_.usage->files;
 }
 
@@ -158,6 +165,7 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
                                           &outstanding_, &origin_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));
+  counters_.queues.Set(queues_.size());
   AddMemory(arena_bytes);
   return absl::OkStatus();
 }
@@ -179,6 +187,7 @@ absl::Status Session::TakeMemory(uint64_t bytes) {
 
 void Session::AddMemory(uint64_t bytes) {
   arena_total_ += bytes;
+  counters_.memory.Set(arena_total_);
   // Workers check and add without a lock: together they may exceed the total by a queue each.
   if (config_.usage != nullptr) config_.usage->arena_bytes += bytes;
 }

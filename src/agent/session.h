@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "agent/counters.h"
 #include "agent/limits.h"
 #include "agent/service.h"
+#include "agent/status.h"
 #include "base/clock.h"
 #include "channel/doorbell.h"
 #include "channel/mover.h"
@@ -133,6 +135,9 @@ class Session {
     // Put around each mover of the session, as it is made; none: movers are used as they are.
     // `first`: the session had none before.
     MoverWrapper wrap_mover;
+    // Where the session enters itself, for those who watch; may be null.
+    std::shared_ptr<AgentStatus> status;
+    const char* service = "lsm";  // as it is shown there
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).
@@ -214,6 +219,7 @@ class Session {
   int peer_process() const { return config_.peer_process.get(); }
   FileEngine* engine() { return engine_; }
   const Config& config() const { return config_; }
+  SessionCounters& counters() { return counters_; }
   size_t queue_count() const { return queues_.size(); }
 
  private:
@@ -246,6 +252,8 @@ class Session {
   bool urgent_ = false;
   uint32_t pressure_word_ = 0;
   int64_t pressure_at_ = 0;  // when it last changed
+  SessionCounters counters_;
+  uint64_t status_id_ = 0;  // in config_.status
   std::unique_ptr<Service> service_;
 };
 

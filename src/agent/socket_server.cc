@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/hello.h"
+#include "agent/status_server.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -54,6 +55,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     w.backend.kind = s->options_.engine;
     w.backend.factory = s->options_.backend_factory;
     w.pace = s->options_.pace;
+    w.status = s->status_;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();
     s->workers_.push_back(*std::move(worker));
@@ -163,6 +165,9 @@ absl::Status SocketServer::CheckPeer(int socket) {
 }
 
 absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
+  if (message.message.type == static_cast<uint32_t>(wire::MessageType::kStatus)) {
+    return AnswerStatus(socket.get(), message.message, *status_);
+  }
   auto hello = CheckHello(std::move(message), options_.mover);
   if (!hello.ok()) return Refuse(socket.get(), hello.status());
   if (session_count() >= options_.limits.max_sessions) {
@@ -206,6 +211,8 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   config.wrap_mover = options_.wrap_mover;
   config.post = [worker](std::function<void()> fn) { worker->Post(std::move(fn)); };
   config.name = absl::StrCat("of process ", peer->pid);
+  config.status = status_;
+  if (files) config.service = "files";
   const int fd = socket.get();
   auto session =
       std::make_unique<Session>(std::move(config), hello->control, std::move(hello->region),

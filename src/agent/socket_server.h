@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/session.h"
+#include "agent/status.h"
 #include "agent/worker.h"
 #include "channel/handshake.h"
 
@@ -45,11 +46,15 @@ class SocketServer {
   ~SocketServer();
 
   size_t session_count() const;
+  // What the agent does; lives as long as somebody holds it.
+  std::shared_ptr<const AgentStatus> status() const { return status_; }
   EngineKind engine_kind() const { return workers_.front()->engine_kind(); }
 
  private:
   SocketServer(AgentOptions options, ServiceFactory factory)
-      : options_(std::move(options)), factory_(std::move(factory)) {}
+      : options_(std::move(options)),
+        factory_(std::move(factory)),
+        status_(std::make_shared<AgentStatus>("agent", options_.socket_path)) {}
   // A connection whose hello has not come yet.
   struct Handshake {
     UniqueFd socket;
@@ -66,6 +71,7 @@ class SocketServer {
   AgentOptions options_;
   const ServiceFactory factory_;
   const std::shared_ptr<AgentUsage> usage_ = std::make_shared<AgentUsage>();
+  const std::shared_ptr<AgentStatus> status_;
   UniqueFd listener_;
   WakeEvent stop_event_;
   std::vector<Handshake> handshakes_;  // the accept thread's; oldest first

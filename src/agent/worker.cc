@@ -33,8 +33,16 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   w->thread_ = std::thread([worker = w.get(), &ready] {
     absl::Status st = worker->Init();
     const bool ok = st.ok();
+    AgentStatus* const status = ok ? worker->options_.status.get() : nullptr;
+    uint64_t status_id = 0;
+    if (status != nullptr) {
+      clockid_t clock;
+      if (pthread_getcpuclockid(pthread_self(), &clock) != 0) clock = CLOCK_THREAD_CPUTIME_ID;
+      status_id = status->EnterWorker(clock, std::string(EngineName(worker->engine_kind_)));
+    }
     ready.set_value(std::move(st));  // `ready` may be gone from here on
     if (ok) worker->Loop();
+    if (status != nullptr) status->LeaveWorker(status_id);
   });
   if (absl::Status st = result.get(); !st.ok()) {
     w->thread_.join();

@@ -47,8 +47,9 @@ struct WorkerOptions {
   // the threads it works for. On CPUs of its own it makes no difference.
   bool background = false;
   int nice = 0;
-  size_t batch = 16;                 // descriptors taken from one queue in one round
-  std::shared_ptr<WorkerPace> pace;  // may be none
+  size_t batch = 16;                    // descriptors taken from one queue in one round
+  std::shared_ptr<WorkerPace> pace;     // may be none
+  std::shared_ptr<AgentStatus> status;  // where the worker enters itself; may be null
 };
 
 class Worker {

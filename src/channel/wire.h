@@ -109,6 +109,52 @@ inline constexpr uint32_t PressureWord(uint32_t level, uint32_t count) {
   return count << kPressureLevelBits | level;
 }
 
+// What the host tells of itself, for people who watch (pulse top): the second half of the control
+// page. Nobody acts on it. Counters since the host's FileSystem was made, unless said otherwise.
+// Times in nanoseconds, sizes in bytes.
+enum class HostNumber : size_t {
+  kTime,  // CLOCK_MONOTONIC of this writing
+  kFilesPersisted,
+  kBytesPersisted,
+  kBytesInline,
+  kBackpressureWaits,
+  kBackpressureNanos,
+  kBarrierWaits,
+  kBarrierNanos,
+  kBytesFetched,
+  kFetchWaits,
+  kFetchWaitNanos,
+  kFetchMisses,
+  kFailovers,
+  kReconnects,
+  kAgentlessNanos,
+  kSyncs,
+  kSyncNanos,        // their sum, as the host saw them
+  kOutputOpenNanos,  // how long outputs were open for writing, summed over them
+  // Of the moment.
+  kOutputsOpen,
+  kStreams,
+  kQueuedBytes,
+  kQueuedRequests,
+  kQueueMemory,  // of the queues for outputs
+  kDatabases,
+  kCount,
+};
+inline constexpr size_t kHostNumbersOffset = 2048;
+inline constexpr size_t kHostNumbers = 63;  // with room for more
+inline constexpr size_t kHostNames = 1024;  // bytes
+struct HostNumbers {
+  // Odd while the host writes, and grows with each writing; 0: never written.
+  alignas(kCacheLine) std::atomic<uint64_t> sequence;
+  std::atomic<uint64_t> numbers[kHostNumbers];
+  // Directories of the databases that are open, each ended by a zero byte; what has no room is left
+  // out.
+  std::atomic<uint64_t> names[kHostNames / sizeof(uint64_t)];
+};
+static_assert(sizeof(HostNumbers) == 1536 && kHostNumbersOffset % kCacheLine == 0 &&
+              kHostNumbersOffset + sizeof(HostNumbers) <= kPage &&
+              static_cast<size_t>(HostNumber::kCount) <= kHostNumbers);
+
 // Control messages over the Unix socket (SOCK_SEQPACKET), all of one size.
 enum class MessageType : uint32_t {
   kHello = 1,        // host: args {pid, service (0 LSM, 1 files), mover (0 agent's, 1 shared, 2
@@ -121,7 +167,9 @@ enum class MessageType : uint32_t {
   kAttachGroup = 6,  // host, files: args {group, request bytes, response bytes, requests, address},
                      // descriptors {region, notify}; answered by kAttachAck {group, alignment}
   kTask = 7,  // host, LSM: args {task}, descriptors {request: sealed memfd, reply: stream socket}
-  kTaskAck = 8,  // agent: status, args {task}, text
+  kTaskAck = 8,     // agent: status, args {task}, text
+  kStatus = 32,     // anybody, instead of a hello: what the agent does; no arguments
+  kStatusAck = 33,  // agent: status, args {bytes}, text, descriptor {memory with the answer, JSON}
 };
 
 struct Message {

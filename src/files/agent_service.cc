@@ -20,6 +20,27 @@ constexpr size_t kMaxText = 400;
 // host does: small, so that host, agent and device work at the same time and not in turn.
 constexpr size_t kTogether = 8;
 
+// As it is counted for those who watch.
+RequestKind KindOf(Operation kind) {
+  switch (kind) {
+    case Operation::kRead:
+      return RequestKind::kRead;
+    case Operation::kWrite:
+      return RequestKind::kWrite;
+    case Operation::kSync:
+      return RequestKind::kSync;
+    case Operation::kCreateFile:
+    case Operation::kOpenFile:
+      return RequestKind::kOpen;
+    default:
+      return RequestKind::kName;
+  }
+}
+
+BusyTime& StageOf(Session* session, Operation kind) {
+  return kind == Operation::kRead ? session->counters().fetch : session->counters().persist;
+}
+
 }  // namespace
 
 int ErrnoOfStore(const absl::Status& status, Operation kind) {
@@ -237,6 +258,8 @@ FileService::Op* FileService::NewOp(AgentGroup* group, Operation kind, const Req
   op->buffer_index = -1;
   ++operations_;
   ++in_flight_;
+  session_->counters().Take(KindOf(kind));
+  StageOf(session_, kind).Begin();
   return op;
 }
 
@@ -245,11 +268,17 @@ void FileService::FreeOp(Op* op) {
   free_ops_.push_back(op);
   --operations_;
   --in_flight_;
+  StageOf(session_, op->kind).End();
   if (shutdown_ && operations_ == 0) CloseDevice();
 }
 
 void FileService::Complete(Op* op, int64_t result, std::string data) {
   AgentGroup* const group = op->group;
+  if (SessionCounters& c = session_->counters(); result < 0) {
+    c.failed.Add(1);
+  } else if (op->kind == Operation::kRead || op->kind == Operation::kWrite) {
+    (op->kind == Operation::kRead ? c.bytes_read : c.bytes_written).Add(result);
+  }
   if (op->has_message) op->group->Forget(op->ticket);
   if (op->reserved) {
     op->group->Finish(op->place, result);

@@ -71,6 +71,7 @@ class AgentService : public Service, public FileEngine::Client {
   }
 
   void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
+    Count(static_cast<Opcode>(d.opcode));
     switch (static_cast<Opcode>(d.opcode)) {
       case Opcode::kOpen:
         OnOpen(q, d);
@@ -119,13 +120,19 @@ class AgentService : public Service, public FileEngine::Client {
     }
     const bool tracked = p.tracked;
     const uint64_t ticket = p.ticket;
-    if (p.begun != 0) Trace(d, p.begun, result);
+    if (p.begun != 0) {
+      if (trace::On()) Trace(d, p.begun, result);
+      if (IsSync(d)) session_->counters().syncs.Record(NowNanos() - p.begun);
+    }
+    Stage(d).End();
     free_.push_back(static_cast<uint32_t>(cookie));
     --in_flight_;
     const auto opcode = static_cast<Opcode>(d.opcode);
     const bool closed = q == nullptr || opcode == Opcode::kSyncClose || opcode == Opcode::kDiscard;
     if (closed) session_->GiveDescriptorBack();
     if (q == nullptr) return;  // a file discarded because its session ended
+    if (result > 0 && opcode == Opcode::kRead) session_->counters().bytes_read.Add(result);
+    if (result > 0 && opcode == Opcode::kWrite) session_->counters().bytes_written.Add(result);
     // The completion is visible before the space: whoever sees the space free may rely on the
     // result being on its way.
     Answer(q, d, result);
@@ -143,7 +150,7 @@ class AgentService : public Service, public FileEngine::Client {
     wire::Descriptor descriptor;
     bool tracked;
     uint64_t ticket;
-    int64_t begun;         // for the timeline; 0: none is written
+    int64_t begun;         // of syncs, and for the timeline; 0: not needed
     bool pushing = false;  // a read's bytes are on their way to the host
     int64_t result = 0;    // of such a read
   };
@@ -157,8 +164,9 @@ class AgentService : public Service, public FileEngine::Client {
       i = free_.back();
       free_.pop_back();
     }
-    pending_[i] = Pending{q, d, false, 0, trace::On() ? NowNanos() : 0};
+    pending_[i] = Pending{q, d, false, 0, trace::On() || IsSync(d) ? NowNanos() : 0};
     ++in_flight_;
+    Stage(d).Begin();
     return i;
   }
 
@@ -169,6 +177,21 @@ class AgentService : public Service, public FileEngine::Client {
     }
     const absl::Status st = q->mover().StartPush(d.arena_offset, result, there_at);
     return st.ok() ? result : -(ErrnoOf(st) != 0 ? ErrnoOf(st) : EIO);
+  }
+  static bool IsSync(const wire::Descriptor& d) {
+    const auto opcode = static_cast<Opcode>(d.opcode);
+    return opcode == Opcode::kSync || opcode == Opcode::kSyncClose;
+  }
+  BusyTime& Stage(const wire::Descriptor& d) {
+    SessionCounters& c = session_->counters();
+    return static_cast<Opcode>(d.opcode) == Opcode::kRead ? c.fetch : c.persist;
+  }
+  void Count(Opcode opcode) {
+    static constexpr RequestKind kKinds[] = {
+        RequestKind::kOpen,      RequestKind::kWrite,   RequestKind::kRangeSync, RequestKind::kSync,
+        RequestKind::kSyncClose, RequestKind::kDiscard, RequestKind::kRead};
+    const size_t i = static_cast<size_t>(opcode) - static_cast<size_t>(Opcode::kOpen);
+    if (i < std::size(kKinds)) session_->counters().Take(kKinds[i]);
   }
 
   // What the engine did about a request, from when it was taken to its result.
@@ -202,7 +225,8 @@ class AgentService : public Service, public FileEngine::Client {
                   {absl::StrCat("#", d.file), d.file_offset, d.length, result < 0 ? result : 0});
   }
 
-  static void Answer(SessionQueue* q, const wire::Descriptor& d, int64_t result) {
+  void Answer(SessionQueue* q, const wire::Descriptor& d, int64_t result) {
+    if (result < 0) session_->counters().failed.Add(1);
     q->Complete({d.tag, result, d.opcode, d.file, 0});
   }
 

@@ -39,8 +39,10 @@ class SyncTimes {
       times_[count_ % kKept] = nanos;
     }
     ++count_;
+    nanos_ += static_cast<uint64_t>(nanos);
   }
   uint64_t count() const { return count_; }
+  uint64_t nanos() const { return nanos_; }
   int64_t Median() const {
     if (times_.empty()) return 0;
     std::vector<int64_t> sorted = times_;
@@ -53,6 +55,29 @@ class SyncTimes {
   static constexpr size_t kKept = 4096;
   std::vector<int64_t> times_;
   uint64_t count_ = 0;
+  uint64_t nanos_ = 0;
+};
+
+// How many outputs are open for writing, and for how long they were, summed over them: less their
+// waits, that is how many threads merge. Guarded by HostSession::mu().
+class OpenOutputs {
+ public:
+  void Begin(int64_t at) {
+    ++now_;
+    offset_ -= at;
+  }
+  void End(int64_t at) {
+    --now_;
+    offset_ += at;
+  }
+  uint64_t now() const { return now_; }
+  uint64_t Nanos(int64_t at) const {
+    return static_cast<uint64_t>(offset_ + static_cast<int64_t>(now_) * at);
+  }
+
+ private:
+  uint64_t now_ = 0;
+  int64_t offset_ = 0;
 };
 
 inline void Add(std::atomic<uint64_t>* counter, uint64_t n) {

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "base/unique_fd.h"
+#include "lsm/thread_waits.h"
 
 namespace pulse::lsm {
 namespace {
@@ -293,6 +294,8 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, 
         const int64_t end = NowNanos();
         Add(&session.counters().fetch_waits, 1);
         Add(&session.counters().fetch_wait_nanos, end - start);
+        ThreadWaits::Add(Waited::kFetchWaits, 1);
+        ThreadWaits::Add(Waited::kFetchNanos, static_cast<uint64_t>(end - start));
         trace::Slice("wait: fetch", start, end, {{}, pos, n - done});
       }
       if (c.state != FetchPool::State::kReady) break;  // the agent died
@@ -323,6 +326,7 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, 
   *finished = std::none_of(windows_.begin(), windows_.end(),
                            [](const Window& each) { return each.active || each.busy; });
   Add(&session.counters().bytes_fetched, done);
+  ThreadWaits::Add(Waited::kBytesFetched, done);
   return static_cast<int64_t>(done);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "agent/status_server.h"
 #include "agent/worker.h"
 #include "base/clock.h"
 #include "base/errors.h"
@@ -49,6 +50,13 @@ class EmbeddedLink : public AgentLink {
     w.background = options.agent_background;
     w.nice = static_cast<int>(options.agent_nice);
     w.spin_nanos = options.spin_us * 1000;
+    if (!options.status.empty()) {
+      auto server = StatusServer::Open(options.status);
+      if (!server.ok()) return server.status();
+      status_ = *std::move(server);
+      w.status = std::shared_ptr<AgentStatus>(status_, &status_->status());
+    }
+    const std::shared_ptr<AgentStatus> status = w.status;
     auto worker = Worker::Start(std::move(w));
     if (!worker.ok()) return worker.status();
     worker_ = *std::move(worker);
@@ -58,6 +66,7 @@ class EmbeddedLink : public AgentLink {
       config.embedded = true;
       config.peer = getpid();
       config.name = "of this process";
+      config.status = status;
       auto session = std::make_unique<Session>(std::move(config), control_, Region(),
                                                std::move(kick->sleep), *std::move(notify),
                                                UniqueFd(), worker_->engine(), &CreateAgentService);
@@ -94,6 +103,7 @@ class EmbeddedLink : public AgentLink {
   uint32_t max_queues() const override { return AgentLimits().max_queues; }
 
  private:
+  std::shared_ptr<StatusServer> status_;  // null: none was asked for
   Session* session_ = nullptr;
   std::unique_ptr<Worker> worker_;  // last: its destructor drains the session
 };

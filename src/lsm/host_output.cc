@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "lsm/thread_job.h"
+#include "lsm/thread_waits.h"
 
 namespace pulse::lsm {
 namespace {
@@ -40,6 +41,11 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
     PULSE_RETURN_IF_ERROR(f->SwitchToInline());
     return f;
   }
+  {
+    std::lock_guard lock(f->session_->mu());
+    f->session_->open_outputs_locked().Begin(NowNanos());
+    f->writing_ = true;
+  }
   // A flush had better not queue behind what is left of a compaction.
   auto lease = f->session_->LeaseQueue(/*prefer_idle=*/!ThreadJob::compacting());
   if (!lease.ok()) {
@@ -63,6 +69,12 @@ OutputFile::~OutputFile() {
   session_->WaitForHost(lock, [this] { return !rescuing_; });
   if (connection_ != nullptr) connection_->targets.erase(file_);
   ReturnKeptLocked();  // deleted before the agent has taken it: nobody needs the bytes
+  EndWritingLocked();
+}
+
+void OutputFile::EndWritingLocked() {
+  if (writing_) session_->open_outputs_locked().End(NowNanos());
+  writing_ = false;
 }
 
 absl::Status OutputFile::StickyError() {
@@ -116,7 +128,10 @@ absl::Status OutputFile::MakeRoom() {
       std::unique_lock lock(session_->mu());
       session_->Wait(lock, connection_, [&] { return free_space() >= kPage || !error_.ok(); });
     }
-    Add(&session_->counters().backpressure_nanos, NowNanos() - start);
+    const auto waited = static_cast<uint64_t>(NowNanos() - start);
+    Add(&session_->counters().backpressure_nanos, waited);
+    ThreadWaits::Add(Waited::kBackpressureWaits, 1);
+    ThreadWaits::Add(Waited::kBackpressureNanos, waited);
   }
   const uint64_t contiguous = q.arena() + arena - write_;
   const uint64_t to_threshold = threshold - pending();
@@ -236,6 +251,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
   }
   Ring();
   Add(&session_->counters().bytes_persisted, length);
+  ThreadWaits::Add(Waited::kBytesPersisted, length);
   return absl::OkStatus();
 }
 
@@ -358,6 +374,7 @@ absl::Status OutputFile::Close(bool wait) {
     const uint64_t final_size = target_->FinalSize(size());
     {
       std::lock_guard lock(session_->mu());
+      EndWritingLocked();
       closed_ = true;  // from here on, a rescue finishes the file, and target_ may go
       discard = !error_.ok();
       if (!discard) sync_asked_ = NowNanos();
@@ -372,6 +389,7 @@ absl::Status OutputFile::Close(bool wait) {
   LeaveQueue();
   {
     std::unique_lock lock(session_->mu());
+    EndWritingLocked();
     session_->WaitForHost(lock, [this] { return !rescuing_; });
     closed_ = true;
     // Inline, or the agent was lost before closed_ was set.

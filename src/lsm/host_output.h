@@ -157,6 +157,7 @@ class OutputFile : public CompletionTarget {
   absl::Status SettleWrites();
   bool Refused();
   void LeaveQueue();
+  void EndWritingLocked();
   void LeaveRefusingAgent();
   absl::Status SwitchToInline();
   bool agent_dead() const { return lease_.connection->dead; }
@@ -197,6 +198,7 @@ class OutputFile : public CompletionTarget {
   uint64_t room_ = 0;                // bytes that may be copied to write_ without looking
   uint64_t file_pos_ = 0;            // file offset of pending_; a multiple of the page
   std::atomic<bool> opened_{false};  // written by the writer
+  bool writing_ = false;             // counted as open
   bool tail_flushed_ = false;        // the last page went out padded; its bytes are in tail_
   uint64_t tail_length_ = 0;
   uint64_t range_synced_ = 0;  // file offset up to which write-back was asked for

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/trace.h"
+#include "lsm/thread_waits.h"
 
 namespace pulse::lsm {
 namespace {
@@ -160,12 +161,14 @@ void OutputRegistry::OnLocked(const std::string& dir) {
   homes_.erase(dir);
   DropFailuresLocked(dir);
   homes_.insert(dir);
+  session_->SetDatabasesLocked(homes_);
 }
 
 void OutputRegistry::OnUnlocked(const std::string& dir) {
   std::lock_guard lock(session_->mu());
   homes_.erase(dir);
   DropFailuresLocked(dir);
+  session_->SetDatabasesLocked(homes_);
 }
 
 void OutputRegistry::DropFailuresLocked(const std::string& dir) {
@@ -202,7 +205,10 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
   // First what others do for all of them: then one commit of a pool serves all.
   for (const auto& output : wait_for) output->file->WaitSettled().IgnoreError();  // told below
   std::erase_if(wait_for, [](const auto& output) { return output->file->WaitDurable().ok(); });
-  Add(&session_->counters().barrier_nanos, NowNanos() - start);
+  const auto waited = static_cast<uint64_t>(NowNanos() - start);
+  Add(&session_->counters().barrier_nanos, waited);
+  ThreadWaits::Add(Waited::kBarrierWaits, 1);
+  ThreadWaits::Add(Waited::kBarrierNanos, waited);
   return wait_for;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "lsm/host_output.h"
+#include "lsm/thread_waits.h"
 
 namespace pulse::lsm {
 namespace {
@@ -85,6 +86,7 @@ absl::Status OutputFile::MoveAside() {
 
 absl::Status OutputFile::WriteInline(uint64_t offset, const char* data, uint64_t length) {
   Add(&session_->counters().bytes_inline, length);
+  ThreadWaits::Add(Waited::kBytesInline, length);
   PULSE_RETURN_IF_ERROR(target_->Write(offset, data, length));
   // The device begins now, and little is left for the sync at the end. Its errors are that sync's.
   const uint64_t end = offset + length;

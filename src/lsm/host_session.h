@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -42,6 +44,11 @@ class HostSession {
   std::mutex& mu() { return mu_; }
   AtomicCounters& counters() { return counters_; }
   SyncTimes& sync_times_locked() { return sync_times_; }
+  OpenOutputs& open_outputs_locked() { return open_outputs_; }
+  // The directories of open databases, for those who watch.
+  void SetDatabasesLocked(const std::set<std::string>& dirs) {
+    databases_.assign(dirs.begin(), dirs.end());
+  }
   // What waits in the queues of the moment's agent.
   struct Occupancy {
     uint64_t streams = 0;   // leased
@@ -127,12 +134,17 @@ class HostSession {
   void LoseAgent(const Connection& c, bool may_still_write, const absl::Status& why);
   bool TryReconnect();
   void WarmUp(const Connection& c);
+  // Somebody may look at the numbers that this host publishes.
+  bool IsWatched() const { return !options_.socket_path.empty() || !options_.status.empty(); }
+  void Publish(const Connection& c);
 
   const Options options_;
   std::shared_ptr<trace::Timeline> timeline_;  // null: none was asked for
   AtomicCounters counters_;
   std::mutex mu_;
   SyncTimes sync_times_;
+  OpenOutputs open_outputs_;
+  std::vector<std::string> databases_;
   std::condition_variable cv_;
   Connection current_;
   std::vector<CompletionTarget*> rescues_;

@@ -21,6 +21,8 @@ namespace {
 // An agent counts as hung after this many unanswered pings, one each deadline / kPings. Pings are
 // counted rather than time: a machine that was suspended gives the agent its chance.
 constexpr int kPings = 4;
+// How often the numbers for those who watch are written.
+constexpr int kPublishMs = 250;
 
 }  // namespace
 
@@ -38,6 +40,8 @@ void HostSession::Watch() {
   Heartbeat heartbeat;
   RetryPolicy retry;
   int64_t attached = NowNanos();
+  int64_t published = 0;
+  Connection published_to;
   while (true) {
     const Connection c = connection();
     const bool embedded = options_.socket_path.empty();
@@ -45,7 +49,10 @@ void HostSession::Watch() {
                      {wake_watch_.get(), POLLIN, 0},
                      {c == nullptr ? -1 : c->link->death_fd(), POLLRDHUP, 0}};
     const int beat_ms = static_cast<int>(options_.agent_deadline_ms / kPings);
-    const int timeout = embedded ? -1 : c == nullptr ? retry.delay_ms() : beat_ms;
+    int timeout = embedded ? -1 : c == nullptr ? retry.delay_ms() : beat_ms;
+    if (c != nullptr && IsWatched()) {
+      timeout = timeout < 0 ? kPublishMs : std::min(timeout, kPublishMs);
+    }
     poll(fds, 3, timeout);
     if (fds[0].revents != 0) {
       if (!warm_.joinable()) return;
@@ -67,7 +74,14 @@ void HostSession::Watch() {
     if (c != nullptr) {
       if (CheckAgent(c, &heartbeat)) {
         WarmUp(c);
+        if (const int64_t now = NowNanos();
+            IsWatched() && (c != published_to || now - published >= kPublishMs * 900'000)) {
+          Publish(c);
+          published = now;
+          published_to = c;
+        }
       } else {
+        published_to = nullptr;
         heartbeat = Heartbeat();
         retry.OnLost(NowNanos() - attached);
       }

@@ -37,6 +37,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
   r.ReadString("trace", &o->trace);
+  r.ReadString("status", &o->status);
   r.ReadChoice("sync", {"barrier", "strict"}, &sync);
   r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
   r.ReadChoice("fetch", {"off", "on"}, &fetch);
@@ -104,6 +105,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
     if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
   }
+  const bool status_given = parsed->options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
   }
@@ -112,6 +114,13 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
             absl::StrCat("\"", uri, "\": ", idle,
                          " says how an embedded agent runs, and nothing here; choose it for the "
                          "agent at the socket (pulse agent --help)"));
+  }
+  if (!o.socket_path.empty() && !o.fallback_embedded && status_given) {
+    LogOnce("idle status " + o.socket_path,
+            absl::StrCat("\"", uri,
+                         "\": status is for an embedded agent; ask the agent itself: "
+                         "pulse top --socket ",
+                         o.socket_path));
   }
   if (o.layout == Layout::kPool && o.pool.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(

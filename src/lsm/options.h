@@ -56,6 +56,9 @@ struct Options {
   // Where to write a timeline (base/trace.h); empty: nowhere.
   std::string trace;
 
+  // Where an embedded agent tells what it does (agent/status_server.h); empty: nowhere.
+  std::string status;
+
   // Embedded agent only, except that a socket session may ask for its mover.
   std::vector<int> agent_cpus;
   int64_t agent_nice = 0;

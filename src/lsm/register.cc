@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "lsm/compaction_placer.h"
 #include "lsm/io_status.h"
+#include "lsm/job_listener.h"
 #include "lsm/pulse_file_system.h"
 #include "lsm/stall_listener.h"
+#include "lsm/statistics.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
@@ -47,6 +49,16 @@ void AddFactories(rocksdb::ObjectLibrary& library) {
       rocksdb::ObjectLibrary::PatternEntry("pulse", false).AddSeparator("://", false),
       [](const std::string& uri, std::unique_ptr<rocksdb::FileSystem>* guard, std::string* error) {
         return Make(uri, guard, error);
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      lsm::kJobListenerName,
+      [](const std::string&, std::unique_ptr<rocksdb::EventListener>* guard, std::string* error) {
+        if (const absl::Status st = CheckVersion(); !st.ok()) {
+          *error = std::string(st.message());
+          return static_cast<rocksdb::EventListener*>(nullptr);
+        }
+        *guard = lsm::MakeJobListener({});
+        return guard->get();
       });
 }
 
@@ -146,6 +158,7 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
     lsm::HostSession& session = *pulse->context().session;
     std::lock_guard lock(session.mu());
     out->syncs = session.sync_times_locked().count();
+    out->sync_nanos = session.sync_times_locked().nanos();
     out->sync_median_nanos = static_cast<uint64_t>(session.sync_times_locked().Median());
   }
   const lsm::HostSession::Occupancy now = pulse->context().session->occupancy();
@@ -153,6 +166,29 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->queued_bytes = now.bytes;
   out->queued_requests = now.requests;
   return true;
+}
+
+bool GetTickerMap(const rocksdb::FileSystem* fs, std::map<std::string, uint64_t>* out) {
+  Stats stats{};
+  if (!GetStats(fs, &stats)) return false;
+  *out = lsm::TickersOf(stats);
+  return true;
+}
+
+rocksdb::Status NewStatistics(std::shared_ptr<rocksdb::FileSystem> fs,
+                              std::shared_ptr<rocksdb::Statistics> base,
+                              std::shared_ptr<rocksdb::Statistics>* out) {
+  if (Find(fs.get()) == nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "pulse::NewStatistics needs a file system of pulse://, or one on top of it");
+  }
+  if (base == nullptr) base = rocksdb::CreateDBStatistics();
+  *out = lsm::NewStatistics(std::move(fs), std::move(base));
+  return rocksdb::Status::OK();
+}
+
+std::shared_ptr<rocksdb::EventListener> NewWaitListener(JobCallback callback) {
+  return lsm::MakeJobListener(std::move(callback));
 }
 
 }  // namespace pulse

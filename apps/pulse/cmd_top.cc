@@ -1,0 +1,180 @@
+// `pulse top`: what agents do, as it happens.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "channel/status_message.h"
+#include "commands.h"
+#include "top/terminal.h"
+#include "top/view.h"
+
+namespace pulse {
+namespace {
+
+using top::Look;
+using top::Terminal;
+using top::Watched;
+
+constexpr char kUsualSocket[] = "/run/pulse/agent.sock";
+constexpr size_t kHistory = 240;
+// An agent answers at once; one that hangs must not keep the others, nor the keys, waiting for
+// long.
+constexpr int kPatienceMs = 1000;
+
+struct TopArgs {
+  std::vector<std::string> sockets;
+  double interval = 1;
+  bool once = false;
+  bool json = false;
+};
+
+std::string Clock() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[16];
+  std::strftime(text, sizeof(text), "%H:%M:%S", &local);
+  return text;
+}
+
+std::string WhyNot(const std::string& socket, const absl::Status& st) {
+  const int err = ErrnoOf(st);
+  const std::string remedy = absl::StrCat("start one with: pulse agent --socket ", socket,
+                                          "; for an agent within a program, open the database with "
+                                          "pulse://?status=PATH, and watch PATH");
+  if (err == ENOENT) return absl::StrCat("no agent at ", socket, ": nothing is there; ", remedy);
+  if (err == ECONNREFUSED) {
+    return absl::StrCat("no agent at ", socket, ": the one that made the socket has ended; ",
+                        remedy);
+  }
+  return std::string(st.message());
+}
+
+void Ask(Watched* w) {
+  const auto text = AskStatus(w->socket, kPatienceMs);
+  auto sample = text.ok() ? top::ParseStatus(*text) : text.status();
+  if (!sample.ok()) {
+    w->error = text.ok() ? absl::StrCat("the agent at ", w->socket, ": ", sample.status().message())
+                         : WhyNot(w->socket, sample.status());
+    return;
+  }
+  w->error.clear();
+  // The sample before, put together again from what is kept of it.
+  top::AgentSample before = w->rates.now;
+  for (const top::SessionRates& s : w->rates.sessions) before.sessions.push_back(s.now);
+  top::AgentRates rates = top::Compare(w->known ? &before : nullptr, *std::move(sample),
+                                       w->known ? &w->rates : nullptr);
+  w->rates = std::move(rates);
+  w->known = true;
+  if (w->rates.seconds == 0) return;
+  double written = 0;
+  for (const top::SessionRates& s : w->rates.sessions) written += s.written;
+  w->history.push_back(written);
+  if (w->history.size() > kHistory) w->history.pop_front();
+}
+
+void AskAll(std::vector<Watched>* agents) {
+  for (Watched& w : *agents) Ask(&w);
+}
+
+// Why none of them does.
+absl::Status AnyAnswers(const std::vector<Watched>& agents) {
+  std::string why;
+  for (const Watched& w : agents) {
+    if (w.error.empty()) return absl::OkStatus();
+    absl::StrAppend(&why, why.empty() ? "" : "\npulse: ", w.error);
+  }
+  return absl::UnavailableError(why);
+}
+
+void Print(const std::vector<Watched>& agents, const TopArgs& args, const Look& look) {
+  if (args.json) {
+    std::printf("%s\n", top::ToJson(agents).dump(args.once ? 2 : -1).c_str());
+  } else {
+    for (const std::string& line :
+         top::Render(agents, args.interval, Clock(), look, /*height=*/0, /*keys=*/false)) {
+      std::printf("%s\n", line.c_str());
+    }
+    if (!args.once) std::printf("\n");
+  }
+  std::fflush(stdout);
+}
+
+absl::Status RunTop(TopArgs args) {
+  if (args.sockets.empty()) args.sockets.push_back(kUsualSocket);
+  std::vector<Watched> agents;
+  for (const std::string& socket : args.sockets) {
+    agents.emplace_back();
+    agents.back().socket = socket;
+  }
+  AskAll(&agents);
+  PULSE_RETURN_IF_ERROR(AnyAnswers(agents));
+  Look look;
+  const int interval_ms = static_cast<int>(args.interval * 1000);
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  look.blocks = top::HasUnicode();
+  look.colours = terminal && std::getenv("NO_COLOR") == nullptr;
+  if (terminal) look.width = Terminal::SizeOf(STDOUT_FILENO).width;
+  if (args.once || args.json || !terminal || isatty(STDIN_FILENO) != 1) {
+    do {
+      usleep(static_cast<useconds_t>(interval_ms) * 1000);
+      AskAll(&agents);
+      Print(agents, args, look);
+    } while (!args.once);
+    return AnyAnswers(agents);
+  }
+  int signal = 0;
+  {
+    auto screen = Terminal::Open();
+    if (!screen.ok()) return screen.status();
+    Terminal::Event event = Terminal::Event::kTime;
+    // The first rates come soon.
+    int wait_ms = std::min(interval_ms, 300);
+    do {
+      const Terminal::Size size = Terminal::SizeOf(STDOUT_FILENO);
+      look.width = size.width;
+      (*screen)->Draw(top::Render(agents, args.interval, Clock(), look, size.height, true));
+      event = (*screen)->Wait(wait_ms);
+      if (event != Terminal::Event::kTime) continue;
+      AskAll(&agents);
+      wait_ms = interval_ms;
+    } while (event != Terminal::Event::kQuit);
+    signal = (*screen)->signal();
+  }
+  if (signal != 0) raise(signal);  // as if it had not been caught
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddTopCommand(CLI::App& app) {
+  auto args = std::make_shared<TopArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "top",
+      "Show what agents do, drawn anew each second: for each database how busy the stages fetch,\n"
+      "merge-encode and persist are, queues, rates, waits and syncs. q quits.");
+  cmd->add_option(
+      "--socket", args->sockets,
+      absl::StrCat("an agent's socket, or the status=PATH of a program with an embedded\n"
+                   "agent; may be given more than once (default: ",
+                   kUsualSocket, ")"));
+  cmd->add_option("--interval", args->interval, "seconds between two pictures")
+      ->check(CLI::Range(0.2, 3600.0))
+      ->capture_default_str();
+  cmd->add_flag("--once", args->once, "print one picture, of one interval, and end");
+  cmd->add_flag("--json", args->json, "print JSON, a line for each interval");
+  cmd->callback([args] { Finish(RunTop(*args)); });
+}
+
+}  // namespace pulse

@@ -1,0 +1,34 @@
+// The agent's numbers for Prometheus, taken when they are asked for. docs/watching.md lists them.
+//
+// A session's series carry `session`, `pid` and `database`, and end with it; so their number is
+// bounded by --max-sessions. `database` is the first that the session was seen to have open, so
+// that a series keeps its name; pulse_database_info has all of the moment.
+//
+// Thread-safe; does not block.
+#pragma once
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/status.h"
+
+namespace pulse::metrics {
+
+class Collector : public prometheus::Collectable {
+ public:
+  explicit Collector(std::shared_ptr<const AgentStatus> status) : status_(std::move(status)) {}
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  const std::shared_ptr<const AgentStatus> status_;
+  mutable std::mutex mu_;
+  mutable std::map<uint64_t, std::string> databases_;  // by session
+};
+
+}  // namespace pulse::metrics

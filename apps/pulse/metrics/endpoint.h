@@ -1,0 +1,47 @@
+// The agent's HTTP endpoint for Prometheus: GET /metrics. Listens from Open until destruction, on
+// two threads of its own.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/status.h"
+
+namespace prometheus {
+class Collectable;
+class Exposer;
+}  // namespace prometheus
+
+namespace pulse::metrics {
+
+struct Address {
+  std::string host;  // a literal IPv4 or IPv6 address
+  int port = 0;      // 0: any free one
+  bool loopback = false;
+  std::string ToString() const;
+};
+
+// "PORT", "ADDRESS:PORT", "[ADDRESS6]:PORT" or "localhost:PORT". Without an address: 127.0.0.1.
+absl::StatusOr<Address> ParseAddress(const std::string& text);
+
+class Endpoint {
+ public:
+  // An address beyond loopback is refused unless `anywhere`: what is served has no password, and
+  // names databases and processes.
+  static absl::StatusOr<std::unique_ptr<Endpoint>> Open(const std::string& address, bool anywhere,
+                                                        std::shared_ptr<const AgentStatus> status);
+  ~Endpoint();
+
+  // As it may be given to a browser.
+  const std::string& url() const { return url_; }
+
+ private:
+  Endpoint();
+  std::shared_ptr<prometheus::Collectable> collector_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::string url_;
+};
+
+}  // namespace pulse::metrics

@@ -1,0 +1,92 @@
+// Two answers of an agent (docs/protocol.md, "Status"), and what went on between them. Plain data;
+// any thread; does not block. What the agent says is checked: a member that is missing or of
+// another kind is an error, and not a crash.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace pulse::top {
+
+// One session in one answer.
+struct SessionSample {
+  uint64_t id = 0;
+  uint64_t pid = 0;
+  std::string service;
+  std::string mover;
+  std::vector<std::string> databases;  // by name, as far as the host could say
+  std::map<std::string, uint64_t> requests;
+  uint64_t failed = 0;
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+  uint64_t fetch_busy = 0, fetch_in_flight = 0;
+  uint64_t persist_busy = 0, persist_in_flight = 0;
+  std::vector<uint64_t> sync_counts;  // [i]: below 2^i microseconds, and not in one before
+  bool has_host = false;
+  uint64_t host_time = 0;                // nanoseconds, of the agent's clock
+  std::map<std::string, uint64_t> host;  // its numbers by name
+  uint64_t HostNumber(const char* name) const {
+    const auto it = host.find(name);
+    return it == host.end() ? 0 : it->second;
+  }
+};
+
+struct AgentSample {
+  std::string kind;
+  std::string engine;
+  uint64_t pid = 0;
+  uint64_t workers = 0;
+  uint64_t now = 0;     // nanoseconds
+  uint64_t uptime = 0;  // nanoseconds
+  uint64_t cpu = 0;     // nanoseconds
+  std::vector<SessionSample> sessions;
+};
+
+absl::StatusOr<AgentSample> ParseStatus(const std::string& json);
+
+// What the host said of itself, per second of its own interval. Shares are of that interval and
+// summed over threads, so that they can exceed 1.
+struct HostRates {
+  double merging = 0;         // threads that merged and encoded, on average
+  double fetched = 0;         // bytes of input a second that merges took
+  double persisted = 0;       // bytes of output a second that went through the agent
+  double inline_written = 0;  // ... and that the host wrote by itself
+  double backpressure = 0;    // waiting for queue space
+  double barrier = 0;
+  double fetch_wait = 0;
+};
+
+struct SessionRates {
+  SessionSample now;
+  bool measured = false;   // false: it has just come
+  double fetch_share = 0;  // of the interval in which the stage had something under way
+  double persist_share = 0;
+  double read = 0;  // bytes a second, by the agent
+  double written = 0;
+  double requests = 0;  // a second
+  double syncs = 0;     // a second
+  double sync_p50 = 0;  // seconds; 0: there was none
+  double sync_p99 = 0;
+  HostRates host;
+  double host_silent = 0;  // seconds since its numbers, if it has missed several turns; else 0
+  // The host writes by itself at the moment, as stock RocksDB would.
+  bool IsInline() const { return host.inline_written > 0 && host.persisted == 0; }
+};
+
+struct AgentRates {
+  AgentSample now;
+  double seconds = 0;    // between the two answers; 0: there is one only
+  double cpu_share = 0;  // of one CPU
+  std::vector<SessionRates> sessions;
+};
+
+// `before` may be null, and another agent's (by its process): then nothing is measured. `previous`
+// is what this gave the last time, or null: a host that has written no new numbers since keeps its
+// rates.
+AgentRates Compare(const AgentSample* before, AgentSample now, const AgentRates* previous);
+
+}  // namespace pulse::top

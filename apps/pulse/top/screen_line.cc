@@ -1,0 +1,118 @@
+#include "top/screen_line.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pulse::top {
+namespace {
+
+const char* Code(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return "";
+    case Style::kBold:
+      return "\x1b[1m";
+    case Style::kDim:
+      return "\x1b[2m";
+    case Style::kFetch:
+      return "\x1b[36m";
+    case Style::kMerge:
+      return "\x1b[33m";
+    case Style::kPersist:
+      return "\x1b[32m";
+    case Style::kQueue:
+      return "\x1b[34m";
+    case Style::kAlarm:
+      return "\x1b[1;31m";
+  }
+  return "";
+}
+
+bool IsFirstByte(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+// The first `columns` characters.
+std::string_view Head(std::string_view text, size_t columns) {
+  size_t at = 0;
+  while (at < text.size()) {
+    if (IsFirstByte(text[at]) && columns-- == 0) break;
+    ++at;
+  }
+  return text.substr(0, at);
+}
+
+constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+constexpr const char* kLevels[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr const char* kAsciiLevels[] = {" ", ".", ".", ":", ":", "|", "|", "#", "#"};
+
+}  // namespace
+
+size_t Columns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), IsFirstByte));
+}
+
+std::string Tail(std::string_view text, size_t columns) {
+  const size_t all = Columns(text);
+  if (all <= columns) return std::string(text);
+  if (columns <= 3) return std::string(Head(text, columns));
+  const size_t skip = Head(text, all - (columns - 3)).size();
+  return "..." + std::string(text.substr(skip));
+}
+
+ScreenLine& ScreenLine::Add(std::string_view text, Style style) {
+  const std::string_view shown = Head(text, look_.width - std::min(look_.width, columns_));
+  if (shown.empty()) return *this;
+  const bool styled = look_.colours && style != Style::kPlain;
+  if (styled) text_ += Code(style);
+  text_ += shown;
+  if (styled) text_ += "\x1b[0m";
+  columns_ += Columns(shown);
+  return *this;
+}
+
+ScreenLine& ScreenLine::To(size_t column) {
+  return Add(std::string(column > columns_ ? column - columns_ : 1, ' '));
+}
+
+ScreenLine& ScreenLine::Right(std::string_view text, Style style) {
+  const size_t columns = Columns(text);
+  if (columns_ + columns < look_.width) To(look_.width - columns);
+  return Add(text, style);
+}
+
+ScreenLine& ScreenLine::Bar(double share, size_t cells, Style style) {
+  const double full = std::clamp(share, 0.0, 1.0) * static_cast<double>(cells);
+  std::string bar;
+  size_t used = static_cast<size_t>(full);
+  if (look_.blocks) {
+    for (size_t i = 0; i < used; ++i) bar += "█";
+    const auto eighths = static_cast<size_t>(std::lround((full - static_cast<double>(used)) * 8));
+    if (eighths == 8) {
+      bar += "█";
+      ++used;
+    } else if (eighths > 0) {
+      bar += kEighths[eighths];
+      ++used;
+    } else if (used == 0 && share > 0) {
+      bar += kEighths[1];  // something
+      ++used;
+    }
+  } else {
+    used = static_cast<size_t>(std::lround(full));
+    bar.assign(used, '#');
+  }
+  Add(look_.blocks ? "▕" : "[", Style::kDim).Add(bar, style);
+  return Add(std::string(cells - used, ' ')).Add(look_.blocks ? "▏" : "]", Style::kDim);
+}
+
+ScreenLine& ScreenLine::Spark(const double* values, size_t count, double full, Style style) {
+  std::string spark;
+  for (size_t i = 0; i < count; ++i) {
+    const double share = full > 0 ? std::clamp(values[i] / full, 0.0, 1.0) : 0;
+    auto level = static_cast<size_t>(std::lround(share * 8));
+    if (level == 0 && values[i] > 0) level = 1;
+    spark += look_.blocks ? kLevels[level] : kAsciiLevels[level];
+  }
+  return Add(spark, style);
+}
+
+}  // namespace pulse::top

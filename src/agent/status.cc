@@ -1,0 +1,187 @@
+#include "agent/status.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+namespace pulse {
+namespace {
+
+using wire::HostNumber;
+
+struct NamedNumber {
+  const char* name;
+  HostNumber number;
+};
+constexpr NamedNumber kHostNames[] = {
+    {"files_persisted", HostNumber::kFilesPersisted},
+    {"bytes_persisted", HostNumber::kBytesPersisted},
+    {"bytes_inline", HostNumber::kBytesInline},
+    {"backpressure_waits", HostNumber::kBackpressureWaits},
+    {"backpressure_nanos", HostNumber::kBackpressureNanos},
+    {"barrier_waits", HostNumber::kBarrierWaits},
+    {"barrier_nanos", HostNumber::kBarrierNanos},
+    {"bytes_fetched", HostNumber::kBytesFetched},
+    {"fetch_waits", HostNumber::kFetchWaits},
+    {"fetch_wait_nanos", HostNumber::kFetchWaitNanos},
+    {"fetch_misses", HostNumber::kFetchMisses},
+    {"failovers", HostNumber::kFailovers},
+    {"reconnects", HostNumber::kReconnects},
+    {"agentless_nanos", HostNumber::kAgentlessNanos},
+    {"syncs", HostNumber::kSyncs},
+    {"sync_nanos", HostNumber::kSyncNanos},
+    {"output_open_nanos", HostNumber::kOutputOpenNanos},
+    {"outputs_open", HostNumber::kOutputsOpen},
+    {"streams", HostNumber::kStreams},
+    {"queued_bytes", HostNumber::kQueuedBytes},
+    {"queued_requests", HostNumber::kQueuedRequests},
+    {"queue_memory", HostNumber::kQueueMemory},
+    {"databases", HostNumber::kDatabases},
+};
+// All but the time of the writing.
+static_assert(std::size(kHostNames) + 1 == static_cast<size_t>(HostNumber::kCount));
+
+uint64_t CpuNanos(clockid_t clock) {
+  timespec ts{};
+  // A clock that cannot be read is a thread's that has just ended.
+  if (clock_gettime(clock, &ts) != 0) return 0;
+  return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
+}
+
+void CopyCounters(const SessionCounters& from, SessionStatus* to) {
+  for (size_t i = 0; i < kRequestKinds; ++i) to->requests[i] = from.requests[i].Get();
+  to->failed = from.failed.Get();
+  to->bytes_read = from.bytes_read.Get();
+  to->bytes_written = from.bytes_written.Get();
+  to->fetch_busy_nanos = from.fetch.Nanos();
+  to->fetch_in_flight = from.fetch.in_flight();
+  to->persist_busy_nanos = from.persist.Nanos();
+  to->persist_in_flight = from.persist.in_flight();
+  for (size_t i = 0; i < LatencyCounts::kBuckets; ++i) to->sync_counts[i] = from.syncs.bucket(i);
+  to->sync_nanos = from.syncs.nanos();
+  to->queues = from.queues.Get();
+  to->memory = from.memory.Get();
+  to->files = from.files.Get();
+}
+
+void WriteSession(const SessionStatus& s, int64_t now, JsonWriter* w) {
+  w->Open('{').Add("id", s.id).Add("pid", static_cast<uint64_t>(s.pid));
+  w->Add("service", s.service).Add("mover", s.mover);
+  w->Add("attached_nanos", static_cast<uint64_t>(s.attached_nanos));
+  w->Add("queues", s.queues).Add("memory_bytes", s.memory).Add("files", s.files);
+  w->Key("requests").Open('{');
+  for (size_t i = 0; i < kRequestKinds; ++i) w->Add(kRequestKindNames[i], s.requests[i]);
+  w->Close('}').Add("requests_failed", s.failed);
+  w->Add("bytes_read", s.bytes_read).Add("bytes_written", s.bytes_written);
+  w->Key("fetch").Open('{').Add("busy_nanos", s.fetch_busy_nanos);
+  w->Add("in_flight", s.fetch_in_flight).Close('}');
+  w->Key("persist").Open('{').Add("busy_nanos", s.persist_busy_nanos);
+  w->Add("in_flight", s.persist_in_flight).Close('}');
+  uint64_t syncs = 0;
+  for (const uint64_t n : s.sync_counts) syncs += n;
+  w->Key("syncs").Open('{').Add("count", syncs).Add("nanos", s.sync_nanos);
+  w->Key("below_power_of_two_micros").Open('[');
+  for (const uint64_t n : s.sync_counts) w->Value(n);
+  w->Close(']').Close('}');
+  w->Key("databases").Open('[');
+  if (s.host) {
+    for (const std::string& name : s.host->databases) w->Value(name);
+  }
+  w->Close(']').Key("host");
+  if (!s.host) {
+    w->Null().Close('}');
+    return;
+  }
+  const uint64_t written = (*s.host)[HostNumber::kTime];
+  const auto time = static_cast<uint64_t>(now);
+  w->Open('{').Add("age_nanos", time > written ? time - written : 0);
+  for (const NamedNumber& n : kHostNames) w->Add(n.name, (*s.host)[n.number]);
+  w->Close('}').Close('}');
+}
+
+}  // namespace
+
+AgentStatus::AgentStatus(std::string kind, std::string socket)
+    : kind_(std::move(kind)), socket_(std::move(socket)), started_(NowNanos()) {}
+
+uint64_t AgentStatus::Enter(const SessionEntry& entry) {
+  std::lock_guard lock(mu_);
+  ++sessions_total_;
+  sessions_[next_id_] = {entry, NowNanos()};
+  return next_id_++;
+}
+
+void AgentStatus::Leave(uint64_t id) {
+  std::lock_guard lock(mu_);
+  sessions_.erase(id);
+}
+
+uint64_t AgentStatus::EnterWorker(clockid_t cpu_clock, std::string engine) {
+  std::lock_guard lock(mu_);
+  workers_[next_id_] = {cpu_clock, std::move(engine)};
+  return next_id_++;
+}
+
+void AgentStatus::LeaveWorker(uint64_t id) {
+  std::lock_guard lock(mu_);
+  const auto it = workers_.find(id);
+  if (it == workers_.end()) return;
+  ended_cpu_nanos_ += CpuNanos(it->second.clock);
+  workers_.erase(it);
+}
+
+AgentStatusCopy AgentStatus::Take() const {
+  std::lock_guard lock(mu_);
+  AgentStatusCopy out;
+  out.kind = kind_;
+  out.socket = socket_;
+  out.pid = getpid();
+  out.now_nanos = NowNanos();
+  out.uptime_nanos = out.now_nanos - started_;
+  out.workers = workers_.size();
+  out.sessions_total = sessions_total_;
+  out.cpu_nanos = kind_ == "agent" ? CpuNanos(CLOCK_PROCESS_CPUTIME_ID) : ended_cpu_nanos_;
+  for (const auto& [id, worker] : workers_) {
+    out.engine = worker.engine;
+    if (kind_ != "agent") out.cpu_nanos += CpuNanos(worker.clock);
+  }
+  for (auto& [id, session] : sessions_) {
+    SessionStatus s;
+    s.id = id;
+    s.pid = session.entry.pid;
+    s.service = session.entry.service;
+    s.mover = session.entry.mover;
+    s.attached_nanos = out.now_nanos - session.since;
+    CopyCounters(*session.entry.counters, &s);
+    s.fetch_busy_nanos = session.fetch_busy_nanos =
+        std::max(session.fetch_busy_nanos, s.fetch_busy_nanos);
+    s.persist_busy_nanos = session.persist_busy_nanos =
+        std::max(session.persist_busy_nanos, s.persist_busy_nanos);
+    if (HostNumbersCopy host; ReadHostNumbers(session.entry.control, &host)) session.host = host;
+    s.host = session.host;
+    out.sessions.push_back(std::move(s));
+  }
+  return out;
+}
+
+std::string ToJson(const AgentStatusCopy& status) {
+  JsonWriter w;
+  w.Open('{').Add("format", "pulse-status").Add("version", 1);
+  w.Add("protocol", wire::kProtocolVersion).Add("kind", status.kind);
+  w.Add("socket", status.socket).Add("pid", static_cast<uint64_t>(status.pid));
+  w.Add("engine", status.engine).Add("workers", status.workers);
+  w.Add("now_nanos", static_cast<uint64_t>(status.now_nanos));
+  w.Add("uptime_nanos", static_cast<uint64_t>(status.uptime_nanos));
+  w.Add("cpu_nanos", status.cpu_nanos).Add("sessions_total", status.sessions_total);
+  w.Key("sessions").Open('[');
+  for (const SessionStatus& s : status.sessions) WriteSession(s, status.now_nanos, &w);
+  w.Close(']').Close('}');
+  return w.text();
+}
+
+}  // namespace pulse

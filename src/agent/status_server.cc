@@ -1,0 +1,124 @@
+#include "agent/status_server.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "channel/handshake.h"
+#include "channel/status_message.h"
+
+namespace pulse {
+namespace {
+
+// A peer that says nothing is let go; nobody but other watchers waits meanwhile.
+constexpr int kPatienceMs = 1000;
+// No descriptor was left for a connection: look again after this long.
+constexpr int kPauseMs = 100;
+
+std::mutex servers_mu;
+
+std::map<std::string, std::weak_ptr<StatusServer>>& Servers() {
+  static auto* servers = new std::map<std::string, std::weak_ptr<StatusServer>>();
+  return *servers;
+}
+
+absl::Status RefuseStatus(int socket, const absl::Status& why) {
+  wire::Message ack = MakeMessage(wire::MessageType::kStatusAck);
+  ack.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
+  SetText(&ack, absl::string_view(why.message().data(), why.message().size()));
+  SendMessage(socket, ack, {}, /*wait=*/false).IgnoreError();  // it may be gone
+  return why;
+}
+
+}  // namespace
+
+absl::Status AnswerStatus(int socket, const wire::Message& m, const AgentStatus& status) {
+  if (m.version != wire::kProtocolVersion) {
+    return RefuseStatus(
+        socket, absl::FailedPreconditionError(absl::StrCat(
+                    "the agent speaks protocol version ", wire::kProtocolVersion,
+                    " and who asks version ", m.version, "; use the pulse of the same release")));
+  }
+  if (m.type != static_cast<uint32_t>(wire::MessageType::kStatus)) {
+    return RefuseStatus(socket, absl::InvalidArgumentError(
+                                    absl::StrCat("process ", getpid(),
+                                                 " only tells its status here (status=PATH); for "
+                                                 "an agent, start: pulse agent --socket PATH")));
+  }
+  return SendStatus(socket, ToJson(status.Take()));
+}
+
+absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::string& pattern) {
+  const std::string path = absl::StrReplaceAll(pattern, {{"%p", absl::StrCat(getpid())}});
+  std::lock_guard lock(servers_mu);
+  std::weak_ptr<StatusServer>& known = Servers()[path];
+  if (auto server = known.lock()) return server;
+  auto listener = ListenUnix(path);
+  if (!listener.ok()) {
+    return absl::Status(listener.status().code(),
+                        absl::StrCat("status=", pattern, ": ", listener.status().message()));
+  }
+  std::shared_ptr<StatusServer> s(new StatusServer(path));
+  s->listener_ = *std::move(listener);
+  auto stop = WakeEvent::Create();
+  if (!stop.ok()) return stop.status();
+  s->stop_ = *std::move(stop);
+  s->thread_ = std::thread([server = s.get()] { server->Serve(); });
+  known = s;
+  return s;
+}
+
+StatusServer::~StatusServer() {
+  if (thread_.joinable()) {
+    stop_.Set();
+    thread_.join();
+  }
+  if (listener_.valid()) unlink(path_.c_str());
+}
+
+void StatusServer::Serve() {
+  pthread_setname_np(pthread_self(), "pulse-ag-status");
+  bool paused = false;
+  while (true) {
+    pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {paused ? -1 : listener_.get(), POLLIN, 0}};
+    if (poll(fds, 2, paused ? kPauseMs : -1) < 0 && errno != EINTR) {
+      Log(LogLevel::kError, ErrnoError(errno, "waiting on", path_).message());
+      return;
+    }
+    if (fds[0].revents != 0) return;
+    paused = false;
+    if (fds[1].revents == 0) continue;
+    UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    paused = !socket.valid() && (errno == EMFILE || errno == ENFILE);
+    if (socket.valid()) Answer(std::move(socket));
+  }
+}
+
+void StatusServer::Answer(UniqueFd socket) {
+  const auto peer = GetPeerCredentials(socket.get());
+  if (!peer.ok()) return;
+  if (peer->uid != geteuid() && peer->uid != 0) {
+    RefuseStatus(socket.get(),
+                 absl::PermissionDeniedError(absl::StrCat("process ", getpid(), " runs as user ",
+                                                          geteuid(), "; ask as that user")))
+        .IgnoreError();  // the peer was told
+    return;
+  }
+  pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {socket.get(), POLLIN, 0}};
+  if (poll(fds, 2, kPatienceMs) <= 0 || fds[0].revents != 0) return;
+  const auto message = ReceiveMessage(socket.get(), /*wait=*/false);
+  if (!message.ok()) return;  // a probe that connects and leaves, or a stranger
+  const absl::Status st = AnswerStatus(socket.get(), message->message, status_);
+  if (!st.ok()) LogOnce("status", absl::StrCat("refused a status: ", st.message()));
+}
+
+}  // namespace pulse

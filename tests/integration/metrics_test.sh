@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# What an agent tells of itself: pulse top, the status, Prometheus, and the dashboard's queries. usage:
+#   metrics_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+export LC_ALL=C.UTF-8 NO_COLOR=1
+
+socket="$SOCKET_DIR/agent.sock"
+command -v python3 >/dev/null || fail "python3 is not installed"
+
+# 1. Bad input.
+expect_error top-no-agent "no agent at $socket;;pulse agent --socket" \
+  "$PULSE" top --once --socket "$socket"
+expect_error top-interval 'interval' "$PULSE" top --interval 0 --socket "$socket"
+expect_error metrics-nonsense '--metrics;;expected PORT' \
+  "$PULSE" agent --socket "$socket" --metrics nonsense
+expect_error metrics-port 'expected PORT' "$PULSE" agent --socket "$socket" --metrics 127.0.0.1:65536
+expect_error metrics-anywhere 'without a password;;--metrics-anywhere' \
+  "$PULSE" agent --socket "$socket" --metrics 0.0.0.0:0
+expect_error metrics-no-address 'no such address' \
+  "$PULSE" agent --socket "$socket" --metrics 203.0.113.7:0 --metrics-anywhere
+
+# start_fill NAME URI: a fill that goes on until its database is deleted, or for 600,000 keys.
+start_fill() {
+  start "$SCRATCH/fill.$1.log" env LD_PRELOAD="$PLUGIN" "$DB_BENCH" --fs_uri="$2" \
+    --db="$SCRATCH/db $1" --num=600000 --value_size=1000 --write_buffer_size=2097152 \
+    --target_file_size_base=2097152 --level0_file_num_compaction_trigger=2 \
+    --compression_type=none --benchmarks=fillrandom,overwrite --seed=1
+  FILL=$STARTED
+}
+
+start_agent "$socket" --metrics 0
+url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$AGENT_LOG") || fail "no URL is named" "$AGENT_LOG"
+port=${url#http://127.0.0.1:} port=${port%/metrics}
+expect_error metrics-in-use 'in use;;another program has this port' \
+  "$PULSE" agent --socket "$SOCKET_DIR/other.sock" --metrics "$port"
+[[ ! -e "$SOCKET_DIR/other.sock" ]] || fail "an agent that did not start left its socket"
+
+# 2. Under load, and after it.
+start_fill one "pulse://$socket"
+first=$FILL
+start_fill two "pulse://$socket"
+second=$FILL
+run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs" \
+  "$SCRATCH/db one" "$SCRATCH/db two"
+note "$(tail -n 1 "$SCRATCH/scrape.log")"
+
+# 3. pulse top beside it.
+run_ok top-once 60 "$PULSE" top --once --interval 0.5 --socket "$socket"
+for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist'; do
+  grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
+done
+grep -q $'\x1b' "$SCRATCH/top-once.log" && fail "top writes colours into a file"
+run_ok top-json 60 "$PULSE" top --once --json --interval 0.5 --socket "$socket"
+run_ok top-json-read 60 python3 -c '
+import json, sys
+top = json.load(open(sys.argv[1]))
+sessions = top["agents"][0]["sessions"]
+assert len(sessions) == 2, sessions
+assert all(0 <= s["fetch_share"] <= 1 and 0 <= s["persist_share"] <= 1 for s in sessions), sessions
+assert any(s["written_bytes_per_second"] > 0 for s in sessions), sessions
+' "$SCRATCH/top-json.log"
+run_ok top-terminal 120 python3 "$here/top_terminal.py" "$PULSE" "$socket" "$AGENT"
+note "$(tail -n 1 "$SCRATCH/top-terminal.log")"
+
+# 4. What ended leaves no series behind.
+kill -9 "$first" "$second" 2>/dev/null
+await 30 is_gone "$first" && await 30 is_gone "$second" || fail "the hosts cannot be killed"
+gone() { python3 "$here/metrics_check.py" "$url" --no-sessions >"$SCRATCH/gone.log" 2>&1; }
+await 30 gone || fail "series of sessions that ended are left" "$SCRATCH/gone.log"
+
+# 5. An embedded agent, if it is asked to.
+start_fill three "pulse://?status=$SOCKET_DIR/embedded.%p.sock"
+embedded="$SOCKET_DIR/embedded.$FILL.sock"
+await 60 is_listening "$embedded" || fail "status= makes no socket" "$SCRATCH/fill.three.log"
+[[ "$(stat -c %a "$embedded")" == 600 ]] || fail "the status socket is not of mode 0600"
+run_ok top-embedded 60 "$PULSE" top --once --interval 0.5 --socket "$embedded" --socket "$socket"
+require_match top-embedded 'embedded, process;;db three;;no session' "$SCRATCH/top-embedded.log"
+expect_error status-in-use 'already listens' env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan \
+  "$SCRATCH/db three" --fs-uri "pulse://?status=$embedded"
+expect_error status-is-no-agent 'only tells its status' env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan \
+  "$SCRATCH/db three" --fs-uri "pulse://$embedded"
+kill -9 "$FILL" 2>/dev/null
+await 30 is_gone "$FILL"
+
+stop_agent "$AGENT" "$AGENT_LOG"
+note "passed"
