@@ -26,6 +26,7 @@
 #include "lsm/agent_tasks.h"
 #include "lsm/whole_task.h"
 #include "metrics/endpoint.h"
+#include "pulse/rocksdb.h"
 #include "vdpu/virtual_dpu.h"
 
 namespace pulse {
@@ -178,6 +179,8 @@ absl::Status RunAgent(const AgentArgs& args) {
                     : options.cpus.empty() ? std::max(1u, std::thread::hardware_concurrency())
                                            : options.cpus.size();
   tasks.cpus = options.cpus;
+  // OPTIONS files may name its listener.
+  RegisterRocksDb().PermitUncheckedError();
   lsm::TaskRunner runner(tasks, lsm::RemoteTaskFunction());
   options.tasks = static_cast<uint32_t>(tasks.max_tasks);
   if (*dpu != nullptr) options.core_speed = (*dpu)->profile().core_speed;
