@@ -30,23 +30,21 @@ absl::string_view IoClassName(IoClass io_class) {
   return kNames[static_cast<size_t>(io_class)];
 }
 
-void IoScheduler::Register(IoOrigin* origin) {
-  ++origins_;
-  for (size_t c = 0; c < kIoClasses; ++c) {
-    origin->flows_[c].origin = origin;
-    classes_[c].active.reserve(origins_);
-  }
+IoOrigin::IoOrigin(IoScheduler* scheduler) : scheduler_(scheduler) {
+  for (IoScheduler::Flow& flow : flows_) flow.origin = this;
 }
 
-void IoScheduler::Unregister(IoOrigin* origin) {
-  --origins_;
+IoOrigin::~IoOrigin() { scheduler_->Forget(this); }
+
+void IoScheduler::Forget(IoOrigin* origin) {
   for (size_t c = 0; c < kIoClasses; ++c) {
     Flow& flow = origin->flows_[c];
+    if (!flow.is_active) continue;
     waiting_ -= flow.waiting;
     classes_[c].waiting -= flow.waiting;
     classes_[c].in_flight_cost -= flow.in_flight_cost;
     in_flight_cost_ -= flow.in_flight_cost;
-    if (flow.is_active) Deactivate(c, &flow);
+    Deactivate(c, &flow);
   }
 }
 

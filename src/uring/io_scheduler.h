@@ -2,8 +2,8 @@
 // compactions from L0 to the base level, deeper ones, everything else; each class with a share, so
 // that none starves; and within a class all origins (sessions) alike.
 //
-// Pure: no I/O, no clock, no thread, and no allocation but when an origin is made. It knows
-// requests only as IoItems with a cost: their bytes, and something for the request itself.
+// Pure: no I/O, no clock, no thread, and no allocation but when more origins are active than ever.
+// It knows requests only as IoItems with a cost: their bytes, and something for the request itself.
 //
 // Shares. Every class has a balance, and so has every origin within it. What is started is taken
 // off the balance; the first in order whose balance is above zero goes next. When nobody that could
@@ -25,7 +25,8 @@
 // always claims to be under pressure can gain.
 //
 // Owned and called by one worker thread; counters may be read by any. Origins and items belong to
-// the caller. An origin goes before its scheduler, and an item is in one place at a time.
+// the caller. An origin may be made on another thread, and go there if it had no request. An origin
+// goes before its scheduler, and an item is in one place at a time.
 #pragma once
 
 #include <array>
@@ -132,8 +133,7 @@ class IoScheduler {
     bool is_active = false;
   };
 
-  void Register(IoOrigin* origin);
-  void Unregister(IoOrigin* origin);
+  void Forget(IoOrigin* origin);
   void Activate(size_t c, Flow* flow);
   void Deactivate(size_t c, Flow* flow);
   bool MayStart(size_t c, const Flow& flow) const;
@@ -145,7 +145,6 @@ class IoScheduler {
   void NewRoundOf(size_t c);
 
   std::array<Class, kIoClasses> classes_;
-  size_t origins_ = 0;
   size_t waiting_ = 0;
   uint64_t in_flight_cost_ = 0;
   int64_t held_since_ = 0;  // 0: nothing waited
@@ -154,9 +153,9 @@ class IoScheduler {
 // Somebody whose requests count together: a session.
 class IoOrigin {
  public:
-  explicit IoOrigin(IoScheduler* scheduler) : scheduler_(scheduler) { scheduler_->Register(this); }
+  explicit IoOrigin(IoScheduler* scheduler);
   // Forgets what is waiting.
-  ~IoOrigin() { scheduler_->Unregister(this); }
+  ~IoOrigin();
   IoOrigin(const IoOrigin&) = delete;
   IoOrigin& operator=(const IoOrigin&) = delete;
 
