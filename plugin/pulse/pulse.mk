@@ -22,8 +22,8 @@ pulse_SOURCES := $(addprefix ../../src/, \
   lsm/io_status.cc lsm/job_listener.cc lsm/manifest_records.cc \
   lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
   lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc \
-  lsm/register.cc lsm/statistics.cc lsm/task_file_system.cc lsm/task_wire.cc lsm/thread_job.cc \
-  lsm/thread_waits.cc lsm/whole_task.cc placement/controller.cc)
+  lsm/register.cc lsm/statistics.cc lsm/task_directory.cc lsm/task_file_system.cc lsm/task_wire.cc \
+  lsm/thread_job.cc lsm/thread_waits.cc lsm/whole_task.cc placement/controller.cc)
 pulse_HEADERS := ../../include/pulse/rocksdb.h
 pulse_FUNC = pulse_RegisterPlugin
 

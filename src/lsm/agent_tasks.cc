@@ -1,17 +1,19 @@
 #include "lsm/agent_tasks.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -19,17 +21,25 @@
 namespace pulse::lsm {
 namespace {
 
-constexpr int kSendTimeoutSeconds = 10;
+constexpr int64_t kSendNanos = 10'000'000'000;  // for one answer
+constexpr int kSendPieceMs = 100;
 
-// False when the host has gone, or does not read.
-bool SendAll(int socket, const void* data, size_t size) {
+// False when the host has gone, does not read for too long, or is not to be waited for any more.
+// The host shares the socket's settings, so it is no blocking send that it could prolong.
+bool SendAll(int socket, const void* data, size_t size, const std::atomic<bool>& stop) {
   const char* p = static_cast<const char*>(data);
+  const int64_t until = NowNanos() + kSendNanos;
   while (size > 0) {
-    const ssize_t n = send(socket, p, size, MSG_NOSIGNAL);
+    const ssize_t n = send(socket, p, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      p += n;
+      size -= static_cast<size_t>(n);
+      continue;
+    }
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    size -= static_cast<size_t>(n);
+    if (n == 0 || errno != EAGAIN || stop || NowNanos() > until) return false;
+    pollfd room{socket, POLLOUT, 0};
+    poll(&room, 1, kSendPieceMs);
   }
   return true;
 }
@@ -47,6 +57,7 @@ TaskRunner::~TaskRunner() {
   {
     std::lock_guard lock(mu_);
     stop_ = true;
+    stopping_ = true;
     for (const auto& task : tasks_) task->canceled = true;
   }
   wake_.notify_all();
@@ -61,17 +72,19 @@ absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
 }
 
 absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction function) {
-  int type = 0;
+  int type = 0, domain = 0;
   socklen_t size = sizeof(type);
-  if (getsockopt(reply.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) {
-    return absl::InvalidArgumentError("a compaction's answer goes to a stream socket");
+  if (getsockopt(reply.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM ||
+      getsockopt(reply.get(), SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) {
+    return absl::InvalidArgumentError("a compaction's answer goes to a Unix stream socket");
   }
-  const timeval timeout{kSendTimeoutSeconds, 0};
-  setsockopt(reply.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
   std::lock_guard lock(mu_);
   ReapLocked();
   if (stop_) return absl::UnavailableError("the agent is stopping");
-  if (running_.load(std::memory_order_relaxed) >= options_.max_tasks) {
+  // Those that only have their answer to send count once more: hosts that do not read it cannot
+  // have any number of them.
+  if (running_.load(std::memory_order_relaxed) >= options_.max_tasks ||
+      tasks_.size() >= 2 * options_.max_tasks) {
     return ErrnoError(EBUSY, "starting a compaction on the agent",
                       absl::StrCat("beside ", options_.max_tasks, " others"),
                       "pulse agent --tasks says how many it runs");
@@ -80,11 +93,16 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   task->request = std::move(request);
   task->function = std::move(function);
   task->reply = std::move(reply);
-  running_.fetch_add(1, std::memory_order_relaxed);
   Task* raw = task.get();
-  task->thread = std::thread([this, raw] { Run(raw); });
+  try {
+    if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
+    running_.fetch_add(1, std::memory_order_relaxed);
+    task->thread = std::thread([this, raw] { Run(raw); });
+  } catch (const std::system_error& e) {
+    if (beat_.joinable()) running_.fetch_sub(1, std::memory_order_relaxed);
+    return ErrnoError(e.code().value(), "starting a thread for", "a compaction on the agent");
+  }
   tasks_.push_back(std::move(task));
-  if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
   wake_.notify_all();
   return absl::OkStatus();
 }
@@ -125,8 +143,9 @@ void TaskRunner::Run(Task* task) {
         : result.ok() ? MakeFrame(TaskFrameKind::kDone, 0, payload.size())
                       : MakeFrame(TaskFrameKind::kFailed,
                                   static_cast<uint32_t>(result.status().code()), payload.size());
-    if (SendAll(task->reply.get(), &frame, sizeof(frame)) && frame.length > 0) {
-      SendAll(task->reply.get(), payload.data(), payload.size());
+    if (task->reply.valid() && SendAll(task->reply.get(), &frame, sizeof(frame), stopping_) &&
+        frame.length > 0) {
+      SendAll(task->reply.get(), payload.data(), payload.size(), stopping_);
     }
     task->reply.reset();
   }
@@ -149,14 +168,12 @@ void TaskRunner::BeatLoop() {
       if (!reply.owns_lock() || !task->reply.valid()) continue;
       const TaskFrame beat = MakeFrame(TaskFrameKind::kBeat, 0, 0);
       const ssize_t n = send(task->reply.get(), &beat, sizeof(beat), MSG_NOSIGNAL | MSG_DONTWAIT);
-      // A piece of a frame went out: the rest must follow.
-      if (n > 0 && static_cast<size_t>(n) < sizeof(beat)) {
-        if (!SendAll(task->reply.get(), reinterpret_cast<const char*>(&beat) + n,
-                     sizeof(beat) - static_cast<size_t>(n))) {
-          task->canceled = true;
-        }
-      } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+      // A host that has left; or one that does not read, so that only a piece of a frame went out:
+      // nothing more makes sense to it.
+      if ((n < 0 && errno != EAGAIN && errno != EINTR) ||
+          (n >= 0 && static_cast<size_t>(n) < sizeof(beat))) {
         task->canceled = true;
+        if (n >= 0) task->reply.reset();
       }
     }
     wake_.wait_for(lock, std::chrono::milliseconds(kTaskBeatMs));

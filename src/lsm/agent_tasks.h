@@ -73,6 +73,7 @@ class TaskRunner {
   const TaskRunnerOptions options_;
   const TaskFunction function_;
   std::atomic<size_t> running_{0};
+  std::atomic<bool> stopping_{false};
   std::mutex mu_;
   std::condition_variable wake_;
   bool stop_ = false;

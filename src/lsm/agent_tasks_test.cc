@@ -29,6 +29,7 @@ TaskRequest SomeRequest() {
   r.output_dir = "/data/db/pulse-tasks/1";
   r.column_family = "default";
   r.input = std::string(5000, 'x') + '\0' + "y";
+  r.version = "7.8.3";
   r.device = 7;
   r.inode = ~uint64_t{0};
   return r;
@@ -44,6 +45,7 @@ TEST(TaskWire, ARequestIsWhatItWas) {
   EXPECT_EQ(back->output_dir, r.output_dir);
   EXPECT_EQ(back->column_family, r.column_family);
   EXPECT_EQ(back->input, r.input);
+  EXPECT_EQ(back->version, r.version);
   EXPECT_EQ(back->device, r.device);
   EXPECT_EQ(back->inode, r.inode);
 }

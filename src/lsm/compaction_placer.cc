@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "lsm/host_registry.h"
+#include "rocksdb/version.h"
 
 namespace pulse::lsm {
 namespace {
@@ -45,9 +47,15 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
     : fs_(std::move(fs)),
       pulse_(pulse),
       options_(pulse->context().session->options()),
+      directories_(fs_.get()),
       controller_(ControllerOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    objects_[f.name] = {ObjectsOf(db, f.options), fs_};
+    auto objects = ObjectsOf(db, f.options, fs_);
+    if (!objects.ok()) {
+      Refused(f.name, objects.status());
+      continue;
+    }
+    objects_[f.name] = *std::move(objects);
     if (const std::string why = WhyNotWhole(db, f.options); !why.empty()) {
       Refused(f.name, absl::UnimplementedError(why));
     } else if (!options_.socket_path.empty() &&
@@ -56,6 +64,9 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       Refused(f.name, absl::UnimplementedError("the column family has table property collectors"));
     }
   }
+  // These hold for every agent.
+  never_ = std::move(not_this_);
+  not_this_.clear();
   const bool host =
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   pulse_->context().on_agent = !host;
@@ -68,25 +79,24 @@ CompactionPlacer::~CompactionPlacer() {
     std::lock_guard lock(pulse_->context().closed_mu);
     pulse_->context().on_closed.erase(this);
   }
-  Cancel();
+  Cancel(true);
   runner_.reset();
   for (const auto& [key, job] : jobs_) {
-    for (const std::string& dir : job.dirs) RemoveDirectory(dir);
+    for (const std::string& dir : job.dirs) directories_.Remove(dir);
   }
 }
 
-void CompactionPlacer::Cancel() {
+void CompactionPlacer::Cancel(bool for_good) {
   std::lock_guard lock(mu_);
-  canceled_ = true;
+  canceled_ |= for_good;
   for (const auto& [key, running] : running_) running.task->Cancel();
 }
 
 void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   if (!job.decided) return;
   --(job.place == Place::kWhole ? whole_running_ : host_running_);
-  // One that was given to the agent and came back says nothing about either.
   if (options_.placement == PlacementMode::kAdaptive) {
-    controller_.End(job.ticket, static_cast<double>(NowNanos()) * kNanos, well && !job.came_back);
+    controller_.End(job.ticket, static_cast<double>(NowNanos()) * kNanos, well);
   }
 }
 
@@ -103,14 +113,14 @@ void CompactionPlacer::OnClosed(const std::string& home) {
       left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
       it = jobs_.erase(it);
     }
-    canceled_ = false;  // who cancelled has closed it, and may open it again
+    canceled_ = false;  // it may be opened again
   }
-  for (const std::string& dir : left) RemoveDirectory(dir);
+  for (const std::string& dir : left) directories_.Remove(dir);
 }
 
-void CompactionPlacer::OnBegin(const std::string& db, const rocksdb::CompactionJobInfo& info) {
+void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
   Job job;
-  job.home = CanonicalDirectory(db);
+  job.home = CanonicalDirectory(db->GetName());
   job.family = info.cf_name;
   job.from_level = info.base_input_level;
   job.what.urgent = info.base_input_level == 0;
@@ -118,9 +128,18 @@ void CompactionPlacer::OnBegin(const std::string& db, const rocksdb::CompactionJ
     uint64_t size = 0;
     if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
   }
-  std::lock_guard lock(mu_);
-  canceled_ = false;  // what was cancelled is what ran then
-  jobs_[{db, static_cast<uint64_t>(info.job_id)}] = std::move(job);
+  // RocksDB's result names no blob files, of which some would be deleted.
+  for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) {
+    if (file.oldest_blob_file_number != 0) job.why_not = "the column family has blob files";
+  }
+  // A TransactionDB sets it after PlaceCompactions.
+  if (db->GetDBOptions().allow_2pc) job.why_not = "the database has two-phase commit";
+  const std::string why_not = job.why_not;
+  {
+    std::lock_guard lock(mu_);
+    jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
+  }
+  if (!why_not.empty()) Refused(info.cf_name, absl::UnimplementedError(why_not));
 }
 
 void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info) {
@@ -131,15 +150,23 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
   jobs_.erase(it);
   LeaveLocked(job, info.status.ok());
   lock.unlock();
-  for (const std::string& dir : job.dirs) RemoveDirectory(dir);
+  for (const std::string& dir : job.dirs) directories_.Remove(dir);
 }
 
 Place CompactionPlacer::DecideLocked(Job* job, double busy) {
   placement::Load load;
   // Compactions are part of what was busy.
-  load.host_busy = std::max(0.0, busy - host_running_);
   const HostSession::Connection agent = pulse_->context().session->connection();
   load.agent = agent != nullptr && !agent->dead;
+  // An embedded agent's, too, if it is among them.
+  const bool mine = load.agent && agent->link->embedded();
+  load.host_busy = std::max(0.0, busy - host_running_ - (mine ? whole_running_ : 0));
+  if (load.agent && agent_ != agent.get()) {
+    // What the last one did not know, this one may.
+    agent_ = agent.get();
+    not_this_.clear();
+    failures_.clear();
+  }
   int tasks = TasksOf(options_);
   if (load.agent && !agent->link->embedded()) {
     tasks = agent->link->max_tasks();
@@ -153,7 +180,8 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
             "whole compactions of a pool are done by an embedded agent only; this one is external, "
             "and compactions stay on the host");
   }
-  const bool whole = reachable && tasks > 0 && !canceled_ && never_.count(job->family) == 0;
+  const bool whole = reachable && tasks > 0 && !canceled_ && job->why_not.empty() &&
+                     never_.count(job->family) == 0 && not_this_.count(job->family) == 0;
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
   }
@@ -193,68 +221,87 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
 
 bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
   const double busy = options_.placement == PlacementMode::kAdaptive ? host_load_.Busy() : 0;
-  Place place;
-  std::string family;
+  const bool deep =
+      options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
+  Place place = deep ? Place::kHost : Place::kSplit;
+  std::string family, home;
   {
     std::lock_guard lock(mu_);
-    // A job without a listener has no level: it counts as a deeper one.
-    Job& job = jobs_[{db, JobOf(id)}];
-    if (job.home.empty()) job.home = CanonicalDirectory(db);
-    place = job.decided ? job.place : DecideLocked(&job, busy);
-    family = job.family;
-    if (canceled_ && place == Place::kWhole) return false;
+    // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
+    const auto job = jobs_.find({db, JobOf(id)});
+    if (job != jobs_.end()) {
+      place = job->second.decided ? job->second.place : DecideLocked(&job->second, busy);
+      family = job->second.family;
+      home = job->second.home;
+    }
   }
-  ThreadPlacement::Set(&pulse_->context(), place == Place::kHost
-                                               ? false
-                                               : !(options_.placement == PlacementMode::kWhole &&
-                                                   options_.whole == WholeMode::kDeep));
+  ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
   if (place != Place::kWhole) return false;
-  auto dir = MakeDirectory(db);
-  if (!dir.ok()) {
-    LogOnce("task directory", dir.status().message());
-    return false;
+  auto dir = directories_.Make(home);
+  if (!dir.ok()) LogOnce("task directory", dir.status().message());
+  bool external = false;
+  auto task = dir.ok() ? StartTask(home, family, *dir, input, &external) : dir.status();
+  {
+    std::lock_guard lock(mu_);
+    Job& job = jobs_[{db, JobOf(id)}];
+    if (task.ok()) {
+      job.dirs.push_back(*dir);
+      running_[{db, id}] = {*std::move(task), family, *dir, external};
+      return true;
+    }
+    ReturnedLocked(&job);
   }
-  auto task = StartTask(db, family, *dir, input);
-  std::unique_lock lock(mu_);
-  Job& job = jobs_[{db, JobOf(id)}];
-  job.dirs.push_back(*dir);
-  if (task.ok()) {
-    running_[{db, id}] = {*std::move(task), family};
-    return true;
-  }
-  job.came_back = true;
-  lock.unlock();
+  if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, task.status());
   return false;
 }
 
+void CompactionPlacer::ReturnedLocked(Job* job) {
+  if (!job->decided || job->place != Place::kWhole) return;
+  job->place = Place::kSplit;
+  --whole_running_;
+  ++host_running_;
+  if (options_.placement == PlacementMode::kAdaptive) controller_.Returned(job->ticket);
+}
+
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
   HostTask* task;
-  std::string family;
+  std::string family, dir;
+  bool external;
   {
     std::lock_guard lock(mu_);
     const auto it = running_.find({db, id});
     if (it == running_.end()) return false;
     task = it->second.task.get();
     family = it->second.family;
+    dir = it->second.dir;
+    external = it->second.external;
   }
-  const HostSession::Connection agent = pulse_->context().session->connection();
   // One in this process answers as long as the process lives.
-  const bool external = agent == nullptr || !agent->link->embedded();
   auto done = task->Wait(external ? options_.agent_deadline_ms : -1);
-  if (absl::IsCancelled(done.status())) task->Abandon(kAbandonMs);
+  // RocksDB gives up a compaction over a result that it cannot read. In it strings are hexadecimal.
+  if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
+    done = absl::InternalError("the agent's result is none of this compaction");
+  }
+  // An agent that hangs is not waited for, and hears of it when it goes on.
+  if (!done.ok()) task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : 0);
   {
     std::lock_guard lock(mu_);
     running_.erase({db, id});
-    if (!done.ok()) jobs_[{db, JobOf(id)}].came_back = true;
-    if (done.ok()) failures_.erase(family);
+    if (done.ok()) {
+      failures_.erase(family);
+    } else {
+      ReturnedLocked(&jobs_[{db, JobOf(id)}]);
+    }
   }
   if (done.ok()) {
     Add(&pulse_->context().session->counters().whole_compactions, 1);
     *result = *std::move(done);
     return true;
   }
+  // Its outputs would take the room that the same compaction needs here.
+  directories_.Remove(dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, done.status());
   return false;
@@ -271,7 +318,7 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
   if (never) {
     {
       std::lock_guard lock(mu_);
-      if (!never_.insert(family).second) return;
+      if (!not_this_.insert(family).second) return;
     }
     const bool wanted = options_.placement == PlacementMode::kWhole ||
                         options_.placement == PlacementMode::kAdaptive;
@@ -286,59 +333,16 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
           absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
 }
 
-absl::StatusOr<std::string> CompactionPlacer::MakeDirectory(const std::string& db) {
-  const std::string parent = absl::StrCat(CanonicalDirectory(db), "/", kTaskDirectory);
-  bool sweep;
-  uint64_t number;
-  {
-    std::lock_guard lock(mu_);
-    sweep = swept_.insert(parent).second;
-    number = next_dir_++;
-  }
-  // Of a process that was killed: the database is this one's now.
-  if (sweep && fs_->FileExists(parent, IOOptions(), nullptr).ok()) {
-    std::vector<std::string> old;
-    fs_->GetChildren(parent, IOOptions(), &old, nullptr).PermitUncheckedError();
-    const std::string mine = absl::StrCat(getpid(), "-");
-    for (const std::string& name : old) {
-      if (name != "." && name != ".." && name.compare(0, mine.size(), mine) != 0) {
-        RemoveDirectory(absl::StrCat(parent, "/", name));
-      }
-    }
-  }
-  const std::string dir =
-      absl::StrCat(parent, "/", getpid(), "-", reinterpret_cast<uintptr_t>(this), "-", number);
-  rocksdb::IOStatus s;
-  // Another's RemoveDirectory may take the parent away in between.
-  for (int i = 0; i < 3; ++i) {
-    s = fs_->CreateDirIfMissing(parent, IOOptions(), nullptr);
-    if (s.ok()) s = fs_->CreateDirIfMissing(dir, IOOptions(), nullptr);
-    if (s.ok()) return dir;
-  }
-  return absl::UnavailableError(absl::StrCat(
-      "no directory for a whole compaction's outputs, which is done by the host: ", s.ToString()));
-}
-
-void CompactionPlacer::RemoveDirectory(const std::string& dir) {
-  std::vector<std::string> children;
-  fs_->GetChildren(dir, IOOptions(), &children, nullptr).PermitUncheckedError();
-  for (const std::string& name : children) {
-    if (name == "." || name == "..") continue;
-    fs_->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
-  }
-  fs_->DeleteDir(dir, IOOptions(), nullptr).PermitUncheckedError();
-  // The parent goes with its last.
-  rmdir(DirectoryOf(dir).c_str());
-}
-
-absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std::string& db,
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std::string& home,
                                                                       const std::string& family,
                                                                       const std::string& dir,
-                                                                      const std::string& input) {
+                                                                      const std::string& input,
+                                                                      bool* external) {
   const HostSession::Connection agent = pulse_->context().session->connection();
   if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
   TaskRequest request;
-  request.db = CanonicalDirectory(db);
+  request.db = home;
+  request.version = rocksdb::GetRocksVersionAsString();
   request.output_dir = dir;
   request.column_family = family;
   request.input = input;
@@ -346,7 +350,8 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std:
   if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
   request.device = info.st_dev;
   request.inode = info.st_ino;
-  if (!agent->link->embedded()) {
+  *external = !agent->link->embedded();
+  if (*external) {
     HostSession& session = *pulse_->context().session;
     {
       // So that the watching thread finds out an agent that hangs.
@@ -409,7 +414,8 @@ class PlacerService : public rocksdb::CompactionService {
                : CompactionServiceJobStatus::kUseLocal;
   }
 #if PULSE_ROCKSDB_AT_LEAST(11, 0)
-  void CancelAwaitingJobs() override { placer_->Cancel(); }
+  // Called just before the database begins to close.
+  void CancelAwaitingJobs() override { placer_->Cancel(true); }
 #endif
 #else
   CompactionServiceJobStatus StartV2(const rocksdb::CompactionServiceJobInfo& info,
@@ -433,7 +439,7 @@ class PlacerListener : public rocksdb::EventListener {
   explicit PlacerListener(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
 
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
-    placer_->OnBegin(db->GetName(), info);
+    placer_->OnBegin(db, info);
   }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
     placer_->OnEnd(db->GetName(), info);

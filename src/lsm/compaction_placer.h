@@ -26,6 +26,7 @@
 #include "lsm/host_load.h"
 #include "lsm/host_task.h"
 #include "lsm/pulse_file_system.h"
+#include "lsm/task_directory.h"
 #include "lsm/whole_task.h"
 #include "placement/controller.h"
 #include "rocksdb/db.h"
@@ -43,24 +44,25 @@ class CompactionPlacer {
   ~CompactionPlacer();
 
   // RocksDB has begun, or ended, a compaction.
-  void OnBegin(const std::string& db, const rocksdb::CompactionJobInfo& info);
+  void OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info);
   void OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info);
 
   // On the thread of a (sub)compaction: true when the agent has taken it; its result is then to be
   // had by Wait, of the same arguments. `id` is unique in the process's life of `db`.
   bool Start(const std::string& db, uint64_t id, const std::string& input);
   bool Wait(const std::string& db, uint64_t id, std::string* result);
-  // Whole compactions under way end soon, without a result.
-  void Cancel();
+  // Whole compactions under way end soon, without a result. `for_good`: until the database is
+  // closed there are no further ones.
+  void Cancel(bool for_good);
 
  private:
   using Key = std::pair<std::string, uint64_t>;
   struct Job {
-    std::string family = rocksdb::kDefaultColumnFamilyName;
+    std::string family;
+    std::string why_not;  // not empty: not as a whole
     int from_level = -1;
     placement::Job what;
     bool decided = false;
-    bool came_back = false;  // given to the agent, and done here
     placement::Place place = placement::Place::kSplit;
     uint64_t ticket = 0;            // the controller's
     std::vector<std::string> dirs;  // of its tasks
@@ -69,6 +71,8 @@ class CompactionPlacer {
   struct Running {
     std::unique_ptr<HostTask> task;
     std::string family;
+    std::string dir;
+    bool external = false;
   };
 
   placement::Place DecideLocked(Job* job, double busy);
@@ -76,13 +80,12 @@ class CompactionPlacer {
   void OnClosed(const std::string& home);
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
-  // A directory for a task's outputs, new and empty.
-  absl::StatusOr<std::string> MakeDirectory(const std::string& db);
-  void RemoveDirectory(const std::string& dir);
-  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& db,
+  // Given to the agent, and done here.
+  void ReturnedLocked(Job* job);
+  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& home,
                                                       const std::string& family,
                                                       const std::string& dir,
-                                                      const std::string& input);
+                                                      const std::string& input, bool* external);
   void Refused(const std::string& family, const absl::Status& why);
 
   const std::shared_ptr<rocksdb::FileSystem> fs_;
@@ -90,18 +93,19 @@ class CompactionPlacer {
   const Options& options_;
   std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
+  TaskDirectories directories_;
   std::mutex mu_;
   placement::Controller controller_;
-  std::set<std::string> never_;          // column families that the agent cannot compact
+  std::set<std::string> never_;          // column families that no agent can compact
+  std::set<std::string> not_this_;       // ... that the agent of the moment cannot
+  const void* agent_ = nullptr;          // the connection that these are of
   std::map<std::string, int> failures_;  // of a column family, one after the other
-  std::set<std::string> swept_;          // databases whose left-overs were removed
   std::map<Key, Job> jobs_;
   std::map<Key, Running> running_;
   int host_running_ = 0;
   int whole_running_ = 0;
-  uint64_t next_dir_ = 0;
   uint64_t next_ticket_ = 0;
-  bool canceled_ = false;
+  bool canceled_ = false;               // for good
   std::unique_ptr<TaskRunner> runner_;  // of an embedded agent
 };
 

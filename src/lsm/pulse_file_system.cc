@@ -1,6 +1,8 @@
 #include "lsm/pulse_file_system.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "lsm/pool_file_system.h"
 #include "lsm/pool_files.h"
 #include "lsm/pool_target.h"
+#include "lsm/task_wire.h"
 #include "lsm/thread_job.h"
 
 namespace pulse::lsm {
@@ -73,9 +76,9 @@ absl::Status CheckBase(const rocksdb::FileSystem& base) {
                    ": it writes plain files, and needs PosixFileSystem at the bottom"));
 }
 
-// Made by a whole compaction (compaction_placer.h), and not yet its database's.
-bool IsTaskOutput(const std::string& path) {
-  return IsTableOrBlob(path) && absl::StrContains(path, absl::StrCat("/", kTaskDirectory, "/"));
+// RocksDB keeps the errno in words only.
+bool IsAnotherDisk(const IOStatus& s) {
+  return absl::StrContains(s.ToString(), std::strerror(EXDEV));
 }
 
 // Moves a file by copying it, after renaming it has failed with `failure`.
@@ -94,7 +97,8 @@ IOStatus MoveTaskOutput(rocksdb::FileSystem* fs, const std::string& from, const 
   }
   if (s.ok()) s = out->Fsync(io, nullptr);
   if (s.ok()) s = out->Close(io, nullptr);
-  if (s.ok()) s = fs->DeleteFile(from, io, nullptr);
+  // Whose source is left is removed with the task's directory.
+  if (!s.ok()) fs->DeleteFile(to, io, nullptr).PermitUncheckedError();
   return s;
 }
 
@@ -359,7 +363,9 @@ IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string&
   const OutputFile::PathGuard guard(replaced.get());
   s = target()->RenameFile(from, to, options, dbg);
   // Another disk (db_paths, cf_paths): RocksDB would give up the whole database over it.
-  if (!s.ok() && IsTaskOutput(from)) s = MoveTaskOutput(target(), from, to, s);
+  if (!s.ok() && IsTableOrBlob(from) && IsInTaskDirectory(from) && IsAnotherDisk(s)) {
+    s = MoveTaskOutput(target(), from, to, s);
+  }
   if (s.ok() && replaced != nullptr) context_->registry->Forget(replaced);
   return s;
 }

@@ -15,10 +15,6 @@
 
 namespace pulse::lsm {
 
-// Below a database's directory: where whole compactions put their outputs, each into a directory of
-// its own, until RocksDB moves them to their place.
-inline constexpr char kTaskDirectory[] = "pulse-tasks";
-
 class PulseFileSystem : public rocksdb::FileSystemWrapper {
  public:
   static absl::StatusOr<std::unique_ptr<PulseFileSystem>> Open(

@@ -125,7 +125,7 @@ rocksdb::Status PlaceCompactions(rocksdb::Options* options) {
 
 void CancelWholeCompactions(const rocksdb::DBOptions& options) {
   lsm::CompactionPlacer* placer = lsm::PlacerOf(options.compaction_service.get());
-  if (placer != nullptr) placer->Cancel();
+  if (placer != nullptr) placer->Cancel(/*for_good=*/false);
 }
 
 std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSystem* fs) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
@@ -49,12 +50,17 @@ bool IsPlainPath(const std::string& path) {
 
 }  // namespace
 
+bool IsInTaskDirectory(const std::string& path) {
+  return absl::StrContains(path, absl::StrCat("/", kTaskDirectory, "/"));
+}
+
 std::string EncodeTask(const TaskRequest& request) {
   std::string out(reinterpret_cast<const char*>(&kMagic), sizeof(kMagic));
   PutString(request.db, &out);
   PutString(request.output_dir, &out);
   PutString(request.column_family, &out);
   PutString(request.input, &out);
+  PutString(request.version, &out);
   PutNumber(request.device, &out);
   PutNumber(request.inode, &out);
   return out;
@@ -68,7 +74,8 @@ absl::StatusOr<TaskRequest> DecodeTask(absl::string_view bytes) {
   TaskRequest r;
   if (!TakeString(&bytes, &r.db) || !TakeString(&bytes, &r.output_dir) ||
       !TakeString(&bytes, &r.column_family) || !TakeString(&bytes, &r.input) ||
-      !TakeNumber(&bytes, &r.device) || !TakeNumber(&bytes, &r.inode) || !bytes.empty()) {
+      !TakeString(&bytes, &r.version) || !TakeNumber(&bytes, &r.device) ||
+      !TakeNumber(&bytes, &r.inode) || !bytes.empty()) {
     return absl::InvalidArgumentError("the request of a compaction is cut short or too long");
   }
   if (!IsPlainPath(r.db) || !IsPlainPath(r.output_dir) ||

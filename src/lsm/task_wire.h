@@ -19,10 +19,16 @@ struct TaskRequest {
   std::string output_dir;     // where its outputs go: below `db`, made by the host, empty
   std::string column_family;  // of the compaction
   std::string input;          // as RocksDB has serialised it, for DB::OpenAndCompact
+  std::string version;        // of the host's RocksDB: both sides must have the same
   // Of `db` as the host sees it: under the same path the agent may have another one.
   uint64_t device = 0;
   uint64_t inode = 0;
 };
+
+// Below a database's directory: where whole compactions put their outputs, each into a directory of
+// its own, until RocksDB moves them to their place.
+inline constexpr char kTaskDirectory[] = "pulse-tasks";
+bool IsInTaskDirectory(const std::string& path);
 
 inline constexpr uint64_t kMaxTaskBytes = uint64_t{64} << 20;  // of a request, and of a result
 

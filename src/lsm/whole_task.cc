@@ -1,19 +1,25 @@
 #include "lsm/whole_task.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "lsm/task_file_system.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/utilities/options_util.h"
+#include "rocksdb/version.h"
 
 namespace pulse::lsm {
 namespace {
@@ -23,6 +29,94 @@ using rocksdb::CompactionServiceOptionsOverride;
 using rocksdb::DBOptions;
 
 absl::Status Never(absl::string_view why) { return absl::UnimplementedError(why); }
+
+CompactionServiceOptionsOverride OverrideOf(const DBOptions& db,
+                                            const ColumnFamilyOptions& family) {
+  CompactionServiceOptionsOverride o;
+  o.file_checksum_gen_factory = db.file_checksum_gen_factory;
+  o.comparator = family.comparator;
+  o.merge_operator = family.merge_operator;
+  o.compaction_filter = family.compaction_filter;
+  o.compaction_filter_factory = family.compaction_filter_factory;
+  o.prefix_extractor = family.prefix_extractor;
+  o.table_factory = family.table_factory;
+  o.sst_partitioner_factory = family.sst_partitioner_factory;
+  o.table_properties_collector_factories = family.table_properties_collector_factories;
+  return o;
+}
+
+// The options that name objects.
+constexpr const char* kObjects[] = {
+    "comparator",       "merge_operator", "compaction_filter",      "compaction_filter_factory",
+    "prefix_extractor", "table_factory",  "sst_partitioner_factory"};
+
+// "X" of "X", "{id=X;more}" and "id=X;more".
+std::string IdOf(const std::string& value) {
+  std::string id = value;
+  id.erase(std::remove_if(id.begin(), id.end(), [](char c) { return c == '{' || c == '}'; }),
+           id.end());
+  if (const size_t at = id.find("id="); at != std::string::npos) {
+    id = id.substr(at + 3, id.find(';', at) - at - 3);
+  }
+  return std::string(absl::StripAsciiWhitespace(id));
+}
+
+// The lines of section [CFOptions "FAMILY"] of the latest OPTIONS file.
+absl::StatusOr<std::map<std::string, std::string>> ReadFamily(const TaskRequest& request,
+                                                              rocksdb::Env* env) {
+  std::string name, text;
+  rocksdb::Status s = rocksdb::GetLatestOptionsFileName(request.db, env, &name);
+  if (s.ok()) s = rocksdb::ReadFileToString(env, absl::StrCat(request.db, "/", name), &text);
+  if (!s.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("the OPTIONS file of ", request.db, " cannot be read: ", s.ToString()));
+  }
+  const std::string section = absl::StrCat("[CFOptions \"", request.column_family, "\"]");
+  std::map<std::string, std::string> values;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty() && line[0] == '[') inside = line == section;
+    const size_t equals = line.find('=');
+    if (!inside || equals == absl::string_view::npos) continue;
+    values[std::string(line.substr(0, equals))] = std::string(line.substr(equals + 1));
+  }
+  if (values.empty()) {
+    return absl::NotFoundError(absl::StrCat("the OPTIONS file of ", request.db,
+                                            " has no column family ", request.column_family));
+  }
+  return values;
+}
+
+// That the database still has the objects that were given for it.
+absl::Status CheckObjects(const TaskRequest& request, const TaskObjects& local, rocksdb::Env* env) {
+  auto now = ReadFamily(request, env);
+  if (!now.ok()) return now.status();
+  for (const char* object : kObjects) {
+    const auto then = local.names.find(object);
+    const std::string was = then == local.names.end() ? "" : then->second;
+    const std::string is = IdOf((*now)[object]);
+    if (was == is) continue;
+    return Never(absl::StrCat("its ", object, " is ", is, ", and was ", was,
+                              " when PlaceCompactions was called"));
+  }
+  if ((*now)["enable_blob_files"] == "true") return Never("the column family has blob files");
+  return absl::OkStatus();
+}
+
+// Its RocksDB opens every table.
+absl::Status CheckDescriptors(const std::vector<std::string>& children) {
+  const auto tables = static_cast<uint64_t>(
+      std::count_if(children.begin(), children.end(),
+                    [](const std::string& n) { return absl::EndsWith(n, ".sst"); }));
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || tables <= limit.rlim_cur / 4) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a whole compaction opens each of the ", tables, " tables, and this process may open ",
+      limit.rlim_cur, " files; raise its limit (ulimit -n, LimitNOFILE=)"));
+}
 
 // From the database's OPTIONS file; whatever it names must be known here.
 absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& request,
@@ -50,23 +144,26 @@ absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& 
                                             " has no column family ", request.column_family));
   }
   if (const std::string why = WhyNotWhole(db, family->options); !why.empty()) return Never(why);
-  return ObjectsOf(db, family->options);
+  return OverrideOf(db, family->options);
 }
 
 }  // namespace
 
-CompactionServiceOptionsOverride ObjectsOf(const DBOptions& db, const ColumnFamilyOptions& family) {
-  CompactionServiceOptionsOverride o;
-  o.file_checksum_gen_factory = db.file_checksum_gen_factory;
-  o.comparator = family.comparator;
-  o.merge_operator = family.merge_operator;
-  o.compaction_filter = family.compaction_filter;
-  o.compaction_filter_factory = family.compaction_filter_factory;
-  o.prefix_extractor = family.prefix_extractor;
-  o.table_factory = family.table_factory;
-  o.sst_partitioner_factory = family.sst_partitioner_factory;
-  o.table_properties_collector_factories = family.table_properties_collector_factories;
-  return o;
+absl::StatusOr<TaskObjects> ObjectsOf(const DBOptions& db, const ColumnFamilyOptions& family,
+                                      std::shared_ptr<rocksdb::FileSystem> fs) {
+  TaskObjects objects;
+  objects.objects = OverrideOf(db, family);
+  objects.fs = std::move(fs);
+  std::string text;
+  std::unordered_map<std::string, std::string> values;
+  rocksdb::Status s =
+      rocksdb::GetStringFromColumnFamilyOptions(rocksdb::ConfigOptions(), family, &text);
+  if (s.ok()) s = rocksdb::StringToMap(text, &values);
+  if (!s.ok()) {
+    return absl::UnimplementedError(absl::StrCat("its options cannot be read: ", s.ToString()));
+  }
+  for (const char* object : kObjects) objects.names[object] = IdOf(values[object]);
+  return objects;
 }
 
 std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) {
@@ -82,6 +179,19 @@ std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) 
   }
   // What is prepared and not committed is known to the database alone.
   if (db.allow_2pc) return "the database has two-phase commit";
+  // The user's bound on what compactions write, which is not passed on.
+  if (db.rate_limiter != nullptr) return "the database has a rate limiter";
+  if (db.sst_file_manager != nullptr) return "the database has an SstFileManager";
+  // The result does not say which output is for which level.
+  if (family.preclude_last_level_data_seconds > 0) return "preclude_last_level_data_seconds is set";
+  if (family.preserve_internal_time_seconds > 0) return "preserve_internal_time_seconds is set";
+#if !PULSE_ROCKSDB_AT_LEAST(11, 0)
+  // It has neither of these.
+  if (db.file_checksum_gen_factory != nullptr) return "the database has file checksums";
+  if (family.last_level_temperature != rocksdb::Temperature::kUnknown) {
+    return "last_level_temperature is set";
+  }
+#endif
   return "";
 }
 
@@ -103,6 +213,15 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
                               " the agent does not see the directory that the database does; "
                               "start it where the file systems are the same"));
   }
+  if (lstat(request.output_dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return absl::NotFoundError(
+        absl::StrCat(request.output_dir, " is no directory; it is for the outputs"));
+  }
+  const std::string version = rocksdb::GetRocksVersionAsString();
+  if (request.version != version) {
+    return Never(absl::StrCat("the agent has RocksDB ", version, ", and the database's process ",
+                              request.version, "; give both the same"));
+  }
   const auto fs = std::make_shared<TaskFileSystem>(
       local != nullptr ? local->fs : rocksdb::FileSystem::Default(), request.output_dir);
   const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(fs);
@@ -119,9 +238,11 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
                     [](const std::string& n) { return absl::EndsWith(n, ".blob"); })) {
       return Never(absl::StrCat(request.db, " has blob files"));
     }
+    if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
   }
   CompactionServiceOptionsOverride objects;
   if (local != nullptr) {
+    if (absl::Status st = CheckObjects(request, *local, env.get()); !st.ok()) return st;
     objects = local->objects;
   } else {
     auto loaded = LoadObjects(request, env.get());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -21,7 +22,15 @@ struct TaskObjects {
   // The objects that RocksDB does not pass on: comparator, merge operator, filters and so on.
   rocksdb::CompactionServiceOptionsOverride objects;
   std::shared_ptr<rocksdb::FileSystem> fs;  // of the database
+  // What they are called. A task is refused when the database, by its OPTIONS file, has others by
+  // now: options are often wrapped or changed between PlaceCompactions and DB::Open.
+  std::map<std::string, std::string> names;
 };
+
+// The objects of `family` with their names.
+absl::StatusOr<TaskObjects> ObjectsOf(const rocksdb::DBOptions& db,
+                                      const rocksdb::ColumnFamilyOptions& family,
+                                      std::shared_ptr<rocksdb::FileSystem> fs);
 
 // The result, for RocksDB on the database's side. `local` null: the database's objects are made by
 // name, from its OPTIONS file and RocksDB's registry of objects, and its files read through the
@@ -34,10 +43,6 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
 
 // RunWholeTask for the requests of other processes.
 TaskFunction RemoteTaskFunction();
-
-// The objects of a column family.
-rocksdb::CompactionServiceOptionsOverride ObjectsOf(const rocksdb::DBOptions& db,
-                                                    const rocksdb::ColumnFamilyOptions& family);
 
 // Of a database in the same process: what RocksDB's remote compaction cannot do with such a family,
 // or "".

@@ -60,6 +60,16 @@ void Controller::SetAgent(int tasks, double speed) {
   options_.agent_speed = speed;
   // Another agent: what was known of the last one says nothing.
   for (Context& c : contexts_) c = Context();
+  ++agent_;
+}
+
+void Controller::Returned(uint64_t id) {
+  const auto it = running_.find(id);
+  if (it == running_.end() || it->second.place != Place::kWhole) return;
+  --at_[static_cast<size_t>(Place::kWhole)];
+  it->second.place = Place::kSplit;
+  it->second.returned = true;
+  ++at_[static_cast<size_t>(Place::kSplit)];
 }
 
 bool Controller::Allowed(Strategy s, const Load& load) const {
@@ -150,6 +160,7 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
     if (overflows && running_.empty()) continue;
     const bool pilot = k.samples == 0;
     const bool promising = k.samples > 0 && k.samples < kEnough;
+    if (pilot && k.wait > 0 && now - k.at < k.wait) continue;
     if (!pilot && !promising && now - k.at < std::max(options_.forget_seconds, k.wait)) continue;
     if (promising && k.Rate() < current.Rate() * kHopeless &&
         now - k.at < std::max(options_.forget_seconds, k.wait)) {
@@ -227,6 +238,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
     r.counts = c.tries_mixed == 0;
     if (c.tries_mixed > 0) --c.tries_mixed;
   }
+  r.agent = agent_;
   r.place = PlaceOf(r.strategy, job, load);
   if (!r.is_try && r.place != Place::kWhole) local_ = r.place;
   choice.place = r.place;
@@ -242,8 +254,18 @@ void Controller::End(uint64_t id, double now, bool counts) {
   const Running r = it->second;
   running_.erase(it);
   --at_[static_cast<size_t>(r.place)];
+  if (r.agent != agent_) return;  // its context is gone
   Context& c = contexts_[static_cast<size_t>(r.context)];
   if (r.is_try) --c.tries_out;
+  if (r.returned) {
+    // It has cost time and said nothing: not again soon.
+    Known& k = c.known[Index(r.strategy)];
+    k.at = now;
+    k.wait =
+        std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k.wait * 2));
+    budget_ = std::max(-r.cost, budget_ - r.cost);
+    return;
+  }
   if (!counts || !r.counts || r.job.bytes == 0) return;
   if (budget_ < r.cost && c.known[Index(r.strategy)].samples == 0 && !r.is_try) {
     budget_ += r.cost * kFirstBudget;

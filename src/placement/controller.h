@@ -79,6 +79,9 @@ class Controller {
   // It has ended. Not `counts`: it failed, or was done elsewhere in the end.
   void End(uint64_t id, double now, bool counts);
 
+  // It was to be done whole, and is done on the host after all: `End` is still to come.
+  void Returned(uint64_t id);
+
   // Between host and split, for work of which the controller is not asked: flushes.
   Place local() const { return local_; }
   int running(Place place) const { return at_[static_cast<size_t>(place)]; }
@@ -114,6 +117,8 @@ class Controller {
     Strategy strategy;
     bool is_try = false;
     bool counts = true;
+    bool returned = false;
+    int agent = 0;    // which one it was begun with
     double cost = 0;  // its share of the time in which anything ran
   };
 
@@ -129,6 +134,7 @@ class Controller {
   std::map<uint64_t, Running> running_;
   std::array<int, kPlaces> at_ = {};
   int context_ = 0;
+  int agent_ = 0;  // grows with each other agent
   Place local_ = Place::kSplit;
   double now_ = 0;
   double budget_ = 0;  // seconds that tries may still cost

@@ -255,6 +255,53 @@ TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
   }
 }
 
+// An agent that takes compactions and does not do them loses time at most as often as tries may.
+TEST(Controller, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
+  ControllerOptions options;
+  options.agent_tasks = 4;
+  options.agent_speed = 4;
+  Controller controller(options);
+  double now = 0;
+  int returned = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Choice c = controller.Begin(1, {100'000'000, false}, Load(), now);
+    if (c.place == Place::kWhole) {
+      ++returned;
+      now += 3;
+      controller.Returned(1);
+      EXPECT_EQ(controller.running(Place::kWhole), 0);
+    }
+    now += 1;
+    controller.End(1, now, true);
+  }
+  EXPECT_LE(returned, 30);
+}
+
+// What began with one agent says nothing of the next.
+TEST(Controller, AnotherAgentBeginsAnew) {
+  Controller controller(ControllerOptions{});
+  std::mt19937_64 rng(TestSeed());
+  std::map<uint64_t, bool> running;
+  double now = 0;
+  for (uint64_t id = 0; id < 3000; ++id) {
+    controller.Begin(id, {100'000'000, false}, Load(), now);
+    running[id] = true;
+    if (rng() % 20 == 0) controller.SetAgent(1 + static_cast<int>(rng() % 3), 0.5);
+    while (running.size() > rng() % 5) {
+      now += 0.3;
+      controller.End(running.begin()->first, now, true);
+      running.erase(running.begin());
+    }
+  }
+  while (!running.empty()) {
+    controller.End(running.begin()->first, now += 1, true);
+    running.erase(running.begin());
+  }
+  for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+    EXPECT_EQ(controller.running(p), 0);
+  }
+}
+
 TEST(Controller, SaysWhyItChangesItsMind) {
   Controller controller(ControllerOptions{});
   double now = 0;
