@@ -89,7 +89,8 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // Chooses, for each compaction of the databases opened with `options`, the processor that does it:
 // what placement=whole and placement=adaptive of the URI ask for. `options->env` must be an Env of
 // pulse://. Sets `compaction_service` and adds a listener; call it once, before DB::Open. With
-// LD_PRELOAD it is done for every database that is opened so.
+// LD_PRELOAD, before RocksDB 10, it is done for every database that is opened by DB::Open (not for
+// those of TransactionDB).
 //
 //   placement=host      the host, as stock RocksDB
 //   placement=split     the host merges, the agent reads ahead, writes and syncs (the default)
@@ -103,8 +104,13 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // does not know, that have blob files, user-defined timestamps or (external agent) table property
 // collectors, and databases with two-phase commit, stay on the host, which is logged once. So do
 // those of a pool, with an external agent. WritePrepared transactions count as two-phase commit.
-// What the agent does not finish, RocksDB does here: no compaction fails on account of it. A
-// listener of the user's is told of the files of such a compaction when they are installed only.
+// What the agent does not finish, RocksDB does here. Also not given away: compactions that
+// DB::CompactFiles asks for, databases with a rate limiter or an SstFileManager, and, before
+// RocksDB 11, with file checksums or last_level_temperature; and families whose objects are not
+// those that PlaceCompactions saw. A listener of the user's is told of the files of such a
+// compaction when they are installed only, and before RocksDB 11 finds no table properties of them
+// in CompactionJobInfo. Host and agent must have the same version of RocksDB, and room for a
+// descriptor of each table.
 //
 // InvalidArgument when options->env is not of pulse://, or a compaction_service is set already.
 PULSE_EXPORT rocksdb::Status PlaceCompactions(rocksdb::Options* options);
@@ -112,7 +118,8 @@ PULSE_EXPORT rocksdb::Status PlaceCompactions(
     rocksdb::DBOptions* options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
 // Whole compactions under way end soon, without a result: RocksDB then does them here, or, if the
 // database is closing, not at all. RocksDB before 11 does not ask for this by itself when a
-// database closes: closing waits for the agent otherwise.
+// database closes, which then waits for the agent: call CancelAllBackgroundWork(db, false), then
+// this, then close.
 PULSE_EXPORT void CancelWholeCompactions(const rocksdb::DBOptions& options);
 
 // Reads the statistics of a FileSystem that NewFileSystem or a URI made, also through wrappers.

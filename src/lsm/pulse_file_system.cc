@@ -402,7 +402,7 @@ IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& o
   // Before the lock is free, or it could be taken anew in between.
   if (!dir.empty()) {
     context_->registry->OnUnlocked(dir);
-    std::lock_guard guard(context_->closed_mu);
+    std::lock_guard guard(context_->closed_mu);  // so that none of them goes meanwhile
     for (const auto& [who, closed] : context_->on_closed) closed(dir);
   }
   return target()->UnlockFile(lock, options, dbg);

@@ -89,6 +89,9 @@ def footprint():
     return rows
 
 
+NOT_RUN = ["overwrite", "dcomp-bf2", "dcomp-bf3"]
+
+
 def results():
     three = {STOCK: 94000.0, BOTH: 130000.0, PULSE: 151000.0}
     fill = rows_of(["128 B", "256 B", "512 B", "1024 B", "2048 B"], three)
@@ -202,7 +205,7 @@ def main():
     browser = Browser(program, scratch)
 
     charts = page.count("<svg")
-    wanted = sorted(list(results()) + ["overwrite", "targets"])  # overwrite has not run
+    wanted = sorted(list(results()) + NOT_RUN + ["targets"])
     for width, dark in ((1200, False), (1200, True), (375, False), (320, True)):
         answer = browser.probe(page, width, dark)
         facts, name = answer["facts"], f"{width} px wide, {'dark' if dark else 'light'}"
