@@ -47,5 +47,8 @@ target_link_libraries(rocksdb_dep INTERFACE ${ROCKSDB_LIB})
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # With precompiled headers it has to be told that they may be cached.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+    ${CCACHE_PROGRAM})
 endif()

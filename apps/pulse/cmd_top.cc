@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "channel/status_message.h"
 #include "commands.h"
 #include "top/terminal.h"
@@ -67,6 +68,7 @@ void Ask(Watched* w) {
   if (!sample.ok()) {
     w->error = text.ok() ? absl::StrCat("the agent at ", w->socket, ": ", sample.status().message())
                          : WhyNot(w->socket, sample.status());
+    w->error = CleanText(w->error);
     return;
   }
   w->error.clear();
@@ -100,7 +102,10 @@ absl::Status AnyAnswers(const std::vector<Watched>& agents) {
 
 void Print(const std::vector<Watched>& agents, const TopArgs& args, const Look& look) {
   if (args.json) {
-    std::printf("%s\n", top::ToJson(agents).dump(args.once ? 2 : -1).c_str());
+    std::printf("%s\n",
+                top::ToJson(agents)
+                    .dump(args.once ? 2 : -1, ' ', false, nlohmann::json::error_handler_t::replace)
+                    .c_str());
   } else {
     for (const std::string& line :
          top::Render(agents, args.interval, Clock(), look, /*height=*/0, /*keys=*/false)) {

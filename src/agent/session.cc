@@ -335,6 +335,8 @@ size_t Session::PollQueues(size_t batch) {
       const size_t i = (first + k) % count;
       SessionQueue* q = queues_[i].get();
       if (static_cast<size_t>(q->io_class()) != c) continue;
+      // Then this queue has the first turn when there is room again.
+      if (origin_.Full(static_cast<IoClass>(c))) break;
       next_queue_[c] = (i + 1) % count;
       taken += TakeFrom(q, batch, &budget);
       if (broken_) break;

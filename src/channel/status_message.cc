@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "channel/handshake.h"
 
 namespace pulse {
@@ -92,7 +93,7 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, int timeout_ms) {
   }
   if (m.status != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the agent at ", path, " refused: ", TextOf(m)));
+        absl::StrCat("the agent at ", path, " refused: ", CleanText(TextOf(m))));
   }
   if (answer->fds_lost) {
     return ErrnoError(EMFILE, "taking the answer of", path, "raise the limit of open files");

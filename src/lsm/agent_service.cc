@@ -345,14 +345,22 @@ class AgentService : public Service, public FileEngine::Client {
         engine_->Sync(f, cookie);
         return;
       case Opcode::kSyncClose:
+        ForgetClass(q);
         files_.erase(it);
         engine_->SyncClose(f, d.aux, cookie);
         return;
       default:
+        ForgetClass(q);
         files_.erase(it);
         engine_->Discard(f, cookie);
         return;
     }
+  }
+
+  // The queue's next request begins another output, perhaps a flush's: it is not to wait for the
+  // class of this one. It costs nothing, and says its own class.
+  static void ForgetClass(SessionQueue* q) {
+    if (q->io_class() != IoClass::kOther) q->set_io_class(IoClass::kFlush);
   }
 
   Session* session_;

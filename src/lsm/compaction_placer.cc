@@ -381,10 +381,13 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std:
       runner_ = std::make_unique<TaskRunner>(o, nullptr);
     }
   }
-  return HostTask::Start(runner_.get(), std::move(request),
-                         [local](const TaskRequest& r, std::atomic<bool>* canceled) {
-                           return RunWholeTask(r, local, canceled);
-                         });
+  return HostTask::Start(
+      runner_.get(), std::move(request),
+      [local, context = &pulse_->context()](const TaskRequest& r, std::atomic<bool>* canceled) {
+        // Its files are the agent's, whatever is decided for others.
+        ThreadPlacement::Set(context, true);
+        return RunWholeTask(r, local, canceled);
+      });
 }
 
 namespace {

@@ -153,10 +153,15 @@ void HostSession::NotePressure(uint32_t level) {
   PublishPressureLocked(std::max(level, stall_.load(std::memory_order_relaxed)));
 }
 
-void HostSession::SetStall(uint32_t level) {
+void HostSession::AddStalls(uint32_t level, int64_t families) {
+  if (families == 0) return;
   std::lock_guard lock(mu_);
-  stall_.store(level, std::memory_order_relaxed);
-  PublishPressureLocked(level);
+  stalls_[level] += families;
+  const uint32_t now = stalls_[wire::kPressureStopped] > 0   ? wire::kPressureStopped
+                       : stalls_[wire::kPressureDelayed] > 0 ? wire::kPressureDelayed
+                                                             : wire::kPressureNone;
+  stall_.store(now, std::memory_order_relaxed);
+  PublishPressureLocked(now);
 }
 
 void HostSession::PublishPressureLocked(uint32_t level) {

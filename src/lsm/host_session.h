@@ -11,6 +11,7 @@
 // Every wait ends: by its condition, or because the connection is dead.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -59,10 +60,10 @@ class HostSession {
   // Time without any agent so far.
   uint64_t agentless_nanos();
   // Tells the agent that a database of this session is near a stall (wire::kPressure...), as seen
-  // now: it fades. Not below what SetStall said last; kPressureNone for that alone.
+  // now: it fades. Not below what listeners know; kPressureNone for that alone.
   void NotePressure(uint32_t level);
-  // What a listener knows, until it says otherwise.
-  void SetStall(uint32_t level);
+  // What a listener knows: so many column families more, or fewer, are at `level`.
+  void AddStalls(uint32_t level, int64_t families);
   // The agent of the moment; null while there is none.
   Connection connection();
 
@@ -150,7 +151,8 @@ class HostSession {
   std::vector<CompletionTarget*> rescues_;
   int64_t agentless_since_ = 0;  // 0: there is one
   uint32_t pressure_count_ = 0;
-  std::atomic<uint32_t> stall_{0};
+  std::array<int64_t, 3> stalls_{};  // of listeners, by level
+  std::atomic<uint32_t> stall_{0};   // the worst of them
   bool prewarm_ = false;
   bool prewarmed_ = false;  // ... the current connection
 

@@ -77,6 +77,7 @@ void HostSession::Watch() {
         if (const int64_t now = NowNanos();
             IsWatched() && (c != published_to || now - published >= kPublishMs * 900'000)) {
           Publish(c);
+          NotePressure(wire::kPressureNone);  // a stall that lasts does not fade
           published = now;
           published_to = c;
         }

@@ -19,15 +19,20 @@ class StallListener : public rocksdb::EventListener {
  public:
   explicit StallListener(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
 
+  ~StallListener() override {
+    for (uint32_t level = 0; level < families_.size(); ++level) {
+      session_->AddStalls(level, -families_[level]);
+    }
+  }
+
   void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override {
     std::lock_guard lock(mu_);
-    // Of all column families of all databases that share the listener.
-    uint64_t& before = families_[LevelOf(info.condition.prev)];
-    if (before > 0) --before;
+    // Of all column families of all databases that share the listener. RocksDB may tell of two
+    // changes in the wrong order: a count may be below zero for a moment.
+    --families_[LevelOf(info.condition.prev)];
     ++families_[LevelOf(info.condition.cur)];
-    session_->SetStall(families_[wire::kPressureStopped] > 0   ? wire::kPressureStopped
-                       : families_[wire::kPressureDelayed] > 0 ? wire::kPressureDelayed
-                                                               : wire::kPressureNone);
+    session_->AddStalls(LevelOf(info.condition.prev), -1);
+    session_->AddStalls(LevelOf(info.condition.cur), 1);
   }
 
  private:
@@ -44,7 +49,7 @@ class StallListener : public rocksdb::EventListener {
 
   const std::shared_ptr<HostSession> session_;
   std::mutex mu_;
-  std::array<uint64_t, 3> families_{};
+  std::array<int64_t, 3> families_{};
 };
 
 }  // namespace pulse::lsm

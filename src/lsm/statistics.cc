@@ -26,7 +26,10 @@ class Statistics : public rocksdb::Statistics {
   std::string getHistogramString(uint32_t type) const override {
     return base_->getHistogramString(type);
   }
-  void recordTick(uint32_t type, uint64_t count) override { base_->recordTick(type, count); }
+  void recordTick(uint32_t type, uint64_t count) override {
+    ShareLevel();
+    base_->recordTick(type, count);
+  }
   void setTickerCount(uint32_t type, uint64_t count) override {
     base_->setTickerCount(type, count);
   }
@@ -34,6 +37,7 @@ class Statistics : public rocksdb::Statistics {
     return base_->getAndResetTickerCount(type);
   }
   void recordInHistogram(uint32_t type, uint64_t value) override {
+    ShareLevel();
     base_->recordInHistogram(type, value);
   }
   bool HistEnabledForType(uint32_t type) const override { return base_->HistEnabledForType(type); }
@@ -57,14 +61,19 @@ class Statistics : public rocksdb::Statistics {
   }
 
  private:
+  // The base filters by a level of its own, and setting this one's cannot be overridden.
+  void ShareLevel() {
+    if (base_->get_stats_level() != get_stats_level()) base_->set_stats_level(get_stats_level());
+  }
+
   std::map<std::string, uint64_t> Counted() const {
     Stats stats{};
     GetStats(fs_.get(), &stats);  // it is one: checked when this was made
     return TickersOf(stats);
   }
   std::map<std::string, uint64_t> Own() const {
+    std::lock_guard lock(mu_);  // or Reset could take off what was counted since
     std::map<std::string, uint64_t> now = Counted();
-    std::lock_guard lock(mu_);
     for (const auto& [name, count] : since_) now[name] -= count;
     return now;
   }

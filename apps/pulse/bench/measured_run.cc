@@ -71,8 +71,11 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
   result["stopped_share"] = stalls.stopped();
   db->AddSyncTimes(&result);
   result["flush_bytes"] = db->Ticker(rocksdb::FLUSH_WRITE_BYTES);
-  result["compaction_read_bytes"] = db->Ticker(rocksdb::COMPACT_READ_BYTES);
-  const uint64_t compacted = db->Ticker(rocksdb::COMPACT_WRITE_BYTES);
+  // RocksDB keeps apart what whole compactions on the agent have read and written.
+  result["compaction_read_bytes"] =
+      db->Ticker(rocksdb::COMPACT_READ_BYTES) + db->Ticker(rocksdb::REMOTE_COMPACT_READ_BYTES);
+  const uint64_t compacted =
+      db->Ticker(rocksdb::COMPACT_WRITE_BYTES) + db->Ticker(rocksdb::REMOTE_COMPACT_WRITE_BYTES);
   result["compaction_write_bytes"] = compacted;
   if (compacted != 0) {
     const double seconds = (*meter)->wall_seconds() + result["settle_s"].get<double>();

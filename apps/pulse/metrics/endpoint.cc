@@ -116,7 +116,10 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(
   std::unique_ptr<Endpoint> e(new Endpoint());
   e->collector_ = std::make_shared<Collector>(std::move(status));
   try {
-    e->exposer_ = std::make_unique<prometheus::Exposer>(address->ToString(), 2);
+    // A client that says nothing holds a thread for two seconds, and not for ever.
+    e->exposer_ = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", address->ToString(), "num_threads", "6",
+                                 "request_timeout_ms", "2000", "keep_alive_timeout_ms", "500"});
     e->exposer_->RegisterCollectable(e->collector_);
     const std::vector<int> ports = e->exposer_->GetListeningPorts();
     if (!ports.empty()) address->port = ports[0];
