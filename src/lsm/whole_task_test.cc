@@ -165,7 +165,9 @@ TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
     WorkAndCheck(&placed, path);
     const Stats s = placed.stats();
     EXPECT_EQ(s.whole_compactions > 0, slots == 0);
-    EXPECT_EQ(s.bytes_persisted, 0u);  // the rest as stock
+    if (slots != 0) {
+      EXPECT_EQ(s.bytes_persisted, 0u);  // the rest as stock
+    }
   }
 }
 
