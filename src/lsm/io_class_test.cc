@@ -1,6 +1,7 @@
 // That flushes and compactions of real databases arrive at the agent as what they are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,8 +65,10 @@ class Jobs : public rocksdb::EventListener {
     std::lock_guard lock(mu_);
     const std::string level = "L" + std::to_string(info.output_level);
     for (const auto& f : info.output_files) {
-      // A trivial move makes no file.
-      if (made_by_.count(Name(f)) == 0) made_by_[Name(f)] = level;
+      // A trivial move makes no file; and it may be told of before the compaction that made it.
+      if (std::count(info.input_files.begin(), info.input_files.end(), f) == 0) {
+        made_by_[Name(f)] = level;
+      }
     }
     for (const auto& b : info.blob_file_addition_infos) made_by_[Name(b.blob_file_path)] = level;
   }
