@@ -241,12 +241,13 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
   absl::Status st = session_->Push(lease_.connection, queue_, d);
   if (!st.ok()) return StickyError();
   const uint64_t end = offset + length;
-  if (target_->WantsWriteBack() && end >= range_synced_ + session_->options().sync_interval) {
-    const auto run = target_->PlaceOf(range_synced_, end - range_synced_);
+  const uint64_t synced = range_synced_;
+  if (target_->WantsWriteBack() && end >= synced + session_->options().sync_interval) {
+    const auto run = target_->PlaceOf(synced, end - synced);
     if (run.ok()) {
       Request(Opcode::kRangeSync, kTagRange, run->offset, run->length, 0)
           .IgnoreError();  // dead: no harm done
-      range_synced_ += run->length;
+      range_synced_ = synced + run->length;
     }
   }
   Ring();
@@ -354,7 +355,7 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   tail_length_ = size % kPage;
   tail_flushed_ = tail_length_ != 0;
   file_pos_ = size - tail_length_;
-  range_synced_ = std::min(range_synced_, file_pos_);
+  range_synced_ = std::min(range_synced_.load(), file_pos_);
   room_ = 0;
   if (tail_flushed_) {
     PULSE_RETURN_IF_ERROR(target_->Read(file_pos_, tail_->data(), tail_length_));

@@ -201,7 +201,9 @@ class OutputFile : public CompletionTarget {
   bool writing_ = false;             // counted as open
   bool tail_flushed_ = false;        // the last page went out padded; its bytes are in tail_
   uint64_t tail_length_ = 0;
-  uint64_t range_synced_ = 0;  // file offset up to which write-back was asked for
+  // File offset up to which write-back was asked for. Also a rescue's, which may begin while the
+  // writer is between two requests.
+  std::atomic<uint64_t> range_synced_{0};
   uint64_t next_write_ = kFirstWrite;
   std::unique_ptr<std::array<char, wire::kPage>> tail_;
   std::unique_ptr<char, decltype(&std::free)> inline_buffer_{nullptr, &std::free};

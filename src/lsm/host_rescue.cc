@@ -90,8 +90,9 @@ absl::Status OutputFile::WriteInline(uint64_t offset, const char* data, uint64_t
   PULSE_RETURN_IF_ERROR(target_->Write(offset, data, length));
   // The device begins now, and little is left for the sync at the end. Its errors are that sync's.
   const uint64_t end = offset + length;
-  if (target_->WantsWriteBack() && end >= range_synced_ + kWriteBehind) {
-    target_->StartWriteBack(range_synced_, end - range_synced_);
+  const uint64_t synced = range_synced_;
+  if (target_->WantsWriteBack() && end >= synced + kWriteBehind) {
+    target_->StartWriteBack(synced, end - synced);
     range_synced_ = end;
   }
   return absl::OkStatus();
