@@ -7,8 +7,8 @@ NO_RANDOM := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 ASAN_ENV := ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1
 TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadlock_stack=1
 
-# Exhaustive models of one thread are slow under sanitizers, and nothing for them to look at.
-NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*
+# Exhaustive models and simulations of one thread are slow under sanitizers, and nothing for them to look at.
+NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*:Controller.IsNever*:Controller.Beats*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
