@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
 
@@ -34,6 +37,31 @@ inline absl::Status SyncDirectory(const std::string& dir) {
   const UniqueFd fd = OpenFile(dir, O_RDONLY | O_DIRECTORY);
   if (!fd.valid()) return ErrnoError(errno, "syncing", dir);
   return SyncFd(fd.get(), dir);
+}
+
+// All of `bytes`, from where the descriptor is. `what` and `target` are for the error.
+inline absl::Status WriteAll(int fd, absl::string_view bytes, absl::string_view what,
+                             absl::string_view target) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, what, target);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+// The first `size` bytes of a file that has at least so many.
+inline absl::StatusOr<std::string> ReadFirst(int fd, uint64_t size, absl::string_view what,
+                                             absl::string_view target) {
+  std::string bytes(size, '\0');
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t n = pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, what, target);
+    done += static_cast<size_t>(n);
+  }
+  return bytes;
 }
 
 }  // namespace pulse

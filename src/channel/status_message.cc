@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/json.h"
 #include "channel/handshake.h"
 
@@ -20,12 +21,7 @@ constexpr uint64_t kMaxAnswer = uint64_t{64} << 20;
 absl::StatusOr<UniqueFd> MemoryWith(absl::string_view text) {
   UniqueFd fd(memfd_create("pulse-status", MFD_CLOEXEC));
   if (!fd.valid()) return ErrnoError(errno, "making memory for", "a status", kRaiseOpenFiles);
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(errno, "writing", "a status");
-    done += static_cast<size_t>(n);
-  }
+  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), text, "writing", "a status"));
   return fd;
 }
 
@@ -37,14 +33,7 @@ absl::StatusOr<std::string> ReadAll(int fd, uint64_t bytes, const std::string& p
     return absl::InvalidArgumentError(
         absl::StrCat("the agent at ", path, " gave an answer that is none"));
   }
-  std::string text(bytes, '\0');
-  for (size_t done = 0; done < bytes;) {
-    const ssize_t n = pread(fd, text.data() + done, bytes - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, "reading the status of the agent at", path);
-    done += static_cast<size_t>(n);
-  }
-  return text;
+  return ReadFirst(fd, bytes, "reading the status of the agent at", path);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 
 namespace pulse::lsm {
 namespace {
@@ -95,12 +96,7 @@ absl::StatusOr<UniqueFd> WriteTask(const TaskRequest& request) {
   }
   UniqueFd fd(memfd_create("pulse-task", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoError(errno, "creating", "memory for a compaction's request");
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(fd.get(), bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(errno, "writing", "a compaction's request");
-    done += static_cast<size_t>(n);
-  }
+  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, "writing", "a compaction's request"));
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return ErrnoError(errno, "sealing", "a compaction's request");
   }
@@ -118,14 +114,9 @@ absl::StatusOr<TaskRequest> ReadTask(int fd) {
     return absl::InvalidArgumentError(
         absl::StrCat("a compaction's request of ", size, " bytes is too long"));
   }
-  std::string bytes(size, '\0');
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, "reading", "a compaction's request");
-    done += static_cast<size_t>(n);
-  }
-  return DecodeTask(bytes);
+  const auto bytes = ReadFirst(fd, size, "reading", "a compaction's request");
+  if (!bytes.ok()) return bytes.status();
+  return DecodeTask(*bytes);
 }
 
 absl::Status CheckTaskFrame(const TaskFrame& frame) {

@@ -24,18 +24,6 @@ size_t Index(Strategy s) { return static_cast<size_t>(s); }
 
 }  // namespace
 
-const char* PlaceName(Place place) {
-  switch (place) {
-    case Place::kHost:
-      return "host";
-    case Place::kSplit:
-      return "split";
-    case Place::kWhole:
-      return "whole";
-  }
-  return "?";
-}
-
 const char* StrategyName(Strategy strategy) {
   switch (strategy) {
     case Strategy::kHost:

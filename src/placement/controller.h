@@ -28,7 +28,6 @@ namespace pulse::placement {
 
 enum class Place { kHost = 0, kSplit = 1, kWhole = 2 };
 inline constexpr int kPlaces = 3;
-const char* PlaceName(Place place);
 
 enum class Strategy {
   kHost = 0,
