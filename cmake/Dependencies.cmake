@@ -9,6 +9,7 @@ if(PULSE_BUILD_BENCH)
   find_package(benchmark REQUIRED)
 endif()
 pkg_check_modules(LIBURING REQUIRED IMPORTED_TARGET liburing)
+pkg_check_modules(OPENSSL REQUIRED IMPORTED_TARGET openssl)
 if(PULSE_BUILD_APP)
   # For the agent's --metrics; the plug-in does not link it.
   pkg_check_modules(PROMETHEUS REQUIRED IMPORTED_TARGET prometheus-cpp-pull prometheus-cpp-core)

@@ -1,0 +1,117 @@
+// What a director does with the connections that it looks at: an Application makes one Flow for
+// each of them. The director owns sockets, buffers, limits and order; a flow splits the bytes into
+// requests and decides, for each, whether the host answers it or the agent does. DDS sections 5
+// and 6.1.
+//
+// A director without a host is a server: its flows answer everything themselves.
+//
+// Threads. An Application is shared by all loops and must be thread-safe. A Flow and its Connection
+// belong to one loop, and every call between them is made on its thread, but for Remote's. Nothing
+// called here may block.
+//
+// Order. Replies leave in the order of the requests (Ordering::kRequest), or as they come
+// (Ordering::kAny, for protocols whose replies name their request). Within one connection, what
+// Forward was given reaches the host in that order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "director/buffer.h"
+
+namespace pulse::director {
+
+// One request of a connection; ascending, never 0.
+using Ticket = uint64_t;
+
+enum class Ordering { kRequest, kAny };
+
+// A connection as other threads may know it. Copyable; outlives the connection, and then does
+// nothing.
+class Remote {
+ public:
+  virtual ~Remote() = default;
+  // Runs `work` on the connection's loop, unless the connection has ended by then. In the order of
+  // the calls of one thread. Thread-safe; never blocks.
+  virtual void Post(std::function<void()> work) = 0;
+};
+
+// What a flow can do with its client and its host. Each ticket is to be given to exactly one of
+// Forward and Reply, in OnRequest or later. Calls for a connection that is closing do nothing.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  // Sends `bytes` (copied) to the host; `replies` messages of the host answer it, each given to
+  // OnHostReply. With 0, the ticket is done. Never before the host connection's preface is through.
+  // Without a host, and while it cannot be reached, the ticket ends by OnHostLost.
+  virtual void Forward(Ticket ticket, std::string_view bytes, uint32_t replies = 1) = 0;
+  // Answers. The first copies; the second takes the buffer over and sends from it.
+  virtual void Reply(Ticket ticket, std::string_view bytes) = 0;
+  virtual void Reply(Ticket ticket, Buffer bytes) = 0;
+  // The client gets what was answered before, then `last_words`, then the end of the stream.
+  virtual void Close(std::string_view last_words) = 0;
+
+  virtual std::shared_ptr<Remote> remote() = 0;
+  // Where replies that disk bytes are read into come from; of this loop.
+  virtual BufferPool* buffers() = 0;
+  // Tickets that have no answer yet.
+  virtual size_t outstanding() const = 0;
+  // "127.0.0.1:4711", for messages.
+  virtual const std::string& peer() const = 0;
+};
+
+class Flow {
+ public:
+  virtual ~Flow() = default;
+
+  // The size of the first whole message in `bytes`; 0 when there is none yet. Must be cheap to ask
+  // again with more bytes, as it is called at each arrival. An error ends the connection, after
+  // ErrorReply of it. Called with at most the director's max_message bytes: a message that is not
+  // whole by then is an error of the director's.
+  virtual absl::StatusOr<size_t> SplitRequest(std::string_view bytes) = 0;
+  virtual absl::StatusOr<size_t> SplitReply(std::string_view bytes) = 0;
+
+  // One whole request; `bytes` are valid during the call.
+  virtual void OnRequest(Ticket ticket, std::string_view bytes) = 0;
+  // All requests that had arrived together were given: the time to start what was collected.
+  virtual void OnRequestsEnd() {}
+
+  // A message of the host's for `ticket`. What it appends to `out` goes to the client in the
+  // ticket's place. `last`: the ticket is done with it.
+  virtual void OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
+    out->append(bytes);
+  }
+  // The host was lost, or could not be reached, before it had answered the ticket: what the client
+  // gets instead. Whether the host has carried it out is not known if `sent`.
+  virtual std::string OnHostLost(Ticket ticket, bool sent) = 0;
+  // What the client is told before its connection ends, in its protocol; may be empty.
+  virtual std::string ErrorReply(const absl::Status& error) = 0;
+
+  // Sent on each new connection to the host, before anything else; `replies` messages answer it,
+  // given to OnPreface. An error from that ends the host connection.
+  struct Preface {
+    std::string bytes;
+    uint32_t replies = 0;
+  };
+  virtual Preface HostPreface() { return {}; }
+  virtual absl::Status OnPreface(std::string_view bytes) { return absl::OkStatus(); }
+  // The host closed or lost the connection. All its tickets have been told.
+  virtual void OnHostClosed() {}
+};
+
+class Application {
+ public:
+  virtual ~Application() = default;
+  // `connection` outlives the flow. Null refuses the connection.
+  virtual std::unique_ptr<Flow> NewFlow(Connection* connection) = 0;
+  virtual Ordering ordering() const { return Ordering::kRequest; }
+};
+
+}  // namespace pulse::director
