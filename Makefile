@@ -1,6 +1,8 @@
 # The front doors. `make run` and `make test` need nothing but Debian and the right to install.
 JOBS ?= 2
 FUZZ_SECONDS ?= 20
+# Whole builds are what these doors are for; UNITY=OFF suits work on single files better.
+UNITY ?= ON
 PULSE := build/release/bin/pulse
 # ThreadSanitizer needs the address layout that randomisation sometimes spoils.
 NO_RANDOM := $(shell setarch -R true 2>/dev/null && echo setarch -R)
@@ -66,4 +68,4 @@ clean: ## remove the build directories
 	rm -rf build/release build/asan build/tsan build/fuzz
 
 # Configures a preset unless that has succeeded before; afterwards ninja does it when needed.
-configure = test -f build/$(1)/build.ninja || cmake --preset $(1)
+configure = test -f build/$(1)/build.ninja || cmake --preset $(1) -DPULSE_UNITY=$(UNITY)

@@ -31,8 +31,17 @@ if(PULSE_FUZZ)
   target_compile_options(pulse_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# Most of what a file costs are headers and the templates in them. Files of one target must therefore
+# not use one name for two things, not even in unnamed namespaces.
+function(pulse_unity target)
+  if(PULSE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
+endfunction()
+
 function(pulse_library name)
   add_library(${name} STATIC ${ARGN})
+  pulse_unity(${name})
   target_link_libraries(${name} PUBLIC pulse_options)
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
@@ -57,6 +66,7 @@ function(pulse_test name)
   endif()
   cmake_parse_arguments(T "" "TIMEOUT;SHARDS;COST" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
+  pulse_unity(${name})
   target_link_libraries(${name} PRIVATE pulse_options ${T_LIBS} GTest::gtest GTest::gmock
     GTest::gtest_main)
   # What is tested is optimised as it will be used; the tests themselves are built faster.

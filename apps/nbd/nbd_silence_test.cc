@@ -19,7 +19,7 @@ using files::TestAgent;
 using testing::HasSubstr;
 using testing_util::Eventually;
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
 struct Control {
   std::atomic<bool> stuck{false};  // the agent's worker stays where it starts I/O
@@ -89,10 +89,10 @@ class NbdSilenceTest : public testing::Test {
 
 TEST_F(NbdSilenceTest, AStuckAgentEndsRequestsAndMayComeBack) {
   const auto client = NewClient(std::chrono::milliseconds(400));
-  ASSERT_EQ(PrepareFile(client.get(), "d", "f", 4 * kMiB), absl::OkStatus());
+  ASSERT_EQ(PrepareFile(client.get(), "d", "f", 4 * kMegabyte), absl::OkStatus());
   std::vector<std::unique_ptr<StoreExport>> exports;
   for (int i = 0; i < 3; ++i) exports.push_back(Open(client.get()));
-  const std::string filling(4 * kMiB, 'f');
+  const std::string filling(4 * kMegabyte, 'f');
   ASSERT_EQ(exports[0]->Write(0, filling.data(), filling.size()), absl::OkStatus());
 
   control_.stuck = true;
@@ -124,7 +124,7 @@ TEST_F(NbdSilenceTest, AStuckAgentEndsRequestsAndMayComeBack) {
     expect_silence(e->Flush());
   }
   expect_silence(StoreExport::Open(client.get(), "d", "f").status());
-  expect_silence(PrepareFile(client.get(), "d", "g", kMiB));
+  expect_silence(PrepareFile(client.get(), "d", "g", kMegabyte));
   exports.pop_back();  // closes without the agent
 
   control_.stuck = false;
@@ -143,7 +143,7 @@ TEST_F(NbdSilenceTest, AStuckAgentEndsRequestsAndMayComeBack) {
 // attempt must not be overtaken by it.
 TEST_F(NbdSilenceTest, NothingIsServedBeforeWhatWasGivenUpIsSettled) {
   const auto client = NewClient(std::chrono::milliseconds(200));
-  ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMiB), absl::OkStatus());
+  ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMegabyte), absl::OkStatus());
   auto first = Open(client.get());
   auto second = Open(client.get());
   const std::string old(8192, 'o');
@@ -167,7 +167,7 @@ TEST_F(NbdSilenceTest, NothingIsServedBeforeWhatWasGivenUpIsSettled) {
 
 TEST_F(NbdSilenceTest, AStuckAgentThatEndsIsLost) {
   const auto client = NewClient(std::chrono::milliseconds(200));
-  ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMiB), absl::OkStatus());
+  ASSERT_EQ(PrepareFile(client.get(), "d", "f", kMegabyte), absl::OkStatus());
   auto e = Open(client.get());
   ASSERT_EQ(e->Write(0, "kept", 4), absl::OkStatus());
   ASSERT_EQ(e->Flush(), absl::OkStatus());
@@ -188,7 +188,7 @@ TEST_F(NbdSilenceTest, AStuckAgentThatEndsIsLost) {
 // However long the device takes: far longer than the agent may be silent.
 void WaitForSlowDevice(Agent* client, Control* control) {
   constexpr auto kLong = std::chrono::milliseconds(2500);
-  ASSERT_EQ(PrepareFile(client, "d", "f", kMiB), absl::OkStatus());
+  ASSERT_EQ(PrepareFile(client, "d", "f", kMegabyte), absl::OkStatus());
   auto e = StoreExport::Open(client, "d", "f");
   ASSERT_TRUE(e.ok()) << e.status();
   control->held = true;

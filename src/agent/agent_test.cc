@@ -29,7 +29,7 @@ using testing_util::MappingsNamed;
 using testing_util::OpenDescriptors;
 using testing_util::ScratchPath;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 class ServerTest : public ::testing::Test {
  protected:

@@ -31,7 +31,7 @@ using testing_util::Eventually;
 using testing_util::OpenDescriptors;
 using testing_util::ScratchPath;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 class HostileTest : public ::testing::Test {
  protected:

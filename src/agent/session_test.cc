@@ -24,7 +24,7 @@ using agent_test::TestHost;
 using ::testing::HasSubstr;
 using testing_util::OpenDescriptors;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 class SessionQueueTest : public ::testing::Test {
  protected:

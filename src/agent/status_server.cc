@@ -22,7 +22,7 @@ namespace {
 // A peer that says nothing is let go; nobody but other watchers waits meanwhile.
 constexpr int kPatienceMs = 1000;
 // No descriptor was left for a connection: look again after this long.
-constexpr int kPauseMs = 100;
+constexpr int kAcceptPauseMs = 100;
 
 std::mutex servers_mu;
 
@@ -90,7 +90,7 @@ void StatusServer::Serve() {
   bool paused = false;
   while (true) {
     pollfd fds[2] = {{stop_.fd(), POLLIN, 0}, {paused ? -1 : listener_.get(), POLLIN, 0}};
-    if (poll(fds, 2, paused ? kPauseMs : -1) < 0 && errno != EINTR) {
+    if (poll(fds, 2, paused ? kAcceptPauseMs : -1) < 0 && errno != EINTR) {
       Log(LogLevel::kError, ErrnoError(errno, "waiting on", path_).message());
       return;
     }

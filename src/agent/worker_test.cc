@@ -23,7 +23,7 @@ using agent_test::TestHost;
 using testing_util::Eventually;
 using testing_util::OpenDescriptors;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 class WorkerTest : public ::testing::Test {
  protected:

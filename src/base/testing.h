@@ -17,6 +17,8 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/status.h"
+
 namespace pulse::testing_util {
 
 #if defined(__SANITIZE_THREAD__)
@@ -24,6 +26,8 @@ inline constexpr bool kThreadSanitizer = true;
 #else
 inline constexpr bool kThreadSanitizer = false;
 #endif
+
+inline std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 // The seed of a random test: PULSE_TEST_SEED, or a fresh one. Printed, so that a failure repeats.
 inline uint64_t TestSeed() {

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing_util::OpenDescriptors;
 using testing_util::ScratchPath;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 struct SocketPair {
   SocketPair() {

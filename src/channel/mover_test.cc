@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/testing.h"
 #include "channel/wire.h"
 
 namespace pulse {
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 
 constexpr size_t kArena = 64 << 10;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 uint64_t AddressOf(const Region& r) { return reinterpret_cast<uintptr_t>(r.data()); }
 

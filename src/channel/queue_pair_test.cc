@@ -7,30 +7,32 @@
 #include <string>
 #include <thread>
 
+#include "base/testing.h"
+
 namespace pulse {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kArena = wire::kMinArenaBytes;
+constexpr uint64_t kQueueArena = wire::kMinArenaBytes;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 class QueuePairTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto region = Region::CreateShared(QueueRegionBytes(kArena));
+    auto region = Region::CreateShared(QueueRegionBytes(kQueueArena));
     ASSERT_TRUE(region.ok()) << region.status();
     region_ = *std::move(region);
-    auto host = HostQueue::Init(region_, 42, kArena);
+    auto host = HostQueue::Init(region_, 42, kQueueArena);
     ASSERT_TRUE(host.ok()) << host.status();
     host_ = *host;
   }
   wire::QueueHeader* header() {
-    return reinterpret_cast<wire::QueueHeader*>(region_.data() + kArena);
+    return reinterpret_cast<wire::QueueHeader*>(region_.data() + kQueueArena);
   }
   void ExpectRefused(const char* what, const char* text) {
-    const auto agent = AgentQueue::Attach(region_, kArena);
+    const auto agent = AgentQueue::Attach(region_, kQueueArena);
     EXPECT_TRUE(absl::IsInvalidArgument(agent.status())) << what << ": " << agent.status();
     EXPECT_THAT(Text(agent.status()), HasSubstr(text)) << what;
   }
@@ -41,12 +43,12 @@ class QueuePairTest : public ::testing::Test {
 
 TEST_F(QueuePairTest, LayoutIsArenaThenHeaderThenRings) {
   EXPECT_EQ(host_.arena(), region_.data());
-  EXPECT_EQ(host_.arena_bytes(), kArena);
+  EXPECT_EQ(host_.arena_bytes(), kQueueArena);
   EXPECT_EQ(host_.id(), 42u);
   EXPECT_EQ(header()->magic, wire::kRegionMagic);
   EXPECT_EQ(header()->version, wire::kProtocolVersion);
   EXPECT_EQ(header()->queue_id, 42u);
-  EXPECT_EQ(header()->arena_bytes, kArena);
+  EXPECT_EQ(header()->arena_bytes, kQueueArena);
   EXPECT_EQ(header()->submission_slots, wire::kSubmissionSlots);
   EXPECT_EQ(header()->completion_slots, wire::kCompletionSlots);
 
@@ -54,19 +56,20 @@ TEST_F(QueuePairTest, LayoutIsArenaThenHeaderThenRings) {
   d.tag = 0x1122334455667788;
   ASSERT_TRUE(host_.TryPush(d));
   wire::Descriptor raw;
-  std::memcpy(&raw, region_.data() + kArena + wire::kPage, sizeof(raw));
+  std::memcpy(&raw, region_.data() + kQueueArena + wire::kPage, sizeof(raw));
   EXPECT_EQ(raw.tag, d.tag);
   EXPECT_EQ(header()->submission_tail.value, 1u);
 
-  auto agent = AgentQueue::Attach(region_, kArena);
+  auto agent = AgentQueue::Attach(region_, kQueueArena);
   ASSERT_TRUE(agent.ok()) << agent.status();
   EXPECT_EQ(agent->arena(), region_.data());
-  EXPECT_EQ(agent->arena_bytes(), kArena);
+  EXPECT_EQ(agent->arena_bytes(), kQueueArena);
   ASSERT_TRUE(agent->TryPush({7, 8, 9, 10, 11}));
   wire::Completion c;
-  std::memcpy(
-      &c, region_.data() + kArena + wire::kPage + wire::kSubmissionSlots * sizeof(wire::Descriptor),
-      sizeof(c));
+  std::memcpy(&c,
+              region_.data() + kQueueArena + wire::kPage +
+                  wire::kSubmissionSlots * sizeof(wire::Descriptor),
+              sizeof(c));
   EXPECT_EQ(c.tag, 7u);
   EXPECT_EQ(c.aux, 11u);
 }
@@ -84,7 +87,7 @@ TEST_F(QueuePairTest, EachWriterHasItsOwnCacheLine) {
 }
 
 TEST_F(QueuePairTest, RequestsAndResultsCross) {
-  auto made = AgentQueue::Attach(region_, kArena);
+  auto made = AgentQueue::Attach(region_, kQueueArena);
   ASSERT_TRUE(made.ok()) << made.status();
   AgentQueue agent = *made;
   EXPECT_FALSE(agent.HasSubmissions());
@@ -112,7 +115,7 @@ TEST_F(QueuePairTest, RequestsAndResultsCross) {
 }
 
 TEST_F(QueuePairTest, RingsAreAsLongAsTheWireSays) {
-  AgentQueue agent = AgentQueue::Attach(region_, kArena).value();
+  AgentQueue agent = AgentQueue::Attach(region_, kQueueArena).value();
   for (uint32_t i = 0; i < wire::kSubmissionSlots; ++i) ASSERT_TRUE(host_.TryPush({})) << i;
   EXPECT_FALSE(host_.TryPush({}));
   for (uint32_t i = 0; i < wire::kCompletionSlots; ++i) ASSERT_TRUE(agent.TryPush({})) << i;
@@ -120,7 +123,7 @@ TEST_F(QueuePairTest, RingsAreAsLongAsTheWireSays) {
 }
 
 TEST_F(QueuePairTest, BothSidesNoticeAPeerThatCorruptsACursor) {
-  AgentQueue agent = AgentQueue::Attach(region_, kArena).value();
+  AgentQueue agent = AgentQueue::Attach(region_, kQueueArena).value();
   header()->submission_tail.value = 1u << 30;
   wire::Descriptor d;
   EXPECT_FALSE(agent.TryPop(&d));
@@ -138,16 +141,16 @@ TEST_F(QueuePairTest, AttachRefusesWhatIsNotAQueueOfThisVersion) {
   header()->version = wire::kProtocolVersion + 1;
   ExpectRefused("version", "version");
   header()->version = wire::kProtocolVersion;
-  header()->arena_bytes = kArena * 2;
+  header()->arena_bytes = kQueueArena * 2;
   ExpectRefused("arena", "geometry");
-  header()->arena_bytes = kArena;
+  header()->arena_bytes = kQueueArena;
   header()->submission_slots /= 2;
   ExpectRefused("submission slots", "geometry");
   header()->submission_slots *= 2;
   header()->completion_slots = 0;
   ExpectRefused("completion slots", "geometry");
   header()->completion_slots = wire::kCompletionSlots;
-  EXPECT_TRUE(AgentQueue::Attach(region_, kArena).ok());
+  EXPECT_TRUE(AgentQueue::Attach(region_, kQueueArena).ok());
 }
 
 TEST_F(QueuePairTest, ArenaSizesAreChecked) {
@@ -160,7 +163,7 @@ TEST_F(QueuePairTest, ArenaSizesAreChecked) {
       EXPECT_THAT(Text(st), HasSubstr("expected a multiple of 4096 from 65536 to 1073741824"));
     }
   }
-  const absl::Status st = HostQueue::Init(region_, 1, 2 * kArena).status();
+  const absl::Status st = HostQueue::Init(region_, 1, 2 * kQueueArena).status();
   EXPECT_TRUE(absl::IsInvalidArgument(st));
   EXPECT_THAT(Text(st), HasSubstr("too small for an arena of 131072 bytes"));
 }
@@ -168,9 +171,9 @@ TEST_F(QueuePairTest, ArenaSizesAreChecked) {
 TEST_F(QueuePairTest, TwoThreadsTwoMappings) {
   constexpr uint64_t kRequests = 50'000;
   auto mapped =
-      Region::Map(UniqueFd(fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0)), QueueRegionBytes(kArena));
+      Region::Map(UniqueFd(fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0)), QueueRegionBytes(kQueueArena));
   ASSERT_TRUE(mapped.ok()) << mapped.status();
-  AgentQueue agent = AgentQueue::Attach(*mapped, kArena).value();
+  AgentQueue agent = AgentQueue::Attach(*mapped, kQueueArena).value();
   std::thread server([&] {
     wire::Descriptor d;
     for (uint64_t done = 0; done < kRequests;) {
@@ -202,9 +205,9 @@ TEST_F(QueuePairTest, TwoThreadsTwoMappings) {
     wire::Descriptor d{};
     d.tag = i;
     d.position = (i + 1) * 8;
-    d.arena_offset = i * 8 % kArena;
+    d.arena_offset = i * 8 % kQueueArena;
     const uint64_t payload = i * 7;
-    while (i * 8 + 8 - host_.reclaimed() > kArena) drain();
+    while (i * 8 + 8 - host_.reclaimed() > kQueueArena) drain();
     std::memcpy(host_.arena() + d.arena_offset, &payload, sizeof(payload));
     while (!host_.TryPush(d)) drain();
   }

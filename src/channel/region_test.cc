@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
 UniqueFd Memfd(size_t bytes, int seals) {
   UniqueFd fd(memfd_create("region-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));

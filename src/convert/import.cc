@@ -42,7 +42,7 @@ struct Identity {
 };
 
 // A plain table or blob file.
-struct Item {
+struct ImportItem {
   std::string dir;
   std::string name;
   uint64_t size = 0;
@@ -69,19 +69,19 @@ class Importer {
   absl::Status PlanDirectory(const std::string& dir);
   absl::Status CheckFiles() const;
   absl::Status CheckRoom();
-  absl::Status Place(Item* item);
+  absl::Status Place(ImportItem* item);
   absl::Status Publish();
   absl::Status DeleteOriginals();
-  absl::Status Differs(const Item& item) const;
+  absl::Status Differs(const ImportItem& item) const;
 
   Job& job_;
   store::Store& store_;
-  std::vector<Item> items_;
+  std::vector<ImportItem> items_;
   std::vector<std::pair<std::string, std::string>> stale_;  // copies that nobody wants any more
   uint64_t stale_bytes_ = 0;
 };
 
-absl::Status Importer::Differs(const Item& item) const {
+absl::Status Importer::Differs(const ImportItem& item) const {
   return absl::FailedPreconditionError(absl::StrCat(
       item.path(), " is a plain file, and is not what the pool ", store_.path(),
       " has of that name, which is what the database reads; move the plain file away and run the "
@@ -104,7 +104,7 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
     if (!lsm::IsNumbered(name)) continue;  // the user's own
     const bool differs = job_.guarded() && stored->count(name) > 0 && stored->at(name).size != size;
     if (!differs && !job_.Owns(dir, name, size)) continue;
-    Item item;
+    ImportItem item;
     item.dir = dir;
     item.name = name;
     item.size = size;
@@ -172,7 +172,7 @@ absl::Status Importer::CheckRoom() {
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t metadata = 0;
-  for (const Item& item : items_) {
+  for (const ImportItem& item : items_) {
     if (item.in_pool()) continue;
     ++files;
     bytes += item.size;
@@ -212,7 +212,7 @@ absl::Status Importer::Plan() {
   PULSE_RETURN_IF_ERROR(CheckFiles());
   Report& report = job_.report();
   report.files = items_.size();
-  for (const Item& item : items_) report.bytes += item.size;
+  for (const ImportItem& item : items_) report.bytes += item.size;
   report.switched_before = job_.guarded();
   report.already = job_.guarded() && items_.empty() && !job_.HasMoving();
   if (!job_.options().dry_run && !stale_.empty()) {
@@ -223,7 +223,7 @@ absl::Status Importer::Plan() {
 }
 
 // Afterwards the item is in the pool: published or copied, the same, and durable.
-absl::Status Importer::Place(Item* item) {
+absl::Status Importer::Place(ImportItem* item) {
   const auto identity = Identity::Of(item->path());
   if (!identity.ok()) return identity.status();
   item->identity = *identity;
@@ -255,14 +255,14 @@ absl::Status Importer::Publish() {
   for (const std::string& dir : job_.database().dirs()) {
     if (job_.guarded()) continue;
     std::set<std::string> ours;
-    for (const Item& item : items_) {
+    for (const ImportItem& item : items_) {
       if (item.dir == dir && item.linked) ours.insert(item.name);
     }
     PULSE_RETURN_IF_ERROR(lsm::SetAsideFormer(store_, dir, [&](const std::string& name) {
       return lsm::IsNumbered(name) && ours.count(name) == 0;
     }));
   }
-  for (const Item& item : items_) {
+  for (const ImportItem& item : items_) {
     if (item.published != store::kNoFile || item.linked) continue;
     if (!store_.HasDirectory(item.dir)) PULSE_RETURN_IF_ERROR(store_.CreateDirectory(item.dir));
     PULSE_RETURN_IF_ERROR(store_.Link(item.moving(), item.name, item.dir, item.name));
@@ -272,7 +272,7 @@ absl::Status Importer::Publish() {
 
 absl::Status Importer::DeleteOriginals() {
   std::set<std::string> dirs;
-  for (const Item& item : items_) {
+  for (const ImportItem& item : items_) {
     PULSE_RETURN_IF_ERROR(job_.Step("deleting"));
     const std::string path = item.path();
     const auto now = Identity::Of(path);
@@ -292,7 +292,7 @@ absl::Status Importer::DeleteOriginals() {
 }
 
 absl::Status Importer::Run() {
-  for (Item& item : items_) PULSE_RETURN_IF_ERROR(Place(&item));
+  for (ImportItem& item : items_) PULSE_RETURN_IF_ERROR(Place(&item));
   PULSE_RETURN_IF_ERROR(Publish());
   PULSE_RETURN_IF_ERROR(job_.Step("switching"));
   PULSE_RETURN_IF_ERROR(lsm::WriteGuard(job_.database().home(), lsm::GuardInfoOf(store_)));

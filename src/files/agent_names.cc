@@ -13,7 +13,7 @@
 namespace pulse::files {
 namespace {
 
-constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMaxFileSize = std::numeric_limits<int64_t>::max();
 // Of one response with a listing. Not more, since it is put together on the worker.
 constexpr size_t kListingBytes = size_t{64} << 10;
 constexpr size_t kNames[] = {0, 1, 1, 2, 1, 2, 2, 2, 0, 2, 4};  // by operation
@@ -71,11 +71,11 @@ void FileService::SettleIfDue() {
 void FileService::HandleFileChange(Op* op) {
   switch (op->kind) {
     case Operation::kSetSize:
-      if (op->request.offset > kMaxFile) return Complete(op, -EINVAL);
+      if (op->request.offset > kMaxFileSize) return Complete(op, -EINVAL);
       if (op->file->Enter(Access::kExclusive, op)) StartSetSize(op);
       return;
     case Operation::kReserve:
-      if (op->request.offset > kMaxFile) return Complete(op, -EINVAL);
+      if (op->request.offset > kMaxFileSize) return Complete(op, -EINVAL);
       if (op->file->Enter(Access::kReserve, op)) StartReserve(op);
       return;
     case Operation::kSync:

@@ -19,21 +19,21 @@ namespace {
 
 using testing_util::Eventually;
 
-constexpr GroupShape kShape{1 << 16, 1 << 16, 16};
+constexpr GroupShape kHostileShape{1 << 16, 1 << 16, 16};
 
 // A session with one group, driven by hand.
 class RawClient {
  public:
   explicit RawClient(const std::string& socket) {
     connection_ = Connection::Open({socket, Transfer::kShared}).value();
-    region_ = Region::CreateShared(GroupBytes(kShape)).value();
+    region_ = Region::CreateShared(GroupBytes(kHostileShape)).value();
     auto* header = new (region_.data()) GroupHeader();
     header->magic = wire::kRegionMagic;
     header->version = wire::kProtocolVersion;
     Doorbell::Ends ends = Doorbell::CreatePair().value();
     notify_ = std::move(ends.sleep);
     ring_ = std::move(ends.ring);
-    attached = connection_->AttachGroup(0, kShape, region_, ring_.get()).status();
+    attached = connection_->AttachGroup(0, kHostileShape, region_, ring_.get()).status();
   }
   PushResult Push(uint16_t kind, Request r, const std::string& body = {}) {
     ProgressProducer<> producer =
@@ -49,7 +49,8 @@ class RawClient {
   // The next response's result; waits. Fails the test when the session ends instead.
   int64_t Answer(uint64_t* id = nullptr, std::string* data = nullptr) {
     if (reader_ == nullptr) {
-      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kShape), ResponsesOf(kShape));
+      reader_ = MakeResponseReader(region_.data() + ResponseOffset(kHostileShape),
+                                   ResponsesOf(kHostileShape));
     }
     TakenResponse r;
     const bool any = Eventually([&] { return reader_->Take(&r) || connection_->CheckLost(); });
@@ -64,7 +65,7 @@ class RawClient {
   }
   RingPointers<>* pointers() { return PointersOf(region_.data() + RequestOffset()); }
   RingPointers<>* response_pointers() {
-    return PointersOf(region_.data() + ResponseOffset(kShape));
+    return PointersOf(region_.data() + ResponseOffset(kHostileShape));
   }
   char* messages() { return MessagesOf(region_.data() + RequestOffset()); }
   Connection* connection() { return connection_.get(); }
@@ -235,15 +236,15 @@ TEST_F(FilesHostileTest, GroupsThatAreNone) {
   RawClient raw(agent_.socket());
   Connection& c = *raw.connection();
   Region& region = raw.region();
-  EXPECT_FALSE(c.AttachGroup(0, kShape, region, raw.ring()).ok()) << "a number in use";
+  EXPECT_FALSE(c.AttachGroup(0, kHostileShape, region, raw.ring()).ok()) << "a number in use";
   EXPECT_FALSE(c.AttachGroup(1, {1 << 16, 1 << 17, 16}, region, raw.ring()).ok()) << "too small";
   EXPECT_FALSE(c.AttachGroup(1, {uint64_t{1} << 60, 1 << 16, 16}, region, raw.ring()).ok());
   EXPECT_FALSE(c.AttachGroup(1, {1 << 16, 1 << 16, 17}, region, raw.ring()).ok());
   EXPECT_FALSE(c.AttachGroup(1, {1 << 16, 1 << 16, 0}, region, raw.ring()).ok());
-  EXPECT_FALSE(c.AttachGroup(1, kShape, region, region.fd()).ok()) << "no doorbell";
+  EXPECT_FALSE(c.AttachGroup(1, kHostileShape, region, region.fd()).ok()) << "no doorbell";
   // Memory that could be resized.
   const UniqueFd fd(memfd_create("loose", MFD_CLOEXEC));
-  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(GroupBytes(kShape))), 0);
+  ASSERT_EQ(ftruncate(fd.get(), static_cast<off_t>(GroupBytes(kHostileShape))), 0);
   wire::Message m = MakeMessage(wire::MessageType::kAttachGroup);
   m.args[0] = 1;
   m.args[1] = m.args[2] = 1 << 16;
@@ -252,10 +253,10 @@ TEST_F(FilesHostileTest, GroupsThatAreNone) {
   EXPECT_NE(ReceiveMessage(c.socket()).value().message.status, 0);
   auto* header = reinterpret_cast<GroupHeader*>(region.data());
   header->version = 1;
-  EXPECT_FALSE(c.AttachGroup(1, kShape, region, raw.ring()).ok());
+  EXPECT_FALSE(c.AttachGroup(1, kHostileShape, region, raw.ring()).ok());
   header->version = wire::kProtocolVersion;
   // Refusals end nothing.
-  EXPECT_EQ(c.AttachGroup(1, kShape, region, raw.ring()).status(), absl::OkStatus());
+  EXPECT_EQ(c.AttachGroup(1, kHostileShape, region, raw.ring()).status(), absl::OkStatus());
   raw.Push(Operation::kCloseFile, Req(1));
   EXPECT_EQ(raw.Answer(), -EBADF);
 }

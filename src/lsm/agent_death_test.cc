@@ -19,8 +19,6 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Status;
 
-const IOOptions kIo;
-
 TEST(AgentDeathTest, ALivingAgentWritesEverything) {
   ScratchDir dir;
   AgentProcess agent;

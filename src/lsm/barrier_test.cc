@@ -17,7 +17,7 @@ using rocksdb::Status;
 // Long enough for what must not happen to show itself, were it to happen.
 void GiveItAChance() { std::this_thread::sleep_for(std::chrono::milliseconds(200)); }
 
-bool Ready(const std::future<Status>& f) {
+bool IsReady(const std::future<Status>& f) {
   return f.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
@@ -29,7 +29,7 @@ void ExpectHeld(Rig* rig, size_t held_at_least, const std::function<Status()>& j
   const size_t moves = rig->trace->MetadataMoves();
   ASSERT_TRUE(rig->script.WaitHeld(held_at_least));
   GiveItAChance();
-  EXPECT_FALSE(Ready(done));
+  EXPECT_FALSE(IsReady(done));
   EXPECT_EQ(rig->trace->MetadataMoves(), moves);
   rig->script.Release();
   const Status s = done.get();
@@ -120,7 +120,7 @@ TEST(BarrierTest, FlushDuringRecoveryWaits) {
   auto done = std::async(std::launch::async, [&] { return db.Open(); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
   GiveItAChance();
-  EXPECT_FALSE(Ready(done));
+  EXPECT_FALSE(IsReady(done));
   EXPECT_EQ(rig.trace->Count(Event::kMetaSync, "/CURRENT"), renames);
   rig.script.Release();
   const Status s = done.get();
@@ -144,7 +144,7 @@ void ExpectLogSyncsPass(Rig* rig, TestDb* db, const std::function<Status()>& job
   });
   EXPECT_TRUE(Eventually([&] { return written.load(); }));
   EXPECT_GT(rig->trace->Count(Event::kWalSync), syncs);
-  EXPECT_FALSE(Ready(done));
+  EXPECT_FALSE(IsReady(done));
   rig->script.Release();
   EXPECT_TRUE(put.get().ok());
   const Status s = done.get();
@@ -204,14 +204,14 @@ TEST(BarrierTest, SyncStrictWaitsInSyncAndClose) {
   auto sync = std::async(std::launch::async, [&]() -> Status { return f->Sync(io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
   GiveItAChance();
-  EXPECT_FALSE(Ready(sync));
+  EXPECT_FALSE(IsReady(sync));
   rig.script.Release();
   EXPECT_TRUE(sync.get().ok());
   rig.script.Hold(IoOp::kSyncClose);
   auto close = std::async(std::launch::async, [&]() -> Status { return f->Close(io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
   GiveItAChance();
-  EXPECT_FALSE(Ready(close));
+  EXPECT_FALSE(IsReady(close));
   rig.script.Release();
   EXPECT_TRUE(close.get().ok());
   EXPECT_EQ(ReadRaw(dir / "1.sst"), "hello");
@@ -247,7 +247,7 @@ TEST(BarrierTest, AnOpenFileWhoseSyncWasPromisedIsMadeDurable) {
                          [&]() -> Status { return manifest->Append("edit", io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
   GiveItAChance();
-  EXPECT_FALSE(Ready(sync));
+  EXPECT_FALSE(IsReady(sync));
   rig.script.Release();
   EXPECT_TRUE(sync.get().ok());
   EXPECT_TRUE(f->Close(io, nullptr).ok());

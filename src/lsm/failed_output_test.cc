@@ -21,8 +21,6 @@ using rocksdb::IOStatus;
 using rocksdb::Status;
 using ::testing::HasSubstr;
 
-const IOOptions kIo;
-
 class FailedOutputTest : public ::testing::Test {
  protected:
   std::unique_ptr<FSWritableFile> Open(const std::string& path,

@@ -22,8 +22,6 @@ using rocksdb::IOStatus;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-const IOOptions kIo;
-
 bool WaitReconnects(rocksdb::FileSystem* fs, uint64_t n) {
   return Eventually([&] { return StatsOf(fs).reconnects >= n; });
 }

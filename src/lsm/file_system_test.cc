@@ -24,8 +24,6 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-const IOOptions kIo;
-
 std::shared_ptr<FileSystem> OpenFs(const std::string& uri) {
   std::shared_ptr<FileSystem> fs;
   const rocksdb::Status s = NewFileSystem(uri, nullptr, &fs);
@@ -68,12 +66,12 @@ void SyncDirectory(FileSystem* fs, const std::string& path) {
   ASSERT_TRUE(s.ok()) << s.ToString();
 }
 
-struct Config {
+struct FsConfig {
   const char* name;
   const char* uri;
 };
 
-class EveryConfigTest : public ::testing::TestWithParam<Config> {
+class EveryConfigTest : public ::testing::TestWithParam<FsConfig> {
  protected:
   void SetUp() override { fs_ = OpenFs(GetParam().uri); }
 
@@ -261,18 +259,20 @@ TEST_P(EveryConfigTest, OneAppendLargerThanTheQueue) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, EveryConfigTest,
-    ::testing::Values(
-        Config{"uring", "pulse://"}, Config{"uring_vmread", "pulse://?mover=vmread&io=direct"},
-        Config{"libaio", "pulse://?engine=libaio&queue=1M&write_threshold=64K"},
-        Config{"threads", "pulse://?engine=threads&queue=1M&write_threshold=4K"},
-        Config{"buffered", "pulse://?io=buffered&sync_interval=64K&queue=1M&write_threshold=128K"},
-        Config{"threads_buffered_vmread",
-               "pulse://?engine=threads&io=buffered&mover=vmread&sync_interval=4K"},
-        Config{"small_queue", "pulse://?queue=1M&write_threshold=512K"},
-        Config{"odd_queue", "pulse://?queue=1052672&write_threshold=69632"},
-        Config{"strict", "pulse://?sync=strict&queue=1M&write_threshold=64K"},
-        Config{"one_stream", "pulse://?streams=1&queue=1M&write_threshold=64K"},
-        Config{"no_fetch", "pulse://?fetch=off"}),
+    ::testing::Values(FsConfig{"uring", "pulse://"},
+                      FsConfig{"uring_vmread", "pulse://?mover=vmread&io=direct"},
+                      FsConfig{"libaio", "pulse://?engine=libaio&queue=1M&write_threshold=64K"},
+                      FsConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=4K"},
+                      FsConfig{
+                          "buffered",
+                          "pulse://?io=buffered&sync_interval=64K&queue=1M&write_threshold=128K"},
+                      FsConfig{"threads_buffered_vmread",
+                               "pulse://?engine=threads&io=buffered&mover=vmread&sync_interval=4K"},
+                      FsConfig{"small_queue", "pulse://?queue=1M&write_threshold=512K"},
+                      FsConfig{"odd_queue", "pulse://?queue=1052672&write_threshold=69632"},
+                      FsConfig{"strict", "pulse://?sync=strict&queue=1M&write_threshold=64K"},
+                      FsConfig{"one_stream", "pulse://?streams=1&queue=1M&write_threshold=64K"},
+                      FsConfig{"no_fetch", "pulse://?fetch=off"}),
     [](const auto& p) { return p.param.name; });
 
 TEST(FileSystemTest, StreamsThatAreAllInUseFallBackToTheHost) {

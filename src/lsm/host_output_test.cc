@@ -29,8 +29,6 @@ using rocksdb::FSWritableFile;
 using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 
-const IOOptions kIo;
-
 void Append(FSWritableFile* f, const std::string& bytes) {
   const IOStatus s = f->Append(bytes, kIo, nullptr);
   ASSERT_TRUE(s.ok()) << s.ToString();

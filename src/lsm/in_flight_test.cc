@@ -19,8 +19,6 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-const IOOptions kIo;
-
 class InFlightTest : public ::testing::Test {
  protected:
   static constexpr size_t kSize = 300'001;

@@ -26,8 +26,6 @@ using rocksdb::IOStatus;
 using rocksdb::Status;
 using ::testing::HasSubstr;
 
-const rocksdb::IOOptions kIo;
-
 class PoolDbTest : public ::testing::Test {
  protected:
   void SetUp() override { CreatePool(pool_, 256 << 20); }

@@ -17,8 +17,6 @@ namespace {
 using rocksdb::FileSystem;
 using rocksdb::IOStatus;
 
-const rocksdb::IOOptions kIo;
-
 std::string Outcome(const IOStatus& s) {
   if (s.ok()) return "ok";
   if (s.IsNotFound() || s.IsPathNotFound()) return "not found";

@@ -18,17 +18,17 @@
 namespace pulse::lsm {
 namespace {
 
-constexpr uint64_t kCopyBuffer = uint64_t{1} << 20;
+constexpr uint64_t kPoolCopyBuffer = uint64_t{1} << 20;
 
 // Copies the first `length` bytes that `from` names to where `to` says; whole pages.
 absl::Status CopyExtents(int fd, const std::vector<store::Extent>& from,
                          const std::vector<store::Extent>& to, uint64_t length,
                          const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> buffer(
-      static_cast<char*>(std::aligned_alloc(wire::kPage, kCopyBuffer)), &std::free);
+      static_cast<char*>(std::aligned_alloc(wire::kPage, kPoolCopyBuffer)), &std::free);
   if (buffer == nullptr) return ErrnoError(ENOMEM, "copying", path);
   for (uint64_t at = 0; at < length;) {
-    const uint64_t part = std::min(kCopyBuffer, length - at);
+    const uint64_t part = std::min(kPoolCopyBuffer, length - at);
     PULSE_RETURN_IF_ERROR(ReadExtents(fd, from, at, part, buffer.get(), path));
     PULSE_RETURN_IF_ERROR(WriteExtents(fd, to, at, part, buffer.get(), path));
     at += part;
@@ -113,7 +113,7 @@ absl::Status PoolTarget::Read(uint64_t offset, char* data, uint64_t length) {
 
 absl::Status PoolTarget::Truncate(uint64_t from, uint64_t size) {
   // Segments are given back at the end. What was cut off reads as zeros should the file grow again.
-  const std::vector<char> zeros(std::min(kCopyBuffer, size > from ? size - from : 0));
+  const std::vector<char> zeros(std::min(kPoolCopyBuffer, size > from ? size - from : 0));
   while (from < size) {
     const uint64_t part = std::min<uint64_t>(zeros.size(), size - from);
     std::vector<store::Extent> extents;

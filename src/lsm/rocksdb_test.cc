@@ -90,12 +90,12 @@ void Step(TestDb* db, std::mt19937_64* rng) {
   }
 }
 
-struct Config {
+struct DbConfig {
   const char* name;
   const char* uri;
 };
 
-class RocksDbTest : public ::testing::TestWithParam<Config> {};
+class RocksDbTest : public ::testing::TestWithParam<DbConfig> {};
 
 TEST_P(RocksDbTest, MatchesTheModel) {
   std::mt19937_64 rng(TestSeed());
@@ -141,14 +141,14 @@ TEST_P(RocksDbTest, MatchesTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, RocksDbTest,
-    ::testing::Values(Config{"defaults", "pulse://"}, Config{"strict", "pulse://?sync=strict"},
-                      Config{"threads", "pulse://?engine=threads&queue=1M&write_threshold=16K"},
-                      Config{"libaio", "pulse://?engine=libaio&streams=2"},
-                      Config{"buffered", "pulse://?io=buffered&sync_interval=32K"},
-                      Config{"vmread", "pulse://?mover=vmread"},
-                      Config{"small_fetch",
-                             "pulse://?fetch_memory=1M&fetch_chunk=64K&readahead=32K"},
-                      Config{"no_fetch", "pulse://?fetch=off"}),
+    ::testing::Values(DbConfig{"defaults", "pulse://"}, DbConfig{"strict", "pulse://?sync=strict"},
+                      DbConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=16K"},
+                      DbConfig{"libaio", "pulse://?engine=libaio&streams=2"},
+                      DbConfig{"buffered", "pulse://?io=buffered&sync_interval=32K"},
+                      DbConfig{"vmread", "pulse://?mover=vmread"},
+                      DbConfig{"small_fetch",
+                               "pulse://?fetch_memory=1M&fetch_chunk=64K&readahead=32K"},
+                      DbConfig{"no_fetch", "pulse://?fetch=off"}),
     [](const auto& p) { return p.param.name; });
 
 TEST(RocksDbUseTest, CheckpointsAreWholeDatabases) {

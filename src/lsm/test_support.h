@@ -24,6 +24,8 @@
 
 namespace pulse::lsm::test {
 
+inline const rocksdb::IOOptions kIo;
+
 // A directory of its own below the current one, removed at the end.
 class ScratchDir {
  public:

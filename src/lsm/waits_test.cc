@@ -20,7 +20,7 @@ using ::testing::MatchesRegex;
 using ::testing::Not;
 
 // The jobs that a listener told of.
-class Jobs {
+class WaitJobs {
  public:
   JobCallback callback() {
     return [this](const JobWaits& w) {
@@ -86,7 +86,7 @@ void FlushUntilItWaits(Rig* rig, TestDb* db, std::mt19937_64* rng) {
 TEST(WaitsTest, JobsTellWhatTheyWaitedFor) {
   Rig rig(SmallQueue());
   const ScratchDir dir;
-  Jobs jobs;
+  WaitJobs jobs;
   rocksdb::Options options = SmallDbOptions(rig.env.get());
   options.write_buffer_size = 8 << 20;
   options.target_file_size_base = 4 << 20;

@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing_util::ScratchPath;
 
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
+using testing_util::Text;
 
 CreateOptions Small() {
   CreateOptions options;

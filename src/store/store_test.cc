@@ -15,13 +15,13 @@ namespace {
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-constexpr uint64_t kSegment = 4096;
+constexpr uint64_t kTestSegment = 4096;
 
 class StoreTest : public testing::Test {
  protected:
   void SetUp() override {
     CreateOptions options;
-    options.segment_bytes = kSegment;
+    options.segment_bytes = kTestSegment;
     ASSERT_TRUE(Format(*device_, options).ok());
     Reopen();
   }
@@ -61,7 +61,7 @@ class StoreTest : public testing::Test {
 };
 
 TEST_F(StoreTest, FilesSurviveReopening) {
-  const FileId a = Make("/db", "000007.sst", 3 * kSegment + 5);
+  const FileId a = Make("/db", "000007.sst", 3 * kTestSegment + 5);
   const auto before = Read(a, 0, 1 << 20);
   ASSERT_TRUE(store_->Commit().ok());
   for (int i = 0; i < 3; ++i) {
@@ -69,9 +69,9 @@ TEST_F(StoreTest, FilesSurviveReopening) {
     EXPECT_EQ(*store_->Lookup("/db", "000007.sst"), a);
     const auto attributes = store_->Stat(a);
     ASSERT_TRUE(attributes.ok());
-    EXPECT_EQ(attributes->size, 3 * kSegment + 5);
-    EXPECT_EQ(attributes->valid, 3 * kSegment + 5);
-    EXPECT_EQ(attributes->allocated, 4 * kSegment);
+    EXPECT_EQ(attributes->size, 3 * kTestSegment + 5);
+    EXPECT_EQ(attributes->valid, 3 * kTestSegment + 5);
+    EXPECT_EQ(attributes->allocated, 4 * kTestSegment);
     EXPECT_EQ(attributes->links, 1u);
     EXPECT_GT(attributes->modified_ns, 0);
     EXPECT_EQ(Read(a, 0, 1 << 20), before);
@@ -97,7 +97,7 @@ TEST_F(StoreTest, Directories) {
   Reopen();
   EXPECT_THAT(store_->ListDirectories(), UnorderedElementsAre("b/with/slashes"));
   EXPECT_THAT(Names("b/with/slashes"), UnorderedElementsAre("1"));
-  Make("b/with/slashes", "2", kSegment);
+  Make("b/with/slashes", "2", kTestSegment);
   ASSERT_TRUE(store_->ClearDirectory("b/with/slashes").ok());
   ASSERT_TRUE(store_->RemoveDirectory("b/with/slashes").ok());
   EXPECT_TRUE(absl::IsNotFound(store_->RemoveDirectory("b/with/slashes")));
@@ -132,8 +132,8 @@ TEST_F(StoreTest, Names) {
 }
 
 TEST_F(StoreTest, LinksAndRenames) {
-  const FileId a = Make("d", "a", kSegment);
-  const FileId b = Make("d", "b", kSegment);
+  const FileId a = Make("d", "a", kTestSegment);
+  const FileId b = Make("d", "b", kTestSegment);
   ASSERT_TRUE(store_->CreateDirectory("e").ok());
   ASSERT_TRUE(store_->Link("d", "a", "e", "a2").ok());
   EXPECT_EQ(store_->Stat(a)->links, 2u);
@@ -187,10 +187,10 @@ TEST_F(StoreTest, LengthsHolesAndGaps) {
   EXPECT_TRUE(Read(f, 10'000, 1).empty());
   ASSERT_TRUE(store_->SetSize(f, 100).ok());
   EXPECT_EQ(store_->Stat(f)->valid, 100u);
-  EXPECT_EQ(store_->Stat(f)->allocated, kSegment);
+  EXPECT_EQ(store_->Stat(f)->allocated, kTestSegment);
   Reopen();
   EXPECT_EQ(store_->Stat(f)->valid, 100u);
-  EXPECT_EQ(store_->Stat(f)->allocated, kSegment);
+  EXPECT_EQ(store_->Stat(f)->allocated, kTestSegment);
   EXPECT_TRUE(absl::IsInvalidArgument(store_->SetSize(f, ~uint64_t{0})));
   EXPECT_TRUE(absl::IsInvalidArgument(store_->MapWrite(f, ~uint64_t{0} - 5, 10, &extents)));
   EXPECT_TRUE(absl::IsInvalidArgument(store_->Reserve(f, ~uint64_t{0})));
@@ -198,20 +198,20 @@ TEST_F(StoreTest, LengthsHolesAndGaps) {
 
 TEST_F(StoreTest, ReserveIsContiguousAndTrimGivesBack) {
   const FileId f = Make("d", "f");
-  ASSERT_TRUE(store_->Reserve(f, 20 * kSegment).ok());
+  ASSERT_TRUE(store_->Reserve(f, 20 * kTestSegment).ok());
   std::vector<Extent> extents;
-  ASSERT_TRUE(store_->MapWrite(f, 0, 20 * kSegment, &extents).ok());
+  ASSERT_TRUE(store_->MapWrite(f, 0, 20 * kTestSegment, &extents).ok());
   EXPECT_EQ(extents.size(), 1u);
-  ASSERT_TRUE(store_->Wrote(f, 0, kSegment + 1).ok());
+  ASSERT_TRUE(store_->Wrote(f, 0, kTestSegment + 1).ok());
   ASSERT_TRUE(store_->Trim(f).ok());
-  EXPECT_EQ(store_->Stat(f)->allocated, 2 * kSegment);
+  EXPECT_EQ(store_->Stat(f)->allocated, 2 * kTestSegment);
   ASSERT_TRUE(store_->Commit().ok());
   EXPECT_EQ(store_->usage().free, store_->usage().segments - 2);
   EXPECT_EQ(store_->usage().pending, 0u);
 }
 
 TEST_F(StoreTest, FullStoreSaysSoAndLosesNothing) {
-  const uint64_t all = store_->usage().segments * kSegment;
+  const uint64_t all = store_->usage().segments * kTestSegment;
   const FileId a = Make("d", "a", all / 2);
   const FileId b = Make("d", "b");
   const absl::Status full = store_->Reserve(b, all);
@@ -229,17 +229,17 @@ TEST_F(StoreTest, FullStoreSaysSoAndLosesNothing) {
 }
 
 TEST_F(StoreTest, FreedSegmentsWaitForTheCommit) {
-  const uint64_t all = store_->usage().segments * kSegment;
+  const uint64_t all = store_->usage().segments * kTestSegment;
   Make("d", "a", all);
   ASSERT_TRUE(store_->Commit().ok());
   const FileId b = Make("d", "b");
   ASSERT_TRUE(store_->Unlink("d", "a").ok());
   EXPECT_EQ(store_->usage().free, 0u);
-  EXPECT_EQ(store_->usage().pending, all / kSegment);
+  EXPECT_EQ(store_->usage().pending, all / kTestSegment);
   const uint64_t syncs = device_->syncs;
-  ASSERT_TRUE(store_->Reserve(b, kSegment).ok());
+  ASSERT_TRUE(store_->Reserve(b, kTestSegment).ok());
   EXPECT_GT(device_->syncs, syncs);
-  EXPECT_EQ(store_->usage().free, all / kSegment - 1);
+  EXPECT_EQ(store_->usage().free, all / kTestSegment - 1);
 }
 
 TEST_F(StoreTest, MetadataFullNamesTheOption) {
@@ -260,21 +260,21 @@ TEST_F(StoreTest, MetadataFullNamesTheOption) {
 }
 
 TEST_F(StoreTest, PinsKeepUnlinkedFiles) {
-  const FileId f = Make("d", "f", 2 * kSegment);
-  const auto before = Read(f, 0, 2 * kSegment);
+  const FileId f = Make("d", "f", 2 * kTestSegment);
+  const auto before = Read(f, 0, 2 * kTestSegment);
   auto pin = store_->Pin(f);
   ASSERT_TRUE(pin.ok());
   auto second = store_->Pin(f);
   ASSERT_TRUE(store_->Unlink("d", "f").ok());
   ASSERT_TRUE(store_->Commit().ok());
   EXPECT_EQ(store_->usage().free, store_->usage().segments - 2);
-  EXPECT_EQ(Read(f, 0, 2 * kSegment), before);
+  EXPECT_EQ(Read(f, 0, 2 * kTestSegment), before);
   EXPECT_EQ(store_->Stat(f)->links, 0u);
   // It can still be written to; nothing of that is for the journal.
   std::vector<Extent> extents;
-  ASSERT_TRUE(store_->MapWrite(f, 2 * kSegment, 10, &extents).ok());
-  ASSERT_TRUE(store_->Wrote(f, 2 * kSegment, 10).ok());
-  ASSERT_TRUE(store_->SetSize(f, kSegment).ok());
+  ASSERT_TRUE(store_->MapWrite(f, 2 * kTestSegment, 10, &extents).ok());
+  ASSERT_TRUE(store_->Wrote(f, 2 * kTestSegment, 10).ok());
+  ASSERT_TRUE(store_->SetSize(f, kTestSegment).ok());
   ASSERT_TRUE(store_->Commit().ok());
   FilePin moved = std::move(*pin);
   pin->Reset();
@@ -288,7 +288,7 @@ TEST_F(StoreTest, PinsKeepUnlinkedFiles) {
 }
 
 TEST_F(StoreTest, PinnedAndUnlinkedFilesAreGoneAfterReopening) {
-  const FileId f = Make("d", "f", 2 * kSegment);
+  const FileId f = Make("d", "f", 2 * kTestSegment);
   auto pin = store_->Pin(f);
   ASSERT_TRUE(store_->Unlink("d", "f").ok());
   ASSERT_TRUE(store_->Commit().ok());
@@ -300,8 +300,8 @@ TEST_F(StoreTest, PinnedAndUnlinkedFilesAreGoneAfterReopening) {
 
 TEST_F(StoreTest, QuarantineHoldsSegmentsBack) {
   const uint64_t all = store_->usage().segments;
-  const FileId f = Make("d", "f", 3 * kSegment);
-  const auto old = Read(f, 0, 3 * kSegment);
+  const FileId f = Make("d", "f", 3 * kTestSegment);
+  const auto old = Read(f, 0, 3 * kTestSegment);
   const auto token = store_->Quarantine(f);
   const auto again = store_->Quarantine(f);
   ASSERT_TRUE(token.ok() && again.ok());
@@ -316,25 +316,25 @@ TEST_F(StoreTest, QuarantineHoldsSegmentsBack) {
                   .ok());
   ASSERT_TRUE(store_->Commit().ok());
   EXPECT_NE(to, old);
-  EXPECT_EQ(Read(f, 0, 3 * kSegment), to);
+  EXPECT_EQ(Read(f, 0, 3 * kTestSegment), to);
   EXPECT_EQ(store_->usage().free, all - 6);
   EXPECT_EQ(store_->usage().quarantined, 3u);
   // Not even a full store hands them out.
   const FileId g = Make("d", "g");
-  EXPECT_TRUE(absl::IsResourceExhausted(store_->Reserve(g, (all - 5) * kSegment)));
+  EXPECT_TRUE(absl::IsResourceExhausted(store_->Reserve(g, (all - 5) * kTestSegment)));
   store_->ReleaseQuarantine(*token);
   EXPECT_EQ(store_->usage().free, all - 6);
   store_->ReleaseQuarantine(*again);
   EXPECT_EQ(store_->usage().free, all - 3);
   EXPECT_EQ(store_->usage().quarantined, 0u);
-  EXPECT_TRUE(store_->Reserve(g, (all - 3) * kSegment).ok());
+  EXPECT_TRUE(store_->Reserve(g, (all - 3) * kTestSegment).ok());
   Reopen();
-  EXPECT_EQ(Read(f, 0, 3 * kSegment), to);
+  EXPECT_EQ(Read(f, 0, 3 * kTestSegment), to);
 }
 
 TEST_F(StoreTest, QuarantineOfADeletedFileAndOfNothingFreed) {
   const uint64_t all = store_->usage().segments;
-  const FileId f = Make("d", "f", 3 * kSegment);
+  const FileId f = Make("d", "f", 3 * kTestSegment);
   const auto token = store_->Quarantine(f);
   ASSERT_TRUE(store_->Unlink("d", "f").ok());
   store_->ReleaseQuarantine(
@@ -343,31 +343,31 @@ TEST_F(StoreTest, QuarantineOfADeletedFileAndOfNothingFreed) {
   ASSERT_TRUE(store_->Commit().ok());
   EXPECT_EQ(store_->usage().free, all);
   store_->ReleaseQuarantine(*token);  // unknown by now
-  const FileId g = Make("d", "g", kSegment);
+  const FileId g = Make("d", "g", kTestSegment);
   const auto other = store_->Quarantine(g);
   store_->ReleaseQuarantine(*other);
   EXPECT_EQ(store_->usage().free, all - 1);
 }
 
 TEST_F(StoreTest, RelocationThatFailsChangesNothing) {
-  const FileId f = Make("d", "f", 3 * kSegment);
-  const auto old = Read(f, 0, 3 * kSegment);
+  const FileId f = Make("d", "f", 3 * kTestSegment);
+  const auto old = Read(f, 0, 3 * kTestSegment);
   const uint64_t free = store_->usage().free;
   const absl::Status status = store_->Relocate(f, [&](const auto&, const auto&) {
-    EXPECT_TRUE(absl::IsFailedPrecondition(store_->Reserve(f, 10 * kSegment)));
+    EXPECT_TRUE(absl::IsFailedPrecondition(store_->Reserve(f, 10 * kTestSegment)));
     EXPECT_TRUE(absl::IsFailedPrecondition(store_->SetSize(f, 1)));
     EXPECT_TRUE(absl::IsFailedPrecondition(store_->Trim(f)));
     return absl::CancelledError("no");
   });
   EXPECT_TRUE(absl::IsCancelled(status));
-  EXPECT_EQ(Read(f, 0, 3 * kSegment), old);
+  EXPECT_EQ(Read(f, 0, 3 * kTestSegment), old);
   EXPECT_EQ(store_->usage().free, free);
-  EXPECT_TRUE(store_->Reserve(f, 10 * kSegment).ok());
+  EXPECT_TRUE(store_->Reserve(f, 10 * kTestSegment).ok());
 }
 
 TEST_F(StoreTest, FileUnlinkedWhileItMoves) {
   const uint64_t all = store_->usage().segments;
-  const FileId f = Make("d", "f", 3 * kSegment);
+  const FileId f = Make("d", "f", 3 * kTestSegment);
   ASSERT_TRUE(
       store_->Relocate(f, [&](const auto&, const auto&) { return store_->Unlink("d", "f"); }).ok());
   EXPECT_TRUE(absl::IsNotFound(store_->Stat(f).status()));
@@ -437,23 +437,24 @@ TEST_F(StoreTest, CommitLaterCallsBack) {
 
 TEST_F(StoreTest, LengthsOfOneFileInARowAreOneRecord) {
   const FileId f = Make("d", "f");
-  ASSERT_TRUE(store_->Reserve(f, 100 * kSegment).ok());
+  ASSERT_TRUE(store_->Reserve(f, 100 * kTestSegment).ok());
   ASSERT_TRUE(store_->Commit().ok());
   const uint64_t batches = store_->usage().batches;
-  for (uint64_t at = 0; at < 100 * kSegment; at += 10) ASSERT_TRUE(store_->Wrote(f, at, 10).ok());
+  for (uint64_t at = 0; at < 100 * kTestSegment; at += 10)
+    ASSERT_TRUE(store_->Wrote(f, at, 10).ok());
   ASSERT_TRUE(store_->Commit().ok());
   EXPECT_EQ(store_->usage().batches, batches + 1);
   Reopen();
-  EXPECT_EQ(store_->Stat(f)->valid, 100 * kSegment);
+  EXPECT_EQ(store_->Stat(f)->valid, 100 * kTestSegment);
 }
 
 TEST_F(StoreTest, JournalGoesRoundManyTimes) {
   std::set<std::string> model;
-  Make("d", "first", kSegment);
+  Make("d", "first", kTestSegment);
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 20; ++i) {
       const std::string name = std::to_string(round) + "-" + std::to_string(i);
-      Make("d", name, kSegment);
+      Make("d", name, kTestSegment);
       if (i % 10 != 0 || round % 10 != 0) {
         ASSERT_TRUE(store_->Unlink("d", name).ok());
       } else {

@@ -14,7 +14,7 @@
 namespace pulse {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kMegabyte = uint64_t{1} << 20;
 
 class EngineClassTest : public ::testing::Test, public FileEngine::Client {
  protected:
@@ -40,7 +40,8 @@ class EngineClassTest : public ::testing::Test, public FileEngine::Client {
     return engine_->Open(UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC)), this, false, true, origin,
                          io_class);
   }
-  void Write(FileEngine::File* f, uint64_t cookie, uint64_t offset = 0, uint64_t bytes = kMiB) {
+  void Write(FileEngine::File* f, uint64_t cookie, uint64_t offset = 0,
+             uint64_t bytes = kMegabyte) {
     engine_->Write(f, nullptr, -1, bytes, offset, cookie);
   }
   size_t Started(IoClass c) {
@@ -50,7 +51,7 @@ class EngineClassTest : public ::testing::Test, public FileEngine::Client {
   }
   // Fills the window of deep compactions, with as much waiting behind it.
   size_t FillDeep() {
-    for (uint64_t i = 0; i < 30; ++i) Write(deep_, 100 + i, i * kMiB);
+    for (uint64_t i = 0; i < 30; ++i) Write(deep_, 100 + i, i * kMegabyte);
     return Started(IoClass::kDeep);
   }
 
@@ -90,7 +91,7 @@ TEST_F(EngineClassTest, AFullBackEndGivesItsNextPlaceToAFlush) {
 // What waits for its share is in flight to the rules of its file.
 TEST_F(EngineClassTest, ASyncWaitsForWritesThatHaveNotStarted) {
   FillDeep();
-  engine_->RangeSync(deep_, 20 * kMiB, kMiB, 1);
+  engine_->RangeSync(deep_, 20 * kMegabyte, kMegabyte, 1);
   engine_->Sync(deep_, 2);
   engine_->Poll();
   for (int i = 0; i < 30; ++i) {
@@ -116,14 +117,14 @@ TEST_F(EngineClassTest, ASyncWaitsForWritesThatHaveNotStarted) {
 
 TEST_F(EngineClassTest, AReadMayBeOfAnotherClassThanItsFile) {
   FillDeep();
-  engine_->Read(deep_, nullptr, -1, kMiB, 0, 1, IoClass::kBase);
+  engine_->Read(deep_, nullptr, -1, kMegabyte, 0, 1, IoClass::kBase);
   EXPECT_EQ(Started(IoClass::kBase), 1u);
   EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kBase)].requests, 1u);
 }
 
 // A transfer in parts takes its turn with each of them.
 TEST_F(EngineClassTest, ALargeWriteDoesNotTakeMoreThanAPartAtATime) {
-  Write(deep_, 1, 0, 64 * kMiB);
+  Write(deep_, 1, 0, 64 * kMegabyte);
   EXPECT_EQ(Started(IoClass::kDeep), 1u);
   EXPECT_EQ(fake_->open[0].length, FileEngine::kMaxTransfer);
   for (int i = 0; i < 8; ++i) {
@@ -131,8 +132,8 @@ TEST_F(EngineClassTest, ALargeWriteDoesNotTakeMoreThanAPartAtATime) {
     fake_->FinishWell(0);
     engine_->Poll();
   }
-  EXPECT_EQ(results_[1], static_cast<int64_t>(64 * kMiB));
-  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kDeep)].bytes, 64 * kMiB);
+  EXPECT_EQ(results_[1], static_cast<int64_t>(64 * kMegabyte));
+  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kDeep)].bytes, 64 * kMegabyte);
 }
 
 }  // namespace

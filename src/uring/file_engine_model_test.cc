@@ -23,7 +23,7 @@
 namespace pulse {
 namespace {
 
-constexpr uint64_t kBlock = 4096;
+constexpr uint64_t kModelBlock = 4096;
 
 struct ModelOp {
   IoOp op;  // kClose is a discard
@@ -226,8 +226,8 @@ class EngineModelTest : public ::testing::Test, public FileEngine::Client {
     const uint64_t id = it->first;
     if (it->second.closing) return;
     FileEngine::File* f = it->second.file;
-    const uint64_t offset = Below(8) * kBlock;
-    const uint64_t length = (1 + Below(4)) * kBlock;
+    const uint64_t offset = Below(8) * kModelBlock;
+    const uint64_t length = (1 + Below(4)) * kModelBlock;
     switch (Below(14)) {
       case 0:
         Close(id);
@@ -458,9 +458,12 @@ TEST(EngineModel, RandomOperationsFollowTheRules) {
 // All programs of two operations and a close, and of three for those that interact, in every order
 // in which things can happen.
 TEST(EngineModel, EveryExecutionOfSmallCases) {
-  const std::vector<SmallOp> all = {{IoOp::kWrite, 0, kBlock}, {IoOp::kWrite, kBlock, kBlock},
-                                    {IoOp::kRead, 0, kBlock},  {IoOp::kRangeSync, 0, kBlock},
-                                    {IoOp::kSync, 0, 0},       {IoOp::kFallocate, 0, kBlock}};
+  const std::vector<SmallOp> all = {{IoOp::kWrite, 0, kModelBlock},
+                                    {IoOp::kWrite, kModelBlock, kModelBlock},
+                                    {IoOp::kRead, 0, kModelBlock},
+                                    {IoOp::kRangeSync, 0, kModelBlock},
+                                    {IoOp::kSync, 0, 0},
+                                    {IoOp::kFallocate, 0, kModelBlock}};
   const std::vector<SmallOp> closes = {{IoOp::kSyncClose, 0, 7}, {IoOp::kClose, 0, 0}};
   std::vector<std::vector<SmallOp>> programs;
   for (const SmallOp& a : all) {

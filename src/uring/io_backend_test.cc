@@ -35,15 +35,15 @@ using ::testing::HasSubstr;
 using testing_util::ScratchPath;
 using testing_util::TestSeed;
 
-constexpr size_t kBlock = 4096;
+constexpr size_t kIoBlock = 4096;
 
-std::string Text(const absl::Status& st) { return std::string(st.message()); }
+using testing_util::Text;
 
-bool IsOpen(int fd) { return fcntl(fd, F_GETFD) != -1 || errno != EBADF; }
+bool IsOpenFd(int fd) { return fcntl(fd, F_GETFD) != -1 || errno != EBADF; }
 
 using Buffer = std::unique_ptr<char, decltype(&free)>;
 Buffer AlignedBuffer(size_t bytes, char fill = 0) {
-  Buffer b(static_cast<char*>(aligned_alloc(kBlock, bytes)), &free);
+  Buffer b(static_cast<char*>(aligned_alloc(kIoBlock, bytes)), &free);
   std::memset(b.get(), fill, bytes);
   return b;
 }
@@ -162,29 +162,33 @@ TEST_P(EngineTest, WritesAndReadsBack) {
     UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600));
     if (!fd.valid() && errno == EINVAL) continue;  // a file system without direct I/O
     ASSERT_TRUE(fd.valid()) << strerror(errno);
-    Buffer out = AlignedBuffer(4 * kBlock, 'w');
-    Buffer in = AlignedBuffer(4 * kBlock);
-    EXPECT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 2 * kBlock, 4 * kBlock, out.get())),
-              static_cast<int64_t>(4 * kBlock));
-    EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(6 * kBlock));
-    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 2 * kBlock, 4 * kBlock, in.get())),
-              static_cast<int64_t>(4 * kBlock));
-    EXPECT_EQ(std::memcmp(in.get(), out.get(), 4 * kBlock), 0);
+    Buffer out = AlignedBuffer(4 * kIoBlock, 'w');
+    Buffer in = AlignedBuffer(4 * kIoBlock);
+    EXPECT_EQ(
+        driver_->Execute(Request(IoOp::kWrite, fd.get(), 2 * kIoBlock, 4 * kIoBlock, out.get())),
+        static_cast<int64_t>(4 * kIoBlock));
+    EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(6 * kIoBlock));
+    EXPECT_EQ(
+        driver_->Execute(Request(IoOp::kRead, fd.get(), 2 * kIoBlock, 4 * kIoBlock, in.get())),
+        static_cast<int64_t>(4 * kIoBlock));
+    EXPECT_EQ(std::memcmp(in.get(), out.get(), 4 * kIoBlock), 0);
     // The hole before; the end of the file; behind it.
-    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 0, kBlock, in.get())),
-              static_cast<int64_t>(kBlock));
-    EXPECT_EQ(in.get()[kBlock - 1], 0);
-    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 5 * kBlock, 4 * kBlock, in.get())),
-              static_cast<int64_t>(kBlock));
-    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 100 * kBlock, kBlock, in.get())), 0);
+    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 0, kIoBlock, in.get())),
+              static_cast<int64_t>(kIoBlock));
+    EXPECT_EQ(in.get()[kIoBlock - 1], 0);
+    EXPECT_EQ(
+        driver_->Execute(Request(IoOp::kRead, fd.get(), 5 * kIoBlock, 4 * kIoBlock, in.get())),
+        static_cast<int64_t>(kIoBlock));
+    EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 100 * kIoBlock, kIoBlock, in.get())),
+              0);
   }
 }
 
 TEST_P(EngineTest, BufferedTransfersMayHaveAnyAlignment) {
   UniqueFd fd = OpenScratch();
-  Buffer b = AlignedBuffer(2 * kBlock, 'u');
+  Buffer b = AlignedBuffer(2 * kIoBlock, 'u');
   EXPECT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 13, 4097, b.get() + 1)), 4097);
-  Buffer in = AlignedBuffer(2 * kBlock);
+  Buffer in = AlignedBuffer(2 * kIoBlock);
   EXPECT_EQ(driver_->Execute(Request(IoOp::kRead, fd.get(), 12, 8000, in.get() + 3)), 4098);
   EXPECT_EQ(in.get()[3], 0);
   EXPECT_EQ(std::memcmp(in.get() + 4, b.get() + 1, 4097), 0);
@@ -192,31 +196,31 @@ TEST_P(EngineTest, BufferedTransfersMayHaveAnyAlignment) {
 
 TEST_P(EngineTest, SyncsRangesAndFiles) {
   UniqueFd fd = OpenScratch();
-  Buffer b = AlignedBuffer(kBlock, 's');
-  ASSERT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 0, kBlock, b.get())),
-            static_cast<int64_t>(kBlock));
-  EXPECT_EQ(driver_->Execute(Request(IoOp::kRangeSync, fd.get(), 0, kBlock)), 0);
-  EXPECT_EQ(driver_->Execute(Request(IoOp::kRangeSync, fd.get(), 10 * kBlock, kBlock)), 0);
+  Buffer b = AlignedBuffer(kIoBlock, 's');
+  ASSERT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 0, kIoBlock, b.get())),
+            static_cast<int64_t>(kIoBlock));
+  EXPECT_EQ(driver_->Execute(Request(IoOp::kRangeSync, fd.get(), 0, kIoBlock)), 0);
+  EXPECT_EQ(driver_->Execute(Request(IoOp::kRangeSync, fd.get(), 10 * kIoBlock, kIoBlock)), 0);
   EXPECT_EQ(driver_->Execute(Request(IoOp::kSync, fd.get())), 0);
 }
 
 TEST_P(EngineTest, FallocateExtendsTheFile) {
   UniqueFd fd = OpenScratch();
-  const int64_t rc = driver_->Execute(Request(IoOp::kFallocate, fd.get(), 0, 10 * kBlock + 5));
+  const int64_t rc = driver_->Execute(Request(IoOp::kFallocate, fd.get(), 0, 10 * kIoBlock + 5));
   if (rc == -EOPNOTSUPP) GTEST_SKIP() << "the file system has no fallocate";
   EXPECT_EQ(rc, 0);
-  EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(10 * kBlock + 5));
+  EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(10 * kIoBlock + 5));
 }
 
 TEST_P(EngineTest, SyncCloseTruncatesAndCloses) {
-  for (uint64_t size : {uint64_t{0}, uint64_t{100}, uint64_t{5000}, uint64_t{3 * kBlock}}) {
+  for (uint64_t size : {uint64_t{0}, uint64_t{100}, uint64_t{5000}, uint64_t{3 * kIoBlock}}) {
     UniqueFd fd = OpenScratch(O_TRUNC);
-    Buffer b = AlignedBuffer(2 * kBlock, 't');
-    ASSERT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 0, 2 * kBlock, b.get())),
-              static_cast<int64_t>(2 * kBlock));
+    Buffer b = AlignedBuffer(2 * kIoBlock, 't');
+    ASSERT_EQ(driver_->Execute(Request(IoOp::kWrite, fd.get(), 0, 2 * kIoBlock, b.get())),
+              static_cast<int64_t>(2 * kIoBlock));
     const int raw = fd.release();
     EXPECT_EQ(driver_->Execute(Request(IoOp::kSyncClose, raw, 0, size)), 0) << size;
-    EXPECT_FALSE(IsOpen(raw)) << size;
+    EXPECT_FALSE(IsOpenFd(raw)) << size;
     EXPECT_EQ(SizeOf(path_), static_cast<int64_t>(size));
   }
 }
@@ -226,7 +230,7 @@ TEST_P(EngineTest, SyncCloseWithoutTruncationKeepsTheSize) {
   ASSERT_EQ(pwrite(fd.get(), "abc", 3, 0), 3);
   const int raw = fd.release();
   EXPECT_EQ(driver_->Execute(Request(IoOp::kSyncClose, raw, 0, kNoTruncate)), 0);
-  EXPECT_FALSE(IsOpen(raw));
+  EXPECT_FALSE(IsOpenFd(raw));
   EXPECT_EQ(SizeOf(path_), 3);
 }
 
@@ -235,7 +239,7 @@ TEST_P(EngineTest, SyncCloseClosesEvenWhenTruncationFails) {
   const int raw = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_GE(raw, 0);
   EXPECT_EQ(driver_->Execute(Request(IoOp::kSyncClose, raw, 0, 10)), -EINVAL);
-  EXPECT_FALSE(IsOpen(raw));
+  EXPECT_FALSE(IsOpenFd(raw));
 }
 
 TEST_P(EngineTest, SyncCloseClosesEvenWhenTheSyncFails) {
@@ -243,7 +247,7 @@ TEST_P(EngineTest, SyncCloseClosesEvenWhenTheSyncFails) {
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   UniqueFd reader(fds[0]);
   EXPECT_EQ(driver_->Execute(Request(IoOp::kSyncClose, fds[1], 0, kNoTruncate)), -EINVAL);
-  EXPECT_FALSE(IsOpen(fds[1]));
+  EXPECT_FALSE(IsOpenFd(fds[1]));
   char c;
   EXPECT_EQ(read(reader.get(), &c, 1), 0) << "the pipe's end is really gone";
 }
@@ -251,48 +255,48 @@ TEST_P(EngineTest, SyncCloseClosesEvenWhenTheSyncFails) {
 TEST_P(EngineTest, CloseCloses) {
   const int raw = OpenScratch().release();
   EXPECT_EQ(driver_->Execute(Request(IoOp::kClose, raw)), 0);
-  EXPECT_FALSE(IsOpen(raw));
+  EXPECT_FALSE(IsOpenFd(raw));
   EXPECT_EQ(driver_->Execute(Request(IoOp::kClose, raw)), -EBADF);
 }
 
 TEST_P(EngineTest, ErrorsAreThoseOfThePlainSystemCalls) {
   UniqueFd file = OpenScratch();
-  ASSERT_EQ(ftruncate(file.get(), 4 * kBlock), 0);
+  ASSERT_EQ(ftruncate(file.get(), 4 * kIoBlock), 0);
   UniqueFd read_only(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   UniqueFd write_only(open(path_.c_str(), O_WRONLY | O_CLOEXEC));
   UniqueFd direct(open(path_.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
   int fds[2];
   ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
   UniqueFd reader(fds[0]), writer(fds[1]);
-  Buffer b = AlignedBuffer(2 * kBlock);
+  Buffer b = AlignedBuffer(2 * kIoBlock);
   const int none = 987654;  // no such descriptor
   const uint64_t huge = uint64_t{1} << 62;
   std::vector<IoRequest> requests = {
-      Request(IoOp::kRead, none, 0, kBlock, b.get()),
-      Request(IoOp::kWrite, none, 0, kBlock, b.get()),
-      Request(IoOp::kRangeSync, none, 0, kBlock),
+      Request(IoOp::kRead, none, 0, kIoBlock, b.get()),
+      Request(IoOp::kWrite, none, 0, kIoBlock, b.get()),
+      Request(IoOp::kRangeSync, none, 0, kIoBlock),
       Request(IoOp::kSync, none),
-      Request(IoOp::kFallocate, none, 0, kBlock),
+      Request(IoOp::kFallocate, none, 0, kIoBlock),
       Request(IoOp::kSyncClose, none, 0, 0),
       Request(IoOp::kSyncClose, none, 0, kNoTruncate),
       Request(IoOp::kClose, none),
-      Request(IoOp::kWrite, read_only.get(), 0, kBlock, b.get()),
-      Request(IoOp::kRead, write_only.get(), 0, kBlock, b.get()),
-      Request(IoOp::kWrite, file.get(), huge, kBlock, b.get()),
-      Request(IoOp::kRead, file.get(), 0, kBlock, reinterpret_cast<char*>(8)),
-      Request(IoOp::kWrite, file.get(), 0, kBlock, reinterpret_cast<char*>(8)),
-      Request(IoOp::kFallocate, read_only.get(), 0, kBlock),
+      Request(IoOp::kWrite, read_only.get(), 0, kIoBlock, b.get()),
+      Request(IoOp::kRead, write_only.get(), 0, kIoBlock, b.get()),
+      Request(IoOp::kWrite, file.get(), huge, kIoBlock, b.get()),
+      Request(IoOp::kRead, file.get(), 0, kIoBlock, reinterpret_cast<char*>(8)),
+      Request(IoOp::kWrite, file.get(), 0, kIoBlock, reinterpret_cast<char*>(8)),
+      Request(IoOp::kFallocate, read_only.get(), 0, kIoBlock),
       Request(IoOp::kFallocate, file.get(), 0, 0),
       Request(IoOp::kFallocate, file.get(), 0, huge),
       Request(IoOp::kSync, writer.get()),
-      Request(IoOp::kRangeSync, writer.get(), 0, kBlock),
-      Request(IoOp::kRangeSync, file.get(), ~uint64_t{0} - 5, kBlock),
-      Request(IoOp::kFallocate, writer.get(), 0, kBlock),
+      Request(IoOp::kRangeSync, writer.get(), 0, kIoBlock),
+      Request(IoOp::kRangeSync, file.get(), ~uint64_t{0} - 5, kIoBlock),
+      Request(IoOp::kFallocate, writer.get(), 0, kIoBlock),
   };
   if (direct.valid()) {
-    requests.push_back(Request(IoOp::kWrite, direct.get(), 1, kBlock, b.get()));
+    requests.push_back(Request(IoOp::kWrite, direct.get(), 1, kIoBlock, b.get()));
     requests.push_back(Request(IoOp::kRead, direct.get(), 0, 100, b.get()));
-    requests.push_back(Request(IoOp::kRead, direct.get(), 4 * kBlock, kBlock, b.get()));
+    requests.push_back(Request(IoOp::kRead, direct.get(), 4 * kIoBlock, kIoBlock, b.get()));
   }
   for (size_t i = 0; i < requests.size(); ++i) {
     const IoRequest& r = requests[i];
@@ -305,25 +309,25 @@ TEST_P(EngineTest, ErrorsAreThoseOfThePlainSystemCalls) {
 
 TEST_P(EngineTest, OneBadRequestLeavesTheOthersOfItsBatchAlone) {
   UniqueFd fd = OpenScratch();
-  Buffer b = AlignedBuffer(kBlock, 'g');
+  Buffer b = AlignedBuffer(kIoBlock, 'g');
   for (uint64_t i = 0; i < 9; ++i) {
     IoRequest r =
-        Request(IoOp::kWrite, i % 3 == 0 ? 987654 : fd.get(), i * kBlock, kBlock, b.get());
+        Request(IoOp::kWrite, i % 3 == 0 ? 987654 : fd.get(), i * kIoBlock, kIoBlock, b.get());
     r.tag = i;
     ASSERT_TRUE(backend().Enqueue(r));
   }
   driver_->Collect(9);
   for (uint64_t i = 0; i < 9; ++i) {
-    EXPECT_EQ(driver_->results()[i], i % 3 == 0 ? -EBADF : static_cast<int64_t>(kBlock)) << i;
+    EXPECT_EQ(driver_->results()[i], i % 3 == 0 ? -EBADF : static_cast<int64_t>(kIoBlock)) << i;
   }
 }
 
 TEST_P(EngineTest, RefusesMoreThanItsDepthWhateverTheOperations) {
   UniqueFd fd = OpenScratch();
-  Buffer b = AlignedBuffer(kBlock, 'd');
-  const IoRequest kinds[] = {Request(IoOp::kWrite, fd.get(), 0, kBlock, b.get()),
+  Buffer b = AlignedBuffer(kIoBlock, 'd');
+  const IoRequest kinds[] = {Request(IoOp::kWrite, fd.get(), 0, kIoBlock, b.get()),
                              Request(IoOp::kSync, fd.get()),
-                             Request(IoOp::kRangeSync, fd.get(), 0, kBlock)};
+                             Request(IoOp::kRangeSync, fd.get(), 0, kIoBlock)};
   for (size_t first = 0; first < 3; ++first) {
     driver_->results().clear();
     for (uint64_t i = 0; i < kDepth; ++i) {
@@ -369,15 +373,15 @@ TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
   // Apart, as the kernel answers direct writes over cached pages with EIO at the next sync.
   ScratchPath other("closing"), direct_path("direct");
   UniqueFd buffered = OpenScratch();
-  ASSERT_EQ(ftruncate(buffered.get(), kFileBlocks * kBlock), 0);
+  ASSERT_EQ(ftruncate(buffered.get(), kFileBlocks * kIoBlock), 0);
   UniqueFd direct(open(direct_path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600));
   if (direct.valid()) {
-    ASSERT_EQ(ftruncate(direct.get(), kFileBlocks * kBlock), 0);
+    ASSERT_EQ(ftruncate(direct.get(), kFileBlocks * kIoBlock), 0);
   }
   std::vector<Buffer> buffers;
   std::map<uint64_t, IoRequest> expected;
 
-  for (uint32_t i = 0; i < kDepth; ++i) buffers.push_back(AlignedBuffer(kBlock, 'm'));
+  for (uint32_t i = 0; i < kDepth; ++i) buffers.push_back(AlignedBuffer(kIoBlock, 'm'));
   uint64_t next = 0;
   size_t done = 0;
   std::vector<uint32_t> free_buffers;
@@ -385,14 +389,14 @@ TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
   while (done < kTotal) {
     while (next < kTotal && !free_buffers.empty() && random() % 8 != 0) {
       const int fd = direct.valid() && random() % 2 != 0 ? direct.get() : buffered.get();
-      const uint64_t offset = random() % kFileBlocks * kBlock;
+      const uint64_t offset = random() % kFileBlocks * kIoBlock;
       IoRequest r;
       switch (random() % 8) {
         case 0:
           r = Request(IoOp::kSync, fd);
           break;
         case 1:
-          r = Request(IoOp::kRangeSync, fd, offset, kBlock);
+          r = Request(IoOp::kRangeSync, fd, offset, kIoBlock);
           break;
         case 2:
           r = Request(IoOp::kSyncClose, open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600), 0,
@@ -400,10 +404,10 @@ TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
           break;
         case 3:
         case 4:
-          r = Request(IoOp::kRead, fd, offset, kBlock, buffers[free_buffers.back()].get());
+          r = Request(IoOp::kRead, fd, offset, kIoBlock, buffers[free_buffers.back()].get());
           break;
         default:
-          r = Request(IoOp::kWrite, fd, offset, kBlock, buffers[free_buffers.back()].get());
+          r = Request(IoOp::kWrite, fd, offset, kIoBlock, buffers[free_buffers.back()].get());
       }
       r.tag = next << 8 | free_buffers.back();
       ASSERT_TRUE(backend().Enqueue(r)) << next;
@@ -420,7 +424,7 @@ TEST_P(EngineTest, ManyInFlightAndEachCompletesOnce) {
       const auto it = expected.find(out[i].tag);
       ASSERT_NE(it, expected.end()) << "tag " << out[i].tag << " twice, or never sent";
       const bool moves = it->second.op == IoOp::kRead || it->second.op == IoOp::kWrite;
-      EXPECT_EQ(out[i].result, moves ? static_cast<int64_t>(kBlock) : 0)
+      EXPECT_EQ(out[i].result, moves ? static_cast<int64_t>(kIoBlock) : 0)
           << "op " << static_cast<int>(it->second.op);
       free_buffers.push_back(static_cast<uint32_t>(out[i].tag & 0xff));
       expected.erase(it);
@@ -444,43 +448,43 @@ TEST_P(EngineTest, LeavesNoDescriptorBehind) {
 }
 
 TEST_P(EngineTest, RegisteredBuffersAndFilesBehaveAsPlainOnes) {
-  Buffer b = AlignedBuffer(16 * kBlock, 'r');
+  Buffer b = AlignedBuffer(16 * kIoBlock, 'r');
   for (int flags : {0, O_DIRECT}) {
     UniqueFd fd(open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0600));
     if (!fd.valid()) continue;
-    const int buffer_index = backend().RegisterBuffer(b.get(), 16 * kBlock);
+    const int buffer_index = backend().RegisterBuffer(b.get(), 16 * kIoBlock);
     const int file_index = backend().RegisterFile(fd.get());
     const auto with = [&](IoRequest r) {
       r.buffer_index = buffer_index;
       r.file_index = file_index;
       return r;
     };
-    std::memset(b.get(), 'r', 8 * kBlock);
-    EXPECT_EQ(driver_->Execute(
-                  with(Request(IoOp::kWrite, fd.get(), kBlock, 4 * kBlock, b.get() + 2 * kBlock))),
-              static_cast<int64_t>(4 * kBlock));
-    EXPECT_EQ(driver_->Execute(
-                  with(Request(IoOp::kRead, fd.get(), kBlock, 4 * kBlock, b.get() + 8 * kBlock))),
-              static_cast<int64_t>(4 * kBlock));
-    EXPECT_EQ(std::memcmp(b.get() + 8 * kBlock, b.get(), 4 * kBlock), 0);
-    EXPECT_EQ(driver_->Execute(with(Request(IoOp::kRangeSync, fd.get(), 0, kBlock))), 0);
+    std::memset(b.get(), 'r', 8 * kIoBlock);
+    EXPECT_EQ(driver_->Execute(with(
+                  Request(IoOp::kWrite, fd.get(), kIoBlock, 4 * kIoBlock, b.get() + 2 * kIoBlock))),
+              static_cast<int64_t>(4 * kIoBlock));
+    EXPECT_EQ(driver_->Execute(with(
+                  Request(IoOp::kRead, fd.get(), kIoBlock, 4 * kIoBlock, b.get() + 8 * kIoBlock))),
+              static_cast<int64_t>(4 * kIoBlock));
+    EXPECT_EQ(std::memcmp(b.get() + 8 * kIoBlock, b.get(), 4 * kIoBlock), 0);
+    EXPECT_EQ(driver_->Execute(with(Request(IoOp::kRangeSync, fd.get(), 0, kIoBlock))), 0);
     EXPECT_EQ(driver_->Execute(with(Request(IoOp::kSync, fd.get()))), 0);
     // FileEngine unregisters a file before it closes it.
     backend().UnregisterFile(file_index);
     const int raw = fd.release();
     EXPECT_EQ(driver_->Execute(Request(IoOp::kSyncClose, raw, 0, 5)), 0);
-    EXPECT_FALSE(IsOpen(raw));
+    EXPECT_FALSE(IsOpenFd(raw));
     EXPECT_EQ(SizeOf(path_), 5);
     backend().UnregisterBuffer(buffer_index);
   }
 }
 
 TEST_P(EngineTest, RegistrationIsBoundedAndPlacesAreReused) {
-  Buffer b = AlignedBuffer(kBlock);
+  Buffer b = AlignedBuffer(kIoBlock);
   UniqueFd fd = OpenScratch();
   for (int lap = 0; lap < 3; ++lap) {
     std::vector<int> buffers, files;
-    for (int i; (i = backend().RegisterBuffer(b.get(), kBlock)) >= 0 && buffers.size() < 5000;) {
+    for (int i; (i = backend().RegisterBuffer(b.get(), kIoBlock)) >= 0 && buffers.size() < 5000;) {
       buffers.push_back(i);
     }
     for (int i; (i = backend().RegisterFile(fd.get())) >= 0 && files.size() < 5000;) {

@@ -24,7 +24,7 @@ namespace {
 
 using testing_util::Eventually;
 
-constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kMillisecond = 1'000'000;
 // What may stay owed: too little to sleep for.
 constexpr int64_t kUnpaid = 50'000;
 
@@ -62,11 +62,11 @@ TEST(CpuThrottleTest, AnEnrolledThreadSleepsForWhatItConsumes) {
       const int64_t wall = NowNanos();
       const int64_t cpu = ThreadCpu();
       ASSERT_TRUE(throttle->Enroll().ok());
-      Burn(60 * kMs);
+      Burn(60 * kMillisecond);
       throttle->Leave();
       const int64_t idle = (NowNanos() - wall) - (ThreadCpu() - cpu);
       const CpuThrottle::Usage u = throttle->usage();
-      EXPECT_GE(u.consumed, 60 * kMs);
+      EXPECT_GE(u.consumed, 60 * kMillisecond);
       const int64_t due = SleepOwed(u.consumed, 0, speed);
       EXPECT_GE(u.slept, due - kUnpaid) << "speed " << speed;
       EXPECT_GE(idle, due - kUnpaid) << "speed " << speed;
@@ -80,17 +80,17 @@ TEST(CpuThrottleTest, PaysWhileItRuns) {
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
     ASSERT_TRUE(throttle->Enroll().ok());
-    const int64_t deadline = NowNanos() + 60'000 * kMs;
-    while (throttle->usage().slept < 40 * kMs && NowNanos() < deadline) Burn(kMs);
-    EXPECT_GE(throttle->usage().slept, 40 * kMs);
+    const int64_t deadline = NowNanos() + 60'000 * kMillisecond;
+    while (throttle->usage().slept < 40 * kMillisecond && NowNanos() < deadline) Burn(kMillisecond);
+    EXPECT_GE(throttle->usage().slept, 40 * kMillisecond);
   }).join();
 }
 
 TEST(CpuThrottleTest, OthersAreLeftAlone) {
   auto throttle = MustStart(0.1);
   ASSERT_NE(throttle, nullptr);
-  std::thread([] { Burn(30 * kMs); }).join();
-  Burn(30 * kMs);
+  std::thread([] { Burn(30 * kMillisecond); }).join();
+  Burn(30 * kMillisecond);
   CpuThrottle::Settle();
   EXPECT_EQ(throttle->usage().consumed, 0);
   EXPECT_EQ(throttle->usage().slept, 0);
@@ -105,11 +105,11 @@ TEST(CpuThrottleTest, WhatIsExemptCostsNothing) {
     int64_t exempt = 0;
     for (int i = 0; i < 4; ++i) {
       const CpuThrottle::Exempt outer;
-      exempt += Burn(10 * kMs);
+      exempt += Burn(10 * kMillisecond);
       const CpuThrottle::Exempt inner;
-      exempt += Burn(10 * kMs);
+      exempt += Burn(10 * kMillisecond);
     }
-    const int64_t paid = Burn(20 * kMs);
+    const int64_t paid = Burn(20 * kMillisecond);
     throttle->Leave();
     const int64_t all = ThreadCpu() - before;
     EXPECT_GE(throttle->usage().consumed, paid);
@@ -122,13 +122,13 @@ TEST(CpuThrottleTest, EveryThreadPaysAlsoThoseToCome) {
   auto throttle = MustStart(0.5, 0, /*every_thread=*/true);
   ASSERT_NE(throttle, nullptr);
   std::thread([&] {
-    const int64_t deadline = NowNanos() + 60'000 * kMs;
-    while (throttle->usage().slept < 20 * kMs && NowNanos() < deadline) Burn(kMs);
+    const int64_t deadline = NowNanos() + 60'000 * kMillisecond;
+    while (throttle->usage().slept < 20 * kMillisecond && NowNanos() < deadline) Burn(kMillisecond);
     CpuThrottle::Settle();
-    EXPECT_GE(throttle->usage().slept, 20 * kMs);
+    EXPECT_GE(throttle->usage().slept, 20 * kMillisecond);
   }).join();
   const CpuThrottle::Usage after = throttle->usage();
-  EXPECT_GE(after.slept, 20 * kMs) << "what a thread paid is forgotten when it ends";
+  EXPECT_GE(after.slept, 20 * kMillisecond) << "what a thread paid is forgotten when it ends";
 }
 
 TEST(CpuThrottleTest, ManyThreadsComeAndGo) {
@@ -138,15 +138,15 @@ TEST(CpuThrottleTest, ManyThreadsComeAndGo) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([i] {
-        Burn(i * kMs);
+        Burn(i * kMillisecond);
         CpuThrottle::Settle();
       });
     }
     for (std::thread& t : threads) t.join();
   }
-  Burn(5 * kMs);  // this one is still there, and still pays
+  Burn(5 * kMillisecond);  // this one is still there, and still pays
   EXPECT_TRUE(Eventually([&] {
-    Burn(kMs);
+    Burn(kMillisecond);
     return throttle->usage().slept > 0;
   }));
 }
@@ -159,13 +159,13 @@ TEST(CpuThrottleTest, CoresAreShared) {
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
       ASSERT_TRUE(throttle->Enroll().ok());
-      Burn(50 * kMs);
+      Burn(50 * kMillisecond);
       throttle->Leave();
     });
   }
   for (std::thread& t : threads) t.join();
   const int64_t consumed = throttle->usage().consumed;
-  EXPECT_GE(consumed, 150 * kMs);
+  EXPECT_GE(consumed, 150 * kMillisecond);
   EXPECT_GE(NowNanos() - begin, consumed - CoreBudget::kSlackNanos - 3 * kUnpaid)
       << "three threads took more than one core";
 }
@@ -176,10 +176,10 @@ TEST(CpuThrottleTest, EnrollingTwiceIsEnrollingOnce) {
   std::thread([&] {
     ASSERT_TRUE(throttle->Enroll().ok());
     ASSERT_TRUE(throttle->Enroll().ok());
-    Burn(10 * kMs);
+    Burn(10 * kMillisecond);
     throttle->Leave();
     const int64_t slept = throttle->usage().slept;
-    Burn(10 * kMs);
+    Burn(10 * kMillisecond);
     throttle->Leave();
     CpuThrottle::Settle();
     EXPECT_EQ(throttle->usage().slept, slept);
@@ -213,12 +213,12 @@ TEST(CpuThrottleTest, ThreadsOutliveIt) {
     busy = std::thread([&] {
       EXPECT_TRUE(throttle->Enroll().ok());
       enrolled = true;
-      while (!stop) Burn(kMs);
+      while (!stop) Burn(kMillisecond);
     });
     EXPECT_TRUE(Eventually([&] { return enrolled.load(); }));
     EXPECT_TRUE(Eventually([&] { return throttle->usage().slept > 0; }));
   }
-  std::thread([] { Burn(10 * kMs); }).join();
+  std::thread([] { Burn(10 * kMillisecond); }).join();
   stop = true;
   busy.join();
 }

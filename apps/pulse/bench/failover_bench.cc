@@ -12,8 +12,8 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kFullSize = uint64_t{2} << 30;
-constexpr uint64_t kSlack = uint64_t{256} << 20;
+constexpr uint64_t kFailoverSize = uint64_t{2} << 30;
+constexpr uint64_t kFailoverSlack = uint64_t{256} << 20;
 constexpr char kFlapping[] = "pulse-flapping";
 constexpr char kOrphan[] = "pulse-orphan";
 
@@ -147,11 +147,11 @@ absl::Status RunFailoverBench(const FailoverArgs& args) {
         "--agent: this benchmark kills agents, so it starts its own; leave --agent out");
   }
   QuietLostAgents();
-  const auto size = SizeOf(args.common, kFullSize);
+  const auto size = SizeOf(args.common, kFailoverSize);
   if (!size.ok()) return size.status();
   const uint64_t each = kKeyBytes + args.value_bytes;
   const uint64_t num = std::max<uint64_t>(1, *size / each);
-  auto session = Session::Open("failover", args.common, num * each * 5 / 2 + kSlack);
+  auto session = Session::Open("failover", args.common, num * each * 5 / 2 + kFailoverSlack);
   if (!session.ok()) return session.status();
   Session& s = **session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove("agent.log"));

@@ -21,7 +21,7 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kFullSize = uint64_t{1} << 30;
+constexpr uint64_t kFilesSize = uint64_t{1} << 30;
 constexpr uint64_t kSegment = uint64_t{1} << 20;
 constexpr char kUring[] = "io_uring";
 constexpr char kPread[] = "pread";
@@ -131,7 +131,7 @@ Opponent Named(const char* name, const char* meaning, const Session& s) {
   return o;
 }
 
-std::string Table(const std::vector<Opponent>& opponents, const RunSet& runs) {
+std::string FilesTable(const std::vector<Opponent>& opponents, const RunSet& runs) {
   TextTable table({"4 KiB at random (medians)", "reads/s", "host CPU us", "agent CPU us"});
   for (const Opponent& o : opponents) {
     const auto median = [&](const char* metric) { return runs.Of(o.name, metric).median; };
@@ -154,7 +154,7 @@ absl::Status RunFilesBench(const FilesArgs& args) {
   if (args.mover != "shared" && args.mover != "vmread") {
     return absl::InvalidArgumentError("--mover: choose shared or vmread");
   }
-  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kFullSize);
+  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kFilesSize);
   if (!size.ok()) return size.status();
   const uint64_t bytes = *size / kSegment * kSegment;
   auto session = Session::Open("files", args.common, bytes * 5 / 4 + (uint64_t{64} << 20));
@@ -200,7 +200,7 @@ absl::Status RunFilesBench(const FilesArgs& args) {
         {"host CPU per read, library / pread", runs->Ratio(kLibrary, kPread, "host_us"), cpu},
         {"host CPU per read, in place / pread", runs->Ratio(kInPlace, kPread, "host_us"), {}},
         {"host CPU per read, library / io_uring", runs->Ratio(kLibrary, kUring, "host_us"), {}}};
-    text += Table(readers, *runs) + "\n";
+    text += FilesTable(readers, *runs) + "\n";
     s.report()["opponents"] =
         SpreadsJson(*runs, readers, {"ops_per_s", "mib_per_s", "host_us", "agent_us"});
   }

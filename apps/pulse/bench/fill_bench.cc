@@ -15,7 +15,7 @@ namespace pulse::bench {
 namespace {
 
 // Enough for compactions to reach the levels where they fall behind a writer that never pauses.
-constexpr uint64_t kFullSize = uint64_t{8} << 30;
+constexpr uint64_t kFillSize = uint64_t{8} << 30;
 
 struct FillArgs {
   CommonArgs common;
@@ -26,7 +26,7 @@ struct FillArgs {
   bool both_cpus = false;
 };
 
-std::vector<RatioRow> Ratios(const RunSet& runs, bool tiny) {
+std::vector<RatioRow> FillRatios(const RunSet& runs, bool tiny) {
   std::vector<RatioRow> rows;
   if (!runs.Has(kPulse)) return rows;
   if (runs.Has(kPulsePool)) {
@@ -66,14 +66,14 @@ void AddToReport(const FillArgs& args, uint64_t num, const std::vector<Opponent>
   settings["threads"] = args.threads;
   settings["background_jobs"] = args.jobs;
   (*report)["opponents"] = FillSpreads(opponents, runs);
-  (*report)["ratios"] = ToJson(Ratios(runs, args.common.tiny));
+  (*report)["ratios"] = ToJson(FillRatios(runs, args.common.tiny));
   (*report)["runs"] = std::move(raw);
 }
 
 absl::Status RunFillBench(FillArgs args) {
   PULSE_RETURN_IF_ERROR(CheckValueBytes(args.value_bytes, kStampBytes));
   args.common.agent_on_host_cpus = args.both_cpus;
-  const auto size = SizeOf(args.common, kFullSize);
+  const auto size = SizeOf(args.common, kFillSize);
   if (!size.ok()) return size.status();
   const uint64_t each = kKeyBytes + args.value_bytes;
   const uint64_t num = args.num != 0 ? args.num : std::max<uint64_t>(1, *size / each);
@@ -103,7 +103,7 @@ absl::Status RunFillBench(FillArgs args) {
                     num, args.value_bytes, args.threads, args.threads == 1 ? "" : "s", args.jobs,
                     s.pairs(), s.pairs() == 1 ? "" : "s"));
   s.Say(FillSpeedTable(*opponents, *runs) + "\n" + FillLatencyTable(*opponents, *runs));
-  if (runs->Has(kPulse)) s.Say("\n" + RenderRatios(Ratios(*runs, args.common.tiny)));
+  if (runs->Has(kPulse)) s.Say("\n" + RenderRatios(FillRatios(*runs, args.common.tiny)));
   AddToReport(args, num, *opponents, *runs, std::move(raw), &s.report());
   return s.WriteReport();
 }

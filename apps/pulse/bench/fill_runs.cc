@@ -8,7 +8,7 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kSlack = uint64_t{256} << 20;
+constexpr uint64_t kFillSlack = uint64_t{256} << 20;
 constexpr char kLoaded[] = "loaded";
 
 std::string Words(const nlohmann::json& r) {
@@ -22,7 +22,7 @@ uint64_t FillSettings::data_bytes() const { return num * (kKeyBytes + value_byte
 
 // The data, as much again while it is compacted, and the log.
 uint64_t FillSettings::run_space() const {
-  return data_bytes() * (overwrite ? 2 : 1) * 5 / 2 + kSlack;
+  return data_bytes() * (overwrite ? 2 : 1) * 5 / 2 + kFillSlack;
 }
 
 uint64_t FillSettings::space() const {

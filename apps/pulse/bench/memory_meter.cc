@@ -15,7 +15,7 @@
 namespace pulse::bench {
 namespace {
 
-constexpr std::chrono::milliseconds kInterval(50);
+constexpr std::chrono::milliseconds kSampleInterval(50);
 constexpr uint64_t kLeastQueue = uint64_t{2} << 20;
 constexpr uint64_t kLeastFetch = uint64_t{48} << 20;
 
@@ -107,7 +107,7 @@ void MemoryMeter::Sample() {
 
 void MemoryMeter::SampleUntilStopped() {
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kInterval, [this] { return stop_; })) Sample();
+  while (!wake_.wait_for(lock, kSampleInterval, [this] { return stop_; })) Sample();
 }
 
 void MemoryMeter::Stop(nlohmann::json* result) {

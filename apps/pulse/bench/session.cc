@@ -25,7 +25,7 @@ namespace pulse::bench {
 namespace {
 
 constexpr int kDefaultPairs = 5;
-constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
+constexpr uint64_t kTinySession = uint64_t{6} << 20;
 
 constexpr uint64_t kMostMemtable = uint64_t{1} << 30;
 
@@ -66,7 +66,7 @@ std::string EnvironmentOptions() {
 }  // namespace
 
 absl::StatusOr<uint64_t> SizeOf(const CommonArgs& args, uint64_t full) {
-  if (args.size.empty()) return args.tiny ? kTinyBytes : full;
+  if (args.size.empty()) return args.tiny ? kTinySession : full;
   return ParseSize("--size", args.size);
 }
 

@@ -27,11 +27,11 @@
 namespace pulse::bench {
 namespace {
 
-constexpr int64_t kMilli = 1'000'000;
-constexpr int64_t kSecond = 1'000 * kMilli;
+constexpr int64_t kSoakMilli = 1'000'000;
+constexpr int64_t kSoakSecond = 1'000 * kSoakMilli;
 // Longer than any wait that the product may have: an operation that takes as long hangs.
-constexpr int64_t kHangNanos = 120 * kSecond;
-constexpr int64_t kSettleLimit = 900 * kSecond;
+constexpr int64_t kHangNanos = 120 * kSoakSecond;
+constexpr int64_t kSettleLimit = 900 * kSoakSecond;
 constexpr char kDbName[] = "run";
 constexpr char kLogName[] = "agent.log";
 
@@ -141,8 +141,9 @@ class Soak {
     const int64_t begin = NowNanos();
     while (done.wait_for(std::chrono::seconds(5)) != std::future_status::ready) {
       const int64_t took = NowNanos() - begin;
-      if (took > limit) GiveUp(fmt::format("{} hangs: no end after {} s", what, limit / kSecond));
-      fmt::print(stderr, "{}: {} s\n", what, took / kSecond);
+      if (took > limit)
+        GiveUp(fmt::format("{} hangs: no end after {} s", what, limit / kSoakSecond));
+      fmt::print(stderr, "{}: {} s\n", what, took / kSoakSecond);
     }
     return done.get();
   }
@@ -186,7 +187,7 @@ class Soak {
     while (!load_->loaded() && !load_->hopeless()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       if (load_->OldestNanos() > kHangNanos) GiveUp("an operation hangs while loading");
-      if (NowNanos() - said < 5 * kSecond) continue;
+      if (NowNanos() - said < 5 * kSoakSecond) continue;
       said = NowNanos();
       fmt::print(stderr, "loading: {} of {} keys\n", load_->figures().total(), args_.keys);
     }
@@ -199,7 +200,7 @@ class Soak {
     const auto every = static_cast<int64_t>(args_.sample_seconds * 1e9);
     Tormentor::Plan plan;
     plan.seed = args_.common.seed;
-    plan.deadline_nanos = args_.deadline_ms * kMilli;
+    plan.deadline_nanos = args_.deadline_ms * kSoakMilli;
     plan.mean_gap_nanos = static_cast<int64_t>(args_.gap_seconds * 1e9);
     for (const std::string& name : args_.events) {
       const auto kind = ParseMischief(name);
@@ -210,7 +211,7 @@ class Soak {
     sampler_ = std::make_unique<SoakSampler>(start_, FileSystem(), &agent_, load_.get());
 
     int64_t sample_at = start_ + every;
-    int64_t say_at = start_ + 5 * kSecond;
+    int64_t say_at = start_ + 5 * kSoakSecond;
     bool disturbed = false;
     for (int64_t now = start_; now < end && !load_->hopeless(); now = NowNanos()) {
       const auto next = tormentor_->Tick(now);
@@ -221,16 +222,16 @@ class Soak {
         disturbed = tormentor_->at_work();
         sample_at += every * std::max<int64_t>(1, (now - sample_at) / every + 1);
         if (load_->OldestNanos() > kHangNanos) {
-          GiveUp(fmt::format("an operation hangs: no end after {} s", kHangNanos / kSecond));
+          GiveUp(fmt::format("an operation hangs: no end after {} s", kHangNanos / kSoakSecond));
         }
       }
       if (now >= say_at) {
-        say_at += 5 * kSecond;
+        say_at += 5 * kSoakSecond;
         Say(now, end);
       }
       const int64_t wake = std::min({*next, sample_at, end});
       std::this_thread::sleep_for(
-          std::chrono::nanoseconds(std::clamp<int64_t>(wake - NowNanos(), 0, 100 * kMilli)));
+          std::chrono::nanoseconds(std::clamp<int64_t>(wake - NowNanos(), 0, 100 * kSoakMilli)));
     }
     outcome_.seconds = static_cast<double>(NowNanos() - start_) / 1e9;
     return absl::OkStatus();
@@ -280,7 +281,7 @@ class Soak {
   // At rest no output has a queue, and nothing waits in one: what is left would be a leak.
   void CheckQueuesAreEmpty() {
     Stats stats = {};
-    const int64_t limit = NowNanos() + 5 * kSecond;
+    const int64_t limit = NowNanos() + 5 * kSoakSecond;
     do {
       GetStats(FileSystem(), &stats);
       if (stats.streams + stats.queued_bytes + stats.queued_requests == 0) return;

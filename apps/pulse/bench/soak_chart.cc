@@ -11,16 +11,16 @@
 namespace pulse::bench {
 namespace {
 
-constexpr double kWidth = 960;
+constexpr double kSoakWidth = 960;
 constexpr double kLeft = 64;
-constexpr double kRight = 16;
+constexpr double kSoakRight = 16;
 constexpr double kTop = 64;
 constexpr double kPanel = 110;  // the height of a panel's plot
 constexpr double kGap = 44;     // above each, for its title
 constexpr double kBottom = 40;
 
 // Plain rules, no variables: not only browsers show such files.
-constexpr char kStyle[] = R"(<style>
+constexpr char kSoakStyle[] = R"(<style>
   svg { font: 12px system-ui, sans-serif; }
   text { fill: #1f2328; }
   .ground { fill: #ffffff; }
@@ -92,9 +92,9 @@ struct Scale {
   std::vector<double> grid;
 };
 
-class Writer {
+class SoakWriter {
  public:
-  explicit Writer(const Chart& chart)
+  explicit SoakWriter(const Chart& chart)
       : chart_(chart),
         seconds_(chart.categories.empty()
                      ? std::max(chart.seconds, 1e-3)
@@ -104,11 +104,11 @@ class Writer {
     const double height = Top(chart_.panels.size()) - kGap + kBottom;
     Add(R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img">)"
         "\n<title>{}</title>\n",
-        kWidth, height, EscapeXml(chart_.title));
-    out_ += kStyle;
+        kSoakWidth, height, EscapeXml(chart_.title));
+    out_ += kSoakStyle;
     Add(R"(<rect class="ground" width="{}" height="{}"/>)"
         "\n",
-        kWidth, height);
+        kSoakWidth, height);
     Add(R"(<text class="head" x="{}" y="22">{}</text>)"
         "\n",
         kLeft, EscapeXml(chart_.title));
@@ -133,7 +133,7 @@ class Writer {
     return kTop + kGap + static_cast<double>(panel) * (kPanel + kGap);
   }
   double X(double second) const {
-    return kLeft + std::clamp(second / seconds_, 0.0, 1.0) * (kWidth - kLeft - kRight);
+    return kLeft + std::clamp(second / seconds_, 0.0, 1.0) * (kSoakWidth - kLeft - kSoakRight);
   }
 
   void Legend() {
@@ -160,9 +160,9 @@ class Writer {
       Add(R"(<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/>)"
           R"(<text class="axis" x="{}" y="{}" text-anchor="end">{:g}</text>)"
           "\n",
-          kLeft, kWidth - kRight, y, y, kLeft - 6, y + 4, value);
+          kLeft, kSoakWidth - kSoakRight, y, y, kLeft - 6, y + 4, value);
     }
-    double name_at = kWidth - kRight;
+    double name_at = kSoakWidth - kSoakRight;
     for (size_t i = panel.series.size(); i-- > 0;) {
       static constexpr const char* kColours[] = {"one", "two", "three", "four"};
       const char* colour = kColours[std::min<size_t>(i, 3)];
@@ -216,7 +216,7 @@ class Writer {
     }
     Add(R"(<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>)"
         "\n",
-        kWidth - kRight, bottom + 32, EscapeXml(chart_.axis));
+        kSoakWidth - kSoakRight, bottom + 32, EscapeXml(chart_.axis));
   }
 
   void TimeAxis(double bottom) {
@@ -230,7 +230,7 @@ class Writer {
     }
     Add(R"(<text class="axis" x="{}" y="{}" text-anchor="end">{}</text>)"
         "\n",
-        kWidth - kRight, bottom + 32, minutes ? "minutes" : "seconds");
+        kSoakWidth - kSoakRight, bottom + 32, minutes ? "minutes" : "seconds");
   }
 
   const Chart& chart_;
@@ -240,6 +240,6 @@ class Writer {
 
 }  // namespace
 
-std::string RenderChart(const Chart& chart) { return Writer(chart).Render(); }
+std::string RenderChart(const Chart& chart) { return SoakWriter(chart).Render(); }
 
 }  // namespace pulse::bench

@@ -30,7 +30,7 @@ struct ListArgs {
   bool json = false;
 };
 
-void PrintJson(const nlohmann::json& json) {
+void PrintListJson(const nlohmann::json& json) {
   // A name may hold bytes that are no UTF-8: show them as replacement characters.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
@@ -73,15 +73,15 @@ absl::Status ListPool(const store::Store& pool, bool as_json) {
   const store::Geometry& g = pool.geometry();
   const store::Usage usage = pool.usage();
   if (as_json) {
-    PrintJson({{"pool", pool.path()},
-               {"segment_bytes", g.segment_bytes},
-               {"segments", usage.segments},
-               {"free_segments", usage.free},
-               {"files", usage.files},
-               {"metadata_bytes", usage.metadata_bytes},
-               {"metadata_capacity", usage.metadata_capacity},
-               {"created_ns", g.created_ns},
-               {"directories", list}});
+    PrintListJson({{"pool", pool.path()},
+                   {"segment_bytes", g.segment_bytes},
+                   {"segments", usage.segments},
+                   {"free_segments", usage.free},
+                   {"files", usage.files},
+                   {"metadata_bytes", usage.metadata_bytes},
+                   {"metadata_capacity", usage.metadata_capacity},
+                   {"created_ns", g.created_ns},
+                   {"directories", list}});
     return absl::OkStatus();
   }
   fmt::print("{}: {} of {} free, segments of {}, {} files, made {}\n", pool.path(),
@@ -112,7 +112,7 @@ absl::Status ListDirectory(const store::Store& pool, const std::string& director
                       {"links", e.attributes.links},
                       {"modified_ns", e.attributes.modified_ns}});
     }
-    PrintJson({{"pool", pool.path()}, {"directory", directory}, {"files", list}});
+    PrintListJson({{"pool", pool.path()}, {"directory", directory}, {"files", list}});
     return absl::OkStatus();
   }
   TextTable table({"file", "size", "allocated", "names", "modified"});

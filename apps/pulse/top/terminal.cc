@@ -29,7 +29,7 @@ void WriteAll(std::string_view text) {
   }
 }
 
-sigset_t Watched() {
+sigset_t WatchedSignals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP}) sigaddset(&set, s);
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Terminal>> Terminal::Open() {
   std::unique_ptr<Terminal> t(new Terminal());
   if (tcgetattr(STDIN_FILENO, &t->before_) != 0)
     return ErrnoError(errno, "reading", "the terminal");
-  const sigset_t set = Watched();
+  const sigset_t set = WatchedSignals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   t->signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!t->signals_.valid()) return ErrnoError(errno, "watching", "signals");
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Terminal>> Terminal::Open() {
 
 Terminal::~Terminal() {
   Leave();
-  const sigset_t set = Watched();
+  const sigset_t set = WatchedSignals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 

@@ -20,14 +20,15 @@ namespace {
 constexpr int kCompactions[] = {1, 2, 4};
 constexpr size_t kOpponents = 2;
 constexpr uint64_t kValueBytes = 1024;
-constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
+constexpr uint64_t kTinyFootprint = uint64_t{6} << 20;
 
 std::string LabelOf(int compactions) {
   return fmt::format("{} compaction{}", compactions, compactions == 1 ? "" : "s");
 }
 
 FillSettings SettingsFor(const Size& size, int compactions) {
-  const uint64_t bytes = size.tiny ? kTinyBytes : static_cast<uint64_t>(size.scale * kPaperBytes);
+  const uint64_t bytes =
+      size.tiny ? kTinyFootprint : static_cast<uint64_t>(size.scale * kPaperBytes);
   FillSettings settings;
   settings.num = std::max(static_cast<uint64_t>(size.threads), bytes / (kKeyBytes + kValueBytes));
   settings.value_bytes = kValueBytes;

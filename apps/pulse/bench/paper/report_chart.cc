@@ -16,7 +16,7 @@ constexpr double kCharacter = 6.7;  // of 12 px text, about
 constexpr double kRight = 110;      // for the values behind bars
 constexpr double kTitle = 44;       // height of title and unit
 constexpr double kLegend = 24;
-constexpr double kMark = 15;  // height of a bar
+constexpr double kMarkSize = 15;  // height of a bar
 constexpr double kMarkGap = 4;
 constexpr double kGroupGap = 14;
 constexpr double kAxis = 26;
@@ -168,8 +168,8 @@ class Painter {
     double label = 0;
     for (const std::string& group : chart_.groups) label = std::max(label, WidthOf(group));
     left_ = std::clamp(label + 12, 40.0, 300.0);
-    const double group_height =
-        static_cast<double>(chart_.series.size()) * (kMark + kMarkGap) + (named ? 4 : kGroupGap);
+    const double group_height = static_cast<double>(chart_.series.size()) * (kMarkSize + kMarkGap) +
+                                (named ? 4 : kGroupGap);
     const double bottom = top + 4 + group_height * static_cast<double>(chart_.groups.size());
     height_ = bottom + kAxis;
     if (chart_.band) {
@@ -191,18 +191,18 @@ class Painter {
       const double y =
           top + 4 + group_height * static_cast<double>(g) + (named ? 2 : kGroupGap / 2);
       const double inside =
-          static_cast<double>(chart_.series.size()) * (kMark + kMarkGap) - kMarkGap;
+          static_cast<double>(chart_.series.size()) * (kMarkSize + kMarkGap) - kMarkGap;
       Add(R"(<text class="label" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", left_ - 8,
           y + inside / 2 + 4, EscapeXml(chart_.groups[g]));
       for (size_t s = 0; s < chart_.series.size(); ++s) {
-        Mark(chart_.series[s], g, y + static_cast<double>(s) * (kMark + kMarkGap));
+        Mark(chart_.series[s], g, y + static_cast<double>(s) * (kMarkSize + kMarkGap));
       }
     }
   }
 
   void Mark(const BarSeries& series, size_t group, double y) {
     const ChartPoint& point = series.points[group];
-    const double middle = y + kMark / 2;
+    const double middle = y + kMarkSize / 2;
     const int colour =
         group < chart_.group_colours.size() ? chart_.group_colours[group] : series.colour;
     double end = left_;
@@ -216,7 +216,7 @@ class Painter {
       if (chart_.kind == ReportChart::Kind::kBars) {
         // A nothing is still seen.
         Add(R"(<rect class="c{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}"/>)", colour,
-            left_, y, std::max(X(s.median) - left_, 1.0), kMark);
+            left_, y, std::max(X(s.median) - left_, 1.0), kMarkSize);
       }
       if (s.min != s.max) {
         Add(R"(<path class="whisker" d="M{0:.1f} {2:.1f}H{1:.1f}M{0:.1f} {3:.1f}v6M{1:.1f} {3:.1f}v6"/>)",

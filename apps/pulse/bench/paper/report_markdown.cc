@@ -47,9 +47,10 @@ std::string Plain(const std::string& text) {
   return out;
 }
 
-class Writer {
+class MarkdownWriter {
  public:
-  Writer(const Report& report, const std::string& folder) : report_(report), folder_(folder) {}
+  MarkdownWriter(const Report& report, const std::string& folder)
+      : report_(report), folder_(folder) {}
 
   MarkdownReport Render() {
     for (const std::string& warning : report_.warnings) Add("> {}\n\n", Plain(warning));
@@ -132,7 +133,7 @@ size_t FindLine(const std::string& document, const std::string& marker) {
 }  // namespace
 
 MarkdownReport RenderMarkdown(const Report& report, const std::string& folder) {
-  return Writer(report, folder).Render();
+  return MarkdownWriter(report, folder).Render();
 }
 
 absl::StatusOr<std::string> ReplaceBetweenMarkers(const std::string& document,

@@ -15,10 +15,10 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kFullSize = uint64_t{1} << 30;
-constexpr uint64_t kSlack = uint64_t{256} << 20;
+constexpr uint64_t kYcsbSize = uint64_t{1} << 30;
+constexpr uint64_t kYcsbSlack = uint64_t{256} << 20;
 constexpr uint64_t kTinyOperations = 2000;
-constexpr char kLoaded[] = "loaded";
+constexpr char kYcsbLoaded[] = "loaded";
 
 uint64_t DataBytes(const YcsbPlan& plan) { return plan.records * (kKeyBytes + plan.value_bytes); }
 
@@ -46,12 +46,12 @@ class Runner {
       : session_(session), plan_(plan), shape_(ShapeOf(plan, session->args().tiny)) {}
 
   absl::Status Load(const std::vector<Opponent>& opponents) {
-    if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
+    if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kYcsbLoaded));
     const WorkloadSpec& load = AllWorkloads().front();
     if (plan_.load == YcsbLoad::kCopied) {
       return session_
-          ->Prepared(kLoaded, "loading the database of all workloads",
-                     Spec(load, StockOpponents({}).front(), kLoaded), Words)
+          ->Prepared(kYcsbLoaded, "loading the database of all workloads",
+                     Spec(load, StockOpponents({}).front(), kYcsbLoaded), Words)
           .status();
     }
     for (const Opponent& opponent : opponents) {
@@ -85,12 +85,13 @@ class Runner {
   absl::Status CleanUp() {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     if (session_->args().keep) return absl::OkStatus();
-    return session_->dir().RemoveAll(kLoaded);
+    return session_->dir().RemoveAll(kYcsbLoaded);
   }
 
  private:
   std::string LoadedBy(const Opponent& opponent) const {
-    return plan_.load == YcsbLoad::kCopied ? kLoaded : absl::StrCat(kLoaded, "-", opponent.name);
+    return plan_.load == YcsbLoad::kCopied ? kYcsbLoaded
+                                           : absl::StrCat(kYcsbLoaded, "-", opponent.name);
   }
 
   nlohmann::json Spec(const WorkloadSpec& workload, const Opponent& opponent,
@@ -145,7 +146,7 @@ uint64_t YcsbSpace(const YcsbPlan& plan, size_t opponents) {
   const uint64_t data = DataBytes(plan);
   const uint64_t run = (data + writes * (kKeyBytes + plan.value_bytes)) * 5 / 2;
   const uint64_t loaded = LoadsOf(plan, opponents) * (data * 5 / 4);
-  return run + loaded + kSlack;
+  return run + loaded + kYcsbSlack;
 }
 
 uint64_t YcsbMemory(const YcsbPlan& plan, bool tiny) {
@@ -211,7 +212,7 @@ absl::Status RunYcsbBench(YcsbArgs args) {
   auto workloads = SelectWorkloads(args.workloads);
   if (!workloads.ok()) return workloads.status();
   plan.workloads = *std::move(workloads);
-  const auto size = SizeOf(args.common, kFullSize);
+  const auto size = SizeOf(args.common, kYcsbSize);
   if (!size.ok()) return size.status();
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();

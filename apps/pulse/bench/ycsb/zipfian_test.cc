@@ -11,7 +11,7 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kSeed = 20260722;
+constexpr uint64_t kZipfianSeed = 20260722;
 
 double DirectZeta(uint64_t n, double theta) {
   double sum = 0;
@@ -51,13 +51,13 @@ TEST(ZipfianTest, RanksInvertTheDistribution) {
 }
 
 TEST(ZipfianTest, DrawsFollowTheLaw) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   constexpr uint64_t kItems = 2000;
   constexpr double kDraws = 2'000'000;
   const Zipfian zipfian;
   const double zeta = zipfian.Zeta(kItems);
   std::vector<uint64_t> hits(kItems, 0);
-  Random random(kSeed);
+  Random random(kZipfianSeed);
   for (int i = 0; i < static_cast<int>(kDraws); ++i) {
     const uint64_t rank = zipfian.Rank(random.Unit(), kItems, zeta);
     ASSERT_LT(rank, kItems);
@@ -76,12 +76,12 @@ TEST(ZipfianTest, DrawsFollowTheLaw) {
 }
 
 TEST(ZipfianTest, TheHottestHaveTheirShare) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   constexpr uint64_t kItems = 1'000'000;
   constexpr int kDraws = 1'000'000;
   const Zipfian zipfian;
   const double zeta = zipfian.Zeta(kItems);
-  Random random(kSeed);
+  Random random(kZipfianSeed);
   int top = 0, top_percent = 0;
   for (int i = 0; i < kDraws; ++i) {
     const uint64_t rank = zipfian.Rank(random.Unit(), kItems, zeta);
@@ -95,9 +95,9 @@ TEST(ZipfianTest, TheHottestHaveTheirShare) {
 // As many items as there are at the moment of each draw: nothing beyond them, and after growth the
 // law of the larger set.
 TEST(ZipfianTest, ASetMayGrowBetweenDraws) {
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  SCOPED_TRACE(testing::Message() << "seed " << kZipfianSeed);
   const Zipfian zipfian;
-  Random random(kSeed);
+  Random random(kZipfianSeed);
   for (uint64_t n = 1; n < 5000; ++n) {
     ASSERT_LT(zipfian.Rank(random.Unit(), n, zipfian.Zeta(n)), n);
   }
