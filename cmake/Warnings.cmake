@@ -71,8 +71,9 @@ function(pulse_test name)
     GTest::gtest_main)
   # What is tested is optimised as it will be used; the tests themselves are built faster.
   target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Debug>,-O0,-O1>)
+  # Worth it from some compilations on.
   list(LENGTH T_SOURCES files)
-  if(files GREATER 3)
+  if((PULSE_UNITY AND files GREATER 12) OR (NOT PULSE_UNITY AND files GREATER 3))
     pulse_precompile(${name} <gmock/gmock.h> <gtest/gtest.h>)
   endif()
   if(NOT T_TIMEOUT)
