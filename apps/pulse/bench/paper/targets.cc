@@ -123,6 +123,11 @@ Judgement Judge(const Aim& aim, const nlohmann::json* result) {
           100 * there->median < kStallsNoticed
               ? std::string("stock did not stall")
               : fmt::format("stock stalled {:.1f} % of the time only", 100 * there->median);
+      // That is no leave to be silent about the other one's.
+      const auto other = row->Of({aim.quantity.metric, aim.quantity.over, "", false});
+      if (other && judged.got->max < 0) {
+        judged.why += fmt::format("; {} stalled {:.1f} %", aim.quantity.over, 100 * other->median);
+      }
       return judged;
     }
   }

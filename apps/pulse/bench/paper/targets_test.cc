@@ -127,6 +127,10 @@ TEST(TargetsTest, WithoutStallsThereIsNoneToLose) {
   result = Result(100, 0.12, 0);
   EXPECT_EQ(Of("tails", kStalls, there).verdict, Verdict::kNotApplicable);
   EXPECT_THAT(Of("tails", kStalls, there).why, HasSubstr("12.0 %"));
+  // That PulseDB stalls where stock does not is not hidden by that.
+  result = Result(100, 0.001, 0.2);
+  EXPECT_EQ(Of("tails", kStalls, there).verdict, Verdict::kNotApplicable);
+  EXPECT_EQ(Of("tails", kStalls, there).why, "stock did not stall; pulse stalled 20.0 %");
 }
 
 TEST(TargetsTest, AimsAreFoundByWhatTheyMeasure) {
