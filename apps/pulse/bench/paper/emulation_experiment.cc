@@ -22,7 +22,7 @@ constexpr size_t kOpponents = 2;
 constexpr uint64_t kValueBytes = 1024;
 constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
 // A level 0 of several tables, and a merge of seconds.
-constexpr uint64_t kLeastBytes = uint64_t{256} << 20;
+constexpr uint64_t kLeastBytes = uint64_t{512} << 20;
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 uint64_t BytesAt(const Size& size) {
