@@ -76,6 +76,42 @@ expect_error other-settings 'tails\.json;;seed: 1 there, 9 now;;--redo' \
   "${paper[@]}" --only tails --seed 9
 run_ok redo 120 "${paper[@]}" --only tails --seed 9 --redo
 grep -q '"seed": 9' "$out/tails.json" || fail "paper: --redo has not replaced the result"
+[[ ! -e "$out/tails.part" ]] || fail "paper: the rows of a finished experiment are still there"
+
+# ---- another version's result is named; kept only if that is said, and marked
+grep -q '"revision": "[^"]' "$out/tails.json" || fail "paper: no revision in the result"
+sed -i 's/"revision": "[^"]*"/"revision": "long-ago"/' "$out/tails.json"
+expect_error other-version 'tails\.json;;another version;;long-ago;;--keep-older' \
+  "${paper[@]}" --only tails --seed 9
+run_ok keep-older 60 "${paper[@]}" --only tails --seed 9 --keep-older
+require_match keep-older 'tails: done before by another version' "$SCRATCH/keep-older.log"
+grep -q 'Measured by PulseDB [^<]*long-ago' "$out/report.html" || fail "paper: the report does not mark it"
+
+# ---- a result without rows is none; an opponent's turn is recorded, and changes
+python3 - "$out/tails.json" <<'PY'
+import json, sys
+result = json.load(open(sys.argv[1]))
+result["rows"] = []
+json.dump(result, open(sys.argv[1], "w"))
+PY
+run_ok no-rows 120 "${paper[@]}" --only tails --pairs 2 --seed 9
+require_match no-rows 'tails.json has no rows; runs again' "$SCRATCH/no-rows.log"
+python3 - "$out/tails.json" <<'PY' || fail "paper: opponents do not take turns"
+import json, sys
+runs = json.load(open(sys.argv[1]))["rows"][0]["runs"]
+first = {run["pair"]: run["opponent"] for run in runs if run["turn"] == 1}
+assert len(set(first.values())) == 2, first
+assert all("compaction_cpu_s" in run for run in runs), runs[0]
+PY
+
+# ---- killed in the middle of an experiment: its rows are kept
+start "$SCRATCH/killed-row.log" "${paper[@]}" --only fillrandom
+await 120 test -s "$out/fillrandom.part" || fail "paper: no rows kept" "$SCRATCH/killed-row.log"
+kill -9 "$STARTED" 2>/dev/null
+wait "$STARTED" 2>/dev/null
+run_ok rest 200 "${paper[@]}" --only fillrandom
+require_match rest 'fillrandom: goes on where it was interrupted; done before: 128 B' "$SCRATCH/rest.log"
+grep -q '"label": "2048 B"' "$out/fillrandom.json" || fail "paper: the rest was not run"
 
 expect_error unknown-experiment '"tables";;fillrandom, overwrite, tails, ycsb' \
   "${paper[@]}" --only tables
@@ -90,7 +126,7 @@ expect_error no-markers 'doc\.md does not say where;;pulse bench paper: begin' \
 [[ ! -e "$out/engines.json" ]] || fail "paper: ran before it saw that it could not report"
 printf '<!-- pulse bench paper: begin -->\n<!-- pulse bench paper: end -->\n' >>"$SCRATCH/doc.md"
 run_ok report-only 60 "$PULSE" bench paper --out "$out" --report-only --markdown "$SCRATCH/doc.md"
-for word in 'id="tails"' 'To run it: <code>pulse bench paper --out [^ ]* --only ycsb</code>' '<svg'; do
+for word in 'id="tails"' 'To run it: <code>pulse bench paper --out [^<]* --tiny [^<]*--only ycsb</code>' '<svg'; do
   grep -q -- "$word" "$out/report.html" || fail "paper: the report lacks $word"
 done
 grep -q '^By hand\.$' "$SCRATCH/doc.md" || fail "paper: a document has lost what was not ours"
@@ -109,3 +145,9 @@ expect_error footprint-queue 'queue=;;leave that out' \
   "${paper[@]}" --only engines,footprint --redo --uri queue=8M
 [[ ! -e "$out/engines.json" ]] || fail "paper: ran before it saw what it could not run"
 note "pulse bench paper measures memory"
+
+# ---- where compactions run: what was no such thing is marked
+run_ok placed 280 "${paper[@]}" --only shift,emulation
+grep -q '"label": "2: the agent' "$out/shift.json" || fail "paper: shift has no rows of its phases"
+grep -q '"whole_compactions": [1-9]' "$out/emulation.json" || fail "paper: nothing ran whole"
+note "pulse bench paper measures placements"

@@ -191,6 +191,34 @@ absl::Status RunCompactionBench(const CompactionArgs& args) {
   return s.WriteReport();
 }
 
+uint64_t FrozenSpace(uint64_t size) { return size / 4 * 5 * 2 + kSlack; }
+
+absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
+                                         const std::vector<Opponent>& opponents) {
+  constexpr uint64_t kValueBytes = 1024;
+  CompactionArgs args;
+  args.common = session->args();
+  if (!args.common.keep) PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("frozen-"));
+  Probe probe(session, args, kValueBytes, size);
+  PULSE_RETURN_IF_ERROR(probe.Freeze());
+  nlohmann::json raw = nlohmann::json::array();
+  const auto runs = session->RunRounds(
+      opponents, label,
+      [&probe](const Opponent& o, const std::string& what, bool first) {
+        return probe.RunOne(o, what, first);
+      },
+      &raw);
+  if (!runs.ok()) return runs.status();
+  PULSE_RETURN_IF_ERROR(probe.CleanUp());
+  return nlohmann::json{{"label", label},
+                        {"num", probe.frozen().num},
+                        {"value_bytes", kValueBytes},
+                        {"opponents", SpreadsJson(*runs, opponents,
+                                                  {"wall_s", "mib_per_s", "host_cpu_s_per_gib",
+                                                   "agent_cpu_s_per_gib"})},
+                        {"runs", std::move(raw)}};
+}
+
 void AddCpuOptions(CLI::App* cmd, CommonArgs* args) {
   cmd->add_option("--host-cpu", args->host_cpus,
                   "CPU of the host: RocksDB and all it does [the first that may be used]");

@@ -26,6 +26,13 @@ struct Frozen {
 // Runs the whole benchmark and prints its tables. Main thread only.
 absl::Status RunCompactionBench(const CompactionArgs& args);
 
+// For other benchmarks: a level 0 of `size` in values of 1 KiB, frozen, and compacted by
+// `opponents` in rounds. Says no tables. The result has "opponents" and "runs".
+absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
+                                         const std::vector<Opponent>& opponents);
+// Disk that it takes at the most.
+uint64_t FrozenSpace(uint64_t size);
+
 // The report on one value size, as text for people; adds the same to `json`.
 std::string ReportCompaction(const Session& session, const Frozen& frozen,
                              const std::vector<Opponent>& opponents, const RunSet& runs,

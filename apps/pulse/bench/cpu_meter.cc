@@ -34,13 +34,6 @@ struct DirCloser {
   void operator()(DIR* dir) const { closedir(dir); }
 };
 
-bool IsAgentThread(const char* tid) {
-  std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
-  std::string name;
-  std::getline(in, name);
-  return absl::StartsWith(name, "pulse-ag") || absl::StartsWith(name, "iou-");
-}
-
 absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   clockid_t clock;
   const int err = clock_getcpuclockid(pid, &clock);
@@ -65,15 +58,38 @@ CpuMeter::~CpuMeter() {
   sampler_.join();
 }
 
+std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) {
+  std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
+  std::string name;
+  std::getline(in, name);
+  if (absl::StartsWith(name, "pulse-ag") || absl::StartsWith(name, "iou-")) return Who::kAgent;
+  // Flushes have the pool of high priority. A thread has the name of its maker until it has its
+  // own.
+  if (absl::StartsWith(name, "rocksdb:low") || absl::StartsWith(name, "rocksdb:bot")) {
+    return Who::kCompaction;
+  }
+  return std::nullopt;
+}
+
+int64_t CpuMeter::UseOf(Who who) const {
+  int64_t nanos = 0;
+  for (const auto& [tid, use] : threads_) {
+    if (use.who == who) nanos += use.earlier + use.last - use.base;
+  }
+  return nanos;
+}
+
 void CpuMeter::Sample(bool first) {
   const std::unique_ptr<DIR, DirCloser> dir(opendir("/proc/self/task"));
   if (dir == nullptr) return;
   while (const dirent* entry = readdir(dir.get())) {
     const auto tid = static_cast<pid_t>(std::atoi(entry->d_name));
-    if (tid <= 0 || !IsAgentThread(entry->d_name)) continue;
+    const auto who = tid <= 0 ? std::nullopt : WhoIs(entry->d_name);
+    if (!who || (*who == Who::kAgent && agent_ != Agent::kThreads)) continue;
     const int64_t now = ClockNanos(ThreadClock(tid));
     if (now < 0) continue;
     ThreadUse& use = threads_[tid];
+    use.who = *who;
     if (first) {
       use.base = now;
     } else if (now < use.last) {  // a new thread by an old number
@@ -97,26 +113,21 @@ absl::Status CpuMeter::Start() {
   }
   getrusage(RUSAGE_SELF, &usage_start_);
   process_start_ = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
-  if (agent_ == Agent::kThreads) {
-    Sample(true);
-    sampler_ = std::thread([this] { SampleUntilStopped(); });
-  }
+  Sample(true);
+  sampler_ = std::thread([this] { SampleUntilStopped(); });
   return absl::OkStatus();
 }
 
 absl::StatusOr<CpuUse> CpuMeter::Stop() {
   const int64_t process = ClockNanos(CLOCK_PROCESS_CPUTIME_ID) - process_start_;
-  int64_t agent = 0;
-  if (agent_ == Agent::kThreads) {
-    {
-      const std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_one();
-    sampler_.join();
-    Sample(false);
-    for (const auto& [tid, use] : threads_) agent += use.earlier + use.last - use.base;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
   }
+  wake_.notify_one();
+  sampler_.join();
+  Sample(false);
+  int64_t agent = UseOf(Who::kAgent);
   CpuUse use;
   use.host_seconds = static_cast<double>(process - agent) / 1e9;
   if (agent_ == Agent::kProcess) {
@@ -126,6 +137,7 @@ absl::StatusOr<CpuUse> CpuMeter::Stop() {
     use.host_seconds = static_cast<double>(process) / 1e9;
   }
   use.agent_seconds = static_cast<double>(agent) / 1e9;
+  use.compaction_seconds = static_cast<double>(UseOf(Who::kCompaction)) / 1e9;
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   use.voluntary_switches = usage.ru_nvcsw - usage_start_.ru_nvcsw;

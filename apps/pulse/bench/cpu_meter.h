@@ -1,7 +1,9 @@
 // CPU time of a stretch of this process, told apart by who spent it: the host (RocksDB and the
 // application) or PulseDB's agent. The agent's threads in this process are those whose names begin
 // with "pulse-ag", together with io_uring's workers ("iou-"); an agent in a process of its own is
-// measured as a whole. Start and Stop from one thread.
+// measured as a whole. Of the host's CPU time, that of RocksDB's threads for compactions
+// ("rocksdb:low", "rocksdb:bot", and those that they start) is told, too. Start and Stop from one
+// thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -21,6 +24,7 @@ namespace pulse::bench {
 struct CpuUse {
   double host_seconds = 0;
   double agent_seconds = 0;
+  double compaction_seconds = 0;  // of host_seconds
   // Of this process, with the embedded agent's.
   int64_t voluntary_switches = 0;
   int64_t involuntary_switches = 0;
@@ -41,14 +45,18 @@ class CpuMeter {
   absl::StatusOr<CpuUse> Stop();
 
  private:
+  enum class Who { kAgent, kCompaction };
   // What one thread has used since Start(), kept after it has gone.
   struct ThreadUse {
+    Who who = Who::kAgent;
     int64_t base = 0;
     int64_t last = 0;
     int64_t earlier = 0;  // of threads that had the same number before
   };
 
+  static std::optional<Who> WhoIs(const char* tid);
   void Sample(bool first);
+  int64_t UseOf(Who who) const;
   void SampleUntilStopped();
 
   const Agent agent_;

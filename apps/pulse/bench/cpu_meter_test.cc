@@ -41,6 +41,19 @@ TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
   EXPECT_LT(use->host_seconds, use->agent_seconds);
 }
 
+TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
+  CpuMeter meter(CpuMeter::Agent::kNone);
+  ASSERT_TRUE(meter.Start().ok());
+  BurnAs("rocksdb:low", 60);
+  BurnAs("rocksdb:high", 80);
+  Burn(20);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->compaction_seconds, 0.060);
+  EXPECT_LT(use->compaction_seconds, use->host_seconds - 0.095);
+  EXPECT_EQ(use->agent_seconds, 0);
+}
+
 TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());

@@ -236,7 +236,7 @@ class Crash {
                                         round + 1, ": ", result.status().message());
         return absl::OkStatus();
       }
-      outcome_.recoveries.Add(one.opponent->name, *result);
+      outcome_.recoveries.Add(one.opponent->name, round, *result);
     }
     return session_.dir().Remove(kCopyName);
   }

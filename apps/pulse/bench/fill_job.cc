@@ -1,8 +1,18 @@
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/histogram.h"
 #include "bench/bench_db.h"
@@ -51,6 +61,54 @@ struct Writer {
   }
 };
 
+// Processes that keep a processor busy and do nothing else: what neighbours do. They are forked
+// before there is any thread, and stand still until they are wanted.
+class Neighbours {
+ public:
+  Neighbours() = default;
+  ~Neighbours() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+  Neighbours(const Neighbours&) = delete;
+  Neighbours& operator=(const Neighbours&) = delete;
+
+  absl::Status Make(int number, const std::vector<int>& cpus) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int c : cpus) CPU_SET(c, &set);
+    for (int i = 0; i < number; ++i) {
+      const pid_t pid = fork();
+      if (pid < 0)
+        return ErrnoError(errno, "starting a process that keeps CPU", FormatCpuList(cpus));
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (sched_setaffinity(0, sizeof(set), &set) != 0) _exit(1);
+        raise(SIGSTOP);
+        for (;;) asm volatile("");
+      }
+      pids_.push_back(pid);
+      int status = 0;
+      if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
+        return absl::InternalError("a process that should keep a CPU busy has ended");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The first `number` of them work, the others stand still.
+  void Work(int number) const {
+    for (size_t i = 0; i < pids_.size(); ++i) {
+      kill(pids_[i], i < static_cast<size_t>(number) ? SIGCONT : SIGSTOP);
+    }
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
+
 // Runs all writers to their end and puts their latencies together.
 absl::Status WriteAll(BenchDb* db, const FillPlan& plan, Histogram* all) {
   std::vector<std::unique_ptr<Writer>> writers;
@@ -68,6 +126,59 @@ absl::Status WriteAll(BenchDb* db, const FillPlan& plan, Histogram* all) {
   return absl::OkStatus();
 }
 
+struct Phase {
+  int on_host_cpus = 0;
+  int on_agent_cpus = 0;
+  double seconds = 0;  // that it took
+};
+
+struct Phases {
+  std::vector<Phase> all;
+  Neighbours on_host_cpus, on_agent_cpus;
+};
+
+absl::Status ReadPhases(const nlohmann::json& spec, Phases* phases) {
+  // Only fill's own job descriptions have them.
+  if (!spec.contains("phases")) return absl::OkStatus();
+  int host = 0, agent = 0;
+  for (const nlohmann::json& json : spec["phases"]) {
+    Phase phase;
+    json.at("on_host_cpus").get_to(phase.on_host_cpus);
+    json.at("on_agent_cpus").get_to(phase.on_agent_cpus);
+    host = std::max(host, phase.on_host_cpus);
+    agent = std::max(agent, phase.on_agent_cpus);
+    phases->all.push_back(phase);
+  }
+  PULSE_RETURN_IF_ERROR(
+      phases->on_host_cpus.Make(host, spec.at("host_cpus").get<std::vector<int>>()));
+  return phases->on_agent_cpus.Make(agent, spec.at("agent_cpus").get<std::vector<int>>());
+}
+
+// Each phase pays for the compactions that it leaves behind.
+absl::Status WriteInPhases(BenchDb* db, const FillPlan& plan, Phases* phases, Histogram* latency) {
+  FillPlan part = plan;
+  part.num = plan.num / phases->all.size();
+  for (Phase& phase : phases->all) {
+    phases->on_host_cpus.Work(phase.on_host_cpus);
+    phases->on_agent_cpus.Work(phase.on_agent_cpus);
+    const int64_t start = NowNanos();
+    PULSE_RETURN_IF_ERROR(WriteAll(db, part, latency));
+    db->WaitUntilSettled();
+    phase.seconds = static_cast<double>(NowNanos() - start) / 1e9;
+    part.key_seed += 0x1000003;
+  }
+  phases->on_host_cpus.Work(0);
+  phases->on_agent_cpus.Work(0);
+  return absl::OkStatus();
+}
+
+void AddPhases(const FillPlan& plan, const Phases& phases, nlohmann::json* result) {
+  const auto each = static_cast<double>(plan.num / phases.all.size());
+  for (size_t i = 0; i < phases.all.size(); ++i) {
+    (*result)[absl::StrCat("phase", i + 1, "_ops_per_s")] = each / phases.all[i].seconds;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
@@ -78,6 +189,8 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   spec.at("seed").get_to(plan.seed);
   spec.at("key_seed").get_to(plan.key_seed);
   spec.at("threads").get_to(plan.threads);
+  Phases phases;
+  PULSE_RETURN_IF_ERROR(ReadPhases(spec, &phases));
   auto opened =
       BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));
   if (!opened.ok()) return opened.status();
@@ -88,8 +201,12 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   // fill has its own job descriptions, which do not ask for it.
   const bool measure_memory = spec.value("measure_memory", false);
   if (measure_memory) (*memory)->Start();
-  auto result = MeasureRun(&db, opponent, [&] { return WriteAll(&db, plan, &latency); });
+  auto result = MeasureRun(&db, opponent, [&] {
+    return phases.all.empty() ? WriteAll(&db, plan, &latency)
+                              : WriteInPhases(&db, plan, &phases, &latency);
+  });
   if (!result.ok()) return result.status();
+  if (!phases.all.empty()) AddPhases(plan, phases, &*result);
   if (measure_memory) (*memory)->Stop(&*result);
   const double wall = result->at("wall_s").get<double>();
   const auto bytes = static_cast<double>(plan.num * (kKeyBytes + plan.value_bytes));

@@ -31,7 +31,15 @@ uint64_t FillSettings::space() const {
 
 nlohmann::json FillRuns::Spec(const Opponent& opponent, const std::string& dir,
                               uint64_t key_seed) const {
+  nlohmann::json phases = nlohmann::json::array();
+  for (const FillPhase& phase : settings_.phases) {
+    phases.push_back(
+        {{"on_host_cpus", phase.on_host_cpus}, {"on_agent_cpus", phase.on_agent_cpus}});
+  }
   return {{"job", "fill"},
+          {"phases", std::move(phases)},
+          {"host_cpus", session_->host_cpus()},
+          {"agent_cpus", session_->agent_cpus()},
           {"dir", session_->dir().Sub(dir)},
           {"shape", ToJson(settings_.shape)},
           {"opponent", ToJson(opponent)},
@@ -124,11 +132,29 @@ std::string FillLatencyTable(const std::vector<Opponent>& opponents, const RunSe
 }
 
 nlohmann::json FillSpreads(const std::vector<Opponent>& opponents, const RunSet& runs) {
-  return SpreadsJson(
-      runs, opponents,
-      {"ops_per_s", "mib_per_s", "wall_s", "settle_s", "mean_us", "p50_us", "p99_us", "p99.9_us",
-       "p99.99_us", "max_us", "stall_share", "delayed_share", "stopped_share", "host_cpu_s",
-       "agent_cpu_s", "compaction_mib_per_s", "host_cpu_s_per_gib", "syncs", "sync_ms"});
+  return SpreadsJson(runs, opponents,
+                     {"ops_per_s",
+                      "mib_per_s",
+                      "wall_s",
+                      "settle_s",
+                      "mean_us",
+                      "p50_us",
+                      "p99_us",
+                      "p99.9_us",
+                      "p99.99_us",
+                      "max_us",
+                      "stall_share",
+                      "delayed_share",
+                      "stopped_share",
+                      "host_cpu_s",
+                      "agent_cpu_s",
+                      "compaction_cpu_s",
+                      "compaction_mib_per_s",
+                      "compaction_cpu_s_per_gib",
+                      "host_cpu_s_per_gib",
+                      "whole_compactions",
+                      "syncs",
+                      "sync_ms"});
 }
 
 }  // namespace pulse::bench

@@ -16,6 +16,13 @@
 
 namespace pulse::bench {
 
+// Busy threads of nobody's beside a part of the writes.
+struct FillPhase {
+  std::string name;
+  int on_host_cpus = 0;
+  int on_agent_cpus = 0;
+};
+
 struct FillSettings {
   uint64_t num = 0;  // of writes
   uint64_t value_bytes = 1024;
@@ -25,6 +32,9 @@ struct FillSettings {
   // writes into a copy.
   bool overwrite = false;
   bool measure_memory = false;  // of host and agent (MemoryMeter)
+  // Not empty: the writes come in so many equal parts, each followed by a wait until compactions
+  // rest, while others keep the processors busy.
+  std::vector<FillPhase> phases;
 
   uint64_t data_bytes() const;
   // Disk that a run, and what it begins with, take at the most; a pool takes run_space() more.
@@ -44,6 +54,11 @@ class FillRuns {
   // database is read back and compared with what the first opponent left. Leaves nothing on disk.
   absl::StatusOr<RunSet> Run(const std::vector<Opponent>& opponents, const std::string& label,
                              nlohmann::json* raw);
+
+  // One run of `opponent`, nothing of which is kept or checked.
+  absl::StatusOr<nlohmann::json> Once(const Opponent& opponent) {
+    return RunOne(opponent, "", /*first=*/false);
+  }
 
  private:
   nlohmann::json Spec(const Opponent& opponent, const std::string& dir, uint64_t key_seed) const;

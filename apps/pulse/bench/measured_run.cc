@@ -80,8 +80,11 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
   if (compacted != 0) {
     const double seconds = (*meter)->wall_seconds() + result["settle_s"].get<double>();
     result["compaction_mib_per_s"] = static_cast<double>(compacted) / (1 << 20) / seconds;
-    result["host_cpu_s_per_gib"] =
-        result["host_cpu_s"].get<double>() * (1 << 30) / static_cast<double>(compacted);
+    // For compactions alone, and the process as a whole, writers and flushes included.
+    for (const char* cpu : {"compaction_cpu_s", "host_cpu_s"}) {
+      result[std::string(cpu) + "_per_gib"] =
+          result[cpu].get<double>() * (1 << 30) / static_cast<double>(compacted);
+    }
   }
   return result;
 }

@@ -48,6 +48,10 @@ inline constexpr char kPulsePool[] = "pulse-pool";
 inline constexpr char kStock2Cpu[] = "stock-2cpu";
 inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
 inline constexpr char kDcomp[] = "dcomp";
+inline constexpr char kAggressive[] = "aggressive";  // DComp's: all compactions on the agent
+inline constexpr char kHost[] = "host";
+inline constexpr char kSplit[] = "split";
+inline constexpr char kWhole[] = "whole";
 inline constexpr char kAdaptive[] = "adaptive";
 
 // Stock RocksDB as it comes, and its two tuned forms. All read ahead 2 MiB in compactions.

@@ -1,6 +1,7 @@
 #include "bench/pair_stats.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -14,22 +15,38 @@ Spread Summarize(std::vector<double> figures) {
   const size_t half = figures.size() / 2;
   const double median =
       figures.size() % 2 == 1 ? figures[half] : (figures[half - 1] + figures[half]) / 2;
-  return {median, figures.front(), figures.back()};
+  return {median, figures.front(), figures.back(), figures.size()};
 }
 
-void RunSet::Add(const std::string& opponent, const nlohmann::json& result) {
+Spread Times(const Spread& s, double factor) {
+  return {s.median * factor, s.min * factor, s.max * factor, s.count};
+}
+
+size_t InTurn(int round, size_t turn, size_t all) {
+  return (static_cast<size_t>(round) + turn) % all;
+}
+
+void RunSet::Add(const std::string& opponent, int round, const nlohmann::json& result) {
   for (const auto& [metric, value] : result.items()) {
-    if (value.is_number()) runs_[opponent][metric].push_back(value.get<double>());
+    if (!value.is_number()) continue;
+    const auto figure = value.get<double>();
+    if (std::isfinite(figure)) runs_[opponent][metric][round] = figure;
   }
 }
 
-const std::vector<double>& RunSet::Series(const std::string& opponent,
-                                          const std::string& metric) const {
-  static const std::vector<double> none;
+const RunSet::Rounds& RunSet::RoundsOf(const std::string& opponent,
+                                       const std::string& metric) const {
+  static const Rounds none;
   const auto run = runs_.find(opponent);
   if (run == runs_.end()) return none;
-  const auto series = run->second.find(metric);
-  return series == run->second.end() ? none : series->second;
+  const auto rounds = run->second.find(metric);
+  return rounds == run->second.end() ? none : rounds->second;
+}
+
+std::vector<double> RunSet::Series(const std::string& opponent, const std::string& metric) const {
+  std::vector<double> series;
+  for (const auto& [round, figure] : RoundsOf(opponent, metric)) series.push_back(figure);
+  return series;
 }
 
 Spread RunSet::Of(const std::string& opponent, const std::string& metric) const {
@@ -46,28 +63,78 @@ std::string RunSet::Lowest(const std::vector<std::string>& opponents,
   return best;
 }
 
+Spread RunSet::OverPairs(
+    const std::string& upper, const std::string& lower, const std::string& metric,
+    const std::function<std::optional<double>(double, double)>& combine) const {
+  const Rounds& others = RoundsOf(lower, metric);
+  std::vector<double> figures;
+  for (const auto& [round, figure] : RoundsOf(upper, metric)) {
+    const auto other = others.find(round);
+    if (other == others.end()) continue;
+    if (const auto both = combine(figure, other->second)) figures.push_back(*both);
+  }
+  return Summarize(std::move(figures));
+}
+
 Spread RunSet::Ratio(const std::string& upper, const std::string& lower,
                      const std::string& metric) const {
-  const std::vector<double>& a = Series(upper, metric);
-  const std::vector<double>& b = Series(lower, metric);
-  std::vector<double> ratios;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (b[i] > 0) ratios.push_back(a[i] / b[i]);
-  }
-  return Summarize(std::move(ratios));
+  return OverPairs(upper, lower, metric, [](double a, double b) -> std::optional<double> {
+    if (b > 0) return a / b;
+    return std::nullopt;
+  });
 }
 
 Spread RunSet::Difference(const std::string& upper, const std::string& lower,
                           const std::string& metric) const {
-  const std::vector<double>& a = Series(upper, metric);
-  const std::vector<double>& b = Series(lower, metric);
-  std::vector<double> differences;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) differences.push_back(a[i] - b[i]);
-  return Summarize(std::move(differences));
+  return OverPairs(upper, lower, metric, [](double a, double b) { return std::optional(a - b); });
+}
+
+const char* OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kHeld:
+      return "held";
+    case Outcome::kMissed:
+      return "missed";
+    case Outcome::kNotClear:
+      return "not clear";
+  }
+  return "";
 }
 
 bool Target::ReachedBy(double ratio) const {
-  return kind == Kind::kAtLeast ? ratio >= value : ratio <= value;
+  switch (kind) {
+    case Kind::kAtLeast:
+      return ratio >= value;
+    case Kind::kAtMost:
+      return ratio <= value;
+    case Kind::kAbove:
+      return ratio > value;
+    case Kind::kWithin:
+      return ratio >= value && ratio <= most;
+  }
+  return false;
+}
+
+// One round has no spread, so it supports nothing.
+Outcome Target::Judge(const Spread& s) const {
+  if (s.count < 2) return Outcome::kNotClear;
+  if (ReachedBy(s.min) && ReachedBy(s.max)) return Outcome::kHeld;
+  const bool around = kind == Kind::kWithin && s.min < value && s.max > most;
+  return ReachedBy(s.min) || ReachedBy(s.max) || around ? Outcome::kNotClear : Outcome::kMissed;
+}
+
+std::string Describe(const Target& target) {
+  switch (target.kind) {
+    case Target::Kind::kAtLeast:
+      return fmt::format("at least {:g}", target.value);
+    case Target::Kind::kAtMost:
+      return fmt::format("at most {:g}", target.value);
+    case Target::Kind::kAbove:
+      return fmt::format("above {:g}", target.value);
+    case Target::Kind::kWithin:
+      return fmt::format("{:g} to {:g}", target.value, target.most);
+  }
+  return "";
 }
 
 std::string RenderRatios(const std::vector<RatioRow>& rows) {
@@ -77,10 +144,8 @@ std::string RenderRatios(const std::vector<RatioRow>& rows) {
         row.label, fmt::format("{:.2f}", row.ratio.median),
         fmt::format("{:.2f} .. {:.2f}", row.ratio.min, row.ratio.max)};
     if (row.target) {
-      cells.push_back(
-          fmt::format("{} {:.2f}",
-                      row.target->kind == Target::Kind::kAtLeast ? ">=" : "<=", row.target->value));
-      cells.push_back(row.target->ReachedBy(row.ratio.median) ? "reached" : "missed");
+      cells.push_back(Describe(*row.target));
+      cells.push_back(OutcomeName(row.target->Judge(row.ratio)));
     }
     table.AddRow(std::move(cells));
   }
@@ -88,7 +153,7 @@ std::string RenderRatios(const std::vector<RatioRow>& rows) {
 }
 
 nlohmann::json ToJson(const Spread& s) {
-  return {{"median", s.median}, {"min", s.min}, {"max", s.max}};
+  return {{"median", s.median}, {"min", s.min}, {"max", s.max}, {"count", s.count}};
 }
 
 nlohmann::json ToJson(const std::vector<RatioRow>& rows) {
@@ -97,9 +162,8 @@ nlohmann::json ToJson(const std::vector<RatioRow>& rows) {
     nlohmann::json item = ToJson(row.ratio);
     item["ratio"] = row.label;
     if (row.target) {
-      item["target"] = row.target->value;
-      item["target_kind"] = row.target->kind == Target::Kind::kAtLeast ? "at least" : "at most";
-      item["reached"] = row.target->ReachedBy(row.ratio.median);
+      item["target"] = Describe(*row.target);
+      item["verdict"] = OutcomeName(row.target->Judge(row.ratio));
     }
     list.push_back(std::move(item));
   }

@@ -3,6 +3,7 @@
 // computation; thread-compatible.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,19 +17,28 @@ struct Spread {
   double median = 0;
   double min = 0;
   double max = 0;
+  size_t count = 0;  // of the figures it sums up
 };
 
 // Of at least one figure; all zero for none.
 Spread Summarize(std::vector<double> figures);
+// In another unit.
+Spread Times(const Spread& spread, double factor);
 
-// The figures of all runs, by opponent and metric, in the order of the rounds.
+// Who of `all` opponents runs as the `turn`-th, from 0, of a round: in each round another one
+// first.
+size_t InTurn(int round, size_t turn, size_t all);
+
+// The figures of all runs, by opponent, metric and round. What one round lacks of an opponent, or
+// of a metric, makes no pair, and moves no other round's figure.
 class RunSet {
  public:
-  // Adds the numbers of one run's result object, of which each is a metric.
-  void Add(const std::string& opponent, const nlohmann::json& result);
+  // Adds the numbers of one run's result object, of which each is a metric. A number that is not
+  // finite is none.
+  void Add(const std::string& opponent, int round, const nlohmann::json& result);
 
   bool Has(const std::string& opponent) const { return runs_.count(opponent) != 0; }
-  const std::vector<double>& Series(const std::string& opponent, const std::string& metric) const;
+  std::vector<double> Series(const std::string& opponent, const std::string& metric) const;
   Spread Of(const std::string& opponent, const std::string& metric) const;
 
   // Of the named opponents that ran, the one with the lowest median; empty when none ran.
@@ -41,15 +51,35 @@ class RunSet {
                     const std::string& metric) const;
 
  private:
-  std::map<std::string, std::map<std::string, std::vector<double>>> runs_;
+  using Rounds = std::map<int, double>;
+  const Rounds& RoundsOf(const std::string& opponent, const std::string& metric) const;
+  // `combine` of the figures of each round in which both have one.
+  Spread OverPairs(const std::string& upper, const std::string& lower, const std::string& metric,
+                   const std::function<std::optional<double>(double, double)>& combine) const;
+
+  std::map<std::string, std::map<std::string, Rounds>> runs_;
 };
 
+// What the figures of several rounds say about a claim.
+enum class Outcome {
+  kHeld,     // in every round
+  kMissed,   // in no round
+  kNotClear  // in some, or there is one round only
+};
+
+const char* OutcomeName(Outcome outcome);  // "held", "missed", "not clear"
+
 struct Target {
-  enum class Kind { kAtLeast, kAtMost };
+  enum class Kind { kAtLeast, kAtMost, kAbove, kWithin };
   Kind kind = Kind::kAtLeast;
   double value = 0;
+  double most = 0;  // of kWithin: [value, most]
+
   bool ReachedBy(double ratio) const;
+  Outcome Judge(const Spread& spread) const;
 };
+
+std::string Describe(const Target& target);  // "at least 1.6"
 
 // One line of a ratio table.
 struct RatioRow {

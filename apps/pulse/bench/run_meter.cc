@@ -35,6 +35,7 @@ absl::Status RunMeter::Stop(nlohmann::json* result) {
   (*result)["wall_s"] = wall_seconds();
   (*result)["host_cpu_s"] = use->host_seconds;
   (*result)["agent_cpu_s"] = use->agent_seconds;
+  (*result)["compaction_cpu_s"] = use->compaction_seconds;
   (*result)["voluntary_switches"] = use->voluntary_switches;
   (*result)["involuntary_switches"] = use->involuntary_switches;
   return absl::OkStatus();

@@ -22,7 +22,8 @@ class RunMeter {
   // Ends the wall time; CPU time goes on until Stop(), for work that outlives the measured one.
   void StopWall();
 
-  // Adds wall_s, host_cpu_s, agent_cpu_s, voluntary_switches and involuntary_switches to `result`.
+  // Adds wall_s, host_cpu_s, compaction_cpu_s (of it), agent_cpu_s, voluntary_switches and
+  // involuntary_switches to `result`.
   absl::Status Stop(nlohmann::json* result);
 
   double wall_seconds() const { return static_cast<double>(wall_nanos_) / 1e9; }

@@ -17,6 +17,7 @@
 #include "base/uri_options.h"
 #include "bench/child_runner.h"
 #include "fmt/format.h"
+#include "revision.h"
 #include "rocksdb/version.h"
 #include "store/store.h"
 #include "util/agent_socket.h"
@@ -106,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
   session->name_ = name;
   session->args_ = args;
   session->pairs_ = args.pairs > 0 ? args.pairs : (args.tiny ? 1 : kDefaultPairs);
-  session->warm_ups_ = args.tiny ? 0 : 1;
+  session->warm_ups_ = args.warm_ups >= 0 ? args.warm_ups : (args.tiny ? 0 : 1);
   PULSE_RETURN_IF_ERROR(session->SetUpCpus());
   if (!args.agent_socket.empty()) {
     if (const auto agent = FindAgent(args.agent_socket); !agent.ok()) return agent.status();
@@ -173,6 +174,7 @@ void Session::DescribeMachine() {
   uname(&name);
   report_["benchmark"] = name_;
   report_["pulse_version"] = PULSE_VERSION;
+  report_["revision"] = SourceRevision();
   report_["machine"] = {{"cpu", CpuModel()},
                         {"cpus", UsableCpus().size()},
                         {"memory_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
@@ -303,9 +305,12 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
   RunSet runs;
   for (int round = 0; round < rounds(); ++round) {
     const bool recorded = round >= warm_ups_;
-    const std::string which =
-        recorded ? fmt::format("pair {}/{}", round - warm_ups_ + 1, pairs_) : "warm-up";
-    for (const Opponent& opponent : opponents) {
+    const int pair = round - warm_ups_ + 1;
+    const std::string which = recorded ? fmt::format("pair {}/{}", pair, pairs_) : "warm-up";
+    std::vector<nlohmann::json> results(opponents.size());
+    for (size_t i = 0; i < opponents.size(); ++i) {
+      const size_t turn = InTurn(round, i, opponents.size());
+      const Opponent& opponent = opponents[turn];
       auto result =
           run(opponent, fmt::format("{}, {}, {}", label, which, opponent.name), round == 0);
       if (!result.ok()) {
@@ -314,11 +319,14 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
             absl::StrCat(label, ", ", which, ", ", opponent.name, ": ", result.status().message()));
       }
       if (!recorded) continue;
-      runs.Add(opponent.name, *result);
+      runs.Add(opponent.name, pair, *result);
       (*result)["opponent"] = opponent.name;
-      (*result)["pair"] = round - warm_ups_ + 1;
-      raw->push_back(*std::move(result));
+      (*result)["pair"] = pair;
+      (*result)["turn"] = i + 1;
+      results[turn] = *std::move(result);
     }
+    if (!recorded) continue;
+    for (nlohmann::json& result : results) raw->push_back(std::move(result));
   }
   return runs;
 }

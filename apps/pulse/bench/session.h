@@ -24,6 +24,7 @@ struct CommonArgs {
   std::string size;
   std::string memtable;
   int pairs = 0;
+  int warm_ups = -1;  // one, but none with --tiny
   // Empty: the first CPUs that may be used, so many for the host, and the next one for the agent.
   std::string host_cpus;
   std::string agent_cpus;
@@ -66,8 +67,13 @@ class Session {
   // The report's top level, to which commands add theirs.
   nlohmann::json& report() { return report_; }
 
-  // Sets how many steps the progress will have.
-  void ExpectSteps(int steps) { progress_ = std::make_unique<Progress>(steps); }
+  // Sets how many steps the progress will have, and how long all of them will take, about (0:
+  // unknown, they are alike).
+  void ExpectSteps(int steps, double seconds = 0) {
+    progress_ = std::make_unique<Progress>(steps, seconds);
+  }
+  // Each of the next ones will take so long, about.
+  void ExpectEach(double seconds) { progress_->Expect(seconds); }
 
   // Prints to standard output at once, clear of the progress.
   void Say(const std::string& text);
@@ -104,8 +110,10 @@ class Session {
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();
 
-  // Every opponent once per round. `run` measures one opponent; `first` is its first time here. The
-  // warm-up is not recorded; each recorded result is also appended to `raw`.
+  // Every opponent once per round, in each round another one first, so that what drifts within a
+  // round favours nobody. `run` measures one opponent; `first` is its first time here. The warm-up
+  // is not recorded; each recorded result is also appended to `raw`, with its "pair" and its "turn"
+  // in that round, round by round in the order of `opponents`.
   using RunOne = std::function<absl::StatusOr<nlohmann::json>(
       const Opponent&, const std::string& label, bool first)>;
   absl::StatusOr<RunSet> RunRounds(const std::vector<Opponent>& opponents, const std::string& label,

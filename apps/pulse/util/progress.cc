@@ -26,27 +26,33 @@ std::string FormatDuration(double seconds) {
   return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
-double SecondsLeft(int steps, int done, double seconds_done, double seconds_of_this) {
-  if (done >= steps) return 0;
-  if (done == 0) {
+double SecondsLeft(double all, double done, double seconds_done, double seconds_of_this,
+                   double step) {
+  if (done >= all) return 0;
+  if (done <= 0) {
     // All that is known is that one takes at least so long.
     return -1;
   }
   const double each = seconds_done / done;
   // A step that takes longer than the others were makes those after it no shorter.
-  return each * (steps - done - 1) + std::max(0.0, each - seconds_of_this);
+  return each * std::max(0.0, all - done - step) + std::max(0.0, each * step - seconds_of_this);
 }
 
-Progress::Progress(int steps)
-    : start_(NowNanos()), steps_(steps), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(int steps, double seconds)
+    : start_(NowNanos()),
+      steps_(steps),
+      estimated_(seconds > 0),
+      all_(estimated_ ? seconds : steps),
+      terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() { ClearLine(); }
 
 bool Progress::Quiet() const { return NowNanos() - start_ < kQuietNanos; }
 
 std::string Progress::Eta() const {
-  const double left = SecondsLeft(steps_, done_, Seconds(step_start_ - start_),
-                                  running_ ? Seconds(NowNanos() - step_start_) : 0);
+  const double this_step = running_ ? Seconds(NowNanos() - step_start_) : 0;
+  double left = SecondsLeft(all_, of_done_, Seconds(step_start_ - start_), this_step, each_);
+  if (left < 0 && estimated_) left = std::max(0.0, all_ - this_step);
   if (left < 0) return ", time left known after the first";
   return left < 1 ? "" : fmt::format(", {} left", FormatDuration(left));
 }
@@ -77,6 +83,7 @@ void Progress::Tick() {
 
 void Progress::End(const std::string& result) {
   ++done_;
+  of_done_ += each_;
   running_ = false;
   step_start_ = NowNanos();
   ClearLine();

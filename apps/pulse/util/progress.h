@@ -10,11 +10,15 @@ namespace pulse {
 
 class Progress {
  public:
-  // `steps` is the number of Begin/End pairs to come; they should take about equally long.
-  explicit Progress(int steps);
+  // `steps` is the number of Begin/End pairs to come; they should take about equally long, unless
+  // it is said how long: `seconds` for all of them, about, and Expect() for the next ones.
+  explicit Progress(int steps, double seconds = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
+
+  // Each step from now on takes so long, about.
+  void Expect(double seconds) { each_ = seconds; }
 
   void Begin(const std::string& what);
 
@@ -31,8 +35,12 @@ class Progress {
 
   const int64_t start_;
   const int steps_;
+  const bool estimated_;
+  const double all_;  // in units of each_: seconds if estimated, else steps
   const bool terminal_;
   int done_ = 0;
+  double each_ = 1;
+  double of_done_ = 0;
   bool running_ = false;  // between Begin() and End()
   int64_t step_start_ = 0;
   int64_t line_at_ = 0;  // when Tick() last printed
@@ -40,9 +48,11 @@ class Progress {
   std::string what_;
 };
 
-// What `steps` steps still take when `done` of them took `seconds_done` and the next one runs for
-// `seconds_of_this`; negative while none is done, since nothing is known then.
-double SecondsLeft(int steps, int done, double seconds_done, double seconds_of_this);
+// What is left of work of size `all` when `done` of it took `seconds_done` and the present step, of
+// size `step`, runs for `seconds_of_this`; negative while none is done, since nothing is known
+// then.
+double SecondsLeft(double all, double done, double seconds_done, double seconds_of_this,
+                   double step = 1);
 
 // "48 s", "12 min", "1 h 20 min".
 std::string FormatDuration(double seconds);

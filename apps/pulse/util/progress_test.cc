@@ -13,6 +13,8 @@ TEST(ProgressTest, SecondsLeft) {
   EXPECT_DOUBLE_EQ(SecondsLeft(10, 2, 20, 500), 70);
   EXPECT_DOUBLE_EQ(SecondsLeft(10, 9, 90, 15), 0);
   EXPECT_DOUBLE_EQ(SecondsLeft(10, 10, 100, 3), 0);
+  // Of different sizes: 30 of 100 took 60 s, and one of 20 runs for 10 s.
+  EXPECT_DOUBLE_EQ(SecondsLeft(100, 30, 60, 10, 20), 130);
 }
 
 TEST(ProgressTest, FormatDuration) {

@@ -12,18 +12,29 @@
 
 namespace pulse::bench {
 
+class RowLog;
 class Session;
 
 // What the paper writes and loads; the scale 1.
 inline constexpr double kPaperBytes = 40e9;
 inline constexpr double kPaperOperations = 20e6;  // of each YCSB workload
 
+// What --quick stands for, beside two value sizes (one where opponents are many), a quarter of the
+// YCSB operations that the scale would have, and no warm-up.
+inline constexpr double kUsualScale = 0.025;
+inline constexpr double kQuickScale = 0.005;
+inline constexpr int kUsualThreads = 10;
+inline constexpr int kQuickThreads = 1;
+inline constexpr int kQuickPairs = 2;
+inline constexpr uint64_t kQuickMemtableBytes = uint64_t{4} << 20;
+
 // What the command line decides.
 struct Size {
-  double scale = 0.025;
-  int threads = 10;             // that write, or operate
+  double scale = kUsualScale;
+  int threads = kUsualThreads;  // that write, or operate
   uint64_t memtable_bytes = 0;  // 0: the paper's
   bool tiny = false;            // a few megabytes, whatever the scale
+  bool quick = false;           // two value sizes only, and fewer YCSB operations
   bool own_load = true;         // each opponent loads its own YCSB database
 };
 
@@ -45,20 +56,30 @@ class Experiment {
   virtual Needs NeedsAt(const Size& size) const = 0;
   // All that decides about the figures but for the session's settings.
   virtual nlohmann::json Settings(const Size& size) const = 0;
-  virtual int Steps(const Session& session, const Size& size) const = 0;
+  // Of the rows that `rows` has not.
+  virtual int Steps(const Session& session, const Size& size, const RowLog& rows) const = 0;
+  // The seconds that these take, about, on a processor of a usual speed (RunSeconds).
+  virtual double Seconds(const Session& session, const Size& size, const RowLog& rows) const = 0;
+  // One that runs only when it is named.
+  bool optional() const { return optional_; }
   // Whether it can run as the session is set up: asked before anything runs.
   virtual absl::Status Check(const Session&) const { return absl::OkStatus(); }
-  // Its rows: label, opponents with medians and spreads, ratios, runs. Says the tables.
-  virtual absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const = 0;
+  // Adds the rows that `rows` has not: label, opponents with medians and spreads, ratios, runs.
+  // Says the tables.
+  virtual absl::Status Run(Session* session, const Size& size, RowLog* rows) const = 0;
 
  protected:
-  Experiment(std::string name, std::string title, nlohmann::json paper)
-      : name_(std::move(name)), title_(std::move(title)), paper_(std::move(paper)) {}
+  Experiment(std::string name, std::string title, nlohmann::json paper, bool optional = false)
+      : name_(std::move(name)),
+        title_(std::move(title)),
+        paper_(std::move(paper)),
+        optional_(optional) {}
 
  private:
   const std::string name_;
   const std::string title_;
   const nlohmann::json paper_;
+  const bool optional_;
 };
 
 using Experiments = std::vector<std::unique_ptr<Experiment>>;
@@ -66,8 +87,8 @@ using Experiments = std::vector<std::unique_ptr<Experiment>>;
 // All there are, in the order in which they run.
 const Experiments& AllExperiments();
 
-// Those of `all` that are named; all for none. InvalidArgument, with the names there are, for one
-// that nobody has.
+// Those of `all` that are named; for none, all that are not optional. InvalidArgument, with the
+// names there are, for one that nobody has.
 absl::StatusOr<std::vector<const Experiment*>> SelectExperiments(
     const Experiments& all, const std::vector<std::string>& names);
 
@@ -76,8 +97,19 @@ absl::StatusOr<std::vector<const Experiment*>> SelectExperiments(
 double LargestScale(const std::vector<const Experiment*>& experiments, const Needs& there,
                     Size size);
 
-// What the neediest of `experiments` needs: they run one after the other.
-Needs MostOf(const std::vector<const Experiment*>& experiments, const Size& size);
+// ResourceExhausted, with the experiment, what it lacks, and the largest scale that fits, unless
+// all of `experiments` get along with what there is. `where` names the directory, `left_over` what
+// could be removed there (empty: nothing).
+absl::Status CheckNeeds(const std::vector<const Experiment*>& experiments, const Needs& there,
+                        const Size& size, const std::string& where, const std::string& left_over);
+
+// Memory that this process may still take: of the machine, and within the limits of its control
+// groups. `root` is "/", or for tests what stands for it. UINT64_MAX where nothing can be read.
+uint64_t AvailableMemory(const std::string& root = "/");
+
+// A run's seconds on a usual processor: `writes` of records of so many bytes with what compactions
+// make of them, and `reads` past the page cache.
+double RunSeconds(uint64_t writes, uint64_t record_bytes, uint64_t reads = 0);
 
 // The unit of each metric that rows have.
 nlohmann::json MetricUnits();

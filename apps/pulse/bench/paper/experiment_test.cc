@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 namespace pulse::bench {
 namespace {
@@ -11,17 +15,16 @@ using testing::HasSubstr;
 // Needs so many bytes of each at scale 1.
 class Fake : public Experiment {
  public:
-  Fake(std::string name, double disk, double memory)
-      : Experiment(std::move(name), "", {}), disk_(disk), memory_(memory) {}
+  Fake(std::string name, double disk, double memory, bool optional = false)
+      : Experiment(std::move(name), "", {}, optional), disk_(disk), memory_(memory) {}
   Needs NeedsAt(const Size& size) const override {
     return {static_cast<uint64_t>(disk_ * size.scale),
             static_cast<uint64_t>(memory_ * size.scale) + 100};
   }
   nlohmann::json Settings(const Size&) const override { return {}; }
-  int Steps(const Session&, const Size&) const override { return 0; }
-  absl::StatusOr<nlohmann::json> Run(Session*, const Size&) const override {
-    return nlohmann::json();
-  }
+  int Steps(const Session&, const Size&, const RowLog&) const override { return 0; }
+  double Seconds(const Session&, const Size&, const RowLog&) const override { return 0; }
+  absl::Status Run(Session*, const Size&, RowLog*) const override { return absl::OkStatus(); }
 
  private:
   const double disk_;
@@ -47,12 +50,59 @@ TEST(ExperimentTest, SelectsByName) {
               HasSubstr("\"tape\"; choose from disk, memory"));
 }
 
-TEST(ExperimentTest, TheNeediestDecides) {
+TEST(ExperimentTest, WhatIsOptionalMustBeNamed) {
+  Experiments all = Two();
+  all.push_back(std::make_unique<Fake>("more", 1, 1, /*optional=*/true));
+  EXPECT_EQ(SelectExperiments(all, {})->size(), 2U);
+  EXPECT_EQ(SelectExperiments(all, {"more"})->front()->name(), "more");
+}
+
+TEST(ExperimentTest, ARefusalNamesWhoLacksWhat) {
   const Experiments all = Two();
   const auto both = *SelectExperiments(all, {});
-  const Needs needs = MostOf(both, {.scale = 0.5});
-  EXPECT_EQ(needs.disk, 500'000'000U);
-  EXPECT_EQ(needs.memory, 500'000'100U);
+  EXPECT_TRUE(CheckNeeds(both, {500'000'000, 500'000'100}, {.scale = 0.5}, "DIR", "").ok());
+  const absl::Status disk =
+      CheckNeeds(both, {400'000'000, UINT64_MAX}, {.scale = 0.5}, "DIR", "remove DIR/loaded");
+  EXPECT_EQ(disk.code(), absl::StatusCode::kResourceExhausted);
+  const std::string text(disk.message());
+  EXPECT_THAT(text, HasSubstr("disk needs 477 MiB of disk in DIR, which has 381 MiB free"));
+  EXPECT_THAT(text, HasSubstr("remove DIR/loaded; the largest --scale that fits is 0.4"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("memory needs")));
+  const absl::Status memory =
+      CheckNeeds(both, {UINT64_MAX, 50}, {.scale = 0.5}, "DIR", "remove DIR/loaded");
+  EXPECT_THAT(std::string(memory.message()),
+              HasSubstr("memory needs 477 MiB of memory, and 50 B can be had"));
+  EXPECT_THAT(std::string(memory.message()), HasSubstr("no scale fits"));
+  EXPECT_THAT(std::string(memory.message()), testing::Not(HasSubstr("remove")));
+}
+
+class AvailableMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::path(testing::TempDir()) / ("root." + std::to_string(getpid()));
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  std::filesystem::path root_;
+};
+
+TEST_F(AvailableMemoryTest, TheTightestLimitCounts) {
+  EXPECT_EQ(AvailableMemory(root_), UINT64_MAX);
+  Write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   4000 kB\n");
+  EXPECT_EQ(AvailableMemory(root_), 4000U << 10);
+  // Without a limit, as at the root.
+  Write("proc/self/cgroup", "0::/a/b\n");
+  Write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  Write("sys/fs/cgroup/a/b/memory.current", "5\n");
+  EXPECT_EQ(AvailableMemory(root_), 4000U << 10);
+  // The one above limits it; what it could drop is free.
+  Write("sys/fs/cgroup/a/memory.max", "1000000\n");
+  Write("sys/fs/cgroup/a/memory.current", "900000\n");
+  Write("sys/fs/cgroup/a/memory.stat", "anon 400000\ninactive_file 500000\n");
+  EXPECT_EQ(AvailableMemory(root_), 600'000U);
 }
 
 TEST(ExperimentTest, TheLargestScaleFitsAndTheNextDoesNot) {

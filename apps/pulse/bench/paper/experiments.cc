@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
+#include "bench/paper/emulation_experiment.h"
 #include "bench/paper/experiment.h"
 #include "bench/paper/figures.h"
 #include "bench/paper/fill_experiment.h"
@@ -14,6 +15,7 @@ namespace pulse::bench {
 namespace {
 
 constexpr char kPulseOnHost[] = "pulse-on-host";
+constexpr char kPoolOnHost[] = "pool-on-host";
 constexpr char kPulsePoll[] = "pulse-poll";
 constexpr char kPulseLibaio[] = "pulse-libaio";
 constexpr char kPulseThreads[] = "pulse-threads";
@@ -41,7 +43,7 @@ Comparison Speed(const std::string& upper, const std::string& lower) {
 }
 
 Comparison HostCpu(const std::string& upper, const std::string& lower) {
-  return Over("host CPU per GiB compacted", "host_cpu_s_per_gib", upper, lower);
+  return Over("host CPU of compactions per GiB", "compaction_cpu_s_per_gib", upper, lower);
 }
 
 // The least and the most that the paper reports over its value sizes.
@@ -65,8 +67,9 @@ FillExperimentSpec FillRandom() {
                           Range("Fig. 12", "compaction throughput, PulseDB / RocksDB",
                                 {"compaction_mib_per_s", kPulse, kStockDefault}, 1.13, 1.65),
                           Range("Fig. 13", "host compaction CPU, PulseDB / RocksDB",
-                                {"host_cpu_s_per_gib", kPulse, kStockDefault}, 0.58, 0.88)});
+                                {"compaction_cpu_s_per_gib", kPulse, kStockDefault}, 0.58, 0.88)});
   spec.value_sizes = {128, 256, 512, 1024, 2048};
+  spec.quick_sizes = {128, 1024};
   spec.opponents = Usual;
   spec.comparisons = {Speed(kPulse, kStockDefault), Speed(kPulse, kStock2Cpu),
                       Over("compaction throughput", "compaction_mib_per_s", kPulse, kStockDefault),
@@ -81,6 +84,7 @@ FillExperimentSpec Overwrite() {
   spec.paper = PaperJson({"Fig. 11"}, {Range("Fig. 11", "throughput, PulseDB / RocksDB",
                                              {"ops_per_s", kPulse, kStockDefault}, 1.18, 1.86)});
   spec.value_sizes = {128, 256, 512, 1024, 2048};
+  spec.quick_sizes = {128, 1024};
   spec.overwrite = true;
   spec.opponents = Usual;
   spec.comparisons = {Speed(kPulse, kStockDefault), Speed(kPulse, kStock2Cpu)};
@@ -137,18 +141,21 @@ FillExperimentSpec Ablation() {
   spec.title = "What the pipeline, the second processor and the pool each give";
   spec.paper = PaperJson(
       {"Fig. 15"},
-      {Single("Fig. 15", "throughput, +AsyncIO / RocksDB",
+      {Single("Fig. 15", "throughput, +FilePool / RocksDB",
+              {"ops_per_s", kPoolOnHost, kStockDefault}, 1.04),
+       Single("Fig. 15", "throughput, +AsyncIO / RocksDB",
               {"ops_per_s", kPulseOnHost, kStockDefault}, 1.86),
        Single("Fig. 15", "throughput, PulseDB / RocksDB", {"ops_per_s", kPulse, kStockDefault},
               1.82),
        Single("Fig. 15", "host compaction CPU, +AsyncIO / RocksDB",
-              {"host_cpu_s_per_gib", kPulseOnHost, kStockDefault}, 0.93),
+              {"compaction_cpu_s_per_gib", kPulseOnHost, kStockDefault}, 0.93),
        Single("Fig. 15", "host compaction CPU, PulseDB / RocksDB",
-              {"host_cpu_s_per_gib", kPulse, kStockDefault}, 0.68)},
-      "pulse-on-host stands for +AsyncIO, with tables in files; the pool comes last, on top of "
-      "all, since stock RocksDB cannot use it (the paper's +FilePool alone: 1.04)");
+              {"compaction_cpu_s_per_gib", kPulse, kStockDefault}, 0.68)},
+      "pool-on-host is +FilePool: tables in a pool, all else as stock RocksDB does it; "
+      "pulse-on-host is the asynchronous pipeline with tables in files, where the paper's +AsyncIO "
+      "has its pool as well; pulse-pool is everything");
   spec.pool = true;
-  spec.opponent_count = 5;
+  spec.opponent_count = 6;
   spec.opponents = [](const Session& session, const PulseTarget& target) {
     std::vector<Opponent> all = Usual(session, target);
     PulseTarget on_host = target;
@@ -157,10 +164,15 @@ FillExperimentSpec Ablation() {
     opponent.name = kPulseOnHost;
     opponent.meaning = "the pipeline with its agent on the host's CPU: " + opponent.uri;
     all.insert(all.begin() + 2, std::move(opponent));
+    on_host.extra = absl::StrCat(on_host.extra, on_host.extra.empty() ? "" : "&", "placement=host");
+    Opponent pool = PulsePoolOpponent(on_host, session.host_cpus(), session.pool_path());
+    pool.name = kPoolOnHost;
+    pool.meaning = "stock's way of writing, with tables in a pool: " + pool.uri;
+    all.insert(all.begin() + 2, std::move(pool));
     all.push_back(PulsePoolOpponent(target, session.host_cpus(), session.pool_path()));
     return all;
   };
-  for (const char* name : {kPulseOnHost, kPulse, kPulsePool}) {
+  for (const char* name : {kPoolOnHost, kPulseOnHost, kPulse, kPulsePool}) {
     spec.comparisons.push_back(Speed(name, kStockDefault));
     spec.comparisons.push_back(HostCpu(name, kStockDefault));
   }
@@ -234,11 +246,17 @@ Opponent Placed(PulseTarget target, const Session& session, const std::string& n
 // one.
 constexpr char kDcompPlacement[] = "whole&whole=deep&host_slots=1";
 
-// On an agent of its own process, with `profile`.
-FillExperimentSpec Dcomp(const std::string& profile) {
-  FillExperimentSpec spec;
-  spec.name = "dcomp-" + profile;
-  spec.title = absl::StrCat("Where compactions run, on an agent with profile ", profile);
+std::vector<Opponent> Placements(const Session& session, const PulseTarget& target) {
+  return {StockOpponents(session.host_cpus()).front(),
+          Placed(target, session, kDcomp, kDcompPlacement,
+                 "whole compactions of deeper levels on the agent, when the host's slot is taken"),
+          Placed(target, session, kAggressive, "whole&whole=all", "all compactions on the agent"),
+          Placed(target, session, kPulse, "split", "merged on the host, persisted by the agent"),
+          Placed(target, session, kAdaptive, "adaptive", "the choice left to PulseDB")};
+}
+constexpr size_t kPlacements = 5;
+
+nlohmann::json PaperOfDcomp(const std::string& profile) {
   std::vector<PaperValue> values = {
       Range("Fig. 10", "throughput, PulseDB / DComp", {"ops_per_s", kPulse, kDcomp}, 1.11, 1.33),
       Range("Fig. 10", "throughput, PulseDB / RocksDB", {"ops_per_s", kPulse, kStockDefault}, 1.22,
@@ -246,28 +264,98 @@ FillExperimentSpec Dcomp(const std::string& profile) {
       Range("Fig. 12", "compaction throughput, DComp / RocksDB",
             {"compaction_mib_per_s", kDcomp, kStockDefault}, 1.07, 1.38),
       Range("Fig. 13", "host compaction CPU, DComp / RocksDB",
-            {"host_cpu_s_per_gib", kDcomp, kStockDefault}, 0.80, 0.85)};
-  spec.paper = PaperJson(
-      {"Fig. 10", "Fig. 12", "Fig. 13"}, values,
-      profile == "bf3" ? "DComp keeps one compaction on the host here, which has one CPU; the "
+            {"compaction_cpu_s_per_gib", kDcomp, kStockDefault}, 0.80, 0.85)};
+  const auto tail = [&values](const char* what, const char* metric, const char* opponent,
+                              double ratio) {
+    values.push_back({absl::StrCat("write ", what, ", ", opponent, " / RocksDB"),
+                      "Table I",
+                      "1024 B",
+                      ratio,
+                      ratio,
+                      {metric, opponent, kStockDefault}});
+  };
+  tail("p99", "p99_us", kDcomp, 3016.0 / 3618);
+  tail("p99.9", "p99.9_us", kDcomp, 4729.0 / 6247);
+  tail("p99", "p99_us", kPulse, 2567.0 / 3618);
+  tail("p99.9", "p99.9_us", kPulse, 3644.0 / 6247);
+  const std::pair<const char*, double> stalls[] = {
+      {kStockDefault, 0.582}, {kDcomp, 0.503}, {kPulse, 0.389}};
+  for (const auto& [opponent, share] : stalls) {
+    values.push_back({absl::StrCat("write stall ratio, %, ", opponent),
+                      "Table II",
+                      "1024 B",
+                      share,
+                      share,
+                      {"stall_share", opponent, ""}});
+  }
+  return PaperJson({"Fig. 10", "Fig. 12", "Fig. 13", "Table I", "Table II"}, values,
+                   profile == "bf3"
+                       ? "DComp keeps one compaction on the host here, which has one CPU; the "
                          "paper's keeps four on its 48 cores"
                        : "the paper has a BlueField-3, and DComp keeps four "
                          "compactions on its host's 48 cores; here one");
+}
+
+// On an agent of its own process, with `profile`. Latencies and stalls are in the rows, so this has
+// random writes and their tails.
+FillExperimentSpec Dcomp(const std::string& profile) {
+  FillExperimentSpec spec;
+  spec.name = "dcomp-" + profile;
+  spec.title = absl::StrCat("Where compactions run, on an agent with profile ", profile);
+  spec.paper = PaperOfDcomp(profile);
   spec.value_sizes = {128, 256, 512, 1024, 2048};
   spec.agent_options = {"--profile", profile};
-  spec.opponent_count = 4;
+  spec.opponent_count = kPlacements;
+  spec.opponents = Placements;
+  spec.optional = profile == "none";
+  spec.comparisons = {Speed(kPulse, kDcomp),
+                      Speed(kDcomp, kStockDefault),
+                      Speed(kPulse, kStockDefault),
+                      Speed(kAdaptive, kPulse),
+                      Speed(kAdaptive, kDcomp),
+                      Speed(kAdaptive, kStockDefault),
+                      Speed(kAggressive, kStockDefault),
+                      HostCpu(kDcomp, kStockDefault)};
+  for (const char* name : {kDcomp, kPulse, kAdaptive}) {
+    spec.comparisons.push_back(Over("write p99", "p99_us", name, kStockDefault));
+    spec.comparisons.push_back(Over("write p99.9", "p99.9_us", name, kStockDefault));
+  }
+  return spec;
+}
+
+FillExperimentSpec DcompOverwrite(const std::string& profile) {
+  FillExperimentSpec spec = Dcomp(profile);
+  spec.name = "overwrite-" + profile;
+  spec.title = absl::StrCat("Overwrites by where compactions run, profile ", profile);
+  spec.paper = PaperJson({"Fig. 11"}, {});
+  spec.value_sizes = spec.quick_sizes = {1024};
+  spec.overwrite = true;
+  spec.optional = true;
+  return spec;
+}
+
+// Neighbours take a processor away, now the host's, now the agent's: no fixed placement suits both.
+FillExperimentSpec Shift() {
+  FillExperimentSpec spec;
+  spec.name = "shift";
+  spec.title = "Where compactions run, while the load of the processors shifts";
+  spec.paper = PaperJson({}, {}, "the paper has no such experiment");
+  spec.agent_options = {"--profile", "none"};
+  spec.opponent_count = kPlacements;
+  spec.phases = {{"the host's CPU shared with another process", 1, 0},
+                 {"the agent's CPU shared with three others", 0, 3},
+                 {"the host's CPU shared again", 1, 0},
+                 {"the agent's CPU shared again", 0, 3}};
   spec.opponents = [](const Session& session, const PulseTarget& target) {
     return std::vector<Opponent>{
         StockOpponents(session.host_cpus()).front(),
-        Placed(target, session, kDcomp, kDcompPlacement,
-               "whole compactions of deeper levels on the agent"),
-        Placed(target, session, kPulse, "split", "merged on the host, persisted by the agent"),
+        Placed(target, session, kHost, "host", "all on the host, by PulseDB"),
+        Placed(target, session, kSplit, "split", "merged on the host, persisted by the agent"),
+        Placed(target, session, kWhole, "whole", "all compactions on the agent"),
         Placed(target, session, kAdaptive, "adaptive", "the choice left to PulseDB")};
   };
-  spec.comparisons = {Speed(kPulse, kDcomp),         Speed(kDcomp, kStockDefault),
-                      Speed(kPulse, kStockDefault),  Speed(kAdaptive, kPulse),
-                      Speed(kAdaptive, kDcomp),      Speed(kAdaptive, kStockDefault),
-                      HostCpu(kDcomp, kStockDefault)};
+  spec.comparisons = {Speed(kAdaptive, kHost), Speed(kAdaptive, kSplit), Speed(kAdaptive, kWhole),
+                      Speed(kAdaptive, kStockDefault)};
   return spec;
 }
 
@@ -287,6 +375,14 @@ const Experiments& AllExperiments() {
     for (const char* profile : {"bf2", "bf3"}) {
       list->push_back(MakeFillExperiment(Dcomp(profile)));
     }
+    list->push_back(MakeFillExperiment(Shift()));
+    list->push_back(MakeEmulationExperiment());
+    list->push_back(MakeFillExperiment(Dcomp("none")));
+    for (const char* profile : {"bf2", "bf3"}) {
+      list->push_back(MakeFillExperiment(DcompOverwrite(profile)));
+      list->push_back(
+          MakeYcsbExperiment({profile, {"--profile", profile}, kPlacements, Placements}));
+    }
     return list;
   }();
   return *all;
@@ -296,11 +392,14 @@ nlohmann::json MetricUnits() {
   nlohmann::json units = {{"ops_per_s", "operations per second"},
                           {"mib_per_s", "MiB per second"},
                           {"compaction_mib_per_s", "MiB per second"},
+                          {"compaction_cpu_s_per_gib", "seconds per GiB compacted"},
                           {"host_cpu_s_per_gib", "seconds per GiB compacted"},
+                          {"whole_compactions", "count"},
                           {"sync_ms", "milliseconds"},
                           {"queues", "count"},
                           {"syncs", "count"}};
-  for (const char* seconds : {"wall_s", "settle_s", "host_cpu_s", "agent_cpu_s"}) {
+  for (const char* seconds :
+       {"wall_s", "settle_s", "host_cpu_s", "compaction_cpu_s", "agent_cpu_s"}) {
     units[seconds] = "seconds";
   }
   for (const char* memory : {"host_idle_rss_mib", "host_rss_mib", "host_private_mib",

@@ -4,6 +4,11 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "bench/opponent.h"
+
 namespace pulse::bench {
 
 std::string TextIn(const nlohmann::json& object, const char* key, const std::string& none) {
@@ -54,7 +59,7 @@ std::vector<double> FigureRow::Values(const Quantity& quantity) const {
   std::vector<double> values;
   const auto of = runs_.find(quantity.of);
   if (of == runs_.end()) return values;
-  const auto over = runs_.find(quantity.over);
+  const auto over = runs_.find(Against(quantity));
   for (const auto& [pair, figures] : of->second) {
     const auto figure = figures.find(quantity.metric);
     if (figure == figures.end()) continue;
@@ -73,6 +78,47 @@ std::vector<double> FigureRow::Values(const Quantity& quantity) const {
     }
   }
   return values;
+}
+
+std::string FigureRow::Against(const Quantity& quantity) const {
+  if (!absl::StrContains(quantity.over, '|')) {
+    return runs_.count(quantity.over) == 0 ? "" : quantity.over;
+  }
+  std::string best;
+  double most = 0;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(quantity.over, '|'))) {
+    const auto figure = Of({quantity.metric, name, "", false});
+    if (!figure || (!best.empty() && figure->median <= most)) continue;
+    best = name;
+    most = figure->median;
+  }
+  return best;
+}
+
+size_t FigureRow::RunsWithoutWhole(const std::string& opponent) const {
+  const auto runs = runs_.find(opponent);
+  if (runs == runs_.end()) return 0;
+  return static_cast<size_t>(
+      std::count_if(runs->second.begin(), runs->second.end(), [](const auto& run) {
+        const auto whole = run.second.find("whole_compactions");
+        return whole != run.second.end() && whole->second == 0;
+      }));
+}
+
+bool IsWholeByName(const std::string& opponent) {
+  return opponent == kDcomp || opponent == kAggressive || opponent == kWhole;
+}
+
+std::string LacksWhole(const FigureRow& row, const Quantity& quantity) {
+  std::vector<std::string> about = absl::StrSplit(quantity.over, '|');
+  about.push_back(quantity.of);
+  for (const std::string& opponent : about) {
+    const size_t without = IsWholeByName(opponent) ? row.RunsWithoutWhole(opponent) : 0;
+    if (without == 0) continue;
+    return absl::StrCat(opponent, ": no compaction ran whole in ", without, " of ",
+                        row.Count({"whole_compactions", opponent, "", false}), " runs");
+  }
+  return "";
 }
 
 std::optional<Spread> FigureRow::Of(const Quantity& quantity) const {

@@ -14,7 +14,8 @@
 namespace pulse::bench {
 
 // A figure of opponent `of`; with `over`, the ratio of its figure to that one's in the same pair,
-// or its lead in per cent points.
+// or its lead in per cent points. `over` may be several, "host|split|whole": then that one of them
+// that has the highest median, so this is for metrics of which more is better.
 struct Quantity {
   std::string metric;
   std::string of;
@@ -35,6 +36,11 @@ class FigureRow {
   // How many pairs `quantity` rests on.
   size_t Count(const Quantity& quantity) const { return Values(quantity).size(); }
   std::optional<Spread> Of(const Quantity& quantity) const;
+  // Who `quantity` is over; empty when none of them ran.
+  std::string Against(const Quantity& quantity) const;
+  // Runs of `opponent` in which it has had no compaction done whole by the agent, where that is
+  // known.
+  size_t RunsWithoutWhole(const std::string& opponent) const;
 
  private:
   std::vector<double> Values(const Quantity& quantity) const;
@@ -44,6 +50,13 @@ class FigureRow {
   // By opponent and pair.
   std::map<std::string, std::map<int, std::map<std::string, double>>> runs_;
 };
+
+// Whether an opponent is about compactions that the agent does whole, always: its figures mean
+// nothing if there was none.
+bool IsWholeByName(const std::string& opponent);
+// "dcomp: no compaction ran whole in 2 of 2 runs", of the first such opponent that `quantity` is
+// about; empty when all is well.
+std::string LacksWhole(const FigureRow& row, const Quantity& quantity);
 
 // Empty for what is no result.
 std::vector<FigureRow> RowsOf(const nlohmann::json& result);

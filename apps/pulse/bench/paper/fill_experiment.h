@@ -25,6 +25,7 @@ struct FillExperimentSpec {
   std::string title;
   nlohmann::json paper;
   std::vector<uint64_t> value_sizes = {1024};
+  std::vector<uint64_t> quick_sizes = {1024};  // with --quick
   bool overwrite = false;
   uint64_t queue_bytes = kUsualQueueBytes;  // the largest that an opponent has
   bool pool = false;                        // an opponent has one
@@ -35,7 +36,12 @@ struct FillExperimentSpec {
   // these.
   std::vector<std::string> agent_options;
   std::vector<Comparison> comparisons;
+  // Not empty: one value size, a row for all of them, and a row for each.
+  std::vector<FillPhase> phases;
+  bool optional = false;
 };
+
+inline constexpr char kAllPhases[] = "all phases";
 
 std::unique_ptr<Experiment> MakeFillExperiment(FillExperimentSpec spec);
 

@@ -9,6 +9,7 @@
 #include "bench/fill_runs.h"
 #include "bench/paper/agent_process.h"
 #include "bench/paper/figures.h"
+#include "bench/paper/result_files.h"
 #include "bench/session.h"
 #include "bench/workload.h"
 #include "fmt/format.h"
@@ -61,8 +62,14 @@ class FootprintExperiment : public Experiment {
     return {{"workload", "fillrandom"}, {"threads", size.threads}, {"points", std::move(points)}};
   }
 
-  int Steps(const Session& session, const Size&) const override {
-    return static_cast<int>(std::size(kCompactions) * kOpponents) * session.rounds();
+  int Steps(const Session& session, const Size&, const RowLog& rows) const override {
+    return Left(rows) * static_cast<int>(kOpponents) * session.rounds();
+  }
+
+  double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
+    const FillSettings s = SettingsFor(size, 4);
+    return Left(rows) * kOpponents * session.rounds() *
+           RunSeconds(s.num, kKeyBytes + s.value_bytes);
   }
 
   absl::Status Check(const Session& session) const override {
@@ -70,7 +77,7 @@ class FootprintExperiment : public Experiment {
     return CheckAgentProcess(session);
   }
 
-  absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
+  absl::Status Run(Session* session, const Size& size, RowLog* rows) const override {
     AgentProcess agent(session, {});
     PULSE_RETURN_IF_ERROR(agent.Start());
     PulseTarget target = session->pulse_target();
@@ -78,17 +85,23 @@ class FootprintExperiment : public Experiment {
     const std::vector<Opponent> opponents = {StockOpponents(session->host_cpus()).front(),
                                              PulseOpponent(target, session->host_cpus())};
     session->Say(Legend(*session, opponents));
-    nlohmann::json rows = nlohmann::json::array();
     for (const int compactions : kCompactions) {
+      if (rows->Has(LabelOf(compactions))) continue;
       auto row = RunOne(session, opponents, SettingsFor(size, compactions), LabelOf(compactions));
       if (!row.ok()) return row.status();
       PULSE_RETURN_IF_ERROR(agent.CheckRuns());
-      rows.push_back(*std::move(row));
+      PULSE_RETURN_IF_ERROR(rows->Add(*std::move(row)));
     }
-    return rows;
+    return absl::OkStatus();
   }
 
  private:
+  static int Left(const RowLog& rows) {
+    return static_cast<int>(
+        std::count_if(std::begin(kCompactions), std::end(kCompactions),
+                      [&rows](int compactions) { return !rows.Has(LabelOf(compactions)); }));
+  }
+
   static nlohmann::json Paper() {
     return PaperJson(
         {"section IV.G"},

@@ -13,12 +13,15 @@
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
+#include "bench/fill_runs.h"
 #include "bench/paper/experiment.h"
 #include "bench/paper/report_files.h"
 #include "bench/paper/result_files.h"
+#include "bench/workload.h"
 #include "commands.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
+#include "revision.h"
 #include "util/disk.h"
 
 namespace pulse::bench {
@@ -30,6 +33,7 @@ struct PaperArgs {
   Size size;  // but for what `common` has
   std::vector<std::string> only;
   bool redo = false;
+  bool keep_older = false;
   bool report_only = false;
   std::string markdown;
   std::string load = "own";
@@ -39,49 +43,77 @@ struct Job {
   const Experiment* experiment;
   std::string file;
   nlohmann::json identity;  // what the result begins with
+  RowLog rows;
+  double seconds = 0;  // that it takes, about
 };
-
-uint64_t AvailableMemory() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string word; in >> word;) {
-    uint64_t kib = 0;
-    if (word == "MemAvailable:" && in >> kib) return kib << 10;
-  }
-  return UINT64_MAX;  // who cannot tell does not refuse
-}
 
 nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
                         const nlohmann::json& session) {
   nlohmann::json settings = session.at("settings");
   settings["scale"] = args.size.scale;
+  settings["quick"] = args.size.quick;
+  settings["threads"] = args.size.threads;
+  settings["memtable_bytes"] = args.size.memtable_bytes;
+  settings["load"] = args.load;
   settings.update(experiment.Settings(args.size));
   return {{"benchmark", "paper"},
           {"experiment", experiment.name()},
           {"title", experiment.title()},
           {"pulse_version", session.at("pulse_version")},
+          {"revision", session.at("revision")},
           {"machine", session.at("machine")},
           {"settings", std::move(settings)}};
 }
 
-// Leaves those that have to run in `jobs`; says of the others that they have. Another result in the
-// way is an error, so that hours of measuring are not overwritten by a slip.
-absl::Status SkipDone(const PaperArgs& args, Session* session, std::vector<Job>* jobs) {
-  std::vector<Job> left;
-  for (Job& job : *jobs) {
-    const EarlierResult found = FindResult(job.file, job.identity);
-    if (found.kind == EarlierResult::Kind::kSame && !args.redo) {
-      session->Say(fmt::format("{}: done before, see {}\n", job.experiment->name(), job.file));
-      continue;
-    }
-    if (found.kind == EarlierResult::Kind::kOther && !args.redo) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          job.file, " has a result with other settings (", absl::StrJoin(found.differences, "; "),
-          "); give the same ones, choose another --out, or replace it with --redo"));
-    }
-    left.push_back(std::move(job));
+// Whether its result is there, said; another result in the way is an error, so that hours of
+// measuring are not overwritten by a slip.
+absl::StatusOr<bool> IsDone(const PaperArgs& args, Session* session, Job* job) {
+  const std::string& name = job->experiment->name();
+  if (args.redo) {
+    job->rows.Forget();
+    return false;
   }
-  *jobs = std::move(left);
-  return absl::OkStatus();
+  const EarlierResult found = FindResult(job->file, job->identity);
+  const std::string differences = absl::StrJoin(found.differences, "; ");
+  switch (found.kind) {
+    case EarlierResult::Kind::kSame:
+      session->Say(fmt::format("{}: done before, see {}\n", name, job->file));
+      return true;
+    case EarlierResult::Kind::kOlder:
+      if (!args.keep_older) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            job->file, " has a result of another version of this program (", differences,
+            "); replace it with --redo, or go on with it by --keep-older, which the report says"));
+      }
+      session->Say(fmt::format("{}: done before by another version ({}), see {}\n", name,
+                               differences, job->file));
+      return true;
+    case EarlierResult::Kind::kOther:
+      return absl::FailedPreconditionError(
+          absl::StrCat(job->file, " has a result with other settings (", differences,
+                       "); give the same ones, choose another --out, or replace it with --redo"));
+    case EarlierResult::Kind::kNone:
+      break;
+  }
+  if (std::error_code ec; std::filesystem::exists(job->file, ec)) {
+    session->Say(fmt::format("{}: {} has no rows; runs again\n", name, job->file));
+  }
+  if (const std::string said = job->rows.TakeUp(); !said.empty()) {
+    session->Say(fmt::format("{}: {}\n", name, said));
+  }
+  return false;
+}
+
+// Loaded databases that an earlier run has left in the directory, and how to be rid of them.
+std::string LeftOver(const std::string& dir) {
+  uint64_t bytes = 0;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) {
+    if (it->is_directory(ec)) bytes += BytesIn(it->path().string(), "");
+  }
+  if (bytes == 0) return "";
+  return fmt::format("an earlier run has left {} there: remove it with rm -r {}/*/",
+                     FormatBytes(bytes), dir);
 }
 
 absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
@@ -90,30 +122,56 @@ absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
   for (const Job& job : jobs) experiments.push_back(job.experiment);
   const auto disk = InspectDisk(dir);
   if (!disk.ok()) return disk.status();
-  const Needs there = {disk->free_bytes, AvailableMemory()};
-  const Needs needs = MostOf(experiments, args.size);
-  if (needs.disk <= there.disk && needs.memory <= there.memory) return absl::OkStatus();
-  const double largest = LargestScale(experiments, there, args.size);
-  return absl::ResourceExhaustedError(fmt::format(
-      "the experiments need {} of disk in {} and {} of memory at --scale {}, and there are {} and "
-      "{}; {}",
-      FormatBytes(needs.disk), dir, FormatBytes(needs.memory), args.size.scale,
-      FormatBytes(there.disk), FormatBytes(there.memory),
-      largest > 0 ? fmt::format("the largest --scale that fits is {:.2g}", largest)
-                  : "no scale fits: make room, or choose another --dir"));
+  return CheckNeeds(experiments, {disk->free_bytes, AvailableMemory()}, args.size, dir,
+                    LeftOver(dir));
+}
+
+// How long a usual processor's second takes on this one: by a short run.
+absl::StatusOr<double> ProbeSpeed(Session* session) {
+  FillSettings probe;
+  probe.num = 60'000;
+  probe.shape = PaperShapeFor(/*tiny=*/false, probe.data_bytes(), kQuickMemtableBytes);
+  const auto run = FillRuns(session, probe).Once(StockOpponents(session->host_cpus()).front());
+  if (!run.ok()) return run.status();
+  const double seconds = run->value("wall_s", 0.0) + run->value("settle_s", 0.0);
+  return seconds / (RunSeconds(probe.num, kKeyBytes + probe.value_bytes) - RunSeconds(0, 0));
+}
+
+// Says how long all of it will take, and sets up the progress.
+absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>* jobs) {
+  int steps = 0;
+  for (const Job& job : *jobs) steps += job.experiment->Steps(*session, args.size, job.rows);
+  if (args.size.tiny || jobs->empty()) {
+    session->ExpectSteps(steps);
+    return absl::OkStatus();
+  }
+  const auto speed = ProbeSpeed(session);
+  if (!speed.ok()) return speed.status();
+  double all = 0;
+  std::vector<std::string> each;
+  for (Job& job : *jobs) {
+    job.seconds = *speed * job.experiment->Seconds(*session, args.size, job.rows);
+    all += job.seconds;
+    each.push_back(absl::StrCat(job.experiment->name(), " ", FormatDuration(job.seconds)));
+  }
+  session->Say(fmt::format("Estimate: {} for {} runs ({})\n", FormatDuration(all), steps,
+                           absl::StrJoin(each, ", ")));
+  session->ExpectSteps(steps, all);
+  return absl::OkStatus();
 }
 
 absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
   const Experiment& experiment = *job->experiment;
+  const int steps = experiment.Steps(*session, args.size, job->rows);
+  if (job->seconds > 0 && steps > 0) session->ExpectEach(job->seconds / steps);
   session->Say(fmt::format("\n== {}: {} ({})\n", experiment.name(), experiment.title(),
                            absl::StrJoin(experiment.paper().at("figures"), ", ",
                                          [](std::string* out, const nlohmann::json& figure) {
                                            out->append(figure.get<std::string>());
                                          })));
-  auto rows = experiment.Run(session, args.size);
-  if (!rows.ok()) {
-    return absl::Status(rows.status().code(),
-                        absl::StrCat(experiment.name(), ": ", rows.status().message(),
+  if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
+    return absl::Status(ran.code(),
+                        absl::StrCat(experiment.name(), ": ", ran.message(),
                                      "; what is finished is kept, and the same command goes on"));
   }
   PULSE_RETURN_IF_ERROR(session->DropPool());
@@ -122,8 +180,9 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
   result["units"] = MetricUnits();
   result["page_cache"] = session->report()["settings"].value("page_cache", "");
   result["finished"] = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
-  result["rows"] = *std::move(rows);
+  result["rows"] = job->rows.rows();
   PULSE_RETURN_IF_ERROR(WriteResult(job->file, result));
+  job->rows.Forget();
   session->Say(fmt::format("JSON: {}\n", job->file));
   return absl::OkStatus();
 }
@@ -131,16 +190,23 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
 std::vector<ReportEntry> Entries() {
   std::vector<ReportEntry> entries;
   for (const auto& experiment : AllExperiments()) {
-    entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, ""});
+    entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, "",
+                       experiment->optional()});
   }
   return entries;
 }
 
-// From what there is in --out, of this run and of earlier ones.
-absl::Status WriteReports(const PaperArgs& args, bool with_markdown) {
+// From what there is in --out, of this run and of earlier ones. `command` is the one that makes
+// them.
+absl::Status WriteReports(const PaperArgs& args, const std::string& command, bool with_markdown) {
   std::vector<ReportEntry> entries = Entries();
   LoadResults(args.out, &entries);
-  const Report report = MakeReport(entries, absl::StrCat("pulse bench paper --out ", args.out));
+  // Who asks for none of the optional ones need not hear of them.
+  const auto absent = [](const ReportEntry& e) { return e.optional && e.result.is_null(); };
+  entries.erase(std::remove_if(entries.begin(), entries.end(), absent), entries.end());
+  const Report report =
+      MakeReport(entries, command,
+                 ProgramOf({{"pulse_version", PULSE_VERSION}, {"revision", SourceRevision()}}));
   PULSE_RETURN_IF_ERROR(WriteHtml(args.out, report));
   if (!with_markdown || args.markdown.empty()) return absl::OkStatus();
   return WriteMarkdown(args.markdown, report);
@@ -154,13 +220,16 @@ void SayReports(const PaperArgs& args) {
 absl::Status ReportOnly(const PaperArgs& args) {
   std::vector<ReportEntry> entries = Entries();
   LoadResults(args.out, &entries);
-  const auto there = [](const ReportEntry& e) { return !e.result.is_null(); };
-  if (std::none_of(entries.begin(), entries.end(), there)) {
+  const auto there = std::find_if(entries.begin(), entries.end(),
+                                  [](const ReportEntry& e) { return !e.result.is_null(); });
+  if (there == entries.end()) {
     return absl::NotFoundError(absl::StrCat("there is no result in ", args.out,
                                             "; run the experiments first, with the same --out and "
                                             "without --report-only"));
   }
-  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/true));
+  // What has not run should be like what has.
+  const std::string command = CommandFor(args.out, ObjectIn(there->result, "settings"));
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();
 }
@@ -179,6 +248,14 @@ absl::Status CheckArgs(const PaperArgs& args) {
   return absl::OkStatus();
 }
 
+// What does not change the figures, and so is in no result's settings.
+std::string FurtherFlags(const PaperArgs& args) {
+  std::string flags;
+  if (args.common.dir != args.out + "/work") absl::StrAppend(&flags, " --dir ", args.common.dir);
+  if (args.common.allow_tmpfs) absl::StrAppend(&flags, " --allow-tmpfs");
+  return flags;
+}
+
 absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
   if (!args.markdown.empty()) PULSE_RETURN_IF_ERROR(CheckMarkdown(args.markdown));
@@ -188,6 +265,9 @@ absl::Status RunPaper(PaperArgs args) {
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();
   args.size.memtable_bytes = *memtable;
+  if (args.size.quick && args.size.memtable_bytes == 0) {
+    args.size.memtable_bytes = kQuickMemtableBytes;
+  }
   const auto chosen = SelectExperiments(AllExperiments(), args.only);
   if (!chosen.ok()) return chosen.status();
   if (args.common.dir.empty()) args.common.dir = args.out + "/work";
@@ -200,22 +280,26 @@ absl::Status RunPaper(PaperArgs args) {
 
   std::vector<Job> jobs;
   for (const Experiment* experiment : *chosen) {
-    jobs.push_back({experiment, fmt::format("{}/{}.json", args.out, experiment->name()),
-                    Identity(args, *experiment, s.report())});
+    const std::string file = fmt::format("{}/{}", args.out, experiment->name());
+    nlohmann::json identity = Identity(args, *experiment, s.report());
+    Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
+    const auto done = IsDone(args, &s, &job);
+    if (!done.ok()) return done.status();
+    if (!*done) jobs.push_back(std::move(job));
   }
-  PULSE_RETURN_IF_ERROR(SkipDone(args, &s, &jobs));
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
   for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
-  int steps = 0;
-  for (const Job& job : jobs) steps += job.experiment->Steps(s, args.size);
-  s.ExpectSteps(steps);
-  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/false));
+  const std::string command =
+      CommandFor(args.out, Identity(args, *chosen->front(), s.report()).at("settings")) +
+      FurtherFlags(args);
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
+  PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
   // After each, so that an interrupted run has its report.
   for (Job& job : jobs) {
     PULSE_RETURN_IF_ERROR(RunJob(args, &s, &job));
-    PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/false));
+    PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
   }
-  PULSE_RETURN_IF_ERROR(WriteReports(args, /*with_markdown=*/true));
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();
 }
@@ -232,19 +316,36 @@ void AddPaperBench(CLI::App& bench) {
   cmd->get_option("--dir")->default_str("OUT/work");
   cmd->add_option("--out", args->out, "The results go here, one JSON file each, and report.html")
       ->capture_default_str();
-  cmd->add_option("--scale", args->size.scale,
-                  "Share of the paper's 40 GB and 20 million YCSB operations")
-      ->capture_default_str();
-  cmd->add_option("--threads", args->size.threads,
-                  "Threads that write or operate; as many as the paper's, on a few CPUs, can leave "
-                  "none to compactions")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+  CLI::Option* scale = cmd->add_option("--scale", args->size.scale,
+                                       "Share of the paper's 40 GB and 20 million YCSB operations")
+                           ->capture_default_str();
+  CLI::Option* threads =
+      cmd->add_option(
+             "--threads", args->size.threads,
+             "Threads that write or operate; as many as the paper's, on a few CPUs, can leave "
+             "none to compactions")
+          ->check(CLI::Range(1, 256))
+          ->capture_default_str();
   std::vector<std::string> names;
-  for (const auto& experiment : AllExperiments()) names.push_back(experiment->name());
-  cmd->add_option("--only", args->only, "Only these: " + absl::StrJoin(names, ", "))
+  std::string optional;
+  for (const auto& experiment : AllExperiments()) {
+    names.push_back(experiment->name());
+    if (experiment->optional() && optional.empty()) optional = experiment->name();
+  }
+  cmd->add_option("--only", args->only,
+                  "Only these: " + absl::StrJoin(names, ", ") +
+                      "; without it, those before the first that needs to be named (" + optional +
+                      ")")
       ->delimiter(',');
   cmd->add_flag("--redo", args->redo, "Run also what is done, and replace results");
+  cmd->add_flag("--keep-older", args->keep_older,
+                "Go on with results of another version of this program; the report marks them");
+  CLI::Option* quick = cmd->add_flag(
+      "--quick", args->size.quick,
+      fmt::format("For a short session, some 25 minutes on two slow CPUs: --scale {} --threads {} "
+                  "--memtable {}M --pairs {} unless given, no warm-up, values of 128 and 1024 B "
+                  "only, a quarter of the YCSB operations",
+                  kQuickScale, kQuickThreads, kQuickMemtableBytes >> 20, kQuickPairs));
   cmd->add_option("--load", args->load,
                   "Who loads the databases of ycsb: \"own\", each opponent for itself, as in the "
                   "paper; \"copied\", stock RocksDB for all")
@@ -264,7 +365,15 @@ void AddPaperBench(CLI::App& bench) {
       "scaled with the data, nothing else is but by --memtable. Stock RocksDB runs on the host's "
       "CPU and, as a third "
       "line, on host's and agent's together.");
-  cmd->callback([args] { Finish(RunPaper(*args)); });
+  cmd->callback([args, quick, scale, threads] {
+    if (quick->count() != 0) {
+      if (scale->count() == 0) args->size.scale = kQuickScale;
+      if (threads->count() == 0) args->size.threads = kQuickThreads;
+      if (args->common.pairs == 0 && !args->common.tiny) args->common.pairs = kQuickPairs;
+      args->common.warm_ups = 0;
+    }
+    Finish(RunPaper(*args));
+  });
 }
 
 }  // namespace pulse::bench

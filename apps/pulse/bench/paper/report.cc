@@ -1,8 +1,11 @@
 #include "bench/paper/report.h"
 
-#include <set>
+#include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "bench/opponent.h"
+#include "bench/paper/experiment.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -26,36 +29,141 @@ Pairs Machine(const nlohmann::json& result) {
                  {"kernel", TextIn(m, "kernel", "unknown")},
                  {"file system", TextIn(m, "file_system", "unknown")},
                  {"RocksDB", TextIn(m, "rocksdb", "unknown")},
-                 {"PulseDB", TextIn(result, "pulse_version", "unknown")}};
+                 {"PulseDB", ProgramOf(result)}};
   return pairs;
 }
 
-ReportTable TargetTable(const std::vector<ReportEntry>& entries) {
-  ReportTable table;
-  table.header = {"", "asked", "got", "", "from"};
-  const auto result_of = [&](const std::string& name) -> const nlohmann::json* {
-    for (const ReportEntry& entry : entries) {
-      if (entry.name == name && !entry.result.is_null()) return &entry.result;
+const nlohmann::json* ResultOf(const std::vector<ReportEntry>& entries, const std::string& name) {
+  for (const ReportEntry& entry : entries) {
+    if (entry.name == name && !entry.result.is_null()) return &entry.result;
+  }
+  return nullptr;
+}
+
+// Targets with the same needs share a line.
+void AddNeeds(const std::vector<Judgement>& judgements, Report* report) {
+  std::vector<std::pair<std::string, std::string>> lines;  // needs, and of what
+  bool unclear = false;
+  for (const Judgement& judged : judgements) {
+    unclear = unclear || judged.verdict == Verdict::kNotClear;
+    const bool shown = judged.verdict != Verdict::kNotApplicable &&
+                       (judged.verdict != Verdict::kNotMeasured || judged.why.empty());
+    if (shown || judged.aim->needs.empty()) continue;
+    const auto same = std::find_if(lines.begin(), lines.end(), [&judged](const auto& line) {
+      return line.first == judged.aim->needs;
+    });
+    if (same == lines.end()) {
+      lines.emplace_back(judged.aim->needs, judged.aim->what);
+    } else {
+      absl::StrAppend(&same->second, "; ", judged.aim->what);
     }
-    return nullptr;
-  };
-  size_t reached = 0, missed = 0, open = 0;
-  for (const Judgement& judged : JudgeAll(result_of)) {
-    ++(judged.verdict == Verdict::kReached  ? reached
-       : judged.verdict == Verdict::kMissed ? missed
-                                            : open);
+  }
+  for (const auto& [needs, what] : lines) {
+    report->needs.push_back(absl::StrCat(what, ": not shown here. It would need ", needs, "."));
+  }
+  if (unclear) {
+    report->needs.push_back(
+        "Not clear: the spread over pairs is on both sides of what was asked. It would need more "
+        "pairs (--pairs), or a machine without neighbours.");
+  }
+}
+
+// Stock that keeps up leaves nothing to gain by faster compactions: who reads the targets must
+// know.
+void AddStallNote(const std::vector<ReportEntry>& entries, Report* report) {
+  const nlohmann::json* const tails = ResultOf(entries, "tails");
+  if (tails == nullptr || FlagIn(ObjectIn(*tails, "settings"), "tiny")) return;
+  for (const FigureRow& row : RowsOf(*tails)) {
+    const auto stalled = row.Of({"stall_share", kStockDefault, "", false});
+    if (!stalled || stalled->median >= 0.01) continue;
+    report->needs.push_back(fmt::format(
+        "Stock RocksDB stalled for {:.1f} % of the run here, and for 58 % in the paper: its "
+        "writers waited for nothing that faster compactions could shorten. Targets against it are "
+        "judged all the same.",
+        100 * stalled->median));
+  }
+}
+
+void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
+  ReportTable& table = report->targets;
+  table.header = {"", "asked", "got", "", "from"};
+  const std::vector<Judgement> judgements =
+      JudgeAll([&entries](const std::string& name) { return ResultOf(entries, name); });
+  size_t held = 0, missed = 0, unclear = 0, open = 0;
+  for (const Judgement& judged : judgements) {
+    ++(judged.verdict == Verdict::kHeld       ? held
+       : judged.verdict == Verdict::kMissed   ? missed
+       : judged.verdict == Verdict::kNotClear ? unclear
+                                              : open);
     std::string verdict = VerdictName(judged.verdict);
     if (!judged.why.empty()) absl::StrAppend(&verdict, ": ", judged.why);
-    table.rows.push_back({judged.aim->what, Describe(judged.aim->target),
+    std::string what = judged.aim->what;
+    if (!judged.against.empty()) absl::StrAppend(&what, " (", judged.against, ")");
+    table.rows.push_back({what, Describe(judged.aim->target),
                           judged.got ? FormatSpread(*judged.got) : "–", verdict,
                           judged.aim->experiment});
   }
-  table.caption = fmt::format("{} reached, {} missed, {} not judged; medians of ratios over pairs",
-                              reached, missed, open);
-  return table;
+  table.caption = fmt::format(
+      "{} held, {} missed, {} not clear, {} not judged; medians over pairs with the least and the "
+      "most. Held: in every pair; missed: in none",
+      held, missed, unclear, open);
+  AddNeeds(judgements, report);
+  AddStallNote(entries, report);
 }
 
-ReportSection SectionOf(const ReportEntry& entry, const std::string& command) {
+// Who shares what: "0.1 (tails, queue); 0.2 (ycsb)". Empty when all are the same.
+std::string Differing(const std::vector<ReportEntry>& entries,
+                      const std::function<std::string(const nlohmann::json&)>& property) {
+  std::vector<std::pair<std::string, std::string>> groups;
+  for (const ReportEntry& entry : entries) {
+    if (entry.result.is_null()) continue;
+    const std::string value = property(entry.result);
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&value](const auto& group) { return group.first == value; });
+    if (same == groups.end()) {
+      groups.emplace_back(value, entry.name);
+    } else {
+      absl::StrAppend(&same->second, ", ", entry.name);
+    }
+  }
+  if (groups.size() < 2) return "";
+  std::string text;
+  for (const auto& [value, names] : groups) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", value, " (", names, ")");
+  }
+  return text;
+}
+
+void WarnOfDifferences(const std::vector<ReportEntry>& entries, Report* report) {
+  const auto machine = [](const nlohmann::json& result) {
+    const nlohmann::json& m = ObjectIn(result, "machine");
+    return fmt::format("{}, {:g} CPUs, kernel {}, RocksDB {}, {}", TextIn(m, "cpu", "unknown"),
+                       NumberIn(m, "cpus", 0), TextIn(m, "kernel", "unknown"),
+                       TextIn(m, "rocksdb", "unknown"), TextIn(m, "file_system", "unknown"));
+  };
+  if (const std::string which = Differing(entries, machine); !which.empty()) {
+    report->warnings.push_back("The results come from more than one machine: " + which + ".");
+  }
+  if (const std::string which = Differing(entries, ProgramOf); !which.empty()) {
+    report->warnings.push_back(
+        "The results come from more than one version of the program: " + which + ".");
+  }
+  for (const char* key :
+       {"scale", "quick", "threads", "memtable_bytes", "pairs", "warm_ups", "seed", "host_cpus",
+        "agent_cpus", "uri_options", "environment_options"}) {
+    const auto setting = [key](const nlohmann::json& result) {
+      const nlohmann::json& settings = ObjectIn(result, "settings");
+      const auto it = settings.find(key);
+      return it == settings.end() ? std::string("none") : it->dump();
+    };
+    if (const std::string which = Differing(entries, setting); !which.empty()) {
+      report->warnings.push_back(absl::StrCat("The experiments differ in ", key, ": ", which, "."));
+    }
+  }
+}
+
+ReportSection SectionOf(const ReportEntry& entry, const std::string& command,
+                        const std::string& program) {
   ReportSection section;
   section.name = entry.name;
   section.title = entry.title;
@@ -63,6 +171,11 @@ ReportSection SectionOf(const ReportEntry& entry, const std::string& command) {
   section.done = !entry.result.is_null();
   if (section.done) {
     FillSection(entry, &section);
+    if (const std::string by = ProgramOf(entry.result); !program.empty() && by != program) {
+      section.notes.push_back(
+          absl::StrCat("Measured by PulseDB ", by,
+                       ", which is not the program that wrote this report: ", program, "."));
+    }
     return section;
   }
   section.statement =
@@ -74,21 +187,54 @@ ReportSection SectionOf(const ReportEntry& entry, const std::string& command) {
 
 }  // namespace
 
-Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& command) {
+std::string ProgramOf(const nlohmann::json& result) {
+  return absl::StrCat(TextIn(result, "pulse_version", "unknown"), " (",
+                      TextIn(result, "revision", "unknown"), ")");
+}
+
+std::string CommandFor(const std::string& out, const nlohmann::json& settings) {
+  std::string command = "pulse bench paper --out " + out;
+  const bool quick = FlagIn(settings, "quick");
+  if (FlagIn(settings, "tiny")) absl::StrAppend(&command, " --tiny");
+  if (quick) absl::StrAppend(&command, " --quick");
+  const auto number = [&](const char* key, const char* option, double usual) {
+    const double value = NumberIn(settings, key, usual);
+    if (value != usual) command += fmt::format(" {} {:g}", option, value);
+  };
+  number("scale", "--scale", quick ? kQuickScale : kUsualScale);
+  number("threads", "--threads", quick ? kQuickThreads : kUsualThreads);
+  if (!FlagIn(settings, "tiny")) number("pairs", "--pairs", quick ? kQuickPairs : 5);
+  const auto usual_memtable = static_cast<double>(quick ? kQuickMemtableBytes : 0);
+  if (const double bytes = NumberIn(settings, "memtable_bytes", usual_memtable);
+      bytes != usual_memtable) {
+    command += fmt::format(" --memtable {:.0f}", bytes);
+  }
+  number("seed", "--seed", 1);
+  const auto text = [&](const char* key, const char* option, const std::string& usual) {
+    const std::string value = TextIn(settings, key, usual);
+    if (value != usual) absl::StrAppend(&command, " ", option, " '", value, "'");
+  };
+  text("load", "--load", "own");
+  text("host_cpus", "--host-cpus", "0");
+  text("agent_cpus", "--agent-cpus", "1");
+  text("uri_options", "--uri", "");
+  return command;
+}
+
+Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& command,
+                  const std::string& program) {
   Report report;
   report.title = "PulseDB: the paper's experiments";
-  std::set<std::string> machines;
   bool tiny = false;
   size_t done = 0;
   double cpus = 0;
   for (const ReportEntry& entry : entries) {
-    report.sections.push_back(SectionOf(entry, command));
+    report.sections.push_back(SectionOf(entry, command, program));
     if (entry.result.is_null()) continue;
     ++done;
-    const nlohmann::json& machine = ObjectIn(entry.result, "machine");
-    if (machines.insert(machine.dump()).second && machines.size() == 1) {
+    if (done == 1) {
       report.machine = Machine(entry.result);
-      cpus = NumberIn(machine, "cpus", 0);
+      cpus = NumberIn(ObjectIn(entry.result, "machine"), "cpus", 0);
     }
     tiny = tiny || FlagIn(ObjectIn(entry.result, "settings"), "tiny");
   }
@@ -97,10 +243,7 @@ Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& co
         "Results of tiny runs are among these. They show that everything works; their figures mean "
         "nothing.");
   }
-  if (machines.size() > 1) {
-    report.warnings.push_back(
-        "The results come from more than one machine; each section says from which.");
-  }
+  WarnOfDifferences(entries, &report);
   if (done < entries.size()) {
     report.warnings.push_back(
         fmt::format("{} of {} experiments have run; the others are named with "
@@ -108,15 +251,15 @@ Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& co
                     done, entries.size()));
   }
   report.lead =
-      "Opponents run side by side, once in each round; a ratio is taken within the round, and what "
-      "is shown is the median over rounds, with the least and the most. Absolute figures mean "
-      "little on another machine.";
+      "Opponents run side by side, once in each round, another one first in each; a ratio is taken "
+      "within the round, and what is shown is the median over rounds, with the least and the most. "
+      "Absolute figures mean little on another machine.";
   if (done != 0) {
     absl::StrAppend(&report.lead,
                     fmt::format(" This machine has {:g} CPU{}; the agent's CPU stands for the DPU.",
                                 cpus, cpus == 1 ? "" : "s"));
   }
-  report.targets = TargetTable(entries);
+  AddTargets(entries, &report);
   return report;
 }
 

@@ -19,6 +19,7 @@ struct ReportEntry {
   nlohmann::json paper;   // Experiment::paper()
   nlohmann::json result;  // null: not run
   std::string problem;    // why there is none, where a file is in its place
+  bool optional = false;  // it runs only when it is named
 };
 
 struct ReportTable {
@@ -48,11 +49,20 @@ struct Report {
   std::string lead;  // a paragraph on how to read it
   Pairs machine;
   ReportTable targets;
+  std::vector<std::string> needs;  // what it would take to show what could not be shown here
   std::vector<ReportSection> sections;
 };
 
-// `command` is how this set of results is made: "pulse bench paper --out DIR".
-Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& command);
+// `command` is how this set of results is made: "pulse bench paper --out DIR". `program` is who
+// writes the report (ProgramOf); results of another one are marked. Empty: unknown.
+Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& command,
+                  const std::string& program = "");
+
+// The command that makes results with these settings into `out`.
+std::string CommandFor(const std::string& out, const nlohmann::json& settings);
+
+// "0.1.0 (9a6bd33)": version and source revision of the program that has made `result`.
+std::string ProgramOf(const nlohmann::json& result);
 
 // The section of one experiment that has run; tables and charts of what is there. (report_sections)
 void FillSection(const ReportEntry& entry, ReportSection* section);

@@ -43,7 +43,8 @@ std::string Scaling(const nlohmann::json& settings) {
   if (FlagIn(settings, "tiny")) {
     text = "A tiny run of a few megabytes, which shows that all works: its figures mean nothing. ";
   } else {
-    text = fmt::format("Scale {:.3g} of the paper's 40 GB and 20 million YCSB operations: ",
+    text = fmt::format("{}cale {:.3g} of the paper's 40 GB and 20 million YCSB operations: ",
+                       FlagIn(settings, "quick") ? "A quick run at s" : "S",
                        NumberIn(settings, "scale", 0));
   }
   nlohmann::json shape = ObjectIn(settings, "shape");
@@ -63,11 +64,15 @@ std::string Scaling(const nlohmann::json& settings) {
                         Size(records * (16 + NumberIn(settings, "value_bytes", 0))),
                         FormatFigure(NumberIn(settings, "operations", 0)));
   }
+  if (settings.contains("size_bytes")) {
+    return text + Size(NumberIn(settings, "size_bytes", 0)) + " of keys and values in level 0.";
+  }
   text += fmt::format(
-      ", by {:g} threads. Keys of 16 B, no compression, direct reads, {}; the block cache is "
+      ", by {:g} thread{}. Keys of 16 B, no compression, direct reads, {}; the block cache is "
       "scaled "
       "with the data, memtables and levels are {}.",
-      NumberIn(settings, "threads", 0), ShapeWords(shape, jobs),
+      NumberIn(settings, "threads", 0), NumberIn(settings, "threads", 0) == 1 ? "" : "s",
+      ShapeWords(shape, jobs),
       NumberIn(shape, "memtable_bytes", 0) == 64 * kMiB
           ? "the paper's, so that fewer levels fill than by 40 GB"
           : "not the paper's (64 MiB and 256 MiB)");
@@ -80,7 +85,8 @@ void FillColumns(SectionBuilder* b) {
               {"p99.9, µs", {"p99.9_us", "", "", false}},
               {"stalled, %", {"stall_share", "", "", false}, 100},
               {"compaction, MiB/s", {"compaction_mib_per_s", "", "", false}},
-              {"host CPU, s per GiB compacted", {"host_cpu_s_per_gib", "", "", false}},
+              {"host CPU of compactions, s per GiB", {"compaction_cpu_s_per_gib", "", "", false}},
+              {"whole compactions", {"whole_compactions", "", "", false}},
               {"host CPU, s", {"host_cpu_s", "", "", false}},
               {"agent CPU, s", {"agent_cpu_s", "", "", false}}});
 }
@@ -90,7 +96,8 @@ void Throughput(SectionBuilder* b) {
 }
 
 void HostCpu(SectionBuilder* b, const std::vector<std::pair<std::string, std::string>>& of_over) {
-  b->Ratios("Host CPU for each GiB compacted", "host_cpu_s_per_gib", false, of_over);
+  b->Ratios("Host CPU of compactions for each GiB compacted", "compaction_cpu_s_per_gib", false,
+            of_over);
 }
 
 std::string BySize(SectionBuilder* b, const std::string& what) {
@@ -153,14 +160,16 @@ std::string Ycsb(SectionBuilder* b, const nlohmann::json& settings) {
 
 std::string Ablation(SectionBuilder* b) {
   Throughput(b);
-  const std::vector<std::pair<std::string, std::string>> all = {{"pulse-on-host", kStockDefault},
+  const std::vector<std::pair<std::string, std::string>> all = {{"pool-on-host", kStockDefault},
+                                                                {"pulse-on-host", kStockDefault},
                                                                 {kPulse, kStockDefault},
                                                                 {kPulsePool, kStockDefault},
                                                                 {kStock2Cpu, kStockDefault}};
   b->Ratios("Throughput against stock RocksDB", "ops_per_s", true, all);
   HostCpu(b, all);
   FillColumns(b);
-  return "What each part gives, on random writes of 1 KiB: pulse-on-host has the pipeline but no "
+  return "What each part gives, on random writes of 1 KiB: pool-on-host writes as stock RocksDB "
+         "does, into a pool, pulse-on-host has the pipeline but no "
          "second processor, pulse has its agent on the other one, pulse-pool has its tables in a "
          "pool as well.";
 }
@@ -233,28 +242,75 @@ std::string Footprint(SectionBuilder* b) {
 std::string Dcomp(SectionBuilder* b) {
   Throughput(b);
   b->Ratios("Throughput against stock RocksDB", "ops_per_s", true,
-            {{kDcomp, kStockDefault}, {kPulse, kStockDefault}, {kAdaptive, kStockDefault}});
+            {{kDcomp, kStockDefault},
+             {kAggressive, kStockDefault},
+             {kPulse, kStockDefault},
+             {kAdaptive, kStockDefault}});
   b->Ratios("Throughput against DComp", "ops_per_s", true, {{kPulse, kDcomp}, {kAdaptive, kDcomp}});
   FillColumns(b);
   return "Random writes with compactions in three places: all on the host (stock), whole ones on "
          "the "
-         "agent when the host's slots are busy (dcomp), merged on the host and persisted by the "
+         "agent when the host's slots are busy (dcomp) or always (aggressive), merged on the host "
+         "and persisted by the "
          "agent (pulse), and the choice left to PulseDB (adaptive).";
 }
 
-// Whether an ordering of the medians holds, row by row.
+std::string Shift(SectionBuilder* b) {
+  Throughput(b);
+  b->Ratios("Throughput of the adaptive placement against the fixed ones", "ops_per_s", true,
+            {{kAdaptive, kHost}, {kAdaptive, kSplit}, {kAdaptive, kWhole}});
+  FillColumns(b);
+  return "Random writes of 1 KiB in four phases, each of which ends when compactions rest: in the "
+         "first and third a busy process shares the host's CPU, in the others three share the "
+         "agent's. Compactions all on the host, merged there and persisted by the agent (split), "
+         "all on the agent (whole), and the choice left to PulseDB.";
+}
+
+std::string Emulation(SectionBuilder* b) {
+  b->Ratios("Speed of a whole compaction against the host's", "mib_per_s", true,
+            {{kWhole, kStockDefault}});
+  b->Figures({{"MiB/s", {"mib_per_s", "", "", false}},
+              {"seconds", {"wall_s", "", "", false}},
+              {"host CPU, s per GiB", {"host_cpu_s_per_gib", "", "", false}},
+              {"agent CPU, s per GiB", {"agent_cpu_s_per_gib", "", "", false}}});
+  return "Whether the virtual DPU is what its profile says: one manual compaction of a frozen "
+         "level "
+         "0 in values of 1 KiB, by stock RocksDB on the host and whole by an agent with one "
+         "compaction at a time, by profile.";
+}
+
+// Whether an ordering holds over all pairs, row by row.
 void NoteOrdering(const SectionBuilder& b, ReportSection* section) {
   for (const FigureRow& row : b.rows()) {
-    const auto speed = [&](const char* opponent) {
-      return row.Of({"ops_per_s", opponent, "", false});
-    };
-    const auto pulse = speed(kPulse), dcomp = speed(kDcomp), stock = speed(kStockDefault);
-    if (!pulse || !dcomp || !stock) continue;
-    const bool holds = pulse->median > dcomp->median && dcomp->median > stock->median;
+    const Quantity first = {"ops_per_s", kPulse, kDcomp, false};
+    const Quantity second = {"ops_per_s", kDcomp, kStockDefault, false};
+    const auto one = row.Of(first), two = row.Of(second);
+    if (!one || !two || !LacksWhole(row, first).empty()) continue;
+    const Target above = {Target::Kind::kAbove, 1};
+    const Outcome a = above.Judge(*one), c = above.Judge(*two);
+    const Outcome both = a == Outcome::kMissed || c == Outcome::kMissed ? Outcome::kMissed
+                         : a == Outcome::kHeld                          ? c
+                                                                        : a;
     section->notes.push_back(fmt::format(
-        "{}: the paper's order, PulseDB before DComp before stock, {} (medians {}, {}, {}).",
-        row.label(), holds ? "holds" : "does not hold", FormatFigure(pulse->median),
-        FormatFigure(dcomp->median), FormatFigure(stock->median)));
+        "{}: the paper's order, PulseDB before DComp before stock: {} (PulseDB ÷ DComp {}, DComp ÷ "
+        "stock {}).",
+        row.label(), OutcomeName(both), FormatSpread(*one), FormatSpread(*two)));
+  }
+}
+
+// Placements that were not what their name says.
+void NoteWhole(const SectionBuilder& b, ReportSection* section) {
+  for (const FigureRow& row : b.rows()) {
+    for (const std::string& opponent : row.opponents()) {
+      const size_t all = row.Count({"whole_compactions", opponent, "", false});
+      const size_t without = row.RunsWithoutWhole(opponent);
+      if (without == 0 || (!IsWholeByName(opponent) && opponent != kAdaptive)) continue;
+      section->notes.push_back(fmt::format(
+          "{}, {}: {}no compaction ran whole in {} of {} runs{}.", row.label(), opponent,
+          IsWholeByName(opponent) ? "not measured: " : "", without, all,
+          IsWholeByName(opponent) ? "; more data or smaller memtables would make some wait for it"
+                                  : ", so that what it shows is another placement"));
+    }
   }
 }
 
@@ -279,7 +335,10 @@ std::string Content(const ReportEntry& entry, const nlohmann::json& settings, Se
   if (name == "engines") return Engines(b);
   if (name == "queue") return Queue(b);
   if (name == "footprint") return Footprint(b);
-  if (absl::StartsWith(name, "dcomp")) return Dcomp(b);
+  if (absl::StartsWith(name, "dcomp") || absl::StartsWith(name, "overwrite-")) return Dcomp(b);
+  if (absl::StartsWith(name, "ycsb-")) return Ycsb(b, settings);
+  if (name == "shift") return Shift(b);
+  if (name == "emulation") return Emulation(b);
   Throughput(b);
   FillColumns(b);
   return entry.title + ".";
@@ -298,7 +357,7 @@ void AddSettings(const nlohmann::json& result, ReportSection* section) {
       section->settings.emplace_back(key, Value(value));
     }
   }
-  for (const char* key : {"page_cache", "pulse_version", "finished"}) {
+  for (const char* key : {"page_cache", "pulse_version", "revision", "finished"}) {
     const std::string text = TextIn(result, key);
     if (!text.empty()) section->settings.emplace_back(key, text);
   }
@@ -316,9 +375,10 @@ void FillSection(const ReportEntry& entry, ReportSection* section) {
       "{} {} {:g} pair{} after {:g} warm-up{}; host on CPU {}, agent on CPU {}.", what,
       Scaling(settings), pairs, pairs == 1 ? "" : "s", warm_ups, warm_ups == 1 ? "" : "s",
       TextIn(settings, "host_cpus", "?"), TextIn(settings, "agent_cpus", "?"));
-  if (absl::StartsWith(entry.name, "dcomp") && !FlagIn(settings, "tiny")) {
+  if (absl::StartsWith(entry.name, "dcomp-b") && !FlagIn(settings, "tiny")) {
     NoteOrdering(builder, section);
   }
+  NoteWhole(builder, section);
   if (builder.rows().empty()) section->notes.push_back("The result has no rows.");
   const std::string differs = TextIn(entry.paper, "differs");
   if (!differs.empty()) section->notes.push_back("Other than in the paper: " + differs + ".");

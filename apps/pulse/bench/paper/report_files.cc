@@ -82,6 +82,11 @@ void LoadResults(const std::string& out, std::vector<ReportEntry>* entries) {
       entry.problem = absl::StrCat(file, " is no result of ", entry.name);
       continue;
     }
+    const nlohmann::json& rows = result["rows"];
+    if (rows.is_null() || (rows.is_array() && rows.empty())) {
+      entry.problem = absl::StrCat(file, " has no rows");
+      continue;
+    }
     entry.result = std::move(result);
   }
 }

@@ -49,13 +49,15 @@ class ReportFilesTest : public testing::Test {
 };
 
 TEST_F(ReportFilesTest, LoadsResultsAndSaysWhatIsNone) {
-  Write("tails.json", R"({"experiment": "tails", "rows": []})");
+  Write("tails.json", R"({"experiment": "tails", "rows": [{"label": "A"}]})");
+  Write("footprint.json", R"({"experiment": "footprint", "rows": []})");
   Write("queue.json", R"({"experiment": "tails", "rows": []})");
   Write("ycsb.json", "{\"experiment\": \"ycsb\", \"ro");
   std::vector<ReportEntry> entries = {{"tails", "", nullptr, nullptr, ""},
                                       {"queue", "", nullptr, nullptr, ""},
                                       {"ycsb", "", nullptr, nullptr, ""},
-                                      {"engines", "", nullptr, nullptr, ""}};
+                                      {"engines", "", nullptr, nullptr, ""},
+                                      {"footprint", "", nullptr, nullptr, ""}};
   LoadResults(dir_, &entries);
   EXPECT_TRUE(entries[0].result.is_object());
   EXPECT_TRUE(entries[1].result.is_null());
@@ -64,6 +66,8 @@ TEST_F(ReportFilesTest, LoadsResultsAndSaysWhatIsNone) {
   EXPECT_THAT(entries[2].problem, HasSubstr("ycsb.json"));
   EXPECT_TRUE(entries[3].result.is_null());
   EXPECT_EQ(entries[3].problem, "");
+  EXPECT_TRUE(entries[4].result.is_null());
+  EXPECT_THAT(entries[4].problem, HasSubstr("footprint.json has no rows"));
 }
 
 TEST_F(ReportFilesTest, WritesThePage) {

@@ -74,7 +74,7 @@ tbody th { font-weight: 400; }
 td small { display: block; color: var(--muted); font-size: .75rem; font-weight: 400; }
 @media (min-width: 48rem) { th:first-child, td:first-child { white-space: nowrap; } }
 #targets :is(th, td):nth-child(n+4) { text-align: left; }
-td.reached { color: var(--good); font-weight: 600; }
+td.held { color: var(--good); font-weight: 600; }
 td.missed { color: var(--bad); font-weight: 600; }
 td.open { color: var(--muted); }
 details { font-size: .875rem; margin: .75rem 0; }
@@ -137,6 +137,7 @@ class Writer {
     Add("<section id=\"targets\" aria-labelledby=\"h-targets\">\n<h2 id=\"h-targets\">Asked and "
         "got</h2>\n");
     Table(report_.targets);
+    Notes(report_.needs);
     Add("</section>\n");
     for (const ReportSection& section : report_.sections) Section(section);
     Add("</main>\n<footer>Written by <code>pulse bench paper</code> from the JSON files beside it, "
@@ -190,9 +191,10 @@ class Writer {
   }
 
   static const char* ClassOf(const std::string& cell) {
-    if (cell == VerdictName(Verdict::kReached)) return " class=\"reached\"";
+    if (cell == VerdictName(Verdict::kHeld)) return " class=\"held\"";
     if (cell == VerdictName(Verdict::kMissed)) return " class=\"missed\"";
-    for (const Verdict open : {Verdict::kNotMeasured, Verdict::kNotApplicable}) {
+    for (const Verdict open :
+         {Verdict::kNotClear, Verdict::kNotMeasured, Verdict::kNotApplicable}) {
       if (absl::StartsWith(cell, VerdictName(open))) return " class=\"open\"";
     }
     return "";
@@ -226,6 +228,13 @@ class Writer {
     Add("</tbody>\n</table>\n</div>\n");
   }
 
+  void Notes(const std::vector<std::string>& notes) {
+    if (notes.empty()) return;
+    Add("<ul class=\"notes\">\n");
+    for (const std::string& note : notes) Add("<li>{}</li>\n", EscapeXml(note));
+    Add("</ul>\n");
+  }
+
   void Section(const ReportSection& section) {
     const std::string name = EscapeXml(section.name);
     Add("<section id=\"{0}\" aria-labelledby=\"h-{0}\">\n<h2 id=\"h-{0}\">{1}</h2>\n"
@@ -241,11 +250,7 @@ class Writer {
           RenderReportChart(chart, nullptr));
     }
     for (const ReportTable& table : section.tables) Table(table);
-    if (!section.notes.empty()) {
-      Add("<ul class=\"notes\">\n");
-      for (const std::string& note : section.notes) Add("<li>{}</li>\n", EscapeXml(note));
-      Add("</ul>\n");
-    }
+    Notes(section.notes);
     if (!section.settings.empty()) {
       Add("<details><summary>Machine and settings</summary>\n");
       Definitions(section.settings);

@@ -64,6 +64,8 @@ class MarkdownWriter {
     }
     Add("### Asked and got\n\n");
     Table(report_.targets);
+    for (const std::string& need : report_.needs) Add("* {}\n", Plain(need));
+    if (!report_.needs.empty()) Add("\n");
     for (const ReportSection& section : report_.sections) Section(section);
     return std::move(result_);
   }

@@ -14,17 +14,14 @@ namespace {
 
 std::string PaperText(double value) { return FormatFigure(value); }
 
-Spread Times(Spread s, double factor) {
-  return {s.median * factor, s.min * factor, s.max * factor};
-}
-
 }  // namespace
 
 int ColourOf(const std::string& opponent) {
   static const auto* const known = new std::map<std::string, int>{
-      {kStockDefault, 0},  {kPulse, 1},         {kStock2Cpu, 2},      {kPulsePool, 3},
-      {kAdaptive, 3},      {kDcomp, 4},         {"pulse-on-host", 5}, {"pulse-poll", 3},
-      {"pulse-libaio", 4}, {"pulse-threads", 5}};
+      {kStockDefault, 0}, {kPulse, 1},         {kStock2Cpu, 2},     {kPulsePool, 3},
+      {kAdaptive, 3},     {kDcomp, 4},         {kAggressive, 5},    {kHost, 2},
+      {kSplit, 1},        {kWhole, 4},         {"pool-on-host", 4}, {"pulse-on-host", 5},
+      {"pulse-poll", 3},  {"pulse-libaio", 4}, {"pulse-threads", 5}};
   const auto it = known->find(opponent);
   if (it != known->end()) return it->second;
   if (absl::StartsWith(opponent, kPulse)) return ColourOf(kPulse);
@@ -200,7 +197,7 @@ void SectionBuilder::PaperTable() {
       const auto figure = row.Of(value.ours);
       if (!figure) continue;
       // Of a range over rows ours is the range of the medians.
-      const Spread medians = {figure->median, figure->median, figure->median};
+      const Spread medians = {figure->median, figure->median, figure->median, figure->count};
       if (!ours) {
         ours = value.IsRange() ? medians : *figure;
       } else if (value.IsRange()) {

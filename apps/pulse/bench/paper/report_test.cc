@@ -72,12 +72,12 @@ TEST(ReportTest, ARunExperimentHasChartsTablesAndThePaper) {
   EXPECT_THAT(section.tables[0].rows, SizeIs(4));
   EXPECT_THAT(section.tables[1].rows,
               Contains(std::vector<std::string>{"throughput", "1.22 – 1.82", "1.75", "Fig. 10"}));
-  EXPECT_THAT(report.targets.caption, HasSubstr("1 reached, 0 missed"));
+  EXPECT_THAT(report.targets.caption, HasSubstr("0 held, 0 missed, 1 not clear"));
   EXPECT_THAT(report.lead, HasSubstr("has 2 CPUs; the agent's CPU stands for the DPU"));
   EXPECT_THAT(report.targets.rows,
               Contains(std::vector<std::string>{
                   "random writes of 1 KiB against stock on the host's CPU", "at least 1.6",
-                  "1.75 (1.50 – 2.00)", "reached", "fillrandom"}));
+                  "1.75 (1.50 – 2.00)", "not clear: the pairs differ", "fillrandom"}));
 }
 
 TEST(ReportTest, WhatHasNotRunIsNamedWithItsCommand) {
@@ -112,14 +112,81 @@ TEST(ReportTest, TinyRunsAndSeveralMachinesAreSaid) {
   other["machine"]["cpu"] = "slow";
   const Report report = MakeReport({Entry("tails", tiny), Entry("ycsb", other)}, "pulse");
   EXPECT_THAT(report.warnings, Contains(HasSubstr("figures mean nothing")));
-  EXPECT_THAT(report.warnings, Contains(HasSubstr("more than one machine")));
+  EXPECT_THAT(report.warnings, Contains(HasSubstr("more than one machine: quick, 2 CPUs")));
   EXPECT_THAT(report.sections[0].statement, HasSubstr("A tiny run"));
+}
+
+TEST(ReportTest, TheCommandHasTheFlagsThatWereUsed) {
+  EXPECT_EQ(CommandFor("out", nlohmann::json::object()), "pulse bench paper --out out");
+  EXPECT_EQ(CommandFor("out", {{"scale", 0.025},
+                               {"threads", 10},
+                               {"pairs", 5},
+                               {"host_cpus", "0"},
+                               {"agent_cpus", "1"},
+                               {"seed", 1}}),
+            "pulse bench paper --out out");
+  EXPECT_EQ(CommandFor("out", {{"scale", 0.1},
+                               {"threads", 1},
+                               {"pairs", 3},
+                               {"memtable_bytes", 8 << 20},
+                               {"uri_options", "queue=8M&io=direct"},
+                               {"agent_cpus", "2"}}),
+            "pulse bench paper --out out --scale 0.1 --threads 1 --pairs 3 --memtable 8388608 "
+            "--agent-cpus '2' --uri 'queue=8M&io=direct'");
+  EXPECT_EQ(CommandFor("out", {{"quick", true},
+                               {"scale", 0.005},
+                               {"threads", 1},
+                               {"pairs", 2},
+                               {"memtable_bytes", 4 << 20}}),
+            "pulse bench paper --out out --quick");
+}
+
+TEST(ReportTest, OtherSettingsAndVersionsAreSaid) {
+  nlohmann::json one = Result("tails", {"1024 B"}), other = Result("queue", {"1024 B"});
+  one["pulse_version"] = other["pulse_version"] = "1.2";
+  one["revision"] = "aaa";
+  other["revision"] = "bbb";
+  other["settings"]["threads"] = 1;
+  const Report report =
+      MakeReport({Entry("tails", one), Entry("queue", other)}, "pulse", "1.2 (bbb)");
+  EXPECT_THAT(report.warnings,
+              Contains(HasSubstr("version of the program: 1.2 (aaa) (tails); 1.2 (bbb) (queue)")));
+  EXPECT_THAT(report.warnings,
+              Contains("The experiments differ in threads: 3 (tails); 1 (queue)."));
+  EXPECT_THAT(report.warnings, Not(Contains(HasSubstr("differ in pairs"))));
+  EXPECT_THAT(report.sections[0].notes, Contains(HasSubstr("Measured by PulseDB 1.2 (aaa)")));
+  EXPECT_THAT(report.sections[1].notes, Not(Contains(HasSubstr("Measured by"))));
+}
+
+TEST(ReportTest, WhatCannotBeShownHereSaysWhatItWouldNeed) {
+  nlohmann::json result = Result("tails", {"1024 B"});
+  for (nlohmann::json& run : result["rows"][0]["runs"]) run["stall_share"] = 0.001;
+  const Report report = MakeReport({Entry("tails", result)}, "pulse");
+  EXPECT_THAT(report.targets.rows,
+              Contains(Contains(HasSubstr("not shown here: stock did not stall"))));
+  EXPECT_THAT(report.needs, Contains(HasSubstr("It would need a stock RocksDB that stalls")));
+  EXPECT_THAT(report.needs, Contains(HasSubstr("stalled for 0.1 % of the run here")));
+  EXPECT_THAT(RenderHtml(report), HasSubstr("<li>share of time stalled"));
+  EXPECT_THAT(RenderMarkdown(report, "plots").text, HasSubstr("* share of time stalled"));
+}
+
+TEST(ReportTest, PlacementsThatWereNoneAreMarked) {
+  nlohmann::json result = Result("dcomp-bf2", {"1024 B"});
+  for (nlohmann::json& run : result["rows"][0]["runs"]) {
+    if (run["opponent"] == kStockDefault) run["opponent"] = kDcomp, run["whole_compactions"] = 0;
+  }
+  const Report report = MakeReport({Entry("dcomp-bf2", result)}, "pulse");
+  EXPECT_THAT(
+      report.sections[0].notes,
+      Contains(HasSubstr("1024 B, dcomp: not measured: no compaction ran whole in 2 of 2 runs")));
+  EXPECT_THAT(report.targets.rows,
+              Contains(Contains("not measured: dcomp: no compaction ran whole in 2 of 2 runs")));
 }
 
 // Each kind of experiment, with the rows of another and with none.
 TEST(ReportTest, AnyRowsForAnyExperiment) {
   for (const char* name : {"fillrandom", "overwrite", "tails", "ycsb", "ablation", "engines",
-                           "queue", "footprint", "dcomp-bf2", "novel"}) {
+                           "queue", "footprint", "dcomp-bf2", "shift", "emulation", "novel"}) {
     for (const auto& labels : {std::vector<std::string>{}, {"A"}, {"A", "B"}}) {
       const Report report = MakeReport({Entry(name, Result(name, labels))}, "pulse");
       EXPECT_EQ(report.sections[0].notes.empty(), !labels.empty()) << name;

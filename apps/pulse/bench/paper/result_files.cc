@@ -1,10 +1,12 @@
 #include "bench/paper/result_files.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/errors.h"
 #include "nlohmann/json.hpp"
 
@@ -34,6 +36,14 @@ void Compare(const nlohmann::json& there, const nlohmann::json& now,
   }
 }
 
+nlohmann::json ProgramIn(const nlohmann::json& result) {
+  nlohmann::json program = nlohmann::json::object();
+  for (const char* key : {"pulse_version", "revision"}) {
+    if (result.contains(key)) program[key] = result[key];
+  }
+  return program;
+}
+
 }  // namespace
 
 EarlierResult FindResult(const std::string& file, const nlohmann::json& identity) {
@@ -49,13 +59,24 @@ EarlierResult FindResult(const std::string& file, const nlohmann::json& identity
     found.differences.push_back("it is no result of an experiment");
     return found;
   }
+  const nlohmann::json& rows = there["rows"];
+  if (rows.is_null() || (rows.is_array() && rows.empty())) return {};
+  if (!rows.is_array()) {
+    found.differences.push_back("its rows are none");
+    return found;
+  }
   if (there.value("experiment", nlohmann::json()) != identity.at("experiment")) {
     found.differences.push_back("it is of another experiment");
     return found;
   }
   Compare(there["settings"], identity.at("settings"), &found.differences);
   Compare(there["machine"], identity.at("machine"), &found.differences);
-  if (found.differences.empty()) found.kind = EarlierResult::Kind::kSame;
+  const bool same = found.differences.empty();
+  Compare(ProgramIn(there), ProgramIn(identity), &found.differences);
+  if (same) {
+    found.kind =
+        found.differences.empty() ? EarlierResult::Kind::kSame : EarlierResult::Kind::kOlder;
+  }
   return found;
 }
 
@@ -71,5 +92,44 @@ absl::Status WriteResult(const std::string& file, const nlohmann::json& result) 
   }
   return absl::OkStatus();
 }
+
+RowLog::RowLog(std::string file, nlohmann::json identity)
+    : file_(std::move(file)),
+      identity_(std::make_unique<nlohmann::json>(std::move(identity))),
+      rows_(std::make_unique<nlohmann::json>(nlohmann::json::array())) {}
+RowLog::~RowLog() = default;
+RowLog::RowLog(RowLog&&) noexcept = default;
+
+std::string RowLog::TakeUp() {
+  const EarlierResult found = FindResult(file_, *identity_);
+  if (found.kind == EarlierResult::Kind::kNone) return "";
+  if (found.kind != EarlierResult::Kind::kSame) {
+    return absl::StrCat("an interrupted run cannot go on (", absl::StrJoin(found.differences, "; "),
+                        "): it begins again");
+  }
+  std::ifstream in(file_);
+  *rows_ = nlohmann::json::parse(in, nullptr, false)["rows"];
+  std::vector<std::string> labels;
+  for (const nlohmann::json& row : *rows_) {
+    labels.push_back(row.is_object() ? row.value("label", "") : "");
+  }
+  return absl::StrCat("goes on where it was interrupted; done before: ",
+                      absl::StrJoin(labels, ", "));
+}
+
+bool RowLog::Has(const std::string& label) const {
+  return std::any_of(rows_->begin(), rows_->end(), [&label](const nlohmann::json& row) {
+    return row.is_object() && row.contains("label") && row["label"] == label;
+  });
+}
+
+absl::Status RowLog::Add(nlohmann::json row) {
+  rows_->push_back(std::move(row));
+  nlohmann::json part = *identity_;
+  part["rows"] = *rows_;
+  return WriteResult(file_, part);
+}
+
+void RowLog::Forget() const { std::remove(file_.c_str()); }
 
 }  // namespace pulse::bench

@@ -2,6 +2,7 @@
 // interrupted is taken up again. Thread-compatible; blocks on disk.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,17 +12,43 @@
 namespace pulse::bench {
 
 struct EarlierResult {
-  enum class Kind { kNone, kSame, kOther };
+  // kOlder: of another version of the program, and else the same.
+  enum class Kind { kNone, kSame, kOlder, kOther };
   Kind kind = Kind::kNone;
-  // Of kOther: in what it differs, "pairs: 5 there, 3 now".
+  // Of the last two: in what it differs, "pairs: 5 there, 3 now".
   std::vector<std::string> differences;
 };
 
-// Compares the result in `file` with one that would have these "experiment", "settings" and
-// "machine". A file that cannot be read as a result is another one.
+// Compares the result in `file` with one that would have these "experiment", "settings", "machine",
+// "pulse_version" and "revision". A file that cannot be read as a result is another one; one
+// without rows is none.
 EarlierResult FindResult(const std::string& file, const nlohmann::json& identity);
 
 // Writes all of `result`, or leaves what was there.
 absl::Status WriteResult(const std::string& file, const nlohmann::json& result);
+
+// The rows of an experiment while it runs, kept in a file from row to row, so that a run that was
+// interrupted goes on with the next one. Main thread only.
+class RowLog {
+ public:
+  RowLog(std::string file, nlohmann::json identity);
+  ~RowLog();
+  RowLog(RowLog&&) noexcept;
+
+  // Takes up the rows of a run that was interrupted. Returns what to say of it, or nothing.
+  std::string TakeUp();
+
+  bool Has(const std::string& label) const;
+  // Unavailable when it cannot be written.
+  absl::Status Add(nlohmann::json row);
+  const nlohmann::json& rows() const { return *rows_; }
+  // Removes the file.
+  void Forget() const;
+
+ private:
+  std::string file_;
+  std::unique_ptr<nlohmann::json> identity_;
+  std::unique_ptr<nlohmann::json> rows_;
+};
 
 }  // namespace pulse::bench

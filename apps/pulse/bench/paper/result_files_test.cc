@@ -29,7 +29,9 @@ class ResultFilesTest : public testing::Test {
     return {{"experiment", "tails"},
             {"settings", {{"scale", 0.1}, {"pairs", 5}, {"points", {{{"num", 7}}}}}},
             {"machine", {{"cpu", "quick"}}},
-            {"rows", nlohmann::json::array()}};
+            {"pulse_version", "1.2"},
+            {"revision", "abc"},
+            {"rows", {{{"label", "A"}}}}};
   }
 
   std::filesystem::path dir_;
@@ -67,8 +69,58 @@ TEST_F(ResultFilesTest, DifferencesAreNamed) {
   EXPECT_THAT(FindResult(file_, now).differences, ElementsAre("points differ"));
 }
 
+TEST_F(ResultFilesTest, AnotherVersionIsOlder) {
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  nlohmann::json now = Result();
+  now["revision"] = "def-dirty";
+  EarlierResult found = FindResult(file_, now);
+  EXPECT_EQ(found.kind, EarlierResult::Kind::kOlder);
+  EXPECT_THAT(found.differences, ElementsAre("revision: \"abc\" there, \"def-dirty\" now"));
+  now["settings"]["pairs"] = 3;
+  EXPECT_EQ(FindResult(file_, now).kind, EarlierResult::Kind::kOther);
+  // Before there were revisions.
+  nlohmann::json old = Result();
+  old.erase("revision");
+  ASSERT_TRUE(WriteResult(file_, old).ok());
+  EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOlder);
+}
+
+TEST_F(ResultFilesTest, WithoutRowsItIsNotDone) {
+  for (const nlohmann::json& none : {nlohmann::json(), nlohmann::json::array()}) {
+    nlohmann::json empty = Result();
+    empty["rows"] = none;
+    ASSERT_TRUE(WriteResult(file_, empty).ok());
+    EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kNone) << none;
+  }
+}
+
+TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
+  nlohmann::json identity = Result();
+  identity.erase("rows");
+  {
+    RowLog rows(file_, identity);
+    EXPECT_EQ(rows.TakeUp(), "");
+    ASSERT_TRUE(rows.Add({{"label", "A"}, {"runs", 1}}).ok());
+  }
+  RowLog again(file_, identity);
+  EXPECT_EQ(again.TakeUp(), "goes on where it was interrupted; done before: A");
+  EXPECT_TRUE(again.Has("A"));
+  EXPECT_FALSE(again.Has("B"));
+  ASSERT_TRUE(again.Add({{"label", "B"}}).ok());
+  EXPECT_EQ(again.rows().size(), 2U);
+  identity["revision"] = "def";
+  RowLog other(file_, identity);
+  EXPECT_EQ(other.TakeUp(),
+            "an interrupted run cannot go on (revision: \"abc\" there, \"def\" now): it begins "
+            "again");
+  EXPECT_FALSE(other.Has("A"));
+  again.Forget();
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
 TEST_F(ResultFilesTest, WhatIsNoResultIsAnother) {
   for (const char* text : {"", "{", "[]", "{\"experiment\": \"tails\"}",
+                           "{\"settings\": {}, \"machine\": {}, \"rows\": 3}",
                            "{\"settings\": 1, \"machine\": {}, \"rows\": []}"}) {
     std::ofstream(file_) << text;
     EXPECT_EQ(FindResult(file_, Result()).kind, EarlierResult::Kind::kOther) << text;

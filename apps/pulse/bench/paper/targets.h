@@ -16,6 +16,7 @@ struct Aim {
   std::string row;  // the label
   Quantity quantity;
   Target target;
+  std::string needs;  // what it would take to show it, where it cannot be shown
 };
 
 // The list, in the order in which it is shown.
@@ -25,13 +26,14 @@ const std::vector<Aim>& Aims();
 std::optional<Target> AimFor(const std::string& experiment, const std::string& row,
                              const Quantity& quantity);
 
-enum class Verdict { kReached, kMissed, kNotMeasured, kNotApplicable };
+enum class Verdict { kHeld, kMissed, kNotClear, kNotMeasured, kNotApplicable };
 
 struct Judgement {
   const Aim* aim = nullptr;
   Verdict verdict = Verdict::kNotMeasured;
   std::optional<Spread> got;
-  std::string why;  // of the last two verdicts; empty where the experiment has not run
+  std::string against;  // who of several it was compared with
+  std::string why;      // of verdicts but the first two; empty where the experiment has not run
 };
 
 // `result_of` gives an experiment's result, null where there is none.
@@ -39,6 +41,5 @@ std::vector<Judgement> JudgeAll(
     const std::function<const nlohmann::json*(const std::string& experiment)>& result_of);
 
 const char* VerdictName(Verdict verdict);
-std::string Describe(const Target& target);  // "at least 1.60"
 
 }  // namespace pulse::bench

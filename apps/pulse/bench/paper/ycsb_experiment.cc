@@ -2,43 +2,71 @@
 #include "bench/paper/ycsb_experiment.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "bench/paper/agent_process.h"
 #include "bench/paper/figures.h"
+#include "bench/paper/result_files.h"
 #include "bench/workload.h"
 #include "bench/ycsb/ycsb_bench.h"
 
 namespace pulse::bench {
 namespace {
 
+// Reads of a slow disk are what takes the time.
+constexpr uint64_t kQuickShare = 4;
+
 class YcsbExperiment : public Experiment {
  public:
   YcsbExperiment()
       : Experiment("ycsb", "YCSB workloads Load and A to F",
                    PaperJson({"Fig. 14", "Table III"}, Figure14())) {}
+  explicit YcsbExperiment(PlacedAgent placed)
+      : Experiment(absl::StrCat("ycsb-", placed.profile),
+                   absl::StrCat("YCSB by where compactions run, profile ", placed.profile),
+                   PaperJson({"Fig. 14"}, {}), /*optional=*/true),
+        placed_(std::move(placed)) {}
 
   Needs NeedsAt(const Size& size) const override {
     const YcsbPlan plan = PlanFor(size);
-    return {YcsbSpace(plan, kUsualOpponents), YcsbMemory(plan, size.tiny)};
+    return {YcsbSpace(plan, Number()), YcsbMemory(plan, size.tiny)};
   }
 
   nlohmann::json Settings(const Size& size) const override {
     return YcsbSettings(PlanFor(size), size.tiny);
   }
 
-  int Steps(const Session& session, const Size& size) const override {
-    return YcsbSteps(session, PlanFor(size), kUsualOpponents);
+  int Steps(const Session& session, const Size& size, const RowLog& rows) const override {
+    return YcsbSteps(session, PlanLeft(size, rows), Number());
   }
 
-  absl::StatusOr<nlohmann::json> Run(Session* session, const Size& size) const override {
-    const YcsbPlan plan = PlanFor(size);
-    const auto opponents = PaperOpponents(*session, {});
+  double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
+    return YcsbSeconds(session, PlanLeft(size, rows), Number());
+  }
+
+  absl::Status Check(const Session& session) const override {
+    return placed_ ? CheckAgentProcess(session) : absl::OkStatus();
+  }
+
+  absl::Status Run(Session* session, const Size& size, RowLog* rows) const override {
+    const YcsbPlan plan = PlanLeft(size, *rows);
+    std::optional<AgentProcess> agent;
+    auto opponents = PaperOpponents(*session, {});
     if (!opponents.ok()) return opponents.status();
+    if (placed_) {
+      PULSE_RETURN_IF_ERROR(agent.emplace(session, placed_->agent_options).Start());
+      PulseTarget target = session->pulse_target();
+      target.agent_socket = agent->socket();
+      *opponents = placed_->opponents(*session, target);
+    }
     session->Say(Legend(*session, *opponents));
-    auto rows = RunYcsb(session, plan, *opponents);
-    if (!rows.ok()) return rows.status();
-    for (nlohmann::json& row : *rows) row["label"] = row.at("workload");
-    return rows;
+    PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, *opponents, [rows](nlohmann::json row) {
+      row["label"] = row.at("workload");
+      return rows->Add(std::move(row));
+    }));
+    return agent ? agent->CheckRuns() : absl::OkStatus();
   }
 
  private:
@@ -58,6 +86,16 @@ class YcsbExperiment : public Experiment {
     return values;
   }
 
+  size_t Number() const { return placed_ ? placed_->opponent_count : kUsualOpponents; }
+
+  static YcsbPlan PlanLeft(const Size& size, const RowLog& rows) {
+    YcsbPlan plan = PlanFor(size);
+    const auto done = [&rows](const WorkloadSpec& w) { return rows.Has(w.name); };
+    plan.workloads.erase(std::remove_if(plan.workloads.begin(), plan.workloads.end(), done),
+                         plan.workloads.end());
+    return plan;
+  }
+
   static YcsbPlan PlanFor(const Size& size) {
     YcsbPlan plan;
     plan.threads = size.threads;
@@ -66,6 +104,7 @@ class YcsbExperiment : public Experiment {
     plan.workloads = AllWorkloads();
     plan.records = static_cast<uint64_t>(size.scale * kPaperBytes) / (kKeyBytes + plan.value_bytes);
     plan.operations = static_cast<uint64_t>(size.scale * kPaperOperations);
+    if (size.quick) plan.operations = std::max<uint64_t>(1, plan.operations / kQuickShare);
     if (size.tiny) {
       plan.records = 4000;
       plan.operations = 1000;
@@ -74,9 +113,15 @@ class YcsbExperiment : public Experiment {
     plan.operations = std::max<uint64_t>(1, plan.operations);
     return plan;
   }
+
+  const std::optional<PlacedAgent> placed_;
 };
 
 }  // namespace
+
+std::unique_ptr<Experiment> MakeYcsbExperiment(PlacedAgent placed) {
+  return std::make_unique<YcsbExperiment>(std::move(placed));
+}
 
 std::unique_ptr<Experiment> MakeYcsbExperiment() { return std::make_unique<YcsbExperiment>(); }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
+#include "bench/paper/experiment.h"
 #include "bench/workload.h"
 #include "commands.h"
 #include "fmt/format.h"
@@ -172,9 +173,26 @@ int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents) {
          static_cast<int>(LoadsOf(plan, opponents));
 }
 
-absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
-                                       const std::vector<Opponent>& opponents) {
-  nlohmann::json sections = nlohmann::json::array();
+double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t opponents) {
+  const uint64_t record = kKeyBytes + plan.value_bytes;
+  double seconds = static_cast<double>(LoadsOf(plan, opponents)) * RunSeconds(plan.records, record);
+  for (const WorkloadSpec& workload : plan.workloads) {
+    const uint64_t writes = workload.IsLoad() ? plan.records : workload.Writes(plan.operations);
+    // A scan of fifty records goes to as many blocks as some reads do.
+    constexpr uint64_t kReadsOfScan = 12;
+    const uint64_t reads =
+        workload.IsLoad()
+            ? 0
+            : plan.operations *
+                  (workload.read + workload.read_modify_write + workload.scan * kReadsOfScan) / 100;
+    seconds +=
+        static_cast<double>(opponents) * session.rounds() * RunSeconds(writes, record, reads);
+  }
+  return seconds;
+}
+
+absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<Opponent>& opponents,
+                     const std::function<absl::Status(nlohmann::json)>& done) {
   Runner runner(session, plan);
   if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load(opponents));
   for (const WorkloadSpec& workload : plan.workloads) {
@@ -190,10 +208,9 @@ absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
     nlohmann::json section;
     session->Say(ReportYcsb(workload, opponents, *runs, session->args().tiny, &section));
     section["runs"] = std::move(raw);
-    sections.push_back(std::move(section));
+    PULSE_RETURN_IF_ERROR(done(std::move(section)));
   }
-  PULSE_RETURN_IF_ERROR(runner.CleanUp());
-  return sections;
+  return runner.CleanUp();
 }
 
 namespace {
@@ -239,9 +256,12 @@ absl::Status RunYcsbBench(YcsbArgs args) {
       plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, (*session)->pairs(),
       (*session)->pairs() == 1 ? "" : "s",
       YcsbSettings(plan, args.common.tiny).at("initial_database").get<std::string>()));
-  auto sections = RunYcsb(session->get(), plan, *opponents);
-  if (!sections.ok()) return sections.status();
-  (*session)->report()["workloads"] = *std::move(sections);
+  nlohmann::json& sections = (*session)->report()["workloads"] = nlohmann::json::array();
+  PULSE_RETURN_IF_ERROR(
+      RunYcsb(session->get(), plan, *opponents, [&sections](nlohmann::json section) {
+        sections.push_back(std::move(section));
+        return absl::OkStatus();
+      }));
   return (*session)->WriteReport();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,15 +44,18 @@ nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny);
 // How many steps of progress RunYcsb() takes.
 int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents);
 
-// Runs all workloads with all opponents and says the tables. The result has an object for each
-// workload.
+// The seconds that they take, about, on a usual processor (RunSeconds).
+double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t opponents);
+
+// Runs all workloads with all opponents and says the tables. `done` is given an object for each
+// workload when it is finished; its error ends the runs.
 //
 // Every run works on a copy (tables as hard links) of a loaded database, so no workload sees what
 // another one wrote. With kCopied stock RocksDB loads it once, on all CPUs, and waits until its
 // compactions rest: an opponent's own load tells only in the load. With kOwn each opponent loads
 // one, on its CPUs, and leaves it when the last record is written.
-absl::StatusOr<nlohmann::json> RunYcsb(Session* session, const YcsbPlan& plan,
-                                       const std::vector<Opponent>& opponents);
+absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<Opponent>& opponents,
+                     const std::function<absl::Status(nlohmann::json)>& done);
 
 // One workload's tables; the same and the single figures into `section`.
 std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
