@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "blocks/wire.h"
 #include "uring/io_backend.h"
-#include "wire.h"
 
 namespace pulse::blocks {
 

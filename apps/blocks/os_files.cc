@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -18,7 +18,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
-#include "block_files.h"
+#include "blocks/block_files.h"
 
 namespace pulse::blocks {
 namespace {

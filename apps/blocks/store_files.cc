@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/log.h"
-#include "block_files.h"
+#include "blocks/block_files.h"
 #include "pulse/files.h"
 
 namespace pulse::blocks {
@@ -25,6 +25,15 @@ namespace {
 constexpr size_t kBatch = 64;
 constexpr int64_t kFirstPauseMillis = 50;
 constexpr int64_t kLongestPauseMillis = 1000;
+
+template <typename A>
+uint64_t IdOf(const A& attributes, uint64_t number) {
+  if constexpr (requires { attributes.id; }) {
+    return attributes.id;
+  } else {
+    return number;
+  }
+}
 
 bool IsRetry(const absl::Status& st) { return absl::IsUnavailable(st) && st.message().empty(); }
 
@@ -111,11 +120,12 @@ class StoreFiles : public BlockFiles {
     for (uint32_t i = 0; i < options_.shape.files; ++i) {
       PULSE_RETURN_IF_ERROR(OpenOne(link.get(), std::to_string(i), &ids));
     }
-    if (!ids_.empty() && ids != ids_) {
+    if (ids_.empty()) {
+      ids_ = std::move(ids);
+    } else if (ids != ids_) {
       return absl::FailedPreconditionError(
           "the agent has come back with another store: start this server anew");
     }
-    ids_ = std::move(ids);
     return link;
   }
 
@@ -127,7 +137,7 @@ class StoreFiles : public BlockFiles {
     }
     if (!c.ok()) return c.status();
     const files::File file = c->file;
-    ids->push_back(c->attributes.id);
+    ids->push_back(IdOf(c->attributes, ids->size()));
     link->files.push_back(file);
     if (c->attributes.size == options_.shape.file_bytes) return absl::OkStatus();
     if (auto r = link->Wait(lib.Reserve(file, options_.shape.file_bytes, 0)); !r.ok()) {
@@ -259,13 +269,11 @@ class StoreFiles : public BlockFiles {
     FailWaiting();
     {
       std::unique_lock lock(mu_);
-      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
-      while (!stop_ && waiting_.empty() && refused_.empty()) {
-        if (change_.wait_until(lock, until) == std::cv_status::timeout) break;
-      }
-      if (stop_ || !waiting_.empty() || !refused_.empty()) return;
+      const auto over = [&] { return stop_ || !waiting_.empty() || !refused_.empty(); };
+      if (change_.wait_until(lock, next_try_, over)) return;
     }
     auto link = Connect();
+    next_try_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
     *pause = std::min(2 * *pause, kLongestPauseMillis);
     if (!link.ok()) {
       LogOnce("blocks-reconnect", absl::StrCat("blocks: ", link.status().message()));
@@ -280,7 +288,8 @@ class StoreFiles : public BlockFiles {
   Sink* const sink_;
   std::vector<uint64_t> ids_;  // of the files, by their numbers; does not change after Init
   std::thread thread_;
-  std::atomic<uint64_t> open_{0};  // submitted and not yet told
+  std::chrono::steady_clock::time_point next_try_;  // the thread's
+  std::atomic<uint64_t> open_{0};                   // submitted and not yet told
 
   std::mutex mu_;  // guards these
   std::condition_variable change_;

@@ -1,4 +1,4 @@
-#include "wire.h"
+#include "blocks/wire.h"
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,9 @@ absl::StatusOr<MessageHeader> HeaderOf(std::string_view bytes, uint32_t magic) {
   return h;
 }
 
-uint32_t DataBytes(const RequestHeader& h) { return h.op == Op::kRead || h.op == Op::kSync ? 0 : h.size; }
+uint32_t DataBytes(const RequestHeader& h) {
+  return h.op == Op::kRead || h.op == Op::kSync ? 0 : h.size;
+}
 uint32_t DataBytes(const ReplyHeader& h) { return h.size; }
 
 absl::Status Check(const RequestHeader& h) {

@@ -19,8 +19,8 @@
 
 namespace pulse::blocks {
 
-inline constexpr uint32_t kRequestMagic = 0x31514250;  // "PBQ1"
-inline constexpr uint32_t kReplyMagic = 0x31524250;    // "PBR1"
+inline constexpr uint32_t kRequestMagic = 0x31514250;   // "PBQ1"
+inline constexpr uint32_t kReplyMagic = 0x31524250;     // "PBR1"
 inline constexpr uint32_t kMaxIo = uint32_t{32} << 10;  // bytes that one request moves
 // Of one message: so many that errors for all of them fit into offload::kMaxErrorBytes.
 inline constexpr uint32_t kMaxRequests = 30;
@@ -116,7 +116,8 @@ class MessageBuilder {
 // A message with one reply: an error and its text.
 std::string ErrorMessage(uint64_t id, Op op, Code code, std::string_view text);
 // The same error, without a text, for every request of a message, in at most kMaxErrorsBytes.
-inline constexpr size_t kMaxErrorsBytes = sizeof(MessageHeader) + kMaxRequests * sizeof(ReplyHeader);
+inline constexpr size_t kMaxErrorsBytes =
+    sizeof(MessageHeader) + kMaxRequests * sizeof(ReplyHeader);
 std::string ErrorMessages(std::string_view request, Code code);
 
 Code CodeOf(const absl::Status& status);
