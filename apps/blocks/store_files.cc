@@ -26,15 +26,6 @@ constexpr size_t kBatch = 64;
 constexpr int64_t kFirstPauseMillis = 50;
 constexpr int64_t kLongestPauseMillis = 1000;
 
-template <typename A>
-uint64_t IdOf(const A& attributes, uint64_t number) {
-  if constexpr (requires { attributes.id; }) {
-    return attributes.id;
-  } else {
-    return number;
-  }
-}
-
 bool IsRetry(const absl::Status& st) { return absl::IsUnavailable(st) && st.message().empty(); }
 
 // One connection to an agent. It ends with its last user.
@@ -137,7 +128,7 @@ class StoreFiles : public BlockFiles {
     }
     if (!c.ok()) return c.status();
     const files::File file = c->file;
-    ids->push_back(IdOf(c->attributes, ids->size()));
+    ids->push_back(c->attributes.id);
     link->files.push_back(file);
     if (c->attributes.size == options_.shape.file_bytes) return absl::OkStatus();
     if (auto r = link->Wait(lib.Reserve(file, options_.shape.file_bytes, 0)); !r.ok()) {

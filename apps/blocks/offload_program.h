@@ -1,0 +1,11 @@
+// The offload functions of `blocks`, for the agent: reads are answered there, all else goes to the
+// host. Without a cache table: a request says where its bytes are. DDS sections 6.1 and 8.2.
+#pragma once
+
+#include "pulse/offload.h"
+
+namespace pulse::blocks {
+
+const offload::Program& OffloadProgram();
+
+}  // namespace pulse::blocks
