@@ -213,7 +213,7 @@ TEST_P(BlocksServerTest, MixedLoadReadsWhatItWrote) {
   load_.fill = true;
   const auto filled = RunLoad(load_);
   ASSERT_TRUE(filled.ok()) << filled.status();
-  EXPECT_EQ(filled->writes, kBytes / 1024);
+  EXPECT_EQ(filled->writes, kBytes / kMaxIo);
   load_.fill = false;
   load_.read_share = 1;
   load_.rate = 50'000;

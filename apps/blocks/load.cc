@@ -404,13 +404,39 @@ class Load {
     return true;
   }
 
-  void AddRequest(Connection* c, uint32_t slot, int64_t due) {
+  // As many blocks as one request takes.
+  void AddFill(Connection* c, uint32_t slot, int64_t due) {
+    const uint64_t count = std::min<uint64_t>(kMaxIo / o_.block, blocks_ - filled_);
     Pending p;
-    p.place = o_.fill ? filled_++ : dice_() % blocks_;
+    p.place = filled_;
+    p.due = due;
+    p.message = slot;
+    p.op = Op::kWrite;
+    p.version = ++next_version_;
+    RequestHeader h{};
+    h.id = next_id_++;
+    h.file = file_;
+    h.offset = filled_ * o_.block;
+    h.size = static_cast<uint32_t>(count) * o_.block;
+    h.op = Op::kWrite;
+    data_.resize(h.size);
+    for (uint64_t i = 0; i < count; ++i) {
+      Stamp(data_.data() + i * o_.block, o_.block, filled_ + i, p.version);
+    }
+    builder_.Add(h, data_);
+    filled_ += count;
+    c->pending.emplace(h.id, p);
+    ++outstanding_;
+  }
+
+  void AddRequest(Connection* c, uint32_t slot, int64_t due) {
+    if (o_.fill) return AddFill(c, slot, due);
+    Pending p;
+    p.place = dice_() % blocks_;
     p.due = due;
     p.message = slot;
     const double coin = static_cast<double>(dice_() >> 11) * 0x1.0p-53;
-    p.op = o_.fill || coin >= o_.read_share ? Op::kWrite : Op::kRead;
+    p.op = coin >= o_.read_share ? Op::kWrite : Op::kRead;
     // Another block rather than a second write of this one.
     for (int i = 0; i < 16 && p.op == Op::kWrite && known_[p.place].writing; ++i) {
       p.place = dice_() % blocks_;

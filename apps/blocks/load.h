@@ -36,7 +36,7 @@ struct LoadOptions {
   double rate = 0;  // requests a second, all connections; 0: closed loop
   double seconds = 5;
   uint64_t requests = 0;  // ends earlier, after so many; 0: no
-  bool fill = false;      // writes each block once, in order, and syncs, instead
+  bool fill = false;      // writes all blocks, in order and in large requests, and syncs, instead
   bool verify = true;
   bool reconnect = false;
   uint64_t seed = 1;

@@ -175,4 +175,14 @@ const offload::Program& OffloadProgram() {
   return program;
 }
 
+const offload::Program& ForwardingProgram() {
+  static const offload::Program program = [] {
+    offload::Program p = OffloadProgram();
+    p.name = "blocks-forward";
+    p.predicate = nullptr;
+    return p;
+  }();
+  return program;
+}
+
 }  // namespace pulse::blocks

@@ -7,5 +7,7 @@
 namespace pulse::blocks {
 
 const offload::Program& OffloadProgram();
+// The same protocol, and all goes to the host: what forwarding costs. "blocks-forward".
+const offload::Program& ForwardingProgram();
 
 }  // namespace pulse::blocks

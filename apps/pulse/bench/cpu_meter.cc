@@ -41,6 +41,8 @@ bool IsAgentThread(const char* tid) {
   return absl::StartsWith(name, "pulse-ag") || absl::StartsWith(name, "iou-");
 }
 
+}  // namespace
+
 absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   clockid_t clock;
   const int err = clock_getcpuclockid(pid, &clock);
@@ -52,8 +54,6 @@ absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   }
   return nanos;
 }
-
-}  // namespace
 
 CpuMeter::~CpuMeter() {
   if (!sampler_.joinable()) return;
