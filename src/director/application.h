@@ -74,6 +74,9 @@ class Connection {
   // Called within OnRequest, it comes in that request's place: those before it are still waited
   // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.
   virtual void Close(std::string_view last_words) = 0;
+  // Within OnRequest: one more ticket, behind those there are, for a message of several requests.
+  // 0: this kind of connection has none.
+  virtual Ticket AnotherTicket() { return 0; }
 
   virtual std::shared_ptr<Remote> remote() = 0;
   // Where replies that disk bytes are read into come from; of this loop.

@@ -247,6 +247,13 @@ void ProxyClient::Reply(Ticket ticket, Buffer bytes) {
   Done(slot);
 }
 
+Ticket ProxyClient::AnotherTicket() {
+  if (current_ == 0) return 0;
+  slots_.push_back({});
+  ++unanswered_;
+  return next_ticket_++;
+}
+
 void ProxyClient::HostReplied(Ticket ticket, std::string_view bytes, bool last) {
   std::string* const text = loop_->scratch();
   text->clear();

@@ -36,6 +36,7 @@ class ProxyClient final : public Client,
   void Reply(Ticket ticket, std::string_view bytes) override;
   void Reply(Ticket ticket, Buffer bytes) override;
   void Close(std::string_view last_words) override;
+  Ticket AnotherTicket() override;
   std::shared_ptr<Remote> remote() override;
   BufferPool* buffers() override { return loop_->buffers(); }
   EventLoop* loop() override { return loop_; }
