@@ -44,6 +44,8 @@ class BlockFiles {
   virtual ~BlockFiles() = default;  // everything submitted was told before
   virtual absl::StatusOr<FileInfo> Find(std::string_view name) const = 0;
   virtual void Submit(Io** ios, size_t count) = 0;
+  // Changes when another agent has the files. Any thread.
+  virtual uint64_t generation() const { return 1; }
 };
 
 struct FilesShape {

@@ -77,6 +77,8 @@ class StoreFiles : public BlockFiles {
         absl::StrCat("no file \"", absl::string_view(name.data(), name.size()), "\""));
   }
 
+  uint64_t generation() const override { return generation_.load(std::memory_order_relaxed); }
+
   void Submit(Io** ios, size_t count) override {
     open_.fetch_add(count, std::memory_order_relaxed);
     std::shared_ptr<Link> link;
@@ -271,6 +273,7 @@ class StoreFiles : public BlockFiles {
       return;
     }
     Log(LogLevel::kWarn, "blocks: the agent is back");
+    generation_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(mu_);
     link_ = *std::move(link);
   }
@@ -280,6 +283,7 @@ class StoreFiles : public BlockFiles {
   std::vector<uint64_t> ids_;  // of the files, by their numbers; does not change after Init
   std::thread thread_;
   std::chrono::steady_clock::time_point next_try_;  // the thread's
+  std::atomic<uint64_t> generation_{1};
   std::atomic<uint64_t> open_{0};                   // submitted and not yet told
 
   std::mutex mu_;  // guards these
