@@ -392,7 +392,7 @@ void PageServer::ApplyLoop() {
       if (st.ok()) st = batch.empty() ? WarmSome() : ApplyBatch(batch);
     }
     if (!st.ok() && !absl::IsUnavailable(st)) {
-      Log(LogLevel::kError, absl::StrCat("pages: no more is applied: ", st.message()));
+      pulse::Log(LogLevel::kError, absl::StrCat("pages: no more is applied: ", st.message()));
       const std::lock_guard lock(mu_);
       failed_ = st;
     }
