@@ -21,6 +21,9 @@ void AddPoolCommand(CLI::App& app);
 // `pulse blocks serve` and `load`; makes its offload programs known.
 void AddBlocksCommand(CLI::App& app);
 
+// `pulse pages serve` and `load`, the same.
+void AddPagesCommand(CLI::App& app);
+
 // `pulse bench` and everything below it.
 void AddBenchCommand(CLI::App& app);
 

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);
   pulse::AddBlocksCommand(app);
+  pulse::AddPagesCommand(app);
   pulse::AddBenchCommand(app);
   CLI11_PARSE(app, argc, argv);
   return pulse::ExitCode();
