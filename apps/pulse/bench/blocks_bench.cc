@@ -137,7 +137,7 @@ class BlocksBench {
       return absl::OkStatus();
     }
     PULSE_RETURN_IF_ERROR(r->host.WaitFor("serving at "));
-    const auto port = PortInLog(dir.Sub("agent.log"), "clients of blocks");
+    const auto port = PortInLog(dir.Sub("agent.log"), "(port ");
     if (!port.ok()) return port.status();
     r->port = *port;
     return absl::OkStatus();
