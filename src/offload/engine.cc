@@ -26,6 +26,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
   return engine;
 }
 
+Engine::Engine(const EngineOptions& options) : options_(options) {}
+
 Engine::~Engine() {
   if (watch_ != nullptr) options_.store->Watch(nullptr);
 }

@@ -89,7 +89,7 @@ class Engine final : public director::Application {
   int device() const { return device_.get(); }
 
  private:
-  explicit Engine(const EngineOptions& options) : options_(options) {}
+  explicit Engine(const EngineOptions& options);
 
   const EngineOptions options_;
   RangeGuard guard_;
