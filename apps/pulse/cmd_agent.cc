@@ -20,6 +20,7 @@
 #include "base/errors.h"
 #include "base/trace.h"
 #include "base/uri_options.h"
+#include "cmd_agent_offload.h"
 #include "commands.h"
 #include "files/agent_store.h"
 #include "lsm/agent_service.h"
@@ -42,6 +43,9 @@ struct AgentArgs {
   std::string session_memory = "4G";
   std::string total_memory;
   std::string store;
+  std::vector<std::string> serve;
+  std::string serve_host;
+  OffloadArgs offload;
   std::string trace;
   std::string metrics;
   bool metrics_anywhere = false;
@@ -167,6 +171,18 @@ absl::Status RunAgent(const AgentArgs& args) {
     store = *std::move(opened);
     options.files = store->Factory(args.copy_payload);
   }
+  // Before the sessions, whose reads and writes it is told of; and gone after them.
+  std::unique_ptr<OffloadServer> offload;
+  if (args.offload.wanted()) {
+    OffloadArgs wanted = args.offload;
+    wanted.serve = args.serve;
+    wanted.host = args.serve_host;
+    auto opened = OffloadServer::Open(wanted, store.get());
+    if (!opened.ok()) return opened.status();
+    offload = *std::move(opened);
+  } else if (!args.serve.empty() || !args.serve_host.empty()) {
+    return absl::InvalidArgumentError("--serve and --serve-host need --offload: what to serve");
+  }
 
   // After the signals, which its threads inherit, and before all threads that it slows down.
   auto dpu = StartProfile(args, &options);
@@ -209,10 +225,16 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
+  if (offload != nullptr) {
+    PULSE_RETURN_IF_ERROR(offload->Listen());
+    std::fprintf(stderr, "pulse agent: %s\n", offload->Describe().c_str());
+  }
+
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
   }
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
+  if (offload != nullptr) offload->Stop();
   server->reset();
   return absl::OkStatus();
 }
@@ -257,6 +279,15 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--store", args->store,
                   "segment store whose files the file library may use (pulse pool create); locked\n"
                   "while the agent runs");
+  cmd->add_option(
+         "--serve", args->serve,
+         "where remote clients come to: [ADDRESS:]PORT (a port alone is on 127.0.0.1) or a\n"
+         "Unix socket's path; may be repeated")
+      ->allow_extra_args(false);
+  cmd->add_option("--serve-host", args->serve_host,
+                  "the program that answers what the agent does not: ADDRESS:PORT, or a Unix\n"
+                  "socket's path");
+  AddOffloadOptions(cmd, &args->offload);
   cmd->add_flag("--copy-payload", args->copy_payload,
                 "file library: copy data once more on the agent, to compare with");
   cmd->add_option("--trace", args->trace,

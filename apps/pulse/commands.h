@@ -18,6 +18,12 @@ void AddTopCommand(CLI::App& app);
 // `pulse pool` and everything below it.
 void AddPoolCommand(CLI::App& app);
 
+// `pulse blocks serve` and `load`; makes its offload programs known.
+void AddBlocksCommand(CLI::App& app);
+
+// `pulse pages serve` and `load`, the same.
+void AddPagesCommand(CLI::App& app);
+
 // `pulse bench` and everything below it.
 void AddBenchCommand(CLI::App& app);
 

@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);
+  pulse::AddBlocksCommand(app);
+  pulse::AddPagesCommand(app);
   pulse::AddBenchCommand(app);
   CLI11_PARSE(app, argc, argv);
   return pulse::ExitCode();

@@ -97,7 +97,8 @@ struct Attributes {
   uint64_t size = 0;       // bytes
   uint64_t allocated = 0;  // bytes of its segments
   int64_t modified_ns =
-      0;  // since 1970: creation, SetSize, or when a size raised by writes was synced
+      0;            // since 1970: creation, SetSize, or when a size raised by writes was synced
+  uint64_t id = 0;  // of the file in its store, for good: what pulse/offload.h names files by
 };
 
 struct DirectoryEntry {

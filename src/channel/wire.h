@@ -16,7 +16,7 @@ namespace pulse::wire {
 
 inline constexpr uint64_t kRegionMagic = 0x31304244'45534c50;  // "PLSEDB01", little-endian
 inline constexpr uint32_t kMessageMagic = 0x4d534c50;          // "PLSM"
-inline constexpr uint32_t kProtocolVersion = 5;
+inline constexpr uint32_t kProtocolVersion = 6;
 
 inline constexpr size_t kCacheLine = 64;
 inline constexpr size_t kPage = 4096;

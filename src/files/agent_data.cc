@@ -35,6 +35,11 @@ char* Zeros() {
 
 }  // namespace
 
+// Of what a write that was admitted changes on the device: the gap before it, whole blocks.
+uint64_t FileService::FirstByte(const Op& op) {
+  return Down(std::min(op.request.offset, op.claim.old_end));
+}
+
 // The pieces of [offset, offset + length), whole blocks, to or from `buffer`.
 void FileService::StartPieces(Op* op, uint64_t offset, uint64_t length, char* buffer, bool read) {
   static thread_local std::vector<store::Extent> extents;
@@ -88,6 +93,9 @@ bool FileService::HandleRead(AgentGroup* group, const Request& r) {
   Reservation place;
   if (!group->Reserve(r.id, Operation::kRead, room, files_->memory_alignment(), &place)) {
     return false;
+  }
+  if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
+    hooks->ReadTaken(file->id(), r.offset, r.length);
   }
   Op* op = NewOp(group, Operation::kRead, r);
   op->file = file;
@@ -181,6 +189,9 @@ void FileService::StartWrite(Op* op) {
     return;
   }
   op->claim = op->file->BeginWrite(end);
+  if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
+    hooks->WriteBegins(op->file->id(), FirstByte(*op), RoundUp(end, kBlock));
+  }
   StartGap(op);
 }
 
@@ -218,6 +229,14 @@ void FileService::ContinueWrite(Op* op) {
     }
   }
   const uint64_t end = op->request.offset + op->request.length;
+  if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
+    // Before it lets in another that shares a block: so the calls are in the order of the blocks'
+    // contents.
+    const store::FileId id = op->file->id();
+    hooks->Wrote(id, op->request.offset, op->request.length,
+                 op->error == 0 ? op->payload : nullptr);
+    hooks->WriteEnds(id, FirstByte(*op), RoundUp(end, kBlock));
+  }
   op->file->EndWrite(op->claim, end, op->error, op);
 }
 

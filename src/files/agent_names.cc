@@ -91,13 +91,15 @@ void FileService::HandleFileChange(Op* op) {
 
 WireAttributes FileService::AttributesOf(OpenFile* file) const {
   const auto a = files_->store().Stat(file->id());
-  return {file->size(), file->allocated(), a.ok() ? a->modified_ns : 0};
+  return {file->size(), file->allocated(), a.ok() ? a->modified_ns : 0, file->id()};
 }
 
 void FileService::StartSetSize(Op* op) {
   const store::FileId id = op->file->id();
   const uint64_t size = op->request.offset;
   const bool grows = size > op->file->size();
+  FileHooks* const hooks = files_->hooks();
+  if (hooks != nullptr) hooks->FileChangeBegins(id);
   Change(
       op, /*durable=*/true,
       [this, id, size, grows]() -> absl::Status {
@@ -106,7 +108,8 @@ void FileService::StartSetSize(Op* op) {
         if (grows) PULSE_RETURN_IF_ERROR(s.Reserve(id, size));
         return s.SetSize(id, size);
       },
-      [this, op](const absl::Status& st) {
+      [this, op, hooks, id](const absl::Status& st) {
+        if (hooks != nullptr) hooks->FileChangeEnds(id);
         const absl::Status refreshed =
             st.ok() ? files_->RefreshSize(op->file) : files_->RefreshSegments(op->file, 0);
         op->file->Leave(Access::kExclusive);
@@ -211,12 +214,15 @@ bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r
       auto gone = std::make_shared<store::FileId>(store::kNoFile);
       Change(
           op, true,
-          [s, names, gone, kind]() -> absl::Status {
+          [s, names, gone, kind, hooks = files_->hooks()]() -> absl::Status {
             const auto& n = names->name;
             const bool removes = kind == Operation::kRemoveFile;
             const auto id = s->Lookup(removes ? n[0] : n[2], removes ? n[1] : n[3]);
             if (id.ok()) *gone = *id;
-            return removes ? s->Unlink(n[0], n[1]) : s->Rename(n[0], n[1], n[2], n[3]);
+            if (hooks != nullptr && id.ok()) hooks->FileChangeBegins(*id);
+            absl::Status st = removes ? s->Unlink(n[0], n[1]) : s->Rename(n[0], n[1], n[2], n[3]);
+            if (hooks != nullptr && id.ok()) hooks->FileChangeEnds(*id);
+            return st;
           },
           [this, op, gone](const absl::Status& st) {
             if (*gone != store::kNoFile) files_->Unlinked(*gone);

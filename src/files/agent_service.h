@@ -77,6 +77,7 @@ class FileService : public Service, public FileEngine::Client {
   bool HandleRead(AgentGroup* group, const Request& r);
   void HandleWrite(AgentGroup* group, const Request& r, const RingMessage& m, uint64_t ticket);
   void Admitted(Op* op);
+  static uint64_t FirstByte(const Op& op);
   void StartRead(Op* op);
   void FinishRead(Op* op);
   void PrepareWrite(Op* op);

@@ -325,7 +325,11 @@ void FileStore::DropUser(OpenFile* file) {
 
 void FileStore::DropIfUnused(OpenFile* file) {
   if (file->users_ > 0 || file->settling_ > 0 || dirty_.count(file) != 0) return;
-  files_.erase(file->id());
+  // With its pin, the segments of a file that was removed are free for others.
+  const store::FileId id = file->id();
+  if (hooks_ != nullptr) hooks_->FileChangeBegins(id);
+  files_.erase(id);
+  if (hooks_ != nullptr) hooks_->FileChangeEnds(id);
 }
 
 void FileStore::Unlinked(store::FileId id) {

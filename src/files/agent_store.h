@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "agent/service.h"
 #include "base/unique_fd.h"
+#include "files/hooks.h"
 #include "store/store.h"
 
 namespace pulse::files {
@@ -162,6 +163,11 @@ class FileStore {
   // response; for comparisons.
   ServiceFactory Factory(bool copying = false);
 
+  // Somebody who watches what hosts do to files; before the first session, and until the workers
+  // have gone. Null: nobody.
+  void Watch(FileHooks* hooks) { hooks_ = hooks; }
+  FileHooks* hooks() const { return hooks_; }
+
   store::Store& store() { return *store_; }
   // A descriptor of the session's own for the device, O_DIRECT where there is that.
   absl::StatusOr<UniqueFd> OpenDevice() const;
@@ -224,6 +230,7 @@ class FileStore {
   friend class OpenFile;
 
   const std::shared_ptr<store::Store> store_;
+  FileHooks* hooks_ = nullptr;
   bool has_device_ = false;
   bool direct_ = false;
   uint64_t memory_alignment_ = 4096;

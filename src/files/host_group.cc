@@ -318,7 +318,7 @@ void HostGroup::Fill(const TakenResponse& r, uint32_t slot, Completion* out) {
         std::memcpy(&opened, r.data, sizeof(opened));
         out->file = static_cast<File>(opened.file);
         out->attributes = {opened.attributes.size, opened.attributes.allocated,
-                           opened.attributes.modified_ns};
+                           opened.attributes.modified_ns, opened.attributes.id};
         break;
       }
       case Operation::kGetAttributes: {
@@ -326,7 +326,7 @@ void HostGroup::Fill(const TakenResponse& r, uint32_t slot, Completion* out) {
         sound = r.capacity >= sizeof(a);
         if (!sound) break;
         std::memcpy(&a, r.data, sizeof(a));
-        out->attributes = {a.size, a.allocated, a.modified_ns};
+        out->attributes = {a.size, a.allocated, a.modified_ns, a.id};
         break;
       }
       case Operation::kListDirectories:

@@ -48,6 +48,7 @@ class TestAgent {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
+  void StopSessions() { server_.reset(); }
   void Stop() {
     server_.reset();
     files_.reset();

@@ -79,6 +79,7 @@ struct WireAttributes {
   uint64_t size;
   uint64_t allocated;
   int64_t modified_ns;
+  uint64_t id;  // of the store
 };
 struct OpenedFile {
   uint64_t file;
@@ -94,7 +95,7 @@ struct EntryHeader {
   uint32_t name_bytes;
   uint32_t reserved;
 };
-static_assert(sizeof(WireAttributes) == 24 && sizeof(OpenedFile) == 32);
+static_assert(sizeof(WireAttributes) == 32 && sizeof(OpenedFile) == 40);
 static_assert(sizeof(ListHeader) == 8 && sizeof(EntryHeader) == 24);
 
 // The most that a write of `block` alignment may carry, and a read, of a group.

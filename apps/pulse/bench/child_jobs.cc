@@ -101,6 +101,7 @@ absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
     if (job == "crash-check") return RunCrashCheckJob(spec);
     if (job == "files-fill") return RunFilesFillJob(spec);
     if (job == "files-read") return RunFilesReadJob(spec);
+    if (job == "blocks-load") return RunBlocksLoadJob(spec);
     if (job == "ycsb") return RunYcsbJob(spec);
     return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
   } catch (const nlohmann::json::exception& e) {

@@ -90,6 +90,7 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddCrashBench(*bench);
   bench::AddFailoverBench(*bench);
   bench::AddFilesBench(*bench);
+  bench::AddBlocksBench(*bench);
   bench::AddRingBench(*bench);
   bench::AddVdpuBench(*bench);
   bench::AddYcsbBench(*bench);

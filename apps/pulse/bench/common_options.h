@@ -21,6 +21,7 @@ void AddSoakBench(CLI::App& bench);
 void AddCrashBench(CLI::App& bench);
 void AddFailoverBench(CLI::App& bench);
 void AddFilesBench(CLI::App& bench);
+void AddBlocksBench(CLI::App& bench);
 void AddRingBench(CLI::App& bench);
 void AddVdpuBench(CLI::App& bench);
 void AddYcsbBench(CLI::App& bench);

@@ -34,6 +34,8 @@ struct DirCloser {
   void operator()(DIR* dir) const { closedir(dir); }
 };
 
+}  // namespace
+
 absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   clockid_t clock;
   const int err = clock_getcpuclockid(pid, &clock);
@@ -45,8 +47,6 @@ absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   }
   return nanos;
 }
-
-}  // namespace
 
 CpuMeter::~CpuMeter() {
   if (!sampler_.joinable()) return;

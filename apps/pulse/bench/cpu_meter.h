@@ -30,6 +30,9 @@ struct CpuUse {
   int64_t involuntary_switches = 0;
 };
 
+// CPU time of a whole process, in nanoseconds. Unavailable when it is gone.
+absl::StatusOr<int64_t> ProcessNanos(pid_t pid);
+
 class CpuMeter {
  public:
   // Which threads or process count as the agent.

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# `pulse blocks` and `pulse pages` as processes: agent, host and client, with the host and the agent
+# killed in the middle of a load that checks all that it reads. usage:
+#   apps_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+# shellcheck source=tests/integration/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+setup_scratch
+agent_socket="$SOCKET_DIR/agent.sock"
+host_socket="$SOCKET_DIR/host.sock"
+RANDOM=${PULSE_TEST_SEED:-$$}
+note "seed ${PULSE_TEST_SEED:-$$} (repeat with PULSE_TEST_SEED)"
+store="$SCRATCH/store"
+run_ok create 120 "$PULSE" pool create "$store" --size 96M --segment 1M
+
+says() { grep -q -- "$1" "$2"; }
+# start_host COMMAND...: waits until it serves. HOST is its pid, PORT its port if it has one.
+start_host() {
+  HOST_LOG="$SCRATCH/host.$((++HOSTS)).log"
+  start "$HOST_LOG" "$PULSE" "$@"
+  HOST=$STARTED
+  await 60 says 'serving at ' "$HOST_LOG" || fail "the host does not serve" "$HOST_LOG"
+  PORT=$(sed -n 's/.*serving at 127.0.0.1:\([0-9]*\).*/\1/p' "$HOST_LOG")
+}
+HOSTS=0
+kill_process() {
+  kill -KILL "$1"
+  wait "$1" 2>/dev/null
+}
+agent_port() { sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$AGENT_LOG"; }
+
+note "blocks: one code, two kinds of files"
+start_agent "$agent_socket" --store "$store" --tasks 0
+start_host blocks serve --agent "$agent_socket" --size 16M
+run_ok blocks-fill 60 "$PULSE" blocks load --port "$PORT" --fill
+run_ok blocks-mixed 60 "$PULSE" blocks load --port "$PORT" --reads 0.6 --batch 4 --connections 3 \
+  --seconds 2
+expect_error blocks-no-file 'no file' "$PULSE" blocks load --port "$PORT" --file 7
+note "blocks: the agent is killed under a load"
+start "$SCRATCH/blocks-killed.log" "$PULSE" blocks load --port "$PORT" --reads 0.5 --seconds 5 --json
+load=$STARTED
+sleep 1
+kill_process "$AGENT"
+start_agent "$agent_socket" --store "$store" --tasks 0
+wait "$load" || fail "the load did not go on" "$SCRATCH/blocks-killed.log"
+says 'were refused' "$SCRATCH/blocks-killed.log" || fail "no request was refused" "$SCRATCH/blocks-killed.log"
+await 30 says 'agent is back' "$HOST_LOG" || fail "the host has not found the agent" "$HOST_LOG"
+run_ok blocks-again 60 "$PULSE" blocks load --port "$PORT" --seconds 1
+stop_agent "$HOST" "$HOST_LOG"
+mkdir "$SCRATCH/plain"
+start_host blocks serve --directory "$SCRATCH/plain" --size 16M
+run_ok blocks-os 60 "$PULSE" blocks load --port "$PORT" --reads 0.6 --seconds 2
+stop_agent "$HOST" "$HOST_LOG"
+expect_error blocks-both '--agent' "$PULSE" blocks serve
+expect_error blocks-nobody 'is the server running' "$PULSE" blocks load --port 1
+
+note "pages: the host is killed under a load; nothing that was acknowledged is lost"
+serve=(pages serve --agent "$agent_socket" --log "$SCRATCH/log" --pages 512)
+start_host "${serve[@]}"
+serve+=(--port "$PORT")
+start "$SCRATCH/pages-load.log" "$PULSE" pages load --port "$PORT" --reads 0.5 --seconds 8 --reconnect \
+  --json
+load=$STARTED
+for ((i = 0; i < 4; i++)); do
+  sleep "1.$((RANDOM % 10))"
+  kill_process "$HOST"
+  start_host "${serve[@]}"
+done
+wait "$load" || fail "the load has found something wrong" "$SCRATCH/pages-load.log"
+says '"verified":1024' "$SCRATCH/pages-load.log" || fail "not all was verified" "$SCRATCH/pages-load.log"
+stop_agent "$HOST" "$HOST_LOG"
+expect_error pages-count 'there are 512 pages' "$PULSE" "${serve[@]}" --pages 600
+
+if "$PULSE" agent --help | grep -q -- --offload; then
+  note "pages: the agent answers; the host is killed, and it goes on with what it knows"
+  stop_agent "$AGENT" "$AGENT_LOG"
+  start_agent "$agent_socket" --store "$store" --tasks 0 --offload pages --serve 0 \
+    --serve-host "$host_socket"
+  serve=(pages serve --agent "$agent_socket" --log "$SCRATCH/log" --pages 512 --ordered
+    --socket "$host_socket")
+  start_host "${serve[@]}"
+  await 30 says '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
+  start "$SCRATCH/pages-offload.log" "$PULSE" pages load --port "$(agent_port)" --reads 0.8 \
+    --seconds 6 --reconnect --json
+  load=$STARTED
+  for ((i = 0; i < 2; i++)); do
+    sleep "1.$((RANDOM % 10))"
+    kill_process "$HOST"
+    start_host "${serve[@]}"
+  done
+  wait "$load" || fail "the load has found something wrong" "$SCRATCH/pages-offload.log"
+  says '"verified":1024' "$SCRATCH/pages-offload.log" ||
+    fail "not all was verified" "$SCRATCH/pages-offload.log"
+  stop_agent "$HOST" "$HOST_LOG"
+  stop_agent "$AGENT" "$AGENT_LOG"
+
+  note "blocks: reads on the agent, writes on the host"
+  start_agent "$agent_socket" --store "$store" --tasks 0 --offload blocks --serve 0 \
+    --serve-host "$host_socket"
+  start_host blocks serve --agent "$agent_socket" --size 16M --ordered --socket "$host_socket"
+  await 30 says '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
+  run_ok blocks-offload 60 "$PULSE" blocks load --port "$(agent_port)" --reads 0.7 --batch 4 \
+    --connections 3 --seconds 3
+  kill_process "$HOST"
+  # What it knows of the files it had from the host.
+  expect_error blocks-host-down 'lost|reach' "$PULSE" blocks load --port "$(agent_port)" --seconds 1
+  start_host blocks serve --agent "$agent_socket" --size 16M --ordered --socket "$host_socket"
+  run_ok blocks-host-back 60 "$PULSE" blocks load --port "$(agent_port)" --seconds 1
+  stop_agent "$HOST" "$HOST_LOG"
+fi
+stop_agent "$AGENT" "$AGENT_LOG"
+note "passed"
