@@ -1,8 +1,7 @@
 #include "key_locks.h"
 
 #include <algorithm>
-
-#include "absl/hash/hash.h"
+#include <functional>
 
 namespace pulse::resp {
 
@@ -18,7 +17,7 @@ KeyLocks::KeyLocks() : stripes_(new Stripe[kStripes]) {
 KeyLocks::~KeyLocks() { pthread_rwlock_destroy(&gate_); }
 
 uint16_t KeyLocks::StripeOf(std::string_view key) {
-  const size_t hash = absl::Hash<absl::string_view>()(absl::string_view(key.data(), key.size()));
+  const size_t hash = std::hash<std::string_view>()(key);
   return static_cast<uint16_t>(hash % kStripes);
 }
 

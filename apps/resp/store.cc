@@ -247,7 +247,9 @@ absl::Status Store::OpenDatabase() {
 
 // A database of something else would be read as errors, and written to.
 absl::Status Store::CheckFormat() {
-  std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
+  rocksdb::ReadOptions how;
+  how.fill_cache = false;
+  std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(how));
   it->SeekToFirst();
   Value value;
   if (it->Valid() && !DecodeValue(ViewOf(it->value()), &value)) {
@@ -393,11 +395,11 @@ Store::Ran Store::Run(const CommandInfo& command, const Arguments& args, bool ma
   return Ran::kDone;
 }
 
-Store::Ran Store::RunGets(const Arguments* args, size_t count, bool may_block, ReplyWriter* reply,
+Store::Ran Store::RunGets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
                           std::vector<size_t>* ends, Tally* tally) {
   View view(this, may_block, false, now_ms());
   std::vector<std::string_view> keys(count);
-  for (size_t i = 0; i < count; ++i) keys[i] = args[i][1];
+  for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
   std::vector<Found> found;
   view.GetMany(keys.data(), count, &found);
   if (view.blocked()) return Ran::kWouldBlock;
@@ -418,14 +420,14 @@ Store::Ran Store::RunGets(const Arguments* args, size_t count, bool may_block, R
   return Ran::kDone;
 }
 
-Store::Ran Store::RunSets(const Arguments* args, size_t count, bool may_block, ReplyWriter* reply,
+Store::Ran Store::RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
                           std::vector<size_t>* ends, Tally* tally) {
   KeyLocks::Wanted wanted;
-  for (size_t i = 0; i < count; ++i) wanted.Add(args[i][1]);
+  for (size_t i = 0; i < count; ++i) wanted.Add(requests[i][1]);
   KeyLocks::Held held;
   if (!locks_.Take(std::move(wanted), may_block, &held)) return Ran::kWouldBlock;
   View view(this, may_block, false, 0);
-  for (size_t i = 0; i < count; ++i) view.Put(args[i][1], args[i][2], kNever);
+  for (size_t i = 0; i < count; ++i) view.Put(requests[i][1], requests[i][2], kNever);
   if (view.error().ok() && !Commit(&view)) return Ran::kWouldBlock;
   for (size_t i = 0; i < count; ++i) {
     if (view.error().ok()) {

@@ -139,10 +139,10 @@ class Store {
           Tally* tally);
 
   // Commands of one kind that follow each other, carried out together and each answered: plain
-  // GETs, and SETs without options. `args` has `count` requests.
-  Ran RunGets(const Arguments* args, size_t count, bool may_block, ReplyWriter* reply,
+  // GETs, and SETs without options.
+  Ran RunGets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
               std::vector<size_t>* ends, Tally* tally);
-  Ran RunSets(const Arguments* args, size_t count, bool may_block, ReplyWriter* reply,
+  Ran RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
               std::vector<size_t>* ends, Tally* tally);
 
   // All commands of a transaction, or none of them: then the reply is the null array, as a watched

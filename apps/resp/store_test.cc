@@ -426,7 +426,7 @@ class TransactionTest : public ::testing::Test {
 TEST_F(TransactionTest, SeesItsOwnWritesAndThenAllOfThemAreThere) {
   store("MSET a 1 z 26");
   EXPECT_EQ(Exec({"SET b 2", "INCR a", "GET a", "DEL z", "EXISTS z a b", "PING", "KEYS *",
-                  "INCR x y", "MGET a z", "DBSIZE"}),
+                  "INCRBY a x", "MGET a z", "DBSIZE"}),
             "*10 +OK :2 $1 2 :1 :2 +other *2 $1 a $1 b -ERR value is not an integer or out of "
             "range *2 $1 2 $-1 :2");
   EXPECT_EQ(store("MGET a b z"), "*3 $1 2 $1 2 $-1");

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "director/proxy_client.h"
@@ -61,7 +62,12 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
   loop->listeners_ = std::move(listeners);
   std::promise<absl::Status> opened;
   loop->thread_ = std::thread([l = loop.get(), &opened] {
-    pthread_setname_np(pthread_self(), absl::StrCat("pulse-dir-", l->index_).c_str());
+    const DirectorOptions& options = l->shared_->options;
+    pthread_setname_np(pthread_self(), absl::StrCat(options.thread_name, l->index_).c_str());
+    if (const absl::Status pinned = SetThreadAffinity(options.cpus); !pinned.ok()) {
+      opened.set_value(pinned);
+      return;
+    }
     pthread_getcpuclockid(pthread_self(), &l->cpu_clock_);
     const absl::Status status = l->Open();
     const bool ok = status.ok();
