@@ -116,7 +116,7 @@ TEST_P(DirectorTest, AHalfClosedClientGetsWhatIsOutstanding) {
   EXPECT_EQ(app_.flows, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, DirectorTest, ::testing::Values(NetKind::kEpoll),
+INSTANTIATE_TEST_SUITE_P(Nets, DirectorTest, ::testing::Values(NetKind::kEpoll, NetKind::kUring),
                          [](const auto& tested) {
                            return std::string(NetKindName(tested.param)) == "epoll" ? "epoll"
                                                                                     : "io_uring";

@@ -1,5 +1,8 @@
 #include "director/net.h"
 
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+
 namespace pulse::director {
 
 std::string_view NetKindName(NetKind kind) {
@@ -15,6 +18,11 @@ std::string_view NetKindName(NetKind kind) {
 }
 
 absl::StatusOr<std::unique_ptr<NetBackend>> CreateNetBackend(const NetOptions& options) {
+  if (options.kind == NetKind::kEpoll) return CreateEpollBackend(options);
+  auto uring = CreateUringNetBackend(options);
+  if (uring.ok() || options.kind == NetKind::kUring) return uring;
+  LogOnce("director net",
+          absl::StrCat("networking uses epoll instead of io_uring: ", uring.status().message()));
   return CreateEpollBackend(options);
 }
 
