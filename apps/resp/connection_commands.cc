@@ -127,8 +127,7 @@ bool Executor::Authenticate(Session* session, std::string_view name, std::string
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
     return false;
   }
-  session->user = user;
-  session->facts.user = user->name;
+  session->SetUser(user);
   return true;
 }
 
@@ -164,8 +163,8 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
       name = args[++i];
       named = true;
     } else {
-      return reply->Error(absl::StrCat("ERR Syntax error in HELLO option '",
-                                       AbslOf(args[i].substr(0, 128)), "'"));
+      return reply->Error(
+          absl::StrCat("ERR Syntax error in HELLO option '", AbslOf(args[i].substr(0, 128)), "'"));
     }
   }
   if (session->user == nullptr) {
@@ -175,8 +174,7 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
         "RESP protocol version at the same time");
   }
   if (named && !IsName(name)) {
-    return reply->Error(
-        "ERR Client names cannot contain spaces, newlines or special characters.");
+    return reply->Error("ERR Client names cannot contain spaces, newlines or special characters.");
   }
   if (named) session->facts.name = name;
   session->protocol = session->facts.protocol = static_cast<int>(version);
@@ -201,10 +199,9 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
 
 void Executor::Reset(Session* session) {
   session->EndMulti();
-  session->user = session->private_listener ? session->user : facts_->users.Anonymous();
+  session->SetUser(facts_->users.Anonymous());
   session->protocol = session->facts.protocol = 2;
   session->facts.name.clear();
-  session->facts.user = session->user == nullptr ? "" : session->user->name;
   facts_->clients.Set(session->facts);
 }
 
@@ -234,8 +231,8 @@ void Executor::Client(Session* session, const Arguments& args, ReplyWriter* repl
           absl::StrCat("ERR Unrecognized option '", AbslOf(args[2].substr(0, 128)), "'"));
     }
     if (!IsName(args[3])) {
-      return reply->Error(absl::StrCat(
-          "ERR ", AbslOf(args[2]), " cannot contain spaces, newlines or special characters."));
+      return reply->Error(absl::StrCat("ERR ", AbslOf(args[2]),
+                                       " cannot contain spaces, newlines or special characters."));
     }
     (library ? session->facts.library : session->facts.library_version) = args[3];
     facts_->clients.Set(session->facts);

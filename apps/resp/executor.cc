@@ -130,9 +130,8 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
     const size_t length = RunLength(*session, job, command->id);
     if (length > 1) {
       const auto ran =
-          plain_get
-              ? store_->RunGets(request, length, may_block, &reply, &job->ends, &job->tally)
-              : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->tally);
+          plain_get ? store_->RunGets(request, length, may_block, &reply, &job->ends, &job->tally)
+                    : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->tally);
       if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
       return answered(length);
     }
@@ -164,8 +163,8 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
   if (command == nullptr) {
     ReplyUnknown(request, reply);
   } else if (!command->ArityFits(request.size())) {
-    reply->Error(absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name),
-                              "' command"));
+    reply->Error(
+        absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
   } else if (session->user != nullptr && !session->user->May(*command)) {
@@ -211,8 +210,8 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return Stop::kEnd;
   }
   if (!session->in_multi) {
-    reply->Error(absl::StrCat("ERR ", command.id == Command::kExec ? "EXEC" : "DISCARD",
-                              " without MULTI"));
+    reply->Error(
+        absl::StrCat("ERR ", command.id == Command::kExec ? "EXEC" : "DISCARD", " without MULTI"));
     return Stop::kEnd;
   }
   if (command.id == Command::kDiscard) {
@@ -256,9 +255,7 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
   return Stop::kEnd;
 }
 
-std::string Executor::FenceId(const Job& job) {
-  return std::string(job.requests[job.next][1]);
-}
+std::string Executor::FenceId(const Job& job) { return std::string(job.requests[job.next][1]); }
 
 void Executor::AnswerFence(Session* session, Job* job) {
   ReplyWriter(&job->out, session->protocol).Bulk(facts_->run_id);

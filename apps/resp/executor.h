@@ -1,6 +1,6 @@
 // Executor: carries out the requests of connections, one job after the other. A job is what one
-// connection sent together; it stops where it would have to wait, and goes on from there on a thread
-// that may.
+// connection sent together; it stops where it would have to wait, and goes on from there on a
+// thread that may.
 //
 // One for all connections of a server; thread-safe. A job and a session belong to one thread at a
 // time.

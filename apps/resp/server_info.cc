@@ -193,8 +193,7 @@ std::string Executor::Info(const Arguments& args) {
     add("estimate_keys", store_->KeysEstimate());
     add("running_compactions", store_->Property("rocksdb.num-running-compactions"));
     add("running_flushes", store_->Property("rocksdb.num-running-flushes"));
-    add("pending_compaction_bytes",
-        store_->Property("rocksdb.estimate-pending-compaction-bytes"));
+    add("pending_compaction_bytes", store_->Property("rocksdb.estimate-pending-compaction-bytes"));
     add("write_stopped", store_->Property("rocksdb.is-write-stopped"));
     add("delayed_write_rate", store_->Property("rocksdb.actual-delayed-write-rate"));
   }

@@ -85,6 +85,7 @@ struct Session {
   const bool private_listener;
   ClientFacts facts;
   const User* user = nullptr;  // null: AUTH comes first
+  std::atomic<bool> authenticated{false};
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
   std::function<void()> end;  // ends the connection; thread-safe
@@ -100,6 +101,11 @@ struct Session {
   size_t queued_bytes = 0;
   WatchTable::Set watches;
 
+  void SetUser(const User* who) {
+    user = who;
+    facts.user = who == nullptr ? "" : who->name;
+    authenticated.store(who != nullptr, std::memory_order_relaxed);
+  }
   void EndMulti() {
     in_multi = broken_multi = false;
     queue.clear();

@@ -88,12 +88,11 @@ Users Users::WithPassword(std::string_view password) {
 absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path) {
   Users users;
   size_t number = 0;
-  for (absl::string_view line :
-       absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
     ++number;
     const auto failed = [&](absl::string_view why) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          absl::string_view(path.data(), path.size()), ", line ", number, ": ", why));
+      return absl::InvalidArgumentError(
+          absl::StrCat(absl::string_view(path.data(), path.size()), ", line ", number, ": ", why));
     };
     const std::vector<absl::string_view> words =
         absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());

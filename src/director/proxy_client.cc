@@ -422,7 +422,8 @@ void ProxyClient::EndTurn() {
   TellLost();
   if (state_ == State::kDead) return;
   stream_->Flush();
-  Progress();
+  if (!slots_.empty() && Output() <= loop_->limits().connection_bytes / 2) flow_->OnRoom();
+  if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
 
   const bool takes = need_more_ && MayTake();
