@@ -96,6 +96,7 @@ class View {
  private:
   friend class Store;
   bool Use(const rocksdb::Status& status, Found* found);
+  bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found);
   // What a transaction has written to `key`.
   const std::optional<std::string>* Written(std::string_view key) const;
   void Fail(rocksdb::Status status);
