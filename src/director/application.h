@@ -84,6 +84,8 @@ class Connection {
   virtual EventLoop* loop() { return nullptr; }
   // Tickets that have no answer yet.
   virtual size_t outstanding() const = 0;
+  // Bytes of replies that the client has not taken yet.
+  virtual size_t unsent() const { return 0; }
   // "127.0.0.1:4711", for messages.
   virtual const std::string& peer() const = 0;
 };
@@ -103,6 +105,11 @@ class Flow {
   virtual void OnRequest(Ticket ticket, std::string_view bytes) = 0;
   // All requests that had arrived together were given: the time to start what was collected.
   virtual void OnRequestsEnd() {}
+
+  // At the end of a turn of the loop in which something happened to the connection, and unsent() is
+  // at most half of the director's connection_bytes: a flow that holds replies back for want of
+  // room goes on.
+  virtual void OnRoom() {}
 
   // A message of the host's for `ticket`: the oldest that the host has not answered, whatever the
   // ordering; under kAny it is the message that names its request. What it appends to `out` goes to

@@ -49,6 +49,8 @@ struct DirectorOptions {
   // Which connections the application sees (signature.h); empty: all. Others go to the host.
   std::string signature;
   int threads = 1;
+  std::string thread_name = "pulse-dir-";  // and a number; at most 15 characters
+  std::vector<int> cpus;                   // of the threads; empty: as they are
   NetKind net = NetKind::kAuto;
   NetOptions net_options;                                 // `kind`, `cache` and `woke` are ignored
   BufferPool::Options buffers;                            // per loop

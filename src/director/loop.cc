@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "director/proxy_client.h"
@@ -67,7 +68,12 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
   loop->listeners_ = std::move(listeners);
   std::promise<absl::Status> opened;
   loop->thread_ = std::thread([l = loop.get(), &opened] {
-    pthread_setname_np(pthread_self(), absl::StrCat("pulse-dir-", l->index_).c_str());
+    const DirectorOptions& options = l->shared_->options;
+    pthread_setname_np(pthread_self(), absl::StrCat(options.thread_name, l->index_).c_str());
+    if (const absl::Status pinned = SetThreadAffinity(options.cpus); !pinned.ok()) {
+      opened.set_value(pinned);
+      return;
+    }
     // splice(2) knows no MSG_NOSIGNAL.
     sigset_t pipe_signal;
     sigemptyset(&pipe_signal);

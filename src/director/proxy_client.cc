@@ -431,7 +431,8 @@ void ProxyClient::EndTurn() {
   TellLost();
   if (state_ == State::kDead) return;
   stream_->Flush();
-  Progress();
+  if (!slots_.empty() && Output() <= loop_->limits().connection_bytes / 2) flow_->OnRoom();
+  if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
   // What was sent at once has made room that no event will tell of.
   if (link_ != nullptr && link_->WantsTurn()) Stirred();

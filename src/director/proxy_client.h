@@ -41,6 +41,7 @@ class ProxyClient final : public Client,
   BufferPool* buffers() override { return loop_->buffers(); }
   EventLoop* loop() override { return loop_; }
   size_t outstanding() const override { return unanswered_; }
+  size_t unsent() const override { return Output(); }
   const std::string& peer() const override { return peer_; }
 
  private:

@@ -1,0 +1,89 @@
+// `pulse serve` as an object: a RocksDB opened, a Redis-protocol server on it, and with offload on
+// the agent in front of it, embedded in this process. DDS sections 5 and 6.
+//
+// Offload off: the public listener is the host server's own.
+// Offload on: the public listener belongs to a director whose application `OffloadFactory` makes
+// (OffloadedResp), and whose host is the server, on the private Unix socket `host_socket`. Threads
+// that serve requests on the host are named pulse-host-*, the agent's pulse-agent-*, so that CPU
+// time can be told apart.
+//
+// Threads: Open, Stop and the destructor are for one thread; the rest is for any. Open and Stop
+// block. Errors say what failed, on what, and the remedy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "codec.h"
+
+namespace pulse::director {
+class Application;
+}  // namespace pulse::director
+
+namespace pulse::resp {
+
+enum class SyncMode { kAlways, kEverySecond, kNo };
+
+struct ServeOptions {
+  std::string db;   // directory of the database; made when it is missing
+  std::string uri;  // pulse://... to run its compactions on; empty: RocksDB alone
+  uint64_t cache_bytes = uint64_t{256} << 20;
+  SyncMode sync = SyncMode::kEverySecond;
+
+  std::string bind = "127.0.0.1";
+  uint16_t port = 0;  // 0: chosen by the kernel, see Server::port()
+  bool listen_tcp = true;
+  std::string socket;           // a public Unix socket too, or empty
+  int threads = 1;              // loops of the public listener
+  int workers = 8;              // threads for what has to wait for the device
+  std::vector<int> cpus;        // of the host's threads; empty: all
+  std::vector<int> agent_cpus;  // of the agent's
+  uint32_t max_clients = 10000;
+  Limits limits;
+
+  std::string password;    // of the user `default`; empty: none is needed
+  std::string users_file;  // ACL style; empty: `default` alone
+  bool insecure = false;   // listen beyond loopback without password or TLS
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;  // clients must show a certificate that it signed
+
+  // A Unix socket for directors, beside the public listeners: PULSE.* allowed, and before AUTH;
+  // mode 0600, no TLS. Made up when offload is on and this is empty.
+  std::string host_socket;
+  bool offload = false;
+};
+
+// What the agent in front of the server is given. Its reads are to be of the database's files only.
+struct OffloadSetup {
+  std::string db;
+  std::string secondary_dir;  // for the secondary's own files; exists, and is removed afterwards
+  std::string host_socket;
+  uint64_t cache_bytes = 0;
+  std::vector<int> cpus;
+  Limits limits;
+  bool needs_auth = false;  // nothing is answered before the host has accepted AUTH
+};
+using OffloadFactory =
+    std::function<absl::StatusOr<std::shared_ptr<director::Application>>(const OffloadSetup&)>;
+
+class Server {
+ public:
+  // `offload` is needed when options.offload is set.
+  static absl::StatusOr<std::unique_ptr<Server>> Open(const ServeOptions& options,
+                                                      OffloadFactory offload = {});
+  virtual ~Server() = default;
+
+  // The port of the public listener; 0 when there is none.
+  virtual uint16_t port() const = 0;
+  virtual const std::string& host_socket() const = 0;
+  // Stops accepting, answers what is outstanding, closes the database. Once.
+  virtual absl::Status Stop() = 0;
+};
+
+}  // namespace pulse::resp

@@ -1,0 +1,310 @@
+// The server by its sockets: order, authentication, fences, limits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "base/testing.h"
+#include "base/unique_fd.h"
+#include "codec.h"
+#include "serve.h"
+#include "users.h"
+
+namespace pulse::resp {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A client that blocks.
+class Client {
+ public:
+  explicit Client(uint16_t port) {
+    fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    Connect(reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  }
+  explicit Client(const std::string& path) {
+    fd_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    Connect(reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  }
+
+  void Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  // One reply; empty at the end of the stream.
+  std::string Receive() {
+    ReplySplitter splitter;
+    while (true) {
+      const auto size = splitter.Next(in_);
+      EXPECT_TRUE(size.ok()) << size.status();
+      if (!size.ok()) return "";
+      if (*size > 0) {
+        std::string reply = in_.substr(0, *size);
+        in_.erase(0, *size);
+        return reply;
+      }
+      char buffer[65536];
+      const ssize_t n = recv(fd_.get(), buffer, sizeof(buffer), 0);
+      if (n <= 0) return "";
+      in_.append(buffer, static_cast<size_t>(n));
+    }
+  }
+  std::string Ask(const std::string& line) {
+    Send(line + "\r\n");
+    return Receive();
+  }
+  void ShutDown() { shutdown(fd_.get(), SHUT_WR); }
+  void Close() { fd_.reset(); }
+
+ private:
+  void Connect(const sockaddr* address, socklen_t size) {
+    ASSERT_EQ(connect(fd_.get(), address, size), 0) << strerror(errno);
+  }
+  UniqueFd fd_;
+  std::string in_;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() : db_("serve-db") {
+    options_.db = db_.get();
+    options_.cache_bytes = 4 << 20;
+    options_.host_socket = "/tmp/pulse-resp-test-" + std::to_string(getpid()) + ".sock";
+  }
+  ~ServerTest() override {
+    server_.reset();
+    std::filesystem::remove_all(db_.get());
+  }
+  void Open() {
+    auto server = Server::Open(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  uint16_t port() const { return server_->port(); }
+
+  testing_util::ScratchPath db_;
+  ServeOptions options_;
+  std::unique_ptr<Server> server_;
+};
+
+// Commands that answer at once and commands that wait are mixed; replies come in their order, and
+// each command sees what those before it have done.
+TEST_F(ServerTest, PipelinesInOrder) {
+  options_.threads = 2;
+  Open();
+  const uint64_t seed = testing_util::TestSeed();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(seed + static_cast<uint64_t>(t));
+      Client client(port());
+      const std::string me = "k" + std::to_string(t);
+      int64_t value = 0;
+      for (int round = 0; round < 100; ++round) {
+        std::string requests;
+        std::vector<std::string> expected;
+        const size_t count = 1 + random() % 40;
+        for (size_t i = 0; i < count; ++i) {
+          const std::string text = std::to_string(value);
+          switch (random() % 6) {
+            case 0:
+              value = static_cast<int64_t>(random() % 1000);
+              requests += "set " + me + " " + std::to_string(value) + "\r\n";
+              expected.push_back("+OK\r\n");
+              break;
+            case 1:
+              requests += "incr " + me + "\r\n";
+              expected.push_back(":" + std::to_string(++value) + "\r\n");
+              break;
+            case 2:  // waits
+              requests += "keys " + me + "\r\n";
+              expected.push_back("*1\r\n$2\r\n" + me + "\r\n");
+              break;
+            case 3:
+              requests += "multi\r\nincrby " + me + " 2\r\nexec\r\n";
+              value += 2;
+              expected.insert(expected.end(), {"+OK\r\n", "+QUEUED\r\n",
+                                               "*1\r\n:" + std::to_string(value) + "\r\n"});
+              break;
+            case 4:
+              requests += "\r\n";  // no reply
+              break;
+            default:
+              requests += "get " + me + "\r\n";
+              expected.push_back("$" + std::to_string(text.size()) + "\r\n" + text + "\r\n");
+          }
+          if (round == 0 && i == 0) {
+            requests = "set " + me + " 0\r\n";
+            expected = {"+OK\r\n"};
+            value = 0;
+          }
+        }
+        client.Send(requests);
+        for (const std::string& reply : expected) ASSERT_EQ(client.Receive(), reply);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(ServerTest, BadRequestsEndOneConnection) {
+  options_.limits.max_bulk = 1 << 20;
+  Open();
+  Client other(port());
+  EXPECT_EQ(other.Ask("set a 1"), "+OK\r\n");
+  for (const char* bad : {"*1\r\n$-5\r\n", "*x\r\n", "*1\r\n$1048577\r\n", "set 'a\r\n"}) {
+    Client client(port());
+    client.Send(std::string("get a\r\n") + bad);
+    EXPECT_EQ(client.Receive(), "$1\r\n1\r\n");
+    EXPECT_THAT(client.Receive(), StartsWith("-ERR Protocol error: "));
+    EXPECT_EQ(client.Receive(), "");
+  }
+  EXPECT_EQ(other.Ask("get a"), "$1\r\n1\r\n");
+}
+
+TEST_F(ServerTest, RepliesOutliveHalfClosing) {
+  Open();
+  Client client(port());
+  std::string requests;
+  for (int i = 0; i < 500; ++i) requests += "append a x\r\nkeys a\r\n";
+  client.Send(requests + "strlen a\r\n");
+  client.ShutDown();
+  std::string last;
+  for (std::string reply = client.Receive(); !reply.empty(); reply = client.Receive()) last = reply;
+  EXPECT_EQ(last, ":500\r\n");
+}
+
+// A client that asks for much and reads nothing costs what the limits say, and nothing is lost.
+TEST_F(ServerTest, ClientThatDoesNotRead) {
+  Open();
+  Client client(port());
+  const std::string value(1 << 20, 'v');
+  std::string set;
+  AppendRequest({"set", "large", value}, &set);
+  client.Send(set);
+  ASSERT_EQ(client.Receive(), "+OK\r\n");
+  std::string requests;
+  for (int i = 0; i < 200; ++i) requests += "get large\r\n";
+  client.Send(requests);
+  Client other(port());
+  EXPECT_EQ(other.Ask("ping"), "+PONG\r\n");
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(client.Receive().size(), value.size() + 12) << i;
+}
+
+TEST_F(ServerTest, Passwords) {
+  options_.password = "secret";
+  Open();
+  Client client(port());
+  EXPECT_THAT(client.Ask("get a"), StartsWith("-NOAUTH"));
+  EXPECT_THAT(client.Ask("hello 3"), StartsWith("-NOAUTH"));
+  EXPECT_THAT(client.Ask("auth nonsense"), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(client.Ask("auth default nonsense"), StartsWith("-WRONGPASS"));
+  EXPECT_EQ(client.Ask("auth secret"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("get a"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("reset"), "+RESET\r\n");
+  EXPECT_THAT(client.Ask("get a"), StartsWith("-NOAUTH"));
+  EXPECT_THAT(client.Ask("hello 3 auth default secret"), StartsWith("%7\r\n"));
+  EXPECT_EQ(client.Ask("get a"), "_\r\n");
+  Client stranger(port());
+  stranger.Send("*1\r\n$20000\r\n");
+  EXPECT_THAT(stranger.Receive(), HasSubstr("unauthenticated bulk length"));
+}
+
+TEST_F(ServerTest, TransactionsByConnection) {
+  Open();
+  Client a(port());
+  Client b(port());
+  EXPECT_EQ(a.Ask("exec"), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(a.Ask("watch k"), "+OK\r\n");
+  EXPECT_EQ(b.Ask("set k b"), "+OK\r\n");
+  EXPECT_EQ(a.Ask("multi"), "+OK\r\n");
+  EXPECT_EQ(a.Ask("multi"), "-ERR MULTI calls can not be nested\r\n");
+  EXPECT_EQ(a.Ask("set k a"), "+QUEUED\r\n");
+  EXPECT_EQ(a.Ask("exec"), "*-1\r\n");
+  EXPECT_EQ(a.Ask("multi"), "+OK\r\n");
+  EXPECT_THAT(a.Ask("nonsense"), StartsWith("-ERR unknown command 'nonsense'"));
+  EXPECT_THAT(a.Ask("exec"), StartsWith("-EXECABORT"));
+  EXPECT_EQ(a.Ask("multi"), "+OK\r\n");
+  EXPECT_EQ(a.Ask("client setname me"), "+QUEUED\r\n");
+  EXPECT_EQ(a.Ask("discard"), "+OK\r\n");
+  EXPECT_EQ(a.Ask("client getname"), "$-1\r\n");
+  EXPECT_EQ(a.Ask("get k"), "$1\r\nb\r\n");
+}
+
+TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
+  options_.password = "secret";
+  Open();
+  Client stranger(port());
+  EXPECT_THAT(stranger.Ask("pulse.fence a"), HasSubstr("unknown command"));
+  Client fence(options_.host_socket);
+  const std::string run_id = fence.Ask("pulse.fence a");
+  EXPECT_EQ(run_id.size(), 5u + 40 + 2);
+  Client mine(options_.host_socket);
+  EXPECT_EQ(mine.Ask("pulse.hello a"), run_id);
+  EXPECT_EQ(mine.Ask("auth secret"), "+OK\r\n");
+  Client another(options_.host_socket);
+  EXPECT_EQ(another.Ask("pulse.hello b"), run_id);
+  // Work that is still going on when the connection ends.
+  std::string requests;
+  for (int i = 0; i < 2000; ++i) requests += "incr n\r\nkeys *\r\n";
+  mine.Send(requests);
+  EXPECT_EQ(fence.Ask("pulse.fence a"), run_id);
+  EXPECT_EQ(fence.Ask("auth secret"), "+OK\r\n");
+  // Nothing of `a` is carried out after its fence.
+  const std::string n = fence.Ask("get n");
+  EXPECT_EQ(fence.Ask("keys nope"), "*0\r\n");
+  EXPECT_EQ(fence.Ask("get n"), n);
+  EXPECT_EQ(another.Ask("auth secret"), "+OK\r\n");  // `b` was left alone
+}
+
+TEST_F(ServerTest, RefusesToBeOpen) {
+  options_.bind = "0.0.0.0";
+  EXPECT_THAT(Server::Open(options_).status().message(), HasSubstr("--insecure"));
+  options_.password = "secret";
+  Open();
+}
+
+TEST(UsersTest, FilesAndPermissions) {
+  const std::string hash = Sha256("pw");
+  const auto users = Users::Parse("# who\n\nuser a on #" + hash +
+                                      " ~* +@read\nuser w on >pw +@read +@write\n"
+                                      "user off off >pw +@all\nuser default off nopass +@all\n",
+                                  "file");
+  ASSERT_TRUE(users.ok()) << users.status();
+  const User* a = users->Check("a", "pw");
+  ASSERT_NE(a, nullptr);
+  EXPECT_EQ(users->Check("a", "px"), nullptr);
+  EXPECT_EQ(users->Check("off", "pw"), nullptr);
+  EXPECT_EQ(users->Check("nobody", "pw"), nullptr);
+  EXPECT_EQ(users->Anonymous(), nullptr);
+  EXPECT_TRUE(a->May(*FindCommand("get")));
+  EXPECT_TRUE(a->May(*FindCommand("ping")));
+  EXPECT_FALSE(a->May(*FindCommand("set")));
+  EXPECT_FALSE(a->May(*FindCommand("getdel")));
+  EXPECT_FALSE(a->May(*FindCommand("config")));
+  EXPECT_TRUE(users->Check("w", "pw")->May(*FindCommand("incr")));
+  for (const char* bad :
+       {"user", "nobody", "user a on >pw +@everything", "user a #12", "user a\nuser a", ""}) {
+    EXPECT_FALSE(Users::Parse(bad, "file").ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace pulse::resp

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# `pulse serve` as Redis's own programs and Python client see it. usage:
+#   serve_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+export LC_ALL=C.UTF-8 NO_COLOR=1
+
+for program in redis-cli redis-benchmark openssl; do
+  command -v "$program" >/dev/null || fail "$program is not installed"
+done
+# The distribution's interpreter, which has the distribution's client library.
+python=/usr/bin/python3
+"$python" -c 'import redis' || fail "python3-redis is not installed"
+
+# start_serve NAME ARGUMENTS...: SERVE is its pid, SERVE_LOG its output, PORT its port.
+start_serve() {
+  SERVE_LOG="$SCRATCH/serve.$1.log"
+  shift
+  start "$SERVE_LOG" "$PULSE" serve --port 0 "$@"
+  SERVE=$STARTED
+  await 60 grep -q 'process [0-9]' "$SERVE_LOG" || fail "the server does not start" "$SERVE_LOG"
+  PORT=$(grep -oE ':[0-9]+ ' "$SERVE_LOG" | head -n 1 | tr -d ': ')
+}
+
+# says WHAT EXPECTED COMMAND...
+says() {
+  local what=$1 expected=$2 said
+  shift 2
+  said=$(timeout 60 "$@" 2>&1)
+  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$SERVE_LOG"
+  note "$what: ${said:0:120}"
+}
+
+db="$SCRATCH/db"
+start_serve plain --db "$db"
+cli=(redis-cli -p "$PORT")
+
+# 1. Bad input.
+expect_error serve-no-db '--db is required' "$PULSE" serve
+expect_error serve-locked 'in use by another process' "$PULSE" serve --port 0 --db "$db"
+expect_error serve-nowhere 'expected a directory' "$PULSE" serve --port 0 --db "$SCRATCH/no/such"
+expect_error serve-port 'another program has this port;;--port' \
+  "$PULSE" serve --port "$PORT" --db "$SCRATCH/db2"
+expect_error serve-open 'other machines;;--insecure' \
+  "$PULSE" serve --port 0 --bind 0.0.0.0 --db "$SCRATCH/db2"
+expect_error serve-no-address '--bind' "$PULSE" serve --port 0 --bind nonsense. --db "$SCRATCH/db2"
+expect_error serve-tls 'both --tls-cert and --tls-key' \
+  "$PULSE" serve --port 0 --tls-cert "$SCRATCH/none" --db "$SCRATCH/db2"
+expect_error serve-cache '--cache' "$PULSE" serve --port 0 --cache plenty --db "$SCRATCH/db2"
+echo 'user x on maybe' >"$SCRATCH/bad.users"
+expect_error serve-users 'bad.users, line 1: word 4' \
+  "$PULSE" serve --port 0 --users "$SCRATCH/bad.users" --db "$SCRATCH/db2"
+
+# 2. Redis's own programs.
+says ping PONG "${cli[@]}" ping
+says set OK "${cli[@]}" set greeting hello
+says get hello "${cli[@]}" -3 get greeting
+says scan greeting "${cli[@]}" --scan
+says info "tcp_port:$PORT" "${cli[@]}" info server
+says docs 'A key' "${cli[@]}" command docs get
+for pipeline in 1 16; do
+  timeout 120 redis-benchmark -p "$PORT" -t set,get,incr,mset -P "$pipeline" -n 3000 -r 1000 --csv \
+    >"$SCRATCH/benchmark.csv" 2>&1 || fail "redis-benchmark" "$SCRATCH/benchmark.csv"
+  (($(grep -cE '^"(SET|GET|INCR|MSET)' "$SCRATCH/benchmark.csv") == 4)) ||
+    fail "redis-benchmark did not finish" "$SCRATCH/benchmark.csv"
+done
+
+# 3. The Python client.
+timeout 250 "$python" "$here/serve_clients.py" "$PORT" >"$SCRATCH/clients.log" 2>&1 ||
+  fail "the Python client" "$SCRATCH/clients.log"
+
+# 4. Stopped and killed, and back again.
+stop_agent "$SERVE" "$SERVE_LOG"
+start_serve again --db "$db" --sync always
+cli=(redis-cli -p "$PORT")
+says kept yes "${cli[@]}" get kept
+says flushed 1 "${cli[@]}" dbsize
+says synced OK "${cli[@]}" set killed never
+kill -9 "$SERVE"
+await 60 is_gone "$SERVE"
+start_serve killed --db "$db"
+cli=(redis-cli -p "$PORT")
+says survived never "${cli[@]}" get killed
+stop_agent "$SERVE" "$SERVE_LOG"
+
+# 5. Passwords and users, on a compacting agent.
+echo secret >"$SCRATCH/password"
+start_serve password --db "$db" --requirepass "$SCRATCH/password" --uri pulse:// \
+  --socket "$SOCKET_DIR/redis.sock"
+cli=(redis-cli -p "$PORT")
+says stranger NOAUTH "${cli[@]}" get killed
+says wrong WRONGPASS "${cli[@]}" --user default --pass nonsense get killed
+says password never "${cli[@]}" --no-auth-warning -a secret get killed
+says socket never redis-cli -s "$SOCKET_DIR/redis.sock" --no-auth-warning -a secret get killed
+stop_agent "$SERVE" "$SERVE_LOG"
+hash=$(printf 'see' | sha256sum | cut -d' ' -f1)
+printf 'user reader on #%s ~* +@read\nuser default off\n' "$hash" >"$SCRATCH/users"
+
+# 6. TLS, with certificates on both sides.
+(
+  cd "$SCRATCH" || exit 1
+  openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem
+  for name in server client; do
+    openssl req -newkey rsa:2048 -nodes -subj "/CN=$name" -keyout "$name.key" -out "$name.csr"
+    openssl x509 -req -in "$name.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+      -out "$name.pem"
+  done
+) >"$SCRATCH/openssl.log" 2>&1 || fail "openssl" "$SCRATCH/openssl.log"
+start_serve tls --db "$db" --users "$SCRATCH/users" --tls-cert "$SCRATCH/server.pem" \
+  --tls-key "$SCRATCH/server.key" --tls-ca "$SCRATCH/ca.pem"
+tls=(redis-cli -p "$PORT" --tls --cacert "$SCRATCH/ca.pem" --no-auth-warning)
+mine=(--cert "$SCRATCH/client.pem" --key "$SCRATCH/client.key")
+says tls never "${tls[@]}" "${mine[@]}" --user reader --pass see get killed
+says read-only NOPERM "${tls[@]}" "${mine[@]}" --user reader --pass see set killed x
+says no-certificate rror "${tls[@]}" --user reader --pass see get killed
+says plain-text rror redis-cli -p "$PORT" get killed
+says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
+stop_agent "$SERVE" "$SERVE_LOG"
+
+note "pulse serve answers Redis's clients"
