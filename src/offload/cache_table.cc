@@ -13,6 +13,7 @@ namespace pulse::offload {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr uint64_t kLanes = 0x0001000100010001;
 constexpr size_t kKeyWords = kMaxKeyBytes / 8;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -165,9 +166,12 @@ CacheTable::Seen CacheTable::Look(const Shard& shard, const Word* head, uint16_t
   const Word* bucket = head;
   auto chain = static_cast<uint32_t>(first >> 32);
   for (int hops = 0;; ++hops) {
-    const uint64_t tags = bucket[1].load(kRelaxed);
-    for (uint32_t s = 0; s < slots_; ++s) {
-      if (TagAt(tags, s) != tag) continue;
+    // The slots whose tag it is, without a branch for each: those lanes become 0, and their top bit
+    // is set here. A lane above one may be by mistake; the key tells. Empty slots' are no tag.
+    const uint64_t differ = bucket[1].load(kRelaxed) ^ uint64_t { tag } * kLanes;
+    for (uint64_t same = (differ - kLanes) & ~differ & kLanes << 15; same != 0; same &= same - 1) {
+      const auto s = static_cast<uint32_t>(std::countr_zero(same)) / 16;
+      if (s >= slots_) break;
       const Word* slot = SlotOf(const_cast<Word*>(bucket), s);
       if (!KeyIs(slot, key)) continue;
       CopyItem(slot, item);

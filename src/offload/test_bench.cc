@@ -102,6 +102,7 @@ Setting::Setting(const Options& o) {
   EXPECT_TRUE(opened.ok()) << opened.status();
   engine = *std::move(opened);
   agent.agent_options.limits.max_queues = 1024;
+  agent.agent_options.backend_factory = o.backend;
   if (o.hooks != nullptr) (*store)->Watch(o.hooks);
   agent.Start(*std::move(store));
   library = agent.Connect();

@@ -135,6 +135,7 @@ class Setting {
     uint64_t file_bytes = uint64_t{1} << 20;
     uint32_t buffers = 64;
     files::FileHooks* hooks = nullptr;  // in place of the engine's
+    IoBackendFactory backend = {};      // of the file service
   };
   explicit Setting(const Options& options);
   ~Setting();
