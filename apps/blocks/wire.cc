@@ -160,6 +160,8 @@ Code CodeOf(const absl::Status& status) {
 }
 
 absl::Status StatusOf(Code code, std::string_view text) {
+  if (text.empty() && code == Code::kUnavailable) text = "the server is lost, or cannot be reached";
+  if (text.empty()) text = "refused, without a word";
   const absl::string_view t(text.data(), text.size());
   switch (code) {
     case Code::kOk:

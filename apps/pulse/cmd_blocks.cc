@@ -37,7 +37,8 @@ struct ServeArgs {
 
 absl::Status Serve(const ServeArgs& args) {
   blocks::HostOptions options;
-  options.listen = args.socket.empty() ? absl::StrCat("127.0.0.1:", args.port) : args.socket;
+  options.listen =
+      args.socket.empty() ? absl::StrCat("127.0.0.1:", args.port) : "unix:" + args.socket;
   options.threads = args.threads;
   options.agent = args.agent;
   options.directory = args.directory;
@@ -58,7 +59,7 @@ absl::Status Serve(const ServeArgs& args) {
   auto host = blocks::HostProgram::Open(options);
   if (!host.ok()) return host.status();
   const std::string where =
-      args.socket.empty() ? absl::StrCat("127.0.0.1:", (*host)->port()) : args.socket;
+      args.socket.empty() ? absl::StrCat("127.0.0.1:", (*host)->port()) : "unix:" + args.socket;
   std::fprintf(stderr, "pulse blocks: serving at %s\n", where.c_str());
   stop.Wait();
   return absl::OkStatus();

@@ -29,7 +29,8 @@ struct PagesArgs {
 
 absl::Status Serve(const PagesArgs& args) {
   pages::HostOptions options = args.options;
-  options.listen = args.socket.empty() ? absl::StrCat("127.0.0.1:", args.port) : args.socket;
+  options.listen =
+      args.socket.empty() ? absl::StrCat("127.0.0.1:", args.port) : "unix:" + args.socket;
   const std::string& directory = options.server.directory;
   if (!directory.empty() && mkdir(directory.c_str(), 0755) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "creating", directory);
@@ -38,7 +39,7 @@ absl::Status Serve(const PagesArgs& args) {
   auto host = pages::HostProgram::Open(options);
   if (!host.ok()) return host.status();
   const std::string where =
-      args.socket.empty() ? absl::StrCat("127.0.0.1:", (*host)->port()) : args.socket;
+      args.socket.empty() ? absl::StrCat("127.0.0.1:", (*host)->port()) : "unix:" + args.socket;
   const pages::StatusBody status = (*host)->server()->status();
   std::fprintf(stderr, "pulse pages: serving at %s\n", where.c_str());
   std::fprintf(stderr, "pulse pages: %llu pages, log to LSN %llu, checkpoint at %llu\n",

@@ -76,7 +76,7 @@ if "$PULSE" agent --help | grep -q -- --offload; then
   note "pages: the agent answers; the host is killed, and it goes on with what it knows"
   stop_agent "$AGENT" "$AGENT_LOG"
   start_agent "$agent_socket" --store "$store" --tasks 0 --offload pages --serve 0 \
-    --serve-host "$host_socket"
+    --serve-host "unix:$host_socket"
   serve=(pages serve --agent "$agent_socket" --log "$SCRATCH/log" --pages 512 --ordered
     --socket "$host_socket")
   start_host "${serve[@]}"
@@ -97,7 +97,7 @@ if "$PULSE" agent --help | grep -q -- --offload; then
 
   note "blocks: reads on the agent, writes on the host"
   start_agent "$agent_socket" --store "$store" --tasks 0 --offload blocks --serve 0 \
-    --serve-host "$host_socket"
+    --serve-host "unix:$host_socket"
   start_host blocks serve --agent "$agent_socket" --size 16M --ordered --socket "$host_socket"
   await 30 says '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
   run_ok blocks-offload 60 "$PULSE" blocks load --port "$(agent_port)" --reads 0.7 --batch 4 \

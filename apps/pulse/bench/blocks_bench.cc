@@ -118,7 +118,7 @@ class BlocksBench {
       std::vector<std::string> more = {"--store", store_, "--tasks", "0"};
       if (HasDirector(name)) {
         more.insert(more.end(), {"--offload", name == kForwarded ? "blocks-forward" : "blocks",
-                                 "--serve", "0", "--serve-host", host_socket});
+                                 "--serve", "0", "--serve-host", "unix:" + host_socket});
       }
       if (name == kCopying) more.push_back("--offload-copying");
       PULSE_RETURN_IF_ERROR(dir.Remove("agent.log"));
