@@ -44,7 +44,7 @@ size_t HostLink::pending() const {
 }
 
 size_t HostLink::held() const {
-  return pending() + in_.capacity() + sent_.memory() + lost_.capacity() * sizeof(Lost);
+  return pending() + HeapBytes(in_) + sent_.memory() + lost_.capacity() * sizeof(Lost);
 }
 
 void HostLink::Connect() {
@@ -226,10 +226,13 @@ void HostLink::EndTurn() {
     owner_->Stirred();
     return;
   }
-  if (in_.empty() && in_.capacity() > 0) in_ = {};
+  if (in_.empty() && HeapBytes(in_) > 0) in_ = {};
   stream_->Flush();
-  stream_->SetReading(!kept_back_ && !ended_ && TakesReplies());
+  reads_ = !kept_back_ && !ended_ && TakesReplies();
+  stream_->SetReading(reads_);
 }
+
+bool HostLink::WantsTurn() { return stream_ != nullptr && !reads_ && !ended_ && TakesReplies(); }
 
 void HostLink::Sweep(int64_t now) {
   if (sent_.empty()) sent_.Release();

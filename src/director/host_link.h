@@ -43,6 +43,8 @@ class HostLink final : private StreamEvents {
   size_t held() const;
   // Goes on with replies that were kept back, sends, and sets whether the host is read.
   void EndTurn();
+  // There is room again since the last EndTurn.
+  bool WantsTurn();
   void Sweep(int64_t now);
   // Since the last call. `closed`: the connection that had been there is gone.
   std::vector<Lost> TakeLost(bool* closed);
@@ -83,6 +85,7 @@ class HostLink final : private StreamEvents {
   std::string waiting_;  // for the connection and its preface
   std::string in_;       // an unfinished message, or what there was no room for
   bool kept_back_ = false;
+  bool reads_ = false;
   bool ended_ = false;
   uint32_t preface_replies_ = 0;
   uint64_t queued_ = 0;  // bytes ever queued on this connection, the preface's too

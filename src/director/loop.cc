@@ -1,8 +1,11 @@
 #include "director/loop.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,11 +18,14 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "director/proxy_client.h"
+#include "director/splice_client.h"
 
 namespace pulse::director {
 namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
+constexpr int kPipeBytes = 256 << 10;
+constexpr size_t kPipesKept = 32;
 // No descriptor was left for a connection: look again after this long.
 constexpr int64_t kAcceptPause = 100 * kMillisecond;
 
@@ -68,6 +74,11 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
       opened.set_value(pinned);
       return;
     }
+    // splice(2) knows no MSG_NOSIGNAL.
+    sigset_t pipe_signal;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
     pthread_getcpuclockid(pthread_self(), &l->cpu_clock_);
     const absl::Status status = l->Open();
     const bool ok = status.ok();
@@ -151,14 +162,46 @@ void Loop::Welcome(UniqueFd fd) {
   const bool room =
       shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections;
   TuneSocket(fd.get(), limits().slow_ms);
-  auto proxy = std::make_unique<ProxyClient>(this);
-  ProxyClient* const client = proxy.get();
-  proxy->place_ = clients_.size();
-  clients_.push_back(std::move(proxy));
-  client->Start(std::move(fd),
-                room ? absl::OkStatus()
-                     : absl::ResourceExhaustedError(absl::StrCat(
-                           "too many connections: the limit is ", limits().connections)));
+  const bool looked_at =
+      shared_->signature.Matches(PeerAddress(fd.get()), LocalAddress(fd.get()));
+  if (looked_at) {
+    auto* client = new ProxyClient(this);
+    Keep(std::unique_ptr<Client>(client));
+    client->Start(std::move(fd), room ? absl::OkStatus()
+                                      : absl::ResourceExhaustedError(absl::StrCat(
+                                            "too many connections: the limit is ",
+                                            limits().connections)));
+    return;
+  }
+  auto* client = new SpliceClient(this);
+  Keep(std::unique_ptr<Client>(client));
+  client->Start(room && shared_->host.has_value() ? std::move(fd) : UniqueFd());
+}
+
+void Loop::Keep(std::unique_ptr<Client> client) {
+  client->place_ = clients_.size();
+  clients_.push_back(std::move(client));
+}
+
+Pipe Loop::TakePipe() {
+  if (!pipes_.empty()) {
+    Pipe pipe = std::move(pipes_.back());
+    pipes_.pop_back();
+    return pipe;
+  }
+  Pipe pipe;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return pipe;
+  pipe.out = UniqueFd(ends[0]);
+  pipe.in = UniqueFd(ends[1]);
+  // Refused beyond the user's quota of pipe memory; then it is the usual 64 KiB.
+  fcntl(ends[1], F_SETPIPE_SZ, kPipeBytes);
+  pipe.size = static_cast<size_t>(std::max(fcntl(ends[1], F_GETPIPE_SZ), 4096));
+  return pipe;
+}
+
+void Loop::GivePipe(Pipe pipe) {
+  if (pipes_.size() < kPipesKept) pipes_.push_back(std::move(pipe));
 }
 
 void Loop::Read(int fd, uint64_t offset, char* data, size_t size,

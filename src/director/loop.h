@@ -18,6 +18,7 @@
 #include "director/address.h"
 #include "director/director.h"
 #include "director/net.h"
+#include "director/signature.h"
 
 namespace pulse::director {
 
@@ -25,6 +26,7 @@ namespace pulse::director {
 struct DirectorShared {
   DirectorOptions options;
   std::optional<Address> host;
+  Signature signature;
   std::atomic<uint32_t> connections{0};
 };
 
@@ -69,6 +71,14 @@ class Mailbox {
   std::vector<std::function<void()>> work_;
   bool closed_ = false;
   UniqueFd wake_;
+};
+
+// A pipe that bytes are spliced through.
+struct Pipe {
+  UniqueFd out;
+  UniqueFd in;
+  size_t size = 0;
+  bool valid() const { return in.valid(); }
 };
 
 // A connection as its loop knows it.
@@ -125,6 +135,9 @@ class Loop final : public EventLoop {
   void Touch(Client* client);
   // Destroyed at the end of the turn.
   void Retire(Client* client);
+  // An empty pipe; not valid when the kernel has none.
+  Pipe TakePipe();
+  void GivePipe(Pipe pipe);
   // The memory that a connection holds now.
   void Account(Client* client, uint64_t held);
   bool OverAllBytes() const { return held_ > all_bytes_; }
@@ -141,6 +154,7 @@ class Loop final : public EventLoop {
   void StartAccepting();
   void Accepted(int result);
   void Welcome(UniqueFd fd);
+  void Keep(std::unique_ptr<Client> client);
   void RunPosted();
   void SweepAll();
   void FinishTurn();
@@ -164,6 +178,7 @@ class Loop final : public EventLoop {
   std::vector<Client*> touched_;
   std::vector<Client*> retired_;
   std::string scratch_;
+  std::vector<Pipe> pipes_;
   int64_t now_ = 0;
   int64_t sweep_nanos_ = 0;
   int64_t next_sweep_ = 0;

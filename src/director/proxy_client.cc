@@ -110,6 +110,8 @@ void ProxyClient::Take(std::string_view bytes) {
   }
   if (loop_->OverAllBytes() && need_more_ && in_.size() > kAlwaysAllowed) {
     Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
+    in_ = {};
+    loop_->Account(this, 0);  // at once, so that others that came with it need not go too
   }
 }
 
@@ -425,6 +427,9 @@ void ProxyClient::EndTurn() {
   if (!slots_.empty() && Output() <= loop_->limits().connection_bytes / 2) flow_->OnRoom();
   if (state_ != State::kDead) Progress();
   if (state_ == State::kDead) return;
+  // What was sent at once has made room that no event will tell of.
+  if (link_ != nullptr && link_->WantsTurn()) Stirred();
+  if (state_ == State::kOpen && !need_more_ && MayTake()) Stirred();
 
   const bool takes = need_more_ && MayTake();
   if (state_ == State::kOpen && !takes && !paused_) {
@@ -435,8 +440,8 @@ void ProxyClient::EndTurn() {
   }
   stream_->SetReading(!ended_ &&
                       ((state_ == State::kOpen && takes) || state_ == State::kLingering));
-  if (in_.empty() && in_.capacity() > 0) in_ = {};
-  loop_->Account(this, in_.capacity() + Output() + slots_.memory() + last_words_.capacity() +
+  if (in_.empty() && HeapBytes(in_) > 0) in_ = {};
+  loop_->Account(this, HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) +
                            (link_ != nullptr ? link_->held() : 0));
 }
 

@@ -4,9 +4,15 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace pulse::director {
+
+// What a string has allocated.
+inline size_t HeapBytes(const std::string& text) {
+  return text.capacity() > std::string().capacity() ? text.capacity() + 1 : 0;
+}
 
 template <typename T>
 class Ring {

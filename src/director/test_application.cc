@@ -132,6 +132,7 @@ TestClient::TestClient(const std::string& text) {
          0) {
     if (errno != EINTR && errno != EAGAIN) return;
   }
+  TuneSocket(fd.get(), 0);
   // A hang becomes a failure.
   const timeval limit{60, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -220,6 +221,7 @@ bool TestHost::Answer(int fd, const std::string& line) {
 }
 
 void TestHost::Serve(int fd) {
+  TuneSocket(fd, 0);
   std::string in;
   char bytes[65536];
   while (!stop_) {

@@ -71,6 +71,7 @@ class UringStream final : public Stream {
   bool closed_ = false;
   bool dead_ = false;  // an error was reported
   bool zero_copy_ = true;
+  bool bulk_ = false;
 };
 
 // A multishot poll, or accept.
@@ -125,10 +126,10 @@ class UringNet final : public NetBackend {
   bool multishot = true;
   bool zero_copy = true;
   static constexpr unsigned kGroup = 0;
+  static constexpr size_t kBufferBytes = size_t{16} << 10;
 
  private:
   static constexpr unsigned kBuffers = 256;
-  static constexpr size_t kBufferBytes = size_t{16} << 10;
   struct ReadOp {
     UringOp op;
     UringNet* net = nullptr;

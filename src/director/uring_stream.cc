@@ -37,6 +37,8 @@ void UringStream::SetReading(bool on) {
     Receive();
   } else if (armed_ && !cancelling_) {
     cancelling_ = true;
+    // It sent more than there was room for: from now on, no more than is asked for at a time.
+    bulk_ = true;
     net_->Cancel(&receive_);
   }
 }
@@ -46,7 +48,7 @@ void UringStream::Receive() {
   armed_ = true;
   ++in_flight_;
   io_uring_sqe* sqe = net_->Next(&receive_);
-  if (net_->multishot) {
+  if (net_->multishot && !bulk_) {
     io_uring_prep_recv_multishot(sqe, fd(), nullptr, 0, 0);
   } else {
     io_uring_prep_recv(sqe, fd(), nullptr, 0, 0);
@@ -60,6 +62,7 @@ void UringStream::Received(int result, unsigned flags) {
   if ((flags & IORING_CQE_F_MORE) == 0) armed_ = cancelling_ = false;
   if (!closed_ && !dead_) {
     if (result > 0) {
+      if (static_cast<size_t>(result) < UringNet::kBufferBytes / 2) bulk_ = false;
       events_->OnBytes({net_->received(flags), static_cast<size_t>(result)});
     } else if (result == 0) {
       ended_ = true;

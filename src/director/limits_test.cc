@@ -1,0 +1,237 @@
+// Back-pressure, limits, time-outs, resets, and what an idle connection costs.
+#include <sys/socket.h>
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "director/test_director.h"
+
+namespace pulse::director::test {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_util::Eventually;
+using testing_util::TestSeed;
+
+class LimitsTest : public DirectorTest {
+ protected:
+  // A limit of 64 KiB, one message, what came in one piece, and the capacities' rounding. With
+  // multishot receives, what the kernel had put into the ring's buffers before it was told to stop.
+  uint64_t Bound() const {
+    return (size_t{512} << 10) + (GetParam() == Net::kUring ? size_t{6} << 20 : 0);
+  }
+  // Bytes held stop growing: the value that they stay at.
+  uint64_t SettledBytes() {
+    uint64_t last = ~uint64_t{0};
+    int same = 0;
+    Eventually([&] {
+      const uint64_t now = director_->stats().held_bytes;
+      same = now == last ? same + 1 : 0;
+      last = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      return same >= 20;
+    });
+    return last;
+  }
+};
+
+void SmallBuffers(int fd) {
+  const int bytes = 4096;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
+TEST_P(LimitsTest, AClientThatDoesNotReadIsNotRead) {
+  options_.limits.connection_bytes = 64 << 10;
+  options_.limits.slow_ms = 0;
+  app_.reply_suffix = std::string(10'000, 'r');
+  Open();
+  TestClient client(director_->port());
+  constexpr int kRequests = 5'000;  // 50 MB of replies: more than all sockets' buffers
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) absl::StrAppend(&requests, "a", i, "\n");
+  std::thread sender([&] { EXPECT_TRUE(client.Send(requests)); });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("agenta", i, app_.reply_suffix));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, AHostThatDoesNotReadStopsItsClient) {
+  options_.limits.connection_bytes = 64 << 10;
+  OpenWithHost();
+  host_->frozen = true;
+  TestClient client(director_->port());
+  constexpr int kRequests = 4'000;
+  const std::string tail(5'000, 'x');
+  std::thread sender([&] {
+    for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("h", i, tail, "\n"));
+  });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
+  host_->frozen = false;
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("hosth", i, tail));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, AClientThatDoesNotReadStopsItsHost) {
+  options_.limits.connection_bytes = 64 << 10;
+  OpenWithHost();
+  TestClient client(director_->port());
+  // Few requests' bytes, nine times as many replies'.
+  const std::string tail(40'000, 'x');
+  constexpr int kRequests = 200;
+  std::thread sender([&] {
+    for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("n:9", i, tail, "\n"));
+  });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound() + (512u << 10));
+  for (int i = 0; i < kRequests * 9; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("hostn:9", i / 9, tail));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, TooManyConnectionsAreToldSo) {
+  options_.limits.connections = 2;
+  Open();
+  TestClient one(director_->port());
+  EXPECT_EQ(one.Ask("a1"), "agenta1");
+  auto two = std::make_unique<TestClient>(director_->port());
+  EXPECT_EQ(two->Ask("a2"), "agenta2");
+  {
+    TestClient three(director_->port());
+    three.Send("a3\n");
+    EXPECT_THAT(three.Line(), HasSubstr("-error too many connections: the limit is 2"));
+    EXPECT_EQ(three.Line(), "EOF");
+  }
+  EXPECT_EQ(director_->stats().refused, 1u);
+  two.reset();
+  EXPECT_TRUE(Eventually([&] { return director_->stats().connections == 1; }));
+  EXPECT_EQ(TestClient(director_->port()).Ask("a4"), "agenta4");
+}
+
+TEST_P(LimitsTest, AnOversizedMessageIsRefusedAndTheRefusalArrives) {
+  options_.limits.max_message = 1000;
+  Open();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(std::string(999, 'a')), absl::StrCat("agent", std::string(999, 'a')));
+  // More than was read, so that a plain close would reset.
+  client.Send(std::string(300'000, 'a'));
+  EXPECT_THAT(client.Line(), HasSubstr("-error a request is longer than the limit of 1000 bytes"));
+  EXPECT_EQ(client.Line(), "EOF");
+}
+
+TEST_P(LimitsTest, AHostsOversizedMessageIsTheHostsEnd) {
+  options_.limits.max_message = 1000;
+  OpenWithHost();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(990, 'x'))),
+            absl::StrCat("hosth", std::string(990, 'x')));
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(997, 'x'))), "-lost sent");
+}
+
+TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
+  options_.limits.all_bytes = 1 << 20;
+  options_.limits.max_message = 1 << 20;
+  Open();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    clients.back()->Send(std::string(100'000, 'a'));
+  }
+  int refused = 0;
+  for (const auto& client : clients) {
+    client->EndSending();
+    refused += client->Line() != "EOF";
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_LT(refused, 40);
+  EXPECT_TRUE(Empty());
+}
+
+TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
+  options_.limits.idle_ms = 50;
+  options_.limits.slow_ms = 100;
+  app_.reply_suffix = std::string(100'000, 'r');
+  Open();
+  TestClient idle(director_->port());
+  TestClient unfinished(director_->port());
+  ASSERT_TRUE(unfinished.Send("unfinished"));
+  TestClient slow(director_->port());
+  SmallBuffers(slow.fd());
+  for (int i = 0; i < 200; ++i) slow.Send("a\n");
+  EXPECT_EQ(idle.Line(), "EOF");
+  const std::string words = unfinished.Line();
+  EXPECT_TRUE(words == "EOF" || words == "-error a request was left unfinished") << words;
+  EXPECT_TRUE(Empty());
+}
+
+TEST_P(LimitsTest, AClientThatWaitsForItsAnswerIsNotIdle) {
+  options_.limits.idle_ms = 20;
+  OpenWithHost();
+  host_->frozen = true;
+  TestClient client(director_->port());
+  ASSERT_TRUE(client.Send("h1\n"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  host_->frozen = false;
+  EXPECT_EQ(client.Line(), "hosth1");
+  EXPECT_EQ(client.Line(), "EOF");
+}
+
+TEST_P(LimitsTest, ManyConnectionsMayBeResetAtAnyTime) {
+  options_.threads = 2;
+  options_.limits.back_off_max_ms = 20;
+  OpenWithHost();
+  std::mt19937_64 random(TestSeed());
+  constexpr int kRounds = testing_util::kThreadSanitizer ? 2 : 5;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::unique_ptr<TestClient>> clients;
+    for (int i = 0; i < 200; ++i) {
+      clients.push_back(std::make_unique<TestClient>(director_->port()));
+      std::string bytes;
+      for (uint64_t k = random() % 8; k > 0; --k) {
+        absl::StrAppend(&bytes, std::string(1, "ahlbnoq"[random() % 7]), ":2xxxxxx\n");
+      }
+      clients.back()->Send(bytes.substr(0, random() % (bytes.size() + 1)));
+      if (random() % 3 == 0) clients[random() % clients.size()]->Reset();
+    }
+    for (const auto& client : clients) {
+      if (random() % 2 == 0) client->Reset();
+    }
+  }
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(app_.flows, 0);
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
+  EXPECT_EQ(TestClient(director_->port()).Ask("h1"), "hosth1");
+}
+
+TEST_P(LimitsTest, AnIdleConnectionHoldsNoBytes) {
+  options_.limits.idle_ms = 0;
+  options_.limits.slow_ms = 1'000;  // sweeps more often
+  OpenWithHost();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    ASSERT_TRUE(clients.back()->Send("a1\nh2\nl3\n"));
+    EXPECT_EQ(clients.back()->Line(), "agenta1");
+    EXPECT_EQ(clients.back()->Line(), "hosth2");
+    EXPECT_EQ(clients.back()->Line(), "latel3");
+  }
+  EXPECT_TRUE(Eventually([&] { return director_->stats().held_bytes == 0; }));
+  EXPECT_EQ(director_->stats().connections, 100u);
+}
+
+}  // namespace
+PULSE_BOTH_NETS(LimitsTest);
+}  // namespace pulse::director::test

@@ -1,0 +1,55 @@
+// The fixture of the director's tests: each runs on both back-ends, and on io_uring without
+// multishot requests.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "base/testing.h"
+#include "director/director.h"
+#include "director/test_application.h"
+
+namespace pulse::director::test {
+
+enum class Net { kEpoll, kUring, kUringSingleShot };
+
+class DirectorTest : public ::testing::TestWithParam<Net> {
+ protected:
+  void Open() {
+    options_.application = &app_;
+    options_.net = GetParam() == Net::kEpoll ? NetKind::kEpoll : NetKind::kUring;
+    options_.net_options.without_multishot = GetParam() == Net::kUringSingleShot;
+    auto director = Director::Open(options_);
+    ASSERT_TRUE(director.ok()) << director.status();
+    director_ = *std::move(director);
+    EXPECT_EQ(director_->net(), options_.net);
+  }
+  void OpenWithHost() {
+    host_ = std::make_unique<TestHost>();
+    options_.host = host_->address();
+    Open();
+  }
+  bool Empty() {
+    return testing_util::Eventually([&] { return director_->stats().connections == 0; });
+  }
+
+  LineApplication app_{testing_util::TestSeed()};
+  std::unique_ptr<TestHost> host_;
+  DirectorOptions options_;
+  std::unique_ptr<Director> director_;
+};
+
+inline std::string NetName(const ::testing::TestParamInfo<Net>& tested) {
+  return tested.param == Net::kEpoll   ? "epoll"
+         : tested.param == Net::kUring ? "io_uring"
+                                       : "io_uring_single_shot";
+}
+
+#define PULSE_BOTH_NETS(suite)                                                              \
+  INSTANTIATE_TEST_SUITE_P(                                                                 \
+      Nets, suite, ::testing::Values(Net::kEpoll, Net::kUring, Net::kUringSingleShot), NetName)
+
+}  // namespace pulse::director::test
