@@ -12,7 +12,7 @@ packages=(
   prometheus-cpp-dev libssl-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
-  redis-tools python3-redis
+  redis-tools python3-redis openssl
   python3
 )
 

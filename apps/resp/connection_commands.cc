@@ -8,7 +8,6 @@
 namespace pulse::resp {
 namespace {
 
-absl::string_view AbslOf(std::string_view text) { return {text.data(), text.size()}; }
 
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 

@@ -13,7 +13,6 @@ constexpr size_t kFullBytes = size_t{256} << 10;
 constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
 
-absl::string_view AbslOf(std::string_view text) { return {text.data(), text.size()}; }
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),

@@ -204,6 +204,7 @@ void UringNet::Dispatch() {
 
 void UringNet::Wait(int64_t nanos) {
   for (UringStream* stream : std::exchange(starved_, {})) stream->Receive();
+  BuryDead();  // what was closed since; its peer is to see the end before this sleeps
   ++submissions_;
   io_uring_cqe* cqe = nullptr;
   __kernel_timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
