@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer("Start with `pulse doctor`; `pulse bench demo` shows the gain on this machine.");
   pulse::AddAgentCommand(app);
+  pulse::AddServeCommand(app);
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);

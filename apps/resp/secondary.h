@@ -81,6 +81,7 @@ struct SecondaryOptions {
   // When nothing is known to have been written, still as often: tables that the primary has deleted
   // are to be closed.
   int64_t idle_interval_ms = 1'000;
+  std::vector<int> cpus;  // of its thread; empty: all
   std::string thread_name = "pulse-agent-cat";
 };
 

@@ -40,6 +40,7 @@ struct ServeOptions {
   bool listen_tcp = true;
   std::string socket;           // a public Unix socket too, or empty
   int threads = 1;              // loops of the public listener
+  int workers = 8;              // threads for what has to wait for the device
   std::vector<int> cpus;        // of the host's threads; empty: all
   std::vector<int> agent_cpus;  // of the agent's
   uint32_t max_clients = 10000;
@@ -52,8 +53,8 @@ struct ServeOptions {
   std::string tls_key;
   std::string tls_ca;  // clients must show a certificate that it signed
 
-  // A Unix socket for directors, beside the public listeners: no password, PULSE.* allowed; mode
-  // 0600. Made up when offload is on and this is empty.
+  // A Unix socket for directors, beside the public listeners: PULSE.* allowed, and before AUTH;
+  // mode 0600, no TLS. Made up when offload is on and this is empty.
   std::string host_socket;
   bool offload = false;
 };

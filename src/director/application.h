@@ -42,6 +42,21 @@ class Remote {
   virtual void Post(std::function<void()> work) = 0;
 };
 
+// The loop that a connection belongs to.
+class EventLoop {
+ public:
+  virtual ~EventLoop() = default;
+  // Reads from a file or device without blocking and calls `done`, always, on this loop's thread,
+  // with the bytes read or -errno. `data` must be valid until then, and `done` must not rely on the
+  // connection, which may have ended: hold a weak pointer. On the loop's thread only.
+  virtual void Read(int fd, uint64_t offset, char* data, size_t size,
+                    std::function<void(int64_t)> done) = 0;
+  // Runs `work` on the loop's thread, unless the director has stopped by then. Thread-safe.
+  virtual void Post(std::function<void()> work) = 0;
+  virtual BufferPool* buffers() = 0;
+  virtual int index() const = 0;  // from 0
+};
+
 // What a flow can do with its client and its host. Each ticket is to be given to exactly one of
 // Forward and Reply, in OnRequest or later. Calls for a connection that is closing do nothing.
 class Connection {
@@ -56,13 +71,18 @@ class Connection {
   virtual void Reply(Ticket ticket, std::string_view bytes) = 0;
   virtual void Reply(Ticket ticket, Buffer bytes) = 0;
   // The client gets what was answered before, then `last_words`, then the end of the stream.
+  // Called within OnRequest, it comes in that request's place: those before it are still waited
+  // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.
   virtual void Close(std::string_view last_words) = 0;
 
   virtual std::shared_ptr<Remote> remote() = 0;
   // Where replies that disk bytes are read into come from; of this loop.
   virtual BufferPool* buffers() = 0;
+  virtual EventLoop* loop() { return nullptr; }
   // Tickets that have no answer yet.
   virtual size_t outstanding() const = 0;
+  // Bytes of replies that the client has not taken yet.
+  virtual size_t unsent() const { return 0; }
   // "127.0.0.1:4711", for messages.
   virtual const std::string& peer() const = 0;
 };
@@ -83,8 +103,14 @@ class Flow {
   // All requests that had arrived together were given: the time to start what was collected.
   virtual void OnRequestsEnd() {}
 
-  // A message of the host's for `ticket`. What it appends to `out` goes to the client in the
-  // ticket's place. `last`: the ticket is done with it.
+  // At the end of a turn of the loop in which something happened to the connection, and unsent() is
+  // at most half of the director's connection_bytes: a flow that holds replies back for want of
+  // room goes on.
+  virtual void OnRoom() {}
+
+  // A message of the host's for `ticket`: the oldest that the host has not answered, whatever the
+  // ordering; under kAny it is the message that names its request. What it appends to `out` goes to
+  // the client in the ticket's place. `last`: the ticket is done with it.
   virtual void OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
     out->append(bytes);
   }

@@ -94,6 +94,7 @@ class Search {
   bool Done() const { return known_left_ == 0; }
   // The next operation at or after `from` that may come first of those left, in `state`.
   bool Choose(size_t from, Choice* choice);
+  bool Overtakes(size_t op) const;
   bool Enter(Choice* choice);
   bool Seen(const State& state);
   void Set(size_t op, bool done);
@@ -127,13 +128,25 @@ bool Search::Choose(size_t from, Choice* choice) {
     end = std::min(end, ops_[i].end);
   }
   for (size_t i = std::max(from, first_); i < ops_.size() && ops_[i].begin <= end; ++i) {
-    if (done_[i]) continue;
+    if (done_[i] || Overtakes(i)) continue;
     Step(state_, ops_[i], &choice->after);
     if (choice->after.empty()) continue;
     choice->op = i;
     choice->before = state_;
     choice->first = first_;
     return true;
+  }
+  return false;
+}
+
+// An earlier one of the same client is left, though it is known to have been answered.
+bool Search::Overtakes(size_t op) const {
+  if (!ops_[op].known()) return false;
+  for (size_t i = first_; i < op; ++i) {
+    if (!done_[i] && ops_[i].client == ops_[op].client && ops_[i].known() &&
+        ops_[i].begin < ops_[op].begin) {
+      return true;
+    }
   }
   return false;
 }

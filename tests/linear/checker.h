@@ -32,7 +32,7 @@ struct Operation {
   int64_t end = kNever;
   // What was returned. kGet: the value or none; kDel, kIncr, kAppend: the number; kSet: nothing.
   std::optional<std::string> result;
-  uint32_t client = 0;  // for the report
+  uint32_t client = 0;
 
   bool known() const { return end != kNever; }
 };

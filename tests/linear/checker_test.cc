@@ -22,7 +22,9 @@ Operation Incr(int64_t begin, int64_t end, std::optional<std::string> result) {
   return {Kind::kIncr, "", 0, begin, end, std::move(result)};
 }
 
+// Each operation is a client's of its own.
 bool Linearizable(std::vector<Operation> operations) {
+  for (size_t i = 0; i < operations.size(); ++i) operations[i].client = static_cast<uint32_t>(i);
   const Verdict verdict = CheckKey("k", operations);
   EXPECT_NE(verdict.outcome, Verdict::Outcome::kTooLong);
   EXPECT_EQ(verdict.ok(), verdict.report.empty());
@@ -106,9 +108,23 @@ TEST(CheckerTest, Expiry) {
                              Incr(20 * kMs, 21 * kMs, "3")}));
 }
 
+TEST(CheckerTest, APipelineKeepsItsOrder) {
+  std::vector<Operation> pipeline = {Set(1, 10, "a"), Get(2, 10, std::nullopt)};
+  EXPECT_TRUE(Linearizable(pipeline));
+  EXPECT_FALSE(CheckKey("k", pipeline).ok());
+  pipeline[1].result = "a";
+  EXPECT_TRUE(CheckKey("k", pipeline).ok());
+  // But what was lost may be late.
+  pipeline = {Set(1, kNever, "a"), Get(2, 10, std::nullopt), Get(11, 12, "a")};
+  EXPECT_TRUE(CheckKey("k", pipeline).ok());
+}
+
 TEST(CheckerTest, ASearchThatIsTooLongIsNoSuccess) {
   std::vector<Operation> operations;
-  for (int i = 0; i < 30; ++i) operations.push_back(Set(1, 100, std::to_string(i)));
+  for (int i = 0; i < 30; ++i) {
+    operations.push_back(Set(1, 100, std::to_string(i)));
+    operations.back().client = static_cast<uint32_t>(i);
+  }
   operations.push_back(Get(101, 102, "none of them"));
   const Verdict verdict = CheckKey("k", operations, 1000);
   EXPECT_EQ(verdict.outcome, Verdict::Outcome::kTooLong);

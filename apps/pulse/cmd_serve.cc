@@ -1,0 +1,193 @@
+// `pulse serve`: a RocksDB for Redis clients.
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "base/uri_options.h"
+#include "commands.h"
+#include "offload_resp.h"
+#include "serve.h"
+
+namespace pulse {
+namespace {
+
+struct ServeArgs {
+  resp::ServeOptions options;
+  std::string cache = "256M";
+  std::string max_value = "32M";
+  std::string sync = "everysec";
+  std::string offload = "off";
+  std::string cpus;
+  std::string agent_cpus;
+  std::string password_file;
+  int port = 6379;
+};
+
+absl::Status ReadCpus(const char* option, const std::string& text, std::vector<int>* cpus) {
+  if (text.empty()) return absl::OkStatus();
+  auto list = ParseCpuList(text);
+  if (!list.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", list.status().message()));
+  }
+  *cpus = *std::move(list);
+  return absl::OkStatus();
+}
+
+absl::Status ReadSize(const char* option, const std::string& text, uint64_t most, uint64_t* bytes) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size == 0 || *size > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", text, ": expected a size above 0, at most ", most, " bytes"));
+  }
+  *bytes = *size;
+  return absl::OkStatus();
+}
+
+// The first line of a file. A password on a command line would be seen by everyone.
+absl::Status ReadPassword(const std::string& path, std::string* password) {
+  const UniqueFd fd = OpenFile(path, O_RDONLY);
+  if (!fd.valid()) return ErrnoError(errno, "reading --requirepass", path);
+  char text[4096];
+  const ssize_t n = read(fd.get(), text, sizeof(text));
+  if (n < 0) return ErrnoError(errno, "reading --requirepass", path);
+  password->assign(text, static_cast<size_t>(n));
+  password->resize(std::min(password->find_first_of("\r\n"), password->size()));
+  if (password->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--requirepass ", path, ": expected a password in its first line"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadArgs(ServeArgs* args) {
+  resp::ServeOptions& options = args->options;
+  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
+  PULSE_RETURN_IF_ERROR(ReadSize("--cache", args->cache, uint64_t{1} << 50, &options.cache_bytes));
+  PULSE_RETURN_IF_ERROR(
+      ReadSize("--max-value", args->max_value, uint64_t{512} << 20, &options.limits.max_bulk));
+  if (!args->password_file.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
+  }
+  options.port = static_cast<uint16_t>(args->port);
+  options.offload = args->offload == "on";
+  options.sync = args->sync == "always" ? resp::SyncMode::kAlways
+                 : args->sync == "no"   ? resp::SyncMode::kNo
+                                        : resp::SyncMode::kEverySecond;
+  return absl::OkStatus();
+}
+
+absl::Status RunServe(ServeArgs args) {
+  PULSE_RETURN_IF_ERROR(ReadArgs(&args));
+  // A write beyond the limit of file size is that file's error, and not this process's end.
+  signal(SIGXFSZ, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  // Blocked before any thread starts, so that only the descriptor below sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
+
+  auto server = resp::Server::Open(args.options, resp::EmbeddedOffload());
+  if (!server.ok()) return server.status();
+  const resp::ServeOptions& options = args.options;
+  std::fprintf(stderr, "pulse serve: %s on %s%s%d%s%s (process %d, offload %s%s)\n",
+               options.db.c_str(), options.listen_tcp ? options.bind.c_str() : "",
+               options.listen_tcp ? ":" : "", options.listen_tcp ? (*server)->port() : 0,
+               options.socket.empty() ? "" : " and ", options.socket.c_str(), getpid(),
+               args.offload.c_str(), options.tls_cert.empty() ? "" : ", TLS");
+
+  signalfd_siginfo info;
+  while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
+  }
+  std::fprintf(stderr, "pulse serve: stopping\n");
+  return (*server)->Stop();
+}
+
+void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
+  resp::ServeOptions& options = args->options;
+  cmd->add_option("--requirepass", args->password_file,
+                  "file whose first line is the password of the user `default`");
+  cmd->add_option("--users", options.users_file,
+                  "file of users, in Redis's form: user NAME on #SHA256 +@read +@write");
+  cmd->add_option("--tls-cert", options.tls_cert, "speak TLS, with this certificate (PEM)");
+  cmd->add_option("--tls-key", options.tls_key, "its private key (PEM)");
+  cmd->add_option("--tls-ca", options.tls_ca,
+                  "clients must show a certificate that one of these has signed (PEM)");
+  cmd->add_flag("--insecure", options.insecure, "listen beyond loopback without password and TLS");
+}
+
+void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
+  resp::ServeOptions& options = args->options;
+  cmd->add_option("--cache", args->cache, "memory for blocks that were read")
+      ->capture_default_str();
+  cmd->add_option("--max-value", args->max_value, "the longest argument of a request")
+      ->capture_default_str();
+  cmd->add_option("--max-clients", options.max_clients, "connections at a time")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  cmd->add_option("--threads", options.threads, "threads that serve connections")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  cmd->add_option("--workers", options.workers, "threads for what has to wait for the device")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  cmd->add_option("--cpus", args->cpus,
+                  "CPUs of the host's threads and RocksDB's, as 0,2-3 (default: all)");
+  cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent's threads (default: all)");
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& app) {
+  auto args = std::make_shared<ServeArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "serve",
+      "Serve a RocksDB to Redis clients: strings, expiry, SCAN, MULTI, over RESP2 and RESP3.\n"
+      "  pulse serve --db /var/lib/pulse &   redis-cli set greeting hello\n"
+      "Every write is in RocksDB's log before it is answered; --sync says when that is synced.\n"
+      "Stops on SIGTERM or SIGINT, after answering what is outstanding.");
+  resp::ServeOptions& options = args->options;
+  cmd->add_option("--db", options.db, "directory of the database; made if it is missing")
+      ->required();
+  cmd->add_option("--port", args->port, "TCP port; 0: one that the kernel chooses")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  cmd->add_option("--bind", options.bind,
+                  "address to listen on; beyond loopback only with a password or TLS")
+      ->capture_default_str();
+  cmd->add_option("--socket", options.socket, "listen on this Unix socket too");
+  cmd->add_option("--host-socket", options.host_socket,
+                  "Unix socket for a separate agent (pulse agent --serve-host)");
+  cmd->add_option("--offload", args->offload,
+                  "on: an agent in front answers reads without the host")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
+  cmd->add_option("--uri", options.uri,
+                  "run the database's compactions on an agent, as pulse:// or pulse://SOCKET");
+  cmd->add_option("--sync", args->sync,
+                  "when writes are synced to the device: always (before they are answered),\n"
+                  "everysec, or no (when the kernel likes)")
+      ->check(CLI::IsMember({"always", "everysec", "no"}))
+      ->capture_default_str();
+  AddAccessOptions(cmd, args);
+  AddResourceOptions(cmd, args);
+  cmd->callback([args] { Finish(RunServe(*args)); });
+}
+
+}  // namespace pulse

@@ -1,0 +1,58 @@
+// WatchTable: which connections have asked, by WATCH, to be told when a key changes before their
+// EXEC. A write that nobody watches costs one load.
+//
+// Touch is called after the write and within its lock; WATCH registers before it reads. So a
+// connection that has seen a value is told of every later write before EXEC can take the key's
+// lock. Thread-safe; short critical sections only.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace pulse::resp {
+
+class WatchTable {
+ public:
+  // One connection's watches. Destroyed, or cleared, they are gone. Belongs to one thread at a
+  // time.
+  class Set {
+   public:
+    explicit Set(WatchTable* table)
+        : table_(table), touched_(std::make_shared<std::atomic<bool>>(false)) {}
+    ~Set() { Clear(); }
+    Set(const Set&) = delete;
+    Set& operator=(const Set&) = delete;
+
+    void Add(std::string_view key, int64_t expires_ms);
+    void Clear();
+    bool empty() const { return keys_.empty(); }
+    // Whether a key has changed since, or has expired by `now_ms`.
+    bool Broken(int64_t now_ms) const;
+    const std::vector<std::string>& keys() const { return keys_; }
+
+   private:
+    WatchTable* table_;
+    std::vector<std::string> keys_;
+    int64_t first_expiry_ms_ = 0;
+    std::shared_ptr<std::atomic<bool>> touched_;
+  };
+
+  bool active() const { return watches_.load(std::memory_order_seq_cst) > 0; }
+  void Touch(std::string_view key);
+  void TouchAll();
+  size_t watches() const { return watches_.load(std::memory_order_relaxed); }
+
+ private:
+  void Remove(const std::string& key, const std::shared_ptr<std::atomic<bool>>& who);
+
+  std::atomic<size_t> watches_{0};
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::vector<std::shared_ptr<std::atomic<bool>>>> keys_;
+};
+
+}  // namespace pulse::resp

@@ -1,0 +1,71 @@
+// WorkerPool: threads that may wait. What is posted is run in order of arrival; all of it before
+// the pool is gone. Post is thread-safe and does not block. Who posts bounds what waits: a
+// connection has at most one piece of work here.
+#pragma once
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.h"
+
+namespace pulse::resp {
+
+class WorkerPool {
+ public:
+  // Names its threads `name` and a number.
+  WorkerPool(int threads, const std::string& name, const std::vector<int>& cpus) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, cpus] {
+        SetThreadAffinity(cpus).IgnoreError();  // checked by who made the list
+        Run();
+      });
+      pthread_setname_np(threads_.back().native_handle(), (name + std::to_string(i)).c_str());
+    }
+  }
+  ~WorkerPool() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Post(std::function<void()> work) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      work_.push_back(std::move(work));
+    }
+    wake_.notify_one();
+  }
+
+ private:
+  void Run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+      if (work_.empty()) return;
+      std::function<void()> work = std::move(work_.front());
+      work_.pop_front();
+      lock.unlock();
+      work();
+      work = nullptr;
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> work_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pulse::resp
