@@ -122,6 +122,7 @@ class Client final : public director::Connection {
     std::string bytes;
     int stage = 0;  // 1: in the log, 2: carried out
     std::string reply;
+    uint64_t place = 0;  // in the log
   };
 
   Client(Simulation* simulation, uint32_t number) : simulation_(simulation), number_(number) {}
@@ -191,6 +192,16 @@ struct Simulation {
     catch_up = (catch_up + 1) % 3;
   }
   std::string Apply(const std::string& bytes, Map* map);
+  // What is in the log is carried out in its order.
+  uint64_t Log(const std::string& bytes) {
+    Apply(bytes, &log);
+    return logged++;
+  }
+  bool Next(uint64_t place) {
+    if (place != carried_out) return false;
+    ++carried_out;
+    return true;
+  }
   void ZombieStep();
   linear::Verdict Run(int steps);
 
@@ -201,9 +212,12 @@ struct Simulation {
   std::vector<std::unique_ptr<Client>> clients;
   Map log;
   Map memory;
+  uint64_t logged = 0;
+  uint64_t carried_out = 0;
   struct Zombie {
     std::string id, bytes;
     int stage;
+    uint64_t place;
   };
   std::deque<Zombie> zombies;
   int catch_up = 0;
@@ -251,7 +265,7 @@ void Client::Forward(director::Ticket ticket, std::string_view bytes, uint32_t) 
     id_ = std::string(request[1]);
     ASSERT_TRUE(flow->OnPreface("$1\r\nr\r\n").ok());
   }
-  host_.push_back({ticket, std::string(bytes), 0, ""});
+  host_.push_back({ticket, std::string(bytes), 0, "", 0});
 }
 
 void Client::Send(std::mt19937_64& random) {
@@ -284,8 +298,9 @@ void Client::HostStep(std::mt19937_64& random) {
   if (host_.empty()) return;
   AtHost& command = host_.front();
   if (command.stage == 0) {
-    simulation_->Apply(command.bytes, &simulation_->log);
+    command.place = simulation_->Log(command.bytes);
   } else if (command.stage == 1) {
+    if (!simulation_->Next(command.place)) return;
     command.reply = simulation_->Apply(command.bytes, &simulation_->memory);
   } else {
     const AtHost done = std::move(command);
@@ -307,7 +322,7 @@ void Client::LoseHost(std::mt19937_64& random) {
     if (command.stage == 1 || (command.stage == 0 && random() % 2 == 0)) {
       std::lock_guard lock(simulation_->fences.mu);
       simulation_->fences.left.insert(id_);
-      simulation_->zombies.push_back({id_, command.bytes, command.stage});
+      simulation_->zombies.push_back({id_, command.bytes, command.stage, command.place});
     }
   }
   for (const AtHost& command : lost) {
@@ -319,15 +334,18 @@ void Client::LoseHost(std::mt19937_64& random) {
 
 void Simulation::ZombieStep() {
   if (zombies.empty()) return;
-  Zombie& zombie = zombies.front();
-  if (zombie.stage++ == 0) {
-    Apply(zombie.bytes, &log);
+  const size_t which = random() % zombies.size();
+  Zombie& zombie = zombies[which];
+  if (zombie.stage == 0) {
+    zombie.place = Log(zombie.bytes);
+    zombie.stage = 1;
     return;
   }
+  if (!Next(zombie.place)) return;
   Apply(zombie.bytes, &memory);
   std::lock_guard lock(fences.mu);
   fences.left.erase(fences.left.find(zombie.id));
-  zombies.pop_front();
+  zombies.erase(zombies.begin() + static_cast<ptrdiff_t>(which));
 }
 
 bool Client::RunPost() {
