@@ -15,6 +15,7 @@
 #include "base/file_calls.h"
 #include "base/uri_options.h"
 #include "commands.h"
+#include "offload_resp.h"
 #include "serve.h"
 
 namespace pulse {
@@ -102,7 +103,7 @@ absl::Status RunServe(ServeArgs args) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
-  auto server = resp::Server::Open(args.options);
+  auto server = resp::Server::Open(args.options, resp::EmbeddedOffload());
   if (!server.ok()) return server.status();
   const resp::ServeOptions& options = args.options;
   std::fprintf(stderr, "pulse serve: %s on %s%s%d%s%s (process %d, offload %s%s)\n",

@@ -8,7 +8,6 @@
 namespace pulse::resp {
 namespace {
 
-
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
 void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {

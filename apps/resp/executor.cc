@@ -1,6 +1,7 @@
 #include "executor.h"
 
 #include "absl/strings/str_cat.h"
+#include "handlers.h"
 
 namespace pulse::resp {
 namespace {
@@ -12,7 +13,6 @@ constexpr size_t kFullBytes = size_t{256} << 10;
 // Of one transaction.
 constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
-
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),

@@ -3,9 +3,15 @@
 // replied is dropped. May be called again from the start.
 #pragma once
 
+#include <string_view>
+
+#include "absl/strings/string_view.h"
 #include "store.h"
 
 namespace pulse::resp {
+
+// Abseil's own type, as it is built for C++14.
+inline absl::string_view AbslOf(std::string_view text) { return {text.data(), text.size()}; }
 
 // Any command with kRead or kWrite in the table.
 void RunCommand(Call& call);

@@ -53,7 +53,23 @@ void Fences::Leave(const std::string& id) {
   for (const auto& done : waiters) done();
 }
 
+// Those that there are now: of an agent that is no more.
+void Fences::WaitForAll(std::function<void()> done) {
+  std::vector<std::string> ids;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : entries_) ids.push_back(id);
+  }
+  auto left = std::make_shared<std::atomic<size_t>>(ids.size() + 1);
+  const auto one = [left, done = std::move(done)] {
+    if (left->fetch_sub(1) == 1) done();
+  };
+  for (const std::string& id : ids) Wait(id, one);
+  one();
+}
+
 void Fences::Wait(std::string_view id, std::function<void()> done) {
+  if (id == "*") return WaitForAll(std::move(done));
   std::vector<std::function<void()>> ends;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -1,0 +1,101 @@
+// DirtyTable: which keys the secondary may not answer for. The director, through which all writes
+// pass, marks a command's keys before it forwards it, and settles them when the host has answered;
+// a key stays dirty until the secondary has caught up with that. DDS section 6.1 (the cache table's
+// job, for a store that the host updates by itself).
+//
+// A fixed array of words, chosen by a keyed hash of the key: keys that share a word only cause
+// forwards. One more word, the last, is for commands whose keys are not known. A word holds the
+// number of commands at the host that may write its keys, and the number of the catch-up that has
+// to have finished. Catch-ups are numbered from 1.
+//
+//   mark    in flight + 1                                     before the command is sent
+//   settle  in flight - 1, dirty until max(dirty until, begun + 1)   after the host's last reply
+//   clean   in flight = 0 and dirty until <= finished
+//
+// The proof that reads rest on. Check() returns the word of a clean key, the value is read from the
+// secondary, and Unchanged() finds the same word: count 0, dirty until d. Let F be the moment
+// within Check when `finished` was seen to be d or more. Consider a command that may write the key.
+// If it was marked before Unchanged looked, it was settled, too, since the count is 0, and with a
+// number of d at most, since the number only grows: its answer had come before that catch-up began,
+// so before F, and what was read has its effect. If it was not marked by then, it was not sent
+// either, and what was read cannot have its effect. So no such command was at the host between F
+// and Unchanged: the state of the key there was one and the same, and is what was read. The read
+// takes effect at F, after all that was acknowledged before it was received. It neither misses one
+// of those, nor shows a write that a later read at the host could still miss (the primary's log is
+// written before its memtable is, and long before when it is synced).
+//
+// The same holds for several keys at once when all are checked before the first is read and
+// compared after the last: they have one F in common, and nobody sees half of an MSET.
+//
+// Threads: any; nothing blocks. Memory: 8 bytes a word, whatever clients do.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace pulse::resp {
+
+// Numbers catch-ups. Owned by what catches up; the table reads it.
+class CatchUpClock {
+ public:
+  // Around a catch-up, on its thread. Nothing may be read of the primary before Begin returns.
+  uint64_t Begin() { return begun_.fetch_add(1) + 1; }
+  // Only of one that has seen all that was written before it began. One that has not is never
+  // finished: the next that is stands for it.
+  void Finish(uint64_t number) { finished_.store(number); }
+
+  uint64_t begun() const { return begun_.load(); }
+  uint64_t finished() const { return finished_.load(); }
+
+ private:
+  std::atomic<uint64_t> begun_{0};
+  std::atomic<uint64_t> finished_{0};
+};
+
+class DirtyTable {
+ public:
+  using Slot = uint32_t;
+
+  // `words` is rounded up to a power of two. `seed` should be random: who can choose keys that
+  // collide can make others' reads slow. With `broken`, everything is always clean: for the test
+  // that proves that tests would notice.
+  DirtyTable(const CatchUpClock* clock, size_t words, uint64_t seed, bool broken = false);
+
+  Slot SlotOf(std::string_view key) const;
+  // Of commands that may write any key; all reads look at it, too.
+  Slot everything() const { return static_cast<Slot>(mask_ + 1); }
+
+  // False, and nothing is done, when as many commands as can be counted are in flight.
+  [[nodiscard]] bool Mark(Slot slot);
+  // Once for each Mark. The host has answered, or it is certain that the command will not run any
+  // more.
+  void Settle(Slot slot);
+
+  // What to compare with after the read; none while the key is dirty.
+  std::optional<uint64_t> Check(Slot slot) const;
+  bool Unchanged(Slot slot, uint64_t word) const;
+
+  // The number of the catch-up that all that is settled waits for. Above clock.finished(), there is
+  // something to catch up with.
+  uint64_t wanted() const { return wanted_.load(); }
+  uint64_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
+
+ private:
+  // The low bits count; 2^44 catch-ups last for centuries.
+  static constexpr int kCountBits = 20;
+  static constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+
+  const CatchUpClock* const clock_;
+  const uint64_t seed_;
+  const bool broken_;
+  size_t mask_ = 0;
+  std::unique_ptr<std::atomic<uint64_t>[]> words_;
+  std::atomic<uint64_t> wanted_{0};
+  std::atomic<uint64_t> in_flight_{0};
+};
+
+}  // namespace pulse::resp

@@ -1,0 +1,464 @@
+// The flow with hosts, catch-ups and losses in every order: many clients of a simulated primary,
+// whose histories the checker judges. The host, its log and the view are maps here; what runs is
+// the flow, the dirty table, the fencer and the pool.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "base/unique_fd.h"
+#include "checker.h"
+#include "director/address.h"
+#include "offload_resp.h"
+#include "value.h"
+
+namespace pulse::resp {
+namespace {
+
+using linear::Kind;
+using linear::Operation;
+using testing_util::Eventually;
+using Map = std::map<std::string, std::string>;
+
+class SimView final : public ReadView {
+ public:
+  SimView(CatchUpClock* clock, uint64_t seed) : clock_(clock), random_(seed) {}
+  void Read(const std::vector<std::string_view>& keys, bool memory_only,
+            std::vector<std::string>* values, std::vector<Found>* found) override {
+    std::lock_guard lock(mu_);
+    values->assign(keys.size(), "");
+    found->assign(keys.size(), Found::kNo);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (memory_only && random_() % 4 == 0) (*found)[i] = Found::kUnknown;
+      const auto it = map_.find(std::string(keys[i]));
+      if (it == map_.end() || (*found)[i] == Found::kUnknown) continue;
+      (*values)[i] = it->second;
+      (*found)[i] = Found::kYes;
+    }
+  }
+  uint64_t Validity() const override { return 1; }
+  void Wake() override {}
+
+  void Begin() { number_ = clock_->Begin(); }
+  void Copy(const Map& log) {
+    std::lock_guard lock(mu_);
+    map_ = log;
+  }
+  void Finish() { clock_->Finish(number_); }
+
+ private:
+  CatchUpClock* const clock_;
+  std::mutex mu_;
+  std::mt19937_64 random_;
+  Map map_;
+  uint64_t number_ = 0;
+};
+
+// Answers PULSE.FENCE of an id when nothing of it is left.
+class FenceServer {
+ public:
+  explicit FenceServer(const std::string& path) {
+    const auto address = director::ParseAddress("unix:" + path);
+    auto fd = director::Listen(*address, 16);
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    fd_ = *std::move(fd);
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~FenceServer() {
+    stop_ = true;
+    shutdown(fd_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  std::mutex mu;
+  std::multiset<std::string> left;
+
+ private:
+  void Run() {
+    while (!stop_) {
+      const UniqueFd peer(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!peer.valid()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+        continue;
+      }
+      char bytes[512];
+      const ssize_t n = recv(peer.get(), bytes, sizeof(bytes), 0);
+      Request request;
+      if (n <= 0 || !request.Parse({bytes, static_cast<size_t>(n)}).ok()) continue;
+      std::lock_guard lock(mu);
+      // Otherwise it hangs up, and is asked again.
+      if (left.count(std::string(request[1])) != 0) continue;
+      EXPECT_EQ(send(peer.get(), "$1\r\nr\r\n", 7, MSG_NOSIGNAL), 7);
+    }
+  }
+  UniqueFd fd_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+struct Simulation;
+
+// One client, and the director between it and the simulated host.
+class Client final : public director::Connection {
+ public:
+  struct Posts final : director::Remote {
+    void Post(std::function<void()> work) override {
+      std::lock_guard lock(mu);
+      posts.push_back(std::move(work));
+    }
+    std::mutex mu;
+    std::deque<std::function<void()>> posts;
+  };
+  struct AtHost {
+    director::Ticket ticket;
+    std::string bytes;
+    int stage = 0;  // 1: in the log, 2: carried out
+    std::string reply;
+    uint64_t place = 0;  // in the log
+  };
+
+  Client(Simulation* simulation, uint32_t number) : simulation_(simulation), number_(number) {}
+
+  void Forward(director::Ticket ticket, std::string_view bytes, uint32_t replies) override;
+  void Reply(director::Ticket ticket, std::string_view bytes) override {
+    EXPECT_TRUE(replies_.emplace(ticket, bytes).second);
+  }
+  void Reply(director::Ticket, director::Buffer) override { FAIL(); }
+  void Close(std::string_view) override { FAIL(); }
+  std::shared_ptr<director::Remote> remote() override { return posts_; }
+  director::BufferPool* buffers() override { return nullptr; }
+  size_t outstanding() const override { return open_.size(); }
+  const std::string& peer() const override { return peer_; }
+
+  void Send(std::mt19937_64& random);
+  void HostStep(std::mt19937_64& random);
+  void LoseHost(std::mt19937_64& random);
+  bool RunPost();
+  void Deliver();
+
+  std::unique_ptr<director::Flow> flow;
+
+ private:
+  friend struct Simulation;
+  Simulation* const simulation_;
+  const uint32_t number_;
+  const std::string peer_ = "test";
+  std::shared_ptr<Posts> posts_ = std::make_shared<Posts>();
+  director::Ticket last_ = 0;
+  std::deque<std::pair<director::Ticket, std::pair<std::string, Operation>>> open_;
+  std::map<director::Ticket, std::string> replies_;
+  std::deque<AtHost> host_;
+  std::string id_;
+};
+
+struct Simulation {
+  Simulation(uint64_t seed, bool broken, const std::string& socket) : random(seed), fences(socket) {
+    OffloadOptions options;
+    options.host = "unix:" + socket;
+    options.dirty_words = 4;  // collisions
+    options.broken = broken;
+    options.readers = 1;
+    options.view = [&](CatchUpClock* clock, std::function<uint64_t()>) {
+      auto made = std::make_unique<SimView>(clock, random());
+      view = made.get();
+      return made;
+    };
+    auto opened = OffloadedResp::Open(options);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    app = *std::move(opened);
+    for (uint32_t i = 0; i < 5; ++i) {
+      clients.push_back(std::make_unique<Client>(this, i));
+      clients.back()->flow = app->NewFlow(clients.back().get());
+    }
+  }
+  ~Simulation() {
+    for (auto& client : clients) client->flow.reset();
+    app.reset();
+  }
+
+  int64_t Now() { return ++now; }
+  void CatchUpStep() {
+    if (catch_up == 0) view->Begin();
+    if (catch_up == 1) view->Copy(log);
+    if (catch_up == 2) view->Finish();
+    catch_up = (catch_up + 1) % 3;
+  }
+  std::string Apply(const std::string& bytes, Map* map);
+  // What is in the log is carried out in its order.
+  uint64_t Log(const std::string& bytes) {
+    Apply(bytes, &log);
+    return logged++;
+  }
+  bool Next(uint64_t place) {
+    if (place != carried_out) return false;
+    ++carried_out;
+    return true;
+  }
+  void ZombieStep();
+  linear::Verdict Run(int steps);
+
+  std::mt19937_64 random;
+  FenceServer fences;
+  SimView* view = nullptr;
+  std::unique_ptr<OffloadedResp> app;
+  std::vector<std::unique_ptr<Client>> clients;
+  Map log;
+  Map memory;
+  uint64_t logged = 0;
+  uint64_t carried_out = 0;
+  struct Zombie {
+    std::string id, bytes;
+    int stage;
+    uint64_t place;
+  };
+  std::deque<Zombie> zombies;
+  int catch_up = 0;
+  int64_t now = 0;
+  int values = 0;
+  linear::History history;
+};
+
+// What the host does, to the log or to its memory.
+std::string Simulation::Apply(const std::string& bytes, Map* map) {
+  Request request;
+  EXPECT_TRUE(request.Parse(bytes).ok());
+  std::string reply;
+  ReplyWriter writer(&reply, 2);
+  const std::string key(request[1]);
+  const auto it = map->find(key);
+  Value value;
+  const bool exists = it != map->end() && DecodeValue(it->second, &value);
+  std::string data(value.data);
+  const auto put = [&](const std::string& what) { EncodeValue(what, kNever, &(*map)[key]); };
+  if (request[0] == "GET") {
+    if (exists) {
+      writer.Bulk(data);
+    } else {
+      writer.Null();
+    }
+  } else if (request[0] == "SET") {
+    put(std::string(request[2]));
+    writer.Ok();
+  } else if (request[0] == "DEL") {
+    map->erase(key);
+    writer.Integer(exists);
+  } else {
+    put(std::to_string(atoll(data.c_str()) + 1));
+    writer.Integer(atoll(data.c_str()) + 1);
+  }
+  return reply;
+}
+
+void Client::Forward(director::Ticket ticket, std::string_view bytes, uint32_t) {
+  if (id_.empty()) {
+    const auto preface = flow->HostPreface();
+    Request request;
+    ASSERT_TRUE(request.Parse(preface.bytes).ok());
+    id_ = std::string(request[1]);
+    ASSERT_TRUE(flow->OnPreface("$1\r\nr\r\n").ok());
+  }
+  host_.push_back({ticket, std::string(bytes), 0, "", 0});
+}
+
+void Client::Send(std::mt19937_64& random) {
+  if (open_.size() >= 4) return;
+  const size_t pipeline = random() % 3 == 0 ? 1 + random() % 3 : 1;
+  for (size_t i = 0; i < pipeline; ++i) {
+    Operation op;
+    op.client = number_;
+    op.begin = simulation_->Now();
+    const std::string key = "k" + std::to_string(random() % 3);
+    std::string bytes;
+    const auto dice = random() % 10;
+    op.kind = dice < 6 ? Kind::kGet : dice < 8 ? Kind::kSet : dice < 9 ? Kind::kIncr : Kind::kDel;
+    if (op.kind == Kind::kSet) op.argument = std::to_string(++simulation_->values * 1000);
+    const char* names[] = {"GET", "SET", "DEL", "INCR"};
+    const char* name = names[static_cast<size_t>(op.kind)];
+    if (op.kind == Kind::kSet) {
+      AppendRequest({name, key, op.argument}, &bytes);
+    } else {
+      AppendRequest({name, key}, &bytes);
+    }
+    open_.push_back({++last_, {key, op}});
+    flow->OnRequest(last_, bytes);
+  }
+  flow->OnRequestsEnd();
+}
+
+// The log before the memory, and that before the answer.
+void Client::HostStep(std::mt19937_64& random) {
+  if (host_.empty()) return;
+  AtHost& command = host_.front();
+  if (command.stage == 0) {
+    command.place = simulation_->Log(command.bytes);
+  } else if (command.stage == 1) {
+    if (!simulation_->Next(command.place)) return;
+    command.reply = simulation_->Apply(command.bytes, &simulation_->memory);
+  } else {
+    const AtHost done = std::move(command);
+    host_.pop_front();
+    std::string out;
+    flow->OnHostReply(done.ticket, done.reply, true, &out);
+    replies_.emplace(done.ticket, out);
+    return;
+  }
+  ++command.stage;
+}
+
+// What the host had not begun may still run later, or never.
+void Client::LoseHost(std::mt19937_64& random) {
+  if (id_.empty()) return;
+  const std::deque<AtHost> lost = std::move(host_);
+  host_.clear();
+  for (const AtHost& command : lost) {
+    if (command.stage == 1 || (command.stage == 0 && random() % 2 == 0)) {
+      std::lock_guard lock(simulation_->fences.mu);
+      simulation_->fences.left.insert(id_);
+      simulation_->zombies.push_back({id_, command.bytes, command.stage, command.place});
+    }
+  }
+  for (const AtHost& command : lost) {
+    replies_.emplace(command.ticket, flow->OnHostLost(command.ticket, true));
+  }
+  id_.clear();
+  flow->OnHostClosed();
+}
+
+void Simulation::ZombieStep() {
+  if (zombies.empty()) return;
+  const size_t which = random() % zombies.size();
+  Zombie& zombie = zombies[which];
+  if (zombie.stage == 0) {
+    zombie.place = Log(zombie.bytes);
+    zombie.stage = 1;
+    return;
+  }
+  if (!Next(zombie.place)) return;
+  Apply(zombie.bytes, &memory);
+  std::lock_guard lock(fences.mu);
+  fences.left.erase(fences.left.find(zombie.id));
+  zombies.erase(zombies.begin() + static_cast<ptrdiff_t>(which));
+}
+
+bool Client::RunPost() {
+  std::function<void()> work;
+  {
+    std::lock_guard lock(posts_->mu);
+    if (posts_->posts.empty()) return false;
+    work = std::move(posts_->posts.front());
+    posts_->posts.pop_front();
+  }
+  work();
+  return true;
+}
+
+// In the order of the requests, as the director does it.
+void Client::Deliver() {
+  while (!open_.empty()) {
+    const auto reply = replies_.find(open_.front().first);
+    if (reply == replies_.end()) return;
+    auto& [key, op] = open_.front().second;
+    const std::string& text = reply->second;
+    op.end = simulation_->Now();
+    if (text[0] == '-') {
+      op.end = linear::kNever;
+    } else if (text[0] == ':') {
+      op.result = text.substr(1, text.size() - 3);
+    } else if (text[0] == '$' && text[1] != '-') {
+      const size_t line = text.find('\n') + 1;
+      op.result = text.substr(line, text.size() - line - 2);
+    }
+    simulation_->history[key].push_back(op);
+    replies_.erase(reply);
+    open_.pop_front();
+  }
+}
+
+linear::Verdict Simulation::Run(int steps) {
+  const auto step = [&](Client& client) {
+    switch (random() % 10) {
+      case 0:
+      case 1:
+        client.Send(random);
+        break;
+      case 2:
+      case 3:
+      case 4:
+        client.HostStep(random);
+        break;
+      case 5:
+      case 6:
+        client.RunPost();
+        break;
+      case 7:
+        CatchUpStep();
+        break;
+      case 8:
+        ZombieStep();
+        break;
+      default:
+        if (random() % 100 == 0) client.LoseHost(random);
+    }
+    client.Deliver();
+  };
+  for (int i = 0; i < steps; ++i) step(*clients[random() % clients.size()]);
+  // To the end: all are answered.
+  EXPECT_TRUE(Eventually([&] {
+    bool idle = true;
+    for (auto& client : clients) {
+      client->HostStep(random);
+      client->RunPost();
+      client->Deliver();
+      idle = idle && client->open_.empty();
+    }
+    CatchUpStep();
+    ZombieStep();
+    return idle;
+  }));
+  return linear::Check(history);
+}
+
+std::string Socket() { return absl::StrCat("/tmp/pulse-flow-test-", getpid(), ".sock"); }
+
+TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
+  std::mt19937_64 seeds(testing_util::TestSeed());
+  uint64_t offloaded = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
+  for (int round = 0; round < (testing_util::kThreadSanitizer ? 5 : 20); ++round) {
+    Simulation simulation(seeds(), false, Socket());
+    const auto verdict = simulation.Run(20'000);
+    ASSERT_TRUE(verdict.ok()) << verdict.report;
+    offloaded += simulation.app->counters().offloaded;
+    forwarded += simulation.app->counters().forwarded;
+    order += simulation.app->counters().order;
+    fences += simulation.app->counters().lost;
+    for (const auto& [key, ops] : simulation.history) operations += ops.size();
+  }
+  printf("%llu operations, %llu offloaded, %llu forwarded, %llu for order, %llu lost\n",
+         static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
+         static_cast<unsigned long long>(forwarded), static_cast<unsigned long long>(order),
+         static_cast<unsigned long long>(fences));
+  EXPECT_GT(offloaded, 0u);
+  EXPECT_GT(forwarded, 0u);
+}
+
+// The test above can fail.
+TEST(OffloadFlowTest, ATableThatForgetsIsFoundOut) {
+  std::mt19937_64 seeds(testing_util::TestSeed());
+  int found = 0;
+  for (int round = 0; round < 5; ++round) {
+    Simulation simulation(seeds(), true, Socket());
+    found += simulation.Run(5000).outcome == linear::Verdict::Outcome::kViolation;
+  }
+  EXPECT_EQ(found, 5);
+}
+
+}  // namespace
+}  // namespace pulse::resp

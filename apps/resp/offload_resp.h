@@ -1,0 +1,104 @@
+// OffloadedResp: the director's application that answers a Redis client's reads on the agent, from
+// a secondary of the host's RocksDB, and passes everything else to the host. The client sees one
+// server, which is linearizable and keeps each connection's order. DDS sections 5, 6 and 8.
+//
+// What is answered here: GET, MGET, EXISTS, TOUCH, STRLEN, TTL, PTTL, EXPIRETIME, PEXPIRETIME and
+// TYPE of clean keys (dirty_table.h has the proof for one read), once the host has answered a read
+// of this connection (or no password is needed), outside of MULTI.
+//
+// Order within a connection. Commands take effect in the order in which the client sent them, as on
+// a server, although some go to the host:
+// - A read waits until the host has answered all that was forwarded before it; its reply could not
+//   leave earlier anyway. If something else has to be forwarded meanwhile, the reads that wait are
+//   forwarded before it, so that nothing overtakes them and no pipeline stops.
+// - A read takes effect at its check, so that what is forwarded later comes later. But its second
+//   check may fail, and then the host is to answer it: so whatever is forwarded while reads wait
+//   for the device sends those first. The device's answers are then dropped.
+// So each connection's history is in program order, and all together is linearizable.
+//
+// Expiry is looked at with the clock as of the check. Host and agent have the same clock, so that a
+// key that has expired for one has for the other afterwards. Dropping an expired value from the
+// files (lazily, by compaction) changes no answer; it needs no mark. With clocks that differ, a
+// margin sends reads of values that are about to expire to the host. A clock that is set back
+// brings expired values back, as with any server.
+//
+// The host lost. Whether a command that was sent will still be carried out is not known: its keys
+// stay dirty until the host says that no command of that connection is left (offload_fence.h), and
+// a catch-up. Reads of clean keys go on; everything else gets an error, and works again as soon as
+// the host does. A client in MULTI or WATCH is disconnected, as half a transaction must not run.
+// When the agent starts, everything is dirty until commands of connections that were before are
+// through.
+//
+// All writes must come through this director: whatever else writes to the database makes reads
+// stale. The host's private socket is the only other way in, of mode 0600.
+//
+// Threads: Open and destruction by one thread, after the director's end. The rest is thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "codec.h"
+#include "director/application.h"
+#include "secondary.h"
+#include "serve.h"
+
+namespace pulse::resp {
+
+struct OffloadShared;
+
+struct OffloadOptions {
+  std::string host;  // the host server's private listener: "unix:/path" or "address:port"
+  SecondaryOptions secondary;
+  Limits limits;
+  bool needs_auth = false;  // nothing is answered before the host has answered a read
+  int readers = 2;          // threads for reads that wait for the device
+  std::vector<int> cpus;    // of these; empty: all
+  size_t queue = 1024;      // batches that wait for one; then the host answers
+  size_t dirty_words = size_t{1} << 18;
+  int64_t skew_ms = 0;  // by how much the host's clock may differ
+  // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.
+  std::function<std::unique_ptr<ReadView>(CatchUpClock*, std::function<uint64_t()> wanted)> view;
+  bool broken = false;
+};
+
+// Since the start. By reason: of those forwarded, reads that might have been answered here.
+struct OffloadCounters {
+  std::atomic<uint64_t> offloaded{0};
+  std::atomic<uint64_t> from_device{0};  // of these
+  std::atomic<uint64_t> forwarded{0};    // all commands
+  std::atomic<uint64_t> dirty{0};
+  std::atomic<uint64_t> changed{0};  // while it was read
+  std::atomic<uint64_t> order{0};    // something behind it had to be forwarded
+  std::atomic<uint64_t> not_permitted{0};
+  std::atomic<uint64_t> no_view{0};
+  std::atomic<uint64_t> full{0};
+  std::atomic<uint64_t> fences{0};
+  std::atomic<uint64_t> lost{0};  // commands whose outcome is not known
+};
+
+class OffloadedResp final : public director::Application {
+ public:
+  static absl::StatusOr<std::unique_ptr<OffloadedResp>> Open(const OffloadOptions& options);
+  ~OffloadedResp() override;
+
+  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+
+  const OffloadCounters& counters() const;
+  // The lines of INFO's section.
+  std::string Info() const;
+
+ private:
+  explicit OffloadedResp(std::shared_ptr<OffloadShared> shared) : shared_(std::move(shared)) {}
+  std::shared_ptr<OffloadShared> shared_;
+};
+
+// For Server::Open: the agent within the server's process.
+OffloadFactory EmbeddedOffload();
+
+}  // namespace pulse::resp

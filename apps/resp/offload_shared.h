@@ -1,0 +1,42 @@
+// What all connections of an OffloadedResp share. Private to offload_*.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "dirty_table.h"
+#include "offload_fence.h"
+#include "offload_resp.h"
+#include "worker_pool.h"
+
+namespace pulse::resp {
+
+struct OffloadShared {
+  OffloadShared(const OffloadOptions& given, uint64_t seed)
+      : options(given), table(&clock, given.dirty_words, seed, given.broken) {}
+
+  const OffloadOptions options;
+  CatchUpClock clock;
+  DirtyTable table;
+  OffloadCounters counters;
+  std::string agent_id;  // of this agent's connections to the host, and a number
+  std::atomic<uint64_t> last_connection{0};
+  std::atomic<size_t> queued{0};  // batches for the pool
+  // In the order in which they may go: the pool reads the view, the view and the fencer the table.
+  std::unique_ptr<ReadView> view;
+  std::unique_ptr<Fencer> fencer;
+  std::unique_ptr<WorkerPool> pool;
+
+  static void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
+    counter->fetch_add(by, std::memory_order_relaxed);
+  }
+  // Also of the section in INFO.
+  std::string Info() const;
+};
+
+std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
+                                               director::Connection* connection);
+
+}  // namespace pulse::resp

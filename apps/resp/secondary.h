@@ -1,0 +1,150 @@
+// Secondary: reads of a RocksDB that another process, or another part of this one, has open and
+// writes: a RocksDB secondary instance that follows the primary's files, and the thread that makes
+// it. The primary is never asked; it may be down. DDS section 8 (replacing the host's reads).
+//
+// A catch-up counts (CatchUpClock) only if it has seen all that was in the primary's files before
+// it began. RocksDB's own status does not say so. What 7.8 does:
+// - What was replayed from a log that the primary has flushed meanwhile stays in the active
+// memtable,
+//   and hides newer values that are in the flushed table, but that were not replayed, for good.
+// - A log that the primary deletes between the listing and the opening ends the catch-up, which
+//   still returns OK, before later logs are read. And a log that is deleted before the listing is
+//   just not there, while the flush that made it obsolete was not read from the MANIFEST.
+// - A table that is deleted before it could be opened leaves the version as it was, while the log
+//   number, and with it what memtables are dropped, goes on: the view goes *back* in time.
+// What is done about it:
+// - An instance only ever replays logs. When the MANIFEST is another, or longer, than when the
+//   instance was opened (RocksDB writes there before it deletes anything), a new instance is opened
+//   instead, beside the old one. The block cache, which holds indexes and filters, too, is shared.
+// - Opening and catching up count if the MANIFEST is afterwards as it was before; else they are
+//   repeated. Until then, what was settled stays dirty; the old instance has all else.
+// - Every failure to find a log, or after opening a table, is noticed (a file system wrapped around
+//   the real one) and makes the instance invalid before it can show what it has without that file.
+//   Validity() is asked before and after a read.
+// - Tables stay open (max_open_files = -1), as they are deleted under it.
+// - Logs are read without having been synced, out of the page cache: a crash of the machine, which
+//   could lose them, ends this process as well. manual_wal_flush must be off in the primary, so
+//   that each write is in the file before it is acknowledged.
+// When an instance cannot be opened, it is tried again and again with pauses; one line in the log
+// for each time that this begins.
+//
+// Threads: any for reads; Open and destruction by one thread. Reads block on the device unless
+// asked not to; and rarely, shortly, on a catch-up that installs a new version. Errors: of Open,
+// with the remedy.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "dirty_table.h"
+
+namespace rocksdb {
+class Cache;
+}  // namespace rocksdb
+
+namespace pulse::resp {
+
+// What reads are answered from. A seam for tests, which run it against simulated primaries.
+class ReadView {
+ public:
+  enum class Found : uint8_t {
+    kYes,
+    kNo,
+    kUnknown,  // not in memory, if only memory was to be looked at; else an error
+  };
+  virtual ~ReadView() = default;
+
+  // `values` and `found` get one entry for each key. All keys are read at one state of the view.
+  virtual void Read(const std::vector<std::string_view>& keys, bool memory_only,
+                    std::vector<std::string>* values, std::vector<Found>* found) = 0;
+  // A number that a read's caller compares before and after; 0 while the view is not to be used.
+  virtual uint64_t Validity() const = 0;
+  // Something was settled. Never blocks.
+  virtual void Wake() = 0;
+};
+
+struct SecondaryOptions {
+  std::string db;         // the primary's directory
+  std::string directory;  // for the secondary's own files; made when it is missing
+  uint64_t cache_bytes = uint64_t{64} << 20;
+  // Catch-ups begin no closer than this, nor than they take.
+  int64_t min_interval_us = 500;
+  // When nothing is known to have been written, still as often: tables that the primary has deleted
+  // are to be closed.
+  int64_t idle_interval_ms = 1'000;
+  std::vector<int> cpus;  // of its thread; empty: all
+  std::string thread_name = "pulse-agent-cat";
+};
+
+struct SecondaryStats {
+  uint64_t catch_ups = 0;  // that counted
+  uint64_t repeated = 0;   // that did not
+  uint64_t opened = 0;     // instances
+  uint64_t lag_us = 0;     // from a write's acknowledgement until it was applied: the last one
+  uint64_t max_lag_us = 0;
+  uint64_t busy_us = 0;  // spent catching up
+  bool valid = false;
+};
+
+class Secondary final : public ReadView {
+ public:
+  // `wanted` says which catch-up somebody waits for (DirtyTable::wanted); may be called on the
+  // secondary's thread until destruction. `clock` outlives the secondary.
+  static absl::StatusOr<std::unique_ptr<Secondary>> Open(const SecondaryOptions& options,
+                                                         CatchUpClock* clock,
+                                                         std::function<uint64_t()> wanted);
+  ~Secondary() override;
+
+  void Read(const std::vector<std::string_view>& keys, bool memory_only,
+            std::vector<std::string>* values, std::vector<Found>* found) override;
+  uint64_t Validity() const override;
+  void Wake() override;
+
+  SecondaryStats stats() const;
+
+ private:
+  struct Instance;
+
+  Secondary(const SecondaryOptions& options, CatchUpClock* clock, std::function<uint64_t()> wanted);
+  absl::StatusOr<std::shared_ptr<Instance>> OpenInstance();
+  void Run();
+  bool CatchUp();
+  bool Replace();
+  void Finished(uint64_t number);
+  void Rest(int64_t micros);
+  std::string Manifest() const;
+
+  const SecondaryOptions options_;
+  CatchUpClock* const clock_;
+  const std::function<uint64_t()> wanted_;
+  const std::shared_ptr<rocksdb::Cache> cache_;
+
+  std::shared_ptr<Instance> instance_;  // by std::atomic_load and std::atomic_store
+  uint64_t next_id_ = 1;
+  bool told_ = false;  // of failures, since the last success
+
+  std::mutex mu_;
+  std::condition_variable wake_;
+  std::atomic<bool> asleep_{false};  // Wake has somebody to wake
+  bool stop_ = false;
+  std::atomic<int64_t> waiting_since_{0};  // nanoseconds; 0: nothing is waited for
+
+  std::atomic<uint64_t> catch_ups_{0};
+  std::atomic<uint64_t> repeated_{0};
+  std::atomic<uint64_t> opened_{0};
+  std::atomic<uint64_t> lag_us_{0};
+  std::atomic<uint64_t> max_lag_us_{0};
+  std::atomic<uint64_t> busy_us_{0};
+  std::thread thread_;
+};
+
+}  // namespace pulse::resp
