@@ -75,8 +75,8 @@ TEST(OutQueueTest, GivesWhatWasAppendedInAnyPortions) {
     for (int step = 0; step < 100; ++step) {
       const std::string bytes(random() % (random() % 8 == 0 ? 200'000 : 100),
                               static_cast<char>('a' + step % 26));
-      auto buffer = random() % 4 == 0 && bytes.size() <= 4096 ? pool.Take(bytes.size(), 0)
-                                                              : std::nullopt;
+      auto buffer =
+          random() % 4 == 0 && bytes.size() <= 4096 ? pool.Take(bytes.size(), 0) : std::nullopt;
       if (buffer.has_value()) {
         memcpy(buffer->data(), bytes.data(), bytes.size());
         queue.Append(*std::move(buffer));

@@ -31,8 +31,8 @@ std::pair<std::string, std::vector<std::string>> Mixture(std::mt19937_64* random
     const char kinds[] = "alb nho";
     const char kind = kinds[(*random)() % 7];
     if (kind == ' ') continue;
-    const std::string line = kind == 'n' ? absl::StrCat("n:3", tail)
-                                         : absl::StrCat(std::string(1, kind), tail);
+    const std::string line =
+        kind == 'n' ? absl::StrCat("n:3", tail) : absl::StrCat(std::string(1, kind), tail);
     absl::StrAppend(&bytes, line, "\n");
     const std::string who = kind == 'l' ? "late" : kind == 'n' || kind == 'h' ? "host" : "agent";
     for (int k = 0; k < (kind == 'n' ? 3 : kind == 'o' ? 0 : 1); ++k) {
@@ -79,7 +79,8 @@ TEST_P(DirectorTest, MessagesMayBeCutAtAnyByte) {
     // So that the parts arrive apart, mostly.
     std::this_thread::sleep_for(std::chrono::microseconds(300));
     ASSERT_TRUE(client.Send(bytes.substr(cut)));
-    for (const char* answer : {"agenta1", "hosth22", "agentb333", "hostn:2x", "hostn:2x", "latel5"}) {
+    for (const char* answer :
+         {"agenta1", "hosth22", "agentb333", "hostn:2x", "hostn:2x", "latel5"}) {
       ASSERT_EQ(client.Line(), answer) << "cut at " << cut;
     }
   }
@@ -108,6 +109,19 @@ TEST_P(DirectorTest, AHalfClosedClientGetsWhatIsOutstanding) {
   EXPECT_TRUE(Empty());
   EXPECT_EQ(app_.flows, 0);
   EXPECT_TRUE(Eventually([&] { return host_->lines == 2; }));
+}
+
+TEST_P(DirectorTest, AnUnfinishedMessageEndsWithItsClient) {
+  Open();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    ASSERT_TRUE(clients.back()->Send(std::string(100'000, 'a')));
+  }
+  for (const auto& client : clients) {
+    client->EndSending();
+    ASSERT_EQ(client->Line(), "EOF");
+  }
 }
 
 TEST_P(DirectorTest, LastWordsComeAfterWhatWasAskedBefore) {

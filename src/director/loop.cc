@@ -156,15 +156,14 @@ void Loop::Welcome(UniqueFd fd) {
   const bool room =
       shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections;
   TuneSocket(fd.get(), limits().slow_ms);
-  const bool looked_at =
-      shared_->signature.Matches(PeerAddress(fd.get()), LocalAddress(fd.get()));
+  const bool looked_at = shared_->signature.Matches(PeerAddress(fd.get()), LocalAddress(fd.get()));
   if (looked_at) {
     auto* client = new ProxyClient(this);
     Keep(std::unique_ptr<Client>(client));
-    client->Start(std::move(fd), room ? absl::OkStatus()
-                                      : absl::ResourceExhaustedError(absl::StrCat(
-                                            "too many connections: the limit is ",
-                                            limits().connections)));
+    client->Start(std::move(fd),
+                  room ? absl::OkStatus()
+                       : absl::ResourceExhaustedError(absl::StrCat(
+                             "too many connections: the limit is ", limits().connections)));
     return;
   }
   auto* client = new SpliceClient(this);

@@ -48,8 +48,8 @@ inline std::string NetName(const ::testing::TestParamInfo<Net>& tested) {
                                        : "io_uring_single_shot";
 }
 
-#define PULSE_BOTH_NETS(suite)                                                              \
-  INSTANTIATE_TEST_SUITE_P(                                                                 \
+#define PULSE_BOTH_NETS(suite) \
+  INSTANTIATE_TEST_SUITE_P(    \
       Nets, suite, ::testing::Values(Net::kEpoll, Net::kUring, Net::kUringSingleShot), NetName)
 
 }  // namespace pulse::director::test

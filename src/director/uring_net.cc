@@ -203,6 +203,7 @@ void UringNet::Dispatch() {
 }
 
 void UringNet::Wait(int64_t nanos) {
+  BuryDead();  // their descriptors are open until then
   for (UringStream* stream : std::exchange(starved_, {})) stream->Receive();
   ++submissions_;
   io_uring_cqe* cqe = nullptr;
