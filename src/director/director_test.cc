@@ -111,6 +111,19 @@ TEST_P(DirectorTest, AHalfClosedClientGetsWhatIsOutstanding) {
   EXPECT_TRUE(Eventually([&] { return host_->lines == 2; }));
 }
 
+TEST_P(DirectorTest, AnUnfinishedMessageEndsWithItsClient) {
+  Open();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    ASSERT_TRUE(clients.back()->Send(std::string(100'000, 'a')));
+  }
+  for (const auto& client : clients) {
+    client->EndSending();
+    ASSERT_EQ(client->Line(), "EOF");
+  }
+}
+
 TEST_P(DirectorTest, LastWordsComeAfterWhatWasAskedBefore) {
   OpenWithHost();
   TestClient client(director_->port());

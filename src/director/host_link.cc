@@ -199,8 +199,8 @@ void HostLink::Drop() {
   connecting_.reset();
   sent_.clear();
   sent_.Release();
-  waiting_ = {};
-  in_ = {};
+  FreeBytes(&waiting_);
+  FreeBytes(&in_);
   kept_back_ = ended_ = false;
 }
 
@@ -226,7 +226,7 @@ void HostLink::EndTurn() {
     owner_->Stirred();
     return;
   }
-  if (in_.empty() && HeapBytes(in_) > 0) in_ = {};
+  if (in_.empty() && HeapBytes(in_) > 0) FreeBytes(&in_);
   stream_->Flush();
   reads_ = !kept_back_ && !ended_ && TakesReplies();
   stream_->SetReading(reads_);

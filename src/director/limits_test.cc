@@ -150,12 +150,13 @@ TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
     clients.push_back(std::make_unique<TestClient>(director_->port()));
     clients.back()->Send(std::string(100'000, 'a'));
   }
+  EXPECT_LE(SettledBytes(), options_.limits.all_bytes);
   int refused = 0;
   for (const auto& client : clients) {
     client->EndSending();
     refused += client->Line() != "EOF";
   }
-  EXPECT_GT(refused, 20);
+  EXPECT_GT(refused, 0);
   EXPECT_LT(refused, 40);
   EXPECT_TRUE(Empty());
 }

@@ -93,7 +93,10 @@ void ProxyClient::OnBytes(std::string_view bytes) {
   if (!plain.empty()) Take(plain);
   if (!status.ok() && state_ == State::kOpen) {
     loop_->stats().Add(LoopStats::kCut);
-    transport_.reset();  // can say nothing more
+    // It can say nothing more, and what it would have hidden must not go out.
+    slots_.clear();
+    unanswered_ = slot_bytes_ = 0;
+    transport_.reset();
     BeginFinish({});
   }
   ended_ |= transport_ != nullptr && transport_->ended();
@@ -107,11 +110,6 @@ void ProxyClient::Take(std::string_view bytes) {
   } else {
     in_.append(bytes);
     if (need_more_) TakeKept();
-  }
-  if (loop_->OverAllBytes() && need_more_ && in_.size() > kAlwaysAllowed) {
-    Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
-    in_ = {};
-    loop_->Account(this, 0);  // at once, so that others that came with it need not go too
   }
 }
 
@@ -271,7 +269,7 @@ void ProxyClient::HostReplied(Ticket ticket, std::string_view bytes, bool last) 
   }
   if (last) Done(slot);
   // A large message's memory is not kept for small ones.
-  if (text->capacity() > kAlwaysAllowed) *text = {};
+  if (text->capacity() > kAlwaysAllowed) FreeBytes(text);
 }
 
 void ProxyClient::TellLost() {
@@ -447,9 +445,15 @@ void ProxyClient::EndTurn() {
   }
   stream_->SetReading(!ended_ &&
                       ((state_ == State::kOpen && takes) || state_ == State::kLingering));
-  if (in_.empty() && HeapBytes(in_) > 0) in_ = {};
+  if (in_.empty() && HeapBytes(in_) > 0) FreeBytes(&in_);
   loop_->Account(this, HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) +
                            (link_ != nullptr ? link_->held() : 0));
+  if (state_ == State::kOpen && need_more_ && in_.size() > kAlwaysAllowed &&
+      loop_->OverAllBytes()) {
+    Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
+    FreeBytes(&in_);
+    loop_->Account(this, 0);  // at once, so that the next one need not go too
+  }
 }
 
 void ProxyClient::Sweep(int64_t now) {

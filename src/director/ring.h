@@ -14,6 +14,9 @@ inline size_t HeapBytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() + 1 : 0;
 }
 
+// Empties it and frees that; assigning an empty string would keep the memory.
+inline void FreeBytes(std::string* text) { std::string().swap(*text); }
+
 template <typename T>
 class Ring {
  public:

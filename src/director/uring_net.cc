@@ -203,6 +203,7 @@ void UringNet::Dispatch() {
 }
 
 void UringNet::Wait(int64_t nanos) {
+  BuryDead();  // their descriptors are open until then
   for (UringStream* stream : std::exchange(starved_, {})) stream->Receive();
   BuryDead();  // what was closed since; its peer is to see the end before this sleeps
   ++submissions_;
