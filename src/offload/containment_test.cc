@@ -13,6 +13,12 @@ namespace {
 using testing_util::Eventually;
 using testing_util::kThreadSanitizer;
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = kThreadSanitizer;
+#endif
+
 constexpr char kObject[] = PULSE_TEST_FAULTY_PROGRAM;
 
 const Program* Faulty() { return LoadProgram(kObject).value(); }
