@@ -184,7 +184,7 @@ std::string Executor::Info(const Arguments& args) {
     begin("Keyspace");
     // RocksDB's estimate: counting would read everything.
     if (const uint64_t keys = store_->KeysEstimate(); keys > 0) {
-      add("db0", absl::StrCat("keys=", keys, ",expires=0,avg_ttl=0"));
+      add("db0", absl::StrCat("keys=", keys));
     }
   }
   if (wanted("rocksdb")) {

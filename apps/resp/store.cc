@@ -419,11 +419,25 @@ Store::Ran Store::RunGets(const Request* requests, size_t count, bool may_block,
   std::vector<Found> found;
   view.GetMany(keys.data(), count, &found);
   if (view.blocked()) return Ran::kWouldBlock;
+  if (!view.error().ok()) {
+    // Each by itself, as the fault may be one key's.
+    const size_t begin = reply->out()->size();
+    const size_t first = ends->size();
+    const Tally before = *tally;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& get = *FindCommand("get");
+      if (Run(get, requests[i].arguments(), may_block, reply, tally) == Ran::kWouldBlock) {
+        reply->out()->resize(begin);
+        ends->resize(first);
+        *tally = before;
+        return Ran::kWouldBlock;
+      }
+      ends->push_back(reply->out()->size());
+    }
+    return Ran::kDone;
+  }
   for (size_t i = 0; i < count; ++i) {
-    if (!view.error().ok()) {
-      ReplyError(view.error(), reply);
-      ++tally->errors;
-    } else if (found[i].exists) {
+    if (found[i].exists) {
       reply->Bulk(found[i].value.data);
       ++tally->hits;
     } else {

@@ -239,6 +239,18 @@ TEST(StoreTest, SurvivesReopeningAndRefusesOtherDatabases) {
 
   ASSERT_TRUE(store->db()->Put(rocksdb::WriteOptions(), "A", "text").ok());
   EXPECT_THAT(store("GET A"), HasSubstr("-ERR the database says: Corruption"));
+  {
+    // One bad value does not spoil the others of a pipeline.
+    std::vector<Request> requests(2);
+    ASSERT_TRUE(requests[0].Parse("GET A").ok() && requests[1].Parse("GET a").ok());
+    std::string out;
+    ReplyWriter reply(&out, 2);
+    std::vector<size_t> ends;
+    Tally tally;
+    ASSERT_EQ(store->RunGets(requests.data(), 2, true, &reply, &ends, &tally), Store::Ran::kDone);
+    ASSERT_EQ(ends.size(), 2u);
+    EXPECT_EQ(TestStore::Plain(out.substr(ends[0])), "$1 1");
+  }
   ASSERT_TRUE(store->Close().ok());
   EXPECT_THAT(Store::Open(store.options()).status().message(),
               HasSubstr("a database of another program"));
