@@ -284,7 +284,7 @@ class StoreFiles : public BlockFiles {
   std::thread thread_;
   std::chrono::steady_clock::time_point next_try_;  // the thread's
   std::atomic<uint64_t> generation_{1};
-  std::atomic<uint64_t> open_{0};                   // submitted and not yet told
+  std::atomic<uint64_t> open_{0};  // submitted and not yet told
 
   std::mutex mu_;  // guards these
   std::condition_variable change_;
