@@ -14,7 +14,7 @@ note "seed ${PULSE_TEST_SEED:-$$} (repeat with PULSE_TEST_SEED)"
 store="$SCRATCH/store"
 run_ok create 120 "$PULSE" pool create "$store" --size 96M --segment 1M
 
-says() { grep -q -- "$1" "$2"; }
+says() { grep -q -- "$1" "$2" 2>/dev/null; }
 # start_host COMMAND...: waits until it serves. HOST is its pid, PORT its port if it has one.
 start_host() {
   HOST_LOG="$SCRATCH/host.$((++HOSTS)).log"
@@ -52,7 +52,7 @@ mkdir "$SCRATCH/plain"
 start_host blocks serve --directory "$SCRATCH/plain" --size 16M
 run_ok blocks-os 60 "$PULSE" blocks load --port "$PORT" --reads 0.6 --seconds 2
 stop_agent "$HOST" "$HOST_LOG"
-expect_error blocks-both '--agent' "$PULSE" blocks serve
+expect_error blocks-both 'in a directory or with an agent' "$PULSE" blocks serve
 expect_error blocks-nobody 'is the server running' "$PULSE" blocks load --port 1
 
 note "pages: the host is killed under a load; nothing that was acknowledged is lost"
@@ -70,7 +70,8 @@ done
 wait "$load" || fail "the load has found something wrong" "$SCRATCH/pages-load.log"
 says '"verified":1024' "$SCRATCH/pages-load.log" || fail "not all was verified" "$SCRATCH/pages-load.log"
 stop_agent "$HOST" "$HOST_LOG"
-expect_error pages-count 'there are 512 pages' "$PULSE" "${serve[@]}" --pages 600
+expect_error pages-count 'there are 512 pages' "$PULSE" pages serve --agent "$agent_socket" \
+  --log "$SCRATCH/log" --pages 600
 
 if "$PULSE" agent --help | grep -q -- --offload; then
   note "pages: the agent answers; the host is killed, and it goes on with what it knows"
