@@ -6,6 +6,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 sees overlapping copies in std::string's operator+ where there are none (GCC bug 105651).
   target_compile_options(pulse_options INTERFACE -Wno-restrict)
 endif()
+if(PULSE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A class of one file may hold what is in that file's unnamed namespace; seen from a file that
+  # includes it, GCC takes it for a header's.
+  target_compile_options(pulse_options INTERFACE -Wno-subobject-linkage)
+endif()
 target_include_directories(pulse_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(PULSE_SANITIZE)

@@ -46,7 +46,7 @@ struct Pending {
   Op op = Op::kRead;
 };
 
-struct Connection {
+struct LoadConnection {
   UniqueFd fd;
   std::string out;
   size_t sent = 0;
@@ -57,16 +57,16 @@ struct Connection {
   std::vector<uint32_t> idle;  // message slots
 };
 
-class Load {
+class LoadRun {
  public:
-  explicit Load(const LoadOptions& options) : o_(options), dice_(options.seed) {}
+  explicit LoadRun(const LoadOptions& options) : o_(options), dice_(options.seed) {}
 
   absl::StatusOr<LoadResult> Run() {
     PULSE_RETURN_IF_ERROR(Check());
     poll_.reset(epoll_create1(EPOLL_CLOEXEC));
     if (!poll_.valid()) return ErrnoError(errno, "creating", "an epoll set");
     connections_.resize(o_.connections);
-    for (Connection& c : connections_) PULSE_RETURN_IF_ERROR(Connect(&c));
+    for (LoadConnection& c : connections_) PULSE_RETURN_IF_ERROR(Connect(&c));
     PULSE_RETURN_IF_ERROR(OpenFile());
     // Above every version of an earlier run.
     timespec now;
@@ -100,7 +100,7 @@ class Load {
     return absl::OkStatus();
   }
 
-  absl::Status Connect(Connection* c) {
+  absl::Status Connect(LoadConnection* c) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(o_.port);
@@ -138,7 +138,7 @@ class Load {
   absl::StatusOr<std::string> Ask(const RequestHeader& h, std::string_view data) {
     MessageBuilder b(kRequestMagic);
     b.Add(h, data);
-    Connection& c = connections_[0];
+    LoadConnection& c = connections_[0];
     c.out.append(b.Finish());
     PULSE_RETURN_IF_ERROR(Send(&c));
     while (true) {
@@ -198,7 +198,7 @@ class Load {
     const auto gap = o_.rate > 0 ? static_cast<double>(kSecond) / o_.rate * o_.batch : 0.0;
     uint64_t scheduled = 0;
     int64_t give_up = INT64_MAX;
-    for (Connection& c : connections_) PULSE_RETURN_IF_ERROR(Refill(&c));
+    for (LoadConnection& c : connections_) PULSE_RETURN_IF_ERROR(Refill(&c));
     while (true) {
       const int64_t now = NowNanos();
       if (now >= end_ && !over_) {
@@ -226,12 +226,12 @@ class Load {
       if (n < 0 && errno != EINTR) return ErrnoError(errno, "waiting for", "replies");
       for (int i = 0; i < n; ++i) {
         PULSE_RETURN_IF_ERROR(
-            Serve(static_cast<Connection*>(events[static_cast<size_t>(i)].data.ptr)));
+            Serve(static_cast<LoadConnection*>(events[static_cast<size_t>(i)].data.ptr)));
       }
     }
   }
 
-  absl::Status Serve(Connection* c) {
+  absl::Status Serve(LoadConnection* c) {
     absl::Status st = Receive(c);
     PULSE_RETURN_IF_ERROR(TakeReplies(c));
     if (st.ok()) st = Refill(c);
@@ -243,7 +243,7 @@ class Load {
 
   // The connection ended; what was not answered may have been carried out, or may be still: so such
   // a block is not written again.
-  absl::Status Again(Connection* c) {
+  absl::Status Again(LoadConnection* c) {
     result_.lost += c->pending.size();
     outstanding_ -= c->pending.size();
     ++result_.reconnects;
@@ -256,7 +256,7 @@ class Load {
     }
   }
 
-  absl::Status Receive(Connection* c) {
+  absl::Status Receive(LoadConnection* c) {
     while (true) {
       const size_t had = c->in.size();
       c->in.resize(had + kReceive);
@@ -270,7 +270,7 @@ class Load {
     }
   }
 
-  absl::Status Send(Connection* c) {
+  absl::Status Send(LoadConnection* c) {
     while (c->sent < c->out.size()) {
       const ssize_t n =
           send(c->fd.get(), c->out.data() + c->sent, c->out.size() - c->sent, MSG_NOSIGNAL);
@@ -284,7 +284,7 @@ class Load {
     return Watch(c, false);
   }
 
-  absl::Status Watch(Connection* c, bool write) {
+  absl::Status Watch(LoadConnection* c, bool write) {
     if (c->want_write == write) return absl::OkStatus();
     c->want_write = write;
     epoll_event e{};
@@ -296,7 +296,7 @@ class Load {
     return absl::OkStatus();
   }
 
-  absl::Status TakeReplies(Connection* c) {
+  absl::Status TakeReplies(LoadConnection* c) {
     std::string_view in = c->in;
     while (true) {
       const auto size = SplitMessage(in, kReplyMagic);
@@ -310,7 +310,7 @@ class Load {
     return absl::OkStatus();
   }
 
-  absl::Status TakeReply(Connection* c, const Reply& r) {
+  absl::Status TakeReply(LoadConnection* c, const Reply& r) {
     const auto it = c->pending.find(r.header.id);
     if (it == c->pending.end()) {
       if (r.header.code == Code::kOk) {
@@ -368,7 +368,7 @@ class Load {
 
   absl::Status SendDue() {
     for (size_t tries = 0; !due_.empty() && tries < connections_.size(); ++tries) {
-      Connection* const c = &connections_[turn_++ % connections_.size()];
+      LoadConnection* const c = &connections_[turn_++ % connections_.size()];
       if (c->idle.empty()) continue;
       AddMessage(c, due_.front());
       due_.pop_front();
@@ -381,7 +381,7 @@ class Load {
     return absl::OkStatus();
   }
 
-  absl::Status Refill(Connection* c) {
+  absl::Status Refill(LoadConnection* c) {
     if (o_.rate > 0) return absl::OkStatus();
     bool any = false;
     while (!c->idle.empty() && MoreToSend()) {
@@ -392,7 +392,7 @@ class Load {
   }
 
   // False when nothing could be asked for now.
-  bool AddMessage(Connection* c, int64_t due) {
+  bool AddMessage(LoadConnection* c, int64_t due) {
     builder_.Reset();
     const uint32_t slot = c->idle.back();
     const int64_t now = due != 0 ? due : NowNanos();
@@ -405,7 +405,7 @@ class Load {
   }
 
   // As many blocks as one request takes.
-  void AddFill(Connection* c, uint32_t slot, int64_t due) {
+  void AddFill(LoadConnection* c, uint32_t slot, int64_t due) {
     const uint64_t count = std::min<uint64_t>(kMaxIo / o_.block, blocks_ - filled_);
     Pending p;
     p.place = filled_;
@@ -429,7 +429,7 @@ class Load {
     ++outstanding_;
   }
 
-  void AddRequest(Connection* c, uint32_t slot, int64_t due) {
+  void AddRequest(LoadConnection* c, uint32_t slot, int64_t due) {
     if (o_.fill) return AddFill(c, slot, due);
     Pending p;
     p.place = dice_() % blocks_;
@@ -468,7 +468,7 @@ class Load {
   const LoadOptions& o_;
   std::mt19937_64 dice_;
   UniqueFd poll_;
-  std::vector<Connection> connections_;
+  std::vector<LoadConnection> connections_;
   std::vector<Known> known_;
   std::deque<int64_t> due_;  // messages of the open loop that are due and not sent
   std::vector<Reply> replies_;
@@ -491,6 +491,6 @@ class Load {
 
 }  // namespace
 
-absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) { return Load(options).Run(); }
+absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) { return LoadRun(options).Run(); }
 
 }  // namespace pulse::blocks

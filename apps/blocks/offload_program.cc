@@ -22,7 +22,7 @@ struct OneRead {
 };
 constexpr uint32_t kOneRead = sizeof(MessageHeader) + sizeof(RequestHeader);
 
-OneRead Load(const char* request) {
+OneRead ReadOf(const char* request) {
   OneRead one;
   std::memcpy(&one.message, request, sizeof(one.message));
   std::memcpy(&one.request, request + sizeof(one.message), sizeof(one.request));
@@ -108,14 +108,14 @@ void Predicate(void*, const char* message, size_t size, const Table*, Requests* 
 
 int Read(void*, const char* request, size_t size, const Table*, ReadOp* op) {
   if (size != kOneRead) return 0;
-  const RequestHeader h = Load(request).request;
+  const RequestHeader h = ReadOf(request).request;
   if (h.size == 0) return 0;
   *op = {h.file, h.offset, h.size};
   return 1;
 }
 
 int MakeReply(void*, const char* request, size_t size, const ReadOp* op, offload::Reply* reply) {
-  const RequestHeader h = Load(request).request;
+  const RequestHeader h = ReadOf(request).request;
   const auto bytes = static_cast<uint32_t>(reply->size);
   struct {
     MessageHeader message;

@@ -72,7 +72,7 @@ absl::Status Load(const pages::LoadOptions& options, bool json) {
   return absl::OkStatus();
 }
 
-void AddServe(CLI::App* pages) {
+void AddPagesServe(CLI::App* pages) {
   auto args = std::make_shared<PagesArgs>();
   pages::HostOptions& o = args->options;
   CLI::App* cmd = pages->add_subcommand(
@@ -102,7 +102,7 @@ void AddServe(CLI::App* pages) {
   cmd->callback([args] { Finish(Serve(*args)); });
 }
 
-void AddLoad(CLI::App* pages) {
+void AddPagesLoad(CLI::App* pages) {
   auto options = std::make_shared<pages::LoadOptions>();
   auto json = std::make_shared<bool>(false);
   CLI::App* cmd = pages->add_subcommand(
@@ -131,8 +131,8 @@ void AddPagesCommand(CLI::App& app) {
   CLI::App* cmd =
       app.add_subcommand("pages", "A page server (GetPage@LSN), and a load that measures it");
   cmd->require_subcommand(1);
-  AddServe(cmd);
-  AddLoad(cmd);
+  AddPagesServe(cmd);
+  AddPagesLoad(cmd);
 }
 
 }  // namespace pulse

@@ -23,7 +23,7 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kFullSize = uint64_t{512} << 20;
+constexpr uint64_t kBlocksSize = uint64_t{512} << 20;
 constexpr uint64_t kSegment = uint64_t{1} << 20;
 // The metrics' and opponents' names.
 constexpr char kOs[] = "os-io_uring";
@@ -243,7 +243,7 @@ absl::Status Check(const BlocksArgs& args) {
 
 absl::Status RunBlocksBench(const BlocksArgs& args) {
   PULSE_RETURN_IF_ERROR(Check(args));
-  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kFullSize);
+  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kBlocksSize);
   if (!size.ok()) return size.status();
   const uint64_t bytes = std::max(*size / kSegment, uint64_t{1}) * kSegment;
   auto session = Session::Open("blocks", args.common, bytes * 5 / 2 + (uint64_t{128} << 20));

@@ -14,10 +14,10 @@
 namespace pulse::bench {
 namespace {
 
-constexpr uint64_t kTinyBytes = uint64_t{3} << 20;
+constexpr uint64_t kTinyFill = uint64_t{3} << 20;
 
 FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, const Size& size) {
-  const uint64_t bytes = size.tiny ? kTinyBytes : static_cast<uint64_t>(size.scale * kPaperBytes);
+  const uint64_t bytes = size.tiny ? kTinyFill : static_cast<uint64_t>(size.scale * kPaperBytes);
   FillSettings settings;
   settings.num = std::max(static_cast<uint64_t>(size.threads), bytes / (kKeyBytes + value_bytes));
   settings.value_bytes = value_bytes;
