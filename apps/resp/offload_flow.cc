@@ -341,7 +341,10 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
 void OffloadFlow::Pump() {
   for (size_t i = 0; i < waiting_.size() && forwarded_.empty();) {
     Waiting& read = waiting_[i];
-    if (read.batch != 0 || read.missed) {
+    // Nothing overtakes a read that the host may still have to answer.
+    if (read.batch != 0) return;
+    if (i > 0) read.missed = true;
+    if (read.missed) {
       ++i;
       continue;
     }
@@ -425,6 +428,11 @@ void OffloadFlow::BatchDone(Batch* batch) {
       return candidate.ticket == done.ticket && candidate.batch == batch->id;
     });
     if (read == waiting_.end()) continue;  // the host has it
+    if (read != waiting_.begin()) {
+      read->batch = 0;
+      read->missed = false;
+      continue;
+    }
     reply_.clear();
     const Outcome outcome = done.reader.End(done.command, protocol_, &reply_);
     if (outcome == Outcome::kAnswered) {
