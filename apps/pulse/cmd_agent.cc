@@ -21,6 +21,7 @@
 #include "base/trace.h"
 #include "base/uri_options.h"
 #include "cmd_agent_offload.h"
+#include "cmd_agent_redis.h"
 #include "commands.h"
 #include "files/agent_store.h"
 #include "lsm/agent_service.h"
@@ -43,8 +44,8 @@ struct AgentArgs {
   std::string session_memory = "4G";
   std::string total_memory;
   std::string store;
-  std::vector<std::string> serve;
-  std::string serve_host;
+  FrontArgs front;
+  RedisFrontArgs redis;
   OffloadArgs offload;
   std::string trace;
   std::string metrics;
@@ -174,14 +175,16 @@ absl::Status RunAgent(const AgentArgs& args) {
   // Before the sessions, whose reads and writes it is told of; and gone after them.
   std::unique_ptr<OffloadServer> offload;
   if (args.offload.wanted()) {
-    OffloadArgs wanted = args.offload;
-    wanted.serve = args.serve;
-    wanted.host = args.serve_host;
-    auto opened = OffloadServer::Open(wanted, store.get());
+    auto opened = OffloadServer::Open(args.offload, args.front, store.get());
     if (!opened.ok()) return opened.status();
     offload = *std::move(opened);
-  } else if (!args.serve.empty() || !args.serve_host.empty()) {
-    return absl::InvalidArgumentError("--serve and --serve-host need --offload: what to serve");
+  } else if (!args.redis.wanted() && (!args.front.serve.empty() || !args.front.host.empty())) {
+    return absl::InvalidArgumentError(
+        "--serve and --serve-host need --offload or --serve-db: what to serve");
+  }
+  if (args.offload.wanted() && args.redis.wanted()) {
+    return absl::InvalidArgumentError(
+        "--offload and --serve-db are two services; run an agent for each");
   }
 
   // After the signals, which its threads inherit, and before all threads that it slows down.
@@ -230,9 +233,18 @@ absl::Status RunAgent(const AgentArgs& args) {
     std::fprintf(stderr, "pulse agent: %s\n", offload->Describe().c_str());
   }
 
+  std::unique_ptr<RedisFront> redis;
+  if (args.redis.wanted()) {
+    auto opened = RedisFront::Open(args.redis, args.front, options.cpus);
+    if (!opened.ok()) return opened.status();
+    redis = *std::move(opened);
+    std::fprintf(stderr, "pulse agent: %s\n", redis->Describe().c_str());
+  }
+
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
   }
+  redis.reset();
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
   if (offload != nullptr) offload->Stop();
   server->reset();
@@ -280,14 +292,17 @@ void AddAgentCommand(CLI::App& app) {
                   "segment store whose files the file library may use (pulse pool create); locked\n"
                   "while the agent runs");
   cmd->add_option(
-         "--serve", args->serve,
+         "--serve", args->front.serve,
          "where remote clients come to: [ADDRESS:]PORT (a port alone is on 127.0.0.1) or a\n"
          "Unix socket's path; may be repeated")
       ->allow_extra_args(false);
-  cmd->add_option("--serve-host", args->serve_host,
+  cmd->add_option("--serve-host", args->front.host,
                   "the program that answers what the agent does not: ADDRESS:PORT, or a Unix\n"
                   "socket's path");
+  cmd->add_flag("--serve-anywhere", args->front.anywhere,
+                "let --serve listen beyond loopback, where whoever comes is served");
   AddOffloadOptions(cmd, &args->offload);
+  AddRedisFrontOptions(cmd, &args->redis);
   cmd->add_flag("--copy-payload", args->copy_payload,
                 "file library: copy data once more on the agent, to compare with");
   cmd->add_option("--trace", args->trace,

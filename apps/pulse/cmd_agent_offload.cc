@@ -28,16 +28,14 @@ void AddOffloadOptions(CLI::App* cmd, OffloadArgs* args) {
 }
 
 absl::StatusOr<std::unique_ptr<OffloadServer>> OffloadServer::Open(const OffloadArgs& args,
+                                                                   const FrontArgs& front,
                                                                    files::FileStore* store) {
   if (store == nullptr) {
     return absl::InvalidArgumentError(
         "--offload reads files of a store; give it with --store (pulse pool create makes one)");
   }
-  if (args.serve.empty() || args.host.empty()) {
-    return absl::InvalidArgumentError(
-        "--offload needs --serve [ADDRESS:]PORT, where clients come to, and --serve-host "
-        "ADDRESS:PORT or SOCKET, the program that answers what the agent does not");
-  }
+  const auto listen = FrontOptions(front);
+  if (!listen.ok()) return listen.status();
   auto program = offload::LoadProgram(args.program);
   if (!program.ok()) {
     return absl::Status(program.status().code(),
@@ -49,7 +47,7 @@ absl::StatusOr<std::unique_ptr<OffloadServer>> OffloadServer::Open(const Offload
   options.table_items = args.table_items;
   options.contexts = args.contexts;
   options.copying = args.copying;
-  std::unique_ptr<OffloadServer> server(new OffloadServer(args));
+  std::unique_ptr<OffloadServer> server(new OffloadServer(args, front));
   auto engine = offload::Engine::Open(options);
   if (!engine.ok()) return engine.status();
   server->engine_ = *std::move(engine);
@@ -57,14 +55,9 @@ absl::StatusOr<std::unique_ptr<OffloadServer>> OffloadServer::Open(const Offload
 }
 
 absl::Status OffloadServer::Listen() {
-  director::DirectorOptions options;
-  options.listen.clear();
-  for (const std::string& address : args_.serve) {
-    // A port alone is this machine's.
-    const bool port = address.find_first_not_of("0123456789") == std::string::npos;
-    options.listen.push_back(port ? absl::StrCat("127.0.0.1:", address) : address);
-  }
-  options.host = args_.host;
+  auto front = FrontOptions(front_);
+  if (!front.ok()) return front.status();
+  director::DirectorOptions options = *std::move(front);
   options.application = engine_.get();
   options.threads = args_.loops;
   // One for each read, and for those whose replies are on their way.
@@ -76,9 +69,9 @@ absl::Status OffloadServer::Listen() {
 }
 
 std::string OffloadServer::Describe() const {
-  return absl::StrCat("offload ", engine_->options().program->name, " at ", args_.serve.front(),
+  return absl::StrCat("offload ", engine_->options().program->name, " at ", front_.serve.front(),
                       " (port ", director_ == nullptr ? 0 : director_->port(), "), host ",
-                      args_.host);
+                      front_.host);
 }
 
 }  // namespace pulse

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "agent_front.h"
 #include "director/director.h"
 #include "files/agent_store.h"
 #include "offload/engine.h"
@@ -15,9 +16,7 @@
 namespace pulse {
 
 struct OffloadArgs {
-  std::string program;             // built in, or a shared object
-  std::vector<std::string> serve;  // addresses
-  std::string host;
+  std::string program;  // built in, or a shared object
   int loops = 1;
   uint64_t table_items = uint64_t{1} << 20;
   uint32_t contexts = 1024;
@@ -34,6 +33,7 @@ class OffloadServer {
  public:
   // `store` may be null, which is refused. Takes the store's hooks.
   static absl::StatusOr<std::unique_ptr<OffloadServer>> Open(const OffloadArgs& args,
+                                                             const FrontArgs& front,
                                                              files::FileStore* store);
   // Accepts connections; after the sessions have begun.
   absl::Status Listen();
@@ -45,9 +45,10 @@ class OffloadServer {
   const offload::Engine& engine() const { return *engine_; }
 
  private:
-  explicit OffloadServer(const OffloadArgs& args) : args_(args) {}
+  OffloadServer(const OffloadArgs& args, const FrontArgs& front) : args_(args), front_(front) {}
 
   const OffloadArgs args_;
+  const FrontArgs front_;
   std::unique_ptr<offload::Engine> engine_;
   std::unique_ptr<director::Director> director_;
 };

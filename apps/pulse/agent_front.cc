@@ -1,0 +1,51 @@
+#include "agent_front.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "director/address.h"
+
+namespace pulse {
+namespace {
+
+// A port alone is this machine's; a path is a Unix socket.
+std::string FullAddress(const std::string& text) {
+  if (text.find_first_not_of("0123456789") == std::string::npos) {
+    return absl::StrCat("127.0.0.1:", text);
+  }
+  return text.front() == '/' || text.front() == '.' ? absl::StrCat("unix:", text) : text;
+}
+
+}  // namespace
+
+absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args) {
+  if (args.serve.empty() || args.host.empty()) {
+    return absl::InvalidArgumentError(
+        "answering remote reads needs --serve [ADDRESS:]PORT, where clients come to, and "
+        "--serve-host ADDRESS:PORT or SOCKET, the program that answers what the agent does not");
+  }
+  director::DirectorOptions options;
+  options.listen.clear();
+  for (const std::string& text : args.serve) {
+    if (text.empty()) return absl::InvalidArgumentError("--serve: expected [ADDRESS:]PORT");
+    const auto address = director::ParseAddress(FullAddress(text));
+    if (!address.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--serve ", text, ": ", address.status().message()));
+    }
+    if (!address->is_unix() && !address->is_loopback() && !args.anywhere) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--serve ", text,
+          ": others could read without a password and without encryption; listen on 127.0.0.1, or "
+          "give --serve-anywhere on a network where that is all right"));
+    }
+    options.listen.push_back(FullAddress(text));
+  }
+  options.host = FullAddress(args.host);
+  if (const auto host = director::ParseAddress(options.host); !host.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--serve-host ", args.host, ": ", host.status().message()));
+  }
+  return options;
+}
+
+}  // namespace pulse

@@ -1,0 +1,22 @@
+// Where an agent meets remote clients: `pulse agent --serve`, `--serve-host`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "director/director.h"
+
+namespace pulse {
+
+struct FrontArgs {
+  std::vector<std::string> serve;  // [ADDRESS:]PORT, or a Unix socket's path
+  std::string host;                // ADDRESS:PORT, or a Unix socket's path
+  bool anywhere = false;           // also beyond loopback
+};
+
+// A director's options for these, without an application. InvalidArgument names the option that is
+// missing or wrong.
+absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args);
+
+}  // namespace pulse

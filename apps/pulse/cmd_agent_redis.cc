@@ -1,0 +1,103 @@
+#include "cmd_agent_redis.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/uri_options.h"
+#include "offload_resp.h"
+
+namespace pulse {
+namespace {
+
+// For the secondary's own files.
+class OwnDirectory {
+ public:
+  ~OwnDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  absl::Status Make() {
+    std::error_code error;
+    const auto parent = std::filesystem::temp_directory_path(error);
+    std::string name = absl::StrCat(error ? "/tmp" : parent.string(), "/pulse-agent-XXXXXX");
+    if (mkdtemp(name.data()) == nullptr) {
+      return ErrnoError(errno, "making a directory for the secondary's files", name);
+    }
+    path_ = name;
+    return absl::OkStatus();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class RedisFrontImpl final : public RedisFront {
+ public:
+  absl::Status Start(const RedisFrontArgs& args, const FrontArgs& front,
+                     const std::vector<int>& cpus) {
+    auto options = FrontOptions(front);
+    if (!options.ok()) return options.status();
+    const auto cache = ParseBytes(args.cache);
+    if (!cache.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--serve-cache: ", cache.status().message()));
+    }
+    PULSE_RETURN_IF_ERROR(directory_.Make());
+    resp::OffloadOptions offload;
+    offload.host = options->host;
+    offload.secondary.db = args.db;
+    offload.secondary.directory = directory_.path();
+    offload.secondary.cache_bytes = *cache;
+    offload.secondary.cpus = cpus;
+    offload.cpus = cpus;
+    // Whether the server wants a password is its secret until it has answered.
+    offload.needs_auth = true;
+    auto opened = resp::OffloadedResp::Open(offload);
+    if (!opened.ok()) return opened.status();
+    application_ = *std::move(opened);
+    options->application = application_.get();
+    options->threads = args.loops;
+    options->cpus = cpus;
+    auto director = director::Director::Open(*std::move(options));
+    if (!director.ok()) return director.status();
+    director_ = *std::move(director);
+    where_ = absl::StrCat("reads of ", args.db, " at ", front.serve.front(), " (port ",
+                          director_->port(), "), server ", front.host);
+    return absl::OkStatus();
+  }
+  std::string Describe() const override { return where_; }
+
+ private:
+  // In this order they end from the last.
+  OwnDirectory directory_;
+  std::unique_ptr<resp::OffloadedResp> application_;
+  std::unique_ptr<director::Director> director_;
+  std::string where_;
+};
+
+}  // namespace
+
+void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
+  cmd->add_option("--serve-db", args->db,
+                  "answer reads of Redis clients from this RocksDB, which `pulse serve --db DIR\n"
+                  "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET");
+  cmd->add_option("--serve-cache", args->cache, "memory for blocks of it that were read")
+      ->capture_default_str();
+  cmd->add_option("--serve-loops", args->loops, "threads that serve its clients")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+}
+
+absl::StatusOr<std::unique_ptr<RedisFront>> RedisFront::Open(const RedisFrontArgs& args,
+                                                             const FrontArgs& front,
+                                                             const std::vector<int>& cpus) {
+  auto impl = std::make_unique<RedisFrontImpl>();
+  PULSE_RETURN_IF_ERROR(impl->Start(args, front, cpus));
+  return impl;
+}
+
+}  // namespace pulse

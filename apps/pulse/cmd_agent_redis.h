@@ -1,0 +1,37 @@
+// `pulse agent --serve-db`: the reads of `pulse serve`'s clients, answered by an agent in a process
+// of its own, before a server that runs with --host-socket.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent_front.h"
+#include "director/director.h"
+
+namespace pulse {
+
+struct RedisFrontArgs {
+  std::string db;  // the server's
+  std::string cache = "64M";
+  int loops = 1;
+
+  bool wanted() const { return !db.empty(); }
+};
+
+void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args);
+
+// What runs; ends when it is destroyed. Open blocks until clients are accepted.
+class RedisFront {
+ public:
+  virtual ~RedisFront() = default;
+  static absl::StatusOr<std::unique_ptr<RedisFront>> Open(const RedisFrontArgs& args,
+                                                          const FrontArgs& front,
+                                                          const std::vector<int>& cpus);
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace pulse
