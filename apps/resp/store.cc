@@ -21,6 +21,17 @@ namespace {
 rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
+// One thread writes the batches of several, which RocksDB's own atomics hand over to it, unseen by
+// ThreadSanitizer. In a frame of its own, so that its reports name the caller, Store::Write, and
+// scripts/tsan.supp can.
+__attribute__((noinline)) rocksdb::Status WriteToRocksDb(rocksdb::DB* db,
+                                                         const rocksdb::WriteOptions& how,
+                                                         rocksdb::WriteBatch* batch) {
+  rocksdb::Status status = db->Write(how, batch);
+  asm volatile("" ::: "memory");  // no tail call, which would leave no frame
+  return status;
+}
+
 }  // namespace
 
 void ReplyError(const rocksdb::Status& error, ReplyWriter* reply) {
@@ -326,12 +337,12 @@ uint64_t Store::Property(const char* name) const {
 
 uint64_t Store::KeysEstimate() const { return Property("rocksdb.estimate-num-keys"); }
 
-bool Store::Write(rocksdb::WriteBatch* batch, View* view) {
+__attribute__((noinline)) bool Store::Write(rocksdb::WriteBatch* batch, View* view) {
   rocksdb::WriteOptions how;
   how.sync = options_.sync == SyncMode::kAlways;
   how.no_slowdown = !view->may_block_;
   if (how.sync && !view->MayBlock()) return false;
-  rocksdb::Status status = db_->Write(how, batch);
+  rocksdb::Status status = WriteToRocksDb(db_.get(), how, batch);
   if (status.IsIncomplete() && how.no_slowdown) {
     view->blocked_ = true;
     return false;
