@@ -1,4 +1,3 @@
-#include "base/testing.h"
 #include "store.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/testing.h"
 #include "handlers.h"
 #include "test_store.h"
 
