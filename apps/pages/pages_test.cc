@@ -117,6 +117,7 @@ TEST_P(PagesTest, AWaitEndsWhenTheRecordComes) {
 
 TEST_P(PagesTest, LoadFindsEveryAcknowledgedWriteAlsoAfterARestart) {
   options_.server.log_file_bytes = 20'000;
+  options_.server.wait_ms = 60'000;  // on the slowest machine, too
   Start();
   LoadOptions load;
   load.port = host_->port();
