@@ -54,8 +54,8 @@ class RedisFrontImpl final : public RedisFront {
     offload.secondary.cache_bytes = *cache;
     offload.secondary.cpus = cpus;
     offload.cpus = cpus;
-    // Whether the server wants a password is its secret until it has answered.
-    offload.needs_auth = true;
+    // Whether the server wants a password is its secret until it has answered, unless we are told.
+    offload.needs_auth = !args.no_password;
     auto opened = resp::OffloadedResp::Open(offload);
     if (!opened.ok()) return opened.status();
     application_ = *std::move(opened);
@@ -87,6 +87,10 @@ void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
                   "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET");
   cmd->add_option("--serve-cache", args->cache, "memory for blocks of it that were read")
       ->capture_default_str();
+  cmd->add_flag(
+      "--serve-no-password", args->no_password,
+      "the server wants no password: answer everyone, also who comes while the server is\n"
+      "away; else a connection's first read is the server's");
   cmd->add_option("--serve-loops", args->loops, "threads that serve its clients")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -18,6 +18,7 @@ struct RedisFrontArgs {
   std::string db;  // the server's
   std::string cache = "64M";
   int loops = 1;
+  bool no_password = false;  // the server wants none
 
   bool wanted() const { return !db.empty(); }
 };

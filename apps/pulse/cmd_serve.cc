@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
@@ -31,6 +33,7 @@ struct ServeArgs {
   std::string agent_cpus;
   std::string password_file;
   int port = 6379;
+  bool port_given = false;
 };
 
 absl::Status ReadCpus(const char* option, const std::string& text, std::vector<int>* cpus) {
@@ -84,10 +87,36 @@ absl::Status ReadArgs(ServeArgs* args) {
   }
   options.port = static_cast<uint16_t>(args->port);
   options.offload = args->offload == "on";
+  if (!options.host_socket.empty()) {
+    if (options.offload) {
+      return absl::InvalidArgumentError(
+          "--host-socket is for an agent of its own, and --offload on is another one: neither "
+          "would "
+          "know what is written through the other; give one of the two");
+    }
+    // Clients come to the agent, which may take the port.
+    options.listen_tcp = args->port_given;
+    if (args->port_given || !options.socket.empty()) {
+      std::fprintf(stderr,
+                   "pulse serve: what is written through --port and --socket is not seen by the "
+                   "agent at %s: its clients may read old values\n",
+                   options.host_socket.c_str());
+    }
+  }
   options.sync = args->sync == "always" ? resp::SyncMode::kAlways
                  : args->sync == "no"   ? resp::SyncMode::kNo
                                         : resp::SyncMode::kEverySecond;
   return absl::OkStatus();
+}
+
+// Where clients, or their agent, come to.
+std::string Listeners(const resp::ServeOptions& options, uint16_t port) {
+  std::vector<std::string> all;
+  if (options.listen_tcp) all.push_back(absl::StrCat(options.bind, ":", port));
+  for (const std::string& path : {options.socket, options.host_socket}) {
+    if (!path.empty()) all.push_back(path);
+  }
+  return absl::StrJoin(all, " and ");
 }
 
 absl::Status RunServe(ServeArgs args) {
@@ -106,11 +135,9 @@ absl::Status RunServe(ServeArgs args) {
   auto server = resp::Server::Open(args.options, resp::EmbeddedOffload());
   if (!server.ok()) return server.status();
   const resp::ServeOptions& options = args.options;
-  std::fprintf(stderr, "pulse serve: %s on %s%s%d%s%s (process %d, offload %s%s)\n",
-               options.db.c_str(), options.listen_tcp ? options.bind.c_str() : "",
-               options.listen_tcp ? ":" : "", options.listen_tcp ? (*server)->port() : 0,
-               options.socket.empty() ? "" : " and ", options.socket.c_str(), getpid(),
-               args.offload.c_str(), options.tls_cert.empty() ? "" : ", TLS");
+  std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
+               Listeners(options, (*server)->port()).c_str(), getpid(), args.offload.c_str(),
+               options.tls_cert.empty() ? "" : ", TLS");
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
@@ -172,8 +199,10 @@ void AddServeCommand(CLI::App& app) {
                   "address to listen on; beyond loopback only with a password or TLS")
       ->capture_default_str();
   cmd->add_option("--socket", options.socket, "listen on this Unix socket too");
-  cmd->add_option("--host-socket", options.host_socket,
-                  "Unix socket for a separate agent (pulse agent --serve-host)");
+  cmd->add_option(
+      "--host-socket", options.host_socket,
+      "Unix socket for a separate agent (pulse agent --serve-host), which clients then come\n"
+      "to: no TCP port is listened on, unless --port is given");
   cmd->add_option("--offload", args->offload,
                   "on: an agent in front answers reads without the host")
       ->check(CLI::IsMember({"on", "off"}))
@@ -187,7 +216,10 @@ void AddServeCommand(CLI::App& app) {
       ->capture_default_str();
   AddAccessOptions(cmd, args);
   AddResourceOptions(cmd, args);
-  cmd->callback([args] { Finish(RunServe(*args)); });
+  cmd->callback([args, cmd] {
+    args->port_given = cmd->get_option("--port")->count() > 0;
+    Finish(RunServe(*args));
+  });
 }
 
 }  // namespace pulse

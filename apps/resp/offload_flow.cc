@@ -198,13 +198,18 @@ class OffloadFlow final : public director::Flow {
   void OnHostClosed() override;
 
  private:
+  // What the host has to be told of the client on each connection.
+  struct Said {
+    std::string bytes;
+    int what = 0;
+  };
+  static constexpr int kProtocol = 1, kUser = 2, kName = 4;
   struct Forwarded {
     Ticket ticket = 0;
     const CommandInfo* command = nullptr;
-    std::vector<Slot> slots;     // marked
-    std::string state;           // bytes of what changes the connection's state, if accepted
-    int protocol = 0;            // that HELLO asks for; 0: none
-    bool authenticates = false;  // HELLO with AUTH
+    std::vector<Slot> slots;  // marked
+    Said said;                // what it says of the connection, if accepted
+    int protocol = 0;         // that HELLO asks for; 0: none
     bool append_info = false;
   };
   struct Waiting {
@@ -235,7 +240,8 @@ class OffloadFlow final : public director::Flow {
   void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void ForwardCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void NoteState(std::string_view bytes, Forwarded* forwarded);
-  bool Accepted(const Forwarded& command, std::string_view reply);
+  void Accepted(const Forwarded& command, std::string_view reply);
+  void Remember(const Said& said);
   bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
   bool MarkAll(const std::vector<Slot>& slots);
   void Settle(const std::vector<Slot>& slots);
@@ -265,7 +271,7 @@ class OffloadFlow final : public director::Flow {
   std::string host_id_;
   bool host_known_ = false;  // the host has it by that id; nothing was sent before
   std::vector<Slot> lost_;
-  std::string hello_, auth_, name_;  // what was accepted, for the next connection
+  std::vector<Said> said_;  // and was accepted, in its order
 };
 
 bool OffloadFlow::MayAnswer(const CommandInfo* command) {
@@ -347,6 +353,12 @@ void OffloadFlow::Pump() {
     if (read.missed) {
       ++i;
       continue;
+    }
+    // As of when it came; what it waited for may have changed the user.
+    if (!permitted_) {
+      shared_->Count(&shared_->counters.not_permitted);
+      ForwardWaiting(i + 1);
+      return;
     }
     Request request;
     request.Parse(read.bytes).IgnoreError();  // as it was before
@@ -525,6 +537,14 @@ void OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   connection_->Forward(ticket, bytes);
 }
 
+// Of a HELLO: whether it says who the client is.
+bool HelloNamesUser(const Request& request) {
+  for (size_t i = 2; i < request.size(); i += 2) {  // SETNAME and its word
+    if (EqualsIgnoringCase(request[i], "auth")) return true;
+  }
+  return false;
+}
+
 // What a request in request_ does to the connection's state.
 void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
   if (forwarded->command == nullptr) return;
@@ -550,15 +570,16 @@ void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
     case Command::kHello:
       if (size > 1 && ParseInteger(request_[1], &version)) {
         forwarded->protocol = static_cast<int>(version);
-        forwarded->authenticates = size > 2;
-        forwarded->state.assign(bytes);
+        forwarded->said = {std::string(bytes), kProtocol | (HelloNamesUser(request_) ? kUser : 0)};
       }
       break;
     case Command::kAuth:
-      forwarded->state.assign(bytes);
+      forwarded->said = {std::string(bytes), kUser};
       break;
     case Command::kClient:
-      if (size == 3 && EqualsIgnoringCase(request_[1], "setname")) forwarded->state.assign(bytes);
+      if (size == 3 && EqualsIgnoringCase(request_[1], "setname")) {
+        forwarded->said = {std::string(bytes), kName};
+      }
       break;
     case Command::kInfo:
       forwarded->append_info =
@@ -590,27 +611,16 @@ void AppendInfo(std::string_view reply, const std::string& section, std::string*
   out->append("\r\n");
 }
 
-bool OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
-  if (command.command == nullptr || IsError(reply)) return false;
+void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
+  if (command.command == nullptr || IsError(reply)) return;
+  Remember(command.said);
   switch (command.command->id) {
     case Command::kHello:
-      if (command.protocol != 0) {
-        protocol_ = command.protocol;
-        hello_ = command.state;
-        if (command.authenticates) auth_ = command.state;
-      }
-      break;
-    case Command::kAuth:
-      auth_ = command.state;
-      break;
-    case Command::kClient:
-      if (!command.state.empty()) name_ = command.state;
+      if (command.protocol != 0) protocol_ = command.protocol;
       break;
     case Command::kReset:
       protocol_ = 2;
-      hello_.clear();
-      auth_.clear();
-      name_.clear();
+      said_.clear();
       permitted_ = !shared_->options.needs_auth;
       break;
     default:
@@ -618,8 +628,19 @@ bool OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
       if (!multi_ && AnsweredHere(command.command->id) && reply[0] != '+') permitted_ = true;
       break;
   }
-  requests_.set_authenticated(permitted_ || !auth_.empty() || !hello_.empty());
-  return true;
+  requests_.set_authenticated(permitted_ || !said_.empty());
+}
+
+// Instead of what says the same and no more.
+void OffloadFlow::Remember(const Said& said) {
+  if (said.what == 0) return;
+  for (Said& before : said_) before.what &= ~said.what;
+  said_.erase(std::remove_if(said_.begin(), said_.end(),
+                             [](const Said& before) { return before.what == 0; }),
+              said_.end());
+  said_.push_back(said);
+  // Whether this user may read is not known.
+  if ((said.what & kUser) != 0) permitted_ = false;
 }
 
 void OffloadFlow::Settle(const std::vector<Slot>& slots) {
@@ -676,9 +697,8 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
   Preface preface;
   AppendRequest({"PULSE.HELLO", host_id_}, &preface.bytes);
   preface.replies = 1;
-  for (const std::string* state : {&auth_, &hello_, &name_}) {
-    if (state->empty()) continue;
-    preface.bytes += *state;
+  for (const Said& said : said_) {
+    preface.bytes += said.bytes;
     ++preface.replies;
   }
   return preface;

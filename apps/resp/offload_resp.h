@@ -3,8 +3,8 @@
 // server, which is linearizable and keeps each connection's order. DDS sections 5, 6 and 8.
 //
 // What is answered here: GET, MGET, EXISTS, TOUCH, STRLEN, TTL, PTTL, EXPIRETIME, PEXPIRETIME and
-// TYPE of clean keys (dirty_table.h has the proof for one read), once the host has answered a read
-// of this connection (or no password is needed), outside of MULTI.
+// TYPE of clean keys (dirty_table.h has the proof for one read), outside of MULTI, once the host
+// has answered a read of this connection since it last said who it is (or everyone may read).
 //
 // Order within a connection. Commands take effect in the order in which the client sent them, as on
 // a server, although some go to the host:

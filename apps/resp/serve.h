@@ -67,7 +67,7 @@ struct OffloadSetup {
   uint64_t cache_bytes = 0;
   std::vector<int> cpus;
   Limits limits;
-  bool needs_auth = false;  // nothing is answered before the host has accepted AUTH
+  bool needs_auth = false;  // nothing is answered before the host has answered a read
 };
 using OffloadFactory =
     std::function<absl::StatusOr<std::shared_ptr<director::Application>>(const OffloadSetup&)>;

@@ -203,7 +203,8 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     setup.cache_bytes = options_.cache_bytes;
     setup.cpus = options_.agent_cpus;
     setup.limits = options_.limits;
-    setup.needs_auth = facts_.users.Anonymous() == nullptr;
+    const User* anonymous = facts_.users.Anonymous();
+    setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
     std::error_code error;
     std::filesystem::create_directory(setup.secondary_dir, error);
     if (error) return ErrnoError(error.value(), "making", setup.secondary_dir);

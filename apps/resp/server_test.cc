@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "base/unique_fd.h"
 #include "codec.h"
+#include "offload_resp.h"
 #include "serve.h"
 #include "users.h"
 
@@ -225,6 +226,42 @@ TEST_F(ServerTest, Passwords) {
   Client stranger(port());
   stranger.Send("*1\r\n$20000\r\n");
   EXPECT_THAT(stranger.Receive(), HasSubstr("unauthenticated bulk length"));
+}
+
+// The agent answers only who the host has let read since it last said who it is, also when that is
+// in one pipeline with the read.
+TEST_F(ServerTest, AnAgentAnswersOnlyWhoMayRead) {
+  const testing_util::ScratchPath users("serve-users");
+  std::ofstream(users.get()) << "user default on nopass ~* +@write\nuser all on >a ~* +@all\n"
+                                "user writer on >w ~* +@write\n";
+  options_.users_file = users.get();
+  options_.offload = true;
+  auto server = Server::Open(options_, EmbeddedOffload());
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  const auto offloaded = [](Client* client) {
+    EXPECT_EQ(client->Ask("auth all a"), "+OK\r\n");
+    const std::string before = client->Ask("info offload");
+    const std::string line = before.substr(before.find("offload_reads:"));
+    EXPECT_TRUE(testing_util::Eventually([&] {
+      EXPECT_EQ(client->Ask("get k"), "$1\r\nv\r\n");
+      return client->Ask("info offload").find(line.substr(0, line.find('\r') + 1)) ==
+             std::string::npos;
+    }));
+  };
+  Client client(port());
+  EXPECT_EQ(client.Ask("set k v"), "+OK\r\n");
+  offloaded(&client);
+  Client stranger(port());
+  EXPECT_THAT(stranger.Ask("get k"), StartsWith("-NOPERM"));
+  client.Send("auth writer w\r\nget k\r\n");
+  EXPECT_EQ(client.Receive(), "+OK\r\n");
+  EXPECT_THAT(client.Receive(), StartsWith("-NOPERM"));
+  EXPECT_THAT(client.Ask("get k"), StartsWith("-NOPERM"));
+  offloaded(&client);
+  client.Send("reset\r\nget k\r\n");
+  EXPECT_EQ(client.Receive(), "+RESET\r\n");
+  EXPECT_THAT(client.Receive(), StartsWith("-NOPERM"));
 }
 
 TEST_F(ServerTest, TransactionsByConnection) {

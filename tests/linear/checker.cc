@@ -51,6 +51,9 @@ std::optional<State> Apply(const State& state, const Operation& op) {
       if (!returned(std::to_string(next.size()))) return std::nullopt;
       return State{std::move(next), state.value ? state.expires_ms : 0};
     }
+    case Kind::kExpire:
+      if (!returned(state.value ? "1" : "0")) return std::nullopt;
+      return state.value ? State{state.value, op.expires_ms} : state;
   }
   return std::nullopt;
 }
@@ -254,7 +257,7 @@ std::string Search::Report() const {
 }  // namespace
 
 std::string Describe(const Operation& op) {
-  static constexpr const char* kNames[] = {"GET", "SET", "DEL", "INCR", "APPEND"};
+  static constexpr const char* kNames[] = {"GET", "SET", "DEL", "INCR", "APPEND", "EXPIRE"};
   std::string text = absl::StrCat("client ", op.client, " [", op.begin / 1000, ", ",
                                   op.known() ? absl::StrCat(op.end / 1000) : "?",
                                   "] us: ", kNames[static_cast<size_t>(op.kind)]);

@@ -22,15 +22,15 @@ namespace pulse::linear {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
-enum class Kind : uint8_t { kGet, kSet, kDel, kIncr, kAppend };
+enum class Kind : uint8_t { kGet, kSet, kDel, kIncr, kAppend, kExpire };
 
 struct Operation {
   Kind kind = Kind::kGet;
   std::string argument;    // of kSet and kAppend
-  int64_t expires_ms = 0;  // of kSet: absolute; 0: never
+  int64_t expires_ms = 0;  // of kSet and kExpire: absolute; 0: never
   int64_t begin = 0;
   int64_t end = kNever;
-  // What was returned. kGet: the value or none; kDel, kIncr, kAppend: the number; kSet: nothing.
+  // What was returned. kGet: the value or none; kSet: nothing; else: the number.
   std::optional<std::string> result;
   uint32_t client = 0;
 

@@ -89,6 +89,20 @@ TEST(CheckerTest, ValuesThatAreNoNumbersAndAppends) {
   EXPECT_FALSE(Linearizable({del}));
 }
 
+TEST(CheckerTest, ATimeOfExpiryThatIsGivenLater) {
+  const auto expire = [](int64_t at_ms, int64_t until_ms, const char* result) {
+    return Operation{Kind::kExpire, "", until_ms, at_ms * kMs, (at_ms + 1) * kMs, result};
+  };
+  // Of a key that is not there, and of one that is.
+  EXPECT_TRUE(Linearizable({expire(0, 10, "0"), Get(5 * kMs, 6 * kMs, std::nullopt)}));
+  EXPECT_FALSE(Linearizable({expire(0, 10, "1")}));
+  EXPECT_TRUE(Linearizable({Set(0, 1, "a"), expire(2, 10, "1"), Get(5 * kMs, 6 * kMs, "a"),
+                            Get(11 * kMs, 12 * kMs, std::nullopt)}));
+  EXPECT_FALSE(Linearizable({Set(0, 1, "a"), expire(2, 10, "1"), Get(11 * kMs, 12 * kMs, "a")}));
+  EXPECT_FALSE(
+      Linearizable({Set(0, 1, "a"), expire(2, 10, "1"), Get(5 * kMs, 6 * kMs, std::nullopt)}));
+}
+
 TEST(CheckerTest, Expiry) {
   const Operation set = Set(1 * kMs, 2 * kMs, "a", 10);
   EXPECT_TRUE(

@@ -66,7 +66,8 @@ absl::StatusOr<uint16_t> PortInLog(const std::string& log_file, const std::strin
 }
 
 absl::Status ProgramProcess::Start(const std::vector<std::string>& words,
-                                   const std::vector<int>& cpus, const std::string& log_file) {
+                                   const std::vector<int>& cpus, const std::string& log_file,
+                                   const char* program) {
   log_file_ = log_file;
   const pid_t parent = getpid();
   const UniqueFd log(open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -86,7 +87,7 @@ absl::Status ProgramProcess::Start(const std::vector<std::string>& words,
     if (getppid() != parent) _exit(126);
     if (!cpus.empty() && sched_setaffinity(0, sizeof(set), &set) != 0) _exit(125);
     if (dup2(log.get(), STDOUT_FILENO) < 0 || dup2(log.get(), STDERR_FILENO) < 0) _exit(126);
-    execv("/proc/self/exe", argv.data());
+    execv(program, argv.data());
     _exit(126);
   }
   pid_ = pid;

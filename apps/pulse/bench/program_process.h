@@ -1,5 +1,6 @@
-// A server that a benchmark starts as a process of its own: this very program with other words. It
-// says in its log where it listens. Main thread only: it dies with the thread that started it.
+// A server that a benchmark, or a test, starts as a process of its own: this very program with
+// other words, or the one that a test is of. It says in its log where it listens. Main thread only:
+// it dies with the thread that started it.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +26,7 @@ class ProgramProcess {
 
   // `cpus` empty: wherever this process may run. `log_file` is written anew.
   absl::Status Start(const std::vector<std::string>& words, const std::vector<int>& cpus,
-                     const std::string& log_file);
+                     const std::string& log_file, const char* program = "/proc/self/exe");
   // The number behind `marker` in the log. DeadlineExceeded, with the log's end, after half a
   // minute; at once when the process has ended.
   absl::StatusOr<uint16_t> WaitForPort(const std::string& marker);

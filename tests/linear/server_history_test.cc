@@ -1,0 +1,408 @@
+// Histories of the whole server: real processes on loopback, clients that write and read at random,
+// servers and agents that are killed meanwhile. What clients were answered has to be linearizable,
+// and reads have to have been answered by the agent. PULSE_TEST_MINUTES goes on for so long.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "checker.h"
+#include "offload_resp.h"
+#include "redis_load.h"
+#include "serve.h"
+#ifdef PULSE_PROGRAM
+#include "bench/program_process.h"
+#endif
+
+namespace pulse::linear {
+namespace {
+
+using testing_util::Eventually;
+
+std::mt19937_64& Seeds() {
+  static std::mt19937_64 seeds(testing_util::TestSeed());
+  return seeds;
+}
+
+// A directory that goes with the object, for a database, logs and sockets, whose paths are short.
+class Directory {
+ public:
+  Directory() {
+    std::string name = "/tmp/pulse-history-XXXXXX";
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Directory() {
+    std::error_code ignored;
+    if (!testing::Test::HasFailure()) std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const char* name) const { return absl::StrCat(path_, "/", name); }
+
+ private:
+  std::string path_;
+};
+
+// What one wants to know of a server, on a connection of its own.
+class Control {
+ public:
+  explicit Control(uint16_t port, const std::string& password = "") {
+    EXPECT_TRUE(connection_.Open(port));
+    if (!password.empty()) {
+      EXPECT_EQ(connection_.Ask({"AUTH", password}), "+OK\r\n");
+    }
+  }
+  std::string Ask(const std::vector<std::string_view>& words) { return connection_.Ask(words); }
+  // A number of INFO's section on offloading; none while the host is away.
+  std::optional<uint64_t> Info(const std::string& name) {
+    const std::string info = connection_.Ask({"INFO", "offload"});
+    const size_t at = info.find(absl::StrCat("\n", name, ":"));
+    if (at == std::string::npos) return std::nullopt;
+    return strtoull(info.c_str() + at + name.size() + 2, nullptr, 10);
+  }
+
+ private:
+  RedisConnection connection_;
+};
+
+// The load's next `count` answers. False: they do not come.
+bool Answers(const RedisLoad& load, uint64_t count) {
+  const uint64_t until = load.answered() + count;
+  return Eventually([&] { return load.answered() >= until; });
+}
+
+// Once nothing is written any more, the agent answers reads of all keys, whatever was lost before.
+void ExpectAllClean(const RedisLoad& load, uint16_t port, const std::string& password) {
+  Control control(port, password);
+  control.Ask({"GET", "nothing"});  // the host has answered one
+  const auto keys = load.keys();
+  EXPECT_TRUE(Eventually([&] {
+    const auto before = control.Info("offload_reads");
+    for (const std::string& key : keys) EXPECT_NE(control.Ask({"GET", key})[0], '-');
+    return control.Info("offload_reads") == *before + keys.size();
+  })) << control.Ask({"INFO", "offload"});
+}
+
+void ExpectLinearizable(const RedisLoad& load) {
+  for (const std::string& reply : load.surprises()) ADD_FAILURE() << reply;
+  const History history = load.history();
+  size_t operations = 0;
+  for (const auto& [key, ops] : history) operations += ops.size();
+  const Verdict verdict = Check(history);
+  EXPECT_TRUE(verdict.ok()) << verdict.report;
+  printf(
+      "  %zu operations, %llu commands answered, %llu of them reads; %llu outcomes not known, "
+      "%llu refused, %llu connections lost\n",
+      operations, static_cast<unsigned long long>(load.answered()),
+      static_cast<unsigned long long>(load.reads()),
+      static_cast<unsigned long long>(load.unknown()),
+      static_cast<unsigned long long>(load.refused()),
+      static_cast<unsigned long long>(load.lost()));
+  fflush(stdout);
+}
+
+// The server within this process, with an agent whose table may forget what is dirty.
+Verdict RunEmbedded(bool broken, uint64_t answers) {
+  Directory directory;
+  resp::ServeOptions options;
+  options.db = directory / "db";
+  options.offload = true;
+  auto server =
+      resp::Server::Open(options,
+                         [&](const resp::OffloadSetup& setup)
+                             -> absl::StatusOr<std::shared_ptr<director::Application>> {
+                           if (!broken) return resp::EmbeddedOffload()(setup);
+                           resp::OffloadOptions offload;
+                           offload.host = "unix:" + setup.host_socket;
+                           offload.secondary.db = setup.db;
+                           offload.secondary.directory = setup.secondary_dir;
+                           offload.broken = true;
+                           auto opened = resp::OffloadedResp::Open(offload);
+                           if (!opened.ok()) return opened.status();
+                           return std::shared_ptr<director::Application>(*std::move(opened));
+                         });
+  EXPECT_TRUE(server.ok()) << server.status();
+  if (!server.ok()) return {};
+  LoadOptions load_options;
+  load_options.seed = Seeds()();
+  load_options.port = (*server)->port();
+  load_options.prefix = "k";
+  RedisLoad load(load_options);
+  EXPECT_TRUE(Answers(load, answers));
+  load.Stop();
+  EXPECT_GT(Control((*server)->port()).Info("offload_reads").value_or(0), answers / 20);
+  if (!broken) {
+    ExpectAllClean(load, (*server)->port(), "");
+    ExpectLinearizable(load);
+  }
+  EXPECT_TRUE((*server)->Stop().ok());
+  return Check(load.history());
+}
+
+TEST(ServerHistoryTest, OfTheServerInThisProcess) {
+  EXPECT_TRUE(RunEmbedded(false, testing_util::kThreadSanitizer ? 3000 : 10'000).ok());
+}
+
+// The test above can fail, and so can those below.
+TEST(ServerHistoryTest, ATableThatForgetsIsFoundOut) {
+  bool found = false;
+  for (int round = 0; round < 20 && !found; ++round) {
+    found = RunEmbedded(true, 3000).outcome == Verdict::Outcome::kViolation;
+  }
+  EXPECT_TRUE(found);
+}
+
+#ifdef PULSE_PROGRAM
+
+// A server, and an agent in front of it or within it, as processes.
+class World {
+ public:
+  World(bool separate, const std::string& password) : separate_(separate), password_(password) {
+    if (!password.empty()) {
+      FILE* const file = fopen((directory_ / "password").c_str(), "w");
+      fprintf(file, "%s\n", password.c_str());
+      fclose(file);
+    }
+    StartHost();
+    if (separate) StartAgent();
+  }
+
+  void StartHost() {
+    std::vector<std::string> words = {"serve", "--db", directory_ / "db"};
+    if (separate_) {
+      words.insert(words.end(), {"--host-socket", directory_ / "host.sock"});
+    } else {
+      words.insert(words.end(), {"--port", "0", "--offload", "on"});
+    }
+    if (!password_.empty()) {
+      words.insert(words.end(), {"--requirepass", directory_ / "password"});
+    }
+    const std::string log = directory_ / absl::StrCat("host.", ++starts_, ".log").c_str();
+    ASSERT_TRUE(host_.Start(words, {}, log, PULSE_PROGRAM).ok());
+    if (separate_) {
+      const auto status = host_.WaitFor("pulse serve: ");
+      ASSERT_TRUE(status.ok()) << status;
+    } else {
+      SetPort(host_.WaitForPort("127.0.0.1:"));
+    }
+  }
+  void StartAgent() {
+    const std::string log = directory_ / absl::StrCat("agent.", ++starts_, ".log").c_str();
+    std::vector<std::string> words = {"agent",
+                                      "--socket",
+                                      directory_ / "agent.sock",
+                                      "--serve",
+                                      "0",
+                                      "--serve-host",
+                                      directory_ / "host.sock",
+                                      "--serve-db",
+                                      directory_ / "db"};
+    if (password_.empty()) words.push_back("--serve-no-password");
+    const auto status = agent_.Start(words, {}, log, PULSE_PROGRAM);
+    ASSERT_TRUE(status.ok()) << status;
+    SetPort(agent_.WaitForPort("(port "));
+  }
+  void KillHost() { host_.Kill(); }
+  void KillAgent() { agent_.Kill(); }
+
+  uint16_t port() const { return port_; }
+  const std::string& password() const { return password_; }
+  LoadOptions Load(int protocol = 2) {
+    LoadOptions options;
+    options.seed = Seeds()();
+    options.port = port_;
+    options.prefix = absl::StrCat("k", Seeds()() % 1000, "-");
+    options.protocol = protocol;
+    options.password = password_;
+    return options;
+  }
+  uint64_t Offloaded() { return Control(port_, password_).Info("offload_reads").value_or(0); }
+
+ private:
+  void SetPort(const absl::StatusOr<uint16_t>& port) {
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *port;
+  }
+
+  Directory directory_;
+  const bool separate_;
+  const std::string password_;
+  uint16_t port_ = 0;
+  int starts_ = 0;
+  // The agent ends first.
+  bench::ProgramProcess host_;
+  bench::ProgramProcess agent_;
+};
+
+// Runs `body` once, or for PULSE_TEST_MINUTES.
+template <typename Body>
+void ForMinutes(Body body) {
+  const char* text = getenv("PULSE_TEST_MINUTES");
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::minutes(text == nullptr ? 0 : atoi(text));
+  do {
+    body();
+  } while (std::chrono::steady_clock::now() < until && !testing::Test::HasFailure());
+}
+
+constexpr uint64_t kAnswers = 20'000;
+// Of these, at least so many have to be the agent's reads.
+constexpr uint64_t kOffloaded = kAnswers / 20;
+
+void End(World* world, RedisLoad* load) {
+  load->Stop();
+  const uint64_t offloaded = world->Offloaded();
+  printf("  %llu reads answered by the agent\n", static_cast<unsigned long long>(offloaded));
+  EXPECT_GT(offloaded, kOffloaded);
+  ExpectAllClean(*load, world->port(), world->password());
+  ExpectLinearizable(*load);
+}
+
+// The whole server is killed with all it has in memory.
+TEST(ServerHistoryTest, OfAnEmbeddedAgent) {
+  ForMinutes([] {
+    World world(false, "");
+    RedisLoad load(world.Load());
+    EXPECT_TRUE(Answers(load, kAnswers));
+    EXPECT_EQ(load.lost(), 0u);
+    EXPECT_GT(world.Offloaded(), kOffloaded);
+    world.KillHost();
+    world.StartHost();
+    load.PointTo(world.port());
+    EXPECT_TRUE(Answers(load, kAnswers));
+    End(&world, &load);
+    EXPECT_GT(load.lost(), 0u);
+  });
+}
+
+TEST(ServerHistoryTest, OfRespThree) {
+  ForMinutes([] {
+    World world(false, "");
+    RedisLoad load(world.Load(3));
+    EXPECT_TRUE(Answers(load, kAnswers));
+    End(&world, &load);
+    EXPECT_EQ(load.lost() + load.unknown() + load.refused(), 0u);
+  });
+}
+
+TEST(ServerHistoryTest, OfASeparateAgentThatIsKilled) {
+  ForMinutes([] {
+    World world(true, "");
+    RedisLoad load(world.Load());
+    EXPECT_TRUE(Answers(load, kAnswers));
+    EXPECT_EQ(load.lost() + load.unknown() + load.refused(), 0u);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_GT(world.Offloaded(), kOffloaded);
+      world.KillAgent();
+      world.StartAgent();
+      load.PointTo(world.port());
+      EXPECT_TRUE(Answers(load, kAnswers));
+    }
+    End(&world, &load);
+    EXPECT_GT(load.unknown(), 0u);
+  });
+}
+
+// Reads of keys that nobody writes, one at a time, until it ends.
+class QuietReader {
+ public:
+  explicit QuietReader(World* world) : control_(world->port(), world->password()) {
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(control_.Ask({"SET", Key(i), Key(i)}), "+OK\r\n");
+    }
+    EXPECT_NE(control_.Ask({"GET", Key(0)}), "");
+    thread_ = std::thread([this] {
+      for (int i = 0; !stop_.load(); i = (i + 1) % 16) {
+        const std::string reply = control_.Ask({"GET", Key(i)});
+        (reply == Right(i)                        ? right_
+         : reply.substr(0, 13) == "-ERR the host" ? refused_
+                                                  : wrong_)
+            .fetch_add(1);
+        if (reply.empty()) return;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
+  }
+  ~QuietReader() {
+    stop_.store(true);
+    thread_.join();
+  }
+  // What somebody else is answered; of some key, as one may share its word with what was lost.
+  static bool AnyIsRight(Control control) {
+    for (int i = 0; i < 16; ++i) {
+      if (control.Ask({"GET", Key(i)}) == Right(i)) return true;
+    }
+    return false;
+  }
+  uint64_t right() const { return right_.load(); }
+  uint64_t refused() const { return refused_.load(); }
+  uint64_t wrong() const { return wrong_.load(); }
+
+ private:
+  static std::string Key(int i) { return absl::StrCat("quiet", i); }
+  static std::string Right(int i) {
+    const std::string value = Key(i);
+    return absl::StrCat("$", value.size(), "\r\n", value, "\r\n");
+  }
+  Control control_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> right_{0}, refused_{0}, wrong_{0};
+  std::thread thread_;
+};
+
+// Clients keep their connections, are told of what was lost, and it works again by itself.
+void KillTheHost(World* world, int protocol) {
+  RedisLoad load(world->Load(protocol));
+  QuietReader reader(world);
+  EXPECT_TRUE(Answers(load, kAnswers));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(load.lost(), 0u);
+    world->KillHost();
+    // The host is away: what it has to do is refused, and clean keys are read.
+    const uint64_t refused = load.refused();
+    const uint64_t right = reader.right();
+    EXPECT_TRUE(
+        Eventually([&] { return load.refused() > refused + 100 && reader.right() > right + 200; }));
+    // Who comes now is answered if no password is needed.
+    EXPECT_EQ(QuietReader::AnyIsRight(Control(world->port())), world->password().empty());
+    world->StartHost();
+    EXPECT_TRUE(Answers(load, kAnswers));
+  }
+  End(world, &load);
+  EXPECT_EQ(load.lost(), 0u);
+  EXPECT_GT(load.unknown(), 0u);
+  EXPECT_EQ(reader.wrong(), 0u);
+  printf("  %llu reads of quiet keys, and %llu refused\n",
+         static_cast<unsigned long long>(reader.right()),
+         static_cast<unsigned long long>(reader.refused()));
+}
+
+TEST(ServerHistoryTest, OfAHostThatIsKilled) {
+  ForMinutes([] {
+    World world(true, "");
+    KillTheHost(&world, 2);
+  });
+}
+
+// The agent says to the new host who its clients are.
+TEST(ServerHistoryTest, OfAHostThatIsKilledAndWantsAPassword) {
+  ForMinutes([] {
+    World world(true, "a word that nobody guesses");
+    EXPECT_EQ(Control(world.port()).Ask({"GET", "x"}).substr(0, 7), "-NOAUTH");
+    KillTheHost(&world, 3);
+    EXPECT_EQ(Control(world.port()).Ask({"GET", "x"}).substr(0, 7), "-NOAUTH");
+  });
+}
+
+#endif
+
+}  // namespace
+}  // namespace pulse::linear
