@@ -75,11 +75,11 @@ std::vector<Opponent> Directors(const Session& s, const std::vector<std::string>
   return all;
 }
 
-// The connections of which this process's children can hold four ends each: `wanted`, unless the
-// limit of descriptors is lower and cannot be raised.
+// The connections of which a director can hold both ends, the client's and the host's: `wanted`,
+// unless the limit of descriptors is lower and cannot be raised.
 uint32_t RaiseDescriptors(uint32_t wanted) {
-  constexpr uint64_t kEnds = 4;
-  constexpr uint64_t kOthers = 256;
+  constexpr uint64_t kEnds = 2;
+  constexpr uint64_t kOthers = 128;
   const rlim_t need = wanted * kEnds + kOthers;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

@@ -1,8 +1,15 @@
 // One run of `pulse bench director`: a server that echoes, the director in front of it, or none,
 // and the client. Each director is one loop, whose CPU time it tells itself.
-#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -12,8 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/unique_fd.h"
 #include "bench/child_jobs.h"
 #include "bench/load_client.h"
 #include "bench/memory_meter.h"
@@ -129,19 +136,20 @@ struct DirectorRun {
 // The server, and what is in front of it.
 class Setup {
  public:
-  absl::Status Open(const DirectorRun& o) {
-    director::DirectorOptions options;
-    options.net = o.net;
+  absl::Status OpenHost(const DirectorRun& o) {
+    director::DirectorOptions options = OptionsOf(o);
     options.application = &echo_;
     options.thread_name = "pulse-host-";
     options.cpus = o.host_cpus;
-    options.limits.connections = std::max(options.limits.connections, o.connections + 16);
     auto host = director::Director::Open(options);
     if (!host.ok()) return host.status();
     host_ = *std::move(host);
-    if (o.form == "direct") return absl::OkStatus();
+    return absl::OkStatus();
+  }
+  absl::Status OpenFront(const DirectorRun& o, uint32_t host_port) {
+    director::DirectorOptions options = OptionsOf(o);
     options.application = &forward_;
-    options.host = absl::StrCat("127.0.0.1:", host_->port());
+    options.host = absl::StrCat("127.0.0.1:", host_port);
     options.thread_name = "pulse-agent-";
     options.cpus = o.agent_cpus;
     // Matches no TCP connection.
@@ -151,11 +159,19 @@ class Setup {
     front_ = *std::move(front);
     return absl::OkStatus();
   }
-  uint16_t port() const { return front_ == nullptr ? host_->port() : front_->port(); }
-  const director::Director& host() const { return *host_; }
+  // What the client meets.
+  const director::Director& outer() const { return front_ == nullptr ? *host_ : *front_; }
+  const director::Director* host() const { return host_.get(); }
   const director::Director* front() const { return front_.get(); }
 
  private:
+  static director::DirectorOptions OptionsOf(const DirectorRun& o) {
+    director::DirectorOptions options;
+    options.net = o.net;
+    options.limits.connections = std::max(options.limits.connections, o.connections + 16);
+    return options;
+  }
+
   EchoApplication echo_{false};
   EchoApplication forward_{true};
   std::unique_ptr<director::Director> host_;
@@ -164,7 +180,7 @@ class Setup {
 
 // CPU time of the loops, and what the front has counted.
 struct LoopUse {
-  explicit LoopUse(const Setup& setup) : host_nanos(setup.host().cpu_nanos()) {
+  explicit LoopUse(const Setup& setup) : host_nanos(setup.host()->cpu_nanos()) {
     if (setup.front() == nullptr) return;
     front_nanos = setup.front()->cpu_nanos();
     const director::DirectorStats stats = setup.front()->stats();
@@ -196,10 +212,13 @@ absl::Status CheckForm(const DirectorRun& o, const LoopUse& before, const LoopUs
       " were forwarded and ", spliced, " bytes spliced, which is not what \"", o.form, "\" is"));
 }
 
-absl::StatusOr<nlohmann::json> MeasureLoad(const DirectorRun& o, const Setup& setup) {
+absl::StatusOr<nlohmann::json> MeasureLoad(const DirectorRun& o) {
+  Setup setup;
+  PULSE_RETURN_IF_ERROR(setup.OpenHost(o));
+  if (o.form != "direct") PULSE_RETURN_IF_ERROR(setup.OpenFront(o, setup.host()->port()));
   EchoLoad load(o.bytes, 0);
   LoadClient client(&load, o.depth);
-  PULSE_RETURN_IF_ERROR(client.Connect(setup.port(), o.connections));
+  PULSE_RETURN_IF_ERROR(client.Connect(setup.outer().port(), o.connections));
   if (const auto warm = client.Run(o.warm); !warm.ok()) return warm.status();
   const LoopUse before(setup);
   const auto run = client.Run(o.seconds);
@@ -234,21 +253,100 @@ MemoryUse OwnMemory() {
   return ParseMemoryUse(text.str(), "");
 }
 
-// Connections that have asked once, so that each has all that it needs, and then keep quiet.
-absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o, const Setup& setup) {
-  constexpr double kMib = 1 << 20;
-  const MemoryUse before = OwnMemory();
-  EchoLoad load(o.bytes, o.connections);
-  LoadClient client(&load, 1);
-  PULSE_RETURN_IF_ERROR(client.Connect(setup.port(), o.connections));
-  const auto run = client.Run(o.seconds);
+// A process that holds other ends of connections than this one does: together they may be more than
+// a process may open. It is told and tells numbers, and ends when its Helper does, the last one
+// that was started first.
+class Helper {
+ public:
+  ~Helper() {
+    pipe_.reset();
+    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+  }
+  // Before this process has threads. `work` gets its end of the line.
+  template <typename Work>
+  absl::Status Start(Work work) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+      return ErrnoError(errno, "making", "a pair of sockets");
+    }
+    pipe_ = UniqueFd(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ < 0) return ErrnoError(errno, "starting", "a process that holds connections");
+    if (pid_ > 0) return absl::OkStatus();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    pipe_.reset();
+    const absl::Status done = work(theirs.get());
+    if (!done.ok()) {
+      fprintf(stderr, "pulse: %s\n", std::string(done.message()).c_str());
+      _exit(1);
+    }
+    uint32_t end;
+    while (recv(theirs.get(), &end, sizeof(end), 0) > 0) {
+    }
+    _exit(0);
+  }
+  static absl::Status Tell(int line, uint32_t number) {
+    if (send(line, &number, sizeof(number), MSG_NOSIGNAL) == sizeof(number)) {
+      return absl::OkStatus();
+    }
+    return ErrnoError(errno, "talking to", "a process that holds connections");
+  }
+  static absl::StatusOr<uint32_t> Hear(int line) {
+    uint32_t number = 0;
+    if (recv(line, &number, sizeof(number), 0) == sizeof(number)) return number;
+    return absl::InternalError("a process that holds connections has failed; it has said why");
+  }
+  int line() const { return pipe_.get(); }
+
+ private:
+  UniqueFd pipe_;
+  pid_t pid_ = 0;
+};
+
+absl::Status HoldHost(const DirectorRun& o, int line) {
+  auto* const setup = new Setup;  // until the process ends
+  PULSE_RETURN_IF_ERROR(setup->OpenHost(o));
+  return Helper::Tell(line, setup->outer().port());
+}
+
+// Each connection asks once, so that it has all that it needs, and then keeps quiet.
+absl::Status HoldClients(const DirectorRun& o, int line) {
+  const auto port = Helper::Hear(line);
+  if (!port.ok()) return port.status();
+  auto* const load = new EchoLoad(o.bytes, o.connections);
+  auto* const client = new LoadClient(load, 1);
+  PULSE_RETURN_IF_ERROR(client->Connect(static_cast<uint16_t>(*port), o.connections));
+  const auto run = client->Run(o.seconds);
   if (!run.ok()) return run.status();
+  return Helper::Tell(line, static_cast<uint32_t>(run->reads));
+}
+
+absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o) {
+  constexpr double kMib = 1 << 20;
+  Helper host, clients;
+  const bool direct = o.form == "direct";
+  if (!direct) PULSE_RETURN_IF_ERROR(host.Start([&](int line) { return HoldHost(o, line); }));
+  PULSE_RETURN_IF_ERROR(clients.Start([&](int line) { return HoldClients(o, line); }));
+  Setup setup;
+  if (direct) {
+    PULSE_RETURN_IF_ERROR(setup.OpenHost(o));
+  } else {
+    const auto port = Helper::Hear(host.line());
+    if (!port.ok()) return port.status();
+    PULSE_RETURN_IF_ERROR(setup.OpenFront(o, *port));
+  }
+  const MemoryUse before = OwnMemory();
+  PULSE_RETURN_IF_ERROR(Helper::Tell(clients.line(), setup.outer().port()));
+  const auto answered = Helper::Hear(clients.line());
+  if (!answered.ok()) return answered.status();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const MemoryUse after = OwnMemory();
-  const director::Director& outer = setup.front() == nullptr ? setup.host() : *setup.front();
-  const director::DirectorStats stats = outer.stats();
-  if (run->reads != o.connections || stats.connections != o.connections) {
-    return absl::InternalError(absl::StrCat("of ", o.connections, " connections ", run->reads,
+  const director::DirectorStats stats = setup.outer().stats();
+  if (*answered != o.connections || stats.connections != o.connections) {
+    return absl::InternalError(absl::StrCat("of ", o.connections, " connections ", *answered,
                                             " were answered and ", stats.connections,
                                             " are there: the limits are too low, or this is slow"));
   }
@@ -267,9 +365,7 @@ absl::StatusOr<nlohmann::json> RunDirectorJob(const nlohmann::json& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("a message has ", kEchoHead + sizeof(uint64_t), " to ", kMostEcho, " bytes"));
   }
-  Setup setup;
-  PULSE_RETURN_IF_ERROR(setup.Open(o));
-  return o.idle ? MeasureIdle(o, setup) : MeasureLoad(o, setup);
+  return o.idle ? MeasureIdle(o) : MeasureLoad(o);
 }
 
 }  // namespace pulse::bench

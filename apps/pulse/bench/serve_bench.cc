@@ -230,10 +230,11 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
     text += ServeTable(part, *opponents, *runs);
     AddServeRatios(part, *runs, args.common.tiny, &rows);
     s.report()["parts"][part.name] = {
-        {"opponents", SpreadsJson(*runs, *opponents,
-                                  {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us",
-                                   "writes_p50_us", "writes_p99_us", "host_us", "agent_us",
-                                   "client_us", "offloaded_share", "device_share", "dirty_share"})},
+        {"opponents",
+         SpreadsJson(*runs, *opponents,
+                     {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us", "writes_p50_us",
+                      "writes_p99_us", "host_us", "agent_us", "client_us", "other_us",
+                      "offloaded_share", "device_share", "dirty_share"})},
         {"runs", std::move(raw)}};
   }
   s.Say(text + RenderRatios(rows));
