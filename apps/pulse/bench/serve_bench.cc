@@ -139,7 +139,8 @@ std::vector<Opponent> Servers(const Session& s) {
 std::string ServeTable(const ServePart& part, const std::vector<Opponent>& opponents,
                        const RunSet& runs) {
   TextTable table({absl::StrCat(part.meaning, " (medians)"), "a second", "read p50 us", "p99 us",
-                   "p99.9 us", "host CPU us", "agent CPU us", "client CPU us", "offloaded"});
+                   "p99.9 us", "host CPU us", "agent CPU us", "client CPU us", "other us",
+                   "offloaded"});
   for (const Opponent& o : opponents) {
     const auto median = [&](const char* metric) { return runs.Of(o.name, metric).median; };
     table.AddRow(
@@ -234,7 +235,8 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
          SpreadsJson(*runs, *opponents,
                      {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us", "writes_p50_us",
                       "writes_p99_us", "host_us", "agent_us", "client_us", "other_us",
-                      "offloaded_share", "device_share", "dirty_share"})},
+                      "offloaded_share", "device_share", "dirty_share", "changed_share",
+                      "order_share", "no_view_share", "full_share"})},
         {"runs", std::move(raw)}};
   }
   s.Say(text + RenderRatios(rows));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -174,19 +175,20 @@ resp::ServeOptions ServerOptions(const nlohmann::json& spec) {
   return o;
 }
 
-// What the agent has counted.
-struct Offloaded {
-  explicit Offloaded(const resp::OffloadedResp* agent) {
-    if (agent == nullptr) return;
-    const resp::OffloadCounters& c = agent->counters();
-    here = c.offloaded;
-    from_device = c.from_device;
-    dirty = c.dirty;
-  }
-  uint64_t here = 0;
-  uint64_t from_device = 0;
-  uint64_t dirty = 0;
-};
+// What the agent has counted, with the names of the shares.
+using AgentCounts = std::vector<std::pair<const char*, uint64_t>>;
+
+AgentCounts CountsOf(const resp::OffloadedResp* agent) {
+  if (agent == nullptr) return {};
+  const resp::OffloadCounters& c = agent->counters();
+  return {{"offloaded_share", c.offloaded},
+          {"device_share", c.from_device},
+          {"dirty_share", c.dirty},
+          {"changed_share", c.changed},
+          {"order_share", c.order},
+          {"no_view_share", c.no_view},
+          {"full_share", c.full}};
+}
 
 // Of the calling thread: the client.
 double ClientSeconds() {
@@ -195,9 +197,9 @@ double ClientSeconds() {
   return static_cast<double>(ts.tv_sec) + static_cast<double>(ts.tv_nsec) / 1e9;
 }
 
-// "other_us" is what belongs to none of them: the measuring itself.
-void AddServerCpu(const CpuUse& use, double client_seconds, const Offloaded& before,
-                  const Offloaded& after, double reads, double seconds, nlohmann::json* out) {
+// "other_us" is what belongs to none of them: the measuring itself, and threads that live for less
+// than the meter's interval.
+void AddServerCpu(const CpuUse& use, double client_seconds, double seconds, nlohmann::json* out) {
   const auto ops = out->at("ops").get<double>();
   (*out)["host_us"] = use.server_seconds * 1e6 / ops;
   (*out)["agent_us"] = use.agent_seconds * 1e6 / ops;
@@ -206,9 +208,15 @@ void AddServerCpu(const CpuUse& use, double client_seconds, const Offloaded& bef
   (*out)["compaction_us"] = use.compaction_seconds * 1e6 / ops;
   (*out)["host_cpus_used"] = use.server_seconds / seconds;
   (*out)["agent_cpus_used"] = use.agent_seconds / seconds;
-  (*out)["offloaded_share"] = static_cast<double>(after.here - before.here) / reads;
-  (*out)["device_share"] = static_cast<double>(after.from_device - before.from_device) / reads;
-  (*out)["dirty_share"] = static_cast<double>(after.dirty - before.dirty) / reads;
+}
+
+// Of the reads.
+void AddShares(const AgentCounts& before, const AgentCounts& after, uint64_t reads,
+               nlohmann::json* out) {
+  for (size_t i = 0; i < after.size(); ++i) {
+    (*out)[after[i].first] =
+        static_cast<double>(after[i].second - before[i].second) / static_cast<double>(reads);
+  }
 }
 
 // As the parent has asked for it.
@@ -265,21 +273,21 @@ absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
   PULSE_RETURN_IF_ERROR(client.Connect(port, o.connections));
   if (const auto warm = client.Run(o.warm); !warm.ok()) return warm.status();
   CpuMeter cpu(CpuMeter::Agent::kThreads);
-  const Offloaded before(agent);
+  const AgentCounts before = CountsOf(agent);
   PULSE_RETURN_IF_ERROR(cpu.Start());
   const double client_began = ClientSeconds();
   const auto run = client.Run(o.seconds);
   const double client_seconds = ClientSeconds() - client_began;
   const auto use = cpu.Stop();
-  const Offloaded after(agent);
+  const AgentCounts after = CountsOf(agent);
   if (!run.ok()) return run.status();
   if (!use.ok()) return use.status();
   if (run->reads == 0) return absl::InternalError("no read was answered in time");
   const LoadFigures figures[] = {{"reads", run->reads, &run->read_nanos},
                                  {"writes", run->writes, &run->write_nanos}};
   nlohmann::json out = FiguresJson(figures, run->seconds);
-  AddServerCpu(*use, client_seconds, before, after, static_cast<double>(run->reads), run->seconds,
-               &out);
+  AddServerCpu(*use, client_seconds, run->seconds, &out);
+  AddShares(before, after, run->reads, &out);
   return out;
 }
 
