@@ -23,7 +23,7 @@
 namespace pulse {
 namespace {
 
-struct ServeArgs {
+struct RedisServerArgs {
   resp::ServeOptions options;
   std::string cache = "256M";
   std::string max_value = "32M";
@@ -75,7 +75,7 @@ absl::Status ReadPassword(const std::string& path, std::string* password) {
   return absl::OkStatus();
 }
 
-absl::Status ReadArgs(ServeArgs* args) {
+absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   resp::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
@@ -119,8 +119,8 @@ std::string Listeners(const resp::ServeOptions& options, uint16_t port) {
   return absl::StrJoin(all, " and ");
 }
 
-absl::Status RunServe(ServeArgs args) {
-  PULSE_RETURN_IF_ERROR(ReadArgs(&args));
+absl::Status RunRedisServer(RedisServerArgs args) {
+  PULSE_RETURN_IF_ERROR(ReadRedisServerArgs(&args));
   // A write beyond the limit of file size is that file's error, and not this process's end.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
@@ -146,7 +146,7 @@ absl::Status RunServe(ServeArgs args) {
   return (*server)->Stop();
 }
 
-void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
+void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
   resp::ServeOptions& options = args->options;
   cmd->add_option("--requirepass", args->password_file,
                   "file whose first line is the password of the user `default`");
@@ -159,7 +159,7 @@ void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
   cmd->add_flag("--insecure", options.insecure, "listen beyond loopback without password and TLS");
 }
 
-void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
+void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
   resp::ServeOptions& options = args->options;
   cmd->add_option("--cache", args->cache, "memory for blocks that were read")
       ->capture_default_str();
@@ -182,7 +182,7 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<ServeArgs>& args) {
 }  // namespace
 
 void AddServeCommand(CLI::App& app) {
-  auto args = std::make_shared<ServeArgs>();
+  auto args = std::make_shared<RedisServerArgs>();
   CLI::App* cmd = app.add_subcommand(
       "serve",
       "Serve a RocksDB to Redis clients: strings, expiry, SCAN, MULTI, over RESP2 and RESP3.\n"
@@ -218,7 +218,7 @@ void AddServeCommand(CLI::App& app) {
   AddResourceOptions(cmd, args);
   cmd->callback([args, cmd] {
     args->port_given = cmd->get_option("--port")->count() > 0;
-    Finish(RunServe(*args));
+    Finish(RunRedisServer(*args));
   });
 }
 

@@ -102,6 +102,8 @@ absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
     if (job == "files-fill") return RunFilesFillJob(spec);
     if (job == "files-read") return RunFilesReadJob(spec);
     if (job == "blocks-load") return RunBlocksLoadJob(spec);
+    if (job == "serve") return RunServeJob(spec);
+    if (job == "director") return RunDirectorJob(spec);
     if (job == "ycsb") return RunYcsbJob(spec);
     return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
   } catch (const nlohmann::json::exception& e) {

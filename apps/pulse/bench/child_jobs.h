@@ -39,6 +39,11 @@ absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec);
 // For `pulse bench blocks`: a load on a server, and what its processes use.
 absl::StatusOr<nlohmann::json> RunBlocksLoadJob(const nlohmann::json& spec);
 
+// For `pulse bench serve`: fills a server's database through it; a load on the server.
+absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec);
+// For `pulse bench director`: a server, a director in front of it or none, and a load.
+absl::StatusOr<nlohmann::json> RunDirectorJob(const nlohmann::json& spec);
+
 // Runs one YCSB workload on "dir".
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec);
 

@@ -91,6 +91,8 @@ void AddBenchCommand(CLI::App& app) {
   bench::AddFailoverBench(*bench);
   bench::AddFilesBench(*bench);
   bench::AddBlocksBench(*bench);
+  bench::AddServeBench(*bench);
+  bench::AddDirectorBench(*bench);
   bench::AddRingBench(*bench);
   bench::AddVdpuBench(*bench);
   bench::AddYcsbBench(*bench);

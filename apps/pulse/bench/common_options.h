@@ -22,6 +22,8 @@ void AddCrashBench(CLI::App& bench);
 void AddFailoverBench(CLI::App& bench);
 void AddFilesBench(CLI::App& bench);
 void AddBlocksBench(CLI::App& bench);
+void AddServeBench(CLI::App& bench);
+void AddDirectorBench(CLI::App& bench);
 void AddRingBench(CLI::App& bench);
 void AddVdpuBench(CLI::App& bench);
 void AddYcsbBench(CLI::App& bench);

@@ -58,15 +58,23 @@ CpuMeter::~CpuMeter() {
   sampler_.join();
 }
 
-std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) {
+std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) const {
   std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
   std::string name;
   std::getline(in, name);
+  // "iou-wrk-" and the number of the thread that it works for.
+  if (absl::StartsWith(name, "iou-wrk-")) {
+    const auto maker = threads_.find(static_cast<pid_t>(std::atoi(name.c_str() + 8)));
+    return maker == threads_.end() ? Who::kAgent : maker->second.who;
+  }
   if (absl::StartsWith(name, "pulse-ag") || absl::StartsWith(name, "iou-")) return Who::kAgent;
   // Flushes have the pool of high priority. A thread has the name of its maker until it has its
   // own.
   if (absl::StartsWith(name, "rocksdb:low") || absl::StartsWith(name, "rocksdb:bot")) {
     return Who::kCompaction;
+  }
+  if (absl::StartsWith(name, "pulse-host") || absl::StartsWith(name, "rocksdb:")) {
+    return Who::kServer;
   }
   return std::nullopt;
 }
@@ -138,6 +146,7 @@ absl::StatusOr<CpuUse> CpuMeter::Stop() {
   }
   use.agent_seconds = static_cast<double>(agent) / 1e9;
   use.compaction_seconds = static_cast<double>(UseOf(Who::kCompaction)) / 1e9;
+  use.server_seconds = use.compaction_seconds + static_cast<double>(UseOf(Who::kServer)) / 1e9;
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   use.voluntary_switches = usage.ru_nvcsw - usage_start_.ru_nvcsw;

@@ -1,9 +1,10 @@
 // CPU time of a stretch of this process, told apart by who spent it: the host (RocksDB and the
 // application) or PulseDB's agent. The agent's threads in this process are those whose names begin
-// with "pulse-ag", together with io_uring's workers ("iou-"); an agent in a process of its own is
-// measured as a whole. Of the host's CPU time, that of RocksDB's threads for compactions
-// ("rocksdb:low", "rocksdb:bot", and those that they start) is told, too. Start and Stop from one
-// thread.
+// with "pulse-ag", together with io_uring's workers ("iou-", but for those that another thread has
+// started); an agent in a process of its own is measured as a whole. Of the host's CPU time, that
+// of RocksDB's threads for compactions ("rocksdb:low", "rocksdb:bot", and those that they start)
+// and that of a server's threads ("pulse-host", and all of RocksDB's) is told, too. Start and Stop
+// from one thread.
 #pragma once
 
 #include <sys/resource.h>
@@ -25,6 +26,7 @@ struct CpuUse {
   double host_seconds = 0;
   double agent_seconds = 0;
   double compaction_seconds = 0;  // of host_seconds
+  double server_seconds = 0;      // of host_seconds; with compaction_seconds
   // Of this process, with the embedded agent's.
   int64_t voluntary_switches = 0;
   int64_t involuntary_switches = 0;
@@ -48,7 +50,7 @@ class CpuMeter {
   absl::StatusOr<CpuUse> Stop();
 
  private:
-  enum class Who { kAgent, kCompaction };
+  enum class Who { kAgent, kCompaction, kServer };
   // What one thread has used since Start(), kept after it has gone.
   struct ThreadUse {
     Who who = Who::kAgent;
@@ -57,7 +59,7 @@ class CpuMeter {
     int64_t earlier = 0;  // of threads that had the same number before
   };
 
-  static std::optional<Who> WhoIs(const char* tid);
+  std::optional<Who> WhoIs(const char* tid) const;
   void Sample(bool first);
   int64_t UseOf(Who who) const;
   void SampleUntilStopped();

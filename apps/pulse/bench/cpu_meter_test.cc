@@ -54,6 +54,22 @@ TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
   EXPECT_EQ(use->agent_seconds, 0);
 }
 
+TEST(CpuMeterTest, TellsAServerFromItsClient) {
+  CpuMeter meter(CpuMeter::Agent::kThreads);
+  ASSERT_TRUE(meter.Start().ok());
+  BurnAs("pulse-host-0", 60);
+  BurnAs("rocksdb:high", 40);
+  BurnAs("rocksdb:low", 30);
+  BurnAs("pulse-agent-0", 50);
+  BurnAs("pulse-load", 150);
+  const auto use = meter.Stop();
+  ASSERT_TRUE(use.ok());
+  EXPECT_GE(use->server_seconds, 0.130);
+  EXPECT_GE(use->compaction_seconds, 0.030);
+  EXPECT_LT(use->server_seconds, use->host_seconds - 0.140);
+  EXPECT_GE(use->agent_seconds, 0.050);
+}
+
 TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
