@@ -28,7 +28,7 @@ struct RedisServerArgs {
   std::string cache = "256M";
   std::string max_value = "32M";
   std::string sync = "everysec";
-  std::string offload = "off";
+  std::string offload;  // empty: as it suits
   std::string cpus;
   std::string agent_cpus;
   std::string password_file;
@@ -86,6 +86,16 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
     PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
   }
   options.port = static_cast<uint16_t>(args->port);
+  // The agent reads the database's files as plain ones.
+  const bool pool = options.uri.find("layout=pool") != std::string::npos;
+  if (pool && args->offload == "on") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--offload on: the agent cannot read tables in a pool (--uri ", options.uri,
+        "); leave layout=pool out, or give --offload off"));
+  }
+  if (args->offload.empty()) {
+    args->offload = pool || !options.host_socket.empty() ? "off" : "on";
+  }
   options.offload = args->offload == "on";
   if (!options.host_socket.empty()) {
     if (options.offload) {
@@ -204,9 +214,9 @@ void AddServeCommand(CLI::App& app) {
       "Unix socket for a separate agent (pulse agent --serve-host), which clients then come\n"
       "to: no TCP port is listened on, unless --port is given");
   cmd->add_option("--offload", args->offload,
-                  "on: an agent in front answers reads without the host")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->capture_default_str();
+                  "on: an agent in front answers reads without the host; the default, unless\n"
+                  "--host-socket is given or the tables are in a pool")
+      ->check(CLI::IsMember({"on", "off"}));
   cmd->add_option("--uri", options.uri,
                   "run the database's compactions on an agent, as pulse:// or pulse://SOCKET");
   cmd->add_option("--sync", args->sync,

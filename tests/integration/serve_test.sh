@@ -51,6 +51,8 @@ expect_error serve-no-address '--bind' "$PULSE" serve --port 0 --bind nonsense. 
 expect_error serve-tls 'both --tls-cert and --tls-key' \
   "$PULSE" serve --port 0 --tls-cert "$SCRATCH/none" --db "$SCRATCH/db2"
 expect_error serve-cache '--cache' "$PULSE" serve --port 0 --cache plenty --db "$SCRATCH/db2"
+expect_error serve-agent-on-pool '--offload on;;layout=pool' \
+  "$PULSE" serve --offload on --uri 'pulse://?layout=pool&pool=/x' --db "$SCRATCH/db2"
 expect_error serve-two-agents '--host-socket;;--offload on;;one of the two' \
   "$PULSE" serve --offload on --host-socket "$SOCKET_DIR/host.sock" --db "$SCRATCH/db2"
 echo 'user x on maybe' >"$SCRATCH/bad.users"
