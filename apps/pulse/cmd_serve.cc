@@ -89,9 +89,9 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   // The agent reads the database's files as plain ones.
   const bool pool = options.uri.find("layout=pool") != std::string::npos;
   if (pool && args->offload == "on") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--offload on: the agent cannot read tables in a pool (--uri ", options.uri,
-        "); leave layout=pool out, or give --offload off"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--offload on: the agent cannot read tables in a pool (--uri ", options.uri,
+                     "); leave layout=pool out, or give --offload off"));
   }
   if (args->offload.empty()) {
     args->offload = pool || !options.host_socket.empty() ? "off" : "on";

@@ -239,6 +239,7 @@ class OffloadFlow final : public director::Flow {
   void ForwardWaiting(size_t count);
   void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void ForwardCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command);
+  void ForwardRenamed(Ticket ticket);
   void NoteState(std::string_view bytes, Forwarded* forwarded);
   void Accepted(const Forwarded& command, std::string_view reply);
   void Remember(const Said& said);
@@ -310,6 +311,10 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
     return;
   }
   const CommandInfo* command = FindCommand(request_[0]);
+  if (command != nullptr && (command->flags & kPrivate) != 0) {
+    ForwardRenamed(ticket);
+    return;
+  }
   if (command != nullptr && command->id == Command::kQuit) {
     // In its place: what is before it is answered first.
     connection_->Close("+OK\r\n");
@@ -535,6 +540,19 @@ void OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back(std::move(forwarded));
   connection_->Forward(ticket, bytes);
+}
+
+// The agent's own commands are unknown to clients, whose host connection would obey them: the host is
+// given another name, which it does not know, and so fails a transaction, too.
+void OffloadFlow::ForwardRenamed(Ticket ticket) {
+  std::string name(request_[0]);
+  std::replace(name.begin(), name.end(), '.', '-');
+  std::vector<std::string_view> arguments = request_.arguments();
+  arguments[0] = name;
+  std::string bytes;
+  AppendRequest(arguments, &bytes);
+  ForwardWaiting(waiting_.size());
+  ForwardCommand(ticket, bytes, nullptr);
 }
 
 // Of a HELLO: whether it says who the client is.
