@@ -542,8 +542,8 @@ void OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   connection_->Forward(ticket, bytes);
 }
 
-// The agent's own commands are unknown to clients, whose host connection would obey them: the host is
-// given another name, which it does not know, and so fails a transaction, too.
+// The agent's own commands are unknown to clients, whose host connection would obey them: the host
+// is given another name, which it does not know, and so fails a transaction, too.
 void OffloadFlow::ForwardRenamed(Ticket ticket) {
   std::string name(request_[0]);
   std::replace(name.begin(), name.end(), '.', '-');
