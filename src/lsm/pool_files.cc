@@ -22,11 +22,11 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-constexpr uint64_t kPage = wire::kPage;
+constexpr uint64_t kPoolPage = wire::kPage;
 
-uint64_t RoundUp(uint64_t n) { return (n + kPage - 1) / kPage * kPage; }
+uint64_t RoundUpToPage(uint64_t n) { return (n + kPoolPage - 1) / kPoolPage * kPoolPage; }
 
-bool IsAligned(uint64_t n) { return n % kPage == 0; }
+bool IsAligned(uint64_t n) { return n % kPoolPage == 0; }
 
 // An open file of the pool: its pin and its extents, which do not change once it was written. One
 // that grew since is looked up anew.
@@ -97,8 +97,8 @@ class OpenFile {
     if (!direct || *got == n) return ReadExtents(fd, extents, offset, *got, out, path_);
     // The last page, whole: the segment has more than the file. But for a hole.
     std::vector<store::Extent> padded = extents;
-    if (!padded.back().hole()) padded.back().length = RoundUp(padded.back().length);
-    return ReadExtents(fd, padded, offset, std::min<uint64_t>(n, RoundUp(*got)), out, path_);
+    if (!padded.back().hole()) padded.back().length = RoundUpToPage(padded.back().length);
+    return ReadExtents(fd, padded, offset, std::min<uint64_t>(n, RoundUpToPage(*got)), out, path_);
   }
 
   std::shared_ptr<Pool> pool_;
@@ -154,7 +154,7 @@ class PoolRandomAccessFile : public rocksdb::FSRandomAccessFile {
     return file_.UniqueId(id, max_size);
   }
   bool use_direct_io() const override { return direct_fd_ >= 0; }
-  size_t GetRequiredBufferAlignment() const override { return kPage; }
+  size_t GetRequiredBufferAlignment() const override { return kPoolPage; }
 #if PULSE_ROCKSDB_AT_LEAST(10, 5)
   IOStatus GetFileSize(uint64_t* size) override {
     auto now = file_.store().Stat(file_.file());
@@ -199,7 +199,7 @@ class PoolSequentialFile : public rocksdb::FSSequentialFile {
   }
   IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
   bool use_direct_io() const override { return direct_; }
-  size_t GetRequiredBufferAlignment() const override { return kPage; }
+  size_t GetRequiredBufferAlignment() const override { return kPoolPage; }
 
  private:
   IOStatus ReadAt(int fd, bool direct, uint64_t offset, size_t n, Slice* result, char* scratch) {

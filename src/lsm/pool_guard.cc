@@ -62,7 +62,7 @@ std::string GuardManifest(const GuardInfo& info) {
 }
 
 absl::StatusOr<std::string> ReadAll(const std::string& path) {
-  const UniqueFd fd = OpenFile(path, O_RDONLY);
+  const UniqueFd fd = pulse::OpenFile(path, O_RDONLY);
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   std::string bytes;
   std::array<char, 4096> buffer;
@@ -79,7 +79,7 @@ absl::StatusOr<std::string> ReadAll(const std::string& path) {
 absl::Status Replace(const std::string& dir, const char* name, const std::string& bytes) {
   const std::string path = absl::StrCat(dir, "/", name);
   const std::string temp = absl::StrCat(dir, "/", kTemporaryName);
-  UniqueFd fd = OpenFile(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+  UniqueFd fd = pulse::OpenFile(temp, O_CREAT | O_TRUNC | O_WRONLY, 0644);
   if (!fd.valid()) return ErrnoError(errno, "creating", temp);
   // Root may do this for the user whose database it is.
   PULSE_RETURN_IF_ERROR(TakeOwner(fd.get(), temp, absl::StrCat(dir, "/", kCurrentName)));
