@@ -25,7 +25,7 @@ for name in clang++ clang++-{14..22}; do
 done
 [[ -n "$compiler" ]] || { echo "fuzz: no clang++ found; install clang, or name it in CLANGXX" >&2; exit 1; }
 
-test -f build/fuzz/build.ninja || cmake --preset fuzz -DPULSE_UNITY=ON -DCMAKE_CXX_COMPILER="$compiler"
+test -f build/fuzz/build.ninja || cmake --preset fuzz -DCMAKE_CXX_COMPILER="$compiler"
 cmake --build --preset fuzz -j "${JOBS:-2}" --target "${targets[@]/#/fuzz_}"
 
 export PULSE_LOG=error UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

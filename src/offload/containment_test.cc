@@ -24,8 +24,7 @@ constexpr char kObject[] = PULSE_TEST_FAULTY_PROGRAM;
 const Program* Faulty() { return LoadProgram(kObject).value(); }
 
 TEST(ContainmentTest, FaultsAreLeftAndThreadsGoOn) {
-  if (kThreadSanitizer)
-    GTEST_SKIP() << "ThreadSanitizer does not survive a handler that jumps away";
+  if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   ASSERT_EQ(Containment::Install(), absl::OkStatus());
   volatile int* volatile nowhere = nullptr;
   volatile bool never = false;
@@ -129,8 +128,7 @@ TEST(FaultyProgramTest, NonsenseGoesToTheHost) {
 // A crash, an exception, an endless loop, in each of the functions: the request in hand and all
 // later ones go to the host.
 TEST(FaultyProgramTest, FaultsSwitchTheProgramOff) {
-  if (kThreadSanitizer)
-    GTEST_SKIP() << "ThreadSanitizer does not survive a handler that jumps away";
+  if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   std::vector<uint64_t> faults = {1, 2, 3, 4, 5, 29, 45, 60, 61, 64};
 #if !defined(__SANITIZE_ADDRESS__)
   faults.push_back(6);  // the sanitizer has its own mind about stacks
@@ -153,8 +151,7 @@ TEST(FaultyProgramTest, FaultsSwitchTheProgramOff) {
 }
 
 TEST(FaultyProgramTest, FaultsOfTheProtocolEndConnections) {
-  if (kThreadSanitizer)
-    GTEST_SKIP() << "ThreadSanitizer does not survive a handler that jumps away";
+  if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   for (const uint64_t fault : {80, 81, 82}) {
     Setting s({.program = Faulty()});
     TestClient client = s.NewClient();
@@ -169,8 +166,7 @@ TEST(FaultyProgramTest, FaultsOfTheProtocolEndConnections) {
 }
 
 TEST(FaultyProgramTest, FaultsInCacheLeaveTheFileServiceUnharmed) {
-  if (kThreadSanitizer)
-    GTEST_SKIP() << "ThreadSanitizer does not survive a handler that jumps away";
+  if (kSanitized) GTEST_SKIP() << "sanitizers report faults that are made on purpose, and end";
   for (const uint64_t block : {100, 101}) {
     Setting s({.program = Faulty()});
     EXPECT_EQ(s.files->Write(s.file, block * 4096, Stamped(1, 4096)).status, absl::OkStatus());
