@@ -10,7 +10,7 @@ ASAN_ENV := ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_sta
 TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadlock_stack=1
 
 # Exhaustive models and simulations of one thread are slow under sanitizers, and nothing for them to look at.
-NO_MODELS := GTEST_FILTER=-BarrierModel.*:EngineModel.EveryExecution*:Controller.IsNever*:Controller.Beats*
+NO_MODELS := GTEST_FILTER=-BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*:Controller.IsNever*:Controller.Beats*
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
