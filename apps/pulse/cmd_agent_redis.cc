@@ -1,40 +1,13 @@
 #include "cmd_agent_redis.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
 #include "offload_resp.h"
+#include "private_directory.h"
 
 namespace pulse {
 namespace {
-
-// For the secondary's own files.
-class OwnDirectory {
- public:
-  ~OwnDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  absl::Status Make() {
-    std::error_code error;
-    const auto parent = std::filesystem::temp_directory_path(error);
-    std::string name = absl::StrCat(error ? "/tmp" : parent.string(), "/pulse-agent-XXXXXX");
-    if (mkdtemp(name.data()) == nullptr) {
-      return ErrnoError(errno, "making a directory for the secondary's files", name);
-    }
-    path_ = name;
-    return absl::OkStatus();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class RedisFrontImpl final : public RedisFront {
  public:
@@ -73,7 +46,7 @@ class RedisFrontImpl final : public RedisFront {
 
  private:
   // In this order they end from the last.
-  OwnDirectory directory_;
+  resp::PrivateDirectory directory_;  // for the secondary's own files
   std::unique_ptr<resp::OffloadedResp> application_;
   std::unique_ptr<director::Director> director_;
   std::string where_;

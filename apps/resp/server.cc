@@ -11,6 +11,7 @@
 #include "director/director.h"
 #include "executor.h"
 #include "host_flow.h"
+#include "private_directory.h"
 #include "serve.h"
 #include "store.h"
 #include "tls.h"
@@ -18,26 +19,6 @@
 
 namespace pulse::resp {
 namespace {
-
-// A directory of this server's own, which others may not look into. Removed with it.
-class PrivateDirectory {
- public:
-  ~PrivateDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  absl::Status Make() {
-    const char* base = getenv("XDG_RUNTIME_DIR");
-    std::string path = absl::StrCat(base != nullptr ? base : "/tmp", "/pulse-serve-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) return ErrnoError(errno, "making a directory", path);
-    path_ = path;
-    return absl::OkStatus();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string RandomId() {
   unsigned char bytes[20];
