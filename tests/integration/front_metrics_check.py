@@ -133,7 +133,8 @@ def check_blocks(url, load):
     reads, writes = round(load["reads_per_s"] * part), round(load["writes_per_s"] * part)
     assert reads > 0 and writes > 0 and load["errors"] == 0, load
     answered = m.offload("answered_total")
-    assert answered > 0, "no read was offloaded"
+    reasons = {dict(l)["reason"]: v for (n, l), v in m.series.items() if n == "pulse_offload_to_host_total"}
+    assert answered > 0, f"no read was offloaded: {reasons}"
     # The load looks for the file first; what it sent and did not wait for counts, too.
     assert answered + m.to_host() >= reads + writes, (answered, m.to_host(), load)
     assert m.to_host("not_offloadable") >= writes

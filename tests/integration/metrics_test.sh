@@ -66,6 +66,7 @@ host=$STARTED
 await 60 grep -q 'serving at ' "$host_log" || fail "the host does not serve" "$host_log"
 await 30 grep -q '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
 port=$(sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$AGENT_LOG")
+run_ok blocks-fill 60 "$PULSE" blocks load --port "$port" --fill
 run_ok blocks-load 60 "$PULSE" blocks load --port "$port" --reads 0.7 --seconds 1 --json
 run_ok front-blocks 120 python3 "$here/front_metrics_check.py" blocks "$url" \
   "$(grep '^{' "$SCRATCH/blocks-load.log")"
@@ -83,7 +84,8 @@ note "$(tail -n 1 "$SCRATCH/scrape.log")"
 
 # 3. pulse top beside it.
 run_ok top-once 60 "$PULSE" top --once --interval 0.5 --socket "$socket"
-for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist'; do
+for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist' \
+  'front blocks' '0 connections'; do
   grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
 done
 grep -q $'\x1b' "$SCRATCH/top-once.log" && fail "top writes colours into a file"
