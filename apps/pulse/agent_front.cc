@@ -1,5 +1,7 @@
 #include "agent_front.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "director/address.h"
@@ -46,6 +48,27 @@ absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args) {
         absl::StrCat("--serve-host ", args.host, ": ", host.status().message()));
   }
   return options;
+}
+
+FrontStatus DirectorStatus(const director::Director& director, std::string service) {
+  FrontStatus f;
+  f.service = std::move(service);
+  f.cpu_nanos = static_cast<uint64_t>(director.cpu_nanos());
+  const director::DirectorStats s = director.stats();
+  f.connections = s.connections;
+  f.spliced_connections = s.spliced_connections;
+  f.accepted = s.accepted;
+  f.refused = s.refused;
+  f.cut = s.cut;
+  f.requests = s.requests;
+  f.forwarded = s.forwarded;
+  f.lost = s.lost;
+  f.host_connections = s.host_connections;
+  f.host_failures = s.host_failures;
+  f.spliced_bytes = s.spliced_bytes;
+  f.held_bytes = s.held_bytes;
+  f.pauses = s.pauses;
+  return f;
 }
 
 }  // namespace pulse

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "agent/front_status.h"
 #include "director/director.h"
 
 namespace pulse {
@@ -18,5 +19,8 @@ struct FrontArgs {
 // A director's options for these, without an application. InvalidArgument names the option that is
 // missing or wrong.
 absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args);
+
+// What the director counts, and how it is called.
+FrontStatus DirectorStatus(const director::Director& director, std::string service);
 
 }  // namespace pulse

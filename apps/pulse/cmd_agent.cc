@@ -204,6 +204,8 @@ absl::Status RunAgent(const AgentArgs& args) {
   options.tasks = static_cast<uint32_t>(tasks.max_tasks);
   if (*dpu != nullptr) options.core_speed = (*dpu)->profile().core_speed;
 
+  const auto front = std::make_shared<FrontTeller>();
+  options.front = front;
   // After the store and the tasks, since its sessions go first.
   auto server =
       SocketServer::Open(options, tasks.max_tasks > 0 ? lsm::AgentServiceFactory(&runner)
@@ -211,7 +213,8 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (!server.ok()) return server.status();
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
-    auto opened = metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, (*server)->status());
+    auto opened = metrics::Endpoint::Open(args.metrics, args.metrics_anywhere,
+                                          {(*server)->status(), nullptr, nullptr});
     if (!opened.ok()) return opened.status();
     metrics = *std::move(opened);
   }
@@ -230,6 +233,7 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   if (offload != nullptr) {
     PULSE_RETURN_IF_ERROR(offload->Listen());
+    front->Set([server = offload.get()] { return server->Status(); });
     std::fprintf(stderr, "pulse agent: %s\n", offload->Describe().c_str());
   }
 
@@ -238,12 +242,14 @@ absl::Status RunAgent(const AgentArgs& args) {
     auto opened = RedisFront::Open(args.redis, args.front, options.cpus);
     if (!opened.ok()) return opened.status();
     redis = *std::move(opened);
+    front->Set([server = redis.get()] { return server->Status(); });
     std::fprintf(stderr, "pulse agent: %s\n", redis->Describe().c_str());
   }
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
   }
+  front->Set(nullptr);
   redis.reset();
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
   if (offload != nullptr) offload->Stop();

@@ -68,6 +68,31 @@ absl::Status OffloadServer::Listen() {
   return absl::OkStatus();
 }
 
+FrontStatus OffloadServer::Status() const {
+  FrontStatus f = DirectorStatus(*director_, engine_->options().program->name);
+  using offload::EngineStats;
+  const EngineStats s = engine_->stats();
+  f.answered = s[EngineStats::kOffloaded] + s[EngineStats::kAnswered];
+  f.to_host = {{"not_offloadable", s[EngineStats::kToHost]},
+               {"no_place", s[EngineStats::kNoPlace]},
+               {"not_there", s[EngineStats::kNotThere]},
+               {"full", s[EngineStats::kFull]},
+               {"changed", s[EngineStats::kChanged]},
+               {"order", s[EngineStats::kOrder]},
+               {"rejected", s[EngineStats::kRejected]},
+               {"device", s[EngineStats::kDevice]},
+               {"off", s[EngineStats::kOff]}};
+  FrontStatus::Engine engine;
+  engine.bytes = s[EngineStats::kBytes];
+  engine.off = s.off;
+  engine.table_items = s.table.items;
+  engine.table_bytes = s.table.bytes;
+  engine.table_inserts = s.table.inserted;
+  engine.table_evictions = s.table.evicted;
+  f.engine = engine;
+  return f;
+}
+
 std::string OffloadServer::Describe() const {
   return absl::StrCat("offload ", engine_->options().program->name, " at ", front_.serve.front(),
                       " (port ", director_ == nullptr ? 0 : director_->port(), "), host ",

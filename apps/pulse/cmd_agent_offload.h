@@ -42,7 +42,8 @@ class OffloadServer {
   // "offload blocks on port 9000 before 127.0.0.1:9001"
   std::string Describe() const;
 
-  const offload::Engine& engine() const { return *engine_; }
+  // After Listen, and before Stop.
+  FrontStatus Status() const;
 
  private:
   OffloadServer(const OffloadArgs& args, const FrontArgs& front) : args_(args), front_(front) {}

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
-#include "offload_resp.h"
 #include "private_directory.h"
 
 namespace pulse {
@@ -43,6 +42,7 @@ class RedisFrontImpl final : public RedisFront {
     return absl::OkStatus();
   }
   std::string Describe() const override { return where_; }
+  FrontStatus Status() const override { return RedisFrontStatus(*director_, *application_); }
 
  private:
   // In this order they end from the last.
@@ -75,6 +75,36 @@ absl::StatusOr<std::unique_ptr<RedisFront>> RedisFront::Open(const RedisFrontArg
   auto impl = std::make_unique<RedisFrontImpl>();
   PULSE_RETURN_IF_ERROR(impl->Start(args, front, cpus));
   return impl;
+}
+
+FrontStatus RedisFrontStatus(const director::Director& director, const resp::OffloadedResp& reads) {
+  FrontStatus f = DirectorStatus(director, "redis");
+  const resp::OffloadCounters& c = reads.counters();
+  // What is part of another number, or taken from it, in the order in which neither exceeds it.
+  const uint64_t from_device = c.from_device;
+  const uint64_t forwarded = c.forwarded;
+  f.answered = c.offloaded;
+  f.to_host = {{"dirty", c.dirty},     {"changed", c.changed},
+               {"order", c.order},     {"not_permitted", c.not_permitted},
+               {"no_view", c.no_view}, {"full", c.full}};
+  // The rest are writes and other commands, less the reads that have two of these reasons.
+  uint64_t known = 0;
+  for (const auto& [reason, count] : f.to_host) known += count;
+  f.to_host.emplace_back("not_offloadable", forwarded > known ? forwarded - known : 0);
+  const resp::OffloadNumbers n = reads.numbers();
+  FrontStatus::View view;
+  view.from_device = from_device;
+  view.writes_in_flight = n.writes_in_flight;
+  view.unknown_writes = c.lost;
+  view.fences = n.fences;
+  view.catch_ups = n.secondary.catch_ups;
+  view.catch_ups_repeated = n.secondary.repeated;
+  view.catch_up_nanos = n.secondary.busy_us * 1000;
+  view.lag_nanos = n.secondary.lag_us * 1000;
+  view.max_lag_nanos = n.secondary.max_lag_us * 1000;
+  view.valid = n.secondary.valid;
+  f.view = view;
+  return f;
 }
 
 }  // namespace pulse

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "agent_front.h"
 #include "director/director.h"
+#include "offload_resp.h"
 
 namespace pulse {
 
@@ -33,6 +34,10 @@ class RedisFront {
                                                           const FrontArgs& front,
                                                           const std::vector<int>& cpus);
   virtual std::string Describe() const = 0;
+  virtual FrontStatus Status() const = 0;
 };
+
+// The same for an agent within the server's process.
+FrontStatus RedisFrontStatus(const director::Director& director, const resp::OffloadedResp& reads);
 
 }  // namespace pulse

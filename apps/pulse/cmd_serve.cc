@@ -16,7 +16,9 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/uri_options.h"
+#include "cmd_agent_redis.h"
 #include "commands.h"
+#include "metrics/endpoint.h"
 #include "offload_resp.h"
 #include "serve.h"
 
@@ -32,6 +34,8 @@ struct RedisServerArgs {
   std::string cpus;
   std::string agent_cpus;
   std::string password_file;
+  std::string metrics;
+  bool metrics_anywhere = false;
   int port = 6379;
   bool port_given = false;
 };
@@ -129,6 +133,23 @@ std::string Listeners(const resp::ServeOptions& options, uint16_t port) {
   return absl::StrJoin(all, " and ");
 }
 
+// None when none is asked for. To be gone before `server` stops.
+absl::StatusOr<std::unique_ptr<metrics::Endpoint>> OpenMetrics(
+    const RedisServerArgs& args, const resp::Server& server,
+    const std::weak_ptr<director::Application>& reads) {
+  if (args.metrics.empty()) return nullptr;
+  metrics::Sources sources;
+  sources.server = [&server] { return server.numbers(); };
+  // Both are there with an agent in front.
+  auto offloaded = std::dynamic_pointer_cast<const resp::OffloadedResp>(reads.lock());
+  if (const director::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
+    auto front = std::make_shared<FrontTeller>();
+    front->Set([agent, offloaded] { return RedisFrontStatus(*agent, *offloaded); });
+    sources.front = std::move(front);
+  }
+  return metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources));
+}
+
 absl::Status RunRedisServer(RedisServerArgs args) {
   PULSE_RETURN_IF_ERROR(ReadRedisServerArgs(&args));
   // A write beyond the limit of file size is that file's error, and not this process's end.
@@ -142,17 +163,30 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
-  auto server = resp::Server::Open(args.options, resp::EmbeddedOffload());
+  std::weak_ptr<director::Application> reads;  // the server's agent
+  auto server = resp::Server::Open(
+      args.options, [&reads, make = resp::EmbeddedOffload()](const resp::OffloadSetup& setup) {
+        auto made = make(setup);
+        if (made.ok()) reads = *made;
+        return made;
+      });
   if (!server.ok()) return server.status();
+  auto metrics = OpenMetrics(args, **server, reads);
+  if (!metrics.ok()) return metrics.status();
   const resp::ServeOptions& options = args.options;
   std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
                Listeners(options, (*server)->port()).c_str(), getpid(), args.offload.c_str(),
                options.tls_cert.empty() ? "" : ", TLS");
 
+  if (*metrics != nullptr) {
+    std::fprintf(stderr, "pulse serve: metrics at %s\n", (*metrics)->url().c_str());
+  }
+
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
   }
   std::fprintf(stderr, "pulse serve: stopping\n");
+  metrics->reset();  // it asks the server
   return (*server)->Stop();
 }
 
@@ -187,6 +221,12 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
   cmd->add_option("--cpus", args->cpus,
                   "CPUs of the host's threads and RocksDB's, as 0,2-3 (default: all)");
   cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent's threads (default: all)");
+  cmd->add_option(
+      "--metrics", args->metrics,
+      "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9465, is\n"
+      "on 127.0.0.1");
+  cmd->add_flag("--metrics-anywhere", args->metrics_anywhere,
+                "allow --metrics an address that other machines reach");
 }
 
 }  // namespace

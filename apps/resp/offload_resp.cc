@@ -61,6 +61,16 @@ OffloadFactory EmbeddedOffload() {
 
 const OffloadCounters& OffloadedResp::counters() const { return shared_->counters; }
 
+OffloadNumbers OffloadedResp::numbers() const {
+  OffloadNumbers n;
+  n.writes_in_flight = shared_->table.in_flight();
+  n.fences = shared_->fencer->fences();
+  if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
+    n.secondary = secondary->stats();
+  }
+  return n;
+}
+
 std::string OffloadedResp::Info() const { return shared_->Info(); }
 
 std::string OffloadShared::Info() const {

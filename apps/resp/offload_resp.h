@@ -82,6 +82,13 @@ struct OffloadCounters {
   std::atomic<uint64_t> lost{0};  // commands whose outcome is not known
 };
 
+// What else there is to watch.
+struct OffloadNumbers {
+  uint64_t writes_in_flight = 0;  // now: keys that are marked for them
+  uint64_t fences = 0;            // that the host has answered
+  SecondaryStats secondary;       // all zero where a test has put another view in its place
+};
+
 class OffloadedResp final : public director::Application {
  public:
   static absl::StatusOr<std::unique_ptr<OffloadedResp>> Open(const OffloadOptions& options);
@@ -90,6 +97,7 @@ class OffloadedResp final : public director::Application {
   std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
 
   const OffloadCounters& counters() const;
+  OffloadNumbers numbers() const;
   // The lines of INFO's section.
   std::string Info() const;
 

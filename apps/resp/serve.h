@@ -23,6 +23,7 @@
 
 namespace pulse::director {
 class Application;
+class Director;
 }  // namespace pulse::director
 
 namespace pulse::resp {
@@ -72,6 +73,21 @@ struct OffloadSetup {
 using OffloadFactory =
     std::function<absl::StatusOr<std::shared_ptr<director::Application>>(const OffloadSetup&)>;
 
+// Of the host server alone, since its start: not of an agent in front of it, whose connections and
+// forwarded commands these are.
+struct ServerNumbers {
+  uint64_t connections = 0;  // now
+  uint64_t connections_total = 0;
+  uint64_t commands = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t errors = 0;
+  uint64_t waited = 0;         // times that a connection's commands needed a thread that may wait
+  uint64_t rejected = 0;       // passwords
+  uint64_t held_bytes = 0;     // now: for requests and replies on their way
+  int64_t loop_cpu_nanos = 0;  // of the threads that serve connections
+};
+
 class Server {
  public:
   // `offload` is needed when options.offload is set.
@@ -82,6 +98,10 @@ class Server {
   // The port of the public listener; 0 when there is none.
   virtual uint16_t port() const = 0;
   virtual const std::string& host_socket() const = 0;
+  // Takes no lock that serving needs. Not during Stop, nor after it.
+  virtual ServerNumbers numbers() const = 0;
+  // The agent's, with offload on; else null. It goes with Stop.
+  virtual const director::Director* agent() const = 0;
   // Stops accepting, answers what is outstanding, closes the database. Once.
   virtual absl::Status Stop() = 0;
 };

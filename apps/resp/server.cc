@@ -62,6 +62,10 @@ class ServerImpl : public Server {
   absl::Status Start(const OffloadFactory& offload);
   uint16_t port() const override { return public_ == nullptr ? 0 : public_->port(); }
   const std::string& host_socket() const override { return options_.host_socket; }
+  ServerNumbers numbers() const override;
+  const director::Director* agent() const override {
+    return options_.offload ? public_.get() : nullptr;
+  }
   absl::Status Stop() override;
 
  private:
@@ -222,6 +226,25 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);
   PULSE_RETURN_IF_ERROR(OpenHostSocket());
   return OpenPublic(offload);
+}
+
+ServerNumbers ServerImpl::numbers() const {
+  ServerNumbers n;
+  for (const director::Director* host : {private_.get(), public_.get()}) {
+    if (host == nullptr || host == agent()) continue;
+    const director::DirectorStats stats = host->stats();
+    n.connections += stats.connections;
+    n.connections_total += stats.accepted;
+    n.held_bytes += stats.held_bytes;
+    n.loop_cpu_nanos += host->cpu_nanos();
+  }
+  n.commands = facts_.commands;
+  n.hits = facts_.hits;
+  n.misses = facts_.misses;
+  n.errors = facts_.errors;
+  n.waited = facts_.waited;
+  n.rejected = facts_.rejected;
+  return n;
 }
 
 absl::Status ServerImpl::Stop() {

@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "base/unique_fd.h"
 #include "codec.h"
+#include "director/director.h"
 #include "offload_resp.h"
 #include "serve.h"
 #include "users.h"
@@ -239,6 +240,8 @@ TEST_F(ServerTest, AnAgentAnswersOnlyWhoMayRead) {
   auto server = Server::Open(options_, EmbeddedOffload());
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = *std::move(server);
+  ASSERT_NE(server_->agent(), nullptr);
+  const uint64_t commands = server_->numbers().commands;
   const auto offloaded = [](Client* client) {
     EXPECT_EQ(client->Ask("auth all a"), "+OK\r\n");
     const std::string before = client->Ask("info offload");
@@ -262,6 +265,15 @@ TEST_F(ServerTest, AnAgentAnswersOnlyWhoMayRead) {
   client.Send("reset\r\nget k\r\n");
   EXPECT_EQ(client.Receive(), "+RESET\r\n");
   EXPECT_THAT(client.Receive(), StartsWith("-NOPERM"));
+  // What the agent answered is not among what the server counts.
+  const ServerNumbers numbers = server_->numbers();
+  const director::DirectorStats agent = server_->agent()->stats();
+  EXPECT_GT(numbers.commands, commands);
+  EXPECT_GE(numbers.errors, 4u);
+  EXPECT_GE(numbers.connections, 2u);
+  EXPECT_GT(numbers.loop_cpu_nanos, 0);
+  EXPECT_GE(agent.requests, agent.forwarded + 2);
+  EXPECT_EQ(agent.connections, 2u);
 }
 
 TEST_F(ServerTest, TransactionsByConnection) {

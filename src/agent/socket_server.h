@@ -37,6 +37,8 @@ struct AgentOptions {
   // A model of another processor; none by default. See Session::Config and WorkerOptions.
   MoverWrapper wrap_mover;
   std::shared_ptr<WorkerPace> pace;
+  // Where the status learns of a front; may be null.
+  std::shared_ptr<const FrontTeller> front;
 };
 
 class SocketServer {
@@ -54,7 +56,7 @@ class SocketServer {
   SocketServer(AgentOptions options, ServiceFactory factory)
       : options_(std::move(options)),
         factory_(std::move(factory)),
-        status_(std::make_shared<AgentStatus>("agent", options_.socket_path)) {}
+        status_(std::make_shared<AgentStatus>("agent", options_.socket_path, options_.front)) {}
   // A connection whose hello has not come yet.
   struct Handshake {
     UniqueFd socket;

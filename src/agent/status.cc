@@ -104,10 +104,30 @@ void WriteSession(const SessionStatus& s, int64_t now, JsonWriter* w) {
   w->Close('}').Close('}');
 }
 
+// What pulse top shows; Prometheus has the rest.
+void WriteFront(const std::optional<FrontStatus>& front, JsonWriter* w) {
+  if (!front) {
+    w->Null();
+    return;
+  }
+  w->Open('{').Add("service", front->service);
+  w->Add("connections", front->connections).Add("connections_total", front->accepted);
+  w->Add("requests", front->requests).Add("answered", front->answered);
+  w->Add("forwarded", front->forwarded).Add("lost", front->lost);
+  w->Add("held_bytes", front->held_bytes).Add("cpu_nanos", front->cpu_nanos);
+  w->Key("to_host").Open('{');
+  for (const auto& [reason, count] : front->to_host) w->Add(reason, count);
+  w->Close('}').Close('}');
+}
+
 }  // namespace
 
-AgentStatus::AgentStatus(std::string kind, std::string socket)
-    : kind_(std::move(kind)), socket_(std::move(socket)), started_(NowNanos()) {}
+AgentStatus::AgentStatus(std::string kind, std::string socket,
+                         std::shared_ptr<const FrontTeller> front)
+    : kind_(std::move(kind)),
+      socket_(std::move(socket)),
+      front_(std::move(front)),
+      started_(NowNanos()) {}
 
 uint64_t AgentStatus::Enter(const SessionEntry& entry) {
   std::lock_guard lock(mu_);
@@ -136,8 +156,9 @@ void AgentStatus::LeaveWorker(uint64_t id) {
 }
 
 AgentStatusCopy AgentStatus::Take() const {
-  std::lock_guard lock(mu_);
   AgentStatusCopy out;
+  if (front_ != nullptr) out.front = front_->Take();
+  std::lock_guard lock(mu_);
   out.kind = kind_;
   out.socket = socket_;
   out.pid = getpid();
@@ -180,7 +201,9 @@ std::string ToJson(const AgentStatusCopy& status) {
   w.Add("cpu_nanos", status.cpu_nanos).Add("sessions_total", status.sessions_total);
   w.Key("sessions").Open('[');
   for (const SessionStatus& s : status.sessions) WriteSession(s, status.now_nanos, &w);
-  w.Close(']').Close('}');
+  w.Close(']').Key("front");
+  WriteFront(status.front, &w);
+  w.Close('}');
   return w.text();
 }
 

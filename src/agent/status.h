@@ -10,12 +10,15 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/counters.h"
+#include "agent/front_status.h"
 #include "channel/host_numbers.h"
 
 namespace pulse {
@@ -54,12 +57,15 @@ struct AgentStatusCopy {
   uint64_t workers = 0;
   uint64_t sessions_total = 0;  // that ever were
   std::vector<SessionStatus> sessions;
+  std::optional<FrontStatus> front;  // none, where no remote clients are served
 };
 
 class AgentStatus {
  public:
-  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process.
-  AgentStatus(std::string kind, std::string socket);
+  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process. `front` may
+  // be null.
+  AgentStatus(std::string kind, std::string socket,
+              std::shared_ptr<const FrontTeller> front = nullptr);
 
   struct SessionEntry {
     pid_t pid = 0;
@@ -94,6 +100,7 @@ class AgentStatus {
 
   const std::string kind_;
   const std::string socket_;
+  const std::shared_ptr<const FrontTeller> front_;
   const int64_t started_;
   mutable std::mutex mu_;
   uint64_t next_id_ = 1;

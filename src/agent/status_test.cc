@@ -54,6 +54,28 @@ TEST(BusyTimeTest, CountsTheTimeWithAnythingUnderWay) {
   EXPECT_EQ(busy.Nanos(), all) << "idle";
 }
 
+TEST(FrontStatusTest, IsThereAsLongAsItsFront) {
+  const auto front = std::make_shared<FrontTeller>();
+  const AgentStatus status("agent", "/some.sock", front);
+  const auto told = [&] { return nlohmann::json::parse(ToJson(status.Take()))["front"]; };
+  EXPECT_TRUE(told().is_null());
+  FrontStatus now;
+  now.service = "redis";
+  now.connections = 2;
+  now.answered = 7;
+  now.to_host = {{"dirty", 3}, {"full", 0}};
+  front->Set([&now] { return now; });
+  EXPECT_EQ(told()["service"], "redis");
+  EXPECT_EQ(told()["connections"], 2);
+  EXPECT_EQ(told()["answered"], 7);
+  EXPECT_EQ(told()["to_host"], nlohmann::json({{"dirty", 3}, {"full", 0}}));
+  now.to_host = {{"dirty", 2}, {"full", 1}};
+  EXPECT_EQ(told()["to_host"], nlohmann::json({{"dirty", 3}, {"full", 1}})) << "none goes back";
+  front->Set(nullptr);
+  EXPECT_TRUE(told().is_null());
+  EXPECT_TRUE(nlohmann::json::parse(ToJson(AgentStatus("agent", "").Take()))["front"].is_null());
+}
+
 TEST(BusyTimeTest, WhatIsShownNeverGoesBack) {
   SessionCounters counters;
   alignas(wire::kCacheLine) static char memory[wire::kPage];

@@ -97,6 +97,7 @@ CacheTable::Counts CacheTable::counts() const {
   c.bytes = memory_bytes_;
   for (uint32_t i = 0; i <= shard_mask_; ++i) {
     c.items += shards_[i].items.load(kRelaxed);
+    c.inserted += shards_[i].inserted.load(kRelaxed);
     c.evicted += shards_[i].evicted.load(kRelaxed);
   }
   return c;
@@ -294,7 +295,9 @@ void CacheTable::Put(const void* key, const void* item) {
   Fill(SlotOf(place.bucket, place.slot), words, item);
   SetTag(place.bucket, place.slot, homes.tag);
   EndChange(place.head);
-  if (is_new) shard.items.store(shard.items.load(kRelaxed) + 1, kRelaxed);
+  if (!is_new) return;
+  shard.items.store(shard.items.load(kRelaxed) + 1, kRelaxed);
+  shard.inserted.store(shard.inserted.load(kRelaxed) + 1, kRelaxed);
 }
 
 bool CacheTable::Erase(const void* key) {

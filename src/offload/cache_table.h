@@ -36,6 +36,7 @@ class CacheTable {
   };
   struct Counts {
     uint64_t items = 0;
+    uint64_t inserted = 0;  // ever; not what took the place of its own key
     uint64_t evicted = 0;
     uint64_t bytes = 0;  // of memory
   };
@@ -72,6 +73,7 @@ class CacheTable {
     Word* buckets = nullptr;     // 2^n, then the overflow buckets
     std::vector<uint32_t> free;  // overflow buckets
     std::atomic<uint64_t> items{0};
+    std::atomic<uint64_t> inserted{0};
     std::atomic<uint64_t> evicted{0};
     uint64_t random = 1;
   };

@@ -92,6 +92,7 @@ TEST(CacheTableTest, EvictsWhenFull) {
   auto table = Make(8, 8, 1000);
   const uint64_t bytes = table->counts().bytes;
   std::map<uint64_t, uint64_t> model;
+  uint64_t erased = 0;
   for (int i = 0; i < 50000; ++i) {
     const uint64_t key = random() % 20000;
     const uint64_t item = random();
@@ -102,7 +103,7 @@ TEST(CacheTableTest, EvictsWhenFull) {
     ASSERT_EQ(found, item);
     if (i % 7 == 0) {
       const uint64_t gone = random() % 20000;
-      table->Erase(&gone);
+      erased += table->Erase(&gone) ? 1 : 0;
       model.erase(gone);
       ASSERT_FALSE(table->Find(&gone, &found));
     }
@@ -117,6 +118,7 @@ TEST(CacheTableTest, EvictsWhenFull) {
   EXPECT_EQ(there, table->counts().items);
   EXPECT_GE(there, 1000u);
   EXPECT_GT(table->counts().evicted, 0u);
+  EXPECT_EQ(table->counts().inserted, there + erased + table->counts().evicted);
   EXPECT_EQ(table->counts().bytes, bytes);
 }
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks an agent's metrics: metrics_check.py URL DOCS DATABASE... | URL --no-sessions
+"""Checks an agent's metrics: metrics_check.py URL DOCS DATABASE... [--also URL] |
+URL --no-sessions
 
 Parses the text format strictly, waits until every database has written something through the agent,
 then scrapes some more times: series are unique, counters and histograms never go back, and every metric
-that the dashboard's queries name is there; and DOCS/watching.md names every metric. --no-sessions: one scrape, which must have no series of a
-session.
+that the dashboard's queries name is there; and DOCS/watching.md names every metric. --also: of another
+process, whose metrics the dashboard may name, too. --no-sessions: one scrape, which must have no series
+of a session.
 """
 import json
 import math
@@ -160,7 +162,10 @@ def main():
         left = session_series(scrape(url)[0])
         assert not left, f"{len(left)} series are left, such as {left[0]}"
         return
-    docs, databases = sys.argv[2], sys.argv[3:]
+    docs, databases, also = sys.argv[2], sys.argv[3:], None
+    if "--also" in databases:
+        at = databases.index("--also")
+        databases, also = databases[:at], databases[at + 1]
     limit = time.monotonic() + 60
     while True:
         series, types = scrape(url)
@@ -184,6 +189,9 @@ def main():
     written = sum(value(series, "pulse_written_bytes_total", database=d) for d in databases)
     begun = sum(value(first, "pulse_written_bytes_total", database=d) for d in databases)
     assert written > begun, "nothing was written between the scrapes"
+    if also:
+        others, more = scrape(also)
+        series, types = {**others, **series}, {**more, **types}
     queries = check_dashboard(f"{docs}/grafana-pulse.json", {name for name, _ in series})
     text = open(f"{docs}/watching.md", encoding="utf-8").read()
     silent = [n for n in types if n.startswith("pulse_") and not re.search(rf"`{n}[`{{]", text)]
@@ -192,4 +200,5 @@ def main():
           f"the dashboard's {queries} queries name what is there")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -33,12 +33,45 @@ start_fill() {
   FILL=$STARTED
 }
 
-start_agent "$socket" --metrics 0
-url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$AGENT_LOG") || fail "no URL is named" "$AGENT_LOG"
+expect_error serve-metrics-anywhere 'without a password;;--metrics-anywhere' \
+  "$PULSE" serve --port 0 --db "$SCRATCH/served" --metrics 0.0.0.0:0
+
+# url_of LOG: of the metrics that a program serves.
+url_of() { grep -o 'http://127.0.0.1:[0-9]*/metrics' "$1"; }
+
+# An agent with a front, and a server with an agent in front: together they have all numbers.
+host_socket="$SOCKET_DIR/host.sock"
+run_ok create 120 "$PULSE" pool create "$SCRATCH/store" --size 64M --segment 1M
+start_agent "$socket" --metrics 0 --store "$SCRATCH/store" --offload blocks --serve 0 \
+  --serve-host "unix:$host_socket"
+serve_log="$SCRATCH/serve.log"
+start "$serve_log" "$PULSE" serve --port 0 --db "$SCRATCH/served" --metrics 0
+server=$STARTED
+await 60 url_of "$serve_log" >/dev/null || fail "the server names no URL" "$serve_log"
+url=$(url_of "$AGENT_LOG") || fail "no URL is named" "$AGENT_LOG"
 port=${url#http://127.0.0.1:} port=${port%/metrics}
 expect_error metrics-in-use 'in use;;another program has this port' \
   "$PULSE" agent --socket "$SOCKET_DIR/other.sock" --metrics "$port"
 [[ ! -e "$SOCKET_DIR/other.sock" ]] || fail "an agent that did not start left its socket"
+expect_error serve-metrics-in-use 'in use;;another program has this port' \
+  "$PULSE" serve --port 0 --db "$SCRATCH/served2" --metrics "$port"
+
+# What fronts count.
+port=$(grep -oE '127.0.0.1:[0-9]+ \(process' "$serve_log" | grep -oE ':[0-9]+' | tr -d :)
+run_ok front-redis 120 python3 "$here/front_metrics_check.py" redis "$(url_of "$serve_log")" "$port"
+note "$(tail -n 1 "$SCRATCH/front-redis.log")"
+host_log="$SCRATCH/host.log"
+start "$host_log" "$PULSE" blocks serve --agent "$socket" --size 8M --ordered --socket "$host_socket"
+host=$STARTED
+await 60 grep -q 'serving at ' "$host_log" || fail "the host does not serve" "$host_log"
+await 30 grep -q '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
+port=$(sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$AGENT_LOG")
+run_ok blocks-fill 60 "$PULSE" blocks load --port "$port" --fill
+run_ok blocks-load 60 "$PULSE" blocks load --port "$port" --reads 0.7 --seconds 1 --json
+run_ok front-blocks 120 python3 "$here/front_metrics_check.py" blocks "$url" \
+  "$(grep '^{' "$SCRATCH/blocks-load.log")"
+note "$(tail -n 1 "$SCRATCH/front-blocks.log")"
+stop_agent "$host" "$host_log"
 
 # 2. Under load, and after it.
 start_fill one "pulse://$socket"
@@ -46,12 +79,13 @@ first=$FILL
 start_fill two "pulse://$socket"
 second=$FILL
 run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs" \
-  "$SCRATCH/db one" "$SCRATCH/db two"
+  "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")"
 note "$(tail -n 1 "$SCRATCH/scrape.log")"
 
 # 3. pulse top beside it.
 run_ok top-once 60 "$PULSE" top --once --interval 0.5 --socket "$socket"
-for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist'; do
+for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 'persist' \
+  'front blocks' '0 connections'; do
   grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
 done
 grep -q $'\x1b' "$SCRATCH/top-once.log" && fail "top writes colours into a file"
@@ -88,4 +122,5 @@ kill -9 "$FILL" 2>/dev/null
 await 30 is_gone "$FILL"
 
 stop_agent "$AGENT" "$AGENT_LOG"
+stop_agent "$server" "$serve_log"
 note "passed"

@@ -1,8 +1,12 @@
 #include "metrics/collector.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
+
+#include "serve.h"
 
 namespace pulse::metrics {
 namespace {
@@ -14,6 +18,8 @@ using wire::HostNumber;
 using Labels = std::vector<ClientMetric::Label>;
 
 double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
+
+}  // namespace
 
 // Families by name, each with its samples.
 class Families {
@@ -41,6 +47,8 @@ class Families {
   std::vector<MetricFamily> families_;
   std::map<std::string, size_t> index_;
 };
+
+namespace {
 
 Labels With(Labels labels, const char* name, std::string value) {
   labels.push_back({name, std::move(value)});
@@ -169,12 +177,135 @@ void AddHost(const HostNumbersCopy& h, int64_t now, const Labels& labels, Famili
   gauge("pulse_host_databases", "Databases that are open.", HostNumber::kDatabases);
 }
 
+void AddEngine(const FrontStatus::Engine& e, const Labels& labels, Families* out) {
+  out->Counter("pulse_offload_read_bytes_total", "Bytes in answers from files.", labels,
+               static_cast<double>(e.bytes));
+  out->Gauge("pulse_offload_off",
+             "1: a function of the offload program has failed, and the host answers everything.",
+             labels, e.off ? 1 : 0);
+  out->Gauge("pulse_offload_cache_items", "Items in the cache table.", labels,
+             static_cast<double>(e.table_items));
+  out->Gauge("pulse_offload_cache_bytes", "Memory of the cache table.", labels,
+             static_cast<double>(e.table_bytes));
+  out->Counter("pulse_offload_cache_inserts_total", "Items with new keys.", labels,
+               static_cast<double>(e.table_inserts));
+  out->Counter("pulse_offload_cache_evictions_total", "Items that made way for others.", labels,
+               static_cast<double>(e.table_evictions));
+}
+
+void AddView(const FrontStatus::View& v, const Labels& labels, Families* out) {
+  out->Counter("pulse_offload_from_device_total", "Answers that had to wait for the device.",
+               labels, static_cast<double>(v.from_device));
+  out->Gauge("pulse_offload_writes_in_flight",
+             "Keys whose writes the agent cannot read yet, or that are under way.", labels,
+             static_cast<double>(v.writes_in_flight));
+  out->Counter("pulse_offload_unknown_writes_total",
+               "Writes whose outcome was not known when the host was lost.", labels,
+               static_cast<double>(v.unknown_writes));
+  out->Counter("pulse_offload_fences_total", "Fences that the host has answered.", labels,
+               static_cast<double>(v.fences));
+  out->Counter("pulse_offload_catch_ups_total", "Catch-ups of the secondary that counted.", labels,
+               static_cast<double>(v.catch_ups));
+  out->Counter("pulse_offload_catch_ups_repeated_total",
+               "Catch-ups that the primary's flushes and compactions made void.", labels,
+               static_cast<double>(v.catch_ups_repeated));
+  out->Counter("pulse_offload_catch_up_seconds_total", "Time spent on catch-ups.", labels,
+               Seconds(v.catch_up_nanos));
+  out->Gauge("pulse_offload_lag_seconds",
+             "From the last write's answer until the agent could read it.", labels,
+             Seconds(v.lag_nanos));
+  out->Gauge("pulse_offload_max_lag_seconds", "The longest of them.", labels,
+             Seconds(v.max_lag_nanos));
+  out->Gauge("pulse_offload_view_valid",
+             "0: the secondary cannot be read, and the host answers everything.", labels,
+             v.valid ? 1 : 0);
+}
+
+void AddFront(const std::optional<FrontStatus>& front, Families* out) {
+  if (!front) return;
+  const FrontStatus& f = *front;
+  const Labels labels = {{"front", f.service}};
+  const auto count = [&](const char* name, const char* help, uint64_t value) {
+    out->Counter(name, help, labels, static_cast<double>(value));
+  };
+  const auto gauge = [&](const char* name, const char* help, uint64_t value) {
+    out->Gauge(name, help, labels, static_cast<double>(value));
+  };
+  gauge("pulse_front_connections", "Connections of clients.", f.connections);
+  gauge("pulse_front_spliced_connections", "Those of them that are passed through untouched.",
+        f.spliced_connections);
+  count("pulse_front_connections_total", "Connections that were ever accepted.", f.accepted);
+  count("pulse_front_refused_total", "Connections refused, beyond a limit or by the application.",
+        f.refused);
+  count("pulse_front_cut_total",
+        "Connections ended by a limit, by an error of the client's, or by its reset.", f.cut);
+  count("pulse_front_requests_total", "Requests of clients.", f.requests);
+  count("pulse_front_forwarded_total", "Messages to the host.", f.forwarded);
+  count("pulse_front_lost_total", "Those of them that were not answered: the host was lost.",
+        f.lost);
+  count("pulse_front_host_connections_total", "Connections made to the host.", f.host_connections);
+  count("pulse_front_host_failures_total", "Failures to make one.", f.host_failures);
+  count("pulse_front_spliced_bytes_total", "Bytes passed through untouched.", f.spliced_bytes);
+  gauge("pulse_front_held_bytes", "Memory for bytes and requests on their way.", f.held_bytes);
+  count("pulse_front_pauses_total", "Times that a side was not read for want of room.", f.pauses);
+  out->Counter("pulse_front_cpu_seconds_total", "CPU time of the threads that serve connections.",
+               labels, Seconds(f.cpu_nanos));
+  count("pulse_offload_answered_total", "Requests that the agent has answered.", f.answered);
+  for (const auto& [reason, n] : f.to_host) {
+    out->Counter("pulse_offload_to_host_total", "Requests that the host got, by reason.",
+                 With(labels, "reason", reason), static_cast<double>(n));
+  }
+  if (f.engine) AddEngine(*f.engine, labels, out);
+  if (f.view) AddView(*f.view, labels, out);
+}
+
+void AddServer(const resp::ServerNumbers& s, Families* out) {
+  const auto count = [&](const char* name, const char* help, double value) {
+    out->Counter(name, help, {}, value);
+  };
+  out->Gauge("pulse_server_connections", "Connections, or an agent's for its clients.", {},
+             static_cast<double>(s.connections));
+  out->Gauge("pulse_server_held_bytes", "Memory for requests and replies on their way.", {},
+             static_cast<double>(s.held_bytes));
+  count("pulse_server_connections_total", "Connections that were ever accepted.",
+        static_cast<double>(s.connections_total));
+  count("pulse_server_commands_total", "Commands carried out.", static_cast<double>(s.commands));
+  count("pulse_server_hits_total", "Keys that reads have found.", static_cast<double>(s.hits));
+  count("pulse_server_misses_total", "Keys that were not there.", static_cast<double>(s.misses));
+  count("pulse_server_errors_total", "Commands answered with an error.",
+        static_cast<double>(s.errors));
+  count("pulse_server_waited_total",
+        "Times that a connection's commands needed a thread that may wait.",
+        static_cast<double>(s.waited));
+  count("pulse_server_rejected_passwords_total", "Passwords that were wrong.",
+        static_cast<double>(s.rejected));
+  count("pulse_server_loop_cpu_seconds_total", "CPU time of the threads that serve connections.",
+        Seconds(static_cast<uint64_t>(s.loop_cpu_nanos)));
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  count("pulse_server_process_cpu_seconds_total",
+        "CPU time of the process: an agent in it and RocksDB's threads, too.",
+        seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Collector::Collect() const {
-  const AgentStatusCopy status = status_->Take();
   Families out;
+  if (sources_.agent != nullptr) AddSessions(&out);
+  if (sources_.front != nullptr) AddFront(sources_.front->Take(), &out);
+  if (sources_.server != nullptr) AddServer(sources_.server(), &out);
+  return out.Take();
+}
+
+void Collector::AddSessions(Families* families) const {
+  Families& out = *families;
+  const AgentStatusCopy status = sources_.agent->Take();
   AddAgent(status, &out);
+  AddFront(status.front, &out);
   std::lock_guard lock(mu_);
   std::map<uint64_t, std::string> databases;  // without the sessions that ended
   for (const SessionStatus& s : status.sessions) {
@@ -196,7 +327,6 @@ std::vector<MetricFamily> Collector::Collect() const {
     }
   }
   databases_ = std::move(databases);
-  return out.Take();
 }
 
 }  // namespace pulse::metrics

@@ -1,4 +1,5 @@
-// The agent's numbers for Prometheus, taken when they are asked for. docs/watching.md lists them.
+// The numbers of an agent, of its front, or of a server, for Prometheus, taken when they are asked
+// for. docs/watching.md lists them.
 //
 // A session's series carry `session`, `pid` and `database`, and end with it; so their number is
 // bounded by --max-sessions. `database` is the first that the session was seen to have open, so
@@ -14,19 +15,24 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "agent/status.h"
+#include "metrics/endpoint.h"
 
 namespace pulse::metrics {
 
+class Families;
+
 class Collector : public prometheus::Collectable {
  public:
-  explicit Collector(std::shared_ptr<const AgentStatus> status) : status_(std::move(status)) {}
+  explicit Collector(Sources sources) : sources_(std::move(sources)) {}
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  const std::shared_ptr<const AgentStatus> status_;
+  void AddSessions(Families* out) const;
+
+  const Sources sources_;
   mutable std::mutex mu_;
   mutable std::map<uint64_t, std::string> databases_;  // by session
 };

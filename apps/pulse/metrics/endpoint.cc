@@ -101,20 +101,20 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
 Endpoint::Endpoint() = default;
 Endpoint::~Endpoint() = default;
 
-absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(
-    const std::string& text, bool anywhere, std::shared_ptr<const AgentStatus> status) {
+absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Open(const std::string& text, bool anywhere,
+                                                         Sources sources) {
   auto address = ParseAddress(text);
   if (!address.ok()) return address.status();
   if (!address->loopback && !anywhere) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--metrics ", text,
-        ": whoever reaches this address could read the agent's numbers and the names of its "
+        ": whoever reaches this address could read what is counted here, and the names of "
         "databases, without a password; add --metrics-anywhere if that is meant, or use "
         "127.0.0.1"));
   }
   PULSE_RETURN_IF_ERROR(TryListen(*address));
   std::unique_ptr<Endpoint> e(new Endpoint());
-  e->collector_ = std::make_shared<Collector>(std::move(status));
+  e->collector_ = std::make_shared<Collector>(std::move(sources));
   try {
     // A client that says nothing holds a thread for two seconds, and not for ever.
     e->exposer_ = std::make_unique<prometheus::Exposer>(

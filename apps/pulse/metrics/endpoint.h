@@ -1,7 +1,8 @@
-// The agent's HTTP endpoint for Prometheus: GET /metrics. Listens from Open until destruction, on
-// two threads of its own.
+// An HTTP endpoint for Prometheus, of an agent or of a server: GET /metrics. Listens from Open
+// until destruction, on two threads of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,9 @@
 #include "absl/status/statusor.h"
 #include "agent/status.h"
 
+namespace pulse::resp {
+struct ServerNumbers;
+}  // namespace pulse::resp
 namespace prometheus {
 class Collectable;
 class Exposer;
@@ -26,12 +30,19 @@ struct Address {
 // "PORT", "ADDRESS:PORT", "[ADDRESS6]:PORT" or "localhost:PORT". Without an address: 127.0.0.1.
 absl::StatusOr<Address> ParseAddress(const std::string& text);
 
+// Where numbers come from; what is null has none.
+struct Sources {
+  std::shared_ptr<const AgentStatus> agent;  // and its front
+  std::shared_ptr<const FrontTeller> front;  // without such an agent
+  std::function<resp::ServerNumbers()> server;
+};
+
 class Endpoint {
  public:
   // An address beyond loopback is refused unless `anywhere`: what is served has no password, and
   // names databases and processes.
   static absl::StatusOr<std::unique_ptr<Endpoint>> Open(const std::string& address, bool anywhere,
-                                                        std::shared_ptr<const AgentStatus> status);
+                                                        Sources sources);
   ~Endpoint();
 
   // As it may be given to a browser.

@@ -39,6 +39,17 @@ SessionSample ParseSession(const json& j, uint64_t now) {
   return s;
 }
 
+FrontSample ParseFront(const json& j) {
+  FrontSample f;
+  f.service = Text(j.at("service"));
+  f.connections = j.at("connections");
+  f.held_bytes = j.at("held_bytes");
+  f.answered = j.at("answered");
+  f.cpu = j.at("cpu_nanos");
+  for (const auto& [reason, count] : j.at("to_host").items()) f.to_host += count.get<uint64_t>();
+  return f;
+}
+
 // A host writes its numbers each quarter of a second.
 constexpr double kSilent = 3;
 
@@ -114,6 +125,16 @@ SessionRates CompareSessions(const SessionSample& before, SessionSample now, dou
   return r;
 }
 
+FrontRates CompareFronts(const FrontSample& before, const FrontSample& now, double nanos) {
+  FrontRates r;
+  const double answered = Grown(before.answered, now.answered);
+  const double all = answered + Grown(before.to_host, now.to_host);
+  r.requests = all / nanos * 1e9;
+  r.offloaded = all == 0 ? 0 : answered / all;
+  r.cpu_share = Grown(before.cpu, now.cpu) / nanos;
+  return r;
+}
+
 }  // namespace
 
 absl::StatusOr<AgentSample> ParseStatus(const std::string& text) {
@@ -132,6 +153,10 @@ absl::StatusOr<AgentSample> ParseStatus(const std::string& text) {
     s.uptime = j.at("uptime_nanos");
     s.cpu = j.at("cpu_nanos");
     for (const json& session : j.at("sessions")) s.sessions.push_back(ParseSession(session, s.now));
+    // An agent of an earlier release says nothing of it.
+    if (const auto front = j.find("front"); front != j.end() && !front->is_null()) {
+      s.front = ParseFront(*front);
+    }
     return s;
   } catch (const json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("its status cannot be read: ", e.what()));
@@ -145,6 +170,9 @@ AgentRates Compare(const AgentSample* before, AgentSample now, const AgentRates*
   const double nanos = same ? static_cast<double>(now.now - before->now) : 0;
   r.seconds = nanos / 1e9;
   if (same) r.cpu_share = Grown(before->cpu, now.cpu) / nanos;
+  if (same && before->front && now.front) {
+    r.front = CompareFronts(*before->front, *now.front, nanos);
+  }
   const auto find = [](const auto& list, uint64_t id, auto id_of) {
     const auto it =
         std::find_if(list.begin(), list.end(), [&](const auto& each) { return id_of(each) == id; });

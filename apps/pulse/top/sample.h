@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,16 @@ struct SessionSample {
   }
 };
 
+// What serves remote clients, in one answer.
+struct FrontSample {
+  std::string service;
+  uint64_t connections = 0;
+  uint64_t held_bytes = 0;
+  uint64_t answered = 0;  // by the agent
+  uint64_t to_host = 0;
+  uint64_t cpu = 0;  // nanoseconds
+};
+
 struct AgentSample {
   std::string kind;
   std::string engine;
@@ -44,6 +55,7 @@ struct AgentSample {
   uint64_t uptime = 0;  // nanoseconds
   uint64_t cpu = 0;     // nanoseconds
   std::vector<SessionSample> sessions;
+  std::optional<FrontSample> front;
 };
 
 absl::StatusOr<AgentSample> ParseStatus(const std::string& json);
@@ -77,11 +89,18 @@ struct SessionRates {
   bool IsInline() const { return host.inline_written > 0 && host.persisted == 0; }
 };
 
+struct FrontRates {
+  double requests = 0;   // a second
+  double offloaded = 0;  // the share of them that the agent answered; 0 when there were none
+  double cpu_share = 0;  // of one CPU
+};
+
 struct AgentRates {
   AgentSample now;
   double seconds = 0;    // between the two answers; 0: there is one only
   double cpu_share = 0;  // of one CPU
   std::vector<SessionRates> sessions;
+  std::optional<FrontRates> front;  // none before it is measured; see now.front
 };
 
 // `before` may be null, and another agent's (by its process): then nothing is measured. `previous`

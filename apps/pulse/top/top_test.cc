@@ -14,6 +14,9 @@
 namespace pulse::top {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using wire::HostNumber;
@@ -106,6 +109,37 @@ TEST(TopTest, RatesAreOfTheInterval) {
   EXPECT_DOUBLE_EQ(s.host.barrier, 0.125);
   EXPECT_DOUBLE_EQ(s.host.persisted, 200e6);
   EXPECT_FALSE(s.IsInline());
+}
+
+TEST(TopTest, AFrontHasALine) {
+  const auto with_front = [](uint64_t at) {
+    AgentStatusCopy a = StatusAt(at);
+    a.front.emplace();
+    a.front->service = "redis";
+    a.front->connections = 3;
+    a.front->answered = at * 900;
+    a.front->to_host = {{"dirty", at * 40}, {"not_offloadable", at * 60}};
+    a.front->cpu_nanos = at * kSecond / 10;
+    return SampleOf(a);
+  };
+  const AgentSample before = with_front(10);
+  const AgentRates r = Compare(&before, with_front(12), nullptr);
+  ASSERT_TRUE(r.front.has_value());
+  EXPECT_DOUBLE_EQ(r.front->requests, 1000);
+  EXPECT_DOUBLE_EQ(r.front->offloaded, 0.9);
+  EXPECT_DOUBLE_EQ(r.front->cpu_share, 0.1);
+  const auto lines = Render({WatchedOf(r)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("front redis"), HasSubstr("90 %"),
+                                    HasSubstr("1000 requests/s"), HasSubstr("3 connections"))));
+  EXPECT_EQ(ToJson({WatchedOf(r)})["agents"][0]["front"]["offloaded_share"], 0.9);
+  const auto plain = Render({WatchedOf(RatesOf())}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(plain, Each(Not(HasSubstr("front"))));
+  EXPECT_EQ(lines.size(), plain.size() + 1);
+  // It counts when there is room for the blocks, but not for one more line.
+  EXPECT_THAT(Render({WatchedOf(RatesOf())}, 1, "", Look{}, plain.size(), false),
+              Contains(HasSubstr("merge-encode")));
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, plain.size(), false),
+              Each(Not(HasSubstr("merge-encode"))));
 }
 
 TEST(TopTest, AHostThatWroteNoNewNumbersKeepsItsRates) {

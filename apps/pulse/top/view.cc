@@ -133,6 +133,7 @@ class Painter {
     if (most > 0 && values.size() > 1)
       cpu.Spark(values.data(), values.size(), most, Style::kPersist);
     Put(cpu);
+    if (a.front) Front(*a.front, w.rates.front.value_or(FrontRates()));
     if (w.rates.sessions.empty()) {
       Put(ScreenLine(look_).Add("   no session: nobody has opened a database on it", Style::kDim));
     }
@@ -223,6 +224,13 @@ class Painter {
   }
 
  private:
+  void Front(const FrontSample& now, const FrontRates& rates) {
+    ScreenLine line(look_);
+    line.Add("   front ").Add(now.service).To(18).Bar(rates.offloaded, kBarCells, Style::kFetch);
+    line.Add(fmt::format("{:>6}", Percent(rates.offloaded)), Style::kFetch).Add("  offloaded of ");
+    line.Add(fmt::format("{:.0f} requests/s", rates.requests)).To(74);
+    Put(line.Add(Count(now.connections, "connection", "connections")));
+  }
   void Stage(const char* name, double share, Style style, const std::string& rate,
              const std::string& more) {
     ScreenLine line(look_);
@@ -248,6 +256,7 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
   for (const Watched& w : agents) {
     blocks += 4;
     if (!w.error.empty()) continue;
+    if (w.rates.now.front) ++blocks;
     for (const SessionRates& s : w.rates.sessions) blocks += Painter::BlockHeight(s);
   }
   const bool table = body != 0 && blocks > body;
@@ -297,6 +306,14 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
     agent["uptime_seconds"] = static_cast<double>(r.now.uptime) / 1e9;
     agent["interval_seconds"] = r.seconds;
     agent["cpu_share"] = r.cpu_share;
+    if (r.now.front) {
+      const FrontRates front = r.front.value_or(FrontRates());
+      agent["front"] = {
+          {"service", r.now.front->service},       {"connections", r.now.front->connections},
+          {"held_bytes", r.now.front->held_bytes}, {"measured", r.front.has_value()},
+          {"requests_per_second", front.requests}, {"offloaded_share", front.offloaded},
+          {"cpu_share", front.cpu_share}};
+    }
     agent["sessions"] = json::array();
     for (const SessionRates& s : r.sessions) {
       json j = {{"id", s.now.id},
