@@ -41,12 +41,10 @@ const nlohmann::json* ResultOf(const std::vector<ReportEntry>& entries, const st
   return nullptr;
 }
 
-// Targets with the same needs share a line.
-void AddNeeds(const std::vector<Judgement>& judgements, Report* report) {
+// Targets with the same needs share a line. `unclear`: some target's pairs differ.
+void AddNeeds(const std::vector<Judgement>& judgements, bool unclear, Report* report) {
   std::vector<std::pair<std::string, std::string>> lines;  // needs, and of what
-  bool unclear = false;
   for (const Judgement& judged : judgements) {
-    unclear = unclear || judged.verdict == Verdict::kNotClear;
     const bool shown = judged.verdict != Verdict::kNotApplicable &&
                        (judged.verdict != Verdict::kNotMeasured || judged.why.empty());
     if (shown || judged.aim->needs.empty()) continue;
@@ -118,7 +116,7 @@ void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
       "{} held, {} missed, {} not clear, {} not judged; medians over pairs with the least and the "
       "most. Held: in every pair; missed: in none",
       held, missed, unclear, open);
-  AddNeeds(judgements, report);
+  AddNeeds(judgements, unclear > 0, report);
   AddStallNote(entries, report);
 }
 

@@ -153,7 +153,8 @@ class PartWriter {
       if (!point.ours || !point.across) continue;
       chart.series.push_back({opponent, ColourOf(opponent), {point}});
     }
-    if (!chart.series.empty()) section_->charts.push_back(std::move(chart));
+    // One alone is against nobody.
+    if (chart.series.size() > 1) section_->charts.push_back(std::move(chart));
   }
 
   void Latency() {
@@ -323,9 +324,11 @@ json BlocksPaper() {
       {"DDS Fig. 13", "Fig. 14", "Fig. 20"},
       {Says("reads/s, files by the OS (Windows; here os-io_uring)", fig13a, "reads", 390e3,
             of("ops_per_s", "os-io_uring")),
-       Says("host CPUs in use at that", fig13a, "reads", 10.7, of("host_cpus", "os-io_uring")),
+       Says("host CPUs in use at that, files by the OS", fig13a, "reads", 10.7,
+            of("host_cpus", "os-io_uring")),
        Says("reads/s, files by the library", fig13a, "reads", 580e3, of("ops_per_s", "library")),
-       Says("host CPUs in use at that", fig13a, "reads", 6.5, of("host_cpus", "library")),
+       Says("host CPUs in use at that, files by the library", fig13a, "reads", 6.5,
+            of("host_cpus", "library")),
        Says("reads/s, offloaded (no host CPU to speak of)", fig13a, "reads", 730e3,
             of("ops_per_s", "offloaded")),
        Says("reads/s, library ÷ OS (580 by 390)", fig13a, "reads", 580.0 / 390,
@@ -349,8 +352,8 @@ json BlocksPaper() {
        Says("median latency, without a copy ÷ copying (260 by 310 µs)", fig20, "reads", 260.0 / 310,
             of("p50_us", "offloaded", "offloaded-copying"))},
       absl::StrCat(kElsewhere,
-                   "; a disk of this machine instead of a 1 TB NVMe SSD: below is what "
-                   "it gives"));
+                   "; not a 1 TB NVMe SSD but a disk of this machine, whose limit "
+                   "these notes name"));
 }
 
 json ServePaper() {
@@ -359,10 +362,11 @@ json ServePaper() {
       {"DDS Fig. 21", "Fig. 22"},
       {Says("reads/s, FASTER over TCP (here off)", fig22, "get", 340e3,
             {"ops_per_s", "off", "", false}),
-       Says("host CPUs in use at that", fig22, "get", 20, {"host_cpus", "off", "", false}),
+       Says("host CPUs in use at that, without DDS", fig22, "get", 20,
+            {"host_cpus", "off", "", false}),
        Says("reads/s, FASTER with DDS (here on)", fig22, "get", 970e3,
             {"ops_per_s", "on", "", false}),
-       Says("host CPUs in use at that", fig22, "get", 0, {"host_cpus", "on", "", false}),
+       Says("host CPUs in use at that, with DDS", fig22, "get", 0, {"host_cpus", "on", "", false}),
        Says("reads/s, with DDS ÷ without (970 by 340)", fig22, "get", 970.0 / 340,
             {"ops_per_s", "on", "off", false}),
        Says("p99 of its page server at 90 K pages/s without DDS, µs", "section 9.1, Fig. 21",
