@@ -65,7 +65,6 @@ const std::vector<Shown>& Columns() {
                              column("host CPU, µs each", "host_us"),
                              column("agent CPU, µs each", "agent_us"),
                              column("director's CPU, µs each", "loop_us"),
-                             column("client CPU, µs each", "client_us"),
                              column("host CPUs in use", "host_cpus"),
                              column("agent CPUs in use", "agent_cpus"),
                              column("answered by the agent, %", "offloaded_share", 100),
