@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/testing.h"
 #include "channel/wire.h"
@@ -203,6 +204,17 @@ TEST(RegionTest, MovesOwnTheMappingOnce) {
   EXPECT_EQ(testing_util::MappingsNamed("pulse-region"), maps);
   EXPECT_EQ(testing_util::OpenDescriptors(), fds);
   Region().Populate();
+}
+
+TEST(Region, PopulatesAllOfIt) {
+  // Not a multiple of anything but pages.
+  constexpr size_t kPages = 3 * 256 + 5;
+  const auto region = Region::CreateShared(kPages * wire::kPage);
+  ASSERT_TRUE(region.ok()) << region.status();
+  region->Populate();
+  std::vector<unsigned char> there(kPages);
+  ASSERT_EQ(mincore(region->data(), region->size(), there.data()), 0);
+  for (size_t i = 0; i < kPages; ++i) EXPECT_EQ(there[i] & 1, 1) << "page " << i;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ bool InFile(uint64_t offset, uint64_t length) {
   return offset <= kMaxFile - kBlock && length <= kMaxFile - kBlock - offset;
 }
 
-uint64_t Down(uint64_t n) { return n / kBlock * kBlock; }
+uint64_t Down(uint64_t n, uint64_t unit = kBlock) { return n / unit * unit; }
 
 char* Zeros() {
   // Written to devices, never to.
@@ -189,6 +189,7 @@ void FileService::StartWrite(Op* op) {
     return;
   }
   op->claim = op->file->BeginWrite(end);
+  op->unit = files_->WriteUnit(end, op->claim.old_end);
   if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
     hooks->WriteBegins(op->file->id(), FirstByte(*op), RoundUp(end, kBlock));
   }
@@ -269,9 +270,10 @@ void FileService::StartZeros(Op* op) {
 void FileService::StartEdges(Op* op) {
   const uint64_t offset = op->request.offset;
   const uint64_t end = offset + op->request.length;
-  const uint64_t begin = Down(offset);
-  const uint64_t whole = RoundUp(end, kBlock) - begin;
-  const bool partial = (offset | end) % kBlock != 0;
+  const uint64_t unit = op->unit;
+  const uint64_t begin = Down(offset, unit);
+  const uint64_t whole = RoundUp(end, unit) - begin;
+  const bool partial = (offset | end) % unit != 0;
   const bool aligned = reinterpret_cast<uintptr_t>(op->payload) % files_->memory_alignment() == 0;
   op->step = Op::Step::kEdges;
   if (!partial && aligned && !copying_) {
@@ -282,14 +284,14 @@ void FileService::StartEdges(Op* op) {
   }
   op->NewBounce(whole);
   if (partial) {
-    std::memset(op->buffer, 0, kBlock);
-    std::memset(op->buffer + whole - kBlock, 0, kBlock);
-    const uint64_t last = begin + whole - kBlock;
+    std::memset(op->buffer, 0, unit);
+    std::memset(op->buffer + whole - unit, 0, unit);
+    const uint64_t last = begin + whole - unit;
     const uint64_t old_end = op->claim.old_end;
-    const bool head = offset % kBlock != 0 && old_end > begin;
-    const bool tail = end % kBlock != 0 && old_end > end && (last != begin || !head);
-    if (head) StartPieces(op, begin, kBlock, op->buffer, /*read=*/true);
-    if (tail) StartPieces(op, last, kBlock, op->buffer + (last - begin), /*read=*/true);
+    const bool head = offset % unit != 0 && old_end > begin;
+    const bool tail = end % unit != 0 && old_end > end && (last != begin || !head);
+    if (head) StartPieces(op, begin, unit, op->buffer, /*read=*/true);
+    if (tail) StartPieces(op, last, unit, op->buffer + (last - begin), /*read=*/true);
     if (head || tail) return;
   }
   StartData(op);
@@ -297,15 +299,16 @@ void FileService::StartEdges(Op* op) {
 
 void FileService::StartData(Op* op) {
   const uint64_t offset = op->request.offset;
-  const uint64_t begin = Down(offset);
-  const uint64_t whole = RoundUp(offset + op->request.length, kBlock) - begin;
+  const uint64_t unit = op->unit;
+  const uint64_t begin = Down(offset, unit);
+  const uint64_t whole = RoundUp(offset + op->request.length, unit) - begin;
   if (op->buffer != op->payload) {
     // What lies behind the old end in these blocks is nobody's.
     const uint64_t old_end = op->claim.old_end;
     if (old_end < begin + whole) {
       const uint64_t from = std::max(old_end, begin) - begin;
-      if (from < kBlock) std::memset(op->buffer + from, 0, kBlock - from);
-      if (from > whole - kBlock) std::memset(op->buffer + from, 0, whole - from);
+      if (from < unit) std::memset(op->buffer + from, 0, unit - from);
+      if (from > whole - unit) std::memset(op->buffer + from, 0, whole - from);
     }
     std::memcpy(op->buffer + (offset - begin), op->payload, op->request.length);
   }

@@ -37,6 +37,7 @@ struct FileService::Op : public FileUser {
   uint64_t ticket = 0;
   const char* payload = nullptr;
   OpenFile::Claim claim;
+  uint64_t unit = kBlock;  // of its I/O: FileStore::WriteUnit
   enum class Step { kGapEdgeRead, kGapEdgeWrite, kZeros, kEdges, kData };
   Step step = Step::kData;
   uint64_t zeroed = 0;  // the gap, up to here
@@ -48,7 +49,7 @@ struct FileService::Op : public FileUser {
 
   void NewBounce(uint64_t n) {
     if (bounce == nullptr || bounce_bytes < n) {
-      bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, n)));
+      bounce.reset(static_cast<char*>(std::aligned_alloc(kBlock, RoundUp(n, kBlock))));
       bounce_bytes = n;
     }
     buffer = bounce.get();

@@ -5,10 +5,13 @@
 #include <pthread.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <iterator>
 #include <utility>
 
@@ -22,7 +25,8 @@ namespace pulse::files {
 // --- OpenFile
 
 OpenFile::Blocks OpenFile::BlocksOf(const Parked& p) const {
-  return {std::min(p.offset, claimed_) / kBlock * kBlock, RoundUp(p.end, kBlock), p.user};
+  const uint64_t unit = store_->WriteUnit(p.end, claimed_);
+  return {std::min(p.offset, claimed_) / unit * unit, RoundUp(p.end, unit), p.user};
 }
 
 bool OpenFile::MayEnter(const Parked& p) const {
@@ -212,6 +216,24 @@ void OpenFile::Map(uint64_t offset, uint64_t length, std::vector<store::Extent>*
 
 // --- FileStore
 
+namespace {
+
+// Whether direct writes of parts of a block may be under way at once. Files of Linux before 6.5
+// carry them out one by one, each alone with the file: whole blocks are faster there.
+bool PartsOfBlocksAtOnce(int fd) {
+  struct stat st = {};
+  if (fstat(fd, &st) != 0) return false;
+  if (S_ISBLK(st.st_mode)) return true;
+  utsname kernel = {};
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (uname(&kernel) != 0 || std::sscanf(kernel.release, "%u.%u", &major, &minor) != 2)
+    return false;
+  return major > 6 || (major == 6 && minor >= 5);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& path) {
   auto opened = store::Store::Open(path);
   if (!opened.ok()) return opened.status();
@@ -233,7 +255,11 @@ absl::Status FileStore::Init() {
         (st.stx_mask & STATX_DIOALIGN) != 0 && st.stx_dio_mem_align != 0) {
       // Powers of two; a device of larger blocks than ours is read and written by the page cache.
       memory_alignment_ = std::clamp<uint64_t>(st.stx_dio_mem_align, 64, wire::kPage);
-      if (st.stx_dio_offset_align > 4096) direct_ = false;
+      if (st.stx_dio_offset_align > kBlock) direct_ = false;
+      const bool known = std::has_single_bit(uint64_t{st.stx_dio_offset_align});
+      if (direct_ && known && PartsOfBlocksAtOnce(store_->device_fd(true))) {
+        device_unit_ = std::max<uint64_t>(st.stx_dio_offset_align, 512);
+      }
     }
   }
   change_thread_ = std::thread([this] { RunChanges(); });

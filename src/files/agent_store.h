@@ -31,6 +31,7 @@
 #include "agent/service.h"
 #include "base/unique_fd.h"
 #include "files/hooks.h"
+#include "files/wire.h"
 #include "store/store.h"
 
 namespace pulse::files {
@@ -49,8 +50,10 @@ class FileUser {
 };
 
 // All I/O is of whole blocks, past the page cache where the device can: a direct write that meets a
-// dirty page makes the next flush of the whole device fail, so there are never any. Writes that
-// share a block wait for each other; a write beyond the end takes in the gap before it.
+// dirty page makes the next flush of the whole device fail, so there are never any. Only a write
+// that stays before the last block is of the device's own, smaller blocks (FileStore::WriteUnit):
+// it need not read what is around it. Writes that share a block wait for each other; a write beyond
+// the end takes in the gap before it.
 enum class Access { kRead, kWrite, kSettle, kReserve, kExclusive };
 
 class OpenFile {
@@ -173,6 +176,12 @@ class FileStore {
   absl::StatusOr<UniqueFd> OpenDevice() const;
   // Where buffers of direct I/O must begin.
   uint64_t memory_alignment() const { return memory_alignment_; }
+  // The least that the device reads and writes; a power of two, at most kBlock.
+  uint64_t device_unit() const { return device_unit_; }
+  // Of what blocks a write is that ends at `end`, where `claimed` bytes are there or on their way.
+  uint64_t WriteUnit(uint64_t end, uint64_t claimed) const {
+    return RoundUp(end, kBlock) <= claimed ? device_unit_ : kBlock;
+  }
 
   // --- Files. Each Adopt and AddUser is paired with a DropUser.
   absl::StatusOr<OpenFile*> Adopt(store::FilePin pin);
@@ -233,7 +242,8 @@ class FileStore {
   FileHooks* hooks_ = nullptr;
   bool has_device_ = false;
   bool direct_ = false;
-  uint64_t memory_alignment_ = 4096;
+  uint64_t memory_alignment_ = kBlock;
+  uint64_t device_unit_ = kBlock;
   std::unordered_map<store::FileId, std::unique_ptr<OpenFile>> files_;
   std::unordered_set<OpenFile*> dirty_;
   bool settling_ = false;

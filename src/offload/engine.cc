@@ -68,6 +68,7 @@ EngineStats Engine::stats() const {
 LoopState::LoopState(Engine* e, director::EventLoop* l)
     : engine(e),
       loop(l),
+      unit(e->options().store->device_unit()),
       sorted(e->runtime()->program()),
       max_request_(e->runtime()->program().max_request),
       contexts_(e->options().contexts),

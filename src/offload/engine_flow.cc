@@ -16,8 +16,6 @@ using files::kBlock;
 // Held for the host behind reads under way; beyond it, these are given up.
 constexpr size_t kMostHeld = size_t{256} << 10;
 
-uint64_t Down(uint64_t n) { return n / kBlock * kBlock; }
-
 Error ErrorOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -117,8 +115,9 @@ EngineStats::Counter EngineFlow::TryRead(Ticket ticket, std::string_view request
   if (op.file == store::kNoFile || op.size == 0 || op.size > kMost || op.offset > kMost) {
     return EngineStats::kNoPlace;
   }
-  const uint64_t begin = Down(op.offset);
-  const uint64_t whole = RoundUp(op.offset + op.size, kBlock) - begin;
+  const uint64_t unit = state_->unit;
+  const uint64_t begin = op.offset / unit * unit;
+  const uint64_t whole = RoundUp(op.offset + op.size, unit) - begin;
   if (whole > RangeGuard::kRange * (RangeGuard::kMostLooks - 2)) return EngineStats::kNoPlace;
 
   Context* const c = state_->NewContext();
@@ -147,11 +146,11 @@ EngineStats::Counter EngineFlow::TryRead(Ticket ticket, std::string_view request
   uint64_t there = 0;
   for (const store::Extent& e : extents) there += e.hole() ? 0 : e.length;
   if (there != bytes) return refuse(EngineStats::kNotThere);
-  // The last block whole: segments are whole blocks.
+  // The last block whole: segments are.
   extents.back().length += whole - bytes;
   char* data = c->buffer.data();
   if (state_->engine->options().copying) {
-    c->copy.reset(static_cast<char*>(std::aligned_alloc(kBlock, whole)));
+    c->copy.reset(static_cast<char*>(std::aligned_alloc(kBlock, RoundUp(whole, kBlock))));
     data = c->copy.get();
   }
   c->flow = this;
@@ -179,7 +178,8 @@ EngineStats::Counter EngineFlow::Answer(Context* c) {
   if (c->failed) return EngineStats::kDevice;
   if (!c->good) return EngineStats::kChanged;
   const char* base = c->copy != nullptr ? c->copy.get() : c->buffer.data();
-  Reply reply{base + c->op.offset % kBlock, 0, c->op.size, state_->header, 0, 0, state_->trailer};
+  Reply reply{
+      base + c->op.offset % state_->unit, 0, c->op.size, state_->header, 0, 0, state_->trailer};
   const std::string_view request(state_->RequestOf(c), c->request_size);
   if (!runtime_->BuildReply(request, c->op, &reply)) {
     return runtime_->off() ? EngineStats::kOff : EngineStats::kRejected;
@@ -195,7 +195,7 @@ bool EngineFlow::SendReply(Context* c, const Reply& reply) {
     return false;
   }
   state_->Count(EngineStats::kBytes, reply.size);
-  const uint64_t begin = c->op.offset % kBlock + reply.begin;
+  const uint64_t begin = c->op.offset % state_->unit + reply.begin;
   if (c->copy != nullptr) {
     std::string bytes(state_->header, reply.header_size);
     bytes.append(c->copy.get() + begin, reply.size);

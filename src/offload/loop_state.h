@@ -26,7 +26,7 @@ struct Context {
   bool good = false;
   ReadOp op{};
   RangeGuard::Look look;
-  director::Buffer buffer;  // its data begin with the whole block
+  director::Buffer buffer;  // its data begin at a multiple of the unit
   struct Free {
     void operator()(char* p) const { std::free(p); }
   };
@@ -103,6 +103,7 @@ class LoopState {
 
   Engine* const engine;
   director::EventLoop* const loop;
+  const uint64_t unit;  // of the device: what is read begins and ends at multiples of it
   Sorted sorted;
   std::vector<store::Extent> extents;
   char header[kMaxReplyHeader];

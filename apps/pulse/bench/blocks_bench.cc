@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
 #include "bench/program_process.h"
@@ -32,6 +33,8 @@ constexpr char kLibrary[] = "library";
 constexpr char kForwarded[] = "forwarded";
 constexpr char kOffloaded[] = "offloaded";
 constexpr char kCopying[] = "offloaded-copying";
+constexpr const char* kPartNames[] = {"all",        "reads",  "timed",      "busy",
+                                      "busy-timed", "writes", "busy-writes"};
 
 struct BlocksArgs {
   CommonArgs common;
@@ -42,6 +45,7 @@ struct BlocksArgs {
   double rate = 0;
   double seconds = 3;
   std::string part = "all";
+  int neighbours = 3;
 };
 
 bool OfOs(const std::string& name) { return name == kOs || name == kOsThreads; }
@@ -179,9 +183,12 @@ struct Part {
   const char* what;   // "reads" or "writes"
   std::vector<Opponent> opponents;
   double read_share;
-  bool timed;  // at the rate, not as fast as it goes
+  bool timed;       // at the rate, not as fast as it goes
+  bool neighbours;  // others keep the host's CPUs busy
 };
 
+// "busy" is the case that the host has better things to do: its CPUs are shared with processes that
+// do nothing but compute. Where the disk limits all opponents alike, only that tells them apart.
 std::vector<Part> PartsOf(const Session& s) {
   const Opponent os = Named(kOs, "host: network, and files by io_uring, O_DIRECT", s);
   const Opponent threads = Named(kOsThreads, "host: network, and files by pread and pwrite", s);
@@ -190,14 +197,14 @@ std::vector<Part> PartsOf(const Session& s) {
       Named(kForwarded, "library, behind the agent's director, which forwards all", s);
   const Opponent offloaded = Named(kOffloaded, "agent: network and reads; writes as library", s);
   const Opponent copying = Named(kCopying, "offloaded, with a copy between disk and network", s);
-  return {{"reads",
-           "reads (medians)",
-           "reads",
-           {os, threads, library, forwarded, offloaded, copying},
-           1,
-           false},
-          {"timed", "reads at a fixed rate", "reads", {os, library, offloaded}, 1, true},
-          {"writes", "writes (medians)", "writes", {os, threads, library}, 0, false}};
+  const std::vector<Opponent> all = {os, threads, library, forwarded, offloaded, copying};
+  const std::vector<Opponent> three = {os, library, offloaded};
+  return {{"reads", "reads (medians)", "reads", all, 1, false, false},
+          {"timed", "reads at a fixed rate", "reads", three, 1, true, false},
+          {"busy", "reads, busy host", "reads", three, 1, false, true},
+          {"busy-timed", "reads at a fixed rate, busy host", "reads", three, 1, true, true},
+          {"writes", "writes (medians)", "writes", {os, threads, library}, 0, false, false},
+          {"busy-writes", "writes, busy host", "writes", {os, library}, 0, false, true}};
 }
 
 void AddRatios(const Part& part, const RunSet& runs, bool tiny, std::vector<RatioRow>* rows) {
@@ -209,7 +216,11 @@ void AddRatios(const Part& part, const RunSet& runs, bool tiny, std::vector<Rati
   };
   const auto add = [&](const char* label, const char* a, const char* b, const char* metric,
                        std::optional<Target> target) {
-    if (runs.Has(a) && runs.Has(b)) rows->push_back({label, runs.Ratio(a, b, metric), target});
+    if (!runs.Has(a) || !runs.Has(b)) return;
+    // The targets are of a host that has nothing else to do.
+    if (part.neighbours) target.reset();
+    rows->push_back({absl::StrCat(part.neighbours ? "busy host: " : "", label),
+                     runs.Ratio(a, b, metric), target});
   };
   if (part.timed) {
     add("p99 at equal rate, offloaded / os-io_uring", kOffloaded, kOs, "reads_p99_us", most(0.3));
@@ -235,10 +246,11 @@ absl::Status Check(const BlocksArgs& args) {
     return absl::InvalidArgumentError(
         "--agent, --uri: not for this benchmark, which starts its own agents");
   }
-  for (const char* part : {"all", "reads", "timed", "writes"}) {
+  for (const char* part : kPartNames) {
     if (args.part == part) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError("--part: choose all, reads, timed or writes");
+  return absl::InvalidArgumentError(
+      absl::StrCat("--part ", args.part, ": choose one of ", absl::StrJoin(kPartNames, ", ")));
 }
 
 absl::Status RunBlocksBench(const BlocksArgs& args) {
@@ -266,14 +278,16 @@ absl::Status RunBlocksBench(const BlocksArgs& args) {
   }
   s.ExpectSteps(steps);
   PULSE_RETURN_IF_ERROR(bench.Prepare());
-  double rate = args.rate;
+  double rates[] = {args.rate, args.rate};  // by neighbours
   std::string text = "\n";
   std::vector<RatioRow> rows;
   for (const Part& part : parts) {
     if (part.opponents.empty()) continue;
     // Half of what the baseline can: no opponent is overloaded.
+    double& rate = rates[part.neighbours];
     if (part.timed && rate == 0) {
-      return absl::InvalidArgumentError("--part timed: give a --rate, or run all parts");
+      return absl::InvalidArgumentError(
+          absl::StrCat("--part ", part.name, ": give a --rate, or run all parts"));
     }
     nlohmann::json raw = nlohmann::json::array();
     const auto runs = s.RunRounds(
@@ -282,12 +296,17 @@ absl::Status RunBlocksBench(const BlocksArgs& args) {
           nlohmann::json spec = bench.Spec();
           spec["reads"] = part.read_share;
           if (part.timed) spec["rate"] = rate;
+          if (part.neighbours) {
+            spec["neighbours"] = args.neighbours;
+            spec["neighbours_cpus"] = s.host_cpus();
+          }
           return bench.Run(o.name, label, std::move(spec));
         },
         &raw);
     if (!runs.ok()) return runs.status();
-    if (rate == 0 && runs->Has(kOs)) rate = runs->Of(kOs, "ops_per_s").median / 2;
-    if (rate == 0) rate = 1000;
+    if (rate == 0 && part.read_share > 0) {
+      rate = runs->Has(kOs) ? runs->Of(kOs, "ops_per_s").median / 2 : 1000;
+    }
     text += Table(part.title, part.opponents, *runs, part.what);
     AddRatios(part, *runs, args.common.tiny, &rows);
     s.report()["parts"][part.name] = {
@@ -304,7 +323,9 @@ absl::Status RunBlocksBench(const BlocksArgs& args) {
   s.report()["settings"]["batch"] = args.batch;
   s.report()["settings"]["outstanding"] = args.outstanding;
   s.report()["settings"]["connections"] = args.connections;
-  s.report()["settings"]["rate"] = rate;
+  s.report()["settings"]["rate"] = rates[false];
+  s.report()["settings"]["busy_rate"] = rates[true];
+  s.report()["settings"]["neighbours"] = args.neighbours;
   s.report()["ratios"] = ToJson(rows);
   for (const char* name : {"store", "plain"}) {
     if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().Remove(name));
@@ -330,7 +351,13 @@ void AddBlocksBench(CLI::App& bench) {
   cmd->add_option("--seconds", args->seconds, "Length of a run")
       ->check(CLI::Range(0.1, 600.0))
       ->capture_default_str();
-  cmd->add_option("--part", args->part, "reads, timed (reads at a rate), writes, or all")
+  cmd->add_option("--part", args->part,
+                  "reads, timed (reads at a rate), busy (reads, beside --neighbours), busy-timed, "
+                  "writes, busy-writes, or all")
+      ->capture_default_str();
+  cmd->add_option("--neighbours", args->neighbours,
+                  "Processes that keep the host's CPUs busy in the parts \"busy\"")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of the host [the first]");
   cmd->add_option("--agent-cpus", args->common.agent_cpus, "CPUs of the agent [the second]");

@@ -1,10 +1,12 @@
 // One measured load of `pulse bench blocks`. This process is the client; host and agent are others,
 // whose CPU time is read from outside.
 #include <string>
+#include <vector>
 
 #include "base/errors.h"
 #include "bench/child_jobs.h"
 #include "bench/cpu_meter.h"
+#include "bench/neighbours.h"
 #include "blocks/load.h"
 #include "nlohmann/json.hpp"
 #include "util/load_report.h"
@@ -33,6 +35,13 @@ absl::StatusOr<nlohmann::json> RunBlocksLoadJob(const nlohmann::json& spec) {
   o.fill = spec.value("fill", false);
   o.verify = spec.value("verify", true);
   o.seed = spec.at("seed").get<uint64_t>();
+  Neighbours neighbours;
+  const int busy = spec.value("neighbours", 0);
+  if (busy > 0) {
+    PULSE_RETURN_IF_ERROR(
+        neighbours.Make(busy, spec.at("neighbours_cpus").get<std::vector<int>>()));
+    neighbours.Work(busy);
+  }
   const auto host = spec.value("host_pid", 0);
   const auto agent = spec.value("agent_pid", 0);
   const auto host_begin = Nanos(host), agent_begin = Nanos(agent), own_begin = Nanos(getpid());

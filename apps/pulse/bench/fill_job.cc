@@ -1,6 +1,5 @@
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "bench/child_jobs.h"
 #include "bench/measured_run.h"
 #include "bench/memory_meter.h"
+#include "bench/neighbours.h"
 #include "bench/workload.h"
 #include "nlohmann/json.hpp"
 
@@ -59,54 +59,6 @@ struct Writer {
       }
     }
   }
-};
-
-// Processes that keep a processor busy and do nothing else: what neighbours do. They are forked
-// before there is any thread, and stand still until they are wanted.
-class Neighbours {
- public:
-  Neighbours() = default;
-  ~Neighbours() {
-    for (const pid_t pid : pids_) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-    }
-  }
-  Neighbours(const Neighbours&) = delete;
-  Neighbours& operator=(const Neighbours&) = delete;
-
-  absl::Status Make(int number, const std::vector<int>& cpus) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    for (const int c : cpus) CPU_SET(c, &set);
-    for (int i = 0; i < number; ++i) {
-      const pid_t pid = fork();
-      if (pid < 0)
-        return ErrnoError(errno, "starting a process that keeps CPU", FormatCpuList(cpus));
-      if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (sched_setaffinity(0, sizeof(set), &set) != 0) _exit(1);
-        raise(SIGSTOP);
-        for (;;) asm volatile("");
-      }
-      pids_.push_back(pid);
-      int status = 0;
-      if (waitpid(pid, &status, WUNTRACED) != pid || !WIFSTOPPED(status)) {
-        return absl::InternalError("a process that should keep a CPU busy has ended");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // The first `number` of them work, the others stand still.
-  void Work(int number) const {
-    for (size_t i = 0; i < pids_.size(); ++i) {
-      kill(pids_[i], i < static_cast<size_t>(number) ? SIGCONT : SIGSTOP);
-    }
-  }
-
- private:
-  std::vector<pid_t> pids_;
 };
 
 // Runs all writers to their end and puts their latencies together.
