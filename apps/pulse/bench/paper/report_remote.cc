@@ -29,9 +29,11 @@ struct KnownPart {
 // In the order of the report; others come behind, by name.
 constexpr KnownPart kKnownParts[] = {
     {"blocks", "reads", "Reads, as fast as they go"},
-    {"blocks", "busy", "Reads, while the host is busy"},
     {"blocks", "timed", "Reads at a fixed rate", true},
+    {"blocks", "busy", "Reads, as fast as they go, beside a busy host"},
+    {"blocks", "busy-timed", "Reads at a fixed rate, beside a busy host", true},
     {"blocks", "writes", "Writes, as fast as they go"},
+    {"blocks", "busy-writes", "Writes, as fast as they go, beside a busy host"},
     {"serve", "get", "GET of what fits into the cache, one at a time"},
     {"serve", "get-pipelined", "GET of what fits into the cache, pipelined"},
     {"serve", "b", "YCSB-B on four times the cache, one at a time"},
@@ -230,7 +232,7 @@ void FillParts(const std::string& benchmark, const json& rows, ReportSection* se
     PartWriter part(benchmark, row, section);
     if (name == "stream") {
       part.Spliced();
-    } else if (name == "timed" || name == "latency" || name == "b") {
+    } else if (name == "latency" || name == "b" || (known != nullptr && known->open_loop)) {
       part.Latency();
     }
     // Pipelined loads have theirs in the tables.
@@ -282,7 +284,11 @@ std::string Load(const std::string& benchmark, const json& settings) {
         " messages outstanding on each of ", number("connections"), " connections, a file of ",
         fmt::format("{:.0f} MiB", NumberIn(settings, "bytes", 0) / (1 << 20)),
         ". os-*: network and files by the host; library: files by the agent; forwarded: that, "
-        "behind the agent's director; offloaded: reads by the agent alone.");
+        "behind the agent's director; offloaded: reads by the agent alone.",
+        NumberIn(settings, "neighbours", 0) == 0
+            ? ""
+            : absl::StrCat(" A busy host has ", number("neighbours"),
+                           " other processes on its CPUs, which compute and count for nobody."));
   }
   if (benchmark == "serve") {
     return absl::StrCat(
