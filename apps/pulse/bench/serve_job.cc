@@ -22,6 +22,7 @@
 #include "bench/workload.h"
 #include "bench/ycsb/workload_spec.h"
 #include "codec.h"
+#include "director/application.h"
 #include "nlohmann/json.hpp"
 #include "offload_resp.h"
 #include "serve.h"
@@ -175,6 +176,40 @@ resp::ServeOptions ServerOptions(const nlohmann::json& spec) {
   return o;
 }
 
+// A director's application that answers nothing: every request goes to the host at once, and so no
+// command waits for another's reply. What forwarding costs.
+class ForwardingResp final : public director::Application {
+ public:
+  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override {
+    return std::make_unique<Forwarding>(connection);
+  }
+
+ private:
+  // The load sends no empty requests, which would have no reply.
+  class Forwarding final : public director::Flow {
+   public:
+    explicit Forwarding(director::Connection* connection) : connection_(connection) {}
+    absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
+      return requests_.Next(bytes);
+    }
+    absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
+      return replies_.Next(bytes);
+    }
+    void OnRequest(director::Ticket ticket, std::string_view bytes) override {
+      connection_->Forward(ticket, bytes);
+    }
+    std::string OnHostLost(director::Ticket, bool) override {
+      return ErrorReply(absl::UnavailableError("the host was lost"));
+    }
+    std::string ErrorReply(const absl::Status& error) override { return resp::ErrorLine(error); }
+
+   private:
+    director::Connection* const connection_;
+    resp::RequestSplitter requests_;
+    resp::ReplySplitter replies_;
+  };
+};
+
 // What the agent has counted, with the names of the shares.
 using AgentCounts = std::vector<std::pair<const char*, uint64_t>>;
 
@@ -297,14 +332,17 @@ absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   const ServeLoad o(spec);
   const resp::ServeOptions options = ServerOptions(spec);
   const resp::OffloadedResp* agent = nullptr;
-  const auto make_agent = [&agent](const resp::OffloadSetup& setup) {
+  const bool forwards_all = spec.value("forward_all", false);
+  const auto make_agent = [&agent, forwards_all](const resp::OffloadSetup& setup)
+      -> absl::StatusOr<std::shared_ptr<director::Application>> {
+    if (forwards_all) return std::make_shared<ForwardingResp>();
     auto made = resp::EmbeddedOffload()(setup);
     if (made.ok()) agent = dynamic_cast<const resp::OffloadedResp*>(made->get());
     return made;
   };
   auto server = resp::Server::Open(options, make_agent);
   if (!server.ok()) return server.status();
-  if (options.offload && agent == nullptr) {
+  if (options.offload && !forwards_all && agent == nullptr) {
     return absl::InternalError("the server has an agent of another kind than is measured here");
   }
   absl::StatusOr<nlohmann::json> result = absl::UnknownError("the load has not run");

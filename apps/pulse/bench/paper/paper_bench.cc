@@ -16,6 +16,7 @@
 #include "bench/fill_runs.h"
 #include "bench/paper/experiment.h"
 #include "bench/paper/report_files.h"
+#include "bench/paper/report_remote.h"
 #include "bench/paper/result_files.h"
 #include "bench/workload.h"
 #include "commands.h"
@@ -187,19 +188,20 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
   return absl::OkStatus();
 }
 
-std::vector<ReportEntry> Entries() {
+std::vector<ReportEntry> Entries(const std::string& out) {
   std::vector<ReportEntry> entries;
   for (const auto& experiment : AllExperiments()) {
     entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, "",
                        experiment->optional()});
   }
+  for (ReportEntry& entry : RemoteEntries(out)) entries.push_back(std::move(entry));
   return entries;
 }
 
 // From what there is in --out, of this run and of earlier ones. `command` is the one that makes
 // them.
 absl::Status WriteReports(const PaperArgs& args, const std::string& command, bool with_markdown) {
-  std::vector<ReportEntry> entries = Entries();
+  std::vector<ReportEntry> entries = Entries(args.out);
   LoadResults(args.out, &entries);
   // Who asks for none of the optional ones need not hear of them.
   const auto absent = [](const ReportEntry& e) { return e.optional && e.result.is_null(); };
@@ -218,7 +220,7 @@ void SayReports(const PaperArgs& args) {
 }
 
 absl::Status ReportOnly(const PaperArgs& args) {
-  std::vector<ReportEntry> entries = Entries();
+  std::vector<ReportEntry> entries = Entries(args.out);
   LoadResults(args.out, &entries);
   const auto there = std::find_if(entries.begin(), entries.end(),
                                   [](const ReportEntry& e) { return !e.result.is_null(); });
@@ -227,8 +229,10 @@ absl::Status ReportOnly(const PaperArgs& args) {
                                             "; run the experiments first, with the same --out and "
                                             "without --report-only"));
   }
-  // What has not run should be like what has.
-  const std::string command = CommandFor(args.out, ObjectIn(there->result, "settings"));
+  // What has not run should be like what has; a benchmark's settings are its own.
+  const std::string command =
+      CommandFor(args.out, there->benchmark.empty() ? ObjectIn(there->result, "settings")
+                                                    : nlohmann::json::object());
   PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/opponent.h"
 #include "bench/paper/experiment.h"
+#include "bench/paper/report_remote.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -40,12 +41,10 @@ const nlohmann::json* ResultOf(const std::vector<ReportEntry>& entries, const st
   return nullptr;
 }
 
-// Targets with the same needs share a line.
-void AddNeeds(const std::vector<Judgement>& judgements, Report* report) {
+// Targets with the same needs share a line. `unclear`: some target's pairs differ.
+void AddNeeds(const std::vector<Judgement>& judgements, bool unclear, Report* report) {
   std::vector<std::pair<std::string, std::string>> lines;  // needs, and of what
-  bool unclear = false;
   for (const Judgement& judged : judgements) {
-    unclear = unclear || judged.verdict == Verdict::kNotClear;
     const bool shown = judged.verdict != Verdict::kNotApplicable &&
                        (judged.verdict != Verdict::kNotMeasured || judged.why.empty());
     if (shown || judged.aim->needs.empty()) continue;
@@ -103,11 +102,21 @@ void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
                           judged.got ? FormatSpread(*judged.got) : "–", verdict,
                           judged.aim->experiment});
   }
+  for (const ReportEntry& entry : entries) {
+    if (entry.benchmark.empty()) continue;
+    for (std::vector<std::string>& row : RemoteTargets(entry)) {
+      ++(row[3] == VerdictName(Verdict::kHeld)       ? held
+         : row[3] == VerdictName(Verdict::kMissed)   ? missed
+         : row[3] == VerdictName(Verdict::kNotClear) ? unclear
+                                                     : open);
+      table.rows.push_back(std::move(row));
+    }
+  }
   table.caption = fmt::format(
       "{} held, {} missed, {} not clear, {} not judged; medians over pairs with the least and the "
       "most. Held: in every pair; missed: in none",
       held, missed, unclear, open);
-  AddNeeds(judgements, report);
+  AddNeeds(judgements, unclear > 0, report);
   AddStallNote(entries, report);
 }
 
@@ -148,6 +157,9 @@ void WarnOfDifferences(const std::vector<ReportEntry>& entries, Report* report) 
     report->warnings.push_back(
         "The results come from more than one version of the program: " + which + ".");
   }
+  // Benchmarks of remote storage have settings of their own.
+  std::vector<ReportEntry> experiments = entries;
+  std::erase_if(experiments, [](const ReportEntry& entry) { return !entry.benchmark.empty(); });
   for (const char* key :
        {"scale", "quick", "threads", "memtable_bytes", "pairs", "warm_ups", "seed", "host_cpus",
         "agent_cpus", "uri_options", "environment_options"}) {
@@ -156,7 +168,7 @@ void WarnOfDifferences(const std::vector<ReportEntry>& entries, Report* report) 
       const auto it = settings.find(key);
       return it == settings.end() ? std::string("none") : it->dump();
     };
-    if (const std::string which = Differing(entries, setting); !which.empty()) {
+    if (const std::string which = Differing(experiments, setting); !which.empty()) {
       report->warnings.push_back(absl::StrCat("The experiments differ in ", key, ": ", which, "."));
     }
   }
@@ -180,6 +192,8 @@ ReportSection SectionOf(const ReportEntry& entry, const std::string& command,
   }
   section.statement =
       entry.problem.empty() ? "Not run." : absl::StrCat("No result: ", entry.problem, ".");
+  section.command = entry.command;
+  if (!entry.benchmark.empty()) return section;
   section.command =
       absl::StrCat(command, " --only ", entry.name, entry.problem.empty() ? "" : " --redo");
   return section;
@@ -224,7 +238,7 @@ std::string CommandFor(const std::string& out, const nlohmann::json& settings) {
 Report MakeReport(const std::vector<ReportEntry>& entries, const std::string& command,
                   const std::string& program) {
   Report report;
-  report.title = "PulseDB: the paper's experiments";
+  report.title = "PulseDB: the papers' experiments";
   bool tiny = false;
   size_t done = 0;
   double cpus = 0;

@@ -20,6 +20,9 @@ struct ReportEntry {
   nlohmann::json result;  // null: not run
   std::string problem;    // why there is none, where a file is in its place
   bool optional = false;  // it runs only when it is named
+  // Of remote storage (report_remote.h): the benchmark that leaves the result, and its command.
+  std::string benchmark = {};
+  std::string command = {};
 };
 
 struct ReportTable {

@@ -50,6 +50,9 @@ class Painter {
       for (const ChartPoint& p : s.points) {
         if (p.ours) Take(p.ours->min), Take(p.ours->median), Take(p.ours->max);
         if (p.paper) Take(*p.paper), has_paper_ = true;
+        if (p.across && std::isfinite(p.across->max)) {
+          most_across_ = std::max(most_across_, p.across->max);
+        }
       }
     }
     if (chart_.reference) Take(*chart_.reference);
@@ -58,11 +61,12 @@ class Painter {
   }
 
   std::string Render() {
-    const bool line = chart_.kind == ReportChart::Kind::kLine;
     double at = kTitle;
     Legend(&at);
-    if (line) {
+    if (chart_.kind == ReportChart::Kind::kLine) {
       Line(at);
+    } else if (chart_.kind == ReportChart::Kind::kAgainst) {
+      Against(at);
     } else {
       Rows(at);
     }
@@ -119,12 +123,17 @@ class Painter {
         text += " ";
         text += p.ours ? Words(s, chart_.groups[g], *p.ours)
                        : chart_.groups[g] + ", " + s.name + ": not measured";
+        if (p.across) text += At(*p.across);
         if (p.paper) text += "; the paper: " + FormatFigure(*p.paper);
         text += ".";
       }
     }
     if (chart_.band) text += " " + chart_.band->name + ".";
     return text;
+  }
+
+  std::string At(const Spread& across) const {
+    return " at " + FormatFigure(across.median) + " " + chart_.group_title;
   }
 
   void Legend(double* at) {
@@ -257,6 +266,15 @@ class Painter {
            wide * (static_cast<double>(group) + 0.5) / static_cast<double>(chart_.groups.size());
   }
 
+  template <typename Y>
+  void UpAxis(const Y& y, double right) {
+    for (const double tick : ticks_) {
+      Add(R"(<line class="grid" x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}"/>)"
+          R"(<text class="axis" x="{3:.1f}" y="{4:.1f}" text-anchor="end">{5}</text>)",
+          left_, right, y(tick), left_ - 6, y(tick) + 4, TickText(tick));
+    }
+  }
+
   void Line(double top) {
     top += 10;
     const double bottom = top + kLineHeight;
@@ -269,11 +287,7 @@ class Painter {
           std::max(y(chart_.band->least) - y(chart_.band->most), 1.0),
           EscapeXml(chart_.band->name));
     }
-    for (const double tick : ticks_) {
-      Add(R"(<line class="grid" x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}"/>)"
-          R"(<text class="axis" x="{3:.1f}" y="{4:.1f}" text-anchor="end">{5}</text>)",
-          left_, kWidth - kRight, y(tick), left_ - 6, y(tick) + 4, TickText(tick));
-    }
+    UpAxis(y, kWidth - kRight);
     if (chart_.reference) {
       Add(R"(<line class="reference" x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}"/>)", left_,
           kWidth - kRight, y(*chart_.reference));
@@ -330,10 +344,48 @@ class Painter {
     }
   }
 
+  // ---- one figure against another: each series is a mark, and named by the legend
+
+  void Against(double top) {
+    top += 10;
+    const double bottom = top + kLineHeight, right = kWidth - kMargin - 26;
+    height_ = bottom + kAxis + 18;
+    for (const double tick : ticks_) left_ = std::max(left_, WidthOf(TickText(tick)) + 10);
+    const std::vector<double> across = Ticks(most_across_);
+    const auto y = [&](double value) { return bottom - Share(value) * kLineHeight; };
+    const auto x = [&](double value) {
+      return left_ + std::clamp(value / across.back(), 0.0, 1.0) * (right - left_);
+    };
+    UpAxis(y, right);
+    for (const double tick : across) {
+      Add(R"(<line class="grid" x1="{0:.1f}" x2="{0:.1f}" y1="{1:.1f}" y2="{2:.1f}"/>)"
+          R"(<text class="axis" x="{0:.1f}" y="{3:.1f}" text-anchor="middle">{4}</text>)",
+          x(tick), top, bottom, bottom + 16, TickText(tick));
+    }
+    Add(R"(<text class="axis" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
+        (left_ + right) / 2, bottom + 36, EscapeXml(chart_.group_title));
+    for (const BarSeries& series : chart_.series) {
+      for (size_t g = 0; g < series.points.size(); ++g) {
+        const ChartPoint& p = series.points[g];
+        if (!p.ours || !p.across) continue;
+        const Spread &up = *p.ours, &along = *p.across;
+        Add(R"(<g class="mark" data-value="{:g}"><title>{}</title>)", up.median,
+            EscapeXml(Words(series, chart_.groups[g], up) + At(along)));
+        if (up.min != up.max || along.min != along.max) {
+          Add(R"(<path class="whisker" d="M{0:.1f} {1:.1f}H{2:.1f}M{3:.1f} {4:.1f}V{5:.1f}"/>)",
+              x(along.min), y(up.median), x(along.max), x(along.median), y(up.min), y(up.max));
+        }
+        Add(R"(<circle class="c{}" cx="{:.1f}" cy="{:.1f}" r="6"/></g>)", series.colour,
+            x(along.median), y(up.median));
+      }
+    }
+  }
+
   const ReportChart& chart_;
   const ChartTheme* const theme_;
   double least_ = 0;  // above 0
   double most_ = 0;
+  double most_across_ = 0;
   bool has_paper_ = false;
   std::vector<double> ticks_;
   double left_ = 40;

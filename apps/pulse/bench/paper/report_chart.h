@@ -1,6 +1,6 @@
-// The charts of the report, as SVG: bars and dots with the spread over pairs, lines for sweeps, and
-// the paper's figure beside ours. Axes of bars and lines begin at 0. Every mark says its value when
-// pointed at. Plain computation.
+// The charts of the report, as SVG: bars and dots with the spread over pairs, lines for sweeps, one
+// figure against another, and the paper's figure beside ours. Axes of all but dots begin at 0.
+// Every mark says its value when pointed at. Plain computation.
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@ namespace pulse::bench {
 struct ChartPoint {
   std::optional<Spread> ours;  // empty: not measured
   std::optional<double> paper;
+  std::optional<Spread> across = std::nullopt;  // of kAgainst: its place from left to right
 };
 
 struct BarSeries {
@@ -23,7 +24,7 @@ struct BarSeries {
 };
 
 struct ReportChart {
-  enum class Kind { kBars, kDots, kLine };
+  enum class Kind { kBars, kDots, kLine, kAgainst };
   struct Band {
     double least = 0;
     double most = 0;
@@ -33,7 +34,7 @@ struct ReportChart {
   std::string title;
   std::string unit;  // of the axis, with what is better
   std::vector<std::string> groups;
-  std::string group_title;         // of a line's axis: what the groups are
+  std::string group_title;         // of the axis from left to right: what the groups are
   std::vector<int> group_colours;  // of a single series: its marks' own; empty: the series' colour
   std::vector<BarSeries> series;
   bool logarithmic = false;         // of dots

@@ -132,10 +132,34 @@ TEST(ReportChartTest, AGapInALineIsAGap) {
   EXPECT_THAT(svg, testing::ContainsRegex("class=\"line l1\" d=\"M[0-9. ]*M[0-9. ]*L[0-9. ]*\""));
 }
 
+TEST(ReportChartTest, OneFigureAgainstAnother) {
+  ReportChart chart;
+  chart.kind = ReportChart::Kind::kAgainst;
+  chart.group_title = "requests a second";
+  chart.groups = {"reads"};
+  chart.series = {{"host", 0, {{Spread{0.5, 0.4, 0.6}, {}, Spread{80, 70, 90}}}},
+                  {"agent", 1, {{Spread{0, 0, 0}, {}, Spread{40, 40, 40}}}},
+                  {"nobody", 2, {{Spread{1, 1, 1}, {}}}}};
+  const std::string svg = RenderReportChart(chart, nullptr);
+  const auto host_x = Attribute(svg, "c0", "cx"), agent_x = Attribute(svg, "c1", "cx");
+  const auto host_y = Attribute(svg, "c0", "cy"), agent_y = Attribute(svg, "c1", "cy");
+  ASSERT_EQ(host_x.size(), 1U);
+  ASSERT_EQ(agent_x.size(), 1U);
+  EXPECT_TRUE(Attribute(svg, "c2", "cx").empty());  // one figure alone has no place
+  const double left = Attribute(svg, "grid", "x1")[0];
+  EXPECT_NEAR((host_x[0] - left) / (agent_x[0] - left), 2, 0.01);
+  EXPECT_LT(host_y[0], agent_y[0]);  // more is higher
+  EXPECT_THAT(svg, HasSubstr("<title>reads, host: 0.50 (from 0.40 to 0.60 over pairs) at 80.0 "
+                             "requests a second</title>"));
+  EXPECT_EQ(Count(svg, "class=\"whisker\""), 1U);
+}
+
 TEST(ReportChartTest, NothingAtAllIsStillAChart) {
   EXPECT_THAT(RenderReportChart(ReportChart{}, nullptr), HasSubstr("</svg>"));
   ReportChart line;
   line.kind = ReportChart::Kind::kLine;
+  EXPECT_THAT(RenderReportChart(line, &LightTheme()), HasSubstr("</svg>"));
+  line.kind = ReportChart::Kind::kAgainst;
   EXPECT_THAT(RenderReportChart(line, &LightTheme()), HasSubstr("</svg>"));
 }
 

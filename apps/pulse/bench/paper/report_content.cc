@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bench/opponent.h"
+#include "bench/paper/report_remote.h"
 #include "bench/paper/report_sections.h"
 #include "fmt/format.h"
 
@@ -363,23 +364,31 @@ void AddSettings(const nlohmann::json& result, ReportSection* section) {
   }
 }
 
-}  // namespace
-
-void FillSection(const ReportEntry& entry, ReportSection* section) {
+// Of an experiment, all of its text but how it was run.
+std::string FillExperiment(const ReportEntry& entry, ReportSection* section) {
   const nlohmann::json& settings = ObjectIn(entry.result, "settings");
   SectionBuilder builder(entry.result, entry.paper, section);
   const std::string what = Content(entry, settings, &builder);
   builder.PaperTable();
-  const double pairs = NumberIn(settings, "pairs", 0), warm_ups = NumberIn(settings, "warm_ups", 0);
-  section->statement = fmt::format(
-      "{} {} {:g} pair{} after {:g} warm-up{}; host on CPU {}, agent on CPU {}.", what,
-      Scaling(settings), pairs, pairs == 1 ? "" : "s", warm_ups, warm_ups == 1 ? "" : "s",
-      TextIn(settings, "host_cpus", "?"), TextIn(settings, "agent_cpus", "?"));
   if (absl::StartsWith(entry.name, "dcomp-b") && !FlagIn(settings, "tiny")) {
     NoteOrdering(builder, section);
   }
   NoteWhole(builder, section);
   if (builder.rows().empty()) section->notes.push_back("The result has no rows.");
+  return absl::StrCat(what, " ", Scaling(settings));
+}
+
+}  // namespace
+
+void FillSection(const ReportEntry& entry, ReportSection* section) {
+  const nlohmann::json& settings = ObjectIn(entry.result, "settings");
+  const std::string what =
+      entry.benchmark.empty() ? FillExperiment(entry, section) : FillRemoteSection(entry, section);
+  const double pairs = NumberIn(settings, "pairs", 0), warm_ups = NumberIn(settings, "warm_ups", 0);
+  section->statement =
+      fmt::format("{} {:g} pair{} after {:g} warm-up{}; host on CPU {}, agent on CPU {}.", what,
+                  pairs, pairs == 1 ? "" : "s", warm_ups, warm_ups == 1 ? "" : "s",
+                  TextIn(settings, "host_cpus", "?"), TextIn(settings, "agent_cpus", "?"));
   const std::string differs = TextIn(entry.paper, "differs");
   if (!differs.empty()) section->notes.push_back("Other than in the paper: " + differs + ".");
   if (const std::string cache = TextIn(entry.result, "page_cache"); cache == "fadvise") {

@@ -12,6 +12,7 @@
 #include "base/errors.h"
 #include "bench/paper/report_html.h"
 #include "bench/paper/report_markdown.h"
+#include "bench/paper/report_remote.h"
 
 namespace pulse::bench {
 namespace {
@@ -73,10 +74,19 @@ absl::Status RemoveOldPlots(const fs::path& folder, const MarkdownReport& now) {
 
 void LoadResults(const std::string& out, std::vector<ReportEntry>* entries) {
   for (ReportEntry& entry : *entries) {
-    const std::string file = absl::StrCat(out, "/", entry.name, ".json");
+    const bool remote = !entry.benchmark.empty();
+    const std::string file = absl::StrCat(out, "/", remote ? entry.benchmark : entry.name, ".json");
     std::ifstream in(file);
     if (!in) continue;
     nlohmann::json result = nlohmann::json::parse(in, nullptr, false);
+    if (remote) {
+      if (IsRemoteResult(entry, result)) {
+        entry.result = std::move(result);
+      } else {
+        entry.problem = absl::StrCat(file, " is no result of pulse bench ", entry.benchmark);
+      }
+      continue;
+    }
     if (!result.is_object() || !result.contains("rows") ||
         TextIn(result, "experiment") != entry.name) {
       entry.problem = absl::StrCat(file, " is no result of ", entry.name);

@@ -10,7 +10,8 @@
 
 namespace pulse::bench {
 
-// Reads OUT/NAME.json into each entry. A file that is no result leaves its `problem` instead.
+// Reads OUT/NAME.json into each entry, OUT/BENCHMARK.json into those of remote storage. A file that
+// is no result leaves its `problem` instead.
 void LoadResults(const std::string& out, std::vector<ReportEntry>* entries);
 
 // Writes OUT/report.html, whole or not at all.

@@ -17,11 +17,37 @@ std::string PaperText(double value) { return FormatFigure(value); }
 }  // namespace
 
 int ColourOf(const std::string& opponent) {
-  static const auto* const known = new std::map<std::string, int>{
-      {kStockDefault, 0}, {kPulse, 1},         {kStock2Cpu, 2},     {kPulsePool, 3},
-      {kAdaptive, 3},     {kDcomp, 4},         {kAggressive, 5},    {kHost, 2},
-      {kSplit, 1},        {kWhole, 4},         {"pool-on-host", 4}, {"pulse-on-host", 5},
-      {"pulse-poll", 3},  {"pulse-libaio", 4}, {"pulse-threads", 5}};
+  static const auto* const known = new std::map<std::string, int>{{kStockDefault, 0},
+                                                                  {kPulse, 1},
+                                                                  {kStock2Cpu, 2},
+                                                                  {kPulsePool, 3},
+                                                                  {kAdaptive, 3},
+                                                                  {kDcomp, 4},
+                                                                  {kAggressive, 5},
+                                                                  {kHost, 2},
+                                                                  {kSplit, 1},
+                                                                  {kWhole, 4},
+                                                                  {"pool-on-host", 4},
+                                                                  {"pulse-on-host", 5},
+                                                                  {"pulse-poll", 3},
+                                                                  {"pulse-libaio", 4},
+                                                                  {"pulse-threads", 5},
+                                                                  // of remote storage
+                                                                  {"os-io_uring", 0},
+                                                                  {"os-threads", 2},
+                                                                  {"library", 3},
+                                                                  {"forwarded", 4},
+                                                                  {"offloaded", 1},
+                                                                  {"offloaded-copying", 5},
+                                                                  {"off", 0},
+                                                                  {"off-2cpu", 2},
+                                                                  {"on", 1},
+                                                                  {"direct-epoll", 0},
+                                                                  {"direct-io_uring", 2},
+                                                                  {"forward-epoll", 4},
+                                                                  {"forward-io_uring", 1},
+                                                                  {"splice-epoll", 5},
+                                                                  {"splice-io_uring", 3}};
   const auto it = known->find(opponent);
   if (it != known->end()) return it->second;
   if (absl::StartsWith(opponent, kPulse)) return ColourOf(kPulse);
