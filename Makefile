@@ -12,8 +12,11 @@ TSAN_ENV := TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/tsan.supp:second_deadloc
 # Exhaustive models and simulations of one thread are slow under sanitizers, and nothing for them to look at.
 NO_MODELS := GTEST_FILTER=-BarrierModel.*:ProgressModelTest.Every*:ProgressModelTest.Few*:EngineModel.EveryExecution*:Controller.IsNever*:Controller.Beats*
 
+# What PULSE_TEST_LONG=1 makes longer; CONTRIBUTING.md says how.
+LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle)$$
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test build asan tsan fuzz integration format check-format check-headers \
+.PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-headers \
   bench-tiny browser-test clean
 
 help: ## this list
@@ -27,6 +30,10 @@ run: build ## set up, build, show stock RocksDB against PulseDB on this disk (AR
 
 test: build ## set up, build, run all tests
 	ctest --preset release
+
+test-long: build ## the tests that `make test` takes a sample of, in full, with a seed of their own
+	env PULSE_TEST_LONG=1 ctest --preset release -R '$(LONG_TESTS)'
+	cd build/release && env PULSE_TEST_LAYOUT=pool bin/lsm_test --gtest_filter='*EveryConfigTest*'
 
 build: setup ## build the release preset into build/release
 	@$(call configure,release)

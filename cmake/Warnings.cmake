@@ -11,6 +11,10 @@ if(PULSE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # includes it, GCC takes it for a header's.
   target_compile_options(pulse_options INTERFACE -Wno-subobject-linkage)
 endif()
+if(PULSE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Clang sees enumerators of one file's classes shadow another's constants. GCC still warns of real ones.
+  target_compile_options(pulse_options INTERFACE -Wno-shadow)
+endif()
 target_include_directories(pulse_options INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 if(PULSE_SANITIZE)

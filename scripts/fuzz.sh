@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds and runs the libFuzzer targets of tests/fuzz, each for SECONDS, and fails on a finding:
-#   scripts/fuzz.sh [SECONDS [TARGET...]]    targets: completions descriptors files handshake
-#                                            progress_ring resp store uri
+#   scripts/fuzz.sh [SECONDS [TARGET...]]    targets: blocks completions descriptors files
+#                                            handshake pages progress_ring resp store uri
 # What a run learns stays in build/fuzz/corpus; the committed corpus is only read. A finding is
 # written to build/fuzz/findings, and belongs into tests/fuzz/corpus once its cause is mended.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-all=(completions descriptors files handshake progress_ring resp store uri)
+all=(blocks completions descriptors files handshake pages progress_ring resp store uri)
 seconds=${1:-20}
 [[ "$seconds" =~ ^[1-9][0-9]*$ ]] || { echo "fuzz: SECONDS must be a positive number: $seconds" >&2; exit 2; }
 shift || true
@@ -25,7 +25,7 @@ for name in clang++ clang++-{14..22}; do
 done
 [[ -n "$compiler" ]] || { echo "fuzz: no clang++ found; install clang, or name it in CLANGXX" >&2; exit 1; }
 
-test -f build/fuzz/build.ninja || cmake --preset fuzz -DCMAKE_CXX_COMPILER="$compiler"
+test -f build/fuzz/build.ninja || cmake --preset fuzz -DPULSE_UNITY=ON -DCMAKE_CXX_COMPILER="$compiler"
 cmake --build --preset fuzz -j "${JOBS:-2}" --target "${targets[@]/#/fuzz_}"
 
 export PULSE_LOG=error UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1

@@ -145,7 +145,9 @@ size_t MakeError(void*, const char* request, size_t size, Error error, char* out
   if (lost && request != nullptr && size > sizeof(m)) {
     std::string_view rest(request + sizeof(m), size - sizeof(m));
     RequestHeader h;
-    for (size_t n = RequestBytes(rest, &h); n > 0; n = RequestBytes(rest, &h)) {
+    // Small requests may outnumber what a message may hold, and what the client takes.
+    for (size_t n = RequestBytes(rest, &h); n > 0 && m.count < kMaxRequests;
+         n = RequestBytes(rest, &h)) {
       add({h.id, 0, code, h.op});
       rest.remove_prefix(n);
     }

@@ -42,6 +42,12 @@ inline uint64_t TestSeed() {
   return seed;
 }
 
+// `make test-long`: everything of what is otherwise taken as a sample, chosen by the seed.
+inline bool LongTests() {
+  const char* text = getenv("PULSE_TEST_LONG");
+  return text != nullptr && text[0] == '1';
+}
+
 // Waits until `condition()` holds. The limit only turns a hang into a failure; no test measures it.
 template <typename Condition>
 bool Eventually(Condition condition) {

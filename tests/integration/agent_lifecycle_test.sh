@@ -10,7 +10,8 @@ setup_scratch
 
 socket="$SOCKET_DIR/agent.sock"
 acked="$SCRATCH/acked"
-keys=200000
+keys=100000
+if [[ ${PULSE_TEST_LONG:-} == 1 ]]; then keys=200000; fi
 
 # start_fill DB [URI]: a long fill in the background, returns once it is well under way.
 start_fill() {

@@ -11,6 +11,15 @@ PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5 MODE=$6 OPTIONS=${7:-}
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 setup_scratch
 
+# Options that change how bytes travel, and not what is stored, get along with two fifths of the
+# data, unless the test is to be long.
+case $MODE/$OPTIONS in
+  embedded/ | external/ | embedded/layout=pool) scale=5 ;;
+  *) scale=2 ;;
+esac
+if [[ ${PULSE_TEST_LONG:-} == 1 ]]; then scale=5; fi
+many() { echo $(($1 / 5 * scale)); }
+
 socket="$SOCKET_DIR/agent.sock"
 # How a database is opened to see whether it is right.
 declare -a PLAIN=() PLAIN_URI=()
@@ -61,13 +70,13 @@ require_served() {
   fi
 }
 
-# Two threads of 20,000 KB each and small tables: dozens of flushes and compactions.
+# Two threads of up to 20,000 KB each and small tables: dozens of flushes and compactions.
 bench() {
   local name=$1
   shift
   run_ok "$name" 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" \
     "$DB_BENCH" --fs_uri="$uri" --seed=1 --threads=2 \
-    --num=20000 --key_size=16 --value_size=1000 --write_buffer_size=2097152 \
+    --num="$(many 20000)" --key_size=16 --value_size=1000 --write_buffer_size=2097152 \
     --target_file_size_base=2097152 --max_bytes_for_level_base=8388608 \
     --level0_file_num_compaction_trigger=2 --max_background_jobs=4 --subcompactions=2 \
     --compression_type=none --cache_size=1048576 --bloom_bits=10 --verify_checksum=true "$@"
@@ -117,13 +126,13 @@ if [[ -n "${pool:-}" ]]; then
   compgen -G "$db/*.sst" >/dev/null && fail "there are tables outside of the pool"
   same_scan "$db" after-strangers
   run_ok pool-bench 300 env LD_PRELOAD="$PLUGIN" "$DB_BENCH" --fs_uri="$uri" --db="$db" \
-    --use_existing_db=true --num=20000 --reads=2000 --threads=2 --compression_type=none \
+    --use_existing_db=true --num="$(many 20000)" --reads=2000 --threads=2 --compression_type=none \
     --use_direct_reads=true --benchmarks=verifychecksum,readrandom,seekrandom
   run_ok pool-ls 60 "$PULSE" pool ls "$pool"
   require_match pool-ls "$db" "$SCRATCH/pool-ls.log"
   run_ok pool-check 60 "$PULSE" pool check "$pool"
 else
-  run_ok stock-db_bench 300 "$DB_BENCH" --db="$db" --use_existing_db=true --num=20000 --reads=2000 \
+  run_ok stock-db_bench 300 "$DB_BENCH" --db="$db" --use_existing_db=true --num="$(many 20000)" --reads=2000 \
     --threads=2 --compression_type=none --benchmarks=verifychecksum,readrandom,seekrandom
   note "stock db_bench verified all checksums"
   if command -v ldb >/dev/null; then
@@ -133,34 +142,34 @@ fi
 rm -rf "$db"
 
 # Every key of a reproducible fill, overwritten once so that compactions drop the first round.
-run_ok fill 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/fill" 15000 \
+run_ok fill 300 env PULSE_LOG=info LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/fill" "$(many 15000)" \
   1000 11 --rounds 2 --fs-uri "$uri"
 require_served fill
-run_ok verify-with 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" verify "$SCRATCH/fill" 15000 1000 11 \
+run_ok verify-with 120 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" verify "$SCRATCH/fill" "$(many 15000)" 1000 11 \
   --rounds 2 --fs-uri "$uri"
-plain_check verify-without 120 verify "$SCRATCH/fill" 15000 1000 11 --rounds 2
+plain_check verify-without 120 verify "$SCRATCH/fill" "$(many 15000)" 1000 11 --rounds 2
 note "fill: every key is right with and without the plug-in"
 
-run_ok blob-fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/blob" 8000 2000 12 \
+run_ok blob-fill 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/blob" "$(many 8000)" 2000 12 \
   --rounds 2 --blob --fs-uri "$uri"
 [[ -n "${pool:-}" ]] || compgen -G "$SCRATCH/blob/*.blob" >/dev/null || fail "blob-fill: no blob files were written"
-plain_check blob-verify 120 verify "$SCRATCH/blob" 8000 2000 12 --rounds 2 --blob
+plain_check blob-verify 120 verify "$SCRATCH/blob" "$(many 8000)" 2000 12 --rounds 2 --blob
 note "blob files: every key is right without the plug-in"
 
 # Deletes, merges, range deletes, ingestion, reopens, a checkpoint; and a stock-written database
 # taken over by the plug-in.
-run_ok model 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/model" 13 10000 \
+run_ok model 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/model" 13 "$(many 10000)" \
   "$SCRATCH/model.txt" --fs-uri "$uri"
 plain_check model-verify 120 mixed-verify "$SCRATCH/model" "$SCRATCH/model.txt"
 plain_check checkpoint-verify 120 mixed-verify "$SCRATCH/model.ckpt" "$SCRATCH/model.txt"
-run_ok stock-fill 120 "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 14
-run_ok stock-then-plugin 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/stock" 5000 1000 \
+run_ok stock-fill 120 "$DB_CHECK" fill "$SCRATCH/stock" "$(many 5000)" 1000 14
+run_ok stock-then-plugin 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" fill "$SCRATCH/stock" "$(many 5000)" 1000 \
   15 --fs-uri "$uri"
-plain_check stock-verify 120 verify "$SCRATCH/stock" 5000 1000 15
+plain_check stock-verify 120 verify "$SCRATCH/stock" "$(many 5000)" 1000 15
 note "mixed operations, checkpoint and a database begun by stock: every key is right"
 
 # The host's own direct flags must not change what is stored.
-run_ok direct 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/direct" 16 5000 \
+run_ok direct 300 env LD_PRELOAD="$PLUGIN" "$DB_CHECK" mixed "$SCRATCH/direct" 16 "$(many 5000)" \
   "$SCRATCH/direct.txt" --direct --fs-uri "$uri"
 plain_check direct-verify 120 mixed-verify "$SCRATCH/direct" "$SCRATCH/direct.txt"
 note "with RocksDB's own direct I/O flags: every key is right"

@@ -5,8 +5,9 @@
 //
 // Each run takes a part of the positions, chosen by the seed, since all take many minutes.
 //
-//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 10 unless given (30 with tables in a pool,
-//                      which has most of it in common); 1: all
+//   PULSE_FAULT_SHARE  N: every N-th fault of each kind, 30 unless given (90 with tables in a pool,
+//                      which has most of it in common); 10 and 30 in long tests
+//                      (PULSE_TEST_LONG=1); 1: all
 //   PULSE_TEST_SEED    which of them
 //   PULSE_FAULT        one fault as a failure names it, such as "EIO at sync of table #3": only
 //   that
@@ -82,6 +83,7 @@ struct Measure {
   bool always = true;              // it reported an error
   bool reopened = false;           // it had to be opened anew at least once
   std::set<std::string> problems;  // how it crashed or lost keys
+  std::vector<Fault> left;         // not yet tried
 };
 
 // Without what differs from run to run.
@@ -128,23 +130,52 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class FaultTest : public ::testing::TestWithParam<Kind> {};
 
-// What stock RocksDB does with the faults of one kind, found when first asked for.
+// What stock RocksDB does with the faults of one kind, found as far as it is asked for: mostly the
+// first has the answer, and they are many.
 class Stock {
  public:
   explicit Stock(const Kind& kind) : kind_(kind) {}
 
-  const Measure& Of(const Fault& fault) {
+  // True when it reports the like of `fault` each time, and there is a like.
+  bool AlwaysReports(const Fault& fault) {
+    Measure& m = Of(fault);
+    while (m.always && RunNext(&m)) {
+    }
+    return m.cases > 0 && m.always;
+  }
+  // True when no like of it makes it open the database anew, and there is a like.
+  bool AlwaysResumes(const Fault& fault) {
+    Measure& m = Of(fault);
+    while (!m.reopened && RunNext(&m)) {
+    }
+    return m.cases > 0 && !m.reopened;
+  }
+  bool HasProblem(const Fault& fault, const std::string& shape) {
+    Measure& m = Of(fault);
+    while (!m.problems.contains(shape) && RunNext(&m)) {
+    }
+    return m.problems.contains(shape);
+  }
+
+ private:
+  Measure& Of(const Fault& fault) {
     const auto key = MeasureOf(fault, kind_.setup);
     const auto [at, fresh] = measures_.try_emplace(key);
     Measure& m = at->second;
     if (!fresh) return m;
     for (const Fault& f : FaultsOf(kind_, Setup::kStock)) {
-      if (f.at.call == key.first && f.at.file_class == key.second) Run(f, &m);
+      if (f.at.call == key.first && f.at.file_class == key.second) m.left.push_back(f);
     }
     return m;
   }
-
- private:
+  // False when there is none left.
+  static bool RunNext(Measure* m) {
+    if (m->left.empty()) return false;
+    const Fault fault = m->left.back();
+    m->left.pop_back();
+    Run(fault, m);
+    return true;
+  }
   static void Run(const Fault& fault, Measure* m) {
     const Outcome o = RunFaultTraceInChild(Setup::kStock, fault);
     if (o.hits == 0) return;
@@ -165,13 +196,11 @@ class Stock {
 std::string Judge(const Kind& kind, const Fault& fault, const Outcome& o, Stock* stock) {
   if (!o.problem.empty()) return o.problem;
   if (o.errors.empty() && MustBeReported(fault)) {
-    const Measure& m = stock->Of(fault);
-    if (m.cases > 0 && m.always) return "not reported";
+    if (stock->AlwaysReports(fault)) return "not reported";
   }
   // A pool that could not record a change wants to be opened anew, which nothing else does.
   if (o.reopened && !o.remounted) {
-    const Measure& m = stock->Of(fault);
-    if (m.cases > 0 && !m.reopened) return "had to be opened anew, where stock resumes";
+    if (stock->AlwaysResumes(fault)) return "had to be opened anew, where stock resumes";
   }
   // Delays and short transfers no caller should notice.
   if (kind.effect != Effect::kError && !o.errors.empty()) return "reported";
@@ -209,7 +238,8 @@ bool WaitsForRecoveryOfNobody(const Outcome& o) {
 int Share(Setup setup) {
   const char* text = getenv("PULSE_FAULT_SHARE");
   if (text != nullptr) return std::max(atoi(text), 1);
-  return setup == Setup::kPool ? 30 : 10;
+  const int share = testing_util::LongTests() ? 10 : 30;
+  return setup == Setup::kPool ? 3 * share : share;
 }
 
 TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
@@ -242,7 +272,7 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
     if (problem.empty()) continue;
     // RocksDB 7.8 does not survive every fault, on any file system.
     if (IsAssertionOfRocksDb(problem) || WaitsForRecoveryOfNobody(o) ||
-        stock.Of(fault).problems.contains(Shape(problem))) {
+        stock.HasProblem(fault, Shape(problem))) {
       ++like_stock;
       if (only != nullptr) printf("as stock RocksDB: %s\n", problem.c_str());
       continue;

@@ -3,8 +3,9 @@
 // with the barrier off, or on a disk that lies, it must find the loss.
 //
 //   PULSE_TEST_SEED     chooses workloads and cuts; threads interleave as they like all the same
-//   PULSE_POWER_CUTS    how many cuts in all, 2,000 unless given
-//   PULSE_POWERCUT_RUN  a run that a failure has saved, with PULSE_POWERCUT_AT and
+//   PULSE_POWER_CUTS    how many cuts in all: 500 unless given, 2,000 in long tests
+//   (PULSE_TEST_LONG=1) PULSE_POWERCUT_RUN  a run that a failure has saved, with PULSE_POWERCUT_AT
+//   and
 //                       PULSE_POWERCUT_IMAGE: repeats exactly that cut (test DISABLED_Repeat);
 //                       with PULSE_POWERCUT_KEEP=DIR the disk after the cut is left there
 #include <gtest/gtest.h>
@@ -31,7 +32,8 @@ constexpr int kCutsPerRun = 100;
 
 int CutsInAll() {
   const char* text = getenv("PULSE_POWER_CUTS");
-  return text == nullptr ? 2000 : std::max(atoi(text), 1);
+  if (text == nullptr) return testing_util::LongTests() ? 2000 : 500;
+  return std::max(atoi(text), 1);
 }
 
 class ScratchDir {
