@@ -76,9 +76,13 @@ class Reader {
     check_.now_ms = WallMillis();
     return Outcome::kAnswered;
   }
-  // Any thread.
-  void Read(const std::vector<std::string_view>& keys, bool memory_only) {
-    shared_->view->Read(keys, memory_only, &values_, &found_);
+  // Waits for the device; any thread.
+  void Read(const std::vector<std::string_view>& keys) {
+    shared_->view->Read(keys, &values_, &found_);
+  }
+  // Whether files were read.
+  bool ReadNow(const std::vector<std::string_view>& keys) {
+    return shared_->view->ReadNow(keys, &values_, &found_);
   }
   Outcome End(Command command, int protocol, std::string* reply) {
     if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) {
@@ -289,9 +293,14 @@ Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request,
   ForEachKey(command, request.arguments(), [&](std::string_view key) { keys_.push_back(key); });
   Outcome outcome = reader_.Begin(keys_);
   if (outcome != Outcome::kAnswered) return outcome;
-  reader_.Read(keys_, true);
+  const bool from_page_cache = reader_.ReadNow(keys_);
   reply->clear();
-  return reader_.End(command.id, protocol_, reply);
+  outcome = reader_.End(command.id, protocol_, reply);
+  if (outcome == Outcome::kAnswered) {
+    shared_->Count(&shared_->counters.offloaded);
+    if (from_page_cache) shared_->Count(&shared_->counters.from_page_cache);
+  }
+  return outcome;
 }
 
 void OffloadFlow::CountReason(Outcome outcome) {
@@ -337,7 +346,6 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
   }
   const Outcome outcome = TryNow(*command, request_, &reply_);
   if (outcome == Outcome::kAnswered) {
-    shared_->Count(&shared_->counters.offloaded);
     connection_->Reply(ticket, reply_);
   } else if (outcome == Outcome::kNotInMemory) {
     waiting_.push_back({ticket, std::string(bytes), command});
@@ -369,7 +377,6 @@ void OffloadFlow::Pump() {
     request.Parse(read.bytes).IgnoreError();  // as it was before
     const Outcome outcome = TryNow(*read.command, request, &reply_);
     if (outcome == Outcome::kAnswered) {
-      shared_->Count(&shared_->counters.offloaded);
       connection_->Reply(read.ticket, reply_);
       waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
     } else if (outcome == Outcome::kNotInMemory) {
@@ -433,7 +440,7 @@ void OffloadFlow::Submit() {
     std::vector<std::string_view> keys;
     for (BatchRead& read : batch->reads) {
       keys.assign(read.keys.begin(), read.keys.end());
-      read.reader.Read(keys, false);
+      read.reader.Read(keys);
     }
     remote->Post([this, batch] { BatchDone(batch.get()); });
   });

@@ -33,8 +33,17 @@ using Map = std::map<std::string, std::string>;
 class SimView final : public ReadView {
  public:
   SimView(CatchUpClock* clock, uint64_t seed) : clock_(clock), random_(seed) {}
-  void Read(const std::vector<std::string_view>& keys, bool memory_only,
-            std::vector<std::string>* values, std::vector<Found>* found) override {
+  void Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+            std::vector<Found>* found) override {
+    ReadSome(keys, false, values, found);
+  }
+  bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+               std::vector<Found>* found) override {
+    ReadSome(keys, true, values, found);
+    return false;
+  }
+  void ReadSome(const std::vector<std::string_view>& keys, bool memory_only,
+                std::vector<std::string>* values, std::vector<Found>* found) {
     std::lock_guard lock(mu_);
     values->assign(keys.size(), "");
     found->assign(keys.size(), Found::kNo);

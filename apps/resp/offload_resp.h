@@ -70,8 +70,9 @@ struct OffloadOptions {
 // Since the start. By reason: of those forwarded, reads that might have been answered here.
 struct OffloadCounters {
   std::atomic<uint64_t> offloaded{0};
-  std::atomic<uint64_t> from_device{0};  // of these
-  std::atomic<uint64_t> forwarded{0};    // all commands
+  std::atomic<uint64_t> from_page_cache{0};  // of these: the kernel's, and nothing was waited for
+  std::atomic<uint64_t> from_device{0};      // of these: by a thread that may wait
+  std::atomic<uint64_t> forwarded{0};        // all commands
   std::atomic<uint64_t> dirty{0};
   std::atomic<uint64_t> changed{0};  // while it was read
   std::atomic<uint64_t> order{0};    // something behind it had to be forwarded
