@@ -33,8 +33,17 @@ using Map = std::map<std::string, std::string>;
 class SimView final : public ReadView {
  public:
   SimView(CatchUpClock* clock, uint64_t seed) : clock_(clock), random_(seed) {}
-  void Read(const std::vector<std::string_view>& keys, bool memory_only,
-            std::vector<std::string>* values, std::vector<Found>* found) override {
+  void Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+            std::vector<Found>* found) override {
+    ReadSome(keys, false, values, found);
+  }
+  bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+               std::vector<Found>* found) override {
+    ReadSome(keys, true, values, found);
+    return false;
+  }
+  void ReadSome(const std::vector<std::string_view>& keys, bool memory_only,
+                std::vector<std::string>* values, std::vector<Found>* found) {
     std::lock_guard lock(mu_);
     values->assign(keys.size(), "");
     found->assign(keys.size(), Found::kNo);
@@ -130,6 +139,10 @@ class Client final : public director::Connection {
 
   void Forward(director::Ticket ticket, std::string_view bytes, uint32_t replies) override;
   void Reply(director::Ticket ticket, std::string_view bytes) override {
+    // It has just been read: all before it must have taken effect.
+    for (const auto& [before, op] : open_) {
+      EXPECT_TRUE(before >= ticket || replies_.count(before) != 0) << before << " and " << ticket;
+    }
     EXPECT_TRUE(replies_.emplace(ticket, bytes).second);
   }
   void Reply(director::Ticket, director::Buffer) override { FAIL(); }
@@ -144,6 +157,12 @@ class Client final : public director::Connection {
   void LoseHost(std::mt19937_64& random);
   bool RunPost();
   void Deliver();
+  std::vector<director::Ticket> at_host() const {
+    std::vector<director::Ticket> tickets;
+    for (const AtHost& command : host_) tickets.push_back(command.ticket);
+    return tickets;
+  }
+  size_t answered() const { return replies_.size(); }
 
   std::unique_ptr<director::Flow> flow;
 
@@ -157,6 +176,8 @@ class Client final : public director::Connection {
   std::deque<std::pair<director::Ticket, std::pair<std::string, Operation>>> open_;
   std::map<director::Ticket, std::string> replies_;
   std::deque<AtHost> host_;
+  director::Ticket forwarded_ = 0;  // the last
+  std::set<director::Ticket> sent_;
   std::string id_;
 };
 
@@ -262,6 +283,14 @@ std::string Simulation::Apply(const std::string& bytes, Map* map) {
 }
 
 void Client::Forward(director::Ticket ticket, std::string_view bytes, uint32_t) {
+  EXPECT_GT(ticket, forwarded_);
+  // What is before it and was not forwarded either was answered.
+  for (const auto& [before, op] : open_) {
+    EXPECT_TRUE(before >= ticket || replies_.count(before) != 0 || sent_.count(before) != 0)
+        << before << " and " << ticket;
+  }
+  forwarded_ = ticket;
+  sent_.insert(ticket);
   if (id_.empty()) {
     const auto preface = flow->HostPreface();
     Request request;
@@ -274,7 +303,7 @@ void Client::Forward(director::Ticket ticket, std::string_view bytes, uint32_t) 
 
 void Client::Send(std::mt19937_64& random) {
   if (open_.size() >= 4) return;
-  const size_t pipeline = random() % 3 == 0 ? 1 + random() % 3 : 1;
+  const size_t pipeline = random() % 3 == 0 ? 1 + random() % 8 : 1;
   for (size_t i = 0; i < pipeline; ++i) {
     Operation op;
     op.client = number_;
@@ -414,6 +443,8 @@ linear::Verdict Simulation::Run(int steps) {
       default:
         if (random() % 100 == 0) client.LoseHost(random);
     }
+    // The end of a turn.
+    if (random() % 2 == 0) client.flow->OnRoom();
     client.Deliver();
   };
   for (int i = 0; i < steps; ++i) step(*clients[random() % clients.size()]);
@@ -423,6 +454,7 @@ linear::Verdict Simulation::Run(int steps) {
     for (auto& client : clients) {
       client->HostStep(random);
       client->RunPost();
+      client->flow->OnRoom();
       client->Deliver();
       idle = idle && client->open_.empty();
     }
@@ -466,6 +498,51 @@ TEST(OffloadFlowTest, ATableThatForgetsIsFoundOut) {
     found += simulation.Run(40'000).outcome == linear::Verdict::Outcome::kViolation;
   }
   EXPECT_GT(found, 0);
+}
+
+// Reads between two writes are answered here once the first is, and the second waits for that; few
+// go with it to the host, which would be waited for else.
+TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  // All of it clean, and in memory or not.
+  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  director::Ticket ticket = 0;
+  const auto send = [&](const std::vector<std::vector<std::string_view>>& requests) {
+    for (const auto& words : requests) {
+      std::string bytes;
+      AppendRequest(words, &bytes);
+      client.flow->OnRequest(++ticket, bytes);
+    }
+    client.flow->OnRequestsEnd();
+  };
+  using Tickets = std::vector<director::Ticket>;
+  send({{"SET", "a", "1"}, {"GET", "b"}, {"GET", "c"}, {"GET", "d"}, {"SET", "e", "1"}});
+  EXPECT_EQ(client.at_host(), (Tickets{1}));
+  for (int i = 0; i < 3; ++i) client.HostStep(simulation.random);
+  ASSERT_EQ(client.answered(), 1u);
+  // What shares the words of the table with "a" is clean then.
+  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  ASSERT_TRUE(Eventually([&] {
+    client.RunPost();
+    client.flow->OnRoom();
+    return client.at_host() == Tickets{5};
+  }));
+  EXPECT_EQ(client.answered(), 4u);
+  EXPECT_EQ(simulation.app->counters().offloaded, 3u);
+  EXPECT_EQ(simulation.app->counters().order, 0u);
+  // Few go along; and something that concerns the connection takes all along.
+  send({{"GET", "b"},
+        {"SET", "f", "1"},
+        {"GET", "b"},
+        {"GET", "c"},
+        {"GET", "d"},
+        {"SET", "g", "1"}});
+  EXPECT_EQ(client.at_host(), (Tickets{5, 6, 7}));
+  EXPECT_EQ(simulation.app->counters().order, 1u);
+  send({{"MULTI"}});
+  EXPECT_EQ(client.at_host(), (Tickets{5, 6, 7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(simulation.app->counters().order, 4u);
 }
 
 // A new connection to the host is told who the client is, in the order in which it became that.

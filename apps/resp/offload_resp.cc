@@ -80,6 +80,7 @@ std::string OffloadShared::Info() const {
     absl::StrAppend(&text, name, ":", value, "\r\n");
   };
   line("offload_reads", c.offloaded);
+  line("offload_reads_from_page_cache", c.from_page_cache);
   line("offload_reads_from_device", c.from_device);
   line("offload_forwarded", c.forwarded);
   line("offload_forwarded_dirty", c.dirty);

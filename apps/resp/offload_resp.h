@@ -9,11 +9,14 @@
 // Order within a connection. Commands take effect in the order in which the client sent them, as on
 // a server, although some go to the host:
 // - A read waits until the host has answered all that was forwarded before it; its reply could not
-//   leave earlier anyway. If something else has to be forwarded meanwhile, the reads that wait are
-//   forwarded before it, so that nothing overtakes them and no pipeline stops.
+//   leave earlier anyway. What would have to be forwarded behind such reads waits for them in turn,
+//   if it only concerns keys, and they are more than a few: a round trip to the host costs less
+//   than their reading there. Few are forwarded before it, and so are all before what concerns the
+//   connection (MULTI, AUTH, ...), and when too much waits.
 // - A read takes effect at its check, so that what is forwarded later comes later. But its second
-//   check may fail, and then the host is to answer it: so whatever is forwarded while reads wait
-//   for the device sends those first. The device's answers are then dropped.
+//   check may fail, and then the host is to answer it: so nothing behind it is forwarded before it
+//   is answered, or forwarded itself. Then the device's answers are dropped.
+// Nothing leaves the queue but from its front. A write that waits is not marked: it was not sent.
 // So each connection's history is in program order, and all together is linearizable.
 //
 // Expiry is looked at with the clock as of the check. Host and agent have the same clock, so that a
@@ -70,11 +73,12 @@ struct OffloadOptions {
 // Since the start. By reason: of those forwarded, reads that might have been answered here.
 struct OffloadCounters {
   std::atomic<uint64_t> offloaded{0};
-  std::atomic<uint64_t> from_device{0};  // of these
-  std::atomic<uint64_t> forwarded{0};    // all commands
+  std::atomic<uint64_t> from_page_cache{0};  // of these: the kernel's, and nothing was waited for
+  std::atomic<uint64_t> from_device{0};      // of these: by a thread that may wait
+  std::atomic<uint64_t> forwarded{0};        // all commands
   std::atomic<uint64_t> dirty{0};
   std::atomic<uint64_t> changed{0};  // while it was read
-  std::atomic<uint64_t> order{0};    // something behind it had to be forwarded
+  std::atomic<uint64_t> order{0};    // something behind it had to be, and not to wait
   std::atomic<uint64_t> not_permitted{0};
   std::atomic<uint64_t> no_view{0};
   std::atomic<uint64_t> full{0};

@@ -20,6 +20,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "page_cache_files.h"
 
 namespace pulse::resp {
 namespace {
@@ -27,7 +28,8 @@ namespace {
 // Notices files that were not there: see secondary.h.
 class WatchedFiles final : public rocksdb::FileSystemWrapper {
  public:
-  WatchedFiles() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  explicit WatchedFiles(std::shared_ptr<rocksdb::FileSystem> files)
+      : FileSystemWrapper(std::move(files)) {}
 
   const char* Name() const override { return "pulse-watched"; }
 
@@ -42,7 +44,9 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
                                         const rocksdb::FileOptions& options,
                                         std::unique_ptr<rocksdb::FSRandomAccessFile>* file,
                                         rocksdb::IODebugContext* debug) override {
-    return Note(FileSystemWrapper::NewRandomAccessFile(name, options, file, debug));
+    rocksdb::IOStatus status = FileSystemWrapper::NewRandomAccessFile(name, options, file, debug);
+    // Refused, not missing.
+    return WithoutWaiting::on() ? status : Note(std::move(status));
   }
   // How 7.8 finds out whether a table is there.
   rocksdb::IOStatus GetFileSize(const std::string& name, const rocksdb::IOOptions& options,
@@ -114,7 +118,9 @@ Secondary::Secondary(const SecondaryOptions& options, CatchUpClock* clock,
     : options_(options),
       clock_(clock),
       wanted_(std::move(wanted)),
-      cache_(rocksdb::NewLRUCache(options.cache_bytes)) {}
+      cache_(rocksdb::NewLRUCache(options.cache_bytes)),
+      files_(std::make_shared<PageCacheFiles>(options.read_now != nullptr ? options.read_now
+                                                                          : &preadv2)) {}
 
 Secondary::~Secondary() {
   {
@@ -128,7 +134,7 @@ Secondary::~Secondary() {
 absl::StatusOr<std::shared_ptr<Secondary::Instance>> Secondary::OpenInstance() {
   auto made = std::make_shared<Instance>();
   made->manifest = Manifest();
-  made->files = std::make_shared<WatchedFiles>();
+  made->files = std::make_shared<WatchedFiles>(files_);
   made->env = rocksdb::NewCompositeEnv(made->files);
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenAsSecondary(MakeOptions(made->env.get(), cache_),
@@ -257,14 +263,30 @@ void Secondary::Wake() {
   wake_.notify_all();
 }
 
-void Secondary::Read(const std::vector<std::string_view>& keys, bool memory_only,
-                     std::vector<std::string>* values, std::vector<Found>* found) {
+bool Secondary::ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+                        std::vector<Found>* found) {
+  if (!files_->usable()) {
+    ReadTier(keys, rocksdb::kBlockCacheTier, values, found);
+    return false;
+  }
+  const WithoutWaiting without_waiting;
+  ReadTier(keys, rocksdb::kReadAllTier, values, found);
+  return without_waiting.has_read();
+}
+
+void Secondary::Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+                     std::vector<Found>* found) {
+  ReadTier(keys, rocksdb::kReadAllTier, values, found);
+}
+
+void Secondary::ReadTier(const std::vector<std::string_view>& keys, int tier,
+                         std::vector<std::string>* values, std::vector<Found>* found) {
   values->resize(keys.size());
   found->assign(keys.size(), Found::kUnknown);
   const auto instance = std::atomic_load(&instance_);
   if (instance == nullptr) return;
   rocksdb::ReadOptions options;
-  if (memory_only) options.read_tier = rocksdb::kBlockCacheTier;
+  options.read_tier = static_cast<rocksdb::ReadTier>(tier);
   rocksdb::DB* const db = instance->db.get();
   const auto result = [&](size_t i, const rocksdb::Status& status,
                           const rocksdb::PinnableSlice& value) {

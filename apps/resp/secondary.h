@@ -29,9 +29,11 @@
 // for each time that this begins.
 //
 // Threads: any for reads; Open and destruction by one thread. Reads block on the device unless
-// asked not to; and rarely, shortly, on a catch-up that installs a new version. Errors: of Open,
-// with the remedy.
+// asked not to (page_cache_files.h); and rarely, shortly, on a catch-up that installs a new
+// version. Errors: of Open, with the remedy.
 #pragma once
+
+#include <sys/uio.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -59,18 +61,23 @@ class ReadView {
   enum class Found : uint8_t {
     kYes,
     kNo,
-    kUnknown,  // not in memory, if only memory was to be looked at; else an error
+    kUnknown,  // it would have had to be waited for; else an error
   };
   virtual ~ReadView() = default;
 
   // `values` and `found` get one entry for each key. All keys are read at one state of the view.
-  virtual void Read(const std::vector<std::string_view>& keys, bool memory_only,
-                    std::vector<std::string>* values, std::vector<Found>* found) = 0;
+  // ReadNow does without what it would have to wait for, and returns whether files were read.
+  virtual void Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+                    std::vector<Found>* found) = 0;
+  virtual bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+                       std::vector<Found>* found) = 0;
   // A number that a read's caller compares before and after; 0 while the view is not to be used.
   virtual uint64_t Validity() const = 0;
   // Something was settled. Never blocks.
   virtual void Wake() = 0;
 };
+
+class PageCacheFiles;
 
 struct SecondaryOptions {
   std::string db;         // the primary's directory
@@ -83,6 +90,8 @@ struct SecondaryOptions {
   int64_t idle_interval_ms = 1'000;
   std::vector<int> cpus;  // of its thread; empty: all
   std::string thread_name = "pulse-agent-cat";
+  // For tests: instead of preadv2.
+  ssize_t (*read_now)(int, const iovec*, int, off_t, int) = nullptr;
 };
 
 struct SecondaryStats {
@@ -104,8 +113,10 @@ class Secondary final : public ReadView {
                                                          std::function<uint64_t()> wanted);
   ~Secondary() override;
 
-  void Read(const std::vector<std::string_view>& keys, bool memory_only,
-            std::vector<std::string>* values, std::vector<Found>* found) override;
+  void Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+            std::vector<Found>* found) override;
+  bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
+               std::vector<Found>* found) override;
   uint64_t Validity() const override;
   void Wake() override;
 
@@ -116,6 +127,8 @@ class Secondary final : public ReadView {
 
   Secondary(const SecondaryOptions& options, CatchUpClock* clock, std::function<uint64_t()> wanted);
   absl::StatusOr<std::shared_ptr<Instance>> OpenInstance();
+  void ReadTier(const std::vector<std::string_view>& keys, int tier,
+                std::vector<std::string>* values, std::vector<Found>* found);
   void Run();
   bool CatchUp();
   bool Replace();
@@ -127,6 +140,7 @@ class Secondary final : public ReadView {
   CatchUpClock* const clock_;
   const std::function<uint64_t()> wanted_;
   const std::shared_ptr<rocksdb::Cache> cache_;
+  const std::shared_ptr<PageCacheFiles> files_;
 
   std::shared_ptr<Instance> instance_;  // by std::atomic_load and std::atomic_store
   uint64_t next_id_ = 1;

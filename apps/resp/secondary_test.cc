@@ -5,13 +5,16 @@
 #include <rocksdb/db.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/file_calls.h"
 #include "base/testing.h"
+#include "page_cache_files.h"
 
 namespace pulse::resp {
 namespace {
@@ -44,12 +47,13 @@ class SecondaryTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status.ToString();
     db_.reset(db);
   }
-  void OpenSecondary() {
+  void OpenSecondary(PageCacheFiles::ReadNow read_now = nullptr) {
     SecondaryOptions options;
     options.db = scratch_ / "db";
     options.directory = scratch_ / "secondary";
     options.cache_bytes = 1 << 20;
     options.min_interval_us = 100;
+    options.read_now = read_now;
     auto opened = Secondary::Open(options, &clock_, [this] { return table_.wanted(); });
     ASSERT_TRUE(opened.ok()) << opened.status();
     secondary_ = *std::move(opened);
@@ -65,10 +69,14 @@ class SecondaryTest : public ::testing::Test {
     table_.Settle(slot);
     secondary_->Wake();
   }
-  std::pair<Found, std::string> Get(const std::string& key, bool memory_only = false) {
+  std::pair<Found, std::string> Get(const std::string& key, bool now = false) {
     std::vector<std::string> values;
     std::vector<Found> found;
-    secondary_->Read({key}, memory_only, &values, &found);
+    if (now) {
+      secondary_->ReadNow({key}, &values, &found);
+    } else {
+      secondary_->Read({key}, &values, &found);
+    }
     return {found[0], values[0]};
   }
   // A read as the flow does it; none when the host would have to be asked.
@@ -140,17 +148,165 @@ TEST_F(SecondaryTest, ADatabaseThatIsReplacedIsOpenedAnew) {
   EXPECT_GT(secondary_->stats().opened, 1u);
 }
 
-TEST_F(SecondaryTest, FromMemoryOnlyWhatIsThere) {
-  OpenPrimary();
-  for (int i = 0; i < 2000; ++i) {
-    ASSERT_TRUE(db_->Put({}, std::to_string(i), std::string(1000, 'x')).ok());
+std::atomic<int> no_wait_error{0};
+std::atomic<int> no_wait_calls{0};
+ssize_t FailingRead(int fd, const iovec* parts, int count, off_t offset, int flags) {
+  ++no_wait_calls;
+  if (no_wait_error == 0) return preadv2(fd, parts, count, offset, flags & ~RWF_NOWAIT);
+  errno = no_wait_error;
+  return -1;
+}
+
+class ReadNowTest : public SecondaryTest {
+ protected:
+  void SetUp() override {
+    OpenPrimary();
+    for (int i = 0; i < kKeys; ++i) {
+      ASSERT_TRUE(db_->Put({}, std::to_string(i), Value(i)).ok());
+    }
+    ASSERT_TRUE(db_->Flush({}).ok());
+    ASSERT_TRUE(db_->CompactRange({}, nullptr, nullptr).ok());
+    no_wait_error = no_wait_calls = 0;
   }
-  ASSERT_TRUE(db_->Flush({}).ok());
-  OpenSecondary();
+  static std::string Value(int i) { return std::to_string(i) + std::string(1000, 'x'); }
+  bool ReadNow(const std::vector<std::string_view>& keys) {
+    return secondary_->ReadNow(keys, &values_, &found_);
+  }
+  static constexpr int kKeys = 2000;
+  std::vector<std::string> values_;
+  std::vector<Found> found_;
+};
+
+TEST_F(ReadNowTest, WhatWouldWaitIsUnknownAndNothingOfThatIsKept) {
+  OpenSecondary(&FailingRead);
   ASSERT_TRUE(Valid());
-  EXPECT_EQ(Get("77", true).first, Found::kUnknown);
-  EXPECT_EQ(Get("77").first, Found::kYes);
-  EXPECT_EQ(Get("77", true).first, Found::kYes);
+  no_wait_error = EAGAIN;
+  EXPECT_FALSE(ReadNow({"77"}));
+  EXPECT_EQ(found_[0], Found::kUnknown);
+  EXPECT_FALSE(ReadNow({"78", "1500", "absent"}));
+  EXPECT_EQ(found_[0], Found::kUnknown);
+  EXPECT_EQ(found_[1], Found::kUnknown);
+  EXPECT_EQ(Get("77"), std::pair(Found::kYes, Value(77)));
+  // In the block cache now.
+  EXPECT_EQ(Get("77", true), std::pair(Found::kYes, Value(77)));
+  no_wait_error = 0;
+  EXPECT_TRUE(ReadNow({"78", "1500", "absent"}));
+  EXPECT_EQ(values_[0], Value(78));
+  EXPECT_EQ(values_[1], Value(1500));
+  EXPECT_EQ(found_[2], Found::kNo);
+  // Nothing was missing: the instance is as good as before.
+  EXPECT_NE(secondary_->Validity(), 0u);
+}
+
+// In every order with reads that wait; the block cache holds a part of it.
+TEST_F(ReadNowTest, AnswersAreRightHoweverOftenItWouldWait) {
+  OpenSecondary(&FailingRead);
+  ASSERT_TRUE(Valid());
+  std::mt19937_64 random(testing_util::TestSeed());
+  int unknown = 0;
+  for (int round = 0; round < 5000; ++round) {
+    const int i = static_cast<int>(random() % (kKeys + 200));
+    const int j = static_cast<int>(random() % (kKeys + 200));
+    no_wait_error = random() % 2 == 0 ? EAGAIN : 0;
+    const std::string a = std::to_string(i), b = std::to_string(j);
+    if (random() % 2 == 0) {
+      ReadNow({a, b});
+    } else {
+      secondary_->Read({a, b}, &values_, &found_);
+      EXPECT_NE(found_[0], Found::kUnknown);
+    }
+    unknown += found_[0] == Found::kUnknown;
+    for (const auto& [k, n] : {std::pair(0, i), std::pair(1, j)}) {
+      const auto at = static_cast<size_t>(k);
+      if (found_[at] == Found::kUnknown) continue;
+      ASSERT_EQ(found_[at], n < kKeys ? Found::kYes : Found::kNo) << n;
+      if (n < kKeys) {
+        ASSERT_EQ(values_[at], Value(n));
+      }
+    }
+  }
+  EXPECT_GT(unknown, 0);
+  EXPECT_GT(no_wait_calls, 0);
+}
+
+TEST_F(ReadNowTest, AFileSystemThatCannotIsAskedOnce) {
+  OpenSecondary(&FailingRead);
+  ASSERT_TRUE(Valid());
+  no_wait_error = EOPNOTSUPP;
+  EXPECT_FALSE(ReadNow({"77"}));
+  EXPECT_EQ(found_[0], Found::kUnknown);
+  EXPECT_FALSE(ReadNow({"1077"}));
+  EXPECT_EQ(no_wait_calls, 1);
+  EXPECT_EQ(Get("77"), std::pair(Found::kYes, Value(77)));
+  // From the block cache alone.
+  EXPECT_EQ(Get("77", true), std::pair(Found::kYes, Value(77)));
+  EXPECT_EQ(no_wait_calls, 1);
+}
+
+// The kernel's own word for it.
+TEST(PageCacheFilesTest, PagesThatWereDroppedAreNotReadAndOthersAre) {
+  const testing_util::ScratchPath path("pages");
+  constexpr size_t kBytes = 64 << 10;
+  const std::string bytes(kBytes, 'p');
+  const UniqueFd fd = OpenFile(path.get(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(pwrite(fd.get(), bytes.data(), kBytes, 0), static_cast<ssize_t>(kBytes));
+  ASSERT_EQ(fsync(fd.get()), 0);
+  std::string scratch(kBytes, ' ');
+  const iovec part = {scratch.data(), 1};
+  const auto dropped = [&] {
+    posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+    return preadv2(fd.get(), &part, 1, 0, RWF_NOWAIT) < 0;
+  };
+  bool empty = false;
+  // The kernel keeps pages that are just being looked at.
+  for (int i = 0; i < 1000 && !empty; ++i) {
+    empty = dropped();
+    if (!empty) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (!empty || errno == EOPNOTSUPP) GTEST_SKIP() << "this file system's pages cannot be dropped";
+
+  PageCacheFiles files;
+  std::unique_ptr<rocksdb::FSRandomAccessFile> file;
+  ASSERT_TRUE(files.NewRandomAccessFile(path.get(), {}, &file, nullptr).ok());
+  rocksdb::Slice result;
+  const auto read = [&](uint64_t offset) {
+    return file->Read(offset, kBytes, {}, &result, scratch.data(), nullptr);
+  };
+  {
+    const WithoutWaiting without_waiting;
+    EXPECT_TRUE(read(0).IsBusy());
+    EXPECT_FALSE(without_waiting.has_read());
+  }
+  EXPECT_TRUE(read(0).ok());
+  EXPECT_EQ(result.ToString(), bytes);
+  {
+    const WithoutWaiting without_waiting;
+    EXPECT_TRUE(read(0).ok());
+    EXPECT_EQ(result.ToString(), bytes);
+    EXPECT_TRUE(without_waiting.has_read());
+    EXPECT_TRUE(read(1).IsBusy());  // who waits, sees the end of the file
+  }
+  EXPECT_TRUE(read(1).ok());
+  EXPECT_EQ(result.size(), kBytes - 1);
+  EXPECT_TRUE(files.usable());
+  std::filesystem::remove(path.get());
+}
+
+// A table that were opened without waiting could lose its range deletions for good.
+TEST_F(ReadNowTest, NothingIsOpenedWithoutWaiting) {
+  PageCacheFiles files;
+  std::unique_ptr<rocksdb::FSRandomAccessFile> file;
+  {
+    const WithoutWaiting without_waiting;
+    EXPECT_TRUE(files.NewRandomAccessFile(scratch_ / "db/CURRENT", {}, &file, nullptr).IsBusy());
+  }
+  EXPECT_TRUE(files.NewRandomAccessFile(scratch_ / "db/CURRENT", {}, &file, nullptr).ok());
+  EXPECT_TRUE(files.NewRandomAccessFile(scratch_ / "db/none", {}, &file, nullptr).IsPathNotFound());
+  EXPECT_TRUE(files.usable());
+  rocksdb::FileOptions direct;
+  direct.use_direct_reads = true;
+  files.NewRandomAccessFile(scratch_ / "db/CURRENT", direct, &file, nullptr).PermitUncheckedError();
+  EXPECT_FALSE(files.usable());
 }
 
 // Never stale, whatever the primary deletes meanwhile: flushes, compactions and new MANIFESTs all

@@ -246,8 +246,8 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
          SpreadsJson(*runs, *opponents,
                      {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us", "writes_p50_us",
                       "writes_p99_us", "host_us", "agent_us", "client_us", "other_us",
-                      "offloaded_share", "device_share", "dirty_share", "changed_share",
-                      "order_share", "no_view_share", "full_share"})},
+                      "offloaded_share", "page_cache_share", "device_share", "dirty_share",
+                      "changed_share", "order_share", "no_view_share", "full_share"})},
         {"runs", std::move(raw)}};
   }
   s.Say(text + RenderRatios(rows));

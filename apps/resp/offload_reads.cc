@@ -1,0 +1,362 @@
+// What is read, and what waits for that.
+#include <algorithm>
+#include <utility>
+
+#include "offload_flow.h"
+
+namespace pulse::resp {
+
+using Found = ReadView::Found;
+using Slot = DirtyTable::Slot;
+
+namespace {
+
+constexpr size_t kMostKeys = 512;     // of a read here
+constexpr size_t kMostWaiting = 256;  // of one connection; then the host answers
+constexpr size_t kMostWaitingBytes = size_t{64} << 10;
+// As many reads before a write are not worth the host's round trip for which it would have to wait.
+constexpr size_t kFewReads = 2;
+
+}  // namespace
+
+bool AnsweredHere(Command command) {
+  switch (command) {
+    case Command::kGet:
+    case Command::kMget:
+    case Command::kExists:
+    case Command::kTouch:
+    case Command::kStrlen:
+    case Command::kTtl:
+    case Command::kPttl:
+    case Command::kExpiretime:
+    case Command::kPexpiretime:
+    case Command::kType:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
+  const DirtyTable& table = shared_->table;
+  check_.slots.clear();
+  check_.words.clear();
+  check_.validity = shared_->view->Validity();
+  if (check_.validity == 0) return Outcome::kNoView;
+  const auto everything = table.Check(table.everything());
+  if (!everything) return Outcome::kDirty;
+  check_.everything = *everything;
+  for (const std::string_view key : keys) {
+    const Slot slot = table.SlotOf(key);
+    const auto word = table.Check(slot);
+    if (!word) return Outcome::kDirty;
+    check_.slots.push_back(slot);
+    check_.words.push_back(*word);
+  }
+  check_.now_ms = WallMillis();
+  return Outcome::kAnswered;
+}
+
+Outcome Reader::End(Command command, int protocol, std::string* reply) {
+  if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) {
+    return Outcome::kNotInMemory;
+  }
+  if (!Unchanged()) return Outcome::kChanged;
+  entries_.resize(values_.size());
+  for (size_t i = 0; i < values_.size(); ++i) {
+    entries_[i] = Entry();
+    if (found_[i] != Found::kYes) continue;
+    // Not ours: the host says what is wrong.
+    if (!DecodeValue(values_[i], &entries_[i].value)) return Outcome::kNoView;
+    const int64_t expires = entries_[i].value.expires_ms;
+    if (expires != kNever && shared_->options.skew_ms > 0 &&
+        std::abs(expires - check_.now_ms) <= shared_->options.skew_ms) {
+      return Outcome::kHostsClock;
+    }
+    entries_[i].exists = !entries_[i].value.ExpiredAt(check_.now_ms);
+  }
+  ReplyWriter writer(reply, protocol);
+  Write(command, &writer);
+  return Outcome::kAnswered;
+}
+
+bool Reader::Unchanged() const {
+  const DirtyTable& table = shared_->table;
+  for (size_t i = 0; i < check_.slots.size(); ++i) {
+    if (!table.Unchanged(check_.slots[i], check_.words[i])) return false;
+  }
+  return table.Unchanged(table.everything(), check_.everything) &&
+         shared_->view->Validity() == check_.validity;
+}
+
+void Reader::Write(Command command, ReplyWriter* reply) const {
+  const Entry& first = entries_[0];
+  switch (command) {
+    case Command::kMget:
+      reply->Array(entries_.size());
+      [[fallthrough]];
+    case Command::kGet:
+      for (const Entry& entry : entries_) {
+        if (entry.exists) {
+          reply->Bulk(entry.value.data);
+        } else {
+          reply->Null();
+        }
+      }
+      break;
+    case Command::kExists:
+    case Command::kTouch:
+      reply->Integer(std::count_if(entries_.begin(), entries_.end(),
+                                   [](const Entry& entry) { return entry.exists; }));
+      break;
+    case Command::kStrlen:
+      reply->Integer(first.exists ? static_cast<int64_t>(first.value.data.size()) : 0);
+      break;
+    case Command::kType:
+      reply->Simple(first.exists ? "string" : "none");
+      break;
+    default:
+      reply->Integer(Time(command, first));
+  }
+}
+
+int64_t Reader::Time(Command command, const Entry& entry) const {
+  if (!entry.exists) return -2;
+  if (entry.value.expires_ms == kNever) return -1;
+  const bool left = command == Command::kTtl || command == Command::kPttl;
+  const int64_t ms = entry.value.expires_ms - (left ? check_.now_ms : 0);
+  const bool seconds = command == Command::kTtl || command == Command::kExpiretime;
+  return seconds ? (ms + 500) / 1000 : ms;
+}
+
+bool OffloadFlow::MayAnswer(const CommandInfo* command) {
+  if (command == nullptr || !AnsweredHere(command->id) || multi_) return false;
+  if (!command->ArityFits(request_.size()) || request_.size() > kMostKeys) return false;
+  if (permitted_) return true;
+  shared_->Count(&shared_->counters.not_permitted);
+  return false;
+}
+
+// What says nothing of the connection, so that it is the same whenever it is forwarded.
+bool OffloadFlow::MayHold(const CommandInfo* command) const {
+  return command != nullptr && !multi_ && command->first_key != 0 &&
+         (command->flags & ~uint32_t{kRead | kWrite}) == 0 && command->ArityFits(request_.size());
+}
+
+Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request,
+                            std::string* reply) {
+  keys_.clear();
+  ForEachKey(command, request.arguments(), [&](std::string_view key) { keys_.push_back(key); });
+  Outcome outcome = reader_.Begin(keys_);
+  if (outcome != Outcome::kAnswered) return outcome;
+  const bool from_page_cache = reader_.ReadNow(keys_);
+  reply->clear();
+  outcome = reader_.End(command.id, protocol_, reply);
+  if (outcome == Outcome::kAnswered) {
+    shared_->Count(&shared_->counters.offloaded);
+    if (from_page_cache) shared_->Count(&shared_->counters.from_page_cache);
+  }
+  return outcome;
+}
+
+void OffloadFlow::CountReason(Outcome outcome) {
+  OffloadCounters& counters = shared_->counters;
+  shared_->Count(outcome == Outcome::kDirty     ? &counters.dirty
+                 : outcome == Outcome::kChanged ? &counters.changed
+                                                : &counters.no_view);
+}
+
+// A read, or what may be held, and is in request_.
+void OffloadFlow::Take(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                       bool read) {
+  if (waiting_.empty() && !read) {
+    ForwardCommand(ticket, bytes, command);
+    return;
+  }
+  if (waiting_.empty() && forwarded_.empty()) {
+    const Outcome outcome = TryNow(*command, request_, &reply_);
+    if (outcome == Outcome::kAnswered) {
+      connection_->Reply(ticket, reply_);
+    } else if (outcome == Outcome::kNotInMemory) {
+      Hold(ticket, bytes, command, read);
+      missed_ = true;
+    } else {
+      CountReason(outcome);
+      ForwardRead(ticket, bytes, command);
+    }
+    return;
+  }
+  Hold(ticket, bytes, command, read);
+  if (waiting_.size() > kMostWaiting || waiting_bytes_ > kMostWaitingBytes) {
+    ForwardAll(&shared_->counters.full);
+  } else {
+    Pump();
+  }
+}
+
+void OffloadFlow::Hold(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                       bool read) {
+  waiting_.push_back({ticket, std::string(bytes), command, read});
+  waiting_bytes_ += bytes.size();
+}
+
+OffloadFlow::Waiting OffloadFlow::PopFront() {
+  Waiting front = std::move(waiting_.front());
+  waiting_.pop_front();
+  waiting_bytes_ -= front.bytes.size();
+  return front;
+}
+
+void OffloadFlow::OnRoom() {
+  Pump();
+  Submit();
+}
+
+// As far as it goes. Nothing leaves but from the front. Uses request_.
+void OffloadFlow::Pump() {
+  while (!waiting_.empty() && !missed_) {
+    const Waiting& front = waiting_.front();
+    if (!front.read) {
+      const Waiting write = PopFront();
+      request_.Parse(write.bytes).IgnoreError();  // as it was before
+      if (!ForwardCommand(write.ticket, write.bytes, write.command)) return;
+    } else if (!forwarded_.empty()) {
+      const size_t few = FewBeforeCommand();
+      if (few == 0) return;
+      shared_->Count(&shared_->counters.order, few);
+      for (size_t i = 0; i < few; ++i) ForwardFront();
+    } else if (!permitted_) {
+      // As of when it came; what it waited for has changed the user.
+      shared_->Count(&shared_->counters.not_permitted);
+      ForwardFront();
+    } else {
+      request_.Parse(front.bytes).IgnoreError();
+      const Outcome outcome = TryNow(*front.command, request_, &reply_);
+      if (outcome == Outcome::kAnswered) {
+        connection_->Reply(front.ticket, reply_);
+        PopFront();
+      } else if (outcome == Outcome::kNotInMemory) {
+        missed_ = true;
+      } else {
+        CountReason(outcome);
+        ForwardFront();
+      }
+    }
+  }
+}
+
+// How many reads there are before the first write that waits, if they are few; else 0.
+size_t OffloadFlow::FewBeforeCommand() const {
+  for (size_t i = 0; i < waiting_.size() && i <= kFewReads; ++i) {
+    if (!waiting_[i].read) return i;
+  }
+  return 0;
+}
+
+// The first read, which is not in memory, and those behind it, up to a write, to a thread that may
+// wait.
+void OffloadFlow::Submit() {
+  if (!missed_ || batch_ != 0) return;
+  auto batch = std::make_shared<Batch>();
+  const Outcome outcome = Gather(batch.get());
+  const size_t reads = batch->reads.size();
+  if (reads == 0) {
+    // Written since it was missed.
+    missed_ = false;
+    CountReason(outcome);
+    ForwardFront();
+    Pump();
+    return;
+  }
+  if (shared_->queued.fetch_add(1) >= shared_->options.queue) {
+    shared_->queued.fetch_sub(1);
+    missed_ = false;
+    shared_->Count(&shared_->counters.full, reads);
+    for (size_t i = 0; i < reads; ++i) ForwardFront();
+    Pump();
+    return;
+  }
+  batch->id = batch_ = ++last_batch_;
+  shared_->pool->Post([shared = shared_, batch, this, remote = connection_->remote()] {
+    shared->queued.fetch_sub(1);
+    std::vector<std::string_view> keys;
+    for (BatchRead& read : batch->reads) {
+      keys.assign(read.keys.begin(), read.keys.end());
+      read.reader.Read(keys);
+    }
+    remote->Post([this, batch] { BatchDone(batch.get()); });
+  });
+}
+
+// Why it holds no more.
+Outcome OffloadFlow::Gather(Batch* batch) {
+  for (const Waiting& read : waiting_) {
+    if (!read.read) break;
+    request_.Parse(read.bytes).IgnoreError();
+    std::vector<std::string> keys;
+    ForEachKey(*read.command, request_.arguments(),
+               [&](std::string_view key) { keys.emplace_back(key); });
+    Reader reader(shared_.get());
+    const std::vector<std::string_view> views(keys.begin(), keys.end());
+    if (const Outcome outcome = reader.Begin(views); outcome != Outcome::kAnswered) return outcome;
+    batch->reads.push_back({read.ticket, read.command->id, std::move(keys), std::move(reader)});
+  }
+  return Outcome::kAnswered;
+}
+
+// Its reads are the first that wait, unless they had to be forwarded meanwhile.
+void OffloadFlow::BatchDone(Batch* batch) {
+  if (batch->id != batch_) return;
+  batch_ = 0;
+  missed_ = false;
+  for (BatchRead& done : batch->reads) {
+    reply_.clear();
+    const Outcome outcome = done.reader.End(done.command, protocol_, &reply_);
+    if (outcome == Outcome::kAnswered) {
+      shared_->Count(&shared_->counters.offloaded);
+      shared_->Count(&shared_->counters.from_device);
+      connection_->Reply(done.ticket, reply_);
+      PopFront();
+      continue;
+    }
+    // The others are to come later than this one at the host.
+    CountReason(outcome);
+    ForwardFront();
+    break;
+  }
+  Pump();
+  Submit();
+}
+
+// All that waits, so that something may be forwarded behind it. What the device has for it is
+// dropped. False when that has closed the connection. Uses request_.
+bool OffloadFlow::ForwardAll(std::atomic<uint64_t>* reason) {
+  missed_ = false;
+  batch_ = 0;
+  while (!waiting_.empty()) {
+    if (waiting_.front().read) {
+      shared_->Count(reason);
+      ForwardFront();
+      continue;
+    }
+    const Waiting write = PopFront();
+    request_.Parse(write.bytes).IgnoreError();
+    if (!ForwardCommand(write.ticket, write.bytes, write.command)) return false;
+  }
+  return true;
+}
+
+void OffloadFlow::ForwardFront() {
+  const Waiting read = PopFront();
+  ForwardRead(read.ticket, read.bytes, read.command);
+}
+
+void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command) {
+  shared_->Count(&shared_->counters.forwarded);
+  forwarded_.push_back({});
+  forwarded_.back().ticket = ticket;
+  forwarded_.back().command = command;
+  connection_->Forward(ticket, bytes);
+}
+
+}  // namespace pulse::resp
