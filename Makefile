@@ -33,7 +33,6 @@ test: build ## set up, build, run all tests
 
 test-long: build ## the tests that `make test` takes a sample of, in full, with a seed of their own
 	env PULSE_TEST_LONG=1 ctest --preset release -R '$(LONG_TESTS)'
-	cd build/release && env PULSE_TEST_LAYOUT=pool bin/lsm_test --gtest_filter='*EveryConfigTest*'
 
 build: setup ## build the release preset into build/release
 	@$(call configure,release)
