@@ -15,6 +15,10 @@ NO_MODELS := GTEST_FILTER=-BarrierModel.*:ProgressModelTest.Every*:ProgressModel
 # What PULSE_TEST_LONG=1 makes longer; CONTRIBUTING.md says how.
 LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload_.*|agent_lifecycle)$$
 
+# One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
+# store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
+ONE_THREAD := CorruptionTest.*:CheckTest.RepairAfterAnyDamage:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.Gives*
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-headers \
   bench-tiny browser-test clean
@@ -33,7 +37,6 @@ test: build ## set up, build, run all tests
 
 test-long: build ## the tests that `make test` takes a sample of, in full, with a seed of their own
 	env PULSE_TEST_LONG=1 ctest --preset release -R '$(LONG_TESTS)'
-	cd build/release && env PULSE_TEST_LAYOUT=pool bin/lsm_test --gtest_filter='*EveryConfigTest*'
 
 build: setup ## build the release preset into build/release
 	@$(call configure,release)
@@ -50,7 +53,7 @@ asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS):FilesCut.* $(NO_RANDOM) ctest --preset tsan
+	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):FilesCut.* $(NO_RANDOM) ctest --preset tsan
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
