@@ -227,8 +227,8 @@ class Painter {
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
     line.Add("   front ").Add(now.service).To(18).Bar(rates.offloaded, kBarCells, Style::kFetch);
-    line.Add(fmt::format("{:>6}", Percent(rates.offloaded)), Style::kFetch).Add("  offloaded of ");
-    line.Add(fmt::format("{:.0f} requests/s", rates.requests)).To(74);
+    line.Add(fmt::format("{:>6}", Percent(rates.offloaded)), Style::kFetch);
+    line.Add(fmt::format("  of {:.0f}/s", rates.requests)).To(64);
     Put(line.Add(Count(now.connections, "connection", "connections")));
   }
   void Stage(const char* name, double share, Style style, const std::string& rate,
