@@ -125,4 +125,12 @@ says plain-text rror redis-cli -p "$PORT" get killed
 says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
 stop_agent "$SERVE" "$SERVE_LOG"
 
+# 7. A thousand connections, of which many are reset.
+ulimit -n 8192 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+start_serve resets --db "$SCRATCH/resets"
+"$python" "$here/serve_resets.py" "$PORT" ${PULSE_TEST_SEED:+"$PULSE_TEST_SEED"} \
+  >"$SCRATCH/resets.log" 2>&1 || fail "connections that are reset" "$SCRATCH/resets.log" "$SERVE_LOG"
+note "$(tail -n 1 "$SCRATCH/resets.log")"
+stop_agent "$SERVE" "$SERVE_LOG"
+
 note "pulse serve answers Redis's clients"
