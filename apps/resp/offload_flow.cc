@@ -42,7 +42,8 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
     if (!ForwardAll(&shared_->counters.order)) return;
     request_.Parse(bytes).IgnoreError();  // as it was before
   }
-  ForwardCommand(ticket, bytes, command);
+  // Ended, since a transaction's commands cannot be left out.
+  if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
 }
 
 // What may be written by the request in request_. False when it cannot be told.
@@ -77,11 +78,7 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   std::sort(forwarded.slots.begin(), forwarded.slots.end());
   forwarded.slots.erase(std::unique(forwarded.slots.begin(), forwarded.slots.end()),
                         forwarded.slots.end());
-  if (!MarkAll(forwarded.slots)) {
-    // Ended, since a transaction's commands cannot be left out.
-    connection_->Close("-ERR too many writes of one key are under way; try again\r\n");
-    return false;
-  }
+  if (!MarkAll(forwarded.slots)) return false;
   NoteState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
   if (multi_ && command != nullptr && command->id != Command::kMulti) {
@@ -105,7 +102,8 @@ void OffloadFlow::ForwardRenamed(Ticket ticket) {
   arguments[0] = name;
   std::string bytes;
   AppendRequest(arguments, &bytes);
-  if (ForwardAll(&shared_->counters.order)) ForwardCommand(ticket, bytes, nullptr);
+  if (!ForwardAll(&shared_->counters.order)) return;
+  if (!ForwardCommand(ticket, bytes, nullptr)) connection_->Close(kTooManyWrites);
 }
 
 // Of a HELLO: whether it says who the client is.

@@ -147,6 +147,7 @@ class OffloadFlow final : public director::Flow {
   void CountReason(Outcome outcome);
   void Pump();
   size_t FewBeforeCommand() const;
+  bool ForwardHeld();
   void Submit();
   Outcome Gather(Batch* batch);
   void BatchDone(Batch* batch);
@@ -154,7 +155,9 @@ class OffloadFlow final : public director::Flow {
   void ForwardFront();
   void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
 
-  // False when that has closed the connection.
+  static constexpr std::string_view kTooManyWrites =
+      "-ERR too many writes of one key are under way; try again\r\n";
+  // False when it is not forwarded: the connection has to be closed, with kTooManyWrites.
   bool ForwardCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void ForwardRenamed(Ticket ticket);
   void NoteState(std::string_view bytes, Forwarded* forwarded);

@@ -16,6 +16,8 @@ constexpr size_t kMostWaiting = 256;  // of one connection; then the host answer
 constexpr size_t kMostWaitingBytes = size_t{64} << 10;
 // As many reads before a write are not worth the host's round trip for which it would have to wait.
 constexpr size_t kFewReads = 2;
+// A client that takes its replies slower than they are made has more made when these have left.
+constexpr size_t kMostUnsent = size_t{256} << 10;
 
 }  // namespace
 
@@ -170,7 +172,7 @@ void OffloadFlow::CountReason(Outcome outcome) {
 void OffloadFlow::Take(Ticket ticket, std::string_view bytes, const CommandInfo* command,
                        bool read) {
   if (waiting_.empty() && !read) {
-    ForwardCommand(ticket, bytes, command);
+    if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
     return;
   }
   if (waiting_.empty() && forwarded_.empty()) {
@@ -217,9 +219,9 @@ void OffloadFlow::Pump() {
   while (!waiting_.empty() && !missed_) {
     const Waiting& front = waiting_.front();
     if (!front.read) {
-      const Waiting write = PopFront();
-      request_.Parse(write.bytes).IgnoreError();  // as it was before
-      if (!ForwardCommand(write.ticket, write.bytes, write.command)) return;
+      if (!ForwardHeld()) return;
+    } else if (connection_->unsent() > kMostUnsent) {
+      return;  // OnRoom comes
     } else if (!forwarded_.empty()) {
       const size_t few = FewBeforeCommand();
       if (few == 0) return;
@@ -339,11 +341,26 @@ bool OffloadFlow::ForwardAll(std::atomic<uint64_t>* reason) {
       ForwardFront();
       continue;
     }
-    const Waiting write = PopFront();
-    request_.Parse(write.bytes).IgnoreError();
-    if (!ForwardCommand(write.ticket, write.bytes, write.command)) return false;
+    if (!ForwardHeld()) return false;
   }
   return true;
+}
+
+// The first that waits, which is a write. False when that has closed the connection: then it, and
+// what is behind it, has been answered by an error.
+bool OffloadFlow::ForwardHeld() {
+  const Waiting write = PopFront();
+  request_.Parse(write.bytes).IgnoreError();  // as it was before
+  if (ForwardCommand(write.ticket, write.bytes, write.command)) return true;
+  connection_->Reply(write.ticket, kTooManyWrites);
+  while (!waiting_.empty()) {
+    connection_->Reply(PopFront().ticket,
+                       "-ERR a command before this one was refused; this was not carried out\r\n");
+  }
+  missed_ = false;
+  batch_ = 0;
+  connection_->Close({});
+  return false;
 }
 
 void OffloadFlow::ForwardFront() {

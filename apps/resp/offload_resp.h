@@ -17,7 +17,9 @@
 //   check may fail, and then the host is to answer it: so nothing behind it is forwarded before it
 //   is answered, or forwarded itself. Then the device's answers are dropped.
 // Nothing leaves the queue but from its front. A write that waits is not marked: it was not sent.
-// So each connection's history is in program order, and all together is linearizable.
+// A write that waits for reads before it is lost when its client's connection is reset meanwhile,
+// as one that was still on its way would be: it was not acknowledged. So each connection's history
+// is in program order, and all together is linearizable.
 //
 // Expiry is looked at with the clock as of the check. Host and agent have the same clock, so that a
 // key that has expired for one has for the other afterwards. Dropping an expired value from the

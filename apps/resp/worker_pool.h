@@ -1,6 +1,6 @@
 // WorkerPool: threads that may wait. What is posted is run in order of arrival; all of it before
 // the pool is gone. Post is thread-safe and does not block. Who posts bounds what waits: a
-// connection has at most one piece of work here.
+// connection waits for at most one piece of work here.
 #pragma once
 
 #include <pthread.h>

@@ -42,6 +42,18 @@ inline uint64_t TestSeed() {
   return seed;
 }
 
+// What a sample begins with: PULSE_TEST_SAMPLE, or the seed. CI, whose seed stays the same, takes
+// another sample with each commit.
+inline uint64_t TestSample() {
+  static const uint64_t sample = [] {
+    const char* text = getenv("PULSE_TEST_SAMPLE");
+    if (text == nullptr) return TestSeed();
+    printf("sample %s (repeat with PULSE_TEST_SAMPLE=%s)\n", text, text);
+    return uint64_t{strtoull(text, nullptr, 0)};
+  }();
+  return sample;
+}
+
 // `make test-long`: everything of what is otherwise taken as a sample, chosen by the seed.
 inline bool LongTests() {
   const char* text = getenv("PULSE_TEST_LONG");

@@ -258,7 +258,8 @@ absl::Status FileStore::Init() {
       if (st.stx_dio_offset_align > kBlock) direct_ = false;
       const bool known = std::has_single_bit(uint64_t{st.stx_dio_offset_align});
       if (direct_ && known && PartsOfBlocksAtOnce(store_->device_fd(true))) {
-        device_unit_ = std::max<uint64_t>(st.stx_dio_offset_align, 512);
+        // A piece may begin anywhere in a buffer that is aligned: as memory has to be, too.
+        device_unit_ = std::max<uint64_t>({st.stx_dio_offset_align, memory_alignment_, 512});
       }
     }
   }

@@ -186,10 +186,9 @@ TEST_P(WaitTest, ManySleepersOnOneGroup) {
         Completion c;
         const size_t n = library_->PollWait(p, &c, 1, kForever).value();
         taken += n;
-        if (taken.load() >= kThreads * kEach) {
-          for (int k = 0; k < kThreads; ++k) library_->PollWake(p);
-        }
       }
+      // Whoever took the last one, wherever that was: the others may sleep.
+      for (int k = 0; k < kThreads; ++k) library_->PollWake(p);
     });
   }
   for (std::thread& t : threads) t.join();

@@ -3,7 +3,8 @@
 //
 // Each change of bytes or of where they lie is between a Begins and an Ends of the same arguments:
 // Begins returns before anything is done, Ends is called when the device has done it (or failed),
-// and before the host is told. Changes of a file may overlap; of one block, no two do.
+// and before the host is told. Changes of a file may overlap; of
+// one byte, no two do.
 //
 // Threads: the worker of the file sessions; FileChange* also the change thread, at the same time.
 // Must not block.

@@ -129,7 +129,7 @@ class CorruptionTest : public testing::Test {
 
 TEST_F(CorruptionTest, AnyByteOfAStoreThatWasClosed) {
   std::mt19937_64 random(testing_util::TestSeed());
-  for (size_t at = random() % Stride(); at < metadata_bytes_; at += Stride()) {
+  for (size_t at = testing_util::TestSample() % Stride(); at < metadata_bytes_; at += Stride()) {
     auto image = clean_;
     image[at] ^= static_cast<uint8_t>(1 + random() % 255);
     const bool opened = Opens(image, /*last_batch_may_be_lost=*/false, at);
@@ -140,7 +140,7 @@ TEST_F(CorruptionTest, AnyByteOfAStoreThatWasClosed) {
 
 TEST_F(CorruptionTest, AnyByteOfAStoreThatWasNot) {
   std::mt19937_64 random(testing_util::TestSeed());
-  for (size_t at = random() % Stride(); at < metadata_bytes_; at += Stride()) {
+  for (size_t at = testing_util::TestSample() % Stride(); at < metadata_bytes_; at += Stride()) {
     auto image = unclean_;
     image[at] ^= static_cast<uint8_t>(1 + random() % 255);
     Opens(image, /*last_batch_may_be_lost=*/true, at);

@@ -247,7 +247,7 @@ TEST_P(FaultTest, IsReportedOrHarmlessAndSurvived) {
   const char* only = getenv("PULSE_FAULT");
   const int share = only != nullptr ? 1 : Share(kind.setup);
   const std::vector<Fault> chosen =
-      FaultsOf(kind, kind.setup, share, share == 1 ? 0 : testing_util::TestSeed());
+      FaultsOf(kind, kind.setup, share, share == 1 ? 0 : testing_util::TestSample());
   Stock stock(kind);
   int cases = 0, missed = 0, told = 0, by_agent = 0, reopened = 0, background = 0, wrong = 0;
   int like_stock = 0, remounted = 0;
