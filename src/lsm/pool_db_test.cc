@@ -258,7 +258,9 @@ TEST_F(PoolDbTest, AFullPoolIsAFullDisk) {
   EXPECT_THAT(s.ToString(), HasSubstr(small));
   uint64_t free = ~uint64_t{0};
   ASSERT_TRUE(fs->GetFreeSpace(dir_.path(), kIo, &free, nullptr).ok());
-  EXPECT_LT(free, 1u << 20);
+  // Not zero: the job that failed may have deleted its outputs by now, of as much as its inputs
+  // have.
+  EXPECT_LT(free, 5u << 20);
   ASSERT_TRUE(fs->DeleteFile(other, kIo, nullptr).ok());
   ASSERT_TRUE(fs->GetFreeSpace(dir_.path(), kIo, &free, nullptr).ok());
   EXPECT_GT(free, 8u << 20);
