@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/errors.h"
 #include "bench/common_options.h"
 #include "bench/workload.h"
@@ -36,6 +37,7 @@ struct ServeBenchArgs {
   uint32_t pipeline = 16;
   double seconds = 5;
   double warm = 3;
+  int neighbours = 3;
   std::vector<std::string> parts;
 };
 
@@ -46,14 +48,24 @@ struct ServePart {
   const char* workload;
   bool uniform;  // on the hot records only
   bool pipelined;
+  bool neighbours;  // others keep the host's CPUs busy
 };
 
+// "busy" is the case that the host has better things to do: its CPUs are shared with processes that
+// compute.
 constexpr ServePart kServeParts[] = {
-    {"get", "GET, one at a time", "C", true, false},
-    {"get-pipelined", "GET, pipelined", "C", true, true},
-    {"b", "YCSB-B, one at a time", "B", false, false},
-    {"b-pipelined", "YCSB-B, pipelined", "B", false, true},
+    {"get", "GET, one at a time", "C", true, false, false},
+    {"get-pipelined", "GET, pipelined", "C", true, true, false},
+    {"b", "YCSB-B, one at a time", "B", false, false, false},
+    {"b-pipelined", "YCSB-B, pipelined", "B", false, true, false},
+    {"busy-get", "GET, one at a time, busy host", "C", true, false, true},
+    {"busy-b", "YCSB-B, one at a time, busy host", "B", false, false, true},
 };
+
+std::string ServePartNames() {
+  return absl::StrJoin(kServeParts, ", ",
+                       [](std::string* out, const ServePart& part) { out->append(part.name); });
+}
 
 class ServeBench {
  public:
@@ -100,6 +112,10 @@ class ServeBench {
     // As many loops as the host has CPUs; the agent has one.
     spec["loops"] = HasAgent(opponent) ? size_t{1} : opponent.cpus.size();
     spec["host_cpus"] = opponent.cpus;
+    if (part.neighbours) {
+      spec["neighbours"] = args_.neighbours;
+      spec["neighbours_cpus"] = session_->host_cpus();
+    }
     auto result = session_->Step(label, spec, session_->both_cpus(), [](const nlohmann::json& j) {
       return fmt::format("{:.0f} a second, host {:.2f} us each", j.value("ops_per_s", 0.0),
                          j.value("host_us", 0.0));
@@ -168,6 +184,7 @@ void AddServeRatios(const ServePart& part, const RunSet& runs, bool tiny,
   if (!tiny) {
     speed = Target{Target::Kind::kAtLeast, 1.5};
     if (part.uniform) host = Target{Target::Kind::kAtMost, 0.02};
+    if (part.neighbours) speed.reset(), host.reset();  // nobody asks for it
   }
   const auto add = [&](const char* what, const char* other, const char* metric,
                        std::optional<Target> target) {
@@ -193,7 +210,7 @@ absl::Status CheckServeArgs(const ServeBenchArgs& args) {
     const auto named = [&](const ServePart& part) { return part.name == name; };
     if (std::any_of(std::begin(kServeParts), std::end(kServeParts), named)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--parts ", name, ": choose get, get-pipelined, b or b-pipelined"));
+        absl::StrCat("--parts ", name, ": choose of ", ServePartNames()));
   }
   return CheckValueBytes(args.value_bytes, kStampBytes);
 }
@@ -260,6 +277,7 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
   settings["pipeline"] = args.pipeline;
   settings["seconds"] = args.seconds;
   settings["warm_seconds"] = args.warm;
+  settings["neighbours"] = args.neighbours;
   s.report()["ratios"] = ToJson(rows);
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll(kServedData));
   return s.WriteReport();
@@ -286,7 +304,11 @@ void AddServeBench(CLI::App& bench) {
   cmd->add_option("--warm", args->warm, "Seconds of the same load before it, for the caches")
       ->check(CLI::Range(0.0, 600.0))
       ->capture_default_str();
-  cmd->add_option("--parts", args->parts, "Only these: get, get-pipelined, b, b-pipelined")
+  cmd->add_option("--neighbours", args->neighbours,
+                  "Processes that keep the host's CPUs busy in the parts \"busy\"")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  cmd->add_option("--parts", args->parts, absl::StrCat("Only these: ", ServePartNames()))
       ->delimiter(',');
   cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of the host [the first]");
   cmd->add_option("--agent-cpus", args->common.agent_cpus, "CPUs of the agent [the second]");

@@ -19,6 +19,7 @@
 #include "bench/child_jobs.h"
 #include "bench/cpu_meter.h"
 #include "bench/load_client.h"
+#include "bench/neighbours.h"
 #include "bench/workload.h"
 #include "bench/ycsb/workload_spec.h"
 #include "codec.h"
@@ -326,6 +327,13 @@ absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
+  Neighbours neighbours;
+  const int busy = spec.value("neighbours", 0);
+  if (busy > 0) {
+    PULSE_RETURN_IF_ERROR(
+        neighbours.Make(busy, spec.at("neighbours_cpus").get<std::vector<int>>()));
+    neighbours.Work(busy);
+  }
   const ServeLoad o(spec);
   const resp::ServeOptions options = ServerOptions(spec);
   const resp::OffloadedResp* agent = nullptr;

@@ -38,6 +38,8 @@ constexpr KnownPart kKnownParts[] = {
     {"serve", "get-pipelined", "GET of what fits into the cache, pipelined"},
     {"serve", "b", "YCSB-B on four times the cache, one at a time"},
     {"serve", "b-pipelined", "YCSB-B on four times the cache, pipelined"},
+    {"serve", "busy-get", "GET of what fits into the cache, one at a time, beside a busy host"},
+    {"serve", "busy-b", "YCSB-B on four times the cache, one at a time, beside a busy host"},
     {"director", "latency", "One message at a time"},
     {"director", "stream", "Streams"},
     {"director", "idle", "Idle connections"}};
@@ -277,6 +279,11 @@ std::string Load(const std::string& benchmark, const json& settings) {
     const double count = NumberIn(settings, key, 0);
     return count < 1000 ? fmt::format("{:g}", count) : FormatFigure(count);
   };
+  const std::string busy_host =
+      NumberIn(settings, "neighbours", 0) == 0
+          ? ""
+          : absl::StrCat(" A busy host has ", number("neighbours"),
+                         " other processes on its CPUs, which compute and count for nobody.");
   if (benchmark == "blocks") {
     return absl::StrCat(
         "Random I/O on a file over the network, the DDS paper's own benchmark: requests of ",
@@ -285,10 +292,7 @@ std::string Load(const std::string& benchmark, const json& settings) {
         fmt::format("{:.0f} MiB", NumberIn(settings, "bytes", 0) / (1 << 20)),
         ". os-*: network and files by the host; library: files by the agent; forwarded: that, "
         "behind the agent's director; offloaded: reads by the agent alone.",
-        NumberIn(settings, "neighbours", 0) == 0
-            ? ""
-            : absl::StrCat(" A busy host has ", number("neighbours"),
-                           " other processes on its CPUs, which compute and count for nobody."));
+        busy_host);
   }
   if (benchmark == "serve") {
     return absl::StrCat(
@@ -297,7 +301,8 @@ std::string Load(const std::string& benchmark, const json& settings) {
         number("pipeline"),
         ". off: the server alone; off-2cpu: with the agent's CPU too; forwarded: behind the "
         "agent's director, which passes all on; on: reads of clean keys answered by the agent. "
-        "Every value is checked, and its age.");
+        "Every value is checked, and its age.",
+        busy_host);
   }
   return absl::StrCat(
       "What a director in front of a server that echoes costs, on epoll and on io_uring: direct: "
