@@ -1,20 +1,32 @@
 #include "placement/controller.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace pulse::placement {
 namespace {
 
-constexpr double kDecay = 0.95;    // of what is known, with each compaction
-constexpr int kEnough = 4;         // compactions, before a strategy is compared
-constexpr int kLongTry = 4;        // compactions, beyond those that still share with others
-constexpr double kHopeless = 0.7;  // of the current rate, after one compaction: tried no further
-constexpr int kHold = 25;          // compactions
+constexpr double kDecay = 0.95;     // of what is known, with each compaction
+constexpr int kEnough = 4;          // compactions, before a strategy is compared
+constexpr int kFew = 2;             // ... before it is left for what is much better
+constexpr double kMuch = 1.15;      // better
+constexpr double kPromising = 1.5;  // by what is expected: tried early
+constexpr int kLongTry = 4;         // compactions, beyond those that still share with others
+constexpr double kHopeless = 0.7;   // of the current rate, after one compaction: tried no further
+constexpr int kHold = 25;           // compactions
 constexpr double kNear = 0.92;
-constexpr double kMaxWait = 32;       // times forget_seconds
-constexpr double kFirstBudget = 0.5;  // of the first compaction's time
-constexpr double kBusy = 0.5;         // of the host's cores, from where on it counts as busy
+constexpr double kMaxWait = 32;        // times forget_seconds
+constexpr double kFirstBudget = 0.5;   // of the first compaction's time
+constexpr double kBusy = 0.5;          // of the host's cores, from where on it counts as busy
+constexpr double kSplitGain = 1.2;     // against host, as long as nothing is measured
+constexpr double kSpared = 1.5;        // what a byte is worth that is compacted without a busy host
+constexpr double kDemandSeconds = 30;  // over which demand is averaged
+constexpr double kKnownDemand = 5;     // seconds, before it is relied on
+constexpr double kKeepsUp = 1.05;      // times the demand
+constexpr double kNotMuchSlower = 0.6;  // than what is best: else levels fill up in bursts
+constexpr int kSpareHold = 8;           // compactions, before the host is spared
+constexpr int kMostSpareHold = 1000;    // ... and before it is looked whether that is still better
 
 constexpr std::array<Strategy, kStrategies> kAll = {Strategy::kSplit, Strategy::kHost,
                                                     Strategy::kSplitOverflow,
@@ -68,24 +80,29 @@ bool Controller::Allowed(Strategy s, const Load& load) const {
 
 // In bytes a second: measured, or what is to be expected, given any that is measured. The agent is
 // taken to do half of the work in split.
-double Controller::Expected(const Context& c, Strategy s) const {
+double Controller::Expected(const Context& c, Strategy s, const Load& load) const {
   const Known& k = c.known[Index(s)];
   if (k.samples > 0) return k.Rate();
+  // What other work on the host leaves of the speed that compactions would have without it.
+  const double on_host = at_[0] + at_[1] + 1;
+  const double cores = options_.host_cores;
+  const double left =
+      std::min(1.0, cores / (load.host_busy + on_host)) / std::min(1.0, cores / on_host);
   const double sigma = options_.agent_speed;
   const double slots = static_cast<double>(running_.size()) + 1;
   // Of the compactions, with as many whole as the agent runs.
   const double whole = std::min<double>(options_.agent_tasks, slots);
-  const double split = std::min(1.0, 2 * sigma);
+  const double split = std::min(left * kSplitGain, 2 * sigma);
   const auto relative = [&](Strategy x) {
     switch (x) {
       case Strategy::kHost:
-        return 1.0;
+        return left;
       case Strategy::kSplit:
         return split;
       case Strategy::kWhole:
         return sigma * whole + (slots > whole ? split : 0);
       case Strategy::kHostOverflow:
-        return 1.0 + 0.5 * sigma * std::min(whole, slots - 1);
+        return left + 0.5 * sigma * std::min(whole, slots - 1);
       case Strategy::kSplitOverflow:
         return split + 0.5 * sigma * std::min(whole, slots - 1);
     }
@@ -98,6 +115,15 @@ double Controller::Expected(const Context& c, Strategy s) const {
   return 0;
 }
 
+// Expected, as far as tries are concerned.
+double Controller::Worth(const Context& c, Strategy s, const Load& load) const {
+  return Expected(c, s, load) * (s == Strategy::kWhole && HostIsBusy(load) ? kSpared : 1);
+}
+
+bool Controller::HostIsBusy(const Load& load) const {
+  return load.host_busy >= kBusy * options_.host_cores;
+}
+
 double Controller::rate(Strategy strategy) const {
   return contexts_[static_cast<size_t>(context_)].known[Index(strategy)].Rate();
 }
@@ -105,6 +131,11 @@ double Controller::rate(Strategy strategy) const {
 // Who runs shares the time evenly: the costs of all that ran under one strategy are together the
 // time that it took.
 void Controller::Account(double now) {
+  if (now_ > 0 && now > now_) {
+    const double keep = std::exp((now_ - now) / kDemandSeconds);
+    demand_bytes_ *= keep;
+    demand_seconds_ = demand_seconds_ * keep + (now - now_);
+  }
   if (!running_.empty()) {
     const double share = (now - now_) / static_cast<double>(running_.size());
     for (auto& [id, r] : running_) r.cost += share;
@@ -134,12 +165,14 @@ Place Controller::PlaceOf(Strategy s, const Job& job, const Load& load) const {
 
 void Controller::PickTry(Context* c, const Job& job, const Load& load, double now) {
   const Known& current = c->known[Index(c->current)];
-  if (current.samples < kEnough || c->tries_left > 0 || c->tries_out > 0) return;
+  if (current.samples < kFew || c->tries_left > 0 || c->tries_out > 0) return;
   const double bytes = static_cast<double>(job.bytes);
+  const double current_worth = Worth(*c, c->current, load);
   // What promises most, first.
   std::array<Strategy, kStrategies> order = kAll;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Strategy a, Strategy b) { return Expected(*c, a) > Expected(*c, b); });
+  std::stable_sort(order.begin(), order.end(), [&](Strategy a, Strategy b) {
+    return Expected(*c, a, load) > Expected(*c, b, load);
+  });
   for (const Strategy s : order) {
     Known& k = c->known[Index(s)];
     if (s == c->current || !Allowed(s, load)) continue;
@@ -150,18 +183,21 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
     const bool promising = k.samples > 0 && k.samples < kEnough;
     if (pilot && k.wait > 0 && now - k.at < k.wait) continue;
     if (!pilot && !promising && now - k.at < std::max(options_.forget_seconds, k.wait)) continue;
-    if (promising && k.Rate() < current.Rate() * kHopeless &&
+    const double expected = Worth(*c, s, load);
+    if (expected <= 0) continue;
+    if (promising && expected < current_worth * kHopeless &&
         now - k.at < std::max(options_.forget_seconds, k.wait)) {
       continue;
     }
-    const double expected = Expected(*c, s);
-    if (expected <= 0) continue;
+    if (current.samples < kEnough && expected < current_worth * (pilot ? kPromising : kMuch)) {
+      continue;
+    }
     // The first ones run beside what the other strategy has begun, and are not counted.
     const int mixed = static_cast<int>(running_.size());
     const int jobs = pilot && !overflows ? 1 : kLongTry + 2 * mixed;
     // What is not known may be half as good as hoped.
     const double feared = expected * (pilot ? 0.5 : 0.9);
-    const double loss = jobs * (bytes / feared - bytes / current.Rate());
+    const double loss = jobs * (bytes / feared - bytes / current_worth);
     if (loss > budget_) continue;
     budget_ -= std::max(0.0, loss);
     c->tried = s;
@@ -171,18 +207,36 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
   }
 }
 
+// Whole compactions leave the host to those who keep it busy. Nothing is lost by that if the agent
+// gets done what there is to do now. Then those on the host do more, and more is to be compacted:
+// the agent may come to its limit, and still be ahead of what there was before. Whether it is shows
+// only without it: so that is looked at again, less and less often.
+bool Controller::SparesHost(const Context& c, double best_rate, const Load& load) const {
+  const Known& whole = c.known[Index(Strategy::kWhole)];
+  if (!Allowed(Strategy::kWhole, load) || !HostIsBusy(load)) return false;
+  if (whole.samples < kEnough || whole.Rate() < best_rate * kNotMuchSlower) return false;
+  const bool so_far = c.current == Strategy::kWhole;
+  if (so_far && c.held < c.spare_hold) return true;
+  if (demand_seconds_ < kKnownDemand) return so_far;
+  return whole.Rate() > demand_bytes_ / demand_seconds_ * kKeepsUp &&
+         (so_far || c.held >= kSpareHold);
+}
+
 std::string Controller::Reconsider(Context* c, const Load& load) {
   Strategy best = c->current;
   const auto rate = [&](Strategy s) { return c->known[Index(s)].Rate(); };
   if (!Allowed(best, load)) best = load.agent ? Strategy::kSplit : Strategy::kHost;
-  if (best != c->current || c->known[Index(best)].samples >= kEnough) {
+  if (best != c->current || c->known[Index(best)].samples >= kFew) {
     for (const Strategy s : kAll) {
       if (!Allowed(s, load) || c->known[Index(s)].samples < kEnough) continue;
       if (rate(s) > rate(best) * (1 + options_.switch_gain)) best = s;
     }
     // Unless it is much better, it waits until the current one has had its time.
-    if (c->held < kHold && rate(best) < rate(c->current) * 1.15) best = c->current;
+    const bool soon = c->held < kHold || c->known[Index(c->current)].samples < kEnough;
+    if (soon && rate(best) < rate(c->current) * kMuch) best = c->current;
   }
+  const bool spares = SparesHost(*c, rate(best), load);
+  if (spares) best = Strategy::kWhole;
   if (best == c->current) return "";
   std::string rates;
   for (const Strategy s : kAll) {
@@ -193,11 +247,15 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
     rates += text;
   }
   char text[480];
-  std::snprintf(text, sizeof(text), "%s -> %s (measured, %s host, %s: %s)",
-                StrategyName(c->current), StrategyName(best),
-                load.host_busy >= kBusy * options_.host_cores ? "busy" : "idle",
+  std::snprintf(text, sizeof(text), "%s -> %s (%s, %s host, %s: %s)", StrategyName(c->current),
+                StrategyName(best),
+                spares ? "the agent keeps up, and the host is spared; measured" : "measured",
+                HostIsBusy(load) ? "busy" : "idle",
                 running_.empty() ? "one compaction" : "several compactions",
                 load.agent ? rates.c_str() : "there is no agent");
+  if (spares && c->left_whole) c->spare_hold = std::min(2 * c->spare_hold, kMostSpareHold);
+  c->left_whole = c->current == Strategy::kWhole;
+  demand_bytes_ = demand_seconds_ = 0;
   c->current = best;
   c->held = 0;
   c->tries_left = 0;
@@ -206,7 +264,7 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
 
 Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double now) {
   Account(now);
-  context_ = (load.host_busy >= kBusy * options_.host_cores ? 2 : 0) + (running_.empty() ? 0 : 1);
+  context_ = (HostIsBusy(load) ? 2 : 0) + (running_.empty() ? 0 : 1);
   Context& c = contexts_[static_cast<size_t>(context_)];
   if (!c.begun) {
     c.begun = true;
@@ -242,6 +300,7 @@ void Controller::End(uint64_t id, double now, bool counts) {
   const Running r = it->second;
   running_.erase(it);
   --at_[static_cast<size_t>(r.place)];
+  if (counts) demand_bytes_ += static_cast<double>(r.job.bytes);
   if (r.agent != agent_) return;  // its context is gone
   Context& c = contexts_[static_cast<size_t>(r.context)];
   if (r.is_try) --c.tries_out;

@@ -16,6 +16,10 @@
 // a few. What tries may cost, by what is known or to be feared, is a small part of all time. A
 // change of mind needs a gain beyond noise.
 //
+// Throughput of compactions is not all. Where the host is busy with other work, and the agent gets
+// done what the host did at the time, its processor is left to that work: whole, though split may
+// be faster. Where it does not, throughput decides, or writers would stall.
+//
 // Pure: no clock, no threads, no I/O; not thread-safe.
 #pragma once
 
@@ -102,7 +106,9 @@ class Controller {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
     bool begun = false;
-    int held = 0;  // compactions since the last change
+    int held = 0;          // compactions since the last change
+    int spare_hold = 100;  // compactions for which a host is spared at least
+    bool left_whole = false;
     // A try under way: jobs that it still gets.
     Strategy tried = Strategy::kSplit;
     int tries_left = 0;
@@ -122,7 +128,10 @@ class Controller {
   };
 
   bool Allowed(Strategy s, const Load& load) const;
-  double Expected(const Context& c, Strategy s) const;
+  double Expected(const Context& c, Strategy s, const Load& load) const;
+  double Worth(const Context& c, Strategy s, const Load& load) const;
+  bool HostIsBusy(const Load& load) const;
+  bool SparesHost(const Context& c, double best_rate, const Load& load) const;
   void Account(double now);
   void PickTry(Context* c, const Job& job, const Load& load, double now);
   std::string Reconsider(Context* c, const Load& load);
@@ -137,6 +146,9 @@ class Controller {
   Place local_ = Place::kSplit;
   double now_ = 0;
   double budget_ = 0;  // seconds that tries may still cost
+  // What there was to do, by its end, and in what time, pauses included: decaying sums.
+  double demand_bytes_ = 0;
+  double demand_seconds_ = 0;
 };
 
 }  // namespace pulse::placement
