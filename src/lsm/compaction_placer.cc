@@ -32,6 +32,13 @@ int TasksOf(const Options& o) {
   return std::max<int>(1, static_cast<int>(o.agent_cpus.size()));
 }
 
+// An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
+bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
+  return !agent.empty() && std::none_of(agent.begin(), agent.end(), [&](int cpu) {
+    return std::find(host.begin(), host.end(), cpu) != host.end();
+  });
+}
+
 placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
   placement::ControllerOptions c;
   c.host_cores = cores;
@@ -203,6 +210,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
       break;
     case PlacementMode::kAdaptive: {
       load.whole = whole;
+      load.apart = load.agent && (!mine || AreApart(options_.agent_cpus, host_load_.cpus()));
       job->ticket = next_ticket_++;
       const placement::Choice choice =
           controller_.Begin(job->ticket, job->what, load, static_cast<double>(NowNanos()) * kNanos);

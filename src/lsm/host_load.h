@@ -16,6 +16,7 @@ class HostLoad {
 
   // CPUs that this process may run on.
   int cores() const { return static_cast<int>(cpus_.size()); }
+  const std::vector<int>& cpus() const { return cpus_; }
   // Of them, busy on average between the last two looks; 0 before there are two.
   double Busy();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace pulse::placement {
 namespace {
@@ -15,18 +16,23 @@ constexpr double kPromising = 1.5;  // by what is expected: tried early
 constexpr int kLongTry = 4;         // compactions, beyond those that still share with others
 constexpr double kHopeless = 0.7;   // of the current rate, after one compaction: tried no further
 constexpr int kHold = 25;           // compactions
+constexpr int kNotWhole = 8;        // in a row: there is no whole compaction for now
 constexpr double kNear = 0.92;
-constexpr double kMaxWait = 32;        // times forget_seconds
-constexpr double kFirstBudget = 0.5;   // of the first compaction's time
-constexpr double kBusy = 0.5;          // of the host's cores, from where on it counts as busy
-constexpr double kSplitGain = 1.2;     // against host, as long as nothing is measured
-constexpr double kSpared = 1.5;        // what a byte is worth that is compacted without a busy host
-constexpr double kDemandSeconds = 30;  // over which demand is averaged
-constexpr double kKnownDemand = 5;     // seconds, before it is relied on
-constexpr double kKeepsUp = 1.05;      // times the demand
+constexpr double kMaxWait = 32;       // times forget_seconds
+constexpr double kFirstBudget = 0.5;  // of the first compaction's time
+constexpr double kSplitGain = 1.2;    // against host, as long as nothing is measured
+
+// When the host is busy, and what is done about it.
+constexpr double kBusy = 0.5;           // of its cores, from where on it counts as busy
+constexpr double kNoLongerBusy = 0.35;  // ... until where
+constexpr double kSpared = 1.5;         // what a byte is worth that is compacted without it
+constexpr double kDemandSeconds = 30;   // over which demand is averaged
+constexpr double kKnownDemand = 5;      // seconds, before it is relied on
+constexpr double kKeepsUp = 1.05;       // times the demand
 constexpr double kNotMuchSlower = 0.6;  // than what is best: else levels fill up in bursts
-constexpr int kSpareHold = 8;           // compactions, before the host is spared
-constexpr int kMostSpareHold = 1000;    // ... and before it is looked whether that is still better
+constexpr int kSpareHold = 8;           // compactions, before it is spared
+constexpr int kFirstSpareHold = 100;    // ... and before it is looked whether that is still better
+constexpr int kMostSpareHold = 1000;
 
 constexpr std::array<Strategy, kStrategies> kAll = {Strategy::kSplit, Strategy::kHost,
                                                     Strategy::kSplitOverflow,
@@ -60,6 +66,7 @@ void Controller::SetAgent(int tasks, double speed) {
   options_.agent_speed = speed;
   // Another agent: what was known of the last one says nothing.
   for (Context& c : contexts_) c = Context();
+  ForgetDemand();
   ++agent_;
 }
 
@@ -117,11 +124,7 @@ double Controller::Expected(const Context& c, Strategy s, const Load& load) cons
 
 // Expected, as far as tries are concerned.
 double Controller::Worth(const Context& c, Strategy s, const Load& load) const {
-  return Expected(c, s, load) * (s == Strategy::kWhole && HostIsBusy(load) ? kSpared : 1);
-}
-
-bool Controller::HostIsBusy(const Load& load) const {
-  return load.host_busy >= kBusy * options_.host_cores;
+  return Expected(c, s, load) * (s == Strategy::kWhole && busy_ && load.apart ? kSpared : 1);
 }
 
 double Controller::rate(Strategy strategy) const {
@@ -131,7 +134,9 @@ double Controller::rate(Strategy strategy) const {
 // Who runs shares the time evenly: the costs of all that ran under one strategy are together the
 // time that it took.
 void Controller::Account(double now) {
-  if (now_ > 0 && now > now_) {
+  if (running_.empty() && now - now_ > kDemandSeconds) {
+    ForgetDemand();  // what there was before a long pause says nothing of what comes
+  } else if (now > now_) {
     const double keep = std::exp((now_ - now) / kDemandSeconds);
     demand_bytes_ *= keep;
     demand_seconds_ = demand_seconds_ * keep + (now - now_);
@@ -170,9 +175,8 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
   const double current_worth = Worth(*c, c->current, load);
   // What promises most, first.
   std::array<Strategy, kStrategies> order = kAll;
-  std::stable_sort(order.begin(), order.end(), [&](Strategy a, Strategy b) {
-    return Expected(*c, a, load) > Expected(*c, b, load);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Strategy a, Strategy b) { return Worth(*c, a, load) > Worth(*c, b, load); });
   for (const Strategy s : order) {
     Known& k = c->known[Index(s)];
     if (s == c->current || !Allowed(s, load)) continue;
@@ -213,11 +217,11 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
 // only without it: so that is looked at again, less and less often.
 bool Controller::SparesHost(const Context& c, double best_rate, const Load& load) const {
   const Known& whole = c.known[Index(Strategy::kWhole)];
-  if (!Allowed(Strategy::kWhole, load) || !HostIsBusy(load)) return false;
+  if (!Allowed(Strategy::kWhole, load) || !busy_ || !load.apart) return false;
   if (whole.samples < kEnough || whole.Rate() < best_rate * kNotMuchSlower) return false;
   const bool so_far = c.current == Strategy::kWhole;
   if (so_far && c.held < c.spare_hold) return true;
-  if (demand_seconds_ < kKnownDemand) return so_far;
+  if (demand_seconds_ < kKnownDemand || demand_jobs_ < kEnough) return so_far;
   return whole.Rate() > demand_bytes_ / demand_seconds_ * kKeepsUp &&
          (so_far || c.held >= kSpareHold);
 }
@@ -233,7 +237,8 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
     }
     // Unless it is much better, it waits until the current one has had its time.
     const bool soon = c->held < kHold || c->known[Index(c->current)].samples < kEnough;
-    if (soon && rate(best) < rate(c->current) * kMuch) best = c->current;
+    if (soon && Allowed(c->current, load) && rate(best) < rate(c->current) * kMuch)
+      best = c->current;
   }
   const bool spares = SparesHost(*c, rate(best), load);
   if (spares) best = Strategy::kWhole;
@@ -250,12 +255,17 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
   std::snprintf(text, sizeof(text), "%s -> %s (%s, %s host, %s: %s)", StrategyName(c->current),
                 StrategyName(best),
                 spares ? "the agent keeps up, and the host is spared; measured" : "measured",
-                HostIsBusy(load) ? "busy" : "idle",
+                busy_ ? "busy" : "idle",
                 running_.empty() ? "one compaction" : "several compactions",
                 load.agent ? rates.c_str() : "there is no agent");
-  if (spares && c->left_whole) c->spare_hold = std::min(2 * c->spare_hold, kMostSpareHold);
-  c->left_whole = c->current == Strategy::kWhole;
-  demand_bytes_ = demand_seconds_ = 0;
+  if (spares && c->left_whole) {
+    // Soon again: the look was not worth it.
+    c->spare_hold =
+        c->held <= 4 * kSpareHold ? std::min(2 * c->spare_hold, kMostSpareHold) : kFirstSpareHold;
+  }
+  c->left_whole =
+      c->current == Strategy::kWhole && Allowed(Strategy::kWhole, load) && c->held >= c->spare_hold;
+  if (busy_) ForgetDemand();
   c->current = best;
   c->held = 0;
   c->tries_left = 0;
@@ -264,19 +274,30 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
 
 Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double now) {
   Account(now);
-  context_ = (HostIsBusy(load) ? 2 : 0) + (running_.empty() ? 0 : 1);
+  const bool busy = load.host_busy >= (busy_ ? kNoLongerBusy : kBusy) * options_.host_cores;
+  if (std::exchange(busy_, busy) != busy) ForgetDemand();
+  context_ = (busy_ ? 2 : 0) + (running_.empty() ? 0 : 1);
   Context& c = contexts_[static_cast<size_t>(context_)];
   if (!c.begun) {
     c.begun = true;
     // Which of the two is worse to begin with: split starves behind a very slow agent.
     c.current = load.agent && options_.agent_speed >= 0.3 ? Strategy::kSplit : Strategy::kHost;
   }
-  ++c.held;
   Choice choice;
-  choice.why = Reconsider(&c, load);
-  PickTry(&c, job, load, now);
   Running r{job, Place::kHost, context_, c.current};
-  if (c.tries_left > 0 && Allowed(c.tried, load)) {
+  // One that cannot be done whole says nothing of the others, unless all are like that.
+  c.not_whole = load.whole ? 0 : c.not_whole + 1;
+  const bool apart =
+      c.current == Strategy::kWhole && load.agent && !load.whole && c.not_whole <= kNotWhole;
+  if (apart) {
+    r.counts = false;
+  } else {
+    ++c.held;
+    choice.why = Reconsider(&c, load);
+    PickTry(&c, job, load, now);
+    r.strategy = c.current;
+  }
+  if (!apart && c.tries_left > 0 && Allowed(c.tried, load)) {
     --c.tries_left;
     ++c.tries_out;
     r.strategy = c.tried;
@@ -293,6 +314,17 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   return choice;
 }
 
+void Controller::TryLater(Known* k, double now) const {
+  k->at = now;
+  k->wait =
+      std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k->wait * 2));
+}
+
+void Controller::ForgetDemand() {
+  demand_bytes_ = demand_seconds_ = 0;
+  demand_jobs_ = 0;
+}
+
 void Controller::End(uint64_t id, double now, bool counts) {
   Account(now);
   const auto it = running_.find(id);
@@ -300,19 +332,21 @@ void Controller::End(uint64_t id, double now, bool counts) {
   const Running r = it->second;
   running_.erase(it);
   --at_[static_cast<size_t>(r.place)];
-  if (counts) demand_bytes_ += static_cast<double>(r.job.bytes);
+  if (counts) {
+    demand_bytes_ += static_cast<double>(r.job.bytes);
+    ++demand_jobs_;
+  }
   if (r.agent != agent_) return;  // its context is gone
   Context& c = contexts_[static_cast<size_t>(r.context)];
   if (r.is_try) --c.tries_out;
   if (r.returned) {
     // It has cost time and said nothing: not again soon.
-    Known& k = c.known[Index(r.strategy)];
-    k.at = now;
-    k.wait =
-        std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k.wait * 2));
+    TryLater(&c.known[Index(r.strategy)], now);
+    if (r.is_try) c.tries_left = 0;
     budget_ = std::max(-r.cost, budget_ - r.cost);
     return;
   }
+  if (r.is_try && !counts) TryLater(&c.known[Index(r.strategy)], now);
   if (!counts || !r.counts || r.job.bytes == 0) return;
   if (budget_ < r.cost && c.known[Index(r.strategy)].samples == 0 && !r.is_try) {
     budget_ += r.cost * kFirstBudget;
@@ -328,9 +362,11 @@ void Controller::End(uint64_t id, double now, bool counts) {
     // A try that showed nothing better is made again later, and later still.
     // As good as the current one, within noise: it costs nothing to know it better.
     const bool near = k.Rate() > c.known[Index(c.current)].Rate() * kNear;
-    k.wait = near ? 0
-                  : std::min(kMaxWait * options_.forget_seconds,
-                             std::max(options_.forget_seconds, k.wait * 2));
+    if (near) {
+      k.wait = 0;
+    } else {
+      TryLater(&k, now);
+    }
   }
 }
 

@@ -18,7 +18,8 @@
 //
 // Throughput of compactions is not all. Where the host is busy with other work, and the agent gets
 // done what the host did at the time, its processor is left to that work: whole, though split may
-// be faster. Where it does not, throughput decides, or writers would stall.
+// be faster. It is held for a while, in which writers may come to wait for the agent; then, where
+// the agent is at its limit, throughput decides again.
 //
 // Pure: no clock, no threads, no I/O; not thread-safe.
 #pragma once
@@ -63,6 +64,7 @@ struct Load {
   double host_busy = 0;  // of the host's cores, what other work keeps busy
   bool agent = true;     // there is one
   bool whole = true;     // ... that could do this compaction as a whole
+  bool apart = true;     // ... on processors that are not the host's
 };
 
 struct Choice {
@@ -106,9 +108,10 @@ class Controller {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
     bool begun = false;
-    int held = 0;          // compactions since the last change
-    int spare_hold = 100;  // compactions for which a host is spared at least
-    bool left_whole = false;
+    int held = 0;             // compactions since the last change
+    int spare_hold = 100;     // compactions for which a host is spared at least
+    bool left_whole = false;  // ... to look whether it is still better
+    int not_whole = 0;        // compactions in a row that cannot be
     // A try under way: jobs that it still gets.
     Strategy tried = Strategy::kSplit;
     int tries_left = 0;
@@ -130,9 +133,10 @@ class Controller {
   bool Allowed(Strategy s, const Load& load) const;
   double Expected(const Context& c, Strategy s, const Load& load) const;
   double Worth(const Context& c, Strategy s, const Load& load) const;
-  bool HostIsBusy(const Load& load) const;
   bool SparesHost(const Context& c, double best_rate, const Load& load) const;
   void Account(double now);
+  void ForgetDemand();
+  void TryLater(Known* k, double now) const;
   void PickTry(Context* c, const Job& job, const Load& load, double now);
   std::string Reconsider(Context* c, const Load& load);
   Place PlaceOf(Strategy s, const Job& job, const Load& load) const;
@@ -149,6 +153,8 @@ class Controller {
   // What there was to do, by its end, and in what time, pauses included: decaying sums.
   double demand_bytes_ = 0;
   double demand_seconds_ = 0;
+  int demand_jobs_ = 0;
+  bool busy_ = false;  // the host, with other work
 };
 
 }  // namespace pulse::placement

@@ -304,6 +304,90 @@ TEST(Controller, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
   }
 }
 
+// Compactions one at a time on a busy host. How long each takes is the test's to say.
+struct OneByOne {
+  Controller controller;
+  double now = 1;
+  uint64_t id = 0;
+
+  // With a pause before it. Returns where it was done.
+  Place Do(double host_seconds, double whole_seconds, Load load = BusyHost(), double pause = 0) {
+    now += pause;
+    const Place place = controller.Begin(++id, {100'000'000, false}, load, now).place;
+    now += place == Place::kWhole ? whole_seconds : host_seconds;
+    controller.End(id, now, true);
+    return place;
+  }
+  int Whole(int count, double host_seconds, double whole_seconds, Load load = BusyHost(),
+            double pause = 0) {
+    int whole = 0;
+    for (int i = 0; i < count; ++i) {
+      whole += Do(host_seconds, whole_seconds, load, pause) == Place::kWhole ? 1 : 0;
+    }
+    return whole;
+  }
+  static Load BusyHost() {
+    Load load;
+    load.host_busy = 1;
+    return load;
+  }
+};
+
+TEST(Controller, AnAgentOnTheHostsProcessorsSparesNothing) {
+  for (const bool apart : {true, false}) {
+    OneByOne one{Controller(ControllerOptions{})};
+    Load load = OneByOne::BusyHost();
+    load.apart = apart;
+    one.Whole(50, 0.8, 1.0, load, 1.0);
+    const int whole = one.Whole(50, 0.8, 1.0, load, 1.0);
+    if (apart) {
+      EXPECT_GT(whole, 40);
+    } else {
+      EXPECT_LT(whole, 10);
+    }
+  }
+}
+
+// After an hour without work there was hardly any, on average: that says nothing of what comes.
+TEST(Controller, APauseIsNoLackOfWork) {
+  OneByOne one{Controller(ControllerOptions{})};
+  const auto slow = [&](int count) { return one.Whole(count, 0.7, 1.0); };
+  slow(150);
+  EXPECT_LT(slow(50), 10) << "the agent does not keep up";
+  one.now += 3600;
+  EXPECT_LT(slow(100), 20);
+}
+
+TEST(Controller, AnAgentThatGoesSoonAfterItWasPreferredIsNotAskedForAnything) {
+  OneByOne one{Controller(ControllerOptions{})};
+  Load without = OneByOne::BusyHost();
+  without.agent = without.whole = false;
+  while (one.Whole(2, 1.0, 0.5) < 2) ASSERT_LT(one.id, 200u);
+  for (int i = 0; i < 20; ++i) ASSERT_EQ(one.Do(1.0, 0.5, without), Place::kHost);
+}
+
+TEST(Controller, OneThatCannotBeDoneWholeChangesNothingForTheOthers) {
+  OneByOne one{Controller(ControllerOptions{})};
+  Load never = OneByOne::BusyHost();
+  never.whole = false;
+  one.Whole(60, 0.8, 1.0, OneByOne::BusyHost(), 1.0);
+  int whole = 0;
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_NE(one.Do(0.8, 1.0, never, 1.0), Place::kWhole);
+    whole += one.Do(0.8, 1.0, OneByOne::BusyHost(), 1.0) == Place::kWhole ? 1 : 0;
+  }
+  EXPECT_GT(whole, 45);
+}
+
+// It is held for a while, looked at, and given up where the agent has become worse.
+TEST(Controller, AnAgentThatBecomesSlowIsLeft) {
+  OneByOne one{Controller(ControllerOptions{})};
+  one.Whole(60, 1.0, 0.8);
+  EXPECT_GT(one.Whole(20, 1.0, 0.8), 15);
+  one.Whole(30, 1.0, 5.0);
+  EXPECT_LT(one.Whole(100, 1.0, 5.0), 10);
+}
+
 TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
   Controller controller(ControllerOptions{});
   Load load;
