@@ -356,7 +356,7 @@ TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
   auto pool = Pool::Open(pool_);
   ASSERT_TRUE(pool.ok());
   AgentProcess agent;
-  auto fs = agent.Attach("?agent_deadline=300&write_threshold=64K&layout=pool&pool=" + pool_);
+  auto fs = agent.Attach("?agent_deadline=2000&write_threshold=64K&layout=pool&pool=" + pool_);
   std::mt19937_64 rng(TestSeed());
   std::map<std::string, std::string> files;
   const auto write = [&](int n) {
