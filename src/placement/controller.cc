@@ -280,6 +280,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   Context& c = contexts_[static_cast<size_t>(context_)];
   if (!c.begun) {
     c.begun = true;
+    c.spare_hold = kFirstSpareHold;
     // Which of the two is worse to begin with: split starves behind a very slow agent.
     c.current = load.agent && options_.agent_speed >= 0.3 ? Strategy::kSplit : Strategy::kHost;
   }

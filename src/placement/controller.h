@@ -109,7 +109,7 @@ class Controller {
     Strategy current = Strategy::kSplit;
     bool begun = false;
     int held = 0;             // compactions since the last change
-    int spare_hold = 100;     // compactions for which a host is spared at least
+    int spare_hold = 0;       // compactions for which a host is spared at least
     bool left_whole = false;  // ... to look whether it is still better
     int not_whole = 0;        // compactions in a row that cannot be
     // A try under way: jobs that it still gets.

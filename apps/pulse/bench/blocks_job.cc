@@ -36,12 +36,7 @@ absl::StatusOr<nlohmann::json> RunBlocksLoadJob(const nlohmann::json& spec) {
   o.verify = spec.value("verify", true);
   o.seed = spec.at("seed").get<uint64_t>();
   Neighbours neighbours;
-  const int busy = spec.value("neighbours", 0);
-  if (busy > 0) {
-    PULSE_RETURN_IF_ERROR(
-        neighbours.Make(busy, spec.at("neighbours_cpus").get<std::vector<int>>()));
-    neighbours.Work(busy);
-  }
+  PULSE_RETURN_IF_ERROR(neighbours.WorkAsAsked(spec));
   const auto host = spec.value("host_pid", 0);
   const auto agent = spec.value("agent_pid", 0);
   const auto host_begin = Nanos(host), agent_begin = Nanos(agent), own_begin = Nanos(getpid());

@@ -48,4 +48,12 @@ void Neighbours::Work(int number) const {
   }
 }
 
+absl::Status Neighbours::WorkAsAsked(const nlohmann::json& spec) {
+  const int number = spec.value("neighbours", 0);
+  if (number == 0) return absl::OkStatus();
+  PULSE_RETURN_IF_ERROR(Make(number, spec.at("neighbours_cpus").get<std::vector<int>>()));
+  Work(number);
+  return absl::OkStatus();
+}
+
 }  // namespace pulse::bench

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "nlohmann/json.hpp"
 
 namespace pulse::bench {
 
@@ -23,6 +24,8 @@ class Neighbours {
   absl::Status Make(int number, const std::vector<int>& cpus);
   // The first `number` of them work, the others stand still.
   void Work(int number) const;
+  // Those that a job's parent wants for all of it: "neighbours" at work on "neighbours_cpus".
+  absl::Status WorkAsAsked(const nlohmann::json& spec);
 
  private:
   std::vector<pid_t> pids_;

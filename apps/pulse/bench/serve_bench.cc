@@ -181,10 +181,9 @@ std::string ServeTable(const ServePart& part, const std::vector<Opponent>& oppon
 void AddServeRatios(const ServePart& part, const RunSet& runs, bool tiny,
                     std::vector<RatioRow>* rows) {
   std::optional<Target> speed, host;
-  if (!tiny) {
+  if (!tiny && !part.neighbours) {
     speed = Target{Target::Kind::kAtLeast, 1.5};
     if (part.uniform) host = Target{Target::Kind::kAtMost, 0.02};
-    if (part.neighbours) speed.reset(), host.reset();  // nobody asks for it
   }
   const auto add = [&](const char* what, const char* other, const char* metric,
                        std::optional<Target> target) {

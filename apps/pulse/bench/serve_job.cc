@@ -328,12 +328,7 @@ absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
 
 absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   Neighbours neighbours;
-  const int busy = spec.value("neighbours", 0);
-  if (busy > 0) {
-    PULSE_RETURN_IF_ERROR(
-        neighbours.Make(busy, spec.at("neighbours_cpus").get<std::vector<int>>()));
-    neighbours.Work(busy);
-  }
+  PULSE_RETURN_IF_ERROR(neighbours.WorkAsAsked(spec));
   const ServeLoad o(spec);
   const resp::ServeOptions options = ServerOptions(spec);
   const resp::OffloadedResp* agent = nullptr;
