@@ -84,7 +84,25 @@ std::string PoolFileSystem::InBase(const std::string& path) const {
 }
 
 IOStatus PoolFileSystem::Guard(const std::string& path) {
-  return ToIOStatus(WriteGuard(DirectoryOf(path), pool_->guard_info()));
+  const std::string dir = DirectoryOf(path);
+  const auto is_durable = [&] {
+    std::lock_guard lock(guards_mu_);
+    return durable_guards_.contains(dir);
+  };
+  absl::Status st = WriteGuard(dir, pool_->guard_info(), is_durable());
+  if (st.ok()) {
+    std::lock_guard lock(guards_mu_);
+    durable_guards_.insert(dir);
+  }
+  return ToIOStatus(st);
+}
+
+IOStatus PoolFileSystem::DropGuard(const std::string& dir) {
+  {
+    std::lock_guard lock(guards_mu_);
+    durable_guards_.erase(dir);
+  }
+  return ToIOStatus(DeleteGuard(dir));
 }
 
 IOStatus PoolFileSystem::CheckGuard(const std::string& path) const {
@@ -259,7 +277,7 @@ IOStatus PoolFileSystem::DeleteFile(const std::string& path, const IOOptions& op
   IOStatus s = target()->DeleteFile(real, options, dbg);
   if (real == path || !s.ok()) return s;
   // That was the database: its guard goes, too.
-  return ToIOStatus(DeleteGuard(DirectoryOf(path)));
+  return DropGuard(DirectoryOf(path));
 }
 
 IOStatus PoolFileSystem::Truncate(const std::string& path, size_t size, const IOOptions& options,
@@ -297,7 +315,7 @@ IOStatus PoolFileSystem::DeleteDir(const std::string& path, const IOOptions& opt
     const IOStatus real =
         target()->FileExists(absl::StrCat(path, "/", kRealCurrentName), options, dbg);
     if (real.IsNotFound() || real.IsPathNotFound()) {
-      if (absl::Status st = DeleteGuard(path); !st.ok()) return ToIOStatus(st);
+      if (IOStatus s = DropGuard(path); !s.ok()) return s;
     }
   }
   IOStatus s = target()->DeleteDir(path, options, dbg);
@@ -342,7 +360,7 @@ IOStatus PoolFileSystem::RenameFile(const std::string& from, const std::string& 
   const store::FileId replaced = Find(to);
   const std::string source = InBase(from);
   IOStatus s = target()->RenameFile(source, InBase(to), options, dbg);
-  if (s.ok() && source != from) s = ToIOStatus(DeleteGuard(DirectoryOf(from)));
+  if (s.ok() && source != from) s = DropGuard(DirectoryOf(from));
   if (s.ok() && replaced != store::kNoFile) {
     const std::string canonical = CanonicalPath(to);
     s = PoolStatus(pool_->store().Unlink(DirectoryOf(canonical), NameOf(canonical)));

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -102,6 +104,7 @@ class PoolFileSystem : public rocksdb::FileSystemWrapper {
   std::string InBase(const std::string& path) const;
   // Before CURRENT or a MANIFEST of the directory leads to tables in the pool.
   IOStatus Guard(const std::string& path);
+  IOStatus DropGuard(const std::string& dir);
   // InvalidArgument if `path` is the CURRENT of a database whose tables are in another pool.
   IOStatus CheckGuard(const std::string& path) const;
   // The files of a directory of the pool are nobody's any more: they go to one of another name.
@@ -113,6 +116,10 @@ class PoolFileSystem : public rocksdb::FileSystemWrapper {
                            IODebugContext* dbg);
 
   const std::shared_ptr<Pool> pool_;
+  std::mutex guards_mu_;
+  // Directories with a guard that has been made durable here: a MANIFEST that is begun anew by a
+  // compaction, say, then needs no descriptor and no fsync for it.
+  std::set<std::string> durable_guards_;
 };
 
 }  // namespace pulse::lsm

@@ -137,7 +137,7 @@ absl::StatusOr<GuardInfo> ReadGuard(const std::string& dir) {
   return info;
 }
 
-absl::Status WriteGuard(const std::string& dir, const GuardInfo& info) {
+absl::Status WriteGuard(const std::string& dir, const GuardInfo& info, bool known_durable) {
   const std::string manifest = GuardManifest(info);
   const auto now = ReadAll(absl::StrCat(dir, "/", kGuardManifestName));
   if (!now.ok() && ErrnoOf(now.status()) != ENOENT) return now.status();
@@ -157,7 +157,7 @@ absl::Status WriteGuard(const std::string& dir, const GuardInfo& info) {
   }
   // Whoever relies on the guard now may come after one who was killed before its rename was
   // durable.
-  if (guarded) return SyncDirectory(dir);
+  if (guarded) return known_durable ? absl::OkStatus() : SyncDirectory(dir);
   auto current = ReadAll(absl::StrCat(dir, "/", kCurrentName));
   if (current.ok()) {
     PULSE_RETURN_IF_ERROR(Replace(dir, kRealCurrentName, *current));

@@ -38,8 +38,9 @@ absl::StatusOr<bool> IsGuarded(const std::string& dir);
 // What the guard in `dir` says. NotFound if there is none, DataLoss if it cannot be read.
 absl::StatusOr<GuardInfo> ReadGuard(const std::string& dir);
 // Guards `dir`, durably; where the same guard is already, makes that durable, which may have been
-// cut off. FailedPrecondition where there is one of another pool.
-absl::Status WriteGuard(const std::string& dir, const GuardInfo& info);
+// cut off, unless the caller has done so before (`known_durable`). FailedPrecondition where there
+// is one of another pool.
+absl::Status WriteGuard(const std::string& dir, const GuardInfo& info, bool known_durable = false);
 // Makes the real CURRENT, if there is one, CURRENT again, durably: for a database that has no table
 // in the pool any more.
 absl::Status LiftGuard(const std::string& dir);

@@ -15,6 +15,7 @@ class AgentProcess {
   AgentProcess();
   ~AgentProcess();
 
+  // The agent ends with the thread that calls this.
   void Start();
   // From now on the process may not open a descriptor of this number or above.
   void LimitFiles(int n) const;
