@@ -23,7 +23,7 @@ class RedisFrontImpl final : public RedisFront {
     offload.host = options->host;
     offload.secondary.db = args.db;
     offload.secondary.directory = directory_.path();
-    offload.secondary.cache_bytes = *cache;
+    offload.DivideMemory(*cache);
     offload.secondary.cpus = cpus;
     offload.cpus = cpus;
     // Whether the server wants a password is its secret until it has answered, unless we are told.
@@ -58,7 +58,7 @@ void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
   cmd->add_option("--serve-db", args->db,
                   "answer reads of Redis clients from this RocksDB, which `pulse serve --db DIR\n"
                   "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET");
-  cmd->add_option("--serve-cache", args->cache, "memory for blocks of it that were read")
+  cmd->add_option("--serve-cache", args->cache, "memory for values and blocks of it that were read")
       ->capture_default_str();
   cmd->add_flag(
       "--serve-no-password", args->no_password,

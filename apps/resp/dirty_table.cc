@@ -13,19 +13,27 @@ DirtyTable::DirtyTable(const CatchUpClock* clock, size_t words, uint64_t seed, b
   const size_t size = std::bit_ceil(std::clamp<size_t>(words, 1, size_t{1} << 28));
   mask_ = size - 1;
   words_ = std::make_unique<std::atomic<uint64_t>[]>(size + 1);
+  versions_ = std::make_unique<std::atomic<uint64_t>[]>(size + 1);
 }
 
-DirtyTable::Slot DirtyTable::SlotOf(std::string_view key) const {
-  return static_cast<Slot>(XXH3_64bits_withSeed(key.data(), key.size(), seed_) & mask_);
+uint64_t DirtyTable::Hash(std::string_view key) const {
+  return XXH3_64bits_withSeed(key.data(), key.size(), seed_);
 }
 
-bool DirtyTable::Mark(Slot slot) {
+bool DirtyTable::Mark(Slot slot, Version* alone) {
+  const Version before = VersionOf(slot);
   std::atomic<uint64_t>& word = words_[slot];
   uint64_t seen = word.load();
   do {
     if ((seen & kCountMask) == kCountMask) return false;
   } while (!word.compare_exchange_weak(seen, seen + 1));
   in_flight_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t version = versions_[slot].fetch_add(1) + 1;
+  if (alone != nullptr && (seen & kCountMask) == 0 && version == before.slot + 1 &&
+      (words_[everything()].load() & kCountMask) == 0) {
+    alone->slot = version;
+    alone->everything = before.everything;
+  }
   return true;
 }
 

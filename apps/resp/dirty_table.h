@@ -27,7 +27,20 @@
 // The same holds for several keys at once when all are checked before the first is read and
 // compared after the last: they have one F in common, and nobody sees half of an MSET.
 //
-// Threads: any; nothing blocks. Memory: 8 bytes a word, whatever clients do.
+// Versions, for what is remembered of a key (value_cache.h). A word's version is the number of its
+// marks ever; Mark raises it after the count, and before the command is sent. Whatever holds of a
+// key when VersionOf() has been read, and when no command that may write the key is under way then,
+// or was settled since without a read that comes later having seen its effect, holds for as long as
+// the version is the same: a command that is sent has raised it. (A word alone would not do:
+// between two catch-ups, a mark and a settle bring back what was there.)
+// - A value that was read as above, VersionOf() before Check(): a command that is in that version
+//   was in the count before, so that Check() and Unchanged() have seen it.
+// - What a command has written that Mark() found to be alone: none was under way when it was
+//   counted, and none was marked between the look at the version and its own mark. One that is
+//   counted later raises the version to another one before it is sent. Those that may write any key
+//   are looked for after their word's version.
+//
+// Threads: any; nothing blocks. Memory: 16 bytes a word, whatever clients do.
 #pragma once
 
 #include <atomic>
@@ -60,17 +73,36 @@ class DirtyTable {
  public:
   using Slot = uint32_t;
 
+  // Of a key: of its word, and of that of commands that may write any key.
+  struct Version {
+    static constexpr uint64_t kUnknown = ~uint64_t{0};
+    uint64_t slot = kUnknown;
+    uint64_t everything = kUnknown;
+    uint64_t generation = 0;  // of the primary's files, for its caller to set
+
+    bool operator==(const Version&) const = default;
+    bool NewerThan(const Version& other) const {
+      if (slot == kUnknown) return false;
+      return slot > other.slot || everything > other.everything || generation > other.generation;
+    }
+  };
+
   // `words` is rounded up to a power of two. `seed` should be random: who can choose keys that
   // collide can make others' reads slow. With `broken`, everything is always clean: for the test
   // that proves that tests would notice.
   DirtyTable(const CatchUpClock* clock, size_t words, uint64_t seed, bool broken = false);
 
-  Slot SlotOf(std::string_view key) const;
+  uint64_t Hash(std::string_view key) const;
+  Slot SlotOfHash(uint64_t hash) const { return static_cast<Slot>(hash & mask_); }
+  Slot SlotOf(std::string_view key) const { return SlotOfHash(Hash(key)); }
   // Of commands that may write any key; all reads look at it, too.
   Slot everything() const { return static_cast<Slot>(mask_ + 1); }
 
-  // False, and nothing is done, when as many commands as can be counted are in flight.
-  [[nodiscard]] bool Mark(Slot slot);
+  // False, and nothing is done, when as many commands as can be counted are in flight. `alone`, if
+  // asked for, becomes the version as of which a key of the slot holds what this command has
+  // written, once it is carried out; it is left as it is if others may write the key at the same
+  // time.
+  [[nodiscard]] bool Mark(Slot slot, Version* alone = nullptr);
   // Once for each Mark. The host has answered, or it is certain that the command will not run any
   // more.
   void Settle(Slot slot);
@@ -78,6 +110,13 @@ class DirtyTable {
   // What to compare with after the read; none while the key is dirty.
   std::optional<uint64_t> Check(Slot slot) const;
   bool Unchanged(Slot slot, uint64_t word) const;
+
+  Version VersionOf(Slot slot) const {
+    Version version;
+    version.slot = versions_[slot].load();
+    version.everything = versions_[everything()].load();
+    return version;
+  }
 
   // The number of the catch-up that all that is settled waits for. Above clock.finished(), there is
   // something to catch up with.
@@ -94,6 +133,7 @@ class DirtyTable {
   const bool broken_;
   size_t mask_ = 0;
   std::unique_ptr<std::atomic<uint64_t>[]> words_;
+  std::unique_ptr<std::atomic<uint64_t>[]> versions_;
   std::atomic<uint64_t> wanted_{0};
   std::atomic<uint64_t> in_flight_{0};
 };

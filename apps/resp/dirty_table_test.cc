@@ -60,6 +60,53 @@ TEST(DirtyTableTest, AWordThatWasCleanNeverComesBack) {
   EXPECT_FALSE(table.Unchanged(7, *word));
 }
 
+TEST(DirtyTableTest, AVersionIsTrueUntilTheNextMark) {
+  CatchUpClock clock;
+  DirtyTable table(&clock, 2, 1);
+  const auto first = table.VersionOf(0);
+  DirtyTable::Version alone;
+  ASSERT_TRUE(table.Mark(0, &alone));
+  EXPECT_NE(table.VersionOf(0), first);
+  EXPECT_EQ(table.VersionOf(0), alone);
+  table.Settle(0);
+  EXPECT_EQ(table.VersionOf(0), alone);
+  EXPECT_EQ(table.VersionOf(1), first);
+  // No catch-up begins meanwhile, so that the word comes back; the version does not.
+  ASSERT_TRUE(table.Mark(0));
+  table.Settle(0);
+  EXPECT_NE(table.VersionOf(0), alone);
+  // What may write any key changes all.
+  const auto other = table.VersionOf(1);
+  ASSERT_TRUE(table.Mark(table.everything()));
+  EXPECT_NE(table.VersionOf(1), other);
+  table.Settle(table.everything());
+}
+
+TEST(DirtyTableTest, AWriterIsAloneWhenNoOtherIsUnderWay) {
+  CatchUpClock clock;
+  DirtyTable table(&clock, 2, 1);
+  using Version = DirtyTable::Version;
+  const auto alone = [&](DirtyTable::Slot slot) {
+    Version version;
+    EXPECT_TRUE(table.Mark(slot, &version));
+    return version.slot != Version::kUnknown;
+  };
+  EXPECT_TRUE(alone(0));
+  EXPECT_FALSE(alone(0));
+  EXPECT_TRUE(alone(1));
+  table.Settle(0);
+  EXPECT_FALSE(alone(0));
+  table.Settle(0);
+  table.Settle(0);
+  EXPECT_TRUE(alone(0));
+  table.Settle(0);
+  ASSERT_TRUE(table.Mark(table.everything()));
+  EXPECT_FALSE(alone(0));
+  table.Settle(0);
+  table.Settle(table.everything());
+  EXPECT_TRUE(alone(0));
+}
+
 TEST(DirtyTableTest, EverythingHasAWordOfItsOwn) {
   CatchUpClock clock;
   DirtyTable table(&clock, 16, 1);

@@ -10,6 +10,9 @@
 namespace pulse::resp {
 namespace {
 
+// Of one connection's values on their way to the host.
+constexpr size_t kMostWrittenBytes = size_t{256} << 10;
+
 bool IsError(std::string_view reply) { return reply.empty() || reply[0] == '-'; }
 
 }  // namespace
@@ -60,13 +63,40 @@ bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) 
   return true;
 }
 
-bool OffloadFlow::MarkAll(const std::vector<Slot>& slots) {
+bool OffloadFlow::MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone) {
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (shared_->table.Mark(slots[i])) continue;
+    if (shared_->table.Mark(slots[i], alone)) continue;
     for (size_t done = 0; done < i; ++done) shared_->table.Settle(slots[done]);
     return false;
   }
   return true;
+}
+
+// A plain SET of a key that is read: what it leaves behind is known when the host has answered.
+std::unique_ptr<OffloadFlow::Written> OffloadFlow::WorthKeeping(const CommandInfo* command) {
+  if (command == nullptr || command->id != Command::kSet || multi_ || request_.size() != 3) {
+    return nullptr;
+  }
+  const std::string_view key = request_[1];
+  const std::string_view data = request_[2];
+  if (written_bytes_ + data.size() > kMostWrittenBytes) return nullptr;
+  const uint64_t hash = shared_->table.Hash(key);
+  if (!shared_->values.Holds(hash, key)) return nullptr;
+  auto written = std::make_unique<Written>();
+  written->hash = hash;
+  written->key = key;
+  EncodeValue(data, kNever, &written->stored);
+  // Before the mark, as if it were part of it.
+  written->version.generation = shared_->view->Generation();
+  return written;
+}
+
+void OffloadFlow::KeepWritten(const Forwarded& command, std::string_view reply) {
+  if (command.written == nullptr) return;
+  const Written& written = *command.written;
+  written_bytes_ -= written.stored.size();
+  if (written.version.slot == DirtyTable::Version::kUnknown || reply != "+OK\r\n") return;
+  shared_->values.Put(written.hash, written.key, written.version, written.stored);
 }
 
 bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
@@ -78,7 +108,11 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   std::sort(forwarded.slots.begin(), forwarded.slots.end());
   forwarded.slots.erase(std::unique(forwarded.slots.begin(), forwarded.slots.end()),
                         forwarded.slots.end());
-  if (!MarkAll(forwarded.slots)) return false;
+  forwarded.written = WorthKeeping(command);
+  if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
+    return false;
+  }
+  if (forwarded.written != nullptr) written_bytes_ += forwarded.written->stored.size();
   NoteState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
   if (multi_ && command != nullptr && command->id != Command::kMulti) {
@@ -231,12 +265,15 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   }
   if (!last) return;
   Accepted(command, bytes);
+  // Before others see it settled: who reads then finds it known.
+  KeepWritten(command, bytes);
   Settle(command.slots);
   forwarded_.pop_front();
 }
 
 // Its keys are settled, or stay as they are for the fence.
 void OffloadFlow::Lose(Forwarded* command, bool sent) {
+  KeepWritten(*command, {});
   if (!sent) {
     Settle(command->slots);
     return;

@@ -25,22 +25,22 @@ bool AnsweredHere(Command command);
 
 enum class Outcome { kAnswered, kDirty, kChanged, kNoView, kNotInMemory, kHostsClock };
 
-// One read: checked, read, checked again, and written as the host would write it.
+// One read: checked, read, checked again, and written as the host would write it. What is known of
+// its keys already (value_cache.h) is not read.
 class Reader {
  public:
-  explicit Reader(const OffloadShared* shared) : shared_(shared) {}
+  explicit Reader(OffloadShared* shared) : shared_(shared) {}
 
   // kAnswered: may be read.
   Outcome Begin(const std::vector<std::string_view>& keys);
   // Waits for the device; any thread.
-  void Read(const std::vector<std::string_view>& keys) {
-    shared_->view->Read(keys, &values_, &found_);
-  }
+  void Read(const std::vector<std::string_view>& keys) { Fetch(keys, false); }
   // Whether files were read.
-  bool ReadNow(const std::vector<std::string_view>& keys) {
-    return shared_->view->ReadNow(keys, &values_, &found_);
-  }
-  Outcome End(Command command, int protocol, std::string* reply);
+  bool ReadNow(const std::vector<std::string_view>& keys) { return Fetch(keys, true); }
+  Outcome End(const std::vector<std::string_view>& keys, Command command, int protocol,
+              std::string* reply);
+  // Nothing had to be read.
+  bool known() const { return missing_.empty(); }
 
  private:
   // What a read was checked with.
@@ -48,20 +48,24 @@ class Reader {
     int64_t now_ms = 0;
     uint64_t validity = 0;
     uint64_t everything = 0;
-    std::vector<DirtyTable::Slot> slots;
-    std::vector<uint64_t> words;
+    std::vector<uint64_t> hashes;
+    std::vector<DirtyTable::Version> versions;
+    std::vector<uint64_t> words;  // of what is missing
   };
   struct Entry {
     bool exists = false;
     Value value;
   };
 
+  bool Fetch(const std::vector<std::string_view>& keys, bool now);
   bool Unchanged() const;
+  void Keep(const std::vector<std::string_view>& keys) const;
   void Write(Command command, ReplyWriter* reply) const;
   int64_t Time(Command command, const Entry& entry) const;
 
-  const OffloadShared* const shared_;
+  OffloadShared* const shared_;
   Check check_;
+  std::vector<size_t> missing_;  // which are not known
   std::vector<std::string> values_;
   std::vector<ReadView::Found> found_;
   std::vector<Entry> entries_;
@@ -111,12 +115,20 @@ class OffloadFlow final : public director::Flow {
     int what = 0;
   };
   static constexpr int kProtocol = 1, kUser = 2, kName = 4;
+  // What a key holds as of `version`, if the host accepts the SET.
+  struct Written {
+    uint64_t hash = 0;
+    std::string key;
+    std::string stored;
+    DirtyTable::Version version;
+  };
   struct Forwarded {
     Ticket ticket = 0;
     const CommandInfo* command = nullptr;
-    std::vector<Slot> slots;  // marked
-    Said said;                // what it says of the connection, if accepted
-    int protocol = 0;         // that HELLO asks for; 0: none
+    std::vector<Slot> slots;           // marked
+    std::unique_ptr<Written> written;  // for the cache; often none
+    Said said;                         // what it says of the connection, if accepted
+    int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
   };
   // A read, or a write behind reads.
@@ -164,7 +176,9 @@ class OffloadFlow final : public director::Flow {
   void Accepted(const Forwarded& command, std::string_view reply);
   void Remember(const Said& said);
   bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
-  bool MarkAll(const std::vector<Slot>& slots);
+  std::unique_ptr<Written> WorthKeeping(const CommandInfo* command);
+  bool MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone);
+  void KeepWritten(const Forwarded& command, std::string_view reply);
   void Settle(const std::vector<Slot>& slots);
   void Lose(Forwarded* command, bool sent);
   void Fence();
@@ -184,6 +198,7 @@ class OffloadFlow final : public director::Flow {
   std::string reply_;
 
   std::deque<Forwarded> forwarded_;  // not answered, in order
+  size_t written_bytes_ = 0;         // of values that these may have kept
   std::deque<Waiting> waiting_;      // in order
   size_t waiting_bytes_ = 0;
   bool missed_ = false;  // the first of these is not in memory

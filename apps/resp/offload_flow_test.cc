@@ -163,6 +163,7 @@ class Client final : public director::Connection {
     return tickets;
   }
   size_t answered() const { return replies_.size(); }
+  std::string reply(director::Ticket ticket) const { return replies_.at(ticket); }
 
   std::unique_ptr<director::Flow> flow;
 
@@ -182,11 +183,13 @@ class Client final : public director::Connection {
 };
 
 struct Simulation {
-  Simulation(uint64_t seed, bool broken, const std::string& socket) : random(seed), fences(socket) {
+  Simulation(uint64_t seed, bool broken, const std::string& socket, bool values_known = true)
+      : random(seed), fences(socket) {
     OffloadOptions options;
     options.host = "unix:" + socket;
     options.dirty_words = 4;  // collisions
     options.broken = broken;
+    if (!values_known) options.value_cache_bytes = 0;
     options.readers = 1;
     options.view = [&](CatchUpClock* clock, std::function<uint64_t()>) {
       auto made = std::make_unique<SimView>(clock, random());
@@ -469,24 +472,85 @@ std::string Socket() { return absl::StrCat("/tmp/pulse-flow-test-", getpid(), ".
 
 TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
   std::mt19937_64 seeds(testing_util::TestSeed());
-  uint64_t offloaded = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
+  uint64_t offloaded = 0, known = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
   for (int round = 0; round < (testing_util::kThreadSanitizer ? 5 : 20); ++round) {
-    Simulation simulation(seeds(), false, Socket());
+    Simulation simulation(seeds(), false, Socket(), round % 2 == 0);
     const auto verdict = simulation.Run(20'000);
     ASSERT_TRUE(verdict.ok()) << verdict.report;
     offloaded += simulation.app->counters().offloaded;
+    known += simulation.app->counters().known;
     forwarded += simulation.app->counters().forwarded;
     order += simulation.app->counters().order;
     fences += simulation.app->counters().lost;
     for (const auto& [key, ops] : simulation.history) operations += ops.size();
   }
-  printf("%llu operations, %llu offloaded, %llu forwarded, %llu for order, %llu lost\n",
+  printf("%llu operations, %llu offloaded, %llu known, %llu forwarded, %llu for order, %llu lost\n",
          static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
-         static_cast<unsigned long long>(forwarded), static_cast<unsigned long long>(order),
-         static_cast<unsigned long long>(fences));
+         static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
+         static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences));
   // How many depends on how soon the fencer, which has a thread of its own, gets an answer.
   EXPECT_GT(offloaded, 100u);
+  EXPECT_GT(known, 100u);
   EXPECT_GT(forwarded, 0u);
+}
+
+// What was written is answered here as soon as the host has answered, without a catch-up, where the
+// key was asked for before, and nobody else wrote it.
+TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  director::Ticket ticket = 0;
+  const auto send = [&](const std::vector<std::string_view>& words) {
+    std::string bytes;
+    AppendRequest(words, &bytes);
+    client.flow->OnRequest(++ticket, bytes);
+    client.flow->OnRequestsEnd();
+  };
+  const auto finish = [&] {
+    EXPECT_TRUE(Eventually([&] {
+      client.HostStep(simulation.random);
+      client.RunPost();
+      return client.answered() == ticket;
+    }));
+  };
+  const auto reply = [&] {
+    const std::string text = client.reply(ticket);
+    const size_t line = text.find('\n') + 1;
+    return text.substr(line, text.size() - line - 2);
+  };
+  const auto& counters = simulation.app->counters();
+  send({"SET", "a", "1"});  // nobody has asked for it
+  finish();
+  send({"GET", "a"});
+  finish();
+  EXPECT_EQ(counters.dirty, 1u);
+  send({"SET", "a", "2"});
+  finish();
+  send({"GET", "a"});
+  finish();
+  EXPECT_EQ(reply(), "2");
+  EXPECT_EQ(counters.known, 1u);
+  EXPECT_EQ(counters.dirty, 1u);
+  // What the host makes of these is not known here.
+  for (const std::vector<std::string_view>& words :
+       {std::vector<std::string_view>{"INCR", "a"}, {"DEL", "a"}}) {
+    send(words);
+    finish();
+    send({"GET", "a"});
+    finish();
+  }
+  EXPECT_EQ(counters.known, 1u);
+  EXPECT_EQ(counters.dirty, 3u);
+  // What was read is known, too, also that there is none.
+  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  send({"GET", "a"});
+  finish();
+  send({"EXISTS", "a"});
+  finish();
+  EXPECT_EQ(client.reply(ticket), ":0\r\n");
+  EXPECT_EQ(counters.known, 2u);
+  EXPECT_EQ(counters.dirty, 3u);
 }
 
 // The test above can fail.

@@ -41,25 +41,78 @@ bool AnsweredHere(Command command) {
 
 Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
   const DirtyTable& table = shared_->table;
-  check_.slots.clear();
+  check_.hashes.clear();
+  check_.versions.clear();
   check_.words.clear();
-  check_.validity = shared_->view->Validity();
-  if (check_.validity == 0) return Outcome::kNoView;
-  const auto everything = table.Check(table.everything());
-  if (!everything) return Outcome::kDirty;
-  check_.everything = *everything;
-  for (const std::string_view key : keys) {
-    const Slot slot = table.SlotOf(key);
-    const auto word = table.Check(slot);
-    if (!word) return Outcome::kDirty;
-    check_.slots.push_back(slot);
-    check_.words.push_back(*word);
+  missing_.clear();
+  values_.resize(keys.size());
+  found_.resize(keys.size());
+  // The versions come before all else.
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t hash = table.Hash(keys[i]);
+    check_.hashes.push_back(hash);
+    check_.versions.push_back(shared_->VersionOf(table.SlotOfHash(hash)));
+    if (shared_->values.Find(hash, keys[i], check_.versions[i], &values_[i])) {
+      found_[i] = values_[i].empty() ? Found::kNo : Found::kYes;
+    } else {
+      missing_.push_back(i);
+    }
+  }
+  if (!missing_.empty()) {
+    check_.validity = shared_->view->Validity();
+    if (check_.validity == 0) return Outcome::kNoView;
+    const auto everything = table.Check(table.everything());
+    if (!everything) {
+      shared_->view->Missed();
+      return Outcome::kDirty;
+    }
+    check_.everything = *everything;
+    for (const size_t i : missing_) {
+      const auto word = table.Check(table.SlotOfHash(check_.hashes[i]));
+      if (!word) {
+        shared_->values.Want(check_.hashes[i], keys[i]);
+        shared_->view->Missed();
+        return Outcome::kDirty;
+      }
+      check_.words.push_back(*word);
+    }
   }
   check_.now_ms = WallMillis();
   return Outcome::kAnswered;
 }
 
-Outcome Reader::End(Command command, int protocol, std::string* reply) {
+// What is missing.
+bool Reader::Fetch(const std::vector<std::string_view>& keys, bool now) {
+  if (missing_.empty()) return false;
+  const auto fetch = [&](const std::vector<std::string_view>& from,
+                         std::vector<std::string>* values, std::vector<Found>* found) {
+    if (now) return shared_->view->ReadNow(from, values, found);
+    shared_->view->Read(from, values, found);
+    return false;
+  };
+  if (missing_.size() == keys.size()) return fetch(keys, &values_, &found_);
+  std::vector<std::string_view> some;
+  for (const size_t i : missing_) some.push_back(keys[i]);
+  std::vector<std::string> values;
+  std::vector<Found> found;
+  const bool from_files = fetch(some, &values, &found);
+  for (size_t i = 0; i < missing_.size(); ++i) {
+    values_[missing_[i]] = std::move(values[i]);
+    found_[missing_[i]] = found[i];
+  }
+  return from_files;
+}
+
+// For the next who reads them.
+void Reader::Keep(const std::vector<std::string_view>& keys) const {
+  for (const size_t i : missing_) {
+    shared_->values.Put(check_.hashes[i], keys[i], check_.versions[i],
+                        found_[i] == Found::kYes ? std::string_view(values_[i]) : "");
+  }
+}
+
+Outcome Reader::End(const std::vector<std::string_view>& keys, Command command, int protocol,
+                    std::string* reply) {
   if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) {
     return Outcome::kNotInMemory;
   }
@@ -77,6 +130,7 @@ Outcome Reader::End(Command command, int protocol, std::string* reply) {
     }
     entries_[i].exists = !entries_[i].value.ExpiredAt(check_.now_ms);
   }
+  Keep(keys);
   ReplyWriter writer(reply, protocol);
   Write(command, &writer);
   return Outcome::kAnswered;
@@ -84,8 +138,15 @@ Outcome Reader::End(Command command, int protocol, std::string* reply) {
 
 bool Reader::Unchanged() const {
   const DirtyTable& table = shared_->table;
-  for (size_t i = 0; i < check_.slots.size(); ++i) {
-    if (!table.Unchanged(check_.slots[i], check_.words[i])) return false;
+  const auto slot = [&](size_t i) { return table.SlotOfHash(check_.hashes[i]); };
+  if (missing_.size() < check_.hashes.size()) {
+    for (size_t i = 0; i < check_.hashes.size(); ++i) {
+      if (shared_->VersionOf(slot(i)) != check_.versions[i]) return false;
+    }
+  }
+  if (missing_.empty()) return true;
+  for (size_t i = 0; i < missing_.size(); ++i) {
+    if (!table.Unchanged(slot(missing_[i]), check_.words[i])) return false;
   }
   return table.Unchanged(table.everything(), check_.everything) &&
          shared_->view->Validity() == check_.validity;
@@ -153,9 +214,10 @@ Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request,
   if (outcome != Outcome::kAnswered) return outcome;
   const bool from_page_cache = reader_.ReadNow(keys_);
   reply->clear();
-  outcome = reader_.End(command.id, protocol_, reply);
+  outcome = reader_.End(keys_, command.id, protocol_, reply);
   if (outcome == Outcome::kAnswered) {
     shared_->Count(&shared_->counters.offloaded);
+    if (reader_.known()) shared_->Count(&shared_->counters.known);
     if (from_page_cache) shared_->Count(&shared_->counters.from_page_cache);
   }
   return outcome;
@@ -313,10 +375,12 @@ void OffloadFlow::BatchDone(Batch* batch) {
   missed_ = false;
   for (BatchRead& done : batch->reads) {
     reply_.clear();
-    const Outcome outcome = done.reader.End(done.command, protocol_, &reply_);
+    keys_.assign(done.keys.begin(), done.keys.end());
+    const Outcome outcome = done.reader.End(keys_, done.command, protocol_, &reply_);
     if (outcome == Outcome::kAnswered) {
       shared_->Count(&shared_->counters.offloaded);
-      shared_->Count(&shared_->counters.from_device);
+      shared_->Count(done.reader.known() ? &shared_->counters.known
+                                         : &shared_->counters.from_device);
       connection_->Reply(done.ticket, reply_);
       PopFront();
       continue;

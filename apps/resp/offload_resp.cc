@@ -48,7 +48,7 @@ OffloadFactory EmbeddedOffload() {
     options.host = "unix:" + setup.host_socket;
     options.secondary.db = setup.db;
     options.secondary.directory = setup.secondary_dir;
-    options.secondary.cache_bytes = setup.cache_bytes;
+    options.DivideMemory(setup.cache_bytes);
     options.secondary.cpus = setup.cpus;
     options.cpus = setup.cpus;
     options.limits = setup.limits;
@@ -80,6 +80,7 @@ std::string OffloadShared::Info() const {
     absl::StrAppend(&text, name, ":", value, "\r\n");
   };
   line("offload_reads", c.offloaded);
+  line("offload_reads_known", c.known);
   line("offload_reads_from_page_cache", c.from_page_cache);
   line("offload_reads_from_device", c.from_device);
   line("offload_forwarded", c.forwarded);
@@ -89,6 +90,7 @@ std::string OffloadShared::Info() const {
   line("offload_forwarded_not_permitted", c.not_permitted);
   line("offload_forwarded_no_view", c.no_view);
   line("offload_forwarded_full", c.full);
+  line("offload_known_bytes", values.bytes());
   line("offload_writes_in_flight", table.in_flight());
   line("offload_lost_commands", c.lost);
   line("offload_fences", fencer == nullptr ? 0 : fencer->fences());

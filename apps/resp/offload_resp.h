@@ -66,6 +66,13 @@ struct OffloadOptions {
   std::vector<int> cpus;    // of these; empty: all
   size_t queue = 1024;      // batches that wait for one; then the host answers
   size_t dirty_words = size_t{1} << 18;
+  size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
+
+  // For what keys hold, and for blocks of the files.
+  void DivideMemory(uint64_t bytes) {
+    value_cache_bytes = bytes / 2;
+    secondary.cache_bytes = bytes - bytes / 2;
+  }
   int64_t skew_ms = 0;  // by how much the host's clock may differ
   // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.
   std::function<std::unique_ptr<ReadView>(CatchUpClock*, std::function<uint64_t()> wanted)> view;
@@ -75,6 +82,7 @@ struct OffloadOptions {
 // Since the start. By reason: of those forwarded, reads that might have been answered here.
 struct OffloadCounters {
   std::atomic<uint64_t> offloaded{0};
+  std::atomic<uint64_t> known{0};            // of these: the agent knew what the keys hold
   std::atomic<uint64_t> from_page_cache{0};  // of these: the kernel's, and nothing was waited for
   std::atomic<uint64_t> from_device{0};      // of these: by a thread that may wait
   std::atomic<uint64_t> forwarded{0};        // all commands

@@ -9,17 +9,22 @@
 #include "dirty_table.h"
 #include "offload_fence.h"
 #include "offload_resp.h"
+#include "value_cache.h"
 #include "worker_pool.h"
 
 namespace pulse::resp {
 
 struct OffloadShared {
   OffloadShared(const OffloadOptions& given, uint64_t seed)
-      : options(given), table(&clock, given.dirty_words, seed, given.broken) {}
+      : options(given),
+        table(&clock, given.dirty_words, seed, given.broken),
+        // A table that forgets would be told from its versions all the same.
+        values(given.broken ? 0 : given.value_cache_bytes) {}
 
   const OffloadOptions options;
   CatchUpClock clock;
   DirtyTable table;
+  ValueCache values;
   OffloadCounters counters;
   std::string agent_id;  // of this agent's connections to the host, and a number
   std::atomic<uint64_t> last_connection{0};
@@ -28,6 +33,13 @@ struct OffloadShared {
   std::unique_ptr<ReadView> view;
   std::unique_ptr<Fencer> fencer;
   std::unique_ptr<WorkerPool> pool;
+
+  // Of a key, now.
+  DirtyTable::Version VersionOf(DirtyTable::Slot slot) const {
+    DirtyTable::Version version = table.VersionOf(slot);
+    version.generation = view->Generation();
+    return version;
+  }
 
   static void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
     counter->fetch_add(by, std::memory_order_relaxed);

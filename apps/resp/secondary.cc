@@ -199,7 +199,11 @@ bool Secondary::Replace() {
     return false;
   }
   made->id = next_id_++;
+  std::string file = made->manifest.substr(0, made->manifest.rfind(' '));  // without its length
   std::atomic_store(&instance_, std::move(made));
+  // Afterwards: who has seen the new number reads of the new instance.
+  if (file != manifest_file_) generation_.fetch_add(1);
+  manifest_file_ = std::move(file);
   told_ = false;
   return true;
 }
@@ -229,16 +233,25 @@ void Secondary::Run() {
   while (true) {
     {
       std::unique_lock lock(mu_);
+      const auto wanted = [&] { return wanted_() > clock_->finished(); };
       // Before looking: either Wake sees it, or what Wake was called for is seen here.
       asleep_.store(true);
       wake_.wait_for(lock, std::chrono::milliseconds(options_.idle_interval_ms),
-                     [&] { return stop_ || wanted_() > clock_->finished() || Validity() == 0; });
+                     [&] { return stop_ || wanted() || Validity() == 0; });
       asleep_.store(false);
+      waiting_.store(true);
+      if (wanted()) {
+        wake_.wait_for(lock, std::chrono::microseconds(options_.max_interval_us),
+                       [&] { return stop_ || IsWorthIt() || Validity() == 0; });
+      }
+      waiting_.store(false);
       if (stop_) return;
     }
+    missed_us_.store(0);
     const int64_t began = NowNanos();
     const bool counts = CatchUp();
     const int64_t took_us = (NowNanos() - began) / 1000;
+    took_us_.store(took_us);
     busy_us_.fetch_add(static_cast<uint64_t>(took_us), std::memory_order_relaxed);
     if (!counts) repeated_.fetch_add(1, std::memory_order_relaxed);
     // What cannot be opened is tried less and less often.
@@ -259,6 +272,13 @@ void Secondary::Wake() {
   }
   if (!asleep_.load()) return;
   // With the lock, so that it does not fall between the thread's looking and its sleeping.
+  std::lock_guard lock(mu_);
+  wake_.notify_all();
+}
+
+void Secondary::Missed() {
+  missed_us_.fetch_add(options_.miss_us, std::memory_order_relaxed);
+  if (!waiting_.load() || !IsWorthIt()) return;
   std::lock_guard lock(mu_);
   wake_.notify_all();
 }

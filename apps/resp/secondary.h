@@ -73,8 +73,13 @@ class ReadView {
                        std::vector<Found>* found) = 0;
   // A number that a read's caller compares before and after; 0 while the view is not to be used.
   virtual uint64_t Validity() const = 0;
+  // Changes when the primary was opened anew, perhaps on other files: what is remembered of it then
+  // counts no more. Says so within the time that a catch-up takes.
+  virtual uint64_t Generation() const { return 0; }
   // Something was settled. Never blocks.
   virtual void Wake() = 0;
+  // A key was asked for that the view cannot show yet. Never blocks.
+  virtual void Missed() {}
 };
 
 class PageCacheFiles;
@@ -83,8 +88,12 @@ struct SecondaryOptions {
   std::string db;         // the primary's directory
   std::string directory;  // for the secondary's own files; made when it is missing
   uint64_t cache_bytes = uint64_t{64} << 20;
-  // Catch-ups begin no closer than this, nor than they take.
+  // Catch-ups begin no closer than this, nor than they take; and they begin when as much was spent
+  // on keys that could not be read for want of one, which the host has then answered for, as the
+  // last one took; or after this long, at most.
   int64_t min_interval_us = 500;
+  int64_t miss_us = 40;  // what one such read costs
+  int64_t max_interval_us = 20'000;
   // When nothing is known to have been written, still as often: tables that the primary has deleted
   // are to be closed.
   int64_t idle_interval_ms = 1'000;
@@ -118,7 +127,9 @@ class Secondary final : public ReadView {
   bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
                std::vector<Found>* found) override;
   uint64_t Validity() const override;
+  uint64_t Generation() const override { return generation_.load(); }
   void Wake() override;
+  void Missed() override;
 
   SecondaryStats stats() const;
 
@@ -135,6 +146,7 @@ class Secondary final : public ReadView {
   void Finished(uint64_t number);
   void Rest(int64_t micros);
   std::string Manifest() const;
+  bool IsWorthIt() const { return missed_us_.load() >= took_us_.load(); }
 
   const SecondaryOptions options_;
   CatchUpClock* const clock_;
@@ -144,11 +156,16 @@ class Secondary final : public ReadView {
 
   std::shared_ptr<Instance> instance_;  // by std::atomic_load and std::atomic_store
   uint64_t next_id_ = 1;
-  bool told_ = false;  // of failures, since the last success
+  std::string manifest_file_;  // of the last instance
+  bool told_ = false;          // of failures, since the last success
 
   std::mutex mu_;
   std::condition_variable wake_;
-  std::atomic<bool> asleep_{false};  // Wake has somebody to wake
+  std::atomic<bool> asleep_{false};    // Wake has somebody to wake
+  std::atomic<bool> waiting_{false};   // Missed has
+  std::atomic<int64_t> missed_us_{0};  // since the last catch-up began
+  std::atomic<int64_t> took_us_{0};    // the last
+  std::atomic<uint64_t> generation_{1};
   bool stop_ = false;
   std::atomic<int64_t> waiting_since_{0};  // nanoseconds; 0: nothing is waited for
 

@@ -53,6 +53,7 @@ class SecondaryTest : public ::testing::Test {
     options.directory = scratch_ / "secondary";
     options.cache_bytes = 1 << 20;
     options.min_interval_us = 100;
+    options.max_interval_us = 200;  // as often as it can be
     options.read_now = read_now;
     auto opened = Secondary::Open(options, &clock_, [this] { return table_.wanted(); });
     ASSERT_TRUE(opened.ok()) << opened.status();

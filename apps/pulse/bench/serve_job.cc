@@ -217,10 +217,15 @@ using AgentCounts = std::vector<std::pair<const char*, uint64_t>>;
 AgentCounts CountsOf(const resp::OffloadedResp* agent) {
   if (agent == nullptr) return {};
   const resp::OffloadCounters& c = agent->counters();
-  return {{"offloaded_share", c.offloaded}, {"page_cache_share", c.from_page_cache},
-          {"device_share", c.from_device},  {"dirty_share", c.dirty},
-          {"changed_share", c.changed},     {"order_share", c.order},
-          {"no_view_share", c.no_view},     {"full_share", c.full}};
+  return {{"offloaded_share", c.offloaded},
+          {"known_share", c.known},
+          {"page_cache_share", c.from_page_cache},
+          {"device_share", c.from_device},
+          {"dirty_share", c.dirty},
+          {"changed_share", c.changed},
+          {"order_share", c.order},
+          {"no_view_share", c.no_view},
+          {"full_share", c.full}};
 }
 
 // Of the calling thread: the client.
