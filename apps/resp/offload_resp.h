@@ -70,8 +70,8 @@ struct OffloadOptions {
 
   // For what keys hold, and for blocks of the files.
   void DivideMemory(uint64_t bytes) {
-    value_cache_bytes = bytes / 2;
-    secondary.cache_bytes = bytes - bytes / 2;
+    value_cache_bytes = bytes / 4 * 3;
+    secondary.cache_bytes = bytes - value_cache_bytes;
   }
   int64_t skew_ms = 0;  // by how much the host's clock may differ
   // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.

@@ -6,6 +6,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
 #include <rocksdb/table.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -80,6 +81,10 @@ rocksdb::Options MakeOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Cache> 
   made.keep_log_file_num = 2;
   made.stats_dump_period_sec = 0;
   made.stats_persist_period_sec = 0;
+  // Most keys were not written lately, and a search for those in a memtable misses the CPU's caches
+  // at each step. 1.3 MB.
+  made.memtable_prefix_bloom_size_ratio = 0.02;
+  made.memtable_whole_key_filtering = true;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = std::move(cache);
   // So that the next instance finds them there.
@@ -229,6 +234,8 @@ uint64_t Secondary::Validity() const {
 void Secondary::Run() {
   pthread_setname_np(pthread_self(), options_.thread_name.substr(0, 15).c_str());
   SetThreadAffinity(options_.cpus).IgnoreError();  // checked by who made the list
+  // Who answers requests on the same CPU does not wait for a catch-up, but leaves it a tenth.
+  setpriority(PRIO_PROCESS, 0, options_.nice);
   int64_t pause_us = 0;
   while (true) {
     {

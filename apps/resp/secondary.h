@@ -98,6 +98,7 @@ struct SecondaryOptions {
   // are to be closed.
   int64_t idle_interval_ms = 1'000;
   std::vector<int> cpus;  // of its thread; empty: all
+  int nice = 10;          // of its thread
   std::string thread_name = "pulse-agent-cat";
   // For tests: instead of preadv2.
   ssize_t (*read_now)(int, const iovec*, int, off_t, int) = nullptr;

@@ -29,7 +29,10 @@ class ValueCache {
   // Larger values are not kept.
   static constexpr size_t kMostBytes = size_t{64} << 10;
 
-  explicit ValueCache(size_t bytes) : bytes_per_shard_(bytes / kShards) {}
+  explicit ValueCache(size_t bytes) : bytes_per_shard_(bytes / kShards) {
+    // A bucket's further entries are as many misses of the CPU's caches.
+    for (Shard& shard : shards_) shard.by_name.max_load_factor(0.5F);
+  }
 
   // Whether it is known, as of `version`, what the key holds: then `*stored` is that (value.h), or
   // empty if there is no such key. `hash` is DirtyTable::Hash(key), here and below.
