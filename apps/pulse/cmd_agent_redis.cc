@@ -81,6 +81,8 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
   FrontStatus f = DirectorStatus(director, "redis");
   const resp::OffloadCounters& c = reads.counters();
   // What is part of another number, or taken from it, in the order in which neither exceeds it.
+  const uint64_t known_reads = c.known;
+  const uint64_t from_page_cache = c.from_page_cache;
   const uint64_t from_device = c.from_device;
   const uint64_t forwarded = c.forwarded;
   f.answered = c.offloaded;
@@ -93,7 +95,10 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
   f.to_host.emplace_back("not_offloadable", forwarded > known ? forwarded - known : 0);
   const resp::OffloadNumbers n = reads.numbers();
   FrontStatus::View view;
+  view.known = known_reads;
+  view.from_page_cache = from_page_cache;
   view.from_device = from_device;
+  view.known_bytes = n.known_bytes;
   view.writes_in_flight = n.writes_in_flight;
   view.unknown_writes = c.lost;
   view.fences = n.fences;

@@ -65,6 +65,7 @@ OffloadNumbers OffloadedResp::numbers() const {
   OffloadNumbers n;
   n.writes_in_flight = shared_->table.in_flight();
   n.fences = shared_->fencer->fences();
+  n.known_bytes = shared_->values.bytes();
   if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
     n.secondary = secondary->stats();
   }

@@ -100,6 +100,7 @@ struct OffloadCounters {
 struct OffloadNumbers {
   uint64_t writes_in_flight = 0;  // now: keys that are marked for them
   uint64_t fences = 0;            // that the host has answered
+  uint64_t known_bytes = 0;       // memory for what keys are known to hold
   SecondaryStats secondary;       // all zero where a test has put another view in its place
 };
 

@@ -139,7 +139,7 @@ class Secondary final : public ReadView {
 
   Secondary(const SecondaryOptions& options, CatchUpClock* clock, std::function<uint64_t()> wanted);
   absl::StatusOr<std::shared_ptr<Instance>> OpenInstance();
-  void ReadTier(const std::vector<std::string_view>& keys, int tier,
+  void ReadTier(const std::vector<std::string_view>& keys, int tier, bool fill,
                 std::vector<std::string>* values, std::vector<Found>* found);
   void Run();
   bool CatchUp();

@@ -53,7 +53,7 @@ class SecondaryTest : public ::testing::Test {
     options.directory = scratch_ / "secondary";
     options.cache_bytes = 1 << 20;
     options.min_interval_us = 100;
-    options.max_interval_us = 200;  // as often as it can be
+    options.max_interval_us = max_interval_us_;
     options.read_now = read_now;
     auto opened = Secondary::Open(options, &clock_, [this] { return table_.wanted(); });
     ASSERT_TRUE(opened.ok()) << opened.status();
@@ -95,6 +95,7 @@ class SecondaryTest : public ::testing::Test {
   }
 
   ScratchDirectory scratch_;
+  int64_t max_interval_us_ = 200;  // as often as it can be
   CatchUpClock clock_;
   DirtyTable table_{&clock_, 1 << 14, 42};
   std::unique_ptr<rocksdb::DB> db_;
@@ -140,6 +141,11 @@ TEST_F(SecondaryTest, ADatabaseThatIsReplacedIsOpenedAnew) {
   ASSERT_TRUE(Valid());
   Put("a", "old");
   ASSERT_TRUE(Eventually([&] { return Offloaded("a") == "old"; }));
+  const uint64_t generation = secondary_->Generation();
+  ASSERT_TRUE(db_->Flush({}).ok());
+  Put("b", "1");
+  ASSERT_TRUE(Eventually([&] { return Offloaded("b") == "1"; }));
+  EXPECT_EQ(secondary_->Generation(), generation) << "a flush is no other database";
   db_.reset();
   std::filesystem::remove_all(scratch_ / "db");
   OpenPrimary();
@@ -147,6 +153,23 @@ TEST_F(SecondaryTest, ADatabaseThatIsReplacedIsOpenedAnew) {
   ASSERT_TRUE(Valid());
   ASSERT_TRUE(Eventually([&] { return Offloaded("a") == "new"; }));
   EXPECT_GT(secondary_->stats().opened, 1u);
+  EXPECT_NE(secondary_->Generation(), generation);
+}
+
+// Else in an hour.
+TEST_F(SecondaryTest, WhoeverMissesKeysIsCaughtUpFor) {
+  max_interval_us_ = int64_t{3600} * 1'000'000;
+  OpenPrimary();
+  OpenSecondary();
+  ASSERT_TRUE(Valid());
+  for (int i = 0; i < 20; ++i) {
+    const std::string value = std::to_string(i);
+    Put("a", value);
+    ASSERT_TRUE(Eventually([&] {
+      secondary_->Missed();
+      return Offloaded("a") == value;
+    }));
+  }
 }
 
 std::atomic<int> no_wait_error{0};

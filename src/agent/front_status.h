@@ -55,7 +55,12 @@ struct FrontStatus {
 
   // Reads of a database that another program writes.
   struct View {
-    uint64_t from_device = 0;  // of those answered
+    // Of those answered: what the agent knew already, what the kernel's page cache had, and what
+    // the device was waited for.
+    uint64_t known = 0;
+    uint64_t from_page_cache = 0;
+    uint64_t from_device = 0;
+    uint64_t known_bytes = 0;  // memory for what is known
     uint64_t writes_in_flight = 0;
     uint64_t unknown_writes = 0;  // whose outcome was not known when the host was lost
     uint64_t fences = 0;

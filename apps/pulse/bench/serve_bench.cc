@@ -36,7 +36,7 @@ struct ServeBenchArgs {
   uint32_t connections = 16;
   uint32_t pipeline = 16;
   double seconds = 5;
-  double warm = 3;
+  double warm = 8;
   int neighbours = 3;
   std::vector<std::string> parts;
 };

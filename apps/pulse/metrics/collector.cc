@@ -194,6 +194,14 @@ void AddEngine(const FrontStatus::Engine& e, const Labels& labels, Families* out
 }
 
 void AddView(const FrontStatus::View& v, const Labels& labels, Families* out) {
+  out->Counter("pulse_offload_known_total",
+               "Answers from what the agent knew already, of reads and writes before.", labels,
+               static_cast<double>(v.known));
+  out->Gauge("pulse_offload_known_bytes", "Memory for that.", labels,
+             static_cast<double>(v.known_bytes));
+  out->Counter("pulse_offload_from_page_cache_total",
+               "Answers from blocks in the kernel's page cache.", labels,
+               static_cast<double>(v.from_page_cache));
   out->Counter("pulse_offload_from_device_total", "Answers that had to wait for the device.",
                labels, static_cast<double>(v.from_device));
   out->Gauge("pulse_offload_writes_in_flight",
