@@ -205,7 +205,8 @@ void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& arg
 
 void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
   resp::ServeOptions& options = args->options;
-  cmd->add_option("--cache", args->cache, "memory for blocks that were read")
+  cmd->add_option("--cache", args->cache,
+                  "memory for blocks that were read; as much again for the agent")
       ->capture_default_str();
   cmd->add_option("--max-value", args->max_value, "the longest argument of a request")
       ->capture_default_str();

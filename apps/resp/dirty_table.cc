@@ -20,21 +20,32 @@ uint64_t DirtyTable::Hash(std::string_view key) const {
   return XXH3_64bits_withSeed(key.data(), key.size(), seed_);
 }
 
-bool DirtyTable::Mark(Slot slot, Version* alone) {
-  const Version before = VersionOf(slot);
+std::optional<uint64_t> DirtyTable::Count(Slot slot) {
   std::atomic<uint64_t>& word = words_[slot];
   uint64_t seen = word.load();
   do {
-    if ((seen & kCountMask) == kCountMask) return false;
+    if ((seen & kCountMask) == kCountMask) return std::nullopt;
   } while (!word.compare_exchange_weak(seen, seen + 1));
   in_flight_.fetch_add(1, std::memory_order_relaxed);
+  return seen;
+}
+
+bool DirtyTable::Mark(Slot slot, Version* alone) {
+  const Version before = VersionOf(slot);
+  const auto seen = Count(slot);
+  if (!seen) return false;
   const uint64_t version = versions_[slot].fetch_add(1) + 1;
-  if (alone != nullptr && (seen & kCountMask) == 0 && version == before.slot + 1 &&
-      (words_[everything()].load() & kCountMask) == 0) {
+  if (alone != nullptr && (*seen & kCountMask) == 0 && before.known() &&
+      version == before.slot + 1 && (words_[everything()].load() & kCountMask) == 0) {
     alone->slot = version;
     alone->everything = before.everything;
   }
   return true;
+}
+
+void DirtyTable::Refuse(Slot slot) {
+  words_[slot].fetch_sub(1);
+  in_flight_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void DirtyTable::Settle(Slot slot) {

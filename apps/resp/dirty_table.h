@@ -11,6 +11,8 @@
 //   mark    in flight + 1                                     before the command is sent
 //   settle  in flight - 1, dirty until max(dirty until, begun + 1)   after the host's last reply
 //   clean   in flight = 0 and dirty until <= finished
+//   refuse  in flight - 1                                     after an answer that says that it
+//                                                             was not carried out
 //
 // The proof that reads rest on. Check() returns the word of a clean key, the value is read from the
 // secondary, and Unchanged() finds the same word: count 0, dirty until d. Let F be the moment
@@ -39,6 +41,9 @@
 //   counted, and none was marked between the look at the version and its own mark. One that is
 //   counted later raises the version to another one before it is sent. Those that may write any key
 //   are looked for after their word's version.
+// Of most commands of which it is not known what they write, the host only says that there is no
+// such command. Such a one raises the version when the host has said otherwise, before its count
+// goes; and while it is counted, there is no version to compare with.
 //
 // Threads: any; nothing blocks. Memory: 16 bytes a word, whatever clients do.
 #pragma once
@@ -80,9 +85,10 @@ class DirtyTable {
     uint64_t everything = kUnknown;
     uint64_t generation = 0;  // of the primary's files, for its caller to set
 
+    bool known() const { return slot != kUnknown; }
     bool operator==(const Version&) const = default;
     bool NewerThan(const Version& other) const {
-      if (slot == kUnknown) return false;
+      if (!known()) return false;
       return slot > other.slot || everything > other.everything || generation > other.generation;
     }
   };
@@ -103,18 +109,25 @@ class DirtyTable {
   // written, once it is carried out; it is left as it is if others may write the key at the same
   // time.
   [[nodiscard]] bool Mark(Slot slot, Version* alone = nullptr);
-  // Once for each Mark. The host has answered, or it is certain that the command will not run any
-  // more.
+  // Of what may write any key, and probably nothing at all: Raise() follows unless it is refused.
+  [[nodiscard]] bool MarkDoubtful() { return Count(everything()).has_value(); }
+  void Raise() { versions_[everything()].fetch_add(1); }
+  // One of these, once for each mark. The host has answered, or it is certain that the command will
+  // not run any more.
   void Settle(Slot slot);
+  // It was not carried out.
+  void Refuse(Slot slot);
 
   // What to compare with after the read; none while the key is dirty.
   std::optional<uint64_t> Check(Slot slot) const;
   bool Unchanged(Slot slot, uint64_t word) const;
 
+  // Unknown while something doubtful is under way.
   Version VersionOf(Slot slot) const {
     Version version;
     version.slot = versions_[slot].load();
     version.everything = versions_[everything()].load();
+    if ((words_[everything()].load() & kCountMask) != 0) version.slot = Version::kUnknown;
     return version;
   }
 
@@ -127,6 +140,9 @@ class DirtyTable {
   // The low bits count; 2^44 catch-ups last for centuries.
   static constexpr int kCountBits = 20;
   static constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+
+  // The word as it was; none, and nothing is done, when it is full.
+  std::optional<uint64_t> Count(Slot slot);
 
   const CatchUpClock* const clock_;
   const uint64_t seed_;

@@ -82,6 +82,31 @@ TEST(DirtyTableTest, AVersionIsTrueUntilTheNextMark) {
   table.Settle(table.everything());
 }
 
+TEST(DirtyTableTest, WhatIsDoubtfulChangesNothingUnlessItIsCarriedOut) {
+  CatchUpClock clock;
+  DirtyTable table(&clock, 2, 1);
+  const auto version = table.VersionOf(0);
+  const auto word = table.Check(table.everything());
+  ASSERT_TRUE(word.has_value());
+  ASSERT_TRUE(table.MarkDoubtful());
+  EXPECT_FALSE(table.VersionOf(0).known());
+  EXPECT_FALSE(table.Check(table.everything()).has_value());
+  DirtyTable::Version alone;
+  ASSERT_TRUE(table.Mark(1, &alone));
+  EXPECT_FALSE(alone.known());
+  table.Settle(1);
+  table.Refuse(table.everything());
+  EXPECT_EQ(table.VersionOf(0), version);
+  EXPECT_EQ(table.Check(table.everything()), word);
+  ASSERT_TRUE(table.MarkDoubtful());
+  table.Raise();
+  table.Settle(table.everything());
+  EXPECT_TRUE(table.VersionOf(0).known());
+  EXPECT_NE(table.VersionOf(0), version);
+  EXPECT_FALSE(table.Check(table.everything()).has_value());
+  EXPECT_EQ(table.in_flight(), 0u);
+}
+
 TEST(DirtyTableTest, AWriterIsAloneWhenNoOtherIsUnderWay) {
   CatchUpClock clock;
   DirtyTable table(&clock, 2, 1);

@@ -13,6 +13,15 @@ namespace {
 // Of one connection's values on their way to the host.
 constexpr size_t kMostWrittenBytes = size_t{256} << 10;
 
+// Before anything was done.
+bool IsRefused(std::string_view reply) {
+  for (const std::string_view begin :
+       {"-ERR unknown command", "-ERR wrong number of arguments", "-NOAUTH ", "-NOPERM "}) {
+    if (reply.substr(0, begin.size()) == begin) return true;
+  }
+  return false;
+}
+
 bool IsError(std::string_view reply) { return reply.empty() || reply[0] == '-'; }
 
 }  // namespace
@@ -79,7 +88,10 @@ std::unique_ptr<OffloadFlow::Written> OffloadFlow::WorthKeeping(const CommandInf
   }
   const std::string_view key = request_[1];
   const std::string_view data = request_[2];
-  if (written_bytes_ + data.size() > kMostWrittenBytes) return nullptr;
+  if (key.size() + data.size() >= ValueCache::kMostBytes ||
+      written_bytes_ + key.size() + data.size() > kMostWrittenBytes) {
+    return nullptr;
+  }
   const uint64_t hash = shared_->table.Hash(key);
   if (!shared_->values.Holds(hash, key)) return nullptr;
   auto written = std::make_unique<Written>();
@@ -94,9 +106,9 @@ std::unique_ptr<OffloadFlow::Written> OffloadFlow::WorthKeeping(const CommandInf
 void OffloadFlow::KeepWritten(const Forwarded& command, std::string_view reply) {
   if (command.written == nullptr) return;
   const Written& written = *command.written;
-  written_bytes_ -= written.stored.size();
-  if (written.version.slot == DirtyTable::Version::kUnknown || reply != "+OK\r\n") return;
-  shared_->values.Put(written.hash, written.key, written.version, written.stored);
+  written_bytes_ -= written.bytes();
+  if (!written.version.known() || reply != "+OK\r\n") return;
+  shared_->values.Update(written.hash, written.key, written.version, written.stored);
 }
 
 bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
@@ -104,15 +116,21 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   Forwarded forwarded;
   forwarded.ticket = ticket;
   forwarded.command = command;
-  if (!SlotsOf(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
+  if (!SlotsOf(command, &forwarded.slots)) {
+    forwarded.slots = {shared_->table.everything()};
+    // The host refuses it, unless it knows more commands than the agent.
+    forwarded.doubtful = command == nullptr || !command->ArityFits(request_.size());
+  }
   std::sort(forwarded.slots.begin(), forwarded.slots.end());
   forwarded.slots.erase(std::unique(forwarded.slots.begin(), forwarded.slots.end()),
                         forwarded.slots.end());
   forwarded.written = WorthKeeping(command);
-  if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
+  if (forwarded.doubtful) {
+    if (!shared_->table.MarkDoubtful()) return false;
+  } else if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
     return false;
   }
-  if (forwarded.written != nullptr) written_bytes_ += forwarded.written->stored.size();
+  if (forwarded.written != nullptr) written_bytes_ += forwarded.written->bytes();
   NoteState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
   if (multi_ && command != nullptr && command->id != Command::kMulti) {
@@ -267,13 +285,19 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   Accepted(command, bytes);
   // Before others see it settled: who reads then finds it known.
   KeepWritten(command, bytes);
-  Settle(command.slots);
+  if (IsRefused(bytes)) {
+    for (const Slot slot : command.slots) shared_->table.Refuse(slot);
+  } else {
+    if (command.doubtful) shared_->table.Raise();
+    Settle(command.slots);
+  }
   forwarded_.pop_front();
 }
 
 // Its keys are settled, or stay as they are for the fence.
 void OffloadFlow::Lose(Forwarded* command, bool sent) {
   KeepWritten(*command, {});
+  if (command->doubtful && sent) shared_->table.Raise();
   if (!sent) {
     Settle(command->slots);
     return;

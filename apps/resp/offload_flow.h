@@ -121,6 +121,7 @@ class OffloadFlow final : public director::Flow {
     std::string key;
     std::string stored;
     DirtyTable::Version version;
+    size_t bytes() const { return sizeof(*this) + key.size() + stored.size(); }
   };
   struct Forwarded {
     Ticket ticket = 0;
@@ -130,6 +131,7 @@ class OffloadFlow final : public director::Flow {
     Said said;                         // what it says of the connection, if accepted
     int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
+    bool doubtful = false;  // what it writes is not known, and probably nothing
   };
   // A read, or a write behind reads.
   struct Waiting {

@@ -55,8 +55,12 @@ class SimView final : public ReadView {
       (*found)[i] = Found::kYes;
     }
   }
-  uint64_t Validity() const override { return 1; }
+  uint64_t Validity() const override { return validity; }
+  uint64_t Generation() const override { return generation; }
   void Wake() override {}
+
+  std::atomic<uint64_t> validity{1};
+  std::atomic<uint64_t> generation{1};
 
   void Begin() { number_ = clock_->Begin(); }
   void Copy(const Map& log) {
@@ -155,6 +159,23 @@ class Client final : public director::Connection {
   void Send(std::mt19937_64& random);
   void HostStep(std::mt19937_64& random);
   void LoseHost(std::mt19937_64& random);
+  // The host answers the first that it has, so.
+  void Drop(const std::string& reply) {
+    std::string out;
+    const AtHost first = std::move(host_.front());
+    host_.pop_front();
+    flow->OnHostReply(first.ticket, reply, true, &out);
+    replies_.emplace(first.ticket, out);
+  }
+  // The host is lost, and nothing that it had will run.
+  void LoseAll() {
+    for (const AtHost& command : host_) {
+      replies_.emplace(command.ticket, flow->OnHostLost(command.ticket, true));
+    }
+    host_.clear();
+    id_.clear();
+    flow->OnHostClosed();
+  }
   bool RunPost();
   void Deliver();
   std::vector<director::Ticket> at_host() const {
@@ -551,6 +572,121 @@ TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
   EXPECT_EQ(client.reply(ticket), ":0\r\n");
   EXPECT_EQ(counters.known, 2u);
   EXPECT_EQ(counters.dirty, 3u);
+}
+
+// What ends what is known, and what does not.
+TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  const auto catch_up = [&] {
+    for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  };
+  director::Ticket ticket = 0;
+  const auto send = [&](const std::vector<std::string_view>& words) {
+    std::string bytes;
+    AppendRequest(words, &bytes);
+    client.flow->OnRequest(++ticket, bytes);
+    client.flow->OnRequestsEnd();
+    client.RunPost();
+  };
+  const auto& counters = simulation.app->counters();
+  // Whether a read of "a" is answered at once, from what is known.
+  const auto is_known = [&] {
+    const uint64_t before = counters.known;
+    send({"GET", "a"});
+    if (counters.known > before) return true;
+    std::string out;
+    if (!client.at_host().empty()) client.Drop("$-1\r\n");
+    return false;
+  };
+  const auto learn = [&] {
+    ASSERT_TRUE(Eventually([&] {
+      catch_up();
+      return is_known();
+    }));
+  };
+  const auto host_says = [&](const std::vector<std::string_view>& words, const std::string& reply) {
+    send(words);
+    ASSERT_EQ(client.at_host().size(), 1u);
+    client.Drop(reply);
+  };
+  EncodeValue("1", kNever, &simulation.log["a"]);
+  learn();
+  // Unknown there, too, and malformed: nothing has happened.
+  host_says({"NONSENSE", "a"}, "-ERR unknown command 'NONSENSE'\r\n");
+  EXPECT_TRUE(is_known());
+  host_says({"SET", "a"}, "-ERR wrong number of arguments for 'set' command\r\n");
+  EXPECT_TRUE(is_known());
+  // Not while it is under way.
+  send({"NONSENSE"});
+  send({"GET", "a"});
+  EXPECT_EQ(client.at_host().size(), 1u) << "waits for what is before it";
+  client.Drop("-ERR unknown command 'NONSENSE'\r\n");
+  client.flow->OnRoom();
+  EXPECT_TRUE(is_known());
+  // A host that knows more commands than the agent.
+  host_says({"NONSENSE", "a"}, "+OK\r\n");
+  EXPECT_FALSE(is_known());
+  learn();
+  host_says({"FLUSHALL"}, "+OK\r\n");
+  EXPECT_FALSE(is_known());
+  learn();
+  // Without a view, what is known stays known, until there may be other files.
+  simulation.view->validity = 0;
+  EXPECT_TRUE(is_known());
+  simulation.view->generation = 2;
+  EXPECT_FALSE(is_known());
+  simulation.view->validity = 2;
+  learn();
+  // In a transaction nothing is.
+  host_says({"MULTI"}, "+OK\r\n");
+  host_says({"SET", "a", "2"}, "+QUEUED\r\n");
+  host_says({"EXEC"}, "*1\r\n+OK\r\n");
+  EXPECT_FALSE(is_known());
+  learn();
+  // A SET that the host refuses leaves what was there before.
+  host_says({"SET", "a", "3"}, "-ERR no\r\n");
+  EXPECT_FALSE(is_known());
+  learn();
+  // Its outcome is not known: until the host says that it is over.
+  send({"SET", "a", "4"});
+  client.LoseAll();
+  EXPECT_FALSE(is_known());
+  learn();
+  // Some of several keys.
+  EncodeValue("5", kNever, &simulation.log["b"]);
+  catch_up();
+  const uint64_t offloaded = counters.offloaded;
+  send({"MGET", "a", "b", "a"});
+  ASSERT_TRUE(Eventually([&] {
+    client.RunPost();
+    return counters.offloaded == offloaded + 1;
+  }));
+  EXPECT_EQ(client.reply(ticket), "*3\r\n$1\r\n1\r\n$1\r\n5\r\n$1\r\n1\r\n");
+}
+
+// What is known of a key ends with the key.
+TEST(OffloadFlowTest, WhatIsKnownExpires) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  EncodeValue("1", WallMillis() + 300, &simulation.log["a"]);
+  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  director::Ticket ticket = 0;
+  const auto get = [&] {
+    std::string bytes;
+    AppendRequest({"GET", "a"}, &bytes);
+    client.flow->OnRequest(++ticket, bytes);
+    client.flow->OnRequestsEnd();
+    EXPECT_TRUE(Eventually([&] {
+      client.RunPost();
+      return client.answered() == ticket;
+    }));
+    return client.reply(ticket);
+  };
+  EXPECT_EQ(get(), "$1\r\n1\r\n");
+  EXPECT_TRUE(Eventually([&] { return get() == "$-1\r\n"; }));
+  EXPECT_GT(simulation.app->counters().known, 0u);
+  EXPECT_EQ(simulation.app->counters().forwarded, 0u);
 }
 
 // The test above can fail.

@@ -67,14 +67,16 @@ Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
       return Outcome::kDirty;
     }
     check_.everything = *everything;
+    bool dirty = false;
     for (const size_t i : missing_) {
       const auto word = table.Check(table.SlotOfHash(check_.hashes[i]));
-      if (!word) {
-        shared_->values.Want(check_.hashes[i], keys[i]);
-        shared_->view->Missed();
-        return Outcome::kDirty;
-      }
-      check_.words.push_back(*word);
+      check_.words.push_back(word.value_or(0));
+      if (!word) shared_->values.Want(check_.hashes[i], keys[i]);
+      dirty = dirty || !word;
+    }
+    if (dirty) {
+      shared_->view->Missed();
+      return Outcome::kDirty;
     }
   }
   check_.now_ms = WallMillis();
@@ -106,6 +108,7 @@ bool Reader::Fetch(const std::vector<std::string_view>& keys, bool now) {
 // For the next who reads them.
 void Reader::Keep(const std::vector<std::string_view>& keys) const {
   for (const size_t i : missing_) {
+    if (!check_.versions[i].known()) continue;
     shared_->values.Put(check_.hashes[i], keys[i], check_.versions[i],
                         found_[i] == Found::kYes ? std::string_view(values_[i]) : "");
   }

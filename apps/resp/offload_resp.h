@@ -3,8 +3,9 @@
 // server, which is linearizable and keeps each connection's order. DDS sections 5, 6 and 8.
 //
 // What is answered here: GET, MGET, EXISTS, TOUCH, STRLEN, TTL, PTTL, EXPIRETIME, PEXPIRETIME and
-// TYPE of clean keys (dirty_table.h has the proof for one read), outside of MULTI, once the host
-// has answered a read of this connection since it last said who it is (or everyone may read).
+// TYPE of keys that are clean, or of which it is known what they hold (dirty_table.h has the
+// proofs; value_cache.h), outside of MULTI, once the host has answered a read of this connection
+// since it last said who it is (or everyone may read).
 //
 // Order within a connection. Commands take effect in the order in which the client sent them, as on
 // a server, although some go to the host:
@@ -29,10 +30,10 @@
 //
 // The host lost. Whether a command that was sent will still be carried out is not known: its keys
 // stay dirty until the host says that no command of that connection is left (offload_fence.h), and
-// a catch-up. Reads of clean keys go on; everything else gets an error, and works again as soon as
-// the host does. A client in MULTI or WATCH is disconnected, as half a transaction must not run.
-// When the agent starts, everything is dirty until commands of connections that were before are
-// through.
+// a catch-up. Reads of clean and of known keys go on; everything else gets an error, and works
+// again as soon as the host does. A client in MULTI or WATCH is disconnected, as half a transaction
+// must not run. When the agent starts, everything is dirty until commands of connections that were
+// before are through.
 //
 // All writes must come through this director: whatever else writes to the database makes reads
 // stale. The host's private socket is the only other way in, of mode 0600.
@@ -40,7 +41,9 @@
 // Threads: Open and destruction by one thread, after the director's end. The rest is thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -69,9 +72,12 @@ struct OffloadOptions {
   size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
 
   // For what keys hold, and for blocks of the files.
+  // A write ends what is known of all keys of its word, so that there are more words than keys.
   void DivideMemory(uint64_t bytes) {
-    value_cache_bytes = bytes / 4 * 3;
-    secondary.cache_bytes = bytes - value_cache_bytes;
+    const uint64_t values = bytes / 4 * 3;
+    secondary.cache_bytes = bytes - values;
+    dirty_words = std::clamp(std::bit_ceil(values / 256), dirty_words, size_t{1} << 26);
+    value_cache_bytes = values - std::min<uint64_t>(values / 2, dirty_words * 16);
   }
   int64_t skew_ms = 0;  // by how much the host's clock may differ
   // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -72,6 +73,12 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
 };
 
 constexpr uint32_t kReadsPerBlockKept = 8;
+
+int64_t ThreadNanos() {
+  timespec ts{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
 
 rocksdb::Options MakeOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Cache> cache) {
   rocksdb::Options made;
@@ -165,8 +172,33 @@ std::string Secondary::Manifest() const {
 
 // Whether it counts.
 bool Secondary::CatchUp() {
+  const int64_t since = waiting_since_.exchange(0);
+  const bool counts = CatchUpFrom(clock_->Begin());
+  if (since == 0) return counts;
+  if (!counts) {
+    waiting_since_.store(since);
+    return false;
+  }
+  const auto lag = static_cast<uint64_t>(std::max<int64_t>(0, NowNanos() - since) / 1000);
+  lag_us_.store(lag, std::memory_order_relaxed);
+  if (lag > max_lag_us_.load(std::memory_order_relaxed)) {
+    max_lag_us_.store(lag, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+// The files are others, perhaps, than those of which something is remembered.
+void Secondary::NoteFiles(const std::string& manifest) {
+  std::string file = manifest.substr(0, manifest.rfind(' '));  // without its length
+  if (file == manifest_file_) return;
+  manifest_file_ = std::move(file);
+  other_files_ = true;
+  generation_.fetch_add(1);
+}
+
+bool Secondary::CatchUpFrom(uint64_t number) {
   const auto instance = std::atomic_load(&instance_);
-  const uint64_t number = clock_->Begin();
+  NoteFiles(Manifest());
   if (instance == nullptr || !instance->files->complete() || Manifest() != instance->manifest) {
     if (!Replace()) return false;
     Finished(number);
@@ -176,10 +208,13 @@ bool Secondary::CatchUp() {
   if (!status.ok()) {
     // Closed for good; what it had may be half of something.
     std::atomic_store(&instance_, std::shared_ptr<Instance>());
+    // Nobody holds the MANIFEST any more, so that another may look the same.
+    NoteFiles("");
     if (!std::exchange(told_, true)) {
       Log(LogLevel::kWarn,
           absl::StrCat("the secondary of ", options_.db, " cannot follow: ", status.ToString(),
-                       "; it is opened anew, and the host answers all requests meanwhile"));
+                       "; it is opened anew, and the host answers what the agent does not "
+                       "know meanwhile"));
     }
     return false;
   }
@@ -206,11 +241,10 @@ bool Secondary::Replace() {
     return false;
   }
   made->id = next_id_++;
-  std::string file = made->manifest.substr(0, made->manifest.rfind(' '));  // without its length
+  NoteFiles(made->manifest);
   std::atomic_store(&instance_, std::move(made));
-  // Afterwards: who has seen the new number reads of the new instance.
-  if (file != manifest_file_) generation_.fetch_add(1);
-  manifest_file_ = std::move(file);
+  // Once more: who has seen this number reads of the new instance.
+  if (std::exchange(other_files_, false)) generation_.fetch_add(1);
   told_ = false;
   return true;
 }
@@ -218,14 +252,6 @@ bool Secondary::Replace() {
 void Secondary::Finished(uint64_t number) {
   clock_->Finish(number);
   catch_ups_.fetch_add(1, std::memory_order_relaxed);
-  if (number < wanted_()) return;
-  const int64_t since = waiting_since_.exchange(0);
-  if (since == 0) return;
-  const auto lag = static_cast<uint64_t>(std::max<int64_t>(0, NowNanos() - since) / 1000);
-  lag_us_.store(lag, std::memory_order_relaxed);
-  if (lag > max_lag_us_.load(std::memory_order_relaxed)) {
-    max_lag_us_.store(lag, std::memory_order_relaxed);
-  }
 }
 
 uint64_t Secondary::Validity() const {
@@ -257,9 +283,10 @@ void Secondary::Run() {
       if (stop_) return;
     }
     missed_us_.store(0);
-    const int64_t began = NowNanos();
+    // Of this thread, which others may keep from running.
+    const int64_t began = ThreadNanos();
     const bool counts = CatchUp();
-    const int64_t took_us = (NowNanos() - began) / 1000;
+    const int64_t took_us = (ThreadNanos() - began) / 1000;
     took_us_.store(took_us);
     busy_us_.fetch_add(static_cast<uint64_t>(took_us), std::memory_order_relaxed);
     if (!counts) repeated_.fetch_add(1, std::memory_order_relaxed);
@@ -279,15 +306,16 @@ void Secondary::Wake() {
   if (waiting_since_.load(std::memory_order_relaxed) == 0) {
     waiting_since_.compare_exchange_strong(nothing, NowNanos());
   }
-  if (!asleep_.load()) return;
+  if (!asleep_.exchange(false)) return;
   // With the lock, so that it does not fall between the thread's looking and its sleeping.
   std::lock_guard lock(mu_);
   wake_.notify_all();
 }
 
 void Secondary::Missed() {
-  missed_us_.fetch_add(options_.miss_us, std::memory_order_relaxed);
-  if (!waiting_.load() || !IsWorthIt()) return;
+  missed_us_.fetch_add(options_.miss_us);
+  // One of all who miss something.
+  if (!IsWorthIt() || !waiting_.exchange(false)) return;
   std::lock_guard lock(mu_);
   wake_.notify_all();
 }
@@ -300,8 +328,10 @@ bool Secondary::ReadNow(const std::vector<std::string_view>& keys, std::vector<s
   }
   // Some of the kernel's blocks are put into our cache, which finds those that are often asked for
   // soon enough: what is asked for once, most of what other caches miss, would only evict them.
-  thread_local uint32_t reads = 0;
-  const bool fill = reads++ % kReadsPerBlockKept == 0;
+  // In no rhythm that a client could have, too: multiples of the golden ratio.
+  thread_local uint32_t turn = 0;
+  turn += 0x9E3779B9;
+  const bool fill = turn < UINT32_MAX / kReadsPerBlockKept;
   const WithoutWaiting without_waiting;
   ReadTier(keys, rocksdb::kReadAllTier, fill, values, found);
   return without_waiting.has_read();

@@ -74,7 +74,7 @@ class ReadView {
   // A number that a read's caller compares before and after; 0 while the view is not to be used.
   virtual uint64_t Validity() const = 0;
   // Changes when the primary was opened anew, perhaps on other files: what is remembered of it then
-  // counts no more. Says so within the time that a catch-up takes.
+  // counts no more. Noticed when a catch-up begins, a second later at most.
   virtual uint64_t Generation() const { return 0; }
   // Something was settled. Never blocks.
   virtual void Wake() = 0;
@@ -110,7 +110,7 @@ struct SecondaryStats {
   uint64_t opened = 0;     // instances
   uint64_t lag_us = 0;     // from a write's acknowledgement until it was applied: the last one
   uint64_t max_lag_us = 0;
-  uint64_t busy_us = 0;  // spent catching up
+  uint64_t busy_us = 0;  // of CPU that catching up has taken
   bool valid = false;
 };
 
@@ -143,6 +143,8 @@ class Secondary final : public ReadView {
                 std::vector<std::string>* values, std::vector<Found>* found);
   void Run();
   bool CatchUp();
+  bool CatchUpFrom(uint64_t number);
+  void NoteFiles(const std::string& manifest);
   bool Replace();
   void Finished(uint64_t number);
   void Rest(int64_t micros);
@@ -157,7 +159,8 @@ class Secondary final : public ReadView {
 
   std::shared_ptr<Instance> instance_;  // by std::atomic_load and std::atomic_store
   uint64_t next_id_ = 1;
-  std::string manifest_file_;  // of the last instance
+  std::string manifest_file_;  // as was last seen
+  bool other_files_ = false;   // than those of the instance
   bool told_ = false;          // of failures, since the last success
 
   std::mutex mu_;

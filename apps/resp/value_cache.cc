@@ -7,7 +7,9 @@ bool ValueCache::Find(uint64_t hash, std::string_view key, const DirtyTable::Ver
   Shard& shard = ShardOf(hash);
   std::lock_guard lock(shard.mu);
   const auto found = shard.by_name.find({hash, key});
-  if (found == shard.by_name.end() || found->second->version != version) return false;
+  if (found == shard.by_name.end() || !version.known() || found->second->version != version) {
+    return false;
+  }
   shard.used.splice(shard.used.begin(), shard.used, found->second);
   stored->assign(found->second->stored);
   return true;
@@ -24,15 +26,28 @@ void ValueCache::Put(uint64_t hash, std::string_view key, const DirtyTable::Vers
   if (bytes_per_shard_ == 0 || key.size() + stored.size() > kMostBytes) return;
   Shard& shard = ShardOf(hash);
   std::lock_guard lock(shard.mu);
-  Entry& entry = Touch(&shard, hash, key);
-  if (entry.version.NewerThan(version)) return;
-  shard.bytes -= entry.charge();
-  entry.version = version;
+  Replace(&shard, &Touch(&shard, hash, key), version, stored);
+}
+
+void ValueCache::Update(uint64_t hash, std::string_view key, const DirtyTable::Version& version,
+                        std::string_view stored) {
+  if (key.size() + stored.size() > kMostBytes) return;
+  Shard& shard = ShardOf(hash);
+  std::lock_guard lock(shard.mu);
+  const auto found = shard.by_name.find({hash, key});
+  if (found != shard.by_name.end()) Replace(&shard, &*found->second, version, stored);
+}
+
+void ValueCache::Replace(Shard* shard, Entry* entry, const DirtyTable::Version& version,
+                         std::string_view stored) {
+  if (entry->version.NewerThan(version)) return;
+  shard->bytes -= entry->charge();
+  entry->version = version;
   // A buffer that was much larger is not kept for a small value.
-  if (entry.stored.capacity() / 2 > stored.size()) std::string().swap(entry.stored);
-  entry.stored.assign(stored);
-  shard.bytes += entry.charge();
-  Shrink(&shard);
+  if (entry->stored.capacity() / 2 > stored.size()) std::string().swap(entry->stored);
+  entry->stored.assign(stored);
+  shard->bytes += entry->charge();
+  Shrink(shard);
 }
 
 void ValueCache::Want(uint64_t hash, std::string_view key) {

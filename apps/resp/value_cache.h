@@ -7,8 +7,9 @@
 // It may also know of a key only that it was asked for in vain (Want): what is written there next
 // is worth keeping.
 //
-// Threads: any; a lock for each of some shards is held for the time of one copy. Memory: `bytes`,
-// keys and an estimate of overheads included. No errors.
+// Threads: any; a lock for each of some shards is held for the time of one copy, and now and then
+// until a shard's table has grown. Memory: `bytes`, with keys and an estimate of overheads. No
+// errors.
 #pragma once
 
 #include <array>
@@ -40,17 +41,20 @@ class ValueCache {
             std::string* stored);
   // Whether there is any entry of the key.
   bool Holds(uint64_t hash, std::string_view key);
-  // Unless what it has is newer.
+  // Unless what it has is newer. Update: of a write; does nothing for a key without an entry, and
+  // makes it no more used than it was.
   void Put(uint64_t hash, std::string_view key, const DirtyTable::Version& version,
            std::string_view stored);
+  void Update(uint64_t hash, std::string_view key, const DirtyTable::Version& version,
+              std::string_view stored);
   void Want(uint64_t hash, std::string_view key);
 
   size_t bytes() const;
 
  private:
   static constexpr size_t kShards = 16;
-  // What an entry takes beside its bytes: two nodes, their links and malloc's.
-  static constexpr size_t kOverhead = 192;
+  // What an entry takes beside its bytes: two nodes, two buckets, and what malloc adds.
+  static constexpr size_t kOverhead = 256;
 
   struct Entry {
     uint64_t hash = 0;
@@ -79,6 +83,8 @@ class ValueCache {
   Shard& ShardOf(uint64_t hash) { return shards_[hash >> 60]; }
   // The entry, made if it is missing; the first of `used`.
   Entry& Touch(Shard* shard, uint64_t hash, std::string_view key);
+  void Replace(Shard* shard, Entry* entry, const DirtyTable::Version& version,
+               std::string_view stored);
   void Shrink(Shard* shard);
 
   const size_t bytes_per_shard_;

@@ -71,7 +71,7 @@ TEST(FailoverTest, AnAgentThatHangsWhileAttachingIsLeftBehind) {
   AgentProcess agent;
   std::mt19937_64 rng(TestSeed());
   for (const bool prewarmed : {false, true}) {
-    auto fs = agent.Attach("?agent_deadline=400");
+    auto fs = agent.Attach("?agent_deadline=1000");
     agent.Stop();
     if (prewarmed) {  // then another thread attaches, too
       std::unique_ptr<FSWritableFile> manifest;
@@ -97,7 +97,7 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
     SCOPED_TRACE(options);
     ScratchDir dir;
     AgentProcess agent;
-    auto fs = agent.Attach(std::string("?agent_deadline=600&write_threshold=64K") + options);
+    auto fs = agent.Attach(std::string("?agent_deadline=1000&write_threshold=64K") + options);
     std::mt19937_64 rng(2);
     std::vector<std::unique_ptr<FSWritableFile>> files;
     std::vector<std::string> bytes(4);
@@ -153,7 +153,7 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
 TEST(FailoverTest, ADeletedFileStaysDeleted) {
   ScratchDir dir;
   AgentProcess agent;
-  auto fs = agent.Attach("?agent_deadline=500");
+  auto fs = agent.Attach("?agent_deadline=1000");
   auto other = CreateOutput(fs.get(), dir / "2.sst");
   ASSERT_TRUE(other->Append("x", kIo, nullptr).ok());
   agent.Stop();
@@ -173,7 +173,7 @@ TEST(FailoverTest, ADeletedFileStaysDeleted) {
 TEST(FailoverTest, ReadersFollowTheFile) {
   ScratchDir dir;
   AgentProcess agent;
-  auto fs = agent.Attach("?agent_deadline=500&write_threshold=64K");
+  auto fs = agent.Attach("?agent_deadline=1000&write_threshold=64K");
   std::mt19937_64 rng(3);
   const std::string bytes = RandomBytes(&rng, 1'500'001);
   agent.Stop();

@@ -85,23 +85,27 @@ std::string PoolFileSystem::InBase(const std::string& path) const {
 
 IOStatus PoolFileSystem::Guard(const std::string& path) {
   const std::string dir = DirectoryOf(path);
-  const auto is_durable = [&] {
+  const std::string name = CanonicalDirectory(dir);
+  bool durable = false;
+  {
     std::lock_guard lock(guards_mu_);
-    return durable_guards_.contains(dir);
-  };
-  absl::Status st = WriteGuard(dir, pool_->guard_info(), is_durable());
+    durable = durable_guards_.erase(name) != 0;
+  }
+  absl::Status st = WriteGuard(dir, pool_->guard_info(), durable);
   if (st.ok()) {
     std::lock_guard lock(guards_mu_);
-    durable_guards_.insert(dir);
+    durable_guards_.insert(name);
   }
   return ToIOStatus(st);
 }
 
+void PoolFileSystem::ForgetGuards() {
+  std::lock_guard lock(guards_mu_);
+  durable_guards_.clear();
+}
+
 IOStatus PoolFileSystem::DropGuard(const std::string& dir) {
-  {
-    std::lock_guard lock(guards_mu_);
-    durable_guards_.erase(dir);
-  }
+  ForgetGuards();
   return ToIOStatus(DeleteGuard(dir));
 }
 
@@ -398,6 +402,7 @@ IOStatus PoolFileSystem::RenamePoolFile(store::FileId, const std::string& from,
 // leaves under the other name in the pool is forgotten when a directory of that name is made again.
 IOStatus PoolFileSystem::RenameDirectory(const std::string& from, const std::string& to,
                                          const IOOptions& options, IODebugContext* dbg) {
+  ForgetGuards();
   store::Store& store = pool_->store();
   struct stat link {};
   if (lstat(from.c_str(), &link) == 0 && S_ISLNK(link.st_mode)) {
@@ -544,6 +549,7 @@ IOStatus PoolFileSystem::LockFile(const std::string& path, const IOOptions& opti
                                   rocksdb::FileLock** lock, IODebugContext* dbg) {
   IOStatus s = target()->LockFile(path, options, lock, dbg);
   if (!s.ok() || NameOf(path) != "LOCK") return s;
+  ForgetGuards();
   const std::string dir = DirectoryOf(path);
   s = CheckFormer(dir, options, dbg);
   if (!s.ok()) {

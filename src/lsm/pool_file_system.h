@@ -105,6 +105,8 @@ class PoolFileSystem : public rocksdb::FileSystemWrapper {
   // Before CURRENT or a MANIFEST of the directory leads to tables in the pool.
   IOStatus Guard(const std::string& path);
   IOStatus DropGuard(const std::string& dir);
+  // Directories get other names, go, or are opened anew.
+  void ForgetGuards();
   // InvalidArgument if `path` is the CURRENT of a database whose tables are in another pool.
   IOStatus CheckGuard(const std::string& path) const;
   // The files of a directory of the pool are nobody's any more: they go to one of another name.
@@ -117,8 +119,8 @@ class PoolFileSystem : public rocksdb::FileSystemWrapper {
 
   const std::shared_ptr<Pool> pool_;
   std::mutex guards_mu_;
-  // Directories with a guard that has been made durable here: a MANIFEST that is begun anew by a
-  // compaction, say, then needs no descriptor and no fsync for it.
+  // Directories with a guard that has been made durable since they were locked: a MANIFEST that is
+  // begun anew by a compaction, say, then needs no fsync for it.
   std::set<std::string> durable_guards_;
 };
 
