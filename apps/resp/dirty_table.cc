@@ -34,6 +34,7 @@ bool DirtyTable::Mark(Slot slot, Version* alone) {
   const Version before = VersionOf(slot);
   const auto seen = Count(slot);
   if (!seen) return false;
+  if (slot == everything()) return true;
   const uint64_t version = versions_[slot].fetch_add(1) + 1;
   if (alone != nullptr && (*seen & kCountMask) == 0 && before.known() &&
       version == before.slot + 1 && (words_[everything()].load() & kCountMask) == 0) {
@@ -49,6 +50,7 @@ void DirtyTable::Refuse(Slot slot) {
 }
 
 void DirtyTable::Settle(Slot slot) {
+  if (slot == everything()) versions_[slot].fetch_add(1);
   // Read after the host's answer: the next catch-up begins later than its write.
   const uint64_t until = clock_->begun() + 1;
   std::atomic<uint64_t>& word = words_[slot];

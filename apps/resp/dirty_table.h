@@ -40,10 +40,12 @@
 // - What a command has written that Mark() found to be alone: none was under way when it was
 //   counted, and none was marked between the look at the version and its own mark. One that is
 //   counted later raises the version to another one before it is sent. Those that may write any key
-//   are looked for after their word's version.
-// Of most commands of which it is not known what they write, the host only says that there is no
-// such command. Such a one raises the version when the host has said otherwise, before its count
-// goes; and while it is counted, there is no version to compare with.
+//   are looked for once more after its own mark.
+// Commands that may write any key raise that word's version when they are settled, before their
+// count goes; while one is counted, there is no version to compare with. So what the host refuses
+// (most of it: of commands that neither knows) ends nothing. VersionOf() looks at the count first:
+// what was carried out before that has raised the version that is read next, and what is counted
+// later had not been sent.
 //
 // Threads: any; nothing blocks. Memory: 16 bytes a word, whatever clients do.
 #pragma once
@@ -109,25 +111,22 @@ class DirtyTable {
   // written, once it is carried out; it is left as it is if others may write the key at the same
   // time.
   [[nodiscard]] bool Mark(Slot slot, Version* alone = nullptr);
-  // Of what may write any key, and probably nothing at all: Raise() follows unless it is refused.
-  [[nodiscard]] bool MarkDoubtful() { return Count(everything()).has_value(); }
-  void Raise() { versions_[everything()].fetch_add(1); }
   // One of these, once for each mark. The host has answered, or it is certain that the command will
   // not run any more.
   void Settle(Slot slot);
-  // It was not carried out.
+  // It was not carried out, and will not be.
   void Refuse(Slot slot);
 
   // What to compare with after the read; none while the key is dirty.
   std::optional<uint64_t> Check(Slot slot) const;
   bool Unchanged(Slot slot, uint64_t word) const;
 
-  // Unknown while something doubtful is under way.
+  // Unknown while something that may write any key is under way.
   Version VersionOf(Slot slot) const {
     Version version;
+    if ((words_[everything()].load() & kCountMask) != 0) return version;
     version.slot = versions_[slot].load();
     version.everything = versions_[everything()].load();
-    if ((words_[everything()].load() & kCountMask) != 0) version.slot = Version::kUnknown;
     return version;
   }
 

@@ -82,13 +82,13 @@ TEST(DirtyTableTest, AVersionIsTrueUntilTheNextMark) {
   table.Settle(table.everything());
 }
 
-TEST(DirtyTableTest, WhatIsDoubtfulChangesNothingUnlessItIsCarriedOut) {
+TEST(DirtyTableTest, WhatMayWriteAnyKeyChangesNothingUnlessItIsCarriedOut) {
   CatchUpClock clock;
   DirtyTable table(&clock, 2, 1);
   const auto version = table.VersionOf(0);
   const auto word = table.Check(table.everything());
   ASSERT_TRUE(word.has_value());
-  ASSERT_TRUE(table.MarkDoubtful());
+  ASSERT_TRUE(table.Mark(table.everything()));
   EXPECT_FALSE(table.VersionOf(0).known());
   EXPECT_FALSE(table.Check(table.everything()).has_value());
   DirtyTable::Version alone;
@@ -98,13 +98,17 @@ TEST(DirtyTableTest, WhatIsDoubtfulChangesNothingUnlessItIsCarriedOut) {
   table.Refuse(table.everything());
   EXPECT_EQ(table.VersionOf(0), version);
   EXPECT_EQ(table.Check(table.everything()), word);
-  ASSERT_TRUE(table.MarkDoubtful());
-  table.Raise();
+  ASSERT_TRUE(table.Mark(table.everything()));
   table.Settle(table.everything());
   EXPECT_TRUE(table.VersionOf(0).known());
   EXPECT_NE(table.VersionOf(0), version);
   EXPECT_FALSE(table.Check(table.everything()).has_value());
   EXPECT_EQ(table.in_flight(), 0u);
+  // One key: it ends what is known of that, refused or not.
+  const auto before = table.VersionOf(0);
+  ASSERT_TRUE(table.Mark(0));
+  table.Refuse(0);
+  EXPECT_NE(table.VersionOf(0), before);
 }
 
 TEST(DirtyTableTest, AWriterIsAloneWhenNoOtherIsUnderWay) {

@@ -15,8 +15,8 @@ constexpr size_t kMostWrittenBytes = size_t{256} << 10;
 
 // Before anything was done.
 bool IsRefused(std::string_view reply) {
-  for (const std::string_view begin :
-       {"-ERR unknown command", "-ERR wrong number of arguments", "-NOAUTH ", "-NOPERM "}) {
+  for (const std::string_view begin : {"-ERR unknown command", "-ERR wrong number of arguments",
+                                       "-NOAUTH ", "-NOPERM ", "-EXECABORT "}) {
     if (reply.substr(0, begin.size()) == begin) return true;
   }
   return false;
@@ -75,7 +75,7 @@ bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) 
 bool OffloadFlow::MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone) {
   for (size_t i = 0; i < slots.size(); ++i) {
     if (shared_->table.Mark(slots[i], alone)) continue;
-    for (size_t done = 0; done < i; ++done) shared_->table.Settle(slots[done]);
+    for (size_t done = 0; done < i; ++done) shared_->table.Refuse(slots[done]);
     return false;
   }
   return true;
@@ -116,24 +116,18 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   Forwarded forwarded;
   forwarded.ticket = ticket;
   forwarded.command = command;
-  if (!SlotsOf(command, &forwarded.slots)) {
-    forwarded.slots = {shared_->table.everything()};
-    // The host refuses it, unless it knows more commands than the agent.
-    forwarded.doubtful = command == nullptr || !command->ArityFits(request_.size());
-  }
+  if (!SlotsOf(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
   std::sort(forwarded.slots.begin(), forwarded.slots.end());
   forwarded.slots.erase(std::unique(forwarded.slots.begin(), forwarded.slots.end()),
                         forwarded.slots.end());
   forwarded.written = WorthKeeping(command);
-  if (forwarded.doubtful) {
-    if (!shared_->table.MarkDoubtful()) return false;
-  } else if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
+  if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
     return false;
   }
   if (forwarded.written != nullptr) written_bytes_ += forwarded.written->bytes();
   NoteState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
-  if (multi_ && command != nullptr && command->id != Command::kMulti) {
+  if (multi_ && (command == nullptr || command->id != Command::kMulti)) {
     queued_slots_.insert(queued_slots_.end(), forwarded.slots.begin(), forwarded.slots.end());
     std::sort(queued_slots_.begin(), queued_slots_.end());
     queued_slots_.erase(std::unique(queued_slots_.begin(), queued_slots_.end()),
@@ -270,6 +264,10 @@ void OffloadFlow::Settle(const std::vector<Slot>& slots) {
   shared_->view->Wake();
 }
 
+void OffloadFlow::Refuse(const std::vector<Slot>& slots) {
+  for (const Slot slot : slots) shared_->table.Refuse(slot);
+}
+
 void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
   if (forwarded_.empty() || forwarded_.front().ticket != ticket) {
     out->append(bytes);
@@ -286,9 +284,8 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   // Before others see it settled: who reads then finds it known.
   KeepWritten(command, bytes);
   if (IsRefused(bytes)) {
-    for (const Slot slot : command.slots) shared_->table.Refuse(slot);
+    Refuse(command.slots);
   } else {
-    if (command.doubtful) shared_->table.Raise();
     Settle(command.slots);
   }
   forwarded_.pop_front();
@@ -297,9 +294,8 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
 // Its keys are settled, or stay as they are for the fence.
 void OffloadFlow::Lose(Forwarded* command, bool sent) {
   KeepWritten(*command, {});
-  if (command->doubtful && sent) shared_->table.Raise();
   if (!sent) {
-    Settle(command->slots);
+    Refuse(command->slots);
     return;
   }
   if (!command->slots.empty()) shared_->Count(&shared_->counters.lost);

@@ -131,7 +131,6 @@ class OffloadFlow final : public director::Flow {
     Said said;                         // what it says of the connection, if accepted
     int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
-    bool doubtful = false;  // what it writes is not known, and probably nothing
   };
   // A read, or a write behind reads.
   struct Waiting {
@@ -182,6 +181,7 @@ class OffloadFlow final : public director::Flow {
   bool MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone);
   void KeepWritten(const Forwarded& command, std::string_view reply);
   void Settle(const std::vector<Slot>& slots);
+  void Refuse(const std::vector<Slot>& slots);
   void Lose(Forwarded* command, bool sent);
   void Fence();
 

@@ -168,9 +168,9 @@ class Client final : public director::Connection {
     replies_.emplace(first.ticket, out);
   }
   // The host is lost, and nothing that it had will run.
-  void LoseAll() {
+  void LoseAll(bool sent) {
     for (const AtHost& command : host_) {
-      replies_.emplace(command.ticket, flow->OnHostLost(command.ticket, true));
+      replies_.emplace(command.ticket, flow->OnHostLost(command.ticket, sent));
     }
     host_.clear();
     id_.clear();
@@ -610,6 +610,21 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
     ASSERT_EQ(client.at_host().size(), 1u);
     client.Drop(reply);
   };
+  // Another client reads it, so that it is known again.
+  director::Ticket others = 1;
+  const auto learn_by = [&](Client& who) {
+    ASSERT_TRUE(Eventually([&] {
+      catch_up();
+      const uint64_t before = counters.known;
+      std::string bytes;
+      AppendRequest({"GET", "a"}, &bytes);
+      who.flow->OnRequest(++others, bytes);
+      who.flow->OnRequestsEnd();
+      who.RunPost();
+      if (!who.at_host().empty()) who.Drop("$1\r\n1\r\n");
+      return counters.known > before;
+    }));
+  };
   EncodeValue("1", kNever, &simulation.log["a"]);
   learn();
   // Unknown there, too, and malformed: nothing has happened.
@@ -617,12 +632,22 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   EXPECT_TRUE(is_known());
   host_says({"SET", "a"}, "-ERR wrong number of arguments for 'set' command\r\n");
   EXPECT_TRUE(is_known());
-  // Not while it is under way.
+  // Not while it is under way, for anybody.
   send({"NONSENSE"});
-  send({"GET", "a"});
-  EXPECT_EQ(client.at_host().size(), 1u) << "waits for what is before it";
+  Client& other = *simulation.clients[1];
+  std::string get;
+  AppendRequest({"GET", "a"}, &get);
+  other.flow->OnRequest(1, get);
+  other.flow->OnRequestsEnd();
+  ASSERT_EQ(other.at_host().size(), 1u);
+  other.Drop("$1\r\n1\r\n");
   client.Drop("-ERR unknown command 'NONSENSE'\r\n");
-  client.flow->OnRoom();
+  EXPECT_TRUE(is_known());
+  // Nor what was not allowed, or not sent at all.
+  host_says({"FLUSHALL"}, "-NOAUTH Authentication required.\r\n");
+  EXPECT_TRUE(is_known());
+  send({"FLUSHALL"});
+  client.LoseAll(/*sent=*/false);
   EXPECT_TRUE(is_known());
   // A host that knows more commands than the agent.
   host_says({"NONSENSE", "a"}, "+OK\r\n");
@@ -638,6 +663,21 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   EXPECT_FALSE(is_known());
   simulation.view->validity = 2;
   learn();
+  send({"FLUSHALL"});
+  client.LoseAll(/*sent=*/true);
+  EXPECT_FALSE(is_known());
+  learn();
+  // A transaction, with what only the host knows; and one that is not carried out.
+  host_says({"MULTI"}, "+OK\r\n");
+  host_says({"NONSENSE", "a"}, "+QUEUED\r\n");
+  learn_by(other);
+  host_says({"EXEC"}, "*1\r\n+OK\r\n");
+  EXPECT_FALSE(is_known());
+  learn();
+  host_says({"MULTI"}, "+OK\r\n");
+  host_says({"NONSENSE", "a"}, "-ERR unknown command 'NONSENSE'\r\n");
+  host_says({"EXEC"}, "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  EXPECT_TRUE(is_known());
   // In a transaction nothing is.
   host_says({"MULTI"}, "+OK\r\n");
   host_says({"SET", "a", "2"}, "+QUEUED\r\n");
@@ -650,7 +690,7 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   learn();
   // Its outcome is not known: until the host says that it is over.
   send({"SET", "a", "4"});
-  client.LoseAll();
+  client.LoseAll(/*sent=*/true);
   EXPECT_FALSE(is_known());
   learn();
   // Some of several keys.
@@ -669,7 +709,7 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
 TEST(OffloadFlowTest, WhatIsKnownExpires) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
-  EncodeValue("1", WallMillis() + 300, &simulation.log["a"]);
+  EncodeValue("1", WallMillis() + 1500, &simulation.log["a"]);
   for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
   director::Ticket ticket = 0;
   const auto get = [&] {

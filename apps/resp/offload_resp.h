@@ -72,7 +72,8 @@ struct OffloadOptions {
   size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
 
   // For what keys hold, and for blocks of the files.
-  // A write ends what is known of all keys of its word, so that there are more words than keys.
+  // A write ends what is known of all keys of its word, so that there are more words than keys; 4
+  // MiB of words at least, which are beside the rest where that is little.
   void DivideMemory(uint64_t bytes) {
     const uint64_t values = bytes / 4 * 3;
     secondary.cache_bytes = bytes - values;

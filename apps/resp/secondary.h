@@ -74,7 +74,7 @@ class ReadView {
   // A number that a read's caller compares before and after; 0 while the view is not to be used.
   virtual uint64_t Validity() const = 0;
   // Changes when the primary was opened anew, perhaps on other files: what is remembered of it then
-  // counts no more. Noticed when a catch-up begins, a second later at most.
+  // counts no more. Noticed when the next catch-up begins.
   virtual uint64_t Generation() const { return 0; }
   // Something was settled. Never blocks.
   virtual void Wake() = 0;
@@ -149,7 +149,7 @@ class Secondary final : public ReadView {
   void Finished(uint64_t number);
   void Rest(int64_t micros);
   std::string Manifest() const;
-  bool IsWorthIt() const { return missed_us_.load() >= took_us_.load(); }
+  bool IsWorthIt() const { return missed_us_.load() >= cost_us_.load(); }
 
   const SecondaryOptions options_;
   CatchUpClock* const clock_;
@@ -168,7 +168,7 @@ class Secondary final : public ReadView {
   std::atomic<bool> asleep_{false};    // Wake has somebody to wake
   std::atomic<bool> waiting_{false};   // Missed has
   std::atomic<int64_t> missed_us_{0};  // since the last catch-up began
-  std::atomic<int64_t> took_us_{0};    // the last
+  std::atomic<int64_t> cost_us_{0};    // of the last
   std::atomic<uint64_t> generation_{1};
   bool stop_ = false;
   std::atomic<int64_t> waiting_since_{0};  // nanoseconds; 0: nothing is waited for

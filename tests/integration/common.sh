@@ -107,7 +107,13 @@ await() {
 }
 
 is_listening() { awk -v p="$1" '$8 == p && $4 == "00010000" {found = 1} END {exit !found}' /proc/net/unix; }
-is_alive() { [[ -d /proc/$1 ]] && ! grep -q '^State:\s*Z' "/proc/$1/status" 2>/dev/null; }
+is_alive() {
+  [[ -d /proc/$1 ]] || return 1
+  grep -q '^State:\s*Z' "/proc/$1/status" 2>/dev/null || return 0
+  # Its first thread may be through, and others still hold files and their locks.
+  local -a threads=("/proc/$1/task/"*)
+  ((${#threads[@]} > 1))
+}
 is_gone() { ! is_alive "$1"; }
 
 # start LOG COMMAND...: runs COMMAND in the background; its pid is in STARTED.

@@ -9,6 +9,7 @@
 #include "bench/paper/fill_experiment.h"
 #include "bench/paper/footprint_experiment.h"
 #include "bench/paper/ycsb_experiment.h"
+#include "bench/ycsb/ycsb_bench.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -32,6 +33,24 @@ Opponent Variant(const Session& session, const std::string& name, const std::str
   opponent.name = name;
   return opponent;
 }
+
+Opponent Placed(PulseTarget target, const Session& session, const std::string& name,
+                const std::string& placement, const std::string& meaning) {
+  absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=", placement);
+  Opponent opponent = PulseOpponent(target, session.host_cpus());
+  opponent.name = name;
+  opponent.meaning = absl::StrCat(meaning, ": ", opponent.uri);
+  return opponent;
+}
+
+// The paper's three, and what PulseDB chooses by itself.
+std::vector<Opponent> UsualAndAdaptive(const Session& session, const PulseTarget& target) {
+  std::vector<Opponent> all = Usual(session, target);
+  all.push_back(Placed(session.pulse_target(), session, kAdaptive, "adaptive",
+                       "where compactions run left to PulseDB"));
+  return all;
+}
+constexpr size_t kUsualAndAdaptive = kUsualOpponents + 1;
 
 Comparison Over(const std::string& what, const std::string& metric, const std::string& upper,
                 const std::string& lower) {
@@ -70,10 +89,14 @@ FillExperimentSpec FillRandom() {
                                 {"compaction_cpu_s_per_gib", kPulse, kStockDefault}, 0.58, 0.88)});
   spec.value_sizes = {128, 256, 512, 1024, 2048};
   spec.quick_sizes = {128, 1024};
-  spec.opponents = Usual;
-  spec.comparisons = {Speed(kPulse, kStockDefault), Speed(kPulse, kStock2Cpu),
+  spec.opponents = UsualAndAdaptive;
+  spec.opponent_count = kUsualAndAdaptive;
+  spec.comparisons = {Speed(kPulse, kStockDefault),
+                      Speed(kPulse, kStock2Cpu),
                       Over("compaction throughput", "compaction_mib_per_s", kPulse, kStockDefault),
-                      HostCpu(kPulse, kStockDefault)};
+                      HostCpu(kPulse, kStockDefault),
+                      Speed(kAdaptive, kStockDefault),
+                      Speed(kAdaptive, kStock2Cpu)};
   return spec;
 }
 
@@ -86,8 +109,10 @@ FillExperimentSpec Overwrite() {
   spec.value_sizes = {128, 256, 512, 1024, 2048};
   spec.quick_sizes = {128, 1024};
   spec.overwrite = true;
-  spec.opponents = Usual;
-  spec.comparisons = {Speed(kPulse, kStockDefault), Speed(kPulse, kStock2Cpu)};
+  spec.opponents = UsualAndAdaptive;
+  spec.opponent_count = kUsualAndAdaptive;
+  spec.comparisons = {Speed(kPulse, kStockDefault), Speed(kPulse, kStock2Cpu),
+                      Speed(kAdaptive, kStockDefault)};
   return spec;
 }
 
@@ -125,13 +150,16 @@ FillExperimentSpec Tails() {
   ratio("p99.9", "p99.9_us", 3644.0 / 6247);
   ratio("p99.99", "p99.99_us", 15108.0 / 22136);
   spec.paper = PaperJson({"Table I", "Table II"}, values);
-  spec.opponents = Usual;
-  spec.comparisons = {Over("write mean", "mean_us", kPulse, kStockDefault),
-                      Over("write p99", "p99_us", kPulse, kStockDefault),
-                      Over("write p99.9", "p99.9_us", kPulse, kStockDefault),
-                      Over("write p99.99", "p99.99_us", kPulse, kStockDefault),
-                      {"stall ratio in points, stock-default - pulse",
-                       {"stall_share", kStockDefault, kPulse, true}}};
+  spec.opponents = UsualAndAdaptive;
+  spec.opponent_count = kUsualAndAdaptive;
+  for (const char* name : {kPulse, kAdaptive}) {
+    for (const char* what : {"mean", "p99", "p99.9", "p99.99"}) {
+      spec.comparisons.push_back(
+          Over(absl::StrCat("write ", what), absl::StrCat(what, "_us"), name, kStockDefault));
+    }
+  }
+  spec.comparisons.push_back({"stall ratio in points, stock-default - pulse",
+                              {"stall_share", kStockDefault, kPulse, true}});
   return spec;
 }
 
@@ -231,15 +259,6 @@ FillExperimentSpec Queue() {
     if (mib != 32) spec.comparisons.push_back(Speed(name(mib), name(32)));
   }
   return spec;
-}
-
-Opponent Placed(PulseTarget target, const Session& session, const std::string& name,
-                const std::string& placement, const std::string& meaning) {
-  absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=", placement);
-  Opponent opponent = PulseOpponent(target, session.host_cpus());
-  opponent.name = name;
-  opponent.meaning = absl::StrCat(meaning, ": ", opponent.uri);
-  return opponent;
 }
 
 // DComp keeps as many compactions on the host as run well there: here, where the host has one CPU,

@@ -104,7 +104,7 @@ void HostCpu(SectionBuilder* b, const std::vector<std::pair<std::string, std::st
 std::string BySize(SectionBuilder* b, const std::string& what) {
   Throughput(b);
   b->Ratios("Throughput against stock RocksDB", "ops_per_s", true,
-            {{kPulse, kStockDefault}, {kPulse, kStock2Cpu}});
+            {{kPulse, kStockDefault}, {kPulse, kStock2Cpu}, {kAdaptive, kStockDefault}});
   b->Ratios("Compaction throughput", "compaction_mib_per_s", true, {{kPulse, kStockDefault}});
   HostCpu(b, {{kPulse, kStockDefault}});
   FillColumns(b);
