@@ -157,6 +157,16 @@ class Client final : public director::Connection {
   const std::string& peer() const override { return peer_; }
 
   void Send(std::mt19937_64& random);
+  // These, as they came together; the last ticket.
+  director::Ticket Ask(const std::vector<std::vector<std::string_view>>& requests) {
+    for (const auto& words : requests) {
+      std::string bytes;
+      AppendRequest(words, &bytes);
+      flow->OnRequest(++last_, bytes);
+    }
+    flow->OnRequestsEnd();
+    return last_;
+  }
   void HostStep(std::mt19937_64& random);
   void LoseHost(std::mt19937_64& random);
   // The host answers the first that it has, so.
@@ -239,6 +249,10 @@ struct Simulation {
     if (catch_up == 1) view->Copy(log);
     if (catch_up == 2) view->Finish();
     catch_up = (catch_up + 1) % 3;
+  }
+  // A whole one, from its beginning.
+  void CatchUp() {
+    for (int i = 0; i < 3; ++i) CatchUpStep();
   }
   std::string Apply(const std::string& bytes, Map* map);
   // What is in the log is carried out in its order.
@@ -482,7 +496,7 @@ linear::Verdict Simulation::Run(int steps) {
       client->Deliver();
       idle = idle && client->open_.empty();
     }
-    for (int i = 0; i < 3; ++i) CatchUpStep();
+    CatchUp();
     ZombieStep();
     return idle;
   }));
@@ -520,13 +534,10 @@ TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
 TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
-  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  simulation.CatchUp();
   director::Ticket ticket = 0;
   const auto send = [&](const std::vector<std::string_view>& words) {
-    std::string bytes;
-    AppendRequest(words, &bytes);
-    client.flow->OnRequest(++ticket, bytes);
-    client.flow->OnRequestsEnd();
+    ticket = client.Ask({words});
   };
   const auto finish = [&] {
     EXPECT_TRUE(Eventually([&] {
@@ -564,7 +575,7 @@ TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
   EXPECT_EQ(counters.known, 1u);
   EXPECT_EQ(counters.dirty, 3u);
   // What was read is known, too, also that there is none.
-  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  simulation.CatchUp();
   send({"GET", "a"});
   finish();
   send({"EXISTS", "a"});
@@ -578,52 +589,33 @@ TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
 TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
-  const auto catch_up = [&] {
-    for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
-  };
-  director::Ticket ticket = 0;
   const auto send = [&](const std::vector<std::string_view>& words) {
-    std::string bytes;
-    AppendRequest(words, &bytes);
-    client.flow->OnRequest(++ticket, bytes);
-    client.flow->OnRequestsEnd();
+    const director::Ticket ticket = client.Ask({words});
     client.RunPost();
+    return ticket;
   };
   const auto& counters = simulation.app->counters();
   // Whether a read of "a" is answered at once, from what is known.
-  const auto is_known = [&] {
+  const auto is_known_to = [&](Client& who) {
     const uint64_t before = counters.known;
-    send({"GET", "a"});
+    who.Ask({{"GET", "a"}});
+    who.RunPost();
     if (counters.known > before) return true;
-    std::string out;
-    if (!client.at_host().empty()) client.Drop("$-1\r\n");
+    if (!who.at_host().empty()) who.Drop("$-1\r\n");
     return false;
   };
-  const auto learn = [&] {
+  const auto is_known = [&] { return is_known_to(client); };
+  const auto learn_by = [&](Client& who) {
     ASSERT_TRUE(Eventually([&] {
-      catch_up();
-      return is_known();
+      simulation.CatchUp();
+      return is_known_to(who);
     }));
   };
+  const auto learn = [&] { learn_by(client); };
   const auto host_says = [&](const std::vector<std::string_view>& words, const std::string& reply) {
     send(words);
     ASSERT_EQ(client.at_host().size(), 1u);
     client.Drop(reply);
-  };
-  // Another client reads it, so that it is known again.
-  director::Ticket others = 1;
-  const auto learn_by = [&](Client& who) {
-    ASSERT_TRUE(Eventually([&] {
-      catch_up();
-      const uint64_t before = counters.known;
-      std::string bytes;
-      AppendRequest({"GET", "a"}, &bytes);
-      who.flow->OnRequest(++others, bytes);
-      who.flow->OnRequestsEnd();
-      who.RunPost();
-      if (!who.at_host().empty()) who.Drop("$1\r\n1\r\n");
-      return counters.known > before;
-    }));
   };
   EncodeValue("1", kNever, &simulation.log["a"]);
   learn();
@@ -635,10 +627,7 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   // Not while it is under way, for anybody.
   send({"NONSENSE"});
   Client& other = *simulation.clients[1];
-  std::string get;
-  AppendRequest({"GET", "a"}, &get);
-  other.flow->OnRequest(1, get);
-  other.flow->OnRequestsEnd();
+  other.Ask({{"GET", "a"}});
   ASSERT_EQ(other.at_host().size(), 1u);
   other.Drop("$1\r\n1\r\n");
   client.Drop("-ERR unknown command 'NONSENSE'\r\n");
@@ -695,9 +684,9 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
   learn();
   // Some of several keys.
   EncodeValue("5", kNever, &simulation.log["b"]);
-  catch_up();
+  simulation.CatchUp();
   const uint64_t offloaded = counters.offloaded;
-  send({"MGET", "a", "b", "a"});
+  const director::Ticket ticket = send({"MGET", "a", "b", "a"});
   ASSERT_TRUE(Eventually([&] {
     client.RunPost();
     return counters.offloaded == offloaded + 1;
@@ -710,13 +699,9 @@ TEST(OffloadFlowTest, WhatIsKnownExpires) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   EncodeValue("1", WallMillis() + 1500, &simulation.log["a"]);
-  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
-  director::Ticket ticket = 0;
+  simulation.CatchUp();
   const auto get = [&] {
-    std::string bytes;
-    AppendRequest({"GET", "a"}, &bytes);
-    client.flow->OnRequest(++ticket, bytes);
-    client.flow->OnRequestsEnd();
+    const director::Ticket ticket = client.Ask({{"GET", "a"}});
     EXPECT_TRUE(Eventually([&] {
       client.RunPost();
       return client.answered() == ticket;
@@ -746,15 +731,9 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   // All of it clean, and in memory or not.
-  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
-  director::Ticket ticket = 0;
+  simulation.CatchUp();
   const auto send = [&](const std::vector<std::vector<std::string_view>>& requests) {
-    for (const auto& words : requests) {
-      std::string bytes;
-      AppendRequest(words, &bytes);
-      client.flow->OnRequest(++ticket, bytes);
-    }
-    client.flow->OnRequestsEnd();
+    client.Ask(requests);
   };
   using Tickets = std::vector<director::Ticket>;
   send({{"SET", "a", "1"}, {"GET", "b"}, {"GET", "c"}, {"GET", "d"}, {"SET", "e", "1"}});
@@ -762,7 +741,7 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
   for (int i = 0; i < 3; ++i) client.HostStep(simulation.random);
   ASSERT_EQ(client.answered(), 1u);
   // What shares the words of the table with "a" is clean then.
-  for (int i = 0; i < 3; ++i) simulation.CatchUpStep();
+  simulation.CatchUp();
   ASSERT_TRUE(Eventually([&] {
     client.RunPost();
     client.flow->OnRoom();
