@@ -1,6 +1,11 @@
 #include "commands.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <array>
+
+#include "absl/strings/str_cat.h"
 
 namespace pulse::resp {
 namespace {
@@ -52,6 +57,19 @@ const CommandInfo* FindCommand(std::string_view name) {
     if (EqualsIgnoringCase(name, table[slot]->name)) return table[slot];
   }
   return nullptr;
+}
+
+const std::string& CommandsDigest() {
+  static const std::string digest = [] {
+    // The meaning of replies and of marks, too: raise it when one of these changes.
+    std::string text = "1";
+    for (const CommandInfo& c : kCommands) {
+      absl::StrAppend(&text, "\n", absl::string_view(c.name.data(), c.name.size()), " ", c.arity,
+                      " ", c.flags, " ", c.first_key, " ", c.last_key, " ", c.key_step);
+    }
+    return absl::StrCat(absl::Hex(XXH3_64bits(text.data(), text.size()), absl::kZeroPad16));
+  }();
+  return digest;
 }
 
 const std::vector<const CommandInfo*>& AllCommands() {

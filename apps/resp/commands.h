@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -52,6 +53,10 @@ struct CommandInfo {
 
 // Null for a name that is none. Names have no case.
 const CommandInfo* FindCommand(std::string_view name);
+
+// Of what the commands are, to whom the keys of each belong, and what they do: of host and agent,
+// it must be the same, or the agent would misjudge what a request has written.
+const std::string& CommandsDigest();
 
 // All of them, by name.
 const std::vector<const CommandInfo*>& AllCommands();

@@ -106,6 +106,12 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       reply->Ok();
       return Stop::kClose;
     case Command::kPulseHello:
+      if (args.size() != 3 || args[2] != CommandsDigest()) {
+        reply->Error(
+            "ERR the agent is of another release than this server and knows other commands; run "
+            "both from the same release");
+        break;
+      }
       session->fence = facts_->fences.Enter(args[1], session->end);
       reply->Bulk(facts_->run_id);
       break;

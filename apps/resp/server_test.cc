@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "base/unique_fd.h"
 #include "codec.h"
+#include "commands.h"
 #include "director/director.h"
 #include "offload_resp.h"
 #include "serve.h"
@@ -306,10 +307,16 @@ TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
   const std::string run_id = fence.Ask("pulse.fence a");
   EXPECT_EQ(run_id.size(), 5u + 40 + 2);
   Client mine(options_.host_socket);
-  EXPECT_EQ(mine.Ask("pulse.hello a"), run_id);
+  const std::string digest = " " + CommandsDigest();
+  EXPECT_EQ(mine.Ask("pulse.hello a" + digest), run_id);
   EXPECT_EQ(mine.Ask("auth secret"), "+OK\r\n");
   Client another(options_.host_socket);
-  EXPECT_EQ(another.Ask("pulse.hello b"), run_id);
+  EXPECT_EQ(another.Ask("pulse.hello b" + digest), run_id);
+  // Agents of other releases.
+  for (const char* other :
+       {"pulse.hello c", "pulse.hello c 0000000000000000", "pulse.hello c 0 0"}) {
+    EXPECT_THAT(another.Ask(other), HasSubstr("run both from the same release")) << other;
+  }
   // Work that is still going on when the connection ends.
   std::string requests;
   for (int i = 0; i < 2000; ++i) requests += "incr n\r\nkeys *\r\n";

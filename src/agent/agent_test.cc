@@ -261,9 +261,10 @@ TEST_F(ServerTest, ADyingSessionFreesEverything) {
     EXPECT_GT(OpenDescriptors(), descriptors);
   }  // dies with messages unread and completions not taken
   EXPECT_TRUE(Eventually([&] { return server_->session_count() == 0; }));
-  EXPECT_TRUE(Eventually([&] { return OpenDescriptors() == descriptors; }))
+  // Or fewer: what the server had before may have been on its way out.
+  EXPECT_TRUE(Eventually([&] { return OpenDescriptors() <= descriptors; }))
       << OpenDescriptors() << " open, " << descriptors << " before";
-  EXPECT_TRUE(Eventually([&] { return MappingsNamed("pulse-region") == mappings; }))
+  EXPECT_TRUE(Eventually([&] { return MappingsNamed("pulse-region") <= mappings; }))
       << MappingsNamed("pulse-region") << " mapped, " << mappings << " before";
   EXPECT_EQ(hooks_.alive, 0);
 }

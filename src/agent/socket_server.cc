@@ -219,6 +219,7 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
                                 std::move(kick->sleep), std::move(hello->notify), std::move(socket),
                                 worker->engine(), files ? options_.files : factory_);
   PULSE_RETURN_IF_ERROR(SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false));
+  kick->ring.reset();  // the session's end frees all that it has, whenever this thread goes on
   // Waits: the next peer must find this session counted.
   worker->Run([&] { worker->AddSession(std::move(session)); });
   return absl::OkStatus();

@@ -106,6 +106,7 @@ void CpuMeter::Sample(bool first) {
     }
     use.last = now;
   }
+  looks_.fetch_add(1);
 }
 
 void CpuMeter::SampleUntilStopped() {

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -49,6 +50,10 @@ class CpuMeter {
   absl::Status Start();
   absl::StatusOr<CpuUse> Stop();
 
+  // Looks taken since Start(), to be read from any thread: who has been there for two more of them
+  // has been counted.
+  uint64_t looks() const { return looks_.load(); }
+
  private:
   enum class Who { kAgent, kCompaction, kServer };
   // What one thread has used since Start(), kept after it has gone.
@@ -70,6 +75,7 @@ class CpuMeter {
   int64_t agent_start_ = 0;
   rusage usage_start_ = {};
   std::map<pid_t, ThreadUse> threads_;
+  std::atomic<uint64_t> looks_{0};
 
   std::mutex mutex_;
   std::condition_variable wake_;

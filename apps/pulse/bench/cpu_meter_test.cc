@@ -20,20 +20,21 @@ void Burn(int millis) {
   } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < millis);
 }
 
-void BurnAs(const char* name, int millis) {
-  std::thread([=] {
+void BurnAs(const CpuMeter& meter, const char* name, int millis) {
+  std::thread([&meter, name, millis] {
     pthread_setname_np(pthread_self(), name);
     Burn(millis);
-    // Stays for the next sample, as workers do.
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    // Stays for a look that has begun after that, as workers do.
+    const uint64_t before = meter.looks();
+    while (meter.looks() < before + 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }).join();
 }
 
 TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
   CpuMeter meter(CpuMeter::Agent::kThreads);
   ASSERT_TRUE(meter.Start().ok());
-  BurnAs("pulse-ag/0", 200);
-  BurnAs("rocksdb:low", 20);
+  BurnAs(meter, "pulse-ag/0", 200);
+  BurnAs(meter, "rocksdb:low", 20);
   const auto use = meter.Stop();
   ASSERT_TRUE(use.ok());
   EXPECT_GE(use->agent_seconds, 0.200);
@@ -44,8 +45,8 @@ TEST(CpuMeterTest, TellsAgentThreadsFromTheHost) {
 TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
-  BurnAs("rocksdb:low", 60);
-  BurnAs("rocksdb:high", 80);
+  BurnAs(meter, "rocksdb:low", 60);
+  BurnAs(meter, "rocksdb:high", 80);
   Burn(20);
   const auto use = meter.Stop();
   ASSERT_TRUE(use.ok());
@@ -57,11 +58,11 @@ TEST(CpuMeterTest, TellsCompactionsFromTheRestOfTheHost) {
 TEST(CpuMeterTest, TellsAServerFromItsClient) {
   CpuMeter meter(CpuMeter::Agent::kThreads);
   ASSERT_TRUE(meter.Start().ok());
-  BurnAs("pulse-host-0", 60);
-  BurnAs("rocksdb:high", 40);
-  BurnAs("rocksdb:low", 30);
-  BurnAs("pulse-agent-0", 50);
-  BurnAs("pulse-load", 150);
+  BurnAs(meter, "pulse-host-0", 60);
+  BurnAs(meter, "rocksdb:high", 40);
+  BurnAs(meter, "rocksdb:low", 30);
+  BurnAs(meter, "pulse-agent-0", 50);
+  BurnAs(meter, "pulse-load", 150);
   const auto use = meter.Stop();
   ASSERT_TRUE(use.ok());
   EXPECT_GE(use->server_seconds, 0.130);
@@ -73,7 +74,7 @@ TEST(CpuMeterTest, TellsAServerFromItsClient) {
 TEST(CpuMeterTest, WithoutAnAgentAllIsHost) {
   CpuMeter meter(CpuMeter::Agent::kNone);
   ASSERT_TRUE(meter.Start().ok());
-  BurnAs("pulse-ag/0", 20);
+  BurnAs(meter, "pulse-ag/0", 20);
   const auto use = meter.Stop();
   ASSERT_TRUE(use.ok());
   EXPECT_GE(use->host_seconds, 0.020);

@@ -103,6 +103,7 @@ void MemoryMeter::Start() {
 void MemoryMeter::Sample() {
   host_.Take(UseOfProcess("self"));
   if (agent_ != 0) agent_peaks_.Take(UseOfProcess(absl::StrCat(agent_)));
+  looks_.fetch_add(1);
 }
 
 void MemoryMeter::SampleUntilStopped() {

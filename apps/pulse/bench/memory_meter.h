@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -49,6 +50,9 @@ class MemoryMeter {
   // the same of the agent, queues, queue_mib, mib_per_queue, fetch_mib and shared_mib to `result`.
   void Stop(nlohmann::json* result);
 
+  // Looks taken, to be read from any thread: after two more of them, what was there is seen.
+  uint64_t looks() const { return looks_.load(); }
+
  private:
   struct Peaks {
     MemoryUse most;  // each on its own
@@ -63,6 +67,7 @@ class MemoryMeter {
   const pid_t agent_;  // 0: none of its own
   MemoryUse host_idle_, agent_idle_;
   Peaks host_, agent_peaks_;
+  std::atomic<uint64_t> looks_{0};
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -36,17 +36,20 @@ TEST(MemoryMeterTest, SeesWhatThisProcessTakes) {
   ASSERT_TRUE(meter.ok());
   (*meter)->Start();
   constexpr size_t kBytes = size_t{64} << 20;
-  std::vector<char> memory(kBytes);
-  std::memset(memory.data(), 1, kBytes);
-  // Longer than between two samples; how much longer does not matter.
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  {
+    std::vector<char> memory(kBytes);
+    std::memset(memory.data(), 1, kBytes);
+    const uint64_t before = (*meter)->looks();
+    while ((*meter)->looks() < before + 2)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(memory[kBytes / 2], 1);
+  }
   nlohmann::json result;
   (*meter)->Stop(&result);
   EXPECT_GE(result.at("host_rss_mib").get<double>() - result.at("host_idle_rss_mib").get<double>(),
             60);
   EXPECT_GE(result.at("host_private_mib").get<double>(), 60);
   EXPECT_FALSE(result.contains("agent_rss_mib"));
-  EXPECT_EQ(memory[kBytes / 2], 1);
 }
 
 }  // namespace
