@@ -386,7 +386,7 @@ const Experiments& AllExperiments() {
     list->push_back(MakeFillExperiment(FillRandom()));
     list->push_back(MakeFillExperiment(Overwrite()));
     list->push_back(MakeFillExperiment(Tails()));
-    list->push_back(MakeYcsbExperiment());
+    list->push_back(MakeYcsbExperiment({kUsualAndAdaptive, UsualAndAdaptive}));
     list->push_back(MakeFillExperiment(Ablation()));
     list->push_back(MakeFillExperiment(Engines()));
     list->push_back(MakeFillExperiment(Queue()));
@@ -400,7 +400,7 @@ const Experiments& AllExperiments() {
     for (const char* profile : {"bf2", "bf3"}) {
       list->push_back(MakeFillExperiment(DcompOverwrite(profile)));
       list->push_back(
-          MakeYcsbExperiment({profile, {"--profile", profile}, kPlacements, Placements}));
+          MakeYcsbExperiment({kPlacements, Placements}, {profile, {"--profile", profile}}));
     }
     return list;
   }();

@@ -141,7 +141,7 @@ std::string Tails(SectionBuilder* b) {
 std::string Ycsb(SectionBuilder* b, const nlohmann::json& settings) {
   Throughput(b);
   b->Ratios("Throughput against stock RocksDB", "ops_per_s", true,
-            {{kPulse, kStockDefault}, {kPulse, kStock2Cpu}});
+            {{kPulse, kStockDefault}, {kPulse, kStock2Cpu}, {kAdaptive, kStockDefault}});
   b->Figures({{"operations/s", {"ops_per_s", "", "", false}},
               {"read p99, µs", {"read_p99_us", "", "", false}},
               {"write p99, µs", {"write_p99_us", "", "", false}},

@@ -91,6 +91,8 @@ std::vector<Aim> MakeAims() {
   for (const auto& [workload, ratio] : workloads) {
     add(absl::StrCat("YCSB ", workload, " against stock on the host's CPU"), "ycsb", workload,
         speed, AtLeast(ratio));
+    add(absl::StrCat("YCSB ", workload, ", adaptive, against stock on the host's CPU"), "ycsb",
+        workload, {"ops_per_s", kAdaptive, kStockDefault}, AtLeast(ratio));
   }
   AddPlacementAims(&aims);
   return aims;

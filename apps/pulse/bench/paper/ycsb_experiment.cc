@@ -20,18 +20,20 @@ constexpr uint64_t kQuickShare = 4;
 
 class YcsbExperiment : public Experiment {
  public:
-  YcsbExperiment()
+  explicit YcsbExperiment(YcsbOpponents opponents)
       : Experiment("ycsb", "YCSB workloads Load and A to F",
-                   PaperJson({"Fig. 14", "Table III"}, Figure14())) {}
-  explicit YcsbExperiment(PlacedAgent placed)
+                   PaperJson({"Fig. 14", "Table III"}, Figure14())),
+        opponents_(std::move(opponents)) {}
+  YcsbExperiment(YcsbOpponents opponents, PlacedAgent placed)
       : Experiment(absl::StrCat("ycsb-", placed.profile),
                    absl::StrCat("YCSB by where compactions run, profile ", placed.profile),
                    PaperJson({"Fig. 14"}, {}), /*optional=*/true),
+        opponents_(std::move(opponents)),
         placed_(std::move(placed)) {}
 
   Needs NeedsAt(const Size& size) const override {
     const YcsbPlan plan = PlanFor(size);
-    return {YcsbSpace(plan, Number()), YcsbMemory(plan, size.tiny)};
+    return {YcsbSpace(plan, opponents_.count), YcsbMemory(plan, size.tiny)};
   }
 
   nlohmann::json Settings(const Size& size) const override {
@@ -39,11 +41,11 @@ class YcsbExperiment : public Experiment {
   }
 
   int Steps(const Session& session, const Size& size, const RowLog& rows) const override {
-    return YcsbSteps(session, PlanLeft(size, rows), Number());
+    return YcsbSteps(session, PlanLeft(size, rows), opponents_.count);
   }
 
   double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
-    return YcsbSeconds(session, PlanLeft(size, rows), Number());
+    return YcsbSeconds(session, PlanLeft(size, rows), opponents_.count);
   }
 
   absl::Status Check(const Session& session) const override {
@@ -53,16 +55,14 @@ class YcsbExperiment : public Experiment {
   absl::Status Run(Session* session, const Size& size, RowLog* rows) const override {
     const YcsbPlan plan = PlanLeft(size, *rows);
     std::optional<AgentProcess> agent;
-    auto opponents = PaperOpponents(*session, {});
-    if (!opponents.ok()) return opponents.status();
+    PulseTarget target = session->pulse_target();
     if (placed_) {
       PULSE_RETURN_IF_ERROR(agent.emplace(session, placed_->agent_options).Start());
-      PulseTarget target = session->pulse_target();
       target.agent_socket = agent->socket();
-      *opponents = placed_->opponents(*session, target);
     }
-    session->Say(Legend(*session, *opponents));
-    PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, *opponents, [rows](nlohmann::json row) {
+    const std::vector<Opponent> opponents = opponents_.make(*session, target);
+    session->Say(Legend(*session, opponents));
+    PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, opponents, [rows](nlohmann::json row) {
       row["label"] = row.at("workload");
       return rows->Add(std::move(row));
     }));
@@ -85,8 +85,6 @@ class YcsbExperiment : public Experiment {
     }
     return values;
   }
-
-  size_t Number() const { return placed_ ? placed_->opponent_count : kUsualOpponents; }
 
   static YcsbPlan PlanLeft(const Size& size, const RowLog& rows) {
     YcsbPlan plan = PlanFor(size);
@@ -114,15 +112,18 @@ class YcsbExperiment : public Experiment {
     return plan;
   }
 
+  const YcsbOpponents opponents_;
   const std::optional<PlacedAgent> placed_;
 };
 
 }  // namespace
 
-std::unique_ptr<Experiment> MakeYcsbExperiment(PlacedAgent placed) {
-  return std::make_unique<YcsbExperiment>(std::move(placed));
+std::unique_ptr<Experiment> MakeYcsbExperiment(YcsbOpponents opponents) {
+  return std::make_unique<YcsbExperiment>(std::move(opponents));
 }
 
-std::unique_ptr<Experiment> MakeYcsbExperiment() { return std::make_unique<YcsbExperiment>(); }
+std::unique_ptr<Experiment> MakeYcsbExperiment(YcsbOpponents opponents, PlacedAgent placed) {
+  return std::make_unique<YcsbExperiment>(std::move(opponents), std::move(placed));
+}
 
 }  // namespace pulse::bench

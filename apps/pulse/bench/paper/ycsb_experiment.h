@@ -11,15 +11,17 @@
 
 namespace pulse::bench {
 
-std::unique_ptr<Experiment> MakeYcsbExperiment();
+struct YcsbOpponents {
+  size_t count = 0;
+  std::function<std::vector<Opponent>(const Session&, const PulseTarget&)> make;
+};
+std::unique_ptr<Experiment> MakeYcsbExperiment(YcsbOpponents opponents);
 
-// The same with an agent of its own process, and these opponents. Optional.
+// The same with an agent of its own process. Optional.
 struct PlacedAgent {
   std::string profile;
   std::vector<std::string> agent_options;
-  size_t opponent_count = 0;
-  std::function<std::vector<Opponent>(const Session&, const PulseTarget&)> opponents;
 };
-std::unique_ptr<Experiment> MakeYcsbExperiment(PlacedAgent placed);
+std::unique_ptr<Experiment> MakeYcsbExperiment(YcsbOpponents opponents, PlacedAgent placed);
 
 }  // namespace pulse::bench
