@@ -36,6 +36,8 @@ struct Size {
   bool tiny = false;            // a few megabytes, whatever the scale
   bool quick = false;           // two value sizes only, and fewer YCSB operations
   bool own_load = true;         // each opponent loads its own YCSB database
+  // In place of those of an experiment that has several; empty: its own.
+  std::vector<uint64_t> value_sizes = {};
 };
 
 struct Needs {

@@ -31,6 +31,7 @@ FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, c
 }
 
 const std::vector<uint64_t>& SizesOf(const FillExperimentSpec& spec, const Size& size) {
+  if (spec.value_sizes.size() > 1 && !size.value_sizes.empty()) return size.value_sizes;
   return size.quick ? spec.quick_sizes : spec.value_sizes;
 }
 

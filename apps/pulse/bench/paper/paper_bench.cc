@@ -56,6 +56,7 @@ nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
   settings["threads"] = args.size.threads;
   settings["memtable_bytes"] = args.size.memtable_bytes;
   settings["load"] = args.load;
+  if (!args.size.value_sizes.empty()) settings["value_sizes"] = args.size.value_sizes;
   settings.update(experiment.Settings(args.size));
   return {{"benchmark", "paper"},
           {"experiment", experiment.name()},
@@ -266,6 +267,10 @@ absl::Status RunPaper(PaperArgs args) {
   if (args.report_only) return ReportOnly(args);
   args.size.tiny = args.common.tiny;
   args.size.own_load = args.load == "own";
+  std::sort(args.size.value_sizes.begin(), args.size.value_sizes.end());
+  args.size.value_sizes.erase(
+      std::unique(args.size.value_sizes.begin(), args.size.value_sizes.end()),
+      args.size.value_sizes.end());
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();
   args.size.memtable_bytes = *memtable;
@@ -350,6 +355,10 @@ void AddPaperBench(CLI::App& bench) {
                   "--memtable {}M --pairs {} unless given, no warm-up, values of 128 and 1024 B "
                   "only, a quarter of the YCSB operations",
                   kQuickScale, kQuickThreads, kQuickMemtableBytes >> 20, kQuickPairs));
+  cmd->add_option("--value-sizes", args->size.value_sizes,
+                  "Bytes of the values, where an experiment has several sizes: 1024,2048")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20));
   cmd->add_option("--load", args->load,
                   "Who loads the databases of ycsb: \"own\", each opponent for itself, as in the "
                   "paper; \"copied\", stock RocksDB for all")

@@ -118,6 +118,8 @@ TEST(ReportTest, TinyRunsAndSeveralMachinesAreSaid) {
 
 TEST(ReportTest, TheCommandHasTheFlagsThatWereUsed) {
   EXPECT_EQ(CommandFor("out", nlohmann::json::object()), "pulse bench paper --out out");
+  EXPECT_EQ(CommandFor("out", {{"value_sizes", {128u, 1024u}}}),
+            "pulse bench paper --out out --value-sizes 128,1024");
   EXPECT_EQ(CommandFor("out", {{"scale", 0.025},
                                {"threads", 10},
                                {"pairs", 5},
