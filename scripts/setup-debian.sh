@@ -2,7 +2,7 @@
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
 # --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
-# test of the report, unless there is one.
+# test of the report, unless there is one; with --clients what scripts/redis-py-tests.sh needs.
 set -euo pipefail
 
 packages=(
@@ -45,6 +45,11 @@ fi
 if [[ "${1:-}" == --browser ]] &&
   ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
   missing+=(chromium)
+fi
+if [[ "${1:-}" == --clients ]]; then
+  for package in python3-pip python3-pytest python3-pytest-asyncio; do
+    is_installed "$package" || missing+=("$package")
+  done
 fi
 if [[ "${1:-}" == --fuzz ]]; then
   # The run-time libraries are a package of their own, of clang's version, from Debian 12 on.

@@ -42,6 +42,7 @@ absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args) {
     }
     options.listen.push_back(FullAddress(text));
   }
+  options.net_options.spin_nanos = args.spin_us * int64_t{1000};
   options.host = FullAddress(args.host);
   if (const auto host = director::ParseAddress(options.host); !host.ok()) {
     return absl::InvalidArgumentError(

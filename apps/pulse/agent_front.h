@@ -14,6 +14,7 @@ struct FrontArgs {
   std::vector<std::string> serve;  // [ADDRESS:]PORT, or a Unix socket's path
   std::string host;                // ADDRESS:PORT, or a Unix socket's path
   bool anywhere = false;           // also beyond loopback
+  int spin_us = 0;                 // how long it looks for requests before it sleeps
 };
 
 // A director's options for these, without an application. InvalidArgument names the option that is

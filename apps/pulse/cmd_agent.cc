@@ -307,6 +307,12 @@ void AddAgentCommand(CLI::App& app) {
                   "socket's path");
   cmd->add_flag("--serve-anywhere", args->front.anywhere,
                 "let --serve listen beyond loopback, where whoever comes is served");
+  cmd->add_option(
+         "--serve-spin-us", args->front.spin_us,
+         "for how long, at the most and while it helps, --serve looks for requests before\n"
+         "it sleeps: for CPUs of its own")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
   AddOffloadOptions(cmd, &args->offload);
   AddRedisFrontOptions(cmd, &args->redis);
   cmd->add_flag("--copy-payload", args->copy_payload,

@@ -223,6 +223,13 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
                   "CPUs of the host's threads and RocksDB's, as 0,2-3 (default: all)");
   cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent's threads (default: all)");
   cmd->add_option(
+         "--spin-us", options.agent_spin_us,
+         "for how long, at the most and while it helps, the agent looks for requests\n"
+         "before it sleeps: a single client is answered faster where the agent has CPUs of\n"
+         "its own")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+  cmd->add_option(
       "--metrics", args->metrics,
       "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9465, is\n"
       "on 127.0.0.1");

@@ -20,10 +20,13 @@ bool IsName(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
+// Client libraries want all of the fields; -1 is what is not counted here.
 std::string Line(const ClientFacts& facts, int64_t now_ms) {
-  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " name=", facts.name,
-                      " age=", (now_ms - facts.since_ms) / 1000, " db=0 user=", facts.user,
-                      " lib-name=", facts.library, " lib-ver=", facts.library_version,
+  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
+                      " age=", (now_ms - facts.since_ms) / 1000,
+                      " idle=-1 flags=N db=0 sub=0 psub=0 multi=-1 qbuf=-1 qbuf-free=-1 "
+                      "argv-mem=-1 obl=-1 oll=-1 omem=-1 tot-mem=-1 events=r user=",
+                      facts.user, " lib-name=", facts.library, " lib-ver=", facts.library_version,
                       " resp=", facts.protocol, "\n");
 }
 
@@ -106,13 +109,18 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       reply->Ok();
       return Stop::kClose;
     case Command::kPulseHello:
-      if (args.size() != 3 || args[2] != CommandsDigest()) {
+      if (args.size() < 3 || args.size() > 4 || args[2] != CommandsDigest()) {
         reply->Error(
             "ERR the agent is of another release than this server and knows other commands; run "
             "both from the same release");
         break;
       }
       session->fence = facts_->fences.Enter(args[1], session->end);
+      // The client's, where the agent is the peer.
+      if (args.size() == 4 && IsName(args[3])) {
+        session->facts.peer = args[3];
+        facts_->clients.Set(session->facts);
+      }
       reply->Bulk(facts_->run_id);
       break;
     case Command::kPulseFence:
@@ -244,11 +252,7 @@ void Executor::Client(Session* session, const Arguments& args, ReplyWriter* repl
   } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
     reply->Verbatim(Line(session->facts, store_->now_ms()));
   } else if (EqualsIgnoringCase(sub, "list")) {
-    std::string text;
-    for (const ClientFacts& facts : facts_->clients.List()) {
-      text += Line(facts, store_->now_ms());
-    }
-    reply->Verbatim(text);
+    ClientList(args, reply);
   } else if ((EqualsIgnoringCase(sub, "no-evict") || EqualsIgnoringCase(sub, "no-touch")) &&
              more == 1) {
     if (EqualsIgnoringCase(args[2], "on") || EqualsIgnoringCase(args[2], "off")) {
@@ -259,6 +263,37 @@ void Executor::Client(Session* session, const Arguments& args, ReplyWriter* repl
   } else {
     ReplyUnknownSubcommand("CLIENT", sub, reply);
   }
+}
+
+void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
+  std::vector<uint64_t> ids;
+  bool others = false;  // of a type that none has
+  const std::string_view filter = args.size() > 3 ? args[2] : std::string_view();
+  if (EqualsIgnoringCase(filter, "id")) {
+    for (size_t i = 3; i < args.size(); ++i) {
+      int64_t id = 0;
+      if (!ParseInteger(args[i], &id) || id <= 0) return reply->Error("ERR Invalid client ID");
+      ids.push_back(static_cast<uint64_t>(id));
+    }
+  } else if (EqualsIgnoringCase(filter, "type") && args.size() == 4) {
+    const std::string_view type = args[3];
+    others = EqualsIgnoringCase(type, "master") || EqualsIgnoringCase(type, "replica") ||
+             EqualsIgnoringCase(type, "slave") || EqualsIgnoringCase(type, "pubsub");
+    if (!others && !EqualsIgnoringCase(type, "normal")) {
+      return reply->Error(
+          absl::StrCat("ERR Unknown client type '", AbslOf(type.substr(0, 128)), "'"));
+    }
+  } else if (args.size() > 2) {
+    return reply->Error(kSyntaxError);
+  }
+  std::string text;
+  for (const ClientFacts& facts : facts_->clients.List()) {
+    if (others || (!ids.empty() && std::find(ids.begin(), ids.end(), facts.id) == ids.end())) {
+      continue;
+    }
+    text += Line(facts, store_->now_ms());
+  }
+  reply->Verbatim(text);
 }
 
 void Executor::Config(const Arguments& args, ReplyWriter* reply) {

@@ -100,6 +100,7 @@ class Executor {
                     ReplyWriter* reply);
   void Reset(Session* session);
   void Client(Session* session, const Arguments& args, ReplyWriter* reply);
+  void ClientList(const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
   void Acl(Session* session, const Arguments& args, ReplyWriter* reply);
   // server_info.cc

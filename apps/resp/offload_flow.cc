@@ -319,7 +319,7 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
   host_id_ = absl::StrCat(shared_->agent_id, shared_->last_connection.fetch_add(1) + 1);
   host_known_ = false;
   Preface preface;
-  AppendRequest({"PULSE.HELLO", host_id_, CommandsDigest()}, &preface.bytes);
+  AppendRequest({"PULSE.HELLO", host_id_, CommandsDigest(), connection_->peer()}, &preface.bytes);
   preface.replies = 1;
   for (const Said& said : said_) {
     preface.bytes += said.bytes;

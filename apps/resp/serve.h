@@ -44,6 +44,7 @@ struct ServeOptions {
   int workers = 8;              // threads for what has to wait for the device
   std::vector<int> cpus;        // of the host's threads; empty: all
   std::vector<int> agent_cpus;  // of the agent's
+  int agent_spin_us = 0;        // how long the agent looks for requests before it sleeps
   uint32_t max_clients = 10000;
   Limits limits;
 

@@ -23,6 +23,7 @@ namespace pulse::resp {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // A client that blocks.
@@ -328,6 +329,37 @@ TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
   EXPECT_EQ(fence.Ask("keys nope"), "*0\r\n");
   EXPECT_EQ(fence.Ask("get n"), n);
   EXPECT_EQ(another.Ask("auth secret"), "+OK\r\n");  // `b` was left alone
+  EXPECT_THAT(another.Ask("client info"), HasSubstr(" addr=unix:"));
+  EXPECT_EQ(another.Ask("pulse.hello b" + digest + " 192.0.2.1:99"), run_id);
+  EXPECT_THAT(another.Ask("client info"), HasSubstr(" addr=192.0.2.1:99 "));
+}
+
+TEST_F(ServerTest, ClientsAreListed) {
+  Open();
+  Client a(port());
+  Client b(port());
+  EXPECT_EQ(a.Ask("client setname first"), "+OK\r\n");
+  EXPECT_EQ(b.Ask("client setname second"), "+OK\r\n");
+  const auto id = [](Client& client) {
+    const std::string reply = client.Ask("client id");
+    return reply.substr(1, reply.size() - 3);
+  };
+  const std::string first = id(a), second = id(b);
+  EXPECT_THAT(a.Ask("client info"), HasSubstr("id=" + first + " addr=127.0.0.1:"));
+  for (const std::string& all : {std::string("client list"), std::string("client list type normal"),
+                                 "client list id " + second + " " + first}) {
+    const std::string list = a.Ask(all);
+    EXPECT_THAT(list, HasSubstr("name=first ")) << all;
+    EXPECT_THAT(list, HasSubstr("name=second ")) << all;
+  }
+  const std::string one = a.Ask("client list id " + second);
+  EXPECT_THAT(one, Not(HasSubstr("name=first ")));
+  EXPECT_THAT(one, HasSubstr("name=second "));
+  EXPECT_EQ(a.Ask("client list type replica"), "$0\r\n\r\n");
+  EXPECT_THAT(a.Ask("client list type odd"), HasSubstr("Unknown client type 'odd'"));
+  EXPECT_THAT(a.Ask("client list id 0"), HasSubstr("Invalid client ID"));
+  EXPECT_THAT(a.Ask("client list id"), HasSubstr("syntax error"));
+  EXPECT_THAT(a.Ask("client list first"), HasSubstr("syntax error"));
 }
 
 TEST_F(ServerTest, RefusesToBeOpen) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/adaptive_spin.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
@@ -245,9 +246,9 @@ void Worker::Sleep() {
 
 void Worker::Loop() {
   int64_t idle_since = 0;
-  Spin in_general{options_.spin_nanos, options_.spin_nanos};
-  Spin for_answers{options_.answer_spin_nanos, options_.answer_spin_nanos};
-  Spin* spin = &in_general;
+  AdaptiveSpin in_general(options_.spin_nanos);
+  AdaptiveSpin for_answers(options_.answer_spin_nanos);
+  AdaptiveSpin* spin = &in_general;
   uint32_t rounds = 0;
   size_t last_rounds = 0;  // since the stop
   while (true) {
@@ -289,16 +290,13 @@ void Worker::Loop() {
                                        [](const auto& s) { return s->ExpectsRequests(); });
       spin = answers ? &for_answers : &in_general;
     }
-    if (now - idle_since < spin->now) {
+    if (now - idle_since < spin->now()) {
       CpuPause();
       continue;
     }
-    spin->now /= 2;
     Looking(false);
     Sleep();
-    if (NowNanos() - now < spin->longest) {
-      spin->now = std::min(spin->longest, 2 * spin->now + 1000);
-    }
+    spin->Slept(NowNanos() - now);
     idle_since = 0;
   }
 }

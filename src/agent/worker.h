@@ -79,14 +79,6 @@ class Worker {
     std::function<void()> freed;
   };
 
-  // How long to look for work before sleeping: adaptive. A spin that found nothing halves the next
-  // one; a sleep shorter than the longest spin would have been better spent spinning. An agent that
-  // shares its CPU soon stops spinning.
-  struct Spin {
-    int64_t longest;
-    int64_t now;
-  };
-
   explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
   absl::Status Init();
   void Loop();

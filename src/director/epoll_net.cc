@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/adaptive_spin.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "director/net.h"
 #include "uring/io_backend.h"
@@ -77,7 +79,11 @@ class EpollWatch final : public Watch, public Source {
 class EpollBackend final : public NetBackend {
  public:
   explicit EpollBackend(const NetOptions& options)
-      : cache_(options.cache), woke_(options.woke), scratch_(new char[kReceiveBytes]) {}
+      : cache_(options.cache),
+        woke_(options.woke),
+        scratch_(new char[kReceiveBytes]),
+        spins_(options.spin_nanos > 0),
+        spin_(options.spin_nanos) {}
   ~EpollBackend() override {
     disk_watch_.reset();
     // Reads write into memory of others: none may be left behind.
@@ -131,6 +137,18 @@ class EpollBackend final : public NetBackend {
     return reads_waiting_.size() + reads_.size() - free_reads_.size();
   }
 
+  // Looks for events for as long as that has helped, at most `nanos`; how many there are.
+  int Look(int64_t nanos, std::array<epoll_event, kEventsAtOnce>* events) {
+    const int64_t longest = nanos < 0 ? spin_.now() : std::min(nanos, spin_.now());
+    if (longest <= 0) return 0;
+    const int64_t begun = NowNanos();
+    do {
+      const int n = epoll_wait(epoll_.get(), events->data(), kEventsAtOnce, 0);
+      if (n > 0) return n;
+    } while (NowNanos() - begun < longest);
+    return 0;
+  }
+
   void Wait(int64_t nanos) override {
     Bury();
     if (disk_ != nullptr && disk_->in_flight() > 0) {
@@ -139,9 +157,14 @@ class EpollBackend final : public NetBackend {
     }
     if (!failed_.empty()) nanos = 0;
     std::array<epoll_event, kEventsAtOnce> events;
-    const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
-    const int n = epoll_pwait2(epoll_.get(), events.data(), kEventsAtOnce,
-                               nanos < 0 ? nullptr : &limit, nullptr);
+    int n = Look(nanos, &events);
+    if (n <= 0) {
+      const int64_t begun = spins_ ? NowNanos() : 0;
+      const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
+      n = epoll_pwait2(epoll_.get(), events.data(), kEventsAtOnce, nanos < 0 ? nullptr : &limit,
+                       nullptr);
+      if (spins_ && nanos != 0) spin_.Slept(NowNanos() - begun);
+    }
     if (woke_ != nullptr) woke_();
     for (int i = 0; i < n; ++i) {
       auto* source = static_cast<Source*>(events[i].data.ptr);
@@ -233,6 +256,8 @@ class EpollBackend final : public NetBackend {
   ChunkCache* const cache_;
   const std::function<void()> woke_;
   const std::unique_ptr<char[]> scratch_;
+  const bool spins_;
+  AdaptiveSpin spin_;
   UniqueFd epoll_;
   std::vector<Source*> graves_;
   std::vector<EpollStream*> failed_;

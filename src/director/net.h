@@ -96,6 +96,9 @@ struct NetOptions {
   NetKind kind = NetKind::kAuto;
   ChunkCache* cache = nullptr;
   std::function<void()> woke;  // called when Wait has waited, before events
+  // Wait looks for events so long, at the most and while it helps (base/adaptive_spin.h), before it
+  // sleeps: for loops with a CPU of their own, where a sleep costs what waking takes. 0: never.
+  int64_t spin_nanos = 0;
   // For tests: features of io_uring to do without.
   bool without_multishot = false;
   // Sends of at least so many bytes avoid the copy while the kernel really can; 0 never.

@@ -1,5 +1,5 @@
-// The fixture of the director's tests: each runs on both back-ends, and on io_uring without
-// multishot requests.
+// The fixture of the director's tests: each runs on both back-ends, sleeping at once and looking
+// for more first; there io_uring is without multishot requests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,14 +14,17 @@
 
 namespace pulse::director::test {
 
-enum class Net { kEpoll, kUring, kUringSingleShot };
+enum class Net { kEpoll, kEpollSpins, kUring, kUringSpins };
 
 class DirectorTest : public ::testing::TestWithParam<Net> {
  protected:
   void Open() {
     options_.application = &app_;
-    options_.net = GetParam() == Net::kEpoll ? NetKind::kEpoll : NetKind::kUring;
-    options_.net_options.without_multishot = GetParam() == Net::kUringSingleShot;
+    const bool epoll = GetParam() == Net::kEpoll || GetParam() == Net::kEpollSpins;
+    const bool spins = GetParam() == Net::kEpollSpins || GetParam() == Net::kUringSpins;
+    options_.net = epoll ? NetKind::kEpoll : NetKind::kUring;
+    options_.net_options.spin_nanos = spins ? 50'000 : 0;
+    options_.net_options.without_multishot = GetParam() == Net::kUringSpins;
     auto director = Director::Open(options_);
     ASSERT_TRUE(director.ok()) << director.status();
     director_ = *std::move(director);
@@ -43,13 +46,15 @@ class DirectorTest : public ::testing::TestWithParam<Net> {
 };
 
 inline std::string NetName(const ::testing::TestParamInfo<Net>& tested) {
-  return tested.param == Net::kEpoll   ? "epoll"
-         : tested.param == Net::kUring ? "io_uring"
-                                       : "io_uring_single_shot";
+  return tested.param == Net::kEpoll        ? "epoll"
+         : tested.param == Net::kEpollSpins ? "epoll_spins"
+         : tested.param == Net::kUring      ? "io_uring"
+                                            : "io_uring_single_shot_spins";
 }
 
 #define PULSE_BOTH_NETS(suite) \
   INSTANTIATE_TEST_SUITE_P(    \
-      Nets, suite, ::testing::Values(Net::kEpoll, Net::kUring, Net::kUringSingleShot), NetName)
+      Nets, suite,             \
+      ::testing::Values(Net::kEpoll, Net::kEpollSpins, Net::kUring, Net::kUringSpins), NetName)
 
 }  // namespace pulse::director::test

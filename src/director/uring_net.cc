@@ -17,6 +17,7 @@ constexpr unsigned kEntries = 1024;
 constexpr unsigned kCompletions = 16384;
 constexpr int64_t kAbortNanos = 2'000'000'000;
 constexpr unsigned kCompletionsAtOnce = 512;
+constexpr int kLooksPerClock = 16;
 
 }  // namespace
 
@@ -35,8 +36,10 @@ UringNet::~UringNet() {
 
 absl::Status UringNet::OpenRing() {
   // The first spares interrupts and runs completions when they are waited for; then older kernels'.
-  for (const unsigned flags : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
-                               IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
+  // TASKRUN_FLAG: that there are some can be seen without a call.
+  for (const unsigned flags :
+       {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+        IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
     io_uring_params params{};
     params.flags = flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL;
     params.cq_entries = kCompletions;
@@ -193,13 +196,36 @@ void UringNet::BuryDead() {
 
 void UringNet::Dispatch() {
   io_uring_cqe* cqe = nullptr;
-  for (unsigned n = 0; n < kCompletionsAtOnce && io_uring_peek_cqe(&ring_, &cqe) == 0; ++n) {
+  // Those that are there now: a look for one more would have the kernel receive on, and what is to
+  // stop that waits to be submitted.
+  const unsigned ready = std::min(io_uring_cq_ready(&ring_), kCompletionsAtOnce);
+  for (unsigned n = 0; n < ready && io_uring_peek_cqe(&ring_, &cqe) == 0; ++n) {
     auto* op = static_cast<UringOp*>(io_uring_cqe_get_data(cqe));
     const int result = cqe->res;
     const unsigned flags = cqe->flags;
     io_uring_cqe_seen(&ring_, cqe);
     if (op != nullptr) op->complete(op->self, result, flags);
   }
+}
+
+// Looks for events for as long as that has helped, at most `nanos`; whether there are some. What
+// was queued is submitted.
+bool UringNet::Look(int64_t nanos) {
+  const int64_t longest = nanos < 0 ? spin_.now() : std::min(nanos, spin_.now());
+  if (longest <= 0) return false;
+  io_uring_submit(&ring_);
+  const int64_t begun = NowNanos();
+  do {
+    for (int i = 0; i < kLooksPerClock; ++i) {
+      if ((IO_URING_READ_ONCE(*ring_.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) !=
+          0) {
+        io_uring_get_events(&ring_);
+      }
+      if (io_uring_cq_ready(&ring_) > 0) return true;
+      CpuPause();
+    }
+  } while (NowNanos() - begun < longest);
+  return false;
 }
 
 void UringNet::Wait(int64_t nanos) {
@@ -212,8 +238,10 @@ void UringNet::Wait(int64_t nanos) {
   if (io_uring_cq_ready(&ring_) > 0) nanos = 0;
   if (nanos == 0) {
     io_uring_submit_and_get_events(&ring_);
-  } else {
+  } else if (!Look(nanos)) {
+    const int64_t begun = options_.spin_nanos > 0 ? NowNanos() : 0;
     io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, nanos < 0 ? nullptr : &limit, nullptr);
+    if (begun != 0) spin_.Slept(NowNanos() - begun);
   }
   if (options_.woke != nullptr) options_.woke();
   Dispatch();

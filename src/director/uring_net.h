@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/adaptive_spin.h"
 #include "director/net.h"
 
 namespace pulse::director {
@@ -98,7 +99,7 @@ class UringWatch final : public Watch {
 
 class UringNet final : public NetBackend {
  public:
-  explicit UringNet(const NetOptions& options) : options_(options) {}
+  explicit UringNet(const NetOptions& options) : options_(options), spin_(options.spin_nanos) {}
   ~UringNet() override;
   absl::Status Start();
 
@@ -138,11 +139,13 @@ class UringNet final : public NetBackend {
 
   absl::Status OpenRing();
   absl::Status OpenBuffers();
+  bool Look(int64_t nanos);
   void Dispatch();
   void BuryDead();
   void ReadDone(ReadOp* read, int result);
 
   const NetOptions options_;
+  AdaptiveSpin spin_;
   io_uring ring_{};
   bool open_ = false;
   io_uring_buf_ring* buffer_ring_ = nullptr;

@@ -35,6 +35,7 @@ struct DirectorBenchArgs {
   uint32_t stream_connections = 4;
   uint32_t stream_depth = 4;
   uint32_t idle = 10'000;
+  int spin_us = 50;
   double seconds = 3;
   std::vector<std::string> parts;
 };
@@ -45,7 +46,7 @@ struct DirectorPart {
 };
 
 std::vector<DirectorPart> ChosenDirectorParts(const DirectorBenchArgs& args) {
-  std::vector<DirectorPart> parts = {{"latency", {"direct", "forward", "splice"}},
+  std::vector<DirectorPart> parts = {{"latency", {"direct", "forward", "spin", "splice"}},
                                      {"stream", {"forward", "splice"}},
                                      {"idle", {"direct", "forward", "splice"}}};
   std::erase_if(parts, [&](const DirectorPart& part) {
@@ -61,6 +62,7 @@ std::vector<Opponent> Directors(const Session& s, const std::vector<std::string>
   const std::pair<const char*, const char*> forms[] = {
       {"direct", "the client asks the server"},
       {"forward", "a director before it looks at each message and forwards it"},
+      {"spin", "as forward, and the director looks for more before it sleeps (--spin-us)"},
       {"splice", "a director before it passes all bytes through untouched"}};
   std::vector<Opponent> all;
   for (const auto& [form, meaning] : forms) {
@@ -109,6 +111,7 @@ class DirectorBench {
                            {"depth", 1},
                            {"warm", tiny ? 0.02 : 0.5},
                            {"seconds", tiny ? 0.1 : args_.seconds},
+                           {"spin_us", args_.spin_us},
                            {"host_cpus", session_->host_cpus()},
                            {"agent_cpus", session_->agent_cpus()}};
     const std::string name = part.name;
@@ -168,10 +171,10 @@ void AddDirectorRows(const std::string& part, const std::vector<std::string>& ne
   };
   for (const std::string& net : nets) {
     const std::string direct = FormOn("direct", net);
-    for (const char* form : {"forward", "splice"}) {
+    for (const char* form : {"forward", "spin", "splice"}) {
       const std::string front = FormOn(form, net);
       if (!runs.Has(front)) continue;
-      const bool forwards = absl::StartsWith(front, "forward");
+      const bool forwards = !absl::StartsWith(front, "splice");
       if (part == "latency" && runs.Has(direct)) {
         rows->push_back({absl::StrCat("p50 us added, ", front),
                          runs.Difference(front, direct, "p50_us"),
@@ -188,7 +191,7 @@ void AddDirectorRows(const std::string& part, const std::vector<std::string>& ne
       }
     }
   }
-  for (const char* form : {"direct", "forward", "splice"}) {
+  for (const char* form : {"direct", "forward", "spin", "splice"}) {
     const std::string uring = FormOn(form, kNetUring), epoll = FormOn(form, kNetEpoll);
     if (!runs.Has(uring) || !runs.Has(epoll)) continue;
     const char* metric = part == "latency"  ? "p50_us"
@@ -282,6 +285,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   settings["stream_connections"] = args.stream_connections;
   settings["stream_depth"] = args.stream_depth;
   settings["idle_connections"] = idle;
+  settings["spin_us"] = args.spin_us;
   settings["seconds"] = args.seconds;
   s.report()["ratios"] = ToJson(rows);
   return s.WriteReport();
@@ -308,6 +312,11 @@ void AddDirectorBench(CLI::App& bench) {
       ->capture_default_str();
   cmd->add_option("--idle", args->idle, "Idle connections")
       ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  cmd->add_option(
+         "--spin-us", args->spin_us,
+         "For how long, at the most, the director of `spin` looks for more before it sleeps")
+      ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   cmd->add_option("--seconds", args->seconds, "Length of a run")
       ->check(CLI::Range(0.1, 600.0))

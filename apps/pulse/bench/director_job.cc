@@ -117,16 +117,18 @@ struct DirectorRun {
         bytes(spec.at("bytes").get<size_t>()),
         connections(spec.at("connections").get<uint32_t>()),
         depth(spec.at("depth").get<uint32_t>()),
+        spin_nanos(spec.value("spin_us", 0) * int64_t{1000}),
         warm(spec.value("warm", 0.0)),
         seconds(spec.value("seconds", 0.0)),
         host_cpus(spec.at("host_cpus").get<std::vector<int>>()),
         agent_cpus(spec.at("agent_cpus").get<std::vector<int>>()) {}
-  std::string form;  // "direct", "forward" or "splice"
+  std::string form;  // "direct", "forward", "spin" or "splice"
   director::NetKind net;
   bool idle;
   size_t bytes;
   uint32_t connections;
   uint32_t depth;
+  int64_t spin_nanos;  // of the front of "spin"
   double warm;
   double seconds;
   std::vector<int> host_cpus;
@@ -154,6 +156,7 @@ class Setup {
     options.cpus = o.agent_cpus;
     // Matches no TCP connection.
     if (o.form == "splice") options.signature = "unix,*,*,*,*";
+    if (o.form == "spin") options.net_options.spin_nanos = o.spin_nanos;
     auto front = director::Director::Open(options);
     if (!front.ok()) return front.status();
     front_ = *std::move(front);
@@ -203,9 +206,9 @@ absl::Status CheckForm(const DirectorRun& o, const LoopUse& before, const LoopUs
   const uint64_t slack = uint64_t{2} * o.connections * o.depth * o.bytes;
   const bool all_spliced =
       spliced > 0 && spliced + slack >= both_ways && spliced <= both_ways + slack;
-  const bool right = o.form == "direct"    ? forwarded == 0 && spliced == 0
-                     : o.form == "forward" ? forwarded == messages && spliced == 0
-                                           : forwarded == 0 && all_spliced;
+  const bool right = o.form == "direct"   ? forwarded == 0 && spliced == 0
+                     : o.form == "splice" ? forwarded == 0 && all_spliced
+                                          : forwarded == messages && spliced == 0;
   if (right) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
       "of ", messages, " messages (", both_ways, " bytes both ways) ", forwarded,

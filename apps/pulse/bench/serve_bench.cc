@@ -38,6 +38,7 @@ struct ServeBenchArgs {
   double seconds = 5;
   double warm = 8;
   int neighbours = 3;
+  int spin_us = 0;
   std::vector<std::string> parts;
 };
 
@@ -132,6 +133,7 @@ class ServeBench {
             {"records", records_},
             {"value_bytes", args_.value_bytes},
             {"agent_cpus", session_->agent_cpus()},
+            {"agent_spin_us", args_.spin_us},
             {"client_cpus", session_->both_cpus()},
             {"seed", session_->args().seed}};
   }
@@ -275,6 +277,7 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
   settings["connections"] = args.connections;
   settings["pipeline"] = args.pipeline;
   settings["seconds"] = args.seconds;
+  settings["agent_spin_us"] = args.spin_us;
   settings["warm_seconds"] = args.warm;
   settings["neighbours"] = args.neighbours;
   s.report()["ratios"] = ToJson(rows);
@@ -296,6 +299,9 @@ void AddServeBench(CLI::App& bench) {
       ->capture_default_str();
   cmd->add_option("--pipeline", args->pipeline, "Requests that a connection sends together")
       ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  cmd->add_option("--spin-us", args->spin_us, "As of pulse serve")
+      ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
   cmd->add_option("--seconds", args->seconds, "Length of a run")
       ->check(CLI::Range(0.1, 600.0))

@@ -172,6 +172,7 @@ resp::ServeOptions ServerOptions(const nlohmann::json& spec) {
   o.cache_bytes = spec.at("cache_bytes").get<uint64_t>();
   o.cpus = spec.at("host_cpus").get<std::vector<int>>();
   o.agent_cpus = spec.at("agent_cpus").get<std::vector<int>>();
+  o.agent_spin_us = spec.value("agent_spin_us", 0);
   o.offload = spec.value("offload", false);
   o.threads = spec.value("loops", 1);
   return o;

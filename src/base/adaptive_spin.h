@@ -1,0 +1,32 @@
+// AdaptiveSpin: for how long a thread looks for work before it sleeps, by whether that has helped.
+// A look that found nothing halves the next one; a sleep shorter than the longest look would have
+// been better spent looking. A thread that shares its CPU soon stops looking.
+//
+// One thread. Nothing blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pulse {
+
+class AdaptiveSpin {
+ public:
+  // 0: never looks.
+  explicit AdaptiveSpin(int64_t longest_nanos) : longest_(longest_nanos), now_(longest_nanos) {}
+
+  // Nanoseconds to look for.
+  int64_t now() const { return now_; }
+  // It had looked in vain, and then slept for so long.
+  void Slept(int64_t nanos) {
+    now_ /= 2;
+    if (nanos < longest_) now_ = std::min(longest_, 2 * now_ + kStep);
+  }
+
+ private:
+  static constexpr int64_t kStep = 1000;
+  const int64_t longest_;
+  int64_t now_;
+};
+
+}  // namespace pulse

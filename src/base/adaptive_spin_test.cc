@@ -1,0 +1,39 @@
+#include "base/adaptive_spin.h"
+
+#include <gtest/gtest.h>
+
+namespace pulse {
+namespace {
+
+constexpr int64_t kLongest = 20'000;
+
+TEST(AdaptiveSpinTest, LongSleepsEndIt) {
+  AdaptiveSpin spin(kLongest);
+  EXPECT_EQ(spin.now(), kLongest);
+  for (int64_t before = spin.now(); before > 0; before = spin.now()) {
+    spin.Slept(1'000'000'000);
+    EXPECT_EQ(spin.now(), before / 2);
+  }
+  spin.Slept(kLongest);
+  EXPECT_EQ(spin.now(), 0);
+}
+
+TEST(AdaptiveSpinTest, ShortSleepsBringItBack) {
+  AdaptiveSpin spin(kLongest);
+  while (spin.now() > 0) spin.Slept(kLongest);
+  for (int i = 0; i < 100; ++i) {
+    const int64_t before = spin.now();
+    spin.Slept(kLongest - 1);
+    EXPECT_TRUE(spin.now() > before || spin.now() == kLongest) << i;
+  }
+  EXPECT_EQ(spin.now(), kLongest);
+}
+
+TEST(AdaptiveSpinTest, NoneIsNone) {
+  AdaptiveSpin spin(0);
+  spin.Slept(0);
+  EXPECT_EQ(spin.now(), 0);
+}
+
+}  // namespace
+}  // namespace pulse
