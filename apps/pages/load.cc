@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <deque>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <unordered_map>
@@ -25,6 +27,7 @@ constexpr uint32_t kCell = 16;
 constexpr uint32_t kOwn = 8;  // cells of a thread in each page
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr uint64_t kMaxPages = uint64_t{1} << 20;  // that are loaded
+constexpr int64_t kVerifyNanos = 60 * kSecond;     // for what cannot be read at once
 
 struct Cell {
   uint64_t acked = 0;
@@ -189,20 +192,53 @@ class Worker {
   }
 
   absl::Status VerifyAll() {
-    for (uint64_t page = 0; page < pages_;) {
-      const uint64_t reads = result_->reads;
-      while (page < pages_ && client_->outstanding() < o_.outstanding) QueueRead(page++);
-      PULSE_RETURN_IF_ERROR(client_->Flush());
-      const uint64_t errors = result_->errors;
-      while (client_->outstanding() > 0) PULSE_RETURN_IF_ERROR(Take());
-      if (result_->errors != errors) {
-        return absl::InternalError("pages: a page cannot be read at the end: " +
-                                   result_->last_error);
+    const int64_t until = NowNanos() + kVerifyNanos;
+    std::deque<uint64_t> left(pages_);
+    std::iota(left.begin(), left.end(), uint64_t{0});
+    while (!left.empty()) {
+      while (!left.empty() && client_->outstanding() < o_.outstanding) {
+        QueueRead(left.front());
+        left.pop_front();
       }
-      result_->verified += result_->reads - reads;
-      result_->reads = reads;
+      absl::Status late;
+      absl::Status st = client_->Flush();
+      while (st.ok() && client_->outstanding() > 0) st = TakeLast(&left, &late);
+      if (!st.ok()) {
+        for (const auto& [id, asked] : asked_) left.push_back(asked.page);
+        PULSE_RETURN_IF_ERROR(Again(st));
+        late = st;
+      }
+      if (late.ok()) continue;
+      if (NowNanos() > until) return NotReadable(late);
+      usleep(20'000);
     }
     return absl::OkStatus();
+  }
+
+  // A reply to a read of VerifyAll. A page that cannot be had yet goes back to `left`.
+  absl::Status TakeLast(std::deque<uint64_t>* left, absl::Status* late) {
+    const auto r = client_->Receive();
+    if (!r.ok()) return r.status();
+    const auto node = asked_.extract(r->id);
+    if (node.empty()) return absl::InternalError("pages: a reply that nobody waits for");
+    const Asked& a = node.mapped();
+    if (r->status.ok()) {
+      ++result_->verified;
+      return Check(a, r->page);
+    }
+    if (absl::IsDataLoss(r->status)) return r->status;
+    if (!absl::IsUnavailable(r->status) && !absl::IsDeadlineExceeded(r->status) &&
+        !absl::IsResourceExhausted(r->status)) {
+      return NotReadable(r->status);
+    }
+    *late = r->status;
+    left->push_back(a.page);
+    return absl::OkStatus();
+  }
+
+  static absl::Status NotReadable(const absl::Status& why) {
+    return absl::InternalError(
+        absl::StrCat("pages: a page cannot be read at the end: ", why.message()));
   }
 
   const LoadOptions& o_;

@@ -6,7 +6,8 @@
 // thread has cells of its own in every page. A read must show in each of them at least the last
 // write that was acknowledged when the read was sent, at most the last that was sent. A cell whose
 // write has no known outcome is not written again. At the end, if `verify_all`, each thread reads
-// every page.
+// every page; what is refused then, since the server is behind or its agent away, is asked for
+// again for up to a minute, and not counted.
 //
 // Blocks. Errors: no server, a broken protocol, DataLoss naming the page. Refusals are counted.
 #pragma once
