@@ -19,7 +19,6 @@
 namespace pulse {
 namespace {
 
-constexpr int64_t kHandshakeNanos = 2'000'000'000;
 // Peers that may be silent at the same time; one more, and the oldest is let go.
 constexpr size_t kMaxHandshakes = 64;
 // No descriptor was left for a connection: look again after this long.
@@ -132,7 +131,7 @@ bool SocketServer::Accept() {
     handshakes_.erase(handshakes_.begin());
     GiveUpOn(std::move(oldest));
   }
-  handshakes_.push_back({std::move(socket), NowNanos() + kHandshakeNanos});
+  handshakes_.push_back({std::move(socket), NowNanos() + options_.handshake_ms * 1'000'000});
   return true;
 }
 

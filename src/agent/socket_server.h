@@ -26,6 +26,8 @@ struct AgentOptions {
   EngineKind engine = EngineKind::kUring;
   MoverKind mover = MoverKind::kShared;
   AgentLimits limits;
+  // How long a peer may take to say hello once it has connected.
+  int64_t handshake_ms = 2000;
   IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
   // The file service (service 1 of the hello); none: its sessions are refused. They share what the
   // factory refers to, and are all served by the first worker, so that it needs no locks.
