@@ -35,7 +35,7 @@ class PagesTest : public ::testing::TestWithParam<bool> {
     std::filesystem::create_directory(directory_);
     options_.server.pages = kPages;
     options_.server.log_directory = directory_ + "/log";
-    options_.server.wait_ms = 200;
+    options_.server.wait_ms = 5000;
     if (GetParam()) {
       agent_ = std::make_unique<files::TestAgent>();
       agent_->Start();

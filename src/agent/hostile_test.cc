@@ -38,6 +38,7 @@ class HostileTest : public ::testing::Test {
   HostileTest() { agent_test::g_hooks = &hooks_; }
   void Open(AgentOptions options = {}) {
     options.socket_path = path_.get();
+    options.handshake_ms = 60'000;
     auto server = SocketServer::Open(options, &agent_test::MakeTestService);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -253,10 +253,11 @@ TEST_F(SessionTest, PressureIsLatchedFadesAndCannotBeMadeUp) {
   session_->LatchUrgent();
   EXPECT_EQ(session_->pressure(), 0u);
   word = wire::PressureWord(wire::kPressureStopped, 1);
+  const int64_t before = NowNanos();
   session_->LatchUrgent();
   EXPECT_EQ(session_->pressure(), 2u);
   const int64_t now = NowNanos();
-  session_->LatchPressure(word, now + Session::kPressureNanos - 2'000'000'000);
+  session_->LatchPressure(word, before + Session::kPressureNanos - 1);
   EXPECT_EQ(session_->pressure(), 2u);
   session_->LatchPressure(word, now + Session::kPressureNanos);
   EXPECT_EQ(session_->pressure(), 0u) << "no news for long";

@@ -90,6 +90,7 @@ TEST(BusyTimeTest, WhatIsShownNeverGoesBack) {
     }
   });
   const int64_t begin = NowNanos();
+  EXPECT_TRUE(testing_util::Eventually([&] { return counters.fetch.Nanos() > 0; }));
   uint64_t last = 0;
   bool back = false;
   for (int i = 0; i < 100'000; ++i) {
@@ -126,6 +127,7 @@ class StatusTest : public ::testing::Test {
   void Serve() {
     AgentOptions options;
     options.socket_path = path_;
+    options.handshake_ms = 60'000;
     options.engine = EngineKind::kThreads;
     auto server = SocketServer::Open(options, &agent_test::MakeTestService);
     ASSERT_TRUE(server.ok()) << server.status();

@@ -297,6 +297,7 @@ TEST(FilesSession, AnAgentWithoutAStoreSaysWhatToDo) {
   testing_util::ScratchPath socket("no-store.sock");
   AgentOptions options;
   options.socket_path = socket.get();
+  options.handshake_ms = 60'000;
   auto server =
       SocketServer::Open(options, [](Session*, FileEngine*) { return std::unique_ptr<Service>(); });
   ASSERT_TRUE(server.ok());

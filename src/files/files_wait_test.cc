@@ -343,6 +343,7 @@ TEST(FilesAgentProcess, Serve) {
   ASSERT_TRUE(files.ok()) << files.status();
   AgentOptions options;
   options.socket_path = socket;
+  options.handshake_ms = 60'000;
   options.files = (*files)->Factory();
   auto server =
       SocketServer::Open(options, [](Session*, FileEngine*) { return std::unique_ptr<Service>(); });

@@ -33,6 +33,7 @@ class TestAgent {
     options.prefill = false;
     EXPECT_EQ(store::Create(store_.get(), options), absl::OkStatus());
     agent_options.socket_path = socket_.get();
+    agent_options.handshake_ms = 60'000;
   }
   ~TestAgent() { Stop(); }
 

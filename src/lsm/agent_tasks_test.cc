@@ -183,8 +183,8 @@ TEST(HostTask, ALongTaskIsNoDeadOne) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
   auto task = HostTask::Start(&runner, SomeRequest(), gate.function()).value();
-  auto waiting = std::async(std::launch::async, [&] { return task->Wait(5 * kTaskBeatMs); });
-  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(9 * kTaskBeatMs)),
+  auto waiting = std::async(std::launch::async, [&] { return task->Wait(16 * kTaskBeatMs); });
+  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20 * kTaskBeatMs)),
             std::future_status::timeout);
   gate.open = true;
   EXPECT_TRUE(waiting.get().ok());

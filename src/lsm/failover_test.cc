@@ -107,7 +107,7 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
       bytes[i] = RandomBytes(&rng, 500'000 + i);
       ASSERT_TRUE(files[i]->Append(bytes[i], kIo, nullptr).ok());
     }
-    agent.Stop();
+    const uint64_t before = agent.StopUnder(fs.get());
     for (int i = 0; i < 3; ++i) {
       const std::string more = RandomBytes(&rng, 3'000'000 + i);
       ASSERT_TRUE(files[i]->Append(more, kIo, nullptr).ok());
@@ -123,7 +123,11 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
     ASSERT_TRUE(files[3]->Flush(kIo, nullptr).ok());
     auto last = std::async(std::launch::async, [&] { return files[3]->Close(kIo, nullptr).ok(); });
     SyncDirectory(fs.get(), dir.path());  // waits until the agent is given up
-    EXPECT_EQ(StatsOf(fs.get()).failovers, 1u);
+    // Lost before, it may have had nothing of what was closed.
+    if (before == 0) {
+      EXPECT_EQ(StatsOf(fs.get()).failovers, 1u);
+    }
+    EXPECT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == before + 1; }));
     EXPECT_TRUE(last.get());
     ASSERT_TRUE(files[1]->Append("after", kIo, nullptr).ok());
     bytes[1] += "after";
@@ -141,7 +145,7 @@ TEST(FailoverTest, AHungAgentIsLeftBehindAndDoesNoHarmWhenItWakes) {
     agent.Continue();
     // It ends the old session before it answers a new one, or serves both: either way it has had
     // its chance.
-    ASSERT_TRUE(WaitReconnects(fs.get(), 1));
+    ASSERT_TRUE(WaitReconnects(fs.get(), before + 1));
     EXPECT_TRUE(AgentWrites(fs.get(), dir / "4.sst", &rng));
     check();
     for (const auto& entry : std::filesystem::directory_iterator(dir.path())) {
@@ -156,11 +160,11 @@ TEST(FailoverTest, ADeletedFileStaysDeleted) {
   auto fs = agent.Attach("?agent_deadline=1000");
   auto other = CreateOutput(fs.get(), dir / "2.sst");
   ASSERT_TRUE(other->Append("x", kIo, nullptr).ok());
-  agent.Stop();
+  const uint64_t before = agent.StopUnder(fs.get());
   auto f = CreateOutput(fs.get(), dir / "1.sst");
   ASSERT_TRUE(f->Append(std::string(3 << 20, 'a'), kIo, nullptr).ok());
   ASSERT_TRUE(fs->DeleteFile(dir / "1.sst", kIo, nullptr).ok());
-  ASSERT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == 1; }));
+  ASSERT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == before + 1; }));
   ASSERT_TRUE(f->Close(kIo, nullptr).ok());
   ASSERT_TRUE(other->Close(kIo, nullptr).ok());
   SyncDirectory(fs.get(), dir.path());
@@ -209,12 +213,13 @@ TEST(FailoverTest, ASlowDeviceIsWaitedFor) {
   IoScript script;
   AgentOptions options;
   options.socket_path = socket_dir / "s";
+  options.handshake_ms = 60'000;
   options.backend_factory = script.factory();
   auto server = SocketServer::Open(options, &CreateAgentService);
   ASSERT_TRUE(server.ok()) << server.status();
   std::shared_ptr<rocksdb::FileSystem> fs;
   const Status s = NewFileSystem(
-      "pulse://" + options.socket_path + "?agent_deadline=500&sync=strict", nullptr, &fs);
+      "pulse://" + options.socket_path + "?agent_deadline=3000&sync=strict", nullptr, &fs);
   ASSERT_TRUE(s.ok()) << s.ToString();
   script.Hold(IoOp::kWrite);
   auto f = CreateOutput(fs.get(), dir / "1.sst");
@@ -222,8 +227,8 @@ TEST(FailoverTest, ASlowDeviceIsWaitedFor) {
   ASSERT_TRUE(f->Flush(kIo, nullptr).ok());
   ASSERT_TRUE(script.WaitHeld(1));
   auto close = std::async(std::launch::async, [&] { return f->Close(kIo, nullptr).ok(); });
-  // Four deadlines long.
-  EXPECT_EQ(close.wait_for(std::chrono::seconds(2)), std::future_status::timeout);
+  // Two deadlines long.
+  EXPECT_EQ(close.wait_for(std::chrono::seconds(6)), std::future_status::timeout);
   EXPECT_EQ(StatsOf(fs.get()).failovers, 0u);
   script.Release();
   EXPECT_TRUE(close.get());

@@ -315,7 +315,7 @@ TEST(FileSystemTest, AFullQueueMakesTheWriterWaitAndIsCounted) {
   auto f = Create(rig.pulse.get(), dir / "1.sst");
   auto append = std::async(std::launch::async, [&] { return f->Append(bytes, kIo, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(4));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(Eventually([&] { return rig.stats().backpressure_waits >= 1; }));
   EXPECT_EQ(append.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
   // Bounded by the queue; a pool's segments may part a piece.
   EXPECT_LE(rig.script.held(), OnPool() ? 8u : 4u);
@@ -364,9 +364,14 @@ TEST(FileSystemTest, IdleUsesNoCpu) {
       return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000 +
              (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1000;
     };
-    const auto before = cpu_ms();
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    EXPECT_LT(cpu_ms() - before, 50) << uri;
+    // What it did before may end late on a busy machine: one such second of five is enough.
+    int64_t used = 50;
+    for (int i = 0; i < 5 && used >= 50; ++i) {
+      const auto before = cpu_ms();
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      used = cpu_ms() - before;
+    }
+    EXPECT_LT(used, 50) << uri;
   }
 }
 

@@ -368,10 +368,10 @@ TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
   };
   auto before = write(1);
   EXPECT_TRUE(before->Flush(kIo, nullptr).ok());
-  agent.Stop();
+  const uint64_t failovers = agent.StopUnder(fs.get());
   std::vector<std::unique_ptr<rocksdb::FSWritableFile>> open;
   for (int n = 2; n < 6; ++n) open.push_back(write(n));
-  ASSERT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == 1; }));
+  ASSERT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == failovers + 1; }));
   for (auto& f : open) EXPECT_TRUE(f->Close(kIo, nullptr).ok());
   EXPECT_TRUE(before->Close(kIo, nullptr).ok());
   SyncDirectory(fs.get(), dir_.path());

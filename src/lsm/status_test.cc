@@ -52,33 +52,30 @@ void FillAndCheck(rocksdb::FileSystem* fs, const std::string& path, const Scratc
   ASSERT_TRUE(one.Fill(&rng, 2000, 1000).ok());
   ASSERT_TRUE(one.FlushAll().ok());
   ASSERT_TRUE(one.CompactAll().ok());
-  // What the host says is what it has counted.
-  Stats stats{};
-  ASSERT_TRUE(GetStats(fs, &stats));
+  // What the host says is what it has counted, and what the agent says is what it has done: once
+  // both have come to rest.
   const json s = Await(path, [&](const json& session) {
-    return session["host"]["syncs"] == stats.syncs && session["databases"].size() == 2;
+    Stats stats{};
+    EXPECT_TRUE(GetStats(fs, &stats));
+    uint64_t buckets = 0;
+    for (const uint64_t n : session["syncs"]["below_power_of_two_micros"]) buckets += n;
+    const json& host = session["host"];
+    return host["syncs"] == stats.syncs && host["files_persisted"] == stats.files_persisted &&
+           host["bytes_persisted"] == stats.bytes_persisted &&
+           host["bytes_fetched"] == stats.bytes_fetched &&
+           host["barrier_waits"] == stats.barrier_waits && host["sync_nanos"] == stats.sync_nanos &&
+           host["outputs_open"] == 0 && host["databases"] == 2 &&
+           session["databases"].size() == 2 && session["bytes_written"] == stats.bytes_persisted &&
+           session["syncs"]["count"] == stats.syncs && buckets == stats.syncs &&
+           session["requests"]["sync_close"] == stats.syncs && session["persist"]["in_flight"] == 0;
   });
-  EXPECT_EQ(s["host"]["files_persisted"], stats.files_persisted);
-  EXPECT_EQ(s["host"]["bytes_persisted"], stats.bytes_persisted);
-  EXPECT_EQ(s["host"]["bytes_fetched"], stats.bytes_fetched);
-  EXPECT_EQ(s["host"]["barrier_waits"], stats.barrier_waits);
-  EXPECT_EQ(s["host"]["sync_nanos"], stats.sync_nanos);
-  EXPECT_EQ(s["host"]["outputs_open"], 0);
-  EXPECT_EQ(s["host"]["databases"], 2);
+  EXPECT_GT(s["host"]["bytes_persisted"].get<uint64_t>(), 0u);
   EXPECT_GT(s["host"]["output_open_nanos"].get<uint64_t>(), 0u);
   EXPECT_GT(s["host"]["queue_memory"].get<uint64_t>(), 0u);
   std::vector<std::string> names = s["databases"];
   for (std::string& name : names) name = name.substr(name.rfind('/') + 1);
   EXPECT_THAT(names, UnorderedElementsAre("one", "two"));
-  // What the agent says is what it has done.
-  EXPECT_EQ(s["bytes_written"], stats.bytes_persisted);
-  EXPECT_EQ(s["syncs"]["count"], stats.syncs);
-  EXPECT_EQ(s["requests"]["sync_close"], stats.syncs);
-  EXPECT_EQ(s["persist"]["in_flight"], 0);
   EXPECT_GT(s["persist"]["busy_nanos"].get<uint64_t>(), 0u);
-  uint64_t buckets = 0;
-  for (const uint64_t n : s["syncs"]["below_power_of_two_micros"]) buckets += n;
-  EXPECT_EQ(buckets, stats.syncs);
 
   // An output that is being written.
   auto output = CreateOutput(fs, dir / "two/000777.sst");
@@ -122,6 +119,8 @@ TEST(HostStatusTest, WithoutTheOptionThereIsNothing) {
     }
     return n;
   };
+  // One of a test before may be on its way out.
+  ASSERT_TRUE(testing_util::Eventually([&] { return answering() == 0; }));
   auto fs = PulseFileSystem::Open(MakeOptions("pulse://"), rocksdb::FileSystem::Default());
   ASSERT_TRUE(fs.ok());
   EXPECT_EQ(answering(), 0u);

@@ -29,6 +29,7 @@ TEST(AgentProcess, Serve) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   AgentOptions options;
   options.socket_path = socket;
+  options.handshake_ms = 60'000;
   TaskRunnerOptions tasks;
   tasks.max_tasks = 2;
   TaskRunner runner(tasks, RemoteTaskFunction());
@@ -88,6 +89,22 @@ void AgentProcess::Stop() {
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED) != 0 && errno == EINTR) {
   }
 }
+
+uint64_t AgentProcess::StopUnder(rocksdb::FileSystem* fs) {
+  const auto in_use = [fs] {
+    const Stats s = StatsOf(fs);
+    return s.failovers == s.reconnects;
+  };
+  EXPECT_TRUE(Eventually([&] {
+    if (!in_use()) return false;
+    Stop();
+    if (in_use()) return true;
+    Continue();
+    return false;
+  }));
+  return StatsOf(fs).failovers;
+}
+
 void AgentProcess::Continue() { kill(pid_, SIGCONT); }
 void AgentProcess::Kill() { Wait(SIGKILL); }
 void AgentProcess::Terminate() { Wait(SIGTERM); }

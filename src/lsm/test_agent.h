@@ -19,7 +19,10 @@ class AgentProcess {
   void Start();
   // From now on the process may not open a descriptor of this number or above.
   void LimitFiles(int n) const;
-  void Stop();       // SIGSTOP
+  void Stop();  // SIGSTOP
+  // Stops it while `fs` uses it: on a busy machine it may just have been taken for hung. Returns
+  // the failovers until then; the next is its own.
+  uint64_t StopUnder(rocksdb::FileSystem* fs);
   void Continue();   // SIGCONT
   void Kill();       // SIGKILL; returns when it is gone
   void Terminate();  // SIGTERM; returns when it is gone

@@ -602,19 +602,25 @@ TEST_F(FileEngineTest, AnEngineWithoutRegistrationServesPinnedFiles) {
 // A write whose bytes are still on their way counts as in flight, and starts when they are there.
 TEST_F(FileEngineTest, AWriteWaitsForItsBytes) {
   FileEngine::File* f = NewFile();
-  const int64_t when = NowNanos() + 20'000'000;
+  const int64_t when = NowNanos() + 500'000'000;
   fake_->on_start = [&](const IoRequest& r) {
     if (r.op == IoOp::kWrite && r.offset == 0) {
       EXPECT_GE(NowNanos(), when) << "started too early";
     }
   };
   engine_->Write(f, buffer_, -1, kBlock, 0, 1, when);
+  const bool waits = NowNanos() < when;  // else they may have been there when it was asked for
   Write(f, 1, 1, 2);
   engine_->RangeSync(f, 0, kBlock, 3);
   engine_->SyncClose(f, kNoTruncate, 4);
-  EXPECT_EQ(engine_->next_due(), when);
+  if (waits) {
+    EXPECT_EQ(engine_->next_due(), when);
+  }
   EXPECT_FALSE(engine_->idle());
-  EXPECT_TRUE(Eventually([&] { return Open() == std::vector<std::string>{"w1+1", "w0+1"}; }));
+  EXPECT_TRUE(Eventually([&] { return Open().size() == 2; }));
+  if (waits) {
+    EXPECT_THAT(Open(), ElementsAre("w1+1", "w0+1"));
+  }
   EXPECT_EQ(engine_->next_due(), 0);
   fake_->FinishWell(0);
   fake_->FinishWell(0);

@@ -31,6 +31,7 @@ class VirtualDpuTest : public ::testing::Test {
     dpu_ = *std::move(dpu);
     AgentOptions options;
     options.socket_path = path_.get();
+    options.handshake_ms = 60'000;
     dpu_->Apply(&options);
     auto server = SocketServer::Open(options, &agent_test::MakeTestService);
     ASSERT_TRUE(server.ok()) << server.status();

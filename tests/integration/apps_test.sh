@@ -15,15 +15,31 @@ store="$SCRATCH/store"
 run_ok create 120 "$PULSE" pool create "$store" --size 96M --segment 1M
 
 says() { grep -q -- "$1" "$2" 2>/dev/null; }
-# start_host COMMAND...: waits until it serves. HOST is its pid, PORT its port if it has one.
+# start_host COMMAND...: waits until it serves. HOST is its pid, PORT its port if it has one. A port
+# that it had before may be another program's for a while.
 start_host() {
-  HOST_LOG="$SCRATCH/host.$((++HOSTS)).log"
-  start "$HOST_LOG" "$PULSE" "$@"
-  HOST=$STARTED
-  await 60 says 'serving at ' "$HOST_LOG" || fail "the host does not serve" "$HOST_LOG"
+  local end=$((SECONDS + 30))
+  while true; do
+    HOST_LOG="$SCRATCH/host.$((++HOSTS)).log"
+    start "$HOST_LOG" "$PULSE" "$@"
+    HOST=$STARTED
+    await 60 host_has_begun || fail "the host does not serve" "$HOST_LOG"
+    if says 'serving at ' "$HOST_LOG"; then break; fi
+    wait "$HOST"
+    if ! says 'choose another port' "$HOST_LOG" || ((SECONDS >= end)); then
+      fail "the host does not serve" "$HOST_LOG"
+    fi
+    sleep 0.2
+  done
   PORT=$(sed -n 's/.*serving at 127.0.0.1:\([0-9]*\).*/\1/p' "$HOST_LOG")
 }
 HOSTS=0
+host_has_begun() { says 'serving at ' "$HOST_LOG" || is_gone "$HOST"; }
+# has_client PORT: somebody is connected to it.
+has_client() {
+  awk -v port="$(printf '%04X' "$1")" \
+    'substr($3, 10) == port && $4 == "01" {found = 1} END {exit !found}' /proc/net/tcp
+}
 kill_process() {
   kill -KILL "$1"
   wait "$1" 2>/dev/null
@@ -38,10 +54,13 @@ run_ok blocks-mixed 60 "$PULSE" blocks load --port "$PORT" --reads 0.6 --batch 4
   --seconds 2
 expect_error blocks-no-file 'no file' "$PULSE" blocks load --port "$PORT" --file 7
 note "blocks: the agent is killed under a load"
-start "$SCRATCH/blocks-killed.log" "$PULSE" blocks load --port "$PORT" --reads 0.5 --seconds 5 --json
+start "$SCRATCH/blocks-killed.log" "$PULSE" blocks load --port "$PORT" --reads 0.5 --seconds 8 \
+  --json
 load=$STARTED
+await 60 has_client "$PORT" || fail "the load does not begin" "$SCRATCH/blocks-killed.log"
 sleep 1
 kill_process "$AGENT"
+await 30 says 'the agent was lost' "$HOST_LOG" || fail "the host has not lost the agent" "$HOST_LOG"
 start_agent "$agent_socket" --store "$store" --tasks 0
 wait "$load" || fail "the load did not go on" "$SCRATCH/blocks-killed.log"
 says 'were refused' "$SCRATCH/blocks-killed.log" || fail "no request was refused" "$SCRATCH/blocks-killed.log"

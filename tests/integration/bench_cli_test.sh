@@ -105,10 +105,17 @@ assert all("compaction_cpu_s" in run for run in runs), runs[0]
 PY
 
 # ---- killed in the middle of an experiment: its rows are kept
-start "$SCRATCH/killed-row.log" "${paper[@]}" --only fillrandom
-await 120 test -s "$out/fillrandom.part" || fail "paper: no rows kept" "$SCRATCH/killed-row.log"
-kill -9 "$STARTED" 2>/dev/null
-wait "$STARTED" 2>/dev/null
+has_rows() { [[ -s "$out/fillrandom.part" || -e "$out/fillrandom.json" ]]; }
+# Where it was faster than the signal, it is tried again.
+for try in 1 2 3 4 5; do
+  start "$SCRATCH/killed-row.log" "${paper[@]}" --only fillrandom
+  await 120 has_rows || fail "paper: no rows kept" "$SCRATCH/killed-row.log"
+  kill -9 "$STARTED" 2>/dev/null
+  wait "$STARTED" 2>/dev/null
+  [[ -e "$out/fillrandom.json" ]] || break
+  ((try < 5)) || fail "paper: was always through before the signal came" "$SCRATCH/killed-row.log"
+  rm -f "$out/fillrandom.json" "$out/fillrandom.part"
+done
 run_ok rest 200 "${paper[@]}" --only fillrandom
 require_match rest 'fillrandom: goes on where it was interrupted; done before: 128 B' "$SCRATCH/rest.log"
 grep -q '"label": "2048 B"' "$out/fillrandom.json" || fail "paper: the rest was not run"

@@ -89,15 +89,20 @@ for text in '1 agent, 2 sessions, 2 databases' 'db one' 'db two' 'merge-encode' 
   grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
 done
 grep -q $'\x1b' "$SCRATCH/top-once.log" && fail "top writes colours into a file"
-run_ok top-json 60 "$PULSE" top --once --json --interval 0.5 --socket "$socket"
-run_ok top-json-read 60 python3 -c '
+# Whether something was written while top looked, which need not be so each time.
+top_sees_writes() {
+  run_ok top-json 60 "$PULSE" top --once --json --interval 0.5 --socket "$socket"
+  run_ok top-json-read 60 python3 -c '
 import json, sys
 top = json.load(open(sys.argv[1]))
 sessions = top["agents"][0]["sessions"]
 assert len(sessions) == 2, sessions
 assert all(0 <= s["fetch_share"] <= 1 and 0 <= s["persist_share"] <= 1 for s in sessions), sessions
-assert any(s["written_bytes_per_second"] > 0 for s in sessions), sessions
+print("writes" if any(s["written_bytes_per_second"] > 0 for s in sessions) else "none")
 ' "$SCRATCH/top-json.log"
+  grep -q writes "$SCRATCH/top-json-read.log"
+}
+await 60 top_sees_writes || fail "top sees nobody write" "$SCRATCH/top-json.log"
 run_ok top-terminal 120 python3 "$here/top_terminal.py" "$PULSE" "$socket" "$AGENT"
 note "$(tail -n 1 "$SCRATCH/top-terminal.log")"
 
@@ -112,6 +117,12 @@ start_fill three "pulse://?status=$SOCKET_DIR/embedded.%p.sock"
 embedded="$SOCKET_DIR/embedded.$FILL.sock"
 await 60 is_listening "$embedded" || fail "status= makes no socket" "$SCRATCH/fill.three.log"
 [[ "$(stat -c %a "$embedded")" == 600 ]] || fail "the status socket is not of mode 0600"
+# The host says what it has opened some time after that.
+top_names_database() {
+  "$PULSE" top --once --interval 0.5 --socket "$embedded" 2>/dev/null |
+    grep -F 'db three' >/dev/null
+}
+await 60 top_names_database || fail "top does not name the database" "$SCRATCH/fill.three.log"
 run_ok top-embedded 60 "$PULSE" top --once --interval 0.5 --socket "$embedded" --socket "$socket"
 require_match top-embedded 'embedded, process;;db three;;no session' "$SCRATCH/top-embedded.log"
 expect_error status-in-use 'already listens' env LD_PRELOAD="$PLUGIN" "$DB_CHECK" scan \

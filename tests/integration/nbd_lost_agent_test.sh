@@ -75,11 +75,11 @@ require_same "after a restart" "$SCRATCH/in" "$SCRATCH/out.restarted"
 end_server
 
 # ---- stopped during I/O: EIO in time, refused at once, and served again when it goes on
-serve stopped dir=d file=f timeout=2
+serve stopped dir=d file=f timeout=5
 begin_io stopped
 kill -STOP "$AGENT"
 require_eio stopped
-require_match stopped 'no sign of life for 2 s' "$SERVER_LOG"
+require_match stopped 'no sign of life for 5 s' "$SERVER_LOG"
 expect_error stopped-info 'Failed|error' nbdinfo "$URI"
 is_alive "$SERVER" || fail "nbdkit ended while its agent was stopped" "$SERVER_LOG"
 kill -CONT "$AGENT"

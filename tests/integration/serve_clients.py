@@ -67,8 +67,9 @@ def scans(r):
 
 
 def expiry(r):
-    r.set("e", "v", px=60)
-    assert 0 < r.pttl("e") <= 60
+    r.set("e", "v", px=60000)
+    assert 0 < r.pttl("e") <= 60000
+    assert r.pexpire("e", 60)
     while r.get("e") is not None:
         time.sleep(0.01)
     assert r.ttl("e") == -2

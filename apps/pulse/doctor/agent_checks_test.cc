@@ -26,6 +26,7 @@ class AgentChecksTest : public ::testing::Test {
   void Open(uint32_t max_sessions) {
     AgentOptions options;
     options.socket_path = path_.get();
+    options.handshake_ms = 60'000;
     options.engine = EngineKind::kThreads;
     options.limits.max_sessions = max_sessions;
     auto server = SocketServer::Open(options, &lsm::CreateAgentService);
