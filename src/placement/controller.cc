@@ -21,6 +21,7 @@ constexpr double kNear = 0.92;
 constexpr double kMaxWait = 32;       // times forget_seconds
 constexpr double kFirstBudget = 0.5;  // of the first compaction's time
 constexpr double kSplitGain = 1.2;    // against host, as long as nothing is measured
+constexpr double kSlowAgent = 0.3;    // of a host's core
 
 // When the host is busy, and what is done about it.
 constexpr double kBusy = 0.5;           // of its cores, from where on it counts as busy
@@ -85,11 +86,20 @@ bool Controller::Allowed(Strategy s, const Load& load) const {
   return s == Strategy::kSplit || (load.whole && options_.agent_tasks > 0);
 }
 
-// In bytes a second: measured, or what is to be expected, given any that is measured. The agent is
-// taken to do half of the work in split.
+// In bytes a second: measured, or what is to be expected, given any that is measured.
 double Controller::Expected(const Context& c, Strategy s, const Load& load) const {
   const Known& k = c.known[Index(s)];
   if (k.samples > 0) return k.Rate();
+  for (const Strategy other : kAll) {
+    const Known& o = c.known[Index(other)];
+    if (o.samples > 0) return o.Rate() / Relative(other, load) * Relative(s, load);
+  }
+  return 0;
+}
+
+// What is to be expected of each, against the others: nothing is measured in it. The agent is taken
+// to do half of the work in split.
+double Controller::Relative(Strategy s, const Load& load) const {
   // What other work on the host leaves of the speed that compactions would have without it.
   const double on_host = at_[0] + at_[1] + 1;
   const double cores = options_.host_cores;
@@ -100,26 +110,30 @@ double Controller::Expected(const Context& c, Strategy s, const Load& load) cons
   // Of the compactions, with as many whole as the agent runs.
   const double whole = std::min<double>(options_.agent_tasks, slots);
   const double split = std::min(left * kSplitGain, 2 * sigma);
-  const auto relative = [&](Strategy x) {
-    switch (x) {
-      case Strategy::kHost:
-        return left;
-      case Strategy::kSplit:
-        return split;
-      case Strategy::kWhole:
-        return sigma * whole + (slots > whole ? split : 0);
-      case Strategy::kHostOverflow:
-        return left + 0.5 * sigma * std::min(whole, slots - 1);
-      case Strategy::kSplitOverflow:
-        return split + 0.5 * sigma * std::min(whole, slots - 1);
-    }
-    return 1.0;
-  };
-  for (const Strategy other : kAll) {
-    const Known& o = c.known[Index(other)];
-    if (o.samples > 0) return o.Rate() / relative(other) * relative(s);
+  switch (s) {
+    case Strategy::kHost:
+      return left;
+    case Strategy::kSplit:
+      return split;
+    case Strategy::kWhole:
+      return sigma * whole + (slots > whole ? split : 0);
+    case Strategy::kHostOverflow:
+      return left + 0.5 * sigma * std::min(whole, slots - 1);
+    case Strategy::kSplitOverflow:
+      return split + 0.5 * sigma * std::min(whole, slots - 1);
   }
-  return 0;
+  return 1;
+}
+
+// As long as nothing is known.
+Strategy Controller::First(const Load& load) const {
+  // Which of the two is worse to begin with: split starves behind a very slow agent.
+  if (!load.agent || options_.agent_speed < kSlowAgent) return Strategy::kHost;
+  const bool spares = busy_ && load.apart && Allowed(Strategy::kWhole, load);
+  return spares && Relative(Strategy::kWhole, load) * kSpared >=
+                       Relative(Strategy::kSplit, load) * kPromising
+             ? Strategy::kWhole
+             : Strategy::kSplit;
 }
 
 // Expected, as far as tries are concerned.
@@ -193,7 +207,9 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
         now - k.at < std::max(options_.forget_seconds, k.wait)) {
       continue;
     }
-    if (current.samples < kEnough && expected < current_worth * (pilot ? kPromising : kMuch)) {
+    const bool owed = c->owes_split && pilot && s == Strategy::kSplit;
+    if (!owed && current.samples < kEnough &&
+        expected < current_worth * (pilot ? kPromising : kMuch)) {
       continue;
     }
     // The first ones run beside what the other strategy has begun, and are not counted.
@@ -202,8 +218,9 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
     // What is not known may be half as good as hoped.
     const double feared = expected * (pilot ? 0.5 : 0.9);
     const double loss = jobs * (bytes / feared - bytes / current_worth);
-    if (loss > budget_) continue;
-    budget_ -= std::max(0.0, loss);
+    if (loss > budget_ && !owed) continue;
+    if (!owed) budget_ -= std::max(0.0, loss);
+    if (owed) c->owes_split = false;
     c->tried = s;
     c->tries_left = jobs;
     c->tries_mixed = jobs > 1 ? mixed : 0;
@@ -281,8 +298,8 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   if (!c.begun) {
     c.begun = true;
     c.spare_hold = kFirstSpareHold;
-    // Which of the two is worse to begin with: split starves behind a very slow agent.
-    c.current = load.agent && options_.agent_speed >= 0.3 ? Strategy::kSplit : Strategy::kHost;
+    c.current = First(load);
+    c.owes_split = c.current == Strategy::kWhole;
   }
   Choice choice;
   Running r{job, Place::kHost, context_, c.current};

@@ -14,7 +14,8 @@
 //
 // What is not known, or was not looked at for long, is tried: first with one compaction, then with
 // a few. What tries may cost, by what is known or to be feared, is a small part of all time. A
-// change of mind needs a gain beyond noise.
+// change of mind needs a gain beyond noise. It begins with split, the mildest; or with whole, where
+// the host is busy and the agent's own word makes it much better.
 //
 // Throughput of compactions is not all. Where the host is busy with other work, and the agent gets
 // done what the host did at the time, its processor is left to that work: whole, though split may
@@ -108,6 +109,7 @@ class Controller {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
     bool begun = false;
+    bool owes_split = false;  // begun without it: it is tried once, whatever that costs
     int held = 0;             // compactions since the last change
     int spare_hold = 0;       // compactions for which a host is spared at least
     bool left_whole = false;  // ... to look whether it is still better
@@ -131,6 +133,8 @@ class Controller {
   };
 
   bool Allowed(Strategy s, const Load& load) const;
+  Strategy First(const Load& load) const;
+  double Relative(Strategy s, const Load& load) const;
   double Expected(const Context& c, Strategy s, const Load& load) const;
   double Worth(const Context& c, Strategy s, const Load& load) const;
   bool SparesHost(const Context& c, double best_rate, const Load& load) const;

@@ -333,6 +333,34 @@ struct OneByOne {
   }
 };
 
+TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
+  const auto first = [](double speed, Load load) {
+    ControllerOptions options;
+    options.agent_speed = speed;
+    OneByOne one{Controller(options)};
+    return one.Do(1, 1, load);
+  };
+  const Load busy = OneByOne::BusyHost();
+  EXPECT_EQ(first(1, busy), Place::kWhole);
+  EXPECT_EQ(first(0.81, busy), Place::kWhole);
+  EXPECT_EQ(first(0.455, busy), Place::kSplit);
+  EXPECT_EQ(first(0.1, busy), Place::kHost);
+  EXPECT_EQ(first(1, Load()), Place::kSplit) << "nobody wants the host";
+  Load shared = busy, split_only = busy, none = busy;
+  shared.apart = false;
+  split_only.whole = false;
+  none.agent = none.whole = false;
+  EXPECT_EQ(first(1, shared), Place::kSplit);
+  EXPECT_EQ(first(1, split_only), Place::kSplit);
+  EXPECT_EQ(first(1, none), Place::kHost);
+}
+
+TEST(Controller, AnAgentThatIsNotWhatItSaysIsFoundOut) {
+  OneByOne one{Controller(ControllerOptions{})};
+  EXPECT_GT(one.Whole(12, 1.0, 4.0), 0);
+  EXPECT_LE(one.Whole(100, 1.0, 4.0), 2);
+}
+
 TEST(Controller, AnAgentOnTheHostsProcessorsSparesNothing) {
   for (const bool apart : {true, false}) {
     OneByOne one{Controller(ControllerOptions{})};
