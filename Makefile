@@ -22,7 +22,7 @@ ONE_THREAD := CorruptionTest.*:CheckTest.RepairAfterAnyDamage:SegmentMapTest.*:S
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-headers \
-  bench-tiny browser-test clean
+  bench-tiny browser-test client-tests clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -74,6 +74,9 @@ bench-tiny: build ## every benchmark in its tiny size
 browser-test: build ## open the report of `pulse bench paper` in a browser (installs chromium)
 	@scripts/setup-debian.sh --browser
 	ctest --preset release -L browser
+
+client-tests: build ## redis-py's own tests against `pulse serve` (installs pytest, downloads the tests)
+	@scripts/redis-py-tests.sh $(PULSE)
 
 clean: ## remove the build directories
 	rm -rf build/release build/asan build/tsan build/fuzz

@@ -69,10 +69,7 @@ class LoadRun {
     for (LoadConnection& c : connections_) PULSE_RETURN_IF_ERROR(Connect(&c));
     PULSE_RETURN_IF_ERROR(OpenFile());
     // Above every version of an earlier run.
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    first_version_ =
-        static_cast<uint64_t>(now.tv_sec) * kSecond + static_cast<uint64_t>(now.tv_nsec);
+    first_version_ = static_cast<uint64_t>(ClockNanos(CLOCK_REALTIME));
     next_version_ = first_version_;
     known_.resize(blocks_);
     const int64_t begin = NowNanos();

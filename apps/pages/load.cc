@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <memory>
 #include <numeric>
@@ -54,9 +53,7 @@ class Worker {
     pages_ = std::min(status->pages, kMaxPages);
     cells_.resize(pages_ * kOwn);
     lsns_.assign(pages_, 0);
-    timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    first_ = static_cast<uint64_t>(now.tv_sec) * kSecond + static_cast<uint64_t>(now.tv_nsec);
+    first_ = static_cast<uint64_t>(ClockNanos(CLOCK_REALTIME));
     number_ = first_;
     const int64_t end = NowNanos() + static_cast<int64_t>(o_.seconds * 1e9);
     uint64_t sent = 0;
@@ -192,7 +189,7 @@ class Worker {
   }
 
   absl::Status VerifyAll() {
-    const int64_t until = NowNanos() + kVerifyNanos;
+    int64_t until = NowNanos() + kVerifyNanos;
     std::deque<uint64_t> left(pages_);
     std::iota(left.begin(), left.end(), uint64_t{0});
     while (!left.empty()) {
@@ -208,7 +205,10 @@ class Worker {
         PULSE_RETURN_IF_ERROR(Again(st));
         late = st;
       }
-      if (late.ok()) continue;
+      if (late.ok()) {
+        until = NowNanos() + kVerifyNanos;
+        continue;
+      }
       if (NowNanos() > until) return NotReadable(late);
       usleep(20'000);
     }

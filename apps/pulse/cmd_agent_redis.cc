@@ -81,7 +81,7 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
   FrontStatus f = DirectorStatus(director, "redis");
   const resp::OffloadCounters& c = reads.counters();
   // What is part of another number, or taken from it, in the order in which neither exceeds it.
-  const uint64_t known_reads = c.known;
+  const uint64_t known = c.known;
   const uint64_t from_page_cache = c.from_page_cache;
   const uint64_t from_device = c.from_device;
   const uint64_t forwarded = c.forwarded;
@@ -90,12 +90,12 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
                {"order", c.order},     {"not_permitted", c.not_permitted},
                {"no_view", c.no_view}, {"full", c.full}};
   // The rest are writes and other commands, less the reads that have two of these reasons.
-  uint64_t known = 0;
-  for (const auto& [reason, count] : f.to_host) known += count;
-  f.to_host.emplace_back("not_offloadable", forwarded > known ? forwarded - known : 0);
+  uint64_t told = 0;
+  for (const auto& [reason, count] : f.to_host) told += count;
+  f.to_host.emplace_back("not_offloadable", forwarded > told ? forwarded - told : 0);
   const resp::OffloadNumbers n = reads.numbers();
   FrontStatus::View view;
-  view.known = known_reads;
+  view.known = known;
   view.from_page_cache = from_page_cache;
   view.from_device = from_device;
   view.known_bytes = n.known_bytes;

@@ -2,12 +2,16 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "executor.h"
 #include "handlers.h"
 
 namespace pulse::resp {
 namespace {
 
+constexpr std::string_view kOtherRelease =
+    "ERR the agent is of another release than this server and knows other commands; run both from "
+    "the same release";
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
 void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
@@ -52,11 +56,10 @@ void Select(const Arguments& args, ReplyWriter* reply) {
 }
 
 void Time(ReplyWriter* reply) {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t micros = ClockNanos(CLOCK_REALTIME) / 1000;
   reply->Array(2);
-  reply->Bulk(std::to_string(now.tv_sec));
-  reply->Bulk(std::to_string(now.tv_nsec / 1000));
+  reply->Bulk(std::to_string(micros / 1'000'000));
+  reply->Bulk(std::to_string(micros % 1'000'000));
 }
 
 }  // namespace
@@ -110,9 +113,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       return Stop::kClose;
     case Command::kPulseHello:
       if (args.size() < 3 || args.size() > 4 || args[2] != CommandsDigest()) {
-        reply->Error(
-            "ERR the agent is of another release than this server and knows other commands; run "
-            "both from the same release");
+        reply->Error(kOtherRelease);
         break;
       }
       session->fence = facts_->fences.Enter(args[1], session->end);
@@ -124,7 +125,10 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       reply->Bulk(facts_->run_id);
       break;
     case Command::kPulseFence:
-      return Stop::kFence;
+      // Without an answer it reads nothing, either.
+      if (args.size() == 3 && args[2] == CommandsDigest()) return Stop::kFence;
+      reply->Error(kOtherRelease);
+      break;
     default:
       reply->Error(absl::StrCat("ERR ", AbslOf(command.name), " is not allowed"));
   }
@@ -275,6 +279,7 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
       if (!ParseInteger(args[i], &id) || id <= 0) return reply->Error("ERR Invalid client ID");
       ids.push_back(static_cast<uint64_t>(id));
     }
+    std::sort(ids.begin(), ids.end());
   } else if (EqualsIgnoringCase(filter, "type") && args.size() == 4) {
     const std::string_view type = args[3];
     others = EqualsIgnoringCase(type, "master") || EqualsIgnoringCase(type, "replica") ||
@@ -288,7 +293,7 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
   }
   std::string text;
   for (const ClientFacts& facts : facts_->clients.List()) {
-    if (others || (!ids.empty() && std::find(ids.begin(), ids.end(), facts.id) == ids.end())) {
+    if (others || (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) {
       continue;
     }
     text += Line(facts, store_->now_ms());

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/unique_fd.h"
 #include "codec.h"
+#include "commands.h"
 #include "director/address.h"
 
 namespace pulse::resp {
@@ -92,7 +93,7 @@ absl::Status Fencer::Ask(const std::string& id) {
     return ErrnoError(errno, "connecting to the host", host_);
   }
   std::string request;
-  AppendRequest({"PULSE.FENCE", id}, &request);
+  AppendRequest({"PULSE.FENCE", id, CommandsDigest()}, &request);
   if (send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(request.size())) {
     return ErrnoError(errno, "asking the host", host_);

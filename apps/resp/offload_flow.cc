@@ -331,7 +331,8 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
 absl::Status OffloadFlow::OnPreface(std::string_view bytes) {
   if (IsError(bytes)) {
     return absl::UnavailableError(
-        absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200))));
+        absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200)),
+                     "; run both from the same release"));
   }
   host_known_ = true;
   return absl::OkStatus();

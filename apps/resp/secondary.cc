@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -73,12 +72,6 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
 };
 
 constexpr uint32_t kReadsPerBlockKept = 8;
-
-int64_t ThreadNanos() {
-  timespec ts{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
-}
 
 rocksdb::Options MakeOptions(rocksdb::Env* env, std::shared_ptr<rocksdb::Cache> cache) {
   rocksdb::Options made;
@@ -291,9 +284,9 @@ void Secondary::Run() {
     missed_us_.store(0);
     // What it costs is the CPU of this thread, which others may keep from running.
     const int64_t began = NowNanos();
-    const int64_t cpu_before = ThreadNanos();
+    const int64_t cpu_before = ThreadCpuNanos();
     const bool counts = CatchUp();
-    const int64_t cpu_us = (ThreadNanos() - cpu_before) / 1000;
+    const int64_t cpu_us = (ThreadCpuNanos() - cpu_before) / 1000;
     const int64_t took_us = (NowNanos() - began) / 1000;
     cost_us_.store(cpu_us);
     busy_us_.fetch_add(static_cast<uint64_t>(cpu_us), std::memory_order_relaxed);

@@ -305,24 +305,24 @@ TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
   Client stranger(port());
   EXPECT_THAT(stranger.Ask("pulse.fence a"), HasSubstr("unknown command"));
   Client fence(options_.host_socket);
-  const std::string run_id = fence.Ask("pulse.fence a");
+  const std::string digest = " " + CommandsDigest();
+  const std::string run_id = fence.Ask("pulse.fence a" + digest);
   EXPECT_EQ(run_id.size(), 5u + 40 + 2);
   Client mine(options_.host_socket);
-  const std::string digest = " " + CommandsDigest();
   EXPECT_EQ(mine.Ask("pulse.hello a" + digest), run_id);
   EXPECT_EQ(mine.Ask("auth secret"), "+OK\r\n");
   Client another(options_.host_socket);
   EXPECT_EQ(another.Ask("pulse.hello b" + digest), run_id);
   // Agents of other releases.
-  for (const char* other :
-       {"pulse.hello c", "pulse.hello c 0000000000000000", "pulse.hello c 0 0"}) {
+  for (const char* other : {"pulse.hello c", "pulse.hello c 0000000000000000", "pulse.hello c 0 0",
+                            "pulse.fence a", "pulse.fence a 0"}) {
     EXPECT_THAT(another.Ask(other), HasSubstr("run both from the same release")) << other;
   }
   // Work that is still going on when the connection ends.
   std::string requests;
   for (int i = 0; i < 2000; ++i) requests += "incr n\r\nkeys *\r\n";
   mine.Send(requests);
-  EXPECT_EQ(fence.Ask("pulse.fence a"), run_id);
+  EXPECT_EQ(fence.Ask("pulse.fence a" + digest), run_id);
   EXPECT_EQ(fence.Ask("auth secret"), "+OK\r\n");
   // Nothing of `a` is carried out after its fence.
   const std::string n = fence.Ask("get n");

@@ -13,9 +13,10 @@
 
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <string>
 #include <string_view>
+
+#include "base/clock.h"
 
 namespace pulse::resp {
 
@@ -62,10 +63,6 @@ inline void EncodeValue(std::string_view data, int64_t expires_ms, std::string* 
 }
 
 // The clock that expiry is measured with.
-inline int64_t WallMillis() {
-  timespec ts;
-  clock_gettime(CLOCK_REALTIME, &ts);
-  return int64_t{ts.tv_sec} * 1000 + ts.tv_nsec / 1'000'000;
-}
+inline int64_t WallMillis() { return ClockNanos(CLOCK_REALTIME) / 1'000'000; }
 
 }  // namespace pulse::resp

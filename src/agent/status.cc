@@ -47,10 +47,8 @@ constexpr NamedNumber kHostNames[] = {
 static_assert(std::size(kHostNames) + 1 == static_cast<size_t>(HostNumber::kCount));
 
 uint64_t CpuNanos(clockid_t clock) {
-  timespec ts{};
   // A clock that cannot be read is a thread's that has just ended.
-  if (clock_gettime(clock, &ts) != 0) return 0;
-  return static_cast<uint64_t>(ts.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(ts.tv_nsec);
+  return static_cast<uint64_t>(std::max<int64_t>(0, ClockNanos(clock)));
 }
 
 void CopyCounters(const SessionCounters& from, SessionStatus* to) {

@@ -1,6 +1,6 @@
 // AdaptiveSpin: for how long a thread looks for work before it sleeps, by whether that has helped.
 // A look that found nothing halves the next one; a sleep shorter than the longest look would have
-// been better spent looking. A thread that shares its CPU soon stops looking.
+// been better spent looking. A thread that nobody asks soon stops looking.
 //
 // One thread. Nothing blocks.
 #pragma once

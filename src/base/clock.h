@@ -1,4 +1,5 @@
-// Monotonic time in nanoseconds and the pause instruction. Thread-safe, never blocks.
+// Times in nanoseconds and the pause instruction. Thread-safe, also for signal handlers; never
+// blocks.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +7,19 @@
 
 namespace pulse {
 
-inline int64_t NowNanos() {
+// Of any clock: CLOCK_REALTIME, a thread's CPU time. -1 for one that cannot be read, as that of a
+// thread which has ended.
+inline int64_t ClockNanos(clockid_t clock) {
   timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
+  if (clock_gettime(clock, &ts) != 0) return -1;
   return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
 }
+
+// Monotonic.
+inline int64_t NowNanos() { return ClockNanos(CLOCK_MONOTONIC); }
+
+// Of the calling thread.
+inline int64_t ThreadCpuNanos() { return ClockNanos(CLOCK_THREAD_CPUTIME_ID); }
 
 inline void CpuPause() {
 #if defined(__x86_64__)

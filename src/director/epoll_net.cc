@@ -82,7 +82,7 @@ class EpollBackend final : public NetBackend {
       : cache_(options.cache),
         woke_(options.woke),
         scratch_(new char[kReceiveBytes]),
-        spins_(options.spin_nanos > 0),
+        longest_spin_(options.spin_nanos),
         spin_(options.spin_nanos) {}
   ~EpollBackend() override {
     disk_watch_.reset();
@@ -137,10 +137,11 @@ class EpollBackend final : public NetBackend {
     return reads_waiting_.size() + reads_.size() - free_reads_.size();
   }
 
-  // Looks for events for as long as that has helped, at most `nanos`; how many there are.
+  // Looks for events for as long as that has helped, unless this is more than `nanos`; how many
+  // there are.
   int Look(int64_t nanos, std::array<epoll_event, kEventsAtOnce>* events) {
-    const int64_t longest = nanos < 0 ? spin_.now() : std::min(nanos, spin_.now());
-    if (longest <= 0) return 0;
+    const int64_t longest = spin_.now();
+    if (longest <= 0 || (nanos >= 0 && nanos < longest)) return 0;
     const int64_t begun = NowNanos();
     do {
       const int n = epoll_wait(epoll_.get(), events->data(), kEventsAtOnce, 0);
@@ -159,11 +160,13 @@ class EpollBackend final : public NetBackend {
     std::array<epoll_event, kEventsAtOnce> events;
     int n = Look(nanos, &events);
     if (n <= 0) {
-      const int64_t begun = spins_ ? NowNanos() : 0;
+      // A sleep that ends for a timer says nothing of events.
+      const bool tells = longest_spin_ > 0 && (nanos < 0 || nanos >= longest_spin_);
+      const int64_t begun = tells ? NowNanos() : 0;
       const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
       n = epoll_pwait2(epoll_.get(), events.data(), kEventsAtOnce, nanos < 0 ? nullptr : &limit,
                        nullptr);
-      if (spins_ && nanos != 0) spin_.Slept(NowNanos() - begun);
+      if (tells) spin_.Slept(NowNanos() - begun);
     }
     if (woke_ != nullptr) woke_();
     for (int i = 0; i < n; ++i) {
@@ -256,7 +259,7 @@ class EpollBackend final : public NetBackend {
   ChunkCache* const cache_;
   const std::function<void()> woke_;
   const std::unique_ptr<char[]> scratch_;
-  const bool spins_;
+  const int64_t longest_spin_;
   AdaptiveSpin spin_;
   UniqueFd epoll_;
   std::vector<Source*> graves_;

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,12 +27,6 @@ constexpr int kPipeBytes = 256 << 10;
 constexpr size_t kPipesKept = 32;
 // No descriptor was left for a connection: look again after this long.
 constexpr int64_t kAcceptPause = 100 * kMillisecond;
-
-int64_t CpuOf(clockid_t clock) {
-  timespec ts{};
-  clock_gettime(clock, &ts);
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
-}
 
 }  // namespace
 
@@ -84,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
     const bool ok = status.ok();
     opened.set_value(status);
     if (ok) l->Run();
-    l->cpu_at_end_ = CpuOf(CLOCK_THREAD_CPUTIME_ID);
+    l->cpu_at_end_ = ThreadCpuNanos();
   });
   absl::Status status = opened.get_future().get();
   if (!status.ok()) return status;
@@ -107,7 +100,7 @@ void Loop::Join() {
 
 int64_t Loop::cpu_nanos() const {
   const int64_t ended = cpu_at_end_.load();
-  return ended >= 0 ? ended : CpuOf(cpu_clock_);
+  return ended >= 0 ? ended : std::max<int64_t>(0, ClockNanos(cpu_clock_));
 }
 
 absl::Status Loop::Open() {

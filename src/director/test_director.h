@@ -1,5 +1,5 @@
 // The fixture of the director's tests: each runs on both back-ends, sleeping at once and looking
-// for more first; there io_uring is without multishot requests.
+// for more first, and on io_uring without multishot requests.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 namespace pulse::director::test {
 
-enum class Net { kEpoll, kEpollSpins, kUring, kUringSpins };
+enum class Net { kEpoll, kEpollSpins, kUring, kUringSpins, kUringSingleShot };
 
 class DirectorTest : public ::testing::TestWithParam<Net> {
  protected:
@@ -24,7 +24,7 @@ class DirectorTest : public ::testing::TestWithParam<Net> {
     const bool spins = GetParam() == Net::kEpollSpins || GetParam() == Net::kUringSpins;
     options_.net = epoll ? NetKind::kEpoll : NetKind::kUring;
     options_.net_options.spin_nanos = spins ? 50'000 : 0;
-    options_.net_options.without_multishot = GetParam() == Net::kUringSpins;
+    options_.net_options.without_multishot = GetParam() == Net::kUringSingleShot;
     auto director = Director::Open(options_);
     ASSERT_TRUE(director.ok()) << director.status();
     director_ = *std::move(director);
@@ -49,12 +49,14 @@ inline std::string NetName(const ::testing::TestParamInfo<Net>& tested) {
   return tested.param == Net::kEpoll        ? "epoll"
          : tested.param == Net::kEpollSpins ? "epoll_spins"
          : tested.param == Net::kUring      ? "io_uring"
-                                            : "io_uring_single_shot_spins";
+         : tested.param == Net::kUringSpins ? "io_uring_spins"
+                                            : "io_uring_single_shot";
 }
 
-#define PULSE_BOTH_NETS(suite) \
-  INSTANTIATE_TEST_SUITE_P(    \
-      Nets, suite,             \
-      ::testing::Values(Net::kEpoll, Net::kEpollSpins, Net::kUring, Net::kUringSpins), NetName)
+#define PULSE_BOTH_NETS(suite)                                                           \
+  INSTANTIATE_TEST_SUITE_P(Nets, suite,                                                  \
+                           ::testing::Values(Net::kEpoll, Net::kEpollSpins, Net::kUring, \
+                                             Net::kUringSpins, Net::kUringSingleShot),   \
+                           NetName)
 
 }  // namespace pulse::director::test

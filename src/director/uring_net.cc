@@ -208,11 +208,11 @@ void UringNet::Dispatch() {
   }
 }
 
-// Looks for events for as long as that has helped, at most `nanos`; whether there are some. What
-// was queued is submitted.
+// Looks for events for as long as that has helped, unless this is more than `nanos`; whether there
+// are some. What was queued is submitted.
 bool UringNet::Look(int64_t nanos) {
-  const int64_t longest = nanos < 0 ? spin_.now() : std::min(nanos, spin_.now());
-  if (longest <= 0) return false;
+  const int64_t longest = spin_.now();
+  if (longest <= 0 || (nanos >= 0 && nanos < longest)) return false;
   io_uring_submit(&ring_);
   const int64_t begun = NowNanos();
   do {
@@ -239,9 +239,11 @@ void UringNet::Wait(int64_t nanos) {
   if (nanos == 0) {
     io_uring_submit_and_get_events(&ring_);
   } else if (!Look(nanos)) {
-    const int64_t begun = options_.spin_nanos > 0 ? NowNanos() : 0;
+    // A sleep that ends for a timer says nothing of events.
+    const bool tells = options_.spin_nanos > 0 && (nanos < 0 || nanos >= options_.spin_nanos);
+    const int64_t begun = tells ? NowNanos() : 0;
     io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, nanos < 0 ? nullptr : &limit, nullptr);
-    if (begun != 0) spin_.Slept(NowNanos() - begun);
+    if (tells) spin_.Slept(NowNanos() - begun);
   }
   if (options_.woke != nullptr) options_.woke();
   Dispatch();

@@ -27,9 +27,11 @@ constexpr int kAbandonMs = 5000;
 // RocksDB numbers subcompactions in the lower half, from some version on.
 uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
 
+int AgentCores(const Options& o) { return std::max<int>(1, static_cast<int>(o.agent_cpus.size())); }
+
+// One more than processors: while one waits for the device, another computes.
 int TasksOf(const Options& o) {
-  if (o.agent_tasks > 0) return static_cast<int>(o.agent_tasks);
-  return std::max<int>(1, static_cast<int>(o.agent_cpus.size()));
+  return o.agent_tasks > 0 ? static_cast<int>(o.agent_tasks) : AgentCores(o) + 1;
 }
 
 // An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
@@ -43,6 +45,7 @@ placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
   placement::ControllerOptions c;
   c.host_cores = cores;
   c.agent_tasks = TasksOf(o);
+  if (o.socket_path.empty()) c.agent_cores = AgentCores(o);
   return c;
 }
 

@@ -34,8 +34,8 @@ struct Options {
   PlacementMode placement = PlacementMode::kSplit;
   WholeMode whole = WholeMode::kAll;
   int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
-  int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one for each of
-                            // its CPUs
+  int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than
+                            // it has CPUs
 
   SyncMode sync = SyncMode::kBarrier;
   IoMode io = IoMode::kAuto;

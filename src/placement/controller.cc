@@ -97,18 +97,23 @@ double Controller::Expected(const Context& c, Strategy s, const Load& load) cons
   return 0;
 }
 
+// What other work on the host leaves of the speed that compactions would have without it.
+double Controller::LeftOnHost(const Load& load) const {
+  const double on_host = at_[0] + at_[1] + 1;
+  const double cores = options_.host_cores;
+  return std::min(1.0, cores / (load.host_busy + on_host)) / std::min(1.0, cores / on_host);
+}
+
 // What is to be expected of each, against the others: nothing is measured in it. The agent is taken
 // to do half of the work in split.
 double Controller::Relative(Strategy s, const Load& load) const {
-  // What other work on the host leaves of the speed that compactions would have without it.
-  const double on_host = at_[0] + at_[1] + 1;
-  const double cores = options_.host_cores;
-  const double left =
-      std::min(1.0, cores / (load.host_busy + on_host)) / std::min(1.0, cores / on_host);
+  const double left = LeftOnHost(load);
   const double sigma = options_.agent_speed;
   const double slots = static_cast<double>(running_.size()) + 1;
   // Of the compactions, with as many whole as the agent runs.
-  const double whole = std::min<double>(options_.agent_tasks, slots);
+  const double there = std::min<double>(options_.agent_tasks, slots);
+  const double whole =
+      options_.agent_cores > 0 ? std::min<double>(there, options_.agent_cores) : there;
   const double split = std::min(left * kSplitGain, 2 * sigma);
   switch (s) {
     case Strategy::kHost:
@@ -116,7 +121,7 @@ double Controller::Relative(Strategy s, const Load& load) const {
     case Strategy::kSplit:
       return split;
     case Strategy::kWhole:
-      return sigma * whole + (slots > whole ? split : 0);
+      return sigma * whole + (slots > there ? split : 0);
     case Strategy::kHostOverflow:
       return left + 0.5 * sigma * std::min(whole, slots - 1);
     case Strategy::kSplitOverflow:
@@ -129,11 +134,11 @@ double Controller::Relative(Strategy s, const Load& load) const {
 Strategy Controller::First(const Load& load) const {
   // Which of the two is worse to begin with: split starves behind a very slow agent.
   if (!load.agent || options_.agent_speed < kSlowAgent) return Strategy::kHost;
-  const bool spares = busy_ && load.apart && Allowed(Strategy::kWhole, load);
-  return spares && Relative(Strategy::kWhole, load) * kSpared >=
-                       Relative(Strategy::kSplit, load) * kPromising
-             ? Strategy::kWhole
-             : Strategy::kSplit;
+  if (!busy_ || !load.apart || !Allowed(Strategy::kWhole, load)) return Strategy::kSplit;
+  // One compaction here against the same one there.
+  const double sigma = options_.agent_speed;
+  const double split = std::min(LeftOnHost(load) * kSplitGain, 2 * sigma);
+  return sigma * kSpared >= split * kPromising ? Strategy::kWhole : Strategy::kSplit;
 }
 
 // Expected, as far as tries are concerned.
@@ -220,7 +225,6 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
     const double loss = jobs * (bytes / feared - bytes / current_worth);
     if (loss > budget_ && !owed) continue;
     if (!owed) budget_ -= std::max(0.0, loss);
-    if (owed) c->owes_split = false;
     c->tried = s;
     c->tries_left = jobs;
     c->tries_mixed = jobs > 1 ? mixed : 0;
@@ -280,6 +284,7 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
     c->spare_hold =
         c->held <= 4 * kSpareHold ? std::min(2 * c->spare_hold, kMostSpareHold) : kFirstSpareHold;
   }
+  if (spares) c->spare_hold = std::max(c->spare_hold, kFirstSpareHold);
   c->left_whole =
       c->current == Strategy::kWhole && Allowed(Strategy::kWhole, load) && c->held >= c->spare_hold;
   if (busy_) ForgetDemand();
@@ -297,9 +302,10 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   Context& c = contexts_[static_cast<size_t>(context_)];
   if (!c.begun) {
     c.begun = true;
-    c.spare_hold = kFirstSpareHold;
     c.current = First(load);
     c.owes_split = c.current == Strategy::kWhole;
+    // Whether the agent keeps up is not known then.
+    c.spare_hold = c.owes_split ? kHold : kFirstSpareHold;
   }
   Choice choice;
   Running r{job, Place::kHost, context_, c.current};
@@ -357,6 +363,15 @@ void Controller::End(uint64_t id, double now, bool counts) {
   if (r.agent != agent_) return;  // its context is gone
   Context& c = contexts_[static_cast<size_t>(r.context)];
   if (r.is_try) --c.tries_out;
+  // Begun by what the agent had said, and it does none: there is nothing to compare, and nothing to
+  // stay for.
+  if ((r.returned || !counts) && !r.is_try && r.strategy == Strategy::kWhole &&
+      c.current == Strategy::kWhole && c.known[Index(Strategy::kWhole)].samples == 0) {
+    c.current = Strategy::kSplit;
+    c.held = 0;
+    c.owes_split = false;
+    if (!r.returned) TryLater(&c.known[Index(Strategy::kWhole)], now);
+  }
   if (r.returned) {
     // It has cost time and said nothing: not again soon.
     TryLater(&c.known[Index(r.strategy)], now);
@@ -369,6 +384,7 @@ void Controller::End(uint64_t id, double now, bool counts) {
   if (budget_ < r.cost && c.known[Index(r.strategy)].samples == 0 && !r.is_try) {
     budget_ += r.cost * kFirstBudget;
   }
+  if (r.strategy == Strategy::kSplit) c.owes_split = false;
   Known& k = c.known[Index(r.strategy)];
   const bool stale = k.samples > 0 && now - k.at > options_.forget_seconds;
   const double keep = stale ? 0.3 : kDecay;

@@ -48,6 +48,7 @@ const char* StrategyName(Strategy strategy);
 struct ControllerOptions {
   int host_cores = 1;        // that compactions may use
   int agent_tasks = 1;       // whole compactions that the agent runs at a time; 0: none
+  int agent_cores = 0;       // that they share; 0: one for each
   double agent_speed = 1.0;  // of an agent's core, a host's being 1, as it says itself
   double switch_gain = 0.03;
   double try_share = 0.01;     // of all time, that tries may cost
@@ -109,7 +110,7 @@ class Controller {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
     bool begun = false;
-    bool owes_split = false;  // begun without it: it is tried once, whatever that costs
+    bool owes_split = false;  // begun with whole: split is tried once, whatever that costs
     int held = 0;             // compactions since the last change
     int spare_hold = 0;       // compactions for which a host is spared at least
     bool left_whole = false;  // ... to look whether it is still better
@@ -134,6 +135,7 @@ class Controller {
 
   bool Allowed(Strategy s, const Load& load) const;
   Strategy First(const Load& load) const;
+  double LeftOnHost(const Load& load) const;
   double Relative(Strategy s, const Load& load) const;
   double Expected(const Context& c, Strategy s, const Load& load) const;
   double Worth(const Context& c, Strategy s, const Load& load) const;

@@ -353,6 +353,15 @@ TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
   EXPECT_EQ(first(1, shared), Place::kSplit);
   EXPECT_EQ(first(1, split_only), Place::kSplit);
   EXPECT_EQ(first(1, none), Place::kHost);
+  // Beside another one on the host: what is left there counts for each.
+  ControllerOptions options;
+  options.agent_speed = 0.455;
+  options.host_cores = 4;
+  Controller several(options);
+  Load half = busy;
+  half.host_busy = 2;
+  EXPECT_EQ(several.Begin(1, {100'000'000, false}, half, 1).place, Place::kSplit);
+  EXPECT_EQ(several.Begin(2, {100'000'000, false}, half, 2).place, Place::kSplit);
 }
 
 TEST(Controller, AnAgentThatIsNotWhatItSaysIsFoundOut) {
@@ -452,24 +461,31 @@ TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
 
 // An agent that takes compactions and does not do them loses time at most as often as tries may.
 TEST(Controller, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
-  ControllerOptions options;
-  options.agent_tasks = 4;
-  options.agent_speed = 4;
-  Controller controller(options);
-  double now = 0;
-  int returned = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const Choice c = controller.Begin(1, {100'000'000, false}, Load(), now);
-    if (c.place == Place::kWhole) {
-      ++returned;
-      now += 3;
-      controller.Returned(1);
-      EXPECT_EQ(controller.running(Place::kWhole), 0);
+  for (const Load& load : {Load(), OneByOne::BusyHost()}) {
+    for (const bool fails : {false, true}) {
+      ControllerOptions options;
+      options.agent_tasks = 4;
+      options.agent_speed = 4;
+      Controller controller(options);
+      double now = 0;
+      int returned = 0;
+      for (int i = 0; i < 2000; ++i) {
+        const Choice c = controller.Begin(1, {100'000'000, false}, load, now);
+        const bool whole = c.place == Place::kWhole;
+        if (whole) {
+          ++returned;
+          now += 3;
+          if (!fails) {
+            controller.Returned(1);
+            EXPECT_EQ(controller.running(Place::kWhole), 0);
+          }
+        }
+        now += 1;
+        controller.End(1, now, !(whole && fails));
+      }
+      EXPECT_LE(returned, 30) << (fails ? "fails" : "returns") << ", host busy " << load.host_busy;
     }
-    now += 1;
-    controller.End(1, now, true);
   }
-  EXPECT_LE(returned, 30);
 }
 
 // What began with one agent says nothing of the next.

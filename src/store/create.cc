@@ -4,7 +4,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "store/aligned_buffer.h"
@@ -79,9 +79,7 @@ absl::StatusOr<Superblock> Design(const std::string& name, uint64_t size,
     return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", laid_out.message(), options.metadata_bytes == 0 ? ", or --size" : ""));
   }
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  s.created_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  s.created_ns = ClockNanos(CLOCK_REALTIME);
   PULSE_RETURN_IF_ERROR(RandomUuid(&s.uuid));
   return s;
 }

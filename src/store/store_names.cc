@@ -1,7 +1,6 @@
 // Directories and names.
-#include <time.h>
-
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "store/store_impl.h"
 
 namespace pulse::store {
@@ -26,11 +25,7 @@ absl::Status CheckFileName(absl::string_view name) {
 
 }  // namespace
 
-int64_t Store::Impl::NowOfDay() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+int64_t Store::Impl::NowOfDay() { return ClockNanos(CLOCK_REALTIME); }
 
 absl::StatusOr<Directory*> Store::Impl::FindDirectory(absl::string_view name) const {
   Directory* directory = state_->FindDirectory(name);

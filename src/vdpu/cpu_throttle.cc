@@ -35,12 +35,6 @@ constexpr int64_t kLeastWorkNanos = 5'000;
 
 int Signal() { return SIGRTMIN + 5; }
 
-int64_t ClockNanos(clockid_t clock) {
-  timespec ts;
-  if (clock_gettime(clock, &ts) != 0) return -1;
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
-}
-
 // The CPU clock of a thread of this process, as pthread_getcpuclockid makes it.
 clockid_t CpuClockOf(int tid) {
   return static_cast<clockid_t>(~static_cast<unsigned>(tid) << 3 | 6);
@@ -155,7 +149,7 @@ void CpuThrottle::Thread::Pay() {
     current.store(this, std::memory_order_relaxed);
     syscall(SYS_prctl, PR_SET_TIMERSLACK, 1, 0, 0, 0);  // sleeps end when they should
   }
-  const int64_t cpu = ClockNanos(CLOCK_THREAD_CPUTIME_ID);
+  const int64_t cpu = ThreadCpuNanos();
   const int64_t used = cpu - base.load(std::memory_order_relaxed) -
                        (ExemptUntil(cpu) - exempt_base.load(std::memory_order_relaxed));
   const int64_t before = consumed.load(std::memory_order_relaxed);
@@ -176,7 +170,7 @@ void CpuThrottle::Thread::Pay() {
       // Waiting for a core is not credited, only slowness and what the sleep took too long; nor is
       // what falling asleep and waking up consumed.
       const int64_t late = NowNanos() - ready;
-      const int64_t awake = ClockNanos(CLOCK_THREAD_CPUTIME_ID) - cpu;
+      const int64_t awake = ThreadCpuNanos() - cpu;
       has_slept += std::min(owed, ready - now) + late - awake;
       waited_before = Waited();  // what it waited to wake up is in `late`
     } else {
@@ -189,12 +183,12 @@ void CpuThrottle::Thread::Pay() {
 
 CpuThrottle::Exempt::Exempt() {
   if (exemption.depth++ > 0) return;
-  exemption.since.store(ClockNanos(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
+  exemption.since.store(ThreadCpuNanos(), std::memory_order_relaxed);
 }
 
 CpuThrottle::Exempt::~Exempt() {
   if (--exemption.depth > 0) return;
-  const int64_t now = ClockNanos(CLOCK_THREAD_CPUTIME_ID);
+  const int64_t now = ThreadCpuNanos();
   const int64_t taken = now - exemption.since.load(std::memory_order_relaxed);
   // A signal between these two sees a little less as exempt than it was, and the next one sees all.
   exemption.since.store(-1, std::memory_order_relaxed);
@@ -316,7 +310,7 @@ CpuThrottle::Thread* CpuThrottle::Drop(int tid) {
 }
 
 absl::Status CpuThrottle::Enroll() {
-  const int64_t cpu = ClockNanos(CLOCK_THREAD_CPUTIME_ID);
+  const int64_t cpu = ThreadCpuNanos();
   std::lock_guard lock(mu_);
   PULSE_RETURN_IF_ERROR(EnrollTid(gettid(), cpu, ExemptUntil(cpu)));
   current.store(threads_.at(gettid()), std::memory_order_relaxed);

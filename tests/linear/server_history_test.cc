@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -79,6 +80,15 @@ bool Answers(const RedisLoad& load, uint64_t count) {
   return Eventually([&] { return load.answered() >= until; });
 }
 
+// While the load goes on: of a thousand answers, one in twenty is to be a read of the agent's. As
+// long as its view is behind there are fewer.
+void ExpectOffloads(const RedisLoad& load, const std::function<uint64_t()>& offloaded) {
+  EXPECT_TRUE(Eventually([&] {
+    const uint64_t answers = load.answered(), before = offloaded();
+    return Answers(load, 1000) && offloaded() - before > (load.answered() - answers) / 20;
+  })) << offloaded();
+}
+
 // Once nothing is written any more, the agent answers reads of all keys, whatever was lost before.
 void ExpectAllClean(const RedisLoad& load, uint16_t port, const std::string& password) {
   Control control(port, password);
@@ -137,12 +147,8 @@ Verdict RunEmbedded(bool broken, uint64_t answers) {
   load_options.prefix = "k";
   RedisLoad load(load_options);
   EXPECT_TRUE(Answers(load, answers));
-  {
-    // The agent answers few reads as long as its view is behind.
-    Control control((*server)->port());
-    EXPECT_TRUE(
-        Eventually([&] { return control.Info("offload_reads").value_or(0) > answers / 20; }));
-  }
+  ExpectOffloads(
+      load, [port = (*server)->port()] { return Control(port).Info("offload_reads").value_or(0); });
   load.Stop();
   if (!broken) {
     ExpectAllClean(load, (*server)->port(), "");
@@ -259,16 +265,9 @@ void ForMinutes(Body body) {
 }
 
 constexpr uint64_t kAnswers = 20'000;
-// Of these, at least so many have to be the agent's reads.
-constexpr uint64_t kOffloaded = kAnswers / 20;
-
-// While the load goes on: the agent answers few reads as long as its view is behind.
-void ExpectOffloads(World* world) {
-  EXPECT_TRUE(Eventually([&] { return world->Offloaded() > kOffloaded; })) << world->Offloaded();
-}
 
 void End(World* world, RedisLoad* load) {
-  ExpectOffloads(world);
+  ExpectOffloads(*load, [=] { return world->Offloaded(); });
   load->Stop();
   printf("  %llu reads answered by the agent\n",
          static_cast<unsigned long long>(world->Offloaded()));
@@ -283,7 +282,7 @@ TEST(ServerHistoryTest, OfAnEmbeddedAgent) {
     RedisLoad load(world.Load());
     EXPECT_TRUE(Answers(load, kAnswers));
     EXPECT_EQ(load.lost(), 0u);
-    ExpectOffloads(&world);
+    ExpectOffloads(load, [&] { return world.Offloaded(); });
     world.KillHost();
     world.StartHost();
     load.PointTo(world.port());
@@ -310,7 +309,7 @@ TEST(ServerHistoryTest, OfASeparateAgentThatIsKilled) {
     EXPECT_TRUE(Answers(load, kAnswers));
     EXPECT_EQ(load.lost() + load.unknown() + load.refused(), 0u);
     for (int i = 0; i < 3; ++i) {
-      ExpectOffloads(&world);
+      ExpectOffloads(load, [&] { return world.Offloaded(); });
       world.KillAgent();
       world.StartAgent();
       load.PointTo(world.port());

@@ -10,18 +10,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 
 namespace pulse::bench {
 namespace {
 
 // Threads that end between two samples lose at most this much of their time.
 constexpr std::chrono::milliseconds kInterval(200);
-
-int64_t ClockNanos(clockid_t clock) {
-  timespec ts;
-  if (clock_gettime(clock, &ts) != 0) return -1;
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
-}
 
 // The kernel's encoding of a thread's CPU clock, which pthread_getcpuclockid() uses too; by number
 // it also reaches threads that are not ours to know, such as io_uring's. Nanoseconds, where

@@ -1,7 +1,6 @@
 // One run of `pulse bench serve`: the server, its agent and the client in this process, told apart
 // by the names of their threads.
 #include <pthread.h>
-#include <time.h>
 
 #include <chrono>
 #include <cstring>
@@ -230,11 +229,7 @@ AgentCounts CountsOf(const resp::OffloadedResp* agent) {
 }
 
 // Of the calling thread: the client.
-double ClientSeconds() {
-  timespec ts{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-  return static_cast<double>(ts.tv_sec) + static_cast<double>(ts.tv_nsec) / 1e9;
-}
+double ClientSeconds() { return static_cast<double>(ThreadCpuNanos()) / 1e9; }
 
 // "other_us" is what belongs to none of them: the measuring itself, and threads that live for less
 // than the meter's interval.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -46,12 +45,6 @@ constexpr size_t kSizes[] = {64, 4096, 64 << 10, 1 << 20, 4 << 20};
 double Median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v.empty() ? 0 : v[v.size() / 2];
-}
-
-int64_t ThreadCpu() {
-  timespec ts;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
 }
 
 // What a compaction does with its core: sorted runs are merged, keys compared, values copied into
@@ -171,12 +164,12 @@ class VdpuBench {
         if (!status.ok()) return;
       }
       const int64_t wall = NowNanos();
-      const int64_t cpu = ThreadCpu();
+      const int64_t cpu = ThreadCpuNanos();
       for (int i = 0; i < turns; ++i) t.sum += job_.Once();
       if (throttle != nullptr) throttle->Leave();  // pays the rest
       t.waited = WaitedForCpu();
       t.wall = static_cast<double>(NowNanos() - wall) / 1e9;
-      t.cpu = static_cast<double>(ThreadCpu() - cpu) / 1e9;
+      t.cpu = static_cast<double>(ThreadCpuNanos() - cpu) / 1e9;
     }).join();
     if (!status.ok()) return status;
     return t;

@@ -30,8 +30,12 @@ FillSettings SettingsFor(const FillExperimentSpec& spec, uint64_t value_bytes, c
   return settings;
 }
 
+bool ChoosesSizes(const FillExperimentSpec& spec, const Size& size) {
+  return spec.value_sizes.size() > 1 && !size.value_sizes.empty();
+}
+
 const std::vector<uint64_t>& SizesOf(const FillExperimentSpec& spec, const Size& size) {
-  if (spec.value_sizes.size() > 1 && !size.value_sizes.empty()) return size.value_sizes;
+  if (ChoosesSizes(spec, size)) return size.value_sizes;
   return size.quick ? spec.quick_sizes : spec.value_sizes;
 }
 
@@ -62,10 +66,12 @@ class FillExperiment : public Experiment {
                         {"on_host_cpus", phase.on_host_cpus},
                         {"on_agent_cpus", phase.on_agent_cpus}});
     }
-    return {{"workload", spec_.overwrite ? "overwrite" : "fillrandom"},
-            {"threads", size.threads},
-            {"phases", std::move(phases)},
-            {"points", std::move(points)}};
+    nlohmann::json settings = {{"workload", spec_.overwrite ? "overwrite" : "fillrandom"},
+                               {"threads", size.threads},
+                               {"phases", std::move(phases)},
+                               {"points", std::move(points)}};
+    if (ChoosesSizes(spec_, size)) settings["value_sizes"] = size.value_sizes;
+    return settings;
   }
 
   int Steps(const Session& session, const Size& size, const RowLog& rows) const override {

@@ -56,7 +56,6 @@ nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
   settings["threads"] = args.size.threads;
   settings["memtable_bytes"] = args.size.memtable_bytes;
   settings["load"] = args.load;
-  if (!args.size.value_sizes.empty()) settings["value_sizes"] = args.size.value_sizes;
   settings.update(experiment.Settings(args.size));
   return {{"benchmark", "paper"},
           {"experiment", experiment.name()},

@@ -162,8 +162,8 @@ void WarnOfDifferences(const std::vector<ReportEntry>& entries, Report* report) 
   std::vector<ReportEntry> experiments = entries;
   std::erase_if(experiments, [](const ReportEntry& entry) { return !entry.benchmark.empty(); });
   for (const char* key :
-       {"scale", "quick", "threads", "memtable_bytes", "value_sizes", "pairs", "warm_ups", "seed",
-        "host_cpus", "agent_cpus", "uri_options", "environment_options"}) {
+       {"scale", "quick", "threads", "memtable_bytes", "pairs", "warm_ups", "seed", "host_cpus",
+        "agent_cpus", "uri_options", "environment_options"}) {
     const auto setting = [key](const nlohmann::json& result) {
       const nlohmann::json& settings = ObjectIn(result, "settings");
       const auto it = settings.find(key);
@@ -229,7 +229,9 @@ std::string CommandFor(const std::string& out, const nlohmann::json& settings) {
     for (const nlohmann::json& value : *sizes) {
       if (value.is_number_unsigned()) values.push_back(value.get<uint64_t>());
     }
-    absl::StrAppend(&command, " --value-sizes ", absl::StrJoin(values, ","));
+    if (!values.empty()) {
+      absl::StrAppend(&command, " --value-sizes ", absl::StrJoin(values, ","));
+    }
   }
   number("seed", "--seed", 1);
   const auto text = [&](const char* key, const char* option, const std::string& usual) {

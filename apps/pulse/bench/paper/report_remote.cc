@@ -274,13 +274,19 @@ void RatioTable(const ReportEntry& entry, ReportSection* section) {
   if (!table.rows.empty()) section->tables.push_back(std::move(table));
 }
 
-std::string Load(const std::string& benchmark, const json& settings) {
+std::string Load(const std::string& benchmark, const json& result) {
+  const json& settings = ObjectIn(result, "settings");
   const auto number = [&](const char* key) {
     const double count = NumberIn(settings, key, 0);
     return count < 1000 ? fmt::format("{:g}", count) : FormatFigure(count);
   };
+  const json& parts = ObjectIn(result, "parts");
+  const auto measured = parts.items();
+  const bool busy = std::any_of(measured.begin(), measured.end(), [](const auto& part) {
+    return absl::StartsWith(part.key(), "busy");
+  });
   const std::string busy_host =
-      NumberIn(settings, "neighbours", 0) == 0
+      !busy || NumberIn(settings, "neighbours", 0) == 0
           ? ""
           : absl::StrCat(" A busy host has ", number("neighbours"),
                          " other processes on its CPUs, which compute and count for nobody.");
@@ -307,7 +313,8 @@ std::string Load(const std::string& benchmark, const json& settings) {
   return absl::StrCat(
       "What a director in front of a server that echoes costs, on epoll and on io_uring: direct: "
       "without it; forward: it looks at each message of ",
-      number("bytes"), " B; splice: it passes bytes through. ", number("idle_connections"),
+      number("bytes"), " B; spin: that, and it looks for more for up to ", number("spin_us"),
+      " us before it sleeps; splice: it passes bytes through. ", number("idle_connections"),
       " idle connections.");
 }
 
@@ -435,7 +442,7 @@ std::string FillRemoteSection(const ReportEntry& entry, ReportSection* section) 
   if (!section->tables.empty())
     section->tables.back().caption = "The DDS paper's figures beside ours";
   return absl::StrCat(FlagIn(settings, "tiny") ? "A tiny run: its figures mean nothing. " : "",
-                      Load(entry.benchmark, settings));
+                      Load(entry.benchmark, entry.result));
 }
 
 std::vector<std::vector<std::string>> RemoteTargets(const ReportEntry& entry) {
