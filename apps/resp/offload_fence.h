@@ -24,8 +24,8 @@ namespace pulse::resp {
 
 class Fencer {
  public:
-  // All connections that there are when it is asked.
-  static constexpr const char* kAll = "*";
+  // And a prefix: all connections that there are when it is asked, but those whose ids begin so.
+  static constexpr const char* kAllBut = "!";
 
   // `settled` is called after slots were settled, on the fencer's thread.
   Fencer(std::string host, DirtyTable* table, std::function<void()> settled);

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const Offload
   shared->pool = std::make_unique<WorkerPool>(options.readers, "pulse-agent-r", options.cpus);
   shared->fencer = std::make_unique<Fencer>(options.host, &shared->table,
                                             [view = shared->view.get()] { view->Wake(); });
-  shared->fencer->Add(Fencer::kAll, {everything});
+  // Clients may be served before it is answered: their connections to the host are not meant.
+  shared->fencer->Add(absl::StrCat(Fencer::kAllBut, shared->agent_id), {everything});
   return std::unique_ptr<OffloadedResp>(new OffloadedResp(std::move(shared)));
 }
 

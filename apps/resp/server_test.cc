@@ -332,6 +332,14 @@ TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
   EXPECT_THAT(another.Ask("client info"), HasSubstr(" addr=unix:"));
   EXPECT_EQ(another.Ask("pulse.hello b" + digest + " 192.0.2.1:99"), run_id);
   EXPECT_THAT(another.Ask("client info"), HasSubstr(" addr=192.0.2.1:99 "));
+  // Of all others than those of one agent.
+  Client third(options_.host_socket);
+  EXPECT_EQ(third.Ask("pulse.hello agent:1" + digest), run_id);
+  EXPECT_EQ(third.Ask("auth secret"), "+OK\r\n");
+  EXPECT_EQ(another.Ask("pulse.hello other:1" + digest), run_id);
+  EXPECT_EQ(fence.Ask("pulse.fence !agent:" + digest), run_id);
+  EXPECT_EQ(another.Receive(), "");
+  EXPECT_EQ(third.Ask("ping"), "+PONG\r\n");
 }
 
 TEST_F(ServerTest, ClientsAreListed) {

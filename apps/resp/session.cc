@@ -53,12 +53,14 @@ void Fences::Leave(const std::string& id) {
   for (const auto& done : waiters) done();
 }
 
-// Those that there are now: of an agent that is no more.
-void Fences::WaitForAll(std::function<void()> done) {
+// Those that there are now: of an agent that is no more. None begins with "".
+void Fences::WaitForOthers(std::string_view prefix, std::function<void()> done) {
   std::vector<std::string> ids;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [id, entry] : entries_) ids.push_back(id);
+    for (const auto& [id, entry] : entries_) {
+      if (prefix.empty() || id.compare(0, prefix.size(), prefix) != 0) ids.push_back(id);
+    }
   }
   auto left = std::make_shared<std::atomic<size_t>>(ids.size() + 1);
   const auto one = [left, done = std::move(done)] {
@@ -69,7 +71,8 @@ void Fences::WaitForAll(std::function<void()> done) {
 }
 
 void Fences::Wait(std::string_view id, std::function<void()> done) {
-  if (id == "*") return WaitForAll(std::move(done));
+  if (id == "*") return WaitForOthers("", std::move(done));
+  if (!id.empty() && id[0] == '!') return WaitForOthers(id.substr(1), std::move(done));
   std::vector<std::function<void()>> ends;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -65,13 +65,14 @@ class Fences {
   };
   // `end` is called when somebody waits for the end of connections of this id.
   std::shared_ptr<Token> Enter(std::string_view id, std::function<void()> end);
-  // Calls `done`, here or on another thread, once there is no token of `id`; for "*", of any that
-  // there is now.
+  // Calls `done`, here or on another thread, once there is no token of `id`. For "*", of any that
+  // there is now; for "!PREFIX", of those that do not begin so: a new agent's own are not lost
+  // ones.
   void Wait(std::string_view id, std::function<void()> done);
 
  private:
   void Leave(const std::string& id);
-  void WaitForAll(std::function<void()> done);
+  void WaitForOthers(std::string_view prefix, std::function<void()> done);
   struct Entry {
     size_t tokens = 0;
     std::vector<std::function<void()>> ends;

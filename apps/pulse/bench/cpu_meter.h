@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -50,18 +51,17 @@ class CpuMeter {
   absl::Status Start();
   absl::StatusOr<CpuUse> Stop();
 
-  // Looks taken since Start(), to be read from any thread: who has been there for two more of them
-  // has been counted.
+  // Looks taken since Start(), to be read from any thread: who has been there for ten more of them
+  // has been counted by its name.
   uint64_t looks() const { return looks_.load(); }
 
  private:
   enum class Who { kAgent, kCompaction, kServer };
   // What one thread has used since Start(), kept after it has gone.
   struct ThreadUse {
-    Who who = Who::kAgent;
+    std::optional<Who> who;  // none: of the host, and not told apart
     int64_t base = 0;
     int64_t last = 0;
-    int64_t earlier = 0;  // of threads that had the same number before
   };
 
   std::optional<Who> WhoIs(const char* tid) const;
@@ -75,6 +75,7 @@ class CpuMeter {
   int64_t agent_start_ = 0;
   rusage usage_start_ = {};
   std::map<pid_t, ThreadUse> threads_;
+  std::array<int64_t, 3> gone_ = {};  // by Who: threads whose numbers others have now
   std::atomic<uint64_t> looks_{0};
 
   std::mutex mutex_;

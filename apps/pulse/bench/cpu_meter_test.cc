@@ -24,9 +24,9 @@ void BurnAs(const CpuMeter& meter, const char* name, int millis) {
   std::thread([&meter, name, millis] {
     pthread_setname_np(pthread_self(), name);
     Burn(millis);
-    // Stays for a look that has begun after that, as workers do.
+    // Stays until it has been looked at by its name, as workers do.
     const uint64_t before = meter.looks();
-    while (meter.looks() < before + 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (meter.looks() < before + 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }).join();
 }
 
