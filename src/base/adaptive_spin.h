@@ -17,6 +17,10 @@ class AdaptiveSpin {
 
   // Nanoseconds to look for.
   int64_t now() const { return now_; }
+  // ... before a sleep of at most `limit` (negative: of any length): none before a shorter one.
+  int64_t Before(int64_t limit) const { return limit < 0 || limit >= now_ ? now_ : 0; }
+  // Whether such a sleep is to be told: one that ends for a timer says nothing of work.
+  bool Learns(int64_t limit) const { return longest_ > 0 && (limit < 0 || limit >= longest_); }
   // It had looked in vain, and then slept for so long.
   void Slept(int64_t nanos) {
     now_ /= 2;

@@ -29,8 +29,20 @@ TEST(AdaptiveSpinTest, ShortSleepsBringItBack) {
   EXPECT_EQ(spin.now(), kLongest);
 }
 
+TEST(AdaptiveSpinTest, ShortLimitsAreSleptThrough) {
+  AdaptiveSpin spin(kLongest);
+  for (const int64_t limit : {int64_t{-1}, kLongest, 2 * kLongest}) {
+    EXPECT_EQ(spin.Before(limit), kLongest) << limit;
+    EXPECT_TRUE(spin.Learns(limit)) << limit;
+  }
+  EXPECT_EQ(spin.Before(kLongest - 1), 0);
+  EXPECT_FALSE(spin.Learns(kLongest - 1));
+}
+
 TEST(AdaptiveSpinTest, NoneIsNone) {
   AdaptiveSpin spin(0);
+  EXPECT_EQ(spin.Before(-1), 0);
+  EXPECT_FALSE(spin.Learns(-1));
   spin.Slept(0);
   EXPECT_EQ(spin.now(), 0);
 }

@@ -82,7 +82,6 @@ class EpollBackend final : public NetBackend {
       : cache_(options.cache),
         woke_(options.woke),
         scratch_(new char[kReceiveBytes]),
-        longest_spin_(options.spin_nanos),
         spin_(options.spin_nanos) {}
   ~EpollBackend() override {
     disk_watch_.reset();
@@ -140,8 +139,8 @@ class EpollBackend final : public NetBackend {
   // Looks for events for as long as that has helped, unless this is more than `nanos`; how many
   // there are.
   int Look(int64_t nanos, std::array<epoll_event, kEventsAtOnce>* events) {
-    const int64_t longest = spin_.now();
-    if (longest <= 0 || (nanos >= 0 && nanos < longest)) return 0;
+    const int64_t longest = spin_.Before(nanos);
+    if (longest == 0) return 0;
     const int64_t begun = NowNanos();
     do {
       const int n = epoll_wait(epoll_.get(), events->data(), kEventsAtOnce, 0);
@@ -160,13 +159,12 @@ class EpollBackend final : public NetBackend {
     std::array<epoll_event, kEventsAtOnce> events;
     int n = Look(nanos, &events);
     if (n <= 0) {
-      // A sleep that ends for a timer says nothing of events.
-      const bool tells = longest_spin_ > 0 && (nanos < 0 || nanos >= longest_spin_);
-      const int64_t begun = tells ? NowNanos() : 0;
+      const bool learns = spin_.Learns(nanos);
+      const int64_t begun = learns ? NowNanos() : 0;
       const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};
       n = epoll_pwait2(epoll_.get(), events.data(), kEventsAtOnce, nanos < 0 ? nullptr : &limit,
                        nullptr);
-      if (tells) spin_.Slept(NowNanos() - begun);
+      if (learns) spin_.Slept(NowNanos() - begun);
     }
     if (woke_ != nullptr) woke_();
     for (int i = 0; i < n; ++i) {
@@ -259,7 +257,6 @@ class EpollBackend final : public NetBackend {
   ChunkCache* const cache_;
   const std::function<void()> woke_;
   const std::unique_ptr<char[]> scratch_;
-  const int64_t longest_spin_;
   AdaptiveSpin spin_;
   UniqueFd epoll_;
   std::vector<Source*> graves_;

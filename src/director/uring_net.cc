@@ -211,8 +211,8 @@ void UringNet::Dispatch() {
 // Looks for events for as long as that has helped, unless this is more than `nanos`; whether there
 // are some. What was queued is submitted.
 bool UringNet::Look(int64_t nanos) {
-  const int64_t longest = spin_.now();
-  if (longest <= 0 || (nanos >= 0 && nanos < longest)) return false;
+  const int64_t longest = spin_.Before(nanos);
+  if (longest == 0) return false;
   io_uring_submit(&ring_);
   const int64_t begun = NowNanos();
   do {
@@ -239,11 +239,10 @@ void UringNet::Wait(int64_t nanos) {
   if (nanos == 0) {
     io_uring_submit_and_get_events(&ring_);
   } else if (!Look(nanos)) {
-    // A sleep that ends for a timer says nothing of events.
-    const bool tells = options_.spin_nanos > 0 && (nanos < 0 || nanos >= options_.spin_nanos);
-    const int64_t begun = tells ? NowNanos() : 0;
+    const bool learns = spin_.Learns(nanos);
+    const int64_t begun = learns ? NowNanos() : 0;
     io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, nanos < 0 ? nullptr : &limit, nullptr);
-    if (tells) spin_.Slept(NowNanos() - begun);
+    if (learns) spin_.Slept(NowNanos() - begun);
   }
   if (options_.woke != nullptr) options_.woke();
   Dispatch();

@@ -39,6 +39,9 @@ constexpr std::array<Strategy, kStrategies> kAll = {Strategy::kSplit, Strategy::
                                                     Strategy::kSplitOverflow,
                                                     Strategy::kHostOverflow, Strategy::kWhole};
 
+// Of a compaction on the host, with an agent of speed `sigma` for half of the work.
+double SplitSpeed(double left, double sigma) { return std::min(left * kSplitGain, 2 * sigma); }
+
 size_t Index(Strategy s) { return static_cast<size_t>(s); }
 
 }  // namespace
@@ -114,7 +117,7 @@ double Controller::Relative(Strategy s, const Load& load) const {
   const double there = std::min<double>(options_.agent_tasks, slots);
   const double whole =
       options_.agent_cores > 0 ? std::min<double>(there, options_.agent_cores) : there;
-  const double split = std::min(left * kSplitGain, 2 * sigma);
+  const double split = SplitSpeed(left, sigma);
   switch (s) {
     case Strategy::kHost:
       return left;
@@ -137,7 +140,7 @@ Strategy Controller::First(const Load& load) const {
   if (!busy_ || !load.apart || !Allowed(Strategy::kWhole, load)) return Strategy::kSplit;
   // One compaction here against the same one there.
   const double sigma = options_.agent_speed;
-  const double split = std::min(LeftOnHost(load) * kSplitGain, 2 * sigma);
+  const double split = SplitSpeed(LeftOnHost(load), sigma);
   return sigma * kSpared >= split * kPromising ? Strategy::kWhole : Strategy::kSplit;
 }
 

@@ -29,6 +29,13 @@ start_fill() {
   done
   fail "the fill was always through before it was seen under way"
 }
+# await_fill WHAT: it finishes by itself, and well, after its agent WHAT.
+await_fill() {
+  local rc=0
+  await 200 is_gone "$filler" || fail "the host hangs after its agent $1" "$fill_log"
+  wait "$filler" || rc=$?
+  if ((rc != 0)); then fail "an operation failed when the agent $1: status $rc" "$fill_log"; fi
+}
 fill_gets_on() { is_gone "$filler" || (($(read_count "$acked") >= 10000)); }
 
 # verify_acked NAME DB: every acknowledged key is there without the plug-in.
@@ -140,10 +147,7 @@ note "SIGTERM while idle: status 0"
 start_agent "$socket"
 start_fill "$SCRATCH/drained"
 stop_agent "$AGENT" "$AGENT_LOG"
-await 200 is_gone "$filler" || fail "the host hangs after its agent drained" "$fill_log"
-wait "$filler"
-rc=$?
-if ((rc != 0)); then fail "an operation failed when the agent drained: status $rc" "$fill_log"; fi
+await_fill drained
 verify_all "agent stopped under load" "$SCRATCH/drained"
 rm -rf "$SCRATCH/drained"
 
@@ -155,10 +159,7 @@ for _ in 1 2 3 4 5; do
   kill -9 "$AGENT"
   await 30 is_gone "$AGENT" || fail "the agent cannot be killed"
   left=$((keys - $(read_count "$acked")))
-  await 200 is_gone "$filler" || fail "the host hangs after its agent died" "$fill_log"
-  wait "$filler"
-  rc=$?
-  if ((rc != 0)); then fail "an operation failed when the agent died: status $rc" "$fill_log"; fi
+  await_fill died
   verify_all "agent killed under load" "$SCRATCH/orphan"
   rm -rf "$SCRATCH/orphan"
   if ((left > keys / 2)); then break; fi
