@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
+#include <rocksdb/table.h>
 
 #include <atomic>
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
 #include "page_cache_files.h"
@@ -51,7 +53,7 @@ class SecondaryTest : public ::testing::Test {
     SecondaryOptions options;
     options.db = scratch_ / "db";
     options.directory = scratch_ / "secondary";
-    options.cache_bytes = 1 << 20;
+    options.cache_bytes = cache_bytes_;
     options.min_interval_us = 100;
     options.max_interval_us = max_interval_us_;
     options.read_now = read_now;
@@ -96,6 +98,7 @@ class SecondaryTest : public ::testing::Test {
 
   ScratchDirectory scratch_;
   int64_t max_interval_us_ = 200;  // as often as it can be
+  uint64_t cache_bytes_ = 1 << 20;
   CatchUpClock clock_;
   DirtyTable table_{&clock_, 1 << 14, 42};
   std::unique_ptr<rocksdb::DB> db_;
@@ -265,6 +268,36 @@ TEST_F(ReadNowTest, AFileSystemThatCannotIsAskedOnce) {
   // From the block cache alone.
   EXPECT_EQ(Get("77", true), std::pair(Found::kYes, Value(77)));
   EXPECT_EQ(no_wait_calls, 1);
+}
+
+// A cache in many small shards would keep no block that is larger than one of them, and read this
+// index again for every key.
+TEST_F(SecondaryTest, ATablesIndexIsKeptHoweverLarge) {
+  constexpr int kKeys = 100'000;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 16;  // an entry of the index for each key
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  std::filesystem::create_directories(scratch_ / "db");
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, scratch_ / "db", &db).ok());
+  db_.reset(db);
+  const auto key = [](int i) { return absl::StrFormat("%016d", i); };
+  for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put({}, key(i), "value").ok());
+  ASSERT_TRUE(db_->Flush({}).ok());
+  rocksdb::TablePropertiesCollection tables;
+  ASSERT_TRUE(db_->GetPropertiesOfAllTables(&tables).ok());
+  ASSERT_EQ(tables.size(), 1u);
+  cache_bytes_ = SecondaryOptions().cache_bytes;
+  ASSERT_GT(tables.begin()->second->index_size, cache_bytes_ >> 6);
+
+  OpenSecondary(&FailingRead);
+  ASSERT_TRUE(Valid());
+  no_wait_error = EAGAIN;  // what is not in the cache is unknown
+  EXPECT_EQ(Get(key(500), true).first, Found::kUnknown);
+  EXPECT_EQ(Get(key(500)), std::pair(Found::kYes, std::string("value")));
+  EXPECT_EQ(Get(key(500), true), std::pair(Found::kYes, std::string("value")));
 }
 
 // The kernel's own word for it.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -19,8 +20,11 @@ std::unique_ptr<CacheTable> NewTable(uint32_t item_size) {
   return CacheTable::Create({.key_size = 8, .item_size = item_size, .capacity = kItems}).value();
 }
 
+// Filled once, by whichever of a benchmark's threads is first: a table has one writer.
 CacheTable* Filled(uint32_t item_size) {
+  static std::mutex mu;
   static std::unique_ptr<CacheTable> tables[kMaxItemBytes + 1];
+  std::lock_guard lock(mu);
   auto& table = tables[item_size];
   if (table == nullptr) {
     table = NewTable(item_size);

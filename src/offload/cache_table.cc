@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr uint64_t kLanes = 0x0001000100010001;
 constexpr size_t kKeyWords = kMaxKeyBytes / 8;
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr uint32_t kLooksBeforeYield = 64;
 
 uint32_t WordsOf(uint32_t bytes) { return (bytes + 7) / 8; }
 
@@ -196,7 +198,10 @@ bool CacheTable::Find(const void* key, void* item) const {
   const Word* const first = Bucket(shard, homes.first);
   const Word* const second = Bucket(shard, homes.second);
   __builtin_prefetch(second);
-  while (true) {
+  for (uint32_t looks = 1;; ++looks) {
+    // The writer takes less than this for a change, unless it has lost its processor: perhaps to
+    // this thread.
+    if (looks % kLooksBeforeYield == 0) std::this_thread::yield();
     uint32_t first_version = 0;
     uint32_t second_version = 0;
     const Seen in_first = Look(shard, first, homes.tag, words, item, &first_version);

@@ -10,8 +10,8 @@
 // The table is cut into shards by hash. Threads: one at a time may change a shard; any number may
 // find, without locks: each bucket has a version, odd while it changes (and its chain counts as the
 // bucket's own), and a reader whose buckets have another version afterwards looks again. A reader
-// never writes and never waits for anything but a writer in the middle of a bucket. All memory that
-// both sides touch is atomic words.
+// never writes and never waits for anything but a writer in the middle of a bucket, to which it
+// leaves its processor when that takes long. All memory that both sides touch is atomic words.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
+#include "bench/child_runner.h"
 #include "bench/common_options.h"
 #include "commands.h"
 #include "director/net.h"
@@ -37,6 +39,7 @@ struct DirectorBenchArgs {
   uint32_t idle = 10'000;
   int spin_us = 50;
   double seconds = 3;
+  std::string client_cpus;
   std::vector<std::string> parts;
 };
 
@@ -96,8 +99,9 @@ uint32_t RaiseDescriptors(uint32_t wanted) {
 
 class DirectorBench {
  public:
-  DirectorBench(Session* session, const DirectorBenchArgs& args, uint32_t idle)
-      : session_(session), args_(args), idle_(idle) {}
+  DirectorBench(Session* session, const DirectorBenchArgs& args, uint32_t idle,
+                std::vector<int> client_cpus)
+      : session_(session), args_(args), idle_(idle), client_cpus_(std::move(client_cpus)) {}
 
   absl::StatusOr<nlohmann::json> RunOne(const DirectorPart& part, const Opponent& opponent,
                                         const std::string& label) {
@@ -124,7 +128,8 @@ class DirectorBench {
       spec["connections"] = idle_;
       spec["seconds"] = 60;  // at most
     }
-    return session_->Step(label, spec, session_->both_cpus(), [&](const nlohmann::json& j) {
+    // The server and the director choose their own.
+    return session_->Step(label, spec, client_cpus_, [&](const nlohmann::json& j) {
       return name == "idle"     ? fmt::format("{:.1f} MiB", j.value("resident_mib", 0.0))
              : name == "stream" ? fmt::format("{:.1f} Gbit/s", j.value("gbit_per_s", 0.0))
                                 : fmt::format("p50 {:.1f} us", j.value("p50_us", 0.0));
@@ -135,6 +140,7 @@ class DirectorBench {
   Session* const session_;
   const DirectorBenchArgs& args_;
   const uint32_t idle_;
+  const std::vector<int> client_cpus_;
 };
 
 std::string DirectorTable(const std::string& part, const std::vector<Opponent>& opponents,
@@ -216,6 +222,14 @@ absl::Status CheckDirectorArgs(const DirectorBenchArgs& args) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<int>> ClientCpus(const DirectorBenchArgs& args, const Session& s) {
+  if (args.client_cpus.empty()) return s.both_cpus();
+  auto cpus = ParseCpuList(args.client_cpus);
+  absl::Status usable = cpus.ok() ? CheckCpus(*cpus) : cpus.status();
+  if (usable.ok()) return cpus;
+  return absl::InvalidArgumentError(absl::StrCat("--client-cpus: ", usable.message()));
+}
+
 // The back-ends that this kernel has.
 std::vector<std::string> NetsHere(Session* s) {
   const auto uring = director::CreateUringNetBackend({});
@@ -230,13 +244,17 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   auto session = Session::Open("director", args.common, uint64_t{1} << 20);
   if (!session.ok()) return session.status();
   Session& s = **session;
+  const auto client_cpus = ClientCpus(args, s);
+  if (!client_cpus.ok()) return client_cpus.status();
   const std::vector<std::string> nets = NetsHere(&s);
   const auto chosen = Select(Directors(s, nets), args.common.opponents);
   if (!chosen.ok()) return chosen.status();
   const uint32_t wanted = args.common.tiny ? std::min(args.idle, kTinyIdle) : args.idle;
   const uint32_t idle = RaiseDescriptors(wanted);
   s.Say(Legend(s, *chosen));
-  s.Say("The server is on the host's CPU, the director on the agent's, the client on both.\n");
+  s.Say(absl::StrCat("The server is on the host's CPU, the director on the agent's, the client on ",
+                     args.client_cpus.empty() ? "both" : absl::StrCat("CPU ", args.client_cpus),
+                     ".\n"));
   if (idle < wanted) {
     s.Say(
         fmt::format("Only {} idle connections instead of {}: the limit of open files is too low, "
@@ -255,7 +273,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   int steps = 0;
   for (const DirectorPart& part : parts) steps += static_cast<int>(in(part).size()) * s.rounds();
   s.ExpectSteps(steps);
-  DirectorBench bench(&s, args, idle);
+  DirectorBench bench(&s, args, idle, *client_cpus);
   std::string text = "\n";
   std::vector<RatioRow> rows;
   for (const DirectorPart& part : parts) {
@@ -286,6 +304,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   settings["stream_depth"] = args.stream_depth;
   settings["idle_connections"] = idle;
   settings["spin_us"] = args.spin_us;
+  settings["client_cpus"] = *client_cpus;
   settings["seconds"] = args.seconds;
   s.report()["ratios"] = ToJson(rows);
   return s.WriteReport();
@@ -324,6 +343,8 @@ void AddDirectorBench(CLI::App& bench) {
   cmd->add_option("--parts", args->parts, "Only these: latency, stream, idle")->delimiter(',');
   cmd->add_option("--host-cpus", args->common.host_cpus, "CPUs of the server [the first]");
   cmd->add_option("--agent-cpus", args->common.agent_cpus, "CPUs of the director [the second]");
+  cmd->add_option("--client-cpus", args->client_cpus,
+                  "CPUs of the client, which take part in what a wake-up costs [both]");
   cmd->callback([args] { Finish(RunDirectorBench(*args)); });
 }
 
