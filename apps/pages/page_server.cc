@@ -36,6 +36,20 @@ class Owner {
   virtual void Done(Io* io) = 0;
 };
 
+// Of a page's two, -1 when neither is valid.
+int NewerSlot(const char* slots, uint64_t page) {
+  int newer = -1;
+  uint64_t lsn = 0;
+  for (int slot = 0; slot < 2; ++slot) {
+    const char* const bytes = slots + slot * kPageBytes;
+    if (!CheckPage(bytes, page).ok()) continue;
+    if (newer >= 0 && HeaderOf(bytes).lsn <= lsn) continue;
+    newer = slot;
+    lsn = HeaderOf(bytes).lsn;
+  }
+  return newer;
+}
+
 Io MakeIo(Op op, uint64_t file, uint64_t offset, char* data, uint32_t size) {
   Io io;
   io.op = op;
@@ -56,14 +70,24 @@ struct PageServer::GetOp : Owner {
   GotPage done;
   int64_t deadline = 0;
   int tries = 0;
+  Place place;        // when the read began
+  std::string slots;  // both, when that does not say which is the page
   Io io;
 
   void Done(Io*) override {
     absl::Status st = io.status;
     if (st.ok()) {
+      if (!slots.empty()) {
+        const int slot = std::max(NewerSlot(slots.data(), page), 0);
+        std::memcpy(to, slots.data() + slot * kPageBytes, kPageBytes);
+      }
       st = CheckPage(to, page);
       // Overwritten while it was read: a newer version is in the other slot by now.
       if (!st.ok() && ++tries < kReadTries) return server->Read(this);
+      if (st.ok() && HeaderOf(to).lsn < place.lsn) {
+        // Lost with the agent that had it, before it was durable. It is about to be applied again.
+        st = absl::UnavailableError(absl::StrCat("pages: page ", page, " was lost: ask again"));
+      }
     }
     server->Finish(this, std::move(st));
   }
@@ -86,7 +110,7 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Open(const PageServerOpt
   if (options.pages == 0 || options.pages > (uint64_t{1} << 40)) {
     return absl::InvalidArgumentError("pages: there must be a page, and no more than 2^40");
   }
-  if (options.agent.empty() == options.directory.empty()) {
+  if (options.open_files == nullptr && options.agent.empty() == options.directory.empty()) {
     return absl::InvalidArgumentError("pages: pages are either in a directory or with an agent");
   }
   std::unique_ptr<PageServer> server(new PageServer(options));
@@ -107,7 +131,8 @@ absl::Status PageServer::Init() {
   }
   const uint64_t lsn = fresh ? 0 : checkpoint->lsn;
   const blocks::FilesShape shape{1, 2 * options_.pages * kPageBytes};
-  auto files = options_.agent.empty()
+  auto files = options_.open_files != nullptr ? options_.open_files(shape, this)
+               : options_.agent.empty()
                    ? blocks::OpenOsFiles({.directory = options_.directory, .shape = shape}, this)
                    : blocks::OpenStoreFiles({options_.agent, shape, "pages"}, this);
   if (!files.ok()) return files.status();
@@ -125,7 +150,7 @@ absl::Status PageServer::Init() {
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
   durable_ = log_->next_lsn() - 1;
-  applied_ = checkpoint_ = lsn;
+  applied_ = synced_ = checkpoint_ = lsn;
   log_thread_ = std::thread([this] {
     prctl(PR_SET_NAME, "pulse-host-log");
     LogLoop();
@@ -183,15 +208,13 @@ absl::Status PageServer::FindPlaces(Change* changes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Change& c = changes[i];
     c.place = {};
-    for (int slot = 0; slot < 2; ++slot) {
-      const char* const bytes = slots[i].data() + slot * kPageBytes;
-      if (!CheckPage(bytes, c.page).ok()) continue;
-      const uint64_t lsn = HeaderOf(bytes).lsn;
-      if (c.place.known && lsn <= c.place.lsn) continue;
-      c.place = {lsn, static_cast<uint8_t>(slot), true};
-      c.bytes.assign(bytes, kPageBytes);
+    const int slot = NewerSlot(slots[i].data(), c.page);
+    if (slot < 0) {
+      damage = CheckPage(slots[i].data(), c.page);
+      continue;
     }
-    if (!c.place.known) damage = CheckPage(slots[i].data(), c.page);
+    c.bytes.assign(slots[i].data() + slot * kPageBytes, kPageBytes);
+    c.place = {HeaderOf(c.bytes.data()).lsn, static_cast<uint8_t>(slot), true};
   }
   return damage;
 }
@@ -232,28 +255,33 @@ void PageServer::Get(uint64_t page, uint64_t lsn, char* to, GotPage done) {
   op->lsn = lsn;
   op->to = to;
   op->done = std::move(done);
-  {
-    const std::lock_guard lock(mu_);
-    if (!stop_ && !Enough(page, lsn)) {
-      op->deadline = NowNanos() + options_.wait_ms * kMilli;
-      readers_.emplace(lsn, op.release());
-      apply_change_.notify_one();
-      return;
-    }
-  }
+  op->deadline = NowNanos() + options_.wait_ms * kMilli;
   Read(op.release());
 }
 
+// At once, or when the page has what is asked for.
 void PageServer::Read(GetOp* get) {
-  Place place;
   bool stop = false;
   {
     const std::lock_guard lock(mu_);
-    place = places_[get->page];
     stop = stop_;
+    if (!stop && !Enough(get->page, get->lsn)) {
+      readers_.emplace(get->lsn, get);
+      apply_change_.notify_one();
+      return;
+    }
+    get->place = places_[get->page];
   }
   if (stop) return Finish(get, absl::UnavailableError("pages: the server ends"));
-  get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, place.slot), get->to, kPageBytes);
+  if (get->place.known) {
+    get->slots.clear();
+    get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, get->place.slot), get->to, kPageBytes);
+  } else {
+    // The one that was to be newer may have been lost, and an old version be in its place.
+    get->place.lsn = 0;
+    get->slots.resize(2 * kPageBytes);
+    get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, 0), get->slots.data(), 2 * kPageBytes);
+  }
   get->io.owner = static_cast<Owner*>(get);
   Io* io = &get->io;
   files_->Submit(&io, 1);
@@ -383,6 +411,7 @@ void PageServer::ApplyLoop() {
         if (stop_) break;
         // What was written and not synced may be there or not.
         for (Place& p : places_) p.known = false;
+        applied_ = synced_;
         warmed_ = 0;
         apply_change_.wait_for(lock, kRetryPause);
       }
@@ -428,6 +457,7 @@ absl::Status PageServer::ApplyBatch(const std::vector<Frame>& frames) {
   PULSE_RETURN_IF_ERROR(SyncPages());
   {
     const std::lock_guard lock(mu_);
+    synced_ = last;
     unapplied_bytes_ -= bytes;
   }
   // Seldom: recovery applies again what is behind it.

@@ -15,6 +15,9 @@
 // for are applied, so that a page which has none of them counts, too. DeadlineExceeded after
 // wait_ms. Records behind the LSN asked for may be in the page, too: never is one up to it missing.
 //
+// A lost agent may have lost what it had not synced: that is applied again, reads of it wait, and
+// others look at both slots until then.
+//
 // A slot is read while another batch may overwrite it (the second after the one that wrote it):
 // the checksum tells, and it is read again.
 //
@@ -54,6 +57,10 @@ struct PageServerOptions {
   int64_t wait_ms = 1000;
   // Writes every page once after the agent was found, so that its cache table knows them all.
   bool warm = true;
+  // For tests: instead of either.
+  std::function<absl::StatusOr<std::unique_ptr<blocks::BlockFiles>>(const blocks::FilesShape&,
+                                                                    blocks::BlockFiles::Sink*)>
+      open_files;
 };
 
 class PageServer : public blocks::BlockFiles::Sink {
@@ -133,7 +140,8 @@ class PageServer : public blocks::BlockFiles::Sink {
   uint64_t unapplied_bytes_ = 0;
   std::multimap<uint64_t, GetOp*> readers_;  // that wait, by the LSN that they wait for
   uint64_t durable_ = 0;
-  uint64_t applied_ = 0;
+  uint64_t applied_ = 0;  // goes back to synced_ when the agent is lost
+  uint64_t synced_ = 0;
   uint64_t checkpoint_ = 0;
   absl::Status failed_;  // damage: no more is applied
   bool stop_ = false;

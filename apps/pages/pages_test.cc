@@ -6,7 +6,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -17,6 +20,7 @@
 #include "pages/client.h"
 #include "pages/load.h"
 #include "pages/offload_program.h"
+#include "pages/page_server.h"
 #include "pages/server.h"
 
 namespace pulse::pages {
@@ -222,6 +226,108 @@ TEST_P(PagesTest, ALostAgentDelaysAndLosesNothing) {
   ASSERT_TRUE(result.ok()) << result.status();
   const uint64_t durable = host_->server()->status().durable;
   EXPECT_TRUE(Eventually([&] { return host_->server()->status().applied == durable; }));
+}
+
+// Files whose unsynced writes are lost when a sync fails, as with an agent that loses its power.
+class LossyFiles : public blocks::BlockFiles {
+ public:
+  struct Device {
+    std::mutex mu;
+    std::string durable, now;
+    bool fails = false;
+    int failures = 0;
+  };
+  LossyFiles(Device* device, const blocks::FilesShape& shape, Sink* sink)
+      : device_(device), shape_(shape), sink_(sink) {
+    device->now.resize(shape.file_bytes);
+    device->durable.resize(shape.file_bytes);
+  }
+  absl::StatusOr<blocks::FileInfo> Find(std::string_view) const override {
+    return blocks::FileInfo{1, shape_.file_bytes};
+  }
+  void Submit(blocks::Io** ios, size_t count) override {
+    for (size_t i = 0; i < count; ++i) {
+      Do(ios[i]);
+      sink_->OnDone(ios[i]);
+    }
+  }
+
+ private:
+  void Do(blocks::Io* io) {
+    const std::lock_guard lock(device_->mu);
+    io->status = absl::OkStatus();
+    if (io->op == blocks::Op::kRead) {
+      device_->now.copy(io->data, io->size, io->offset);
+    } else if (io->op == blocks::Op::kWrite) {
+      device_->now.replace(io->offset, io->size, io->data, io->size);
+    } else if (!device_->fails) {
+      device_->durable = device_->now;
+    } else {
+      device_->now = device_->durable;
+      ++device_->failures;
+      io->status = absl::UnavailableError("lost");
+    }
+  }
+  Device* const device_;
+  const blocks::FilesShape shape_;
+  Sink* const sink_;
+};
+
+TEST(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
+  const std::string log = "./scratch-pages-loss-" + std::to_string(getpid());
+  std::filesystem::remove_all(log);
+  LossyFiles::Device device;
+  PageServerOptions options;
+  options.pages = 4;
+  options.log_directory = log;
+  options.warm = false;
+  options.wait_ms = 60'000;
+  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
+    return std::make_unique<LossyFiles>(&device, shape, sink);
+  };
+  auto server = PageServer::Open(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto append = [&](const std::string& data) {
+    std::promise<absl::StatusOr<uint64_t>> told;
+    std::string records;
+    AppendRecord({2, 0, data}, &records);
+    (*server)->Append(records, 1,
+                      [&](absl::StatusOr<uint64_t> lsn) { told.set_value(std::move(lsn)); });
+    const auto lsn = told.get_future().get();
+    EXPECT_TRUE(lsn.ok()) << lsn.status();
+  };
+  std::string page(kPageBytes, '\0');
+  const auto start = [&](uint64_t lsn) {
+    auto told = std::make_shared<std::promise<absl::Status>>();
+    (*server)->Get(2, lsn, page.data(), [told](absl::Status st) { told->set_value(st); });
+    return told->get_future();
+  };
+  append("one");
+  ASSERT_TRUE(Eventually([&] {
+    const std::lock_guard lock(device.mu);
+    return device.durable.find("one") != std::string::npos;
+  }));
+  {
+    const std::lock_guard lock(device.mu);
+    device.fails = true;
+  }
+  append("two");
+  ASSERT_TRUE(Eventually([&] {
+    const std::lock_guard lock(device.mu);
+    return device.failures >= 2;  // the first one is known by then
+  }));
+  ASSERT_TRUE(start(1).get().ok());
+  EXPECT_EQ(page.substr(sizeof(PageHeader), 3), "one");
+  auto second = start(2);
+  {
+    const std::lock_guard lock(device.mu);
+    EXPECT_EQ(device.durable.find("two"), std::string::npos);
+    device.fails = false;
+  }
+  ASSERT_TRUE(second.get().ok());
+  EXPECT_EQ(page.substr(sizeof(PageHeader), 3), "two");
+  server->reset();
+  std::filesystem::remove_all(log);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, PagesTest, ::testing::Bool(),
