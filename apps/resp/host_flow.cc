@@ -1,5 +1,7 @@
 #include "host_flow.h"
 
+#include <utility>
+
 namespace pulse::resp {
 namespace {
 
@@ -61,10 +63,12 @@ class HostFlow : public director::Flow {
   void OnRequest(director::Ticket ticket, std::string_view bytes) override {
     if (incoming_ == nullptr) incoming_ = TakeJob();
     incoming_->Add(ticket, bytes);
+    incoming_bytes_ += bytes.size();
   }
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) Begin();
   }
+  size_t held() const override { return incoming_bytes_ + job_bytes_; }
   void OnRoom() override {
     if (state_ == State::kFull) Go();
   }
@@ -82,6 +86,7 @@ class HostFlow : public director::Flow {
   void Begin() {
     if (incoming_ == nullptr) return;
     job_ = std::move(incoming_);
+    job_bytes_ = std::exchange(incoming_bytes_, 0);
     Go();
   }
 
@@ -109,6 +114,7 @@ class HostFlow : public director::Flow {
     switch (stop) {
       case Executor::Stop::kEnd:
         KeepJob(std::move(job_));
+        job_bytes_ = 0;
         state_ = State::kIdle;
         if (incoming_ != nullptr) Begin();
         break;
@@ -125,6 +131,7 @@ class HostFlow : public director::Flow {
         state_ = State::kClosed;
         job_.reset();
         incoming_.reset();
+        incoming_bytes_ = job_bytes_ = 0;
         connection_->Close({});
         break;
     }
@@ -159,6 +166,9 @@ class HostFlow : public director::Flow {
   State state_ = State::kIdle;
   std::shared_ptr<Job> incoming_;  // collects while another is under way
   std::shared_ptr<Job> job_;
+  // Of requests in them; the job's also while it is on the pool.
+  size_t incoming_bytes_ = 0;
+  size_t job_bytes_ = 0;
 };
 
 std::unique_ptr<director::Flow> HostApplication::NewFlow(director::Connection* connection) {

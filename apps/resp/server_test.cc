@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -210,6 +212,57 @@ TEST_F(ServerTest, ClientThatDoesNotRead) {
   Client other(port());
   EXPECT_EQ(other.Ask("ping"), "+PONG\r\n");
   for (int i = 0; i < 200; ++i) ASSERT_EQ(client.Receive().size(), value.size() + 12) << i;
+}
+
+// Large requests behind one that waits for the client are not read until there is room for them:
+// here behind replies that it does not take, each large enough that they are made one by one.
+TEST_F(ServerTest, RequestsThatWaitAreNotReadWithoutLimit) {
+  Open();
+  Client client(options_.host_socket);  // little room in the sockets' buffers
+  const std::string value(300 << 10, 'v');
+  std::string set;
+  AppendRequest({"set", "large", value}, &set);
+  client.Send(set);
+  ASSERT_EQ(client.Receive(), "+OK\r\n");
+  constexpr int kSlow = 20;
+  constexpr int kLarge = 256;
+  std::string slow;
+  for (int i = 0; i < kSlow; ++i) slow += "getrange large 0 -1\r\n";
+  client.Send(slow);
+  std::string large;
+  AppendRequest({"set", "large", std::string(256 << 10, 'w'), "nx"}, &large);
+  AppendRequest({"incr", "n"}, &large);
+  std::atomic<int> sent{0};
+  std::thread sender([&] {
+    for (int i = 0; i < kLarge; ++i) {
+      client.Send(large);
+      sent.fetch_add(1);
+    }
+  });
+  // What waits is counted, and stays where it is.
+  EXPECT_TRUE(testing_util::Eventually(
+      [&] { return server_->numbers().held_bytes > (uint64_t{1} << 20); }));
+  int last = -1;
+  int same = 0;
+  testing_util::Eventually([&] {
+    const int now = sent.load();
+    same = now == last ? same + 1 : 0;
+    last = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return same >= 50;
+  });
+  EXPECT_LT(last, kLarge);
+  EXPECT_LT(server_->numbers().held_bytes, uint64_t{16} << 20);
+  int wrong = 0;
+  for (int i = 0; i < kSlow; ++i) wrong += client.Receive().size() != value.size() + 11;
+  for (int i = 1; i <= kLarge; ++i) {
+    wrong += client.Receive() != "$-1\r\n";
+    wrong += client.Receive() != ":" + std::to_string(i) + "\r\n";
+  }
+  EXPECT_EQ(wrong, 0);
+  sender.join();
+  EXPECT_TRUE(testing_util::Eventually(
+      [&] { return server_->numbers().held_bytes < (uint64_t{1} << 20); }));
 }
 
 TEST_F(ServerTest, Passwords) {

@@ -105,6 +105,10 @@ class Flow {
   virtual void OnRequest(Ticket ticket, std::string_view bytes) = 0;
   // All requests that had arrived together were given: the time to start what was collected.
   virtual void OnRequestsEnd() {}
+  // Bytes of requests that it keeps until it can begin them, or is done with them. The client is
+  // not read while there are more than the director's connection_bytes. They must go without more
+  // from the client, and with a Reply, Forward or Close. Cheap: asked for each request.
+  virtual size_t held() const { return 0; }
 
   // At the end of a turn of the loop in which something happened to the connection, and unsent() is
   // at most half of the director's connection_bytes: a flow that holds replies back for want of

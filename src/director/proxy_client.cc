@@ -175,10 +175,12 @@ bool ProxyClient::MayTake() {
   const DirectorLimits& limits = loop_->limits();
   const size_t output = Output();
   const size_t input = link_ != nullptr ? link_->pending() : 0;
+  const size_t held = flow_->held();
   // Once there was too much, half has to go first.
   const size_t limit = paused_ ? limits.connection_bytes / 2 : limits.connection_bytes;
-  if (output > limit || input > limit || slots_.size() >= limits.outstanding) return false;
-  return !loop_->OverAllBytes() || output + input == 0;
+  if (output > limit || input > limit || held > limit) return false;
+  if (slots_.size() >= limits.outstanding) return false;
+  return !loop_->OverAllBytes() || output + input + held == 0;
 }
 
 void ProxyClient::OnEnd() {
@@ -447,7 +449,7 @@ void ProxyClient::EndTurn() {
                       ((state_ == State::kOpen && takes) || state_ == State::kLingering));
   if (in_.empty() && HeapBytes(in_) > 0) FreeBytes(&in_);
   loop_->Account(this, HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) +
-                           (link_ != nullptr ? link_->held() : 0));
+                           flow_->held() + (link_ != nullptr ? link_->held() : 0));
   if (state_ == State::kOpen && need_more_ && in_.size() > kAlwaysAllowed &&
       loop_->OverAllBytes()) {
     Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
@@ -472,6 +474,8 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   if (state_ != State::kOpen) return;
+  // What is not read for the flow's sake cannot be finished.
+  if (paused_ && flow_->held() > 0) message_since_ = now;
   const int64_t allowed =
       slow + static_cast<int64_t>(in_.size()) / kSlowestBytesPerMs * kMillisecond;
   if (slow > 0 && need_more_ && !in_.empty() && now - message_since_ >= allowed) {
