@@ -23,6 +23,8 @@ void RunExpiryCommand(Call& call);
 void RunScanCommand(Call& call);
 
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+inline constexpr std::string_view kTooManyValues =
+    "ERR too many values for one reply; ask for fewer keys";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
 // A time that a client gave, in seconds or milliseconds, relative to `now_ms` or absolute, as an

@@ -9,8 +9,6 @@ namespace {
 
 // DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
 constexpr uint64_t kCountedKeys = 1'000'000;
-// Of KEYS. Who has more is to use SCAN.
-constexpr size_t kMostReply = size_t{512} << 20;
 
 // Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'.
 bool InClass(std::string_view pattern, size_t* at, char c) {
@@ -91,8 +89,9 @@ void Scan(Call& call) {
   size_t matches = 0;
   int64_t left = options.count;
   std::string next;
+  const uint64_t most = call.store.options().max_reply;
   const auto use = [&](std::string_view key, const Value&) {
-    if (left == 0 || body.size() > kMostReply) {
+    if (left == 0 || body.size() > most) {
       next = key;
       // The empty key comes first of all, and so is never where a scan goes on.
       return false;
@@ -116,15 +115,17 @@ void Keys(Call& call) {
   ReplyWriter keys(&body, call.reply.protocol());
   size_t matches = 0;
   const std::string_view pattern = call.args[1];
+  const uint64_t most = call.store.options().max_reply;
   const auto use = [&](std::string_view key, const Value&) {
     if (MatchesPattern(pattern, key)) {
       keys.Bulk(key);
       ++matches;
     }
-    return body.size() <= kMostReply;
+    return body.size() <= most;
   };
   if (!call.view.ForEach("", LiteralPrefix(pattern), use)) return;
-  if (body.size() > kMostReply) {
+  // Who has more is to use SCAN.
+  if (body.size() > most) {
     return call.reply.Error("ERR too many keys for one reply; use SCAN");
   }
   call.reply.Array(matches);

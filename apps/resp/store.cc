@@ -18,6 +18,12 @@
 namespace pulse::resp {
 namespace {
 
+// Of a transaction that is too long: one this short is not replaced by an error.
+constexpr size_t kShortReply = 128;
+// In place of the reply to a command of it that writes.
+constexpr std::string_view kTooManyValuesWritten =
+    "ERR too many values for one reply; this command was carried out";
+
 rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
 std::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -98,25 +104,40 @@ bool View::Get(std::string_view key, Found* found) {
   return Use(db->Get(ReadHow(), db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
 }
 
-bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found) {
+bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                   uint64_t most_bytes) {
   found->clear();
   found->resize(count);
+  uint64_t bytes = 0;
   if (buffered_ || count == 1) {
     for (size_t i = 0; i < count; ++i) {
       if (!Get(keys[i], &(*found)[i])) return false;
+      bytes += (*found)[i].pin.size();
+      if (bytes > most_bytes) {
+        found->resize(i);
+        return true;
+      }
     }
     return true;
   }
-  if (!may_block_) return GetCached(keys, count, found);
+  if (!may_block_) return GetCached(keys, count, found, most_bytes);
   std::vector<rocksdb::Slice> slices(count);
   std::vector<rocksdb::PinnableSlice> values(count);
   std::vector<rocksdb::Status> statuses(count);
   for (size_t i = 0; i < count; ++i) slices[i] = SliceOf(keys[i]);
   rocksdb::DB* db = store_->db_.get();
-  db->MultiGet(ReadHow(), db->DefaultColumnFamily(), count, slices.data(), values.data(),
+  rocksdb::ReadOptions how = ReadHow();
+  how.value_size_soft_limit = most_bytes;
+  db->MultiGet(how, db->DefaultColumnFamily(), count, slices.data(), values.data(),
                statuses.data());
   bool whole = true;
   for (size_t i = 0; i < count; ++i) {
+    bytes += values[i].size();
+    // RocksDB says Aborted of those that it has not read, and overshoots by a batch of 32.
+    if (bytes > most_bytes || (statuses[i].IsAborted() && most_bytes != UINT64_MAX)) {
+      found->resize(i);
+      return whole;
+    }
     (*found)[i].pin = std::move(values[i]);
     whole = Use(statuses[i], &(*found)[i]) && whole;
   }
@@ -124,15 +145,22 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
 }
 
 // Not by MultiGet, which (in RocksDB 7.8) reads from the device whatever the tier.
-bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found) {
+bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                     uint64_t most_bytes) {
   rocksdb::DB* db = store_->db_.get();
   rocksdb::ManagedSnapshot snapshot(db);
   rocksdb::ReadOptions how = ReadHow();
   how.snapshot = snapshot.snapshot();
+  uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     Found* one = &(*found)[i];
     const auto status = db->Get(how, db->DefaultColumnFamily(), SliceOf(keys[i]), &one->pin);
     if (!Use(status, one)) return false;
+    bytes += one->pin.size();
+    if (bytes > most_bytes) {
+      found->resize(i);
+      return true;
+    }
   }
   return true;
 }
@@ -501,10 +529,14 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
   }
   View view(this, true, true, now);
   const size_t begin = reply->out()->size();
+  bool full = false;
   reply->Array(commands.size());
   for (const Queued& queued : commands) {
     const size_t element = reply->out()->size();
-    if (queued.command->reads() || queued.command->writes()) {
+    if (full && queued.command->reads() && !queued.command->writes()) {
+      reply->Error(kTooManyValues);
+      ++tally->commands;
+    } else if (queued.command->reads() || queued.command->writes()) {
       Call call{*queued.command, *queued.args, view, *reply, *this, *tally};
       RunCommand(call);
       ++tally->commands;
@@ -512,6 +544,13 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
       other(queued, reply);
     }
     if (!view.error().ok()) break;
+    // A write is carried out all the same.
+    if (reply->out()->size() - begin > options_.max_reply &&
+        reply->out()->size() - element > kShortReply) {
+      full = true;
+      reply->out()->resize(element);
+      reply->Error(queued.command->writes() ? kTooManyValuesWritten : kTooManyValues);
+    }
     tally->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
   }
   if (view.error().ok()) Commit(&view);

@@ -56,6 +56,8 @@ struct StoreOptions {
   SyncMode sync = SyncMode::kEverySecond;
   std::function<int64_t()> clock = &WallMillis;  // milliseconds since 1970
   uint64_t max_value = uint64_t{32} << 20;       // bytes that APPEND and the like may make
+  // Of one reply of many keys or values, and of a transaction's; beyond it, an error instead.
+  uint64_t max_reply = uint64_t{512} << 20;
 };
 
 class Store;
@@ -74,8 +76,10 @@ class View {
   View(Store* store, bool may_block, bool buffered, int64_t now_ms);
 
   bool Get(std::string_view key, Found* found);
-  // All at one point in time.
-  bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found);
+  // All at one point in time. Beyond about `most_bytes` of values it reads no more, and `found` has
+  // fewer than `count`.
+  bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+               uint64_t most_bytes = UINT64_MAX);
   void Put(std::string_view key, std::string_view data, int64_t expires_ms);
   void Delete(std::string_view key);
   // All keys.
@@ -96,7 +100,8 @@ class View {
  private:
   friend class Store;
   bool Use(const rocksdb::Status& status, Found* found);
-  bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found);
+  bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                 uint64_t most_bytes);
   // What a transaction has written to `key`.
   const std::optional<std::string>* Written(std::string_view key) const;
   void Fail(rocksdb::Status status);

@@ -80,6 +80,37 @@ TEST(StoreTest, Strings) {
   EXPECT_EQ(store("GET nope", 3), "_");
 }
 
+TEST(StoreTest, RepliesHaveALimit) {
+  TestStore store;
+  store.options().max_reply = 100;
+  store.Reopen();
+  const std::string value(40, 'v');
+  Play(store, {{"MSET a 1 b 2", "+OK"}, {"KEYS *", "*2 $1 a $1 b"}});
+  for (const char* key : {"a", "b"}) store("SET " + std::string(key) + " " + value);
+  const std::string error = "-ERR too many values for one reply; ask for fewer keys";
+  const std::string one = " $40 " + value;
+  // From memory, and from files.
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(store("MGET a b"), "*2" + one + one);
+    EXPECT_EQ(store("MGET a b a"), error);
+    EXPECT_EQ(store("MGET a a a a a a a a nope"), error);
+    EXPECT_EQ(store("EXISTS a b a nope"), ":3");
+    ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
+  }
+  EXPECT_EQ(store("MGET a b"), "*2" + one + one);  // on the loop, too
+  Request request;
+  ASSERT_TRUE(request.Parse("MGET a b a\r\n").ok());
+  std::string out;
+  ReplyWriter reply(&out, 2);
+  Tally tally;
+  ASSERT_EQ(store->Run(*FindCommand("mget"), request.arguments(), false, &reply, &tally),
+            Store::Ran::kDone);
+  EXPECT_EQ(TestStore::Plain(out), error);
+  EXPECT_EQ(tally.errors, 1u);
+  for (int i = 0; i < 20; ++i) store("SET key" + std::to_string(i) + " 1");
+  EXPECT_EQ(store("KEYS *"), "-ERR too many keys for one reply; use SCAN");
+}
+
 TEST(StoreTest, Numbers) {
   TestStore store;
   Play(store, {{"INCR a", ":1"},
@@ -453,6 +484,23 @@ TEST_F(TransactionTest, FlushWithin) {
   EXPECT_EQ(Exec({"SET c 3", "FLUSHALL", "EXISTS a c", "SET b 4", "KEYS *", "DBSIZE"}),
             "*6 +OK +OK :0 +OK *1 $1 b :1");
   EXPECT_EQ(store("KEYS *"), "*1 $1 b");
+}
+
+// Beyond the limit commands are answered by errors, but what they write is written.
+TEST_F(TransactionTest, RepliesHaveALimit) {
+  store.options().max_reply = 1000;
+  store.Reopen();
+  const std::string value(400, 'v');
+  store("SET a " + value);
+  const std::string one = " $400 " + value;
+  EXPECT_EQ(Exec({"GET a", "GET a", "GET a", "GET a", "SET b 1", "GETSET a 2", "STRLEN a"}),
+            "*7" + one + one +
+                " -ERR too many values for one reply; ask for fewer keys"
+                " -ERR too many values for one reply; ask for fewer keys"
+                " +OK"
+                " -ERR too many values for one reply; this command was carried out"
+                " -ERR too many values for one reply; ask for fewer keys");
+  EXPECT_EQ(store("MGET a b"), "*2 $1 2 $1 1");
 }
 
 TEST_F(TransactionTest, Watches) {

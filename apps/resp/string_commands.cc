@@ -139,8 +139,10 @@ void GetAndExpire(Call& call) {
 
 void GetSeveral(Call& call) {
   std::vector<Found> found;
-  if (!call.view.GetMany(&call.args[1], call.args.size() - 1, &found)) return;
-  call.reply.Array(found.size());
+  const size_t count = call.args.size() - 1;
+  if (!call.view.GetMany(&call.args[1], count, &found, call.store.options().max_reply)) return;
+  if (found.size() < count) return call.reply.Error(kTooManyValues);
+  call.reply.Array(count);
   for (const Found& one : found) ReplyValue(call, one);
 }
 
