@@ -266,6 +266,8 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   PULSE_RETURN_IF_ERROR(store->CheckFormat());
   store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
   pthread_setname_np(store->housekeeper_.native_handle(), "pulse-host-sync");
+  store->compactor_ = std::thread([s = store.get()] { s->CompactAfterFlushes(); });
+  pthread_setname_np(store->compactor_.native_handle(), "pulse-host-comp");
   return store;
 }
 
@@ -331,6 +333,7 @@ absl::Status Store::Close() {
   wake_.notify_all();
   db_->DisableManualCompaction();
   if (housekeeper_.joinable()) housekeeper_.join();
+  if (compactor_.joinable()) compactor_.join();
   rocksdb::Status status = db_->SyncWAL();
   if (const rocksdb::Status closed = db_->Close(); status.ok()) status = closed;
   db_.reset();
@@ -341,18 +344,29 @@ absl::Status Store::Close() {
 void Store::Housekeeping() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stopping_) {
-    wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_ || compact_; });
-    const bool compact = std::exchange(compact_, false);
+    wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; });
+    if (compact_) wake_.notify_all();
     lock.unlock();
     if (options_.sync == SyncMode::kEverySecond && unsynced_.exchange(false)) {
       // A failure stops the database, which writes then say.
       db_->SyncWAL().PermitUncheckedError();
     }
-    if (compact) {
-      rocksdb::CompactRangeOptions how;
-      how.exclusive_manual_compaction = false;
-      db_->CompactRange(how, nullptr, nullptr).PermitUncheckedError();
-    }
+    lock.lock();
+  }
+}
+
+// On a thread of its own, as it may take minutes, in which syncs go on.
+void Store::CompactAfterFlushes() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || compact_; });
+    if (stopping_) return;
+    compact_ = false;
+    lock.unlock();
+    // Refused, or ended, by DisableManualCompaction.
+    rocksdb::CompactRangeOptions how;
+    how.exclusive_manual_compaction = false;
+    db_->CompactRange(how, nullptr, nullptr).PermitUncheckedError();
     lock.lock();
   }
 }

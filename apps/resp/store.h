@@ -184,6 +184,7 @@ class Store {
   bool Write(rocksdb::WriteBatch* batch, View* view);
   void TouchWatched(const View& view);
   void Housekeeping();
+  void CompactAfterFlushes();
 
   StoreOptions options_;
   std::shared_ptr<std::atomic<uint64_t>> expired_dropped_ =
@@ -198,8 +199,9 @@ class Store {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  bool compact_ = false;  // after FLUSHALL
-  std::thread housekeeper_;
+  bool compact_ = false;     // after FLUSHALL; looked at each second
+  std::thread housekeeper_;  // syncs
+  std::thread compactor_;
 };
 
 // Appends the reply to a command that RocksDB failed.
