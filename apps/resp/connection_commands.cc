@@ -169,11 +169,13 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
     }
     if (version < 2 || version > 3) return reply->Error("NOPROTO unsupported protocol version");
   }
+  // All of it is read before any of it is done.
   std::string_view name;
   bool named = false;
+  size_t auth = 0;  // where its user is
   for (size_t i = 2; i < args.size(); ++i) {
     if (EqualsIgnoringCase(args[i], "auth") && i + 2 < args.size()) {
-      if (!Authenticate(session, args[i + 1], args[i + 2], reply)) return;
+      auth = i + 1;
       i += 2;
     } else if (EqualsIgnoringCase(args[i], "setname") && i + 1 < args.size()) {
       name = args[++i];
@@ -183,14 +185,15 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
           absl::StrCat("ERR Syntax error in HELLO option '", AbslOf(args[i].substr(0, 128)), "'"));
     }
   }
+  if (named && !IsName(name)) {
+    return reply->Error("ERR Client names cannot contain spaces, newlines or special characters.");
+  }
+  if (auth > 0 && !Authenticate(session, args[auth], args[auth + 1], reply)) return;
   if (session->user == nullptr) {
     return reply->Error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
-  }
-  if (named && !IsName(name)) {
-    return reply->Error("ERR Client names cannot contain spaces, newlines or special characters.");
   }
   if (named) session->facts.name = name;
   session->protocol = session->facts.protocol = static_cast<int>(version);

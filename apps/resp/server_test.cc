@@ -284,6 +284,26 @@ TEST_F(ServerTest, Passwords) {
   EXPECT_THAT(stranger.Receive(), HasSubstr("unauthenticated bulk length"));
 }
 
+TEST_F(ServerTest, AHelloThatFailsHasDoneNothing) {
+  const testing_util::ScratchPath users("serve-users");
+  std::ofstream(users.get()) << "user default on >d ~* +@all\nuser a on >a ~* +@read\n"
+                                "user b on >b ~* +@all\n";
+  options_.users_file = users.get();
+  Open();
+  Client client(port());
+  EXPECT_THAT(client.Ask("hello 3 auth default d setname \"a b\""), HasSubstr("Client names"));
+  EXPECT_THAT(client.Ask("get k"), StartsWith("-NOAUTH"));
+  EXPECT_EQ(client.Ask("auth a a"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("hello 3 auth b b bad"), HasSubstr("Syntax error in HELLO option 'bad'"));
+  EXPECT_THAT(client.Ask("hello 3 setname me auth b wrong"), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(client.Ask("set k v"), StartsWith("-NOPERM"));
+  EXPECT_EQ(client.Ask("get k"), "$-1\r\n");  // and version 2
+  EXPECT_EQ(client.Ask("client getname"), "$-1\r\n");
+  EXPECT_THAT(client.Ask("hello 3 auth b b setname me"), StartsWith("%7\r\n"));
+  EXPECT_EQ(client.Ask("client getname"), "$2\r\nme\r\n");
+  EXPECT_EQ(client.Ask("set k v"), "+OK\r\n");
+}
+
 // The agent answers only who the host has let read since it last said who it is, also when that is
 // in one pipeline with the read.
 TEST_F(ServerTest, AnAgentAnswersOnlyWhoMayRead) {
