@@ -116,12 +116,13 @@ absl::Status ServerImpl::CheckAccess() {
   if (!address.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
   }
-  const bool open = facts_.users.Anonymous() != nullptr && tls_ == nullptr;
-  if (!address->is_loopback() && open && !options_.insecure) {
+  const User* open = tls_ == nullptr ? facts_.users.WithoutPassword() : nullptr;
+  if (!address->is_loopback() && open != nullptr && !options_.insecure) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--bind ", options_.bind,
-        " is reached by other machines, and whoever reaches it may read and change everything: "
-        "give --requirepass or --users, or --tls-cert and --tls-key, or say --insecure"));
+        " is reached by other machines, and whoever reaches it may do all that user ", open->name,
+        " may, who needs no password: give passwords by --requirepass or --users, or --tls-cert "
+        "and --tls-key, or say --insecure"));
   }
   return options_.port == 0 ? absl::OkStatus() : CheckPortIsFree(*address);
 }

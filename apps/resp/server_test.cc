@@ -450,6 +450,17 @@ TEST_F(ServerTest, RefusesToBeOpen) {
   Open();
 }
 
+TEST_F(ServerTest, RefusesToBeOpenToAnyUser) {
+  const testing_util::ScratchPath users("serve-users");
+  std::ofstream(users.get()) << "user default off\nuser eve off nopass +@all\n"
+                                "user bob on nopass +@all\n";
+  options_.users_file = users.get();
+  options_.bind = "0.0.0.0";
+  EXPECT_THAT(Server::Open(options_).status().message(), HasSubstr("user bob may"));
+  options_.bind = "127.0.0.1";
+  Open();
+}
+
 TEST(UsersTest, FilesAndPermissions) {
   const std::string hash = Sha256("pw");
   const auto users = Users::Parse("# who\n\nuser a on #" + hash +

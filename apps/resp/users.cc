@@ -155,6 +155,13 @@ const User* Users::Anonymous() const {
   return user != nullptr && user->enabled && user->no_password ? user : nullptr;
 }
 
+const User* Users::WithoutPassword() const {
+  for (const auto& [name, user] : users_) {
+    if (user.enabled && user.no_password) return &user;
+  }
+  return nullptr;
+}
+
 bool Users::default_has_password() const {
   const User* user = Find("default");
   return user != nullptr && !user->no_password;

@@ -41,6 +41,8 @@ class Users {
   const User* Check(std::string_view name, std::string_view password) const;
   // Whom a connection is before it says so; null when it has to say.
   const User* Anonymous() const;
+  // A user that anybody can be, as it is enabled and has no password; null when there is none.
+  const User* WithoutPassword() const;
   bool default_has_password() const;
   const User* Find(std::string_view name) const;
 
