@@ -166,7 +166,7 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
-  } else if (session->user != nullptr && !session->user->May(*command)) {
+  } else if (session->user != nullptr && !session->user->May(*command, request.arguments())) {
     reply->Error(absl::StrCat("NOPERM User ", session->user->name,
                               " has no permissions to run the '", AbslOf(command->name),
                               "' command"));

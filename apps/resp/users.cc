@@ -75,6 +75,15 @@ bool User::May(const CommandInfo& command) const {
   return (command.flags & kAdmin) == 0 || may_admin || command.id == Command::kAcl;
 }
 
+bool User::May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const {
+  if (command.id == Command::kSet && !may_read) {
+    for (size_t i = 3; i < arguments.size(); ++i) {
+      if (EqualsIgnoringCase(arguments[i], "get")) return false;
+    }
+  }
+  return May(command);
+}
+
 Users Users::WithPassword(std::string_view password) {
   Users users;
   User& user = users.users_["default"];

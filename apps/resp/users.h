@@ -28,6 +28,8 @@ struct User {
   bool may_admin = false;
 
   bool May(const CommandInfo& command) const;
+  // With these arguments, the command's name first: SET with GET also reads.
+  bool May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const;
 };
 
 class Users {
