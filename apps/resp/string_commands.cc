@@ -278,6 +278,7 @@ void GetRange(Call& call) {
   ++(found.exists ? call.tally.hits : call.tally.misses);
   const std::string_view value = found.exists ? found.value.data : std::string_view();
   const auto size = static_cast<int64_t>(value.size());
+  if (begin < 0 && end < 0 && begin > end) return call.reply.Bulk("");
   if (begin < 0) begin = std::max<int64_t>(0, begin + size);
   if (end < 0) end = std::max<int64_t>(0, end + size);
   end = std::min(end, size - 1);
