@@ -1,12 +1,15 @@
 // CursorTable: where SCANs are. A cursor is a number that a client brings back; it stands for the
-// key that its SCAN goes on from. The table keeps the last kMost of them: one that has gone is
-// refused, and the client begins again.
+// key that its SCAN goes on from. A scan has two of them at most: the last one, and the one before
+// until the last has been used, as the reply that tells of the last may be lost. The table keeps
+// kMost cursors: those of a scan that has not gone on for the longest time go first. One that has
+// gone is refused, and the client begins again.
 //
 // Thread-safe; short critical sections only.
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <iterator>
+#include <list>
 #include <mutex>
 #include <random>
 #include <string>
@@ -20,39 +23,68 @@ class CursorTable {
   static constexpr size_t kMost = 16384;
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  // A number that stands for `key` from now on; not 0.
-  uint64_t Put(std::string_view key) {
+  // A number that stands for `key` from now on; not 0. `from`: the cursor that the scan has gone on
+  // from, 0 where it has begun.
+  uint64_t Put(std::string_view key, uint64_t from = 0) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    Entry* const used = Find(from);
+    if (used != nullptr) {
+      // A step that is repeated has had a cursor, which nobody has used.
+      const Entry* const given = Find(used->after);
+      if (given != nullptr && given->key == key) return used->after;
+      Erase(used->after);
+    }
     uint64_t cursor = 0;
     // Below 2^63, for clients that read it as a signed number. Random, so that a cursor of another
     // run of the server is not taken for one of this.
-    while (cursor == 0 || keys_.count(cursor) != 0) cursor = random_() >> 1;
-    keys_.emplace(cursor, key);
-    order_.push_back(cursor);
+    while (cursor == 0 || entries_.count(cursor) != 0) cursor = random_() >> 1;
+    order_.push_back({cursor, std::string(key), used != nullptr ? from : 0, 0});
+    entries_.emplace(cursor, std::prev(order_.end()));
     bytes_ += key.size();
+    if (used != nullptr) used->after = cursor;
     while (order_.size() > kMost || (bytes_ > kMostBytes && order_.size() > 1)) {
-      const auto oldest = keys_.find(order_.front());
-      bytes_ -= oldest->second.size();
-      keys_.erase(oldest);
-      order_.pop_front();
+      Erase(order_.front().cursor);
     }
     return cursor;
   }
 
-  // Cursors stay valid after their use: a client may repeat a SCAN whose reply it lost.
+  // The cursor stays valid: a client may repeat a SCAN whose reply it lost. The one before it does
+  // not, as the client has had the reply to that.
   bool Get(uint64_t cursor, std::string* key) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = keys_.find(cursor);
-    if (it == keys_.end()) return false;
-    *key = it->second;
+    Entry* const entry = Find(cursor);
+    if (entry == nullptr) return false;
+    *key = entry->key;
+    Erase(entry->before);
+    entry->before = 0;
     return true;
   }
 
  private:
+  struct Entry {
+    uint64_t cursor;
+    std::string key;
+    uint64_t before;  // of the same scan; 0: none
+    uint64_t after;
+  };
+
+  Entry* Find(uint64_t cursor) {
+    const auto it = entries_.find(cursor);
+    return it == entries_.end() ? nullptr : &*it->second;
+  }
+  // Nothing where it has gone.
+  void Erase(uint64_t cursor) {
+    const auto it = entries_.find(cursor);
+    if (it == entries_.end()) return;
+    bytes_ -= it->second->key.size();
+    order_.erase(it->second);
+    entries_.erase(it);
+  }
+
   std::mutex mutex_;
   std::mt19937_64 random_{std::random_device{}()};
-  std::unordered_map<uint64_t, std::string> keys_;
-  std::deque<uint64_t> order_;
+  std::list<Entry> order_;  // the oldest first
+  std::unordered_map<uint64_t, std::list<Entry>::iterator> entries_;
   size_t bytes_ = 0;
 };
 

@@ -105,7 +105,7 @@ void Scan(Call& call) {
   };
   if (!call.view.ForEach(from, LiteralPrefix(options.pattern), use)) return;
   call.reply.Array(2);
-  call.reply.Bulk(next.empty() ? "0" : std::to_string(call.store.cursors().Put(next)));
+  call.reply.Bulk(next.empty() ? "0" : std::to_string(call.store.cursors().Put(next, cursor)));
   call.reply.Array(matches);
   call.reply.out()->append(body);
 }

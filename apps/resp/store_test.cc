@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/testing.h"
 #include "handlers.h"
@@ -410,6 +411,32 @@ TEST(ScanTest, OptionsAndCursors) {
   EXPECT_EQ(store(again), "*2 $1 0 *2 $6 user:1 $6 user:2");
   for (size_t i = 0; i < CursorTable::kMost; ++i) store->cursors().Put("k");
   EXPECT_THAT(store(again), HasSubstr("begin again with 0"));
+}
+
+// A scan of many steps takes no other scan's place, and each step can be repeated until the next.
+TEST(ScanTest, CursorsAreCountedByScans) {
+  CursorTable table;
+  std::string key;
+  const uint64_t slow = table.Put("slow");
+  uint64_t before = 0;
+  uint64_t cursor = table.Put("fast");
+  for (size_t i = 0; i < CursorTable::kMost + 10; ++i) {
+    ASSERT_TRUE(table.Get(cursor, &key));
+    EXPECT_FALSE(table.Get(before, &key));  // its successor was used
+    before = std::exchange(cursor, table.Put("fast" + std::to_string(i), cursor));
+  }
+  EXPECT_TRUE(table.Get(slow, &key));
+  EXPECT_EQ(key, "slow");
+  // Its reply was lost.
+  EXPECT_TRUE(table.Get(before, &key));
+  const std::string last = "fast" + std::to_string(CursorTable::kMost + 9);
+  EXPECT_EQ(table.Put(last, before), cursor);
+  const uint64_t other = table.Put("other", before);  // with another COUNT
+  EXPECT_NE(other, cursor);
+  EXPECT_FALSE(table.Get(cursor, &key));
+  EXPECT_TRUE(table.Get(other, &key));
+  EXPECT_EQ(key, "other");
+  EXPECT_FALSE(table.Get(before, &key));
 }
 
 TEST(ScanTest, Patterns) {
