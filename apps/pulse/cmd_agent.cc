@@ -206,6 +206,7 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   const auto front = std::make_shared<FrontTeller>();
   options.front = front;
+  options.task_counters = runner.counters();
   // After the store and the tasks, since its sessions go first.
   auto server =
       SocketServer::Open(options, tasks.max_tasks > 0 ? lsm::AgentServiceFactory(&runner)

@@ -39,8 +39,9 @@ struct AgentOptions {
   // A model of another processor; none by default. See Session::Config and WorkerOptions.
   MoverWrapper wrap_mover;
   std::shared_ptr<WorkerPace> pace;
-  // Where the status learns of a front; may be null.
+  // Where the status learns of a front, and of whole compactions; may be null.
   std::shared_ptr<const FrontTeller> front;
+  std::shared_ptr<const TaskCounters> task_counters;
 };
 
 class SocketServer {
@@ -58,7 +59,8 @@ class SocketServer {
   SocketServer(AgentOptions options, ServiceFactory factory)
       : options_(std::move(options)),
         factory_(std::move(factory)),
-        status_(std::make_shared<AgentStatus>("agent", options_.socket_path, options_.front)) {}
+        status_(std::make_shared<AgentStatus>("agent", options_.socket_path, options_.front,
+                                              options_.task_counters)) {}
   // A connection whose hello has not come yet.
   struct Handshake {
     UniqueFd socket;

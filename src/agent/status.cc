@@ -118,13 +118,25 @@ void WriteFront(const std::optional<FrontStatus>& front, JsonWriter* w) {
   w->Close('}').Close('}');
 }
 
+void WriteTasks(const std::optional<TaskStatus>& tasks, JsonWriter* w) {
+  if (!tasks) {
+    w->Null();
+    return;
+  }
+  w->Open('{').Add("most", tasks->most).Add("running", tasks->running);
+  w->Add("done", tasks->done).Add("failed", tasks->failed).Add("refused", tasks->refused);
+  w->Close('}');
+}
+
 }  // namespace
 
 AgentStatus::AgentStatus(std::string kind, std::string socket,
-                         std::shared_ptr<const FrontTeller> front)
+                         std::shared_ptr<const FrontTeller> front,
+                         std::shared_ptr<const TaskCounters> tasks)
     : kind_(std::move(kind)),
       socket_(std::move(socket)),
       front_(std::move(front)),
+      tasks_(std::move(tasks)),
       started_(NowNanos()) {}
 
 uint64_t AgentStatus::Enter(const SessionEntry& entry) {
@@ -156,6 +168,14 @@ void AgentStatus::LeaveWorker(uint64_t id) {
 AgentStatusCopy AgentStatus::Take() const {
   AgentStatusCopy out;
   if (front_ != nullptr) out.front = front_->Take();
+  if (tasks_ != nullptr) {
+    out.tasks.emplace();
+    out.tasks->most = tasks_->most.load(std::memory_order_relaxed);
+    out.tasks->running = tasks_->running.load(std::memory_order_relaxed);
+    out.tasks->done = tasks_->done.load(std::memory_order_relaxed);
+    out.tasks->failed = tasks_->failed.load(std::memory_order_relaxed);
+    out.tasks->refused = tasks_->refused.load(std::memory_order_relaxed);
+  }
   std::lock_guard lock(mu_);
   out.kind = kind_;
   out.socket = socket_;
@@ -201,6 +221,8 @@ std::string ToJson(const AgentStatusCopy& status) {
   for (const SessionStatus& s : status.sessions) WriteSession(s, status.now_nanos, &w);
   w.Close(']').Key("front");
   WriteFront(status.front, &w);
+  w.Key("tasks");
+  WriteTasks(status.tasks, &w);
   w.Close('}');
   return w.text();
 }

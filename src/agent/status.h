@@ -19,6 +19,7 @@
 
 #include "agent/counters.h"
 #include "agent/front_status.h"
+#include "agent/task_counters.h"
 #include "channel/host_numbers.h"
 
 namespace pulse {
@@ -46,6 +47,15 @@ struct SessionStatus {
   std::optional<HostNumbersCopy> host;
 };
 
+// The whole compactions that the agent runs; see TaskCounters.
+struct TaskStatus {
+  uint64_t most = 0;
+  uint64_t running = 0;
+  uint64_t done = 0;
+  uint64_t failed = 0;
+  uint64_t refused = 0;
+};
+
 struct AgentStatusCopy {
   std::string kind;  // "agent": a process of its own; "embedded"
   std::string socket;
@@ -58,14 +68,16 @@ struct AgentStatusCopy {
   uint64_t sessions_total = 0;  // that ever were
   std::vector<SessionStatus> sessions;
   std::optional<FrontStatus> front;  // none, where no remote clients are served
+  std::optional<TaskStatus> tasks;   // none, where nobody counts them: an embedded agent
 };
 
 class AgentStatus {
  public:
-  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process. `front` may
-  // be null.
+  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process. `front` and
+  // `tasks` may be null.
   AgentStatus(std::string kind, std::string socket,
-              std::shared_ptr<const FrontTeller> front = nullptr);
+              std::shared_ptr<const FrontTeller> front = nullptr,
+              std::shared_ptr<const TaskCounters> tasks = nullptr);
 
   struct SessionEntry {
     pid_t pid = 0;
@@ -101,6 +113,7 @@ class AgentStatus {
   const std::string kind_;
   const std::string socket_;
   const std::shared_ptr<const FrontTeller> front_;
+  const std::shared_ptr<const TaskCounters> tasks_;
   const int64_t started_;
   mutable std::mutex mu_;
   uint64_t next_id_ = 1;

@@ -76,6 +76,23 @@ TEST(FrontStatusTest, IsThereAsLongAsItsFront) {
   EXPECT_TRUE(nlohmann::json::parse(ToJson(AgentStatus("agent", "").Take()))["front"].is_null());
 }
 
+TEST(TaskStatusTest, IsWhatTheTasksCount) {
+  const auto tasks = std::make_shared<TaskCounters>();
+  const AgentStatus status("agent", "/some.sock", nullptr, tasks);
+  tasks->most = 2;
+  tasks->running = 1;
+  tasks->done = 5;
+  tasks->failed = 3;
+  tasks->refused = 4;
+  const auto told = nlohmann::json::parse(ToJson(status.Take()))["tasks"];
+  EXPECT_EQ(told["most"], 2);
+  EXPECT_EQ(told["running"], 1);
+  EXPECT_EQ(told["done"], 5);
+  EXPECT_EQ(told["failed"], 3);
+  EXPECT_EQ(told["refused"], 4);
+  EXPECT_TRUE(nlohmann::json::parse(ToJson(AgentStatus("agent", "").Take()))["tasks"].is_null());
+}
+
 TEST(BusyTimeTest, WhatIsShownNeverGoesBack) {
   SessionCounters counters;
   alignas(wire::kCacheLine) static char memory[wire::kPage];

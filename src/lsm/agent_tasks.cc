@@ -51,7 +51,9 @@ TaskFrame MakeFrame(TaskFrameKind kind, uint32_t code, size_t length) {
 }  // namespace
 
 TaskRunner::TaskRunner(TaskRunnerOptions options, TaskFunction function)
-    : options_(std::move(options)), function_(std::move(function)) {}
+    : options_(std::move(options)), function_(std::move(function)) {
+  counters_->most = options_.max_tasks;
+}
 
 TaskRunner::~TaskRunner() {
   {
@@ -83,8 +85,8 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   if (stop_) return absl::UnavailableError("the agent is stopping");
   // Those that only have their answer to send count once more: hosts that do not read it cannot
   // have any number of them.
-  if (running_.load(std::memory_order_relaxed) >= options_.max_tasks ||
-      tasks_.size() >= 2 * options_.max_tasks) {
+  if (running() >= options_.max_tasks || tasks_.size() >= 2 * options_.max_tasks) {
+    counters_->refused.fetch_add(1, std::memory_order_relaxed);
     return ErrnoError(EBUSY, "starting a compaction on the agent",
                       absl::StrCat("beside ", options_.max_tasks, " others"),
                       "pulse agent --tasks says how many it runs");
@@ -96,10 +98,10 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   Task* raw = task.get();
   try {
     if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
-    running_.fetch_add(1, std::memory_order_relaxed);
+    counters_->running.fetch_add(1, std::memory_order_relaxed);
     task->thread = std::thread([this, raw] { Run(raw); });
   } catch (const std::system_error& e) {
-    if (beat_.joinable()) running_.fetch_sub(1, std::memory_order_relaxed);
+    if (beat_.joinable()) counters_->running.fetch_sub(1, std::memory_order_relaxed);
     return ErrnoError(e.code().value(), "starting a thread for", "a compaction on the agent");
   }
   tasks_.push_back(std::move(task));
@@ -132,7 +134,9 @@ void TaskRunner::Run(Task* task) {
   if (options_.on_thread_start) options_.on_thread_start();
   const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
   // Before the answer: who has it may ask for the next.
-  running_.fetch_sub(1, std::memory_order_relaxed);
+  const bool done = result.ok() && result->size() <= kMaxTaskBytes;
+  (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
+  counters_->running.fetch_sub(1, std::memory_order_relaxed);
   {
     std::lock_guard lock(task->reply_mu);
     const std::string payload = result.ok() ? *result : std::string(result.status().message());

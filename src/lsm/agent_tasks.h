@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/task_counters.h"
 #include "base/unique_fd.h"
 #include "lsm/task_wire.h"
 
@@ -51,8 +52,10 @@ class TaskRunner {
   // The same for a request of this process, done by `function`.
   absl::Status Start(TaskRequest request, UniqueFd reply, TaskFunction function);
 
-  size_t running() const { return running_.load(std::memory_order_relaxed); }
+  size_t running() const { return counters_->running.load(std::memory_order_relaxed); }
   size_t max_tasks() const { return options_.max_tasks; }
+  // For the agent's status; may outlive this.
+  std::shared_ptr<const TaskCounters> counters() const { return counters_; }
 
  private:
   struct Task {
@@ -72,7 +75,7 @@ class TaskRunner {
 
   const TaskRunnerOptions options_;
   const TaskFunction function_;
-  std::atomic<size_t> running_{0};
+  const std::shared_ptr<TaskCounters> counters_ = std::make_shared<TaskCounters>();
   std::atomic<bool> stopping_{false};
   std::mutex mu_;
   std::condition_variable wake_;

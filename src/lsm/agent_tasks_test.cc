@@ -119,6 +119,9 @@ TEST(TaskRunner, AnswersWithTheResult) {
   auto result = (*task)->Wait(-1);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(*result, SomeRequest().input);
+  EXPECT_EQ(runner.counters()->running.load(), 0u);
+  EXPECT_EQ(runner.counters()->done.load(), 1u);
+  EXPECT_EQ(runner.counters()->failed.load(), 0u);
 }
 
 TEST(TaskRunner, ALargeResultArrivesWhole) {
@@ -143,6 +146,9 @@ TEST(TaskRunner, RunsNoMoreThanItMay) {
   ASSERT_TRUE(a.ok() && b.ok());
   const auto c = HostTask::Start(&runner, SomeRequest(), gate.function());
   EXPECT_EQ(ErrnoOf(c.status()), EBUSY) << c.status();
+  EXPECT_EQ(runner.counters()->most.load(), 2u);
+  EXPECT_EQ(runner.counters()->running.load(), 2u);
+  EXPECT_EQ(runner.counters()->refused.load(), 1u);
   gate.open = true;
   EXPECT_TRUE((*a)->Wait(-1).ok());
   EXPECT_TRUE((*b)->Wait(-1).ok());
@@ -198,6 +204,8 @@ TEST(HostTask, AFailureKeepsItsCodeAndReason) {
   const absl::Status st = (*task).Wait(-1).status();
   EXPECT_TRUE(absl::IsUnimplemented(st)) << st;
   EXPECT_THAT(std::string(st.message()), HasSubstr("no such comparator"));
+  EXPECT_EQ(runner.counters()->failed.load(), 1u);
+  EXPECT_EQ(runner.counters()->done.load(), 0u);
 }
 
 }  // namespace

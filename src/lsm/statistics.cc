@@ -104,6 +104,8 @@ std::map<std::string, uint64_t> TickersOf(const Stats& s) {
       {"pulse.persisted.files", s.files_persisted},
       {"pulse.sync.micros", s.sync_nanos / 1000},
       {"pulse.syncs", s.syncs},
+      {"pulse.whole.compactions", s.whole_compactions},
+      {"pulse.whole.returned", s.whole_returned},
   };
 }
 

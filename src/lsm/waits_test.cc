@@ -205,6 +205,7 @@ TEST(WaitsTest, StatisticsShowTheFileSystemsBesideRocksDbs) {
   EXPECT_GT(tickers.at("pulse.backpressure.micros"), 0u);
   EXPECT_GT(tickers.at("pulse.barrier.waits"), 0u);
   EXPECT_GT(tickers.at("pulse.syncs"), 0u);
+  EXPECT_EQ(tickers.at("pulse.whole.compactions"), 0u) << "the host merges here";
   EXPECT_GT(tickers.at("pulse.sync.micros"), 0u);
   EXPECT_GE(tickers.at("rocksdb.bytes.written"), 4000u * 1000) << "RocksDB's own go on";
   EXPECT_EQ(statistics->getTickerCount(rocksdb::BYTES_WRITTEN),

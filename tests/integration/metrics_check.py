@@ -179,6 +179,7 @@ def main():
         time.sleep(0.2)
     for database in databases:
         assert value(series, "pulse_database_info", database=database) == 1
+    assert value(series, "pulse_agent_task_slots") > 0, "an agent that runs whole compactions"
     first = series
     begun = written = sum(value(first, "pulse_written_bytes_total", database=d) for d in databases)
     limit = time.monotonic() + 60

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "serve.h"
@@ -67,6 +68,21 @@ void AddAgent(const AgentStatusCopy& a, Families* out) {
              static_cast<double>(a.sessions.size()));
   out->Counter("pulse_agent_sessions_total", "Sessions that were ever attached.", {},
                static_cast<double>(a.sessions_total));
+}
+
+void AddTasks(const std::optional<TaskStatus>& tasks, Families* out) {
+  if (!tasks) return;
+  out->Gauge("pulse_agent_task_slots", "Whole compactions that the agent may run at a time.", {},
+             static_cast<double>(tasks->most));
+  out->Gauge("pulse_agent_tasks_running", "Whole compactions that the agent runs.", {},
+             static_cast<double>(tasks->running));
+  const auto count = [out](const char* outcome, uint64_t n) {
+    out->Counter("pulse_agent_tasks_total", "Whole compactions, by what became of them.",
+                 With(Labels(), "outcome", outcome), static_cast<double>(n));
+  };
+  count("done", tasks->done);
+  count("failed", tasks->failed);
+  count("refused", tasks->refused);
 }
 
 void AddSyncs(const SessionStatus& s, const Labels& labels, Families* out) {
@@ -313,6 +329,7 @@ void Collector::AddSessions(Families* families) const {
   Families& out = *families;
   const AgentStatusCopy status = sources_.agent->Take();
   AddAgent(status, &out);
+  AddTasks(status.tasks, &out);
   AddFront(status.front, &out);
   std::lock_guard lock(mu_);
   std::map<uint64_t, std::string> databases;  // without the sessions that ended

@@ -50,6 +50,16 @@ FrontSample ParseFront(const json& j) {
   return f;
 }
 
+TaskSample ParseTasks(const json& j) {
+  TaskSample t;
+  t.most = j.at("most");
+  t.running = j.at("running");
+  t.done = j.at("done");
+  t.failed = j.at("failed");
+  t.refused = j.at("refused");
+  return t;
+}
+
 // A host writes its numbers each quarter of a second.
 constexpr double kSilent = 3;
 
@@ -153,9 +163,12 @@ absl::StatusOr<AgentSample> ParseStatus(const std::string& text) {
     s.uptime = j.at("uptime_nanos");
     s.cpu = j.at("cpu_nanos");
     for (const json& session : j.at("sessions")) s.sessions.push_back(ParseSession(session, s.now));
-    // An agent of an earlier release says nothing of it.
+    // An agent of an earlier release says nothing of these.
     if (const auto front = j.find("front"); front != j.end() && !front->is_null()) {
       s.front = ParseFront(*front);
+    }
+    if (const auto tasks = j.find("tasks"); tasks != j.end() && !tasks->is_null()) {
+      s.tasks = ParseTasks(*tasks);
     }
     return s;
   } catch (const json::exception& e) {

@@ -46,6 +46,17 @@ struct FrontSample {
   uint64_t cpu = 0;  // nanoseconds
 };
 
+// The whole compactions that the agent runs, in one answer.
+struct TaskSample {
+  uint64_t most = 0;  // at a time
+  uint64_t running = 0;
+  uint64_t done = 0;
+  uint64_t failed = 0;
+  uint64_t refused = 0;
+  // Whether there is anything to show: most agents never get any.
+  bool Any() const { return running + done + failed + refused > 0; }
+};
+
 struct AgentSample {
   std::string kind;
   std::string engine;
@@ -56,6 +67,7 @@ struct AgentSample {
   uint64_t cpu = 0;     // nanoseconds
   std::vector<SessionSample> sessions;
   std::optional<FrontSample> front;
+  std::optional<TaskSample> tasks;
 };
 
 absl::StatusOr<AgentSample> ParseStatus(const std::string& json);

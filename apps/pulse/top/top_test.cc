@@ -143,6 +143,31 @@ TEST(TopTest, AFrontHasALine) {
               Each(Not(HasSubstr("merge-encode"))));
 }
 
+TEST(TopTest, WholeCompactionsHaveALine) {
+  const auto with_tasks = [](uint64_t at, uint64_t running, uint64_t done) {
+    AgentStatusCopy a = StatusAt(at);
+    a.tasks.emplace();
+    a.tasks->most = 2;
+    a.tasks->running = running;
+    a.tasks->done = done;
+    return SampleOf(a);
+  };
+  const AgentSample before = with_tasks(10, 0, 0);
+  const AgentRates idle = Compare(&before, with_tasks(12, 0, 0), nullptr);
+  const auto plain = Render({WatchedOf(idle)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(plain, Each(Not(HasSubstr("compactions")))) << "none was ever asked for";
+  const AgentRates busy = Compare(&before, with_tasks(12, 1, 7), nullptr);
+  const auto lines = Render({WatchedOf(busy)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("compactions"), HasSubstr("50 %"),
+                                    HasSubstr("1 of 2 run, 7 done, 0 failed"))));
+  EXPECT_EQ(lines.size(), plain.size() + 1);
+  EXPECT_EQ(ToJson({WatchedOf(busy)})["agents"][0]["tasks"]["done"], 7);
+  EXPECT_FALSE(ToJson({WatchedOf(RatesOf())})["agents"][0].contains("tasks"));
+  // It counts when there is just room for the blocks.
+  EXPECT_THAT(Render({WatchedOf(busy)}, 1, "", Look{}, plain.size() + 1, false),
+              Each(Not(HasSubstr("merge-encode"))));
+}
+
 TEST(TopTest, AHostThatWroteNoNewNumbersKeepsItsRates) {
   const AgentSample first = SampleOf(StatusAt(10));
   const AgentSample second = SampleOf(StatusAt(12));

@@ -133,6 +133,7 @@ class Painter {
     if (most > 0 && values.size() > 1)
       cpu.Spark(values.data(), values.size(), most, Style::kPersist);
     Put(cpu);
+    if (a.tasks && a.tasks->Any()) Tasks(*a.tasks);
     if (a.front) Front(*a.front, w.rates.front.value_or(FrontRates()));
     if (w.rates.sessions.empty()) {
       Put(ScreenLine(look_).Add("   no session: nobody has opened a database on it", Style::kDim));
@@ -224,6 +225,16 @@ class Painter {
   }
 
  private:
+  void Tasks(const TaskSample& t) {
+    const double share =
+        t.most == 0 ? 0 : static_cast<double>(t.running) / static_cast<double>(t.most);
+    ScreenLine line(look_);
+    line.Add("   compactions").To(18).Bar(share, kBarCells, Style::kMerge);
+    line.Add(fmt::format("{:>6}", Percent(share)), Style::kMerge);
+    line.Add(fmt::format("  {} of {} run, {} done", t.running, t.most, t.done));
+    Put(line.Add(fmt::format(", {} failed", t.failed),
+                 t.failed > 0 ? Style::kAlarm : Style::kPlain));
+  }
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
     line.Add("   front ").Add(now.service).To(18).Bar(rates.offloaded, kBarCells, Style::kFetch);
@@ -257,6 +268,7 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
     blocks += 4;
     if (!w.error.empty()) continue;
     if (w.rates.now.front) ++blocks;
+    if (w.rates.now.tasks && w.rates.now.tasks->Any()) ++blocks;
     for (const SessionRates& s : w.rates.sessions) blocks += Painter::BlockHeight(s);
   }
   const bool table = body != 0 && blocks > body;
@@ -313,6 +325,13 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
           {"held_bytes", r.now.front->held_bytes}, {"measured", r.front.has_value()},
           {"requests_per_second", front.requests}, {"offloaded_share", front.offloaded},
           {"cpu_share", front.cpu_share}};
+    }
+    if (r.now.tasks) {
+      agent["tasks"] = {{"most", r.now.tasks->most},
+                        {"running", r.now.tasks->running},
+                        {"done", r.now.tasks->done},
+                        {"failed", r.now.tasks->failed},
+                        {"refused", r.now.tasks->refused}};
     }
     agent["sessions"] = json::array();
     for (const SessionRates& s : r.sessions) {
