@@ -72,10 +72,24 @@ for word in '"experiment": "queue"' '"Fig. 17"' '"units"' '"machine"' '"pulse-51
 done
 run_ok done-all 60 "${paper[@]}" --only tails,queue
 require_match done-all 'tails: done before;;queue: done before' "$SCRATCH/done-all.log"
+
+# ---- killed in the middle of --redo: what it has made anew stays
+redone() { [[ -e "$out/tails.json.old" && -s "$out/tails.json" ]]; }
+start "$SCRATCH/killed-redo.log" "${paper[@]}" --only tails,queue --redo
+await 120 redone || fail "paper: --redo makes nothing anew" "$SCRATCH/killed-redo.log"
+kill -9 "$STARTED" 2>/dev/null
+wait "$STARTED" 2>/dev/null
+if [[ -e "$out/redo.log" ]]; then # or it was faster than the signal
+  run_ok redo-on 120 "${paper[@]}" --only tails,queue --redo
+  require_match redo-on 'an interrupted --redo goes on;;tails: done anew before' "$SCRATCH/redo-on.log"
+fi
+
 expect_error other-settings 'tails\.json;;seed: 1 there, 9 now;;--redo' \
   "${paper[@]}" --only tails --seed 9
 run_ok redo 120 "${paper[@]}" --only tails --seed 9 --redo
 grep -q '"seed": 9' "$out/tails.json" || fail "paper: --redo has not replaced the result"
+grep -q '"seed": 1' "$out/tails.json.old" || fail "paper: --redo has not kept the earlier result"
+[[ ! -e "$out/redo.log" ]] || fail "paper: a finished --redo is still to go on"
 [[ ! -e "$out/tails.part" ]] || fail "paper: the rows of a finished experiment are still there"
 
 # ---- another version's result is named; kept only if that is said, and marked

@@ -46,6 +46,7 @@ struct Job {
   nlohmann::json identity;  // what the result begins with
   RowLog rows;
   double seconds = 0;  // that it takes, about
+  bool anew = false;   // what is there of it is moved aside first
 };
 
 nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
@@ -66,19 +67,33 @@ nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
           {"settings", std::move(settings)}};
 }
 
+// Of rows that are there though their experiment has its result.
+std::string Unused(const std::string& result_file) {
+  std::filesystem::path part(result_file);
+  part.replace_extension(".part");
+  std::error_code ec;
+  if (!std::filesystem::exists(part, ec)) return "";
+  return fmt::format("; {}, of another run, is not used", part.string());
+}
+
 // Whether its result is there, said; another result in the way is an error, so that hours of
 // measuring are not overwritten by a slip.
-absl::StatusOr<bool> IsDone(const PaperArgs& args, Session* session, Job* job) {
+absl::StatusOr<bool> IsDone(const PaperArgs& args, const RedoLog& redo, Session* session,
+                            Job* job) {
   const std::string& name = job->experiment->name();
-  if (args.redo) {
-    job->rows.Forget();
+  const EarlierResult found = FindResult(job->file, job->identity);
+  const bool in_the_way =
+      found.kind == EarlierResult::Kind::kOlder || found.kind == EarlierResult::Kind::kOther;
+  job->anew = args.redo && (!redo.Begun(name) || in_the_way);
+  if (job->anew) {
+    session->Say(fmt::format("{}: begins anew\n", name));
     return false;
   }
-  const EarlierResult found = FindResult(job->file, job->identity);
   const std::string differences = absl::StrJoin(found.differences, "; ");
   switch (found.kind) {
     case EarlierResult::Kind::kSame:
-      session->Say(fmt::format("{}: done before, see {}\n", name, job->file));
+      session->Say(fmt::format("{}: done {}before, see {}{}\n", name, args.redo ? "anew " : "",
+                               job->file, Unused(job->file)));
       return true;
     case EarlierResult::Kind::kOlder:
       if (!args.keep_older) {
@@ -161,7 +176,7 @@ absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>*
   return absl::OkStatus();
 }
 
-absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
+absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job* job) {
   const Experiment& experiment = *job->experiment;
   const int steps = experiment.Steps(*session, args.size, job->rows);
   if (job->seconds > 0 && steps > 0) session->ExpectEach(job->seconds / steps);
@@ -170,6 +185,12 @@ absl::Status RunJob(const PaperArgs& args, Session* session, Job* job) {
                                          [](std::string* out, const nlohmann::json& figure) {
                                            out->append(figure.get<std::string>());
                                          })));
+  if (job->anew) {
+    job->rows.Forget();
+    const auto said = redo->Begin(experiment.name(), job->file);
+    if (!said.ok()) return said.status();
+    if (!said->empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), *said));
+  }
   if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
     return absl::Status(ran.code(),
                         absl::StrCat(experiment.name(), ": ", ran.message(),
@@ -286,12 +307,20 @@ absl::Status RunPaper(PaperArgs args) {
   if (!session.ok()) return session.status();
   Session& s = **session;
 
+  nlohmann::json identities = nlohmann::json::array();
+  for (const Experiment* experiment : *chosen) {
+    identities.push_back(Identity(args, *experiment, s.report()));
+  }
+  RedoLog redo(args.out + "/redo.log", identities);
+  if (args.redo) {
+    if (const std::string said = redo.TakeUp(); !said.empty()) s.Say(said + "\n");
+  }
   std::vector<Job> jobs;
   for (const Experiment* experiment : *chosen) {
     const std::string file = fmt::format("{}/{}", args.out, experiment->name());
     nlohmann::json identity = Identity(args, *experiment, s.report());
     Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
-    const auto done = IsDone(args, &s, &job);
+    const auto done = IsDone(args, redo, &s, &job);
     if (!done.ok()) return done.status();
     if (!*done) jobs.push_back(std::move(job));
   }
@@ -304,9 +333,10 @@ absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
   // After each, so that an interrupted run has its report.
   for (Job& job : jobs) {
-    PULSE_RETURN_IF_ERROR(RunJob(args, &s, &job));
+    PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
     PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
   }
+  if (args.redo) redo.Forget();
   PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();
@@ -345,7 +375,9 @@ void AddPaperBench(CLI::App& bench) {
                       "; without it, those before the first that needs to be named (" + optional +
                       ")")
       ->delimiter(',');
-  cmd->add_flag("--redo", args->redo, "Run also what is done, and replace results");
+  cmd->add_flag("--redo", args->redo,
+                "Run also what is done; an earlier result is kept as NAME.json.old. Given again "
+                "after an interruption, it goes on");
   cmd->add_flag("--keep-older", args->keep_older,
                 "Go on with results of another version of this program; the report marks them");
   CLI::Option* quick = cmd->add_flag(

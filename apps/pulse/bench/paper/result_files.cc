@@ -1,6 +1,7 @@
 #include "bench/paper/result_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <set>
@@ -131,5 +132,44 @@ absl::Status RowLog::Add(nlohmann::json row) {
 }
 
 void RowLog::Forget() const { std::remove(file_.c_str()); }
+
+RedoLog::RedoLog(std::string file, const nlohmann::json& identities)
+    : file_(std::move(file)),
+      command_(identities.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {}
+
+std::string RedoLog::TakeUp() {
+  std::ifstream in(file_);
+  if (!in) return "";
+  const nlohmann::json there = nlohmann::json::parse(in, nullptr, false);
+  const auto is = [&there](const char* key, nlohmann::json::value_t type) {
+    return there.contains(key) && there[key].type() == type;
+  };
+  if (!there.is_object() || !is("command", nlohmann::json::value_t::string) ||
+      !is("begun", nlohmann::json::value_t::array) || !(there["command"] == command_)) {
+    return "an interrupted --redo was another one: all begins anew";
+  }
+  for (const nlohmann::json& name : there["begun"]) {
+    if (name.is_string()) begun_.push_back(name.get<std::string>());
+  }
+  return absl::StrCat("an interrupted --redo goes on; begun anew before: ",
+                      absl::StrJoin(begun_, ", "));
+}
+
+bool RedoLog::Begun(const std::string& experiment) const {
+  return std::find(begun_.begin(), begun_.end(), experiment) != begun_.end();
+}
+
+absl::StatusOr<std::string> RedoLog::Begin(const std::string& experiment,
+                                           const std::string& result_file) {
+  const std::string old = result_file + ".old";
+  const bool moved = std::rename(result_file.c_str(), old.c_str()) == 0;
+  if (!moved && errno != ENOENT) return ErrnoError(errno, "moving aside", result_file);
+  // After that: until it is written, the experiment has not begun anew.
+  begun_.push_back(experiment);
+  PULSE_RETURN_IF_ERROR(WriteResult(file_, {{"command", command_}, {"begun", begun_}}));
+  return moved ? absl::StrCat("its earlier result is now ", old) : std::string();
+}
+
+void RedoLog::Forget() const { std::remove(file_.c_str()); }
 
 }  // namespace pulse::bench

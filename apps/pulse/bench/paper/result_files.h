@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace pulse::bench {
@@ -49,6 +50,28 @@ class RowLog {
   std::string file_;
   std::unique_ptr<nlohmann::json> identity_;
   std::unique_ptr<nlohmann::json> rows_;
+};
+
+// What a command with --redo has begun anew, kept in a file until all of it is done: so the same
+// command goes on when it was interrupted. Main thread only.
+class RedoLog {
+ public:
+  // `identities`: a list of those of all results that the command makes.
+  RedoLog(std::string file, const nlohmann::json& identities);
+
+  // Takes up what the same command has begun and not ended. Returns what to say of it, or nothing.
+  std::string TakeUp();
+  bool Begun(const std::string& experiment) const;
+  // Moves an earlier result in `result_file` aside, to RESULT_FILE.old. Returns what to say of it,
+  // or nothing.
+  absl::StatusOr<std::string> Begin(const std::string& experiment, const std::string& result_file);
+  // Removes the file.
+  void Forget() const;
+
+ private:
+  const std::string file_;
+  const std::string command_;  // a text that is the same for the same identities
+  std::vector<std::string> begun_;
 };
 
 }  // namespace pulse::bench

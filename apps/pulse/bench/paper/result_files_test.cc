@@ -118,6 +118,39 @@ TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
+TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
+  const nlohmann::json command = nlohmann::json::array({Result(), {{"experiment", "queue"}}});
+  const std::string log = dir_ / "redo.log";
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  {
+    RedoLog redo(log, command);
+    EXPECT_EQ(redo.TakeUp(), "");
+    EXPECT_FALSE(redo.Begun("tails"));
+    const auto said = redo.Begin("tails", file_);
+    ASSERT_TRUE(said.ok()) << said.status();
+    EXPECT_EQ(*said, "its earlier result is now " + file_ + ".old");
+    EXPECT_FALSE(std::filesystem::exists(file_));
+    EXPECT_EQ(FindResult(file_ + ".old", Result()).kind, EarlierResult::Kind::kSame);
+  }
+  RedoLog again(log, command);
+  EXPECT_EQ(again.TakeUp(), "an interrupted --redo goes on; begun anew before: tails");
+  EXPECT_TRUE(again.Begun("tails"));
+  EXPECT_FALSE(again.Begun("queue"));
+  const auto nothing = again.Begin("queue", dir_ / "queue.json");
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_EQ(*nothing, "");
+  // Of other settings, or of fewer experiments.
+  RedoLog other(log, nlohmann::json::array({Result()}));
+  EXPECT_EQ(other.TakeUp(), "an interrupted --redo was another one: all begins anew");
+  EXPECT_FALSE(other.Begun("tails"));
+  again.Forget();
+  EXPECT_EQ(RedoLog(log, command).TakeUp(), "");
+  for (const char* text : {"", "[]", "{\"command\": 3, \"begun\": []}"}) {
+    std::ofstream(log) << text;
+    EXPECT_FALSE(RedoLog(log, command).TakeUp().empty()) << text;
+  }
+}
+
 TEST_F(ResultFilesTest, WhatIsNoResultIsAnother) {
   for (const char* text : {"", "{", "[]", "{\"experiment\": \"tails\"}",
                            "{\"settings\": {}, \"machine\": {}, \"rows\": 3}",
