@@ -1,12 +1,15 @@
 #include "bench/paper/experiment.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "fmt/format.h"
 #include "util/disk.h"
 
@@ -107,7 +110,47 @@ uint64_t LeftInGroup(const std::string& dir) {
   return *limit - std::min(*limit, kept);
 }
 
+// A field of mountinfo, where blanks and the like are written as \040.
+std::string MountField(const std::string& text) {
+  const auto digit = [&text](size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '7' ? text[at] - '0' : -1;
+  };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int a = digit(i + 1), b = digit(i + 2), c = digit(i + 3);
+    if (text[i] == '\\' && a >= 0 && b >= 0 && c >= 0) {
+      out.push_back(static_cast<char>(a * 64 + b * 8 + c));
+      i += 3;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string MountSource(const std::string& dir, const std::string& root) {
+  std::error_code ec;
+  std::string path = std::filesystem::canonical(dir, ec).string();
+  if (ec) path = dir;
+  std::string source = "unknown";
+  size_t longest = 0;
+  std::ifstream in(root + "/proc/self/mountinfo");
+  for (std::string line; std::getline(in, line);) {
+    // 36 35 98:0 /root /mount/point options [more] - type source super-options
+    const std::vector<std::string> fields = absl::StrSplit(line, ' ');
+    const auto dash = std::find(fields.begin(), fields.end(), "-");
+    if (fields.size() < 5 || fields.end() - dash < 3) continue;
+    const std::string at = MountField(fields[4]);
+    const bool above = at == "/" || path == at || absl::StartsWith(path, at + "/");
+    // Of several at one place the last is on top.
+    if (!above || at.size() < longest) continue;
+    longest = at.size();
+    source = MountField(dash[2]);
+  }
+  return source;
+}
 
 uint64_t AvailableMemory(const std::string& root) {
   uint64_t least = UINT64_MAX;

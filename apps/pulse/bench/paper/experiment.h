@@ -109,6 +109,10 @@ absl::Status CheckNeeds(const std::vector<const Experiment*>& experiments, const
 // groups. `root` is "/", or for tests what stands for it. UINT64_MAX where nothing can be read.
 uint64_t AvailableMemory(const std::string& root = "/");
 
+// What is mounted where `dir` is: "/dev/nvme0n1p1"; "unknown" where that cannot be read. `root` as
+// above.
+std::string MountSource(const std::string& dir, const std::string& root = "/");
+
 // A run's seconds on a usual processor: `writes` of records of so many bytes with what compactions
 // make of them, and `reads` past the page cache.
 double RunSeconds(uint64_t writes, uint64_t record_bytes, uint64_t reads = 0);

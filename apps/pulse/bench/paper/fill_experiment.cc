@@ -115,9 +115,10 @@ class FillExperiment : public Experiment {
       auto row = RunSize(session, opponents, value_bytes, size);
       if (!row.ok()) return row.status();
       if (agent) PULSE_RETURN_IF_ERROR(agent->CheckRuns());
-      const std::vector<nlohmann::json> phases = PhaseRows(*row);
-      PULSE_RETURN_IF_ERROR(rows->Add(*std::move(row)));
-      for (const nlohmann::json& phase : phases) PULSE_RETURN_IF_ERROR(rows->Add(phase));
+      // At once: a run that goes on later must not find the first without the others.
+      std::vector<nlohmann::json> all = PhaseRows(*row);
+      all.insert(all.begin(), *std::move(row));
+      PULSE_RETURN_IF_ERROR(rows->AddAll(all));
     }
     return absl::OkStatus();
   }

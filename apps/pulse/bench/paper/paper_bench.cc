@@ -1,5 +1,7 @@
 // `pulse bench paper`: the experiments of the paper's evaluation, one result file each; those that
 // are there already are not run again.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
+#include "base/unique_fd.h"
 #include "bench/common_options.h"
 #include "bench/fill_runs.h"
 #include "bench/paper/experiment.h"
@@ -49,8 +52,16 @@ struct Job {
   bool anew = false;   // what is there of it is moved aside first
 };
 
+// What decides about reads and syncs beside the machine. How the page cache is emptied is seen
+// without emptying it: as DropPageCache does it.
+nlohmann::json Storage(const Session& session) {
+  const UniqueFd control(open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC));
+  return {{"source", MountSource(session.dir().path())},
+          {"page_cache", control.valid() ? "drop_caches" : "fadvise"}};
+}
+
 nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
-                        const nlohmann::json& session) {
+                        const nlohmann::json& session, const nlohmann::json& storage) {
   nlohmann::json settings = session.at("settings");
   settings["scale"] = args.size.scale;
   settings["quick"] = args.size.quick;
@@ -64,6 +75,7 @@ nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
           {"pulse_version", session.at("pulse_version")},
           {"revision", session.at("revision")},
           {"machine", session.at("machine")},
+          {"storage", storage},
           {"settings", std::move(settings)}};
 }
 
@@ -114,7 +126,7 @@ absl::StatusOr<bool> IsDone(const PaperArgs& args, const RedoLog& redo, Session*
   if (std::error_code ec; std::filesystem::exists(job->file, ec)) {
     session->Say(fmt::format("{}: {} has no rows; runs again\n", name, job->file));
   }
-  if (const std::string said = job->rows.TakeUp(); !said.empty()) {
+  if (const std::string said = job->rows.TakeUp(args.keep_older); !said.empty()) {
     session->Say(fmt::format("{}: {}\n", name, said));
   }
   return false;
@@ -307,9 +319,10 @@ absl::Status RunPaper(PaperArgs args) {
   if (!session.ok()) return session.status();
   Session& s = **session;
 
+  const nlohmann::json storage = Storage(s);
   nlohmann::json identities = nlohmann::json::array();
   for (const Experiment* experiment : *chosen) {
-    identities.push_back(Identity(args, *experiment, s.report()));
+    identities.push_back(Identity(args, *experiment, s.report(), storage));
   }
   RedoLog redo(args.out + "/redo.log", identities);
   if (args.redo) {
@@ -318,7 +331,7 @@ absl::Status RunPaper(PaperArgs args) {
   std::vector<Job> jobs;
   for (const Experiment* experiment : *chosen) {
     const std::string file = fmt::format("{}/{}", args.out, experiment->name());
-    nlohmann::json identity = Identity(args, *experiment, s.report());
+    nlohmann::json identity = Identity(args, *experiment, s.report(), storage);
     Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
     const auto done = IsDone(args, redo, &s, &job);
     if (!done.ok()) return done.status();
@@ -327,8 +340,7 @@ absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
   for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
   const std::string command =
-      CommandFor(args.out, Identity(args, *chosen->front(), s.report()).at("settings")) +
-      FurtherFlags(args);
+      CommandFor(args.out, identities.front().at("settings")) + FurtherFlags(args);
   PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
   PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
   // After each, so that an interrupted run has its report.
@@ -379,7 +391,8 @@ void AddPaperBench(CLI::App& bench) {
                 "Run also what is done; an earlier result is kept as NAME.json.old. Given again "
                 "after an interruption, it goes on");
   cmd->add_flag("--keep-older", args->keep_older,
-                "Go on with results of another version of this program; the report marks them");
+                "Go on with results of another version of this program, which the report marks, "
+                "and with an interrupted experiment where the revision is unknown or dirty");
   CLI::Option* quick = cmd->add_flag(
       "--quick", args->size.quick,
       fmt::format("For a short session, some 25 minutes on two slow CPUs: --scale {} --threads {} "

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/errors.h"
@@ -72,6 +73,9 @@ EarlierResult FindResult(const std::string& file, const nlohmann::json& identity
   }
   Compare(there["settings"], identity.at("settings"), &found.differences);
   Compare(there["machine"], identity.at("machine"), &found.differences);
+  if (is_object("storage") && identity.contains("storage")) {
+    Compare(there["storage"], identity.at("storage"), &found.differences);
+  }
   const bool same = found.differences.empty();
   Compare(ProgramIn(there), ProgramIn(identity), &found.differences);
   if (same) {
@@ -101,12 +105,19 @@ RowLog::RowLog(std::string file, nlohmann::json identity)
 RowLog::~RowLog() = default;
 RowLog::RowLog(RowLog&&) noexcept = default;
 
-std::string RowLog::TakeUp() {
+std::string RowLog::TakeUp(bool keep_older) {
   const EarlierResult found = FindResult(file_, *identity_);
   if (found.kind == EarlierResult::Kind::kNone) return "";
   if (found.kind != EarlierResult::Kind::kSame) {
     return absl::StrCat("an interrupted run cannot go on (", absl::StrJoin(found.differences, "; "),
                         "): it begins again");
+  }
+  // Such a name stays when the source changes.
+  const std::string revision = identity_->value("revision", "unknown");
+  if (!keep_older && (revision == "unknown" || absl::EndsWith(revision, "-dirty"))) {
+    return absl::StrCat("an interrupted run cannot go on (revision \"", revision,
+                        "\" may be another source each time): it begins again; --keep-older "
+                        "goes on with it");
   }
   std::ifstream in(file_);
   *rows_ = nlohmann::json::parse(in, nullptr, false)["rows"];
@@ -125,7 +136,13 @@ bool RowLog::Has(const std::string& label) const {
 }
 
 absl::Status RowLog::Add(nlohmann::json row) {
-  rows_->push_back(std::move(row));
+  std::vector<nlohmann::json> one;
+  one.push_back(std::move(row));
+  return AddAll(one);
+}
+
+absl::Status RowLog::AddAll(const std::vector<nlohmann::json>& more) {
+  for (const nlohmann::json& row : more) rows_->push_back(row);
   nlohmann::json part = *identity_;
   part["rows"] = *rows_;
   return WriteResult(file_, part);

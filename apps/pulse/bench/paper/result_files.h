@@ -21,8 +21,9 @@ struct EarlierResult {
 };
 
 // Compares the result in `file` with one that would have these "experiment", "settings", "machine",
-// "pulse_version" and "revision". A file that cannot be read as a result is another one; one
-// without rows is none.
+// "pulse_version" and "revision"; and "storage", unless one of them says nothing of it, as earlier
+// versions did not. A file that cannot be read as a result is another one; one without rows is
+// none.
 EarlierResult FindResult(const std::string& file, const nlohmann::json& identity);
 
 // Writes all of `result`, or leaves what was there.
@@ -36,12 +37,15 @@ class RowLog {
   ~RowLog();
   RowLog(RowLog&&) noexcept;
 
-  // Takes up the rows of a run that was interrupted. Returns what to say of it, or nothing.
-  std::string TakeUp();
+  // Takes up the rows of a run that was interrupted; those of a revision that does not tell one
+  // source from another only with `keep_older`. Returns what to say of it, or nothing.
+  std::string TakeUp(bool keep_older);
 
   bool Has(const std::string& label) const;
   // Unavailable when it cannot be written.
   absl::Status Add(nlohmann::json row);
+  // The same of several: all are kept, or none.
+  absl::Status AddAll(const std::vector<nlohmann::json>& more);
   const nlohmann::json& rows() const { return *rows_; }
   // Removes the file.
   void Forget() const;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "nlohmann/json.hpp"
 
@@ -14,6 +15,7 @@ namespace pulse::bench {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class ResultFilesTest : public testing::Test {
@@ -99,23 +101,64 @@ TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
   identity.erase("rows");
   {
     RowLog rows(file_, identity);
-    EXPECT_EQ(rows.TakeUp(), "");
+    EXPECT_EQ(rows.TakeUp(false), "");
     ASSERT_TRUE(rows.Add({{"label", "A"}, {"runs", 1}}).ok());
   }
   RowLog again(file_, identity);
-  EXPECT_EQ(again.TakeUp(), "goes on where it was interrupted; done before: A");
+  EXPECT_EQ(again.TakeUp(false), "goes on where it was interrupted; done before: A");
   EXPECT_TRUE(again.Has("A"));
   EXPECT_FALSE(again.Has("B"));
   ASSERT_TRUE(again.Add({{"label", "B"}}).ok());
   EXPECT_EQ(again.rows().size(), 2U);
   identity["revision"] = "def";
   RowLog other(file_, identity);
-  EXPECT_EQ(other.TakeUp(),
+  EXPECT_EQ(other.TakeUp(true),
             "an interrupted run cannot go on (revision: \"abc\" there, \"def\" now): it begins "
             "again");
   EXPECT_FALSE(other.Has("A"));
   again.Forget();
   EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(ResultFilesTest, WhatMayBeAnotherSourceGoesOnOnlyIfAsked) {
+  for (const char* revision : {"unknown", "v1-3-gabc-dirty"}) {
+    nlohmann::json identity = Result();
+    identity.erase("rows");
+    identity["revision"] = revision;
+    ASSERT_TRUE(RowLog(file_, identity).Add({{"label", "A"}}).ok());
+    RowLog rows(file_, identity);
+    EXPECT_THAT(rows.TakeUp(false), HasSubstr("revision \"" + std::string(revision) + "\""));
+    EXPECT_FALSE(rows.Has("A"));
+    EXPECT_EQ(rows.TakeUp(true), "goes on where it was interrupted; done before: A");
+    EXPECT_TRUE(rows.Has("A"));
+    rows.Forget();
+  }
+}
+
+TEST_F(ResultFilesTest, RowsOfAnotherDiskDoNotGoOn) {
+  nlohmann::json identity = Result();
+  identity["storage"] = {{"source", "/dev/a"}, {"page_cache", "drop_caches"}};
+  ASSERT_TRUE(WriteResult(file_, identity).ok());
+  EXPECT_EQ(FindResult(file_, identity).kind, EarlierResult::Kind::kSame);
+  identity["storage"]["source"] = "/dev/b";
+  const EarlierResult found = FindResult(file_, identity);
+  EXPECT_EQ(found.kind, EarlierResult::Kind::kOther);
+  EXPECT_THAT(found.differences, ElementsAre("source: \"/dev/a\" there, \"/dev/b\" now"));
+  // An earlier version did not say.
+  ASSERT_TRUE(WriteResult(file_, Result()).ok());
+  EXPECT_EQ(FindResult(file_, identity).kind, EarlierResult::Kind::kSame);
+}
+
+TEST_F(ResultFilesTest, RowsOfOneRunAreKeptTogether) {
+  nlohmann::json identity = Result();
+  identity.erase("rows");
+  std::vector<nlohmann::json> rows(2);
+  rows[0]["label"] = "all";
+  rows[1]["label"] = "1";
+  ASSERT_TRUE(RowLog(file_, identity).AddAll(rows).ok());
+  RowLog again(file_, identity);
+  EXPECT_EQ(again.TakeUp(false), "goes on where it was interrupted; done before: all, 1");
+  EXPECT_EQ(again.rows().size(), 2U);
 }
 
 TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
