@@ -20,6 +20,30 @@ namespace pulse::vdpu {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 10;
+constexpr int kMostCores = 1024;
+// What --profile none is, for those who print it: the bounds that a file may have at the most.
+constexpr char kNone[] = R"(# No profile: the agent runs on this machine's processors as they are. No figures of
+# a card are behind this; in a file of one's own it slows nothing down. (But with any profile, payload
+# is copied as by DMA, --mover vmread, unless --mover shared is given.)
+name = "none"
+description = "no card: this machine's processors, and no link"
+
+[cpu]
+# One core, as a fraction of one host core.
+core_speed = 1.0
+# The most that a profile may have, which is no bound here.
+cores = 1024
+
+[dma]
+# No link: nothing is late, and 1000 is the most that a profile may have.
+latency_us = 0.0
+bandwidth_gb_s = 1000.0
+operation_us = 0.0
+
+[context]
+setup_ms = 0.0
+reconfigure_ms = 0.0
+)";
 constexpr char kSeeAnother[] = "`pulse agent --print-profile bf2` shows a whole one";
 
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
@@ -122,7 +146,7 @@ absl::Status Fill(TableReader top, Profile* p) {
   auto cpu = top.ReadTable("cpu");
   if (!cpu.ok()) return cpu.status();
   PULSE_RETURN_IF_ERROR(cpu->ReadNumber("core_speed", 0.01, 1, &p->core_speed));
-  PULSE_RETURN_IF_ERROR(cpu->ReadInteger("cores", 1, 1024, &p->cores));
+  PULSE_RETURN_IF_ERROR(cpu->ReadInteger("cores", 1, kMostCores, &p->cores));
   PULSE_RETURN_IF_ERROR(cpu->NothingElse());
   auto dma = top.ReadTable("dma");
   if (!dma.ok()) return dma.status();
@@ -163,11 +187,14 @@ absl::StatusOr<std::string> ProfileText(const std::string& name) {
   for (const BuiltInProfile& p : BuiltInProfiles()) {
     if (p.name == name) return p.text;
   }
+  if (name == "none") return std::string(kNone);
   return UnknownProfile(name);
 }
 
 absl::StatusOr<Profile> LoadProfile(const std::string& name_or_path) {
   if (!absl::StrContains(name_or_path, "/") && !absl::EndsWith(name_or_path, ".toml")) {
+    // There is nothing to load: who takes "none" knows what that is.
+    if (name_or_path == "none") return UnknownProfile(name_or_path);
     auto text = ProfileText(name_or_path);
     if (!text.ok()) return text.status();
     return ParseProfile(*text, name_or_path + ".toml");
@@ -196,7 +223,8 @@ std::string Describe(const Profile& p) {
 
 std::string Shortfall(const Profile& p, int cpus) {
   const double wanted = p.cores * p.core_speed;
-  if (wanted <= cpus) return {};
+  const bool no_bound = p.cores == kMostCores && p.core_speed >= 1;  // see kNone
+  if (wanted <= cpus || no_bound) return {};
   const int shown = static_cast<int>(cpus / p.core_speed);
   return absl::StrCat("profile ", p.name, " has ", p.cores, " cores at ", p.core_speed,
                       " of a host core, as much as ", wanted, " host CPUs, and this agent may use ",

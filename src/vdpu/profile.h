@@ -39,10 +39,11 @@ std::string KnownProfiles();
 absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view origin);
 
 // A built-in one by its name, or the file at a path: what has a slash or ends in ".toml". NotFound
-// for another name, with the list of those known.
+// for another name, also for "none", with the list of those known.
 absl::StatusOr<Profile> LoadProfile(const std::string& name_or_path);
 
-// The text of a built-in profile, to start a file from; NotFound as above.
+// The text of a built-in profile, to start a file from; of "none" one that slows nothing down.
+// NotFound as above.
 absl::StatusOr<std::string> ProfileText(const std::string& name);
 
 // One line: "bf2 (8 cores at 0.455 of a host core, DMA 7.8 us and 8 GB/s)".

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "base/testing.h"
+#include "vdpu/core_budget.h"
+#include "vdpu/dma_link.h"
 
 namespace pulse::vdpu {
 namespace {
@@ -76,6 +78,22 @@ TEST(ProfileTest, ABuiltInOneCanBeAFile) {
   const auto p = LoadProfile(path.get());
   ASSERT_TRUE(p.ok()) << p.status();
   EXPECT_EQ(Describe(*p), Describe(*LoadProfile("bf2")));
+}
+
+TEST(ProfileTest, NoneIsATextThatSlowsNothingDown) {
+  const auto text = ProfileText("none");
+  ASSERT_TRUE(text.ok()) << text.status();
+  ScratchPath path("none.toml");
+  std::ofstream(path.get()) << *text;
+  const auto p = LoadProfile(path.get());
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_EQ(p->name, "none");
+  EXPECT_EQ(SleepOwed(1'000'000'000, 0, p->core_speed), 0);
+  EXPECT_EQ(DmaLink(*p).Alone(100), 0) << "nanoseconds";
+  EXPECT_EQ(p->setup_ms, 0);
+  EXPECT_EQ(p->reconfigure_ms, 0);
+  EXPECT_EQ(Shortfall(*p, 1), "") << "nobody expects so many cores";
+  EXPECT_TRUE(absl::IsNotFound(LoadProfile("none").status())) << "no profile to load";
 }
 
 TEST(ProfileTest, AnUnknownNameGetsTheListOfThoseKnown) {

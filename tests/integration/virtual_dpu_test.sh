@@ -14,6 +14,8 @@ expect_error unknown-profile 'bf7;;known are bf2, bf3, none' \
 expect_error unknown-printed 'bf7;;known are' "$PULSE" agent --print-profile bf7
 expect_error absent-file "$SCRATCH/none.toml" \
   "$PULSE" agent --socket "$socket" --profile "$SCRATCH/none.toml"
+run_ok print-none 20 "$PULSE" agent --print-profile none
+require_match print-none '^name = "none";;^core_speed = 1' "$SCRATCH/print-none.log"
 run_ok print 20 "$PULSE" agent --print-profile bf2
 mine="$SCRATCH/mine.toml"
 sed -e 's/^cores = .*/cores = 0/' "$SCRATCH/print.log" >"$mine"
