@@ -115,7 +115,8 @@ void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
   }
   table.caption = fmt::format(
       "{} held, {} missed, {} not clear, {} not judged; medians over pairs with the least and the "
-      "most. Held: in every pair; missed: in none",
+      "most. Held: in every pair; missed: in none. Of PulseDB's lines, pulse merges on the host "
+      "(placement=split), and adaptive chooses where",
       held, missed, unclear, open);
   AddNeeds(judgements, unclear > 0, report);
   AddStallNote(entries, report);

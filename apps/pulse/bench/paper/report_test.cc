@@ -76,7 +76,7 @@ TEST(ReportTest, ARunExperimentHasChartsTablesAndThePaper) {
   EXPECT_THAT(report.lead, HasSubstr("has 2 CPUs; the agent's CPU stands for the DPU"));
   EXPECT_THAT(report.targets.rows,
               Contains(std::vector<std::string>{
-                  "random writes of 1 KiB against stock on the host's CPU", "at least 1.6",
+                  "random writes of 1 KiB, pulse, against stock on the host's CPU", "at least 1.6",
                   "1.75 (1.50 – 2.00)", "not clear: the pairs differ", "fillrandom"}));
 }
 
