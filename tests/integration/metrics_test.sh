@@ -112,7 +112,20 @@ await 30 is_gone "$first" && await 30 is_gone "$second" || fail "the hosts canno
 gone() { python3 "$here/metrics_check.py" "$url" --no-sessions >"$SCRATCH/gone.log" 2>&1; }
 await 30 gone || fail "series of sessions that ended are left" "$SCRATCH/gone.log"
 
-# 5. An embedded agent, if it is asked to.
+# 5. Whole compactions on the agent.
+start_fill whole "pulse://$socket?placement=whole"
+whole=$FILL
+tasks_done() {
+  "$PULSE" top --once --json --interval 0.5 --socket "$socket" >"$SCRATCH/tasks.json" 2>&1 &&
+    grep -qE '"done": ?[1-9]' "$SCRATCH/tasks.json"
+}
+await 120 tasks_done || fail "no whole compaction is counted" "$SCRATCH/fill.whole.log"
+run_ok top-tasks 60 "$PULSE" top --once --interval 0.5 --socket "$socket"
+require_match top-tasks 'compactions .* run, [0-9]+ done, [0-9]+ failed' "$SCRATCH/top-tasks.log"
+kill -9 "$whole" 2>/dev/null
+await 30 is_gone "$whole" && await 30 gone || fail "the host with whole compactions is not gone"
+
+# 6. An embedded agent, if it is asked to.
 start_fill three "pulse://?status=$SOCKET_DIR/embedded.%p.sock"
 embedded="$SOCKET_DIR/embedded.$FILL.sock"
 await 60 is_listening "$embedded" || fail "status= makes no socket" "$SCRATCH/fill.three.log"
