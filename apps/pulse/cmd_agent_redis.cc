@@ -18,8 +18,11 @@ class RedisFrontImpl final : public RedisFront {
     if (!cache.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--serve-cache: ", cache.status().message()));
     }
-    PULSE_RETURN_IF_ERROR(directory_.Make());
     resp::OffloadOptions offload;
+    PULSE_RETURN_IF_ERROR(
+        ReadSize("--serve-max-value", args.max_value, kMostMaxValue, &offload.limits.max_bulk));
+    resp::LimitMessages(offload.limits, &options->limits);
+    PULSE_RETURN_IF_ERROR(directory_.Make());
     offload.host = options->host;
     offload.secondary.db = args.db;
     offload.secondary.directory = directory_.path();
@@ -54,11 +57,27 @@ class RedisFrontImpl final : public RedisFront {
 
 }  // namespace
 
+absl::Status ReadSize(const char* option, const std::string& text, uint64_t most, uint64_t* bytes) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size == 0 || *size > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", text, ": expected a size above 0, at most ", most, " bytes"));
+  }
+  *bytes = *size;
+  return absl::OkStatus();
+}
+
 void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
   cmd->add_option("--serve-db", args->db,
                   "answer reads of Redis clients from this RocksDB, which `pulse serve --db DIR\n"
                   "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET");
   cmd->add_option("--serve-cache", args->cache, "memory for values and blocks of it that were read")
+      ->capture_default_str();
+  cmd->add_option("--serve-max-value", args->max_value,
+                  "the longest argument of a request: what `pulse serve` has as --max-value")
       ->capture_default_str();
   cmd->add_flag(
       "--serve-no-password", args->no_password,

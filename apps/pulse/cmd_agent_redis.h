@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent_front.h"
 #include "director/director.h"
@@ -18,11 +19,16 @@ namespace pulse {
 struct RedisFrontArgs {
   std::string db;  // the server's
   std::string cache = "64M";
+  std::string max_value = "32M";  // the server's --max-value
   int loops = 1;
   bool no_password = false;  // the server wants none
 
   bool wanted() const { return !db.empty(); }
 };
+
+// A size above 0, at most `most`. Errors name `option`.
+absl::Status ReadSize(const char* option, const std::string& text, uint64_t most, uint64_t* bytes);
+inline constexpr uint64_t kMostMaxValue = uint64_t{512} << 20;
 
 void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args);
 

@@ -15,7 +15,6 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
-#include "base/uri_options.h"
 #include "cmd_agent_redis.h"
 #include "commands.h"
 #include "metrics/endpoint.h"
@@ -50,19 +49,6 @@ absl::Status ReadCpus(const char* option, const std::string& text, std::vector<i
   return absl::OkStatus();
 }
 
-absl::Status ReadSize(const char* option, const std::string& text, uint64_t most, uint64_t* bytes) {
-  const auto size = ParseBytes(text);
-  if (!size.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
-  }
-  if (*size == 0 || *size > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " ", text, ": expected a size above 0, at most ", most, " bytes"));
-  }
-  *bytes = *size;
-  return absl::OkStatus();
-}
-
 // The first line of a file. A password on a command line would be seen by everyone.
 absl::Status ReadPassword(const std::string& path, std::string* password) {
   const UniqueFd fd = OpenFile(path, O_RDONLY);
@@ -85,7 +71,7 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
   PULSE_RETURN_IF_ERROR(ReadSize("--cache", args->cache, uint64_t{1} << 50, &options.cache_bytes));
   PULSE_RETURN_IF_ERROR(
-      ReadSize("--max-value", args->max_value, uint64_t{512} << 20, &options.limits.max_bulk));
+      ReadSize("--max-value", args->max_value, kMostMaxValue, &options.limits.max_bulk));
   if (!args->password_file.empty()) {
     PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
   }

@@ -316,6 +316,8 @@ std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
 
 OffloadFlow::Preface OffloadFlow::HostPreface() {
   Fence();
+  // The connection before may have ended within a reply.
+  replies_ = ReplySplitter(shared_->options.limits);
   host_id_ = absl::StrCat(shared_->agent_id, shared_->last_connection.fetch_add(1) + 1);
   host_known_ = false;
   Preface preface;

@@ -289,6 +289,21 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
   EXPECT_EQ(simulation.app->counters().order, 4u);
 }
 
+// The next connection to the host begins with a reply of its own.
+TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  client.Ask({{"KEYS", "*"}});
+  auto size = client.flow->SplitReply("*3\r\n$5\r\nfirst\r\n$6\r\nsec");
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(*size, 0u);
+  client.LoseAll(/*sent=*/true);
+  client.flow->HostPreface();
+  size = client.flow->SplitReply("+preface\r\n");
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(*size, 10u);
+}
+
 // A new connection to the host is told who the client is, in the order in which it became that.
 TEST(OffloadFlowTest, TheNextConnectionIsWhoTheClientIs) {
   Simulation simulation(1, false, Socket());

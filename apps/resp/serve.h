@@ -24,6 +24,7 @@
 namespace pulse::director {
 class Application;
 class Director;
+struct DirectorLimits;
 }  // namespace pulse::director
 
 namespace pulse::resp {
@@ -88,6 +89,9 @@ struct ServerNumbers {
   uint64_t held_bytes = 0;     // now: for requests and replies on their way
   int64_t loop_cpu_nanos = 0;  // of the threads that serve connections
 };
+
+// What a director that is to take such requests, and to pass on the host's replies, takes.
+void LimitMessages(const Limits& limits, director::DirectorLimits* of_director);
 
 class Server {
  public:

@@ -146,8 +146,7 @@ director::DirectorOptions ServerImpl::HostOptions() {
   options.thread_name = "pulse-host-";
   options.cpus = options_.cpus;
   options.limits.connections = options_.max_clients;
-  // A request of several long arguments.
-  options.limits.max_message = static_cast<size_t>(options_.limits.max_bulk) * 2 + (1 << 20);
+  LimitMessages(options_.limits, &options.limits);
   return options;
 }
 
@@ -259,6 +258,14 @@ absl::Status ServerImpl::Stop() {
 }
 
 }  // namespace
+
+void LimitMessages(const Limits& limits, director::DirectorLimits* of_director) {
+  const auto value = static_cast<size_t>(limits.max_bulk);
+  // A request of several long arguments.
+  of_director->max_message = value * 2 + (1 << 20);
+  // The host ends its replies at half of that, with the value that has exceeded it.
+  of_director->max_host_message = (size_t{1} << 30) + value;
+}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(const ServeOptions& options,
                                                      OffloadFactory offload) {

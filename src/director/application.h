@@ -96,8 +96,8 @@ class Flow {
 
   // The size of the first whole message in `bytes`; 0 when there is none yet. Must be cheap to ask
   // again with more bytes, as it is called at each arrival. An error ends the connection, after
-  // ErrorReply of it. Called with at most the director's max_message bytes: a message that is not
-  // whole by then is an error of the director's.
+  // ErrorReply of it. Called with at most the director's max_message bytes (a reply:
+  // max_host_message): a message that is not whole by then is an error of the director's.
   virtual absl::StatusOr<size_t> SplitRequest(std::string_view bytes) = 0;
   virtual absl::StatusOr<size_t> SplitReply(std::string_view bytes) = 0;
 

@@ -22,8 +22,10 @@ namespace pulse::director {
 
 struct DirectorLimits {
   uint32_t connections = 16384;  // one more is told so, in its protocol, and closed
-  // One request's, and one host message's, bytes: what is longer is an error.
+  // One request's bytes: what is longer is an error.
   size_t max_message = size_t{1} << 20;
+  // One host message's; a longer one ends the connection to the host. 0: as max_message.
+  size_t max_host_message = 0;
   // Per connection and direction. Beyond it, the side that sends is not read until the other has
   // taken half: neither a client that does not read nor a host that does not costs more.
   size_t connection_bytes = size_t{1} << 20;

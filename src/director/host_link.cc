@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/log.h"
 
 namespace pulse::director {
 
@@ -118,7 +119,8 @@ void HostLink::OnBytes(std::string_view bytes) {
 }
 
 size_t HostLink::Take(std::string_view bytes) {
-  const size_t limit = loop_->limits().max_message;
+  const DirectorLimits& limits = loop_->limits();
+  const size_t limit = limits.max_host_message > 0 ? limits.max_host_message : limits.max_message;
   size_t taken = 0;
   kept_back_ = false;
   while (taken < bytes.size() && stream_ != nullptr) {
@@ -129,11 +131,11 @@ size_t HostLink::Take(std::string_view bytes) {
     const std::string_view rest = bytes.substr(taken);
     const auto size = owner_->flow()->SplitReply(rest.substr(0, limit));
     if (!size.ok()) {
-      Fail(size.status());
+      Reject(size.status());
       break;
     }
     if (*size == 0 && rest.size() >= limit) {
-      Fail(absl::ResourceExhaustedError(
+      Reject(absl::ResourceExhaustedError(
           absl::StrCat("a message of the host's is longer than ", limit, " bytes")));
       break;
     }
@@ -154,7 +156,7 @@ bool HostLink::TakeOne(std::string_view message) {
     return true;
   }
   if (sent_.empty()) {
-    Fail(absl::InternalError("the host sent a message that answers no request"));
+    Reject(absl::InternalError("the host sent a message that answers no request"));
     return false;
   }
   Sent& sent = sent_.front();
@@ -181,6 +183,18 @@ void HostLink::OnError(int error) {
 
 void HostLink::Fail(const absl::Status& why) {
   loop_->HostFailed(why);
+  Drop();
+  owner_->Stirred();
+}
+
+// What it has said cannot be taken. The host is there all the same, for this client and others.
+void HostLink::Reject(const absl::Status& why) {
+  if (state_ != State::kReady) {
+    Fail(why);
+    return;
+  }
+  LogOnce("director: a message of the host's",
+          absl::StrCat("a connection to the host is ended: ", why.message()));
   Drop();
   owner_->Stirred();
 }

@@ -68,6 +68,7 @@ class HostLink final : private StreamEvents {
   bool TakesReplies();
   bool TakeOne(std::string_view message);
   void Fail(const absl::Status& why);
+  void Reject(const absl::Status& why);
   void Drop();
 
   void OnBytes(std::string_view bytes) override;

@@ -144,6 +144,30 @@ TEST_P(LimitsTest, AHostsOversizedMessageIsTheHostsEnd) {
   EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(997, 'x'))), "-lost sent");
 }
 
+TEST_P(LimitsTest, AHostsMessageMayBeLongerThanARequest) {
+  options_.limits.max_message = 1000;
+  options_.limits.max_host_message = 2000;
+  OpenWithHost();
+  TestClient client(director_->port());
+  const std::string line = absl::StrCat("h", std::string(997, 'x'));
+  EXPECT_EQ(client.Ask(line), absl::StrCat("host", line));
+}
+
+// Nobody else waits for that, nor does the next request.
+TEST_P(LimitsTest, AHostsOversizedMessageConcernsItsClientAlone) {
+  options_.limits.max_host_message = 1000;
+  options_.limits.back_off_ms = options_.limits.back_off_max_ms = 3'600'000;
+  OpenWithHost();
+  TestClient other(director_->port());
+  EXPECT_EQ(other.Ask("h1"), "hosth1");
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(2'000, 'x'))), "-lost sent");
+  EXPECT_EQ(client.Ask("h2"), "hosth2");
+  EXPECT_EQ(other.Ask("h3"), "hosth3");
+  EXPECT_EQ(TestClient(director_->port()).Ask("h4"), "hosth4");
+  EXPECT_EQ(director_->stats().host_failures, 0u);
+}
+
 TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
   options_.limits.all_bytes = 1 << 20;
   options_.limits.max_message = 1 << 20;

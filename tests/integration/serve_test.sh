@@ -125,7 +125,39 @@ says plain-text rror redis-cli -p "$PORT" get killed
 says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
 stop_agent "$SERVE" "$SERVE_LOG"
 
-# 7. A thousand connections, of which many are reset.
+# 7. An agent of its own takes what the server takes, and passes on what the server says.
+SERVE_LOG="$SCRATCH/serve.apart.log"
+start "$SERVE_LOG" "$PULSE" serve --db "$SCRATCH/apart" --host-socket "$SOCKET_DIR/host.sock"
+SERVE=$STARTED
+await 60 grep -q 'process [0-9]' "$SERVE_LOG" || fail "the server does not start" "$SERVE_LOG"
+front=("$PULSE" agent --socket "$SOCKET_DIR/agent.sock" --serve 0
+  --serve-host "$SOCKET_DIR/host.sock" --serve-db "$SCRATCH/apart")
+expect_error serve-max-value '--serve-max-value 1G;;at most' "${front[@]}" --serve-max-value 1G
+start "$SCRATCH/front.log" "${front[@]}"
+FRONT=$STARTED
+await 60 grep -qE '[(]port [0-9]+[)]' "$SCRATCH/front.log" ||
+  fail "the agent does not start" "$SCRATCH/front.log"
+PORT=$(grep -oE '[(]port [0-9]+[)]' "$SCRATCH/front.log" | tr -cd 0-9)
+timeout 250 "$python" - "$PORT" >"$SCRATCH/large.log" 2>&1 <<'EOF' || fail "large values" "$SCRATCH/large.log" "$SCRATCH/front.log"
+import sys
+import redis
+
+client = redis.Redis(port=int(sys.argv[1]), socket_timeout=120)
+value = b"0123456789abcdef" * 200_000
+assert client.set("large", value)
+assert client.set("other", value)
+# Within a transaction, the server answers.
+within = client.pipeline(transaction=True)
+within.get("large")
+within.mget("large", "other")
+assert within.execute() == [value, [value, value]]
+assert client.get("large") == value
+assert client.mget("large", "none", "other") == [value, None, value]
+EOF
+stop_agent "$FRONT" "$SCRATCH/front.log"
+stop_agent "$SERVE" "$SERVE_LOG"
+
+# 8. A thousand connections, of which many are reset.
 ulimit -n 8192 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 start_serve resets --db "$SCRATCH/resets"
 "$python" "$here/serve_resets.py" "$PORT" ${PULSE_TEST_SEED:+"$PULSE_TEST_SEED"} \
