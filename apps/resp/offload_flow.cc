@@ -12,6 +12,9 @@ namespace {
 
 // Of one connection's values on their way to the host.
 constexpr size_t kMostWrittenBytes = size_t{256} << 10;
+// A transaction with more of them may write any key.
+constexpr size_t kMostQueuedSlots = size_t{64} << 10;
+constexpr size_t kFewQueuedSlots = 1024;  // are not sorted before EXEC
 
 // Before anything was done.
 bool IsRefused(std::string_view reply) {
@@ -23,6 +26,11 @@ bool IsRefused(std::string_view reply) {
 }
 
 bool IsError(std::string_view reply) { return reply.empty() || reply[0] == '-'; }
+
+void SortOnce(std::vector<DirtyTable::Slot>* slots) {
+  std::sort(slots->begin(), slots->end());
+  slots->erase(std::unique(slots->begin(), slots->end()), slots->end());
+}
 
 }  // namespace
 
@@ -62,7 +70,10 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
 bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) {
   if (command == nullptr) return false;
   if (command->id == Command::kExec) {
-    if (request_.size() == 1) *slots = std::move(queued_slots_);
+    if (request_.size() != 1) return true;
+    SortQueued();
+    if (queued_everything_) return false;
+    *slots = std::move(queued_slots_);
     return true;
   }
   if (!command->writes()) return true;
@@ -117,9 +128,7 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   forwarded.ticket = ticket;
   forwarded.command = command;
   if (!SlotsOf(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
-  std::sort(forwarded.slots.begin(), forwarded.slots.end());
-  forwarded.slots.erase(std::unique(forwarded.slots.begin(), forwarded.slots.end()),
-                        forwarded.slots.end());
+  SortOnce(&forwarded.slots);
   forwarded.written = WorthKeeping(command);
   if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
     return false;
@@ -128,15 +137,41 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   NoteState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
   if (multi_ && (command == nullptr || command->id != Command::kMulti)) {
-    queued_slots_.insert(queued_slots_.end(), forwarded.slots.begin(), forwarded.slots.end());
-    std::sort(queued_slots_.begin(), queued_slots_.end());
-    queued_slots_.erase(std::unique(queued_slots_.begin(), queued_slots_.end()),
-                        queued_slots_.end());
+    Queue(forwarded.slots);
   }
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back(std::move(forwarded));
   connection_->Forward(ticket, bytes);
   return true;
+}
+
+// Sorted when there are twice as many as were left the last time, so that each costs little.
+void OffloadFlow::Queue(const std::vector<Slot>& slots) {
+  if (queued_everything_) return;
+  queued_slots_.insert(queued_slots_.end(), slots.begin(), slots.end());
+  if (queued_slots_.size() > queued_sorted_ * 2 + kFewQueuedSlots) SortQueued();
+}
+
+void OffloadFlow::SortQueued() {
+  SortOnce(&queued_slots_);
+  queued_sorted_ = queued_slots_.size();
+  if (queued_sorted_ <= kMostQueuedSlots) return;
+  DropQueued();
+  queued_everything_ = true;
+}
+
+void OffloadFlow::DropQueued() {
+  std::vector<Slot>().swap(queued_slots_);
+  queued_sorted_ = 0;
+  queued_everything_ = false;
+}
+
+// The host has not begun a transaction; nor has this client another one under way, unless there was
+// a later MULTI.
+void OffloadFlow::MultiFailed(const Forwarded& command) {
+  if (!command.began_multi || command.ticket != last_multi_) return;
+  multi_ = false;
+  DropQueued();
 }
 
 // The agent's own commands are unknown to clients, whose host connection would obey them: the host
@@ -167,14 +202,17 @@ void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
   int64_t version = 0;
   switch (forwarded->command->id) {
     case Command::kMulti:
-      multi_ = multi_ || size == 1;
+      if (size != 1) break;
+      forwarded->began_multi = !multi_;
+      last_multi_ = forwarded->ticket;
+      multi_ = true;
       break;
     case Command::kExec:
     case Command::kDiscard:
     case Command::kReset:
       if (size != 1) break;
       multi_ = watching_ = false;
-      queued_slots_.clear();
+      DropQueued();
       break;
     case Command::kWatch:
       watching_ = true;
@@ -280,6 +318,7 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
     out->append(bytes);
   }
   if (!last) return;
+  if (IsError(bytes)) MultiFailed(command);
   Accepted(command, bytes);
   // Before others see it settled: who reads then finds it known.
   KeepWritten(command, bytes);

@@ -131,6 +131,7 @@ class OffloadFlow final : public director::Flow {
     Said said;                         // what it says of the connection, if accepted
     int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
+    bool began_multi = false;  // a MULTI outside of any other
   };
   // A read, or a write behind reads.
   struct Waiting {
@@ -174,6 +175,10 @@ class OffloadFlow final : public director::Flow {
   bool ForwardCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void ForwardRenamed(Ticket ticket);
   void NoteState(std::string_view bytes, Forwarded* forwarded);
+  void Queue(const std::vector<Slot>& slots);
+  void SortQueued();
+  void DropQueued();
+  void MultiFailed(const Forwarded& command);
   void Accepted(const Forwarded& command, std::string_view reply);
   void Remember(const Said& said);
   bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
@@ -194,7 +199,11 @@ class OffloadFlow final : public director::Flow {
   int protocol_ = 2;
   bool multi_ = false;
   bool watching_ = false;
-  std::vector<Slot> queued_slots_;  // of writes that EXEC will carry out
+  Ticket last_multi_ = 0;
+  // Of writes that EXEC will carry out; the first `queued_sorted_` are sorted, none of them twice.
+  std::vector<Slot> queued_slots_;
+  size_t queued_sorted_ = 0;
+  bool queued_everything_ = false;  // too many: none is kept
   Reader reader_;
   std::vector<std::string_view> keys_;
   std::string reply_;

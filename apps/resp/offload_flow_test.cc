@@ -289,6 +289,70 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
   EXPECT_EQ(simulation.app->counters().order, 4u);
 }
 
+TEST(OffloadFlowTest, AMultiThatTheHostRefusesIsNone) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  simulation.CatchUp();
+  // Another one was sent meanwhile, and is accepted.
+  client.Ask({{"MULTI"}, {"MULTI"}});
+  client.Drop("-NOAUTH Authentication required.\r\n");
+  client.Drop("+OK\r\n");
+  client.Ask({{"GET", "a"}});
+  ASSERT_EQ(client.at_host().size(), 1u);
+  client.Drop("+QUEUED\r\n");
+  client.Ask({{"EXEC"}});
+  client.Drop("*1\r\n$-1\r\n");
+  client.Ask({{"MULTI"}});
+  client.Drop("-NOAUTH Authentication required.\r\n");
+  const director::Ticket ticket = client.Ask({{"GET", "a"}});
+  ASSERT_TRUE(client.at_host().empty());
+  EXPECT_TRUE(Eventually([&] {
+    client.RunPost();
+    return client.answered() == ticket;
+  }));
+  EXPECT_EQ(client.reply(ticket), "$-1\r\n");
+  EXPECT_EQ(simulation.app->counters().offloaded, 1u);
+}
+
+TEST(OffloadFlowTest, ATransactionOfVeryManyKeysMayWriteAnyKey) {
+  Simulation simulation(1, false, Socket(), true, size_t{1} << 18);
+  Client& client = *simulation.clients[0];
+  const auto in_flight = [&] { return simulation.app->numbers().writes_in_flight; };
+  simulation.CatchUp();
+  const auto say = [&](const std::vector<std::string_view>& words, const std::string& reply) {
+    client.Ask({words});
+    ASSERT_EQ(client.at_host().size(), 1u);
+    client.Drop(reply);
+  };
+  std::vector<std::string> keys;
+  for (int i = 0; i < 200'000; ++i) keys.push_back(absl::StrCat("key", i));
+  std::vector<std::string_view> words = {"MSET"};
+  for (const std::string& key : keys) {
+    words.push_back(key);
+    words.push_back("value");
+  }
+  say({"MULTI"}, "+OK\r\n");
+  say(words, "+QUEUED\r\n");
+  say({"SET", "one", "more"}, "+QUEUED\r\n");
+  EXPECT_EQ(in_flight(), 0u);
+  client.Ask({{"EXEC"}});
+  EXPECT_EQ(in_flight(), 1u);
+  simulation.CatchUp();
+  Client& other = *simulation.clients[1];
+  other.Ask({{"GET", "another"}});
+  EXPECT_EQ(other.at_host().size(), 1u);
+  client.Drop("*2\r\n+OK\r\n+OK\r\n");
+  EXPECT_EQ(in_flight(), 0u);
+  // The next one is not as large. More than are kept unsorted, of which most are the same.
+  say({"MULTI"}, "+OK\r\n");
+  for (size_t i = 0; i < 3'000; ++i) say({"SET", keys[i % 3], ""}, "+QUEUED\r\n");
+  client.Ask({{"EXEC"}});
+  EXPECT_GE(in_flight(), 1u);
+  EXPECT_LE(in_flight(), 3u);
+  client.Drop("*0\r\n");
+  EXPECT_EQ(in_flight(), 0u);
+}
+
 // The next connection to the host begins with a reply of its own.
 TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
   Simulation simulation(1, false, Socket());

@@ -216,11 +216,12 @@ class Client final : public director::Connection {
 };
 
 struct Simulation {
-  Simulation(uint64_t seed, bool broken, const std::string& socket, bool values_known = true)
+  Simulation(uint64_t seed, bool broken, const std::string& socket, bool values_known = true,
+             size_t dirty_words = 4)  // collisions
       : random(seed), fences(socket) {
     OffloadOptions options;
     options.host = "unix:" + socket;
-    options.dirty_words = 4;  // collisions
+    options.dirty_words = dirty_words;
     options.broken = broken;
     if (!values_known) options.value_cache_bytes = 0;
     options.readers = 1;
@@ -233,8 +234,10 @@ struct Simulation {
     EXPECT_TRUE(opened.ok()) << opened.status();
     app = *std::move(opened);
     // Until what was before is through, everything is the host's.
-    EXPECT_TRUE(testing_util::Eventually(
-        [&] { return app->Info().find("offload_fences:1") != std::string::npos; }));
+    EXPECT_TRUE(testing_util::Eventually([&] {
+      const OffloadNumbers numbers = app->numbers();
+      return numbers.fences == 1 && numbers.writes_in_flight == 0;
+    }));
     for (uint32_t i = 0; i < 5; ++i) {
       clients.push_back(std::make_unique<Client>(this, i));
       clients.back()->flow = app->NewFlow(clients.back().get());
