@@ -70,6 +70,10 @@ class Request {
   bool empty() const { return arguments_.empty(); }
   std::string_view operator[](size_t i) const { return arguments_[i]; }
   const std::vector<std::string_view>& arguments() const { return arguments_; }
+  // Bytes that it keeps for the next one, too.
+  size_t MemoryHeld() const {
+    return arguments_.capacity() * sizeof(arguments_[0]) + unquoted_.capacity();
+  }
 
  private:
   absl::Status ParseLine(std::string_view line);

@@ -42,6 +42,11 @@ class Reader {
   // Nothing had to be read.
   bool known() const { return missing_.empty(); }
 
+  // Bytes that it has, those that it keeps for the next read included.
+  size_t MemoryHeld() const;
+  // Between reads.
+  void Free();
+
  private:
   // What a read was checked with.
   struct Check {
@@ -96,7 +101,10 @@ class OffloadFlow final : public director::Flow {
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
 
   void OnRequest(director::Ticket ticket, std::string_view bytes) override;
-  void OnRequestsEnd() override { Submit(); }
+  void OnRequestsEnd() override {
+    Submit();
+    Trim();
+  }
   void OnRoom() override;
   void OnHostReply(director::Ticket ticket, std::string_view bytes, bool last,
                    std::string* out) override;
@@ -104,6 +112,9 @@ class OffloadFlow final : public director::Flow {
   Preface HostPreface() override;
   absl::Status OnPreface(std::string_view bytes) override;
   void OnHostClosed() override;
+
+  // Bytes that are kept from one request for the next.
+  size_t MemoryKept() const;
 
  private:
   using Ticket = director::Ticket;
@@ -159,6 +170,7 @@ class OffloadFlow final : public director::Flow {
   Waiting PopFront();
   Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply);
   void CountReason(Outcome outcome);
+  void Trim();
   void Pump();
   size_t FewBeforeCommand() const;
   bool ForwardHeld();

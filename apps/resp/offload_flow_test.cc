@@ -1,4 +1,6 @@
 // The flow against a simulated primary (test_simulation.h).
+#include "offload_flow.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -287,6 +289,38 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
   send({{"MULTI"}});
   EXPECT_EQ(client.at_host(), (Tickets{5, 6, 7, 8, 9, 10, 11, 12}));
   EXPECT_EQ(simulation.app->counters().order, 4u);
+}
+
+// As little as what many keys and long requests have taken.
+TEST(OffloadFlowTest, WhatALargeValueHasTakenIsNotKept) {
+  Simulation simulation(1, false, Socket());
+  Client& client = *simulation.clients[0];
+  const std::string value(size_t{1} << 20, 'v');
+  EncodeValue(value, kNever, &simulation.log["large"]);
+  simulation.CatchUp();
+  const auto kept = [&] { return static_cast<OffloadFlow*>(client.flow.get())->MemoryKept(); };
+  const auto ask = [&](const std::vector<std::string_view>& words) {
+    const director::Ticket ticket = client.Ask({words});
+    EXPECT_TRUE(Eventually([&] {
+      client.RunPost();
+      return client.answered() == ticket;
+    }));
+    EXPECT_LE(kept(), size_t{48} << 10);
+    return client.reply(ticket);
+  };
+  // In memory, and not.
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(ask({"GET", "large"}).size(), value.size() + std::string("$1048576\r\n\r\n").size());
+  }
+  std::vector<std::string_view> many(500, "none");
+  many[0] = "EXISTS";
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(ask(many), ":0\r\n");
+  EXPECT_EQ(simulation.app->counters().forwarded, 0u);
+  many.assign(10'000, "none");
+  many[0] = "DEL";
+  client.Ask({many});
+  client.Drop(":0\r\n");
+  EXPECT_LE(kept(), size_t{48} << 10);
 }
 
 TEST(OffloadFlowTest, AMultiThatTheHostRefusesIsNone) {

@@ -18,6 +18,13 @@ constexpr size_t kMostWaitingBytes = size_t{64} << 10;
 constexpr size_t kFewReads = 2;
 // A client that takes its replies slower than they are made has more made when these have left.
 constexpr size_t kMostUnsent = size_t{256} << 10;
+// Of a connection between its requests, for the next ones: each of a reply, a request and a read.
+constexpr size_t kMostKept = size_t{16} << 10;
+
+template <typename T>
+void FreeAll(T* container) {
+  T().swap(*container);
+}
 
 }  // namespace
 
@@ -195,6 +202,41 @@ int64_t Reader::Time(Command command, const Entry& entry) const {
   return seconds ? (ms + 500) / 1000 : ms;
 }
 
+size_t Reader::MemoryHeld() const {
+  size_t bytes = check_.hashes.capacity() * sizeof(check_.hashes[0]) +
+                 check_.versions.capacity() * sizeof(check_.versions[0]) +
+                 check_.words.capacity() * sizeof(check_.words[0]) +
+                 missing_.capacity() * sizeof(missing_[0]) +
+                 values_.capacity() * sizeof(values_[0]) + found_.capacity() * sizeof(found_[0]) +
+                 entries_.capacity() * sizeof(entries_[0]);
+  for (const std::string& value : values_) bytes += value.capacity();
+  return bytes;
+}
+
+void Reader::Free() {
+  check_ = Check();
+  FreeAll(&missing_);
+  FreeAll(&values_);
+  FreeAll(&found_);
+  FreeAll(&entries_);
+}
+
+size_t OffloadFlow::MemoryKept() const {
+  return reply_.capacity() + request_.MemoryHeld() + reader_.MemoryHeld() +
+         keys_.capacity() * sizeof(keys_[0]);
+}
+
+// What large requests and replies have made of them is not kept for small ones.
+void OffloadFlow::Trim() {
+  if (MemoryKept() <= kMostKept) return;
+  if (reply_.capacity() > kMostKept) FreeAll(&reply_);
+  if (request_.MemoryHeld() > kMostKept) request_ = Request();
+  if (reader_.MemoryHeld() + keys_.capacity() * sizeof(keys_[0]) > kMostKept) {
+    reader_.Free();
+    FreeAll(&keys_);
+  }
+}
+
 bool OffloadFlow::MayAnswer(const CommandInfo* command) {
   if (command == nullptr || !AnsweredHere(command->id) || multi_) return false;
   if (!command->ArityFits(request_.size()) || request_.size() > kMostKeys) return false;
@@ -277,6 +319,7 @@ OffloadFlow::Waiting OffloadFlow::PopFront() {
 void OffloadFlow::OnRoom() {
   Pump();
   Submit();
+  Trim();
 }
 
 // As far as it goes. Nothing leaves but from the front. Uses request_.
@@ -395,6 +438,7 @@ void OffloadFlow::BatchDone(Batch* batch) {
   }
   Pump();
   Submit();
+  Trim();
 }
 
 // All that waits, so that something may be forwarded behind it. What the device has for it is
