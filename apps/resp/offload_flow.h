@@ -42,6 +42,8 @@ class Reader {
   // Nothing had to be read.
   bool known() const { return missing_.empty(); }
 
+  // Of what its keys hold.
+  size_t ValueBytes() const;
   // Bytes that it has, those that it keeps for the next read included.
   size_t MemoryHeld() const;
   // Between reads.

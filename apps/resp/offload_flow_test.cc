@@ -312,6 +312,15 @@ TEST(OffloadFlowTest, WhatALargeValueHasTakenIsNotKept) {
   for (int i = 0; i < 16; ++i) {
     EXPECT_EQ(ask({"GET", "large"}).size(), value.size() + std::string("$1048576\r\n\r\n").size());
   }
+  // More than are read at a time.
+  const std::vector<std::string_view> get = {"GET", "large"};
+  const director::Ticket last = client.Ask(std::vector<std::vector<std::string_view>>(16, get));
+  EXPECT_TRUE(Eventually([&] {
+    client.RunPost();
+    client.flow->OnRoom();
+    return client.answered() == last;
+  }));
+  EXPECT_EQ(client.reply(last).size(), client.reply(1).size());
   std::vector<std::string_view> many(500, "none");
   many[0] = "EXISTS";
   for (int i = 0; i < 16; ++i) EXPECT_EQ(ask(many), ":0\r\n");

@@ -18,6 +18,8 @@ constexpr size_t kMostWaitingBytes = size_t{64} << 10;
 constexpr size_t kFewReads = 2;
 // A client that takes its replies slower than they are made has more made when these have left.
 constexpr size_t kMostUnsent = size_t{256} << 10;
+// What one connection's reads have at a time, but for one that has more by itself.
+constexpr size_t kMostBatchBytes = size_t{4} << 20;
 // Of a connection between its requests, for the next ones: each of a reply, a request and a read.
 constexpr size_t kMostKept = size_t{16} << 10;
 
@@ -200,6 +202,14 @@ int64_t Reader::Time(Command command, const Entry& entry) const {
   const int64_t ms = entry.value.expires_ms - (left ? check_.now_ms : 0);
   const bool seconds = command == Command::kTtl || command == Command::kExpiretime;
   return seconds ? (ms + 500) / 1000 : ms;
+}
+
+size_t Reader::ValueBytes() const {
+  size_t bytes = 0;
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (found_[i] == Found::kYes) bytes += values_[i].size();
+  }
+  return bytes;
 }
 
 size_t Reader::MemoryHeld() const {
@@ -390,18 +400,24 @@ void OffloadFlow::Submit() {
   shared_->pool->Post([shared = shared_, batch, this, remote = connection_->remote()] {
     shared->queued.fetch_sub(1);
     std::vector<std::string_view> keys;
-    for (BatchRead& read : batch->reads) {
+    size_t done = 0;
+    for (size_t bytes = 0; done < batch->reads.size() && bytes < kMostBatchBytes; ++done) {
+      BatchRead& read = batch->reads[done];
       keys.assign(read.keys.begin(), read.keys.end());
       read.reader.Read(keys);
+      bytes += read.reader.ValueBytes();
     }
+    // They wait still, and are first when the others have been answered.
+    while (batch->reads.size() > done) batch->reads.pop_back();
     remote->Post([this, batch] { BatchDone(batch.get()); });
   });
 }
 
 // Why it holds no more.
 Outcome OffloadFlow::Gather(Batch* batch) {
+  size_t known_bytes = 0;
   for (const Waiting& read : waiting_) {
-    if (!read.read) break;
+    if (!read.read || known_bytes >= kMostBatchBytes) break;
     request_.Parse(read.bytes).IgnoreError();
     std::vector<std::string> keys;
     ForEachKey(*read.command, request_.arguments(),
@@ -409,6 +425,7 @@ Outcome OffloadFlow::Gather(Batch* batch) {
     Reader reader(shared_.get());
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     if (const Outcome outcome = reader.Begin(views); outcome != Outcome::kAnswered) return outcome;
+    known_bytes += reader.ValueBytes();
     batch->reads.push_back({read.ticket, read.command->id, std::move(keys), std::move(reader)});
   }
   return Outcome::kAnswered;

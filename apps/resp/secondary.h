@@ -65,8 +65,10 @@ class ReadView {
   };
   virtual ~ReadView() = default;
 
-  // `values` and `found` get one entry for each key. All keys are read at one state of the view.
-  // ReadNow does without what it would have to wait for, and returns whether files were read.
+  // `values` and `found` get one entry for each key. Keys may be read one after the other: it is
+  // what callers compare before and after (dirty_table.h) that makes one state of them. What comes
+  // after very many bytes is left unknown. ReadNow does without what it would have to wait for, and
+  // returns whether files were read.
   virtual void Read(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
                     std::vector<Found>* found) = 0;
   virtual bool ReadNow(const std::vector<std::string_view>& keys, std::vector<std::string>* values,
@@ -97,8 +99,9 @@ struct SecondaryOptions {
   // When nothing is known to have been written, still as often: tables that the primary has deleted
   // are to be closed.
   int64_t idle_interval_ms = 1'000;
-  std::vector<int> cpus;  // of its thread; empty: all
-  int nice = 10;          // of its thread
+  uint64_t most_read_bytes = uint64_t{64} << 20;  // of the keys of one read, and some more
+  std::vector<int> cpus;                          // of its thread; empty: all
+  int nice = 10;                                  // of its thread
   std::string thread_name = "pulse-agent-cat";
   // For tests: instead of preadv2.
   ssize_t (*read_now)(int, const iovec*, int, off_t, int) = nullptr;

@@ -57,6 +57,7 @@ class SecondaryTest : public ::testing::Test {
     options.min_interval_us = 100;
     options.max_interval_us = max_interval_us_;
     options.read_now = read_now;
+    options.most_read_bytes = most_read_bytes_;
     auto opened = Secondary::Open(options, &clock_, [this] { return table_.wanted(); });
     ASSERT_TRUE(opened.ok()) << opened.status();
     secondary_ = *std::move(opened);
@@ -99,6 +100,7 @@ class SecondaryTest : public ::testing::Test {
   ScratchDirectory scratch_;
   int64_t max_interval_us_ = 200;  // as often as it can be
   uint64_t cache_bytes_ = 1 << 20;
+  uint64_t most_read_bytes_ = SecondaryOptions().most_read_bytes;
   CatchUpClock clock_;
   DirtyTable table_{&clock_, 1 << 14, 42};
   std::unique_ptr<rocksdb::DB> db_;
@@ -264,10 +266,46 @@ TEST_F(ReadNowTest, AFileSystemThatCannotIsAskedOnce) {
   EXPECT_EQ(found_[0], Found::kUnknown);
   EXPECT_FALSE(ReadNow({"1077"}));
   EXPECT_EQ(no_wait_calls, 1);
+  // Nor are several keys.
+  EXPECT_FALSE(ReadNow({"78", "1500"}));
+  EXPECT_EQ(found_[0], Found::kUnknown);
+  EXPECT_EQ(found_[1], Found::kUnknown);
   EXPECT_EQ(Get("77"), std::pair(Found::kYes, Value(77)));
+  EXPECT_EQ(Get("1500"), std::pair(Found::kYes, Value(1500)));
   // From the block cache alone.
   EXPECT_EQ(Get("77", true), std::pair(Found::kYes, Value(77)));
+  EXPECT_FALSE(ReadNow({"1500", "77"}));
+  EXPECT_EQ(values_, (std::vector<std::string>{Value(1500), Value(77)}));
   EXPECT_EQ(no_wait_calls, 1);
+}
+
+TEST_F(ReadNowTest, OfVeryManyBytesTheRestIsUnknown) {
+  most_read_bytes_ = 20'000;
+  OpenSecondary(&FailingRead);
+  ASSERT_TRUE(Valid());
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) names.push_back(std::to_string(i));
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  const auto check = [&] {
+    size_t bytes = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (found_[i] != Found::kYes) continue;
+      bytes += values_[i].size();
+      EXPECT_EQ(values_[i], Value(static_cast<int>(i)));
+    }
+    EXPECT_EQ(found_[0], Found::kYes);
+    EXPECT_EQ(found_[99], Found::kUnknown);
+    EXPECT_GE(bytes, most_read_bytes_);
+    EXPECT_LT(bytes, most_read_bytes_ + 10'000);
+  };
+  secondary_->Read(keys, &values_, &found_);
+  check();
+  ReadNow(keys);
+  check();
+  no_wait_error = EOPNOTSUPP;
+  ReadNow({"1777"});
+  ReadNow(keys);
+  check();
 }
 
 // A cache in many small shards would keep no block that is larger than one of them, and read this
