@@ -43,9 +43,8 @@
 //   are looked for once more after its own mark.
 // Commands that may write any key raise that word's version when they are settled, before their
 // count goes; while one is counted, there is no version to compare with. So what the host refuses
-// (most of it: of commands that neither knows) ends nothing. VersionOf() looks at the count first:
-// what was carried out before that has raised the version that is read next, and what is counted
-// later had not been sent.
+// ends nothing. VersionOf() looks at the count first: what was carried out before that has raised
+// the version that is read next, and what is counted later had not been sent.
 //
 // Threads: any; nothing blocks. Memory: 16 bytes a word, whatever clients do.
 #pragma once

@@ -66,18 +66,19 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
   if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
 }
 
-// What may be written by the request in request_. False when it cannot be told.
+// What may be written by the request in request_. False when it cannot be told. The host, which has
+// the same table of commands or had taken nothing of us (CommandsDigest), refuses what is not in
+// the table or does not fit: that marks nothing, or anyone could keep everything dirty.
 bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) {
-  if (command == nullptr) return false;
+  if (command == nullptr || !command->ArityFits(request_.size())) return true;
   if (command->id == Command::kExec) {
-    if (request_.size() != 1) return true;
     SortQueued();
     if (queued_everything_) return false;
     *slots = std::move(queued_slots_);
     return true;
   }
   if (!command->writes()) return true;
-  if (command->first_key == 0 || !command->ArityFits(request_.size())) return false;
+  if (command->first_key == 0) return false;
   ForEachKey(*command, request_.arguments(),
              [&](std::string_view key) { slots->push_back(shared_->table.SlotOf(key)); });
   return true;
