@@ -36,6 +36,7 @@ class RedisFrontImpl final : public RedisFront {
     application_ = *std::move(opened);
     options->application = application_.get();
     options->threads = args.loops;
+    options->limits.idle_ms = args.idle_seconds * int64_t{1000};
     options->cpus = cpus;
     auto director = director::Director::Open(*std::move(options));
     if (!director.ok()) return director.status();
@@ -83,6 +84,10 @@ void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
       "--serve-no-password", args->no_password,
       "the server wants no password: answer everyone, also who comes while the server is\n"
       "away; else a connection's first read is the server's");
+  cmd->add_option("--serve-idle-timeout", args->idle_seconds,
+                  "seconds after which a client that asks nothing is cut off; 0: never")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
   cmd->add_option("--serve-loops", args->loops, "threads that serve its clients")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

@@ -21,7 +21,8 @@ struct RedisFrontArgs {
   std::string cache = "64M";
   std::string max_value = "32M";  // the server's --max-value
   int loops = 1;
-  bool no_password = false;  // the server wants none
+  uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
+  bool no_password = false;   // the server wants none
 
   bool wanted() const { return !db.empty(); }
 };

@@ -199,6 +199,10 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
   cmd->add_option("--max-clients", options.max_clients, "connections at a time")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  cmd->add_option("--idle-timeout", options.idle_seconds,
+                  "seconds after which a client that asks nothing is cut off; 0: never")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
   cmd->add_option("--threads", options.threads, "threads that serve connections")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();

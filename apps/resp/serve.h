@@ -47,6 +47,7 @@ struct ServeOptions {
   std::vector<int> agent_cpus;  // of the agent's
   int agent_spin_us = 0;        // how long the agent looks for requests before it sleeps
   uint32_t max_clients = 10000;
+  uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
   Limits limits;
 
   std::string password;    // of the user `default`; empty: none is needed

@@ -175,6 +175,7 @@ absl::Status ServerImpl::OpenHostSocket() {
 absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
   director::DirectorOptions options = HostOptions();
   options.listen.clear();
+  options.limits.idle_ms = options_.idle_seconds * int64_t{1000};
   if (options_.listen_tcp) options.listen.push_back(TcpAddress(options_));
   if (!options_.socket.empty()) options.listen.push_back("unix:" + options_.socket);
   if (options.listen.empty()) return absl::OkStatus();

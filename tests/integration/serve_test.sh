@@ -125,6 +125,14 @@ says plain-text rror redis-cli -p "$PORT" get killed
 says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
 stop_agent "$SERVE" "$SERVE_LOG"
 
+# An idle client is cut off, with an agent in front and without.
+for offload in on off; do
+  start_serve "idle-$offload" --db "$SCRATCH/idle" --offload "$offload" --idle-timeout 1
+  timeout 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT && [[ -z \$(cat <&3) ]]" ||
+    fail "an idle client is not cut off" "$SERVE_LOG"
+  stop_agent "$SERVE" "$SERVE_LOG"
+done
+
 # 7. An agent of its own takes what the server takes, and passes on what the server says.
 SERVE_LOG="$SCRATCH/serve.apart.log"
 start "$SERVE_LOG" "$PULSE" serve --db "$SCRATCH/apart" --host-socket "$SOCKET_DIR/host.sock"
