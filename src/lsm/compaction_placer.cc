@@ -34,6 +34,9 @@ int TasksOf(const Options& o) {
   return o.agent_tasks > 0 ? static_cast<int>(o.agent_tasks) : AgentCores(o) + 1;
 }
 
+// The agent runs as many as it may, maybe for other processes.
+bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
+
 // An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
 bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   return !agent.empty() && std::none_of(agent.begin(), agent.end(), [&](int cpu) {
@@ -260,7 +263,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       running_[{db, id}] = {*std::move(task), family, *dir, external};
       return true;
     }
-    ReturnedLocked(&job);
+    ReturnedLocked(&job, IsFull(task.status()));
   }
   if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
@@ -268,12 +271,12 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   return false;
 }
 
-void CompactionPlacer::ReturnedLocked(Job* job) {
+void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
   if (!job->decided || job->place != Place::kWhole) return;
   job->place = Place::kSplit;
   --whole_running_;
   ++host_running_;
-  if (options_.placement == PlacementMode::kAdaptive) controller_.Returned(job->ticket);
+  if (options_.placement == PlacementMode::kAdaptive) controller_.Returned(job->ticket, full);
 }
 
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
@@ -303,7 +306,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     if (done.ok()) {
       failures_.erase(family);
     } else {
-      ReturnedLocked(&jobs_[{db, JobOf(id)}]);
+      ReturnedLocked(&jobs_[{db, JobOf(id)}], false);
     }
   }
   if (done.ok()) {
@@ -319,7 +322,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
 }
 
 void CompactionPlacer::Refused(const std::string& family, const absl::Status& why) {
-  if (absl::IsCancelled(why) || ErrnoOf(why) == EBUSY) return;  // as it should be
+  if (absl::IsCancelled(why) || IsFull(why)) return;  // as it should be
   // Whatever it is, the third time is enough.
   bool never = absl::IsUnimplemented(why) || ErrnoOf(why) == EOPNOTSUPP;
   if (absl::IsInternal(why)) {

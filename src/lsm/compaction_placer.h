@@ -80,8 +80,8 @@ class CompactionPlacer {
   void OnClosed(const std::string& home);
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
-  // Given to the agent, and done here.
-  void ReturnedLocked(Job* job);
+  // Given to the agent, and done here. `full`: the agent had no place free.
+  void ReturnedLocked(Job* job, bool full);
   absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& home,
                                                       const std::string& family,
                                                       const std::string& dir,

@@ -17,6 +17,8 @@ constexpr int kLongTry = 4;         // compactions, beyond those that still shar
 constexpr double kHopeless = 0.7;   // of the current rate, after one compaction: tried no further
 constexpr int kHold = 25;           // compactions
 constexpr int kNotWhole = 8;        // in a row: there is no whole compaction for now
+constexpr int kFull = 4;            // ... that the agent was too full for: it is others'
+constexpr int kMostReturns = 3;     // ... that came back: what was known of the agent is void
 constexpr double kNear = 0.92;
 constexpr double kMaxWait = 32;       // times forget_seconds
 constexpr double kFirstBudget = 0.5;  // of the first compaction's time
@@ -74,12 +76,12 @@ void Controller::SetAgent(int tasks, double speed) {
   ++agent_;
 }
 
-void Controller::Returned(uint64_t id) {
+void Controller::Returned(uint64_t id, bool full) {
   const auto it = running_.find(id);
   if (it == running_.end() || it->second.place != Place::kWhole) return;
   --at_[static_cast<size_t>(Place::kWhole)];
   it->second.place = Place::kSplit;
-  it->second.returned = true;
+  (full ? it->second.overflowed : it->second.returned) = true;
   ++at_[static_cast<size_t>(Place::kSplit)];
 }
 
@@ -146,7 +148,8 @@ Strategy Controller::First(const Load& load) const {
 
 // Expected, as far as tries are concerned.
 double Controller::Worth(const Context& c, Strategy s, const Load& load) const {
-  return Expected(c, s, load) * (s == Strategy::kWhole && busy_ && load.apart ? kSpared : 1);
+  const bool spares = s == Strategy::kWhole && busy_ && load.apart && c.overflows < kFull;
+  return Expected(c, s, load) * (spares ? kSpared : 1);
 }
 
 double Controller::rate(Strategy strategy) const {
@@ -242,6 +245,7 @@ void Controller::PickTry(Context* c, const Job& job, const Load& load, double no
 bool Controller::SparesHost(const Context& c, double best_rate, const Load& load) const {
   const Known& whole = c.known[Index(Strategy::kWhole)];
   if (!Allowed(Strategy::kWhole, load) || !busy_ || !load.apart) return false;
+  if (c.overflows >= kFull) return false;  // they are done here
   if (whole.samples < kEnough || whole.Rate() < best_rate * kNotMuchSlower) return false;
   const bool so_far = c.current == Strategy::kWhole;
   if (so_far && c.held < c.spare_hold) return true;
@@ -377,12 +381,28 @@ void Controller::End(uint64_t id, double now, bool counts) {
   }
   if (r.returned) {
     // It has cost time and said nothing: not again soon.
-    TryLater(&c.known[Index(r.strategy)], now);
+    Known& k = c.known[Index(r.strategy)];
+    TryLater(&k, now);
     if (r.is_try) c.tries_left = 0;
+    if (++k.returns >= kMostReturns) {
+      // An agent that was fast once does nothing now.
+      k.bytes = k.seconds = 0;
+      k.samples = 0;
+      if (c.current == r.strategy) {
+        c.current = r.strategy == Strategy::kHostOverflow ? Strategy::kHost : Strategy::kSplit;
+        c.held = 0;
+        c.tries_left = 0;
+      }
+    }
     budget_ = std::max(-r.cost, budget_ - r.cost);
     return;
   }
   if (r.is_try && !counts) TryLater(&c.known[Index(r.strategy)], now);
+  if (counts && r.place == Place::kWhole) {
+    c.known[Index(r.strategy)].returns = 0;
+    c.overflows = 0;
+  }
+  if (counts && r.overflowed) ++c.overflows;
   if (!counts || !r.counts || r.job.bytes == 0) return;
   if (budget_ < r.cost && c.known[Index(r.strategy)].samples == 0 && !r.is_try) {
     budget_ += r.cost * kFirstBudget;

@@ -86,8 +86,10 @@ class Controller {
   // It has ended. Not `counts`: it failed, or was done elsewhere in the end.
   void End(uint64_t id, double now, bool counts);
 
-  // It was to be done whole, and is done on the host after all: `End` is still to come.
-  void Returned(uint64_t id);
+  // It was to be done whole, and is done on the host after all: `End` is still to come. `full`: the
+  // agent runs as many as it may, maybe for other processes. That is no failure: what the strategy
+  // gets done then, beside such an agent, counts as its rate.
+  void Returned(uint64_t id, bool full);
 
   // Between host and split, for work of which the controller is not asked: flushes.
   Place local() const { return local_; }
@@ -103,6 +105,7 @@ class Controller {
     int samples = 0;
     double at = 0;    // the last sample
     double wait = 0;  // until it is tried again; grows with each try that showed nothing
+    int returns = 0;  // of its whole compactions, one after the other
     double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
   };
   static constexpr int kContexts = 4;
@@ -115,6 +118,7 @@ class Controller {
     int spare_hold = 0;       // compactions for which a host is spared at least
     bool left_whole = false;  // ... to look whether it is still better
     int not_whole = 0;        // compactions in a row that cannot be
+    int overflows = 0;        // ... that the agent was too full for
     // A try under way: jobs that it still gets.
     Strategy tried = Strategy::kSplit;
     int tries_left = 0;
@@ -129,8 +133,9 @@ class Controller {
     bool is_try = false;
     bool counts = true;
     bool returned = false;
-    int agent = 0;    // which one it was begun with
-    double cost = 0;  // its share of the time in which anything ran
+    bool overflowed = false;  // the agent was full
+    int agent = 0;            // which one it was begun with
+    double cost = 0;          // its share of the time in which anything ran
   };
 
   bool Allowed(Strategy s, const Load& load) const;
