@@ -247,6 +247,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       place = job->second.decided ? job->second.place : DecideLocked(&job->second, busy);
       family = job->second.family;
       home = job->second.home;
+      if (place == Place::kWhole) ++job->second.tasks;
     }
   }
   ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
@@ -272,11 +273,17 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
 }
 
 void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
+  --job->tasks;
+  job->some_failed |= !full;
   if (!job->decided || job->place != Place::kWhole) return;
+  // Not while the agent has another part of it, nor when it has done one.
+  if (job->tasks > 0 || job->some_done) return;
   job->place = Place::kSplit;
   --whole_running_;
   ++host_running_;
-  if (options_.placement == PlacementMode::kAdaptive) controller_.Returned(job->ticket, full);
+  if (options_.placement == PlacementMode::kAdaptive) {
+    controller_.Returned(job->ticket, !job->some_failed);
+  }
 }
 
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
@@ -303,10 +310,13 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   {
     std::lock_guard lock(mu_);
     running_.erase({db, id});
-    if (done.ok()) {
-      failures_.erase(family);
-    } else {
-      ReturnedLocked(&jobs_[{db, JobOf(id)}], false);
+    const auto job = jobs_.find({db, JobOf(id)});
+    if (done.ok()) failures_.erase(family);
+    if (job != jobs_.end() && done.ok()) {
+      --job->second.tasks;
+      job->second.some_done = true;
+    } else if (job != jobs_.end()) {
+      ReturnedLocked(&job->second, false);
     }
   }
   if (done.ok()) {

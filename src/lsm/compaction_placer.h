@@ -65,6 +65,9 @@ class CompactionPlacer {
     bool decided = false;
     placement::Place place = placement::Place::kSplit;
     uint64_t ticket = 0;            // the controller's
+    int tasks = 0;                  // of its subcompactions, on the agent or on the way to it
+    bool some_done = false;         // ... by the agent
+    bool some_failed = false;       // ... for another reason than that the agent was full
     std::vector<std::string> dirs;  // of its tasks
     std::string home;               // the database's directory, canonical
   };
@@ -80,7 +83,7 @@ class CompactionPlacer {
   void OnClosed(const std::string& home);
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
-  // Given to the agent, and done here. `full`: the agent had no place free.
+  // A task of it, given to the agent, is done here. `full`: the agent had no place free.
   void ReturnedLocked(Job* job, bool full);
   absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& home,
                                                       const std::string& family,

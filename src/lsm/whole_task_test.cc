@@ -120,6 +120,19 @@ TEST(WholeTaskTest, AnEmbeddedAgentCompactsAPool) {
   EXPECT_EQ(placed.db->Difference(), "");
 }
 
+// Some are the agent's then, and some are done here.
+TEST(WholeTaskTest, SubcompactionsBeyondTheAgentsPlacesAreDoneHere) {
+  ScratchDir dir;
+  for (const char* placement : {"whole", "adaptive"}) {
+    SCOPED_TRACE(placement);
+    const std::string path = dir / placement;
+    PlacedDb placed(Embedded(std::string("pulse://?agent_tasks=1&placement=") + placement), path,
+                    [](rocksdb::Options* o) { o->max_subcompactions = 4; });
+    WorkAndCheck(&placed, path);
+    EXPECT_EQ(DifferenceOnStock(path, placed.db->model(), placed.options), "");
+  }
+}
+
 TEST(WholeTaskTest, AnotherProcessCompacts) {
   ScratchDir dir;
   AgentProcess agent;
