@@ -102,6 +102,7 @@ CompactionPlacer::~CompactionPlacer() {
 void CompactionPlacer::Cancel(bool for_good) {
   std::lock_guard lock(mu_);
   canceled_ |= for_good;
+  ++cancels_;
   for (const auto& [key, running] : running_) running.task->Cancel();
 }
 
@@ -239,8 +240,10 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   Place place = deep ? Place::kHost : Place::kSplit;
   std::string family, home;
+  uint64_t cancels;
   {
     std::lock_guard lock(mu_);
+    cancels = cancels_;
     // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
     const auto job = jobs_.find({db, JobOf(id)});
     if (job != jobs_.end()) {
@@ -256,19 +259,25 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   bool external = false;
   auto task = dir.ok() ? StartTask(home, family, *dir, input, &external) : dir.status();
+  absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
     Job& job = jobs_[{db, JobOf(id)}];
-    if (task.ok()) {
-      job.dirs.push_back(*dir);
+    if (task.ok()) job.dirs.push_back(*dir);
+    // Since it was decided; Cancel did not find it among those that run.
+    if (task.ok() && (canceled_ || cancels != cancels_)) {
+      why = absl::CancelledError("the compaction was cancelled");
+    }
+    if (why.ok()) {
       running_[{db, id}] = {*std::move(task), family, *dir, external};
       return true;
     }
-    ReturnedLocked(&job, IsFull(task.status()));
+    ReturnedLocked(&job, IsFull(why));
   }
+  if (task.ok()) (*task)->Abandon(kAbandonMs);
   if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
-  Refused(family, task.status());
+  Refused(family, why);
   return false;
 }
 

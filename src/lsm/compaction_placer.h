@@ -109,6 +109,7 @@ class CompactionPlacer {
   int whole_running_ = 0;
   uint64_t next_ticket_ = 0;
   bool canceled_ = false;               // for good
+  uint64_t cancels_ = 0;                // how often, for good or not
   std::unique_ptr<TaskRunner> runner_;  // of an embedded agent
 };
 

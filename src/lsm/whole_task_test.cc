@@ -5,7 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "lsm/test_agent.h"
 #include "lsm/test_db.h"
@@ -466,6 +470,34 @@ TEST(WholeTaskTest, CancelledCompactionsAreDoneHere) {
   EXPECT_GT(placed.stats().whole_compactions, 0u);
   placed.db->Close();
   EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+}
+
+// Between the decision and the beginning of a task, of which nobody knows yet.
+TEST(WholeTaskTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
+  class Cancels : public rocksdb::FileSystemWrapper {
+   public:
+    Cancels() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+    const char* Name() const override { return "pulse.test.Cancels"; }
+    rocksdb::IOStatus CreateDir(const std::string& path, const rocksdb::IOOptions& o,
+                                rocksdb::IODebugContext* dbg) override {
+      if (path.find("/pulse-tasks/") != std::string::npos && cancel) cancel();
+      return target()->CreateDir(path, o, dbg);
+    }
+    std::function<void()> cancel;  // where a task makes its directory
+  };
+  ScratchDir dir;
+  const auto base = std::make_shared<Cancels>();
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  ASSERT_TRUE(NewFileSystem("pulse://?placement=whole", base, &fs).ok());
+  PlacedDb placed(fs, dir / "db");
+  base->cancel = [&] { CancelWholeCompactions(placed.options); };
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  ASSERT_TRUE(placed.db->Fill(&rng, 2000, 500).ok());
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_EQ(placed.db->Difference(), "");
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+  EXPECT_GT(placed.stats().whole_returned, 0u);
 }
 
 // RocksDB gives up a database when a rename fails; the agent of another process learns from no
