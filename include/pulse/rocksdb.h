@@ -109,8 +109,9 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // RocksDB 11, with file checksums or last_level_temperature; and families whose objects are not
 // those that PlaceCompactions saw. A listener of the user's is told of the files of such a
 // compaction when they are installed only, and before RocksDB 11 finds no table properties of them
-// in CompactionJobInfo. Host and agent must have the same version of RocksDB, and room for a
-// descriptor of each table.
+// in CompactionJobInfo. Its outputs are cut by their size (and by a partitioner) alone, not by what
+// they overlap one level below. Host and agent must have the same version of RocksDB, and room for
+// a descriptor of each table.
 //
 // InvalidArgument when options->env is not of pulse://, or a compaction_service is set already.
 PULSE_EXPORT rocksdb::Status PlaceCompactions(rocksdb::Options* options);

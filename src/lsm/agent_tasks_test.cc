@@ -32,6 +32,7 @@ TaskRequest SomeRequest() {
   r.version = "7.8.3";
   r.device = 7;
   r.inode = ~uint64_t{0};
+  r.manual = true;
   return r;
 }
 
@@ -48,6 +49,12 @@ TEST(TaskWire, ARequestIsWhatItWas) {
   EXPECT_EQ(back->version, r.version);
   EXPECT_EQ(back->device, r.device);
   EXPECT_EQ(back->inode, r.inode);
+  EXPECT_TRUE(back->manual);
+  TaskRequest automatic = r;
+  automatic.manual = false;
+  back = DecodeTask(EncodeTask(automatic));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_FALSE(back->manual);
 }
 
 TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {

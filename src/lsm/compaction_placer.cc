@@ -137,6 +137,7 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   job.home = CanonicalDirectory(db->GetName());
   job.family = info.cf_name;
   job.from_level = info.base_input_level;
+  job.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
   job.what.urgent = info.base_input_level == 0;
   for (const std::string& path : info.input_files) {
     uint64_t size = 0;
@@ -240,6 +241,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   Place place = deep ? Place::kHost : Place::kSplit;
   std::string family, home;
+  bool manual = false;
   uint64_t cancels;
   {
     std::lock_guard lock(mu_);
@@ -250,6 +252,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       place = job->second.decided ? job->second.place : DecideLocked(&job->second, busy);
       family = job->second.family;
       home = job->second.home;
+      manual = job->second.manual;
       if (place == Place::kWhole) ++job->second.tasks;
     }
   }
@@ -258,7 +261,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   auto dir = directories_.Make(home);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   bool external = false;
-  auto task = dir.ok() ? StartTask(home, family, *dir, input, &external) : dir.status();
+  auto task = dir.ok() ? StartTask(home, family, manual, *dir, input, &external) : dir.status();
   absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
@@ -366,11 +369,9 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
           absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
 }
 
-absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std::string& home,
-                                                                      const std::string& family,
-                                                                      const std::string& dir,
-                                                                      const std::string& input,
-                                                                      bool* external) {
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
+    const std::string& home, const std::string& family, bool manual, const std::string& dir,
+    const std::string& input, bool* external) {
   const HostSession::Connection agent = pulse_->context().session->connection();
   if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
   TaskRequest request;
@@ -379,6 +380,7 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(const std:
   request.output_dir = dir;
   request.column_family = family;
   request.input = input;
+  request.manual = manual;
   struct stat info;
   if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
   request.device = info.st_dev;

@@ -61,6 +61,7 @@ class CompactionPlacer {
     std::string family;
     std::string why_not;  // not empty: not as a whole
     int from_level = -1;
+    bool manual = false;  // the user has asked for it
     placement::Job what;
     bool decided = false;
     placement::Place place = placement::Place::kSplit;
@@ -86,7 +87,7 @@ class CompactionPlacer {
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
   void ReturnedLocked(Job* job, bool full);
   absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& home,
-                                                      const std::string& family,
+                                                      const std::string& family, bool manual,
                                                       const std::string& dir,
                                                       const std::string& input, bool* external);
   void Refused(const std::string& family, const absl::Status& why);

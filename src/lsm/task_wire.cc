@@ -16,7 +16,8 @@
 namespace pulse::lsm {
 namespace {
 
-constexpr uint32_t kMagic = 0x31545350;  // "PST1"
+constexpr uint32_t kMagic = 0x32545350;  // "PST2"
+constexpr uint64_t kManual = 1;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 void PutNumber(uint64_t n, std::string* out) {
@@ -64,6 +65,7 @@ std::string EncodeTask(const TaskRequest& request) {
   PutString(request.version, &out);
   PutNumber(request.device, &out);
   PutNumber(request.inode, &out);
+  PutNumber(request.manual ? kManual : 0, &out);
   return out;
 }
 
@@ -73,12 +75,14 @@ absl::StatusOr<TaskRequest> DecodeTask(absl::string_view bytes) {
   if (magic != kMagic) return absl::InvalidArgumentError("not the request of a compaction");
   bytes.remove_prefix(sizeof(magic));
   TaskRequest r;
+  uint64_t flags = 0;
   if (!TakeString(&bytes, &r.db) || !TakeString(&bytes, &r.output_dir) ||
       !TakeString(&bytes, &r.column_family) || !TakeString(&bytes, &r.input) ||
       !TakeString(&bytes, &r.version) || !TakeNumber(&bytes, &r.device) ||
-      !TakeNumber(&bytes, &r.inode) || !bytes.empty()) {
+      !TakeNumber(&bytes, &r.inode) || !TakeNumber(&bytes, &flags) || !bytes.empty()) {
     return absl::InvalidArgumentError("the request of a compaction is cut short or too long");
   }
+  r.manual = (flags & kManual) != 0;
   if (!IsPlainPath(r.db) || !IsPlainPath(r.output_dir) ||
       r.output_dir.compare(0, r.db.size() + 1, r.db + "/") != 0) {
     return absl::InvalidArgumentError(

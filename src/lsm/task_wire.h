@@ -23,6 +23,7 @@ struct TaskRequest {
   // Of `db` as the host sees it: under the same path the agent may have another one.
   uint64_t device = 0;
   uint64_t inode = 0;
+  bool manual = false;  // the user has asked for it, as by DB::CompactRange
 };
 
 // Below a database's directory: where whole compactions put their outputs, each into a directory of

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -14,10 +15,12 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "lsm/task_file_system.h"
+#include "rocksdb/compaction_filter.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_checksum.h"
+#include "rocksdb/sst_partitioner.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/version.h"
 
@@ -116,6 +119,56 @@ absl::Status CheckDescriptors(const std::vector<std::string>& children) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "a whole compaction opens each of the ", tables, " tables, and this process may open ",
       limit.rlim_cur, " files; raise its limit (ulimit -n, LimitNOFILE=)"));
+}
+
+// RocksDB takes every remote compaction for one that the user has asked for, in which a factory's
+// filters may drop more. These tell it what it is.
+class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
+ public:
+  ToldFilterFactory(std::shared_ptr<rocksdb::CompactionFilterFactory> factory, bool manual)
+      : factory_(std::move(factory)), manual_(manual) {}
+  const char* Name() const override { return factory_->Name(); }
+  bool ShouldFilterTableFileCreation(rocksdb::TableFileCreationReason reason) const override {
+    return factory_->ShouldFilterTableFileCreation(reason);
+  }
+  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
+      const rocksdb::CompactionFilter::Context& context) override {
+    rocksdb::CompactionFilter::Context told = context;
+    told.is_manual_compaction = manual_;
+    return factory_->CreateCompactionFilter(told);
+  }
+
+ private:
+  const std::shared_ptr<rocksdb::CompactionFilterFactory> factory_;
+  const bool manual_;
+};
+
+class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
+ public:
+  ToldPartitionerFactory(std::shared_ptr<rocksdb::SstPartitionerFactory> factory, bool manual)
+      : factory_(std::move(factory)), manual_(manual) {}
+  const char* Name() const override { return factory_->Name(); }
+  std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
+      const rocksdb::SstPartitioner::Context& context) const override {
+    rocksdb::SstPartitioner::Context told = context;
+    told.is_manual_compaction = manual_;
+    return factory_->CreatePartitioner(told);
+  }
+
+ private:
+  const std::shared_ptr<rocksdb::SstPartitionerFactory> factory_;
+  const bool manual_;
+};
+
+void TellFactories(bool manual, CompactionServiceOptionsOverride* o) {
+  if (o->compaction_filter_factory != nullptr) {
+    o->compaction_filter_factory =
+        std::make_shared<ToldFilterFactory>(o->compaction_filter_factory, manual);
+  }
+  if (o->sst_partitioner_factory != nullptr) {
+    o->sst_partitioner_factory =
+        std::make_shared<ToldPartitionerFactory>(o->sst_partitioner_factory, manual);
+  }
 }
 
 // From the database's OPTIONS file; whatever it names must be known here.
@@ -249,6 +302,7 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
     if (!loaded.ok()) return loaded.status();
     objects = *std::move(loaded);
   }
+  TellFactories(request.manual, &objects);
   objects.env = env.get();
   rocksdb::OpenAndCompactOptions options;
   options.canceled = canceled;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/sst_file_manager.h"
+#include "rocksdb/sst_partitioner.h"
 #include "rocksdb/utilities/transaction_db.h"
 
 namespace pulse::lsm::test {
@@ -127,10 +129,10 @@ TEST(WholeTaskTest, AnEmbeddedAgentCompactsAPool) {
 // Some are the agent's then, and some are done here.
 TEST(WholeTaskTest, SubcompactionsBeyondTheAgentsPlacesAreDoneHere) {
   ScratchDir dir;
-  for (const char* placement : {"whole", "adaptive"}) {
-    SCOPED_TRACE(placement);
-    const std::string path = dir / placement;
-    PlacedDb placed(Embedded(std::string("pulse://?agent_tasks=1&placement=") + placement), path,
+  for (const char* mode : {"whole", "adaptive"}) {
+    SCOPED_TRACE(mode);
+    const std::string path = dir / mode;
+    PlacedDb placed(Embedded(std::string("pulse://?agent_tasks=1&placement=") + mode), path,
                     [](rocksdb::Options* o) { o->max_subcompactions = 4; });
     WorkAndCheck(&placed, path);
     EXPECT_EQ(DifferenceOnStock(path, placed.db->model(), placed.options), "");
@@ -260,6 +262,63 @@ TEST(WholeTaskTest, ACompactionFilterIsNeverLeftOut) {
       EXPECT_EQ((*placed.db)->Get(rocksdb::ReadOptions(), key, &found).ok(), key.back() != '7');
     }
   }
+}
+
+// Those of a remote compaction take it for one that the user has asked for. What a filter does
+// then, it must not do in others.
+struct Asked {
+  std::atomic<int> manual{0}, automatic{0};
+  void Count(bool is_manual) { ++(is_manual ? manual : automatic); }
+};
+class AskedFilterFactory : public rocksdb::CompactionFilterFactory {
+ public:
+  explicit AskedFilterFactory(Asked* asked) : asked_(asked) {}
+  const char* Name() const override { return "pulse.test.AskedFilter"; }
+  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
+      const rocksdb::CompactionFilter::Context& context) override {
+    asked_->Count(context.is_manual_compaction);
+    return nullptr;
+  }
+
+ private:
+  Asked* const asked_;
+};
+class AskedPartitionerFactory : public rocksdb::SstPartitionerFactory {
+ public:
+  explicit AskedPartitionerFactory(Asked* asked) : asked_(asked) {}
+  const char* Name() const override { return "pulse.test.AskedPartitioner"; }
+  std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
+      const rocksdb::SstPartitioner::Context& context) const override {
+    asked_->Count(context.is_manual_compaction);
+    return nullptr;
+  }
+
+ private:
+  Asked* const asked_;
+};
+
+TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
+  ScratchDir dir;
+  Asked filters, partitioners;
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+    o->compaction_filter_factory = std::make_shared<AskedFilterFactory>(&filters);
+    o->sst_partitioner_factory = std::make_shared<AskedPartitionerFactory>(&partitioners);
+  });
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  ASSERT_TRUE(placed.db->Fill(&rng, 3000, 500).ok());
+  ASSERT_TRUE(placed.db->FlushAll().ok());
+  ASSERT_TRUE(Eventually([&] {
+    return placed.stats().whole_compactions > 0 && filters.automatic > 0 &&
+           partitioners.automatic > 0;
+  }));
+  EXPECT_EQ(filters.manual, 0);
+  EXPECT_EQ(partitioners.manual, 0);
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_GT(filters.manual, 0);
+  EXPECT_GT(partitioners.manual, 0);
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
 }
 
 // RocksDB's remote compactions would lose them.
