@@ -34,6 +34,8 @@
 namespace pulse {
 namespace {
 
+constexpr int kTaskNice = 5;  // of whole compactions, beside the workers
+
 struct AgentArgs {
   std::string socket;
   std::string cpus;
@@ -198,6 +200,9 @@ absl::Status RunAgent(const AgentArgs& args) {
                     : options.cpus.empty() ? std::max(1u, std::thread::hardware_concurrency())
                                            : options.cpus.size();
   tasks.cpus = options.cpus;
+  // Flushes and outputs, for which writers wait, go first.
+  tasks.nice = kTaskNice;
+  tasks.background = true;
   // OPTIONS files may name its listener.
   RegisterRocksDb().PermitUncheckedError();
   lsm::TaskRunner runner(tasks, lsm::RemoteTaskFunction());
