@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "lsm/task_file_system.h"
@@ -48,10 +49,11 @@ CompactionServiceOptionsOverride OverrideOf(const DBOptions& db,
   return o;
 }
 
-// The options that name objects.
+// The options that name objects; the last any number of them.
+constexpr char kCollectors[] = "table_properties_collectors";
 constexpr const char* kObjects[] = {
-    "comparator",       "merge_operator", "compaction_filter",      "compaction_filter_factory",
-    "prefix_extractor", "table_factory",  "sst_partitioner_factory"};
+    "comparator",       "merge_operator", "compaction_filter",       "compaction_filter_factory",
+    "prefix_extractor", "table_factory",  "sst_partitioner_factory", kCollectors};
 
 // "X" of "X", "{id=X;more}" and "id=X;more".
 std::string IdOf(const std::string& value) {
@@ -62,6 +64,14 @@ std::string IdOf(const std::string& value) {
     id = id.substr(at + 3, id.find(';', at) - at - 3);
   }
   return std::string(absl::StripAsciiWhitespace(id));
+}
+
+// What the value of an option of kObjects names.
+std::string NamesIn(absl::string_view option, const std::string& value) {
+  if (option != kCollectors) return IdOf(value);
+  std::vector<std::string> ids;
+  for (absl::string_view one : absl::StrSplit(value, ':')) ids.push_back(IdOf(std::string(one)));
+  return absl::StrJoin(ids, ":");
 }
 
 // The lines of section [CFOptions "FAMILY"] of the latest OPTIONS file.
@@ -98,7 +108,7 @@ absl::Status CheckObjects(const TaskRequest& request, const TaskObjects& local, 
   for (const char* object : kObjects) {
     const auto then = local.names.find(object);
     const std::string was = then == local.names.end() ? "" : then->second;
-    const std::string is = IdOf((*now)[object]);
+    const std::string is = NamesIn(object, (*now)[object]);
     if (was == is) continue;
     return Never(absl::StrCat("its ", object, " is ", is, ", and was ", was,
                               " when PlaceCompactions was called"));
@@ -215,7 +225,7 @@ absl::StatusOr<TaskObjects> ObjectsOf(const DBOptions& db, const ColumnFamilyOpt
   if (!s.ok()) {
     return absl::UnimplementedError(absl::StrCat("its options cannot be read: ", s.ToString()));
   }
-  for (const char* object : kObjects) objects.names[object] = IdOf(values[object]);
+  for (const char* object : kObjects) objects.names[object] = NamesIn(object, values[object]);
   return objects;
 }
 

@@ -22,6 +22,7 @@
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_partitioner.h"
+#include "rocksdb/table_properties.h"
 #include "rocksdb/utilities/transaction_db.h"
 
 namespace pulse::lsm::test {
@@ -357,6 +358,52 @@ TEST(WholeTaskTest, ObjectsThatChangedSinceAreNotLeftOut) {
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), key, &found).ok(), key.back() != '7');
   }
   EXPECT_EQ(placed.stats().whole_compactions, 0u);
+}
+
+class MarkCollector : public rocksdb::TablePropertiesCollector {
+ public:
+  static constexpr char kMark[] = "pulse.test.mark";
+  const char* Name() const override { return "pulse.test.MarkCollector"; }
+  Status Finish(rocksdb::UserCollectedProperties* properties) override {
+    (*properties)[kMark] = "made";
+    return Status::OK();
+  }
+  rocksdb::UserCollectedProperties GetReadableProperties() const override { return {}; }
+};
+class MarkCollectorFactory : public rocksdb::TablePropertiesCollectorFactory {
+ public:
+  const char* Name() const override { return "pulse.test.MarkCollectorFactory"; }
+  rocksdb::TablePropertiesCollector* CreateTablePropertiesCollector(
+      rocksdb::TablePropertiesCollectorFactory::Context) override {
+    return new MarkCollector;
+  }
+};
+
+TEST(WholeTaskTest, CollectorsOfPropertiesAddedSinceAreNotLeftOut) {
+  for (const bool before : {true, false}) {
+    SCOPED_TRACE(before);
+    ScratchDir dir;
+    const auto collects = [](rocksdb::Options* o) {
+      o->table_properties_collector_factories = {std::make_shared<MarkCollectorFactory>()};
+    };
+    PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+      if (before) collects(o);
+    });
+    rocksdb::Options changed = placed.options;
+    collects(&changed);
+    TestDb db(changed, dir / "db");
+    std::mt19937_64 rng(TestSeed());
+    ASSERT_TRUE(db.Open().ok());
+    ASSERT_TRUE(db.Fill(&rng, 3000, 500).ok());
+    ASSERT_TRUE(db.CompactAll().ok());
+    rocksdb::TablePropertiesCollection tables;
+    ASSERT_TRUE(db->GetPropertiesOfAllTables(&tables).ok());
+    EXPECT_FALSE(tables.empty());
+    for (const auto& [path, properties] : tables) {
+      EXPECT_EQ(properties->user_collected_properties.count(MarkCollector::kMark), 1u) << path;
+    }
+    EXPECT_EQ(placed.stats().whole_compactions > 0, before);
+  }
 }
 
 // It sets allow_2pc in a copy of its own.
