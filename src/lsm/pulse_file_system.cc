@@ -15,6 +15,7 @@
 #include "lsm/pool_file_system.h"
 #include "lsm/pool_files.h"
 #include "lsm/pool_target.h"
+#include "lsm/task_directory.h"
 #include "lsm/task_wire.h"
 #include "lsm/thread_job.h"
 
@@ -394,8 +395,12 @@ IOStatus PulseFileSystem::LockFile(const std::string& path, const IOOptions& opt
   if (s.ok() && NameOf(path) == "LOCK") {
     const std::string dir = DirectoryOf(CanonicalPath(path));
     context_->registry->OnLocked(dir);
-    std::lock_guard guard(locks_mu_);
-    locks_[*lock] = dir;
+    {
+      std::lock_guard guard(locks_mu_);
+      locks_[*lock] = dir;
+    }
+    // Wherever its compactions are done now.
+    TaskDirectories(this).Sweep(dir);
   }
   return s;
 }

@@ -29,11 +29,8 @@ const std::string& Token() {
 
 }  // namespace
 
-void TaskDirectories::Sweep(const std::string& parent) {
-  {
-    std::lock_guard lock(mu_);
-    if (!swept_.insert(parent).second) return;
-  }
+void TaskDirectories::Sweep(const std::string& home) {
+  const std::string parent = absl::StrCat(home, "/", kTaskDirectory);
   if (!fs_->FileExists(parent, IOOptions(), nullptr).ok()) return;
   std::vector<std::string> old;
   fs_->GetChildren(parent, IOOptions(), &old, nullptr).PermitUncheckedError();
@@ -46,7 +43,6 @@ void TaskDirectories::Sweep(const std::string& parent) {
 absl::StatusOr<std::string> TaskDirectories::Make(const std::string& home) {
   static std::atomic<uint64_t> next{0};
   const std::string parent = absl::StrCat(home, "/", kTaskDirectory);
-  Sweep(parent);
   const std::string dir = absl::StrCat(parent, "/", Token(), "-", next.fetch_add(1));
   rocksdb::IOStatus s;
   // Another's Remove may take the parent away in between.

@@ -5,8 +5,6 @@
 // Thread-safe, as the FileSystem is. Blocks for file-system calls.
 #pragma once
 
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -18,18 +16,16 @@ class TaskDirectories {
  public:
   explicit TaskDirectories(rocksdb::FileSystem* fs) : fs_(fs) {}
 
-  // A new one, empty, for the database in `home`. What killed processes left there goes first, once
-  // for each database: it is open here, and so nobody else's.
+  // A new one, empty, for the database in `home`.
   absl::StatusOr<std::string> Make(const std::string& home);
+  // What killed processes left for the database in `home` goes. Its LOCK is held here, so that it
+  // is nobody else's; those of this process stay.
+  void Sweep(const std::string& home);
   // Removes it with all that is in it; the parent goes with its last. Best effort.
   void Remove(const std::string& dir);
 
  private:
-  void Sweep(const std::string& parent);
-
   rocksdb::FileSystem* const fs_;
-  std::mutex mu_;
-  std::set<std::string> swept_;
 };
 
 }  // namespace pulse::lsm

@@ -163,14 +163,23 @@ TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
   placed.db->Close();
 }
 
+// Also where no compaction is given away any more.
 TEST(WholeTaskFaultsTest, WhatAKilledProcessLeftBehindIsRemoved) {
-  ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
-  const std::string old = dir / "db/pulse-tasks/1-2-3";
-  std::filesystem::create_directories(old);
-  std::ofstream(old + "/000012.sst") << "half a table";
-  WorkAndCheck(&placed, dir / "db");
-  EXPECT_FALSE(std::filesystem::exists(old));
+  for (const char* mode : {"whole", "adaptive", "split", "host"}) {
+    SCOPED_TRACE(mode);
+    ScratchDir dir;
+    PlacedDb placed(Embedded(std::string("pulse://?placement=") + mode), dir / "db");
+    ASSERT_TRUE(placed.db->Open().ok());
+    ASSERT_TRUE(placed.db->Put("default", "key", "value").ok());
+    placed.db->Close();
+    const std::string old = dir / "db/pulse-tasks/1-2-3";
+    std::filesystem::create_directories(old);
+    std::ofstream(old + "/000012.sst") << "half a table";
+    ASSERT_TRUE(placed.db->Open().ok());
+    EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+    EXPECT_EQ(placed.db->Difference(), "");
+    placed.db->Close();
+  }
 }
 
 }  // namespace
