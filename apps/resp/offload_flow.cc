@@ -268,6 +268,7 @@ static void AppendInfo(std::string_view reply, const std::string& section, std::
 void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
   if (command.command == nullptr || IsError(reply)) return;
   Remember(command.said);
+  if ((command.command->flags & kNoAuth) == 0) accepted_ = true;
   switch (command.command->id) {
     case Command::kHello:
       if (command.protocol != 0) protocol_ = command.protocol;
@@ -275,6 +276,7 @@ void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
     case Command::kReset:
       protocol_ = 2;
       said_.clear();
+      accepted_ = false;
       permitted_ = !shared_->options.needs_auth;
       break;
     default:
@@ -282,7 +284,6 @@ void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
       if (!multi_ && AnsweredHere(command.command->id) && reply[0] != '+') permitted_ = true;
       break;
   }
-  requests_.set_authenticated(permitted_ || !said_.empty());
 }
 
 // Instead of what says the same and no more.
@@ -320,6 +321,7 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   }
   if (!last) return;
   if (IsError(bytes)) MultiFailed(command);
+  if (bytes.substr(0, 7) == "-NOAUTH") shared_->wants_password.store(true, kRelaxed);
   Accepted(command, bytes);
   // Before others see it settled: who reads then finds it known.
   KeepWritten(command, bytes);

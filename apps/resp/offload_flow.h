@@ -86,15 +86,14 @@ class OffloadFlow final : public director::Flow {
         requests_(shared_->options.limits),
         replies_(shared_->options.limits),
         permitted_(!shared_->options.needs_auth),
-        reader_(shared_.get()) {
-    requests_.set_authenticated(permitted_);
-  }
+        reader_(shared_.get()) {}
   ~OffloadFlow() override {
     for (Forwarded& command : forwarded_) Lose(&command, host_known_);
     Fence();
   }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
+    requests_.set_authenticated(IsKnown() || !shared_->wants_password.load(kRelaxed));
     return requests_.Next(bytes);
   }
   absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
@@ -128,6 +127,7 @@ class OffloadFlow final : public director::Flow {
     int what = 0;
   };
   static constexpr int kProtocol = 1, kUser = 2, kName = 4;
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
   // What a key holds as of `version`, if the host accepts the SET.
   struct Written {
     uint64_t hash = 0;
@@ -196,6 +196,8 @@ class OffloadFlow final : public director::Flow {
   void Accepted(const Forwarded& command, std::string_view reply);
   void Remember(const Said& said);
   bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
+  // The host has let it do something.
+  bool IsKnown() const { return permitted_ || accepted_ || !said_.empty(); }
   std::unique_ptr<Written> WorthKeeping(const CommandInfo* command);
   bool MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone);
   void KeepWritten(const Forwarded& command, std::string_view reply);
@@ -209,6 +211,7 @@ class OffloadFlow final : public director::Flow {
   RequestSplitter requests_;
   ReplySplitter replies_;
   Request request_;
+  bool accepted_ = false;  // the host has carried out a command of the client as it is
   bool permitted_;
   int protocol_ = 2;
   bool multi_ = false;

@@ -54,6 +54,7 @@ OffloadFactory EmbeddedOffload() {
     options.cpus = setup.cpus;
     options.limits = setup.limits;
     options.needs_auth = setup.needs_auth;
+    options.wants_password = setup.wants_password;
     auto opened = OffloadedResp::Open(options);
     if (!opened.ok()) return opened.status();
     return std::shared_ptr<director::Application>(*std::move(opened));

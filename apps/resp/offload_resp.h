@@ -64,10 +64,11 @@ struct OffloadOptions {
   std::string host;  // the host server's private listener: "unix:/path" or "address:port"
   SecondaryOptions secondary;
   Limits limits;
-  bool needs_auth = false;  // nothing is answered before the host has answered a read
-  int readers = 2;          // threads for reads that wait for the device
-  std::vector<int> cpus;    // of these; empty: all
-  size_t queue = 1024;      // batches that wait for one; then the host answers
+  bool needs_auth = false;      // nothing is answered before the host has answered a read
+  bool wants_password = false;  // the server, of whom it does not know: else its refusals tell
+  int readers = 2;              // threads for reads that wait for the device
+  std::vector<int> cpus;        // of these; empty: all
+  size_t queue = 1024;          // batches that wait for one; then the host answers
   size_t dirty_words = size_t{1} << 18;
   size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
 

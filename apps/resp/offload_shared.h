@@ -29,6 +29,8 @@ struct OffloadShared {
   std::string agent_id;  // of this agent's connections to the host, and a number
   std::atomic<uint64_t> last_connection{0};
   std::atomic<size_t> queued{0};  // batches for the pool
+  // What a client may ask for whom the host does not know is little then.
+  std::atomic<bool> wants_password{options.wants_password};
   // In the order in which they may go: the pool reads the view, the view and the fencer the table.
   std::unique_ptr<ReadView> view;
   std::unique_ptr<Fencer> fencer;

@@ -72,6 +72,7 @@ struct OffloadSetup {
   std::vector<int> cpus;
   Limits limits;
   bool needs_auth = false;  // nothing is answered before the host has answered a read
+  bool wants_password = false;
 };
 using OffloadFactory =
     std::function<absl::StatusOr<std::shared_ptr<director::Application>>(const OffloadSetup&)>;

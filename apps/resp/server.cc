@@ -191,6 +191,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     setup.limits = options_.limits;
     const User* anonymous = facts_.users.Anonymous();
     setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
+    setup.wants_password = anonymous == nullptr;
     std::error_code error;
     std::filesystem::create_directory(setup.secondary_dir, error);
     if (error) return ErrnoError(error.value(), "making", setup.secondary_dir);

@@ -15,6 +15,7 @@
 #include "base/errors.h"
 #include "base/testing.h"
 #include "lsm/host_task.h"
+#include "lsm/task_slots.h"
 
 namespace pulse::lsm {
 namespace {
@@ -34,6 +35,22 @@ TaskRequest SomeRequest() {
   r.inode = ~uint64_t{0};
   r.manual = true;
   return r;
+}
+
+TEST(TaskSlots, AreTakenUpToTheMostAndGivenBackOnce) {
+  TaskSlots slots;
+  auto a = slots.Take(2);
+  auto b = slots.Take(2);
+  ASSERT_TRUE(a != nullptr && b != nullptr);
+  EXPECT_EQ(slots.Take(2), nullptr);
+  EXPECT_EQ(slots.Take(0), nullptr);
+  a->GiveBack();
+  EXPECT_EQ(slots.taken(), 1);
+  a.reset();
+  EXPECT_EQ(slots.taken(), 1);
+  EXPECT_NE(slots.Take(2), nullptr);
+  b.reset();
+  EXPECT_EQ(slots.taken(), 0);
 }
 
 TEST(TaskWire, ARequestIsWhatItWas) {

@@ -405,6 +405,8 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
         "its objects are not known: it was not among those given to PlaceCompactions");
   }
   const TaskObjects* local = &objects->second;
+  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(TasksOf(options_));
+  if (slot == nullptr) return ErrnoError(EBUSY, "starting", "a whole compaction");
   {
     std::lock_guard lock(mu_);
     if (runner_ == nullptr) {
@@ -416,13 +418,15 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
       runner_ = std::make_unique<TaskRunner>(o, nullptr);
     }
   }
-  return HostTask::Start(
-      runner_.get(), std::move(request),
-      [local, context = &pulse_->context()](const TaskRequest& r, std::atomic<bool>* canceled) {
-        // Its files are the agent's, whatever is decided for others.
-        ThreadPlacement::Set(context, true);
-        return RunWholeTask(r, local, canceled);
-      });
+  return HostTask::Start(runner_.get(), std::move(request),
+                         [local, slot, context = &pulse_->context()](const TaskRequest& r,
+                                                                     std::atomic<bool>* canceled) {
+                           // Its files are the agent's, whatever is decided for others.
+                           ThreadPlacement::Set(context, true);
+                           auto done = RunWholeTask(r, local, canceled);
+                           slot->GiveBack();
+                           return done;
+                         });
 }
 
 namespace {

@@ -15,6 +15,7 @@
 #include "lsm/host_registry.h"
 #include "lsm/pool.h"
 #include "lsm/rocksdb_compat.h"
+#include "lsm/task_slots.h"
 #include "lsm/thread_placement.h"
 
 namespace pulse::lsm {
@@ -27,6 +28,8 @@ struct FileContext {
   }
   // ... of a thread of which nothing was said: one that flushes.
   std::atomic<bool> on_agent{true};
+  // Of the embedded agent, if it is one.
+  TaskSlots task_slots;
   // Called when the database in a directory is closed, by whoever wants to know; guarded by
   // closed_mu, which is held meanwhile.
   std::mutex closed_mu;

@@ -22,7 +22,8 @@ namespace {
 constexpr size_t kMaxFileBytes = size_t{64} << 10;
 constexpr int kMostCores = 1024;
 // What --profile none is, for those who print it: the bounds that a file may have at the most.
-constexpr char kNone[] = R"(# No profile: the agent runs on this machine's processors as they are. No figures of
+constexpr char kNone[] =
+    R"(# No profile: the agent runs on this machine's processors as they are. No figures of
 # a card are behind this; in a file of one's own it slows nothing down. (But with any profile, payload
 # is copied as by DMA, --mover vmread, unless --mover shared is given.)
 name = "none"

@@ -111,10 +111,16 @@ TEST_F(MountSourceTest, TheNearestMountAboveCounts) {
   EXPECT_EQ(MountSource("/", root_), "unknown");
   Write("proc/self/mountinfo",
         "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
-        "2 1 8:2 / " + root_.string() + " rw shared:1 master:2 - xfs /dev/sdb1 rw\n"
-        "3 1 8:3 / " + root_.string() + "/pro rw - xfs /dev/sdc1 rw\n"
-        "4 1 8:4 / " + root_.string() + "/with\\040blank rw - xfs /dev/a\\040b rw\n"
-        "nonsense\n");
+        "2 1 8:2 / " +
+            root_.string() +
+            " rw shared:1 master:2 - xfs /dev/sdb1 rw\n"
+            "3 1 8:3 / " +
+            root_.string() +
+            "/pro rw - xfs /dev/sdc1 rw\n"
+            "4 1 8:4 / " +
+            root_.string() +
+            "/with\\040blank rw - xfs /dev/a\\040b rw\n"
+            "nonsense\n");
   EXPECT_EQ(MountSource("/", root_), "/dev/sda1");
   const std::filesystem::path here = std::filesystem::canonical(root_);
   if (here != root_) GTEST_SKIP() << "the directory for tests is behind a symbolic link";
