@@ -82,6 +82,11 @@ struct PageServer::GetOp : Owner {
         std::memcpy(to, slots.data() + slot * kPageBytes, kPageBytes);
       }
       st = CheckPage(to, page);
+      // The newer one was overwritten meanwhile, by one that is newer still.
+      if (st.ok() && !slots.empty() && server->IsBehind(page, HeaderOf(to).lsn) &&
+          ++tries < kReadTries) {
+        return server->Read(this);
+      }
       // Overwritten while it was read: a newer version is in the other slot by now.
       if (!st.ok() && ++tries < kReadTries) return server->Read(this);
       if (st.ok() && HeaderOf(to).lsn < place.lsn) {
@@ -247,6 +252,11 @@ bool PageServer::Enough(uint64_t page, uint64_t lsn) const {
   return (places_[page].known && places_[page].lsn >= lsn) || applied_ >= lsn;
 }
 
+bool PageServer::IsBehind(uint64_t page, uint64_t lsn) {
+  const std::lock_guard lock(mu_);
+  return places_[page].known && lsn < places_[page].lsn;
+}
+
 void PageServer::Get(uint64_t page, uint64_t lsn, char* to, GotPage done) {
   if (page >= options_.pages) return done(absl::NotFoundError("pages: no such page"));
   auto op = std::make_unique<GetOp>();
@@ -273,6 +283,7 @@ void PageServer::Read(GetOp* get) {
     get->place = places_[get->page];
   }
   if (stop) return Finish(get, absl::UnavailableError("pages: the server ends"));
+  // Each time by what is known then.
   if (get->place.known) {
     get->slots.clear();
     get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, get->place.slot), get->to, kPageBytes);

@@ -110,6 +110,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   void LogLoop();
   void ApplyLoop();
   bool Enough(uint64_t page, uint64_t lsn) const;  // under mu_
+  bool IsBehind(uint64_t page, uint64_t lsn);
   void Read(GetOp* get);
   void Finish(GetOp* get, absl::Status status);
   void WakeReaders();

@@ -268,7 +268,15 @@ static void AppendInfo(std::string_view reply, const std::string& section, std::
 void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
   if (command.command == nullptr || IsError(reply)) return;
   Remember(command.said);
-  if ((command.command->flags & kNoAuth) == 0) accepted_ = true;
+  if ((command.command->flags & kNoAuth) == 0) {
+    accepted_ = true;
+    // Without a word of who it is: the server may have been started anew.
+    const bool anyone = std::none_of(said_.begin(), said_.end(),
+                                     [](const Said& said) { return (said.what & kUser) != 0; });
+    if (anyone && shared_->wants_password.load(kRelaxed)) {
+      shared_->wants_password.store(false, kRelaxed);
+    }
+  }
   switch (command.command->id) {
     case Command::kHello:
       if (command.protocol != 0) protocol_ = command.protocol;
@@ -348,6 +356,7 @@ void OffloadFlow::Fence() { shared_->fencer->Add(host_id_, std::exchange(lost_, 
 
 std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
   if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
+    if (!sent) MultiFailed(forwarded_.front());
     Lose(&forwarded_.front(), sent);
     forwarded_.pop_front();
   }

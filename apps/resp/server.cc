@@ -20,6 +20,11 @@
 namespace pulse::resp {
 namespace {
 
+// Of many keys or values; one value of any length is told.
+uint64_t ReplyLimit(const Limits& limits) {
+  return std::max(StoreOptions().max_reply, limits.max_bulk + 64);
+}
+
 std::string RandomId() {
   unsigned char bytes[20];
   if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
@@ -134,6 +139,7 @@ absl::Status ServerImpl::OpenStore() {
   store.cache_bytes = options_.cache_bytes;
   store.sync = options_.sync;
   store.max_value = options_.limits.max_bulk;
+  store.max_reply = ReplyLimit(options_.limits);
   auto opened = Store::Open(store);
   if (!opened.ok()) return opened.status();
   store_ = *std::move(opened);
@@ -265,8 +271,8 @@ void LimitMessages(const Limits& limits, director::DirectorLimits* of_director) 
   const auto value = static_cast<size_t>(limits.max_bulk);
   // A request of several long arguments.
   of_director->max_message = value * 2 + (1 << 20);
-  // The host ends its replies at half of that, with the value that has exceeded it.
-  of_director->max_host_message = (size_t{1} << 30) + value;
+  // With what is around each value, and the last one.
+  of_director->max_host_message = 2 * ReplyLimit(limits) + value + (1 << 20);
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(const ServeOptions& options,

@@ -412,8 +412,6 @@ bool Store::Commit(View* view) {
       std::string end = it->key().ToString();
       end.push_back('\0');
       if (auto status = batch.DeleteRange("", end); !status.ok()) view->Fail(std::move(status));
-      const std::lock_guard<std::mutex> lock(mutex_);
-      compact_ = true;
     }
   }
   for (const auto& [key, stored] : view->written_) {
@@ -422,6 +420,10 @@ bool Store::Commit(View* view) {
   }
   if (!view->error_.ok() || batch.Count() == 0) return true;
   if (!Write(&batch, view)) return false;
+  if (view->cleared_) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compact_ = true;
+  }
   if (watch_.active()) TouchWatched(*view);
   return true;
 }

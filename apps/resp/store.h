@@ -57,7 +57,7 @@ struct StoreOptions {
   std::function<int64_t()> clock = &WallMillis;  // milliseconds since 1970
   uint64_t max_value = uint64_t{32} << 20;       // bytes that APPEND and the like may make
   // Of one reply of many keys or values, and of a transaction's; beyond it, an error instead.
-  uint64_t max_reply = uint64_t{512} << 20;
+  uint64_t max_reply = uint64_t{128} << 20;
 };
 
 class Store;

@@ -80,6 +80,9 @@ TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {
     EXPECT_FALSE(DecodeTask(absl::string_view(good.data(), n)).ok()) << n;
   }
   EXPECT_FALSE(DecodeTask(good + "x").ok());
+  std::string older = good;
+  --older[3];
+  EXPECT_EQ(ErrnoOf(DecodeTask(older).status()), EOPNOTSUPP);
   std::mt19937_64 rng(TestSeed());
   for (int i = 0; i < 20'000; ++i) {
     std::string bad = good;

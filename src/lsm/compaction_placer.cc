@@ -37,6 +37,9 @@ int TasksOf(const Options& o) {
 // The agent runs as many as it may, maybe for other processes.
 bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
 
+// Says nothing of what the agent can do.
+bool IsNoFailure(const absl::Status& why) { return IsFull(why) || absl::IsCancelled(why); }
+
 // An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
 bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   return !agent.empty() && std::none_of(agent.begin(), agent.end(), [&](int cpu) {
@@ -275,7 +278,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       running_[{db, id}] = {*std::move(task), family, *dir, external};
       return true;
     }
-    ReturnedLocked(&job, IsFull(why));
+    ReturnedLocked(&job, IsNoFailure(why));
   }
   if (task.ok()) (*task)->Abandon(kAbandonMs);
   if (dir.ok()) directories_.Remove(*dir);
@@ -328,7 +331,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
       --job->second.tasks;
       job->second.some_done = true;
     } else if (job != jobs_.end()) {
-      ReturnedLocked(&job->second, false);
+      ReturnedLocked(&job->second, IsNoFailure(done.status()));
     }
   }
   if (done.ok()) {

@@ -56,13 +56,17 @@ absl::StatusOr<std::string> TaskDirectories::Make(const std::string& home) {
 }
 
 void TaskDirectories::Remove(const std::string& dir) {
-  std::vector<std::string> children;
-  fs_->GetChildren(dir, IOOptions(), &children, nullptr).PermitUncheckedError();
-  for (const std::string& name : children) {
-    if (name == "." || name == "..") continue;
-    fs_->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
+  // An agent that has not heard yet that its host is gone may still make files there.
+  for (int i = 0; i < 3; ++i) {
+    std::vector<std::string> children;
+    const rocksdb::IOStatus s = fs_->GetChildren(dir, IOOptions(), &children, nullptr);
+    if (!s.ok()) break;
+    for (const std::string& name : children) {
+      if (name == "." || name == "..") continue;
+      fs_->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
+    }
+    if (fs_->DeleteDir(dir, IOOptions(), nullptr).ok()) break;
   }
-  fs_->DeleteDir(dir, IOOptions(), nullptr).PermitUncheckedError();
   rmdir(DirectoryOf(dir).c_str());
 }
 

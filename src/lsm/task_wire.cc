@@ -72,6 +72,11 @@ std::string EncodeTask(const TaskRequest& request) {
 absl::StatusOr<TaskRequest> DecodeTask(absl::string_view bytes) {
   uint32_t magic = 0;
   if (bytes.size() >= sizeof(magic)) std::memcpy(&magic, bytes.data(), sizeof(magic));
+  // The last byte is the version: another release's, which it will be for every compaction.
+  if (magic != kMagic && ((magic ^ kMagic) & 0x00ffffff) == 0) {
+    return ErrnoError(EOPNOTSUPP, "reading", "the request of a compaction",
+                      "run host and agent from the same release");
+  }
   if (magic != kMagic) return absl::InvalidArgumentError("not the request of a compaction");
   bytes.remove_prefix(sizeof(magic));
   TaskRequest r;

@@ -336,6 +336,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
     r.counts = c.tries_mixed == 0;
     if (c.tries_mixed > 0) --c.tries_mixed;
   }
+  r.begun = now;
   r.agent = agent_;
   r.place = PlaceOf(r.strategy, job, load);
   if (!r.is_try && r.place != Place::kWhole) local_ = r.place;
@@ -382,9 +383,15 @@ void Controller::End(uint64_t id, double now, bool counts) {
   if (r.returned) {
     // It has cost time and said nothing: not again soon.
     Known& k = c.known[Index(r.strategy)];
-    TryLater(&k, now);
+    // Those that were under way together come back for one reason: an agent that was started anew.
+    const bool another = r.begun > k.returned_at;
+    if (another) {
+      TryLater(&k, now);
+      k.returned_at = now;
+      ++k.returns;
+    }
     if (r.is_try) c.tries_left = 0;
-    if (++k.returns >= kMostReturns) {
+    if (another && k.returns >= kMostReturns) {
       // An agent that was fast once does nothing now.
       k.bytes = k.seconds = 0;
       k.samples = 0;

@@ -88,7 +88,7 @@ class Controller {
 
   // It was to be done whole, and is done on the host after all: `End` is still to come. `full`: the
   // agent runs as many as it may, maybe for other processes. That is no failure: what the strategy
-  // gets done then, beside such an agent, counts as its rate.
+  // gets done then, beside such an agent, counts as its rate. Neither is a cancelled one.
   void Returned(uint64_t id, bool full);
 
   // Between host and split, for work of which the controller is not asked: flushes.
@@ -103,9 +103,10 @@ class Controller {
     double bytes = 0;  // decaying sums
     double seconds = 0;
     int samples = 0;
-    double at = 0;    // the last sample
-    double wait = 0;  // until it is tried again; grows with each try that showed nothing
-    int returns = 0;  // of its whole compactions, one after the other
+    double at = 0;            // the last sample
+    double wait = 0;          // until it is tried again; grows with each try that showed nothing
+    int returns = 0;          // of its whole compactions, one after the other
+    double returned_at = -1;  // the last one that was begun after the one before had come back
     double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
   };
   static constexpr int kContexts = 4;
@@ -134,8 +135,9 @@ class Controller {
     bool counts = true;
     bool returned = false;
     bool overflowed = false;  // the agent was full
-    int agent = 0;            // which one it was begun with
-    double cost = 0;          // its share of the time in which anything ran
+    double begun = 0;
+    int agent = 0;    // which one it was begun with
+    double cost = 0;  // its share of the time in which anything ran
   };
 
   bool Allowed(Strategy s, const Load& load) const;

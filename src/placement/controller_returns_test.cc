@@ -46,6 +46,35 @@ TEST(ControllerReturns, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
   }
 }
 
+// An agent that was started anew loses all that it had: that is one reason to doubt it, not eight.
+TEST(ControllerReturns, ThoseThatComeBackTogetherCountAsOne) {
+  ControllerOptions options;
+  options.host_cores = 4;
+  options.agent_tasks = 8;
+  Controller controller(options);
+  Load load = BusyHost();
+  load.host_busy = 4;
+  double now = 1;
+  uint64_t id = 0;
+  const auto begin = [&] { return controller.Begin(++id, {100'000'000, false}, load, now).place; };
+  int whole = 0;
+  for (int i = 0; i < 100; ++i) {
+    const bool is_whole = (begin(), begin()) == Place::kWhole;
+    whole += is_whole;
+    now += is_whole ? 0.1 : 0.5;
+    controller.End(id - 1, now, true);
+    controller.End(id, now, true);
+  }
+  ASSERT_GT(whole, 80);
+  const uint64_t first = id + 1;
+  for (int i = 0; i < 8; ++i) begin();
+  now += 0.1;
+  for (uint64_t i = first; i <= id; ++i) controller.Returned(i, /*full=*/false);
+  for (uint64_t i = first; i <= id; ++i) controller.End(i, now, true);
+  begin();
+  EXPECT_EQ(begin(), Place::kWhole);
+}
+
 // It was fast. From then on another process has all of its places, or it returns whatever it gets:
 // what it once was must not keep anybody from the best of the other two.
 TEST(ControllerReturns, AnAgentThatWasFastAndTakesNothingAnyMoreIsLeft) {

@@ -5,19 +5,18 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <ctime>
 #include <thread>
+
+#include "base/clock.h"
 
 namespace pulse::bench {
 namespace {
 
 // Spends `millis` of the calling thread's CPU time.
 void Burn(int millis) {
-  timespec start, now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start);
-  do {
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  } while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 < millis);
+  const int64_t until = ThreadCpuNanos() + millis * int64_t{1'000'000};
+  while (ThreadCpuNanos() < until) {
+  }
 }
 
 void BurnAs(const CpuMeter& meter, const char* name, int millis) {

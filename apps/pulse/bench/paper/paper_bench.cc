@@ -1,6 +1,7 @@
 // `pulse bench paper`: the experiments of the paper's evaluation, one result file each; those that
 // are there already are not run again.
 #include <fcntl.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <ctime>
@@ -56,8 +57,14 @@ struct Job {
 // without emptying it: as DropPageCache does it.
 nlohmann::json Storage(const Session& session) {
   const UniqueFd control(open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC));
-  return {{"source", MountSource(session.dir().path())},
-          {"page_cache", control.valid() ? "drop_caches" : "fadvise"}};
+  // A device may have another name after a restart; most file systems have a number of their own.
+  std::string source = MountSource(session.dir().path());
+  struct statfs fs = {};
+  if (statfs(session.dir().path().c_str(), &fs) == 0 && (fs.f_fsid.__val[0] | fs.f_fsid.__val[1])) {
+    source = fmt::format("file system {:08x}{:08x}", static_cast<uint32_t>(fs.f_fsid.__val[0]),
+                         static_cast<uint32_t>(fs.f_fsid.__val[1]));
+  }
+  return {{"source", source}, {"page_cache", control.valid() ? "drop_caches" : "fadvise"}};
 }
 
 nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
@@ -326,7 +333,8 @@ absl::Status RunPaper(PaperArgs args) {
   }
   RedoLog redo(args.out + "/redo.log", identities);
   if (args.redo) {
-    if (const std::string said = redo.TakeUp(); !said.empty()) s.Say(said + "\n");
+    const std::string said = redo.TakeUp(args.keep_older);
+    if (!said.empty()) s.Say(said + "\n");
   }
   std::vector<Job> jobs;
   for (const Experiment* experiment : *chosen) {
@@ -348,7 +356,7 @@ absl::Status RunPaper(PaperArgs args) {
     PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
     PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
   }
-  if (args.redo) redo.Forget();
+  redo.Forget();  // also what an interrupted one has left: all is there
   PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();

@@ -38,6 +38,11 @@ void Compare(const nlohmann::json& there, const nlohmann::json& now,
   }
 }
 
+// A name that stays when the source changes.
+bool SaysLittle(const std::string& revision) {
+  return revision == "unknown" || absl::EndsWith(revision, "-dirty");
+}
+
 nlohmann::json ProgramIn(const nlohmann::json& result) {
   nlohmann::json program = nlohmann::json::object();
   for (const char* key : {"pulse_version", "revision"}) {
@@ -112,9 +117,8 @@ std::string RowLog::TakeUp(bool keep_older) {
     return absl::StrCat("an interrupted run cannot go on (", absl::StrJoin(found.differences, "; "),
                         "): it begins again");
   }
-  // Such a name stays when the source changes.
   const std::string revision = identity_->value("revision", "unknown");
-  if (!keep_older && (revision == "unknown" || absl::EndsWith(revision, "-dirty"))) {
+  if (!keep_older && SaysLittle(revision)) {
     return absl::StrCat("an interrupted run cannot go on (revision \"", revision,
                         "\" may be another source each time): it begins again; --keep-older "
                         "goes on with it");
@@ -152,11 +156,19 @@ void RowLog::Forget() const { std::remove(file_.c_str()); }
 
 RedoLog::RedoLog(std::string file, const nlohmann::json& identities)
     : file_(std::move(file)),
+      says_little_(std::any_of(identities.begin(), identities.end(),
+                               [](const nlohmann::json& identity) {
+                                 return SaysLittle(identity.value("revision", "unknown"));
+                               })),
       command_(identities.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {}
 
-std::string RedoLog::TakeUp() {
+std::string RedoLog::TakeUp(bool keep_older) {
   std::ifstream in(file_);
   if (!in) return "";
+  if (says_little_ && !keep_older) {
+    return "an interrupted --redo was of a revision that may be another source each time: all "
+           "begins anew; --keep-older goes on with it";
+  }
   const nlohmann::json there = nlohmann::json::parse(in, nullptr, false);
   const auto is = [&there](const char* key, nlohmann::json::value_t type) {
     return there.contains(key) && there[key].type() == type;

@@ -63,8 +63,9 @@ class RedoLog {
   // `identities`: a list of those of all results that the command makes.
   RedoLog(std::string file, const nlohmann::json& identities);
 
-  // Takes up what the same command has begun and not ended. Returns what to say of it, or nothing.
-  std::string TakeUp();
+  // Takes up what the same command has begun and not ended; of a revision that says little about
+  // the program only with `keep_older`. Returns what to say of it, or nothing.
+  std::string TakeUp(bool keep_older);
   bool Begun(const std::string& experiment) const;
   // Moves an earlier result in `result_file` aside, to RESULT_FILE.old. Returns what to say of it,
   // or nothing.
@@ -74,6 +75,7 @@ class RedoLog {
 
  private:
   const std::string file_;
+  const bool says_little_;     // the revision
   const std::string command_;  // a text that is the same for the same identities
   std::vector<std::string> begun_;
 };

@@ -167,7 +167,7 @@ TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
   ASSERT_TRUE(WriteResult(file_, Result()).ok());
   {
     RedoLog redo(log, command);
-    EXPECT_EQ(redo.TakeUp(), "");
+    EXPECT_EQ(redo.TakeUp(true), "");
     EXPECT_FALSE(redo.Begun("tails"));
     const auto said = redo.Begin("tails", file_);
     ASSERT_TRUE(said.ok()) << said.status();
@@ -175,8 +175,10 @@ TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
     EXPECT_FALSE(std::filesystem::exists(file_));
     EXPECT_EQ(FindResult(file_ + ".old", Result()).kind, EarlierResult::Kind::kSame);
   }
+  // The second one has no revision.
+  EXPECT_THAT(RedoLog(log, command).TakeUp(false), HasSubstr("another source"));
   RedoLog again(log, command);
-  EXPECT_EQ(again.TakeUp(), "an interrupted --redo goes on; begun anew before: tails");
+  EXPECT_EQ(again.TakeUp(true), "an interrupted --redo goes on; begun anew before: tails");
   EXPECT_TRUE(again.Begun("tails"));
   EXPECT_FALSE(again.Begun("queue"));
   const auto nothing = again.Begin("queue", dir_ / "queue.json");
@@ -184,13 +186,13 @@ TEST_F(ResultFilesTest, AnInterruptedRedoGoesOn) {
   EXPECT_EQ(*nothing, "");
   // Of other settings, or of fewer experiments.
   RedoLog other(log, nlohmann::json::array({Result()}));
-  EXPECT_EQ(other.TakeUp(), "an interrupted --redo was another one: all begins anew");
+  EXPECT_EQ(other.TakeUp(true), "an interrupted --redo was another one: all begins anew");
   EXPECT_FALSE(other.Begun("tails"));
   again.Forget();
-  EXPECT_EQ(RedoLog(log, command).TakeUp(), "");
+  EXPECT_EQ(RedoLog(log, command).TakeUp(true), "");
   for (const char* text : {"", "[]", "{\"command\": 3, \"begun\": []}"}) {
     std::ofstream(log) << text;
-    EXPECT_FALSE(RedoLog(log, command).TakeUp().empty()) << text;
+    EXPECT_FALSE(RedoLog(log, command).TakeUp(true).empty()) << text;
   }
 }
 
