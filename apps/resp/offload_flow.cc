@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "director/ring.h"
 
 namespace pulse::resp {
 namespace {
@@ -162,7 +163,7 @@ void OffloadFlow::SortQueued() {
 }
 
 void OffloadFlow::DropQueued() {
-  std::vector<Slot>().swap(queued_slots_);
+  director::FreeBytes(&queued_slots_);
   queued_sorted_ = 0;
   queued_everything_ = false;
 }
@@ -271,9 +272,9 @@ void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
   if ((command.command->flags & kNoAuth) == 0) {
     accepted_ = true;
     // Without a word of who it is: the server may have been started anew.
-    const bool anyone = std::none_of(said_.begin(), said_.end(),
-                                     [](const Said& said) { return (said.what & kUser) != 0; });
-    if (anyone && shared_->wants_password.load(kRelaxed)) {
+    if (shared_->wants_password.load(kRelaxed) &&
+        std::none_of(said_.begin(), said_.end(),
+                     [](const Said& said) { return (said.what & kUser) != 0; })) {
       shared_->wants_password.store(false, kRelaxed);
     }
   }

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "director/ring.h"
 #include "offload_flow.h"
 
 namespace pulse::resp {
 
+using director::FreeBytes;
 using Found = ReadView::Found;
 using Slot = DirtyTable::Slot;
 
@@ -22,11 +24,6 @@ constexpr size_t kMostUnsent = size_t{256} << 10;
 constexpr size_t kMostBatchBytes = size_t{4} << 20;
 // Of a connection between its requests, for the next ones: each of a reply, a request and a read.
 constexpr size_t kMostKept = size_t{16} << 10;
-
-template <typename T>
-void FreeAll(T* container) {
-  T().swap(*container);
-}
 
 }  // namespace
 
@@ -225,10 +222,10 @@ size_t Reader::MemoryHeld() const {
 
 void Reader::Free() {
   check_ = Check();
-  FreeAll(&missing_);
-  FreeAll(&values_);
-  FreeAll(&found_);
-  FreeAll(&entries_);
+  FreeBytes(&missing_);
+  FreeBytes(&values_);
+  FreeBytes(&found_);
+  FreeBytes(&entries_);
 }
 
 size_t OffloadFlow::MemoryKept() const {
@@ -239,11 +236,11 @@ size_t OffloadFlow::MemoryKept() const {
 // What large requests and replies have made of them is not kept for small ones.
 void OffloadFlow::Trim() {
   if (MemoryKept() <= kMostKept) return;
-  if (reply_.capacity() > kMostKept) FreeAll(&reply_);
+  if (reply_.capacity() > kMostKept) FreeBytes(&reply_);
   if (request_.MemoryHeld() > kMostKept) request_ = Request();
   if (reader_.MemoryHeld() + keys_.capacity() * sizeof(keys_[0]) > kMostKept) {
     reader_.Free();
-    FreeAll(&keys_);
+    FreeBytes(&keys_);
   }
 }
 

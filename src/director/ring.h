@@ -14,8 +14,12 @@ inline size_t HeapBytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() + 1 : 0;
 }
 
-// Empties it and frees that; assigning an empty string would keep the memory.
-inline void FreeBytes(std::string* text) { std::string().swap(*text); }
+// Empties a string or another container and frees what it has allocated; assigning an empty one
+// would keep the memory.
+template <typename Container>
+void FreeBytes(Container* container) {
+  Container().swap(*container);
+}
 
 template <typename T>
 class Ring {

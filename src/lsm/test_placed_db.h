@@ -57,6 +57,14 @@ struct PlacedDb {
       ASSERT_TRUE(s.ok()) << s.ToString();
     }
   }
+  // Opens it, fills it and compacts all of it.
+  void FillAndCompact() {
+    std::mt19937_64 rng(TestSeed());
+    ASSERT_TRUE(db->Open().ok());
+    ASSERT_TRUE(db->Fill(&rng, 2000, 500).ok());
+    ASSERT_TRUE(db->CompactAll().ok());
+    EXPECT_EQ(db->Difference(), "");
+  }
   Stats stats() const { return StatsOf(fs.get()); }
 
   std::shared_ptr<rocksdb::FileSystem> fs;

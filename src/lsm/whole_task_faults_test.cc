@@ -153,11 +153,7 @@ TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
   const auto watch = std::make_shared<TaskWatch>();
   PlacedDb placed(Watched("pulse://?placement=whole", watch), dir / "db");
   watch->begins = [&] { CancelWholeCompactions(placed.options); };
-  std::mt19937_64 rng(TestSeed());
-  ASSERT_TRUE(placed.db->Open().ok());
-  ASSERT_TRUE(placed.db->Fill(&rng, 2000, 500).ok());
-  ASSERT_TRUE(placed.db->CompactAll().ok());
-  EXPECT_EQ(placed.db->Difference(), "");
+  ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
   EXPECT_EQ(placed.stats().whole_compactions, 0u);
   EXPECT_GT(placed.stats().whole_returned, 0u);
   placed.db->Close();

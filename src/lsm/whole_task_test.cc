@@ -392,11 +392,7 @@ TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
       }};
   for (size_t i = 0; i < changes.size(); ++i) {
     PlacedDb placed(Embedded("pulse://?placement=whole"), dir / std::to_string(i), changes[i]);
-    std::mt19937_64 rng(TestSeed());
-    ASSERT_TRUE(placed.db->Open().ok());
-    ASSERT_TRUE(placed.db->Fill(&rng, 2000, 500).ok());
-    ASSERT_TRUE(placed.db->CompactAll().ok());
-    EXPECT_EQ(placed.db->Difference(), "");
+    ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
     EXPECT_EQ(placed.stats().whole_compactions, 0u);
   }
 }

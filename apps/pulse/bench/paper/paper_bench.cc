@@ -337,9 +337,10 @@ absl::Status RunPaper(PaperArgs args) {
     if (!said.empty()) s.Say(said + "\n");
   }
   std::vector<Job> jobs;
-  for (const Experiment* experiment : *chosen) {
+  for (size_t i = 0; i < chosen->size(); ++i) {
+    const Experiment* const experiment = (*chosen)[i];
     const std::string file = fmt::format("{}/{}", args.out, experiment->name());
-    nlohmann::json identity = Identity(args, *experiment, s.report(), storage);
+    const nlohmann::json& identity = identities[i];
     Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
     const auto done = IsDone(args, redo, &s, &job);
     if (!done.ok()) return done.status();
