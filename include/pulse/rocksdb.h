@@ -69,6 +69,11 @@ struct Stats {
   // refused, so that RocksDB did them here.
   uint64_t whole_compactions;
   uint64_t whole_returned;
+  // Flushes that RocksDB's threads did on an embedded agent's CPUs (flushes=); their CPU time
+  // there, and that of whole compactions.
+  uint64_t agent_flushes;
+  uint64_t agent_flush_nanos;
+  uint64_t agent_compaction_nanos;
   // Of the moment.
   uint64_t streams;          // outputs that have a queue of their own
   uint64_t queued_bytes;     // payload that the agent has not given back
@@ -98,13 +103,20 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 //                       level 1 on and while host_slots= compactions run on the host
 //   placement=adaptive  one of these, compaction by compaction, by measurement
 //
-// A whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators, merge
-// operators, filters and the like by name, from RocksDB's registry of objects (pulse agent --plugin
-// loads what defines yours); an embedded one takes those of `families`. Column families that it
-// does not know, that have blob files, user-defined timestamps or (external agent) table property
-// collectors, and databases with two-phase commit, stay on the host, which is logged once. So do
-// those of a pool, with an external agent. WritePrepared transactions count as two-phase commit.
-// What the agent does not finish, RocksDB does here. Also not given away: compactions that
+// flushes=agent|adaptive has RocksDB's flushes made on the CPUs of an embedded agent, always or
+// while the host's are the busier ones: their threads run there as long as they write a table.
+//
+// An embedded agent whose agent_cpus= the process does not use otherwise (taskset) does a whole
+// compaction by RocksDB's own threads, which run there meanwhile; nothing of what follows holds for
+// it.
+//
+// Else a whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators,
+// merge operators, filters and the like by name, from RocksDB's registry of objects (pulse agent
+// --plugin loads what defines yours); an embedded one takes those of `families`. Column families
+// that it does not know, that have blob files, user-defined timestamps or (external agent) table
+// property collectors, and databases with two-phase commit, stay on the host, which is logged once.
+// So do those of a pool, with an external agent. WritePrepared transactions count as two-phase
+// commit. What the agent does not finish, RocksDB does here. Also not given away: compactions that
 // DB::CompactFiles asks for, databases with a rate limiter or an SstFileManager, and, before
 // RocksDB 11, with file checksums or last_level_temperature; and families whose objects are not
 // those that PlaceCompactions saw. A listener of the user's is told of the files of such a

@@ -29,7 +29,8 @@ TaskRequest SomeRequest() {
   r.db = "/data/db";
   r.output_dir = "/data/db/pulse-tasks/1";
   r.column_family = "default";
-  r.input = std::string(5000, 'x') + '\0' + "y";
+  r.input.assign(5000, 'x');
+  r.input.append("\0y", 2);
   r.version = "7.8.3";
   r.device = 7;
   r.inode = ~uint64_t{0};

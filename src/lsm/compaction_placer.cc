@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -63,9 +64,21 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
     : fs_(std::move(fs)),
       pulse_(pulse),
       options_(pulse->context().session->options()),
+      agent_load_(options_.agent_cpus),
+      moves_(options_.socket_path.empty() && AreApart(options_.agent_cpus, host_load_.cpus())),
+      threads_(
+          options_.flushes == FlushMode::kAgent || AreApart(options_.agent_cpus, host_load_.cpus())
+              ? options_.agent_cpus
+              : std::vector<int>(),
+          options_.flushes == FlushMode::kAgent),
+      flushes_(
+          options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
+          [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
+          &pulse->context().session->counters()),
       directories_(fs_.get()),
       controller_(ControllerOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
+    if (moves_) break;  // any compaction can be
     auto objects = ObjectsOf(db, f.options, fs_);
     if (!objects.ok()) {
       Refused(f.name, objects.status());
@@ -84,8 +97,10 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
   never_ = std::move(not_this_);
   not_this_.clear();
   const bool host =
-      options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
+      options_.placement == PlacementMode::kHost ||
+      (options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep);
   pulse_->context().on_agent = !host;
+  pulse_->context().flush_first.SetCpus(AgentCores(options_));
   std::lock_guard lock(pulse_->context().closed_mu);
   pulse_->context().on_closed[this] = [this](const std::string& dir) { OnClosed(dir); };
 }
@@ -130,12 +145,15 @@ void CompactionPlacer::OnClosed(const std::string& home) {
       left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
       it = jobs_.erase(it);
     }
+    LosePartsLocked([&](const Part& part) { return part.home == home; });
     canceled_ = false;  // it may be opened again
   }
+  threads_.BackAll(&home);
   for (const std::string& dir : left) directories_.Remove(dir);
 }
 
 void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  MovedThreads::BackHere();
   Job job;
   job.home = CanonicalDirectory(db->GetName());
   job.family = info.cf_name;
@@ -157,12 +175,15 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
     std::lock_guard lock(mu_);
     jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
   }
-  if (!why_not.empty()) Refused(info.cf_name, absl::UnimplementedError(why_not));
+  if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
 }
 
 void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info) {
   std::unique_lock lock(mu_);
-  const auto it = jobs_.find({db, static_cast<uint64_t>(info.job_id)});
+  const Key key = {db, static_cast<uint64_t>(info.job_id)};
+  // Parts that ended before they had begun; their threads are gone.
+  LosePartsLocked([&](const Part& part) { return part.job == key; });
+  const auto it = jobs_.find(key);
   if (it == jobs_.end()) return;
   const Job job = std::move(it->second);
   jobs_.erase(it);
@@ -171,14 +192,23 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
   for (const std::string& dir : job.dirs) directories_.Remove(dir);
 }
 
+void CompactionPlacer::OnFlushBegin(const std::string& db) {
+  MovedThreads::BackHere();
+  ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  flushes_.Begin(CanonicalDirectory(db),
+                 agent != nullptr && !agent->dead && agent->link->embedded());
+}
+
 Place CompactionPlacer::DecideLocked(Job* job, double busy) {
   placement::Load load;
   // Compactions are part of what was busy.
   const HostSession::Connection agent = pulse_->context().session->connection();
   load.agent = agent != nullptr && !agent->dead;
-  // An embedded agent's, too, if it is among them.
+  // An embedded agent's, too, if it may run there.
   const bool mine = load.agent && agent->link->embedded();
-  load.host_busy = std::max(0.0, busy - host_running_ - (mine ? whole_running_ : 0));
+  load.apart = load.agent && (!mine || AreApart(options_.agent_cpus, host_load_.cpus()));
+  load.host_busy = std::max(0.0, busy - host_running_ - (load.apart ? 0 : whole_running_));
   if (load.agent && agent_ != agent.get()) {
     // What the last one did not know, this one may.
     agent_ = agent.get();
@@ -198,8 +228,10 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
             "whole compactions of a pool are done by an embedded agent only; this one is external, "
             "and compactions stay on the host");
   }
-  const bool whole = reachable && tasks > 0 && !canceled_ && job->why_not.empty() &&
-                     never_.count(job->family) == 0 && not_this_.count(job->family) == 0;
+  const bool can = moves_ || (job->why_not.empty() && never_.count(job->family) == 0 &&
+                              not_this_.count(job->family) == 0);
+  const bool whole =
+      reachable && tasks > 0 && !canceled_ && can && (!moves_ || threads_.possible());
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
   }
@@ -221,7 +253,6 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
       break;
     case PlacementMode::kAdaptive: {
       load.whole = whole;
-      load.apart = load.agent && (!mine || AreApart(options_.agent_cpus, host_load_.cpus()));
       job->ticket = next_ticket_++;
       const placement::Choice choice =
           controller_.Begin(job->ticket, job->what, load, static_cast<double>(NowNanos()) * kNanos);
@@ -239,6 +270,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
 }
 
 bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
+  MovedThreads::BackHere();  // from a job whose end was not told
   const double busy = options_.placement == PlacementMode::kAdaptive ? host_load_.Busy() : 0;
   const bool deep =
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
@@ -261,6 +293,10 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   }
   ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
   if (place != Place::kWhole) return false;
+  if (moves_) {
+    MoveHere({db, JobOf(id)}, home);
+    return false;
+  }
   auto dir = directories_.Make(home);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   bool external = false;
@@ -285,6 +321,46 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, why);
   return false;
+}
+
+void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
+  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(TasksOf(options_));
+  const bool full = slot == nullptr;
+  const bool moved = !full && threads_.Move(home);
+  std::lock_guard lock(mu_);
+  if (moved) {
+    parts_[gettid()] = {job, home, std::move(slot)};
+    pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
+    ThreadPlacement::SetGivesWay(&pulse_->context());
+    return;
+  }
+  const auto it = jobs_.find(job);
+  if (it != jobs_.end()) ReturnedLocked(&it->second, full);
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+}
+
+void CompactionPlacer::LosePartsLocked(const std::function<bool(const Part&)>& which) {
+  std::erase_if(parts_, [&](const auto& part) { return which(part.second); });
+  pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
+}
+
+void CompactionPlacer::OnPartEnd(bool well) {
+  const std::optional<int64_t> nanos = threads_.Back();
+  if (!nanos) return;
+  AtomicCounters& counters = pulse_->context().session->counters();
+  Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
+  if (well) Add(&counters.whole_compactions, 1);
+  std::lock_guard lock(mu_);
+  const auto part = parts_.find(gettid());
+  if (part == parts_.end()) return;
+  const auto job = jobs_.find(part->second.job);
+  if (job != jobs_.end()) {
+    --job->second.tasks;
+    job->second.some_done = true;
+  }
+  parts_.erase(part);
+  pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
+  ThreadPlacement::Set(&pulse_->context(), true);
 }
 
 void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
@@ -483,11 +559,30 @@ class PlacerListener : public rocksdb::EventListener {
  public:
   explicit PlacerListener(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
 
+  static const char* kClassName() { return "PulsePlacerListener"; }
+  const char* Name() const override { return kClassName(); }
+
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
     placer_->OnBegin(db, info);
   }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
+    placer_->OnPartEnd(false);  // if it failed before it began
     placer_->OnEnd(db->GetName(), info);
+  }
+  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo& info) override {
+    placer_->OnPartEnd(info.status.ok());
+  }
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+    if (info.reason == rocksdb::TableFileCreationReason::kFlush) {
+      placer_->OnFlushBegin(info.db_name);
+    }
+  }
+  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
+    if (info.reason == rocksdb::TableFileCreationReason::kFlush) placer_->OnFlushEnd();
+  }
+  // One whose table was begun, and then refused.
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override {
+    placer_->OnFlushEnd();
   }
 
  private:
@@ -495,6 +590,12 @@ class PlacerListener : public rocksdb::EventListener {
 };
 
 }  // namespace
+
+bool HasPlacer(const rocksdb::DBOptions& options) {
+  return std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& listener) {
+    return listener != nullptr && listener->Name() == std::string(PlacerListener::kClassName());
+  });
+}
 
 CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service) {
   const PlacerService* ours = service == nullptr ? nullptr : service->CheckedCast<PlacerService>();

@@ -7,13 +7,19 @@
 //                           from level 1 on while the host's slots are taken
 //   placement=adaptive      placement/controller.h, by measurement
 //
+// An agent in this process that has CPUs of its own needs no copy of the database for it: there
+// RocksDB is told to go on itself, and its thread is moved to those CPUs until it has done.
+//
 // What the agent cannot do, or does not finish, RocksDB does here. The reason is logged once.
 //
 // Ownership: service and listener share it, through the options of the databases; it keeps their
 // FileSystem alive. Thread-safe. A compaction's thread blocks while the agent compacts.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,10 +29,13 @@
 #include <vector>
 
 #include "lsm/agent_tasks.h"
+#include "lsm/flush_placement.h"
 #include "lsm/host_load.h"
 #include "lsm/host_task.h"
+#include "lsm/moved_threads.h"
 #include "lsm/pulse_file_system.h"
 #include "lsm/task_directory.h"
+#include "lsm/task_slots.h"
 #include "lsm/whole_task.h"
 #include "placement/controller.h"
 #include "rocksdb/db.h"
@@ -43,9 +52,14 @@ class CompactionPlacer {
                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   ~CompactionPlacer();
 
-  // RocksDB has begun, or ended, a compaction.
+  // RocksDB has begun, or ended, a compaction; or a part of one, on that part's thread.
   void OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info);
+  void OnPartEnd(bool well);
   void OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info);
+
+  // On a flush's thread: its table is begun, or has ended.
+  void OnFlushBegin(const std::string& db);
+  void OnFlushEnd() { flushes_.End(); }
 
   // On the thread of a (sub)compaction: true when the agent has taken it; its result is then to be
   // had by Wait, of the same arguments. `id` is unique in the process's life of `db`.
@@ -79,7 +93,18 @@ class CompactionPlacer {
     bool external = false;
   };
 
+  // Of a compaction that this thread does on the agent's CPUs.
+  struct Part {
+    Key job;
+    std::string home;
+    std::shared_ptr<TaskSlots::Slot> slot;
+  };
+
   placement::Place DecideLocked(Job* job, double busy);
+  // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
+  void MoveHere(const Key& job, const std::string& home);
+  // Those parts have ended.
+  void LosePartsLocked(const std::function<bool(const Part&)>& which);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
   void OnClosed(const std::string& home);
   // The job counts no longer among those that run.
@@ -97,6 +122,12 @@ class CompactionPlacer {
   const Options& options_;
   std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
+  HostLoad agent_load_;  // of an embedded agent's CPUs
+  // The agent is in this process and has CPUs of its own: RocksDB's threads go there, and do whole
+  // compactions as they do all others.
+  const bool moves_;
+  MovedThreads threads_;
+  FlushPlacement flushes_;
   TaskDirectories directories_;
   std::mutex mu_;
   placement::Controller controller_;
@@ -106,6 +137,7 @@ class CompactionPlacer {
   std::map<std::string, int> failures_;  // of a column family, one after the other
   std::map<Key, Job> jobs_;
   std::map<Key, Running> running_;
+  std::map<pid_t, Part> parts_;
   int host_running_ = 0;
   int whole_running_ = 0;
   uint64_t next_ticket_ = 0;
@@ -118,6 +150,8 @@ class CompactionPlacer {
 std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
     std::shared_ptr<CompactionPlacer> placer);
 std::shared_ptr<rocksdb::EventListener> NewPlacerListener(std::shared_ptr<CompactionPlacer> placer);
+// Whether they have one already.
+bool HasPlacer(const rocksdb::DBOptions& options);
 // Behind a service that NewPlacerService made; null for another.
 CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service);
 

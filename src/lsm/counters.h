@@ -25,6 +25,9 @@ struct AtomicCounters {
   std::atomic<uint64_t> reconnects{0};
   std::atomic<uint64_t> whole_compactions{0};
   std::atomic<uint64_t> whole_returned{0};
+  std::atomic<uint64_t> agent_flushes{0};
+  std::atomic<uint64_t> agent_flush_nanos{0};
+  std::atomic<uint64_t> agent_compaction_nanos{0};
   std::atomic<uint64_t> agentless_nanos{0};  // of the gaps that have ended
 };
 

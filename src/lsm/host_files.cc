@@ -47,15 +47,13 @@ class OutputWritableFile : public FSWritableFile {
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
     if (!told_) [[unlikely]]
       Tell(options);
-    const absl::Status st = output_->Append(data.data(), data.size());
-    return st.ok() ? IOStatus::OK() : Report(st);
+    return Add(data);
   }
   IOStatus Append(const Slice& data, const IOOptions& options, const rocksdb::DataVerificationInfo&,
                   IODebugContext*) override {
     if (!told_) [[unlikely]]
       Tell(options);
-    const absl::Status st = output_->Append(data.data(), data.size());
-    return st.ok() ? IOStatus::OK() : Report(st);
+    return Add(data);
   }
   // Appends only: tables and blobs are written front to back. This is never called on a file that
   // does not claim direct I/O.
@@ -123,6 +121,13 @@ class OutputWritableFile : public FSWritableFile {
     ThreadJob::SetJob(job);
     ThreadJob::ApplyPriority(context_->session->options().compaction, job);
     context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
+  }
+
+  IOStatus Add(const Slice& data) {
+    if (ThreadPlacement::GivesWay(context_.get())) [[unlikely]]
+      context_->flush_first.GiveWay();
+    const absl::Status st = output_->Append(data.data(), data.size());
+    return st.ok() ? IOStatus::OK() : Report(st);
   }
 
   IOStatus Report(const absl::Status& st) {

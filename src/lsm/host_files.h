@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "lsm/flush_first.h"
 #include "lsm/host_fetch.h"
 #include "lsm/host_registry.h"
 #include "lsm/pool.h"
@@ -30,6 +31,7 @@ struct FileContext {
   std::atomic<bool> on_agent{true};
   // Of the embedded agent, if it is one.
   TaskSlots task_slots;
+  FlushFirst flush_first;
   // Called when the database in a directory is closed, by whoever wants to know; guarded by
   // closed_mu, which is held meanwhile.
   std::mutex closed_mu;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -14,17 +15,24 @@ namespace {
 
 constexpr int64_t kLookNanos = 500'000'000;
 
-}  // namespace
-
-HostLoad::HostLoad() {
+std::vector<int> MyCpus() {
+  std::vector<int> cpus;
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0) {
     for (int i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus_.push_back(i);
+      if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.push_back(i);
     }
   }
-  if (cpus_.empty()) cpus_.push_back(0);
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+}  // namespace
+
+HostLoad::HostLoad() : HostLoad(MyCpus()) {}
+
+HostLoad::HostLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
   last_ = Look();
   at_ = NowNanos();
 }

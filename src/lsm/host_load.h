@@ -1,5 +1,5 @@
-// HostLoad: how many of the CPUs that this process may use are busy, whoever with. Looked up in
-// /proc/stat, at most twice a second.
+// HostLoad: how many of the CPUs that this process may use, or of others, are busy, whoever with.
+// Looked up in /proc/stat, at most twice a second.
 //
 // Thread-safe. Blocks for the read of a small file.
 #pragma once
@@ -12,13 +12,15 @@ namespace pulse::lsm {
 
 class HostLoad {
  public:
-  HostLoad();
+  HostLoad();                                // of the CPUs that this process may use
+  explicit HostLoad(std::vector<int> cpus);  // of these
 
-  // CPUs that this process may run on.
   int cores() const { return static_cast<int>(cpus_.size()); }
   const std::vector<int>& cpus() const { return cpus_; }
   // Of them, busy on average between the last two looks; 0 before there are two.
   double Busy();
+  // The same as a part of them.
+  double BusyPart() { return cpus_.empty() ? 0 : Busy() / cores(); }
 
  private:
   struct Times {

@@ -22,6 +22,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int layout = static_cast<int>(o->layout);
   int placement = static_cast<int>(o->placement);
   int whole = static_cast<int>(o->whole);
+  int flushes = static_cast<int>(o->flushes);
   int sync = static_cast<int>(o->sync);
   int io = static_cast<int>(o->io);
   int fetch = o->fetch ? 1 : 0;
@@ -34,6 +35,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadString("pool", &o->pool);
   r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
   r.ReadChoice("whole", {"all", "deep"}, &whole);
+  r.ReadChoice("flushes", {"host", "agent", "adaptive"}, &flushes);
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
   r.ReadString("trace", &o->trace);
@@ -64,6 +66,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->layout = static_cast<Layout>(layout);
   o->placement = static_cast<PlacementMode>(placement);
   o->whole = static_cast<WholeMode>(whole);
+  o->flushes = static_cast<FlushMode>(flushes);
   o->sync = static_cast<SyncMode>(sync);
   o->io = static_cast<IoMode>(io);
   o->fetch = fetch == 1;
@@ -105,6 +108,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
     if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
   }
+  const bool flushes_given = parsed->options.count("flushes") != 0;
   const bool status_given = parsed->options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
@@ -131,6 +135,20 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": pool=", o.pool,
                                                    " is of no use without layout=pool; add that, "
                                                    "or leave pool out"));
+  }
+  if (!flushes_given && !o.socket_path.empty()) {
+    // The environment's, which is for the embedded agents of the process.
+    o.flushes = FlushMode::kDefault;
+  }
+  const bool away = o.flushes == FlushMode::kAgent || o.flushes == FlushMode::kAdaptive;
+  if (away && ((!o.socket_path.empty() && !o.fallback_embedded) || o.agent_cpus.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri,
+                                                   "\": flushes can be made on an embedded agent's "
+                                                   "CPUs only; name those by agent_cpus=, as in "
+                                                   "pulse://?agent_cpus=1, or leave flushes out"));
+  }
+  if (o.flushes == FlushMode::kDefault) {
+    o.flushes = o.placement == PlacementMode::kAdaptive ? FlushMode::kAdaptive : FlushMode::kHost;
   }
   if (o.write_threshold * 2 > o.queue_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(

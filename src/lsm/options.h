@@ -22,6 +22,9 @@ enum class Layout { kFiles, kPool };
 enum class PlacementMode { kHost, kSplit, kWhole, kAdaptive };
 // Of whole compactions: all, or those from level 1 on while the host has no slot free (DComp).
 enum class WholeMode { kAll, kDeep };
+// On whose CPUs flushes are made (flush_placement.h). kDefault: adaptive with placement=adaptive,
+// else the host.
+enum class FlushMode { kHost, kAgent, kAdaptive, kDefault };
 
 struct Options {
   // Empty: an agent embedded in this process.
@@ -33,6 +36,7 @@ struct Options {
 
   PlacementMode placement = PlacementMode::kSplit;
   WholeMode whole = WholeMode::kAll;
+  FlushMode flushes = FlushMode::kDefault;
   int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
   int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than
                             // it has CPUs

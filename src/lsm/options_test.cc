@@ -74,6 +74,25 @@ TEST_F(OptionsTest, EveryKey) {
   EXPECT_EQ(o->spin_us, 0);
 }
 
+TEST_F(OptionsTest, FlushesGoToCpusOfAnEmbeddedAgentOnly) {
+  for (const auto& [uri, mode] :
+       {std::pair{"pulse://", FlushMode::kHost},
+        std::pair{"pulse://?placement=whole&agent_cpus=0", FlushMode::kHost},
+        std::pair{"pulse://?placement=adaptive", FlushMode::kAdaptive},
+        std::pair{"pulse:///a.sock?placement=adaptive", FlushMode::kAdaptive},
+        std::pair{"pulse://?placement=adaptive&flushes=host", FlushMode::kHost},
+        std::pair{"pulse://?flushes=adaptive&agent_cpus=0", FlushMode::kAdaptive},
+        std::pair{"pulse://?flushes=agent&agent_cpus=0", FlushMode::kAgent}}) {
+    const auto o = ParseOptions(uri);
+    ASSERT_TRUE(o.ok()) << o.status();
+    EXPECT_EQ(o->flushes, mode) << uri;
+  }
+  for (const char* bad : {"pulse://?flushes=agent", "pulse:///a.sock?flushes=agent&agent_cpus=0",
+                          "pulse:///a.sock?flushes=adaptive"}) {
+    EXPECT_THAT(ErrorOf(bad), HasSubstr("agent_cpus=")) << bad;
+  }
+}
+
 TEST_F(OptionsTest, EveryEngineByName) {
   for (const auto& [name, kind] :
        {std::pair{"io_uring", EngineKind::kUring},
@@ -114,6 +133,7 @@ TEST_F(OptionsTest, BadValuesAreNamed) {
                           "streams=0",
                           "streams=65",
                           "streams=many",
+                          "flushes=card",
                           "agent_cpus=x",
                           "agent_cpus=3-1",
                           "spin_us=-1",

@@ -1,9 +1,10 @@
 // DB::Open of a preloaded object stands before RocksDB's own: databases of an unmodified program
-// that are opened with placement=whole or placement=adaptive get what PlaceCompactions sets up. All
-// others go through unchanged.
+// that are opened with placement=whole, placement=adaptive or flushes= get what PlaceCompactions
+// sets up. All others go through unchanged.
 #include <dlfcn.h>
 
 #include "base/log.h"
+#include "lsm/compaction_placer.h"
 #include "lsm/rocksdb_compat.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
@@ -37,8 +38,8 @@ Function Next(Function mine) {
 
 bool IsOurs(const DBOptions& options) {
   pulse::Stats stats;
-  return options.compaction_service == nullptr && options.env != nullptr &&
-         pulse::GetStats(options.env->GetFileSystem().get(), &stats);
+  return options.compaction_service == nullptr && !pulse::lsm::HasPlacer(options) &&
+         options.env != nullptr && pulse::GetStats(options.env->GetFileSystem().get(), &stats);
 }
 
 Status NotFound() {

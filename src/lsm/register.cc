@@ -105,14 +105,17 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
         "PlaceCompactions: options.compaction_service is set already, to " +
         std::string(options->compaction_service->Name()) + "; it can be only one");
   }
-  const auto mode = pulse->context().session->options().placement;
-  // Nothing to decide: RocksDB is not to ask for each compaction.
-  if (mode == lsm::PlacementMode::kHost || mode == lsm::PlacementMode::kSplit) {
-    return rocksdb::Status::OK();
+  if (lsm::HasPlacer(*options)) {
+    return rocksdb::Status::InvalidArgument("PlaceCompactions: it was called for these options");
   }
+  const lsm::Options& o = pulse->context().session->options();
+  // Nothing to decide of compactions: RocksDB is not to ask for each.
+  const bool compactions =
+      o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kSplit;
+  if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
   auto placer = std::make_shared<lsm::CompactionPlacer>(
       fs, const_cast<lsm::PulseFileSystem*>(pulse), *options, families);
-  options->compaction_service = lsm::NewPlacerService(placer);
+  if (compactions) options->compaction_service = lsm::NewPlacerService(placer);
   options->listeners.push_back(lsm::NewPlacerListener(placer));
   return rocksdb::Status::OK();
 }
@@ -153,6 +156,9 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   out->reconnects = c.reconnects;
   out->whole_compactions = c.whole_compactions;
   out->whole_returned = c.whole_returned;
+  out->agent_flushes = c.agent_flushes;
+  out->agent_flush_nanos = c.agent_flush_nanos;
+  out->agent_compaction_nanos = c.agent_compaction_nanos;
   out->agentless_nanos = pulse->context().session->agentless_nanos();
   {
     lsm::HostSession& session = *pulse->context().session;

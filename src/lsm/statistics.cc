@@ -99,12 +99,15 @@ std::map<std::string, uint64_t> TickersOf(const Stats& s) {
       {"pulse.fetch.wait.micros", s.fetch_wait_nanos / 1000},
       {"pulse.fetch.waits", s.fetch_waits},
       {"pulse.fetched.bytes", s.bytes_fetched},
+      {"pulse.flushes.on_agent", s.agent_flushes},
+      {"pulse.flushes.on_agent.cpu.micros", s.agent_flush_nanos / 1000},
       {"pulse.inline.bytes", s.bytes_inline},
       {"pulse.persisted.bytes", s.bytes_persisted},
       {"pulse.persisted.files", s.files_persisted},
       {"pulse.sync.micros", s.sync_nanos / 1000},
       {"pulse.syncs", s.syncs},
       {"pulse.whole.compactions", s.whole_compactions},
+      {"pulse.whole.on_agent.cpu.micros", s.agent_compaction_nanos / 1000},
       {"pulse.whole.returned", s.whole_returned},
   };
 }

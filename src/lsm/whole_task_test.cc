@@ -237,9 +237,13 @@ TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
   }));
   EXPECT_EQ(filters.manual.load(), 0);
   EXPECT_EQ(partitioners.manual.load(), 0);
-  ASSERT_TRUE(placed.db->CompactAll().ok());
-  EXPECT_GT(filters.manual.load(), 0);
-  EXPECT_GT(partitioners.manual.load(), 0);
+  // It finds nothing to do where an automatic one, which it waited for, has emptied its levels.
+  Status s;
+  ASSERT_TRUE(Eventually([&] {
+    s = placed.db->CompactAll();
+    return !s.ok() || (filters.manual > 0 && partitioners.manual > 0);
+  }));
+  EXPECT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(placed.db->Difference(), "");
   placed.db->Close();
 }

@@ -211,7 +211,11 @@ bool EngineFlow::SendReply(Context* c, const Reply& reply) {
   if (reply.trailer_size > 0) {
     std::memcpy(buffer.Grow(reply.trailer_size), state_->trailer, reply.trailer_size);
   }
-  connection_->Reply(c->ticket, std::move(buffer));
+  if (buffer.size() <= state_->engine->options().join_up_to) {
+    connection_->Reply(c->ticket, std::string_view(buffer.data(), buffer.size()));
+  } else {
+    connection_->Reply(c->ticket, std::move(buffer));
+  }
   return true;
 }
 

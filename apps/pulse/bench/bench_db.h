@@ -68,6 +68,14 @@ class BenchDb {
   };
   absl::StatusOr<Tables> CountTables();
 
+  // CPU time of RocksDB's threads on an embedded agent's CPUs.
+  struct OnAgent {
+    double flush_seconds = 0;
+    double compaction_seconds = 0;
+  };
+  OnAgent TimeOnAgent() const;
+  // What it has taken since `before` is the agent's in `result`, which has it as the host's.
+  void CountOnAgent(const OnAgent& before, nlohmann::json* result) const;
   // Adds syncs and sync_ms, the median, of PulseDB's outputs to a result; stock has none.
   void AddSyncTimes(nlohmann::json* result) const;
 

@@ -30,6 +30,7 @@ absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
   range.exclusive_manual_compaction = true;
   range.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   range.max_subcompactions = opponent.subcompactions;
+  const BenchDb::OnAgent before = db.TimeOnAgent();
   PULSE_RETURN_IF_ERROR((*meter)->Start());
   const rocksdb::Status status = db.db()->CompactRange(range, nullptr, nullptr);
   (*meter)->StopWall();
@@ -37,6 +38,7 @@ absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
   PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
   PULSE_RETURN_IF_ERROR(FromRocks(status, "compacting the database as " + opponent.name));
 
+  db.CountOnAgent(before, &result);
   db.AddSyncTimes(&result);
   result["read_bytes"] = db.Ticker(rocksdb::COMPACT_READ_BYTES);
   result["write_bytes"] = db.Ticker(rocksdb::COMPACT_WRITE_BYTES);

@@ -54,6 +54,7 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
                                           const std::function<absl::Status()>& work, bool settle) {
   auto meter = RunMeter::Create(opponent);
   if (!meter.ok()) return meter.status();
+  const BenchDb::OnAgent before = db->TimeOnAgent();
   PULSE_RETURN_IF_ERROR((*meter)->Start());
   StallSampler stalls(db);
   const absl::Status worked = work();
@@ -61,10 +62,15 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
   stalls.Stop();
   PULSE_RETURN_IF_ERROR(worked);
   const int64_t done = NowNanos();
-  if (settle) db->WaitUntilSettled();
+  double settled = 0;
+  if (settle) {
+    db->WaitUntilSettled();
+    settled = static_cast<double>(NowNanos() - done) / 1e9;
+  }
   nlohmann::json result;
-  result["settle_s"] = static_cast<double>(NowNanos() - done) / 1e9;
+  if (settle) result["settle_s"] = settled;
   PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
+  db->CountOnAgent(before, &result);
   result["stall_share"] =
       static_cast<double>(db->Ticker(rocksdb::STALL_MICROS)) / 1e6 / (*meter)->wall_seconds();
   result["delayed_share"] = stalls.delayed();
@@ -78,7 +84,7 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
       db->Ticker(rocksdb::COMPACT_WRITE_BYTES) + db->Ticker(rocksdb::REMOTE_COMPACT_WRITE_BYTES);
   result["compaction_write_bytes"] = compacted;
   if (compacted != 0) {
-    const double seconds = (*meter)->wall_seconds() + result["settle_s"].get<double>();
+    const double seconds = (*meter)->wall_seconds() + settled;
     result["compaction_mib_per_s"] = static_cast<double>(compacted) / (1 << 20) / seconds;
     // For compactions alone, and the process as a whole, writers and flushes included.
     for (const char* cpu : {"compaction_cpu_s", "host_cpu_s"}) {

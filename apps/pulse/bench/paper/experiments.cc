@@ -414,11 +414,12 @@ nlohmann::json MetricUnits() {
                           {"compaction_cpu_s_per_gib", "seconds per GiB compacted"},
                           {"host_cpu_s_per_gib", "seconds per GiB compacted"},
                           {"whole_compactions", "count"},
+                          {"agent_flushes", "count"},
                           {"sync_ms", "milliseconds"},
                           {"queues", "count"},
                           {"syncs", "count"}};
-  for (const char* seconds :
-       {"wall_s", "settle_s", "host_cpu_s", "compaction_cpu_s", "agent_cpu_s"}) {
+  for (const char* seconds : {"wall_s", "settle_s", "host_cpu_s", "compaction_cpu_s", "agent_cpu_s",
+                              "agent_flush_cpu_s"}) {
     units[seconds] = "seconds";
   }
   for (const char* memory : {"host_idle_rss_mib", "host_rss_mib", "host_private_mib",

@@ -38,6 +38,19 @@ const nlohmann::json& ObjectIn(const nlohmann::json& object, const char* key) {
   return it == object.end() || !it->is_object() ? *none : *it;
 }
 
+namespace {
+
+void AddPaidFor(std::map<std::string, double>* figures) {
+  const auto ops = figures->find("ops_per_s");
+  const auto wall = figures->find("wall_s");
+  const auto settle = figures->find("settle_s");
+  const auto none = figures->end();
+  if (ops == none || wall == none || settle == none || wall->second <= 0) return;
+  (*figures)[kPaidFor] = ops->second * wall->second / (wall->second + settle->second);
+}
+
+}  // namespace
+
 FigureRow::FigureRow(const nlohmann::json& row) : label_(TextIn(row, "label")) {
   if (!row.is_object() || !row.contains("runs") || !row["runs"].is_array()) return;
   for (const nlohmann::json& run : row["runs"]) {
@@ -52,6 +65,7 @@ FigureRow::FigureRow(const nlohmann::json& row) : label_(TextIn(row, "label")) {
         figures[metric] = value.get<double>();
       }
     }
+    AddPaidFor(&figures);
   }
 }
 

@@ -25,6 +25,11 @@ struct Quantity {
   bool operator==(const Quantity&) const = default;
 };
 
+// Operations by the time until compactions rest as well: what goes on for ever at that rate.
+// Whoever leaves much to be compacted writes the faster for it, for a while. Every run has it that
+// has its parts.
+inline constexpr char kPaidFor[] = "paid_ops_per_s";
+
 // One line of an experiment: a value size, a workload.
 class FigureRow {
  public:

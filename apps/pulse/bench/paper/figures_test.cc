@@ -63,6 +63,25 @@ TEST(FiguresTest, WhatIsMissingIsAbsentAndZeroIsAFigure) {
   EXPECT_THAT(FigureRow(nullptr).opponents(), IsEmpty());
 }
 
+TEST(FiguresTest, WhatIsLeftToCompactIsPaidFor) {
+  const auto run = [](const char* opponent, double ops, double wall, const nlohmann::json& settle) {
+    return nlohmann::json{{"opponent", opponent},
+                          {"pair", 1},
+                          {"ops_per_s", ops},
+                          {"wall_s", wall},
+                          {"settle_s", settle}};
+  };
+  const FigureRow row =
+      Row({run("soon", 100, 10, 0), run("late", 200, 5, 15), run("unknown", 200, 5, nullptr)});
+  EXPECT_EQ(row.Of({kPaidFor, "soon", "", false})->median, 100);
+  EXPECT_EQ(row.Of({kPaidFor, "late", "", false})->median, 50);
+  EXPECT_EQ(row.Of({kPaidFor, "late", "soon", false})->median, 0.5);
+  EXPECT_FALSE(row.Of({kPaidFor, "unknown", "", false}));
+  // By that, another one is the best.
+  EXPECT_EQ(row.Against({"ops_per_s", "unknown", "soon|late", false}), "late");
+  EXPECT_EQ(row.Against({kPaidFor, "unknown", "soon|late", false}), "soon");
+}
+
 TEST(FiguresTest, ThePapersValuesSurviveJson) {
   const PaperValue range = {"speed", "Fig. 1", "", 1.2, 1.8, {"speed", "pulse", "stock", false}};
   const PaperValue single = {"stalls", "Table 2", "A", 19, 19, {"stall", "stock", "pulse", true}};

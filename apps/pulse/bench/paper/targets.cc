@@ -26,14 +26,18 @@ constexpr char kNeedsWhole[] =
 void AddPlacementAims(std::vector<Aim>* aims) {
   const std::string fixed = absl::StrCat(kStockDefault, "|", kDcomp, "|", kAggressive, "|", kPulse);
   for (const char* profile : {"none", "bf2", "bf3"}) {
+    // As long as the writes last, and until their compactions are done as well.
     const auto add = [&](const std::string& what, const std::string& of, const std::string& over,
                          const Target& target) {
-      aims->push_back({absl::StrCat(what, ", profile ", profile),
-                       absl::StrCat("dcomp-", profile),
-                       "1024 B",
-                       {"ops_per_s", of, over},
-                       target,
-                       kNeedsWhole});
+      for (const bool paid : {false, true}) {
+        aims->push_back(
+            {absl::StrCat(what, ", profile ", profile, paid ? ", compactions paid for" : ""),
+             absl::StrCat("dcomp-", profile),
+             "1024 B",
+             {paid ? kPaidFor : "ops_per_s", of, over},
+             target,
+             kNeedsWhole});
+      }
     };
     if (profile != std::string("none")) {
       add("pulse above dcomp", kPulse, kDcomp, Above(1));

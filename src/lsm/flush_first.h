@@ -1,0 +1,59 @@
+// FlushFirst: on an agent's CPUs compactions give way to flushes, behind which the writers stand.
+// The kernel would share the time evenly, and a thread's priority, once lowered, is not everybody's
+// to raise again. So threads that compact there wait between two pieces of output, while there are
+// more threads than CPUs and one of them flushes. No longer than they have worked since they last
+// did: flushes get half of the time at the most that way, and the kernel's share of the rest.
+//
+// Thread-safe. GiveWay blocks for kMostMs at a time.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "base/clock.h"
+
+namespace pulse::lsm {
+
+class FlushFirst {
+ public:
+  static constexpr int kMostMs = 100;
+
+  void SetCpus(int cpus) { cpus_.store(cpus); }
+
+  void FlushBegins() { flushes_.fetch_add(1); }
+  void FlushEnds() {
+    {
+      std::lock_guard lock(mu_);
+      flushes_.fetch_sub(1);
+    }
+    ended_.notify_all();
+  }
+  void SetCompactions(int compactions) { compactions_.store(compactions); }
+
+  // The calling thread compacts there.
+  void GiveWay() {
+    if (flushes_.load(std::memory_order_relaxed) == 0 || !Crowded()) return;
+    thread_local int64_t since = 0;  // the last wait's end
+    const int64_t begin = NowNanos();
+    const auto most =
+        std::chrono::nanoseconds(std::min<int64_t>(begin - since, int64_t{kMostMs} * 1'000'000));
+    std::unique_lock lock(mu_);
+    ended_.wait_for(lock, most, [this] { return flushes_.load() == 0; });
+    since = NowNanos();
+  }
+
+ private:
+  bool Crowded() const { return flushes_.load() + compactions_.load() > cpus_.load(); }
+
+  std::atomic<int> cpus_{1};
+  std::atomic<int> flushes_{0};
+  std::atomic<int> compactions_{0};
+  std::mutex mu_;
+  std::condition_variable ended_;
+};
+
+}  // namespace pulse::lsm

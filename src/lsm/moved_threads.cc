@@ -1,0 +1,122 @@
+#include "lsm/moved_threads.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/cpu_list.h"
+#include "base/log.h"
+
+namespace pulse::lsm {
+namespace {
+
+struct Moved {
+  const void* owner;
+  std::string home;
+  cpu_set_t former;
+  int64_t cpu_nanos;
+};
+
+// Of the process: a thread may serve databases of several owners. Who is in it lives.
+struct Registry {
+  std::mutex mu;
+  std::map<pid_t, Moved> moved;
+};
+
+Registry& All() {
+  static auto* const all = new Registry;  // RocksDB's threads outlive main
+  return *all;
+}
+
+// A thread that ends is nobody's any more: its number may be another's at once.
+struct Leaver {
+  bool moved = false;
+  ~Leaver() {
+    if (!moved) return;
+    std::lock_guard lock(All().mu);
+    All().moved.erase(gettid());
+  }
+};
+thread_local Leaver leaver;
+
+void Restore(pid_t thread, const cpu_set_t& former) {
+  if (sched_setaffinity(thread, sizeof(former), &former) == 0) return;
+  LogOnce("moved threads",
+          absl::StrCat("a thread of RocksDB's stays on the agent's CPUs: ", strerror(errno),
+                       "; use flushes=host and placement=split where the CPUs that a process may "
+                       "use change while it runs"));
+}
+
+}  // namespace
+
+bool MovedThreads::Move(const std::string& home) {
+  if (!possible()) return false;
+  Registry& all = All();
+  std::lock_guard lock(all.mu);
+  if (all.moved.count(gettid()) != 0) return false;
+  Moved m{this, home, {}, ThreadCpuNanos()};
+  absl::Status status;
+  if (sched_getaffinity(0, sizeof(m.former), &m.former) != 0) {
+    status = absl::UnavailableError(strerror(errno));
+  } else if (!anywhere_ && std::any_of(cpus_.begin(), cpus_.end(), [&](int cpu) {
+               return CPU_ISSET(static_cast<size_t>(cpu), &m.former);
+             })) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("RocksDB's threads may run on CPUs ", FormatCpuList(cpus_),
+                     ", too, which agent_cpus= names; keep the process off them (taskset)"));
+  } else {
+    status = SetThreadAffinity(cpus_);
+  }
+  if (!status.ok()) {
+    failed_.store(true, std::memory_order_relaxed);
+    LogOnce("no moved threads",
+            absl::StrCat("flushes and compactions stay on the host's CPUs: ", status.message()));
+    return false;
+  }
+  leaver.moved = true;
+  all.moved.emplace(gettid(), std::move(m));
+  return true;
+}
+
+std::optional<int64_t> MovedThreads::Back() {
+  Registry& all = All();
+  std::lock_guard lock(all.mu);
+  const auto it = all.moved.find(gettid());
+  if (it == all.moved.end() || it->second.owner != this) return std::nullopt;
+  const int64_t nanos = ThreadCpuNanos() - it->second.cpu_nanos;
+  Restore(0, it->second.former);
+  all.moved.erase(it);
+  return nanos;
+}
+
+void MovedThreads::BackHere() {
+  if (!leaver.moved) return;
+  Registry& all = All();
+  std::lock_guard lock(all.mu);
+  const auto it = all.moved.find(gettid());
+  if (it == all.moved.end()) return;
+  Restore(0, it->second.former);
+  all.moved.erase(it);
+}
+
+void MovedThreads::BackAll(const std::string* home) {
+  Registry& all = All();
+  std::lock_guard lock(all.mu);
+  for (auto it = all.moved.begin(); it != all.moved.end();) {
+    if (it->second.owner != this || (home != nullptr && it->second.home != *home)) {
+      ++it;
+      continue;
+    }
+    Restore(it->first, it->second.former);
+    it = all.moved.erase(it);
+  }
+}
+
+}  // namespace pulse::lsm
