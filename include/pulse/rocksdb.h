@@ -107,8 +107,10 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // while the host's are the busier ones: their threads run there as long as they write a table.
 //
 // An embedded agent whose agent_cpus= the process does not use otherwise (taskset) does a whole
-// compaction by RocksDB's own threads, which run there meanwhile; nothing of what follows holds for
-// it.
+// compaction by RocksDB's own threads, which run there meanwhile, and give way to flushes that do.
+// It is RocksDB's compaction like any other, with all that the database has, but for those that
+// DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does nothing to it.
+// agent_nice= and agent_sched= are for the agent's own threads.
 //
 // Else a whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators,
 // merge operators, filters and the like by name, from RocksDB's registry of objects (pulse agent
@@ -125,7 +127,8 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // they overlap one level below. Host and agent must have the same version of RocksDB, and room for
 // a descriptor of each table.
 //
-// InvalidArgument when options->env is not of pulse://, or a compaction_service is set already.
+// InvalidArgument when options->env is not of pulse://, a compaction_service is set already, or it
+// was called for these options before.
 PULSE_EXPORT rocksdb::Status PlaceCompactions(rocksdb::Options* options);
 PULSE_EXPORT rocksdb::Status PlaceCompactions(
     rocksdb::DBOptions* options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
