@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace pulse::placement {
@@ -18,6 +19,8 @@ constexpr double kHopeless = 0.7;   // of the current rate, after one compaction
 constexpr int kHold = 25;           // compactions
 constexpr int kNotWhole = 8;        // in a row: there is no whole compaction for now
 constexpr int kFull = 4;            // ... that the agent was too full for: it is others'
+constexpr double kFar = 0.6;        // of its rate, or its rate of that: not as it was
+constexpr int kFarEnough = 4;       // ... compactions in a row: it has changed
 constexpr int kMostReturns = 3;     // ... that came back: what was known of the agent is void
 constexpr double kNear = 0.92;
 constexpr double kMaxWait = 32;       // times forget_seconds
@@ -352,6 +355,30 @@ void Controller::TryLater(Known* k, double now) const {
       std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k->wait * 2));
 }
 
+bool Controller::HasChanged(Known* k, double bytes, double seconds) const {
+  const double rate = k->Rate();
+  int side = 0;
+  if (k->samples >= kEnough && seconds > 0) {
+    if (bytes < rate * kFar * seconds) side = -1;
+    if (bytes * kFar > rate * seconds) side = 1;
+  }
+  if (side == 0 || side * k->far < 0) {
+    k->far = 0;
+    k->far_bytes = k->far_seconds = 0;
+  }
+  if (side == 0) return false;
+  k->far += side;
+  k->far_bytes += bytes;
+  k->far_seconds += seconds;
+  if (std::abs(k->far) < kFarEnough) return false;
+  k->bytes = k->far_bytes;
+  k->seconds = k->far_seconds;
+  k->samples = kEnough;
+  k->far = 0;
+  k->far_bytes = k->far_seconds = 0;
+  return true;
+}
+
 void Controller::ForgetDemand() {
   demand_bytes_ = demand_seconds_ = 0;
   demand_jobs_ = 0;
@@ -416,6 +443,18 @@ void Controller::End(uint64_t id, double now, bool counts) {
   }
   if (r.strategy == Strategy::kSplit) c.owes_split = false;
   Known& k = c.known[Index(r.strategy)];
+  if (r.strategy == c.current && HasChanged(&k, static_cast<double>(r.job.bytes), r.cost)) {
+    k.at = now;
+    // It is not held for what it was, and the others may have changed as well.
+    c.spare_hold = 0;
+    for (Known& other : c.known) {
+      if (&other == &k || other.samples == 0) continue;
+      other.wait = 0;
+      other.at = std::min(other.at, now - options_.forget_seconds);
+    }
+    budget_ = std::max(budget_, 2 * r.cost);
+    return;
+  }
   const bool stale = k.samples > 0 && now - k.at > options_.forget_seconds;
   const double keep = stale ? 0.3 : kDecay;
   k.bytes = k.bytes * keep + static_cast<double>(r.job.bytes);

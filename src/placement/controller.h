@@ -22,6 +22,9 @@
 // be faster. It is held for a while, in which writers may come to wait for the agent; then, where
 // the agent is at its limit, throughput decides again.
 //
+// Averages are slow, and the load may shift at once: a strategy whose last compactions were all far
+// from what it was counts for those alone, and the others may be tried again.
+//
 // Pure: no clock, no threads, no I/O; not thread-safe.
 #pragma once
 
@@ -103,8 +106,12 @@ class Controller {
     double bytes = 0;  // decaying sums
     double seconds = 0;
     int samples = 0;
-    double at = 0;            // the last sample
-    double wait = 0;          // until it is tried again; grows with each try that showed nothing
+    double at = 0;    // the last sample
+    double wait = 0;  // until it is tried again; grows with each try that showed nothing
+    // The last samples, all far from the rate before them, on the same side.
+    int far = 0;  // below: negative
+    double far_bytes = 0;
+    double far_seconds = 0;
     int returns = 0;          // of its whole compactions, one after the other
     double returned_at = -1;  // the last one that was begun after the one before had come back
     double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
@@ -150,6 +157,9 @@ class Controller {
   void Account(double now);
   void ForgetDemand();
   void TryLater(Known* k, double now) const;
+  // Whether a strategy that is followed has become another than it was: then what is known of it is
+  // what was seen since.
+  bool HasChanged(Known* k, double bytes, double seconds) const;
   void PickTry(Context* c, const Job& job, const Load& load, double now);
   std::string Reconsider(Context* c, const Load& load);
   Place PlaceOf(Strategy s, const Job& job, const Load& load) const;

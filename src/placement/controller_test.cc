@@ -425,6 +425,28 @@ TEST(Controller, AnAgentThatBecomesSlowIsLeft) {
   EXPECT_LT(one.Whole(100, 1.0, 5.0), 10);
 }
 
+// Averages over tens of compactions would follow a load that shifts too late.
+TEST(Controller, WhatChangesAtOnceIsNoticedSoon) {
+  OneByOne one{Controller(ControllerOptions{})};
+  EXPECT_GT(one.Whole(25, 1.0, 0.8), 20);
+  EXPECT_LT(one.Whole(25, 1.0, 1.8), 7) << "the agent has become slow";
+  EXPECT_EQ(one.Whole(25, 1.0, 1.8), 0);
+  // And fast again, while the host has become slow.
+  EXPECT_GT(one.Whole(25, 1.6, 0.8), 12);
+}
+
+// Compactions differ: those from level 0 take longer than others, say.
+TEST(Controller, SomeSlowCompactionsAreNoChange) {
+  OneByOne one{Controller(ControllerOptions{})};
+  one.Whole(60, 1.0, 0.8);
+  int whole = 0;
+  for (int i = 0; i < 100; ++i) {
+    const double longer = i % 4 < 2 ? 1.7 : 0.7;
+    whole += one.Whole(1, longer, 0.8 * longer);
+  }
+  EXPECT_GT(whole, 85);
+}
+
 TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
   Controller controller(ControllerOptions{});
   Load load;
