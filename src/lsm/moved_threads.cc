@@ -17,7 +17,7 @@
 namespace pulse::lsm {
 namespace {
 
-struct Moved {
+struct MovedThread {
   const void* owner;
   std::string home;
   cpu_set_t former;
@@ -25,13 +25,13 @@ struct Moved {
 };
 
 // Of the process: a thread may serve databases of several owners. Who is in it lives.
-struct Registry {
+struct MovedRegistry {
   std::mutex mu;
-  std::map<pid_t, Moved> moved;
+  std::map<pid_t, MovedThread> moved;
 };
 
-Registry& All() {
-  static auto* const all = new Registry;  // RocksDB's threads outlive main
+MovedRegistry& AllMoved() {
+  static auto* const all = new MovedRegistry;  // RocksDB's threads outlive main
   return *all;
 }
 
@@ -40,8 +40,8 @@ struct Leaver {
   bool moved = false;
   ~Leaver() {
     if (!moved) return;
-    std::lock_guard lock(All().mu);
-    All().moved.erase(gettid());
+    std::lock_guard lock(AllMoved().mu);
+    AllMoved().moved.erase(gettid());
   }
 };
 thread_local Leaver leaver;
@@ -58,10 +58,10 @@ void Restore(pid_t thread, const cpu_set_t& former) {
 
 bool MovedThreads::Move(const std::string& home) {
   if (!possible()) return false;
-  Registry& all = All();
+  MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   if (all.moved.count(gettid()) != 0) return false;
-  Moved m{this, home, {}, ThreadCpuNanos()};
+  MovedThread m{this, home, {}, ThreadCpuNanos()};
   absl::Status status;
   if (sched_getaffinity(0, sizeof(m.former), &m.former) != 0) {
     status = absl::UnavailableError(strerror(errno));
@@ -86,7 +86,7 @@ bool MovedThreads::Move(const std::string& home) {
 }
 
 std::optional<int64_t> MovedThreads::Back() {
-  Registry& all = All();
+  MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   const auto it = all.moved.find(gettid());
   if (it == all.moved.end() || it->second.owner != this) return std::nullopt;
@@ -98,7 +98,7 @@ std::optional<int64_t> MovedThreads::Back() {
 
 void MovedThreads::BackHere() {
   if (!leaver.moved) return;
-  Registry& all = All();
+  MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   const auto it = all.moved.find(gettid());
   if (it == all.moved.end()) return;
@@ -107,7 +107,7 @@ void MovedThreads::BackHere() {
 }
 
 void MovedThreads::BackAll(const std::string* home) {
-  Registry& all = All();
+  MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   for (auto it = all.moved.begin(); it != all.moved.end();) {
     if (it->second.owner != this || (home != nullptr && it->second.home != *home)) {
