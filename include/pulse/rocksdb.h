@@ -106,11 +106,11 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // flushes=agent|adaptive has RocksDB's flushes made on the CPUs of an embedded agent, always or
 // while the host's are the busier ones: their threads run there as long as they write a table.
 //
-// An embedded agent whose agent_cpus= the process does not use otherwise (taskset) does a whole
-// compaction by RocksDB's own threads, which run there meanwhile, and give way to flushes that do.
-// It is RocksDB's compaction like any other, with all that the database has, but for those that
-// DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does nothing to it.
-// agent_nice= and agent_sched= are for the agent's own threads.
+// An embedded agent whose agent_cpus= the process does not use otherwise (taskset; agent_nice=0)
+// does a whole compaction by RocksDB's own threads, which run there meanwhile, and give way to
+// flushes that do. It is RocksDB's compaction like any other, with all that the database has, but
+// for those that DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does
+// nothing to it. agent_sched= is for the agent's own threads.
 //
 // Else a whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators,
 // merge operators, filters and the like by name, from RocksDB's registry of objects (pulse agent

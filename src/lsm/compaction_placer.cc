@@ -65,7 +65,9 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       pulse_(pulse),
       options_(pulse->context().session->options()),
       agent_load_(options_.agent_cpus),
-      moves_(options_.socket_path.empty() && AreApart(options_.agent_cpus, host_load_.cpus())),
+      // Behind threads of RocksDB's an agent of another priority would starve.
+      moves_(options_.socket_path.empty() && options_.agent_nice == 0 &&
+             AreApart(options_.agent_cpus, host_load_.cpus())),
       threads_(
           options_.flushes == FlushMode::kAgent || AreApart(options_.agent_cpus, host_load_.cpus())
               ? options_.agent_cpus
@@ -145,7 +147,7 @@ void CompactionPlacer::OnClosed(const std::string& home) {
       left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
       it = jobs_.erase(it);
     }
-    LosePartsLocked([&](const Part& part) { return part.home == home; });
+    std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
     canceled_ = false;  // it may be opened again
   }
   threads_.BackAll(&home);
@@ -182,7 +184,7 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
   std::unique_lock lock(mu_);
   const Key key = {db, static_cast<uint64_t>(info.job_id)};
   // Parts that ended before they had begun; their threads are gone.
-  LosePartsLocked([&](const Part& part) { return part.job == key; });
+  std::erase_if(parts_, [&](const auto& part) { return part.second.job == key; });
   const auto it = jobs_.find(key);
   if (it == jobs_.end()) return;
   const Job job = std::move(it->second);
@@ -325,26 +327,21 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
 
 void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
   std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(TasksOf(options_));
-  const bool full = slot == nullptr;
-  const bool moved = !full && threads_.Move(home);
+  const bool moved = slot != nullptr && threads_.Move(home, std::move(slot));
   std::lock_guard lock(mu_);
   if (moved) {
-    parts_[gettid()] = {job, home, std::move(slot)};
-    pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
+    parts_[gettid()] = {job, home};
     ThreadPlacement::SetGivesWay(&pulse_->context());
     return;
   }
   const auto it = jobs_.find(job);
-  if (it != jobs_.end()) ReturnedLocked(&it->second, full);
+  // Nor is it a failure where this thread cannot go there.
+  if (it != jobs_.end()) ReturnedLocked(&it->second, /*full=*/true);
   Add(&pulse_->context().session->counters().whole_returned, 1);
 }
 
-void CompactionPlacer::LosePartsLocked(const std::function<bool(const Part&)>& which) {
-  std::erase_if(parts_, [&](const auto& part) { return which(part.second); });
-  pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
-}
-
 void CompactionPlacer::OnPartEnd(bool well) {
+  ThreadPlacement::Forget(&pulse_->context());
   const std::optional<int64_t> nanos = threads_.Back();
   if (!nanos) return;
   AtomicCounters& counters = pulse_->context().session->counters();
@@ -359,8 +356,6 @@ void CompactionPlacer::OnPartEnd(bool well) {
     job->second.some_done = true;
   }
   parts_.erase(part);
-  pulse_->context().flush_first.SetCompactions(static_cast<int>(parts_.size()));
-  ThreadPlacement::Set(&pulse_->context(), true);
 }
 
 void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
@@ -579,10 +574,6 @@ class PlacerListener : public rocksdb::EventListener {
   }
   void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
     if (info.reason == rocksdb::TableFileCreationReason::kFlush) placer_->OnFlushEnd();
-  }
-  // One whose table was begun, and then refused.
-  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo&) override {
-    placer_->OnFlushEnd();
   }
 
  private:

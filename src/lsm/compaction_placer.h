@@ -19,7 +19,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -97,14 +96,11 @@ class CompactionPlacer {
   struct Part {
     Key job;
     std::string home;
-    std::shared_ptr<TaskSlots::Slot> slot;
   };
 
   placement::Place DecideLocked(Job* job, double busy);
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
-  // Those parts have ended.
-  void LosePartsLocked(const std::function<bool(const Part&)>& which);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
   void OnClosed(const std::string& home);
   // The job counts no longer among those that run.

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "base/clock.h"
@@ -24,7 +25,31 @@ class FlushFirst {
 
   void SetCpus(int cpus) { cpus_.store(cpus); }
 
-  void FlushBegins() { flushes_.fetch_add(1); }
+  // Until what it returns is gone.
+  std::shared_ptr<void> Flush() {
+    flushes_.fetch_add(1);
+    return {this, [](FlushFirst* f) { f->FlushEnds(); }};
+  }
+
+  // The calling thread compacts there, as one of so many.
+  void GiveWay(int compactions) {
+    if (flushes_.load(std::memory_order_relaxed) == 0) return;
+    const int too_many = flushes_.load() + compactions - cpus_.load();
+    if (too_many <= 0) return;
+    thread_local int64_t since = 0;  // the last wait's end
+    const int64_t begin = NowNanos();
+    if (since == 0) since = begin;
+    const auto most =
+        std::chrono::nanoseconds(std::min<int64_t>(begin - since, int64_t{kMostMs} * 1'000'000));
+    std::unique_lock lock(mu_);
+    if (waiting_ >= too_many) return;
+    ++waiting_;
+    ended_.wait_for(lock, most, [this] { return flushes_.load() == 0; });
+    --waiting_;
+    since = NowNanos();
+  }
+
+ private:
   void FlushEnds() {
     {
       std::lock_guard lock(mu_);
@@ -32,28 +57,12 @@ class FlushFirst {
     }
     ended_.notify_all();
   }
-  void SetCompactions(int compactions) { compactions_.store(compactions); }
-
-  // The calling thread compacts there.
-  void GiveWay() {
-    if (flushes_.load(std::memory_order_relaxed) == 0 || !Crowded()) return;
-    thread_local int64_t since = 0;  // the last wait's end
-    const int64_t begin = NowNanos();
-    const auto most =
-        std::chrono::nanoseconds(std::min<int64_t>(begin - since, int64_t{kMostMs} * 1'000'000));
-    std::unique_lock lock(mu_);
-    ended_.wait_for(lock, most, [this] { return flushes_.load() == 0; });
-    since = NowNanos();
-  }
-
- private:
-  bool Crowded() const { return flushes_.load() + compactions_.load() > cpus_.load(); }
 
   std::atomic<int> cpus_{1};
   std::atomic<int> flushes_{0};
-  std::atomic<int> compactions_{0};
   std::mutex mu_;
   std::condition_variable ended_;
+  int waiting_ = 0;
 };
 
 }  // namespace pulse::lsm

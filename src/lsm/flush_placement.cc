@@ -18,9 +18,6 @@ constexpr double kNoLongerBusy = 0.5;
 constexpr double kDifference = 0.15;
 constexpr double kHoldSeconds = 2;
 
-// The calling thread's flush counts there.
-thread_local const FlushFirst* counted = nullptr;
-
 }  // namespace
 
 bool FlushDecision::Look(double host_busy, double agent_busy, double now) {
@@ -59,24 +56,14 @@ bool FlushPlacement::Goes(bool agent) {
 }
 
 void FlushPlacement::Begin(const std::string& home, bool agent) {
-  Uncount();  // RocksDB has not told the end of the last
-  if (!Goes(agent) || !threads_->Move(home)) return;
-  first_->FlushBegins();
-  counted = first_;
+  if (Goes(agent)) threads_->Move(home, first_->Flush());
 }
 
 void FlushPlacement::End() {
-  Uncount();
   const std::optional<int64_t> nanos = threads_->Back();
   if (!nanos) return;
   Add(&counters_->agent_flushes, 1);
   Add(&counters_->agent_flush_nanos, static_cast<uint64_t>(*nanos));
-}
-
-void FlushPlacement::Uncount() {
-  if (counted != first_) return;
-  counted = nullptr;
-  first_->FlushEnds();
 }
 
 }  // namespace pulse::lsm

@@ -51,7 +51,6 @@ class FlushPlacement {
 
  private:
   bool Goes(bool agent);
-  void Uncount();
 
   const FlushMode mode_;
   MovedThreads* const threads_;

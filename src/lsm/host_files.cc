@@ -125,7 +125,7 @@ class OutputWritableFile : public FSWritableFile {
 
   IOStatus Add(const Slice& data) {
     if (ThreadPlacement::GivesWay(context_.get())) [[unlikely]]
-      context_->flush_first.GiveWay();
+      context_->flush_first.GiveWay(context_->task_slots.taken());
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
   }

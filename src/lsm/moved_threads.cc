@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -22,6 +23,7 @@ struct MovedThread {
   std::string home;
   cpu_set_t former;
   int64_t cpu_nanos;
+  std::shared_ptr<void> held;
 };
 
 // Of the process: a thread may serve databases of several owners. Who is in it lives.
@@ -40,8 +42,9 @@ struct Leaver {
   bool moved = false;
   ~Leaver() {
     if (!moved) return;
+    std::map<pid_t, MovedThread>::node_type gone;  // after the lock
     std::lock_guard lock(AllMoved().mu);
-    AllMoved().moved.erase(gettid());
+    gone = AllMoved().moved.extract(gettid());
   }
 };
 thread_local Leaver leaver;
@@ -56,12 +59,12 @@ void Restore(pid_t thread, const cpu_set_t& former) {
 
 }  // namespace
 
-bool MovedThreads::Move(const std::string& home) {
+bool MovedThreads::Move(const std::string& home, std::shared_ptr<void> held) {
   if (!possible()) return false;
   MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   if (all.moved.count(gettid()) != 0) return false;
-  MovedThread m{this, home, {}, ThreadCpuNanos()};
+  MovedThread m{this, home, {}, ThreadCpuNanos(), nullptr};
   absl::Status status;
   if (sched_getaffinity(0, sizeof(m.former), &m.former) != 0) {
     status = absl::UnavailableError(strerror(errno));
@@ -75,47 +78,52 @@ bool MovedThreads::Move(const std::string& home) {
     status = SetThreadAffinity(cpus_);
   }
   if (!status.ok()) {
-    failed_.store(true, std::memory_order_relaxed);
+    // Another thread may not run there.
+    if (!absl::IsFailedPrecondition(status)) failed_.store(true, std::memory_order_relaxed);
     LogOnce("no moved threads",
             absl::StrCat("flushes and compactions stay on the host's CPUs: ", status.message()));
     return false;
   }
   leaver.moved = true;
+  m.held = std::move(held);
   all.moved.emplace(gettid(), std::move(m));
   return true;
 }
 
 std::optional<int64_t> MovedThreads::Back() {
+  std::map<pid_t, MovedThread>::node_type gone;  // after the lock
   MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   const auto it = all.moved.find(gettid());
   if (it == all.moved.end() || it->second.owner != this) return std::nullopt;
   const int64_t nanos = ThreadCpuNanos() - it->second.cpu_nanos;
   Restore(0, it->second.former);
-  all.moved.erase(it);
+  gone = all.moved.extract(it);
   return nanos;
 }
 
 void MovedThreads::BackHere() {
   if (!leaver.moved) return;
+  std::map<pid_t, MovedThread>::node_type gone;
   MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   const auto it = all.moved.find(gettid());
   if (it == all.moved.end()) return;
   Restore(0, it->second.former);
-  all.moved.erase(it);
+  gone = all.moved.extract(it);
 }
 
 void MovedThreads::BackAll(const std::string* home) {
+  std::vector<std::map<pid_t, MovedThread>::node_type> gone;
   MovedRegistry& all = AllMoved();
   std::lock_guard lock(all.mu);
   for (auto it = all.moved.begin(); it != all.moved.end();) {
-    if (it->second.owner != this || (home != nullptr && it->second.home != *home)) {
-      ++it;
-      continue;
+    const auto next = std::next(it);
+    if (it->second.owner == this && (home == nullptr || it->second.home == *home)) {
+      Restore(it->first, it->second.former);
+      gone.push_back(all.moved.extract(it));
     }
-    Restore(it->first, it->second.former);
-    it = all.moved.erase(it);
+    it = next;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -28,11 +29,12 @@ class MovedThreads {
   MovedThreads(const MovedThreads&) = delete;
   MovedThreads& operator=(const MovedThreads&) = delete;
 
-  // False also when a thread could not be moved, which will be so for the next.
+  // False also when the kernel has refused to move one.
   bool possible() const { return !cpus_.empty() && !failed_.load(std::memory_order_relaxed); }
   // The calling thread, for the database in `home`. False when it is there already or cannot be
-  // moved; why is logged once.
-  bool Move(const std::string& home);
+  // moved; why is logged once. `held` is let go when the thread is back, however that comes, or
+  // has ended.
+  bool Move(const std::string& home, std::shared_ptr<void> held);
   // The calling thread. CPU time since Move, in nanoseconds; nothing if it was not moved by this.
   std::optional<int64_t> Back();
   // The calling thread, whoever moved it.

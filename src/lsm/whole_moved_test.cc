@@ -1,5 +1,6 @@
 // Whole compactions by RocksDB's own threads, on the CPUs of an agent in the same process.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include "base/cpu_list.h"
 #include "lsm/flush_first.h"
 #include "lsm/moved_threads.h"
+#include "lsm/pulse_file_system.h"
 #include "lsm/test_cpus.h"
 #include "lsm/test_placed_db.h"
 #include "lsm/test_pool.h"
@@ -195,10 +197,12 @@ TEST_F(WholeMovedTest, PartsThatAreCancelledBeforeTheyBeginKeepNoPlace) {
     cancelled += s.ok() ? 0 : 1;
   }
   EXPECT_GT(cancelled, 0) << "or this tests nothing";
-  const uint64_t returned = placed.stats().whole_returned;
-  ASSERT_TRUE(placed.db->CompactAll().ok());
-  EXPECT_EQ(placed.stats().whole_returned, returned);
   EXPECT_EQ(placed.db->Difference(), "");
+  const auto* pulse = placed.fs->CheckedCast<PulseFileSystem>();
+  ASSERT_NE(pulse, nullptr);
+  (*placed.db)->PauseBackgroundWork();
+  EXPECT_EQ(pulse->context().task_slots.taken(), 0);
+  (*placed.db)->ContinueBackgroundWork();
   placed.db->Close();
 }
 
@@ -216,10 +220,9 @@ TEST_F(WholeMovedTest, ThreadsComeBackFromADatabaseThatCloses) {
     compacts.join();
     placed.db->Close();
     EXPECT_TRUE(AllAreBack()) << "round " << round;
-    // And all places are free.
+    EXPECT_EQ(placed.fs->CheckedCast<PulseFileSystem>()->context().task_slots.taken(), 0);
     ASSERT_TRUE(placed.db->Open().ok());
     ASSERT_TRUE(placed.db->CompactAll().ok());
-    EXPECT_GT(placed.stats().whole_compactions, 0u);
     EXPECT_EQ(placed.db->Difference(), "");
     placed.db->Close();
   }
@@ -235,10 +238,12 @@ TEST_F(WholeMovedTest, AnAgentOnTheHostsCpusMovesNothing) {
   placed.db->Close();
 }
 
-TEST_F(WholeMovedTest, ATaskIsGivenAwayOnce) {
+TEST(PlaceCompactionsTest, IsCalledOnce) {
   ScratchDir dir;
   for (const char* placement : {"placement=whole", "placement=split&flushes=agent"}) {
-    PlacedDb placed(Embedded(Uri(placement)), dir / "db");
+    PlacedDb placed(
+        Embedded("pulse://?agent_cpus=" + std::to_string(MyCpus().back()) + "&" + placement),
+        dir / "db");
     EXPECT_TRUE(PlaceCompactions(&placed.options).IsInvalidArgument()) << placement;
   }
 }
@@ -246,20 +251,41 @@ TEST_F(WholeMovedTest, ATaskIsGivenAwayOnce) {
 TEST(FlushFirstTest, CompactionsWaitForFlushesAndNotForEver) {
   FlushFirst first;
   first.SetCpus(2);
-  first.SetCompactions(1);
-  first.FlushBegins();
-  first.GiveWay();  // there is a CPU for each
-  first.SetCompactions(2);
-  first.GiveWay();  // nobody ends it: for kMostMs
-  std::atomic<bool> gone{false};
-  std::thread compacts([&] {
-    first.GiveWay();
-    gone = true;
-  });
-  first.FlushEnds();
-  compacts.join();
-  EXPECT_TRUE(gone);
-  first.GiveWay();
+  std::shared_ptr<void> flush = first.Flush();
+  std::thread([&] {
+    first.GiveWay(2);  // it has done nothing yet
+    std::this_thread::sleep_for(std::chrono::milliseconds(FlushFirst::kMostMs));
+    first.GiveWay(1);  // there is a CPU for each
+    const auto begin = std::chrono::steady_clock::now();
+    first.GiveWay(2);  // nobody ends it
+    EXPECT_GE(std::chrono::steady_clock::now() - begin,
+              std::chrono::milliseconds(FlushFirst::kMostMs / 2));
+    flush.reset();
+    first.GiveWay(2);
+  }).join();
+}
+
+// However a thread comes back.
+TEST(MovedThreadsTest, WhatIsHeldIsLetGo) {
+  MovedThreads threads({MyCpus().back()}, /*anywhere=*/true);
+  const auto held = std::make_shared<int>();
+  const std::string home = "a", other = "b";
+  for (int how = 0; how < 4; ++how) {
+    std::thread([&] {
+      ASSERT_TRUE(threads.Move(home, held));
+      EXPECT_EQ(held.use_count(), 2);
+      threads.BackAll(&other);
+      EXPECT_EQ(held.use_count(), 2);
+      if (how == 0) {
+        EXPECT_TRUE(threads.Back());
+      }
+      if (how == 1) MovedThreads::BackHere();
+      if (how == 2) threads.BackAll(&home);
+    }).join();
+    EXPECT_EQ(held.use_count(), 1) << how;
+  }
+  EXPECT_FALSE(MovedThreads({CPU_SETSIZE - 1}, true).Move(home, held));
+  EXPECT_EQ(held.use_count(), 1);
 }
 
 TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {
@@ -267,9 +293,9 @@ TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {
   const std::vector<int> mine = MyCpus();
   std::thread([&] {
     EXPECT_FALSE(one.Back());
-    ASSERT_TRUE(one.Move("a"));
+    ASSERT_TRUE(one.Move("a", nullptr));
     EXPECT_EQ(MyCpus(), std::vector<int>{all_.back()});
-    EXPECT_FALSE(two.Move("a"));
+    EXPECT_FALSE(two.Move("a", nullptr));
     EXPECT_FALSE(two.Back());
     const std::string other = "b";
     one.BackAll(&other);
@@ -278,13 +304,13 @@ TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {
     one.BackAll(&home);
     EXPECT_EQ(MyCpus(), mine);
     EXPECT_FALSE(one.Back()) << "it is back";
-    EXPECT_FALSE(two.Move("b")) << "it may run there as it is";
+    EXPECT_FALSE(two.Move("b", nullptr)) << "it may run there as it is";
     MovedThreads anywhere({all_.front()}, true);
-    EXPECT_TRUE(anywhere.Move("b"));
+    EXPECT_TRUE(anywhere.Move("b", nullptr));
     MovedThreads::BackHere();
     EXPECT_EQ(MyCpus(), mine);
     EXPECT_FALSE(anywhere.Back());
-    ASSERT_TRUE(one.Move("a"));
+    ASSERT_TRUE(one.Move("a", nullptr));
   }).join();
   one.BackAll(nullptr);  // the thread has ended
 }

@@ -20,6 +20,7 @@ constexpr int kHold = 25;           // compactions
 constexpr int kNotWhole = 8;        // in a row: there is no whole compaction for now
 constexpr int kFull = 4;            // ... that the agent was too full for: it is others'
 constexpr double kFar = 0.6;        // of its rate, or its rate of that: not as it was
+constexpr double kFarBytes = 0.1;   // of what is remembered, at least
 constexpr int kFarEnough = 4;       // ... compactions in a row: it has changed
 constexpr int kMostReturns = 3;     // ... that came back: what was known of the agent is void
 constexpr double kNear = 0.92;
@@ -298,6 +299,7 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
   c->left_whole =
       c->current == Strategy::kWhole && Allowed(Strategy::kWhole, load) && c->held >= c->spare_hold;
   if (busy_) ForgetDemand();
+  c->known[Index(c->current)].far = 0;
   c->current = best;
   c->held = 0;
   c->tries_left = 0;
@@ -355,13 +357,15 @@ void Controller::TryLater(Known* k, double now) const {
       std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k->wait * 2));
 }
 
-bool Controller::HasChanged(Known* k, double bytes, double seconds) const {
+bool Controller::HasChanged(Known* k, const Running& r, double now) const {
+  const auto bytes = static_cast<double>(r.job.bytes);
   const double rate = k->Rate();
   int side = 0;
-  if (k->samples >= kEnough && seconds > 0) {
-    if (bytes < rate * kFar * seconds) side = -1;
-    if (bytes * kFar > rate * seconds) side = 1;
+  if (k->samples >= kEnough && r.cost > 0) {
+    if (bytes < rate * kFar * r.cost) side = -1;
+    if (bytes * kFar > rate * r.cost) side = 1;
   }
+  if (side != 0 && side * k->far > 0 && r.begun < k->far_at) return false;
   if (side == 0 || side * k->far < 0) {
     k->far = 0;
     k->far_bytes = k->far_seconds = 0;
@@ -369,8 +373,10 @@ bool Controller::HasChanged(Known* k, double bytes, double seconds) const {
   if (side == 0) return false;
   k->far += side;
   k->far_bytes += bytes;
-  k->far_seconds += seconds;
-  if (std::abs(k->far) < kFarEnough) return false;
+  k->far_seconds += r.cost;
+  k->far_at = now;
+  // Small ones say little of what is compacted.
+  if (std::abs(k->far) < kFarEnough || k->far_bytes < k->bytes * kFarBytes) return false;
   k->bytes = k->far_bytes;
   k->seconds = k->far_seconds;
   k->samples = kEnough;
@@ -443,12 +449,13 @@ void Controller::End(uint64_t id, double now, bool counts) {
   }
   if (r.strategy == Strategy::kSplit) c.owes_split = false;
   Known& k = c.known[Index(r.strategy)];
-  if (r.strategy == c.current && HasChanged(&k, static_cast<double>(r.job.bytes), r.cost)) {
+  if (r.strategy == c.current && HasChanged(&k, r, now)) {
     k.at = now;
-    // It is not held for what it was, and the others may have changed as well.
-    c.spare_hold = 0;
+    // The others may have changed as well: but not every time.
+    if (now - c.changed_at < options_.forget_seconds) return;
+    c.changed_at = now;
     for (Known& other : c.known) {
-      if (&other == &k || other.samples == 0) continue;
+      if (&other == &k || other.samples == 0 || other.returns > 0) continue;
       other.wait = 0;
       other.at = std::min(other.at, now - options_.forget_seconds);
     }

@@ -112,6 +112,7 @@ class Controller {
     int far = 0;  // below: negative
     double far_bytes = 0;
     double far_seconds = 0;
+    double far_at = -1;       // the last one's end: those beside it are slow for the same reason
     int returns = 0;          // of its whole compactions, one after the other
     double returned_at = -1;  // the last one that was begun after the one before had come back
     double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
@@ -121,12 +122,13 @@ class Controller {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
     bool begun = false;
-    bool owes_split = false;  // begun with whole: split is tried once, whatever that costs
-    int held = 0;             // compactions since the last change
-    int spare_hold = 0;       // compactions for which a host is spared at least
-    bool left_whole = false;  // ... to look whether it is still better
-    int not_whole = 0;        // compactions in a row that cannot be
-    int overflows = 0;        // ... that the agent was too full for
+    bool owes_split = false;   // begun with whole: split is tried once, whatever that costs
+    int held = 0;              // compactions since the last change
+    int spare_hold = 0;        // compactions for which a host is spared at least
+    double changed_at = -1e9;  // when others were last to be tried again for that
+    bool left_whole = false;   // ... to look whether it is still better
+    int not_whole = 0;         // compactions in a row that cannot be
+    int overflows = 0;         // ... that the agent was too full for
     // A try under way: jobs that it still gets.
     Strategy tried = Strategy::kSplit;
     int tries_left = 0;
@@ -159,7 +161,7 @@ class Controller {
   void TryLater(Known* k, double now) const;
   // Whether a strategy that is followed has become another than it was: then what is known of it is
   // what was seen since.
-  bool HasChanged(Known* k, double bytes, double seconds) const;
+  bool HasChanged(Known* k, const Running& r, double now) const;
   void PickTry(Context* c, const Job& job, const Load& load, double now);
   std::string Reconsider(Context* c, const Load& load);
   Place PlaceOf(Strategy s, const Job& job, const Load& load) const;

@@ -447,6 +447,18 @@ TEST(Controller, SomeSlowCompactionsAreNoChange) {
   EXPECT_GT(whole, 85);
 }
 
+// Nor those of another kind of data, by turns.
+TEST(Controller, WorkThatAlternatesCostsFewTries) {
+  OneByOne one{Controller(ControllerOptions{})};
+  one.Whole(60, 1.0, 0.8);
+  int whole = 0;
+  for (int i = 0; i < 400; ++i) {
+    const double longer = i % 8 < 4 ? 2.5 : 0.7;
+    whole += one.Whole(1, longer, 0.8 * longer);
+  }
+  EXPECT_GT(whole, 330);
+}
+
 TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
   Controller controller(ControllerOptions{});
   Load load;
