@@ -20,7 +20,7 @@ pulse_SOURCES := $(addprefix ../../src/, \
   lsm/host_files.cc lsm/host_link.cc lsm/host_load.cc lsm/host_output.cc lsm/host_publish.cc \
   lsm/host_task.cc lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \
   lsm/io_status.cc lsm/job_listener.cc lsm/moved_threads.cc lsm/manifest_records.cc \
-  lsm/options.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
+  lsm/options.cc lsm/placer_hooks.cc lsm/plain_target.cc lsm/pool.cc lsm/pool_file_system.cc lsm/pool_files.cc \
   lsm/pool_former.cc lsm/pool_guard.cc lsm/pool_io.cc lsm/pool_target.cc lsm/pulse_file_system.cc \
   lsm/register.cc lsm/statistics.cc lsm/task_directory.cc lsm/task_file_system.cc lsm/task_wire.cc \
   lsm/thread_job.cc lsm/thread_waits.cc lsm/whole_task.cc placement/controller.cc)

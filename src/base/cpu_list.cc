@@ -44,6 +44,17 @@ int AllowedCpus() {
   return CPU_COUNT(&set);
 }
 
+std::vector<int> MyCpus() {
+  std::vector<int> cpus;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.push_back(i);
+  }
+  return cpus;
+}
+
 absl::Status SetThreadAffinity(const std::vector<int>& cpus) {
   if (cpus.empty()) return absl::OkStatus();
   cpu_set_t set;

@@ -18,6 +18,9 @@ std::string FormatCpuList(const std::vector<int>& cpus);
 // How many CPUs this process may use.
 int AllowedCpus();
 
+// Those that the calling thread may use; none where they are more than can be told.
+std::vector<int> MyCpus();
+
 // Restricts the calling thread to `cpus`; an empty list leaves it as it is. InvalidArgument when
 // none of them exists or is allowed to this process.
 absl::Status SetThreadAffinity(const std::vector<int>& cpus);

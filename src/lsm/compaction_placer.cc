@@ -65,14 +65,12 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       pulse_(pulse),
       options_(pulse->context().session->options()),
       agent_load_(options_.agent_cpus),
+      apart_(AreApart(options_.agent_cpus, host_load_.cpus())),
       // Behind threads of RocksDB's an agent of another priority would starve.
-      moves_(options_.socket_path.empty() && options_.agent_nice == 0 &&
-             AreApart(options_.agent_cpus, host_load_.cpus())),
-      threads_(
-          options_.flushes == FlushMode::kAgent || AreApart(options_.agent_cpus, host_load_.cpus())
-              ? options_.agent_cpus
-              : std::vector<int>(),
-          options_.flushes == FlushMode::kAgent),
+      moves_(options_.socket_path.empty() && options_.agent_nice == 0 && apart_),
+      threads_(options_.flushes == FlushMode::kAgent || apart_ ? options_.agent_cpus
+                                                               : std::vector<int>(),
+               options_.flushes == FlushMode::kAgent),
       flushes_(
           options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
           [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
@@ -197,6 +195,7 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
 void CompactionPlacer::OnFlushBegin(const std::string& db) {
   MovedThreads::BackHere();
   ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
+  if (options_.flushes == FlushMode::kHost) return;
   const HostSession::Connection agent = pulse_->context().session->connection();
   flushes_.Begin(CanonicalDirectory(db),
                  agent != nullptr && !agent->dead && agent->link->embedded());
@@ -209,7 +208,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
   load.agent = agent != nullptr && !agent->dead;
   // An embedded agent's, too, if it may run there.
   const bool mine = load.agent && agent->link->embedded();
-  load.apart = load.agent && (!mine || AreApart(options_.agent_cpus, host_load_.cpus()));
+  load.apart = load.agent && (!mine || apart_);
   load.host_busy = std::max(0.0, busy - host_running_ - (load.apart ? 0 : whole_running_));
   if (load.agent && agent_ != agent.get()) {
     // What the last one did not know, this one may.
@@ -230,10 +229,10 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
             "whole compactions of a pool are done by an embedded agent only; this one is external, "
             "and compactions stay on the host");
   }
-  const bool can = moves_ || (job->why_not.empty() && never_.count(job->family) == 0 &&
-                              not_this_.count(job->family) == 0);
-  const bool whole =
-      reachable && tasks > 0 && !canceled_ && can && (!moves_ || threads_.possible());
+  const bool can = moves_ ? threads_.possible()
+                          : job->why_not.empty() && never_.count(job->family) == 0 &&
+                                not_this_.count(job->family) == 0;
+  const bool whole = reachable && tasks > 0 && !canceled_ && can;
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
   }
@@ -501,106 +500,6 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
                            slot->GiveBack();
                            return done;
                          });
-}
-
-namespace {
-
-using rocksdb::CompactionServiceJobStatus;
-
-class PlacerService : public rocksdb::CompactionService {
- public:
-  explicit PlacerService(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
-
-  static const char* kClassName() { return "PulseCompactionService"; }
-  const char* Name() const override { return kClassName(); }
-  CompactionPlacer* placer() const { return placer_.get(); }
-
-#if PULSE_ROCKSDB_AT_LEAST(10, 0)
-  rocksdb::CompactionServiceScheduleResponse Schedule(const rocksdb::CompactionServiceJobInfo& info,
-                                                      const std::string& input) override {
-    if (!placer_->Start(info.db_name, info.job_id, input)) {
-      return rocksdb::CompactionServiceScheduleResponse(CompactionServiceJobStatus::kUseLocal);
-    }
-    return {absl::StrCat(info.job_id, " ", info.db_name), CompactionServiceJobStatus::kSuccess};
-  }
-  CompactionServiceJobStatus Wait(const std::string& id, std::string* result) override {
-    const size_t space = id.find(' ');
-    return placer_->Wait(id.substr(space + 1), std::strtoull(id.c_str(), nullptr, 10), result)
-               ? CompactionServiceJobStatus::kSuccess
-               : CompactionServiceJobStatus::kUseLocal;
-  }
-#if PULSE_ROCKSDB_AT_LEAST(11, 0)
-  // Called just before the database begins to close.
-  void CancelAwaitingJobs() override { placer_->Cancel(true); }
-#endif
-#else
-  CompactionServiceJobStatus StartV2(const rocksdb::CompactionServiceJobInfo& info,
-                                     const std::string& input) override {
-    return placer_->Start(info.db_name, info.job_id, input) ? CompactionServiceJobStatus::kSuccess
-                                                            : CompactionServiceJobStatus::kUseLocal;
-  }
-  CompactionServiceJobStatus WaitForCompleteV2(const rocksdb::CompactionServiceJobInfo& info,
-                                               std::string* result) override {
-    return placer_->Wait(info.db_name, info.job_id, result) ? CompactionServiceJobStatus::kSuccess
-                                                            : CompactionServiceJobStatus::kUseLocal;
-  }
-#endif
-
- private:
-  const std::shared_ptr<CompactionPlacer> placer_;
-};
-
-class PlacerListener : public rocksdb::EventListener {
- public:
-  explicit PlacerListener(std::shared_ptr<CompactionPlacer> placer) : placer_(std::move(placer)) {}
-
-  static const char* kClassName() { return "PulsePlacerListener"; }
-  const char* Name() const override { return kClassName(); }
-
-  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
-    placer_->OnBegin(db, info);
-  }
-  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
-    placer_->OnPartEnd(false);  // if it failed before it began
-    placer_->OnEnd(db->GetName(), info);
-  }
-  void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo& info) override {
-    placer_->OnPartEnd(info.status.ok());
-  }
-  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (info.reason == rocksdb::TableFileCreationReason::kFlush) {
-      placer_->OnFlushBegin(info.db_name);
-    }
-  }
-  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
-    if (info.reason == rocksdb::TableFileCreationReason::kFlush) placer_->OnFlushEnd();
-  }
-
- private:
-  const std::shared_ptr<CompactionPlacer> placer_;
-};
-
-}  // namespace
-
-bool HasPlacer(const rocksdb::DBOptions& options) {
-  return std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& listener) {
-    return listener != nullptr && listener->Name() == std::string(PlacerListener::kClassName());
-  });
-}
-
-CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service) {
-  const PlacerService* ours = service == nullptr ? nullptr : service->CheckedCast<PlacerService>();
-  return ours == nullptr ? nullptr : ours->placer();
-}
-
-std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
-    std::shared_ptr<CompactionPlacer> placer) {
-  return std::make_shared<PlacerService>(std::move(placer));
-}
-
-std::shared_ptr<rocksdb::EventListener> NewPlacerListener(
-    std::shared_ptr<CompactionPlacer> placer) {
-  return std::make_shared<PlacerListener>(std::move(placer));
 }
 
 }  // namespace pulse::lsm

@@ -119,6 +119,7 @@ class CompactionPlacer {
   std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
   HostLoad agent_load_;  // of an embedded agent's CPUs
+  const bool apart_;     // none of them is among the host's
   // The agent is in this process and has CPUs of its own: RocksDB's threads go there, and do whole
   // compactions as they do all others.
   const bool moves_;

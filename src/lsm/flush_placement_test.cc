@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_list.h"
 #include "lsm/counters.h"
 #include "lsm/test_cpus.h"
 #include "lsm/test_placed_db.h"

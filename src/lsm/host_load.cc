@@ -1,7 +1,5 @@
 #include "lsm/host_load.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -9,28 +7,22 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/cpu_list.h"
 
 namespace pulse::lsm {
 namespace {
 
 constexpr int64_t kLookNanos = 500'000'000;
 
-std::vector<int> MyCpus() {
-  std::vector<int> cpus;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int i = 0; i < CPU_SETSIZE; ++i) {
-      if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.push_back(i);
-    }
-  }
+std::vector<int> CpusOrFirst() {
+  std::vector<int> cpus = MyCpus();
   if (cpus.empty()) cpus.push_back(0);
   return cpus;
 }
 
 }  // namespace
 
-HostLoad::HostLoad() : HostLoad(MyCpus()) {}
+HostLoad::HostLoad() : HostLoad(CpusOrFirst()) {}
 
 HostLoad::HostLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
   last_ = Look();

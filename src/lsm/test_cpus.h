@@ -1,28 +1,13 @@
 // Which CPUs threads may use, for tests of those that move.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <sched.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 namespace pulse::lsm::test {
-
-inline std::vector<int> MyCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
-  std::vector<int> cpus;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.push_back(i);
-  }
-  return cpus;
-}
 
 // By a thread's directory in /proc; "" when it has ended.
 inline std::string CpusOf(const std::string& task) {

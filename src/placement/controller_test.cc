@@ -326,6 +326,16 @@ struct OneByOne {
     }
     return whole;
   }
+  // `turn` compactions that take `slow` seconds on the host, then as many of `fast`, and so on; 0.8
+  // of that on the agent.
+  int WholeByTurns(int count, int turn, double slow, double fast) {
+    int whole = 0;
+    for (int i = 0; i < count; ++i) {
+      const double seconds = i / turn % 2 == 0 ? slow : fast;
+      whole += Whole(1, seconds, 0.8 * seconds);
+    }
+    return whole;
+  }
   static Load BusyHost() {
     Load load;
     load.host_busy = 1;
@@ -439,24 +449,14 @@ TEST(Controller, WhatChangesAtOnceIsNoticedSoon) {
 TEST(Controller, SomeSlowCompactionsAreNoChange) {
   OneByOne one{Controller(ControllerOptions{})};
   one.Whole(60, 1.0, 0.8);
-  int whole = 0;
-  for (int i = 0; i < 100; ++i) {
-    const double longer = i % 4 < 2 ? 1.7 : 0.7;
-    whole += one.Whole(1, longer, 0.8 * longer);
-  }
-  EXPECT_GT(whole, 85);
+  EXPECT_GT(one.WholeByTurns(100, 2, 1.7, 0.7), 85);
 }
 
 // Nor those of another kind of data, by turns.
 TEST(Controller, WorkThatAlternatesCostsFewTries) {
   OneByOne one{Controller(ControllerOptions{})};
   one.Whole(60, 1.0, 0.8);
-  int whole = 0;
-  for (int i = 0; i < 400; ++i) {
-    const double longer = i % 8 < 4 ? 2.5 : 0.7;
-    whole += one.Whole(1, longer, 0.8 * longer);
-  }
-  EXPECT_GT(whole, 330);
+  EXPECT_GT(one.WholeByTurns(400, 4, 2.5, 0.7), 330);
 }
 
 TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {

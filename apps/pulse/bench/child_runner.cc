@@ -87,19 +87,8 @@ absl::StatusOr<nlohmann::json> Interpret(const std::string& job, int wait_status
 
 }  // namespace
 
-std::vector<int> UsableCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> usable;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return usable;
-  for (int c = 0; c < CPU_SETSIZE; ++c) {
-    if (CPU_ISSET(c, &set)) usable.push_back(c);
-  }
-  return usable;
-}
-
 absl::Status CheckCpus(const std::vector<int>& cpus) {
-  const std::vector<int> usable = UsableCpus();
+  const std::vector<int> usable = MyCpus();
   for (const int c : cpus) {
     if (std::find(usable.begin(), usable.end(), c) == usable.end()) {
       return absl::InvalidArgumentError(absl::StrCat("CPU ", c, " is not to be had here, only ",

@@ -27,9 +27,6 @@ struct ChildOptions {
 // timeout come back as statuses.
 absl::StatusOr<nlohmann::json> RunChild(const nlohmann::json& spec, const ChildOptions& options);
 
-// Where this process may run; empty when that cannot be read.
-std::vector<int> UsableCpus();
-
 // InvalidArgument, with the processors there are, unless this process may use all of `cpus`.
 absl::Status CheckCpus(const std::vector<int>& cpus);
 

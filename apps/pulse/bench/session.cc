@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
 
 // Fills in what the command line left open.
 absl::Status ChooseCpus(CommonArgs* args) {
-  const std::vector<int> usable = UsableCpus();
+  const std::vector<int> usable = MyCpus();
   if (usable.empty()) return absl::InternalError("reading this process's CPUs failed");
   const size_t hosts = std::min(args->usual_host_cpus, usable.size());
   if (args->host_cpus.empty()) {
@@ -176,7 +176,7 @@ void Session::DescribeMachine() {
   report_["pulse_version"] = PULSE_VERSION;
   report_["revision"] = SourceRevision();
   report_["machine"] = {{"cpu", CpuModel()},
-                        {"cpus", UsableCpus().size()},
+                        {"cpus", MyCpus().size()},
                         {"memory_bytes", static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
                                              static_cast<uint64_t>(sysconf(_SC_PAGESIZE))},
                         {"kernel", std::string(name.release)},

@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
@@ -40,14 +39,9 @@ Check CheckKernel() {
 }
 
 Check CheckCpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+  const std::vector<int> cpus = MyCpus();
+  if (cpus.empty()) {
     return Warn("processors", fmt::format("cannot tell: {}", strerror(errno)), "see nproc(1)");
-  }
-  std::vector<int> cpus;
-  for (int c = 0; c < CPU_SETSIZE; ++c) {
-    if (CPU_ISSET(c, &set)) cpus.push_back(c);
   }
   const std::string found = fmt::format("{} usable ({}) of {} online", cpus.size(),
                                         FormatCpuList(cpus), sysconf(_SC_NPROCESSORS_ONLN));
