@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "director/ring.h"
 
 namespace pulse::resp {
@@ -34,6 +35,14 @@ void SortOnce(std::vector<DirtyTable::Slot>* slots) {
 }
 
 }  // namespace
+
+OffloadFlow::~OffloadFlow() {
+  for (Forwarded& command : forwarded_) {
+    if (command.passed_at != 0) overflow_->Dropped(NowNanos());
+    Lose(&command, host_known_);
+  }
+  Fence();
+}
 
 void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
   if (const absl::Status status = request_.Parse(bytes); !status.ok()) {
@@ -323,6 +332,9 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
     return;
   }
   Forwarded& command = forwarded_.front();
+  if (command.passed_at != 0 && last) {
+    overflow_->Answered(NowNanos(), std::exchange(command.passed_at, 0));
+  }
   if (command.append_info && !IsError(bytes)) {
     AppendInfo(bytes, shared_->Info(), out);
   } else {
@@ -339,6 +351,7 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   } else {
     Settle(command.slots);
   }
+  overflowed_bytes_ -= command.overflowed.size();
   forwarded_.pop_front();
 }
 
@@ -359,7 +372,14 @@ std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
   if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
     if (!sent) MultiFailed(forwarded_.front());
     Lose(&forwarded_.front(), sent);
+    const Forwarded lost = std::move(forwarded_.front());
     forwarded_.pop_front();
+    overflowed_bytes_ -= lost.overflowed.size();
+    if (lost.passed_at != 0) overflow_->Lost(NowNanos());
+    if (!lost.overflowed.empty()) {
+      std::string reply = AnswerAfterAll(lost);
+      if (!reply.empty()) return reply;
+    }
   }
   return sent ? "-ERR the host was lost before it answered; whether this was carried out is not "
                 "known\r\n"

@@ -23,7 +23,15 @@ namespace pulse::resp {
 // May be answered by an agent.
 bool AnsweredHere(Command command);
 
-enum class Outcome { kAnswered, kDirty, kChanged, kNoView, kNotInMemory, kHostsClock };
+enum class Outcome {
+  kAnswered,
+  kDirty,
+  kChanged,
+  kNoView,
+  kNotInMemory,
+  kHostsClock,
+  kOverflow,  // the host has more time for it
+};
 
 // One read: checked, read, checked again, and written as the host would write it. What is known of
 // its keys already (value_cache.h) is not read.
@@ -86,11 +94,9 @@ class OffloadFlow final : public director::Flow {
         requests_(shared_->options.limits),
         replies_(shared_->options.limits),
         permitted_(!shared_->options.needs_auth),
-        reader_(shared_.get()) {}
-  ~OffloadFlow() override {
-    for (Forwarded& command : forwarded_) Lose(&command, host_known_);
-    Fence();
-  }
+        reader_(shared_.get()),
+        overflow_(shared_->OverflowOf(connection->loop())) {}
+  ~OffloadFlow() override;
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
     requests_.set_authenticated(IsKnown() || !shared_->wants_password.load(kRelaxed));
@@ -103,6 +109,7 @@ class OffloadFlow final : public director::Flow {
 
   void OnRequest(director::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override {
+    turn_ = Turn::kOpen;
     Submit();
     Trim();
   }
@@ -145,7 +152,12 @@ class OffloadFlow final : public director::Flow {
     int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
     bool began_multi = false;  // a MULTI outside of any other
+    // A read that was the agent's: the request, should the host be lost.
+    std::string overflowed;
+    int64_t passed_at = 0;  // the first of its turn
   };
+  // Where the reads of what came together are answered, once it is known.
+  enum class Turn : uint8_t { kOpen, kHere, kHost };
   // A read, or a write behind reads.
   struct Waiting {
     Ticket ticket = 0;
@@ -170,7 +182,11 @@ class OffloadFlow final : public director::Flow {
   void Take(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
   void Hold(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
   Waiting PopFront();
-  Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply);
+  Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply,
+                 bool may_leave = false);
+  bool LeavesToHost();
+  void ForwardOverflow(Ticket ticket, std::string_view bytes, const CommandInfo* command);
+  std::string AnswerAfterAll(const Forwarded& lost);
   void CountReason(Outcome outcome);
   void Trim();
   void Pump();
@@ -182,6 +198,7 @@ class OffloadFlow final : public director::Flow {
   bool ForwardAll(std::atomic<uint64_t>* reason);
   void ForwardFront();
   void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
+  void PushRead(Ticket ticket, const CommandInfo* command);
 
   static constexpr std::string_view kTooManyWrites =
       "-ERR too many writes of one key are under way; try again\r\n";
@@ -224,6 +241,10 @@ class OffloadFlow final : public director::Flow {
   Reader reader_;
   std::vector<std::string_view> keys_;
   std::string reply_;
+  Overflow* const overflow_;  // of the loop; null: what the agent can answer, it does
+  Turn turn_ = Turn::kOpen;
+  int64_t left_at_ = 0;  // this turn's reads for the host
+  size_t overflowed_bytes_ = 0;
 
   std::deque<Forwarded> forwarded_;  // not answered, in order
   size_t written_bytes_ = 0;         // of values that these may have kept

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <thread>
@@ -27,21 +28,30 @@ std::string Socket() { return absl::StrCat("/tmp/pulse-flow-test-", getpid(), ".
 TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
   std::mt19937_64 seeds(testing_util::TestSeed());
   uint64_t offloaded = 0, known = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
+  uint64_t overflow = 0;
   for (int round = 0; round < (testing_util::kThreadSanitizer ? 5 : 20); ++round) {
-    Simulation simulation(seeds(), false, Socket(), round % 2 == 0);
+    const bool overflows = round % 4 >= 2;
+    std::function<bool(Simulation*)> leave;
+    if (overflows) leave = [](Simulation* s) { return s->random() % 3 == 0; };
+    Simulation simulation(seeds(), false, Socket(), round % 2 == 0, 4, leave);
     const auto verdict = simulation.Run(20'000);
     ASSERT_TRUE(verdict.ok()) << verdict.report;
     offloaded += simulation.app->counters().offloaded;
     known += simulation.app->counters().known;
     forwarded += simulation.app->counters().forwarded;
     order += simulation.app->counters().order;
+    EXPECT_EQ(simulation.app->counters().overflow > 0, overflows);
+    overflow += simulation.app->counters().overflow;
     fences += simulation.app->counters().lost;
     for (const auto& [key, ops] : simulation.history) operations += ops.size();
   }
-  printf("%llu operations, %llu offloaded, %llu known, %llu forwarded, %llu for order, %llu lost\n",
-         static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
-         static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
-         static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences));
+  printf(
+      "%llu operations, %llu offloaded, %llu known, %llu forwarded, %llu for order, %llu lost, "
+      "%llu overflowed\n",
+      static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
+      static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
+      static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences),
+      static_cast<unsigned long long>(overflow));
   // How many depends on how soon the fencer, which has a thread of its own, gets an answer.
   EXPECT_GT(offloaded, 100u);
   EXPECT_GT(known, 100u);
@@ -412,6 +422,48 @@ TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
   size = client.flow->SplitReply("+preface\r\n");
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(*size, 10u);
+}
+
+// What a busy agent has left to the host is answered here after all when that is lost: unless a
+// write behind it, of which nobody knows whether it was carried out, must not seem to be before it.
+TEST(OffloadFlowTest, WhatWasLeftToALostHostIsAnswered) {
+  bool leaves = true;
+  Simulation simulation(1, false, Socket(), /*values_known=*/true, /*dirty_words=*/1024,
+                        [&](Simulation*) { return leaves; });
+  EncodeValue("1", kNever, &simulation.log["a"]);
+  EncodeValue("2", kNever, &simulation.log["b"]);
+  simulation.view->all_in_memory = true;
+  simulation.CatchUp();
+  Client& client = *simulation.clients[0];
+  const auto& counters = simulation.app->counters();
+  const auto get = [](std::string_view key) { return std::vector<std::string_view>{"GET", key}; };
+
+  const director::Ticket first = client.Ask({get("a"), get("b")}) - 1;
+  EXPECT_EQ(client.at_host(), (std::vector<director::Ticket>{first, first + 1}));
+  EXPECT_EQ(counters.overflow, 2u);
+  EXPECT_EQ(counters.forwarded, 2u);
+  EXPECT_EQ(counters.offloaded, 0u);
+  // In its place, although the agent knows how to answer it; and it does once the host has.
+  leaves = false;
+  const director::Ticket third = client.Ask({get("a")});
+  EXPECT_EQ(client.answered(), 0u);
+  client.LoseAll(/*sent=*/true);
+  EXPECT_EQ(client.reply(first), "$1\r\n1\r\n");
+  EXPECT_EQ(client.reply(first + 1), "$1\r\n2\r\n");
+  client.flow->OnRoom();
+  EXPECT_TRUE(Eventually([&] {
+    client.RunPost();
+    return client.answered() == 3;
+  }));
+  EXPECT_EQ(client.reply(third), "$1\r\n1\r\n");
+  EXPECT_EQ(counters.overflow, 2u);
+
+  leaves = true;
+  const director::Ticket read = client.Ask({get("c"), {"SET", "b", "3"}}) - 1;
+  EXPECT_EQ(client.at_host(), (std::vector<director::Ticket>{read, read + 1}));
+  client.LoseAll(/*sent=*/true);
+  EXPECT_EQ(client.reply(read).substr(0, 5), "-ERR ");
+  EXPECT_EQ(client.reply(read + 1).substr(0, 5), "-ERR ");
 }
 
 // A new connection to the host is told who the client is, in the order in which it became that.

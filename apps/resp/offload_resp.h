@@ -69,6 +69,7 @@ struct OffloadOptions {
   int readers = 2;              // threads for reads that wait for the device
   std::vector<int> cpus;        // of these; empty: all
   size_t queue = 1024;          // batches that wait for one; then the host answers
+  bool overflow = false;        // of a busy agent's reads, the host answers some: overflow.h
   size_t dirty_words = size_t{1} << 18;
   size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
 
@@ -84,6 +85,8 @@ struct OffloadOptions {
   int64_t skew_ms = 0;  // by how much the host's clock may differ
   // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.
   std::function<std::unique_ptr<ReadView>(CatchUpClock*, std::function<uint64_t()> wanted)> view;
+  // Instead of what is measured: whether the reads that come together are left to the host.
+  std::function<bool()> overflows;
   bool broken = false;
 };
 
@@ -100,6 +103,7 @@ struct OffloadCounters {
   std::atomic<uint64_t> not_permitted{0};
   std::atomic<uint64_t> no_view{0};
   std::atomic<uint64_t> full{0};
+  std::atomic<uint64_t> overflow{0};  // the host had more time for it
   std::atomic<uint64_t> fences{0};
   std::atomic<uint64_t> lost{0};  // commands whose outcome is not known
 };
@@ -109,6 +113,7 @@ struct OffloadNumbers {
   uint64_t writes_in_flight = 0;  // now: keys that are marked for them
   uint64_t fences = 0;            // that the host has answered
   uint64_t known_bytes = 0;       // memory for what keys are known to hold
+  double overflow_share = 0;      // of reads to be looked up, that go to the host
   SecondaryStats secondary;       // all zero where a test has put another view in its place
 };
 

@@ -50,7 +50,7 @@ class SimView final : public ReadView {
     values->assign(keys.size(), "");
     found->assign(keys.size(), Found::kNo);
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (memory_only && random_() % 4 == 0) (*found)[i] = Found::kUnknown;
+      if (memory_only && !all_in_memory && random_() % 4 == 0) (*found)[i] = Found::kUnknown;
       const auto it = map_.find(std::string(keys[i]));
       if (it == map_.end() || (*found)[i] == Found::kUnknown) continue;
       (*values)[i] = it->second;
@@ -63,6 +63,7 @@ class SimView final : public ReadView {
 
   std::atomic<uint64_t> validity{1};
   std::atomic<uint64_t> generation{1};
+  std::atomic<bool> all_in_memory{false};
 
   void Begin() { number_ = clock_->Begin(); }
   void Copy(const Map& log) {
@@ -217,7 +218,8 @@ class Client final : public director::Connection {
 
 struct Simulation {
   Simulation(uint64_t seed, bool broken, const std::string& socket, bool values_known = true,
-             size_t dirty_words = 4)  // collisions
+             size_t dirty_words = 4,  // collisions
+             const std::function<bool(Simulation*)>& overflows = {})
       : random(seed), fences(socket) {
     OffloadOptions options;
     options.host = "unix:" + socket;
@@ -225,6 +227,7 @@ struct Simulation {
     options.broken = broken;
     if (!values_known) options.value_cache_bytes = 0;
     options.readers = 1;
+    if (overflows) options.overflows = [this, overflows] { return overflows(this); };
     options.view = [&](CatchUpClock* clock, std::function<uint64_t()>) {
       auto made = std::make_unique<SimView>(clock, random());
       view = made.get();

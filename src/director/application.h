@@ -55,6 +55,9 @@ class EventLoop {
   virtual void Post(std::function<void()> work) = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
+  // What the turn before this one took, in nanoseconds, without what it slept: who came meanwhile
+  // has waited for it. On the loop's thread only.
+  virtual int64_t last_turn() const = 0;
 };
 
 // What a flow can do with its client and its host. Each ticket is to be given to exactly one of

@@ -297,6 +297,7 @@ void Loop::Run() {
   now_ = NowNanos();
   next_sweep_ = now_ + sweep_nanos_;
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
+    last_turn_ = NowNanos() - now_;
     net_->Wait(WaitNanos());
     RunPosted();
     if (now_ >= next_sweep_) SweepAll();

@@ -119,8 +119,15 @@ void ExpectLinearizable(const RedisLoad& load) {
   fflush(stdout);
 }
 
-// The server within this process, with an agent whose table may forget what is dirty.
-Verdict RunEmbedded(bool broken, uint64_t answers) {
+// Of the agent within this process.
+enum class Agent {
+  kUsual,
+  kForgets,    // what is dirty
+  kOverflows,  // leaves reads that it could answer to the host, at random
+};
+
+Verdict RunEmbedded(Agent agent, uint64_t answers) {
+  const bool broken = agent == Agent::kForgets;
   Directory directory;
   resp::ServeOptions options;
   options.db = directory / "db";
@@ -129,12 +136,15 @@ Verdict RunEmbedded(bool broken, uint64_t answers) {
       resp::Server::Open(options,
                          [&](const resp::OffloadSetup& setup)
                              -> absl::StatusOr<std::shared_ptr<director::Application>> {
-                           if (!broken) return resp::EmbeddedOffload()(setup);
+                           if (agent == Agent::kUsual) return resp::EmbeddedOffload()(setup);
                            resp::OffloadOptions offload;
                            offload.host = "unix:" + setup.host_socket;
                            offload.secondary.db = setup.db;
                            offload.secondary.directory = setup.secondary_dir;
-                           offload.broken = true;
+                           offload.broken = broken;
+                           // The loop is one thread.
+                           auto random = std::make_shared<std::mt19937_64>(Seeds()());
+                           if (!broken) offload.overflows = [=] { return (*random)() % 3 == 0; };
                            auto opened = resp::OffloadedResp::Open(offload);
                            if (!opened.ok()) return opened.status();
                            return std::shared_ptr<director::Application>(*std::move(opened));
@@ -150,23 +160,30 @@ Verdict RunEmbedded(bool broken, uint64_t answers) {
   ExpectOffloads(
       load, [port = (*server)->port()] { return Control(port).Info("offload_reads").value_or(0); });
   load.Stop();
-  if (!broken) {
-    ExpectAllClean(load, (*server)->port(), "");
-    ExpectLinearizable(load);
+  if (agent == Agent::kOverflows) {
+    EXPECT_GT(Control((*server)->port()).Info("offload_forwarded_overflow").value_or(0), 0u);
   }
+  if (agent == Agent::kUsual) {
+    ExpectAllClean(load, (*server)->port(), "");
+  }
+  if (!broken) ExpectLinearizable(load);
   EXPECT_TRUE((*server)->Stop().ok());
   return Check(load.history());
 }
 
 TEST(ServerHistoryTest, OfTheServerInThisProcess) {
-  EXPECT_TRUE(RunEmbedded(false, testing_util::kThreadSanitizer ? 3000 : 10'000).ok());
+  EXPECT_TRUE(RunEmbedded(Agent::kUsual, testing_util::kThreadSanitizer ? 3000 : 10'000).ok());
+}
+
+TEST(ServerHistoryTest, OfAnAgentThatLeavesReadsToTheHost) {
+  EXPECT_TRUE(RunEmbedded(Agent::kOverflows, testing_util::kThreadSanitizer ? 3000 : 10'000).ok());
 }
 
 // The test above can fail, and so can those below.
 TEST(ServerHistoryTest, ATableThatForgetsIsFoundOut) {
   bool found = false;
   for (int round = 0; round < 20 && !found; ++round) {
-    found = RunEmbedded(true, 3000).outcome == Verdict::Outcome::kViolation;
+    found = RunEmbedded(Agent::kForgets, 3000).outcome == Verdict::Outcome::kViolation;
   }
   EXPECT_TRUE(found);
 }
