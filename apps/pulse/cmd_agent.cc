@@ -195,10 +195,11 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   PULSE_RETURN_IF_ERROR(LoadPlugins(args.plugins));
   lsm::TaskRunnerOptions tasks;
-  // As many as there are CPUs for them.
-  tasks.max_tasks = args.tasks >= 0        ? static_cast<size_t>(args.tasks)
-                    : options.cpus.empty() ? std::max(1u, std::thread::hardware_concurrency())
-                                           : options.cpus.size();
+  // One more than CPUs for them: it is level 0's (TaskRunner).
+  tasks.max_tasks = args.tasks >= 0 ? static_cast<size_t>(args.tasks)
+                    : options.cpus.empty()
+                        ? size_t{1} + std::max(1u, std::thread::hardware_concurrency())
+                        : 1 + options.cpus.size();
   tasks.cpus = options.cpus;
   // Flushes and outputs, for which writers wait, go first.
   tasks.nice = kTaskNice;
@@ -281,7 +282,8 @@ void AddAgentCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--tasks", args->tasks,
                   "whole compactions at a time, for databases with placement=whole or adaptive\n"
-                  "(default: one for each CPU; 0: none)")
+                  "(default: one for each CPU, and one more; of several, the last is kept for\n"
+                  "compactions of level 0, for which writers wait first; 0: none)")
       ->check(CLI::Range(0, 1024));
   cmd->add_option("--plugin", args->plugins,
                   "shared object that registers comparators, merge operators and the like with\n"

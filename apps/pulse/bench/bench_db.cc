@@ -167,6 +167,16 @@ absl::StatusOr<BenchDb::Tables> BenchDb::CountTables() {
   return tables;
 }
 
+uint64_t BenchDb::SortedRuns() const {
+  rocksdb::ColumnFamilyMetaData meta;
+  db_->GetColumnFamilyMetaData(&meta);
+  uint64_t runs = 0;
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    runs += level.level == 0 ? level.files.size() : !level.files.empty();
+  }
+  return runs;
+}
+
 BenchDb::OnAgent BenchDb::TimeOnAgent() const {
   Stats stats{};
   if (!GetStats(db_->GetFileSystem(), &stats)) return {};

@@ -67,6 +67,9 @@ class BenchDb {
     uint64_t entries = 0;
   };
   absl::StatusOr<Tables> CountTables();
+  // What a read may have to look into, and a scan has to merge: tables of level 0, and other levels
+  // that have any.
+  uint64_t SortedRuns() const;
 
   // CPU time of RocksDB's threads on an embedded agent's CPUs.
   struct OnAgent {

@@ -417,6 +417,8 @@ nlohmann::json MetricUnits() {
                           {"agent_flushes", "count"},
                           {"sync_ms", "milliseconds"},
                           {"queues", "count"},
+                          {"sorted_runs_before", "count"},
+                          {"sorted_runs_after", "count"},
                           {"syncs", "count"}};
   for (const char* seconds : {"wall_s", "settle_s", "host_cpu_s", "compaction_cpu_s", "agent_cpu_s",
                               "agent_flush_cpu_s"}) {

@@ -149,12 +149,14 @@ std::string Ycsb(SectionBuilder* b, const nlohmann::json& settings) {
               {"scan p99, µs", {"scan_p99_us", "", "", false}},
               {"stalled, %", {"stall_share", "", "", false}, 100},
               {"host CPU, s", {"host_cpu_s", "", "", false}},
-              {"agent CPU, s", {"agent_cpu_s", "", "", false}}});
+              {"agent CPU, s", {"agent_cpu_s", "", "", false}},
+              {"sorted runs at the beginning", {"sorted_runs_before", "", "", false}}});
   std::string text =
       "YCSB's core workloads: Load inserts, A reads and updates by halves, B reads with 5 % "
       "updates, "
       "C only reads, D reads the latest with 5 % inserts, E scans with 5 % inserts, F reads and "
-      "reads, modifies, writes by halves. Every value read is checked.";
+      "reads, modifies, writes by halves. Every value read is checked. Sorted runs are what a scan "
+      "has to merge: tables of level 0, and other levels.";
   const std::string from = TextIn(settings, "initial_database");
   if (!from.empty()) text += " The database that A to F begin with: " + from + ".";
   return text;

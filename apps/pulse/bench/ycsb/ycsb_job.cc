@@ -226,12 +226,16 @@ absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Crew crew(*plan, db.db());
+  // Of two databases that hold the same, the one with more of them is the slower to scan.
+  const uint64_t runs_before = db.SortedRuns();
   auto result = MeasureRun(
       &db, opponent, [&crew] { return crew.Run(); }, spec.at("settle").get<bool>());
   if (!result.ok()) return result.status();
   (*result)["ops_per_s"] =
       static_cast<double>(plan->operations) / result->at("wall_s").get<double>();
   crew.AddTo(&*result);
+  (*result)["sorted_runs_before"] = runs_before;
+  (*result)["sorted_runs_after"] = db.SortedRuns();
   PULSE_RETURN_IF_ERROR(db.Close());
   return result;
 }

@@ -13,16 +13,17 @@ std::string Micros(double us) { return fmt::format("{:.{}f}", us, us < 100 ? 1 :
 
 std::string SpeedTable(const std::vector<Opponent>& opponents, const RunSet& runs) {
   TextTable table({"opponent (medians)", "ops/s", "min .. max", "stalled", "settle s", "host CPU s",
-                   "agent CPU s"});
+                   "agent CPU s", "sorted runs"});
   for (const Opponent& o : opponents) {
     const Spread speed = runs.Of(o.name, "ops_per_s");
-    table.AddRow(
-        {o.name, fmt::format("{:.0f}", speed.median),
-         fmt::format("{:.0f} .. {:.0f}", speed.min, speed.max),
-         fmt::format("{:.1f} %", 100 * runs.Of(o.name, "stall_share").median),
-         fmt::format("{:.1f}", runs.Of(o.name, "settle_s").median),
-         fmt::format("{:.2f}", runs.Of(o.name, "host_cpu_s").median),
-         o.IsPulse() ? fmt::format("{:.2f}", runs.Of(o.name, "agent_cpu_s").median) : "-"});
+    table.AddRow({o.name, fmt::format("{:.0f}", speed.median),
+                  fmt::format("{:.0f} .. {:.0f}", speed.min, speed.max),
+                  fmt::format("{:.1f} %", 100 * runs.Of(o.name, "stall_share").median),
+                  fmt::format("{:.1f}", runs.Of(o.name, "settle_s").median),
+                  fmt::format("{:.2f}", runs.Of(o.name, "host_cpu_s").median),
+                  o.IsPulse() ? fmt::format("{:.2f}", runs.Of(o.name, "agent_cpu_s").median) : "-",
+                  fmt::format("{:.0f} -> {:.0f}", runs.Of(o.name, "sorted_runs_before").median,
+                              runs.Of(o.name, "sorted_runs_after").median)});
   }
   return table.Render();
 }
@@ -80,9 +81,9 @@ std::vector<RatioRow> Ratios(const WorkloadSpec& workload, const std::vector<Opp
 std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
                        const RunSet& runs, bool tiny, nlohmann::json* section) {
   const std::vector<RatioRow> ratios = Ratios(workload, opponents, runs, tiny);
-  std::vector<std::string> metrics = {"ops_per_s",   "wall_s",        "settle_s",
-                                      "stall_share", "delayed_share", "stopped_share",
-                                      "host_cpu_s",  "agent_cpu_s"};
+  std::vector<std::string> metrics = {
+      "ops_per_s",     "wall_s",     "settle_s",    "stall_share",        "delayed_share",
+      "stopped_share", "host_cpu_s", "agent_cpu_s", "sorted_runs_before", "sorted_runs_after"};
   for (const char* kind : kKinds) {
     if (!HasKind(runs, opponents.front(), kind)) continue;
     for (const char* latency : kLatencies) metrics.push_back(absl::StrCat(kind, "_", latency));
