@@ -67,6 +67,11 @@ TaskRunner::~TaskRunner() {
   for (const auto& task : tasks_) task->thread.join();
 }
 
+bool TaskRunner::IsFullFor(const TaskRequest& request) const {
+  if (running() >= options_.max_tasks) return true;
+  return !request.urgent && options_.max_tasks > 1 && deeper_ >= options_.max_tasks - 1;
+}
+
 absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
   auto read = ReadTask(request.get());
   if (!read.ok()) return read.status();
@@ -85,10 +90,10 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   if (stop_) return absl::UnavailableError("the agent is stopping");
   // Those that only have their answer to send count once more: hosts that do not read it cannot
   // have any number of them.
-  if (running() >= options_.max_tasks || tasks_.size() >= 2 * options_.max_tasks) {
+  if (IsFullFor(request) || tasks_.size() >= 2 * options_.max_tasks) {
     counters_->refused.fetch_add(1, std::memory_order_relaxed);
     return ErrnoError(EBUSY, "starting a compaction on the agent",
-                      absl::StrCat("beside ", options_.max_tasks, " others"),
+                      absl::StrCat("beside ", running(), " others"),
                       "pulse agent --tasks says how many it runs");
   }
   auto task = std::make_unique<Task>();
@@ -99,9 +104,10 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   try {
     if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
     counters_->running.fetch_add(1, std::memory_order_relaxed);
+    if (!raw->request.urgent) deeper_.fetch_add(1);
     task->thread = std::thread([this, raw] { Run(raw); });
   } catch (const std::system_error& e) {
-    if (beat_.joinable()) counters_->running.fetch_sub(1, std::memory_order_relaxed);
+    if (beat_.joinable()) Ended(raw->request);
     return ErrnoError(e.code().value(), "starting a thread for", "a compaction on the agent");
   }
   tasks_.push_back(std::move(task));
@@ -120,6 +126,11 @@ void TaskRunner::ReapLocked() {
   }
 }
 
+void TaskRunner::Ended(const TaskRequest& request) {
+  if (!request.urgent) deeper_.fetch_sub(1);
+  counters_->running.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void TaskRunner::Run(Task* task) {
   pthread_setname_np(pthread_self(), "pulse-ag-task");
   if (!options_.cpus.empty()) {
@@ -130,13 +141,14 @@ void TaskRunner::Run(Task* task) {
     const sched_param param{};
     sched_setscheduler(0, SCHED_BATCH, &param);
   }
-  if (options_.nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), options_.nice);
+  const int nice = options_.nice + (task->request.urgent ? 0 : options_.deeper_nice);
+  if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   if (options_.on_thread_start) options_.on_thread_start();
   const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
   // Before the answer: who has it may ask for the next.
   const bool done = result.ok() && result->size() <= kMaxTaskBytes;
   (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
-  counters_->running.fetch_sub(1, std::memory_order_relaxed);
+  Ended(task->request);
   {
     std::lock_guard lock(task->reply_mu);
     const std::string payload = result.ok() ? *result : std::string(result.status().message());

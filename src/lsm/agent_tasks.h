@@ -2,6 +2,9 @@
 // placement; what DComp offloads, PulseDB II-C). It knows nothing of RocksDB: the function that
 // does the work is given.
 //
+// Those of level 0 go first, since writers wait for them: of several places, the last is kept for
+// one, and the others' threads have a lower priority, at which they get on all the same.
+//
 // Thread-safe. Start never blocks on a task; the destructor cancels all of them and waits. A task's
 // host is told every quarter of a second that the agent is at it; a host that has closed its end of
 // the reply has lost interest, and its task is cancelled.
@@ -34,6 +37,7 @@ struct TaskRunnerOptions {
   size_t max_tasks = 1;   // at a time; more are refused
   std::vector<int> cpus;  // of the tasks' threads; empty: all
   int nice = 0;
+  int deeper_nice = 5;                    // more, for those that are not urgent
   bool background = false;                // SCHED_BATCH
   std::function<void()> on_thread_start;  // on each task's thread, before its task; may be empty
 };
@@ -47,7 +51,7 @@ class TaskRunner {
 
   // Begins the task whose request is in `request`, a sealed memfd; it answers with TaskFrames on
   // `reply`, a stream socket. InvalidArgument for a bad request; an errno of EBUSY when as many as
-  // may run are running.
+  // may run, or as many of its kind, are running.
   absl::Status Start(UniqueFd request, UniqueFd reply);
   // The same for a request of this process, done by `function`.
   absl::Status Start(TaskRequest request, UniqueFd reply, TaskFunction function);
@@ -68,7 +72,9 @@ class TaskRunner {
     std::thread thread;
   };
 
+  bool IsFullFor(const TaskRequest& request) const;
   void Run(Task* task);
+  void Ended(const TaskRequest& request);
   void BeatLoop();
   // Joins what has ended.
   void ReapLocked();
@@ -77,6 +83,7 @@ class TaskRunner {
   const TaskFunction function_;
   const std::shared_ptr<TaskCounters> counters_ = std::make_shared<TaskCounters>();
   std::atomic<bool> stopping_{false};
+  std::atomic<size_t> deeper_{0};  // of those that run
   std::mutex mu_;
   std::condition_variable wake_;
   bool stop_ = false;

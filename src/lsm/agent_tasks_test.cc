@@ -6,12 +6,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/testing.h"
 #include "lsm/host_task.h"
@@ -35,6 +38,13 @@ TaskRequest SomeRequest() {
   r.device = 7;
   r.inode = ~uint64_t{0};
   r.manual = true;
+  r.urgent = true;
+  return r;
+}
+
+TaskRequest Deeper() {
+  TaskRequest r = SomeRequest();
+  r.urgent = false;
   return r;
 }
 
@@ -68,11 +78,17 @@ TEST(TaskWire, ARequestIsWhatItWas) {
   EXPECT_EQ(back->device, r.device);
   EXPECT_EQ(back->inode, r.inode);
   EXPECT_TRUE(back->manual);
+  EXPECT_TRUE(back->urgent);
   TaskRequest automatic = r;
   automatic.manual = false;
   back = DecodeTask(EncodeTask(automatic));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_FALSE(back->manual);
+  EXPECT_TRUE(back->urgent);
+  back = DecodeTask(EncodeTask(Deeper()));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_TRUE(back->manual);
+  EXPECT_FALSE(back->urgent);
 }
 
 TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {
@@ -182,6 +198,55 @@ TEST(TaskRunner, RunsNoMoreThanItMay) {
   EXPECT_TRUE((*b)->Wait(-1).ok());
   // Who has the answer may ask for the next at once.
   EXPECT_TRUE(HostTask::Start(&runner, SomeRequest(), gate.function()).ok());
+}
+
+// For writers wait for level 0. One place alone is for all.
+TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
+  Gate gate;
+  TaskRunner runner(Tasks(3), gate.function());
+  std::vector<std::unique_ptr<HostTask>> tasks;
+  const auto starts = [&](const TaskRequest& request) {
+    auto task = HostTask::Start(&runner, request, gate.function());
+    if (task.ok()) {
+      tasks.push_back(*std::move(task));
+      return true;
+    }
+    EXPECT_EQ(ErrnoOf(task.status()), EBUSY) << task.status();
+    return false;
+  };
+  EXPECT_TRUE(starts(Deeper()));
+  EXPECT_TRUE(starts(Deeper()));
+  EXPECT_FALSE(starts(Deeper()));
+  EXPECT_TRUE(starts(SomeRequest()));
+  EXPECT_FALSE(starts(SomeRequest()));
+  gate.open = true;
+  for (auto& task : tasks) EXPECT_TRUE(task->Wait(-1).ok());
+  tasks.clear();
+  gate.open = false;
+  // Level 0 may have them all.
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(starts(SomeRequest()));
+  EXPECT_FALSE(starts(Deeper()));
+  gate.open = true;
+  for (auto& task : tasks) EXPECT_TRUE(task->Wait(-1).ok());
+  TaskRunner one(Tasks(1), gate.function());
+  EXPECT_TRUE(HostTask::Start(&one, Deeper(), gate.function()).ok());
+}
+
+TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
+  TaskRunnerOptions options = Tasks(2);
+  options.nice = 2;
+  options.deeper_nice = 3;
+  TaskRunner runner(options, nullptr);
+  const auto nice = [&](const TaskRequest& request) -> std::string {
+    const auto said = [](const TaskRequest&, std::atomic<bool>*) {
+      return absl::StatusOr<std::string>(
+          absl::StrCat(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()))));
+    };
+    return HostTask::Start(&runner, request, said).value()->Wait(-1).value();
+  };
+  const int usual = getpriority(PRIO_PROCESS, 0);
+  EXPECT_EQ(nice(SomeRequest()), absl::StrCat(std::max(usual, 2)));
+  EXPECT_EQ(nice(Deeper()), absl::StrCat(std::max(usual, 5)));
 }
 
 TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {

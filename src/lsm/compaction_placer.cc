@@ -276,8 +276,9 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   const bool deep =
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   Place place = deep ? Place::kHost : Place::kSplit;
-  std::string family, home;
-  bool manual = false;
+  TaskRequest request;
+  std::string& family = request.column_family;
+  std::string& home = request.db;
   uint64_t cancels;
   {
     std::lock_guard lock(mu_);
@@ -288,7 +289,8 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       place = job->second.decided ? job->second.place : DecideLocked(&job->second, busy);
       family = job->second.family;
       home = job->second.home;
-      manual = job->second.manual;
+      request.manual = job->second.manual;
+      request.urgent = job->second.what.urgent;
       if (place == Place::kWhole) ++job->second.tasks;
     }
   }
@@ -301,7 +303,9 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   auto dir = directories_.Make(home);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   bool external = false;
-  auto task = dir.ok() ? StartTask(home, family, manual, *dir, input, &external) : dir.status();
+  request.output_dir = dir.ok() ? *dir : "";
+  request.input = input;
+  auto task = dir.ok() ? StartTask(request, &external) : dir.status();
   absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
@@ -442,18 +446,11 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
           absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
 }
 
-absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
-    const std::string& home, const std::string& family, bool manual, const std::string& dir,
-    const std::string& input, bool* external) {
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskRequest request,
+                                                                      bool* external) {
   const HostSession::Connection agent = pulse_->context().session->connection();
   if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
-  TaskRequest request;
-  request.db = home;
   request.version = rocksdb::GetRocksVersionAsString();
-  request.output_dir = dir;
-  request.column_family = family;
-  request.input = input;
-  request.manual = manual;
   struct stat info;
   if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
   request.device = info.st_dev;
@@ -472,7 +469,7 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(
     if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());
     return task;
   }
-  const auto objects = objects_.find(family);
+  const auto objects = objects_.find(request.column_family);
   if (objects == objects_.end()) {
     return absl::UnimplementedError(
         "its objects are not known: it was not among those given to PlaceCompactions");

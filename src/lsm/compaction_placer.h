@@ -107,10 +107,8 @@ class CompactionPlacer {
   void LeaveLocked(const Job& job, bool well);
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
   void ReturnedLocked(Job* job, bool full);
-  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(const std::string& home,
-                                                      const std::string& family, bool manual,
-                                                      const std::string& dir,
-                                                      const std::string& input, bool* external);
+  // `request` has all but what says who asks.
+  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(TaskRequest request, bool* external);
   void Refused(const std::string& family, const absl::Status& why);
 
   const std::shared_ptr<rocksdb::FileSystem> fs_;

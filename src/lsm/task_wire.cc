@@ -18,6 +18,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x32545350;  // "PST2"
 constexpr uint64_t kManual = 1;
+constexpr uint64_t kUrgent = 2;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 void PutNumber(uint64_t n, std::string* out) {
@@ -65,7 +66,7 @@ std::string EncodeTask(const TaskRequest& request) {
   PutString(request.version, &out);
   PutNumber(request.device, &out);
   PutNumber(request.inode, &out);
-  PutNumber(request.manual ? kManual : 0, &out);
+  PutNumber((request.manual ? kManual : 0) | (request.urgent ? kUrgent : 0), &out);
   return out;
 }
 
@@ -88,6 +89,7 @@ absl::StatusOr<TaskRequest> DecodeTask(absl::string_view bytes) {
     return absl::InvalidArgumentError("the request of a compaction is cut short or too long");
   }
   r.manual = (flags & kManual) != 0;
+  r.urgent = (flags & kUrgent) != 0;
   if (!IsPlainPath(r.db) || !IsPlainPath(r.output_dir) ||
       r.output_dir.compare(0, r.db.size() + 1, r.db + "/") != 0) {
     return absl::InvalidArgumentError(

@@ -24,6 +24,7 @@ struct TaskRequest {
   uint64_t device = 0;
   uint64_t inode = 0;
   bool manual = false;  // the user has asked for it, as by DB::CompactRange
+  bool urgent = false;  // of level 0, whose tables make writers wait first
 };
 
 // Below a database's directory: where whole compactions put their outputs, each into a directory of

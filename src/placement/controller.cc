@@ -73,6 +73,8 @@ Controller::Controller(const ControllerOptions& options) : options_(options) {}
 void Controller::SetAgent(int tasks, double speed) {
   if (tasks == options_.agent_tasks && speed == options_.agent_speed) return;
   options_.agent_tasks = tasks;
+  // Of several, one is there for the case that another waits for the device.
+  options_.agent_cores = std::max(1, tasks - 1);
   options_.agent_speed = speed;
   // Another agent: what was known of the last one says nothing.
   for (Context& c : contexts_) c = Context();
