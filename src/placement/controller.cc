@@ -331,6 +331,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
     r.counts = false;
   } else {
     ++c.held;
+    LookAtOverdue(&c, now);
     choice.why = Reconsider(&c, load);
     PickTry(&c, job, load, now);
     r.strategy = c.current;
@@ -359,31 +360,69 @@ void Controller::TryLater(Known* k, double now) const {
       std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k->wait * 2));
 }
 
-bool Controller::HasChanged(Known* k, const Running& r, double now) const {
-  const auto bytes = static_cast<double>(r.job.bytes);
-  const double rate = k->Rate();
-  int side = 0;
-  if (k->samples >= kEnough && r.cost > 0) {
-    if (bytes < rate * kFar * r.cost) side = -1;
-    if (bytes * kFar > rate * r.cost) side = 1;
+// How many times kFar it is off the rate, below: negative. Never enough alone.
+int Controller::HowFar(const Known& k, const Running& r) {
+  const double rate = k.Rate();
+  if (k.samples < kEnough || r.cost <= 0 || r.job.bytes == 0) return 0;
+  const double times =
+      std::log(static_cast<double>(r.job.bytes) / (rate * r.cost)) / -std::log(kFar);
+  return static_cast<int>(std::clamp<double>(times, 1 - kFarEnough, kFarEnough - 1));
+}
+
+// Compactions that run for so long already that they are far below the rate, whenever they end.
+void Controller::LookAtOverdue(Context* c, double now) {
+  Known& k = c->known[Index(c->current)];
+  int far = std::min(k.far, 0);
+  double bytes = k.far < 0 ? k.far_bytes : 0, seconds = k.far < 0 ? k.far_seconds : 0;
+  for (const auto& [id, r] : running_) {
+    const bool looked_at = r.counts && r.agent == agent_ && !r.returned &&
+                           r.strategy == c->current &&
+                           &contexts_[static_cast<size_t>(r.context)] == c;
+    const int how = looked_at ? HowFar(k, r) : 0;
+    if (how >= 0) continue;
+    far += how;
+    bytes += static_cast<double>(r.job.bytes);
+    seconds += r.cost;
   }
+  if (far > -kFarEnough || bytes < k.bytes * kFarBytes) return;
+  Change(c, &k, bytes, seconds, now);
+}
+
+// What is known of a strategy is what was seen since it is another than it was; and the others may
+// have changed as well, which is not looked at every time.
+void Controller::Change(Context* c, Known* k, double bytes, double seconds, double now) {
+  k->bytes = bytes;
+  k->seconds = seconds;
+  k->samples = kEnough;
+  k->far = 0;
+  k->far_bytes = k->far_seconds = 0;
+  k->at = now;
+  if (now - c->changed_at < options_.forget_seconds) return;
+  c->changed_at = now;
+  for (Known& other : c->known) {
+    if (&other == k || other.samples == 0 || other.returns > 0) continue;
+    other.wait = 0;
+    other.at = std::min(other.at, now - options_.forget_seconds);
+  }
+  budget_ = std::max(budget_, 2 * seconds / kFarEnough);
+}
+
+bool Controller::HasChanged(Context* c, Known* k, const Running& r, double now) {
+  const int how = HowFar(*k, r);
+  const int side = (how > 0) - (how < 0);
   if (side != 0 && side * k->far > 0 && r.begun < k->far_at) return false;
   if (side == 0 || side * k->far < 0) {
     k->far = 0;
     k->far_bytes = k->far_seconds = 0;
   }
   if (side == 0) return false;
-  k->far += side;
-  k->far_bytes += bytes;
+  k->far += how;
+  k->far_bytes += static_cast<double>(r.job.bytes);
   k->far_seconds += r.cost;
   k->far_at = now;
   // Small ones say little of what is compacted.
   if (std::abs(k->far) < kFarEnough || k->far_bytes < k->bytes * kFarBytes) return false;
-  k->bytes = k->far_bytes;
-  k->seconds = k->far_seconds;
-  k->samples = kEnough;
-  k->far = 0;
-  k->far_bytes = k->far_seconds = 0;
+  Change(c, k, k->far_bytes, k->far_seconds, now);
   return true;
 }
 
@@ -451,19 +490,7 @@ void Controller::End(uint64_t id, double now, bool counts) {
   }
   if (r.strategy == Strategy::kSplit) c.owes_split = false;
   Known& k = c.known[Index(r.strategy)];
-  if (r.strategy == c.current && HasChanged(&k, r, now)) {
-    k.at = now;
-    // The others may have changed as well: but not every time.
-    if (now - c.changed_at < options_.forget_seconds) return;
-    c.changed_at = now;
-    for (Known& other : c.known) {
-      if (&other == &k || other.samples == 0 || other.returns > 0) continue;
-      other.wait = 0;
-      other.at = std::min(other.at, now - options_.forget_seconds);
-    }
-    budget_ = std::max(budget_, 2 * r.cost);
-    return;
-  }
+  if (r.strategy == c.current && HasChanged(&c, &k, r, now)) return;
   const bool stale = k.samples > 0 && now - k.at > options_.forget_seconds;
   const double keep = stale ? 0.3 : kDecay;
   k.bytes = k.bytes * keep + static_cast<double>(r.job.bytes);

@@ -23,7 +23,8 @@
 // the agent is at its limit, throughput decides again.
 //
 // Averages are slow, and the load may shift at once: a strategy whose last compactions were all far
-// from what it was counts for those alone, and the others may be tried again.
+// from what it was counts for those alone, and the others may be tried again. Four of them say so,
+// or two that are very far; those that still run and should have ended long ago are among them.
 //
 // Pure: no clock, no threads, no I/O; not thread-safe.
 #pragma once
@@ -109,7 +110,7 @@ class Controller {
     double at = 0;    // the last sample
     double wait = 0;  // until it is tried again; grows with each try that showed nothing
     // The last samples, all far from the rate before them, on the same side.
-    int far = 0;  // below: negative
+    int far = 0;  // how far, together; below: negative
     double far_bytes = 0;
     double far_seconds = 0;
     double far_at = -1;       // the last one's end: those beside it are slow for the same reason
@@ -159,9 +160,11 @@ class Controller {
   void Account(double now);
   void ForgetDemand();
   void TryLater(Known* k, double now) const;
-  // Whether a strategy that is followed has become another than it was: then what is known of it is
-  // what was seen since.
-  bool HasChanged(Known* k, const Running& r, double now) const;
+  static int HowFar(const Known& k, const Running& r);
+  // By the last of its compactions, whether a strategy that is followed is another than it was.
+  bool HasChanged(Context* c, Known* k, const Running& r, double now);
+  void LookAtOverdue(Context* c, double now);
+  void Change(Context* c, Known* k, double bytes, double seconds, double now);
   void PickTry(Context* c, const Job& job, const Load& load, double now);
   std::string Reconsider(Context* c, const Load& load);
   Place PlaceOf(Strategy s, const Job& job, const Load& load) const;

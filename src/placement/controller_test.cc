@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -176,10 +177,14 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// It aims at 3 %. The bound leaves room for an unlucky seed: the worst of many was 3.6 %.
-constexpr double kMostOverBest = 1.045;
+// It aims at 3 %, and in the mean of all cases it is ahead: 0.98. The bound of each leaves room for
+// an unlucky seed: the worst of 40 was 4.7 %.
+constexpr double kMostOverBest = 1.06;
+constexpr double kMeanOverBest = 0.99;
 
 TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
+  double over_best = 0;
+  int cases = 0;
   for (const Case& c : Cases()) {
     for (const int slots : {1, 2, 4}) {
       for (const double noise : {0.0, 0.2}) {
@@ -190,6 +195,8 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
           best = std::min(best, Fixed(c.machine, slots, count, seed, p, noise));
         }
         const Adaptive a = RunAdaptive(c.machine, slots, count, seed, noise);
+        over_best += a.seconds / best;
+        ++cases;
         EXPECT_LE(a.seconds, best * kMostOverBest)
             << c.name << ", " << slots << " slots, noise " << noise << ": host " << a.at[0]
             << ", split " << a.at[1] << ", whole " << a.at[2] << ", changes " << a.changes << "; "
@@ -201,6 +208,7 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
       }
     }
   }
+  EXPECT_LE(over_best / cases, kMeanOverBest);
 }
 
 // The foreground comes and goes: with it on the host the agent is the better place for whole
@@ -443,6 +451,39 @@ TEST(Controller, WhatChangesAtOnceIsNoticedSoon) {
   EXPECT_EQ(one.Whole(25, 1.0, 1.8), 0);
   // And fast again, while the host has become slow.
   EXPECT_GT(one.Whole(25, 1.6, 0.8), 12);
+}
+
+// How many are given to an agent after it has become very slow, two at a time. Whoever waits for as
+// many to end as small changes need, waits for long.
+TEST(Controller, WhatIsFarTooSlowIsNoticedBeforeMuchOfItEnds) {
+  ControllerOptions options;
+  options.agent_tasks = 2;
+  options.agent_cores = 1;
+  Controller controller(options);
+  struct Lane {
+    uint64_t id = 0;
+    double end = 1;
+    Place place = Place::kHost;
+  };
+  std::array<Lane, 2> lanes;
+  uint64_t id = 0;
+  // Returns how many of `count` were begun on the agent.
+  const auto run = [&](int count, double whole_seconds) {
+    int whole = 0;
+    for (int i = 0; i < count; ++i) {
+      Lane& lane = lanes[0].end <= lanes[1].end ? lanes[0] : lanes[1];
+      const double now = lane.end;
+      if (lane.id != 0) controller.End(lane.id, now, true);
+      lane.id = ++id;
+      lane.place = controller.Begin(id, {100'000'000, false}, OneByOne::BusyHost(), now).place;
+      lane.end = now + (lane.place == Place::kWhole ? whole_seconds : 2.0) + 0.01 * (i % 3);
+      whole += lane.place == Place::kWhole ? 1 : 0;
+    }
+    return whole;
+  };
+  run(100, 1.2);
+  ASSERT_GT(run(40, 1.2), 30);
+  EXPECT_LE(run(20, 12.0), 5);
 }
 
 // Compactions differ: those from level 0 take longer than others, say.
