@@ -34,7 +34,8 @@
 namespace pulse {
 namespace {
 
-constexpr int kTaskNice = 5;  // of whole compactions, beside the workers
+constexpr int kTaskNice = 5;    // of whole compactions, beside the workers
+constexpr int kDeeperNice = 5;  // more, of those that are not of level 0
 
 struct AgentArgs {
   std::string socket;
@@ -203,6 +204,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   tasks.cpus = options.cpus;
   // Flushes and outputs, for which writers wait, go first.
   tasks.nice = kTaskNice;
+  tasks.deeper_nice = kDeeperNice;
   tasks.background = true;
   // OPTIONS files may name its listener.
   RegisterRocksDb().PermitUncheckedError();

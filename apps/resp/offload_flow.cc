@@ -37,8 +37,9 @@ void SortOnce(std::vector<DirtyTable::Slot>* slots) {
 }  // namespace
 
 OffloadFlow::~OffloadFlow() {
+  EndOverflow();
   for (Forwarded& command : forwarded_) {
-    if (command.passed_at != 0) overflow_->Dropped(NowNanos());
+    if (command.passed_at != 0) overflow_->Dropped(NowNanos(), command.passed_at);
     Lose(&command, host_known_);
   }
   Fence();
@@ -332,8 +333,13 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
     return;
   }
   Forwarded& command = forwarded_.front();
-  if (command.passed_at != 0 && last) {
-    overflow_->Answered(NowNanos(), std::exchange(command.passed_at, 0));
+  if (overflow_ != nullptr && last) {
+    overflow_->Heard();
+    if (command.passed_at != 0 && command.judged) {
+      overflow_->Answered(NowNanos(), command.passed_at);
+    } else if (command.passed_at != 0) {
+      overflow_->Dropped(NowNanos(), command.passed_at);
+    }
   }
   if (command.append_info && !IsError(bytes)) {
     AppendInfo(bytes, shared_->Info(), out);
@@ -375,7 +381,7 @@ std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
     const Forwarded lost = std::move(forwarded_.front());
     forwarded_.pop_front();
     overflowed_bytes_ -= lost.overflowed.size();
-    if (lost.passed_at != 0) overflow_->Lost(NowNanos());
+    if (lost.passed_at != 0) overflow_->Lost(NowNanos(), lost.passed_at);
     if (!lost.overflowed.empty()) {
       std::string reply = AnswerAfterAll(lost);
       if (!reply.empty()) return reply;

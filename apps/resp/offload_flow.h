@@ -109,7 +109,7 @@ class OffloadFlow final : public director::Flow {
 
   void OnRequest(director::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override {
-    turn_ = Turn::kOpen;
+    EndOverflow();
     Submit();
     Trim();
   }
@@ -154,7 +154,8 @@ class OffloadFlow final : public director::Flow {
     bool began_multi = false;  // a MULTI outside of any other
     // A read that was the agent's: the request, should the host be lost.
     std::string overflowed;
-    int64_t passed_at = 0;  // the first of its turn
+    int64_t passed_at = 0;  // the last of its turn
+    bool judged = false;    // ... by how long it takes
   };
   // Where the reads of what came together are answered, once it is known.
   enum class Turn : uint8_t { kOpen, kHere, kHost };
@@ -185,6 +186,8 @@ class OffloadFlow final : public director::Flow {
   Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply,
                  bool may_leave = false);
   bool LeavesToHost();
+  bool MayOverflow(std::string_view bytes) const;
+  void EndOverflow();
   void ForwardOverflow(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   std::string AnswerAfterAll(const Forwarded& lost);
   void CountReason(Outcome outcome);
@@ -243,7 +246,8 @@ class OffloadFlow final : public director::Flow {
   std::string reply_;
   Overflow* const overflow_;  // of the loop; null: what the agent can answer, it does
   Turn turn_ = Turn::kOpen;
-  int64_t left_at_ = 0;  // this turn's reads for the host
+  int64_t left_at_ = 0;      // this turn's reads for the host
+  bool left_first_ = false;  // ... with nothing there before them
   size_t overflowed_bytes_ = 0;
 
   std::deque<Forwarded> forwarded_;  // not answered, in order

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <random>
 #include <string>
@@ -464,6 +465,52 @@ TEST(OffloadFlowTest, WhatWasLeftToALostHostIsAnswered) {
   client.LoseAll(/*sent=*/true);
   EXPECT_EQ(client.reply(read).substr(0, 5), "-ERR ");
   EXPECT_EQ(client.reply(read + 1).substr(0, 5), "-ERR ");
+}
+
+// A busy agent's client, by the clock: what the host answers in time opens the way for more, and
+// one that was lost gets nothing before it is heard of.
+TEST(OffloadFlowTest, ABusyAgentLeavesReadsToAHostThatIsThere) {
+  Simulation simulation(1, false, Socket(), /*values_known=*/false, /*dirty_words=*/1024);
+  EncodeValue("1", kNever, &simulation.log["a"]);
+  simulation.memory = simulation.log;
+  simulation.view->all_in_memory = true;
+  simulation.CatchUp();
+  sim::SimLoop loop;
+  Client client(&simulation, 9, &loop);
+  client.flow = simulation.app->NewFlow(&client);
+  const auto& counters = simulation.app->counters();
+  const auto finish = [&] {
+    EXPECT_TRUE(Eventually([&] {
+      client.HostStep(simulation.random);
+      client.flow->OnRoom();
+      return client.at_host().empty();
+    }));
+  };
+  // Two reads; whether they were left to the host.
+  const auto leaves = [&] {
+    const uint64_t before = counters.overflow;
+    const director::Ticket last = client.Ask({{"GET", "a"}, {"GET", "a"}});
+    const bool left = counters.overflow > before;
+    EXPECT_EQ(client.at_host().size(), left ? 2u : 0u);
+    finish();
+    EXPECT_EQ(client.reply(last), "$1\r\n1\r\n");
+    return left;
+  };
+  EXPECT_FALSE(leaves()) << "the agent is not busy";
+  loop.turn = 3'600'000'000'000;  // no answer can be late
+  // The first has to connect, and says nothing; the next is another trial.
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Eventually([&] { return leaves(); }));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(leaves());
+  const uint64_t before = counters.overflow;
+  client.Ask({{"GET", "a"}});
+  client.LoseAll(/*sent=*/true);
+  EXPECT_EQ(counters.overflow, before + 1);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(leaves());
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a trial's pause
+  EXPECT_FALSE(leaves());
+  client.Ask({{"SET", "b", "1"}});
+  finish();
+  EXPECT_TRUE(Eventually([&] { return leaves(); }));
 }
 
 // A new connection to the host is told who the client is, in the order in which it became that.

@@ -273,20 +273,38 @@ bool OffloadFlow::LeavesToHost() {
                             : shared_->options.overflows();
     turn_ = leaves ? Turn::kHost : Turn::kHere;
     left_at_ = leaves ? now : 0;
+    left_first_ = forwarded_.empty() && host_known_;
   }
   return turn_ == Turn::kHost;
+}
+
+// Not of a client that does not take what it was answered: whose fault it then is that the host's
+// answers are late, nobody could tell.
+bool OffloadFlow::MayOverflow(std::string_view bytes) const {
+  return overflowed_bytes_ + bytes.size() <= kMostOverflowedBytes &&
+         connection_->unsent() <= kMostUnsent;
+}
+
+// The last of what went tells how long all took; if something was there before, or there was no
+// connection, it says nothing of the host.
+void OffloadFlow::EndOverflow() {
+  turn_ = Turn::kOpen;
+  const int64_t left_at = std::exchange(left_at_, 0);
+  if (left_at == 0) return;
+  if (forwarded_.empty()) {
+    overflow_->Dropped(NowNanos(), left_at);
+    return;
+  }
+  forwarded_.back().passed_at = left_at;
+  forwarded_.back().judged = left_first_;
 }
 
 void OffloadFlow::ForwardOverflow(Ticket ticket, std::string_view bytes,
                                   const CommandInfo* command) {
   shared_->Count(&shared_->counters.overflow);
-  const int64_t passed_at = std::exchange(left_at_, 0);
   PushRead(ticket, command);
-  forwarded_.back().passed_at = passed_at;
-  if (overflowed_bytes_ + bytes.size() <= kMostOverflowedBytes) {
-    overflowed_bytes_ += bytes.size();
-    forwarded_.back().overflowed = bytes;
-  }
+  overflowed_bytes_ += bytes.size();
+  forwarded_.back().overflowed = bytes;
   connection_->Forward(ticket, bytes);
 }
 
@@ -296,7 +314,8 @@ std::string OffloadFlow::AnswerAfterAll(const Forwarded& lost) {
   const auto is_read = [](const Forwarded& f) {
     return f.command != nullptr && AnsweredHere(f.command->id);
   };
-  if (!permitted_ || !std::all_of(forwarded_.begin(), forwarded_.end(), is_read)) return {};
+  if (!permitted_ || connection_->unsent() > kMostUnsent) return {};
+  if (!std::all_of(forwarded_.begin(), forwarded_.end(), is_read)) return {};
   if (!request_.Parse(lost.overflowed).ok()) return {};
   std::string reply;
   return TryNow(*lost.command, request_, &reply) == Outcome::kAnswered ? reply : std::string();
@@ -335,12 +354,14 @@ void OffloadFlow::Take(Ticket ticket, std::string_view bytes, const CommandInfo*
     return;
   }
   // Behind what the host has, too: its answer would have to be waited for.
-  if (waiting_.empty() && (turn_ == Turn::kHost || (!forwarded_.empty() && LeavesToHost()))) {
+  const bool may_leave = MayOverflow(bytes);
+  if (may_leave && waiting_.empty() &&
+      (turn_ == Turn::kHost || (!forwarded_.empty() && LeavesToHost()))) {
     ForwardOverflow(ticket, bytes, command);
     return;
   }
   if (waiting_.empty() && forwarded_.empty()) {
-    const Outcome outcome = TryNow(*command, request_, &reply_, true);
+    const Outcome outcome = TryNow(*command, request_, &reply_, may_leave);
     if (outcome == Outcome::kAnswered) {
       connection_->Reply(ticket, reply_);
     } else if (outcome == Outcome::kOverflow) {

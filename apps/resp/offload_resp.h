@@ -10,10 +10,11 @@
 // Order within a connection. Commands take effect in the order in which the client sent them, as on
 // a server, although some go to the host:
 // - A read waits until the host has answered all that was forwarded before it; its reply could not
-//   leave earlier anyway. What would have to be forwarded behind such reads waits for them in turn,
-//   if it only concerns keys, and they are more than a few: a round trip to the host costs less
-//   than their reading there. Few are forwarded before it, and so are all before what concerns the
-//   connection (MULTI, AUTH, ...), and when too much waits.
+//   leave earlier anyway. Or it is forwarded behind that, where the agent is busy (overflow.h).
+//   What would have to be forwarded behind such reads waits for them in turn, if it only concerns
+//   keys, and they are more than a few: a round trip to the host costs less than their reading
+//   there. Few are forwarded before it, and so are all before what concerns the connection (MULTI,
+//   AUTH, ...), and when too much waits.
 // - A read takes effect at its check, so that what is forwarded later comes later. But its second
 //   check may fail, and then the host is to answer it: so nothing behind it is forwarded before it
 //   is answered, or forwarded itself. Then the device's answers are dropped.
@@ -31,9 +32,10 @@
 // The host lost. Whether a command that was sent will still be carried out is not known: its keys
 // stay dirty until the host says that no command of that connection is left (offload_fence.h), and
 // a catch-up. Reads of clean and of known keys go on; everything else gets an error, and works
-// again as soon as the host does. A client in MULTI or WATCH is disconnected, as half a transaction
-// must not run. When the agent starts, everything is dirty until commands of connections that were
-// before are through.
+// again as soon as the host does. Reads that a busy agent had left to the host when it was lost are
+// answered here after all if that needs no waiting, and no write behind them was under way. A
+// client in MULTI or WATCH is disconnected, as half a transaction must not run. When the agent
+// starts, everything is dirty until commands of connections that were before are through.
 //
 // All writes must come through this director: whatever else writes to the database makes reads
 // stale. The host's private socket is the only other way in, of mode 0600.

@@ -8,7 +8,7 @@ namespace {
 // Of means that forget: the weight of one more.
 constexpr double kOfWaits = 1.0 / 64;
 constexpr double kOfShare = 1.0 / 256;
-// Half of the turn in which it comes, and all of the next, at whose end the replies leave.
+// Half of the turn in which it comes, and all of the next.
 constexpr double kTurns = 1.5;
 constexpr double kLate = 5;  // waits; an answer
 constexpr double kVeryLate = 20;
@@ -18,7 +18,7 @@ double Toward(double mean, double value, double weight) { return mean + (value -
 }  // namespace
 
 bool Overflow::Goes(int64_t now) const {
-  if (wait_ < static_cast<double>(options_.worth)) return false;
+  if (lost_ || wait_ < static_cast<double>(options_.worth)) return false;
   if (limit_ < 1) return in_flight_ == 0 && now >= trial_at_;
   const bool silent =
       in_flight_ > 0 && static_cast<double>(now - silent_since_) > kVeryLate * wait_;
@@ -29,6 +29,12 @@ bool Overflow::Take(int64_t now, int64_t last_turn) {
   const double wait = kTurns * static_cast<double>(last_turn);
   wait_ = now - asked_at_ > options_.memory ? wait : Toward(wait_, wait, kOfWaits);
   asked_at_ = now;
+  // Whatever keeps it, maybe one client that does not take its replies: others are not to wait.
+  if (in_flight_ > 0 && now - silent_since_ > options_.most_pause) {
+    in_flight_ = 0;
+    given_up_at_ = now;
+    Fail(now);
+  }
   const bool goes = Goes(now);
   share_.store(Toward(share(), goes ? 1 : 0, kOfShare), std::memory_order_relaxed);
   if (!goes) return false;
@@ -39,7 +45,7 @@ bool Overflow::Take(int64_t now, int64_t last_turn) {
 void Overflow::Answered(int64_t now, int64_t passed_at) {
   // More may go where all that may has gone.
   const bool full = static_cast<double>(in_flight_) + 1 > limit_;
-  Returned(now);
+  if (!Returned(now, passed_at)) return;
   const auto answer = static_cast<double>(now - passed_at);
   if (answer < kLate * wait_) {
     pause_ = 0;
@@ -52,19 +58,22 @@ void Overflow::Answered(int64_t now, int64_t passed_at) {
   if (limit_ < 1) Fail(now);
 }
 
-void Overflow::Dropped(int64_t now) {
-  Returned(now);
-  trial_at_ = std::max(trial_at_, now + options_.least_pause);
+void Overflow::Dropped(int64_t now, int64_t passed_at) {
+  if (Returned(now, passed_at)) trial_at_ = std::max(trial_at_, now + options_.least_pause);
 }
 
-void Overflow::Lost(int64_t now) {
-  Returned(now);
-  Fail(now);
+void Overflow::Lost(int64_t now, int64_t passed_at) {
+  lost_ = true;
+  // All that were there are lost together.
+  if (Returned(now, passed_at) && passed_at >= cut_at_) Fail(now);
+  cut_at_ = now;
 }
 
-void Overflow::Returned(int64_t now) {
+bool Overflow::Returned(int64_t now, int64_t passed_at) {
+  if (passed_at < given_up_at_) return false;
   --in_flight_;
   silent_since_ = now;
+  return true;
 }
 
 // The next trial is later, and those after it.

@@ -54,6 +54,7 @@ struct Busy {
     int64_t next = end;
     for (const int64_t at : ready) next = std::min(next, at);
     if (!at_the_host.empty()) next = std::min(next, at_the_host.front().done);
+    if (next > now + last_turn) last_turn = 0;  // as the director's loop has it
     now = std::max(now, next);
     const int64_t began = now;
     size_t replies = 0;
@@ -104,6 +105,13 @@ TEST(OverflowTest, NothingGoesWhereNobodyWaits) {
   few.look_up = 20 * kMicro;
   few.Run(kSecond);
   EXPECT_EQ(few.passed, 0u);
+  // Whose requests take long, but who waits for nobody else's.
+  Busy alone;
+  alone.clients = 1;
+  alone.look_up = 2 * kMilli;
+  alone.rest = 3 * kMilli;
+  alone.Run(kSecond);
+  EXPECT_EQ(alone.passed, 0u);
   Busy resting;
   resting.rest = 20 * kMilli;
   resting.look_up = 20 * kMicro;
@@ -143,7 +151,7 @@ TEST(OverflowTest, TheSlowerHostGetsLess) {
   EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend()));
 }
 
-TEST(OverflowTest, AHostThatIsSilentGetsNoMore) {
+TEST(OverflowTest, AHostThatIsSilentIsOnlyTried) {
   Busy busy;
   busy.Run(kSecond);
   ASSERT_GT(busy.overflow.share(), 0.3);
@@ -152,10 +160,28 @@ TEST(OverflowTest, AHostThatIsSilentGetsNoMore) {
   EXPECT_LT(busy.overflow.share(), 0.01);
   const uint64_t passed = busy.passed;
   busy.Run(20 * kSecond);
-  EXPECT_EQ(busy.passed, passed);
+  EXPECT_LE(busy.passed - passed, 8u);
+  EXPECT_GE(busy.passed - passed, 2u);
 }
 
-TEST(OverflowTest, AHostThatIsLostIsTriedLater) {
+// What comes back after it was given up counts neither as an answer nor as one less at the host.
+TEST(OverflowTest, WhatWasGivenUpIsForgotten) {
+  Overflow overflow;
+  int64_t now = kSecond;
+  const int64_t first = now;
+  ASSERT_TRUE(overflow.Take(now, kMilli));
+  now += 4 * kSecond;
+  ASSERT_FALSE(overflow.Take(now, kMilli));  // given up, and not tried again at once
+  now += 100 * kMilli;
+  ASSERT_TRUE(overflow.Take(now, kMilli));
+  overflow.Answered(now, first);
+  overflow.Dropped(now, first);
+  EXPECT_FALSE(overflow.Take(now, kMilli)) << "the trial is still there";
+  overflow.Answered(now + kMilli, now);
+  EXPECT_TRUE(overflow.Take(now + kMilli, kMilli));
+}
+
+TEST(OverflowTest, AHostThatIsLostIsTriedWhenItIsHeardOf) {
   Overflow overflow;
   int64_t now = kSecond;
   const auto take = [&] {
@@ -164,18 +190,18 @@ TEST(OverflowTest, AHostThatIsLostIsTriedLater) {
   };
   ASSERT_TRUE(take());  // at once: it was never tried
   EXPECT_FALSE(take());
-  overflow.Lost(now);
-  int64_t before = now;
-  std::vector<int64_t> pauses;
-  while (pauses.size() < 12) {
-    if (!take()) continue;
-    pauses.push_back(now - std::exchange(before, now));
-    overflow.Lost(now);
+  overflow.Answered(now, now - kMilli);
+  std::vector<int64_t> passed;
+  ASSERT_TRUE(take());
+  overflow.Answered(now, now);  // and is quick: two may go
+  while (passed.size() < 2) {
+    ASSERT_TRUE(take());
+    passed.push_back(now);
   }
-  EXPECT_GE(pauses[0], 50 * kMilli);
-  EXPECT_TRUE(std::is_sorted(pauses.begin(), pauses.end()));
-  EXPECT_GE(pauses[11], 3200 * kMilli);
-  EXPECT_LT(pauses[11], 3300 * kMilli);
+  for (const int64_t at : passed) overflow.Lost(now, at);
+  for (int i = 0; i < 100'000; ++i) ASSERT_FALSE(take());
+  overflow.Heard();
+  EXPECT_TRUE(take());
 }
 
 // Clients that went away say nothing of the host, and are not waited for.
@@ -185,7 +211,7 @@ TEST(OverflowTest, WhoGoesAwayIsNotCounted) {
   for (int64_t now = kSecond; now < kSecond + 300 * kMilli; now += 100 * kMicro) {
     if (!overflow.Take(now, kMilli)) continue;
     ++taken;
-    overflow.Dropped(now);
+    overflow.Dropped(now, now);
   }
   EXPECT_GE(taken, 4);  // with pauses of 50 ms
   EXPECT_LE(taken, 7);

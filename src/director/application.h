@@ -55,8 +55,8 @@ class EventLoop {
   virtual void Post(std::function<void()> work) = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
-  // What the turn before this one took, in nanoseconds, without what it slept: who came meanwhile
-  // has waited for it. On the loop's thread only.
+  // What the turn before this one took, in nanoseconds: who came meanwhile has waited for it. 0
+  // where it has slept since, so that nobody has. On the loop's thread only.
   virtual int64_t last_turn() const = 0;
 };
 

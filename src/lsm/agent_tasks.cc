@@ -94,7 +94,7 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
     counters_->refused.fetch_add(1, std::memory_order_relaxed);
     return ErrnoError(EBUSY, "starting a compaction on the agent",
                       absl::StrCat("beside ", running(), " others"),
-                      "pulse agent --tasks says how many it runs");
+                      "pulse agent --tasks says how many it runs; the last is for level 0");
   }
   auto task = std::make_unique<Task>();
   task->request = std::move(request);

@@ -37,7 +37,7 @@ struct TaskRunnerOptions {
   size_t max_tasks = 1;   // at a time; more are refused
   std::vector<int> cpus;  // of the tasks' threads; empty: all
   int nice = 0;
-  int deeper_nice = 5;                    // more, for those that are not urgent
+  int deeper_nice = 0;                    // more, for those that are not urgent
   bool background = false;                // SCHED_BATCH
   std::function<void()> on_thread_start;  // on each task's thread, before its task; may be empty
 };

@@ -200,6 +200,27 @@ TEST(TaskRunner, RunsNoMoreThanItMay) {
   EXPECT_TRUE(HostTask::Start(&runner, SomeRequest(), gate.function()).ok());
 }
 
+TEST(TaskSlots, TheLastIsForLevelZero) {
+  TaskSlots slots;
+  auto a = slots.Take(3, false);
+  auto b = slots.Take(3, false);
+  ASSERT_TRUE(a != nullptr && b != nullptr);
+  EXPECT_EQ(slots.Take(3, false), nullptr);
+  EXPECT_EQ(slots.taken(), 2);
+  EXPECT_NE(slots.Take(3, true), nullptr);
+  a->GiveBack();
+  a->GiveBack();
+  EXPECT_NE(slots.Take(3, false), nullptr);
+  b.reset();
+  auto c = slots.Take(1, false);
+  EXPECT_NE(c, nullptr);
+  EXPECT_EQ(slots.Take(1, false), nullptr);
+  EXPECT_EQ(slots.Take(0, false), nullptr);
+  c.reset();
+  a.reset();
+  EXPECT_EQ(slots.taken(), 0);
+}
+
 // For writers wait for level 0. One place alone is for all.
 TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
   Gate gate;
@@ -245,8 +266,9 @@ TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
     return HostTask::Start(&runner, request, said).value()->Wait(-1).value();
   };
   const int usual = getpriority(PRIO_PROCESS, 0);
-  EXPECT_EQ(nice(SomeRequest()), absl::StrCat(std::max(usual, 2)));
-  EXPECT_EQ(nice(Deeper()), absl::StrCat(std::max(usual, 5)));
+  if (usual != 0) GTEST_SKIP() << "begun at another priority";
+  EXPECT_EQ(nice(SomeRequest()), "2");
+  EXPECT_EQ(nice(Deeper()), "5");
 }
 
 TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {

@@ -48,11 +48,13 @@ bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   });
 }
 
-placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
+placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores, bool moves) {
   placement::ControllerOptions c;
+  c.keeps_last = !moves;  // TaskRunner does
   c.host_cores = cores;
   c.agent_tasks = TasksOf(o);
-  if (o.socket_path.empty()) c.agent_cores = AgentCores(o);
+  // An agent of its own has one place more, too (Controller::SetAgent).
+  c.agent_cores = o.socket_path.empty() ? AgentCores(o) : std::max(1, c.agent_tasks - 1);
   return c;
 }
 
@@ -76,7 +78,7 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
           [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
           &pulse->context().session->counters()),
       directories_(fs_.get()),
-      controller_(ControllerOptionsOf(options_, host_load_.cores())) {
+      controller_(ControllerOptionsOf(options_, host_load_.cores(), moves_)) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
     if (moves_) break;  // any compaction can be
     auto objects = ObjectsOf(db, f.options, fs_);
@@ -290,7 +292,8 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       family = job->second.family;
       home = job->second.home;
       request.manual = job->second.manual;
-      request.urgent = job->second.what.urgent;
+      // Where none of level 0 comes, no place is to be kept for one.
+      request.urgent = job->second.what.urgent || deep;
       if (place == Place::kWhole) ++job->second.tasks;
     }
   }
@@ -475,7 +478,8 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskReques
         "its objects are not known: it was not among those given to PlaceCompactions");
   }
   const TaskObjects* local = &objects->second;
-  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(TasksOf(options_));
+  std::shared_ptr<TaskSlots::Slot> slot =
+      pulse_->context().task_slots.Take(TasksOf(options_), request.urgent);
   if (slot == nullptr) return ErrnoError(EBUSY, "starting", "a whole compaction");
   {
     std::lock_guard lock(mu_);

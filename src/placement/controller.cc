@@ -21,7 +21,7 @@ constexpr int kNotWhole = 8;        // in a row: there is no whole compaction fo
 constexpr int kFull = 4;            // ... that the agent was too full for: it is others'
 constexpr double kFar = 0.6;        // of its rate, or its rate of that: not as it was
 constexpr double kFarBytes = 0.1;   // of what is remembered, at least
-constexpr int kFarEnough = 4;       // ... compactions in a row: it has changed
+constexpr int kFarEnough = 4;       // ... together, one after the other: it has changed
 constexpr int kMostReturns = 3;     // ... that came back: what was known of the agent is void
 constexpr double kNear = 0.92;
 constexpr double kMaxWait = 32;       // times forget_seconds
@@ -182,7 +182,8 @@ void Controller::Account(double now) {
 
 Place Controller::PlaceOf(Strategy s, const Job& job, const Load& load) const {
   const int on_host = at_[0] + at_[1];
-  const bool room = load.whole && at_[2] < options_.agent_tasks;
+  const int kept = options_.keeps_last && !job.urgent && options_.agent_tasks > 1 ? 1 : 0;
+  const bool room = load.whole && at_[2] < options_.agent_tasks - kept;
   const bool overflow = room && !job.urgent && on_host >= options_.host_cores;
   switch (s) {
     case Strategy::kHost:
@@ -301,7 +302,9 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
   c->left_whole =
       c->current == Strategy::kWhole && Allowed(Strategy::kWhole, load) && c->held >= c->spare_hold;
   if (busy_) ForgetDemand();
-  c->known[Index(c->current)].far = 0;
+  Known& left = c->known[Index(c->current)];
+  left.far = 0;
+  left.far_bytes = left.far_seconds = 0;
   c->current = best;
   c->held = 0;
   c->tries_left = 0;
@@ -360,32 +363,36 @@ void Controller::TryLater(Known* k, double now) const {
       std::min(kMaxWait * options_.forget_seconds, std::max(options_.forget_seconds, k->wait * 2));
 }
 
-// How many times kFar it is off the rate, below: negative. Never enough alone.
+// How many times kFar it is below the rate: negative, and never enough alone; 1: above.
 int Controller::HowFar(const Known& k, const Running& r) {
   const double rate = k.Rate();
   if (k.samples < kEnough || r.cost <= 0 || r.job.bytes == 0) return 0;
   const double times =
       std::log(static_cast<double>(r.job.bytes) / (rate * r.cost)) / -std::log(kFar);
-  return static_cast<int>(std::clamp<double>(times, 1 - kFarEnough, kFarEnough - 1));
+  // One that had little to do says nothing of how fast the others are.
+  return static_cast<int>(std::clamp<double>(times, 1 - kFarEnough, 1));
 }
 
-// Compactions that run for so long already that they are far below the rate, whenever they end.
+// A compaction that runs for so long already that it is far below the rate, whenever it ends. Begun
+// after the last that was: those beside it are slow for the same reason, which may be over.
 void Controller::LookAtOverdue(Context* c, double now) {
   Known& k = c->known[Index(c->current)];
-  int far = std::min(k.far, 0);
-  double bytes = k.far < 0 ? k.far_bytes : 0, seconds = k.far < 0 ? k.far_seconds : 0;
-  for (const auto& [id, r] : running_) {
-    const bool looked_at = r.counts && r.agent == agent_ && !r.returned &&
-                           r.strategy == c->current &&
-                           &contexts_[static_cast<size_t>(r.context)] == c;
-    const int how = looked_at ? HowFar(k, r) : 0;
-    if (how >= 0) continue;
-    far += how;
-    bytes += static_cast<double>(r.job.bytes);
-    seconds += r.cost;
+  if (k.far >= 0) return;
+  Running* worst = nullptr;
+  int far = 0;
+  for (auto& [id, r] : running_) {
+    if (!r.counts || r.agent != agent_ || r.returned || r.strategy != c->current) continue;
+    if (&contexts_[static_cast<size_t>(r.context)] != c || r.begun < k.far_at) continue;
+    if (const int how = HowFar(k, r); how < far) {
+      far = how;
+      worst = &r;
+    }
   }
-  if (far > -kFarEnough || bytes < k.bytes * kFarBytes) return;
-  Change(c, &k, bytes, seconds, now);
+  if (worst == nullptr || k.far + far > -kFarEnough) return;
+  const double bytes = k.far_bytes + static_cast<double>(worst->job.bytes);
+  if (bytes < k.bytes * kFarBytes) return;
+  worst->counts = false;  // any more
+  Change(c, &k, bytes, k.far_seconds + worst->cost, now);
 }
 
 // What is known of a strategy is what was seen since it is another than it was; and the others may
@@ -404,7 +411,7 @@ void Controller::Change(Context* c, Known* k, double bytes, double seconds, doub
     other.wait = 0;
     other.at = std::min(other.at, now - options_.forget_seconds);
   }
-  budget_ = std::max(budget_, 2 * seconds / kFarEnough);
+  budget_ = std::max(budget_, 0.5 * seconds);
 }
 
 bool Controller::HasChanged(Context* c, Known* k, const Running& r, double now) {

@@ -24,7 +24,7 @@
 //
 // Averages are slow, and the load may shift at once: a strategy whose last compactions were all far
 // from what it was counts for those alone, and the others may be tried again. Four of them say so,
-// or two that are very far; those that still run and should have ended long ago are among them.
+// or two that are very slow, of which the second may still run.
 //
 // Pure: no clock, no threads, no I/O; not thread-safe.
 #pragma once
@@ -53,6 +53,7 @@ struct ControllerOptions {
   int host_cores = 1;        // that compactions may use
   int agent_tasks = 1;       // whole compactions that the agent runs at a time; 0: none
   int agent_cores = 0;       // that they share; 0: one for each
+  bool keeps_last = false;   // of several tasks, the last is for urgent jobs
   double agent_speed = 1.0;  // of an agent's core, a host's being 1, as it says itself
   double switch_gain = 0.03;
   double try_share = 0.01;     // of all time, that tries may cost
