@@ -170,6 +170,7 @@ void IoScript::ReleaseHeld(const std::string& path_part) {
     released_.push_back(*it);
     it = held_.erase(it);
   }
+  ++releases_;
   if (wake_fd_ >= 0) eventfd_write(wake_fd_, 1);
 }
 
@@ -198,8 +199,9 @@ std::vector<std::string> IoScript::held_paths() const {
   return paths;
 }
 
-Verdict IoScript::Judge(const IoRequest& request, const std::string& path) {
+Verdict IoScript::Judge(const IoRequest& request, const std::string& path, uint64_t* releases) {
   std::lock_guard lock(mu_);
+  *releases = releases_;
   return rule_ ? rule_(request, path) : Verdict{};
 }
 
@@ -235,10 +237,17 @@ class ScriptedBackend : public IoBackend {
     const ssize_t n = readlink(link, target, sizeof(target));
     std::string path(target, n > 0 ? n : 0);
     if (OnPool() && path == PoolPath()) path = PathInPool(r.fd);
-    const Verdict v = script_->Judge(r, path);
+    uint64_t releases = 0;
+    const Verdict v = script_->Judge(r, path, &releases);
     switch (v.action) {
       case Verdict::kHold: {
-        std::lock_guard lock(script_->mu_);
+        std::unique_lock lock(script_->mu_);
+        // Others were let go since the rule was asked; this one would be held for good.
+        if (script_->releases_ != releases) {
+          lock.unlock();
+          --in_flight_;
+          return Enqueue(r);
+        }
         script_->held_.push_back({r, path, 0});
         script_->cv_.notify_all();
         return true;

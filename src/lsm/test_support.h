@@ -121,7 +121,8 @@ class IoScript {
     std::string path;
     int err = 0;  // fails with it when let go
   };
-  Verdict Judge(const IoRequest& request, const std::string& path);
+  // `releases`: as of the rule that was asked.
+  Verdict Judge(const IoRequest& request, const std::string& path, uint64_t* releases);
 
   const std::shared_ptr<Trace> trace_;
   mutable std::mutex mu_;
@@ -129,6 +130,7 @@ class IoScript {
   Rule rule_;
   std::deque<Held> held_;
   std::deque<Held> released_;
+  uint64_t releases_ = 0;
   int wake_fd_ = -1;
 };
 
