@@ -200,8 +200,8 @@ class OffloadFlow final : public director::Flow {
   void BatchDone(Batch* batch);
   bool ForwardAll(std::atomic<uint64_t>* reason);
   void ForwardFront();
-  void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
-  void PushRead(Ticket ticket, const CommandInfo* command);
+  void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                   std::string overflowed = {});
 
   static constexpr std::string_view kTooManyWrites =
       "-ERR too many writes of one key are under way; try again\r\n";

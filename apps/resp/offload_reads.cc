@@ -302,10 +302,8 @@ void OffloadFlow::EndOverflow() {
 void OffloadFlow::ForwardOverflow(Ticket ticket, std::string_view bytes,
                                   const CommandInfo* command) {
   shared_->Count(&shared_->counters.overflow);
-  PushRead(ticket, command);
   overflowed_bytes_ += bytes.size();
-  forwarded_.back().overflowed = bytes;
-  connection_->Forward(ticket, bytes);
+  ForwardRead(ticket, bytes, command, std::string(bytes));
 }
 
 // Of a read that was lost with the host; empty if the agent cannot answer it either, or would have
@@ -566,16 +564,14 @@ void OffloadFlow::ForwardFront() {
   ForwardRead(read.ticket, read.bytes, read.command);
 }
 
-void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command) {
-  PushRead(ticket, command);
-  connection_->Forward(ticket, bytes);
-}
-
-void OffloadFlow::PushRead(Ticket ticket, const CommandInfo* command) {
+void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                              std::string overflowed) {
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back({});
   forwarded_.back().ticket = ticket;
   forwarded_.back().command = command;
+  forwarded_.back().overflowed = std::move(overflowed);
+  connection_->Forward(ticket, bytes);
 }
 
 }  // namespace pulse::resp

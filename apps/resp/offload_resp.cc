@@ -69,7 +69,6 @@ OffloadNumbers OffloadedResp::numbers() const {
   n.writes_in_flight = shared_->table.in_flight();
   n.fences = shared_->fencer->fences();
   n.known_bytes = shared_->values.bytes();
-  n.overflow_share = shared_->overflow_share();
   if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
     n.secondary = secondary->stats();
   }

@@ -115,7 +115,6 @@ struct OffloadNumbers {
   uint64_t writes_in_flight = 0;  // now: keys that are marked for them
   uint64_t fences = 0;            // that the host has answered
   uint64_t known_bytes = 0;       // memory for what keys are known to hold
-  double overflow_share = 0;      // of reads to be looked up, that go to the host
   SecondaryStats secondary;       // all zero where a test has put another view in its place
 };
 

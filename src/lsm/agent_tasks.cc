@@ -67,11 +67,6 @@ TaskRunner::~TaskRunner() {
   for (const auto& task : tasks_) task->thread.join();
 }
 
-bool TaskRunner::IsFullFor(const TaskRequest& request) const {
-  if (running() >= options_.max_tasks) return true;
-  return !request.urgent && options_.max_tasks > 1 && deeper_ >= options_.max_tasks - 1;
-}
-
 absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
   auto read = ReadTask(request.get());
   if (!read.ok()) return read.status();
@@ -90,7 +85,10 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   if (stop_) return absl::UnavailableError("the agent is stopping");
   // Those that only have their answer to send count once more: hosts that do not read it cannot
   // have any number of them.
-  if (IsFullFor(request) || tasks_.size() >= 2 * options_.max_tasks) {
+  auto slot = tasks_.size() < 2 * options_.max_tasks
+                  ? slots_.Take(static_cast<int>(options_.max_tasks), request.urgent)
+                  : nullptr;
+  if (slot == nullptr) {
     counters_->refused.fetch_add(1, std::memory_order_relaxed);
     return ErrnoError(EBUSY, "starting a compaction on the agent",
                       absl::StrCat("beside ", running(), " others"),
@@ -98,16 +96,16 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   }
   auto task = std::make_unique<Task>();
   task->request = std::move(request);
+  task->slot = std::move(slot);
   task->function = std::move(function);
   task->reply = std::move(reply);
   Task* raw = task.get();
   try {
     if (!beat_.joinable()) beat_ = std::thread([this] { BeatLoop(); });
     counters_->running.fetch_add(1, std::memory_order_relaxed);
-    if (!raw->request.urgent) deeper_.fetch_add(1);
     task->thread = std::thread([this, raw] { Run(raw); });
   } catch (const std::system_error& e) {
-    if (beat_.joinable()) Ended(raw->request);
+    if (beat_.joinable()) counters_->running.fetch_sub(1, std::memory_order_relaxed);
     return ErrnoError(e.code().value(), "starting a thread for", "a compaction on the agent");
   }
   tasks_.push_back(std::move(task));
@@ -124,11 +122,6 @@ void TaskRunner::ReapLocked() {
     (*it)->thread.join();
     it = tasks_.erase(it);
   }
-}
-
-void TaskRunner::Ended(const TaskRequest& request) {
-  if (!request.urgent) deeper_.fetch_sub(1);
-  counters_->running.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void TaskRunner::Run(Task* task) {
@@ -148,7 +141,8 @@ void TaskRunner::Run(Task* task) {
   // Before the answer: who has it may ask for the next.
   const bool done = result.ok() && result->size() <= kMaxTaskBytes;
   (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
-  Ended(task->request);
+  counters_->running.fetch_sub(1, std::memory_order_relaxed);
+  task->slot->GiveBack();
   {
     std::lock_guard lock(task->reply_mu);
     const std::string payload = result.ok() ? *result : std::string(result.status().message());

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "agent/task_counters.h"
 #include "base/unique_fd.h"
+#include "lsm/task_slots.h"
 #include "lsm/task_wire.h"
 
 namespace pulse::lsm {
@@ -66,15 +67,14 @@ class TaskRunner {
     TaskRequest request;
     TaskFunction function;
     UniqueFd reply;
+    std::shared_ptr<TaskSlots::Slot> slot;
     std::mutex reply_mu;  // frames are written whole
     std::atomic<bool> canceled{false};
     std::atomic<bool> ended{false};
     std::thread thread;
   };
 
-  bool IsFullFor(const TaskRequest& request) const;
   void Run(Task* task);
-  void Ended(const TaskRequest& request);
   void BeatLoop();
   // Joins what has ended.
   void ReapLocked();
@@ -83,7 +83,7 @@ class TaskRunner {
   const TaskFunction function_;
   const std::shared_ptr<TaskCounters> counters_ = std::make_shared<TaskCounters>();
   std::atomic<bool> stopping_{false};
-  std::atomic<size_t> deeper_{0};  // of those that run
+  TaskSlots slots_;  // outlives the tasks
   std::mutex mu_;
   std::condition_variable wake_;
   bool stop_ = false;

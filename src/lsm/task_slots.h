@@ -1,5 +1,6 @@
-// TaskSlots: how many whole compactions an embedded agent runs at a time, for all databases of a
-// FileSystem together: each has a TaskRunner of its own, and they share the agent's processors.
+// TaskSlots: how many whole compactions run at a time: those of a TaskRunner; and, of an embedded
+// agent, those of all databases of a FileSystem together: each has a TaskRunner of its own, and
+// they share the agent's processors.
 //
 // Thread-safe, never blocks. A slot is given back when its holder is destroyed, or before.
 #pragma once
