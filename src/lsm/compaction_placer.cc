@@ -48,6 +48,20 @@ bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   });
 }
 
+// Where RocksDB itself sees pressure, and has more threads compact: at a quarter of what it begins
+// to slow writers at. What other styles than level compaction have to do, it does not tell.
+uint64_t MayOwe(const Options& o, const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  constexpr uint64_t kMost = uint64_t{16} << 30;
+  if (o.placement != PlacementMode::kAdaptive || families.empty()) return 0;
+  uint64_t most = o.debt == Options::kAutoDebt ? kMost : o.debt;
+  for (const rocksdb::ColumnFamilyDescriptor& f : families) {
+    if (f.options.compaction_style != rocksdb::kCompactionStyleLevel) return 0;
+    const uint64_t soft = f.options.soft_pending_compaction_bytes_limit;
+    if (o.debt == Options::kAutoDebt && soft > 0) most = std::min(most, soft / 4);
+  }
+  return most;
+}
+
 placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores, bool moves) {
   placement::ControllerOptions c;
   c.keeps_last = !moves;  // TaskRunner does
@@ -77,10 +91,14 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
           options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
           [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
           &pulse->context().session->counters()),
+      may_owe_(MayOwe(options_, families)),
       directories_(fs_.get()),
       controller_(ControllerOptionsOf(options_, host_load_.cores(), moves_)) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    if (moves_) break;  // any compaction can be
+    const int trigger = f.options.level0_file_num_compaction_trigger;
+    const int slowdown = f.options.level0_slowdown_writes_trigger;
+    many_l0_[f.name] = static_cast<size_t>(std::max(1, trigger + (slowdown - trigger) * 3 / 4));
+    if (moves_) continue;  // any compaction can be
     auto objects = ObjectsOf(db, f.options, fs_);
     if (!objects.ok()) {
       Refused(f.name, objects.status());
@@ -148,20 +166,36 @@ void CompactionPlacer::OnClosed(const std::string& home) {
       it = jobs_.erase(it);
     }
     std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
+    owed_.erase(home);
     canceled_ = false;  // it may be opened again
   }
   threads_.BackAll(&home);
   for (const std::string& dir : left) directories_.Remove(dir);
 }
 
+double CompactionPlacer::Owed(rocksdb::DB* db) const {
+  uint64_t bytes = 0;
+  if (may_owe_ == 0 || !db->GetAggregatedIntProperty(
+                           rocksdb::DB::Properties::kEstimatePendingCompactionBytes, &bytes)) {
+    return -1;
+  }
+  return static_cast<double>(bytes) / static_cast<double>(may_owe_);
+}
+
 void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
   MovedThreads::BackHere();
+  compacting_.End();
   Job job;
   job.home = CanonicalDirectory(db->GetName());
   job.family = info.cf_name;
   job.from_level = info.base_input_level;
   job.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
   job.what.urgent = info.base_input_level == 0;
+  if (const auto many = many_l0_.find(info.cf_name); many != many_l0_.end()) {
+    const auto tables = std::count_if(info.input_file_infos.begin(), info.input_file_infos.end(),
+                                      [](const auto& file) { return file.level == 0; });
+    job.what.pressing = static_cast<size_t>(tables) >= many->second;
+  }
   for (const std::string& path : info.input_files) {
     uint64_t size = 0;
     if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
@@ -173,8 +207,10 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   // A TransactionDB sets it after PlaceCompactions.
   if (db->GetDBOptions().allow_2pc) job.why_not = "the database has two-phase commit";
   const std::string why_not = job.why_not;
+  const double owed = Owed(db);
   {
     std::lock_guard lock(mu_);
+    if (owed >= 0) owed_[job.home] = owed;
     jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
   }
   if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
@@ -196,6 +232,7 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
 
 void CompactionPlacer::OnFlushBegin(const std::string& db) {
   MovedThreads::BackHere();
+  compacting_.End();
   ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
   if (options_.flushes == FlushMode::kHost) return;
   const HostSession::Connection agent = pulse_->context().session->connection();
@@ -203,15 +240,21 @@ void CompactionPlacer::OnFlushBegin(const std::string& db) {
                  agent != nullptr && !agent->dead && agent->link->embedded());
 }
 
-Place CompactionPlacer::DecideLocked(Job* job, double busy) {
+double CompactionPlacer::WantedByOthers() {
+  const std::optional<double> busy = before_start_.BusySinceLast();
+  std::lock_guard lock(mu_);
+  if (busy) wanted_by_others_ = lsm::WantedByOthers(*busy, host_load_.cores(), compacting_.Take());
+  return wanted_by_others_;
+}
+
+Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   placement::Load load;
-  // Compactions are part of what was busy.
+  load.host_busy = wanted;
   const HostSession::Connection agent = pulse_->context().session->connection();
   load.agent = agent != nullptr && !agent->dead;
   // An embedded agent's, too, if it may run there.
   const bool mine = load.agent && agent->link->embedded();
   load.apart = load.agent && (!mine || apart_);
-  load.host_busy = std::max(0.0, busy - host_running_ - (load.apart ? 0 : whole_running_));
   if (load.agent && agent_ != agent.get()) {
     // What the last one did not know, this one may.
     agent_ = agent.get();
@@ -256,6 +299,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
       break;
     case PlacementMode::kAdaptive: {
       load.whole = whole;
+      for (const auto& [home, owed] : owed_) load.owed = std::max(load.owed, owed);
       job->ticket = next_ticket_++;
       const placement::Choice choice =
           controller_.Begin(job->ticket, job->what, load, static_cast<double>(NowNanos()) * kNanos);
@@ -274,7 +318,8 @@ Place CompactionPlacer::DecideLocked(Job* job, double busy) {
 
 bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
   MovedThreads::BackHere();  // from a job whose end was not told
-  const double busy = options_.placement == PlacementMode::kAdaptive ? host_load_.Busy() : 0;
+  compacting_.End();
+  const double wanted = options_.placement == PlacementMode::kAdaptive ? WantedByOthers() : 0;
   const bool deep =
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   Place place = deep ? Place::kHost : Place::kSplit;
@@ -288,7 +333,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
     const auto job = jobs_.find({db, JobOf(id)});
     if (job != jobs_.end()) {
-      place = job->second.decided ? job->second.place : DecideLocked(&job->second, busy);
+      place = job->second.decided ? job->second.place : DecideLocked(&job->second, wanted);
       family = job->second.family;
       home = job->second.home;
       request.manual = job->second.manual;
@@ -298,7 +343,10 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     }
   }
   ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
-  if (place != Place::kWhole) return false;
+  if (place != Place::kWhole) {
+    compacting_.Begin();
+    return false;
+  }
   if (moves_) {
     MoveHere({db, JobOf(id)}, home);
     return false;
@@ -324,6 +372,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     }
     ReturnedLocked(&job, IsNoFailure(why));
   }
+  compacting_.Begin();
   if (task.ok()) (*task)->Abandon(kAbandonMs);
   if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
@@ -340,6 +389,7 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
     ThreadPlacement::SetGivesWay(&pulse_->context());
     return;
   }
+  compacting_.Begin();
   const auto it = jobs_.find(job);
   // Nor is it a failure where this thread cannot go there.
   if (it != jobs_.end()) ReturnedLocked(&it->second, /*full=*/true);
@@ -347,6 +397,7 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
 }
 
 void CompactionPlacer::OnPartEnd(bool well) {
+  compacting_.End();
   ThreadPlacement::Forget(&pulse_->context());
   const std::optional<int64_t> nanos = threads_.Back();
   if (!nanos) return;
@@ -418,6 +469,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   // Its outputs would take the room that the same compaction needs here.
   directories_.Remove(dir);
+  compacting_.Begin();
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, done.status());
   return false;
@@ -493,11 +545,13 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskReques
     }
   }
   return HostTask::Start(runner_.get(), std::move(request),
-                         [local, slot, context = &pulse_->context()](const TaskRequest& r,
-                                                                     std::atomic<bool>* canceled) {
+                         [this, local, slot](const TaskRequest& r, std::atomic<bool>* canceled) {
                            // Its files are the agent's, whatever is decided for others.
-                           ThreadPlacement::Set(context, true);
+                           ThreadPlacement::Set(&pulse_->context(), true);
+                           // That may use the host's CPUs.
+                           if (!apart_) compacting_.Begin();
                            auto done = RunWholeTask(r, local, canceled);
+                           compacting_.End();
                            slot->GiveBack();
                            return done;
                          });

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "lsm/agent_tasks.h"
+#include "lsm/compacting_threads.h"
 #include "lsm/flush_placement.h"
 #include "lsm/host_load.h"
 #include "lsm/host_task.h"
@@ -98,11 +99,15 @@ class CompactionPlacer {
     std::string home;
   };
 
-  placement::Place DecideLocked(Job* job, double busy);
+  // Of the host's CPUs, what others than compactions want.
+  double WantedByOthers();
+  placement::Place DecideLocked(Job* job, double wanted);
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
   void OnClosed(const std::string& home);
+  // What `db` has to compact now, of what it may owe.
+  double Owed(rocksdb::DB* db) const;
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
@@ -116,13 +121,18 @@ class CompactionPlacer {
   const Options& options_;
   std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
-  HostLoad agent_load_;  // of an embedded agent's CPUs
-  const bool apart_;     // none of them is among the host's
+  HostLoad before_start_;         // the host's, looked at by Start alone
+  CompactingThreads compacting_;  // there
+  HostLoad agent_load_;           // of an embedded agent's CPUs
+  const bool apart_;              // none of them is among the host's
   // The agent is in this process and has CPUs of its own: RocksDB's threads go there, and do whole
   // compactions as they do all others.
   const bool moves_;
   MovedThreads threads_;
   FlushPlacement flushes_;
+  const uint64_t may_owe_;                 // bytes to be compacted; 0: none
+  std::map<std::string, size_t> many_l0_;  // by column family: tables of level 0, half-way from
+                                           // their compaction to stalls
   TaskDirectories directories_;
   std::mutex mu_;
   placement::Controller controller_;
@@ -130,8 +140,10 @@ class CompactionPlacer {
   std::set<std::string> not_this_;       // ... that the agent of the moment cannot
   const void* agent_ = nullptr;          // the connection that these are of
   std::map<std::string, int> failures_;  // of a column family, one after the other
+  std::map<std::string, double> owed_;   // by the database's directory, of what it may owe
   std::map<Key, Job> jobs_;
   std::map<Key, Running> running_;
+  double wanted_by_others_ = 0;
   std::map<pid_t, Part> parts_;
   int host_running_ = 0;
   int whole_running_ = 0;

@@ -13,6 +13,7 @@ namespace pulse::lsm {
 namespace {
 
 constexpr int64_t kLookNanos = 500'000'000;
+constexpr int64_t kFirstLookNanos = 100'000'000;
 
 std::vector<int> CpusOrFirst() {
   std::vector<int> cpus = MyCpus();
@@ -52,8 +53,20 @@ HostLoad::Times HostLoad::Look() const {
 
 double HostLoad::Busy() {
   std::lock_guard lock(mu_);
+  Update();
+  return busy_;
+}
+
+std::optional<double> HostLoad::BusySinceLast() {
+  std::lock_guard lock(mu_);
+  if (!Update()) return std::nullopt;
+  return busy_;
+}
+
+bool HostLoad::Update() {
   const int64_t now = NowNanos();
-  if (now - at_ < kLookNanos) return busy_;
+  if (now - at_ < (looked_ ? kLookNanos : kFirstLookNanos)) return false;
+  looked_ = true;
   const Times t = Look();
   if (t.all > last_.all) {
     busy_ = static_cast<double>(cores()) * static_cast<double>(t.busy - last_.busy) /
@@ -61,7 +74,7 @@ double HostLoad::Busy() {
   }
   last_ = t;
   at_ = now;
-  return busy_;
+  return true;
 }
 
 }  // namespace pulse::lsm

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace pulse::lsm {
@@ -19,6 +20,8 @@ class HostLoad {
   const std::vector<int>& cpus() const { return cpus_; }
   // Of them, busy on average between the last two looks; 0 before there are two.
   double Busy();
+  // The same if this call has looked.
+  std::optional<double> BusySinceLast();
   // The same as a part of them.
   double BusyPart() { return cpus_.empty() ? 0 : Busy() / cores(); }
 
@@ -28,10 +31,12 @@ class HostLoad {
     uint64_t all = 0;
   };
   Times Look() const;
+  bool Update();
 
   std::vector<int> cpus_;
   std::mutex mu_;
   int64_t at_ = 0;
+  bool looked_ = false;
   Times last_;
   double busy_ = 0;
 };

@@ -35,6 +35,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadString("pool", &o->pool);
   r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
   r.ReadChoice("whole", {"all", "deep"}, &whole);
+  r.ReadBytes("debt", 0, Options::kAutoDebt - 1, &o->debt);
   r.ReadChoice("flushes", {"host", "agent", "adaptive"}, &flushes);
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);

@@ -37,6 +37,10 @@ struct Options {
   PlacementMode placement = PlacementMode::kSplit;
   WholeMode whole = WholeMode::kAll;
   FlushMode flushes = FlushMode::kDefault;
+  // Of placement=adaptive: how much compaction may be left for later while a busy host is spared.
+  // kAutoDebt: a quarter of what RocksDB begins to slow writers at.
+  static constexpr uint64_t kAutoDebt = ~uint64_t{0};
+  uint64_t debt = kAutoDebt;
   int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
   int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than
                             // it has CPUs

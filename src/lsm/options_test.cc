@@ -39,6 +39,7 @@ TEST_F(OptionsTest, DefaultsOfTheBareUri) {
   EXPECT_EQ(o->mover, MoverKind::kShared);
   EXPECT_EQ(o->engine, EngineKind::kUring);
   EXPECT_EQ(o->queue_bytes, uint64_t{32} << 20);
+  EXPECT_EQ(o->debt, Options::kAutoDebt);
   EXPECT_EQ(o->write_threshold, uint64_t{1} << 20);
   EXPECT_EQ(o->fetch_bytes % o->fetch_chunk, 0u);
 }
@@ -48,12 +49,13 @@ TEST_F(OptionsTest, EveryKey) {
       "pulse:///run/pulse/agent.sock?sync=strict&io=direct&fetch=off&fallback=embedded&"
       "mover=vmread&engine=threads&queue=8M&write_threshold=512K&sync_interval=256K&"
       "fetch_memory=16M&fetch_chunk=128K&readahead=64K&streams=3&agent_cpus=0&spin_us=0&"
-      "placement=whole&whole=deep&host_slots=2&agent_tasks=3");
+      "placement=whole&whole=deep&host_slots=2&agent_tasks=3&debt=2G");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->placement, PlacementMode::kWhole);
   EXPECT_EQ(o->whole, WholeMode::kDeep);
   EXPECT_EQ(o->host_slots, 2);
   EXPECT_EQ(o->agent_tasks, 3);
+  EXPECT_EQ(o->debt, uint64_t{2} << 30);
   EXPECT_EQ(o->socket_path, "/run/pulse/agent.sock");
   EXPECT_EQ(o->sync, SyncMode::kStrict);
   EXPECT_EQ(o->io, IoMode::kDirect);
@@ -114,6 +116,8 @@ TEST_F(OptionsTest, UnknownKeysAreRefusedByName) {
 TEST_F(OptionsTest, BadValuesAreNamed) {
   for (const char* bad : {"sync=maybe",
                           "sync=",
+                          "debt=much",
+                          "debt=-1",
                           "io=mmap",
                           "fetch=1",
                           "fallback=yes",

@@ -37,6 +37,8 @@ constexpr double kDemandSeconds = 30;   // over which demand is averaged
 constexpr double kKnownDemand = 5;      // seconds, before it is relied on
 constexpr double kKeepsUp = 1.05;       // times the demand
 constexpr double kNotMuchSlower = 0.6;  // than what is best: else levels fill up in bursts
+constexpr double kMuchSlower = 0.25;    // ... however little is owed
+constexpr double kSlackAgain = 0.5;     // of what may be owed: below that, more
 constexpr int kSpareHold = 8;           // compactions, before it is spared
 constexpr int kFirstSpareHold = 100;    // ... and before it is looked whether that is still better
 constexpr int kMostSpareHold = 1000;
@@ -146,6 +148,7 @@ Strategy Controller::First(const Load& load) const {
   // Which of the two is worse to begin with: split starves behind a very slow agent.
   if (!load.agent || options_.agent_speed < kSlowAgent) return Strategy::kHost;
   if (!busy_ || !load.apart || !Allowed(Strategy::kWhole, load)) return Strategy::kSplit;
+  if (slack_) return Strategy::kWhole;
   // One compaction here against the same one there.
   const double sigma = options_.agent_speed;
   const double split = SplitSpeed(LeftOnHost(load), sigma);
@@ -203,6 +206,8 @@ Place Controller::PlaceOf(Strategy s, const Job& job, const Load& load) const {
 void Controller::PickTry(Context* c, const Job& job, const Load& load, double now) {
   const Known& current = c->known[Index(c->current)];
   if (current.samples < kFew || c->tries_left > 0 || c->tries_out > 0) return;
+  // While the host is spared whatever is faster, nobody needs to know. But once, what the agent is.
+  if (c->current == Strategy::kWhole && !c->owes_split && busy_ && load.apart && MayOwe(*c)) return;
   const double bytes = static_cast<double>(job.bytes);
   const double current_worth = Worth(*c, c->current, load);
   // What promises most, first.
@@ -253,12 +258,32 @@ bool Controller::SparesHost(const Context& c, double best_rate, const Load& load
   const Known& whole = c.known[Index(Strategy::kWhole)];
   if (!Allowed(Strategy::kWhole, load) || !busy_ || !load.apart) return false;
   if (c.overflows >= kFull) return false;  // they are done here
+  if (MayOwe(c)) return true;
   if (whole.samples < kEnough || whole.Rate() < best_rate * kNotMuchSlower) return false;
   const bool so_far = c.current == Strategy::kWhole;
   if (so_far && c.held < c.spare_hold) return true;
   if (demand_seconds_ < kKnownDemand || demand_jobs_ < kEnough) return so_far;
   return whole.Rate() > demand_bytes_ / demand_seconds_ * kKeepsUp &&
          (so_far || c.held >= kSpareHold);
+}
+
+// By what it has shown, against whatever is known of the others; else by what it says.
+bool Controller::MayOwe(const Context& c) const {
+  if (!slack_ || c.overflows >= kFull) return false;
+  const Known& whole = c.known[Index(Strategy::kWhole)];
+  double best = 0;
+  for (const Known& k : c.known) best = std::max(best, k.Rate());
+  if (whole.samples > 0) return whole.Rate() >= best * kMuchSlower;
+  return whole.wait == 0 && options_.agent_speed >= kSlowAgent;
+}
+
+void Controller::NoteDebt(double owed) {
+  const bool slack = owed >= 0 && owed < (slack_ ? 1 : kSlackAgain);
+  if (std::exchange(slack_, slack) == slack || slack) return;
+  // What was begun for that is not held any longer.
+  for (Context& c : contexts_) {
+    if (c.current == Strategy::kWhole) c.spare_hold = std::min(c.spare_hold, c.held);
+  }
 }
 
 std::string Controller::Reconsider(Context* c, const Load& load) {
@@ -289,7 +314,9 @@ std::string Controller::Reconsider(Context* c, const Load& load) {
   char text[480];
   std::snprintf(text, sizeof(text), "%s -> %s (%s, %s host, %s: %s)", StrategyName(c->current),
                 StrategyName(best),
-                spares ? "the agent keeps up, and the host is spared; measured" : "measured",
+                !spares  ? "measured"
+                : slack_ ? "little is owed, and the host is spared; measured"
+                         : "the agent keeps up, and the host is spared; measured",
                 busy_ ? "busy" : "idle",
                 running_.empty() ? "one compaction" : "several compactions",
                 load.agent ? rates.c_str() : "there is no agent");
@@ -315,6 +342,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   Account(now);
   const bool busy = load.host_busy >= (busy_ ? kNoLongerBusy : kBusy) * options_.host_cores;
   if (std::exchange(busy_, busy) != busy) ForgetDemand();
+  NoteDebt(load.owed);
   context_ = (busy_ ? 2 : 0) + (running_.empty() ? 0 : 1);
   Context& c = contexts_[static_cast<size_t>(context_)];
   if (!c.begun) {
@@ -350,6 +378,11 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   r.begun = now;
   r.agent = agent_;
   r.place = PlaceOf(r.strategy, job, load);
+  if (r.place == Place::kWhole && r.strategy == Strategy::kWhole && job.pressing && !r.is_try &&
+      Expected(c, Strategy::kSplit, load) > Expected(c, Strategy::kWhole, load)) {
+    r.place = Place::kSplit;
+    r.counts = false;
+  }
   if (!r.is_try && r.place != Place::kWhole) local_ = r.place;
   choice.place = r.place;
   ++at_[static_cast<size_t>(r.place)];

@@ -20,7 +20,10 @@
 // Throughput of compactions is not all. Where the host is busy with other work, and the agent gets
 // done what the host did at the time, its processor is left to that work: whole, though split may
 // be faster. It is held for a while, in which writers may come to wait for the agent; then, where
-// the agent is at its limit, throughput decides again.
+// the agent is at its limit, throughput decides again. So it is from the first as long as what is
+// left undone may be owed (Load::owed): a busy host is spared, and the debt is paid when it has
+// time, or when there is no more to be owed. What writers will soon wait for is not left to a slow
+// agent.
 //
 // Averages are slow, and the load may shift at once: a strategy whose last compactions were all far
 // from what it was counts for those alone, and the others may be tried again. Four of them say so,
@@ -61,9 +64,10 @@ struct ControllerOptions {
 };
 
 struct Job {
-  uint64_t bytes = 0;   // of its inputs
-  bool urgent = false;  // from level 0, so that writes stall behind it: never sent to a slower
-                        // place for want of cores
+  uint64_t bytes = 0;     // of its inputs
+  bool urgent = false;    // from level 0, so that writes stall behind it: never sent to a slower
+                          // place for want of cores
+  bool pressing = false;  // ... soon
 };
 
 // Of the moment.
@@ -72,6 +76,9 @@ struct Load {
   bool agent = true;     // there is one
   bool whole = true;     // ... that could do this compaction as a whole
   bool apart = true;     // ... on processors that are not the host's
+  // What is to be compacted already, of what may be left for later; 1 and above: no more. Below 0:
+  // not known, and nothing may.
+  double owed = -1;
 };
 
 struct Choice {
@@ -119,7 +126,7 @@ class Controller {
     double returned_at = -1;  // the last one that was begun after the one before had come back
     double Rate() const { return seconds > 0 ? bytes / seconds : 0; }
   };
-  static constexpr int kContexts = 4;
+  static constexpr int kContexts = 4;  // busy or idle host, one or several compactions
   struct Context {
     std::array<Known, kStrategies> known;
     Strategy current = Strategy::kSplit;
@@ -158,6 +165,9 @@ class Controller {
   double Expected(const Context& c, Strategy s, const Load& load) const;
   double Worth(const Context& c, Strategy s, const Load& load) const;
   bool SparesHost(const Context& c, double best_rate, const Load& load) const;
+  // ... while more may be owed, to an agent that pays at all.
+  bool MayOwe(const Context& c) const;
+  void NoteDebt(double owed);
   void Account(double now);
   void ForgetDemand();
   void TryLater(Known* k, double now) const;
@@ -183,7 +193,8 @@ class Controller {
   double demand_bytes_ = 0;
   double demand_seconds_ = 0;
   int demand_jobs_ = 0;
-  bool busy_ = false;  // the host, with other work
+  bool busy_ = false;   // the host, with other work
+  bool slack_ = false;  // more may be owed
 };
 
 }  // namespace pulse::placement

@@ -1,0 +1,78 @@
+#include "lsm/compacting_threads.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/clock.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr double kAllBusy = 0.9;  // of CPUs: threads wait for them
+constexpr double kLeastShare = 0.05;
+
+// Of a thread of this process, by its number: pthread_getcpuclockid needs a pthread_t, which must
+// not be used once the thread has ended. As the kernel encodes it (CPUCLOCK_PERTHREAD_MASK |
+// CPUCLOCK_SCHED). Below 0: there is none.
+int64_t CpuNanosOf(pid_t tid) {
+  const auto clock = static_cast<clockid_t>((~static_cast<uint32_t>(tid) << 3) | 6);
+  timespec time{};
+  if (clock_gettime(clock, &time) != 0) return -1;
+  return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+void CompactingThreads::Begin() {
+  const Thread now{ThreadCpuNanos(), NowNanos()};
+  std::lock_guard lock(mu_);
+  threads_[gettid()] = now;
+}
+
+void CompactingThreads::End() {
+  std::lock_guard lock(mu_);
+  const auto it = threads_.find(gettid());
+  if (it == threads_.end()) return;
+  CountLocked(it->first, &it->second, NowNanos());
+  threads_.erase(it);
+}
+
+bool CompactingThreads::CountLocked(pid_t tid, Thread* thread, int64_t now) {
+  const int64_t cpu = CpuNanosOf(tid);
+  if (cpu < 0) return false;
+  // One that did nothing waits for something else; or its end was not told.
+  if (cpu > thread->cpu_nanos) {
+    cpu_nanos_ += cpu - thread->cpu_nanos;
+    thread_nanos_ += now - thread->at;
+  }
+  *thread = {cpu, now};
+  return true;
+}
+
+CompactingThreads::Use CompactingThreads::Take() {
+  std::lock_guard lock(mu_);
+  const int64_t now = NowNanos();
+  for (auto it = threads_.begin(); it != threads_.end();) {
+    it = CountLocked(it->first, &it->second, now) ? std::next(it) : threads_.erase(it);
+  }
+  Use use;
+  if (taken_at_ > 0 && now > taken_at_) {
+    const auto nanos = static_cast<double>(now - taken_at_);
+    use = {static_cast<double>(cpu_nanos_) / nanos, static_cast<double>(thread_nanos_) / nanos};
+  }
+  taken_at_ = now;
+  cpu_nanos_ = thread_nanos_ = 0;
+  return use;
+}
+
+double WantedByOthers(double busy, int cores, const CompactingThreads::Use& own) {
+  const double used = std::max(0.0, busy - own.cpus);
+  if (busy < kAllBusy * cores || own.threads <= 0) return std::min<double>(cores, used);
+  const double share = std::clamp(own.cpus / own.threads, kLeastShare, 1.0);
+  return std::min<double>(cores, used / share);
+}
+
+}  // namespace pulse::lsm

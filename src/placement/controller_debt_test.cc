@@ -1,0 +1,115 @@
+// The controller and what may be left for later: a busy host is spared while little is owed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "placement/controller.h"
+
+namespace pulse::placement {
+namespace {
+
+Load BusyHost(double owed) {
+  Load load;
+  load.host_busy = 1;
+  load.owed = owed;
+  return load;
+}
+
+// Compactions one at a time, which take as long as the test says.
+struct Line {
+  explicit Line(double agent_speed) : controller(OptionsOf(agent_speed)) {}
+  static ControllerOptions OptionsOf(double agent_speed) {
+    ControllerOptions options;
+    options.agent_speed = agent_speed;
+    return options;
+  }
+
+  Place Do(double host_seconds, double whole_seconds, const Load& load, bool pressing = false) {
+    const Choice choice =
+        controller.Begin(++id, {100'000'000, /*urgent=*/pressing, pressing}, load, now);
+    if (!choice.why.empty()) why = choice.why;
+    now += choice.place == Place::kWhole ? whole_seconds : host_seconds;
+    controller.End(id, now, true);
+    return choice.place;
+  }
+  int Whole(int count, double host_seconds, double whole_seconds, const Load& load) {
+    int whole = 0;
+    for (int i = 0; i < count; ++i) {
+      whole += Do(host_seconds, whole_seconds, load) == Place::kWhole ? 1 : 0;
+    }
+    return whole;
+  }
+
+  Controller controller;
+  double now = 1;
+  uint64_t id = 0;
+  std::string why;
+};
+
+TEST(ControllerDebt, ABusyHostIsSparedFromTheBeginning) {
+  const auto first = [](double speed, const Load& load) { return Line(speed).Do(1, 1, load); };
+  EXPECT_EQ(first(0.455, BusyHost(0.1)), Place::kWhole);
+  EXPECT_EQ(first(0.455, BusyHost(0.9)), Place::kSplit);
+  EXPECT_EQ(first(0.455, BusyHost(1.5)), Place::kSplit);
+  EXPECT_EQ(first(0.455, BusyHost(-1)), Place::kSplit) << "not known";
+  EXPECT_EQ(first(0.1, BusyHost(0)), Place::kHost) << "nothing would ever be done";
+  Load idle = BusyHost(0), shared = BusyHost(0), split_only = BusyHost(0), none = BusyHost(0);
+  idle.host_busy = 0;
+  shared.apart = false;
+  split_only.whole = false;
+  none.agent = none.whole = false;
+  EXPECT_EQ(first(0.455, idle), Place::kSplit) << "nobody wants the host";
+  EXPECT_EQ(first(0.455, shared), Place::kSplit) << "nothing is spared";
+  EXPECT_EQ(first(0.455, split_only), Place::kSplit);
+  EXPECT_EQ(first(0.455, none), Place::kHost);
+}
+
+// The agent takes half as long again as host and agent together.
+TEST(ControllerDebt, ThroughputDecidesWhenNoMoreMayBeOwed) {
+  Line line(0.455);
+  EXPECT_GE(line.Whole(50, 1, 1.5, BusyHost(0.1)), 48) << "one shows what split would be";
+  EXPECT_GE(line.Whole(50, 1, 1.5, BusyHost(0.9)), 50) << "not all of it is owed";
+  line.why.clear();
+  line.Whole(20, 1, 1.5, BusyHost(1.1));
+  EXPECT_THAT(line.why, ::testing::HasSubstr("whole -> "));
+  EXPECT_LT(line.Whole(100, 1, 1.5, BusyHost(1.1)), 15);
+  EXPECT_LT(line.Whole(100, 1, 1.5, BusyHost(0.7)), 15) << "some of it has to be paid first";
+  line.Whole(10, 1, 1.5, BusyHost(0.4));
+  EXPECT_THAT(line.why, ::testing::HasSubstr("little is owed"));
+  EXPECT_EQ(line.Whole(50, 1, 1.5, BusyHost(0.4)), 50);
+  // What is owed is paid when the host has time.
+  Load idle = BusyHost(0.4);
+  idle.host_busy = 0;
+  EXPECT_LT(line.Whole(50, 1, 1.5, idle), 5);
+}
+
+TEST(ControllerDebt, AnAgentThatIsNotWhatItSaysIsFoundOut) {
+  Line line(1);
+  EXPECT_GT(line.Whole(12, 1, 8, BusyHost(0)), 0);
+  EXPECT_LE(line.Whole(100, 1, 8, BusyHost(0)), 2);
+}
+
+TEST(ControllerDebt, AnAgentThatBecomesVerySlowIsLeft) {
+  Line line(1);
+  EXPECT_GE(line.Whole(100, 1, 1, BusyHost(0)), 98);
+  line.Whole(20, 1, 10, BusyHost(0));
+  EXPECT_LE(line.Whole(100, 1, 10, BusyHost(0)), 5);
+}
+
+TEST(ControllerDebt, WhatWritersWillWaitForIsDoneWhereItIsDoneSooner) {
+  for (const double whole_seconds : {0.7, 1.5}) {
+    Line line(1 / whole_seconds);
+    line.Whole(50, 1, whole_seconds, BusyHost(0.1));
+    const Place expected = whole_seconds < 1 ? Place::kWhole : Place::kSplit;
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1), /*pressing=*/true), expected);
+      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1)), Place::kWhole) << "the others as before";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pulse::placement

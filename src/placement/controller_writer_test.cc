@@ -1,0 +1,128 @@
+// The controller beside a writer that wants all of the host: what the writer gets done counts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "placement/controller.h"
+
+namespace pulse::placement {
+namespace {
+
+constexpr double kMegabyte = 1e6;
+
+using Policy = std::function<Place(uint64_t id, const Job&, const Load&, double now)>;
+using Report = std::function<void(uint64_t id, double now)>;
+
+// A writer that takes what compactions leave of the host's one core, and that makes `amplification`
+// bytes of compaction for each byte it writes. What it gets done is what users see.
+struct Writer {
+  double agent_speed;
+  double cost = 12e-9;  // seconds of a core for a byte
+  double merge = 1 / (400 * kMegabyte);
+  double amplification = 4;
+};
+
+struct Written {
+  double bytes = 0;
+  double whole = 0;  // share of what was compacted
+};
+
+// For `seconds`, with one compaction at a time and room for as much debt as the writer makes in ten
+// seconds, a quarter of which may be owed if that is told. `policy` decides each, and hears of its
+// end.
+Written Write(const Writer& w, double seconds, const Policy& policy, const Report& report,
+              bool tells_debt = false) {
+  constexpr double kStep = 0.002;
+  const double most_debt = 10 * w.amplification / w.cost;
+  Written written;
+  double debt = 0, left = 0, compacted = 0;
+  uint64_t id = 0;
+  Place place = Place::kHost;
+  for (double now = 1; now < seconds; now += kStep) {
+    if (left <= 0 && debt >= 60 * kMegabyte) {
+      Load load;
+      load.host_busy = 1;
+      if (tells_debt) load.owed = 4 * debt / most_debt;
+      place = policy(++id, {uint64_t(60 * kMegabyte), id % 4 == 0}, load, now);
+      left = 60 * kMegabyte;
+      debt -= left;
+    }
+    const bool compacts = left > 0;
+    const bool stalls = debt > most_debt;
+    const double host = !compacts || place == Place::kWhole ? 1 : stalls ? 0 : 0.5;
+    if (!stalls) {
+      written.bytes += kStep * host / w.cost;
+      debt += kStep * host / w.cost * w.amplification;
+    }
+    if (!compacts) continue;
+    const double rate = (place == Place::kWhole ? w.agent_speed * 0.8 : 1 - host) / w.merge;
+    left -= kStep * rate;
+    compacted += kStep * rate;
+    if (place == Place::kWhole) written.whole += kStep * rate;
+    if (left <= 0) report(id, now);
+  }
+  written.whole /= compacted;
+  return written;
+}
+
+Written WriteAdaptive(const Writer& w, double seconds, bool tells_debt, std::string* why) {
+  ControllerOptions options;
+  options.agent_speed = w.agent_speed;
+  Controller controller(options);
+  return Write(
+      w, seconds,
+      [&](uint64_t id, const Job& job, const Load& load, double now) {
+        const Choice c = controller.Begin(id, job, load, now);
+        if (why->empty()) *why = c.why;
+        return c.place;
+      },
+      [&](uint64_t id, double now) { controller.End(id, now, true); }, tells_debt);
+}
+
+// Whole compactions take longer here than they would on an idle host, and are right all the same:
+// the writer gets the processor. Where the agent is so slow that the writer would wait for it, they
+// are not.
+TEST(ControllerWriter, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
+  for (const double speed : {1.0, 0.81, 0.455, 0.2}) {
+    Writer w{speed};
+    const auto fixed = [&](Place place) {
+      return Write(
+          w, 300, [&](uint64_t, const Job&, const Load&, double) { return place; },
+          [](uint64_t, double) {});
+    };
+    const double split = fixed(Place::kSplit).bytes, whole = fixed(Place::kWhole).bytes;
+    for (const bool tells_debt : {false, true}) {
+      std::string why;
+      const Written adaptive = WriteAdaptive(w, 300, tells_debt, &why);
+      EXPECT_GE(adaptive.bytes, std::max(split, whole) * 0.95)
+          << "speed " << speed << ": split " << split << ", whole " << whole << ", "
+          << adaptive.whole << " of it whole; " << tells_debt << " " << why;
+      if (speed >= 0.8) {
+        EXPECT_GT(whole, split) << "or this tests nothing";
+        EXPECT_GT(adaptive.whole, 0.8);
+      }
+    }
+  }
+}
+
+// What lasts no longer than its debts may has the host for itself, however slow the agent is.
+TEST(ControllerWriter, LeavesTheHostToABurstThatMayOwe) {
+  for (const double speed : {0.81, 0.455}) {
+    const Writer w{speed};
+    const auto fixed = [&](Place place) {
+      return Write(
+          w, 4, [&](uint64_t, const Job&, const Load&, double) { return place; },
+          [](uint64_t, double) {});
+    };
+    std::string why;
+    const Written adaptive = WriteAdaptive(w, 4, true, &why);
+    EXPECT_GE(adaptive.bytes, fixed(Place::kWhole).bytes * 0.9) << "speed " << speed;
+    EXPECT_GE(adaptive.bytes, fixed(Place::kSplit).bytes * 1.4) << "speed " << speed;
+  }
+}
+
+}  // namespace
+}  // namespace pulse::placement
