@@ -17,6 +17,7 @@ inline int64_t ClockNanos(clockid_t clock) {
 
 // Monotonic.
 inline int64_t NowNanos() { return ClockNanos(CLOCK_MONOTONIC); }
+inline double NowSeconds() { return static_cast<double>(NowNanos()) * 1e-9; }
 
 // Of the calling thread.
 inline int64_t ThreadCpuNanos() { return ClockNanos(CLOCK_THREAD_CPUTIME_ID); }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -137,7 +138,9 @@ void TaskRunner::Run(Task* task) {
   const int nice = options_.nice + (task->request.urgent ? 0 : options_.deeper_nice);
   if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   if (options_.on_thread_start) options_.on_thread_start();
+  task->tid = gettid();
   const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
+  task->tid = 0;
   // Before the answer: who has it may ask for the next.
   const bool done = result.ok() && result->size() <= kMaxTaskBytes;
   (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
@@ -163,6 +166,19 @@ void TaskRunner::Run(Task* task) {
   wake_.notify_all();
 }
 
+// All together: those of a lower priority have less for the others' sake.
+uint32_t TaskRunner::ShareLocked() {
+  std::vector<pid_t> threads;
+  for (const auto& task : tasks_) {
+    if (const pid_t tid = task->tid; tid != 0) threads.push_back(tid);
+  }
+  const size_t cpus = options_.cpus.empty() ? MyCpus().size() : options_.cpus.size();
+  const auto share = share_.Take(threads, static_cast<int>(std::max<size_t>(1, cpus)));
+  if (!share) return 0;
+  return share->crowded ? std::max(1u, static_cast<uint32_t>(share->each * kWholeShare))
+                        : kWholeShare;
+}
+
 void TaskRunner::BeatLoop() {
   pthread_setname_np(pthread_self(), "pulse-ag-beat");
   std::unique_lock lock(mu_);
@@ -172,11 +188,12 @@ void TaskRunner::BeatLoop() {
       wake_.wait(lock);
       continue;
     }
+    const uint32_t share = ShareLocked();
     for (const auto& task : tasks_) {
       // One that sends its result needs no beat.
       std::unique_lock reply(task->reply_mu, std::try_to_lock);
       if (!reply.owns_lock() || !task->reply.valid()) continue;
-      const TaskFrame beat = MakeFrame(TaskFrameKind::kBeat, 0, 0);
+      const TaskFrame beat = MakeFrame(TaskFrameKind::kBeat, share, 0);
       const ssize_t n = send(task->reply.get(), &beat, sizeof(beat), MSG_NOSIGNAL | MSG_DONTWAIT);
       // A host that has left; or one that does not read, so that only a piece of a frame went out:
       // nothing more makes sense to it.

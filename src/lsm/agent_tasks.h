@@ -6,8 +6,8 @@
 // one, and the others' threads have a lower priority, at which they get on all the same.
 //
 // Thread-safe. Start never blocks on a task; the destructor cancels all of them and waits. A task's
-// host is told every quarter of a second that the agent is at it; a host that has closed its end of
-// the reply has lost interest, and its task is cancelled.
+// host is told every quarter of a second that the agent is at it, and what others leave of its
+// CPUs; a host that has closed its end of the reply has lost interest, and its task is cancelled.
 #pragma once
 
 #include <atomic>
@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "agent/task_counters.h"
 #include "base/unique_fd.h"
+#include "lsm/cpu_share.h"
 #include "lsm/task_slots.h"
 #include "lsm/task_wire.h"
 
@@ -71,11 +72,14 @@ class TaskRunner {
     std::mutex reply_mu;  // frames are written whole
     std::atomic<bool> canceled{false};
     std::atomic<bool> ended{false};
+    std::atomic<pid_t> tid{0};  // while it runs
     std::thread thread;
   };
 
   void Run(Task* task);
   void BeatLoop();
+  // What a beat says of them now.
+  uint32_t ShareLocked();
   // Joins what has ended.
   void ReapLocked();
 
@@ -88,6 +92,7 @@ class TaskRunner {
   std::condition_variable wake_;
   bool stop_ = false;
   std::list<std::unique_ptr<Task>> tasks_;
+  CpuShare share_;
   std::thread beat_;  // started with the first task
 };
 

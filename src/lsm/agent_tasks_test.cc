@@ -15,10 +15,13 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/testing.h"
+#include "lsm/cpu_share.h"
 #include "lsm/host_task.h"
 #include "lsm/task_slots.h"
+#include "lsm/test_cpus.h"
 
 namespace pulse::lsm {
 namespace {
@@ -309,6 +312,38 @@ TEST(HostTask, ALongTaskIsNoDeadOne) {
             std::future_status::timeout);
   gate.open = true;
   EXPECT_TRUE(waiting.get().ok());
+}
+
+// Its host is told what others leave of the agent's CPUs, and takes it back.
+TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  TaskRunnerOptions options = Tasks(1);
+  options.cpus = {cpu};
+  std::atomic<bool> ended{false};
+  const auto busy = [&](const TaskRequest&, std::atomic<bool>* canceled) {
+    while (!*canceled) {
+    }
+    ended = true;
+    return absl::StatusOr<std::string>(absl::CancelledError("cancelled"));
+  };
+  TaskRunner runner(options, busy);
+  const test::BusyThreads others(4, cpu);
+  auto task = HostTask::Start(&runner, SomeRequest(), busy).value();
+  int asked = 0;
+  double least = 1;
+  const absl::Status why = task->Wait(-1,
+                                      [&](double share) {
+                                        least = std::min(least, share);
+                                        return ++asked != 2;  // it is fine with that once
+                                      })
+                               .status();
+  EXPECT_EQ(ErrnoOf(why), EBUSY) << why;
+  EXPECT_GE(asked, 4) << "the last two on end";
+  EXPECT_GT(least, 0);
+  EXPECT_LT(least, 0.45);
+  task->Abandon(60'000);
+  EXPECT_TRUE(Eventually([&] { return ended.load(); }));
 }
 
 TEST(HostTask, AFailureKeepsItsCodeAndReason) {

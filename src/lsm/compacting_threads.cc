@@ -1,6 +1,5 @@
 #include "lsm/compacting_threads.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,18 +12,24 @@ namespace {
 
 constexpr double kAllBusy = 0.9;  // of CPUs: threads wait for them
 constexpr double kLeastShare = 0.05;
+constexpr double kSatisfied = 0.8;  // of what each compaction has
 
 // Of a thread of this process, by its number: pthread_getcpuclockid needs a pthread_t, which must
 // not be used once the thread has ended. As the kernel encodes it (CPUCLOCK_PERTHREAD_MASK |
 // CPUCLOCK_SCHED). Below 0: there is none.
 int64_t CpuNanosOf(pid_t tid) {
   const auto clock = static_cast<clockid_t>((~static_cast<uint32_t>(tid) << 3) | 6);
-  timespec time{};
-  if (clock_gettime(clock, &time) != 0) return -1;
-  return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  return ClockNanos(clock);
 }
 
 }  // namespace
+
+CompactingThreads::CompactingThreads() : taken_at_(NowNanos()) {}
+
+int CompactingThreads::size() const {
+  std::lock_guard lock(mu_);
+  return static_cast<int>(threads_.size());
+}
 
 void CompactingThreads::Begin() {
   const Thread now{ThreadCpuNanos(), NowNanos()};
@@ -59,7 +64,7 @@ CompactingThreads::Use CompactingThreads::Take() {
     it = CountLocked(it->first, &it->second, now) ? std::next(it) : threads_.erase(it);
   }
   Use use;
-  if (taken_at_ > 0 && now > taken_at_) {
+  if (now > taken_at_) {
     const auto nanos = static_cast<double>(now - taken_at_);
     use = {static_cast<double>(cpu_nanos_) / nanos, static_cast<double>(thread_nanos_) / nanos};
   }
@@ -72,6 +77,7 @@ double WantedByOthers(double busy, int cores, const CompactingThreads::Use& own)
   const double used = std::max(0.0, busy - own.cpus);
   if (busy < kAllBusy * cores || own.threads <= 0) return std::min<double>(cores, used);
   const double share = std::clamp(own.cpus / own.threads, kLeastShare, 1.0);
+  if (used < kSatisfied * share) return used;
   return std::min<double>(cores, used / share);
 }
 

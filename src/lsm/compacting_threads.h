@@ -3,7 +3,8 @@
 //
 // Where all CPUs are busy, others use less than they want, the more so the more threads compact: so
 // what they use says little. But threads share CPUs evenly, and a thread that compacts wants one:
-// by what it gets of it, what the others want can be told.
+// by what it gets of it, what the others want can be told. Who uses less than such a share has what
+// it wants.
 //
 // Thread-safe. Take makes a system call for each thread.
 #pragma once
@@ -18,6 +19,7 @@ namespace pulse::lsm {
 
 class CompactingThreads {
  public:
+  CompactingThreads();
   struct Use {
     double cpus = 0;     // in use
     double threads = 0;  // that compacted
@@ -26,8 +28,9 @@ class CompactingThreads {
   // The calling thread compacts from here on; until End, which may be called without Begin.
   void Begin();
   void End();
-  // On average since the last call.
+  // On average since the last call, or since the beginning.
   Use Take();
+  int size() const;
 
  private:
   struct Thread {
@@ -37,11 +40,11 @@ class CompactingThreads {
   // Counts what it did since. False: it has ended.
   bool CountLocked(pid_t tid, Thread* thread, int64_t now);
 
-  std::mutex mu_;
+  mutable std::mutex mu_;
   std::map<pid_t, Thread> threads_;
   int64_t cpu_nanos_ = 0;
   int64_t thread_nanos_ = 0;
-  int64_t taken_at_ = 0;
+  int64_t taken_at_;
 };
 
 // Of `cores`, which others want, where `busy` are in use.

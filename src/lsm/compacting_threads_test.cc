@@ -33,7 +33,8 @@ TEST(WantedByOthersTest, DoesNotShrinkWithWhatCompactionsTakeFromThem) {
   // Four CPUs, two writers and six compactions: an eighth of all for each.
   EXPECT_NEAR(WantedByOthers(4, 4, {3, 6}), 2, 1e-9);
   // A writer that wants a twentieth.
-  EXPECT_NEAR(WantedByOthers(1, 1, {0.95, 1}), 0.0526, 1e-3);
+  EXPECT_NEAR(WantedByOthers(1, 1, {0.95, 1}), 0.05, 1e-9);
+  EXPECT_NEAR(WantedByOthers(1, 1, {0.9, 5}), 0.1, 1e-9) << "less than each of five has";
   // Compactions alone.
   EXPECT_NEAR(WantedByOthers(1, 1, {1, 3}), 0, 1e-9);
   // Never more than there is, and not by a thread that got nothing.

@@ -21,19 +21,11 @@ namespace {
 using placement::Place;
 using rocksdb::IOOptions;
 
-constexpr double kNanos = 1e-9;
 constexpr int kMostFailures = 3;
 constexpr int kAbandonMs = 5000;
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
 uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
-
-int AgentCores(const Options& o) { return std::max<int>(1, static_cast<int>(o.agent_cpus.size())); }
-
-// One more than processors: while one waits for the device, another computes.
-int TasksOf(const Options& o) {
-  return o.agent_tasks > 0 ? static_cast<int>(o.agent_tasks) : AgentCores(o) + 1;
-}
 
 // The agent runs as many as it may, maybe for other processes.
 bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
@@ -48,27 +40,13 @@ bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   });
 }
 
-// Where RocksDB itself sees pressure, and has more threads compact: at a quarter of what it begins
-// to slow writers at. What other styles than level compaction have to do, it does not tell.
-uint64_t MayOwe(const Options& o, const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
-  constexpr uint64_t kMost = uint64_t{16} << 30;
-  if (o.placement != PlacementMode::kAdaptive || families.empty()) return 0;
-  uint64_t most = o.debt == Options::kAutoDebt ? kMost : o.debt;
-  for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    if (f.options.compaction_style != rocksdb::kCompactionStyleLevel) return 0;
-    const uint64_t soft = f.options.soft_pending_compaction_bytes_limit;
-    if (o.debt == Options::kAutoDebt && soft > 0) most = std::min(most, soft / 4);
-  }
-  return most;
-}
-
 placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores, bool moves) {
   placement::ControllerOptions c;
   c.keeps_last = !moves;  // TaskRunner does
   c.host_cores = cores;
-  c.agent_tasks = TasksOf(o);
+  c.agent_tasks = o.tasks();
   // An agent of its own has one place more, too (Controller::SetAgent).
-  c.agent_cores = o.socket_path.empty() ? AgentCores(o) : std::max(1, c.agent_tasks - 1);
+  c.agent_cores = o.socket_path.empty() ? o.agent_cores() : std::max(1, c.agent_tasks - 1);
   return c;
 }
 
@@ -91,14 +69,12 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
           options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
           [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
           &pulse->context().session->counters()),
-      may_owe_(MayOwe(options_, families)),
+      debt_(options_, families),
       directories_(fs_.get()),
+      adaptive_(options_.placement == PlacementMode::kAdaptive),
       controller_(ControllerOptionsOf(options_, host_load_.cores(), moves_)) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    const int trigger = f.options.level0_file_num_compaction_trigger;
-    const int slowdown = f.options.level0_slowdown_writes_trigger;
-    many_l0_[f.name] = static_cast<size_t>(std::max(1, trigger + (slowdown - trigger) * 3 / 4));
-    if (moves_) continue;  // any compaction can be
+    if (moves_) break;  // any compaction can be
     auto objects = ObjectsOf(db, f.options, fs_);
     if (!objects.ok()) {
       Refused(f.name, objects.status());
@@ -120,7 +96,7 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       options_.placement == PlacementMode::kHost ||
       (options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep);
   pulse_->context().on_agent = !host;
-  pulse_->context().flush_first.SetCpus(AgentCores(options_));
+  pulse_->context().flush_first.SetCpus(options_.agent_cores());
   std::lock_guard lock(pulse_->context().closed_mu);
   pulse_->context().on_closed[this] = [this](const std::string& dir) { OnClosed(dir); };
 }
@@ -148,7 +124,9 @@ void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   if (!job.decided) return;
   --(job.place == Place::kWhole ? whole_running_ : host_running_);
   if (options_.placement == PlacementMode::kAdaptive) {
-    controller_.End(job.ticket, static_cast<double>(NowNanos()) * kNanos, well);
+    // Of one that went back in part nobody can say where it was done.
+    const bool counts = well && !(job.went_back && job.place == Place::kWhole);
+    controller_.End(job.ticket, NowSeconds(), counts);
   }
 }
 
@@ -166,20 +144,11 @@ void CompactionPlacer::OnClosed(const std::string& home) {
       it = jobs_.erase(it);
     }
     std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
-    owed_.erase(home);
+    debt_.Forget(home);
     canceled_ = false;  // it may be opened again
   }
   threads_.BackAll(&home);
   for (const std::string& dir : left) directories_.Remove(dir);
-}
-
-double CompactionPlacer::Owed(rocksdb::DB* db) const {
-  uint64_t bytes = 0;
-  if (may_owe_ == 0 || !db->GetAggregatedIntProperty(
-                           rocksdb::DB::Properties::kEstimatePendingCompactionBytes, &bytes)) {
-    return -1;
-  }
-  return static_cast<double>(bytes) / static_cast<double>(may_owe_);
 }
 
 void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
@@ -191,11 +160,7 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   job.from_level = info.base_input_level;
   job.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
   job.what.urgent = info.base_input_level == 0;
-  if (const auto many = many_l0_.find(info.cf_name); many != many_l0_.end()) {
-    const auto tables = std::count_if(info.input_file_infos.begin(), info.input_file_infos.end(),
-                                      [](const auto& file) { return file.level == 0; });
-    job.what.pressing = static_cast<size_t>(tables) >= many->second;
-  }
+  job.what.pressing = debt_.IsPressing(info);
   for (const std::string& path : info.input_files) {
     uint64_t size = 0;
     if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
@@ -207,18 +172,17 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   // A TransactionDB sets it after PlaceCompactions.
   if (db->GetDBOptions().allow_2pc) job.why_not = "the database has two-phase commit";
   const std::string why_not = job.why_not;
-  const double owed = Owed(db);
+  debt_.Note(db, job.home, info.cf_name);
   {
     std::lock_guard lock(mu_);
-    if (owed >= 0) owed_[job.home] = owed;
     jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
   }
   if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
 }
 
-void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info) {
+void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
   std::unique_lock lock(mu_);
-  const Key key = {db, static_cast<uint64_t>(info.job_id)};
+  const Key key = {db->GetName(), static_cast<uint64_t>(info.job_id)};
   // Parts that ended before they had begun; their threads are gone.
   std::erase_if(parts_, [&](const auto& part) { return part.second.job == key; });
   const auto it = jobs_.find(key);
@@ -227,6 +191,7 @@ void CompactionPlacer::OnEnd(const std::string& db, const rocksdb::CompactionJob
   jobs_.erase(it);
   LeaveLocked(job, info.status.ok());
   lock.unlock();
+  debt_.Note(db, job.home, job.family);
   for (const std::string& dir : job.dirs) directories_.Remove(dir);
 }
 
@@ -234,6 +199,7 @@ void CompactionPlacer::OnFlushBegin(const std::string& db) {
   MovedThreads::BackHere();
   compacting_.End();
   ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
+  if (adaptive_) WantedByOthers();              // lest the next compaction's look is of long ago
   if (options_.flushes == FlushMode::kHost) return;
   const HostSession::Connection agent = pulse_->context().session->connection();
   flushes_.Begin(CanonicalDirectory(db),
@@ -261,7 +227,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
     not_this_.clear();
     failures_.clear();
   }
-  int tasks = TasksOf(options_);
+  int tasks = options_.tasks();
   if (load.agent && !agent->link->embedded()) {
     tasks = agent->link->max_tasks();
     controller_.SetAgent(tasks, agent->link->core_speed());
@@ -277,7 +243,8 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   const bool can = moves_ ? threads_.possible()
                           : job->why_not.empty() && never_.count(job->family) == 0 &&
                                 not_this_.count(job->family) == 0;
-  const bool whole = reachable && tasks > 0 && !canceled_ && can;
+  const bool crowded = adaptive_ && NowSeconds() < crowded_until_;
+  const bool whole = reachable && tasks > 0 && !canceled_ && can && !crowded;
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
   }
@@ -299,10 +266,10 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
       break;
     case PlacementMode::kAdaptive: {
       load.whole = whole;
-      for (const auto& [home, owed] : owed_) load.owed = std::max(load.owed, owed);
+      load.owed = debt_.Owed();
       job->ticket = next_ticket_++;
       const placement::Choice choice =
-          controller_.Begin(job->ticket, job->what, load, static_cast<double>(NowNanos()) * kNanos);
+          controller_.Begin(job->ticket, job->what, load, NowSeconds());
       place = choice.place;
       pulse_->context().on_agent = controller_.local() != Place::kHost;
       if (!choice.why.empty())
@@ -319,7 +286,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
 bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
   MovedThreads::BackHere();  // from a job whose end was not told
   compacting_.End();
-  const double wanted = options_.placement == PlacementMode::kAdaptive ? WantedByOthers() : 0;
+  const double wanted = adaptive_ ? WantedByOthers() : 0;
   const bool deep =
       options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
   Place place = deep ? Place::kHost : Place::kSplit;
@@ -380,41 +347,6 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   return false;
 }
 
-void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
-  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(TasksOf(options_));
-  const bool moved = slot != nullptr && threads_.Move(home, std::move(slot));
-  std::lock_guard lock(mu_);
-  if (moved) {
-    parts_[gettid()] = {job, home};
-    ThreadPlacement::SetGivesWay(&pulse_->context());
-    return;
-  }
-  compacting_.Begin();
-  const auto it = jobs_.find(job);
-  // Nor is it a failure where this thread cannot go there.
-  if (it != jobs_.end()) ReturnedLocked(&it->second, /*full=*/true);
-  Add(&pulse_->context().session->counters().whole_returned, 1);
-}
-
-void CompactionPlacer::OnPartEnd(bool well) {
-  compacting_.End();
-  ThreadPlacement::Forget(&pulse_->context());
-  const std::optional<int64_t> nanos = threads_.Back();
-  if (!nanos) return;
-  AtomicCounters& counters = pulse_->context().session->counters();
-  Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
-  if (well) Add(&counters.whole_compactions, 1);
-  std::lock_guard lock(mu_);
-  const auto part = parts_.find(gettid());
-  if (part == parts_.end()) return;
-  const auto job = jobs_.find(part->second.job);
-  if (job != jobs_.end()) {
-    --job->second.tasks;
-    job->second.some_done = true;
-  }
-  parts_.erase(part);
-}
-
 void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
   --job->tasks;
   job->some_failed |= !full;
@@ -443,15 +375,25 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     external = it->second.external;
   }
   // One in this process answers as long as the process lives.
-  auto done = task->Wait(external ? options_.agent_deadline_ms : -1);
+  double share = 1;
+  std::function<bool(double)> is_too_little;
+  if (adaptive_ && external) {
+    is_too_little = [this, &share](double now) {
+      share = now;
+      return IsTooLittle(now);
+    };
+  }
+  auto done = task->Wait(external ? options_.agent_deadline_ms : -1, is_too_little);
   // RocksDB gives up a compaction over a result that it cannot read. In it strings are hexadecimal.
   if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
     done = absl::InternalError("the agent's result is none of this compaction");
   }
   // An agent that hangs is not waited for, and hears of it when it goes on.
-  if (!done.ok()) task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : 0);
+  if (!done.ok()) task->Abandon(IsNoFailure(done.status()) ? kAbandonMs : 0);
   {
     std::lock_guard lock(mu_);
+    if (done.ok()) crowded_pause_ = 0;
+    if (IsFull(done.status())) CrowdedLocked(share);
     running_.erase({db, id});
     const auto job = jobs_.find({db, JobOf(id)});
     if (done.ok()) failures_.erase(family);
@@ -531,13 +473,13 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskReques
   }
   const TaskObjects* local = &objects->second;
   std::shared_ptr<TaskSlots::Slot> slot =
-      pulse_->context().task_slots.Take(TasksOf(options_), request.urgent);
+      pulse_->context().task_slots.Take(options_.tasks(), request.urgent);
   if (slot == nullptr) return ErrnoError(EBUSY, "starting", "a whole compaction");
   {
     std::lock_guard lock(mu_);
     if (runner_ == nullptr) {
       TaskRunnerOptions o;
-      o.max_tasks = static_cast<size_t>(TasksOf(options_));
+      o.max_tasks = static_cast<size_t>(options_.tasks());
       o.cpus = options_.agent_cpus;
       o.nice = static_cast<int>(options_.agent_nice);
       o.background = options_.agent_background;

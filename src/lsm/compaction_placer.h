@@ -18,10 +18,12 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +31,8 @@
 
 #include "lsm/agent_tasks.h"
 #include "lsm/compacting_threads.h"
+#include "lsm/compaction_debt.h"
+#include "lsm/cpu_share.h"
 #include "lsm/flush_placement.h"
 #include "lsm/host_load.h"
 #include "lsm/host_task.h"
@@ -36,6 +40,7 @@
 #include "lsm/pulse_file_system.h"
 #include "lsm/task_directory.h"
 #include "lsm/task_slots.h"
+#include "lsm/thread_placement.h"
 #include "lsm/whole_task.h"
 #include "placement/controller.h"
 #include "rocksdb/db.h"
@@ -44,7 +49,8 @@
 
 namespace pulse::lsm {
 
-class CompactionPlacer {
+class CompactionPlacer final : public AwayWork,
+                               public std::enable_shared_from_this<CompactionPlacer> {
  public:
   // `families`: those that are known; for an embedded agent, which takes their objects as they are.
   CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
@@ -55,7 +61,7 @@ class CompactionPlacer {
   // RocksDB has begun, or ended, a compaction; or a part of one, on that part's thread.
   void OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info);
   void OnPartEnd(bool well);
-  void OnEnd(const std::string& db, const rocksdb::CompactionJobInfo& info);
+  void OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info);
 
   // On a flush's thread: its table is begun, or has ended.
   void OnFlushBegin(const std::string& db);
@@ -82,6 +88,7 @@ class CompactionPlacer {
     uint64_t ticket = 0;            // the controller's
     int tasks = 0;                  // of its subcompactions, on the agent or on the way to it
     bool some_done = false;         // ... by the agent
+    bool went_back = false;         // in part, from the agent's CPUs to the host's
     bool some_failed = false;       // ... for another reason than that the agent was full
     std::vector<std::string> dirs;  // of its tasks
     std::string home;               // the database's directory, canonical
@@ -102,12 +109,20 @@ class CompactionPlacer {
   // Of the host's CPUs, what others than compactions want.
   double WantedByOthers();
   placement::Place DecideLocked(Job* job, double wanted);
+  // On a thread that compacts on the agent's CPUs: it waits for flushes there; and where others
+  // have come to want those CPUs, it goes on on the host's.
+  void BeforePiece() override;
+  // What compactions have of a CPU there, if others have most of it.
+  std::optional<double> ShareInACrowd();
+  // Whether one would have half as much again of the host's.
+  bool IsTooLittle(double share);
+  void GoOnHere(double share);
+  // No other one goes to the agent for a while.
+  void CrowdedLocked(double share);
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
   void OnClosed(const std::string& home);
-  // What `db` has to compact now, of what it may owe.
-  double Owed(rocksdb::DB* db) const;
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
@@ -121,7 +136,7 @@ class CompactionPlacer {
   const Options& options_;
   std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
-  HostLoad before_start_;         // the host's, looked at by Start alone
+  HostLoad before_start_;         // the host's, for WantedByOthers alone
   CompactingThreads compacting_;  // there
   HostLoad agent_load_;           // of an embedded agent's CPUs
   const bool apart_;              // none of them is among the host's
@@ -130,20 +145,24 @@ class CompactionPlacer {
   const bool moves_;
   MovedThreads threads_;
   FlushPlacement flushes_;
-  const uint64_t may_owe_;                 // bytes to be compacted; 0: none
-  std::map<std::string, size_t> many_l0_;  // by column family: tables of level 0, half-way from
-                                           // their compaction to stalls
+  CompactionDebt debt_;
   TaskDirectories directories_;
+  const bool adaptive_;
   std::mutex mu_;
   placement::Controller controller_;
   std::set<std::string> never_;          // column families that no agent can compact
   std::set<std::string> not_this_;       // ... that the agent of the moment cannot
   const void* agent_ = nullptr;          // the connection that these are of
   std::map<std::string, int> failures_;  // of a column family, one after the other
-  std::map<std::string, double> owed_;   // by the database's directory, of what it may owe
   std::map<Key, Job> jobs_;
   std::map<Key, Running> running_;
   double wanted_by_others_ = 0;
+  CpuShare moved_share_;  // of what is in parts_
+  std::atomic<int64_t> look_at_{0};
+  int crowded_looks_ = 0;     // on end
+  double crowded_share_ = 1;  // at the last
+  double crowded_pause_ = 0;  // in seconds; grows
+  double crowded_until_ = 0;
   std::map<pid_t, Part> parts_;
   int host_running_ = 0;
   int whole_running_ = 0;

@@ -124,8 +124,9 @@ class OutputWritableFile : public FSWritableFile {
   }
 
   IOStatus Add(const Slice& data) {
-    if (ThreadPlacement::GivesWay(context_.get())) [[unlikely]]
-      context_->flush_first.GiveWay(context_->task_slots.taken());
+    if (ThreadPlacement::IsAway(context_.get())) [[unlikely]] {
+      if (const auto work = ThreadPlacement::Work()) work->BeforePiece();
+    }
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
   }

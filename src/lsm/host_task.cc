@@ -91,7 +91,9 @@ void HostTask::Abandon(int wait_ms) {
   }
 }
 
-absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms) {
+absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
+                                           const std::function<bool(double)>& is_too_little) {
+  int too_little = 0;  // on end
   while (true) {
     TaskFrame frame;
     PULSE_RETURN_IF_ERROR(Read(&frame, sizeof(frame), deadline_ms));
@@ -99,8 +101,14 @@ absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms) {
     std::string payload(frame.length, '\0');
     PULSE_RETURN_IF_ERROR(Read(payload.data(), payload.size(), deadline_ms));
     switch (static_cast<TaskFrameKind>(frame.kind)) {
-      case TaskFrameKind::kBeat:
-        continue;
+      case TaskFrameKind::kBeat: {
+        if (frame.code == 0) continue;  // not known
+        const bool crowded = frame.code < kWholeShare;
+        const double share = static_cast<double>(frame.code) / kWholeShare;
+        too_little = crowded && is_too_little && is_too_little(share) ? too_little + 1 : 0;
+        if (too_little < 2) continue;
+        return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others want");
+      }
       case TaskFrameKind::kDone:
         return payload;
       case TaskFrameKind::kFailed: {

@@ -4,6 +4,7 @@
 // not ended cancels it on the agent, without waiting for that.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,11 @@ class HostTask {
 
   // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
   // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
-  // agent says, Unimplemented for what it will never be able to do.
-  absl::StatusOr<std::string> Wait(int64_t deadline_ms);
+  // agent says, Unimplemented for what it will never be able to do. `is_too_little`, if not empty,
+  // is asked when others have most of the agent's CPUs, with what its tasks have of a CPU that they
+  // want: if that is too little twice on end, there is an errno of EBUSY.
+  absl::StatusOr<std::string> Wait(int64_t deadline_ms,
+                                   const std::function<bool(double)>& is_too_little = {});
   void Cancel() { cancel_.Set(); }
   // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
   // writing may then be removed.

@@ -2,6 +2,7 @@
 // preloaded programs), over the defaults here. docs/architecture.md explains each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ struct Options {
   // kAutoDebt: a quarter of what RocksDB begins to slow writers at.
   static constexpr uint64_t kAutoDebt = ~uint64_t{0};
   uint64_t debt = kAutoDebt;
+  int agent_cores() const { return std::max(1, static_cast<int>(agent_cpus.size())); }
+  // Of an embedded agent. One more than CPUs: while one waits for the device, another computes.
+  int tasks() const { return agent_tasks > 0 ? static_cast<int>(agent_tasks) : agent_cores() + 1; }
   int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
   int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than
                             // it has CPUs

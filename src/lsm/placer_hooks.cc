@@ -70,7 +70,7 @@ class PlacerListener : public rocksdb::EventListener {
   }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
     placer_->OnPartEnd(false);  // if it failed before it began
-    placer_->OnEnd(db->GetName(), info);
+    placer_->OnEnd(db, info);
   }
   void OnSubcompactionCompleted(const rocksdb::SubcompactionJobInfo& info) override {
     placer_->OnPartEnd(info.status.ok());

@@ -43,7 +43,9 @@ absl::StatusOr<UniqueFd> WriteTask(const TaskRequest& request);
 absl::StatusOr<TaskRequest> ReadTask(int fd);
 
 enum class TaskFrameKind : uint32_t {
-  kBeat = 1,    // the agent is at it; every kTaskBeatMs
+  kBeat =
+      1,  // the agent is at it; every kTaskBeatMs. code: of kWholeShare, what its tasks have of
+          // a CPU that they want, if others have most of its CPUs, else kWholeShare; 0: nothing new
   kDone = 2,    // payload: what DB::OpenAndCompact made, for RocksDB
   kFailed = 3,  // code: absl::StatusCode; payload: the reason. Unimplemented: never offer it again
 };
@@ -59,6 +61,7 @@ static_assert(sizeof(TaskFrame) == 24);
 
 inline constexpr uint32_t kTaskFrameMagic = 0x4b545350;  // "PSTK"
 inline constexpr int kTaskBeatMs = 250;
+inline constexpr uint32_t kWholeShare = 1000;
 
 // Checks a frame that the agent has sent.
 absl::Status CheckTaskFrame(const TaskFrame& frame);

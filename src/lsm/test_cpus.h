@@ -1,11 +1,18 @@
-// Which CPUs threads may use, for tests of those that move.
+// Which CPUs threads may use, and threads that use one, for tests of those that move.
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.h"
 
 namespace pulse::lsm::test {
 
@@ -30,5 +37,33 @@ inline std::map<std::string, std::set<std::string>> CpusOfThreads() {
   }
   return all;
 }
+
+// Threads that keep a CPU busy until they are gone.
+class BusyThreads {
+ public:
+  BusyThreads(int count, int cpu) : tids_(static_cast<size_t>(count)) {
+    for (auto& tid : tids_) {
+      threads_.emplace_back([this, cpu, &tid] {
+        SetThreadAffinity({cpu}).IgnoreError();
+        tid = gettid();
+        while (!stop_) {
+        }
+      });
+    }
+    for (const auto& tid : tids_) {
+      while (tid == 0) std::this_thread::yield();
+    }
+  }
+  ~BusyThreads() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+  std::vector<pid_t> tids() const { return {tids_.begin(), tids_.end()}; }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::atomic<pid_t>> tids_;
+  std::vector<std::thread> threads_;
+};
 
 }  // namespace pulse::lsm::test

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/cpu_list.h"
+#include "lsm/cpu_share.h"
 #include "lsm/flush_first.h"
 #include "lsm/moved_threads.h"
 #include "lsm/pulse_file_system.h"
@@ -286,6 +287,46 @@ TEST(MovedThreadsTest, WhatIsHeldIsLetGo) {
   }
   EXPECT_FALSE(MovedThreads({CPU_SETSIZE - 1}, true).Move(home, held));
   EXPECT_EQ(held.use_count(), 1);
+}
+
+// The host is busy, so that compactions go to the agent; and somebody else has the agent's CPU.
+TEST_F(WholeMovedTest, AdaptiveCompactionsComeBackFromACrowdedAgent) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  ScratchDir dir;
+  // Of one long compaction, which is asked for.
+  PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db", [](rocksdb::Options* o) {
+    o->write_buffer_size = 4 << 20;
+    o->target_file_size_base = 64 << 20;
+    o->max_bytes_for_level_base = 256 << 20;
+    o->disable_auto_compactions = true;
+  });
+  ASSERT_TRUE(placed.db->Open().ok());
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Fill(&rng, 6000, 30000).ok());
+  std::vector<std::unique_ptr<BusyThreads>> on_host;
+  for (const int cpu : all_) {
+    if (cpu != all_.back()) on_host.push_back(std::make_unique<BusyThreads>(1, cpu));
+  }
+  auto on_agent = std::make_unique<BusyThreads>(12, all_.back());
+  for (int round = 0; round < 100 && placed.stats().whole_returned == 0; ++round) {
+    ASSERT_TRUE(placed.db->Fill(&rng, 100, 4000).ok());
+    ASSERT_TRUE(placed.db->CompactAll().ok());
+  }
+  EXPECT_GT(placed.stats().whole_returned, 0u);
+  EXPECT_GT(placed.stats().agent_compaction_nanos, 0u);
+  EXPECT_TRUE(AllAreBack());
+  // And go there again when it is the agent's alone.
+  on_agent.reset();
+  const uint64_t before = placed.stats().whole_compactions;
+  for (int round = 0; round < 200 && placed.stats().whole_compactions == before; ++round) {
+    ASSERT_TRUE(placed.db->Fill(&rng, 100, 4000).ok());
+    ASSERT_TRUE(placed.db->CompactAll().ok());
+  }
+  EXPECT_GT(placed.stats().whole_compactions, before);
+  on_host.clear();
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
 }
 
 TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {

@@ -277,6 +277,14 @@ bool Controller::MayOwe(const Context& c) const {
   return whole.wait == 0 && options_.agent_speed >= kSlowAgent;
 }
 
+// Whether one compaction takes longer as a whole. Rates are of all together: those of an agent with
+// many slow cores say nothing of that.
+bool Controller::IsSlower(const Context& c, const Load& load) const {
+  if (options_.agent_cores > 1)
+    return options_.agent_speed < SplitSpeed(LeftOnHost(load), options_.agent_speed);
+  return Expected(c, Strategy::kSplit, load) > Expected(c, Strategy::kWhole, load);
+}
+
 void Controller::NoteDebt(double owed) {
   const bool slack = owed >= 0 && owed < (slack_ ? 1 : kSlackAgain);
   if (std::exchange(slack_, slack) == slack || slack) return;
@@ -379,7 +387,7 @@ Choice Controller::Begin(uint64_t id, const Job& job, const Load& load, double n
   r.agent = agent_;
   r.place = PlaceOf(r.strategy, job, load);
   if (r.place == Place::kWhole && r.strategy == Strategy::kWhole && job.pressing && !r.is_try &&
-      Expected(c, Strategy::kSplit, load) > Expected(c, Strategy::kWhole, load)) {
+      IsSlower(c, load)) {
     r.place = Place::kSplit;
     r.counts = false;
   }
@@ -487,8 +495,9 @@ void Controller::End(uint64_t id, double now, bool counts) {
   if (r.is_try) --c.tries_out;
   // Begun by what the agent had said, and it does none: there is nothing to compare, and nothing to
   // stay for.
-  if ((r.returned || !counts) && !r.is_try && r.strategy == Strategy::kWhole &&
-      c.current == Strategy::kWhole && c.known[Index(Strategy::kWhole)].samples == 0) {
+  if ((r.returned || (!counts && r.place == Place::kWhole)) && !r.is_try &&
+      r.strategy == Strategy::kWhole && c.current == Strategy::kWhole &&
+      c.known[Index(Strategy::kWhole)].samples == 0) {
     c.current = Strategy::kSplit;
     c.held = 0;
     c.owes_split = false;

@@ -168,6 +168,7 @@ class Controller {
   // ... while more may be owed, to an agent that pays at all.
   bool MayOwe(const Context& c) const;
   void NoteDebt(double owed);
+  bool IsSlower(const Context& c, const Load& load) const;
   void Account(double now);
   void ForgetDemand();
   void TryLater(Known* k, double now) const;

@@ -1,0 +1,64 @@
+#include "lsm/cpu_share.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr int64_t kShareNanos = 200'000'000;
+// Of what they could use: beside one other thread there is a half, and beside what serves them
+// more.
+constexpr double kCrowded = 0.45;
+constexpr double kLeastWanted = 0.3;  // threads that ran or waited: fewer say little
+
+}  // namespace
+
+std::optional<CpuShare::Times> CpuShare::Read(pid_t thread) {
+  std::ifstream in("/proc/self/task/" + std::to_string(thread) + "/schedstat");
+  Times t;
+  if (!(in >> t.ran >> t.waited)) return std::nullopt;
+  return t;
+}
+
+bool CpuShare::IsKnown() {
+  const std::optional<Times> mine = Read(gettid());
+  return mine && mine->ran > 0;
+}
+
+CpuShare::Share CpuShare::Of(double ran, double waited, int cpus) {
+  const double wanted = ran + waited;
+  if (wanted <= 0) return {};
+  return {ran / wanted, ran < kCrowded * std::min<double>(cpus, wanted)};
+}
+
+std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus) {
+  const int64_t now = NowNanos();
+  if (now - at_ < kShareNanos) return std::nullopt;
+  const auto nanos = static_cast<double>(now - std::exchange(at_, now));
+  uint64_t ran = 0, waited = 0;
+  std::map<pid_t, Times> seen;
+  for (const pid_t thread : threads) {
+    const std::optional<Times> t = Read(thread);
+    if (!t) continue;
+    seen[thread] = *t;
+    const auto before = last_.find(thread);
+    // Another thread may have its number.
+    if (before == last_.end() || t->ran < before->second.ran || t->waited < before->second.waited) {
+      continue;
+    }
+    ran += t->ran - before->second.ran;
+    waited += t->waited - before->second.waited;
+  }
+  last_ = std::move(seen);
+  if (static_cast<double>(ran + waited) < kLeastWanted * nanos) return std::nullopt;
+  return Of(static_cast<double>(ran) / nanos, static_cast<double>(waited) / nanos, cpus);
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,45 @@
+// CpuShare: how much some threads of this process ran of the time in which they could have: what
+// the kernel's scheduler tells (/proc/self/task/TID/schedstat). Time in which they waited for
+// something else, or a hypervisor had the CPU, does not count.
+//
+// One thread at a time. Take reads a small file for each thread, but no more often than that says
+// something.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace pulse::lsm {
+
+class CpuShare {
+ public:
+  struct Share {
+    double each = 1;       // of a CPU, while a thread wants one
+    bool crowded = false;  // others than these have most of what they could use
+  };
+
+  // Of `threads`, which may use so many CPUs, since the last call that gave something, or began.
+  std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus);
+
+  // Whether the kernel keeps account of it.
+  static bool IsKnown();
+
+  // Of threads that ran on `ran` CPUs, on average, while `waited` more waited for one.
+  static Share Of(double ran, double waited, int cpus);
+
+ private:
+  struct Times {
+    uint64_t ran = 0;
+    uint64_t waited = 0;  // for a CPU
+  };
+  static std::optional<Times> Read(pid_t thread);
+
+  int64_t at_ = 0;
+  std::map<pid_t, Times> last_;
+};
+
+}  // namespace pulse::lsm

@@ -1,0 +1,63 @@
+#include "lsm/cpu_share.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.h"
+#include "lsm/test_cpus.h"
+
+namespace pulse::lsm {
+namespace {
+
+using test::BusyThreads;
+
+TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
+  EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).crowded) << "one beside three others";
+  EXPECT_NEAR(CpuShare::Of(0.25, 0.75, 1).each, 0.25, 1e-9);
+  EXPECT_TRUE(CpuShare::Of(0.4, 1.6, 1).crowded) << "two beside three others";
+  EXPECT_TRUE(CpuShare::Of(0.5, 1.5, 4).crowded) << "two beside six others on four CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.5, 0.5, 1).crowded) << "one beside one other";
+  EXPECT_FALSE(CpuShare::Of(1, 1, 1).crowded) << "two alone";
+  EXPECT_NEAR(CpuShare::Of(1, 1, 1).each, 0.5, 1e-9);
+  EXPECT_FALSE(CpuShare::Of(2, 1, 2).crowded) << "three alone on two CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.7, 1.3, 1).crowded) << "two beside what serves them";
+  EXPECT_FALSE(CpuShare::Of(0.4, 0.1, 1).crowded) << "it mostly waits for something else";
+  EXPECT_FALSE(CpuShare::Of(0, 0, 1).crowded);
+}
+
+TEST(CpuShareTest, OfAThreadBesideOthers) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads mine(1, cpu);
+  const BusyThreads others(4, cpu);
+  CpuShare share;
+  EXPECT_FALSE(share.Take(mine.tids(), 1)) << "nothing to compare with";
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    taken = share.Take(mine.tids(), 1);
+  }
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(taken->crowded) << taken->each;
+  EXPECT_LT(taken->each, 0.45);
+  EXPECT_GT(taken->each, 0);
+}
+
+TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
+  CpuShare share;
+  auto gone = std::make_unique<BusyThreads>(1, MyCpus().front());
+  const std::vector<pid_t> tids = gone->tids();
+  share.Take(tids, 1);
+  gone.reset();
+  share.Take(tids, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  EXPECT_FALSE(share.Take(tids, 1));
+  EXPECT_FALSE(share.Take({}, 1));
+}
+
+}  // namespace
+}  // namespace pulse::lsm

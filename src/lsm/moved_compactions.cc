@@ -1,0 +1,125 @@
+// What CompactionPlacer does on the threads of compactions that it has moved to the agent's CPUs,
+// and where others want those.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "lsm/compaction_placer.h"
+
+namespace pulse::lsm {
+namespace {
+
+// While others want the agent's CPUs: until it is tried again.
+constexpr int64_t kPieceNanos = 100'000'000;
+constexpr double kFirstPause = 1;
+constexpr double kMostPause = 60;
+constexpr double kBetterHere = 1.5;  // times what a compaction has of a CPU there
+
+}  // namespace
+
+void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
+  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(options_.tasks());
+  const bool moved = slot != nullptr && threads_.Move(home, std::move(slot));
+  std::lock_guard lock(mu_);
+  if (moved) {
+    if (parts_.empty()) {
+      moved_share_ = CpuShare();
+      crowded_looks_ = 0;
+      look_at_.store(0, std::memory_order_relaxed);
+    }
+    parts_[gettid()] = {job, home};
+    ThreadPlacement::SetAway(&pulse_->context(), weak_from_this());
+    return;
+  }
+  compacting_.Begin();
+  const auto it = jobs_.find(job);
+  // Nor is it a failure where this thread cannot go there.
+  if (it != jobs_.end()) ReturnedLocked(&it->second, /*full=*/true);
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+}
+
+void CompactionPlacer::BeforePiece() {
+  FileContext& context = pulse_->context();
+  context.flush_first.GiveWay(context.task_slots.taken());
+  if (!adaptive_) return;  // it was told where
+  if (const std::optional<double> share = ShareInACrowd(); share && IsTooLittle(*share)) {
+    GoOnHere(*share);
+  }
+}
+
+// Twice on end: what was seen once may be those that have just ended.
+std::optional<double> CompactionPlacer::ShareInACrowd() {
+  if (NowNanos() < look_at_.load(std::memory_order_relaxed)) return std::nullopt;
+  std::lock_guard lock(mu_);
+  std::vector<pid_t> threads;
+  for (const auto& [tid, part] : parts_) threads.push_back(tid);
+  if (const auto share = moved_share_.Take(threads, options_.agent_cores())) {
+    crowded_looks_ = share->crowded ? crowded_looks_ + 1 : 0;
+    crowded_share_ = share->each;
+  }
+  // While they are crowded each goes back as it comes.
+  if (crowded_looks_ == 0) look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
+  if (crowded_looks_ < 2) return std::nullopt;
+  return crowded_share_;
+}
+
+bool CompactionPlacer::IsTooLittle(double share) {
+  const double others = WantedByOthers();
+  const double here = host_load_.cores() / (others + compacting_.size() + 1);
+  return std::min(1.0, here) >= kBetterHere * share;
+}
+
+void CompactionPlacer::CrowdedLocked(double share) {
+  crowded_pause_ = std::clamp(2 * crowded_pause_, kFirstPause, kMostPause);
+  crowded_until_ = NowSeconds() + crowded_pause_;
+  Log(LogLevel::kInfo,
+      absl::StrCat("placement of compactions: one goes on on the host, and none to the agent for ",
+                   crowded_pause_, " s: others want the agent's CPUs, of which it had ",
+                   static_cast<int>(share * 100), " %"));
+}
+
+void CompactionPlacer::GoOnHere(double share) {
+  const std::optional<int64_t> nanos = threads_.Back();
+  // Of a compaction whose end was not told.
+  ThreadPlacement::Set(&pulse_->context(), true);
+  if (!nanos) return;
+  compacting_.Begin();
+  AtomicCounters& counters = pulse_->context().session->counters();
+  Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
+  Add(&counters.whole_returned, 1);
+  std::lock_guard lock(mu_);
+  CrowdedLocked(share);
+  const auto part = parts_.find(gettid());
+  if (part == parts_.end()) return;
+  const auto job = jobs_.find(part->second.job);
+  if (job != jobs_.end()) {
+    job->second.went_back = true;
+    ReturnedLocked(&job->second, /*full=*/true);
+  }
+  parts_.erase(part);
+}
+
+void CompactionPlacer::OnPartEnd(bool well) {
+  compacting_.End();
+  ThreadPlacement::Forget(&pulse_->context());
+  const std::optional<int64_t> nanos = threads_.Back();
+  if (!nanos) return;
+  AtomicCounters& counters = pulse_->context().session->counters();
+  Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
+  if (well) Add(&counters.whole_compactions, 1);
+  std::lock_guard lock(mu_);
+  if (well) crowded_pause_ = 0;
+  const auto part = parts_.find(gettid());
+  if (part == parts_.end()) return;
+  const auto job = jobs_.find(part->second.job);
+  if (job != jobs_.end()) {
+    --job->second.tasks;
+    job->second.some_done = true;
+  }
+  parts_.erase(part);
+}
+
+}  // namespace pulse::lsm
