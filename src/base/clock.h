@@ -22,6 +22,13 @@ inline double NowSeconds() { return static_cast<double>(NowNanos()) * 1e-9; }
 // Of the calling thread.
 inline int64_t ThreadCpuNanos() { return ClockNanos(CLOCK_THREAD_CPUTIME_ID); }
 
+// Of a thread of this process, by its number: pthread_getcpuclockid needs a pthread_t, which must
+// not be used once the thread has ended. As the kernel encodes it (CPUCLOCK_PERTHREAD_MASK |
+// CPUCLOCK_SCHED). -1: there is none.
+inline int64_t ThreadCpuNanos(int thread) {
+  return ClockNanos(static_cast<clockid_t>((~static_cast<uint32_t>(thread) << 3) | 6));
+}
+
 inline void CpuPause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

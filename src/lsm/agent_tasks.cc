@@ -166,14 +166,18 @@ void TaskRunner::Run(Task* task) {
   wake_.notify_all();
 }
 
-// All together: those of a lower priority have less for the others' sake.
+// All together: those of a lower priority have less for the others' sake, and for that of the
+// threads that read and write for them and for splits. (Of an agent in the host's process nobody
+// asks.)
 uint32_t TaskRunner::ShareLocked() {
   std::vector<pid_t> threads;
   for (const auto& task : tasks_) {
     if (const pid_t tid = task->tid; tid != 0) threads.push_back(tid);
   }
   const size_t cpus = options_.cpus.empty() ? MyCpus().size() : options_.cpus.size();
-  const auto share = share_.Take(threads, static_cast<int>(std::max<size_t>(1, cpus)));
+  int64_t served = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
+  for (const pid_t thread : threads) served -= std::max<int64_t>(0, ThreadCpuNanos(thread));
+  const auto share = share_.Take(threads, static_cast<int>(std::max<size_t>(1, cpus)), served);
   if (!share) return 0;
   return share->crowded ? std::max(1u, static_cast<uint32_t>(share->each * kWholeShare))
                         : kWholeShare;

@@ -328,7 +328,7 @@ TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
     return absl::StatusOr<std::string>(absl::CancelledError("cancelled"));
   };
   TaskRunner runner(options, busy);
-  const test::BusyThreads others(4, cpu);
+  const test::BusyProcesses others(4, cpu);
   auto task = HostTask::Start(&runner, SomeRequest(), busy).value();
   int asked = 0;
   double least = 1;

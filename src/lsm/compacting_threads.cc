@@ -12,15 +12,7 @@ namespace {
 
 constexpr double kAllBusy = 0.9;  // of CPUs: threads wait for them
 constexpr double kLeastShare = 0.05;
-constexpr double kSatisfied = 0.8;  // of what each compaction has
-
-// Of a thread of this process, by its number: pthread_getcpuclockid needs a pthread_t, which must
-// not be used once the thread has ended. As the kernel encodes it (CPUCLOCK_PERTHREAD_MASK |
-// CPUCLOCK_SCHED). Below 0: there is none.
-int64_t CpuNanosOf(pid_t tid) {
-  const auto clock = static_cast<clockid_t>((~static_cast<uint32_t>(tid) << 3) | 6);
-  return ClockNanos(clock);
-}
+constexpr double kSatisfied = 0.6;  // by less than so much of what each compaction has
 
 }  // namespace
 
@@ -46,7 +38,7 @@ void CompactingThreads::End() {
 }
 
 bool CompactingThreads::CountLocked(pid_t tid, Thread* thread, int64_t now) {
-  const int64_t cpu = CpuNanosOf(tid);
+  const int64_t cpu = ThreadCpuNanos(tid);
   if (cpu < 0) return false;
   // One that did nothing waits for something else; or its end was not told.
   if (cpu > thread->cpu_nanos) {
@@ -77,8 +69,9 @@ double WantedByOthers(double busy, int cores, const CompactingThreads::Use& own)
   const double used = std::max(0.0, busy - own.cpus);
   if (busy < kAllBusy * cores || own.threads <= 0) return std::min<double>(cores, used);
   const double share = std::clamp(own.cpus / own.threads, kLeastShare, 1.0);
-  if (used < kSatisfied * share) return used;
-  return std::min<double>(cores, used / share);
+  // In between it is hard to say: threads are not spread over CPUs evenly.
+  const double like_one = std::clamp((used / share - kSatisfied) / (1 - kSatisfied), 0.0, 1.0);
+  return std::min<double>(cores, used + like_one * (used / share - used));
 }
 
 }  // namespace pulse::lsm

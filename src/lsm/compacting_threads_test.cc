@@ -35,6 +35,10 @@ TEST(WantedByOthersTest, DoesNotShrinkWithWhatCompactionsTakeFromThem) {
   // A writer that wants a twentieth.
   EXPECT_NEAR(WantedByOthers(1, 1, {0.95, 1}), 0.05, 1e-9);
   EXPECT_NEAR(WantedByOthers(1, 1, {0.9, 5}), 0.1, 1e-9) << "less than each of five has";
+  // A writer that shares its CPU with three of five compactions: more likely than not, all of one.
+  const double writer = WantedByOthers(2, 2, {1.75, 5});
+  EXPECT_GT(writer, 0.3);
+  EXPECT_LT(writer, 0.75);
   // Compactions alone.
   EXPECT_NEAR(WantedByOthers(1, 1, {1, 3}), 0, 1e-9);
   // Never more than there is, and not by a thread that got nothing.

@@ -27,7 +27,6 @@ uint64_t MostDebt(const Options& o, const std::vector<rocksdb::ColumnFamilyDescr
 // Three quarters of the way from their compaction to slow writers.
 size_t ManyL0(const rocksdb::ColumnFamilyOptions& o) {
   const int64_t trigger = std::max(1, o.level0_file_num_compaction_trigger);
-  if (o.level0_slowdown_writes_trigger < 0) return ~size_t{0};  // never
   const int64_t slowdown = std::max<int64_t>(trigger, o.level0_slowdown_writes_trigger);
   return static_cast<size_t>(trigger + (slowdown - trigger) * 3 / 4);
 }

@@ -23,6 +23,7 @@ using rocksdb::IOOptions;
 
 constexpr int kMostFailures = 3;
 constexpr int kAbandonMs = 5000;
+constexpr int kCrowdedMs = 1000;  // as it has little to run on
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
 uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
@@ -124,9 +125,9 @@ void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   if (!job.decided) return;
   --(job.place == Place::kWhole ? whole_running_ : host_running_);
   if (options_.placement == PlacementMode::kAdaptive) {
-    // Of one that went back in part nobody can say where it was done.
-    const bool counts = well && !(job.went_back && job.place == Place::kWhole);
-    controller_.End(job.ticket, NowSeconds(), counts);
+    // A part of it came back, the others did not: an agent that was full.
+    if (job.went_back && job.place == Place::kWhole) controller_.Returned(job.ticket, true);
+    controller_.End(job.ticket, NowSeconds(), well);
   }
 }
 
@@ -243,8 +244,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   const bool can = moves_ ? threads_.possible()
                           : job->why_not.empty() && never_.count(job->family) == 0 &&
                                 not_this_.count(job->family) == 0;
-  const bool crowded = adaptive_ && NowSeconds() < crowded_until_;
-  const bool whole = reachable && tasks > 0 && !canceled_ && can && !crowded;
+  const bool whole = reachable && tasks > 0 && !canceled_ && can && !IsCrowdedLocked();
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
   }
@@ -300,13 +300,20 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
     const auto job = jobs_.find({db, JobOf(id)});
     if (job != jobs_.end()) {
-      place = job->second.decided ? job->second.place : DecideLocked(&job->second, wanted);
+      const bool is_first = !job->second.decided;
+      place = is_first ? DecideLocked(&job->second, wanted) : job->second.place;
       family = job->second.family;
       home = job->second.home;
       request.manual = job->second.manual;
       // Where none of level 0 comes, no place is to be kept for one.
       request.urgent = job->second.what.urgent || deep;
       if (place == Place::kWhole) ++job->second.tasks;
+      if (place == Place::kWhole && !is_first && IsCrowdedLocked()) {
+        place = Place::kSplit;
+        job->second.went_back = true;
+        ReturnedLocked(&job->second, /*full=*/true);
+        Add(&pulse_->context().session->counters().whole_returned, 1);
+      }
     }
   }
   ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
@@ -384,16 +391,25 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     };
   }
   auto done = task->Wait(external ? options_.agent_deadline_ms : -1, is_too_little);
+  while (IsFull(done.status()) && !ComesBack(share)) {
+    done = task->Wait(options_.agent_deadline_ms, is_too_little);
+  }
+  const bool comes_back = IsFull(done.status());
+  if (comes_back) {
+    std::lock_guard lock(mu_);
+    CrowdedLocked(share);
+  }
   // RocksDB gives up a compaction over a result that it cannot read. In it strings are hexadecimal.
   if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
     done = absl::InternalError("the agent's result is none of this compaction");
   }
   // An agent that hangs is not waited for, and hears of it when it goes on.
-  if (!done.ok()) task->Abandon(IsNoFailure(done.status()) ? kAbandonMs : 0);
+  if (!done.ok()) {
+    task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : comes_back ? kCrowdedMs : 0);
+  }
   {
     std::lock_guard lock(mu_);
-    if (done.ok()) crowded_pause_ = 0;
-    if (IsFull(done.status())) CrowdedLocked(share);
+    if (done.ok()) NotCrowdedLocked();
     running_.erase({db, id});
     const auto job = jobs_.find({db, JobOf(id)});
     if (done.ok()) failures_.erase(family);
@@ -401,6 +417,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
       --job->second.tasks;
       job->second.some_done = true;
     } else if (job != jobs_.end()) {
+      job->second.went_back |= comes_back;
       ReturnedLocked(&job->second, IsNoFailure(done.status()));
     }
   }
@@ -411,7 +428,11 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   // Its outputs would take the room that the same compaction needs here.
   directories_.Remove(dir);
-  compacting_.Begin();
+  if (comes_back) {
+    IsBack();
+  } else {
+    compacting_.Begin();
+  }
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, done.status());
   return false;

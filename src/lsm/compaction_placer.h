@@ -117,8 +117,13 @@ class CompactionPlacer final : public AwayWork,
   // Whether one would have half as much again of the host's.
   bool IsTooLittle(double share);
   void GoOnHere(double share);
+  // The same, and it will: IsBack is to follow.
+  bool ComesBack(double share);
+  void IsBack();
   // No other one goes to the agent for a while.
   void CrowdedLocked(double share);
+  bool IsCrowdedLocked() const;
+  void NotCrowdedLocked();
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
@@ -159,6 +164,8 @@ class CompactionPlacer final : public AwayWork,
   double wanted_by_others_ = 0;
   CpuShare moved_share_;  // of what is in parts_
   std::atomic<int64_t> look_at_{0};
+  std::mutex coming_back_mu_;  // before mu_
+  std::atomic<int> coming_back_{0};
   int crowded_looks_ = 0;     // on end
   double crowded_share_ = 1;  // at the last
   double crowded_pause_ = 0;  // in seconds; grows

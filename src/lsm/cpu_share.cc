@@ -32,17 +32,20 @@ bool CpuShare::IsKnown() {
   return mine && mine->ran > 0;
 }
 
-CpuShare::Share CpuShare::Of(double ran, double waited, int cpus) {
+CpuShare::Share CpuShare::Of(double ran, double waited, int cpus, double served) {
   const double wanted = ran + waited;
-  if (wanted <= 0) return {};
-  return {ran / wanted, ran < kCrowded * std::min<double>(cpus, wanted)};
+  if (wanted < kLeastWanted) return {};
+  return {ran / wanted, ran + served < kCrowded * std::min<double>(cpus, wanted + served)};
 }
 
-std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus) {
+std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus,
+                                              int64_t served) {
   const int64_t now = NowNanos();
   if (now - at_ < kShareNanos) return std::nullopt;
   const auto nanos = static_cast<double>(now - std::exchange(at_, now));
+  const auto served_now = static_cast<double>(served - std::exchange(served_, served)) / nanos;
   uint64_t ran = 0, waited = 0;
+  int seen_before = 0;
   std::map<pid_t, Times> seen;
   for (const pid_t thread : threads) {
     const std::optional<Times> t = Read(thread);
@@ -53,12 +56,17 @@ std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads,
     if (before == last_.end() || t->ran < before->second.ran || t->waited < before->second.waited) {
       continue;
     }
+    ++seen_before;
     ran += t->ran - before->second.ran;
     waited += t->waited - before->second.waited;
   }
   last_ = std::move(seen);
-  if (static_cast<double>(ran + waited) < kLeastWanted * nanos) return std::nullopt;
-  return Of(static_cast<double>(ran) / nanos, static_cast<double>(waited) / nanos, cpus);
+  if (seen_before == 0) return std::nullopt;
+  // The kernel adds a wait when it is over, also one from before.
+  const double running = static_cast<double>(ran) / nanos;
+  const double waiting =
+      std::clamp(static_cast<double>(waited) / nanos, 0.0, std::max(0.0, seen_before - running));
+  return Of(running, waiting, cpus, served_now);
 }
 
 }  // namespace pulse::lsm

@@ -22,14 +22,16 @@ class CpuShare {
     bool crowded = false;  // others than these have most of what they could use
   };
 
-  // Of `threads`, which may use so many CPUs, since the last call that gave something, or began.
-  std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus);
+  // Of `threads`, which may use so many CPUs, since the last call that gave something; nothing if
+  // it is too soon. `served`: nanoseconds of CPU so far, of threads there that work for the same.
+  std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus, int64_t served = 0);
 
   // Whether the kernel keeps account of it.
   static bool IsKnown();
 
-  // Of threads that ran on `ran` CPUs, on average, while `waited` more waited for one.
-  static Share Of(double ran, double waited, int cpus);
+  // Of threads that ran on `ran` CPUs, on average, while `waited` more waited for one, and `served`
+  // were used for them.
+  static Share Of(double ran, double waited, int cpus, double served = 0);
 
  private:
   struct Times {
@@ -39,6 +41,7 @@ class CpuShare {
   static std::optional<Times> Read(pid_t thread);
 
   int64_t at_ = 0;
+  int64_t served_ = 0;
   std::map<pid_t, Times> last_;
 };
 

@@ -1,6 +1,7 @@
 #include "lsm/cpu_share.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -24,7 +25,8 @@ TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
   EXPECT_FALSE(CpuShare::Of(1, 1, 1).crowded) << "two alone";
   EXPECT_NEAR(CpuShare::Of(1, 1, 1).each, 0.5, 1e-9);
   EXPECT_FALSE(CpuShare::Of(2, 1, 2).crowded) << "three alone on two CPUs";
-  EXPECT_FALSE(CpuShare::Of(0.7, 1.3, 1).crowded) << "two beside what serves them";
+  EXPECT_FALSE(CpuShare::Of(0.3, 0.7, 1, 0.6).crowded) << "one beside what serves it";
+  EXPECT_TRUE(CpuShare::Of(0.2, 0.8, 1, 0.1).crowded) << "that is not the reason";
   EXPECT_FALSE(CpuShare::Of(0.4, 0.1, 1).crowded) << "it mostly waits for something else";
   EXPECT_FALSE(CpuShare::Of(0, 0, 1).crowded);
 }
@@ -55,8 +57,17 @@ TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
   gone.reset();
   share.Take(tids, 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(250));
-  EXPECT_FALSE(share.Take(tids, 1));
+  EXPECT_FALSE(share.Take(tids, 1)) << "they are gone";
   EXPECT_FALSE(share.Take({}, 1));
+  const std::vector<pid_t> idle = {gettid()};
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    taken = share.Take(idle, 1);
+  }
+  if (!CpuShare::IsKnown()) return;
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(taken->crowded) << "it wants nothing";
 }
 
 }  // namespace

@@ -93,7 +93,7 @@ void HostTask::Abandon(int wait_ms) {
 
 absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
                                            const std::function<bool(double)>& is_too_little) {
-  int too_little = 0;  // on end
+  int64_t too_little_since = 0;
   while (true) {
     TaskFrame frame;
     PULSE_RETURN_IF_ERROR(Read(&frame, sizeof(frame), deadline_ms));
@@ -105,8 +105,16 @@ absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
         if (frame.code == 0) continue;  // not known
         const bool crowded = frame.code < kWholeShare;
         const double share = static_cast<double>(frame.code) / kWholeShare;
-        too_little = crowded && is_too_little && is_too_little(share) ? too_little + 1 : 0;
-        if (too_little < 2) continue;
+        if (!crowded || !is_too_little || !is_too_little(share)) {
+          too_little_since = 0;
+          continue;
+        }
+        const int64_t now = NowNanos();
+        if (too_little_since == 0) {
+          too_little_since = now;
+          continue;
+        }
+        if (now - too_little_since < (too_little_since - begun_) / 4) continue;
         return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others want");
       }
       case TaskFrameKind::kDone:

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "channel/doorbell.h"
 #include "lsm/agent_tasks.h"
@@ -31,7 +32,8 @@ class HostTask {
   // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
   // agent says, Unimplemented for what it will never be able to do. `is_too_little`, if not empty,
   // is asked when others have most of the agent's CPUs, with what its tasks have of a CPU that they
-  // want: if that is too little twice on end, there is an errno of EBUSY.
+  // want: if that is too little twice on end, and for a quarter of the time before, as what was
+  // done is lost, there is an errno of EBUSY. One may wait again then.
   absl::StatusOr<std::string> Wait(int64_t deadline_ms,
                                    const std::function<bool(double)>& is_too_little = {});
   void Cancel() { cancel_.Set(); }
@@ -47,6 +49,7 @@ class HostTask {
 
   UniqueFd socket_;
   WakeEvent cancel_;
+  const int64_t begun_ = NowNanos();
 };
 
 }  // namespace pulse::lsm

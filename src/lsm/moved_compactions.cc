@@ -45,9 +45,9 @@ void CompactionPlacer::BeforePiece() {
   FileContext& context = pulse_->context();
   context.flush_first.GiveWay(context.task_slots.taken());
   if (!adaptive_) return;  // it was told where
-  if (const std::optional<double> share = ShareInACrowd(); share && IsTooLittle(*share)) {
-    GoOnHere(*share);
-  }
+  const std::optional<double> share = ShareInACrowd();
+  if (!share || !ComesBack(*share)) return;
+  GoOnHere(*share);
 }
 
 // Twice on end: what was seen once may be those that have just ended.
@@ -56,7 +56,9 @@ std::optional<double> CompactionPlacer::ShareInACrowd() {
   std::lock_guard lock(mu_);
   std::vector<pid_t> threads;
   for (const auto& [tid, part] : parts_) threads.push_back(tid);
-  if (const auto share = moved_share_.Take(threads, options_.agent_cores())) {
+  const auto flushes = static_cast<int64_t>(
+      pulse_->context().session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
+  if (const auto share = moved_share_.Take(threads, options_.agent_cores(), flushes)) {
     crowded_looks_ = share->crowded ? crowded_looks_ + 1 : 0;
     crowded_share_ = share->each;
   }
@@ -68,25 +70,52 @@ std::optional<double> CompactionPlacer::ShareInACrowd() {
 
 bool CompactionPlacer::IsTooLittle(double share) {
   const double others = WantedByOthers();
-  const double here = host_load_.cores() / (others + compacting_.size() + 1);
+  const double here = host_load_.cores() / (others + compacting_.size() + coming_back_ + 1);
   return std::min(1.0, here) >= kBetterHere * share;
 }
 
+// One after the other, lest all find the host empty.
+bool CompactionPlacer::ComesBack(double share) {
+  std::lock_guard lock(coming_back_mu_);
+  if (!IsTooLittle(share)) return false;
+  ++coming_back_;
+  return true;
+}
+
+void CompactionPlacer::IsBack() {
+  compacting_.Begin();
+  --coming_back_;
+}
+
 void CompactionPlacer::CrowdedLocked(double share) {
+  if (IsCrowdedLocked()) return;  // another one has come back from the same crowd
   crowded_pause_ = std::clamp(2 * crowded_pause_, kFirstPause, kMostPause);
   crowded_until_ = NowSeconds() + crowded_pause_;
   Log(LogLevel::kInfo,
-      absl::StrCat("placement of compactions: one goes on on the host, and none to the agent for ",
-                   crowded_pause_, " s: others want the agent's CPUs, of which it had ",
-                   static_cast<int>(share * 100), " %"));
+      absl::StrCat(
+          "placement of compactions: one comes back to the host, and none goes to the agent for ",
+          crowded_pause_, " s: others want the agent's CPUs, of which it had ",
+          static_cast<int>(share * 100), " %"));
+}
+
+bool CompactionPlacer::IsCrowdedLocked() const {
+  return adaptive_ && NowSeconds() < crowded_until_;
+}
+
+// One was done there: and if the pause is over for as long as it was, so is the crowd.
+void CompactionPlacer::NotCrowdedLocked() {
+  if (NowSeconds() > crowded_until_ + crowded_pause_) crowded_pause_ = 0;
 }
 
 void CompactionPlacer::GoOnHere(double share) {
   const std::optional<int64_t> nanos = threads_.Back();
   // Of a compaction whose end was not told.
   ThreadPlacement::Set(&pulse_->context(), true);
-  if (!nanos) return;
-  compacting_.Begin();
+  if (!nanos) {
+    --coming_back_;
+    return;
+  }
+  IsBack();
   AtomicCounters& counters = pulse_->context().session->counters();
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   Add(&counters.whole_returned, 1);
@@ -111,7 +140,7 @@ void CompactionPlacer::OnPartEnd(bool well) {
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   if (well) Add(&counters.whole_compactions, 1);
   std::lock_guard lock(mu_);
-  if (well) crowded_pause_ = 0;
+  if (well) NotCrowdedLocked();
   const auto part = parts_.find(gettid());
   if (part == parts_.end()) return;
   const auto job = jobs_.find(part->second.job);

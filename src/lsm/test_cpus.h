@@ -1,6 +1,10 @@
 // Which CPUs threads may use, and threads that use one, for tests of those that move.
 #pragma once
 
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -64,6 +68,35 @@ class BusyThreads {
   std::atomic<bool> stop_{false};
   std::vector<std::atomic<pid_t>> tids_;
   std::vector<std::thread> threads_;
+};
+
+// The same as processes of their own.
+class BusyProcesses {
+ public:
+  BusyProcesses(int count, int cpu) {
+    for (int i = 0; i < count; ++i) {
+      const pid_t pid = fork();
+      if (pid != 0) {
+        if (pid > 0) pids_.push_back(pid);
+        continue;
+      }
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(static_cast<size_t>(cpu), &set);
+      sched_setaffinity(0, sizeof(set), &set);
+      for (;;) asm volatile("");
+    }
+  }
+  ~BusyProcesses() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+
+ private:
+  std::vector<pid_t> pids_;
 };
 
 }  // namespace pulse::lsm::test
