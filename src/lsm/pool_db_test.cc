@@ -359,18 +359,28 @@ TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
   auto fs = agent.Attach("?agent_deadline=2000&write_threshold=64K&layout=pool&pool=" + pool_);
   std::mt19937_64 rng(TestSeed());
   std::map<std::string, std::string> files;
+  const auto path_of = [&](int n) { return dir_ / (std::to_string(n) + ".sst"); };
+  const auto create = [&](int n) {
+    if (files.count(path_of(n)) == 0) files[path_of(n)] = RandomBytes(&rng, 2 << 20);
+    return CreateOutput(fs.get(), path_of(n));
+  };
+  const auto append = [&](rocksdb::FSWritableFile* f, int n) {
+    EXPECT_TRUE(f->Append(files[path_of(n)], kIo, nullptr).ok());
+  };
   const auto write = [&](int n) {
-    const std::string path = dir_ / (std::to_string(n) + ".sst");
-    files[path] = RandomBytes(&rng, 2 << 20);
-    auto f = CreateOutput(fs.get(), path);
-    EXPECT_TRUE(f->Append(files[path], kIo, nullptr).ok());
+    auto f = create(n);
+    append(f.get(), n);
     return f;
   };
   auto before = write(1);
   EXPECT_TRUE(before->Flush(kIo, nullptr).ok());
-  const uint64_t failovers = agent.StopUnder(fs.get());
   std::vector<std::unique_ptr<rocksdb::FSWritableFile>> open;
-  for (int n = 2; n < 6; ++n) open.push_back(write(n));
+  for (int n = 2; n < 4; ++n) open.push_back(create(n));
+  for (int n = 4; n < 6; ++n) files[path_of(n)] = RandomBytes(&rng, 2 << 20);
+  // At once, before it is found to hang: these the agent has to write.
+  const uint64_t failovers = agent.StopUnder(fs.get());
+  for (int n = 2; n < 4; ++n) append(open[static_cast<size_t>(n - 2)].get(), n);
+  for (int n = 4; n < 6; ++n) open.push_back(write(n));
   ASSERT_TRUE(Eventually([&] { return StatsOf(fs.get()).failovers == failovers + 1; }));
   for (auto& f : open) EXPECT_TRUE(f->Close(kIo, nullptr).ok());
   EXPECT_TRUE(before->Close(kIo, nullptr).ok());
@@ -378,9 +388,8 @@ TEST_F(PoolDbTest, AHungAgentsLateWritesHitNobody) {
   for (int n = 6; n < 30; ++n) {
     EXPECT_TRUE(write(n)->Close(kIo, nullptr).ok());
     if (n % 3 == 0) {
-      const std::string gone = dir_ / (std::to_string(n) + ".sst");
-      ASSERT_TRUE(fs->DeleteFile(gone, kIo, nullptr).ok());
-      files.erase(gone);
+      ASSERT_TRUE(fs->DeleteFile(path_of(n), kIo, nullptr).ok());
+      files.erase(path_of(n));
     }
   }
   SyncDirectory(fs.get(), dir_.path());

@@ -302,12 +302,12 @@ TEST_F(WholeMovedTest, AdaptiveCompactionsComeBackFromACrowdedAgent) {
   });
   ASSERT_TRUE(placed.db->Open().ok());
   std::mt19937_64 rng(TestSeed());
-  ASSERT_TRUE(placed.db->Fill(&rng, 6000, 30000).ok());
+  ASSERT_TRUE(placed.db->Fill(&rng, 4000, 60000).ok());
   std::vector<std::unique_ptr<BusyThreads>> on_host;
   for (const int cpu : all_) {
     if (cpu != all_.back()) on_host.push_back(std::make_unique<BusyThreads>(1, cpu));
   }
-  auto on_agent = std::make_unique<BusyThreads>(12, all_.back());
+  auto on_agent = std::make_unique<BusyThreads>(4, all_.back());
   for (int round = 0; round < 100 && placed.stats().whole_returned == 0; ++round) {
     ASSERT_TRUE(placed.db->Fill(&rng, 100, 4000).ok());
     ASSERT_TRUE(placed.db->CompactAll().ok());
