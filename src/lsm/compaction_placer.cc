@@ -124,7 +124,7 @@ void CompactionPlacer::Cancel(bool for_good) {
 void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   if (!job.decided) return;
   --(job.place == Place::kWhole ? whole_running_ : host_running_);
-  if (options_.placement == PlacementMode::kAdaptive) {
+  if (adaptive_) {
     // A part of it came back, the others did not: an agent that was full.
     if (job.went_back && job.place == Place::kWhole) controller_.Returned(job.ticket, true);
     controller_.End(job.ticket, NowSeconds(), well);
@@ -363,7 +363,7 @@ void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
   job->place = Place::kSplit;
   --whole_running_;
   ++host_running_;
-  if (options_.placement == PlacementMode::kAdaptive) {
+  if (adaptive_) {
     controller_.Returned(job->ticket, !job->some_failed);
   }
 }

@@ -116,10 +116,10 @@ class CompactionPlacer final : public AwayWork,
   std::optional<double> ShareInACrowd();
   // Whether one would have half as much again of the host's.
   bool IsTooLittle(double share);
-  void GoOnHere(double share);
   // The same, and it will: IsBack is to follow.
   bool ComesBack(double share);
   void IsBack();
+  void GoOnHere(double share);
   // No other one goes to the agent for a while.
   void CrowdedLocked(double share);
   bool IsCrowdedLocked() const;

@@ -102,7 +102,7 @@ absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
     PULSE_RETURN_IF_ERROR(Read(payload.data(), payload.size(), deadline_ms));
     switch (static_cast<TaskFrameKind>(frame.kind)) {
       case TaskFrameKind::kBeat: {
-        if (frame.code == 0) continue;  // not known
+        if (frame.code == 0) continue;  // nothing new
         const bool crowded = frame.code < kWholeShare;
         const double share = static_cast<double>(frame.code) / kWholeShare;
         if (!crowded || !is_too_little || !is_too_little(share)) {

@@ -12,8 +12,8 @@
 namespace pulse::lsm {
 namespace {
 
-// While others want the agent's CPUs: until it is tried again.
-constexpr int64_t kPieceNanos = 100'000'000;
+constexpr int64_t kPieceNanos = 100'000'000;  // between two looks
+// While others want the agent's CPUs: seconds until it is tried again.
 constexpr double kFirstPause = 1;
 constexpr double kMostPause = 60;
 constexpr double kBetterHere = 1.5;  // times what a compaction has of a CPU there
