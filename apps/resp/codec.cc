@@ -131,10 +131,11 @@ absl::StatusOr<size_t> RequestSplitter::Array(std::string_view bytes) {
         bytes[end + 1] != '\n') {
       return Error("invalid multibulk length");
     }
-    if (count > 10 && !authenticated_) return Error("unauthenticated multibulk length");
+    many_ = count > 10;
     left_ = count > 0 ? count : 0;
     position_ = end + 2;
   }
+  if (many_ && !authenticated_) return Error("unauthenticated multibulk length");
   while (left_ > 0) {
     bool whole = false;
     if (auto status = Bulk(bytes, &whole); !status.ok()) return status;

@@ -43,7 +43,8 @@ class RequestSplitter {
   // reply.
   absl::StatusOr<size_t> Next(std::string_view bytes);
 
-  // What a client that has not said who it is may send: fewer and shorter arguments.
+  // What a client that has not said who it is may send: fewer and shorter arguments. Looked at
+  // again as a request goes on.
   void set_authenticated(bool authenticated) { authenticated_ = authenticated; }
 
  private:
@@ -56,6 +57,7 @@ class RequestSplitter {
   Limits limits_;
   size_t position_ = 0;  // checked up to here
   int64_t left_ = -1;    // arguments that are missing; negative before the head is read
+  bool many_ = false;    // it has more arguments than a stranger's may
   bool authenticated_ = true;
 };
 

@@ -12,6 +12,8 @@ namespace {
 constexpr std::string_view kOtherRelease =
     "ERR the agent is of another release than this server and knows other commands; run both from "
     "the same release";
+constexpr std::string_view kClientCommands[] = {"getname",  "id",       "info",    "list",
+                                                "no-evict", "no-touch", "setinfo", "setname"};
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
 
 void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
@@ -101,7 +103,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Acl(session, args, reply);
       break;
     case Command::kUnwatch:
-      session->watches.Clear();
+      session->Unwatch();
       reply->Ok();
       break;
     case Command::kReset:
@@ -267,6 +269,12 @@ void Executor::Client(Session* session, const Arguments& args, ReplyWriter* repl
     } else {
       reply->Error(kSyntaxError);
     }
+  } else if (const auto* known =
+                 std::find_if(std::begin(kClientCommands), std::end(kClientCommands),
+                              [&](std::string_view name) { return EqualsIgnoringCase(sub, name); });
+             known != std::end(kClientCommands)) {
+    reply->Error(
+        absl::StrCat("ERR wrong number of arguments for 'client|", AbslOf(*known), "' command"));
   } else {
     ReplyUnknownSubcommand("CLIENT", sub, reply);
   }
@@ -328,7 +336,7 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
       {"port", std::to_string(facts_->port)},
       {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
       {"save", ""},
-      {"timeout", "0"},
+      {"timeout", std::to_string(facts_->idle_seconds)},
   };
   std::vector<const std::pair<std::string_view, std::string>*> found;
   for (const auto& setting : settings) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "handlers.h"
+#include "http_guard.h"
 
 namespace pulse::resp {
 namespace {
@@ -13,6 +14,8 @@ constexpr size_t kFullBytes = size_t{256} << 10;
 // Of one transaction.
 constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
+// Of one connection; to end them takes a loop as long as this many take.
+constexpr size_t kMostWatches = 10'000;
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
@@ -115,6 +118,11 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
   if (command != nullptr && (command->flags & kPrivate) != 0 && !session->private_listener) {
     command = nullptr;
   }
+  if (command == nullptr && IsOfHttp((*request)[0])) {
+    NoteHttp(session->facts.peer);
+    answered(1);
+    return Stop::kClose;
+  }
   if (!Admit(session, *request, command, &reply)) {
     ++job->tally.errors;
     return answered(1);
@@ -128,11 +136,13 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
     const size_t length = RunLength(*session, job, command->id);
     if (length > 1) {
+      const size_t before = job->ends.size();
       const auto ran =
-          plain_get ? store_->RunGets(request, length, may_block, &reply, &job->ends, &job->tally)
+          plain_get ? store_->RunGets(request, length, kFullBytes, may_block, &reply, &job->ends,
+                                      &job->tally)
                     : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->tally);
       if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
-      return answered(length);
+      return answered(job->ends.size() - before);
     }
   }
   const Arguments& args = request->arguments();
@@ -172,27 +182,35 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
                               "' command"));
   }
   const bool admitted = reply->out()->size() == begin;
-  if (!admitted && session->in_multi) session->broken_multi = true;
+  if (!admitted && session->in_multi) session->BreakMulti();
   return admitted;
 }
 
 void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo* command,
                      ReplyWriter* reply) {
+  // Nothing of it will be carried out.
+  if (session->broken_multi) return reply->Simple("QUEUED");
+  const auto refuse = [&](std::string_view error) {
+    session->BreakMulti();
+    reply->Error(error);
+  };
   if (session->queued_bytes + bytes.size() > kMostQueued ||
       session->queue.size() >= kMostQueuedCommands) {
-    session->broken_multi = true;
-    reply->Error("ERR the transaction is too large");
-    return;
+    return refuse("ERR the transaction is too large");
   }
   auto queued = std::make_unique<Session::Queued>();
   queued->bytes = bytes;
   queued->command = command;
   if (const auto status = queued->request.Parse(queued->bytes); !status.ok()) {
-    session->broken_multi = true;
+    session->BreakMulti();
     reply->out()->append(ErrorLine(status));
     return;
   }
-  session->queued_bytes += bytes.size();
+  const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
+  if (!session->transactions->Take(taken)) {
+    return refuse("ERR the transactions of all clients hold too many bytes; try again later");
+  }
+  session->queued_bytes += taken;
   session->queue.push_back(std::move(queued));
   reply->Simple("QUEUED");
 }
@@ -242,10 +260,28 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
     reply->Error("ERR WATCH inside MULTI is not allowed");
     return Stop::kEnd;
   }
-  std::string error;
-  if (!store_->Watch(&args[1], args.size() - 1, may_block, &session->watches, &error)) {
-    return Stop::kWouldBlock;
+  // A call that would have blocked may have added some already.
+  size_t fresh = 0;
+  uint64_t taken = 0;
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (session->watches.Has(args[i])) continue;
+    ++fresh;
+    taken += WatchTable::Set::BytesOf(args[i]);
   }
+  if (session->watches.keys().size() + fresh > kMostWatches) {
+    reply->Error(absl::StrCat("ERR more than ", kMostWatches, " watched keys"));
+    return Stop::kEnd;
+  }
+  if (!session->transactions->Take(taken)) {
+    reply->Error("ERR the transactions of all clients hold too many bytes; try again later");
+    return Stop::kEnd;
+  }
+  std::string error;
+  const bool done = store_->Watch(&args[1], args.size() - 1, may_block, &session->watches, &error);
+  // Those that are new; also of a call that would have blocked.
+  const uint64_t watched = session->watches.bytes();
+  session->transactions->Give(taken - (watched - std::exchange(session->watched_bytes, watched)));
+  if (!done) return Stop::kWouldBlock;
   if (error.empty()) {
     reply->Ok();
   } else {

@@ -24,10 +24,12 @@ struct ServerFacts {
   int64_t started_ms = 0;
   Users users;
   uint32_t max_clients = 0;
+  uint32_t idle_seconds = 0;  // after which a client is cut off; 0: never
   uint64_t max_bulk = 0;
   bool needs_tls = false;
   Clients clients;
   Fences fences;
+  TransactionMemory transactions;
   std::atomic<uint64_t> connections{0};
   std::atomic<uint64_t> commands{0};
   std::atomic<uint64_t> hits{0};

@@ -33,6 +33,13 @@ void KeepJob(std::shared_ptr<Job> job) {
   kept.push_back(std::move(job));
 }
 
+bool MayAuthenticate(std::string_view bytes) {
+  Request request;
+  if (!request.Parse(bytes).ok() || request.empty()) return false;
+  const CommandInfo* command = FindCommand(request[0]);
+  return command != nullptr && (command->id == Command::kAuth || command->id == Command::kHello);
+}
+
 }  // namespace
 
 class HostFlow : public director::Flow {
@@ -40,7 +47,8 @@ class HostFlow : public director::Flow {
   HostFlow(HostApplication* application, director::Connection* connection)
       : app_(application),
         connection_(connection),
-        session_(std::make_shared<Session>(app_->store_->watch_table(), app_->private_)),
+        session_(std::make_shared<Session>(app_->store_->watch_table(), &app_->facts_->transactions,
+                                           app_->private_)),
         splitter_(app_->limits_) {
     session_->SetUser(app_->facts_->users.Anonymous());
     session_->facts.peer = connection->peer();
@@ -54,7 +62,7 @@ class HostFlow : public director::Flow {
   ~HostFlow() override { app_->facts_->clients.Remove(session_->facts.id); }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    splitter_.set_authenticated(session_->authenticated.load(std::memory_order_relaxed));
+    splitter_.set_authenticated(IsKnown() || asking_);
     return splitter_.Next(bytes);
   }
   absl::StatusOr<size_t> SplitReply(std::string_view) override {
@@ -64,6 +72,8 @@ class HostFlow : public director::Flow {
     if (incoming_ == nullptr) incoming_ = TakeJob();
     incoming_->Add(ticket, bytes);
     incoming_bytes_ += bytes.size();
+    // What is under way may be a RESET.
+    if (!IsKnown() || state_ != State::kIdle) asking_ |= MayAuthenticate(bytes);
   }
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) Begin();
@@ -89,6 +99,8 @@ class HostFlow : public director::Flow {
     job_bytes_ = std::exchange(incoming_bytes_, 0);
     Go();
   }
+
+  bool IsKnown() const { return session_->authenticated.load(std::memory_order_relaxed); }
 
   // On the loop.
   void Go() { Went(app_->executor_->Run(session_.get(), job_.get(), false)); }
@@ -116,7 +128,11 @@ class HostFlow : public director::Flow {
         KeepJob(std::move(job_));
         job_bytes_ = 0;
         state_ = State::kIdle;
-        if (incoming_ != nullptr) Begin();
+        if (incoming_ == nullptr) {
+          asking_ = false;
+        } else {
+          Begin();
+        }
         break;
       case Executor::Stop::kWouldBlock:
         GoOnPool();
@@ -169,6 +185,7 @@ class HostFlow : public director::Flow {
   // Of requests in them; the job's also while it is on the pool.
   size_t incoming_bytes_ = 0;
   size_t job_bytes_ = 0;
+  bool asking_ = false;  // an AUTH is on its way: what follows it may be longer than without it
 };
 
 std::unique_ptr<director::Flow> HostApplication::NewFlow(director::Connection* connection) {

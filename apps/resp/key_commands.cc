@@ -20,13 +20,12 @@ void Delete(Call& call) {
 }
 
 void CountExisting(Call& call) {
-  std::vector<Found> found;
-  if (!call.view.GetMany(&call.args[1], call.args.size() - 1, &found)) return;
-  int64_t count = 0;
-  for (const Found& one : found) count += one.exists;
-  call.tally.hits += static_cast<uint64_t>(count);
-  call.tally.misses += found.size() - static_cast<uint64_t>(count);
-  call.reply.Integer(count);
+  const size_t asked = call.args.size() - 1;
+  size_t existing = 0;
+  if (!call.view.CountExisting(&call.args[1], asked, &existing)) return;
+  call.tally.hits += existing;
+  call.tally.misses += asked - existing;
+  call.reply.Integer(static_cast<int64_t>(existing));
 }
 
 void Type(Call& call) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "director/ring.h"
+#include "http_guard.h"
 
 namespace pulse::resp {
 namespace {
@@ -45,6 +46,11 @@ OffloadFlow::~OffloadFlow() {
   Fence();
 }
 
+bool OffloadFlow::IsAsking() const {
+  return std::any_of(forwarded_.begin(), forwarded_.end(),
+                     [](const Forwarded& command) { return (command.said.what & kUser) != 0; });
+}
+
 void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
   if (const absl::Status status = request_.Parse(bytes); !status.ok()) {
     connection_->Close(ErrorLine(status));
@@ -55,6 +61,11 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
     return;
   }
   const CommandInfo* command = FindCommand(request_[0]);
+  if (command == nullptr && IsOfHttp(request_[0])) {
+    NoteHttp(connection_->peer());
+    connection_->Close({});
+    return;
+  }
   if (command != nullptr && (command->flags & kPrivate) != 0) {
     ForwardRenamed(ticket);
     return;

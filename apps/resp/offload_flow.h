@@ -99,7 +99,7 @@ class OffloadFlow final : public director::Flow {
   ~OffloadFlow() override;
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    requests_.set_authenticated(IsKnown() || !shared_->wants_password.load(kRelaxed));
+    requests_.set_authenticated(IsKnown() || !shared_->wants_password.load(kRelaxed) || IsAsking());
     return requests_.Next(bytes);
   }
   absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
@@ -218,6 +218,8 @@ class OffloadFlow final : public director::Flow {
   bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
   // The host has let it do something.
   bool IsKnown() const { return permitted_ || accepted_ || !said_.empty(); }
+  // An AUTH is on its way to the host.
+  bool IsAsking() const;
   std::unique_ptr<Written> WorthKeeping(const CommandInfo* command);
   bool MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone);
   void KeepWritten(const Forwarded& command, std::string_view reply);

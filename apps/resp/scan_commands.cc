@@ -1,4 +1,5 @@
 // Commands on all keys.
+#include <algorithm>
 #include <charconv>
 #include <random>
 
@@ -9,6 +10,11 @@ namespace {
 
 // DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
 constexpr uint64_t kCountedKeys = 1'000'000;
+// The estimate counts what was overwritten and is not compacted yet: it is not taken if this many
+// are all.
+constexpr uint64_t kAlwaysCounted = 100'000;
+// SCAN looks at COUNT keys; at more, if they have expired, but at no more than this.
+constexpr int64_t kMostExpired = 1000;
 
 // Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'.
 bool InClass(std::string_view pattern, size_t* at, char c) {
@@ -103,7 +109,8 @@ void Scan(Call& call) {
     }
     return true;
   };
-  if (!call.view.ForEach(from, LiteralPrefix(options.pattern), use)) return;
+  const auto visits = static_cast<uint64_t>(std::max(options.count, kMostExpired));
+  if (!call.view.ForEach(from, LiteralPrefix(options.pattern), use, visits, &next)) return;
   call.reply.Array(2);
   call.reply.Bulk(next.empty() ? "0" : std::to_string(call.store.cursors().Put(next, cursor)));
   call.reply.Array(matches);
@@ -134,15 +141,16 @@ void Keys(Call& call) {
 
 void CountKeys(Call& call) {
   if (!call.view.MayBlock()) return;
-  if (const uint64_t estimate = call.store.KeysEstimate(); estimate > kCountedKeys) {
-    return call.reply.Integer(static_cast<int64_t>(estimate));
-  }
+  const uint64_t estimate = call.store.KeysEstimate();
   int64_t count = 0;
   const auto use = [&](std::string_view, const Value&) {
     ++count;
     return true;
   };
-  if (call.view.ForEach("", "", use)) call.reply.Integer(count);
+  std::string next;
+  const uint64_t most = estimate > kCountedKeys ? kAlwaysCounted : UINT64_MAX;
+  if (!call.view.ForEach("", "", use, most, &next)) return;
+  call.reply.Integer(next.empty() ? count : static_cast<int64_t>(estimate));
 }
 
 // A number made of the eight bytes of `key` from `at` on.

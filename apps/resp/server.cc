@@ -230,6 +230,7 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   facts_.run_id = RandomId();
   facts_.started_ms = WallMillis();
   facts_.max_clients = options_.max_clients;
+  facts_.idle_seconds = options_.idle_seconds;
   facts_.max_bulk = options_.limits.max_bulk;
   PULSE_RETURN_IF_ERROR(OpenStore());
   executor_ = std::make_unique<Executor>(store_.get(), &facts_);

@@ -5,12 +5,16 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/testing.h"
 #include "base/unique_fd.h"
@@ -211,6 +215,13 @@ TEST_F(ServerTest, ClientThatDoesNotRead) {
   client.Send(requests);
   Client other(port());
   EXPECT_EQ(other.Ask("ping"), "+PONG\r\n");
+  EXPECT_TRUE(testing_util::Eventually([&] { return server_->numbers().held_bytes > 0; }));
+  uint64_t most = 0;
+  for (int i = 0; i < 100; ++i) {
+    most = std::max(most, server_->numbers().held_bytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_LT(most, uint64_t{16} << 20);
   for (int i = 0; i < 200; ++i) ASSERT_EQ(client.Receive().size(), value.size() + 12) << i;
 }
 
@@ -282,6 +293,122 @@ TEST_F(ServerTest, Passwords) {
   Client stranger(port());
   stranger.Send("*1\r\n$20000\r\n");
   EXPECT_THAT(stranger.Receive(), HasSubstr("unauthenticated bulk length"));
+}
+
+// What comes with the password may be as long as what comes after it; with a wrong one it may not.
+TEST_F(ServerTest, APasswordAndMoreInOnePiece) {
+  options_.password = "secret";
+  options_.offload = true;
+  auto server = Server::Open(options_, EmbeddedOffload());
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  std::string many;
+  AppendRequest({"mset", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5", "f", "6"}, &many);
+  std::string more = many;
+  AppendRequest({"set", "long", std::string(20'000, 'v')}, &more);
+  const auto ask = [&](Client* client) {
+    client->Send("auth secret\r\n" + more);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(client->Receive(), "+OK\r\n");
+    client->Send("reset\r\nhello 2 auth default secret\r\n" + more);
+    EXPECT_EQ(client->Receive(), "+RESET\r\n");
+    EXPECT_THAT(client->Receive(), StartsWith("*14\r\n"));
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(client->Receive(), "+OK\r\n");
+  };
+  Client client(port());
+  ask(&client);
+  Client direct(options_.host_socket);
+  ask(&direct);
+  // To the host alone, as an agent learns only by and by that there are passwords.
+  Client stranger(options_.host_socket);
+  stranger.Send("auth wrong\r\n" + many);
+  EXPECT_THAT(stranger.Receive(), StartsWith("-WRONGPASS"));
+  EXPECT_THAT(stranger.Receive(), StartsWith("-NOAUTH"));
+  stranger.Send("*1\r\n$20000\r\n");
+  EXPECT_THAT(stranger.Receive(), HasSubstr("unauthenticated bulk length"));
+}
+
+// A web page can have a browser send this.
+TEST_F(ServerTest, HttpIsCutOff) {
+  options_.offload = true;
+  auto server = Server::Open(options_, EmbeddedOffload());
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = *std::move(server);
+  Client other(port());
+  EXPECT_EQ(other.Ask("set k v"), "+OK\r\n");
+  for (const char* head : {"POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"}) {
+    for (const bool direct : {false, true}) {
+      Client page = direct ? Client(options_.host_socket) : Client(port());
+      page.Send(std::string(head) + "\r\nflushall\r\n");
+      while (true) {
+        const std::string reply = page.Receive();
+        if (reply.empty()) break;
+        EXPECT_THAT(reply, StartsWith("-"));
+      }
+    }
+  }
+  EXPECT_EQ(other.Ask("get k"), "$1\r\nv\r\n");
+}
+
+// Nobody has to send an EXEC: what is kept until then has limits, and is free when its client is
+// gone.
+TEST_F(ServerTest, TransactionsThatDoNotEndHaveALimit) {
+  Open();
+  std::string large = "multi\r\n";
+  AppendRequest({"set", "k", std::string(31 << 20, 'v')}, &large);
+  AppendRequest({"set", "k", std::string(31 << 20, 'v')}, &large);
+  const auto hoard = [&](Client* client) {
+    client->Send(large);
+    EXPECT_EQ(client->Receive(), "+OK\r\n");
+    int queued = 0;
+    for (int i = 0; i < 2; ++i) {
+      const std::string reply = client->Receive();
+      if (reply == "+QUEUED\r\n") {
+        ++queued;
+      } else {
+        EXPECT_THAT(reply, HasSubstr("hold too many bytes"));
+      }
+    }
+    return queued;
+  };
+  std::vector<std::unique_ptr<Client>> clients;
+  int queued = 0;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<Client>(port()));
+    queued += hoard(clients.back().get());
+  }
+  // Of 31 MiB, in 256; a transaction that lacks one keeps none.
+  EXPECT_EQ(queued, 8 + 2);
+  EXPECT_THAT(clients.back()->Ask("exec"), StartsWith("-EXECABORT"));
+  clients.erase(clients.begin(), clients.begin() + 2);
+  EXPECT_TRUE(testing_util::Eventually([&] {
+    Client client(port());
+    return hoard(&client) == 2;
+  }));
+}
+
+TEST_F(ServerTest, WatchedKeysHaveALimit) {
+  Open();
+  Client client(port());
+  const auto watch = [&](size_t first, size_t count) {
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < count; ++i) keys.push_back("k" + std::to_string(first + i));
+    std::vector<std::string_view> arguments = {"watch"};
+    arguments.insert(arguments.end(), keys.begin(), keys.end());
+    std::string request;
+    AppendRequest(arguments, &request);
+    client.Send(request);
+    return client.Receive();
+  };
+  EXPECT_EQ(watch(0, 9'999), "+OK\r\n");
+  EXPECT_EQ(watch(10'000, 1), "+OK\r\n");
+  EXPECT_THAT(watch(20'000, 1), HasSubstr("more than 10000 watched keys"));
+  Client other(port());
+  EXPECT_EQ(other.Ask("set k7 v"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("multi"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("exec"), "*-1\r\n");
+  EXPECT_EQ(watch(0, 10'000), "+OK\r\n");
+  EXPECT_EQ(client.Ask("unwatch"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("info stats"), HasSubstr("watched_keys:0\r\n"));
 }
 
 TEST_F(ServerTest, AHelloThatFailsHasDoneNothing) {

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codec.h"
@@ -82,8 +83,29 @@ class Fences {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
+// What the transactions of all connections may keep between them: commands before their EXEC, and
+// the keys that they watch. Nothing else would bound it, as nobody has to send an EXEC.
+class TransactionMemory {
+ public:
+  explicit TransactionMemory(uint64_t limit = uint64_t{256} << 20) : limit_(limit) {}
+  // False: there is too much already.
+  bool Take(uint64_t bytes) {
+    if (held_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit_) return true;
+    Give(bytes);
+    return false;
+  }
+  void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t limit_;
+  std::atomic<uint64_t> held_{0};
+};
+
 struct Session {
-  Session(WatchTable* table, bool is_private) : private_listener(is_private), watches(table) {}
+  Session(WatchTable* table, TransactionMemory* memory, bool is_private)
+      : private_listener(is_private), transactions(memory), watches(table) {}
+  ~Session() { EndMulti(); }
 
   const bool private_listener;
   ClientFacts facts;
@@ -98,10 +120,12 @@ struct Session {
     Request request;
     const CommandInfo* command;
   };
+  TransactionMemory* const transactions;
   bool in_multi = false;
   bool broken_multi = false;  // a command could not be queued
   std::vector<std::unique_ptr<Queued>> queue;
-  size_t queued_bytes = 0;
+  size_t queued_bytes = 0;     // taken from `transactions`
+  uint64_t watched_bytes = 0;  // so too
   WatchTable::Set watches;
 
   void SetUser(const User* who) {
@@ -109,11 +133,20 @@ struct Session {
     facts.user = who == nullptr ? "" : who->name;
     authenticated.store(who != nullptr, std::memory_order_relaxed);
   }
-  void EndMulti() {
-    in_multi = broken_multi = false;
-    queue.clear();
-    queued_bytes = 0;
+  void Unwatch() {
     watches.Clear();
+    transactions->Give(std::exchange(watched_bytes, 0));
+  }
+  // EXEC will refuse it.
+  void BreakMulti() {
+    broken_multi = true;
+    queue.clear();
+    transactions->Give(std::exchange(queued_bytes, 0));
+  }
+  void EndMulti() {
+    BreakMulti();
+    in_multi = broken_multi = false;
+    Unwatch();
   }
 };
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,10 @@ namespace {
 
 // Of a transaction that is too long: one this short is not replaced by an error.
 constexpr size_t kShortReply = 128;
+// That one MultiGet reads: it may hold as many values before it looks at how long they are.
+constexpr size_t kReadTogether = 8;
+// WATCH of more is not for a loop.
+constexpr size_t kFewWatches = 64;
 // In place of the reply to a command of it that writes.
 constexpr std::string_view kTooManyValuesWritten =
     "ERR too many values for one reply; this command was carried out";
@@ -89,6 +94,7 @@ bool View::Use(const rocksdb::Status& status, Found* found) {
 }
 
 bool View::Get(std::string_view key, Found* found) {
+  found->pin.Reset();
   if (const auto* written = Written(key); written != nullptr) {
     found->exists = written->has_value();
     if (!found->exists) return true;
@@ -99,9 +105,13 @@ bool View::Get(std::string_view key, Found* found) {
     found->exists = false;
     return true;
   }
+  return GetOne(ReadHow(), key, found);
+}
+
+bool View::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
   found->pin.Reset();
   rocksdb::DB* db = store_->db_.get();
-  return Use(db->Get(ReadHow(), db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
+  return Use(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
 }
 
 bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
@@ -113,7 +123,7 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
     for (size_t i = 0; i < count; ++i) {
       if (!Get(keys[i], &(*found)[i])) return false;
       bytes += (*found)[i].pin.size();
-      if (bytes > most_bytes) {
+      if (bytes > most_bytes && i > 0) {
         found->resize(i);
         return true;
       }
@@ -121,43 +131,52 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
     return true;
   }
   if (!may_block_) return GetCached(keys, count, found, most_bytes);
-  std::vector<rocksdb::Slice> slices(count);
-  std::vector<rocksdb::PinnableSlice> values(count);
-  std::vector<rocksdb::Status> statuses(count);
-  for (size_t i = 0; i < count; ++i) slices[i] = SliceOf(keys[i]);
   rocksdb::DB* db = store_->db_.get();
+  rocksdb::ManagedSnapshot snapshot(db);
   rocksdb::ReadOptions how = ReadHow();
-  how.value_size_soft_limit = most_bytes;
-  db->MultiGet(how, db->DefaultColumnFamily(), count, slices.data(), values.data(),
-               statuses.data());
-  bool whole = true;
-  for (size_t i = 0; i < count; ++i) {
-    bytes += values[i].size();
-    // RocksDB says Aborted of those that it has not read, and overshoots by a batch of 32.
-    if (bytes > most_bytes || (statuses[i].IsAborted() && most_bytes != UINT64_MAX)) {
-      found->resize(i);
-      return whole;
+  how.snapshot = snapshot.snapshot();
+  // The first by itself, then more and more: what it takes is not known before.
+  size_t together = 1;
+  for (size_t done = 0; done < count; together = std::min(2 * together, kReadTogether)) {
+    const size_t part = std::min(count - done, together);
+    std::array<rocksdb::Slice, kReadTogether> slices;
+    std::array<rocksdb::PinnableSlice, kReadTogether> values;
+    std::array<rocksdb::Status, kReadTogether> statuses;
+    for (size_t i = 0; i < part; ++i) slices[i] = SliceOf(keys[done + i]);
+    how.value_size_soft_limit = most_bytes - bytes;
+    db->MultiGet(how, db->DefaultColumnFamily(), part, slices.data(), values.data(),
+                 statuses.data());
+    for (size_t i = 0; i < part; ++i, ++done) {
+      bytes += values[i].size();
+      // RocksDB says Aborted of those that it has not read, and may have read beyond.
+      if (done > 0 && (bytes > most_bytes || statuses[i].IsAborted())) {
+        found->resize(done);
+        return true;
+      }
+      Found* one = &(*found)[done];
+      one->pin = std::move(values[i]);
+      if (!Use(statuses[i], one)) return false;
     }
-    (*found)[i].pin = std::move(values[i]);
-    whole = Use(statuses[i], &(*found)[i]) && whole;
+    if (bytes > most_bytes) {
+      found->resize(done);
+      return true;
+    }
   }
-  return whole;
+  return true;
 }
 
 // Not by MultiGet, which (in RocksDB 7.8) reads from the device whatever the tier.
 bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                      uint64_t most_bytes) {
-  rocksdb::DB* db = store_->db_.get();
-  rocksdb::ManagedSnapshot snapshot(db);
+  rocksdb::ManagedSnapshot snapshot(store_->db_.get());
   rocksdb::ReadOptions how = ReadHow();
   how.snapshot = snapshot.snapshot();
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     Found* one = &(*found)[i];
-    const auto status = db->Get(how, db->DefaultColumnFamily(), SliceOf(keys[i]), &one->pin);
-    if (!Use(status, one)) return false;
+    if (!GetOne(how, keys[i], one)) return false;
     bytes += one->pin.size();
-    if (bytes > most_bytes) {
+    if (bytes > most_bytes && i > 0) {
       found->resize(i);
       return true;
     }
@@ -165,10 +184,31 @@ bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Fou
   return true;
 }
 
+bool View::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
+  *existing = 0;
+  Found found;
+  // What a transaction reads, it has locked.
+  if (buffered_ || count == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!Get(keys[i], &found)) return false;
+      *existing += found.exists;
+    }
+    return true;
+  }
+  rocksdb::ManagedSnapshot snapshot(store_->db_.get());
+  rocksdb::ReadOptions how = ReadHow();
+  how.snapshot = snapshot.snapshot();
+  for (size_t i = 0; i < count; ++i) {
+    if (!GetOne(how, keys[i], &found)) return false;
+    *existing += found.exists;
+  }
+  return true;
+}
+
 void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
   EncodeValue(data, expires_ms, &scratch_);
   if (buffered_) {
-    written_.insert_or_assign(std::string(key), scratch_);
+    Note(key, scratch_);
     return;
   }
   changed_.push_back(key);
@@ -177,23 +217,37 @@ void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) 
 
 void View::Delete(std::string_view key) {
   if (buffered_) {
-    written_.insert_or_assign(std::string(key), std::nullopt);
+    Note(key, std::nullopt);
     return;
   }
   changed_.push_back(key);
   if (auto status = batch_.Delete(SliceOf(key)); !status.ok()) Fail(std::move(status));
 }
 
+void View::Note(std::string_view key, std::optional<std::string> stored) {
+  written_bytes_ += stored.has_value() ? stored->size() : 0;
+  auto it = written_.find(key);
+  if (it == written_.end()) {
+    it = written_.emplace(std::string(key), std::nullopt).first;
+    written_bytes_ += key.size() + sizeof(*it);
+  } else if (it->second.has_value()) {
+    written_bytes_ -= it->second->size();
+  }
+  it->second = std::move(stored);
+}
+
 bool View::Clear() {
   if (!MayBlock()) return false;
   written_.clear();
+  written_bytes_ = 0;
   batch_.Clear();
   cleared_ = true;
   return true;
 }
 
 bool View::ForEach(std::string_view from, std::string_view prefix,
-                   const std::function<bool(std::string_view, const Value&)>& use) {
+                   const std::function<bool(std::string_view, const Value&)>& use, uint64_t most,
+                   std::string* next) {
   if (!MayBlock()) return false;
   std::unique_ptr<rocksdb::Iterator> it;
   if (!cleared_) {
@@ -216,6 +270,10 @@ bool View::ForEach(std::string_view from, std::string_view prefix,
                                                : ViewOf(it->key()).compare(mine->first);
     const std::string_view key = order < 0 ? ViewOf(it->key()) : std::string_view(mine->first);
     if (key.compare(0, prefix.size(), prefix) != 0) return true;
+    if (most-- == 0) {
+      if (next != nullptr) *next = key;
+      return true;
+    }
     Value value;
     bool exists = true;
     if (order >= 0) {
@@ -466,34 +524,31 @@ Store::Ran Store::Run(const CommandInfo& command, const Arguments& args, bool ma
   return Ran::kDone;
 }
 
-Store::Ran Store::RunGets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
-                          std::vector<size_t>* ends, Tally* tally) {
+Store::Ran Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
+                          bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
+                          Tally* tally) {
   View view(this, may_block, false, now_ms());
   std::vector<std::string_view> keys(count);
   for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
   std::vector<Found> found;
-  view.GetMany(keys.data(), count, &found);
+  view.GetMany(keys.data(), count, &found, most_bytes);
   if (view.blocked()) return Ran::kWouldBlock;
   if (!view.error().ok()) {
     // Each by itself, as the fault may be one key's.
     const size_t begin = reply->out()->size();
     const size_t first = ends->size();
-    const Tally before = *tally;
-    for (size_t i = 0; i < count; ++i) {
-      const auto& get = *FindCommand("get");
-      if (Run(get, requests[i].arguments(), may_block, reply, tally) == Ran::kWouldBlock) {
-        reply->out()->resize(begin);
-        ends->resize(first);
-        *tally = before;
-        return Ran::kWouldBlock;
+    for (size_t i = 0; i < count && reply->out()->size() - begin <= most_bytes; ++i) {
+      if (Run(*FindCommand("get"), requests[i].arguments(), may_block, reply, tally) !=
+          Ran::kDone) {
+        break;
       }
       ends->push_back(reply->out()->size());
     }
-    return Ran::kDone;
+    return ends->size() > first ? Ran::kDone : Ran::kWouldBlock;
   }
-  for (size_t i = 0; i < count; ++i) {
-    if (found[i].exists) {
-      reply->Bulk(found[i].value.data);
+  for (const Found& one : found) {
+    if (one.exists) {
+      reply->Bulk(one.value.data);
       ++tally->hits;
     } else {
       reply->Null();
@@ -501,7 +556,7 @@ Store::Ran Store::RunGets(const Request* requests, size_t count, bool may_block,
     }
     ends->push_back(reply->out()->size());
   }
-  tally->commands += count;
+  tally->commands += found.size();
   return Ran::kDone;
 }
 
@@ -559,7 +614,7 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
     } else {
       other(queued, reply);
     }
-    if (!view.error().ok()) break;
+    if (!view.error().ok() || view.written_bytes() > options_.max_transaction) break;
     // A write is carried out all the same.
     if (reply->out()->size() - begin > options_.max_reply &&
         reply->out()->size() - element > kShortReply) {
@@ -569,16 +624,24 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
     }
     tally->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
   }
-  if (view.error().ok()) Commit(&view);
-  if (view.error().ok()) return;
+  const bool fits = view.written_bytes() <= options_.max_transaction;
+  if (fits && view.error().ok()) Commit(&view);
+  if (fits && view.error().ok()) return;
   // Nothing was written. A transaction is never half done.
   reply->out()->resize(begin);
-  ReplyError(view.error(), reply);
+  if (fits) {
+    ReplyError(view.error(), reply);
+  } else {
+    reply->Error(absl::StrCat("ERR the transaction would write more than ",
+                              options_.max_transaction,
+                              " bytes; nothing was written: make it smaller"));
+  }
   ++tally->errors;
 }
 
 bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
                   WatchTable::Set* watches, std::string* error) {
+  if (!may_block && count > kFewWatches) return false;
   View view(this, may_block, false, now_ms());
   for (size_t i = 0; i < count; ++i) watches->Add(keys[i], kNever);  // before they are read
   for (size_t i = 0; i < count; ++i) {

@@ -58,6 +58,8 @@ struct StoreOptions {
   uint64_t max_value = uint64_t{32} << 20;       // bytes that APPEND and the like may make
   // Of one reply of many keys or values, and of a transaction's; beyond it, an error instead.
   uint64_t max_reply = uint64_t{128} << 20;
+  // Of keys and values that one transaction writes; beyond it, none of it is carried out.
+  uint64_t max_transaction = uint64_t{256} << 20;
 };
 
 class Store;
@@ -77,17 +79,22 @@ class View {
 
   bool Get(std::string_view key, Found* found);
   // All at one point in time. Beyond about `most_bytes` of values it reads no more, and `found` has
-  // fewer than `count`.
+  // fewer than `count`, but at least one.
   bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
-               uint64_t most_bytes = UINT64_MAX);
+               uint64_t most_bytes);
+  // How many exist, one that is named twice counted twice, at one point in time. Holds one value at
+  // a time.
+  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing);
   void Put(std::string_view key, std::string_view data, int64_t expires_ms);
   void Delete(std::string_view key);
   // All keys.
   bool Clear();
   // Calls `use` for the keys that exist from `from` on, in order, while they begin with `prefix`
-  // and `use` returns true.
+  // and `use` returns true. Having looked at `most` keys, expired ones included, it stops, with the
+  // next one in `next`.
   bool ForEach(std::string_view from, std::string_view prefix,
-               const std::function<bool(std::string_view key, const Value& value)>& use);
+               const std::function<bool(std::string_view key, const Value& value)>& use,
+               uint64_t most = UINT64_MAX, std::string* next = nullptr);
   // The first and the last key of the database, whether or not they exist any more. For guesses.
   bool Ends(std::string* first, std::string* last);
   // For what is known to read from the device.
@@ -96,12 +103,16 @@ class View {
   bool blocked() const { return blocked_; }
   const rocksdb::Status& error() const { return error_; }
   int64_t now_ms() const { return now_ms_; }
+  // Of what a transaction has written.
+  uint64_t written_bytes() const { return written_bytes_; }
 
  private:
   friend class Store;
   bool Use(const rocksdb::Status& status, Found* found);
+  bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
   bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                  uint64_t most_bytes);
+  void Note(std::string_view key, std::optional<std::string> stored);
   // What a transaction has written to `key`.
   const std::optional<std::string>* Written(std::string_view key) const;
   void Fail(rocksdb::Status status);
@@ -117,6 +128,7 @@ class View {
   rocksdb::WriteBatch batch_;
   // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
   std::map<std::string, std::optional<std::string>, std::less<>> written_;
+  uint64_t written_bytes_ = 0;
   // Of the batch; views of the command's arguments.
   absl::InlinedVector<std::string_view, 4> changed_;
   std::string scratch_;
@@ -145,9 +157,10 @@ class Store {
           Tally* tally);
 
   // Commands of one kind that follow each other, carried out together and each answered: plain
-  // GETs, and SETs without options.
-  Ran RunGets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
-              std::vector<size_t>* ends, Tally* tally);
+  // GETs, and SETs without options. Of GETs the first ones, as many as have about `most_bytes` of
+  // values between them; at least one. `ends` grows by as many as were answered.
+  Ran RunGets(const Request* requests, size_t count, uint64_t most_bytes, bool may_block,
+              ReplyWriter* reply, std::vector<size_t>* ends, Tally* tally);
   Ran RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
               std::vector<size_t>* ends, Tally* tally);
 

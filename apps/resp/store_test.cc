@@ -5,9 +5,12 @@
 
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "base/testing.h"
 #include "handlers.h"
 #include "test_store.h"
@@ -15,7 +18,9 @@
 namespace pulse::resp {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 struct Step {
   const char* request;
@@ -136,6 +141,58 @@ TEST(StoreTest, Numbers) {
                {"INCRBYFLOAT f abc", "-ERR value is not a valid float"},
                {"INCRBYFLOAT f nan", "-ERR value is not a valid float"},
                {"INCRBYFLOAT f inf", "-ERR increment would produce NaN or Infinity"}});
+  // What it has written, it reads.
+  EXPECT_THAT(store("INCRBYFLOAT long 1e300"), StartsWith("$301 1000000000000000"));
+  EXPECT_THAT(store("INCRBYFLOAT long 1"), StartsWith("$301 1000000000000000"));
+}
+
+// More keys than are read together, in memory and in files, some of them not there.
+TEST(StoreTest, ManyKeysAtOnce) {
+  TestStore store;
+  std::string get = "MGET";
+  std::string exist = "EXISTS";
+  std::string expected = "*50";
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    get += " " + key;
+    exist += " " + key + " " + key;
+    if (i % 7 == 0) {
+      expected += " $-1";
+      continue;
+    }
+    store("SET " + key + " v" + std::to_string(i));
+    expected += (i < 10 ? " $2 v" : " $3 v") + std::to_string(i);
+    if (i == 25) {
+      ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
+    }
+  }
+  EXPECT_EQ(store(get), expected);
+  EXPECT_EQ(store(exist), ":84");
+}
+
+// GETs that follow each other are answered as far as their values have room; one always is.
+TEST(StoreTest, GetsTogetherAreBounded) {
+  TestStore store;
+  const std::string value(1000, 'v');
+  for (const char* key : {"a", "b", "c"}) store("SET " + std::string(key) + " " + value);
+  std::vector<Request> requests(4);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    ASSERT_TRUE(requests[i].Parse("GET " + std::string(1, "axbc"[i]) + "\r\n").ok());
+  }
+  for (const bool may_block : {false, true}) {
+    for (const auto& [most, answered] : {std::pair<uint64_t, size_t>{1, 1}, {2500, 3}, {5000, 4}}) {
+      std::string out;
+      ReplyWriter reply(&out, 2);
+      std::vector<size_t> ends;
+      Tally tally;
+      ASSERT_EQ(
+          store->RunGets(requests.data(), requests.size(), most, may_block, &reply, &ends, &tally),
+          Store::Ran::kDone);
+      EXPECT_EQ(ends.size(), answered) << most;
+      EXPECT_EQ(tally.commands, answered) << most;
+      EXPECT_THAT(TestStore::Plain(out), StartsWith("$1000 " + value));
+    }
+  }
 }
 
 TEST(StoreTest, Keys) {
@@ -283,7 +340,8 @@ TEST(StoreTest, SurvivesReopeningAndRefusesOtherDatabases) {
     ReplyWriter reply(&out, 2);
     std::vector<size_t> ends;
     Tally tally;
-    ASSERT_EQ(store->RunGets(requests.data(), 2, true, &reply, &ends, &tally), Store::Ran::kDone);
+    ASSERT_EQ(store->RunGets(requests.data(), 2, UINT64_MAX, true, &reply, &ends, &tally),
+              Store::Ran::kDone);
     ASSERT_EQ(ends.size(), 2u);
     EXPECT_EQ(TestStore::Plain(out.substr(ends[0])), "$1 1");
   }
@@ -413,6 +471,28 @@ TEST(ScanTest, OptionsAndCursors) {
   EXPECT_THAT(store(again), HasSubstr("begin again with 0"));
 }
 
+// What has expired is passed in steps, too: a scan over much of it keeps no thread for long.
+TEST(ScanTest, ExpiredKeysArePassedInSteps) {
+  TestStore store;
+  for (int i = 0; i < 5000; ++i) store("SET a" + std::to_string(i) + " v PX 10");
+  store("SET z 1");
+  store.now_ms += 20;
+  std::string cursor = "0";
+  std::vector<std::string> found;
+  int steps = 0;
+  do {
+    const std::string reply = store("SCAN " + cursor);
+    const std::vector<std::string> words = absl::StrSplit(reply, ' ');
+    ASSERT_GE(words.size(), 4u) << reply;
+    cursor = words[2];
+    if (words.size() > 5) found.push_back(words[5]);
+    ++steps;
+  } while (cursor != "0");
+  EXPECT_GE(steps, 5);
+  EXPECT_THAT(found, ElementsAre("z"));
+  EXPECT_EQ(store("DBSIZE"), ":1");
+}
+
 // A scan of many steps takes no other scan's place, and each step can be repeated until the next.
 TEST(ScanTest, CursorsAreCountedByScans) {
   CursorTable table;
@@ -512,6 +592,15 @@ TEST_F(TransactionTest, SeesItsOwnWritesAndThenAllOfThemAreThere) {
   EXPECT_EQ(store("MGET a b z"), "*3 $1 2 $1 2 $-1");
 }
 
+// What is counted is stored, written here, or not there; one read after the other.
+TEST_F(TransactionTest, ExistenceOfWhatIsStoredAndWritten) {
+  store("MSET a 1 c 3");
+  ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
+  store("MGET a c");
+  EXPECT_EQ(Exec({"SET b x", "DEL c", "EXISTS a b c nope a b", "MGET a b c a"}),
+            "*4 +OK :1 :4 *4 $1 1 $1 x $-1 $1 1");
+}
+
 TEST_F(TransactionTest, FlushWithin) {
   store("MSET a 1 b 2");
   EXPECT_EQ(Exec({"SET c 3", "FLUSHALL", "EXISTS a c", "SET b 4", "KEYS *", "DBSIZE"}),
@@ -534,6 +623,22 @@ TEST_F(TransactionTest, RepliesHaveALimit) {
                 " -ERR too many values for one reply; this command was carried out"
                 " -ERR too many values for one reply; ask for fewer keys");
   EXPECT_EQ(store("MGET a b"), "*2 $1 2 $1 1");
+}
+
+// A short transaction can write much; too much of it is none.
+TEST_F(TransactionTest, WritesHaveALimit) {
+  store.options().max_transaction = 2000;
+  store.Reopen();
+  store("SET k before");
+  const std::string error =
+      "-ERR the transaction would write more than 2000 bytes; nothing was written: make it "
+      "smaller";
+  EXPECT_EQ(Exec({"SET k after", "SETRANGE a 900 x", "SETRANGE b 900 x", "SETRANGE c 900 x"}),
+            error);
+  EXPECT_EQ(store("MGET k a b c"), "*4 $6 before $-1 $-1 $-1");
+  // What is written twice counts once.
+  EXPECT_EQ(Exec({"SETRANGE a 900 x", "SETRANGE a 901 x", "SETRANGE a 902 x", "DEL a", "SET k x"}),
+            "*5 :901 :902 :903 :1 +OK");
 }
 
 TEST_F(TransactionTest, Watches) {

@@ -201,9 +201,12 @@ void AddGiven(Call& call, bool negate) {
   }
 }
 
+// What a number has, written without an exponent.
+constexpr size_t kMostDigits = size_t{5} * 1024;
+
 // All of `text` as a number, without blanks around it.
 bool ParseFloat(std::string_view text, long double* value) {
-  if (text.empty() || text.size() > 256 || isspace(static_cast<unsigned char>(text[0]))) {
+  if (text.empty() || text.size() >= kMostDigits || isspace(static_cast<unsigned char>(text[0]))) {
     return false;
   }
   const std::string copy(text);
@@ -214,7 +217,7 @@ bool ParseFloat(std::string_view text, long double* value) {
 
 // As people write it: no exponent, no zeros at the end. Up to about 5000 characters.
 std::string FormatFloat(long double value) {
-  char text[5 * 1024];
+  char text[kMostDigits];
   const int length = snprintf(text, sizeof(text), "%.17Lf", value);
   std::string out(text, static_cast<size_t>(length));
   if (out.find('.') != std::string::npos) {

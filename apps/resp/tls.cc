@@ -72,6 +72,11 @@ class TlsTransport : public director::Transport {
   }
 
   bool ended() const override { return ended_; }
+  bool handshaking() const override { return !SSL_is_init_finished(ssl_.get()); }
+  // Beside what OpenSSL keeps for any connection, whose number has a limit of its own.
+  size_t held() const override {
+    return BIO_pending(from_) + BIO_pending(to_) + waiting_.capacity();
+  }
 
   void Finish(std::string* wire) override {
     if (!SSL_is_init_finished(ssl_.get())) return;

@@ -8,16 +8,18 @@ void WatchTable::Set::Add(std::string_view key, int64_t expires_ms) {
   if (expires_ms != 0 && (first_expiry_ms_ == 0 || expires_ms < first_expiry_ms_)) {
     first_expiry_ms_ = expires_ms;
   }
-  if (std::find(keys_.begin(), keys_.end(), key) != keys_.end()) return;
-  keys_.emplace_back(key);
+  const auto [mine, added] = keys_.emplace(key);
+  if (!added) return;
+  bytes_ += BytesOf(key);
   const std::lock_guard<std::mutex> lock(table_->mutex_);
-  table_->keys_[keys_.back()].push_back(touched_);
+  table_->keys_[*mine].push_back(touched_);
   table_->watches_.fetch_add(1, std::memory_order_seq_cst);
 }
 
 void WatchTable::Set::Clear() {
   for (const std::string& key : keys_) table_->Remove(key, touched_);
   keys_.clear();
+  bytes_ = 0;
   first_expiry_ms_ = 0;
   touched_->store(false, std::memory_order_relaxed);
 }

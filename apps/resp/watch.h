@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace pulse::resp {
@@ -31,13 +32,18 @@ class WatchTable {
     void Add(std::string_view key, int64_t expires_ms);
     void Clear();
     bool empty() const { return keys_.empty(); }
+    bool Has(std::string_view key) const { return keys_.count(std::string(key)) != 0; }
+    // About what the keys take, here and in the table.
+    uint64_t bytes() const { return bytes_; }
+    static uint64_t BytesOf(std::string_view key) { return 256 + 2 * key.size(); }
     // Whether a key has changed since, or has expired by `now_ms`.
     bool Broken(int64_t now_ms) const;
-    const std::vector<std::string>& keys() const { return keys_; }
+    const std::unordered_set<std::string>& keys() const { return keys_; }
 
    private:
     WatchTable* table_;
-    std::vector<std::string> keys_;
+    std::unordered_set<std::string> keys_;
+    uint64_t bytes_ = 0;
     int64_t first_expiry_ms_ = 0;
     std::shared_ptr<std::atomic<bool>> touched_;
   };

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 namespace pulse::director::test {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing_util::Eventually;
 using testing_util::TestSeed;
@@ -204,6 +206,73 @@ TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
   const std::string words = unfinished.Line();
   EXPECT_TRUE(words == "EOF" || words == "-error a request was left unfinished") << words;
   EXPECT_TRUE(Empty());
+}
+
+// However little it takes at a time: the kernel makes room for more only in large portions.
+TEST_P(LimitsTest, AClientThatReadsSlowlyIsNotCutOff) {
+  if (GetParam() != Net::kEpoll && GetParam() != Net::kUring) GTEST_SKIP() << "as one of these";
+  constexpr auto kSlow = std::chrono::milliseconds(1'500);
+  options_.limits.slow_ms = kSlow.count();
+  app_.reply_suffix = std::string(16 << 20, 'r');  // more than the sockets' buffers
+  Open();
+  using Clock = std::chrono::steady_clock;
+  // Again, if this machine has kept the client from reading for so long that it had to be cut off.
+  for (int tries = 0; tries < 5; ++tries) {
+    TestClient client(director_->port());
+    SmallBuffers(client.fd());
+    ASSERT_TRUE(client.Send("a1\n"));
+    ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > (8 << 20); }));
+    std::vector<char> some(2 << 10);
+    Clock::duration longest{};
+    bool cut = false;
+    for (Clock::time_point last = Clock::now(), end = last + 2 * kSlow; last < end && !cut;) {
+      // It would go on reading what the kernel still has.
+      cut = recv(client.fd(), some.data(), some.size(), 0) <= 0 ||
+            director_->stats().connections == 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      longest = std::max(longest, Clock::now() - std::exchange(last, Clock::now()));
+    }
+    if (!cut) return;
+    ASSERT_GT(longest, kSlow / 3) << "cut off, though it read all the time";
+  }
+  GTEST_SKIP() << "this machine is too busy";
+}
+
+// Says nothing, ever, and keeps some memory.
+class EndlessHandshake : public Transport {
+ public:
+  absl::Status FromWire(std::string_view, std::string*, std::string*) override {
+    return absl::OkStatus();
+  }
+  absl::Status ToWire(std::string_view, std::string*) override { return absl::OkStatus(); }
+  bool ended() const override { return false; }
+  bool handshaking() const override { return true; }
+  size_t held() const override { return 12'345; }
+  void Finish(std::string*) override {}
+};
+
+TEST_P(LimitsTest, AHandshakeEndsOrItsClientIsCutOff) {
+  options_.limits.slow_ms = 200;
+  options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
+  Open();
+  TestClient silent(director_->port());
+  TestClient talks(director_->port());
+  ASSERT_TRUE(talks.Send("hello?"));
+  EXPECT_THAT(silent.Line(), AnyOf("EOF", "RESET"));
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
+}
+
+TEST_P(LimitsTest, WhatATransportKeepsCounts) {
+  options_.limits.slow_ms = 0;
+  options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
+  Open();
+  auto client = std::make_unique<TestClient>(director_->port());
+  ASSERT_TRUE(client->Send("hello?"));
+  EXPECT_TRUE(Eventually([&] { return director_->stats().held_bytes >= 12'345; }));
+  client.reset();
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
 }
 
 TEST_P(LimitsTest, AClientThatWaitsForItsAnswerIsNotIdle) {

@@ -1,5 +1,7 @@
 #include "director/proxy_client.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -50,7 +52,7 @@ ProxyClient::~ProxyClient() {
 }
 
 void ProxyClient::Start(UniqueFd fd, const absl::Status& refusal) {
-  active_at_ = sent_at_ = loop_->now();
+  began_at_ = active_at_ = sent_at_ = loop_->now();
   const DirectorOptions& options = loop_->shared().options;
   const Address peer = PeerAddress(fd.get());
   peer_ = peer.size == 0 ? "a client" : peer.ToString();
@@ -449,13 +451,23 @@ void ProxyClient::EndTurn() {
                       ((state_ == State::kOpen && takes) || state_ == State::kLingering));
   if (in_.empty() && HeapBytes(in_) > 0) FreeBytes(&in_);
   loop_->Account(this, HeapBytes(in_) + Output() + slots_.memory() + HeapBytes(last_words_) +
-                           flow_->held() + (link_ != nullptr ? link_->held() : 0));
+                           flow_->held() + (link_ != nullptr ? link_->held() : 0) +
+                           (transport_ != nullptr ? transport_->held() : 0));
   if (state_ == State::kOpen && need_more_ && in_.size() > kAlwaysAllowed &&
       loop_->OverAllBytes()) {
     Refuse(absl::ResourceExhaustedError("the server holds too many bytes; try again later"));
     FreeBytes(&in_);
     loop_->Account(this, 0);  // at once, so that the next one need not go too
   }
+}
+
+// The kernel says that there is room again only once a large part of its buffer is free, which a
+// slow client may take minutes for: what it has taken meanwhile is progress, too.
+void ProxyClient::NoteTaken(int64_t now) {
+  int holds = 0;
+  if (ioctl(stream_->fd(), SIOCOUTQ, &holds) != 0) return;
+  if (holds < kernel_holds_) sent_at_ = now;
+  kernel_holds_ = holds;
 }
 
 void ProxyClient::Sweep(int64_t now) {
@@ -469,7 +481,14 @@ void ProxyClient::Sweep(int64_t now) {
     return;
   }
   const int64_t slow = limits.slow_ms * kMillisecond;
-  if (slow > 0 && !stream_->out()->empty() && now - sent_at_ >= slow) {
+  if (slow > 0 && !stream_->out()->empty()) {
+    NoteTaken(now);
+    if (now - sent_at_ >= slow) {
+      Die(true);
+      return;
+    }
+  }
+  if (slow > 0 && transport_ != nullptr && transport_->handshaking() && now - began_at_ >= slow) {
     Die(true);
     return;
   }

@@ -86,6 +86,7 @@ class ProxyClient final : public Client,
   void Emit(Buffer buffer);
   void TellLost();
   void Progress();
+  void NoteTaken(int64_t now);
   size_t Output() const;
   void Die(bool cut);
 
@@ -110,8 +111,10 @@ class ProxyClient final : public Client,
   size_t unanswered_ = 0;
   size_t slot_bytes_ = 0;  // in slots, until their turn
   std::string last_words_;
+  int64_t began_at_ = 0;
   int64_t active_at_ = 0;  // last byte either way
   int64_t sent_at_ = 0;    // last byte that left, or that found nothing before it
+  int kernel_holds_ = 0;   // of what left, bytes that the client has not taken, when last looked at
   int64_t message_since_ = 0;
   int64_t deadline_ = 0;  // of the end
 };

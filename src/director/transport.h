@@ -4,6 +4,7 @@
 // in the other goes to the wire.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ class Transport {
   virtual absl::Status ToWire(std::string_view plain, std::string* wire) = 0;
   // The peer has ended its side (close_notify), as distinct from a cut connection.
   virtual bool ended() const = 0;
+  // Nothing can be said yet. A connection that stays so for DirectorLimits::slow_ms is cut off.
+  virtual bool handshaking() const = 0;
+  // Bytes that it keeps; they count as the connection's.
+  virtual size_t held() const = 0;
   // Appends this side's farewell. Nothing is given to ToWire afterwards.
   virtual void Finish(std::string* wire) = 0;
 };
