@@ -140,7 +140,11 @@ void TaskRunner::Run(Task* task) {
   if (options_.on_thread_start) options_.on_thread_start();
   task->tid = gettid();
   const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
-  task->tid = 0;
+  {
+    std::lock_guard lock(mu_);
+    ended_nanos_ += ThreadCpuNanos();
+    task->tid = 0;
+  }
   // Before the answer: who has it may ask for the next.
   const bool done = result.ok() && result->size() <= kMaxTaskBytes;
   (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
@@ -175,7 +179,7 @@ uint32_t TaskRunner::ShareLocked() {
     if (const pid_t tid = task->tid; tid != 0) threads.push_back(tid);
   }
   const size_t cpus = options_.cpus.empty() ? MyCpus().size() : options_.cpus.size();
-  int64_t served = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
+  int64_t served = ClockNanos(CLOCK_PROCESS_CPUTIME_ID) - ended_nanos_;
   for (const pid_t thread : threads) served -= std::max<int64_t>(0, ThreadCpuNanos(thread));
   const auto share = share_.Take(threads, static_cast<int>(std::max<size_t>(1, cpus)), served);
   if (!share) return 0;

@@ -93,7 +93,8 @@ class TaskRunner {
   bool stop_ = false;
   std::list<std::unique_ptr<Task>> tasks_;
   CpuShare share_;
-  std::thread beat_;  // started with the first task
+  int64_t ended_nanos_ = 0;  // CPU time of tasks that have ended
+  std::thread beat_;         // started with the first task
 };
 
 }  // namespace pulse::lsm

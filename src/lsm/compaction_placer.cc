@@ -23,6 +23,9 @@ using rocksdb::IOOptions;
 
 constexpr int kMostFailures = 3;
 constexpr int kAbandonMs = 5000;
+// A task in this process uses the user's objects (a comparator, a filter), and may not outlive the
+// database that they are of.
+constexpr int kUntilItEnds = -1;
 constexpr int kCrowdedMs = 1000;  // as it has little to run on
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
@@ -99,7 +102,9 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
   pulse_->context().on_agent = !host;
   pulse_->context().flush_first.SetCpus(options_.agent_cores());
   std::lock_guard lock(pulse_->context().closed_mu);
-  pulse_->context().on_closed[this] = [this](const std::string& dir) { OnClosed(dir); };
+  pulse_->context().on_closed[this] = [this](const std::string& dir, bool nobodys) {
+    return OnClosed(dir, nobodys);
+  };
 }
 
 CompactionPlacer::~CompactionPlacer() {
@@ -131,7 +136,8 @@ void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   }
 }
 
-void CompactionPlacer::OnClosed(const std::string& home) {
+bool CompactionPlacer::OnClosed(const std::string& home, bool nobodys) {
+  bool known = false;
   std::vector<std::string> left;
   {
     std::lock_guard lock(mu_);
@@ -146,10 +152,13 @@ void CompactionPlacer::OnClosed(const std::string& home) {
     }
     std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
     debt_.Forget(home);
-    canceled_ = false;  // it may be opened again
+    // It may be opened again. Another placer's says nothing of these.
+    known = homes_.erase(home) > 0;
+    if (known || nobodys) canceled_ = false;
   }
   threads_.BackAll(&home);
   for (const std::string& dir : left) directories_.Remove(dir);
+  return known;
 }
 
 void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
@@ -176,6 +185,7 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
   debt_.Note(db, job.home, info.cf_name);
   {
     std::lock_guard lock(mu_);
+    homes_.insert(job.home);
     jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
   }
   if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
@@ -200,11 +210,15 @@ void CompactionPlacer::OnFlushBegin(const std::string& db) {
   MovedThreads::BackHere();
   compacting_.End();
   ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
-  if (adaptive_) WantedByOthers();              // lest the next compaction's look is of long ago
+  const std::string home = CanonicalDirectory(db);
+  {
+    std::lock_guard lock(mu_);
+    homes_.insert(home);
+  }
+  if (adaptive_) WantedByOthers();  // lest the next compaction's look is of long ago
   if (options_.flushes == FlushMode::kHost) return;
   const HostSession::Connection agent = pulse_->context().session->connection();
-  flushes_.Begin(CanonicalDirectory(db),
-                 agent != nullptr && !agent->dead && agent->link->embedded());
+  flushes_.Begin(home, agent != nullptr && !agent->dead && agent->link->embedded());
 }
 
 double CompactionPlacer::WantedByOthers() {
@@ -347,7 +361,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     ReturnedLocked(&job, IsNoFailure(why));
   }
   compacting_.Begin();
-  if (task.ok()) (*task)->Abandon(kAbandonMs);
+  if (task.ok()) (*task)->Abandon(external ? kAbandonMs : kUntilItEnds);
   if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, why);
@@ -359,7 +373,10 @@ void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
   job->some_failed |= !full;
   if (!job->decided || job->place != Place::kWhole) return;
   // Not while the agent has another part of it, nor when it has done one.
-  if (job->tasks > 0 || job->some_done) return;
+  if (job->tasks > 0 || job->some_done) {
+    job->went_back |= full;
+    return;
+  }
   job->place = Place::kSplit;
   --whole_running_;
   ++host_running_;
@@ -405,7 +422,10 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   // An agent that hangs is not waited for, and hears of it when it goes on.
   if (!done.ok()) {
-    task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : comes_back ? kCrowdedMs : 0);
+    task->Abandon(!external                          ? kUntilItEnds
+                  : absl::IsCancelled(done.status()) ? kAbandonMs
+                  : comes_back                       ? kCrowdedMs
+                                                     : 0);
   }
   {
     std::lock_guard lock(mu_);

@@ -88,7 +88,7 @@ class CompactionPlacer final : public AwayWork,
     uint64_t ticket = 0;            // the controller's
     int tasks = 0;                  // of its subcompactions, on the agent or on the way to it
     bool some_done = false;         // ... by the agent
-    bool went_back = false;         // in part, from the agent's CPUs to the host's
+    bool went_back = false;         // in part, from the agent to the host, and not for a failure
     bool some_failed = false;       // ... for another reason than that the agent was full
     std::vector<std::string> dirs;  // of its tasks
     std::string home;               // the database's directory, canonical
@@ -126,8 +126,10 @@ class CompactionPlacer final : public AwayWork,
   void NotCrowdedLocked();
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
-  // The database in `home` was closed: RocksDB does not tell of compactions that end with it.
-  void OnClosed(const std::string& home);
+  // The database in `home` was closed: RocksDB does not tell of compactions that end with it. True
+  // if it is known here to be one of these; `nobodys` if it is to no placer, as it has neither
+  // compacted nor flushed.
+  bool OnClosed(const std::string& home, bool nobodys);
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
@@ -174,7 +176,8 @@ class CompactionPlacer final : public AwayWork,
   int host_running_ = 0;
   int whole_running_ = 0;
   uint64_t next_ticket_ = 0;
-  bool canceled_ = false;               // for good
+  std::set<std::string> homes_;         // of databases that are open and have done something
+  bool canceled_ = false;               // for good: of one that closes, and nobody says which
   uint64_t cancels_ = 0;                // how often, for good or not
   std::unique_ptr<TaskRunner> runner_;  // of an embedded agent
 };

@@ -35,7 +35,7 @@ struct FileContext {
   // Called when the database in a directory is closed, by whoever wants to know; guarded by
   // closed_mu, which is held meanwhile.
   std::mutex closed_mu;
-  std::map<const void*, std::function<void(const std::string& dir)>> on_closed;
+  std::map<const void*, std::function<bool(const std::string& dir, bool nobodys)>> on_closed;
 
   std::shared_ptr<HostSession> session;
   std::shared_ptr<OutputRegistry> registry;

@@ -37,8 +37,8 @@ class HostTask {
   absl::StatusOr<std::string> Wait(int64_t deadline_ms,
                                    const std::function<bool(double)>& is_too_little = {});
   void Cancel() { cancel_.Set(); }
-  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
-  // writing may then be removed.
+  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most (-1: as long as it
+  // takes): what it was writing may then be removed.
   void Abandon(int wait_ms);
 
  private:

@@ -46,8 +46,12 @@ void CompactionPlacer::BeforePiece() {
   context.flush_first.GiveWay(context.task_slots.taken());
   if (!adaptive_) return;  // it was told where
   const std::optional<double> share = ShareInACrowd();
-  if (!share || !ComesBack(*share)) return;
-  GoOnHere(*share);
+  if (!share) return;
+  if (ComesBack(*share)) {
+    GoOnHere(*share);
+  } else {
+    look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
+  }
 }
 
 // Twice on end: what was seen once may be those that have just ended.
@@ -56,16 +60,19 @@ std::optional<double> CompactionPlacer::ShareInACrowd() {
   std::lock_guard lock(mu_);
   std::vector<pid_t> threads;
   for (const auto& [tid, part] : parts_) threads.push_back(tid);
-  const auto flushes = static_cast<int64_t>(
-      pulse_->context().session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
+  // Of flushes that are there now, too: they are no others.
+  const int64_t flushes =
+      threads_.NanosThere(threads) +
+      static_cast<int64_t>(
+          pulse_->context().session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
   if (const auto share = moved_share_.Take(threads, options_.agent_cores(), flushes)) {
     crowded_looks_ = share->crowded ? crowded_looks_ + 1 : 0;
     crowded_share_ = share->each;
   }
   // While they are crowded each goes back as it comes.
-  if (crowded_looks_ == 0) look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
-  if (crowded_looks_ < 2) return std::nullopt;
-  return crowded_share_;
+  if (crowded_looks_ >= 2) return crowded_share_;
+  look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
+  return std::nullopt;
 }
 
 bool CompactionPlacer::IsTooLittle(double share) {

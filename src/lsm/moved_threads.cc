@@ -102,6 +102,19 @@ std::optional<int64_t> MovedThreads::Back() {
   return nanos;
 }
 
+int64_t MovedThreads::NanosThere(const std::vector<pid_t>& without) const {
+  MovedRegistry& all = AllMoved();
+  std::lock_guard lock(all.mu);
+  int64_t nanos = 0;
+  for (const auto& [thread, m] : all.moved) {
+    if (m.owner != this || std::find(without.begin(), without.end(), thread) != without.end()) {
+      continue;
+    }
+    nanos += std::max<int64_t>(0, ThreadCpuNanos(thread) - m.cpu_nanos);
+  }
+  return nanos;
+}
+
 void MovedThreads::BackHere() {
   if (!leaver.moved) return;
   std::map<pid_t, MovedThread>::node_type gone;

@@ -9,6 +9,8 @@
 // Thread-safe; blocks for a system call or two.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -37,6 +39,8 @@ class MovedThreads {
   bool Move(const std::string& home, std::shared_ptr<void> held);
   // The calling thread. CPU time since Move, in nanoseconds; nothing if it was not moved by this.
   std::optional<int64_t> Back();
+  // CPU time since Move of those that are there, but for `without`.
+  int64_t NanosThere(const std::vector<pid_t>& without) const;
   // The calling thread, whoever moved it.
   static void BackHere();
   // All threads of the database in `home`, or of all.

@@ -420,7 +420,11 @@ IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& o
   if (!dir.empty()) {
     context_->registry->OnUnlocked(dir);
     std::lock_guard guard(context_->closed_mu);  // so that none of them goes meanwhile
-    for (const auto& [who, closed] : context_->on_closed) closed(dir);
+    bool known = false;
+    for (const auto& [who, closed] : context_->on_closed) known |= closed(dir, false);
+    for (const auto& [who, closed] : context_->on_closed) {
+      if (!known) closed(dir, true);
+    }
   }
   return target()->UnlockFile(lock, options, dbg);
 }

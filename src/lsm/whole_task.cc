@@ -117,6 +117,11 @@ absl::Status CheckObjects(const TaskRequest& request, const TaskObjects& local, 
   return absl::OkStatus();
 }
 
+bool HasBlobs(const std::vector<std::string>& children) {
+  return std::any_of(children.begin(), children.end(),
+                     [](const std::string& n) { return absl::EndsWith(n, ".blob"); });
+}
+
 // Its RocksDB opens every table.
 absl::Status CheckDescriptors(const std::vector<std::string>& children) {
   const auto tables = static_cast<uint64_t>(
@@ -297,10 +302,7 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
           "the agent cannot read ", dir, ": ", s.ToString(),
           "; it must see the database's files under the same path as the database does"));
     }
-    if (std::any_of(children.begin(), children.end(),
-                    [](const std::string& n) { return absl::EndsWith(n, ".blob"); })) {
-      return Never(absl::StrCat(request.db, " has blob files"));
-    }
+    if (HasBlobs(children)) return Never(absl::StrCat(request.db, " has blob files"));
     if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
   }
   CompactionServiceOptionsOverride objects;
@@ -319,7 +321,17 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
   std::string result;
   const rocksdb::Status s = rocksdb::DB::OpenAndCompact(options, request.db, request.output_dir,
                                                         request.input, &result, objects);
-  if (s.ok()) return result;
+  if (s.ok()) {
+    // By options that were changed while it began.
+    std::vector<std::string> outputs;
+    const rocksdb::IOStatus listed = fs->GetChildren(request.output_dir, io, &outputs, nullptr);
+    if (!listed.ok()) {
+      return absl::InternalError(
+          absl::StrCat("listing ", request.output_dir, ": ", listed.ToString()));
+    }
+    if (HasBlobs(outputs)) return Never("the column family has blob files");
+    return result;
+  }
   if (canceled->load()) return absl::CancelledError("the compaction was cancelled");
   // RocksDB on the database's side tries by itself, and meets a lasting error again.
   const std::string text = absl::StrCat("compacting ", request.db, ": ", s.ToString());

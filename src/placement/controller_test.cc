@@ -177,10 +177,12 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// It aims at 3 %, and in the mean of all cases it is ahead: 0.98. The bound of each leaves room for
-// an unlucky seed: the worst of 40 was 4.7 %.
-constexpr double kMostOverBest = 1.06;
+// At most 3 % slower in every case, in the middle of several seeds; the bound of each leaves room
+// for an unlucky one: the worst of 40 was 4.7 %. In the mean of all cases it is ahead: 0.98.
+constexpr double kMostOverBest = 1.03;
+constexpr double kMostOfOneSeed = 1.06;
 constexpr double kMeanOverBest = 0.99;
+constexpr size_t kSeeds = 5;
 
 TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
   double over_best = 0;
@@ -188,23 +190,29 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
   for (const Case& c : Cases()) {
     for (const int slots : {1, 2, 4}) {
       for (const double noise : {0.0, 0.2}) {
-        const uint64_t seed = TestSeed() + static_cast<uint64_t>(slots);
-        const int count = 1500;
-        double best = 1e300;
-        for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
-          best = std::min(best, Fixed(c.machine, slots, count, seed, p, noise));
+        std::vector<double> over;
+        for (size_t i = 0; i < kSeeds; ++i) {
+          const uint64_t seed = TestSeed() + 100 * i + static_cast<uint64_t>(slots);
+          const int count = 1500;
+          double best = 1e300;
+          for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+            best = std::min(best, Fixed(c.machine, slots, count, seed, p, noise));
+          }
+          const Adaptive a = RunAdaptive(c.machine, slots, count, seed, noise);
+          over.push_back(a.seconds / best);
+          over_best += over.back();
+          ++cases;
+          EXPECT_LE(over.back(), kMostOfOneSeed)
+              << c.name << ", " << slots << " slots, noise " << noise << ": host " << a.at[0]
+              << ", split " << a.at[1] << ", whole " << a.at[2] << ", changes " << a.changes
+              << "; fixed: " << Fixed(c.machine, slots, count, seed, Place::kHost) << " "
+              << Fixed(c.machine, slots, count, seed, Place::kSplit) << " "
+              << Fixed(c.machine, slots, count, seed, Place::kWhole);
+          EXPECT_LE(a.changes, 60) << c.name << ", " << slots << " slots, noise " << noise;
         }
-        const Adaptive a = RunAdaptive(c.machine, slots, count, seed, noise);
-        over_best += a.seconds / best;
-        ++cases;
-        EXPECT_LE(a.seconds, best * kMostOverBest)
-            << c.name << ", " << slots << " slots, noise " << noise << ": host " << a.at[0]
-            << ", split " << a.at[1] << ", whole " << a.at[2] << ", changes " << a.changes << "; "
-            << a.seconds / best
-            << " of the best; fixed: " << Fixed(c.machine, slots, count, seed, Place::kHost) << " "
-            << Fixed(c.machine, slots, count, seed, Place::kSplit) << " "
-            << Fixed(c.machine, slots, count, seed, Place::kWhole);
-        EXPECT_LE(a.changes, 60) << c.name << ", " << slots << " slots, noise " << noise;
+        std::sort(over.begin(), over.end());
+        EXPECT_LE(over[kSeeds / 2], kMostOverBest)
+            << c.name << ", " << slots << " slots, noise " << noise;
       }
     }
   }
