@@ -86,7 +86,7 @@ void AddStallNote(const std::vector<ReportEntry>& entries, Report* report) {
 
 void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
   ReportTable& table = report->targets;
-  table.header = {"", "asked", "got", "", "from"};
+  table.header = {"", "asked", "got", "", "from", "pairs"};
   const std::vector<Judgement> judgements =
       JudgeAll([&entries](const std::string& name) { return ResultOf(entries, name); });
   size_t held = 0, missed = 0, unclear = 0, open = 0;
@@ -97,11 +97,12 @@ void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
                                               : open);
     std::string verdict = VerdictName(judged.verdict);
     if (!judged.why.empty()) absl::StrAppend(&verdict, ": ", judged.why);
+    const std::string pairs = judged.got ? absl::StrCat(judged.got->count) : "–";
     std::string what = judged.aim->what;
     if (!judged.against.empty()) absl::StrAppend(&what, " (", judged.against, ")");
     table.rows.push_back({what, Describe(judged.aim->target),
                           judged.got ? FormatSpread(*judged.got) : "–", verdict,
-                          judged.aim->experiment});
+                          judged.aim->experiment, pairs});
   }
   for (const ReportEntry& entry : entries) {
     if (entry.benchmark.empty()) continue;
@@ -115,8 +116,10 @@ void AddTargets(const std::vector<ReportEntry>& entries, Report* report) {
   }
   table.caption = fmt::format(
       "{} held, {} missed, {} not clear, {} not judged; medians over pairs with the least and the "
-      "most. Held: in every pair; missed: in none. Of PulseDB's lines, pulse merges on the host "
-      "(placement=split), and adaptive chooses where",
+      "most. Held: in every pair, against each that is compared with; missed: in none. Where a "
+      "ratio is just what is asked, two pairs are on one side of it by chance every other time, "
+      "three every fourth. Of PulseDB's lines, pulse merges on the host (placement=split), and "
+      "adaptive chooses where",
       held, missed, unclear, open);
   AddNeeds(judgements, unclear > 0, report);
   AddStallNote(entries, report);

@@ -452,6 +452,7 @@ std::vector<std::vector<std::string>> RemoteTargets(const ReportEntry& entry) {
     if (TextIn(ratio, "target").empty()) continue;
     rows.push_back(RatioCells(ratio));
     rows.back().push_back(entry.name);
+    rows.back().push_back(fmt::format("{:g}", NumberIn(ratio, "count", 0)));
   }
   return rows;
 }

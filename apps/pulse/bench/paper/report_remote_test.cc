@@ -142,7 +142,7 @@ TEST(ReportRemoteTest, RatiosHaveTheirVerdictsInSectionAndTargets) {
                           ElementsAre("reads/s, library / os-threads", "–", "1.20", "–")));
   EXPECT_THAT(report.targets.rows,
               Contains(ElementsAre("reads/s, offloaded / os-io_uring", "at least 1.8",
-                                   "0.93 (0.92 – 0.94)", "missed", "remote-blocks")));
+                                   "0.93 (0.92 – 0.94)", "missed", "remote-blocks", "2")));
   EXPECT_THAT(report.targets.caption, HasSubstr("0 held, 1 missed"));
   EXPECT_THAT(RenderHtml(report), HasSubstr("class=\"missed\">missed"));
 }

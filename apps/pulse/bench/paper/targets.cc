@@ -1,7 +1,10 @@
 #include "bench/paper/targets.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "bench/opponent.h"
 #include "fmt/format.h"
 
@@ -110,6 +113,41 @@ const FigureRow* FindRow(const std::vector<FigureRow>& rows, const std::string& 
   return nullptr;
 }
 
+Verdict VerdictOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kHeld:
+      return Verdict::kHeld;
+    case Outcome::kMissed:
+      return Verdict::kMissed;
+    case Outcome::kNotClear:
+      break;
+  }
+  return Verdict::kNotClear;
+}
+
+// Of several choices that it is compared with, whom it does worst against: held is what holds
+// against each. `best` goes before others against which it does no worse.
+Outcome AgainstAll(const Aim& aim, const FigureRow& row, std::string* best) {
+  std::vector<std::string> names = absl::StrSplit(aim.quantity.over, '|');
+  std::stable_partition(names.begin(), names.end(),
+                        [&](const std::string& name) { return name == *best; });
+  Outcome outcome = Outcome::kHeld;
+  for (const std::string& name : names) {
+    Quantity one = aim.quantity;
+    one.over = name;
+    const auto got = row.Of(one);
+    if (!got || !LacksWhole(row, one).empty()) continue;
+    const Outcome now = aim.target.Judge(*got);
+    const bool worse = now == Outcome::kMissed
+                           ? outcome != Outcome::kMissed
+                           : now == Outcome::kNotClear && outcome == Outcome::kHeld;
+    if (!worse) continue;
+    outcome = now;
+    *best = name;
+  }
+  return outcome;
+}
+
 Judgement Judge(const Aim& aim, const nlohmann::json* result) {
   Judgement judged;
   judged.aim = &aim;
@@ -125,11 +163,19 @@ Judgement Judge(const Aim& aim, const nlohmann::json* result) {
     judged.why = "a tiny run shows nothing";
     return judged;
   }
-  if (const std::string lacks = LacksWhole(*row, aim.quantity); !lacks.empty()) {
+  Outcome outcome = aim.target.Judge(*judged.got);
+  if (absl::StrContains(aim.quantity.over, '|')) {
+    judged.against = row->Against(aim.quantity);
+    outcome = AgainstAll(aim, *row, &judged.against);
+    Quantity one = aim.quantity;
+    one.over = judged.against;
+    judged.got = row->Of(one);
+  }
+  if (const std::string lacks = LacksWhole(*row, aim.quantity);
+      !lacks.empty() && outcome != Outcome::kMissed) {
     judged.why = lacks;
     return judged;
   }
-  if (absl::StrContains(aim.quantity.over, '|')) judged.against = row->Against(aim.quantity);
   if (aim.quantity.points) {
     // A share cannot fall by more than there is.
     const auto there = row->Of({aim.quantity.metric, aim.quantity.of, "", false});
@@ -147,17 +193,9 @@ Judgement Judge(const Aim& aim, const nlohmann::json* result) {
       return judged;
     }
   }
-  switch (aim.target.Judge(*judged.got)) {
-    case Outcome::kHeld:
-      judged.verdict = Verdict::kHeld;
-      break;
-    case Outcome::kMissed:
-      judged.verdict = Verdict::kMissed;
-      break;
-    case Outcome::kNotClear:
-      judged.verdict = Verdict::kNotClear;
-      judged.why = judged.got->count < 2 ? "one pair has no spread" : "the pairs differ";
-      break;
+  judged.verdict = VerdictOf(outcome);
+  if (judged.verdict == Verdict::kNotClear) {
+    judged.why = judged.got->count < 2 ? "one pair has no spread" : "the pairs differ";
   }
   return judged;
 }

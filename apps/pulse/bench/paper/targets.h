@@ -32,7 +32,7 @@ struct Judgement {
   const Aim* aim = nullptr;
   Verdict verdict = Verdict::kNotMeasured;
   std::optional<Spread> got;
-  std::string against;  // who of several it was compared with
+  std::string against;  // of several that it is compared with, the best, or whom it fails against
   std::string why;      // of verdicts but the first two; empty where the experiment has not run
 };
 
