@@ -304,6 +304,19 @@ TEST_P(BlocksServerTest, OrderedRepliesKeepTheOrderOfMessages) {
   }
 }
 
+// A file that is there is not cut, nor made longer, by a slip of the command line.
+TEST_P(BlocksServerTest, FilesOfAnotherSizeAreRefused) {
+  Start();
+  host_.reset();
+  for (const uint64_t bytes : {kBytes / 2, 2 * kBytes}) {
+    options_.shape.file_bytes = bytes;
+    const auto host = HostProgram::Open(options_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(host.status())) << host.status();
+  }
+  options_.shape.file_bytes = kBytes;
+  Start();
+}
+
 TEST_P(BlocksServerTest, ALostAgentIsAnErrorAndComesBack) {
   if (!GetParam()) GTEST_SKIP() << "has no agent";
   Start();

@@ -117,6 +117,11 @@ class OsFiles : public BlockFiles {
     struct stat st;
     if (fstat(f.plain.get(), &st) != 0) return ErrnoError(errno, "examining", path);
     const auto bytes = static_cast<off_t>(options_.shape.file_bytes);
+    if (st.st_size != bytes && st.st_size != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " has ", st.st_size, " bytes, not the ", bytes,
+                       " asked for: give the size that it has, or remove it"));
+    }
     if (st.st_size != bytes) {
       if (ftruncate(f.plain.get(), bytes) != 0) return ErrnoError(errno, "sizing", path);
       if (const int rc = posix_fallocate(f.plain.get(), 0, bytes); rc != 0) {

@@ -133,6 +133,12 @@ class StoreFiles : public BlockFiles {
     ids->push_back(c->attributes.id);
     link->files.push_back(file);
     if (c->attributes.size == options_.shape.file_bytes) return absl::OkStatus();
+    if (c->attributes.size != 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("file ", name, " of directory ", options_.directory, " has ",
+                       c->attributes.size, " bytes, not the ", options_.shape.file_bytes,
+                       " asked for: give the size that it has, or remove it"));
+    }
     if (auto r = link->Wait(lib.Reserve(file, options_.shape.file_bytes, 0)); !r.ok()) {
       return r.status();
     }

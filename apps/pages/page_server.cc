@@ -155,6 +155,7 @@ absl::Status PageServer::Init() {
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
   durable_ = log_->next_lsn() - 1;
+  PULSE_RETURN_IF_ERROR(CheckPlaces());
   applied_ = synced_ = checkpoint_ = lsn;
   log_thread_ = std::thread([this] {
     prctl(PR_SET_NAME, "pulse-host-log");
@@ -195,6 +196,19 @@ absl::Status PageServer::ScanSome(uint64_t first, uint64_t count, bool fresh, bo
   }
   PULSE_RETURN_IF_ERROR(RunAll(&writes));
   for (const Change& c : changes) places_[c.page] = c.place;
+  return absl::OkStatus();
+}
+
+// A page has nothing that the log had not made durable before. Records that were given such a
+// page's LSNs anew would be taken for applied.
+absl::Status PageServer::CheckPlaces() const {
+  for (uint64_t page = 0; page < options_.pages; ++page) {
+    if (places_[page].lsn <= durable_) continue;
+    return absl::DataLossError(absl::StrCat(
+        "pages: page ", page, " has LSN ", places_[page].lsn, ", and the log in ",
+        options_.log_directory, " ends at ", durable_,
+        ": it is another log, or has lost its end; give the log that belongs to these pages"));
+  }
   return absl::OkStatus();
 }
 
@@ -271,18 +285,22 @@ void PageServer::Get(uint64_t page, uint64_t lsn, char* to, GotPage done) {
 
 // At once, or when the page has what is asked for.
 void PageServer::Read(GetOp* get) {
-  bool stop = false;
+  absl::Status refused;
   {
     const std::lock_guard lock(mu_);
-    stop = stop_;
-    if (!stop && !Enough(get->page, get->lsn)) {
+    if (stop_) {
+      refused = absl::UnavailableError("pages: the server ends");
+    } else if (Enough(get->page, get->lsn)) {
+      get->place = places_[get->page];
+    } else if (readers_.size() < options_.max_waiting) {
       readers_.emplace(get->lsn, get);
       apply_change_.notify_one();
       return;
+    } else {
+      refused = absl::ResourceExhaustedError("pages: too many wait for an LSN");
     }
-    get->place = places_[get->page];
   }
-  if (stop) return Finish(get, absl::UnavailableError("pages: the server ends"));
+  if (!refused.ok()) return Finish(get, std::move(refused));
   // Each time by what is known then.
   if (get->place.known) {
     get->slots.clear();
@@ -337,7 +355,9 @@ void PageServer::Append(std::string records, uint32_t count, Appended done) {
   {
     const std::lock_guard lock(mu_);
     if (stop_) refused = absl::UnavailableError("pages: the server ends");
-    if (unapplied_bytes_ > options_.max_log_bytes) {
+    // It would never be applied.
+    if (refused.ok()) refused = failed_;
+    if (refused.ok() && unapplied_bytes_ > options_.max_log_bytes) {
       refused = absl::ResourceExhaustedError("pages: too much of the log is not applied yet");
     }
     if (refused.ok()) {
@@ -415,7 +435,9 @@ void PageServer::ApplyLoop() {
       generation_ = now;
       warmed_ = 0;  // a new agent, whose table is empty
     }
-    absl::Status st = batch.empty() ? WarmSome() : ApplyBatch(batch);
+    absl::Status st;
+    // Once something has failed, no slot is written any more: the one beside it may be torn.
+    if (!failed()) st = batch.empty() ? WarmSome() : ApplyBatch(batch);
     while (absl::IsUnavailable(st)) {  // the agent is lost: until it is back
       {
         std::unique_lock lock(mu_);
@@ -440,7 +462,20 @@ void PageServer::ApplyLoop() {
   }
 }
 
+bool PageServer::failed() {
+  const std::lock_guard lock(mu_);
+  return !failed_.ok();
+}
+
+// What an agent has not synced, the next one's sync says nothing of.
+absl::Status PageServer::SyncWritten(uint64_t generation) {
+  PULSE_RETURN_IF_ERROR(SyncPages());
+  if (files_->generation() == generation) return absl::OkStatus();
+  return absl::UnavailableError("pages: the agent was replaced before what it wrote was synced");
+}
+
 absl::Status PageServer::ApplyBatch(const std::vector<Frame>& frames) {
+  const uint64_t generation = files_->generation();
   std::map<uint64_t, size_t> by_page;
   std::vector<Change> changes;
   std::vector<Record> records;
@@ -465,7 +500,7 @@ absl::Status PageServer::ApplyBatch(const std::vector<Frame>& frames) {
     applied_ = last;
   }
   WakeReaders();
-  PULSE_RETURN_IF_ERROR(SyncPages());
+  PULSE_RETURN_IF_ERROR(SyncWritten(generation));
   {
     const std::lock_guard lock(mu_);
     synced_ = last;
@@ -528,8 +563,9 @@ absl::Status PageServer::WarmSome() {
   const uint64_t count = std::min(kWarmPages, options_.pages - warmed_);
   std::vector<Change> changes(count);
   for (uint64_t i = 0; i < count; ++i) changes[i].page = warmed_ + i;
+  const uint64_t generation = files_->generation();
   PULSE_RETURN_IF_ERROR(ApplyChanges(changes.data(), count));
-  PULSE_RETURN_IF_ERROR(SyncPages());
+  PULSE_RETURN_IF_ERROR(SyncWritten(generation));
   warmed_ += count;
   return absl::OkStatus();
 }

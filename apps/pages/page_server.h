@@ -55,6 +55,7 @@ struct PageServerOptions {
   uint64_t max_log_bytes = uint64_t{128} << 20;  // appended and not applied; then: ask again
   uint32_t max_batch_pages = 1024;
   int64_t wait_ms = 1000;
+  size_t max_waiting = size_t{16} << 10;  // at a time; others: ask again
   // Writes every page once after the agent was found, so that its cache table knows them all.
   bool warm = true;
   // For tests: instead of either.
@@ -106,6 +107,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   explicit PageServer(PageServerOptions options) : options_(std::move(options)) {}
   absl::Status Init();
   absl::Status Scan(bool fresh);
+  absl::Status CheckPlaces() const;
   absl::Status ScanSome(uint64_t first, uint64_t count, bool fresh, bool* formatted);
   void LogLoop();
   void ApplyLoop();
@@ -119,6 +121,8 @@ class PageServer : public blocks::BlockFiles::Sink {
   absl::Status ApplyChanges(Change* changes, size_t count);
   absl::Status FindPlaces(Change* changes, size_t count);
   absl::Status SyncPages();
+  absl::Status SyncWritten(uint64_t generation);
+  bool failed();
   absl::Status WarmSome();
   void FailAll(const absl::Status& status);
 

@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/testing.h"
@@ -186,6 +187,24 @@ TEST_P(PagesTest, TornSlotsAreMadeAnewFromTheLog) {
   }
 }
 
+// With another log, or one that has lost its end, new records would be taken for old ones.
+TEST_P(PagesTest, PagesAheadOfTheirLogAreRefused) {
+  Start();
+  Put(7, 0, "first");
+  const uint64_t lsn = Put(7, 0, "second");
+  EXPECT_TRUE(client_->GetPage(7, lsn).ok());
+  Stop();
+  const std::string log = options_.server.log_directory;
+  options_.server.log_directory = log + "-other";
+  auto host = HostProgram::Open(options_);
+  EXPECT_TRUE(absl::IsDataLoss(host.status())) << host.status();
+  EXPECT_NE(std::string(host.status().message()).find("page 7 has LSN 2"), std::string::npos)
+      << host.status();
+  options_.server.log_directory = log;
+  Start();
+  EXPECT_EQ(client_->GetPage(7, lsn)->substr(0, 6), "second");
+}
+
 TEST_P(PagesTest, BothSlotsDamagedIsAnErrorThatNamesThePage) {
   if (GetParam()) GTEST_SKIP() << "its files are not reached from here";
   Start();
@@ -236,6 +255,10 @@ class LossyFiles : public blocks::BlockFiles {
     std::string durable, now;
     bool fails = false;
     int failures = 0;
+    bool broken = false;    // no sync succeeds, and that is not the agent's loss
+    bool replaced = false;  // at the next sync, by an agent that has none of what was not synced
+    uint64_t generation = 1;
+    int writes = 0;
   };
   LossyFiles(Device* device, const blocks::FilesShape& shape, Sink* sink)
       : device_(device), shape_(shape), sink_(sink) {
@@ -244,6 +267,10 @@ class LossyFiles : public blocks::BlockFiles {
   }
   absl::StatusOr<blocks::FileInfo> Find(std::string_view) const override {
     return blocks::FileInfo{1, shape_.file_bytes};
+  }
+  uint64_t generation() const override {
+    const std::lock_guard lock(device_->mu);
+    return device_->generation;
   }
   void Submit(blocks::Io** ios, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
@@ -260,6 +287,13 @@ class LossyFiles : public blocks::BlockFiles {
       device_->now.copy(io->data, io->size, io->offset);
     } else if (io->op == blocks::Op::kWrite) {
       device_->now.replace(io->offset, io->size, io->data, io->size);
+      ++device_->writes;
+    } else if (device_->broken) {
+      ++device_->failures;
+      io->status = absl::InternalError("broken");
+    } else if (std::exchange(device_->replaced, false)) {
+      device_->now = device_->durable;
+      ++device_->generation;
     } else if (!device_->fails) {
       device_->durable = device_->now;
     } else {
@@ -326,6 +360,91 @@ TEST(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
   }
   ASSERT_TRUE(second.get().ok());
   EXPECT_EQ(page.substr(sizeof(PageHeader), 3), "two");
+  server->reset();
+  std::filesystem::remove_all(log);
+}
+
+// A sync by an agent that has come since says nothing of what the one before had written.
+TEST(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
+  const std::string log = "./scratch-pages-replaced-" + std::to_string(getpid());
+  std::filesystem::remove_all(log);
+  LossyFiles::Device device;
+  PageServerOptions options;
+  options.pages = 4;
+  options.log_directory = log;
+  options.wait_ms = 60'000;
+  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
+    return std::make_unique<LossyFiles>(&device, shape, sink);
+  };
+  auto server = PageServer::Open(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::string page(kPageBytes, '\0');
+  for (uint64_t i = 1; i <= 20; ++i) {
+    {
+      const std::lock_guard lock(device.mu);
+      device.replaced = true;
+    }
+    const std::string data = "version " + std::to_string(i);
+    std::promise<absl::StatusOr<uint64_t>> appended;
+    std::string records;
+    AppendRecord({2, 0, data}, &records);
+    (*server)->Append(records, 1,
+                      [&](absl::StatusOr<uint64_t> lsn) { appended.set_value(std::move(lsn)); });
+    ASSERT_TRUE(appended.get_future().get().ok());
+    ASSERT_TRUE(Eventually([&] {
+      const std::lock_guard lock(device.mu);
+      return !device.replaced && device.durable.find(data) != std::string::npos;
+    })) << data;
+    std::promise<absl::Status> got;
+    (*server)->Get(2, i, page.data(), [&](absl::Status st) { got.set_value(st); });
+    const absl::Status st = got.get_future().get();
+    if (!st.ok()) {
+      EXPECT_TRUE(absl::IsUnavailable(st)) << st;  // read while it was lost
+      continue;
+    }
+    EXPECT_EQ(page.substr(sizeof(PageHeader), data.size()), data);
+  }
+  server->reset();
+  std::filesystem::remove_all(log);
+}
+
+// After a failure the slots stay as they are, and nobody is promised anything.
+TEST(PagesLossTest, NothingIsWrittenAfterAFailure) {
+  const std::string log = "./scratch-pages-failed-" + std::to_string(getpid());
+  std::filesystem::remove_all(log);
+  LossyFiles::Device device;
+  PageServerOptions options;
+  options.pages = 512;  // more than are warmed at a time
+  options.log_directory = log;
+  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
+    return std::make_unique<LossyFiles>(&device, shape, sink);
+  };
+  auto server = PageServer::Open(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  {
+    const std::lock_guard lock(device.mu);
+    device.broken = true;
+  }
+  const auto append = [&] {
+    std::promise<absl::Status> told;
+    std::string records;
+    AppendRecord({2, 0, "data"}, &records);
+    (*server)->Append(records, 1,
+                      [&](absl::StatusOr<uint64_t> lsn) { told.set_value(lsn.status()); });
+    return told.get_future().get();
+  };
+  ASSERT_TRUE(Eventually([&] { return absl::IsInternal(append()); }));
+  int writes = 0;
+  {
+    const std::lock_guard lock(device.mu);
+    writes = device.writes;
+  }
+  // It looks again each second.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
+  {
+    const std::lock_guard lock(device.mu);
+    EXPECT_EQ(device.writes, writes);
+  }
   server->reset();
   std::filesystem::remove_all(log);
 }

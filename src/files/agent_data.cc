@@ -94,9 +94,6 @@ bool FileService::HandleRead(AgentGroup* group, const Request& r) {
   if (!group->Reserve(r.id, Operation::kRead, room, files_->memory_alignment(), &place)) {
     return false;
   }
-  if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
-    hooks->ReadTaken(file->id(), r.offset, r.length);
-  }
   Op* op = NewOp(group, Operation::kRead, r);
   op->file = file;
   files_->AddUser(file);
@@ -127,6 +124,10 @@ void FileService::FinishRead(Op* op) {
   if (op->bounce != nullptr) std::memcpy(op->place.data, op->bounce.get(), end);
   // A hole, and what lies behind the end in the last block.
   std::memset(op->place.data + end, 0, op->room - end);
+  // Now, and not when it was taken: a write that ended in between has told of its bytes.
+  if (FileHooks* const hooks = files_->hooks(); hooks != nullptr) {
+    hooks->ReadTaken(op->file->id(), op->request.offset, op->request.length);
+  }
   op->file->Leave(Access::kRead);
   Complete(op, op->error != 0 ? op->error : static_cast<int64_t>(op->bytes));
 }

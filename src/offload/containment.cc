@@ -112,13 +112,15 @@ Containment::Thread* Containment::NewThread() {
   return t;
 }
 
+void Containment::Rearm(Thread* t) {
+  t->armed_call = t->call;
+  Arm(t);
+}
+
 Containment::Thread* Containment::Enter() {
   Thread* const t = current != nullptr ? current : NewThread();
   t->call = t->call + 1;
-  if (!t->armed) {
-    t->armed_call = t->call;
-    Arm(t);
-  }
+  if (!t->armed) Rearm(t);
   return t;
 }
 
@@ -153,10 +155,7 @@ void Containment::OnTimer(int, siginfo_t*, void*) {
     siglongjmp(t->leave, 1);
   }
   // Another call than the timer was set for, or one that is in the agent's own code just now.
-  if (t->state != kOutside) {
-    t->armed_call = t->call;
-    Arm(t);
-  }
+  if (t->state != kOutside) Rearm(t);
   errno = error;
 }
 

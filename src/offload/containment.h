@@ -40,6 +40,8 @@ class Containment {
     if (sigsetjmp(t->leave, 0) != 0) return Left(t);
     t->state = kInside;
     std::atomic_signal_fence(std::memory_order_seq_cst);
+    // The timer of an earlier call may have come just before.
+    if (!t->armed) Rearm(t);
     bool threw = false;
     try {
       call();
@@ -85,6 +87,7 @@ class Containment {
   static Thread* NewThread();
   static End Left(Thread* thread);
   static void Arm(Thread* thread);
+  static void Rearm(Thread* thread);
   static void OnFault(int signal, siginfo_t* info, void* context);
   static void OnTimer(int signal, siginfo_t* info, void* context);
 

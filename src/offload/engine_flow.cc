@@ -71,6 +71,10 @@ void EngineFlow::OnRequest(Ticket ticket, std::string_view bytes) {
     state_->Count(runtime_->off() ? EngineStats::kOff : EngineStats::kToHost);
     return ToHost(ticket, bytes, runtime_->Replies(bytes));
   }
+  if (ordered_ && AnswersTooSoon(sorted)) {
+    state_->Count(EngineStats::kOrder);
+    return ToHost(ticket, bytes, runtime_->Replies(bytes));
+  }
   bool first = true;
   for (const Sorted::Item& item : sorted.items()) {
     const Ticket mine = std::exchange(first, false) ? ticket : connection_->AnotherTicket();
@@ -91,6 +95,20 @@ void EngineFlow::OnRequest(Ticket ticket, std::string_view bytes) {
   }
 }
 
+bool EngineFlow::IsBehindHost() const {
+  return !forwarded_.empty() || held_bytes_ > 0 || silent_ != 0;
+}
+
+// An answer that the program has made already, behind what the host is yet to do.
+bool EngineFlow::AnswersTooSoon(const Sorted& sorted) const {
+  bool behind = IsBehindHost();
+  for (const Sorted::Item& item : sorted.items()) {
+    if (behind && item.to == Sorted::To::kAnswer) return true;
+    behind |= item.to == Sorted::To::kHost;
+  }
+  return false;
+}
+
 // --- reads
 
 void EngineFlow::StartRead(Ticket ticket, std::string_view request) {
@@ -102,10 +120,7 @@ void EngineFlow::StartRead(Ticket ticket, std::string_view request) {
 
 // kOffloaded: it is under way. Anything else is why it is not.
 EngineStats::Counter EngineFlow::TryRead(Ticket ticket, std::string_view request) {
-  // Behind what the host is yet to do.
-  if (ordered_ && (!forwarded_.empty() || held_bytes_ > 0 || silent_ != 0)) {
-    return EngineStats::kOrder;
-  }
+  if (ordered_ && IsBehindHost()) return EngineStats::kOrder;
   ReadOp op{};
   if (!runtime_->Read(request, &op)) {
     return runtime_->off() ? EngineStats::kOff : EngineStats::kNoPlace;
@@ -272,33 +287,38 @@ void EngineFlow::ToHost(Ticket ticket, std::string_view bytes, uint32_t replies)
 
 void EngineFlow::Forward(Ticket ticket, std::string_view bytes, uint32_t replies) {
   if (replies > 0) {
-    forwarded_.push_back({ticket, std::string(bytes.substr(0, kMaxRequestBytes))});
+    // A long one is not kept: what it would be answered is.
+    const bool is_long = bytes.size() > kMaxRequestBytes;
+    forwarded_.push_back(
+        {ticket, is_long, is_long ? ErrorText(bytes, Error::kHostLost) : std::string(bytes)});
+    forwarded_bytes_ += forwarded_.back().text.size();
   } else {
     silent_ = ticket;
   }
   connection_->Forward(ticket, bytes, replies);
 }
 
-void EngineFlow::Forget(Ticket ticket, std::string* request) {
+EngineFlow::Forwarded EngineFlow::Forget(Ticket ticket) {
   // The host answers in order: nearly always the first.
   const auto it = std::find_if(forwarded_.begin(), forwarded_.end(),
                                [ticket](const Forwarded& f) { return f.ticket == ticket; });
-  if (it == forwarded_.end()) return;
-  *request = std::move(it->request);
+  if (it == forwarded_.end()) return {};
+  Forwarded found = std::move(*it);
   forwarded_.erase(it);
+  forwarded_bytes_ -= found.text.size();
+  return found;
 }
 
 void EngineFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
   out->append(bytes);
-  std::string request;
-  if (last) Forget(ticket, &request);
+  if (last) Forget(ticket);
   if (last && ticket > silent_) silent_ = 0;
 }
 
 std::string EngineFlow::OnHostLost(Ticket ticket, bool sent) {
-  std::string request;
-  Forget(ticket, &request);
-  return ErrorText(request, sent ? Error::kHostLost : Error::kHostDown);
+  Forwarded lost = Forget(ticket);
+  if (lost.is_error) return std::move(lost.text);
+  return ErrorText(lost.text, sent ? Error::kHostLost : Error::kHostDown);
 }
 
 std::string EngineFlow::ErrorReply(const absl::Status& error) {

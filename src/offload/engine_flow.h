@@ -24,6 +24,8 @@ class EngineFlow final : public director::Flow {
   std::string OnHostLost(director::Ticket ticket, bool sent) override;
   std::string ErrorReply(const absl::Status& error) override;
 
+  size_t held() const override { return held_bytes_ + forwarded_bytes_; }
+
   // The context's reads are done.
   void OnRead(Context* c);
 
@@ -35,10 +37,11 @@ class EngineFlow final : public director::Flow {
     std::string host;  // for the host, once the reads before it are done
     uint32_t replies;
   };
-  // Forwarded, and what an error would have to name.
+  // Forwarded, and what is needed to tell of its loss.
   struct Forwarded {
-    director::Ticket ticket;
-    std::string request;
+    director::Ticket ticket = 0;
+    bool is_error = false;  // the text is the error's, and not the request's
+    std::string text;
   };
 
   void StartRead(director::Ticket ticket, std::string_view request);
@@ -50,7 +53,9 @@ class EngineFlow final : public director::Flow {
   bool SendReply(Context* c, const Reply& reply);
   void Drain();
   void GiveUp(const Context* counted);
-  void Forget(director::Ticket ticket, std::string* request);
+  Forwarded Forget(director::Ticket ticket);
+  bool IsBehindHost() const;
+  bool AnswersTooSoon(const Sorted& sorted) const;
   std::string ErrorText(std::string_view request, Error error);
 
   LoopState* const state_;
@@ -63,6 +68,7 @@ class EngineFlow final : public director::Flow {
   // The last that the host does not answer: done for sure once it has answered a later one.
   director::Ticket silent_ = 0;
   std::deque<Forwarded> forwarded_;
+  size_t forwarded_bytes_ = 0;
 };
 
 }  // namespace pulse::offload

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "offload/range_guard.h"
 #include "offload/test_bench.h"
@@ -113,16 +117,42 @@ TEST(EngineTest, AMessageIsSplitBetweenHostAndAgent) {
       }
       answers[a.header.id] = a;
     }
-    EXPECT_EQ(answers[1].header.by_agent, 1u);
+    // In order, what comes behind a request that the host has goes there as well: here all, as the
+    // program has given an answer that the host's part might change.
+    const uint32_t by_agent = program->order == Order::kAny ? 1 : 0;
+    EXPECT_EQ(answers[1].header.by_agent, by_agent);
     EXPECT_EQ(answers[1].data, Stamped(1000, 104).substr(0, 100));
     EXPECT_EQ(answers[2].header.by_agent, 0u);
     EXPECT_EQ(answers[2].data, Stamped(1001, 104).substr(0, 100));
-    EXPECT_EQ(answers[3].header.by_agent, 1u);
+    EXPECT_EQ(answers[3].header.by_agent, by_agent);
     EXPECT_EQ(answers[5].data, Stamped(1002, 16).substr(0, 10));
-    // In order, what comes behind a request that the host has goes there as well.
-    EXPECT_EQ(answers[5].header.by_agent, program->order == Order::kAny ? 1u : 0u);
+    EXPECT_EQ(answers[5].header.by_agent, by_agent);
     EXPECT_TRUE(Eventually([&] { return s.host->requests >= 2; }));
   }
+}
+
+TEST(EngineTest, InOrderOnlyWhatIsBehindTheHostsPartIsItsToo) {
+  Setting s({.program = &kInOrder});
+  TestClient client = s.NewClient();
+  ASSERT_TRUE(client.Ask({s.ReadOf(1, 0, 100),
+                          {2, 0, 0, 0, Op::kAnswer},
+                          {3, s.file_id, 4096, 100, Op::kReadOnHost},
+                          s.ReadOf(4, 8192, 10)}));
+  for (const auto& [id, by_agent] : {std::pair<uint64_t, uint32_t>{1, 1}, {2, 1}, {3, 0}, {4, 0}}) {
+    const Answer a = client.Next();
+    EXPECT_EQ(a.header.id, id);
+    EXPECT_EQ(a.header.by_agent, by_agent) << id;
+  }
+  // An answer behind a message that the host has not answered, as they come together.
+  const uint64_t before = s.Count(EngineStats::kOrder);
+  const std::vector<Request> two = {{5, s.file_id, 4096, 100, Op::kReadOnHost},
+                                    {6, 0, 0, 0, Op::kAnswer}};
+  ASSERT_TRUE(client.Send(MessageOf({two[0]}) + MessageOf({two[1]})));
+  EXPECT_EQ(client.Next().header.id, 5u);
+  const Answer last = client.Next();
+  EXPECT_EQ(last.header.id, 6u);
+  EXPECT_EQ(last.header.by_agent, 0u);
+  EXPECT_GT(s.Count(EngineStats::kOrder), before);
 }
 
 // What the store does not have, or what is no range at all, the host answers.
@@ -273,6 +303,34 @@ TEST(EngineTest, WithoutAHostReadsGoOnAndTheRestGetErrors) {
   EXPECT_EQ(a.header.status, static_cast<uint32_t>(Error::kHostDown));
   EXPECT_EQ(a.header.id, 2u);
   EXPECT_EQ(client.Do(s.ReadOf(3, 0, 10)).header.status, 0u);
+}
+
+// The program can name all of its requests, however long a message is.
+TEST(EngineTest, AnErrorIsToldOfTheWholeMessage) {
+  static const Program program = [] {
+    Program p = kAnyOrder;
+    p.predicate = nullptr;
+    p.replies = nullptr;
+    p.error = [](void*, const char* request, size_t size, Error error, char* out, size_t) {
+      ReplyHeader h{sizeof(h), static_cast<uint32_t>(error), 0, 1};
+      const uint32_t count = request == nullptr ? 0 : CountOf(request);
+      if (count > 0 && size == sizeof(Message) + count * sizeof(Request)) {
+        h.id = RequestAt(request, count - 1).id;
+      }
+      memcpy(out, &h, sizeof(h));
+      return sizeof(h);
+    };
+    return p;
+  }();
+  Setting s({.program = &program, .host = false});
+  TestClient client = s.NewClient();
+  for (const uint64_t count : {10, 500}) {
+    std::vector<Request> requests;
+    for (uint64_t id = 1; id <= count; ++id) requests.push_back(s.ReadOf(id, 0, 10));
+    EXPECT_EQ(requests.size() * sizeof(Request) > kMaxRequestBytes, count == 500);
+    ASSERT_TRUE(client.Ask(requests));
+    EXPECT_EQ(client.Next().header.id, count);
+  }
 }
 
 TEST(EngineTest, MalformedMessagesEndTheirConnectionAlone) {

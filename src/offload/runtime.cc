@@ -118,13 +118,26 @@ void Runtime::Invalidate(const ReadOp& op) {
   (void)Run("invalidate", false, [&] { program_->invalidate(program_->context, &op, &changes_); });
 }
 
+// A pointer that is no good is met while the call is still contained. The table is looked at and
+// changed when it is not: a change must come to its end, and a look may have to wait for one whose
+// thread has lost its CPU, which is no fault of the program's.
 int Runtime::Find(const Table* table, const void* key, void* item) {
   const auto* self = static_cast<const Runtime*>(table->self);
-  return self->table_ != nullptr && self->table_->Find(key, item) ? 1 : 0;
+  if (self->table_ == nullptr) return 0;
+  char key_copy[kMaxKeyBytes];
+  char item_copy[kMaxItemBytes];
+  std::memcpy(key_copy, key, self->program_->key_size);
+  bool found = false;
+  {
+    const Containment::Own own;
+    found = self->table_->Find(key_copy, item_copy);
+  }
+  if (found && self->program_->item_size > 0) {
+    std::memcpy(item, item_copy, self->program_->item_size);
+  }
+  return found ? 1 : 0;
 }
 
-// A pointer that is no good is met while the call is still contained; the table is changed when it
-// is not, as that must come to its end.
 void Runtime::Put(Changes* out, const void* key, const void* item) {
   auto* self = static_cast<Runtime*>(out->self);
   char key_copy[kMaxKeyBytes];

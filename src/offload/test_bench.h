@@ -64,16 +64,18 @@ struct Answer {
   bool ended = false;
 };
 
+inline std::string MessageOf(const std::vector<Request>& requests) {
+  const Message m{static_cast<uint32_t>(sizeof(Message) + requests.size() * sizeof(Request)),
+                  static_cast<uint32_t>(requests.size())};
+  std::string bytes(reinterpret_cast<const char*>(&m), sizeof(m));
+  bytes.append(reinterpret_cast<const char*>(requests.data()), requests.size() * sizeof(Request));
+  return bytes;
+}
+
 class TestClient : public Wire {
  public:
   using Wire::Wire;
-  bool Ask(const std::vector<Request>& requests) {
-    const Message m{static_cast<uint32_t>(sizeof(Message) + requests.size() * sizeof(Request)),
-                    static_cast<uint32_t>(requests.size())};
-    std::string bytes(reinterpret_cast<const char*>(&m), sizeof(m));
-    bytes.append(reinterpret_cast<const char*>(requests.data()), requests.size() * sizeof(Request));
-    return Send(bytes);
-  }
+  bool Ask(const std::vector<Request>& requests) { return Send(MessageOf(requests)); }
   Answer Next() {
     Answer a;
     const std::string message = Take(&SplitReply);
