@@ -171,6 +171,16 @@ absl::Status PageServer::Init() {
 // --- The pages as they are found.
 absl::Status PageServer::Scan(bool fresh) {
   bool formatted = false;
+  // Before anything is written: a log that begins is not these pages', if they have had one.
+  for (uint64_t at = 0; fresh && at < options_.pages; at += kScanPages) {
+    std::vector<Change> changes(std::min(kScanPages, options_.pages - at));
+    for (uint64_t i = 0; i < changes.size(); ++i) changes[i].page = at + i;
+    const absl::Status found = FindPlaces(changes.data(), changes.size());
+    if (!found.ok() && !absl::IsDataLoss(found)) return found;
+    for (const Change& c : changes) {
+      if (c.place.known && c.place.lsn > 0) return IsAhead(c.page, c.place.lsn);
+    }
+  }
   for (uint64_t at = 0; at < options_.pages; at += kScanPages) {
     PULSE_RETURN_IF_ERROR(
         ScanSome(at, std::min(kScanPages, options_.pages - at), fresh, &formatted));
@@ -203,13 +213,16 @@ absl::Status PageServer::ScanSome(uint64_t first, uint64_t count, bool fresh, bo
 // page's LSNs anew would be taken for applied.
 absl::Status PageServer::CheckPlaces() const {
   for (uint64_t page = 0; page < options_.pages; ++page) {
-    if (places_[page].lsn <= durable_) continue;
-    return absl::DataLossError(absl::StrCat(
-        "pages: page ", page, " has LSN ", places_[page].lsn, ", and the log in ",
-        options_.log_directory, " ends at ", durable_,
-        ": it is another log, or has lost its end; give the log that belongs to these pages"));
+    if (places_[page].lsn > durable_) return IsAhead(page, places_[page].lsn);
   }
   return absl::OkStatus();
+}
+
+absl::Status PageServer::IsAhead(uint64_t page, uint64_t lsn) const {
+  return absl::DataLossError(absl::StrCat(
+      "pages: page ", page, " has LSN ", lsn, ", and the log in ", options_.log_directory,
+      " ends at ", durable_,
+      ": it is another log, or has lost its end; give the log that belongs to these pages"));
 }
 
 // The newer valid slot of each, and its bytes. DataLoss when there is none for one; the others are

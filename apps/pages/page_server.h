@@ -108,6 +108,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   absl::Status Init();
   absl::Status Scan(bool fresh);
   absl::Status CheckPlaces() const;
+  absl::Status IsAhead(uint64_t page, uint64_t lsn) const;
   absl::Status ScanSome(uint64_t first, uint64_t count, bool fresh, bool* formatted);
   void LogLoop();
   void ApplyLoop();

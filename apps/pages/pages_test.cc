@@ -200,6 +200,9 @@ TEST_P(PagesTest, PagesAheadOfTheirLogAreRefused) {
   EXPECT_TRUE(absl::IsDataLoss(host.status())) << host.status();
   EXPECT_NE(std::string(host.status().message()).find("page 7 has LSN 2"), std::string::npos)
       << host.status();
+  // It has left nothing behind.
+  EXPECT_FALSE(std::filesystem::exists(log + "-other") &&
+               !std::filesystem::is_empty(log + "-other"));
   options_.server.log_directory = log;
   Start();
   EXPECT_EQ(client_->GetPage(7, lsn)->substr(0, 6), "second");

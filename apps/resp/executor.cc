@@ -207,7 +207,7 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
     return;
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
-  if (!session->transactions->Take(taken)) {
+  if (!session->MayKeep(taken)) {
     return refuse("ERR the transactions of all clients hold too many bytes; try again later");
   }
   session->queued_bytes += taken;
@@ -272,15 +272,13 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
     reply->Error(absl::StrCat("ERR more than ", kMostWatches, " watched keys"));
     return Stop::kEnd;
   }
-  if (!session->transactions->Take(taken)) {
+  if (!session->MayKeep(taken)) {
     reply->Error("ERR the transactions of all clients hold too many bytes; try again later");
     return Stop::kEnd;
   }
   std::string error;
   const bool done = store_->Watch(&args[1], args.size() - 1, may_block, &session->watches, &error);
-  // Those that are new; also of a call that would have blocked.
-  const uint64_t watched = session->watches.bytes();
-  session->transactions->Give(taken - (watched - std::exchange(session->watched_bytes, watched)));
+  session->KeepsLess();  // where a key was named twice
   if (!done) return Stop::kWouldBlock;
   if (error.empty()) {
     reply->Ok();

@@ -33,11 +33,19 @@ void KeepJob(std::shared_ptr<Job> job) {
   kept.push_back(std::move(job));
 }
 
+// By its first word alone: a request may be long.
 bool MayAuthenticate(std::string_view bytes) {
-  Request request;
-  if (!request.Parse(bytes).ok() || request.empty()) return false;
-  const CommandInfo* command = FindCommand(request[0]);
-  return command != nullptr && (command->id == Command::kAuth || command->id == Command::kHello);
+  if (bytes[0] == '*') {
+    for (int line = 0; line < 2; ++line) {
+      const size_t end = bytes.find('\n');
+      if (end == std::string_view::npos) return false;
+      bytes.remove_prefix(end + 1);
+    }
+    return EqualsIgnoringCase(bytes.substr(0, 5), "auth\r") ||
+           EqualsIgnoringCase(bytes.substr(0, 6), "hello\r");
+  }
+  return EqualsIgnoringCase(bytes.substr(0, 5), "auth ") ||
+         EqualsIgnoringCase(bytes.substr(0, 6), "hello ");
 }
 
 }  // namespace

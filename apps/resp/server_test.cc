@@ -379,6 +379,11 @@ TEST_F(ServerTest, TransactionsThatDoNotEndHaveALimit) {
   // Of 31 MiB, in 256; a transaction that lacks one keeps none.
   EXPECT_EQ(queued, 8 + 2);
   EXPECT_THAT(clients.back()->Ask("exec"), StartsWith("-EXECABORT"));
+  // Small ones go on.
+  EXPECT_EQ(clients.back()->Ask("watch k"), "+OK\r\n");
+  EXPECT_EQ(clients.back()->Ask("multi"), "+OK\r\n");
+  EXPECT_EQ(clients.back()->Ask("set k v"), "+QUEUED\r\n");
+  EXPECT_EQ(clients.back()->Ask("exec"), "*1\r\n+OK\r\n");
   clients.erase(clients.begin(), clients.begin() + 2);
   EXPECT_TRUE(testing_util::Eventually([&] {
     Client client(port());

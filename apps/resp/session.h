@@ -4,6 +4,7 @@
 // commands were given to. Clients and Fences are thread-safe; their critical sections are short.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -90,9 +91,11 @@ class TransactionMemory {
   explicit TransactionMemory(uint64_t limit = uint64_t{256} << 20) : limit_(limit) {}
   // False: there is too much already.
   bool Take(uint64_t bytes) {
-    if (held_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= limit_) return true;
-    Give(bytes);
-    return false;
+    uint64_t held = held_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_ - std::min(limit_, held)) return false;
+    } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+    return true;
   }
   void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
@@ -124,8 +127,7 @@ struct Session {
   bool in_multi = false;
   bool broken_multi = false;  // a command could not be queued
   std::vector<std::unique_ptr<Queued>> queue;
-  size_t queued_bytes = 0;     // taken from `transactions`
-  uint64_t watched_bytes = 0;  // so too
+  uint64_t queued_bytes = 0;
   WatchTable::Set watches;
 
   void SetUser(const User* who) {
@@ -133,21 +135,43 @@ struct Session {
     facts.user = who == nullptr ? "" : who->name;
     authenticated.store(who != nullptr, std::memory_order_relaxed);
   }
+  // Whether it may keep so much more for a transaction. A little is always there for everybody.
+  bool MayKeep(uint64_t more) {
+    const uint64_t kept = queued_bytes + watches.bytes() + more;
+    const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
+    if (counted <= counted_) return true;
+    if (!transactions->Take(counted - counted_)) return false;
+    counted_ = counted;
+    return true;
+  }
+  // It keeps less now.
+  void KeepsLess() {
+    const uint64_t kept = queued_bytes + watches.bytes();
+    const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
+    if (counted >= counted_) return;
+    transactions->Give(counted_ - counted);
+    counted_ = counted;
+  }
   void Unwatch() {
     watches.Clear();
-    transactions->Give(std::exchange(watched_bytes, 0));
+    KeepsLess();
   }
   // EXEC will refuse it.
   void BreakMulti() {
     broken_multi = true;
     queue.clear();
-    transactions->Give(std::exchange(queued_bytes, 0));
+    queued_bytes = 0;
+    KeepsLess();
   }
   void EndMulti() {
     BreakMulti();
     in_multi = broken_multi = false;
     Unwatch();
   }
+
+ private:
+  static constexpr uint64_t kAlwaysKept = uint64_t{16} << 10;
+  uint64_t counted_ = 0;  // taken from `transactions`
 };
 
 }  // namespace pulse::resp

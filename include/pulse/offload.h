@@ -151,7 +151,7 @@ struct Program {
   uint32_t (*replies)(void* context, const char* message, size_t size) = nullptr;
   // What the client gets instead of an answer. `request`: one that was for the agent, or a message
   // that was forwarded; null where there is none. For a message of more than kMaxRequestBytes it is
-  // called when that is forwarded, as if the host had been lost. Writes at most `room`
+  // called when that is forwarded, with kHostLost and kHostDown. Writes at most `room`
   // (kMaxErrorBytes) bytes and returns how many. Null: the connection just ends.
   size_t (*error)(void* context, const char* request, size_t size, Error error, char* out,
                   size_t room) = nullptr;

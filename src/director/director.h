@@ -34,8 +34,9 @@ struct DirectorLimits {
   size_t all_bytes = size_t{512} << 20;
   uint32_t outstanding = 4096;  // requests of one connection; then it is not read
   int64_t idle_ms = 0;          // a connection with nothing outstanding ends after this; 0 never
-  // A client that takes no byte of its replies, or leaves a message or a transport's handshake
-  // unfinished, for so long is cut off, and so is one that is gone without a word. 0 never.
+  // A client that takes next to nothing of its replies (a byte for each millisecond is enough), or
+  // leaves a message or a transport's handshake unfinished, for so long is cut off, and so is one
+  // that is gone without a word. 0 never.
   int64_t slow_ms = 60'000;
   int64_t connect_ms = 2'000;  // to the host
   // After a failure to reach the host, tries wait so long, doubled up to the maximum.

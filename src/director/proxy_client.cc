@@ -20,6 +20,8 @@ constexpr int64_t kLinger = 1'000 * kMillisecond;
 constexpr int64_t kLingerDraining = 200 * kMillisecond;
 // A message may take as long as at this rate beyond slow_ms.
 constexpr int64_t kSlowestBytesPerMs = 8;
+// A client that takes less is making no progress: it would hold a reply's memory for ever.
+constexpr int64_t kSlowestTakenPerMs = 1;
 // Beyond all_bytes, unfinished messages may still have this much.
 constexpr size_t kAlwaysAllowed = size_t{16} << 10;
 
@@ -466,8 +468,11 @@ void ProxyClient::EndTurn() {
 void ProxyClient::NoteTaken(int64_t now) {
   int holds = 0;
   if (ioctl(stream_->fd(), SIOCOUTQ, &holds) != 0) return;
-  if (holds < kernel_holds_) sent_at_ = now;
+  kernel_gave_ += std::max(0, kernel_holds_ - holds);
   kernel_holds_ = holds;
+  if (kernel_gave_ < kSlowestTakenPerMs * loop_->limits().slow_ms) return;
+  kernel_gave_ = 0;
+  sent_at_ = now;
 }
 
 void ProxyClient::Sweep(int64_t now) {

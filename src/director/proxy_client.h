@@ -115,6 +115,7 @@ class ProxyClient final : public Client,
   int64_t active_at_ = 0;  // last byte either way
   int64_t sent_at_ = 0;    // last byte that left, or that found nothing before it
   int kernel_holds_ = 0;   // of what left, bytes that the client has not taken, when last looked at
+  int64_t kernel_gave_ = 0;  // that it has taken, since this was progress
   int64_t message_since_ = 0;
   int64_t deadline_ = 0;  // of the end
 };

@@ -164,6 +164,8 @@ void TaskRunner::Run(Task* task) {
         frame.length > 0) {
       SendAll(task->reply.get(), payload.data(), payload.size(), stopping_);
     }
+    // Of all copies: a process that the host's has forked may have one. What was sent stays there.
+    if (task->reply.valid()) shutdown(task->reply.get(), SHUT_RDWR);
     task->reply.reset();
   }
   task->ended = true;

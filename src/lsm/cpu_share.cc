@@ -43,7 +43,9 @@ std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads,
   const int64_t now = NowNanos();
   if (now - at_ < kShareNanos) return std::nullopt;
   const auto nanos = static_cast<double>(now - std::exchange(at_, now));
-  const auto served_now = static_cast<double>(served - std::exchange(served_, served)) / nanos;
+  // What has just ended may not have been added yet.
+  const auto served_now =
+      std::max(0.0, static_cast<double>(served - std::exchange(served_, served)) / nanos);
   uint64_t ran = 0, waited = 0;
   int seen_before = 0;
   std::map<pid_t, Times> seen;

@@ -112,6 +112,11 @@ Containment::Thread* Containment::NewThread() {
   return t;
 }
 
+void Containment::LeaveLate() {
+  current->too_long = true;
+  siglongjmp(current->leave, 1);
+}
+
 void Containment::Rearm(Thread* t) {
   t->armed_call = t->call;
   Arm(t);
@@ -120,6 +125,7 @@ void Containment::Rearm(Thread* t) {
 Containment::Thread* Containment::Enter() {
   Thread* const t = current != nullptr ? current : NewThread();
   t->call = t->call + 1;
+  t->own_budgets = 0;
   if (!t->armed) Rearm(t);
   return t;
 }
@@ -154,6 +160,7 @@ void Containment::OnTimer(int, siginfo_t*, void*) {
     t->too_long = true;
     siglongjmp(t->leave, 1);
   }
+  if (t->state == kOwn && t->call == t->armed_call) t->own_budgets = t->own_budgets + 1;
   // Another call than the timer was set for, or one that is in the agent's own code just now.
   if (t->state != kOutside) Rearm(t);
   errno = error;

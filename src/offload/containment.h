@@ -4,7 +4,8 @@
 //
 // A call is left, by siglongjmp and without unwinding, at SIGSEGV, SIGBUS, SIGFPE, SIGILL and
 // SIGABRT of its own thread, and when it has taken a budget of the thread's CPU time, between one
-// and two times kBudgetNanos. What is not contained: memory that it has overwritten before, locks
+// and two times kBudgetNanos; if it takes that within what it calls of the agent's, up to kMostOwn
+// times more. What is not contained: memory that it has overwritten before, locks
 // that it holds (of malloc's, say: so it may not allocate), a thread it has started, exit().
 //
 // The signals' handlers are the process's; what was there before is called for faults elsewhere.
@@ -27,6 +28,8 @@ namespace pulse::offload {
 class Containment {
  public:
   static constexpr int64_t kBudgetNanos = 10'000'000;
+  // Times that it may be over within the agent's own code, which may wait there for another thread.
+  static constexpr int kMostOwn = 8;
 
   enum class End { kReturned, kCrashed, kThrew, kTooLong };
 
@@ -63,6 +66,7 @@ class Containment {
     ~Own() {
       std::atomic_signal_fence(std::memory_order_seq_cst);
       current->state = kInside;
+      if (current->own_budgets >= kMostOwn) LeaveLate();
     }
     Own(const Own&) = delete;
     Own& operator=(const Own&) = delete;
@@ -75,6 +79,7 @@ class Containment {
     volatile State state = kOutside;
     volatile bool armed = false;
     volatile bool too_long = false;
+    volatile int own_budgets = 0;  // that were over in state kOwn, of this call
     volatile uint64_t call = 0;
     volatile uint64_t armed_call = 0;
     timer_t timer{};
@@ -88,6 +93,7 @@ class Containment {
   static End Left(Thread* thread);
   static void Arm(Thread* thread);
   static void Rearm(Thread* thread);
+  [[noreturn]] static void LeaveLate();
   static void OnFault(int signal, siginfo_t* info, void* context);
   static void OnTimer(int signal, siginfo_t* info, void* context);
 

@@ -78,6 +78,20 @@ TEST(ContainmentTest, OwnCodeIsNotLeft) {
   EXPECT_TRUE(finished);
 }
 
+// Nor is it a place to stay for ever.
+TEST(ContainmentTest, ALoopOverOwnCodeIsLeft) {
+  if (kThreadSanitizer) GTEST_SKIP() << "signals come late under ThreadSanitizer";
+  ASSERT_EQ(Containment::Install(), absl::OkStatus());
+  volatile uint64_t n = 0;
+  const Containment::End end = Containment::Run([&] {
+    while (true) {
+      const Containment::Own own;
+      for (int i = 0; i < 100'000; ++i) n = n + 1;
+    }
+  });
+  EXPECT_EQ(end, Containment::End::kTooLong);
+}
+
 TEST(ProgramTest, ObjectsAndBuiltInProgramsAreChecked) {
   ASSERT_TRUE(LoadProgram(kObject).ok());
   EXPECT_EQ(LoadProgram("./nothing-there.so").status().code(), absl::StatusCode::kNotFound);

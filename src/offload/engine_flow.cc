@@ -289,9 +289,15 @@ void EngineFlow::Forward(Ticket ticket, std::string_view bytes, uint32_t replies
   if (replies > 0) {
     // A long one is not kept: what it would be answered is.
     const bool is_long = bytes.size() > kMaxRequestBytes;
-    forwarded_.push_back(
-        {ticket, is_long, is_long ? ErrorText(bytes, Error::kHostLost) : std::string(bytes)});
-    forwarded_bytes_ += forwarded_.back().text.size();
+    Forwarded f{ticket, is_long, "", ""};
+    if (is_long) {
+      f.text = ErrorText(bytes, Error::kHostLost);
+      f.unsent = ErrorText(bytes, Error::kHostDown);
+    } else {
+      f.text = bytes;
+    }
+    forwarded_bytes_ += f.bytes();
+    forwarded_.push_back(std::move(f));
   } else {
     silent_ = ticket;
   }
@@ -305,7 +311,7 @@ EngineFlow::Forwarded EngineFlow::Forget(Ticket ticket) {
   if (it == forwarded_.end()) return {};
   Forwarded found = std::move(*it);
   forwarded_.erase(it);
-  forwarded_bytes_ -= found.text.size();
+  forwarded_bytes_ -= found.bytes();
   return found;
 }
 
@@ -317,7 +323,7 @@ void EngineFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, s
 
 std::string EngineFlow::OnHostLost(Ticket ticket, bool sent) {
   Forwarded lost = Forget(ticket);
-  if (lost.is_error) return std::move(lost.text);
+  if (lost.is_long) return std::move(sent ? lost.text : lost.unsent);
   return ErrorText(lost.text, sent ? Error::kHostLost : Error::kHostDown);
 }
 

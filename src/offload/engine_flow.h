@@ -40,8 +40,10 @@ class EngineFlow final : public director::Flow {
   // Forwarded, and what is needed to tell of its loss.
   struct Forwarded {
     director::Ticket ticket = 0;
-    bool is_error = false;  // the text is the error's, and not the request's
-    std::string text;
+    bool is_long = false;
+    std::string text;    // the request, or of a long one the error
+    std::string unsent;  // of a long one: the error if it was not sent
+    size_t bytes() const { return text.size() + unsent.size(); }
   };
 
   void StartRead(director::Ticket ticket, std::string_view request);
