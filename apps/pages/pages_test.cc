@@ -310,36 +310,53 @@ class LossyFiles : public blocks::BlockFiles {
   Sink* const sink_;
 };
 
-TEST(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
-  const std::string log = "./scratch-pages-loss-" + std::to_string(getpid());
-  std::filesystem::remove_all(log);
-  LossyFiles::Device device;
-  PageServerOptions options;
-  options.pages = 4;
-  options.log_directory = log;
-  options.warm = false;
-  options.wait_ms = 60'000;
-  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
-    return std::make_unique<LossyFiles>(&device, shape, sink);
-  };
-  auto server = PageServer::Open(options);
-  ASSERT_TRUE(server.ok()) << server.status();
-  const auto append = [&](const std::string& data) {
-    std::promise<absl::StatusOr<uint64_t>> told;
+class PagesLossTest : public ::testing::Test {
+ protected:
+  PagesLossTest() {
+    std::filesystem::remove_all(log_);
+    options.pages = 4;
+    options.log_directory = log_;
+    options.wait_ms = 60'000;
+    options.open_files = [this](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
+      return std::make_unique<LossyFiles>(&device, shape, sink);
+    };
+  }
+  ~PagesLossTest() override {
+    server.reset();
+    std::filesystem::remove_all(log_);
+  }
+  void Open() {
+    auto opened = PageServer::Open(options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    server = *std::move(opened);
+  }
+  // To page 2.
+  absl::Status Append(const std::string& data) {
+    std::promise<absl::Status> told;
     std::string records;
     AppendRecord({2, 0, data}, &records);
-    (*server)->Append(records, 1,
-                      [&](absl::StatusOr<uint64_t> lsn) { told.set_value(std::move(lsn)); });
-    const auto lsn = told.get_future().get();
-    EXPECT_TRUE(lsn.ok()) << lsn.status();
-  };
+    server->Append(records, 1, [&](absl::StatusOr<uint64_t> lsn) { told.set_value(lsn.status()); });
+    return told.get_future().get();
+  }
+
+  LossyFiles::Device device;
+  PageServerOptions options;
+  std::unique_ptr<PageServer> server;
+
+ private:
+  const std::string log_ = "./scratch-pages-loss-" + std::to_string(getpid());
+};
+
+TEST_F(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
+  options.warm = false;
+  ASSERT_NO_FATAL_FAILURE(Open());
   std::string page(kPageBytes, '\0');
   const auto start = [&](uint64_t lsn) {
     auto told = std::make_shared<std::promise<absl::Status>>();
-    (*server)->Get(2, lsn, page.data(), [told](absl::Status st) { told->set_value(st); });
+    server->Get(2, lsn, page.data(), [told](absl::Status st) { told->set_value(st); });
     return told->get_future();
   };
-  append("one");
+  ASSERT_TRUE(Append("one").ok());
   ASSERT_TRUE(Eventually([&] {
     const std::lock_guard lock(device.mu);
     return device.durable.find("one") != std::string::npos;
@@ -348,7 +365,7 @@ TEST(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
     const std::lock_guard lock(device.mu);
     device.fails = true;
   }
-  append("two");
+  ASSERT_TRUE(Append("two").ok());
   ASSERT_TRUE(Eventually([&] {
     const std::lock_guard lock(device.mu);
     return device.failures >= 2;  // the first one is known by then
@@ -363,24 +380,11 @@ TEST(PagesLossTest, WhatWasNotDurableIsWaitedForAndTheRestIsAsItWas) {
   }
   ASSERT_TRUE(second.get().ok());
   EXPECT_EQ(page.substr(sizeof(PageHeader), 3), "two");
-  server->reset();
-  std::filesystem::remove_all(log);
 }
 
 // A sync by an agent that has come since says nothing of what the one before had written.
-TEST(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
-  const std::string log = "./scratch-pages-replaced-" + std::to_string(getpid());
-  std::filesystem::remove_all(log);
-  LossyFiles::Device device;
-  PageServerOptions options;
-  options.pages = 4;
-  options.log_directory = log;
-  options.wait_ms = 60'000;
-  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
-    return std::make_unique<LossyFiles>(&device, shape, sink);
-  };
-  auto server = PageServer::Open(options);
-  ASSERT_TRUE(server.ok()) << server.status();
+TEST_F(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
+  ASSERT_NO_FATAL_FAILURE(Open());
   std::string page(kPageBytes, '\0');
   for (uint64_t i = 1; i <= 20; ++i) {
     {
@@ -388,18 +392,13 @@ TEST(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
       device.replaced = true;
     }
     const std::string data = "version " + std::to_string(i);
-    std::promise<absl::StatusOr<uint64_t>> appended;
-    std::string records;
-    AppendRecord({2, 0, data}, &records);
-    (*server)->Append(records, 1,
-                      [&](absl::StatusOr<uint64_t> lsn) { appended.set_value(std::move(lsn)); });
-    ASSERT_TRUE(appended.get_future().get().ok());
+    ASSERT_TRUE(Append(data).ok());
     ASSERT_TRUE(Eventually([&] {
       const std::lock_guard lock(device.mu);
       return !device.replaced && device.durable.find(data) != std::string::npos;
     })) << data;
     std::promise<absl::Status> got;
-    (*server)->Get(2, i, page.data(), [&](absl::Status st) { got.set_value(st); });
+    server->Get(2, i, page.data(), [&](absl::Status st) { got.set_value(st); });
     const absl::Status st = got.get_future().get();
     if (!st.ok()) {
       EXPECT_TRUE(absl::IsUnavailable(st)) << st;  // read while it was lost
@@ -407,36 +406,17 @@ TEST(PagesLossTest, WhatAnAgentTookWithItIsWrittenAnew) {
     }
     EXPECT_EQ(page.substr(sizeof(PageHeader), data.size()), data);
   }
-  server->reset();
-  std::filesystem::remove_all(log);
 }
 
 // After a failure the slots stay as they are, and nobody is promised anything.
-TEST(PagesLossTest, NothingIsWrittenAfterAFailure) {
-  const std::string log = "./scratch-pages-failed-" + std::to_string(getpid());
-  std::filesystem::remove_all(log);
-  LossyFiles::Device device;
-  PageServerOptions options;
+TEST_F(PagesLossTest, NothingIsWrittenAfterAFailure) {
   options.pages = 512;  // more than are warmed at a time
-  options.log_directory = log;
-  options.open_files = [&](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
-    return std::make_unique<LossyFiles>(&device, shape, sink);
-  };
-  auto server = PageServer::Open(options);
-  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_NO_FATAL_FAILURE(Open());
   {
     const std::lock_guard lock(device.mu);
     device.broken = true;
   }
-  const auto append = [&] {
-    std::promise<absl::Status> told;
-    std::string records;
-    AppendRecord({2, 0, "data"}, &records);
-    (*server)->Append(records, 1,
-                      [&](absl::StatusOr<uint64_t> lsn) { told.set_value(lsn.status()); });
-    return told.get_future().get();
-  };
-  ASSERT_TRUE(Eventually([&] { return absl::IsInternal(append()); }));
+  ASSERT_TRUE(Eventually([&] { return absl::IsInternal(Append("data")); }));
   int writes = 0;
   {
     const std::lock_guard lock(device.mu);
@@ -448,8 +428,6 @@ TEST(PagesLossTest, NothingIsWrittenAfterAFailure) {
     const std::lock_guard lock(device.mu);
     EXPECT_EQ(device.writes, writes);
   }
-  server->reset();
-  std::filesystem::remove_all(log);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, PagesTest, ::testing::Bool(),

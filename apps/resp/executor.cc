@@ -16,6 +16,8 @@ constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
 // Of one connection; to end them takes a loop as long as this many take.
 constexpr size_t kMostWatches = 10'000;
+constexpr std::string_view kTooMuchKept =
+    "ERR the transactions of all clients hold too many bytes; try again later";
 
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
@@ -208,7 +210,7 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
   if (!session->MayKeep(taken)) {
-    return refuse("ERR the transactions of all clients hold too many bytes; try again later");
+    return refuse(kTooMuchKept);
   }
   session->queued_bytes += taken;
   session->queue.push_back(std::move(queued));
@@ -273,7 +275,7 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
     return Stop::kEnd;
   }
   if (!session->MayKeep(taken)) {
-    reply->Error("ERR the transactions of all clients hold too many bytes; try again later");
+    reply->Error(kTooMuchKept);
     return Stop::kEnd;
   }
   std::string error;

@@ -107,6 +107,12 @@ class ServerTest : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
+  void OpenWithAgent() {
+    options_.offload = true;
+    auto server = Server::Open(options_, EmbeddedOffload());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
   uint16_t port() const { return server_->port(); }
 
   testing_util::ScratchPath db_;
@@ -298,10 +304,7 @@ TEST_F(ServerTest, Passwords) {
 // What comes with the password may be as long as what comes after it; with a wrong one it may not.
 TEST_F(ServerTest, APasswordAndMoreInOnePiece) {
   options_.password = "secret";
-  options_.offload = true;
-  auto server = Server::Open(options_, EmbeddedOffload());
-  ASSERT_TRUE(server.ok()) << server.status();
-  server_ = *std::move(server);
+  OpenWithAgent();
   std::string many;
   AppendRequest({"mset", "a", "1", "b", "2", "c", "3", "d", "4", "e", "5", "f", "6"}, &many);
   std::string more = many;
@@ -329,10 +332,7 @@ TEST_F(ServerTest, APasswordAndMoreInOnePiece) {
 
 // A web page can have a browser send this.
 TEST_F(ServerTest, HttpIsCutOff) {
-  options_.offload = true;
-  auto server = Server::Open(options_, EmbeddedOffload());
-  ASSERT_TRUE(server.ok()) << server.status();
-  server_ = *std::move(server);
+  OpenWithAgent();
   Client other(port());
   EXPECT_EQ(other.Ask("set k v"), "+OK\r\n");
   for (const char* head : {"POST / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"}) {
@@ -443,10 +443,7 @@ TEST_F(ServerTest, AnAgentAnswersOnlyWhoMayRead) {
   std::ofstream(users.get()) << "user default on nopass ~* +@write\nuser all on >a ~* +@all\n"
                                 "user writer on >w ~* +@write\n";
   options_.users_file = users.get();
-  options_.offload = true;
-  auto server = Server::Open(options_, EmbeddedOffload());
-  ASSERT_TRUE(server.ok()) << server.status();
-  server_ = *std::move(server);
+  OpenWithAgent();
   ASSERT_NE(server_->agent(), nullptr);
   const uint64_t commands = server_->numbers().commands;
   const auto offloaded = [](Client* client) {

@@ -422,8 +422,8 @@ IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& o
     std::lock_guard guard(context_->closed_mu);  // so that none of them goes meanwhile
     bool known = false;
     for (const auto& [who, closed] : context_->on_closed) known |= closed(dir, false);
-    for (const auto& [who, closed] : context_->on_closed) {
-      if (!known) closed(dir, true);
+    if (!known) {
+      for (const auto& [who, closed] : context_->on_closed) closed(dir, true);
     }
   }
   return target()->UnlockFile(lock, options, dbg);
