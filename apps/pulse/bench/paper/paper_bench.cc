@@ -210,6 +210,7 @@ absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job*
     if (!said.ok()) return said.status();
     if (!said->empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), *said));
   }
+  PULSE_RETURN_IF_ERROR(job->rows.Begin());
   if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
     return absl::Status(ran.code(),
                         absl::StrCat(experiment.name(), ": ", ran.message(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -112,7 +113,12 @@ RowLog::RowLog(RowLog&&) noexcept = default;
 
 std::string RowLog::TakeUp(bool keep_older) {
   const EarlierResult found = FindResult(file_, *identity_);
-  if (found.kind == EarlierResult::Kind::kNone) return "";
+  if (found.kind == EarlierResult::Kind::kNone) {
+    std::error_code ec;
+    if (!std::filesystem::exists(file_, ec)) return "";
+    return "was interrupted before its first row was done; begins again, as the runs of a row are "
+           "compared with each other";
+  }
   if (found.kind != EarlierResult::Kind::kSame) {
     return absl::StrCat("an interrupted run cannot go on (", absl::StrJoin(found.differences, "; "),
                         "): it begins again");
@@ -147,6 +153,10 @@ absl::Status RowLog::Add(nlohmann::json row) {
 
 absl::Status RowLog::AddAll(const std::vector<nlohmann::json>& more) {
   for (const nlohmann::json& row : more) rows_->push_back(row);
+  return Begin();
+}
+
+absl::Status RowLog::Begin() const {
   nlohmann::json part = *identity_;
   part["rows"] = *rows_;
   return WriteResult(file_, part);

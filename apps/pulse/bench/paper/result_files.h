@@ -42,6 +42,9 @@ class RowLog {
   std::string TakeUp(bool keep_older);
 
   bool Has(const std::string& label) const;
+  // Notes in the file that the experiment runs, so that an interruption before its first row is
+  // told from no run at all. Unavailable as below.
+  absl::Status Begin() const;
   // Unavailable when it cannot be written.
   absl::Status Add(nlohmann::json row);
   // The same of several: all are kept, or none.

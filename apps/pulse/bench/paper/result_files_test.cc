@@ -102,6 +102,13 @@ TEST_F(ResultFilesTest, AnInterruptedRunGoesOn) {
   {
     RowLog rows(file_, identity);
     EXPECT_EQ(rows.TakeUp(false), "");
+    ASSERT_TRUE(rows.Begin().ok());
+  }
+  {
+    RowLog rows(file_, identity);
+    EXPECT_THAT(rows.TakeUp(false), HasSubstr("before its first row"));
+    EXPECT_TRUE(rows.rows().empty());
+    ASSERT_TRUE(rows.Begin().ok());
     ASSERT_TRUE(rows.Add({{"label", "A"}, {"runs", 1}}).ok());
   }
   RowLog again(file_, identity);
