@@ -206,7 +206,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     if (!app.ok()) return app.status();
     offload_app_ = *std::move(app);
     options.application = offload_app_.get();
-    options.host = "unix:" + options_.host_socket;
+    options.local_host = private_->local_port();
     options.thread_name = "pulse-agent-";
     options.cpus = options_.agent_cpus;
     options.net_options.spin_nanos = options_.agent_spin_us * int64_t{1000};

@@ -93,6 +93,8 @@ absl::Status Director::Listen() {
     if (!loop.ok()) return loop.status();
     loops_.push_back(*std::move(loop));
   }
+  local_port_ = std::make_shared<LocalPort>();
+  for (const auto& loop : loops_) local_port_->Add(loop.get());
   return absl::OkStatus();
 }
 

@@ -20,6 +20,9 @@
 
 namespace pulse::director {
 
+class LocalPort;
+class Loop;
+
 struct DirectorLimits {
   uint32_t connections = 16384;  // one more is told so, in its protocol, and closed
   // One request's bytes: what is longer is an error.
@@ -48,7 +51,10 @@ struct DirectorLimits {
 struct DirectorOptions {
   std::vector<std::string> listen = {"127.0.0.1:0"};  // port 0: one that the kernel chooses
   std::string host;                                   // none: a server
-  Application* application = nullptr;                 // outlives the director
+  // A director of this process as the host, by memory; `host` is then for connections that the
+  // application does not see.
+  std::shared_ptr<const LocalPort> local_host;
+  Application* application = nullptr;  // outlives the director
   // Which connections the application sees (signature.h); empty: all. Others go to the host.
   std::string signature;
   int threads = 1;
@@ -77,7 +83,6 @@ struct DirectorStats {
   uint64_t pauses = 0;      // times that a side was not read for want of room
 };
 
-class Loop;
 struct DirectorShared;
 
 class Director {
@@ -88,6 +93,8 @@ class Director {
   void Stop();
   // Of the first TCP address; 0 when there is none.
   uint16_t port() const { return port_; }
+  // Takes connections of other directors in this process, for DirectorOptions::local_host.
+  std::shared_ptr<const LocalPort> local_port() const { return local_port_; }
   NetKind net() const;
   DirectorStats stats() const;
   // Nanoseconds of CPU that the loops' threads have taken.
@@ -99,6 +106,7 @@ class Director {
 
   std::unique_ptr<DirectorShared> shared_;
   std::vector<std::unique_ptr<Loop>> loops_;
+  std::shared_ptr<LocalPort> local_port_;
   std::vector<std::string> unix_paths_;
   uint16_t port_ = 0;
 };

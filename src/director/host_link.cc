@@ -13,7 +13,7 @@ namespace pulse::director {
 bool HostLink::Send(Ticket ticket, std::string_view bytes, uint32_t replies) {
   // The host ended a connection on which nothing was outstanding: the next one will do.
   if (ended_ && sent_.empty() && in_.empty()) Drop();
-  const bool usable = loop_->shared().host.has_value() && !ended_;
+  const bool usable = loop_->shared().has_host() && !ended_;
   if (usable && state_ == State::kNone && loop_->MayTryHost()) Connect();
   if (!usable || state_ == State::kNone) {
     lost_.push_back({ticket, false});
@@ -52,7 +52,20 @@ void HostLink::Connect() {
   state_ = State::kConnecting;
   queued_ = 0;
   connect_deadline_ = loop_->now() + loop_->limits().connect_ms * 1'000'000;
-  TryConnect();
+  if (loop_->shared().options.local_host != nullptr) {
+    ConnectLocal();
+  } else {
+    TryConnect();
+  }
+}
+
+void HostLink::ConnectLocal() {
+  stream_ = loop_->shared().options.local_host->Connect(loop_, this);
+  if (stream_ == nullptr) {
+    Fail(absl::UnavailableError("the host in this process has stopped"));
+    return;
+  }
+  Opened();
 }
 
 void HostLink::TryConnect() {
@@ -86,6 +99,10 @@ void HostLink::Connected() {
     Fail(ErrnoError(errno, "watching", "a connection to the host"));
     return;
   }
+  Opened();
+}
+
+void HostLink::Opened() {
   loop_->stats().Add(LoopStats::kHostConnections);
   state_ = State::kPreface;
   const Flow::Preface preface = owner_->flow()->HostPreface();
@@ -252,9 +269,8 @@ void HostLink::Sweep(int64_t now) {
   if (sent_.empty()) sent_.Release();
   if (state_ != State::kConnecting && state_ != State::kPreface) return;
   if (now >= connect_deadline_) {
-    Fail(absl::DeadlineExceededError(absl::StrCat("no connection to ",
-                                                  loop_->shared().host->ToString(), " within ",
-                                                  loop_->limits().connect_ms, " ms")));
+    Fail(absl::DeadlineExceededError(absl::StrCat("no connection to ", loop_->shared().HostName(),
+                                                  " within ", loop_->limits().connect_ms, " ms")));
   } else if (state_ == State::kConnecting && !connecting_.valid()) {
     TryConnect();
   }

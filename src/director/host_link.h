@@ -60,7 +60,9 @@ class HostLink final : private StreamEvents {
 
   void Connect();
   void TryConnect();
+  void ConnectLocal();
   void Connected();
+  void Opened();
   void Ready();
   void Append(std::string_view bytes);
   // Gives whole messages away; returns how many bytes that took.

@@ -22,7 +22,6 @@
 namespace pulse::director {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr int kPipeBytes = 256 << 10;
 constexpr size_t kPipesKept = 32;
 // No descriptor was left for a connection: look again after this long.
@@ -30,29 +29,8 @@ constexpr int64_t kAcceptPause = 100 * kMillisecond;
 
 }  // namespace
 
-bool Mailbox::Open() {
-  wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  return wake_.valid();
-}
-
-void Mailbox::Push(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
-  if (closed_) return;
-  work_.push_back(std::move(work));
-  // The loop takes all there is at once.
-  if (work_.size() == 1) eventfd_write(wake_.get(), 1);
-}
-
-std::vector<std::function<void()>> Mailbox::Take() {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(work_, {});
-}
-
-void Mailbox::Close() {
-  std::vector<std::function<void()>> left;  // destroyed without the lock
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
-  left.swap(work_);
+std::string DirectorShared::HostName() const {
+  return options.local_host != nullptr ? "the host in this process" : host->ToString();
 }
 
 absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* shared,
@@ -108,7 +86,10 @@ absl::Status Loop::Open() {
   NetOptions options = shared_->options.net_options;
   options.kind = shared_->options.net;
   options.cache = &chunks_;
-  options.woke = [this] { now_ = NowNanos(); };
+  options.woke = [this] {
+    now_ = NowNanos();
+    mailbox_->Woke();
+  };
   auto net = CreateNetBackend(options);
   if (!net.ok()) return net.status();
   net_ = *std::move(net);
@@ -149,25 +130,37 @@ void Loop::Accepted(int result) {
   accept_again_at_ = NowNanos() + kAcceptPause;
 }
 
-void Loop::Welcome(UniqueFd fd) {
+absl::Status Loop::Admit() {
   stats_.Add(LoopStats::kAccepted);
   stats_.Add(LoopStats::kConnections);
-  const bool room =
-      shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections;
+  if (shared_->connections.fetch_add(1, std::memory_order_relaxed) < limits().connections) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too many connections: the limit is ", limits().connections));
+}
+
+void Loop::WelcomeLocal(LocalOffer* offer) {
+  if (draining_) return;
+  const absl::Status room = Admit();
+  auto* client = new ProxyClient(this);
+  Keep(std::unique_ptr<Client>(client));
+  client->Start(offer, room);
+}
+
+void Loop::Welcome(UniqueFd fd) {
+  const absl::Status room = Admit();
   TuneSocket(fd.get(), limits().slow_ms);
   const bool looked_at = shared_->signature.Matches(PeerAddress(fd.get()), LocalAddress(fd.get()));
   if (looked_at) {
     auto* client = new ProxyClient(this);
     Keep(std::unique_ptr<Client>(client));
-    client->Start(std::move(fd),
-                  room ? absl::OkStatus()
-                       : absl::ResourceExhaustedError(absl::StrCat(
-                             "too many connections: the limit is ", limits().connections)));
+    client->Start(std::move(fd), room);
     return;
   }
   auto* client = new SpliceClient(this);
   Keep(std::unique_ptr<Client>(client));
-  client->Start(room && shared_->host.has_value() ? std::move(fd) : UniqueFd());
+  client->Start(room.ok() && shared_->host.has_value() ? std::move(fd) : UniqueFd());
 }
 
 void Loop::Keep(std::unique_ptr<Client> client) {
@@ -243,7 +236,11 @@ void Loop::HostReached() {
 }
 
 void Loop::RunPosted() {
-  for (const auto& work : mailbox_->Take()) work();
+  mailbox_->Take(&posted_, &local_events_);
+  for (const LocalEvent& event : local_events_) local_.Deliver(event);
+  local_events_.clear();
+  for (const auto& work : posted_) work();
+  posted_.clear();
 }
 
 void Loop::SweepAll() {
@@ -273,6 +270,7 @@ void Loop::FinishTurn() {
     stats_.Add(LoopStats::kConnections, ~uint64_t{0});
     shared_->connections.fetch_sub(1, std::memory_order_relaxed);
   }
+  local_.BuryDead();
 }
 
 int64_t Loop::WaitNanos() const {
@@ -299,7 +297,7 @@ void Loop::Run() {
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
     const int64_t ended = NowNanos();
     last_turn_ = ended - now_;
-    net_->Wait(WaitNanos());
+    net_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     // To send what was made is part of waiting, for one of the back-ends; to sleep takes longer.
     if (now_ - ended > last_turn_) last_turn_ = 0;
     RunPosted();

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,15 +16,21 @@
 
 #include "director/address.h"
 #include "director/director.h"
+#include "director/local_stream.h"
+#include "director/mailbox.h"
 #include "director/net.h"
 #include "director/signature.h"
 
 namespace pulse::director {
 
+inline constexpr int64_t kMillisecond = 1'000'000;
+
 // What all loops of a director share.
 struct DirectorShared {
   DirectorOptions options;
   std::optional<Address> host;
+  bool has_host() const { return host.has_value() || options.local_host != nullptr; }
+  std::string HostName() const;
   Signature signature;
   std::atomic<uint32_t> connections{0};
 };
@@ -54,23 +59,6 @@ struct LoopStats {
     v.store(v.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }
   uint64_t Get(Counter counter) const { return values[counter].load(std::memory_order_relaxed); }
-};
-
-// Work for a loop from other threads. Outlives the loop.
-class Mailbox {
- public:
-  bool Open();
-  void Push(std::function<void()> work);
-  std::vector<std::function<void()>> Take();
-  // What comes later, and what is left, is dropped.
-  void Close();
-  int wake_fd() const { return wake_.get(); }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::function<void()>> work_;
-  bool closed_ = false;
-  UniqueFd wake_;
 };
 
 // A pipe that bytes are spliced through.
@@ -112,6 +100,8 @@ class Loop final : public EventLoop {
   void Read(int fd, uint64_t offset, char* data, size_t size,
             std::function<void(int64_t)> done) override;
   void Post(std::function<void()> work) override { mailbox_->Push(std::move(work)); }
+  // A client of this process.
+  void WelcomeLocal(LocalOffer* offer);
   BufferPool* buffers() override;
   int index() const override { return index_; }
   int64_t last_turn() const override { return last_turn_; }
@@ -119,6 +109,7 @@ class Loop final : public EventLoop {
   NetBackend* net() { return net_.get(); }
   NetKind kind() const { return kind_; }  // thread-safe
   ChunkCache* chunks() { return &chunks_; }
+  LocalEnds* local() { return &local_; }
   const DirectorShared& shared() const { return *shared_; }
   const DirectorLimits& limits() const { return shared_->options.limits; }
   LoopStats& stats() { return stats_; }
@@ -155,6 +146,8 @@ class Loop final : public EventLoop {
   void StartAccepting();
   void Accepted(int result);
   void Welcome(UniqueFd fd);
+  // Counts a connection. An error beyond the limit.
+  absl::Status Admit();
   void Keep(std::unique_ptr<Client> client);
   void RunPosted();
   void SweepAll();
@@ -170,6 +163,7 @@ class Loop final : public EventLoop {
   std::atomic<int64_t> cpu_at_end_{-1};
   clockid_t cpu_clock_{};
   ChunkCache chunks_;  // before what uses it
+  LocalEnds local_{&chunks_};
   std::unique_ptr<BufferPool> buffers_;
   std::vector<UniqueFd> listeners_;
   std::unique_ptr<NetBackend> net_;
@@ -179,6 +173,8 @@ class Loop final : public EventLoop {
   std::vector<Client*> touched_;
   std::vector<Client*> retired_;
   std::string scratch_;
+  std::vector<std::function<void()>> posted_;
+  std::vector<LocalEvent> local_events_;
   std::vector<Pipe> pipes_;
   int64_t now_ = 0;
   int64_t last_turn_ = 0;

@@ -1,5 +1,7 @@
 #include "director/net.h"
 
+#include <sys/socket.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 
@@ -16,6 +18,8 @@ std::string_view NetKindName(NetKind kind) {
   }
   return "auto";
 }
+
+void Stream::EndSending() { shutdown(fd(), SHUT_WR); }
 
 absl::StatusOr<std::unique_ptr<NetBackend>> CreateNetBackend(const NetOptions& options) {
   if (options.kind == NetKind::kEpoll) return CreateEpollBackend(options);

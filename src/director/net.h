@@ -43,6 +43,8 @@ class Stream {
   virtual void SetReading(bool on) = 0;
   // Begins to send what out() holds, unless that is going on already.
   virtual void Flush() = 0;
+  // Says that no more bytes follow those that have left; with nothing in out() only.
+  virtual void EndSending();
   // Ends events; the object destroys itself in time. What has not left is lost.
   virtual void Close() = 0;
   OutQueue* out() { return &out_; }

@@ -13,7 +13,6 @@
 namespace pulse::director {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 // How long the end of a client's side is waited for: closing over bytes that were not read would
 // reset the connection under the last words.
 constexpr int64_t kLinger = 1'000 * kMillisecond;
@@ -54,15 +53,25 @@ ProxyClient::~ProxyClient() {
 }
 
 void ProxyClient::Start(UniqueFd fd, const absl::Status& refusal) {
-  began_at_ = active_at_ = sent_at_ = loop_->now();
-  const DirectorOptions& options = loop_->shared().options;
   const Address peer = PeerAddress(fd.get());
   peer_ = peer.size == 0 ? "a client" : peer.ToString();
   stream_ = loop_->net()->Open(std::move(fd), this);
   if (stream_ == nullptr) {
     Die(true);
-    return;
+  } else {
+    Begin(refusal);
   }
+}
+
+void ProxyClient::Start(LocalOffer* offer, const absl::Status& refusal) {
+  peer_ = "this process";
+  stream_ = offer->Take(loop_->local(), this);
+  Begin(refusal);
+}
+
+void ProxyClient::Begin(const absl::Status& refusal) {
+  began_at_ = active_at_ = sent_at_ = loop_->now();
+  const DirectorOptions& options = loop_->shared().options;
   if (options.transport != nullptr) transport_ = options.transport();
   flow_ = options.application->NewFlow(this);
   Stirred();
@@ -406,7 +415,7 @@ void ProxyClient::Progress() {
     Die(false);
     return;
   }
-  shutdown(stream_->fd(), SHUT_WR);
+  stream_->EndSending();
   state_ = State::kLingering;
   deadline_ = loop_->now() + (loop_->draining() ? kLingerDraining : kLinger);
 }

@@ -27,6 +27,7 @@ class ProxyClient final : public Client,
   ~ProxyClient() override;
   // With an error, the client is told it and nothing else.
   void Start(UniqueFd fd, const absl::Status& refusal);
+  void Start(LocalOffer* offer, const absl::Status& refusal);
 
   void EndTurn() override;
   void Sweep(int64_t now) override;
@@ -70,6 +71,7 @@ class ProxyClient final : public Client,
   void HostReplied(Ticket ticket, std::string_view bytes, bool last) override;
   void Stirred() override { loop_->Touch(this); }
 
+  void Begin(const absl::Status& refusal);
   void Take(std::string_view bytes);
   size_t Split(std::string_view bytes);
   bool SplitOne(std::string_view bytes, size_t* size);
