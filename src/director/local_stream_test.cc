@@ -96,7 +96,7 @@ TEST_P(LocalStreamTest, RequestsAndRepliesPassInOrder) {
   OpenBoth();
   std::vector<std::thread> clients;
   for (uint64_t c = 0; c < 8; ++c) {
-    clients.emplace_back([&, seed = TestSeed() + c] {
+    clients.emplace_back([this, c, seed = TestSeed() + c] {
       std::mt19937_64 random(seed);
       TestClient client(director_->port());
       for (int round = 0; round < 30; ++round) {
