@@ -16,7 +16,7 @@ pulse_SOURCES := $(addprefix ../../src/, \
   store/recovery.cc store/segment_map.cc store/state.cc store/store_commit.cc \
   store/store_files.cc store/store_names.cc store/store_open.cc \
   agent/session.cc agent/status.cc agent/status_server.cc agent/worker.cc \
-  lsm/agent_service.cc lsm/agent_tasks.cc lsm/compacting_threads.cc lsm/compaction_debt.cc \
+  lsm/agent_crowd.cc lsm/agent_service.cc lsm/agent_tasks.cc lsm/compacting_threads.cc lsm/compaction_debt.cc \
   lsm/compaction_placer.cc lsm/cpu_share.cc lsm/flush_placement.cc lsm/host_fetch.cc lsm/moved_compactions.cc \
   lsm/host_files.cc lsm/host_link.cc lsm/host_load.cc lsm/host_output.cc lsm/host_publish.cc \
   lsm/host_task.cc lsm/host_registry.cc lsm/host_rescue.cc lsm/host_session.cc lsm/host_watch.cc \

@@ -429,7 +429,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   {
     std::lock_guard lock(mu_);
-    if (done.ok()) NotCrowdedLocked();
+    if (done.ok()) crowd_.WasDone(NowSeconds());
     running_.erase({db, id});
     const auto job = jobs_.find({db, JobOf(id)});
     if (done.ok()) failures_.erase(family);

@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "lsm/agent_crowd.h"
 #include "lsm/agent_tasks.h"
 #include "lsm/compacting_threads.h"
 #include "lsm/compaction_debt.h"
@@ -123,7 +124,6 @@ class CompactionPlacer final : public AwayWork,
   // No other one goes to the agent for a while.
   void CrowdedLocked(double share);
   bool IsCrowdedLocked() const;
-  void NotCrowdedLocked();
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it. True
@@ -168,10 +168,7 @@ class CompactionPlacer final : public AwayWork,
   std::atomic<int64_t> look_at_{0};
   std::mutex coming_back_mu_;  // before mu_
   std::atomic<int> coming_back_{0};
-  int crowded_looks_ = 0;     // on end
-  double crowded_share_ = 1;  // at the last
-  double crowded_pause_ = 0;  // in seconds; grows
-  double crowded_until_ = 0;
+  AgentCrowd crowd_;
   std::map<pid_t, Part> parts_;
   int host_running_ = 0;
   int whole_running_ = 0;

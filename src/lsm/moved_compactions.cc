@@ -13,10 +13,7 @@ namespace pulse::lsm {
 namespace {
 
 constexpr int64_t kPieceNanos = 100'000'000;  // between two looks
-// While others want the agent's CPUs: seconds until it is tried again.
-constexpr double kFirstPause = 1;
-constexpr double kMostPause = 60;
-constexpr double kBetterHere = 1.5;  // times what a compaction has of a CPU there
+constexpr double kBetterHere = 1.5;           // times what a compaction has of a CPU there
 
 }  // namespace
 
@@ -27,7 +24,7 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
   if (moved) {
     if (parts_.empty()) {
       moved_share_ = CpuShare();
-      crowded_looks_ = 0;
+      crowd_.BeginLooking();
       look_at_.store(0, std::memory_order_relaxed);
     }
     parts_[gettid()] = {job, home};
@@ -54,7 +51,6 @@ void CompactionPlacer::BeforePiece() {
   }
 }
 
-// Twice on end: what was seen once may be those that have just ended.
 std::optional<double> CompactionPlacer::ShareInACrowd() {
   if (NowNanos() < look_at_.load(std::memory_order_relaxed)) return std::nullopt;
   std::lock_guard lock(mu_);
@@ -65,12 +61,10 @@ std::optional<double> CompactionPlacer::ShareInACrowd() {
       threads_.NanosThere(threads) +
       static_cast<int64_t>(
           pulse_->context().session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
-  if (const auto share = moved_share_.Take(threads, options_.agent_cores(), flushes)) {
-    crowded_looks_ = share->crowded ? crowded_looks_ + 1 : 0;
-    crowded_share_ = share->each;
-  }
   // While they are crowded each goes back as it comes.
-  if (crowded_looks_ >= 2) return crowded_share_;
+  const std::optional<double> share =
+      crowd_.Look(moved_share_.Take(threads, options_.agent_cores(), flushes));
+  if (share) return share;
   look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
   return std::nullopt;
 }
@@ -95,23 +89,17 @@ void CompactionPlacer::IsBack() {
 }
 
 void CompactionPlacer::CrowdedLocked(double share) {
-  if (IsCrowdedLocked()) return;  // another one has come back from the same crowd
-  crowded_pause_ = std::clamp(2 * crowded_pause_, kFirstPause, kMostPause);
-  crowded_until_ = NowSeconds() + crowded_pause_;
+  const double pause = crowd_.CameBack(NowSeconds());
+  if (pause == 0) return;
   Log(LogLevel::kInfo,
       absl::StrCat(
           "placement of compactions: one comes back to the host, and none goes to the agent for ",
-          crowded_pause_, " s: others want the agent's CPUs, of which it had ",
+          pause, " s: others want the agent's CPUs, of which it had ",
           static_cast<int>(share * 100), " %"));
 }
 
 bool CompactionPlacer::IsCrowdedLocked() const {
-  return adaptive_ && NowSeconds() < crowded_until_;
-}
-
-// One was done there: and if the pause is over for as long as it was, so is the crowd.
-void CompactionPlacer::NotCrowdedLocked() {
-  if (NowSeconds() > crowded_until_ + crowded_pause_) crowded_pause_ = 0;
+  return adaptive_ && crowd_.KeepsAway(NowSeconds());
 }
 
 void CompactionPlacer::GoOnHere(double share) {
@@ -147,7 +135,7 @@ void CompactionPlacer::OnPartEnd(bool well) {
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   if (well) Add(&counters.whole_compactions, 1);
   std::lock_guard lock(mu_);
-  if (well) NotCrowdedLocked();
+  if (well) crowd_.WasDone(NowSeconds());
   const auto part = parts_.find(gettid());
   if (part == parts_.end()) return;
   const auto job = jobs_.find(part->second.job);
