@@ -120,10 +120,20 @@ assert all("compaction_cpu_s" in run for run in runs), runs[0]
 PY
 
 # ---- killed in the middle of an experiment: its rows are kept
-has_rows() { [[ -s "$out/fillrandom.part" || -e "$out/fillrandom.json" ]]; }
+has_rows() { grep -q '"label": "128 B"' "$out/fillrandom.part" 2>/dev/null || [[ -e "$out/fillrandom.json" ]]; }
+# Unless it had a row already, or all.
+says_begun() { grep -qE 'fillrandom: (was interrupted before its first row|done before|.*(goes|go) on)' "$SCRATCH/killed-row.log"; }
+begun() { [[ -s "$out/fillrandom.part" ]]; }
+start "$SCRATCH/killed-begun.log" "${paper[@]}" --only fillrandom
+await 120 begun || fail "paper: nothing says that an experiment was begun" "$SCRATCH/killed-begun.log"
+kill -9 "$STARTED" 2>/dev/null
+wait "$STARTED" 2>/dev/null
 # Where it was faster than the signal, it is tried again.
 for try in 1 2 3 4 5; do
   start "$SCRATCH/killed-row.log" "${paper[@]}" --only fillrandom
+  if ((try == 1)); then
+    await 60 says_begun || fail "paper: does not say that it begins again" "$SCRATCH/killed-row.log"
+  fi
   await 120 has_rows || fail "paper: no rows kept" "$SCRATCH/killed-row.log"
   kill -9 "$STARTED" 2>/dev/null
   wait "$STARTED" 2>/dev/null
