@@ -138,7 +138,8 @@ class Flow {
   };
   virtual Preface HostPreface() { return {}; }
   virtual absl::Status OnPreface(std::string_view bytes) { return absl::OkStatus(); }
-  // The host closed or lost the connection. All its tickets have been told.
+  // The host closed or lost the connection. All its tickets have been told; no HostPreface was
+  // asked for since. Where the flow closes its client now, what it forwarded meanwhile is not sent.
   virtual void OnHostClosed() {}
 };
 

@@ -101,6 +101,7 @@ absl::Status Director::Listen() {
 Director::~Director() { Stop(); }
 
 void Director::Stop() {
+  if (local_port_ != nullptr) local_port_->Close();
   for (const auto& loop : loops_) loop->BeginStop();
   for (const auto& loop : loops_) loop->Join();
   for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());

@@ -182,6 +182,43 @@ TEST_P(DirectorTest, AnIdleHostConnectionThatEndsIsReplacedUnnoticed) {
   EXPECT_EQ(client.Ask("h2"), "hosth2");
 }
 
+// The host's end and the next request come in one turn.
+TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
+  OpenWithHost();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask("h1"), "hosth1");
+  ASSERT_TRUE(client.Send("w\n"));
+  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
+  host_->Stop();
+  host_->Start();
+  ASSERT_TRUE(client.Send("p2\n"));
+  app_.go_on = true;
+  EXPECT_EQ(client.Line(), "went on");
+  EXPECT_EQ(client.Line(), "hostp2");
+  EXPECT_EQ(app_.host_closed, 1);
+}
+
+TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses) {
+  app_.close_with_host = true;
+  OpenWithHost();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask("h1"), "hosth1");
+  ASSERT_TRUE(client.Send("w\n"));
+  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
+  host_->Stop();
+  host_->Start();
+  ASSERT_TRUE(client.Send("p2\no3\n"));
+  app_.go_on = true;
+  EXPECT_EQ(client.Line(), "went on");
+  EXPECT_EQ(client.Line(), "-closed");
+  EXPECT_EQ(client.Line(), "EOF");
+  client.EndSending();
+  EXPECT_TRUE(Empty());
+  // The host has all that was sent before this.
+  EXPECT_EQ(TestClient(director_->port()).Ask("h4"), "hosth4");
+  EXPECT_EQ(host_->lines, 2u);
+}
+
 TEST_P(DirectorTest, ThePrefaceGoesFirstOnEachHostConnection) {
   app_.preface = "hello\n";
   OpenWithHost();

@@ -52,6 +52,12 @@ void HostLink::Connect() {
   state_ = State::kConnecting;
   queued_ = 0;
   connect_deadline_ = loop_->now() + loop_->limits().connect_ms * 1'000'000;
+  // The flow is told of the connection before first: its next preface is this one's.
+  due_ = has_lost();
+  if (!due_) Begin();
+}
+
+void HostLink::Begin() {
   if (loop_->shared().options.local_host != nullptr) {
     ConnectLocal();
   } else {
@@ -62,7 +68,7 @@ void HostLink::Connect() {
 void HostLink::ConnectLocal() {
   stream_ = loop_->shared().options.local_host->Connect(loop_, this);
   if (stream_ == nullptr) {
-    Fail(absl::UnavailableError("the host in this process has stopped"));
+    Fail(absl::UnavailableError("the host in this process stops or has stopped"));
     return;
   }
   Opened();
@@ -232,15 +238,16 @@ void HostLink::Drop() {
   sent_.Release();
   FreeBytes(&waiting_);
   FreeBytes(&in_);
-  kept_back_ = ended_ = false;
+  kept_back_ = ended_ = due_ = false;
 }
 
-std::vector<HostLink::Lost> HostLink::TakeLost(bool* closed) {
-  *closed = std::exchange(closed_, false);
-  return std::exchange(lost_, {});
-}
+std::vector<HostLink::Lost> HostLink::TakeLost() { return std::exchange(lost_, {}); }
 
 void HostLink::EndTurn() {
+  if (due_ && !has_lost()) {
+    due_ = false;
+    Begin();
+  }
   if (stream_ == nullptr) return;
   if (kept_back_ && TakesReplies()) {
     const size_t taken = Take(in_);
@@ -271,7 +278,7 @@ void HostLink::Sweep(int64_t now) {
   if (now >= connect_deadline_) {
     Fail(absl::DeadlineExceededError(absl::StrCat("no connection to ", loop_->shared().HostName(),
                                                   " within ", loop_->limits().connect_ms, " ms")));
-  } else if (state_ == State::kConnecting && !connecting_.valid()) {
+  } else if (state_ == State::kConnecting && !connecting_.valid() && !due_) {
     TryConnect();
   }
 }

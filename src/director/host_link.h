@@ -46,9 +46,14 @@ class HostLink final : private StreamEvents {
   // There is room again since the last EndTurn.
   bool WantsTurn();
   void Sweep(int64_t now);
-  // Since the last call. `closed`: the connection that had been there is gone.
-  std::vector<Lost> TakeLost(bool* closed);
+  // Since the last call. No other connection begins before all that was lost is told.
+  std::vector<Lost> TakeLost();
+  // The connection that had been there is gone, and that was not told.
+  bool closed() const { return closed_; }
+  void ToldClosed() { closed_ = false; }
   bool has_lost() const { return !lost_.empty() || closed_; }
+  // What was queued since is not sent, but lost, too. Only while closed().
+  void Forget() { Drop(); }
 
  private:
   enum class State { kNone, kConnecting, kPreface, kReady };
@@ -59,6 +64,7 @@ class HostLink final : private StreamEvents {
   };
 
   void Connect();
+  void Begin();
   void TryConnect();
   void ConnectLocal();
   void Connected();
@@ -90,6 +96,7 @@ class HostLink final : private StreamEvents {
   bool kept_back_ = false;
   bool reads_ = false;
   bool ended_ = false;
+  bool due_ = false;  // a connection is to begin at the end of the turn
   uint32_t preface_replies_ = 0;
   uint64_t queued_ = 0;  // bytes ever queued on this connection, the preface's too
   Ring<Sent> sent_;

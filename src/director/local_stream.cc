@@ -211,6 +211,7 @@ StreamPtr LocalOffer::Take(LocalEnds* ends, StreamEvents* events) {
 void LocalPort::Add(Loop* loop) { loops_.push_back({loop, loop->mailbox()}); }
 
 StreamPtr LocalPort::Connect(Loop* from, StreamEvents* events) const {
+  if (closed_) return nullptr;
   const Entry& to = loops_[static_cast<size_t>(from->index()) % loops_.size()];
   auto connection = std::make_shared<LocalConnection>();
   connection->ends[0].mailbox = from->mailbox();

@@ -8,6 +8,7 @@
 // beyond that the sender waits, as for a socket.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -77,7 +78,10 @@ class LocalOffer {
 class LocalPort {
  public:
   void Add(Loop* loop);
-  // A connection from `from` to one of the loops; null when that has stopped.
+  // Takes no more connections. Thread-safe.
+  void Close() { closed_ = true; }
+  // A connection from `from` to the loop of its index, so that as many on both sides share the work
+  // alike; null once closed, and when that loop has stopped.
   StreamPtr Connect(Loop* from, StreamEvents* events) const;
 
  private:
@@ -86,6 +90,7 @@ class LocalPort {
     std::shared_ptr<Mailbox> mailbox;
   };
   std::vector<Entry> loops_;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace pulse::director

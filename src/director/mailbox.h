@@ -26,8 +26,8 @@ class Mailbox {
   bool Push(std::function<void()> work);
   void Tell(LocalEvent event);
 
-  // Whether there is nothing. Then the next that comes wakes the loop, by wake_fd(); a loop that
-  // does not sleep finds what there is at its next Take.
+  // Whether there is nothing. Then the next that comes wakes the loop, by wake_fd(), which one that
+  // looks before it sleeps looks at, too; a busy loop finds what there is at its next Take.
   bool MaySleep();
   // The loop sleeps no longer.
   void Woke();

@@ -64,7 +64,7 @@ void ProxyClient::Start(UniqueFd fd, const absl::Status& refusal) {
 }
 
 void ProxyClient::Start(LocalOffer* offer, const absl::Status& refusal) {
-  peer_ = "this process";
+  peer_ = "local:";
   stream_ = offer->Take(loop_->local(), this);
   Begin(refusal);
 }
@@ -289,8 +289,7 @@ void ProxyClient::HostReplied(Ticket ticket, std::string_view bytes, bool last) 
 
 void ProxyClient::TellLost() {
   while (link_ != nullptr && link_->has_lost() && state_ != State::kDead) {
-    bool closed = false;
-    for (const HostLink::Lost& lost : link_->TakeLost(&closed)) {
+    for (const HostLink::Lost& lost : link_->TakeLost()) {
       if (Find(lost.ticket, Slot::State::kForwarded) == nullptr) continue;
       loop_->stats().Add(LoopStats::kLost);
       const std::string text = flow_->OnHostLost(lost.ticket, lost.sent);
@@ -304,7 +303,11 @@ void ProxyClient::TellLost() {
       }
       Done(slot);
     }
-    if (closed) flow_->OnHostClosed();
+    if (!link_->closed()) continue;
+    telling_closed_ = true;
+    flow_->OnHostClosed();
+    telling_closed_ = false;
+    link_->ToldClosed();
   }
 }
 
@@ -356,6 +359,8 @@ void ProxyClient::Emit(Buffer buffer) {
 // ---- The end.
 
 void ProxyClient::Close(std::string_view last_words) {
+  // What the flow forwarded before it knew was meant for the connection that is gone.
+  if (telling_closed_) link_->Forget();
   if (state_ != State::kOpen) return;
   if (current_ != 0) {
     // Its own place is the last one's.
@@ -439,6 +444,7 @@ void ProxyClient::EndTurn() {
     // Sends first; then there may be room for more.
     if (!need_more_) Stirred();
   }
+  TellLost();
   if (state_ == State::kDead) return;
   if (link_ != nullptr) link_->EndTurn();
   TellLost();

@@ -101,10 +101,11 @@ class ProxyClient final : public Client,
   std::shared_ptr<ClientRemote> remote_;
   std::string peer_;
   State state_ = State::kOpen;
-  bool ended_ = false;     // the client has ended its side
-  bool lingers_ = true;    // see kLingering
-  bool need_more_ = true;  // in_ holds no whole message
-  bool paused_ = false;    // the client is not read
+  bool ended_ = false;           // the client has ended its side
+  bool lingers_ = true;          // see kLingering
+  bool need_more_ = true;        // in_ holds no whole message
+  bool paused_ = false;          // the client is not read
+  bool telling_closed_ = false;  // the flow is in OnHostClosed
   std::string in_;
   size_t in_begin_ = 0;
   Ring<Slot> slots_;

@@ -46,6 +46,15 @@ class LineFlow : public Flow {
           remote->Post([c, ticket, line] { c->Reply(ticket, absl::StrCat("late", line, "\n")); });
         });
         return;
+      case 'p':
+        connection_->remote()->Post(
+            [c = connection_, ticket, text = std::string(bytes)] { c->Forward(ticket, text); });
+        return;
+      case 'w':
+        app_->waits = true;
+        while (!app_->go_on) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        connection_->Reply(ticket, "went on\n");
+        return;
       case 'b': {
         const std::string text = absl::StrCat("agent", line, "\n");
         auto buffer = connection_->buffers()->Take(line.size() + 1, 16);
@@ -72,12 +81,22 @@ class LineFlow : public Flow {
     return absl::StrCat("-error ", error.message(), "\n");
   }
   Preface HostPreface() override {
-    return app_->preface.empty() ? Preface{} : Preface{app_->preface, 1};
+    if (app_->preface.empty()) return {};
+    const std::lock_guard lock(app_->host_calls_mutex);
+    app_->host_calls += "P";
+    return {app_->preface, 1};
   }
   absl::Status OnPreface(std::string_view bytes) override {
     return bytes == "+preface\n" ? absl::OkStatus() : absl::InternalError("refused by the host");
   }
-  void OnHostClosed() override { ++app_->host_closed; }
+  void OnHostClosed() override {
+    {
+      const std::lock_guard lock(app_->host_calls_mutex);
+      app_->host_calls += "C";
+    }
+    ++app_->host_closed;
+    if (app_->close_with_host) connection_->Close("-closed\n");
+  }
 
  private:
   LineApplication* const app_;

@@ -2,7 +2,8 @@
 //
 // Requests are lines. "a..." is answered by the agent at once, "l..." by it later from another
 // thread, "h..." by the host, "o..." (one way) goes to the host, which does not answer it; "n:K..."
-// goes to the host, which answers with K lines; "bad" is malformed, "quit" closes.
+// goes to the host, which answers with K lines; "p..." is forwarded at the end of the turn, behind
+// all events; at "w..." the loop waits for `go_on`; "bad" is malformed, "quit" closes.
 #pragma once
 
 #include <atomic>
@@ -49,6 +50,12 @@ class LineApplication : public Application {
   std::string reply_suffix;  // of the agent's answers: makes them long
   std::atomic<int> flows{0};
   std::atomic<int> host_closed{0};
+  bool close_with_host = false;  // the client gets "-closed" when the host's connection ends
+  std::atomic<bool> waits{false};
+  std::atomic<bool> go_on{false};
+  // "P" for each preface, "C" for each end of a connection to the host.
+  std::mutex host_calls_mutex;
+  std::string host_calls;
   LateAnswers late;
 };
 
