@@ -195,11 +195,10 @@ TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
   OpenBoth();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\n"));
+  ASSERT_TRUE(client.Send("w\np2\n"));
   ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
   local_.HangUp();
   ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
-  ASSERT_TRUE(client.Send("p2\n"));
   app_.go_on = true;
   EXPECT_EQ(client.Line(), "went on");
   EXPECT_EQ(client.Line(), "hostp2");
@@ -212,11 +211,10 @@ TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses)
   OpenBoth();
   TestClient client(director_->port());
   EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\n"));
+  ASSERT_TRUE(client.Send("w\np2\n"));
   ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
   local_.HangUp();
   ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
-  ASSERT_TRUE(client.Send("p2\n"));
   app_.go_on = true;
   EXPECT_EQ(client.Line(), "went on");
   EXPECT_EQ(client.Line(), "-closed");
