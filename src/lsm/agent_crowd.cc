@@ -9,7 +9,7 @@ std::optional<double> AgentCrowd::Look(const std::optional<CpuShare::Share>& see
     looks_ = seen->crowded ? looks_ + 1 : 0;
     share_ = seen->each;
   }
-  if (looks_ < 2) return std::nullopt;
+  if (!IsThere()) return std::nullopt;
   return share_;
 }
 
@@ -21,7 +21,7 @@ double AgentCrowd::CameBack(double now) {
 }
 
 void AgentCrowd::WasDone(double now) {
-  if (now > until_ + pause_) pause_ = 0;
+  if (looks_ == 0 && now > until_ + pause_) pause_ = 0;
 }
 
 }  // namespace pulse::lsm

@@ -15,16 +15,20 @@ class AgentCrowd {
   static constexpr double kFirstPause = 1;
   static constexpr double kMostPause = 60;
 
-  // What was seen before concerns nobody that is there now.
+  // What was seen before concerns nobody that is there now: it is long ago, or led to a pause.
   void BeginLooking() { looks_ = 0; }
   // One more look; without `seen`, it was too soon to tell. While there is a crowd, the share of a
   // CPU that each compaction has. Not at the first look: that may be at some that have just ended.
   std::optional<double> Look(const std::optional<CpuShare::Share>& seen);
 
-  // A compaction comes back to the host. The pause that begins: 0 where another one has come back
-  // from the same crowd before.
+  // Whether the last look was at a crowd.
+  bool IsThere() const { return looks_ >= 2; }
+
+  // A compaction comes back to the host, or the next will stay there. The pause that begins: 0
+  // where another one has come back from the same crowd before.
   double CameBack(double now);
-  // One was done there: if the pause is over for as long as it was, so is the crowd.
+  // One was done there: if the pause is over for as long as it was, so is the crowd, unless there
+  // has just been a look at one.
   void WasDone(double now);
   // Whether a pause goes on, in which none is to go there.
   bool KeepsAway(double now) const { return now < until_; }

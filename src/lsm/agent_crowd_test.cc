@@ -21,7 +21,9 @@ TEST(AgentCrowdTest, OneLookIsNoCrowdAndTwoOnEndAre) {
   EXPECT_EQ(crowd.Look(std::nullopt), std::nullopt);
   EXPECT_EQ(crowd.Look(kCrowded), 0.25);
   EXPECT_EQ(crowd.Look(std::nullopt), 0.25);
+  EXPECT_TRUE(crowd.IsThere());
   EXPECT_EQ(crowd.Look(kFree), std::nullopt);
+  EXPECT_FALSE(crowd.IsThere());
 }
 
 TEST(AgentCrowdTest, OthersBeginToLookAnew) {
@@ -63,6 +65,15 @@ TEST(AgentCrowdTest, WhatIsDoneLongAfterwardsEndsIt) {
   EXPECT_EQ(crowd.CameBack(5), 4);  // until 9
   crowd.WasDone(13.1);
   EXPECT_EQ(crowd.CameBack(14), 1);
+}
+
+// It is done well, if late: the crowd is there all the same.
+TEST(AgentCrowdTest, WhatIsDoneInACrowdDoesNotEndIt) {
+  AgentCrowd crowd;
+  EXPECT_EQ(crowd.CameBack(0), 1);
+  crowd.Look(kCrowded);
+  crowd.WasDone(10);
+  EXPECT_EQ(crowd.CameBack(11), 2);
 }
 
 }  // namespace

@@ -115,13 +115,19 @@ class CompactionPlacer final : public AwayWork,
   void BeforePiece() override;
   // What compactions have of a CPU there, if others have most of it.
   std::optional<double> ShareInACrowd();
+  // The same at the end of one that began there.
+  std::optional<double> ShareAtTheEnd();
+  std::optional<double> LookLocked();
+  // Of threads there that are in parts_; and CPU time of those that are not, so far.
+  std::vector<pid_t> MovedLocked() const;
+  int64_t ServedThere(const std::vector<pid_t>& moved) const;
   // Whether one would have half as much again of the host's.
   bool IsTooLittle(double share);
   // The same, and it will: IsBack is to follow.
   bool ComesBack(double share);
   void IsBack();
   void GoOnHere(double share);
-  // No other one goes to the agent for a while.
+  // None goes to the agent for a while.
   void CrowdedLocked(double share);
   bool IsCrowdedLocked() const;
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
@@ -165,6 +171,7 @@ class CompactionPlacer final : public AwayWork,
   std::map<Key, Running> running_;
   double wanted_by_others_ = 0;
   CpuShare moved_share_;  // of what is in parts_
+  int64_t left_at_ = 0;   // the last of them, at its end
   std::atomic<int64_t> look_at_{0};
   std::mutex coming_back_mu_;  // before mu_
   std::atomic<int> coming_back_{0};

@@ -38,17 +38,12 @@ CpuShare::Share CpuShare::Of(double ran, double waited, int cpus, double served)
   return {ran / wanted, ran + served < kCrowded * std::min<double>(cpus, wanted + served)};
 }
 
-std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus,
-                                              int64_t served) {
+void CpuShare::Note(const std::vector<pid_t>& threads, int64_t served) {
   const int64_t now = NowNanos();
-  if (now - at_ < kShareNanos) return std::nullopt;
-  const auto nanos = static_cast<double>(now - std::exchange(at_, now));
-  // What has just ended may not have been added yet.
-  const auto served_now =
-      std::max(0.0, static_cast<double>(served - std::exchange(served_, served)) / nanos);
-  uint64_t ran = 0, waited = 0;
-  int seen_before = 0;
+  const int64_t nanos = now - std::exchange(noted_at_, now);
+  const int64_t served_now = served - std::exchange(served_at_, served);
   std::map<pid_t, Times> seen;
+  bool any = false;
   for (const pid_t thread : threads) {
     const std::optional<Times> t = Read(thread);
     if (!t) continue;
@@ -58,17 +53,30 @@ std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads,
     if (before == last_.end() || t->ran < before->second.ran || t->waited < before->second.waited) {
       continue;
     }
-    ++seen_before;
-    ran += t->ran - before->second.ran;
-    waited += t->waited - before->second.waited;
+    any = true;
+    all_ += static_cast<double>(nanos);
+    ran_ += static_cast<double>(t->ran - before->second.ran);
+    waited_ += static_cast<double>(t->waited - before->second.waited);
   }
   last_ = std::move(seen);
-  if (seen_before == 0) return std::nullopt;
+  if (!any) return;
+  any_ += nanos;
+  // What has just ended may not have been added yet.
+  served_ += static_cast<double>(std::max<int64_t>(0, served_now));
+}
+
+std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads, int cpus,
+                                              int64_t served) {
+  if (!last_.empty() && any_ + NowNanos() - noted_at_ < kShareNanos) return std::nullopt;
+  Note(threads, served);
+  if (any_ < kShareNanos) return std::nullopt;
+  const auto nanos = static_cast<double>(std::exchange(any_, 0));
+  const double ran = std::exchange(ran_, 0);
+  const double waited = std::exchange(waited_, 0);
+  const double all = std::exchange(all_, 0);
   // The kernel adds a wait when it is over, also one from before.
-  const double running = static_cast<double>(ran) / nanos;
-  const double waiting =
-      std::clamp(static_cast<double>(waited) / nanos, 0.0, std::max(0.0, seen_before - running));
-  return Of(running, waiting, cpus, served_now);
+  return Of(ran / nanos, std::clamp(waited, 0.0, std::max(0.0, all - ran)) / nanos, cpus,
+            std::exchange(served_, 0) / nanos);
 }
 
 }  // namespace pulse::lsm

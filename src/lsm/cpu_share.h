@@ -2,7 +2,9 @@
 // the kernel's scheduler tells (/proc/self/task/TID/schedstat). Time in which they waited for
 // something else, or a hypervisor had the CPU, does not count.
 //
-// One thread at a time. Take reads a small file for each thread, but no more often than that says
+// Also of threads that are there for a short time each: only time counts in which one was.
+//
+// One thread at a time. Note reads a small file for each thread, Take no more often than that says
 // something.
 #pragma once
 
@@ -25,6 +27,8 @@ class CpuShare {
   // Of `threads`, which may use so many CPUs, since the last call that gave something; nothing if
   // it is too soon. `served`: nanoseconds of CPU so far, of threads there that work for the same.
   std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus, int64_t served = 0);
+  // From now on it is these: before one comes, and before one goes.
+  void Note(const std::vector<pid_t>& threads, int64_t served = 0);
 
   // Whether the kernel keeps account of it.
   static bool IsKnown();
@@ -40,9 +44,14 @@ class CpuShare {
   };
   static std::optional<Times> Read(pid_t thread);
 
-  int64_t at_ = 0;
-  int64_t served_ = 0;
+  int64_t noted_at_ = 0;
+  int64_t served_at_ = 0;  // `served`, then
   std::map<pid_t, Times> last_;
+  // Since the last Take that gave something, in nanoseconds: in which any was there; of all
+  // together; of what they did then.
+  int64_t any_ = 0;
+  double all_ = 0;
+  double ran_ = 0, waited_ = 0, served_ = 0;
 };
 
 }  // namespace pulse::lsm

@@ -49,6 +49,43 @@ TEST(CpuShareTest, OfAThreadBesideOthers) {
   EXPECT_GT(taken->each, 0);
 }
 
+// None is there for as long as a look takes. What they do elsewhere does not count.
+TEST(CpuShareTest, OfThreadsThatComeAndGo) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads mine(1, cpu);
+  auto others = std::make_unique<BusyThreads>(4, cpu);
+  CpuShare share;
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    share.Note(mine.tids());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    taken = share.Take(mine.tids(), 1);
+    EXPECT_FALSE(taken && i == 0) << "too soon";
+    share.Note(mine.tids());
+    share.Note({});
+  }
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(taken->crowded) << taken->each;
+  // While nobody is there the others have it all, and then they are gone.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  others.reset();
+  EXPECT_FALSE(share.Take({}, 1)) << "nobody was there";
+  // What is left of the last look.
+  CpuShare::Share last = *taken;
+  for (int looks = 0, i = 0; looks < 2 && i < 100; ++i) {
+    share.Note(mine.tids());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (const auto now = share.Take(mine.tids(), 1)) {
+      last = *now;
+      ++looks;
+    }
+    share.Note(mine.tids());
+    share.Note({});
+  }
+  EXPECT_GT(last.each, taken->each);
+}
+
 TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
   CpuShare share;
   auto gone = std::make_unique<BusyThreads>(1, MyCpus().front());

@@ -13,7 +13,9 @@ namespace pulse::lsm {
 namespace {
 
 constexpr int64_t kPieceNanos = 100'000'000;  // between two looks
-constexpr double kBetterHere = 1.5;           // times what a compaction has of a CPU there
+// Between two compactions: a crowd that the first has met says nothing to the second.
+constexpr int64_t kLongAgoNanos = 10'000'000'000;
+constexpr double kBetterHere = 1.5;  // times what a compaction has of a CPU there
 
 }  // namespace
 
@@ -22,10 +24,22 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
   const bool moved = slot != nullptr && threads_.Move(home, std::move(slot));
   std::lock_guard lock(mu_);
   if (moved) {
+    parts_.erase(gettid());
     if (parts_.empty()) {
-      moved_share_ = CpuShare();
-      crowd_.BeginLooking();
+      // Compactions that are shorter than a look takes are looked at together.
+      const int64_t now = NowNanos();
+      if (crowd_.IsThere() || now - left_at_ > kLongAgoNanos) {
+        moved_share_ = CpuShare();
+        crowd_.BeginLooking();
+      }
       look_at_.store(0, std::memory_order_relaxed);
+    }
+    if (adaptive_) {
+      std::vector<pid_t> threads = MovedLocked();
+      const int64_t served = ServedThere(threads);
+      moved_share_.Note(threads, served);  // nobody else comes
+      threads.push_back(gettid());
+      moved_share_.Note(threads, served);
     }
     parts_[gettid()] = {job, home};
     ThreadPlacement::SetAway(&pulse_->context(), weak_from_this());
@@ -54,19 +68,41 @@ void CompactionPlacer::BeforePiece() {
 std::optional<double> CompactionPlacer::ShareInACrowd() {
   if (NowNanos() < look_at_.load(std::memory_order_relaxed)) return std::nullopt;
   std::lock_guard lock(mu_);
-  std::vector<pid_t> threads;
-  for (const auto& [tid, part] : parts_) threads.push_back(tid);
-  // Of flushes that are there now, too: they are no others.
-  const int64_t flushes =
-      threads_.NanosThere(threads) +
-      static_cast<int64_t>(
-          pulse_->context().session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
   // While they are crowded each goes back as it comes.
-  const std::optional<double> share =
-      crowd_.Look(moved_share_.Take(threads, options_.agent_cores(), flushes));
+  const std::optional<double> share = LookLocked();
   if (share) return share;
   look_at_.store(NowNanos() + kPieceNanos, std::memory_order_relaxed);
   return std::nullopt;
+}
+
+std::optional<double> CompactionPlacer::ShareAtTheEnd() {
+  std::lock_guard lock(mu_);
+  if (parts_.count(gettid()) == 0) return std::nullopt;
+  const std::optional<double> share = LookLocked();
+  std::vector<pid_t> threads = MovedLocked();
+  moved_share_.Note(threads, ServedThere(threads));
+  std::erase(threads, gettid());
+  moved_share_.Note(threads, ServedThere(threads));
+  left_at_ = NowNanos();
+  return share;
+}
+
+std::optional<double> CompactionPlacer::LookLocked() {
+  const std::vector<pid_t> threads = MovedLocked();
+  return crowd_.Look(moved_share_.Take(threads, options_.agent_cores(), ServedThere(threads)));
+}
+
+std::vector<pid_t> CompactionPlacer::MovedLocked() const {
+  std::vector<pid_t> threads;
+  for (const auto& [tid, part] : parts_) threads.push_back(tid);
+  return threads;
+}
+
+// Flushes that are there now, too, are no others.
+int64_t CompactionPlacer::ServedThere(const std::vector<pid_t>& moved) const {
+  return threads_.NanosThere(moved) +
+         static_cast<int64_t>(pulse_->context().session->counters().agent_flush_nanos.load(
+             std::memory_order_relaxed));
 }
 
 bool CompactionPlacer::IsTooLittle(double share) {
@@ -92,10 +128,9 @@ void CompactionPlacer::CrowdedLocked(double share) {
   const double pause = crowd_.CameBack(NowSeconds());
   if (pause == 0) return;
   Log(LogLevel::kInfo,
-      absl::StrCat(
-          "placement of compactions: one comes back to the host, and none goes to the agent for ",
-          pause, " s: others want the agent's CPUs, of which it had ",
-          static_cast<int>(share * 100), " %"));
+      absl::StrCat("placement of compactions: none goes to the agent for ", pause,
+                   " s: others want the agent's CPUs, of one of which a compaction there has had ",
+                   static_cast<int>(share * 100), " %"));
 }
 
 bool CompactionPlacer::IsCrowdedLocked() const {
@@ -129,12 +164,16 @@ void CompactionPlacer::GoOnHere(double share) {
 void CompactionPlacer::OnPartEnd(bool well) {
   compacting_.End();
   ThreadPlacement::Forget(&pulse_->context());
+  // The next one is not to find out what this one was too short to come back for.
+  const std::optional<double> share = adaptive_ ? ShareAtTheEnd() : std::nullopt;
+  const bool too_little = share && IsTooLittle(*share);
   const std::optional<int64_t> nanos = threads_.Back();
   if (!nanos) return;
   AtomicCounters& counters = pulse_->context().session->counters();
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   if (well) Add(&counters.whole_compactions, 1);
   std::lock_guard lock(mu_);
+  if (too_little) CrowdedLocked(*share);
   if (well) crowd_.WasDone(NowSeconds());
   const auto part = parts_.find(gettid());
   if (part == parts_.end()) return;
