@@ -186,14 +186,11 @@ TEST_P(DirectorTest, AnIdleHostConnectionThatEndsIsReplacedUnnoticed) {
 TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
   OpenWithHost();
   TestClient client(director_->port());
-  EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\n"));
-  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
-  host_->Stop();
-  host_->Start();
-  ASSERT_TRUE(client.Send("p2\n"));
-  app_.go_on = true;
-  EXPECT_EQ(client.Line(), "went on");
+  ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\n", [&] {
+    host_->Stop();
+    host_->Start();
+    ASSERT_TRUE(client.Send("p2\n"));
+  }));
   EXPECT_EQ(client.Line(), "hostp2");
   EXPECT_EQ(app_.host_closed, 1);
 }
@@ -202,14 +199,11 @@ TEST_P(DirectorTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses) {
   app_.close_with_host = true;
   OpenWithHost();
   TestClient client(director_->port());
-  EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\n"));
-  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
-  host_->Stop();
-  host_->Start();
-  ASSERT_TRUE(client.Send("p2\no3\n"));
-  app_.go_on = true;
-  EXPECT_EQ(client.Line(), "went on");
+  ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\n", [&] {
+    host_->Stop();
+    host_->Start();
+    ASSERT_TRUE(client.Send("p2\no3\n"));
+  }));
   EXPECT_EQ(client.Line(), "-closed");
   EXPECT_EQ(client.Line(), "EOF");
   client.EndSending();

@@ -194,13 +194,10 @@ TEST_P(LocalStreamTest, AHostThatHangsUpIsConnectedToAgain) {
 TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsGoesToTheNextConnection) {
   OpenBoth();
   TestClient client(director_->port());
-  EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\np2\n"));
-  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
-  local_.HangUp();
-  ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
-  app_.go_on = true;
-  EXPECT_EQ(client.Line(), "went on");
+  ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\np2\n", [&] {
+    local_.HangUp();
+    ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
+  }));
   EXPECT_EQ(client.Line(), "hostp2");
   const std::lock_guard lock(app_.host_calls_mutex);
   EXPECT_EQ(app_.host_calls, "PCP");
@@ -210,13 +207,10 @@ TEST_P(LocalStreamTest, WhatIsForwardedAsTheHostEndsIsNotSentWhereTheFlowCloses)
   app_.close_with_host = true;
   OpenBoth();
   TestClient client(director_->port());
-  EXPECT_EQ(client.Ask("h1"), "hosth1");
-  ASSERT_TRUE(client.Send("w\np2\n"));
-  ASSERT_TRUE(Eventually([&] { return app_.waits.load(); }));
-  local_.HangUp();
-  ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
-  app_.go_on = true;
-  EXPECT_EQ(client.Line(), "went on");
+  ASSERT_NO_FATAL_FAILURE(InOneTurn(&client, "w\np2\n", [&] {
+    local_.HangUp();
+    ASSERT_TRUE(Eventually([&] { return local_.flows == 0; }));
+  }));
   EXPECT_EQ(client.Line(), "-closed");
   EXPECT_EQ(client.Line(), "EOF");
   client.EndSending();

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -34,6 +35,16 @@ class DirectorTest : public ::testing::TestWithParam<Net> {
     host_ = std::make_unique<TestHost>();
     options_.host = host_->address();
     Open();
+  }
+  // What `happens`, and what comes behind the "w" in `lines`, comes to the loop in one turn.
+  void InOneTurn(TestClient* client, const std::string& lines,
+                 const std::function<void()>& happens) {
+    EXPECT_EQ(client->Ask("h1"), "hosth1");
+    ASSERT_TRUE(client->Send(lines));
+    ASSERT_TRUE(testing_util::Eventually([&] { return app_.waits.load(); }));
+    happens();
+    app_.go_on = true;
+    EXPECT_EQ(client->Line(), "went on");
   }
   bool Empty() {
     return testing_util::Eventually([&] { return director_->stats().connections == 0; });

@@ -118,6 +118,8 @@ class CompactionPlacer final : public AwayWork,
   // The same at the end of one that began there.
   std::optional<double> ShareAtTheEnd();
   std::optional<double> LookLocked();
+  // What is in parts_ is there, as of now.
+  void NoteLocked();
   // Of threads there that are in parts_; and CPU time of those that are not, so far.
   std::vector<pid_t> MovedLocked() const;
   int64_t ServedThere(const std::vector<pid_t>& moved) const;

@@ -27,8 +27,9 @@ class CpuShare {
   // Of `threads`, which may use so many CPUs, since the last call that gave something; nothing if
   // it is too soon. `served`: nanoseconds of CPU so far, of threads there that work for the same.
   std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus, int64_t served = 0);
-  // From now on it is these: before one comes, and before one goes.
+  // From now on it is these. Before one goes, too: then Drop, and nothing that it does counts.
   void Note(const std::vector<pid_t>& threads, int64_t served = 0);
+  void Drop(pid_t thread) { last_.erase(thread); }
 
   // Whether the kernel keeps account of it.
   static bool IsKnown();

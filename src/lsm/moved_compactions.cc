@@ -34,14 +34,11 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
       }
       look_at_.store(0, std::memory_order_relaxed);
     }
-    if (adaptive_) {
-      std::vector<pid_t> threads = MovedLocked();
-      const int64_t served = ServedThere(threads);
-      moved_share_.Note(threads, served);  // nobody else comes
-      threads.push_back(gettid());
-      moved_share_.Note(threads, served);
-    }
     parts_[gettid()] = {job, home};
+    if (adaptive_) {
+      moved_share_.Drop(gettid());  // from a job whose end was not told
+      NoteLocked();
+    }
     ThreadPlacement::SetAway(&pulse_->context(), weak_from_this());
     return;
   }
@@ -79,12 +76,15 @@ std::optional<double> CompactionPlacer::ShareAtTheEnd() {
   std::lock_guard lock(mu_);
   if (parts_.count(gettid()) == 0) return std::nullopt;
   const std::optional<double> share = LookLocked();
-  std::vector<pid_t> threads = MovedLocked();
-  moved_share_.Note(threads, ServedThere(threads));
-  std::erase(threads, gettid());
-  moved_share_.Note(threads, ServedThere(threads));
+  NoteLocked();
+  moved_share_.Drop(gettid());
   left_at_ = NowNanos();
   return share;
+}
+
+void CompactionPlacer::NoteLocked() {
+  const std::vector<pid_t> threads = MovedLocked();
+  moved_share_.Note(threads, ServedThere(threads));
 }
 
 std::optional<double> CompactionPlacer::LookLocked() {
