@@ -10,4 +10,4 @@ if(revision STREQUAL "" OR failed)
   set(revision "unknown")
 endif()
 file(CONFIGURE OUTPUT ${OUT} CONTENT
-  "#include \"revision.h\"\n\nnamespace pulse {\nconst char* SourceRevision() { return \"${revision}\"; }\n}  // namespace pulse\n")
+  "#include \"bench/macro/revision.h\"\n\nnamespace pulse {\nconst char* SourceRevision() { return \"${revision}\"; }\n}  // namespace pulse\n")

@@ -16,7 +16,7 @@ if(PULSE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(pulse_options INTERFACE -Wno-shadow)
 endif()
 target_include_directories(pulse_options INTERFACE
-  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
 if(PULSE_SANITIZE)
   set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
   target_compile_options(pulse_options INTERFACE -fsanitize=${PULSE_SANITIZE}

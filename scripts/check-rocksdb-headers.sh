@@ -12,10 +12,7 @@ for version in "${@:-0.19}"; do
   ((rc == 0)) || exit "$rc"
   name=$(awk '$2 == "ROCKSDB_MAJOR" {a = $3} $2 == "ROCKSDB_MINOR" {b = $3}
     $2 == "ROCKSDB_PATCH" {c = $3} END {print a "." b "." c}' "$headers/include/rocksdb/version.h")
-  sources=()
-  for file in src/lsm/*.cc; do
-    if [[ "$file" != *_test.cc && "$file" != src/lsm/test_* ]]; then sources+=("$file"); fi
-  done
+  mapfile -t sources < <(grep '^src/services/lsm/' plugin/pulse/sources.txt)
   # All at once: nearly all of the time is RocksDB's headers. (A class of one file may hold what is in
   # that file's unnamed namespace; GCC takes an included file for a header.)
   printf '#include "%s"\n' "${sources[@]}" | g++ -std=c++20 -fsyntax-only -fno-rtti -Wall -Wextra \

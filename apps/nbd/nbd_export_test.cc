@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "files/test_agent.h"
 #include "plugin_options.h"
+#include "services/files/test_agent.h"
 #include "store_export.h"
 
 namespace pulse::nbd {

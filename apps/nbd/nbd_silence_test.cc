@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "files/test_agent.h"
+#include "services/files/test_agent.h"
 #include "store_export.h"
 #include "uring/io_backend.h"
 

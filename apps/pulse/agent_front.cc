@@ -1,10 +1,10 @@
-#include "agent_front.h"
+#include "apps/pulse/agent_front.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "director/address.h"
+#include "net/address.h"
 
 namespace pulse {
 namespace {

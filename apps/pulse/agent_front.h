@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/front_status.h"
-#include "director/director.h"
+#include "net/director.h"
 
 namespace pulse {
 

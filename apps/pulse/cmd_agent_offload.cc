@@ -1,8 +1,8 @@
-#include "cmd_agent_offload.h"
+#include "apps/pulse/cmd_agent_offload.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "offload/program.h"
+#include "services/offload/program.h"
 
 namespace pulse {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "agent_front.h"
-#include "director/director.h"
-#include "files/agent_store.h"
-#include "offload/engine.h"
+#include "apps/pulse/agent_front.h"
+#include "net/director.h"
+#include "services/files/agent_store.h"
+#include "services/offload/engine.h"
 
 namespace pulse {
 

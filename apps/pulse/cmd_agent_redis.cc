@@ -1,9 +1,9 @@
-#include "cmd_agent_redis.h"
+#include "apps/pulse/cmd_agent_redis.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
-#include "private_directory.h"
+#include "services/redis/private_directory.h"
 
 namespace pulse {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "agent_front.h"
-#include "director/director.h"
-#include "offload_resp.h"
+#include "apps/pulse/agent_front.h"
+#include "net/director.h"
+#include "services/redis/offload_resp.h"
 
 namespace pulse {
 

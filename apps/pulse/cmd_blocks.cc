@@ -8,16 +8,16 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/util/load_report.h"
+#include "apps/pulse/util/stop_signal.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
-#include "blocks/host_program.h"
-#include "blocks/load.h"
-#include "blocks/offload_program.h"
-#include "commands.h"
+#include "examples/blocks/host_program.h"
+#include "examples/blocks/load.h"
+#include "examples/blocks/offload_program.h"
 #include "fmt/format.h"
-#include "offload/program.h"
-#include "util/load_report.h"
-#include "util/stop_signal.h"
+#include "services/offload/program.h"
 
 namespace pulse {
 namespace {

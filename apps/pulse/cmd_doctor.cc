@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "CLI/CLI.hpp"
-#include "commands.h"
-#include "doctor/check.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/doctor/check.h"
+#include "apps/pulse/util/text_table.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "util/text_table.h"
 
 namespace pulse {
 namespace {

@@ -8,15 +8,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/util/load_report.h"
+#include "apps/pulse/util/stop_signal.h"
 #include "base/errors.h"
-#include "commands.h"
+#include "examples/pages/load.h"
+#include "examples/pages/offload_program.h"
+#include "examples/pages/server.h"
 #include "fmt/format.h"
-#include "offload/program.h"
-#include "pages/load.h"
-#include "pages/offload_program.h"
-#include "pages/server.h"
-#include "util/load_report.h"
-#include "util/stop_signal.h"
+#include "services/offload/program.h"
 
 namespace pulse {
 namespace {

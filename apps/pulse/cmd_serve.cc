@@ -12,14 +12,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "apps/pulse/cmd_agent_redis.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/metrics/endpoint.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
-#include "cmd_agent_redis.h"
-#include "commands.h"
-#include "metrics/endpoint.h"
-#include "offload_resp.h"
-#include "serve.h"
+#include "services/redis/offload_resp.h"
+#include "services/redis/serve.h"
 
 namespace pulse {
 namespace {

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/top/terminal.h"
+#include "apps/pulse/top/view.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "channel/status_message.h"
-#include "commands.h"
-#include "top/terminal.h"
-#include "top/view.h"
 
 namespace pulse {
 namespace {

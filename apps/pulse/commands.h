@@ -25,8 +25,11 @@ void AddBlocksCommand(CLI::App& app);
 // `pulse pages serve` and `load`, the same.
 void AddPagesCommand(CLI::App& app);
 
-// `pulse bench` and everything below it.
+// `pulse bench` in the list of commands. The benchmarks are a program of their own, pulse-bench,
+// which RunBench replaces this process by: it is looked for beside this program. `argv` begins with
+// "bench". Returns, with an exit code, only if that program cannot be run.
 void AddBenchCommand(CLI::App& app);
+int RunBench(int argc, char** argv);
 
 // What the process will return from main(). 0 until somebody says otherwise.
 void SetExitCode(int code);

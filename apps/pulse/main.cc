@@ -1,31 +1,15 @@
 // pulse: the command line of PulseDB. Every sub-command lives in a file of its own.
-#include <cstdio>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
-#include "commands.h"
+#include "apps/pulse/commands.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
 #endif
 
-namespace pulse {
-namespace {
-int exit_code = 0;
-}  // namespace
-
-void SetExitCode(int code) { exit_code = code; }
-int ExitCode() { return exit_code; }
-
-void Finish(const absl::Status& status) {
-  if (status.ok()) return;
-  const auto text = status.message();
-  std::fprintf(stderr, "pulse: %.*s\n", static_cast<int>(text.size()), text.data());
-  SetExitCode(1);
-}
-
-}  // namespace pulse
-
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "bench") return pulse::RunBench(argc - 1, argv + 1);
   CLI::App app(
       "PulseDB runs RocksDB's compactions and flushes as a pipeline on two processors: an agent "
       "fetches the inputs and persists the outputs while the host merges. RocksDB stays as it is: "

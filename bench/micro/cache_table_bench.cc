@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "offload/cache_table.h"
+#include "services/offload/cache_table.h"
 
 namespace pulse::offload {
 namespace {

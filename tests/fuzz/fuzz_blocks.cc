@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "blocks/offload_program.h"
-#include "blocks/wire.h"
+#include "examples/blocks/offload_program.h"
+#include "examples/blocks/wire.h"
 #include "fuzz_input.h"
 
 namespace pulse::blocks {

@@ -20,8 +20,8 @@
 #include "channel/handshake.h"
 #include "channel/queue_pair.h"
 #include "fuzz_input.h"
-#include "lsm/agent_service.h"
-#include "lsm/wire.h"
+#include "services/lsm/core/agent_service.h"
+#include "services/lsm/core/wire.h"
 
 namespace pulse {
 namespace {

@@ -19,10 +19,10 @@
 #include "agent/session.h"
 #include "channel/handshake.h"
 #include "channel/progress_ring.h"
-#include "files/agent_service.h"
-#include "files/agent_store.h"
-#include "files/wire.h"
 #include "fuzz_input.h"
+#include "services/files/agent_service.h"
+#include "services/files/agent_store.h"
+#include "services/files/wire.h"
 #include "store/sim_device.h"
 
 namespace pulse::files {

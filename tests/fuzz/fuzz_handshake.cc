@@ -17,7 +17,7 @@
 #include "channel/handshake.h"
 #include "channel/queue_pair.h"
 #include "fuzz_input.h"
-#include "lsm/agent_service.h"
+#include "services/lsm/core/agent_service.h"
 
 namespace pulse {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "examples/pages/offload_program.h"
+#include "examples/pages/wire.h"
 #include "fuzz_input.h"
-#include "pages/offload_program.h"
-#include "pages/wire.h"
 
 namespace pulse::pages {
 namespace {

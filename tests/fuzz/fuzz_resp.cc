@@ -2,10 +2,10 @@
 // found does not depend on how the bytes arrived, and lies within them.
 #include <string>
 
-#include "codec.h"
-#include "commands.h"
+#include "apps/pulse/commands.h"
 #include "fuzz_input.h"
-#include "value.h"
+#include "services/redis/codec.h"
+#include "services/redis/value.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "base/uri_options.h"
 #include "channel/wire.h"
 #include "fuzz_input.h"
-#include "lsm/options.h"
+#include "services/lsm/core/options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pulse;

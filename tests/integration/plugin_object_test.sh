@@ -13,7 +13,7 @@ if extra=$(grep -vE "$allowed" <<<"$needed"); then
   exit 1
 fi
 exported=$(nm -D --defined-only "$plugin" | awk '{print $NF}' | c++filt)
-# DB::Open: src/lsm/preload_open.cc.
+# DB::Open: src/services/lsm/plugin/preload_open.cc.
 if extra=$(grep -vi 'pulse' <<<"$exported" | grep -v '^rocksdb::DB::Open(' | grep .); then
   printf 'FAIL: the plug-in exports %s names that are not its own, such as:\n%s\n' \
     "$(wc -l <<<"$extra")" "$(head -n 20 <<<"$extra")" >&2

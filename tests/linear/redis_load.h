@@ -20,7 +20,7 @@
 
 #include "base/unique_fd.h"
 #include "checker.h"
-#include "codec.h"
+#include "services/redis/codec.h"
 
 namespace pulse::linear {
 

@@ -17,11 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "checker.h"
-#include "offload_resp.h"
 #include "redis_load.h"
-#include "serve.h"
+#include "services/redis/offload_resp.h"
+#include "services/redis/serve.h"
 #ifdef PULSE_PROGRAM
-#include "bench/program_process.h"
+#include "bench/macro/program_process.h"
 #endif
 
 namespace pulse::linear {

@@ -17,8 +17,6 @@
 #include <string>
 
 #include "base/testing.h"
-#include "convert/convert.h"
-#include "lsm/pool_guard.h"
 #include "powercut/crash_image.h"
 #include "powercut/cutter.h"
 #include "powercut/faults.h"
@@ -26,6 +24,8 @@
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
+#include "services/lsm/pool/convert/convert.h"
+#include "services/lsm/pool/pool_guard.h"
 #include "store/store.h"
 
 namespace pulse::powercut {

@@ -19,8 +19,6 @@
 #include <thread>
 #include <utility>
 
-#include "lsm/options.h"
-#include "lsm/pulse_file_system.h"
 #include "powercut/archive.h"
 #include "powercut/crash_image.h"
 #include "powercut/cutter.h"
@@ -32,6 +30,8 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "services/lsm/core/options.h"
+#include "services/lsm/plugin/pulse_file_system.h"
 
 namespace pulse::powercut {
 namespace {

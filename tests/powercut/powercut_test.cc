@@ -18,10 +18,10 @@
 #include <string>
 
 #include "base/testing.h"
-#include "lsm/host_registry.h"
 #include "powercut/archive.h"
 #include "powercut/cutter.h"
 #include "powercut/workload.h"
+#include "services/lsm/core/host_registry.h"
 
 namespace pulse::powercut {
 namespace {

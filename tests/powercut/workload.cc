@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "lsm/options.h"
-#include "lsm/pulse_file_system.h"
 #include "powercut/recording_backend.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
@@ -17,6 +15,8 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "services/lsm/core/options.h"
+#include "services/lsm/plugin/pulse_file_system.h"
 #include "store/store.h"
 
 namespace pulse::powercut {

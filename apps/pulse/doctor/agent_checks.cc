@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "apps/pulse/doctor/check.h"
 #include "base/errors.h"
 #include "channel/doorbell.h"
 #include "channel/handshake.h"
 #include "channel/region.h"
-#include "doctor/check.h"
 #include "fmt/format.h"
 #include "uring/io_backend.h"
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "agent/socket_server.h"
+#include "apps/pulse/doctor/check.h"
 #include "base/testing.h"
 #include "channel/handshake.h"
-#include "doctor/check.h"
-#include "lsm/agent_service.h"
+#include "services/lsm/core/agent_service.h"
 
 namespace pulse::doctor {
 namespace {

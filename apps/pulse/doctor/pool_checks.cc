@@ -1,10 +1,10 @@
 #include <string>
 
-#include "doctor/check.h"
+#include "apps/pulse/doctor/check.h"
+#include "apps/pulse/util/disk.h"
 #include "fmt/format.h"
-#include "lsm/pool_guard.h"
+#include "services/lsm/pool/pool_guard.h"
 #include "store/store.h"
-#include "util/disk.h"
 
 namespace pulse::doctor {
 namespace {

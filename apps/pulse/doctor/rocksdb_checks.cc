@@ -1,5 +1,5 @@
 #include "absl/strings/match.h"
-#include "doctor/check.h"
+#include "apps/pulse/doctor/check.h"
 #include "fmt/format.h"
 #include "rocksdb/version.h"
 

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <memory>
 
+#include "apps/pulse/doctor/check.h"
+#include "apps/pulse/util/disk.h"
 #include "base/unique_fd.h"
-#include "doctor/check.h"
 #include "fmt/format.h"
-#include "util/disk.h"
 
 namespace pulse::doctor {
 namespace {

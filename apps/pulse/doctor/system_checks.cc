@@ -10,10 +10,10 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
+#include "apps/pulse/doctor/check.h"
+#include "apps/pulse/util/disk.h"
 #include "base/cpu_list.h"
-#include "doctor/check.h"
 #include "fmt/format.h"
-#include "util/disk.h"
 
 namespace pulse::doctor {
 namespace {

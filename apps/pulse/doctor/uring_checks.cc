@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "doctor/check.h"
+#include "apps/pulse/doctor/check.h"
 #include "fmt/format.h"
 
 namespace pulse::doctor {

@@ -1,4 +1,4 @@
-#include "metrics/collector.h"
+#include "apps/pulse/metrics/collector.h"
 
 #include <sys/resource.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "serve.h"
+#include "services/redis/serve.h"
 
 namespace pulse::metrics {
 namespace {

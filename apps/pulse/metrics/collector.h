@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "metrics/endpoint.h"
+#include "apps/pulse/metrics/endpoint.h"
 
 namespace pulse::metrics {
 

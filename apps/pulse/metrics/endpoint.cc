@@ -1,4 +1,4 @@
-#include "metrics/endpoint.h"
+#include "apps/pulse/metrics/endpoint.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,9 +13,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/metrics/collector.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
-#include "metrics/collector.h"
 
 namespace pulse::metrics {
 namespace {

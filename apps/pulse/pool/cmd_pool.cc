@@ -2,10 +2,10 @@
 #include <ctime>
 
 #include "CLI/CLI.hpp"
-#include "commands.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/pool/pool_commands.h"
 #include "fmt/chrono.h"
 #include "fmt/format.h"
-#include "pool/pool_commands.h"
 
 namespace pulse {
 

@@ -4,13 +4,13 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "commands.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/pool/pool_commands.h"
+#include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/progress.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "pool/pool_commands.h"
 #include "store/check.h"
-#include "util/disk.h"
-#include "util/progress.h"
 
 namespace pulse::pool {
 namespace {

@@ -7,13 +7,13 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "commands.h"
-#include "convert/convert.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/pool/pool_commands.h"
+#include "apps/pulse/pool/pool_verify.h"
+#include "apps/pulse/util/byte_progress.h"
+#include "apps/pulse/util/disk.h"
 #include "fmt/format.h"
-#include "pool/pool_commands.h"
-#include "pool/pool_verify.h"
-#include "util/byte_progress.h"
-#include "util/disk.h"
+#include "services/lsm/pool/convert/convert.h"
 
 namespace pulse::pool {
 namespace {

@@ -7,15 +7,15 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/pool/pool_commands.h"
+#include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
-#include "commands.h"
 #include "fmt/format.h"
-#include "lsm/pool.h"
-#include "pool/pool_commands.h"
+#include "services/lsm/pool/pool.h"
 #include "store/store.h"
-#include "util/disk.h"
-#include "util/progress.h"
 
 namespace pulse::pool {
 namespace {

@@ -1,4 +1,4 @@
-#include "pool/pool_verify.h"
+#include "apps/pulse/pool/pool_verify.h"
 
 #include <map>
 #include <memory>

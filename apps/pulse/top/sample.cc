@@ -1,4 +1,4 @@
-#include "top/sample.h"
+#include "apps/pulse/top/sample.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

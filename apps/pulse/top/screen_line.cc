@@ -1,4 +1,4 @@
-#include "top/screen_line.h"
+#include "apps/pulse/top/screen_line.h"
 
 #include <algorithm>
 #include <cmath>

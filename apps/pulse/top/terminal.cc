@@ -1,4 +1,4 @@
-#include "top/terminal.h"
+#include "apps/pulse/top/terminal.h"
 
 #include <langinfo.h>
 #include <poll.h>

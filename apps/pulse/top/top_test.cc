@@ -6,10 +6,10 @@
 #include <random>
 
 #include "agent/status.h"
+#include "apps/pulse/top/sample.h"
+#include "apps/pulse/top/view.h"
 #include "base/json.h"
 #include "base/testing.h"
-#include "top/sample.h"
-#include "top/view.h"
 
 namespace pulse::top {
 namespace {

@@ -1,4 +1,4 @@
-#include "top/view.h"
+#include "apps/pulse/top/view.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

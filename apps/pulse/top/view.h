@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/pulse/top/sample.h"
+#include "apps/pulse/top/screen_line.h"
 #include "nlohmann/json_fwd.hpp"
-#include "top/sample.h"
-#include "top/screen_line.h"
 
 namespace pulse::top {
 

@@ -1,4 +1,4 @@
-#include "util/agent_socket.h"
+#include "apps/pulse/util/agent_socket.h"
 
 #include "channel/handshake.h"
 

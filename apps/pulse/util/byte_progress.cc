@@ -1,13 +1,13 @@
-#include "util/byte_progress.h"
+#include "apps/pulse/util/byte_progress.h"
 
 #include <unistd.h>
 
 #include <cstdio>
 
+#include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/progress.h"
 #include "base/clock.h"
 #include "fmt/format.h"
-#include "util/disk.h"
-#include "util/progress.h"
 
 namespace pulse {
 namespace {

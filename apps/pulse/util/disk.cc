@@ -1,4 +1,4 @@
-#include "util/disk.h"
+#include "apps/pulse/util/disk.h"
 
 #include <linux/magic.h>
 #include <sys/vfs.h>

@@ -1,7 +1,7 @@
-#include "util/load_report.h"
+#include "apps/pulse/util/load_report.h"
 
+#include "apps/pulse/util/text_table.h"
 #include "fmt/format.h"
-#include "util/text_table.h"
 
 namespace pulse {
 namespace {

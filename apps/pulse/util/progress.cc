@@ -1,4 +1,4 @@
-#include "util/progress.h"
+#include "apps/pulse/util/progress.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "util/text_table.h"
+#include "apps/pulse/util/text_table.h"
 
 #include <algorithm>
 #include <cstdlib>

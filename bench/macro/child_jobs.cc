@@ -1,0 +1,115 @@
+#include "bench/macro/child_jobs.h"
+
+#include <sys/prctl.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "bench/macro/bench_db.h"
+#include "bench/macro/workload.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "rocksdb/iterator.h"
+#include "rocksdb/write_batch.h"
+
+namespace pulse::bench {
+namespace {
+
+constexpr uint64_t kLoadBatch = 64;
+constexpr size_t kScanReadahead = size_t{2} << 20;
+
+Opponent PlainStock() { return StockOpponents({}).front(); }
+
+std::string Hex(const Checksum& sum) { return fmt::format("{:016x}", sum.value()); }
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
+  const auto num = spec.at("num").get<uint64_t>();
+  const auto seed = spec.at("seed").get<uint64_t>();
+  const bool unique = spec.at("unique_keys").get<bool>();
+  auto opened = BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(),
+                              DbShapeFromJson(spec.at("shape")));
+  if (!opened.ok()) return opened.status();
+  BenchDb& db = **opened;
+  KeyStream keys(unique ? KeyOrder::kUnique : KeyOrder::kRandom, num, seed);
+  ValueMaker values(spec.at("value_bytes").get<size_t>(), seed);
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  for (uint64_t done = 0; done < num;) {
+    rocksdb::WriteBatch batch;
+    for (uint64_t i = 0; i < kLoadBatch && done < num; ++i, ++done) {
+      const uint64_t number = keys.Next();
+      const Key key = EncodeKey(number);
+      const std::string_view value = values.Make(number, done);
+      PULSE_RETURN_IF_ERROR(FromRocks(batch.Put(rocksdb::Slice(key.data(), key.size()),
+                                                rocksdb::Slice(value.data(), value.size())),
+                                      "filling a write batch"));
+    }
+    PULSE_RETURN_IF_ERROR(FromRocks(db.db()->Write(write, &batch), "loading the database"));
+  }
+  PULSE_RETURN_IF_ERROR(FromRocks(db.db()->Flush(rocksdb::FlushOptions()), "flushing the load"));
+  const auto tables = db.CountTables();
+  if (!tables.ok()) return tables.status();
+  PULSE_RETURN_IF_ERROR(db.Close());
+  return nlohmann::json{{"files", tables->files}, {"entries", tables->entries}};
+}
+
+absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
+  const auto dir = spec.at("dir").get<std::string>();
+  Opponent reader = PlainStock();
+  reader.uri = spec.value("pool_uri", "");
+  auto opened = BenchDb::Open(dir, reader, DbShapeFromJson(spec.at("shape")), /*read_only=*/true);
+  if (!opened.ok()) return opened.status();
+  const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
+  rocksdb::ReadOptions read;
+  read.fill_cache = false;
+  read.readahead_size = kScanReadahead;
+  const std::unique_ptr<rocksdb::Iterator> it((*opened)->db()->NewIterator(read));
+  Checksum keys, contents;
+  uint64_t entries = 0;
+  for (it->SeekToFirst(); it->Valid(); it->Next(), ++entries) {
+    const std::string_view key(it->key().data(), it->key().size());
+    const std::string_view value(it->value().data(), it->value().size());
+    const uint64_t number = DecodeKey(key);
+    const Key expected = EncodeKey(number);
+    if (key != std::string_view(expected.data(), expected.size()) ||
+        !values.Matches(number, value)) {
+      return absl::DataLossError(
+          absl::StrCat("database ", dir, " is wrong: entry ", entries, ", key number ", number,
+                       ", does not hold what was written; the file system under test lost data"));
+    }
+    keys.Add(key);
+    contents.Add(key);
+    contents.Add(value);
+  }
+  PULSE_RETURN_IF_ERROR(FromRocks(it->status(), "reading database " + dir + " to the end"));
+  return nlohmann::json{{"entries", entries}, {"keys", Hex(keys)}, {"contents", Hex(contents)}};
+}
+
+absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
+  const nlohmann::json spec = nlohmann::json::parse(text, nullptr, false);
+  prctl(PR_SET_NAME, "pulse-bench");  // exec from /proc/self/exe has left "exe"
+  try {
+    const std::string job = spec.at("job").get<std::string>();
+    if (job == "load") return RunLoadJob(spec);
+    if (job == "compaction") return RunCompactionJob(spec);
+    if (job == "fill") return RunFillJob(spec);
+    if (job == "verify") return RunVerifyJob(spec);
+    if (job == "crash-load") return RunCrashLoadJob(spec);
+    if (job == "crash-open") return RunCrashOpenJob(spec);
+    if (job == "ring") return RunRingJob(spec);
+    if (job == "crash-check") return RunCrashCheckJob(spec);
+    if (job == "files-fill") return RunFilesFillJob(spec);
+    if (job == "files-read") return RunFilesReadJob(spec);
+    if (job == "blocks-load") return RunBlocksLoadJob(spec);
+    if (job == "serve") return RunServeJob(spec);
+    if (job == "director") return RunDirectorJob(spec);
+    if (job == "ycsb") return RunYcsbJob(spec);
+    return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
+  } catch (const nlohmann::json::exception& e) {
+    return absl::InvalidArgumentError(absl::StrCat("the job description is malformed (", e.what(),
+                                                   "); it is for the benchmark's own use"));
+  }
+}
+
+}  // namespace pulse::bench

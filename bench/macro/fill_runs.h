@@ -1,0 +1,81 @@
+// Random writes with automatic compaction, run by several opponents in turn: what `fill` and the
+// experiments of `paper` have in common. Main thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bench/macro/bench_db.h"
+#include "bench/macro/opponent.h"
+#include "bench/macro/pair_stats.h"
+#include "bench/macro/session.h"
+
+namespace pulse::bench {
+
+// Busy threads of nobody's beside a part of the writes.
+struct FillPhase {
+  std::string name;
+  int on_host_cpus = 0;
+  int on_agent_cpus = 0;
+};
+
+struct FillSettings {
+  uint64_t num = 0;  // of writes
+  uint64_t value_bytes = 1024;
+  int threads = 1;
+  DbShape shape;
+  // Into a database that has as many writes already: stock RocksDB makes it once, and each run
+  // writes into a copy.
+  bool overwrite = false;
+  bool measure_memory = false;  // of host and agent (MemoryMeter)
+  // Not empty: the writes come in so many equal parts, each followed by a wait until compactions
+  // rest, while others keep the processors busy.
+  std::vector<FillPhase> phases;
+
+  uint64_t data_bytes() const;
+  // Disk that a run, and what it begins with, take at the most; a pool takes run_space() more.
+  uint64_t run_space() const;
+  uint64_t space() const;
+};
+
+class FillRuns {
+ public:
+  FillRuns(Session* session, const FillSettings& settings)
+      : session_(session), settings_(settings) {}
+
+  // Steps of progress beside the runs.
+  int preparations() const { return settings_.overwrite ? 1 : 0; }
+
+  // All rounds of all opponents, each result appended to `raw`. After its first run each opponent's
+  // database is read back and compared with what the first opponent left. Leaves nothing on disk.
+  absl::StatusOr<RunSet> Run(const std::vector<Opponent>& opponents, const std::string& label,
+                             nlohmann::json* raw);
+
+  // One run of `opponent`, nothing of which is kept or checked.
+  absl::StatusOr<nlohmann::json> Once(const Opponent& opponent) {
+    return RunOne(opponent, "", /*first=*/false);
+  }
+
+ private:
+  nlohmann::json Spec(const Opponent& opponent, const std::string& dir, uint64_t key_seed) const;
+  absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
+                                        bool first);
+  absl::Status Check(const std::string& label, const Opponent& opponent);
+
+  Session* const session_;
+  const FillSettings settings_;
+  std::optional<Contents> contents_;
+};
+
+// Tables of medians, by opponent.
+std::string FillSpeedTable(const std::vector<Opponent>& opponents, const RunSet& runs);
+std::string FillLatencyTable(const std::vector<Opponent>& opponents, const RunSet& runs);
+
+// The spreads of all figures.
+nlohmann::json FillSpreads(const std::vector<Opponent>& opponents, const RunSet& runs);
+
+}  // namespace pulse::bench

@@ -1,0 +1,28 @@
+// What a run's child measures around work on its database, and how it words latencies.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/histogram.h"
+#include "bench/macro/bench_db.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace pulse::bench {
+
+// Does `work` and waits until the compactions it left behind rest. The result has wall_s of the
+// work; settle_s, the wait; CPU time of host and agent over both, since what is left behind is owed
+// work; stall_share, the part of wall_s in which RocksDB held the foreground up (one writer waits
+// for all in a stall, however many threads write); delayed_share and stopped_share, of samples each
+// 10 ms; the bytes of flushes and compactions, and PulseDB's syncs. `db` was opened for this as
+// `opponent`. Without `settle` it does not wait.
+absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
+                                          const std::function<absl::Status()>& work,
+                                          bool settle = true);
+
+// Adds mean_us, p50_us, p99_us, p99.9_us, p99.99_us and max_us, each with `prefix` before it, of
+// nanoseconds.
+void AddLatencies(const Histogram& latency, const std::string& prefix, nlohmann::json* result);
+
+}  // namespace pulse::bench

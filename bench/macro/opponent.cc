@@ -1,0 +1,112 @@
+#include "bench/macro/opponent.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "nlohmann/json.hpp"
+
+namespace pulse::bench {
+
+nlohmann::json ToJson(const Opponent& o) {
+  return {{"name", o.name},
+          {"meaning", o.meaning},
+          {"uri", o.uri},
+          {"pool", o.pool},
+          {"agent_socket", o.agent_socket},
+          {"bytes_per_sync", o.bytes_per_sync},
+          {"direct_io", o.direct_io},
+          {"subcompactions", o.subcompactions},
+          {"cpus", o.cpus}};
+}
+
+Opponent OpponentFromJson(const nlohmann::json& json) {
+  Opponent o;
+  json.at("name").get_to(o.name);
+  json.at("meaning").get_to(o.meaning);
+  json.at("uri").get_to(o.uri);
+  json.at("pool").get_to(o.pool);
+  json.at("agent_socket").get_to(o.agent_socket);
+  json.at("bytes_per_sync").get_to(o.bytes_per_sync);
+  json.at("direct_io").get_to(o.direct_io);
+  json.at("subcompactions").get_to(o.subcompactions);
+  json.at("cpus").get_to(o.cpus);
+  return o;
+}
+
+std::string PulseUri(const PulseTarget& target) {
+  std::string uri = absl::StrCat("pulse://", target.agent_socket);
+  std::vector<std::string> options;
+  if (target.agent_socket.empty()) options.push_back("agent_cpus=" + target.agent_cpus);
+  if (!target.extra.empty()) options.push_back(target.extra);
+  if (!options.empty()) absl::StrAppend(&uri, "?", absl::StrJoin(options, "&"));
+  return uri;
+}
+
+std::vector<Opponent> StockOpponents(const std::vector<int>& cpus) {
+  Opponent plain;
+  plain.name = kStockDefault;
+  plain.meaning = "stock RocksDB, default writes";
+  plain.cpus = cpus;
+  Opponent bps = plain;
+  bps.name = kStockBps;
+  bps.meaning = "stock RocksDB, bytes_per_sync=1 MiB, strict";
+  bps.bytes_per_sync = uint64_t{1} << 20;
+  Opponent direct = plain;
+  direct.name = kStockDirect;
+  direct.meaning = "stock RocksDB, direct I/O for flush and compaction";
+  direct.direct_io = true;
+  return {plain, bps, direct};
+}
+
+Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus) {
+  Opponent pulse;
+  pulse.name = kPulse;
+  pulse.uri = PulseUri(target);
+  pulse.agent_socket = target.agent_socket;
+  pulse.meaning = "the same RocksDB on " + pulse.uri;
+  pulse.cpus = cpus;
+  return pulse;
+}
+
+Opponent PulsePoolOpponent(const PulseTarget& target, const std::vector<int>& cpus,
+                           const std::string& pool) {
+  PulseTarget in_pool = target;
+  absl::StrAppend(&in_pool.extra, in_pool.extra.empty() ? "" : "&", "layout=pool&pool=", pool);
+  Opponent opponent = PulseOpponent(in_pool, cpus);
+  opponent.name = kPulsePool;
+  opponent.pool = pool;
+  opponent.meaning = "the same with its tables in a pool: " + opponent.uri;
+  return opponent;
+}
+
+std::vector<Opponent> StockOnBothProcessors(const std::vector<int>& cpus) {
+  Opponent plain = StockOpponents(cpus).front();
+  plain.name = kStock2Cpu;
+  plain.meaning = "stock-default on host's and agent's CPUs together";
+  Opponent split = plain;
+  split.name = kStock2CpuSub;
+  split.meaning = "the same with max_subcompactions=2";
+  split.subcompactions = 2;
+  return {plain, split};
+}
+
+absl::StatusOr<std::vector<Opponent>> Select(std::vector<Opponent> all,
+                                             const std::vector<std::string>& names) {
+  if (names.empty()) return all;
+  std::vector<Opponent> chosen;
+  for (const std::string& name : names) {
+    const auto it =
+        std::find_if(all.begin(), all.end(), [&name](const Opponent& o) { return o.name == name; });
+    if (it == all.end()) {
+      const auto append_name = [](std::string* out, const Opponent& o) { out->append(o.name); };
+      return absl::InvalidArgumentError(absl::StrCat("--opponents: there is no \"", name,
+                                                     "\" here; choose from ",
+                                                     absl::StrJoin(all, ", ", append_name)));
+    }
+    chosen.push_back(*it);
+  }
+  return chosen;
+}
+
+}  // namespace pulse::bench

@@ -1,0 +1,446 @@
+// `pulse bench paper`: the experiments of the paper's evaluation, one result file each; those that
+// are there already are not run again.
+#include <fcntl.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/util/disk.h"
+#include "base/errors.h"
+#include "base/unique_fd.h"
+#include "bench/macro/common_options.h"
+#include "bench/macro/fill_runs.h"
+#include "bench/macro/paper/experiment.h"
+#include "bench/macro/paper/report_files.h"
+#include "bench/macro/paper/report_remote.h"
+#include "bench/macro/paper/result_files.h"
+#include "bench/macro/revision.h"
+#include "bench/macro/workload.h"
+#include "fmt/chrono.h"
+#include "fmt/format.h"
+
+namespace pulse::bench {
+namespace {
+
+struct PaperArgs {
+  CommonArgs common;
+  std::string out = "./pulse-paper";
+  Size size;  // but for what `common` has
+  std::vector<std::string> only;
+  bool redo = false;
+  bool keep_older = false;
+  bool report_only = false;
+  std::string markdown;
+  std::string load = "own";
+};
+
+struct Job {
+  const Experiment* experiment;
+  std::string file;
+  nlohmann::json identity;  // what the result begins with
+  RowLog rows;
+  double seconds = 0;  // that it takes, about
+  bool anew = false;   // what is there of it is moved aside first
+};
+
+// What decides about reads and syncs beside the machine. How the page cache is emptied is seen
+// without emptying it: as DropPageCache does it.
+nlohmann::json Storage(const Session& session) {
+  const UniqueFd control(open("/proc/sys/vm/drop_caches", O_WRONLY | O_CLOEXEC));
+  // A device may have another name after a restart; most file systems have a number of their own.
+  std::string source = MountSource(session.dir().path());
+  struct statfs fs = {};
+  if (statfs(session.dir().path().c_str(), &fs) == 0 && (fs.f_fsid.__val[0] | fs.f_fsid.__val[1])) {
+    source = fmt::format("file system {:08x}{:08x}", static_cast<uint32_t>(fs.f_fsid.__val[0]),
+                         static_cast<uint32_t>(fs.f_fsid.__val[1]));
+  }
+  return {{"source", source}, {"page_cache", control.valid() ? "drop_caches" : "fadvise"}};
+}
+
+nlohmann::json Identity(const PaperArgs& args, const Experiment& experiment,
+                        const nlohmann::json& session, const nlohmann::json& storage) {
+  nlohmann::json settings = session.at("settings");
+  settings["scale"] = args.size.scale;
+  settings["quick"] = args.size.quick;
+  settings["threads"] = args.size.threads;
+  settings["memtable_bytes"] = args.size.memtable_bytes;
+  settings["load"] = args.load;
+  settings.update(experiment.Settings(args.size));
+  return {{"benchmark", "paper"},
+          {"experiment", experiment.name()},
+          {"title", experiment.title()},
+          {"pulse_version", session.at("pulse_version")},
+          {"revision", session.at("revision")},
+          {"machine", session.at("machine")},
+          {"storage", storage},
+          {"settings", std::move(settings)}};
+}
+
+// Of rows that are there though their experiment has its result.
+std::string Unused(const std::string& result_file) {
+  std::filesystem::path part(result_file);
+  part.replace_extension(".part");
+  std::error_code ec;
+  if (!std::filesystem::exists(part, ec)) return "";
+  return fmt::format("; {}, of another run, is not used", part.string());
+}
+
+// Whether its result is there, said; another result in the way is an error, so that hours of
+// measuring are not overwritten by a slip.
+absl::StatusOr<bool> IsDone(const PaperArgs& args, const RedoLog& redo, Session* session,
+                            Job* job) {
+  const std::string& name = job->experiment->name();
+  const EarlierResult found = FindResult(job->file, job->identity);
+  const bool in_the_way =
+      found.kind == EarlierResult::Kind::kOlder || found.kind == EarlierResult::Kind::kOther;
+  job->anew = args.redo && (!redo.Begun(name) || in_the_way);
+  if (job->anew) {
+    session->Say(fmt::format("{}: begins anew\n", name));
+    return false;
+  }
+  const std::string differences = absl::StrJoin(found.differences, "; ");
+  switch (found.kind) {
+    case EarlierResult::Kind::kSame:
+      session->Say(fmt::format("{}: done {}before, see {}{}\n", name, args.redo ? "anew " : "",
+                               job->file, Unused(job->file)));
+      return true;
+    case EarlierResult::Kind::kOlder:
+      if (!args.keep_older) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            job->file, " has a result of another version of this program (", differences,
+            "); replace it with --redo, or go on with it by --keep-older, which the report says"));
+      }
+      session->Say(fmt::format("{}: done before by another version ({}), see {}\n", name,
+                               differences, job->file));
+      return true;
+    case EarlierResult::Kind::kOther:
+      return absl::FailedPreconditionError(
+          absl::StrCat(job->file, " has a result with other settings (", differences,
+                       "); give the same ones, choose another --out, or replace it with --redo"));
+    case EarlierResult::Kind::kNone:
+      break;
+  }
+  if (std::error_code ec; std::filesystem::exists(job->file, ec)) {
+    session->Say(fmt::format("{}: {} has no rows; runs again\n", name, job->file));
+  }
+  if (const std::string said = job->rows.TakeUp(args.keep_older); !said.empty()) {
+    session->Say(fmt::format("{}: {}\n", name, said));
+  }
+  return false;
+}
+
+// Loaded databases that an earlier run has left in the directory, and how to be rid of them.
+std::string LeftOver(const std::string& dir) {
+  uint64_t bytes = 0;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) {
+    if (it->is_directory(ec)) bytes += BytesIn(it->path().string(), "");
+  }
+  if (bytes == 0) return "";
+  return fmt::format("an earlier run has left {} there: remove it with rm -r {}/*/",
+                     FormatBytes(bytes), dir);
+}
+
+absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
+                       const std::vector<Job>& jobs) {
+  std::vector<const Experiment*> experiments;
+  for (const Job& job : jobs) experiments.push_back(job.experiment);
+  const auto disk = InspectDisk(dir);
+  if (!disk.ok()) return disk.status();
+  return CheckNeeds(experiments, {disk->free_bytes, AvailableMemory()}, args.size, dir,
+                    LeftOver(dir));
+}
+
+// How long a usual processor's second takes on this one: by a short run.
+absl::StatusOr<double> ProbeSpeed(Session* session) {
+  FillSettings probe;
+  probe.num = 60'000;
+  probe.shape = PaperShapeFor(/*tiny=*/false, probe.data_bytes(), kQuickMemtableBytes);
+  const auto run = FillRuns(session, probe).Once(StockOpponents(session->host_cpus()).front());
+  if (!run.ok()) return run.status();
+  const double seconds = run->value("wall_s", 0.0) + run->value("settle_s", 0.0);
+  return seconds / (RunSeconds(probe.num, kKeyBytes + probe.value_bytes) - RunSeconds(0, 0));
+}
+
+// Says how long all of it will take, and sets up the progress.
+absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>* jobs) {
+  int steps = 0;
+  for (const Job& job : *jobs) steps += job.experiment->Steps(*session, args.size, job.rows);
+  if (args.size.tiny || jobs->empty()) {
+    session->ExpectSteps(steps);
+    return absl::OkStatus();
+  }
+  const auto speed = ProbeSpeed(session);
+  if (!speed.ok()) return speed.status();
+  double all = 0;
+  std::vector<std::string> each;
+  for (Job& job : *jobs) {
+    job.seconds = *speed * job.experiment->Seconds(*session, args.size, job.rows);
+    all += job.seconds;
+    each.push_back(absl::StrCat(job.experiment->name(), " ", FormatDuration(job.seconds)));
+  }
+  session->Say(fmt::format("Estimate: {} for {} runs ({})\n", FormatDuration(all), steps,
+                           absl::StrJoin(each, ", ")));
+  session->ExpectSteps(steps, all);
+  return absl::OkStatus();
+}
+
+absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job* job) {
+  const Experiment& experiment = *job->experiment;
+  const int steps = experiment.Steps(*session, args.size, job->rows);
+  if (job->seconds > 0 && steps > 0) session->ExpectEach(job->seconds / steps);
+  session->Say(fmt::format("\n== {}: {} ({})\n", experiment.name(), experiment.title(),
+                           absl::StrJoin(experiment.paper().at("figures"), ", ",
+                                         [](std::string* out, const nlohmann::json& figure) {
+                                           out->append(figure.get<std::string>());
+                                         })));
+  if (job->anew) {
+    job->rows.Forget();
+    const auto said = redo->Begin(experiment.name(), job->file);
+    if (!said.ok()) return said.status();
+    if (!said->empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), *said));
+  }
+  PULSE_RETURN_IF_ERROR(job->rows.Begin());
+  if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
+    return absl::Status(ran.code(),
+                        absl::StrCat(experiment.name(), ": ", ran.message(),
+                                     "; what is finished is kept, and the same command goes on"));
+  }
+  PULSE_RETURN_IF_ERROR(session->DropPool());
+  nlohmann::json result = std::move(job->identity);
+  result["paper"] = experiment.paper();
+  result["units"] = MetricUnits();
+  result["page_cache"] = session->report()["settings"].value("page_cache", "");
+  result["finished"] = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
+  result["rows"] = job->rows.rows();
+  PULSE_RETURN_IF_ERROR(WriteResult(job->file, result));
+  job->rows.Forget();
+  session->Say(fmt::format("JSON: {}\n", job->file));
+  return absl::OkStatus();
+}
+
+std::vector<ReportEntry> Entries(const std::string& out) {
+  std::vector<ReportEntry> entries;
+  for (const auto& experiment : AllExperiments()) {
+    entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, "",
+                       experiment->optional()});
+  }
+  for (ReportEntry& entry : RemoteEntries(out)) entries.push_back(std::move(entry));
+  return entries;
+}
+
+// From what there is in --out, of this run and of earlier ones. `command` is the one that makes
+// them.
+absl::Status WriteReports(const PaperArgs& args, const std::string& command, bool with_markdown) {
+  std::vector<ReportEntry> entries = Entries(args.out);
+  LoadResults(args.out, &entries);
+  // Who asks for none of the optional ones need not hear of them.
+  const auto absent = [](const ReportEntry& e) { return e.optional && e.result.is_null(); };
+  entries.erase(std::remove_if(entries.begin(), entries.end(), absent), entries.end());
+  const Report report =
+      MakeReport(entries, command,
+                 ProgramOf({{"pulse_version", PULSE_VERSION}, {"revision", SourceRevision()}}));
+  PULSE_RETURN_IF_ERROR(WriteHtml(args.out, report));
+  if (!with_markdown || args.markdown.empty()) return absl::OkStatus();
+  return WriteMarkdown(args.markdown, report);
+}
+
+void SayReports(const PaperArgs& args) {
+  fmt::print("Report: {}/report.html\n", args.out);
+  if (!args.markdown.empty()) fmt::print("Markdown: {}\n", args.markdown);
+}
+
+absl::Status ReportOnly(const PaperArgs& args) {
+  std::vector<ReportEntry> entries = Entries(args.out);
+  LoadResults(args.out, &entries);
+  const auto there = std::find_if(entries.begin(), entries.end(),
+                                  [](const ReportEntry& e) { return !e.result.is_null(); });
+  if (there == entries.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no result in ", args.out,
+                                            "; run the experiments first, with the same --out and "
+                                            "without --report-only"));
+  }
+  // What has not run should be like what has; a benchmark's settings are its own.
+  const std::string command =
+      CommandFor(args.out, there->benchmark.empty() ? ObjectIn(there->result, "settings")
+                                                    : nlohmann::json::object());
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
+  SayReports(args);
+  return absl::OkStatus();
+}
+
+absl::Status CheckArgs(const PaperArgs& args) {
+  if (!(args.size.scale > 0) || args.size.scale > 1) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--scale {}: give a share of the paper's 40 GB, above 0 and up to 1", args.size.scale));
+  }
+  if (!args.common.agent_socket.empty() || !args.common.opponents.empty() ||
+      !args.common.json_file.empty()) {
+    return absl::InvalidArgumentError(
+        "--agent, --opponents and --json are not for `paper`: each experiment has its own agents, "
+        "opponents and file; leave them out");
+  }
+  return absl::OkStatus();
+}
+
+// What does not change the figures, and so is in no result's settings.
+std::string FurtherFlags(const PaperArgs& args) {
+  std::string flags;
+  if (args.common.dir != args.out + "/work") absl::StrAppend(&flags, " --dir ", args.common.dir);
+  if (args.common.allow_tmpfs) absl::StrAppend(&flags, " --allow-tmpfs");
+  return flags;
+}
+
+absl::Status RunPaper(PaperArgs args) {
+  PULSE_RETURN_IF_ERROR(CheckArgs(args));
+  if (!args.markdown.empty()) PULSE_RETURN_IF_ERROR(CheckMarkdown(args.markdown));
+  if (args.report_only) return ReportOnly(args);
+  args.size.tiny = args.common.tiny;
+  args.size.own_load = args.load == "own";
+  std::sort(args.size.value_sizes.begin(), args.size.value_sizes.end());
+  args.size.value_sizes.erase(
+      std::unique(args.size.value_sizes.begin(), args.size.value_sizes.end()),
+      args.size.value_sizes.end());
+  const auto memtable = MemtableOf(args.common);
+  if (!memtable.ok()) return memtable.status();
+  args.size.memtable_bytes = *memtable;
+  if (args.size.quick && args.size.memtable_bytes == 0) {
+    args.size.memtable_bytes = kQuickMemtableBytes;
+  }
+  const auto chosen = SelectExperiments(AllExperiments(), args.only);
+  if (!chosen.ok()) return chosen.status();
+  if (args.common.dir.empty()) args.common.dir = args.out + "/work";
+  std::error_code ec;
+  std::filesystem::create_directories(args.out, ec);
+  if (ec) return ErrnoError(ec.value(), "creating directory", args.out);
+  auto session = Session::Open("paper", args.common, 0);
+  if (!session.ok()) return session.status();
+  Session& s = **session;
+
+  const nlohmann::json storage = Storage(s);
+  nlohmann::json identities = nlohmann::json::array();
+  for (const Experiment* experiment : *chosen) {
+    identities.push_back(Identity(args, *experiment, s.report(), storage));
+  }
+  RedoLog redo(args.out + "/redo.log", identities);
+  if (args.redo) {
+    const std::string said = redo.TakeUp(args.keep_older);
+    if (!said.empty()) s.Say(said + "\n");
+  }
+  std::vector<Job> jobs;
+  for (size_t i = 0; i < chosen->size(); ++i) {
+    const Experiment* const experiment = (*chosen)[i];
+    const std::string file = fmt::format("{}/{}", args.out, experiment->name());
+    const nlohmann::json& identity = identities[i];
+    Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
+    const auto done = IsDone(args, redo, &s, &job);
+    if (!done.ok()) return done.status();
+    if (!*done) jobs.push_back(std::move(job));
+  }
+  PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
+  for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
+  const std::string command =
+      CommandFor(args.out, identities.front().at("settings")) + FurtherFlags(args);
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
+  PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
+  // After each, so that an interrupted run has its report.
+  for (Job& job : jobs) {
+    PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
+    PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
+  }
+  redo.Forget();  // also what an interrupted one has left: all is there
+  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
+  SayReports(args);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPaperBench(CLI::App& bench) {
+  auto args = std::make_shared<PaperArgs>();
+  args->common.dir.clear();
+  args->common.timeout_seconds = 6 * 3600;
+  CLI::App* cmd = bench.add_subcommand(
+      "paper", "The experiments of the PulseDB paper, at any scale; goes on where it was stopped");
+  AddCommonOptions(cmd, &args->common);
+  cmd->get_option("--dir")->default_str("OUT/work");
+  cmd->add_option("--out", args->out, "The results go here, one JSON file each, and report.html")
+      ->capture_default_str();
+  CLI::Option* scale = cmd->add_option("--scale", args->size.scale,
+                                       "Share of the paper's 40 GB and 20 million YCSB operations")
+                           ->capture_default_str();
+  CLI::Option* threads =
+      cmd->add_option(
+             "--threads", args->size.threads,
+             "Threads that write or operate; as many as the paper's, on a few CPUs, can leave "
+             "none to compactions")
+          ->check(CLI::Range(1, 256))
+          ->capture_default_str();
+  std::vector<std::string> names;
+  std::string optional;
+  for (const auto& experiment : AllExperiments()) {
+    names.push_back(experiment->name());
+    if (experiment->optional() && optional.empty()) optional = experiment->name();
+  }
+  cmd->add_option("--only", args->only,
+                  "Only these: " + absl::StrJoin(names, ", ") +
+                      "; without it, those before the first that needs to be named (" + optional +
+                      ")")
+      ->delimiter(',');
+  cmd->add_flag("--redo", args->redo,
+                "Run also what is done; an earlier result is kept as NAME.json.old. Given again "
+                "after an interruption, it goes on");
+  cmd->add_flag("--keep-older", args->keep_older,
+                "Go on with results of another version of this program, which the report marks, "
+                "and with an interrupted experiment where the revision is unknown or dirty");
+  CLI::Option* quick = cmd->add_flag(
+      "--quick", args->size.quick,
+      fmt::format("For a short session, some 25 minutes on two slow CPUs: --scale {} --threads {} "
+                  "--memtable {}M --pairs {} unless given, no warm-up, values of 128 and 1024 B "
+                  "only, a quarter of the YCSB operations",
+                  kQuickScale, kQuickThreads, kQuickMemtableBytes >> 20, kQuickPairs));
+  cmd->add_option("--value-sizes", args->size.value_sizes,
+                  "Bytes of the values, where an experiment has several sizes: 1024,2048")
+      ->delimiter(',')
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20));
+  cmd->add_option("--load", args->load,
+                  "Who loads the databases of ycsb: \"own\", each opponent for itself, as in the "
+                  "paper; \"copied\", stock RocksDB for all")
+      ->check(CLI::IsMember({"own", "copied"}))
+      ->capture_default_str();
+  cmd->add_flag("--report-only", args->report_only,
+                "Run nothing: write the report of the results that are in --out");
+  cmd->add_option(
+      "--markdown", args->markdown,
+      "Write the report into this document, too, between its markers, with plots beside "
+      "it");
+  AddPaperOptions(cmd, &args->common);
+  cmd->footer(
+      "As the paper has it: 16-byte keys, ten threads (--threads), four background jobs, direct "
+      "reads, "
+      "64 MiB memtables and tables, Bloom filters of 10 bits, no compression; the block cache is "
+      "scaled with the data, nothing else is but by --memtable. Stock RocksDB runs on the host's "
+      "CPU and, as a third "
+      "line, on host's and agent's together.");
+  cmd->callback([args, quick, scale, threads] {
+    if (quick->count() != 0) {
+      if (scale->count() == 0) args->size.scale = kQuickScale;
+      if (threads->count() == 0) args->size.threads = kQuickThreads;
+      if (args->common.pairs == 0 && !args->common.tiny) args->common.pairs = kQuickPairs;
+      args->common.warm_ups = 0;
+    }
+    Finish(RunPaper(*args));
+  });
+}
+
+}  // namespace pulse::bench

@@ -1,0 +1,203 @@
+#include "bench/macro/soak_samples.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "bench/macro/soak_chart.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace pulse::bench {
+namespace {
+
+constexpr double kMiB = 1 << 20;
+
+double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
+
+// "VmRSS:      1234 kB", without the name.
+uint64_t Kilobytes(const std::string& text) {
+  absl::string_view number(text);
+  absl::ConsumeSuffix(&number, "kB");
+  uint64_t n = 0;
+  return absl::SimpleAtoi(number, &n) ? n << 10 : 0;
+}
+
+}  // namespace
+
+ProcessUse UseOf(pid_t pid) {
+  ProcessUse use;
+  if (pid <= 0) return use;
+  const std::string dir = fmt::format("/proc/{}", pid);
+  std::ifstream status(dir + "/status");
+  for (std::string line; std::getline(status, line);) {
+    const size_t colon = line.find(':');
+    if (absl::StartsWith(line, "VmRSS:")) use.rss_bytes = Kilobytes(line.substr(colon + 1));
+    if (absl::StartsWith(line, "RssAnon:")) use.anonymous_bytes = Kilobytes(line.substr(colon + 1));
+  }
+  std::error_code ec;
+  std::filesystem::directory_iterator it(dir + "/fd", ec);
+  for (; !ec && it != std::filesystem::directory_iterator(); it.increment(ec)) ++use.descriptors;
+  return use;
+}
+
+SoakSampler::SoakSampler(int64_t start, const rocksdb::FileSystem* fs, SoakAgent* agent,
+                         SoakLoad* load)
+    : start_(start),
+      fs_(fs),
+      agent_(agent),
+      load_(load),
+      last_(start),
+      last_ops_(load->figures().total()),
+      last_stats_(stats()) {
+  load_->TakeWorstWriteNanos();
+}
+
+Stats SoakSampler::stats() const {
+  Stats stats = {};
+  GetStats(fs_, &stats);
+  return stats;
+}
+
+void SoakSampler::Take(int64_t now, bool disturbed) {
+  if (now <= last_) return;
+  const Stats s = stats();
+  const uint64_t ops = load_->figures().total();
+  SoakSample sample;
+  sample.at_s = Seconds(now - start_);
+  sample.seconds = Seconds(now - last_);
+  sample.host = UseOf(getpid());
+  sample.agent = UseOf(agent_->pid());
+  sample.ops_per_s = static_cast<double>(ops - last_ops_) / sample.seconds;
+  sample.worst_write_ms = static_cast<double>(load_->TakeWorstWriteNanos()) / 1e6;
+  sample.persisted = s.bytes_persisted - last_stats_.bytes_persisted;
+  sample.finished_inline = s.bytes_inline - last_stats_.bytes_inline;
+  sample.failovers = s.failovers - last_stats_.failovers;
+  sample.queued_bytes = s.queued_bytes;
+  sample.queued_requests = s.queued_requests;
+  const uint64_t agentless = s.agentless_nanos - last_stats_.agentless_nanos;
+  sample.agentless =
+      std::clamp(static_cast<double>(agentless) / static_cast<double>(now - last_), 0.0, 1.0);
+  sample.disturbed = disturbed;
+  samples_.push_back(sample);
+  last_ = now;
+  last_ops_ = ops;
+  last_stats_ = s;
+}
+
+std::vector<NamedTrend> JudgeTrends(const std::vector<SoakSample>& samples) {
+  std::vector<double> host_rss, host_fds, agent_rss, agent_fds, queued_bytes, queued_requests;
+  for (const SoakSample& s : samples) {
+    queued_bytes.push_back(static_cast<double>(s.queued_bytes));
+    queued_requests.push_back(static_cast<double>(s.queued_requests));
+    host_rss.push_back(static_cast<double>(s.host.rss_bytes));
+    host_fds.push_back(static_cast<double>(s.host.descriptors));
+    if (s.agent.rss_bytes == 0 || s.agent.descriptors == 0) continue;
+    agent_rss.push_back(static_cast<double>(s.agent.rss_bytes));
+    agent_fds.push_back(static_cast<double>(s.agent.descriptors));
+  }
+  return {
+      {"host memory", true, JudgeTrend(host_rss, kTrendShare, kTrendFloorBytes)},
+      {"host descriptors", false, JudgeTrend(host_fds, kTrendShare, kTrendFloorDescriptors)},
+      {"agent memory", true, JudgeTrend(agent_rss, kTrendShare, kTrendFloorBytes)},
+      {"agent descriptors", false, JudgeTrend(agent_fds, kTrendShare, kTrendFloorDescriptors)},
+      {"payload in queues", true, JudgeTrend(queued_bytes, kTrendShare, kTrendFloorBytes)},
+      {"requests in rings", false, JudgeTrend(queued_requests, kTrendShare, kTrendFloorRequests)}};
+}
+
+SoakSpeeds SpeedsOf(const std::vector<SoakSample>& samples) {
+  std::vector<double> with, disturbed, without;
+  for (const SoakSample& s : samples) {
+    // Intervals are not cut to the nanosecond.
+    std::vector<double>& kind = s.agentless > 0.99                 ? without
+                                : s.agentless == 0 && !s.disturbed ? with
+                                                                   : disturbed;
+    kind.push_back(s.ops_per_s);
+  }
+  return {MedianOf(with), MedianOf(disturbed), MedianOf(without),
+          with.size(),    disturbed.size(),    without.size()};
+}
+
+nlohmann::json ToJson(const SoakSample& s) {
+  const auto use = [](const ProcessUse& u) {
+    return nlohmann::json{{"rss_bytes", u.rss_bytes},
+                          {"anonymous_bytes", u.anonymous_bytes},
+                          {"descriptors", u.descriptors}};
+  };
+  return {{"at_s", s.at_s},
+          {"seconds", s.seconds},
+          {"host", use(s.host)},
+          {"agent", use(s.agent)},
+          {"ops_per_s", s.ops_per_s},
+          {"worst_write_ms", s.worst_write_ms},
+          {"bytes_persisted", s.persisted},
+          {"bytes_inline", s.finished_inline},
+          {"failovers", s.failovers},
+          {"queued_bytes", s.queued_bytes},
+          {"queued_requests", s.queued_requests},
+          {"agentless_share", s.agentless},
+          {"disturbed", s.disturbed}};
+}
+
+std::string ChartOf(const std::vector<SoakSample>& samples,
+                    const std::vector<MischiefEvent>& events, int64_t start,
+                    const std::string& title) {
+  Chart chart;
+  chart.title = title;
+  chart.seconds = samples.empty() ? 1 : samples.back().at_s;
+  // A process that is not there has no figures: a gap in the line.
+  const auto series = [&](const char* name, auto value) {
+    ChartSeries out = {name, {}};
+    for (const SoakSample& s : samples) out.points.emplace_back(s.at_s, value(s));
+    return out;
+  };
+  const auto or_gap = [](double v) { return v == 0 ? std::nan("") : v; };
+  chart.panels = {
+      {"thousand operations per second",
+       {series("operations", [](const SoakSample& s) { return s.ops_per_s / 1e3; })}},
+      {"longest write, ms",
+       {series("write", [](const SoakSample& s) { return s.worst_write_ms; })}},
+      {"written, MiB/s",
+       {series("by the agent",
+               [](const SoakSample& s) {
+                 return static_cast<double>(s.persisted) / kMiB / s.seconds;
+               }),
+        series("by the host",
+               [](const SoakSample& s) {
+                 return static_cast<double>(s.finished_inline) / kMiB / s.seconds;
+               })}},
+      {"resident memory, MiB",
+       {series("host",
+               [](const SoakSample& s) { return static_cast<double>(s.host.rss_bytes) / kMiB; }),
+        series("agent",
+               [&](const SoakSample& s) {
+                 return or_gap(static_cast<double>(s.agent.rss_bytes) / kMiB);
+               })}},
+      {"open descriptors",
+       {series("host", [](const SoakSample& s) { return static_cast<double>(s.host.descriptors); }),
+        series("agent",
+               [&](const SoakSample& s) {
+                 return or_gap(static_cast<double>(s.agent.descriptors));
+               })}},
+      {"payload in queues, MiB",
+       {series("payload",
+               [](const SoakSample& s) { return static_cast<double>(s.queued_bytes) / kMiB; })}},
+      {"requests in rings", {series("requests", [](const SoakSample& s) {
+         return static_cast<double>(s.queued_requests);
+       })}}};
+  for (const MischiefEvent& e : events) {
+    const double begin = Seconds(e.begin - start);
+    const double end = e.end == 0 ? chart.seconds : Seconds(e.end - start);
+    const bool gone = e.kind == Mischief::kKill || e.kind == Mischief::kTerminate ||
+                      e.kind == Mischief::kStopAndKill;
+    chart.marks.push_back({begin, std::min(end, chart.seconds), MischiefName(e.kind), gone});
+  }
+  return RenderChart(chart);
+}
+
+}  // namespace pulse::bench

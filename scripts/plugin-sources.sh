@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# plugin-sources.sh [--check]: writes plugin/pulse/sources.txt, the sources of the in-tree plug-in, which
+# RocksDB's Makefile and its CMake build both read; with --check only says whether it is up to date.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Of base and agent the plug-in takes what it uses; of the other rooms everything but tests.
+list_sources() {
+  {
+    find src/channel src/uring src/store src/placement src/services/lsm -name '*.cc' \
+      ! -name '*_test.cc' ! -name 'test_*' ! -name 'preload*' ! -path '*/convert/*'
+    printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/json.cc base/log.cc base/trace.cc \
+      base/uri_options.cc agent/session.cc agent/status.cc agent/status_server.cc agent/worker.cc
+  } | LC_ALL=C sort
+}
+
+list=plugin/pulse/sources.txt
+if [[ "${1:-}" == --check ]]; then
+  diff "$list" <(list_sources) || {
+    echo "plugin-sources: $list is out of date; run scripts/plugin-sources.sh" >&2
+    exit 1
+  }
+else
+  list_sources >"$list"
+fi

@@ -1,0 +1,154 @@
+// What a director does with the connections that it looks at: an Application makes one Flow for
+// each of them. The director owns sockets, buffers, limits and order; a flow splits the bytes into
+// requests and decides, for each, whether the host answers it or the agent does. DDS sections 5
+// and 6.1.
+//
+// A director without a host is a server: its flows answer everything themselves.
+//
+// Threads. An Application is shared by all loops and must be thread-safe. A Flow and its Connection
+// belong to one loop, and every call between them is made on its thread, but for Remote's. Nothing
+// called here may block.
+//
+// Order. Replies leave in the order of the requests (Ordering::kRequest), or as they come
+// (Ordering::kAny, for protocols whose replies name their request). Within one connection, what
+// Forward was given reaches the host in that order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "net/buffer.h"
+
+namespace pulse::director {
+
+// One request of a connection; ascending, never 0.
+using Ticket = uint64_t;
+
+enum class Ordering { kRequest, kAny };
+
+// A connection as other threads may know it. Copyable; outlives the connection, and then does
+// nothing.
+class Remote {
+ public:
+  virtual ~Remote() = default;
+  // Runs `work` on the connection's loop, unless the connection has ended by then. In the order of
+  // the calls of one thread. Thread-safe; never blocks.
+  virtual void Post(std::function<void()> work) = 0;
+};
+
+// The loop that a connection belongs to.
+class EventLoop {
+ public:
+  virtual ~EventLoop() = default;
+  // Reads from a file or device without blocking and calls `done`, always, on this loop's thread,
+  // with the bytes read or -errno. `data` must be valid until then, and `done` must not rely on the
+  // connection, which may have ended: hold a weak pointer. On the loop's thread only.
+  virtual void Read(int fd, uint64_t offset, char* data, size_t size,
+                    std::function<void(int64_t)> done) = 0;
+  // Runs `work` on the loop's thread, unless the director has stopped by then. Thread-safe.
+  virtual void Post(std::function<void()> work) = 0;
+  virtual BufferPool* buffers() = 0;
+  virtual int index() const = 0;  // from 0
+  // What the turn before this one took, in nanoseconds: who came meanwhile has waited for it. 0
+  // where it has slept since, so that nobody has. On the loop's thread only.
+  virtual int64_t last_turn() const = 0;
+};
+
+// What a flow can do with its client and its host. Each ticket is to be given to exactly one of
+// Forward and Reply, in OnRequest or later. Calls for a connection that is closing do nothing.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  // Sends `bytes` (copied) to the host; `replies` messages of the host answer it, each given to
+  // OnHostReply. With 0, the ticket is done. Never before the host connection's preface is through.
+  // Without a host, and while it cannot be reached, the ticket ends by OnHostLost.
+  virtual void Forward(Ticket ticket, std::string_view bytes, uint32_t replies = 1) = 0;
+  // Answers. The first copies; the second takes the buffer over and sends from it.
+  virtual void Reply(Ticket ticket, std::string_view bytes) = 0;
+  virtual void Reply(Ticket ticket, Buffer bytes) = 0;
+  // The client gets what was answered before, then `last_words`, then the end of the stream.
+  // Called within OnRequest, it comes in that request's place: those before it are still waited
+  // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.
+  virtual void Close(std::string_view last_words) = 0;
+  // Within OnRequest: one more ticket, behind those there are, for a message of several requests.
+  // 0: this kind of connection has none.
+  virtual Ticket AnotherTicket() { return 0; }
+
+  virtual std::shared_ptr<Remote> remote() = 0;
+  // Where replies that disk bytes are read into come from; of this loop.
+  virtual BufferPool* buffers() = 0;
+  virtual EventLoop* loop() { return nullptr; }
+  // Tickets that have no answer yet.
+  virtual size_t outstanding() const = 0;
+  // Bytes of replies that the client has not taken yet.
+  virtual size_t unsent() const { return 0; }
+  // "127.0.0.1:4711", for messages.
+  virtual const std::string& peer() const = 0;
+};
+
+class Flow {
+ public:
+  virtual ~Flow() = default;
+
+  // The size of the first whole message in `bytes`; 0 when there is none yet. Must be cheap to ask
+  // again with more bytes, as it is called at each arrival. An error ends the connection, after
+  // ErrorReply of it. Called with at most the director's max_message bytes (a reply:
+  // max_host_message): a message that is not whole by then is an error of the director's.
+  virtual absl::StatusOr<size_t> SplitRequest(std::string_view bytes) = 0;
+  virtual absl::StatusOr<size_t> SplitReply(std::string_view bytes) = 0;
+
+  // One whole request; `bytes` are valid during the call.
+  virtual void OnRequest(Ticket ticket, std::string_view bytes) = 0;
+  // All requests that had arrived together were given: the time to start what was collected.
+  virtual void OnRequestsEnd() {}
+  // Bytes of requests that it keeps until it can begin them, or is done with them. The client is
+  // not read while there are more than the director's connection_bytes. They must go without more
+  // from the client, and with a Reply, Forward or Close. Cheap: asked for each request.
+  virtual size_t held() const { return 0; }
+
+  // At the end of a turn of the loop in which something happened to the connection, and unsent() is
+  // at most half of the director's connection_bytes: a flow that holds replies back for want of
+  // room goes on.
+  virtual void OnRoom() {}
+
+  // A message of the host's for `ticket`: the oldest that the host has not answered, whatever the
+  // ordering; under kAny it is the message that names its request. What it appends to `out` goes to
+  // the client in the ticket's place. `last`: the ticket is done with it.
+  virtual void OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
+    out->append(bytes);
+  }
+  // The host was lost, or could not be reached, before it had answered the ticket: what the client
+  // gets instead. Whether the host has carried it out is not known if `sent`.
+  virtual std::string OnHostLost(Ticket ticket, bool sent) = 0;
+  // What the client is told before its connection ends, in its protocol; may be empty.
+  virtual std::string ErrorReply(const absl::Status& error) = 0;
+
+  // Sent on each new connection to the host, before anything else; `replies` messages answer it,
+  // given to OnPreface. An error from that ends the host connection.
+  struct Preface {
+    std::string bytes;
+    uint32_t replies = 0;
+  };
+  virtual Preface HostPreface() { return {}; }
+  virtual absl::Status OnPreface(std::string_view bytes) { return absl::OkStatus(); }
+  // The host closed or lost the connection. All its tickets have been told; no HostPreface was
+  // asked for since. Where the flow closes its client now, what it forwarded meanwhile is not sent.
+  virtual void OnHostClosed() {}
+};
+
+class Application {
+ public:
+  virtual ~Application() = default;
+  // `connection` outlives the flow. Null refuses the connection.
+  virtual std::unique_ptr<Flow> NewFlow(Connection* connection) = 0;
+  virtual Ordering ordering() const { return Ordering::kRequest; }
+};
+
+}  // namespace pulse::director

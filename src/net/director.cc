@@ -1,0 +1,139 @@
+#include "net/director.h"
+
+#include <sys/resource.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "net/address.h"
+#include "net/loop.h"
+
+namespace pulse::director {
+namespace {
+
+constexpr int kBacklog = 4096;
+
+absl::Status Check(const DirectorOptions& o) {
+  if (o.application == nullptr) {
+    return absl::InvalidArgumentError("a director has no application");
+  }
+  if (o.threads < 1 || o.threads > 64) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(o.threads, " director threads: use a number from 1 to 64"));
+  }
+  if (o.listen.empty()) return absl::InvalidArgumentError("a director has no address to listen on");
+  const DirectorLimits& l = o.limits;
+  if (l.connections == 0 || l.max_message == 0 || l.connection_bytes == 0 || l.outstanding == 0 ||
+      l.connect_ms <= 0 || l.back_off_ms <= 0 || l.back_off_max_ms < l.back_off_ms) {
+    return absl::InvalidArgumentError(
+        "a director's limits of connections, bytes, requests and the host's times must be above 0");
+  }
+  return absl::OkStatus();
+}
+
+// Each connection takes a descriptor, and one more towards the host.
+void AllowDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+Director::Director() : shared_(std::make_unique<DirectorShared>()) {}
+
+absl::StatusOr<std::unique_ptr<Director>> Director::Open(DirectorOptions options) {
+  PULSE_RETURN_IF_ERROR(Check(options));
+  AllowDescriptors();
+  std::unique_ptr<Director> director(new Director());
+  director->shared_->options = std::move(options);
+  const DirectorOptions& o = director->shared_->options;
+  if (!o.host.empty()) {
+    auto host = ParseAddress(o.host);
+    if (!host.ok()) return host.status();
+    director->shared_->host = *host;
+  }
+  auto signature = Signature::Parse(o.signature);
+  if (!signature.ok()) return signature.status();
+  director->shared_->signature = *std::move(signature);
+  if (absl::Status st = director->Listen(); !st.ok()) return st;
+  return director;
+}
+
+absl::Status Director::Listen() {
+  const DirectorOptions& o = shared_->options;
+  std::vector<std::vector<UniqueFd>> listeners(static_cast<size_t>(o.threads));
+  for (const std::string& text : o.listen) {
+    auto address = ParseAddress(text);
+    if (!address.ok()) return address.status();
+    if (address->port() != 0) PULSE_RETURN_IF_ERROR(CheckFree(*address));
+    for (auto& mine : listeners) {
+      // Loops share a Unix socket's queue; TCP has one for each.
+      if (address->is_unix() && &mine != &listeners.front()) {
+        mine.push_back(listeners.front().back().Dup());
+        continue;
+      }
+      auto fd = director::Listen(*address, kBacklog);
+      if (!fd.ok()) return fd.status();
+      if (address->is_unix()) {
+        unix_paths_.push_back(address->ToString().substr(5));
+      } else {
+        *address = LocalAddress(fd->get());  // the others take the port that this one got
+        if (port_ == 0) port_ = address->port();
+      }
+      mine.push_back(*std::move(fd));
+    }
+  }
+  for (int i = 0; i < o.threads; ++i) {
+    auto loop = Loop::Start(i, shared_.get(), std::move(listeners[static_cast<size_t>(i)]));
+    if (!loop.ok()) return loop.status();
+    loops_.push_back(*std::move(loop));
+  }
+  local_port_ = std::make_shared<LocalPort>();
+  for (const auto& loop : loops_) local_port_->Add(loop.get());
+  return absl::OkStatus();
+}
+
+Director::~Director() { Stop(); }
+
+void Director::Stop() {
+  if (local_port_ != nullptr) local_port_->Close();
+  for (const auto& loop : loops_) loop->BeginStop();
+  for (const auto& loop : loops_) loop->Join();
+  for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());
+}
+
+NetKind Director::net() const { return loops_.front()->kind(); }
+
+int64_t Director::cpu_nanos() const {
+  int64_t sum = 0;
+  for (const auto& loop : loops_) sum += loop->cpu_nanos();
+  return sum;
+}
+
+DirectorStats Director::stats() const {
+  DirectorStats s;
+  for (const auto& loop : loops_) {
+    const LoopStats& l = loop->stats();
+    s.connections += l.Get(LoopStats::kConnections);
+    s.spliced_connections += l.Get(LoopStats::kSpliced);
+    s.accepted += l.Get(LoopStats::kAccepted);
+    s.refused += l.Get(LoopStats::kRefused);
+    s.cut += l.Get(LoopStats::kCut);
+    s.requests += l.Get(LoopStats::kRequests);
+    s.forwarded += l.Get(LoopStats::kForwarded);
+    s.lost += l.Get(LoopStats::kLost);
+    s.host_connections += l.Get(LoopStats::kHostConnections);
+    s.host_failures += l.Get(LoopStats::kHostFailures);
+    s.spliced_bytes += l.Get(LoopStats::kSplicedBytes);
+    s.held_bytes += l.Get(LoopStats::kHeld);
+    s.pauses += l.Get(LoopStats::kPauses);
+  }
+  return s;
+}
+
+}  // namespace pulse::director

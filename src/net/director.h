@@ -1,0 +1,114 @@
+// Director: the agent's network front. Listens, and for each connection either lets an Application
+// decide who answers its requests, or passes its bytes to the host untouched. DDS section 5.
+//
+// Open() starts one thread per loop, each with a listener of its own on the same port; it returns
+// when connections are accepted. Stop(), and destruction, drain: no new connections, no further
+// requests; what was taken is answered, for as long as limits.drain_ms, then connections end.
+// Thread-safe, but for destruction. Addresses are those of address.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "net/application.h"
+#include "net/net.h"
+#include "net/transport.h"
+
+namespace pulse::director {
+
+class LocalPort;
+class Loop;
+
+struct DirectorLimits {
+  uint32_t connections = 16384;  // one more is told so, in its protocol, and closed
+  // One request's bytes: what is longer is an error.
+  size_t max_message = size_t{1} << 20;
+  // One host message's; a longer one ends the connection to the host. 0: as max_message.
+  size_t max_host_message = 0;
+  // Per connection and direction. Beyond it, the side that sends is not read until the other has
+  // taken half: neither a client that does not read nor a host that does not costs more.
+  size_t connection_bytes = size_t{1} << 20;
+  // Of all connections together, divided among the loops. Beyond it, connections that have output
+  // waiting are not read, and one that begins another large message is closed.
+  size_t all_bytes = size_t{512} << 20;
+  uint32_t outstanding = 4096;  // requests of one connection; then it is not read
+  int64_t idle_ms = 0;          // a connection with nothing outstanding ends after this; 0 never
+  // A client that takes next to nothing of its replies (a byte for each millisecond is enough), or
+  // leaves a message or a transport's handshake unfinished, for so long is cut off, and so is one
+  // that is gone without a word. 0 never.
+  int64_t slow_ms = 60'000;
+  int64_t connect_ms = 2'000;  // to the host
+  // After a failure to reach the host, tries wait so long, doubled up to the maximum.
+  int64_t back_off_ms = 10;
+  int64_t back_off_max_ms = 1'000;
+  int64_t drain_ms = 5'000;
+};
+
+struct DirectorOptions {
+  std::vector<std::string> listen = {"127.0.0.1:0"};  // port 0: one that the kernel chooses
+  std::string host;                                   // none: a server
+  // A director of this process as the host, by memory; `host` is then for connections that the
+  // application does not see.
+  std::shared_ptr<const LocalPort> local_host;
+  Application* application = nullptr;  // outlives the director
+  // Which connections the application sees (signature.h); empty: all. Others go to the host.
+  std::string signature;
+  int threads = 1;
+  std::string thread_name = "pulse-dir-";  // and a number; at most 15 characters
+  std::vector<int> cpus;                   // of the threads; empty: as they are
+  NetKind net = NetKind::kAuto;
+  NetOptions net_options;                                 // `kind`, `cache` and `woke` are ignored
+  BufferPool::Options buffers;                            // per loop
+  std::function<std::unique_ptr<Transport>()> transport;  // none: plain
+  DirectorLimits limits;
+};
+
+struct DirectorStats {
+  uint64_t connections = 0;          // now
+  uint64_t spliced_connections = 0;  // now, of these
+  uint64_t accepted = 0;
+  uint64_t refused = 0;  // beyond a limit, or by the application
+  uint64_t cut = 0;      // ended by a limit, an error of the client's, or its reset
+  uint64_t requests = 0;
+  uint64_t forwarded = 0;
+  uint64_t lost = 0;              // forwarded, or meant to be, but the host was lost
+  uint64_t host_connections = 0;  // made
+  uint64_t host_failures = 0;     // to make one
+  uint64_t spliced_bytes = 0;
+  uint64_t held_bytes = 0;  // now: memory for bytes and requests on their way, all connections
+  uint64_t pauses = 0;      // times that a side was not read for want of room
+};
+
+struct DirectorShared;
+
+class Director {
+ public:
+  static absl::StatusOr<std::unique_ptr<Director>> Open(DirectorOptions options);
+  ~Director();
+
+  void Stop();
+  // Of the first TCP address; 0 when there is none.
+  uint16_t port() const { return port_; }
+  // Takes connections of other directors in this process, for DirectorOptions::local_host.
+  std::shared_ptr<const LocalPort> local_port() const { return local_port_; }
+  NetKind net() const;
+  DirectorStats stats() const;
+  // Nanoseconds of CPU that the loops' threads have taken.
+  int64_t cpu_nanos() const;
+
+ private:
+  Director();
+  absl::Status Listen();
+
+  std::unique_ptr<DirectorShared> shared_;
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::shared_ptr<LocalPort> local_port_;
+  std::vector<std::string> unix_paths_;
+  uint16_t port_ = 0;
+};
+
+}  // namespace pulse::director

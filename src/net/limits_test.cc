@@ -1,0 +1,345 @@
+// Back-pressure, limits, time-outs, resets, and what an idle connection costs.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "net/test_director.h"
+
+namespace pulse::director::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using testing_util::Eventually;
+using testing_util::TestSeed;
+
+class LimitsTest : public DirectorTest {
+ protected:
+  // A limit of 64 KiB, one message, what came in one piece, and the capacities' rounding. With
+  // multishot receives, what the kernel had put into the ring's buffers before it was told to stop.
+  uint64_t Bound() const {
+    const bool multishot = GetParam() == Net::kUring || GetParam() == Net::kUringSpins;
+    return (size_t{512} << 10) + (multishot ? size_t{6} << 20 : 0);
+  }
+  // Bytes held stop growing: the value that they stay at.
+  uint64_t SettledBytes() {
+    uint64_t last = ~uint64_t{0};
+    int same = 0;
+    Eventually([&] {
+      const uint64_t now = director_->stats().held_bytes;
+      same = now == last ? same + 1 : 0;
+      last = now;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      return same >= 20;
+    });
+    return last;
+  }
+};
+
+void SmallBuffers(int fd) {
+  const int bytes = 4096;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+}
+
+TEST_P(LimitsTest, AClientThatDoesNotReadIsNotRead) {
+  options_.limits.connection_bytes = 64 << 10;
+  options_.limits.slow_ms = 0;
+  app_.reply_suffix = std::string(10'000, 'r');
+  Open();
+  TestClient client(director_->port());
+  constexpr int kRequests = 5'000;  // 50 MB of replies: more than all sockets' buffers
+  std::string requests;
+  for (int i = 0; i < kRequests; ++i) absl::StrAppend(&requests, "a", i, "\n");
+  std::thread sender([&] { EXPECT_TRUE(client.Send(requests)); });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("agenta", i, app_.reply_suffix));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, AHostThatDoesNotReadStopsItsClient) {
+  options_.limits.connection_bytes = 64 << 10;
+  OpenWithHost();
+  host_->frozen = true;
+  TestClient client(director_->port());
+  constexpr int kRequests = 4'000;
+  const std::string tail(5'000, 'x');
+  std::thread sender([&] {
+    for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("h", i, tail, "\n"));
+  });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
+  host_->frozen = false;
+  for (int i = 0; i < kRequests; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("hosth", i, tail));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, AClientThatDoesNotReadStopsItsHost) {
+  options_.limits.connection_bytes = 64 << 10;
+  OpenWithHost();
+  TestClient client(director_->port());
+  // Few requests' bytes, nine times as many replies'.
+  const std::string tail(40'000, 'x');
+  constexpr int kRequests = 200;
+  std::thread sender([&] {
+    for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("n:9", i, tail, "\n"));
+  });
+  EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
+  EXPECT_LT(SettledBytes(), Bound() + (512u << 10));
+  for (int i = 0; i < kRequests * 9; ++i) {
+    ASSERT_EQ(client.Line(), absl::StrCat("hostn:9", i / 9, tail));
+  }
+  sender.join();
+}
+
+TEST_P(LimitsTest, TooManyConnectionsAreToldSo) {
+  options_.limits.connections = 2;
+  Open();
+  TestClient one(director_->port());
+  EXPECT_EQ(one.Ask("a1"), "agenta1");
+  auto two = std::make_unique<TestClient>(director_->port());
+  EXPECT_EQ(two->Ask("a2"), "agenta2");
+  {
+    TestClient three(director_->port());
+    three.Send("a3\n");
+    EXPECT_THAT(three.Line(), HasSubstr("-error too many connections: the limit is 2"));
+    EXPECT_EQ(three.Line(), "EOF");
+  }
+  EXPECT_EQ(director_->stats().refused, 1u);
+  two.reset();
+  EXPECT_TRUE(Eventually([&] { return director_->stats().connections == 1; }));
+  EXPECT_EQ(TestClient(director_->port()).Ask("a4"), "agenta4");
+}
+
+TEST_P(LimitsTest, AnOversizedMessageIsRefusedAndTheRefusalArrives) {
+  options_.limits.max_message = 1000;
+  Open();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(std::string(999, 'a')), absl::StrCat("agent", std::string(999, 'a')));
+  // More than was read, so that a plain close would reset.
+  client.Send(std::string(300'000, 'a'));
+  EXPECT_THAT(client.Line(), HasSubstr("-error a request is longer than the limit of 1000 bytes"));
+  EXPECT_EQ(client.Line(), "EOF");
+}
+
+TEST_P(LimitsTest, AHostsOversizedMessageIsTheHostsEnd) {
+  options_.limits.max_message = 1000;
+  OpenWithHost();
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(990, 'x'))),
+            absl::StrCat("hosth", std::string(990, 'x')));
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(997, 'x'))), "-lost sent");
+}
+
+TEST_P(LimitsTest, AHostsMessageMayBeLongerThanARequest) {
+  options_.limits.max_message = 1000;
+  options_.limits.max_host_message = 2000;
+  OpenWithHost();
+  TestClient client(director_->port());
+  const std::string line = absl::StrCat("h", std::string(997, 'x'));
+  EXPECT_EQ(client.Ask(line), absl::StrCat("host", line));
+}
+
+// Nobody else waits for that, nor does the next request.
+TEST_P(LimitsTest, AHostsOversizedMessageConcernsItsClientAlone) {
+  options_.limits.max_host_message = 1000;
+  options_.limits.back_off_ms = options_.limits.back_off_max_ms = 3'600'000;
+  OpenWithHost();
+  TestClient other(director_->port());
+  EXPECT_EQ(other.Ask("h1"), "hosth1");
+  TestClient client(director_->port());
+  EXPECT_EQ(client.Ask(absl::StrCat("h", std::string(2'000, 'x'))), "-lost sent");
+  EXPECT_EQ(client.Ask("h2"), "hosth2");
+  EXPECT_EQ(other.Ask("h3"), "hosth3");
+  EXPECT_EQ(TestClient(director_->port()).Ask("h4"), "hosth4");
+  EXPECT_EQ(director_->stats().host_failures, 0u);
+}
+
+TEST_P(LimitsTest, AllConnectionsTogetherHoldNoMoreThanTheirShare) {
+  options_.limits.all_bytes = 1 << 20;
+  options_.limits.max_message = 1 << 20;
+  Open();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    clients.back()->Send(std::string(100'000, 'a'));
+  }
+  // And what those are told that are refused.
+  EXPECT_LE(SettledBytes(), options_.limits.all_bytes + clients.size() * 256);
+  int refused = 0;
+  for (const auto& client : clients) {
+    client->EndSending();
+    refused += client->Line() != "EOF";
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, 40);
+  EXPECT_TRUE(Empty());
+}
+
+TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
+  options_.limits.idle_ms = 50;
+  options_.limits.slow_ms = 100;
+  app_.reply_suffix = std::string(100'000, 'r');
+  Open();
+  TestClient idle(director_->port());
+  TestClient unfinished(director_->port());
+  ASSERT_TRUE(unfinished.Send("unfinished"));
+  TestClient slow(director_->port());
+  SmallBuffers(slow.fd());
+  for (int i = 0; i < 200; ++i) slow.Send("a\n");
+  EXPECT_EQ(idle.Line(), "EOF");
+  const std::string words = unfinished.Line();
+  EXPECT_TRUE(words == "EOF" || words == "-error a request was left unfinished") << words;
+  EXPECT_TRUE(Empty());
+}
+
+// However little it takes at a time: the kernel makes room for more only in large portions.
+TEST_P(LimitsTest, AClientThatReadsSlowlyIsNotCutOff) {
+  if (GetParam() != Net::kEpoll && GetParam() != Net::kUring) GTEST_SKIP() << "as one of these";
+  constexpr auto kSlow = std::chrono::milliseconds(1'500);
+  options_.limits.slow_ms = kSlow.count();
+  app_.reply_suffix = std::string(16 << 20, 'r');  // more than the sockets' buffers
+  Open();
+  using Clock = std::chrono::steady_clock;
+  // Again, if this machine has kept the client from reading for so long that it had to be cut off.
+  for (int tries = 0; tries < 5; ++tries) {
+    TestClient client(director_->port());
+    SmallBuffers(client.fd());
+    ASSERT_TRUE(client.Send("a1\n"));
+    ASSERT_TRUE(Eventually([&] { return director_->stats().held_bytes > (8 << 20); }));
+    std::vector<char> some(2 << 10);
+    Clock::duration longest{};
+    bool cut = false;
+    for (Clock::time_point last = Clock::now(), end = last + 2 * kSlow; last < end && !cut;) {
+      // It would go on reading what the kernel still has.
+      cut = recv(client.fd(), some.data(), some.size(), 0) <= 0 ||
+            director_->stats().connections == 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      longest = std::max(longest, Clock::now() - std::exchange(last, Clock::now()));
+    }
+    if (!cut) return;
+    ASSERT_GT(longest, kSlow / 3) << "cut off, though it read all the time";
+  }
+  GTEST_SKIP() << "this machine is too busy";
+}
+
+// Says nothing, ever, and keeps some memory.
+class EndlessHandshake : public Transport {
+ public:
+  absl::Status FromWire(std::string_view, std::string*, std::string*) override {
+    return absl::OkStatus();
+  }
+  absl::Status ToWire(std::string_view, std::string*) override { return absl::OkStatus(); }
+  bool ended() const override { return false; }
+  bool handshaking() const override { return true; }
+  size_t held() const override { return 12'345; }
+  void Finish(std::string*) override {}
+};
+
+TEST_P(LimitsTest, AHandshakeEndsOrItsClientIsCutOff) {
+  options_.limits.slow_ms = 200;
+  options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
+  Open();
+  TestClient silent(director_->port());
+  TestClient talks(director_->port());
+  ASSERT_TRUE(talks.Send("hello?"));
+  EXPECT_THAT(silent.Line(), AnyOf("EOF", "RESET"));
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
+}
+
+TEST_P(LimitsTest, WhatATransportKeepsCounts) {
+  options_.limits.slow_ms = 0;
+  options_.transport = [] { return std::make_unique<EndlessHandshake>(); };
+  Open();
+  auto client = std::make_unique<TestClient>(director_->port());
+  ASSERT_TRUE(client->Send("hello?"));
+  EXPECT_TRUE(Eventually([&] { return director_->stats().held_bytes >= 12'345; }));
+  client.reset();
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
+}
+
+TEST_P(LimitsTest, AClientThatWaitsForItsAnswerIsNotIdle) {
+  options_.limits.idle_ms = 20;
+  OpenWithHost();
+  host_->frozen = true;
+  // One that was cut off before its request was taken was idle, and comes again.
+  std::unique_ptr<TestClient> client;
+  ASSERT_TRUE(Eventually([&] {
+    if (director_->stats().requests == 1) return true;
+    if (client != nullptr) {
+      pollfd cut{client->fd(), POLLIN, 0};
+      if (poll(&cut, 1, 0) == 0) return false;
+    }
+    client = std::make_unique<TestClient>(director_->port());
+    client->Send("h1\n");
+    return false;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  host_->frozen = false;
+  EXPECT_EQ(client->Line(), "hosth1");
+  EXPECT_EQ(client->Line(), "EOF");
+}
+
+TEST_P(LimitsTest, ManyConnectionsMayBeResetAtAnyTime) {
+  options_.threads = 2;
+  options_.limits.back_off_max_ms = 20;
+  OpenWithHost();
+  std::mt19937_64 random(TestSeed());
+  constexpr int kRounds = testing_util::kThreadSanitizer ? 2 : 5;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::unique_ptr<TestClient>> clients;
+    for (int i = 0; i < 200; ++i) {
+      clients.push_back(std::make_unique<TestClient>(director_->port()));
+      std::string bytes;
+      for (uint64_t k = random() % 8; k > 0; --k) {
+        absl::StrAppend(&bytes, std::string(1, "ahlbnoq"[random() % 7]), ":2xxxxxx\n");
+      }
+      clients.back()->Send(bytes.substr(0, random() % (bytes.size() + 1)));
+      if (random() % 3 == 0) clients[random() % clients.size()]->Reset();
+    }
+    for (const auto& client : clients) {
+      if (random() % 2 == 0) client->Reset();
+    }
+  }
+  EXPECT_TRUE(Empty());
+  EXPECT_EQ(app_.flows, 0);
+  EXPECT_EQ(director_->stats().held_bytes, 0u);
+  EXPECT_EQ(TestClient(director_->port()).Ask("h1"), "hosth1");
+}
+
+TEST_P(LimitsTest, AnIdleConnectionHoldsNoBytes) {
+  options_.limits.idle_ms = 0;
+  options_.limits.slow_ms = 1'000;  // sweeps more often
+  OpenWithHost();
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 100; ++i) {
+    clients.push_back(std::make_unique<TestClient>(director_->port()));
+    ASSERT_TRUE(clients.back()->Send("a1\nh2\nl3\n"));
+    EXPECT_EQ(clients.back()->Line(), "agenta1");
+    EXPECT_EQ(clients.back()->Line(), "hosth2");
+    EXPECT_EQ(clients.back()->Line(), "latel3");
+  }
+  EXPECT_TRUE(Eventually([&] { return director_->stats().held_bytes == 0; }));
+  EXPECT_EQ(director_->stats().connections, 100u);
+}
+
+}  // namespace
+PULSE_BOTH_NETS(LimitsTest);
+}  // namespace pulse::director::test

@@ -1,0 +1,126 @@
+// ProxyClient: a client's connection that the application looks at. Splits its bytes into requests,
+// gives them to the flow, and keeps the replies' order. One loop's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/application.h"
+#include "net/host_link.h"
+#include "net/loop.h"
+#include "net/net.h"
+#include "net/ring.h"
+#include "net/transport.h"
+
+namespace pulse::director {
+
+class ClientRemote;
+
+class ProxyClient final : public Client,
+                          public Connection,
+                          private StreamEvents,
+                          private HostLinkOwner {
+ public:
+  explicit ProxyClient(Loop* loop);
+  ~ProxyClient() override;
+  // With an error, the client is told it and nothing else.
+  void Start(UniqueFd fd, const absl::Status& refusal);
+  void Start(LocalOffer* offer, const absl::Status& refusal);
+
+  void EndTurn() override;
+  void Sweep(int64_t now) override;
+  void Drain() override;
+
+  void Forward(Ticket ticket, std::string_view bytes, uint32_t replies) override;
+  void Reply(Ticket ticket, std::string_view bytes) override;
+  void Reply(Ticket ticket, Buffer bytes) override;
+  void Close(std::string_view last_words) override;
+  Ticket AnotherTicket() override;
+  std::shared_ptr<Remote> remote() override;
+  BufferPool* buffers() override { return loop_->buffers(); }
+  EventLoop* loop() override { return loop_; }
+  size_t outstanding() const override { return unanswered_; }
+  size_t unsent() const override { return Output(); }
+  const std::string& peer() const override { return peer_; }
+
+ private:
+  friend class ClientRemote;
+  enum class State {
+    kOpen,
+    kAnswering,  // nothing more is taken; what was taken is answered
+    kFlushing,   // all is answered; it is being sent
+    kLingering,  // sent, and the end of the stream too: until the client ends its side
+    kDead,
+  };
+  struct Slot {
+    enum class State : uint8_t { kOpen, kForwarded, kDone };
+    State state = State::kOpen;
+    std::string text;  // goes before the buffer
+    Buffer buffer;
+  };
+
+  void OnBytes(std::string_view bytes) override;
+  void OnEnd() override;
+  void OnError(int error) override;
+  void OnSent() override;
+
+  Flow* flow() override { return flow_.get(); }
+  bool TakesReplies(Ticket ticket) override;
+  void HostReplied(Ticket ticket, std::string_view bytes, bool last) override;
+  void Stirred() override { loop_->Touch(this); }
+
+  void Begin(const absl::Status& refusal);
+  void Take(std::string_view bytes);
+  size_t Split(std::string_view bytes);
+  bool SplitOne(std::string_view bytes, size_t* size);
+  bool MayTake();
+  void TakeKept();
+  void Refuse(const absl::Status& error);
+  void BeginFinish(std::string last_words);
+
+  Slot* Find(Ticket ticket, Slot::State state);
+  bool IsNext(Ticket ticket) const;
+  void Done(Slot* slot);
+  void Advance();
+  void Emit(std::string_view bytes);
+  void Emit(Buffer buffer);
+  void TellLost();
+  void Progress();
+  void NoteTaken(int64_t now);
+  size_t Output() const;
+  void Die(bool cut);
+
+  Loop* const loop_;
+  const Ordering ordering_;
+  StreamPtr stream_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Flow> flow_;
+  std::unique_ptr<HostLink> link_;
+  std::shared_ptr<ClientRemote> remote_;
+  std::string peer_;
+  State state_ = State::kOpen;
+  bool ended_ = false;           // the client has ended its side
+  bool lingers_ = true;          // see kLingering
+  bool need_more_ = true;        // in_ holds no whole message
+  bool paused_ = false;          // the client is not read
+  bool telling_closed_ = false;  // the flow is in OnHostClosed
+  std::string in_;
+  size_t in_begin_ = 0;
+  Ring<Slot> slots_;
+  Ticket next_ticket_ = 1;
+  Ticket current_ = 0;  // the one that is being given
+  size_t unanswered_ = 0;
+  size_t slot_bytes_ = 0;  // in slots, until their turn
+  std::string last_words_;
+  int64_t began_at_ = 0;
+  int64_t active_at_ = 0;  // last byte either way
+  int64_t sent_at_ = 0;    // last byte that left, or that found nothing before it
+  int kernel_holds_ = 0;   // of what left, bytes that the client has not taken, when last looked at
+  int64_t kernel_gave_ = 0;  // that it has taken, since this was progress
+  int64_t message_since_ = 0;
+  int64_t deadline_ = 0;  // of the end
+};
+
+}  // namespace pulse::director

@@ -1,0 +1,159 @@
+#include "services/files/agent_group.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+
+namespace pulse::files {
+
+absl::StatusOr<std::unique_ptr<AgentGroup>> AgentGroup::Attach(Session* session,
+                                                               const wire::Message& m,
+                                                               std::vector<UniqueFd> fds) {
+  GroupShape shape;
+  shape.request_bytes = m.args[1];
+  shape.response_bytes = m.args[2];
+  shape.requests = m.args[3] > kMaxRequests ? 0 : static_cast<uint32_t>(m.args[3]);
+  if (fds.size() != 2) {
+    return absl::InvalidArgumentError("attaching a poll group takes two descriptors");
+  }
+  if (!Valid(shape) || m.args[0] > UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a poll group of ", m.args[1], " and ", m.args[2], " bytes and ", m.args[3],
+                     " requests; expected powers of two from ", kMinRingBytes, " to ",
+                     kMaxRingBytes, " bytes and up to ", kMaxRequests, " requests"));
+  }
+  PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(fds[1].get()));
+  auto region = Region::Map(std::move(fds[0]), GroupBytes(shape));
+  if (!region.ok()) return region.status();
+  auto* header = reinterpret_cast<GroupHeader*>(region->data());
+  if (header->magic != wire::kRegionMagic || header->version != wire::kProtocolVersion) {
+    return absl::InvalidArgumentError("the poll group carries a wrong magic number or version");
+  }
+  std::unique_ptr<AgentGroup> g(new AgentGroup);
+  g->session_ = session;
+  g->id_ = static_cast<uint32_t>(m.args[0]);
+  g->shape_ = shape;
+  g->region_ = *std::move(region);
+  g->notifier_ = Doorbell(std::move(fds[1]), &header->host_waiting.value);
+  const RingShape ring{shape.request_bytes, shape.request_bytes};
+  const ResponseShape response = ResponsesOf(shape);
+  const size_t request_bytes = RingBytes(ring);
+  const size_t response_bytes = ResponseBytes(response);
+  if (session->config().mover == MoverKind::kShared) g->region_.Populate();
+  auto request_mover = session->MakeMover(g->region_.data() + RequestOffset(),
+                                          m.args[4] + RequestOffset(), request_bytes);
+  if (!request_mover.ok()) return request_mover.status();
+  auto response_mover = session->MakeMover(g->region_.data() + ResponseOffset(shape),
+                                           m.args[4] + ResponseOffset(shape), response_bytes);
+  if (!response_mover.ok()) return response_mover.status();
+  g->request_mover_ = *std::move(request_mover);
+  g->response_mover_ = *std::move(response_mover);
+  auto requests = MakeProgressConsumer(g->request_mover_.get(), ring);
+  if (!requests.ok()) return requests.status();
+  g->requests_ = std::make_unique<ProgressConsumer<>>(*requests);
+  auto responses = MakeResponseBuffer(g->response_mover_.get(), response);
+  if (!responses.ok()) return responses.status();
+  g->responses_ = *std::move(responses);
+  // Last, as nothing can fail any more: the session counts it until it ends.
+  PULSE_RETURN_IF_ERROR(session->TakeMemory(GroupBytes(shape)));
+  IoBackend& backend = session->engine()->backend();
+  g->request_buffer_ = backend.RegisterBuffer(g->request_mover_->local(), request_bytes);
+  g->response_buffer_ = backend.RegisterBuffer(g->response_mover_->local(), response_bytes);
+  return g;
+}
+
+AgentGroup::~AgentGroup() {
+  session_->engine()->backend().UnregisterBuffer(request_buffer_);
+  session_->engine()->backend().UnregisterBuffer(response_buffer_);
+}
+
+absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
+  FlushAnswers();
+  if (!answers_.empty()) return false;  // a host that takes no responses gets no more done
+  if (held_) {
+    *message = held_message_;
+    *ticket = held_ticket_;
+    held_ = false;
+    ++taken_now_;
+    return true;
+  }
+  if (open_ >= shape_.requests) return false;
+  if (!requests_->Next(message)) {
+    if (requests_->corrupt()) {
+      return absl::DataLossError("a request ring holds a length that cannot be");
+    }
+    const absl::StatusOr<bool> some = requests_->Fetch();
+    if (!some.ok()) return some.status();
+    if (!*some || !requests_->Next(message)) return false;
+  }
+  ++open_;
+  ++taken_now_;
+  taken_.push_back({message->end, false});
+  *ticket = first_ticket_ + taken_.size() - 1;
+  return true;
+}
+
+void AgentGroup::PutBack(const RingMessage& message, uint64_t ticket) {
+  held_ = true;
+  --taken_now_;
+  held_message_ = message;
+  held_ticket_ = ticket;
+}
+
+void AgentGroup::Forget(uint64_t ticket) {
+  taken_[ticket - first_ticket_].done = true;
+  uint64_t end = 0;
+  bool any = false;
+  while (!taken_.empty() && taken_.front().done) {
+    end = taken_.front().end;
+    taken_.pop_front();
+    ++first_ticket_;
+    any = true;
+  }
+  if (any) requests_->Release(end);
+}
+
+void AgentGroup::Answer(uint64_t id, Operation kind, int64_t result, std::string data) {
+  answers_.push_back({id, kind, result, std::move(data)});
+  FlushAnswers();
+}
+
+bool AgentGroup::TryAnswer(const Late& answer) {
+  Reservation place;
+  if (!Reserve(answer.id, answer.kind, answer.data.size(), 8, &place)) return false;
+  if (!answer.data.empty()) std::memcpy(place.data, answer.data.data(), answer.data.size());
+  Finish(place, answer.result);
+  return true;
+}
+
+bool AgentGroup::FlushAnswers() {
+  bool any = false;
+  while (!answers_.empty() && TryAnswer(answers_.front())) {
+    answers_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+bool AgentGroup::HasWork() {
+  if (held_ || !answers_.empty() || open_ >= shape_.requests) return false;
+  const absl::StatusOr<bool> some = requests_->Fetch();
+  return !some.ok() || *some;  // Take says what is wrong
+}
+
+absl::StatusOr<bool> AgentGroup::Deliver(bool now) {
+  if (responses_->corrupt()) {
+    return absl::DataLossError("a response buffer's head was moved where it cannot be");
+  }
+  const bool any = FlushAnswers();
+  PULSE_RETURN_IF_ERROR(requests_->GiveBack());
+  const absl::StatusOr<bool> delivered = responses_->Deliver(now);
+  if (!delivered.ok()) return delivered;
+  if (*delivered) notifier_.Ring();
+  return any || *delivered;
+}
+
+}  // namespace pulse::files

@@ -1,0 +1,108 @@
+// AgentGroup: the agent's end of one poll group: its region, request ring and response buffer, and
+// the requests that were taken from it and not yet answered.
+//
+// A read is given its place in the response buffer before its I/O starts, in the order of requests,
+// and lands there (DDS 4.3). Every other answer is known only at the end, and takes its place then.
+// All are delivered as they finish.
+//
+// Belongs to one service; worker's thread; never blocks. The host is untrusted.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/session.h"
+#include "channel/progress_ring.h"
+#include "channel/response_buffer.h"
+#include "services/files/wire.h"
+
+namespace pulse::files {
+
+class AgentGroup {
+ public:
+  // `fds`: region and the ring end of the group's doorbell. Everything is checked.
+  static absl::StatusOr<std::unique_ptr<AgentGroup>> Attach(Session* session,
+                                                            const wire::Message& m,
+                                                            std::vector<UniqueFd> fds);
+  ~AgentGroup();
+
+  // The next request; false when there is none for now or so many are under way that it must wait.
+  // The message stays as it is until Forget(ticket).
+  absl::StatusOr<bool> Take(RingMessage* message, uint64_t* ticket);
+  // A request for which there was no room: Take gives it again.
+  void PutBack(const RingMessage& message, uint64_t ticket);
+  // A round of looking at the groups begins; whether this one gave a request in it.
+  void BeginRound() { taken_now_ = 0; }
+  bool busy() const { return taken_now_ > 0; }
+  // The message's bytes are not needed any more.
+  void Forget(uint64_t ticket);
+
+  // A read's place, in the order of calls; false when there is no room for now. Counts as an answer
+  // under way until Finish.
+  bool Reserve(uint64_t id, Operation kind, uint64_t bytes, uint64_t align, Reservation* out) {
+    return responses_->Allocate(id, static_cast<uint16_t>(kind), bytes, out, align);
+  }
+  void Finish(const Reservation& reservation, int64_t result) {
+    --open_;
+    responses_->Finish(reservation.ticket, result);
+  }
+  // Any other answer; `data` are copied.
+  void Answer(uint64_t id, Operation kind, int64_t result, std::string data);
+
+  uint64_t undelivered() const { return responses_->undelivered(); }
+  uint64_t MaxData(uint64_t align) const { return responses_->MaxData(align); }
+  bool HasWork();
+  // An answer, or a request, waits for the host to make room.
+  bool HasDeferred() const { return !answers_.empty() || held_; }
+  // Gives the host what has finished; wakes it.
+  absl::StatusOr<bool> Deliver(bool now);
+  // The session ends: nothing more is written to the host's memory. Says so by hanging up.
+  void HangUp() { notifier_ = Doorbell(); }
+
+  uint32_t id() const { return id_; }
+  bool copies() const { return request_mover_->kind() != MoverKind::kShared; }
+  const char* request_memory() const { return request_mover_->local(); }
+  int request_buffer() const { return request_buffer_; }
+  int response_buffer() const { return response_buffer_; }
+
+ private:
+  struct Late {
+    uint64_t id;
+    Operation kind;
+    int64_t result;
+    std::string data;
+  };
+  struct Taken {
+    uint64_t end;
+    bool done;
+  };
+
+  AgentGroup() = default;
+  bool TryAnswer(const Late& answer);
+  bool FlushAnswers();
+
+  Session* session_ = nullptr;
+  uint32_t id_ = 0;
+  GroupShape shape_;
+  Region region_;
+  Doorbell notifier_;
+  std::unique_ptr<Mover> request_mover_;
+  std::unique_ptr<Mover> response_mover_;
+  int request_buffer_ = -1;
+  int response_buffer_ = -1;
+  std::unique_ptr<ProgressConsumer<>> requests_;
+  std::unique_ptr<ResponseBuffer<>> responses_;
+  std::deque<Taken> taken_;
+  uint64_t first_ticket_ = 0;
+  uint32_t open_ = 0;  // requests taken and not answered
+  size_t taken_now_ = 0;
+  bool held_ = false;
+  RingMessage held_message_;
+  uint64_t held_ticket_ = 0;
+  std::deque<Late> answers_;  // at most as many as `open_` allows
+};
+
+}  // namespace pulse::files

@@ -1,0 +1,50 @@
+#include "services/lsm/core/host_retry.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr int64_t kYoung = RetryPolicy::kYoungNanos - 1;
+constexpr int64_t kOld = RetryPolicy::kYoungNanos;
+
+TEST(RetryPolicyTest, TheFirstLossIsTriedAgainAtOnce) {
+  RetryPolicy retry;
+  retry.OnLost(kYoung);
+  EXPECT_LE(retry.delay_ms(), RetryPolicy::kFirstMs);
+  EXPECT_GT(retry.delay_ms(), 0);
+}
+
+TEST(RetryPolicyTest, FailedAttemptsComeLessAndLessOften) {
+  RetryPolicy retry;
+  retry.OnLost(kOld);
+  for (int last = 0; retry.delay_ms() < RetryPolicy::kLastMs; retry.OnFailedAttempt()) {
+    EXPECT_GT(retry.delay_ms(), last);
+    last = retry.delay_ms();
+  }
+  retry.OnFailedAttempt();
+  EXPECT_EQ(retry.delay_ms(), RetryPolicy::kLastMs);
+}
+
+TEST(RetryPolicyTest, AnAgentThatKeepsDyingYoungIsTriedLessOften) {
+  RetryPolicy retry;
+  retry.OnLost(kYoung);
+  for (int last = 0; retry.delay_ms() < RetryPolicy::kLastMs; retry.OnLost(kYoung)) {
+    EXPECT_GT(retry.delay_ms(), last);
+    last = retry.delay_ms();
+  }
+  retry.OnLost(kYoung);
+  EXPECT_EQ(retry.delay_ms(), RetryPolicy::kLastMs);
+}
+
+TEST(RetryPolicyTest, AnAgentThatLivedIsForgivenTheDeathsBefore) {
+  RetryPolicy retry;
+  for (int i = 0; i < 10; ++i) retry.OnLost(kYoung);
+  retry.OnLost(kOld);
+  EXPECT_EQ(retry.delay_ms(), RetryPolicy::kFirstMs);
+}
+
+}  // namespace
+}  // namespace pulse::lsm

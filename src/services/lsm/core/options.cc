@@ -1,0 +1,168 @@
+#include "services/lsm/core/options.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/uri_options.h"
+#include "channel/wire.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+uint64_t RoundDownToPage(uint64_t n) { return n / wire::kPage * wire::kPage; }
+
+// Overlays `o` with `values`.
+absl::Status Read(std::map<std::string, std::string> values, Options* o) {
+  o->mover_given |= values.count("mover") != 0;
+  o->engine_given |= values.count("engine") != 0;
+  OptionReader r(std::move(values));
+  int layout = static_cast<int>(o->layout);
+  int placement = static_cast<int>(o->placement);
+  int whole = static_cast<int>(o->whole);
+  int flushes = static_cast<int>(o->flushes);
+  int sync = static_cast<int>(o->sync);
+  int io = static_cast<int>(o->io);
+  int fetch = o->fetch ? 1 : 0;
+  int fallback = o->fallback_embedded ? 1 : 0;
+  int mover = static_cast<int>(o->mover);
+  int engine = static_cast<int>(o->engine);
+  int sched = o->agent_background ? 1 : 0;
+  int policy = static_cast<int>(o->compaction.policy);
+  r.ReadChoice("layout", {"files", "pool"}, &layout);
+  r.ReadString("pool", &o->pool);
+  r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
+  r.ReadChoice("whole", {"all", "deep"}, &whole);
+  r.ReadBytes("debt", 0, Options::kAutoDebt - 1, &o->debt);
+  r.ReadChoice("flushes", {"host", "agent", "adaptive"}, &flushes);
+  r.ReadInt("host_slots", 0, 1024, &o->host_slots);
+  r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
+  r.ReadString("trace", &o->trace);
+  r.ReadString("status", &o->status);
+  r.ReadChoice("sync", {"barrier", "strict"}, &sync);
+  r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
+  r.ReadChoice("fetch", {"off", "on"}, &fetch);
+  r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
+  r.ReadChoice("mover", {"shared", "vmread"}, &mover);
+  r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
+  // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
+  const uint64_t max_arena = AgentLimits().max_arena_bytes;
+  r.ReadBytes("queue", kMiB, max_arena, &o->queue_bytes);
+  r.ReadBytes("write_threshold", wire::kPage, 64 * kMiB, &o->write_threshold);
+  r.ReadBytes("sync_interval", wire::kPage, 1024 * kMiB, &o->sync_interval);
+  r.ReadBytes("fetch_memory", kMiB, max_arena, &o->fetch_bytes);
+  r.ReadBytes("fetch_chunk", 64 * 1024, 8 * kMiB, &o->fetch_chunk);
+  r.ReadBytes("readahead", 32 * 1024, 16 * kMiB, &o->readahead);
+  r.ReadInt("streams", 1, 63, &o->max_streams);  // and one queue for fetch
+  r.ReadInt("agent_deadline", 100, 3'600'000, &o->agent_deadline_ms);
+  r.ReadCpus("agent_cpus", &o->agent_cpus);
+  r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
+  r.ReadInt("compaction_nice", 0, 19, &o->compaction.nice);
+  r.ReadChoice("compaction_sched", {"normal", "batch", "idle"}, &policy);
+  r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
+  r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
+  o->compaction.policy = static_cast<CompactionPriority::Policy>(policy);
+  o->layout = static_cast<Layout>(layout);
+  o->placement = static_cast<PlacementMode>(placement);
+  o->whole = static_cast<WholeMode>(whole);
+  o->flushes = static_cast<FlushMode>(flushes);
+  o->sync = static_cast<SyncMode>(sync);
+  o->io = static_cast<IoMode>(io);
+  o->fetch = fetch == 1;
+  o->fallback_embedded = fallback == 1;
+  o->mover = static_cast<MoverKind>(mover);
+  o->engine = static_cast<EngineKind>(engine);
+  o->agent_background = sched == 1;
+  o->queue_bytes = RoundDownToPage(o->queue_bytes);
+  o->fetch_chunk = RoundDownToPage(o->fetch_chunk);
+  o->write_threshold = RoundDownToPage(o->write_threshold);
+  return r.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(const std::string& uri) {
+  auto parsed = ParseUri(uri);
+  if (!parsed.ok()) return parsed.status();
+  if (parsed->scheme != "pulse") {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": the scheme must be pulse://"));
+  }
+  if (!parsed->path.empty() && parsed->path[0] != '/') {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", uri, "\": \"", parsed->path,
+                     "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
+                     "pulse:// for an embedded agent"));
+  }
+  Options o;
+  if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
+    auto defaults = ParseOptionList(env);
+    absl::Status st = defaults.ok() ? Read(*defaults, &o) : defaults.status();
+    if (!st.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("environment variable PULSE_OPTIONS: ", st.message()));
+    }
+  }
+  o.socket_path = parsed->path;
+  std::string idle;
+  for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
+    if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
+  }
+  const bool flushes_given = parsed->options.count("flushes") != 0;
+  const bool status_given = parsed->options.count("status") != 0;
+  if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
+  }
+  if (!o.socket_path.empty() && !o.fallback_embedded && !idle.empty()) {
+    LogOnce("idle options " + o.socket_path,
+            absl::StrCat("\"", uri, "\": ", idle,
+                         " says how an embedded agent runs, and nothing here; choose it for the "
+                         "agent at the socket (pulse agent --help)"));
+  }
+  if (!o.socket_path.empty() && !o.fallback_embedded && status_given) {
+    LogOnce("idle status " + o.socket_path,
+            absl::StrCat("\"", uri,
+                         "\": status is for an embedded agent; ask the agent itself: "
+                         "pulse top --socket ",
+                         o.socket_path));
+  }
+  if (o.layout == Layout::kPool && o.pool.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri,
+        "\": layout=pool needs pool=PATH; `pulse pool create PATH --size SIZE` makes one"));
+  }
+  if (o.layout != Layout::kPool && !o.pool.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": pool=", o.pool,
+                                                   " is of no use without layout=pool; add that, "
+                                                   "or leave pool out"));
+  }
+  if (!flushes_given && !o.socket_path.empty()) {
+    // The environment's, which is for the embedded agents of the process.
+    o.flushes = FlushMode::kDefault;
+  }
+  const bool away = o.flushes == FlushMode::kAgent || o.flushes == FlushMode::kAdaptive;
+  if (away && ((!o.socket_path.empty() && !o.fallback_embedded) || o.agent_cpus.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri,
+                                                   "\": flushes can be made on an embedded agent's "
+                                                   "CPUs only; name those by agent_cpus=, as in "
+                                                   "pulse://?agent_cpus=1, or leave flushes out"));
+  }
+  if (o.flushes == FlushMode::kDefault) {
+    o.flushes = o.placement == PlacementMode::kAdaptive ? FlushMode::kAdaptive : FlushMode::kHost;
+  }
+  if (o.write_threshold * 2 > o.queue_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri, "\": write_threshold=", o.write_threshold, " must be at most half of queue=",
+        o.queue_bytes, ", or nothing would overlap; lower it or raise queue"));
+  }
+  if (o.fetch_chunk * 4 > o.fetch_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", uri, "\": fetch_chunk=", o.fetch_chunk, " must be at most a quarter of fetch_memory=",
+        o.fetch_bytes, "; lower it or raise fetch_memory"));
+  }
+  o.fetch_bytes = o.fetch_bytes / o.fetch_chunk * o.fetch_chunk;
+  return o;
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,89 @@
+// Options of the plug-in: from the URI, over those of the environment variable PULSE_OPTIONS (for
+// preloaded programs), over the defaults here. docs/architecture.md explains each.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/session.h"
+#include "services/lsm/core/thread_job.h"
+#include "uring/io_backend.h"
+
+namespace pulse::lsm {
+
+enum class SyncMode { kBarrier, kStrict };
+enum class IoMode { kAuto, kDirect, kBuffered };
+// Where table and blob files are: plain files, or in a pool.
+enum class Layout { kFiles, kPool };
+// Which processor does compactions: the host alone, host and agent by stages, the agent alone, or
+// whichever is best (compaction_placer.h).
+enum class PlacementMode { kHost, kSplit, kWhole, kAdaptive };
+// Of whole compactions: all, or those from level 1 on while the host has no slot free (DComp).
+enum class WholeMode { kAll, kDeep };
+// On whose CPUs flushes are made (flush_placement.h). kDefault: adaptive with placement=adaptive,
+// else the host.
+enum class FlushMode { kHost, kAgent, kAdaptive, kDefault };
+
+struct Options {
+  // Empty: an agent embedded in this process.
+  std::string socket_path;
+  bool fallback_embedded = false;
+
+  Layout layout = Layout::kFiles;
+  std::string pool;  // path of the store
+
+  PlacementMode placement = PlacementMode::kSplit;
+  WholeMode whole = WholeMode::kAll;
+  FlushMode flushes = FlushMode::kDefault;
+  // Of placement=adaptive: how much compaction may be left for later while a busy host is spared.
+  // kAutoDebt: a quarter of what RocksDB begins to slow writers at.
+  static constexpr uint64_t kAutoDebt = ~uint64_t{0};
+  uint64_t debt = kAutoDebt;
+  int agent_cores() const { return std::max(1, static_cast<int>(agent_cpus.size())); }
+  // Of an embedded agent. One more than CPUs: while one waits for the device, another computes.
+  int tasks() const { return agent_tasks > 0 ? static_cast<int>(agent_tasks) : agent_cores() + 1; }
+  int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
+  int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than
+                            // it has CPUs
+
+  SyncMode sync = SyncMode::kBarrier;
+  IoMode io = IoMode::kAuto;
+  bool fetch = true;
+  uint64_t queue_bytes = uint64_t{32} << 20;
+  uint64_t write_threshold = uint64_t{1} << 20;
+  uint64_t sync_interval = uint64_t{1} << 20;  // buffered I/O only
+  uint64_t fetch_bytes = uint64_t{64} << 20;   // all fetch buffers of one session
+  uint64_t fetch_chunk = uint64_t{256} << 10;
+  uint64_t readahead = uint64_t{256} << 10;  // what RocksDB reads at a time during compaction
+  int64_t max_streams = 63;
+  // An agent process that shows no sign of life for so long counts as lost.
+  int64_t agent_deadline_ms = 10'000;
+
+  // Of RocksDB's background threads that compact.
+  CompactionPriority compaction;
+
+  // Where to write a timeline (base/trace.h); empty: nowhere.
+  std::string trace;
+
+  // Where an embedded agent tells what it does (agent/status_server.h); empty: nowhere.
+  std::string status;
+
+  // Embedded agent only, except that a socket session may ask for its mover.
+  std::vector<int> agent_cpus;
+  int64_t agent_nice = 0;
+  bool agent_background = true;  // SCHED_BATCH: yield to whom it works for
+  bool mover_given = false;
+  MoverKind mover = MoverKind::kShared;
+  bool engine_given = false;
+  EngineKind engine = EngineKind::kUring;
+  int64_t spin_us = 20;
+  IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
+};
+
+// Parses "pulse://[SOCKET][?key=value&...]". InvalidArgument names the option and what is expected.
+absl::StatusOr<Options> ParseOptions(const std::string& uri);
+
+}  // namespace pulse::lsm

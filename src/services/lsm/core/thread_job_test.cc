@@ -1,0 +1,192 @@
+// ThreadJob: classes by thread, and whose CPU priority compaction_nice= lowers.
+#include "services/lsm/core/thread_job.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/testing.h"
+#include "services/lsm/core/test_db.h"
+#include "services/lsm/core/test_support.h"
+
+namespace pulse::lsm::test {
+namespace {
+
+template <typename Fn>
+void OnThread(const char* name, Fn fn) {
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), name);
+    fn();
+  }).join();
+}
+int Nice() { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); }
+
+CompactionPriority Lowered(int nice, CompactionPriority::Policy policy) {
+  CompactionPriority p;
+  p.nice = nice;
+  p.policy = policy;
+  return p;
+}
+
+bool MayRaisePriority() {
+  bool may = false;
+  OnThread("probe", [&] {
+    const int before = Nice();
+    may = setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), before + 1) == 0 &&
+          setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), before) == 0;
+  });
+  return may;
+}
+
+TEST(ThreadJobTest, ReadsBelongToTheCompactionOfTheirThread) {
+  OnThread("any", [] {
+    EXPECT_FALSE(ThreadJob::compacting());
+    ThreadJob::NewCompaction();
+    EXPECT_TRUE(ThreadJob::compacting());
+    EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase) << "before its first output";
+    ThreadJob::SetJob(Job::kDeep);
+    ThreadJob::BeginCompaction();  // a further read
+    EXPECT_EQ(ThreadJob::ReadJob(), Job::kDeep);
+    OnThread("another", [] { EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase); });
+    ThreadJob::NewCompaction();  // the former one failed
+    EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase);
+    ThreadJob::SetJob(Job::kFlush);
+    EXPECT_FALSE(ThreadJob::compacting());
+    ThreadJob::BeginCompaction();
+    EXPECT_TRUE(ThreadJob::compacting());
+    ThreadJob::End();
+    EXPECT_FALSE(ThreadJob::compacting());
+  });
+}
+
+TEST(ThreadJobTest, LowersCompactionThreadsAndNoOthers) {
+  const int nice = Nice();
+  const CompactionPriority p = Lowered(nice + 5, CompactionPriority::Policy::kBatch);
+  for (const char* name : {"rocksdb:low", "rocksdb:bottom"}) {
+    OnThread(name, [&] {
+      ThreadJob::ApplyPriority(p, Job::kUntold);
+      ThreadJob::ApplyPriority(p, Job::kFlush);
+      EXPECT_EQ(Nice(), nice) << name;
+      ThreadJob::ApplyPriority(CompactionPriority(), Job::kDeep);
+      EXPECT_EQ(Nice(), nice) << "nothing was asked for";
+      ThreadJob::ApplyPriority(p, Job::kDeep);
+      EXPECT_EQ(Nice(), nice + 5) << name;
+      EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH) << name;
+    });
+  }
+  for (const char* name : {"rocksdb:high", "main", "my-rocksdb:low"}) {
+    OnThread(name, [&] {
+      ThreadJob::ApplyPriority(p, Job::kDeep);
+      EXPECT_EQ(Nice(), nice) << name;
+      EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << name;
+    });
+  }
+}
+
+TEST(ThreadJobTest, NeverRaisesAThread) {
+  OnThread("rocksdb:low", [] {
+    const int nice = Nice() + 9;
+    ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice), 0);
+    ThreadJob::ApplyPriority(Lowered(nice - 4, CompactionPriority::Policy::kNormal), Job::kBase);
+    EXPECT_EQ(Nice(), nice);
+  });
+}
+
+TEST(ThreadJobTest, AThreadThatFlushesIsSetBackWherePermitted) {
+  if (!MayRaisePriority()) GTEST_SKIP() << "this user may not raise a priority again";
+  OnThread("rocksdb:low", [] {
+    const int nice = Nice();
+    const CompactionPriority p = Lowered(nice + 3, CompactionPriority::Policy::kIdle);
+    for (int i = 0; i < 2; ++i) {
+      ThreadJob::ApplyPriority(p, Job::kDeep);
+      EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
+      EXPECT_EQ(Nice(), nice + 3);
+      ThreadJob::ApplyPriority(p, Job::kFlush);
+      EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+      EXPECT_EQ(Nice(), nice);
+    }
+  });
+}
+
+// Lowers a thread that may not be raised again, lets it flush, and tries another. 0: as it should
+// be.
+int FlushOnALoweredThread() {
+  int wrong = 0;
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_NICE, &none);
+  const CompactionPriority p = Lowered(Nice() + 3, CompactionPriority::Policy::kNormal);
+  OnThread("rocksdb:low", [&] {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2] = {};
+    if (syscall(SYS_capset, &header, data) != 0) wrong |= 1;
+    const int nice = Nice();
+    ThreadJob::ApplyPriority(p, Job::kDeep);
+    if (Nice() != nice + 3) wrong |= 2;
+    ThreadJob::ApplyPriority(p, Job::kFlush);
+    if (Nice() != nice + 3) wrong |= 4;
+  });
+  OnThread("rocksdb:low", [&] {
+    const int nice = Nice();
+    ThreadJob::ApplyPriority(p, Job::kDeep);
+    if (Nice() != nice) wrong |= 8;
+  });
+  return wrong;
+}
+
+// In a process of its own: what is learnt holds for the whole process.
+TEST(ThreadJobTest, WhereItIsNotPermittedNoFurtherThreadIsLowered) {
+  if (testing_util::kThreadSanitizer) GTEST_SKIP() << "forks";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(FlushOnALoweredThread()), ::testing::ExitedWithCode(0),
+              "compaction_sched= out");
+}
+
+// nice values of this process' threads, by name.
+std::map<std::string, std::set<int>> NiceByName() {
+  std::map<std::string, std::set<int>> found;
+  DIR* tasks = opendir("/proc/self/task");
+  while (const dirent* e = readdir(tasks)) {
+    std::ifstream comm(std::string("/proc/self/task/") + e->d_name + "/comm");
+    std::string name;
+    if (e->d_name[0] == '.' || !std::getline(comm, name)) continue;
+    found[name].insert(getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoi(e->d_name))));
+  }
+  closedir(tasks);
+  return found;
+}
+
+TEST(ThreadJobDbTest, OnlyTheThreadsOfCompactionsRunLower) {
+  const int nice = Nice();
+  const int lowered = nice + 6;
+  const ScratchDir dir;
+  std::mt19937_64 rng(testing_util::TestSeed());
+  Rig rig(MakeOptions("pulse://?compaction_nice=" + std::to_string(lowered)));
+  auto env = rocksdb::NewCompositeEnv(rig.pulse);
+  rocksdb::Options options = SmallDbOptions(env.get());
+  TestDb db(options, dir / "db");
+  ASSERT_TRUE(db.Open().ok());
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_TRUE(db.Fill(&rng, 2000, 500).ok());
+    ASSERT_TRUE(db.FlushAll().ok());
+  }
+  ASSERT_TRUE(db.CompactAll().ok());
+  auto by_name = NiceByName();
+  EXPECT_EQ(by_name["rocksdb:low"].count(lowered), 1u);
+  EXPECT_EQ(by_name["rocksdb:high"], std::set<int>{nice});
+  EXPECT_EQ(Nice(), nice);
+}
+
+}  // namespace
+}  // namespace pulse::lsm::test

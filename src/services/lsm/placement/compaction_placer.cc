@@ -1,0 +1,543 @@
+#include "services/lsm/placement/compaction_placer.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "rocksdb/version.h"
+#include "services/lsm/core/host_registry.h"
+
+namespace pulse::lsm {
+namespace {
+
+using placement::Place;
+using rocksdb::IOOptions;
+
+constexpr int kMostFailures = 3;
+constexpr int kAbandonMs = 5000;
+// A task in this process uses the user's objects (a comparator, a filter), and may not outlive the
+// database that they are of.
+constexpr int kUntilItEnds = -1;
+constexpr int kCrowdedMs = 1000;  // as it has little to run on
+
+// RocksDB numbers subcompactions in the lower half, from some version on.
+uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
+
+// The agent runs as many as it may, maybe for other processes.
+bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
+
+// Says nothing of what the agent can do.
+bool IsNoFailure(const absl::Status& why) { return IsFull(why) || absl::IsCancelled(why); }
+
+// An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
+bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
+  return !agent.empty() && std::none_of(agent.begin(), agent.end(), [&](int cpu) {
+    return std::find(host.begin(), host.end(), cpu) != host.end();
+  });
+}
+
+placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores, bool moves) {
+  placement::ControllerOptions c;
+  c.keeps_last = !moves;  // TaskRunner does
+  c.host_cores = cores;
+  c.agent_tasks = o.tasks();
+  // An agent of its own has one place more, too (Controller::SetAgent).
+  c.agent_cores = o.socket_path.empty() ? o.agent_cores() : std::max(1, c.agent_tasks - 1);
+  return c;
+}
+
+}  // namespace
+
+CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
+                                   const rocksdb::DBOptions& db,
+                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families)
+    : fs_(std::move(fs)),
+      pulse_(pulse),
+      options_(pulse->context().session->options()),
+      agent_load_(options_.agent_cpus),
+      apart_(AreApart(options_.agent_cpus, host_load_.cpus())),
+      // Behind threads of RocksDB's an agent of another priority would starve.
+      moves_(options_.socket_path.empty() && options_.agent_nice == 0 && apart_),
+      threads_(options_.flushes == FlushMode::kAgent || apart_ ? options_.agent_cpus
+                                                               : std::vector<int>(),
+               options_.flushes == FlushMode::kAgent),
+      flushes_(
+          options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
+          [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
+          &pulse->context().session->counters()),
+      debt_(options_, families),
+      directories_(fs_.get()),
+      adaptive_(options_.placement == PlacementMode::kAdaptive),
+      controller_(ControllerOptionsOf(options_, host_load_.cores(), moves_)) {
+  for (const rocksdb::ColumnFamilyDescriptor& f : families) {
+    if (moves_) break;  // any compaction can be
+    auto objects = ObjectsOf(db, f.options, fs_);
+    if (!objects.ok()) {
+      Refused(f.name, objects.status());
+      continue;
+    }
+    objects_[f.name] = *std::move(objects);
+    if (const std::string why = WhyNotWhole(db, f.options); !why.empty()) {
+      Refused(f.name, absl::UnimplementedError(why));
+    } else if (!options_.socket_path.empty() &&
+               !f.options.table_properties_collector_factories.empty()) {
+      // OPTIONS files do not name them in all versions: the agent would leave them out in silence.
+      Refused(f.name, absl::UnimplementedError("the column family has table property collectors"));
+    }
+  }
+  // These hold for every agent.
+  never_ = std::move(not_this_);
+  not_this_.clear();
+  const bool host =
+      options_.placement == PlacementMode::kHost ||
+      (options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep);
+  pulse_->context().on_agent = !host;
+  pulse_->context().flush_first.SetCpus(options_.agent_cores());
+  std::lock_guard lock(pulse_->context().closed_mu);
+  pulse_->context().on_closed[this] = [this](const std::string& dir, bool nobodys) {
+    return OnClosed(dir, nobodys);
+  };
+}
+
+CompactionPlacer::~CompactionPlacer() {
+  {
+    std::lock_guard lock(pulse_->context().closed_mu);
+    pulse_->context().on_closed.erase(this);
+  }
+  Cancel(true);
+  runner_.reset();
+  for (const auto& [key, job] : jobs_) {
+    for (const std::string& dir : job.dirs) directories_.Remove(dir);
+  }
+}
+
+void CompactionPlacer::Cancel(bool for_good) {
+  std::lock_guard lock(mu_);
+  canceled_ |= for_good;
+  ++cancels_;
+  for (const auto& [key, running] : running_) running.task->Cancel();
+}
+
+void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
+  if (!job.decided) return;
+  --(job.place == Place::kWhole ? whole_running_ : host_running_);
+  if (adaptive_) {
+    // A part of it came back, the others did not: an agent that was full.
+    if (job.went_back && job.place == Place::kWhole) controller_.Returned(job.ticket, true);
+    controller_.End(job.ticket, NowSeconds(), well);
+  }
+}
+
+bool CompactionPlacer::OnClosed(const std::string& home, bool nobodys) {
+  bool known = false;
+  std::vector<std::string> left;
+  {
+    std::lock_guard lock(mu_);
+    for (auto it = jobs_.begin(); it != jobs_.end();) {
+      if (it->second.home != home) {
+        ++it;
+        continue;
+      }
+      LeaveLocked(it->second, false);
+      left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
+      it = jobs_.erase(it);
+    }
+    std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
+    debt_.Forget(home);
+    // It may be opened again. Another placer's says nothing of these.
+    known = homes_.erase(home) > 0;
+    if (known || nobodys) canceled_ = false;
+  }
+  threads_.BackAll(&home);
+  for (const std::string& dir : left) directories_.Remove(dir);
+  return known;
+}
+
+void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  MovedThreads::BackHere();
+  compacting_.End();
+  Job job;
+  job.home = CanonicalDirectory(db->GetName());
+  job.family = info.cf_name;
+  job.from_level = info.base_input_level;
+  job.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
+  job.what.urgent = info.base_input_level == 0;
+  job.what.pressing = debt_.IsPressing(info);
+  for (const std::string& path : info.input_files) {
+    uint64_t size = 0;
+    if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
+  }
+  // RocksDB's result names no blob files, of which some would be deleted.
+  for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) {
+    if (file.oldest_blob_file_number != 0) job.why_not = "the column family has blob files";
+  }
+  // A TransactionDB sets it after PlaceCompactions.
+  if (db->GetDBOptions().allow_2pc) job.why_not = "the database has two-phase commit";
+  const std::string why_not = job.why_not;
+  debt_.Note(db, job.home, info.cf_name);
+  {
+    std::lock_guard lock(mu_);
+    homes_.insert(job.home);
+    jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
+  }
+  if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
+}
+
+void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  std::unique_lock lock(mu_);
+  const Key key = {db->GetName(), static_cast<uint64_t>(info.job_id)};
+  // Parts that ended before they had begun; their threads are gone.
+  std::erase_if(parts_, [&](const auto& part) { return part.second.job == key; });
+  const auto it = jobs_.find(key);
+  if (it == jobs_.end()) return;
+  const Job job = std::move(it->second);
+  jobs_.erase(it);
+  LeaveLocked(job, info.status.ok());
+  lock.unlock();
+  debt_.Note(db, job.home, job.family);
+  for (const std::string& dir : job.dirs) directories_.Remove(dir);
+}
+
+void CompactionPlacer::OnFlushBegin(const std::string& db) {
+  MovedThreads::BackHere();
+  compacting_.End();
+  ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
+  const std::string home = CanonicalDirectory(db);
+  {
+    std::lock_guard lock(mu_);
+    homes_.insert(home);
+  }
+  if (adaptive_) WantedByOthers();  // lest the next compaction's look is of long ago
+  if (options_.flushes == FlushMode::kHost) return;
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  flushes_.Begin(home, agent != nullptr && !agent->dead && agent->link->embedded());
+}
+
+double CompactionPlacer::WantedByOthers() {
+  const std::optional<double> busy = before_start_.BusySinceLast();
+  std::lock_guard lock(mu_);
+  if (busy) wanted_by_others_ = lsm::WantedByOthers(*busy, host_load_.cores(), compacting_.Take());
+  return wanted_by_others_;
+}
+
+Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
+  placement::Load load;
+  load.host_busy = wanted;
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  load.agent = agent != nullptr && !agent->dead;
+  // An embedded agent's, too, if it may run there.
+  const bool mine = load.agent && agent->link->embedded();
+  load.apart = load.agent && (!mine || apart_);
+  if (load.agent && agent_ != agent.get()) {
+    // What the last one did not know, this one may.
+    agent_ = agent.get();
+    not_this_.clear();
+    failures_.clear();
+  }
+  int tasks = options_.tasks();
+  if (load.agent && !agent->link->embedded()) {
+    tasks = agent->link->max_tasks();
+    controller_.SetAgent(tasks, agent->link->core_speed());
+  }
+  // The pool's metadata are this process's.
+  const bool reachable =
+      load.agent && (agent->link->embedded() || pulse_->context().pool == nullptr);
+  if (load.agent && !reachable) {
+    LogOnce("whole pool",
+            "whole compactions of a pool are done by an embedded agent only; this one is external, "
+            "and compactions stay on the host");
+  }
+  const bool can = moves_ ? threads_.possible()
+                          : job->why_not.empty() && never_.count(job->family) == 0 &&
+                                not_this_.count(job->family) == 0;
+  const bool whole = reachable && tasks > 0 && !canceled_ && can && !IsCrowdedLocked();
+  if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
+    LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
+  }
+  Place place = Place::kSplit;
+  switch (options_.placement) {
+    case PlacementMode::kHost:
+      place = Place::kHost;
+      break;
+    case PlacementMode::kSplit:
+      break;
+    case PlacementMode::kWhole:
+      if (options_.whole == WholeMode::kDeep) {
+        const bool busy_slots = host_running_ >= options_.host_slots;
+        place = whole && job->from_level > 0 && busy_slots && whole_running_ < tasks ? Place::kWhole
+                                                                                     : Place::kHost;
+      } else if (whole) {
+        place = Place::kWhole;
+      }
+      break;
+    case PlacementMode::kAdaptive: {
+      load.whole = whole;
+      load.owed = debt_.Owed();
+      job->ticket = next_ticket_++;
+      const placement::Choice choice =
+          controller_.Begin(job->ticket, job->what, load, NowSeconds());
+      place = choice.place;
+      pulse_->context().on_agent = controller_.local() != Place::kHost;
+      if (!choice.why.empty())
+        Log(LogLevel::kInfo, absl::StrCat("placement of compactions: ", choice.why));
+      break;
+    }
+  }
+  job->decided = true;
+  job->place = place;
+  ++(place == Place::kWhole ? whole_running_ : host_running_);
+  return place;
+}
+
+bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
+  MovedThreads::BackHere();  // from a job whose end was not told
+  compacting_.End();
+  const double wanted = adaptive_ ? WantedByOthers() : 0;
+  const bool deep =
+      options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
+  Place place = deep ? Place::kHost : Place::kSplit;
+  TaskRequest request;
+  std::string& family = request.column_family;
+  std::string& home = request.db;
+  uint64_t cancels;
+  {
+    std::lock_guard lock(mu_);
+    cancels = cancels_;
+    // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
+    const auto job = jobs_.find({db, JobOf(id)});
+    if (job != jobs_.end()) {
+      const bool is_first = !job->second.decided;
+      place = is_first ? DecideLocked(&job->second, wanted) : job->second.place;
+      family = job->second.family;
+      home = job->second.home;
+      request.manual = job->second.manual;
+      // Where none of level 0 comes, no place is to be kept for one.
+      request.urgent = job->second.what.urgent || deep;
+      if (place == Place::kWhole) ++job->second.tasks;
+      if (place == Place::kWhole && !is_first && IsCrowdedLocked()) {
+        place = Place::kSplit;
+        job->second.went_back = true;
+        ReturnedLocked(&job->second, /*full=*/true);
+        Add(&pulse_->context().session->counters().whole_returned, 1);
+      }
+    }
+  }
+  ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
+  if (place != Place::kWhole) {
+    compacting_.Begin();
+    return false;
+  }
+  if (moves_) {
+    MoveHere({db, JobOf(id)}, home);
+    return false;
+  }
+  auto dir = directories_.Make(home);
+  if (!dir.ok()) LogOnce("task directory", dir.status().message());
+  bool external = false;
+  request.output_dir = dir.ok() ? *dir : "";
+  request.input = input;
+  auto task = dir.ok() ? StartTask(request, &external) : dir.status();
+  absl::Status why = task.status();
+  {
+    std::lock_guard lock(mu_);
+    Job& job = jobs_[{db, JobOf(id)}];
+    if (task.ok()) job.dirs.push_back(*dir);
+    // Since it was decided; Cancel did not find it among those that run.
+    if (task.ok() && (canceled_ || cancels != cancels_)) {
+      why = absl::CancelledError("the compaction was cancelled");
+    }
+    if (why.ok()) {
+      running_[{db, id}] = {*std::move(task), family, *dir, external};
+      return true;
+    }
+    ReturnedLocked(&job, IsNoFailure(why));
+  }
+  compacting_.Begin();
+  if (task.ok()) (*task)->Abandon(external ? kAbandonMs : kUntilItEnds);
+  if (dir.ok()) directories_.Remove(*dir);
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Refused(family, why);
+  return false;
+}
+
+void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
+  --job->tasks;
+  job->some_failed |= !full;
+  if (!job->decided || job->place != Place::kWhole) return;
+  // Not while the agent has another part of it, nor when it has done one.
+  if (job->tasks > 0 || job->some_done) {
+    job->went_back |= full;
+    return;
+  }
+  job->place = Place::kSplit;
+  --whole_running_;
+  ++host_running_;
+  if (adaptive_) {
+    controller_.Returned(job->ticket, !job->some_failed);
+  }
+}
+
+bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
+  HostTask* task;
+  std::string family, dir;
+  bool external;
+  {
+    std::lock_guard lock(mu_);
+    const auto it = running_.find({db, id});
+    if (it == running_.end()) return false;
+    task = it->second.task.get();
+    family = it->second.family;
+    dir = it->second.dir;
+    external = it->second.external;
+  }
+  // One in this process answers as long as the process lives.
+  double share = 1;
+  std::function<bool(double)> is_too_little;
+  if (adaptive_ && external) {
+    is_too_little = [this, &share](double now) {
+      share = now;
+      return IsTooLittle(now);
+    };
+  }
+  auto done = task->Wait(external ? options_.agent_deadline_ms : -1, is_too_little);
+  while (IsFull(done.status()) && !ComesBack(share)) {
+    done = task->Wait(options_.agent_deadline_ms, is_too_little);
+  }
+  const bool comes_back = IsFull(done.status());
+  if (comes_back) {
+    std::lock_guard lock(mu_);
+    CrowdedLocked(share);
+  }
+  // RocksDB gives up a compaction over a result that it cannot read. In it strings are hexadecimal.
+  if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
+    done = absl::InternalError("the agent's result is none of this compaction");
+  }
+  // An agent that hangs is not waited for, and hears of it when it goes on.
+  if (!done.ok()) {
+    task->Abandon(!external                          ? kUntilItEnds
+                  : absl::IsCancelled(done.status()) ? kAbandonMs
+                  : comes_back                       ? kCrowdedMs
+                                                     : 0);
+  }
+  {
+    std::lock_guard lock(mu_);
+    if (done.ok()) crowd_.WasDone(NowSeconds());
+    running_.erase({db, id});
+    const auto job = jobs_.find({db, JobOf(id)});
+    if (done.ok()) failures_.erase(family);
+    if (job != jobs_.end() && done.ok()) {
+      --job->second.tasks;
+      job->second.some_done = true;
+    } else if (job != jobs_.end()) {
+      job->second.went_back |= comes_back;
+      ReturnedLocked(&job->second, IsNoFailure(done.status()));
+    }
+  }
+  if (done.ok()) {
+    Add(&pulse_->context().session->counters().whole_compactions, 1);
+    *result = *std::move(done);
+    return true;
+  }
+  // Its outputs would take the room that the same compaction needs here.
+  directories_.Remove(dir);
+  if (comes_back) {
+    IsBack();
+  } else {
+    compacting_.Begin();
+  }
+  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Refused(family, done.status());
+  return false;
+}
+
+void CompactionPlacer::Refused(const std::string& family, const absl::Status& why) {
+  if (absl::IsCancelled(why) || IsFull(why)) return;  // as it should be
+  // Whatever it is, the third time is enough.
+  bool never = absl::IsUnimplemented(why) || ErrnoOf(why) == EOPNOTSUPP;
+  if (absl::IsInternal(why)) {
+    std::lock_guard lock(mu_);
+    never |= ++failures_[family] >= kMostFailures;
+  }
+  if (never) {
+    {
+      std::lock_guard lock(mu_);
+      if (!not_this_.insert(family).second) return;
+    }
+    const bool wanted = options_.placement == PlacementMode::kWhole ||
+                        options_.placement == PlacementMode::kAdaptive;
+    if (!wanted) return;
+    LogOnce(absl::StrCat("whole never ", family, why.message()),
+            absl::StrCat(
+                "compactions of column family \"", family,
+                "\" stay on the host, and are not given to the agent as a whole: ", why.message()));
+    return;
+  }
+  LogOnce(absl::StrCat("whole failed ", why.message()),
+          absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
+}
+
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskRequest request,
+                                                                      bool* external) {
+  const HostSession::Connection agent = pulse_->context().session->connection();
+  if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
+  request.version = rocksdb::GetRocksVersionAsString();
+  struct stat info;
+  if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
+  request.device = info.st_dev;
+  request.inode = info.st_ino;
+  *external = !agent->link->embedded();
+  if (*external) {
+    HostSession& session = *pulse_->context().session;
+    {
+      // So that the watching thread finds out an agent that hangs.
+      std::lock_guard lock(session.mu());
+      ++agent->attaching;
+    }
+    auto task = HostTask::Start(agent->link.get(), request);
+    std::lock_guard lock(session.mu());
+    --agent->attaching;
+    if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());
+    return task;
+  }
+  const auto objects = objects_.find(request.column_family);
+  if (objects == objects_.end()) {
+    return absl::UnimplementedError(
+        "its objects are not known: it was not among those given to PlaceCompactions");
+  }
+  const TaskObjects* local = &objects->second;
+  std::shared_ptr<TaskSlots::Slot> slot =
+      pulse_->context().task_slots.Take(options_.tasks(), request.urgent);
+  if (slot == nullptr) return ErrnoError(EBUSY, "starting", "a whole compaction");
+  {
+    std::lock_guard lock(mu_);
+    if (runner_ == nullptr) {
+      TaskRunnerOptions o;
+      o.max_tasks = static_cast<size_t>(options_.tasks());
+      o.cpus = options_.agent_cpus;
+      o.nice = static_cast<int>(options_.agent_nice);
+      o.background = options_.agent_background;
+      runner_ = std::make_unique<TaskRunner>(o, nullptr);
+    }
+  }
+  return HostTask::Start(runner_.get(), std::move(request),
+                         [this, local, slot](const TaskRequest& r, std::atomic<bool>* canceled) {
+                           // Its files are the agent's, whatever is decided for others.
+                           ThreadPlacement::Set(&pulse_->context(), true);
+                           // That may use the host's CPUs.
+                           if (!apart_) compacting_.Begin();
+                           auto done = RunWholeTask(r, local, canceled);
+                           compacting_.End();
+                           slot->GiveBack();
+                           return done;
+                         });
+}
+
+}  // namespace pulse::lsm

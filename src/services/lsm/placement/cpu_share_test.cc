@@ -1,0 +1,111 @@
+#include "services/lsm/placement/cpu_share.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.h"
+#include "services/lsm/placement/test_cpus.h"
+
+namespace pulse::lsm {
+namespace {
+
+using test::BusyThreads;
+
+TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
+  EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).crowded) << "one beside three others";
+  EXPECT_NEAR(CpuShare::Of(0.25, 0.75, 1).each, 0.25, 1e-9);
+  EXPECT_TRUE(CpuShare::Of(0.4, 1.6, 1).crowded) << "two beside three others";
+  EXPECT_TRUE(CpuShare::Of(0.5, 1.5, 4).crowded) << "two beside six others on four CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.5, 0.5, 1).crowded) << "one beside one other";
+  EXPECT_FALSE(CpuShare::Of(1, 1, 1).crowded) << "two alone";
+  EXPECT_NEAR(CpuShare::Of(1, 1, 1).each, 0.5, 1e-9);
+  EXPECT_FALSE(CpuShare::Of(2, 1, 2).crowded) << "three alone on two CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.3, 0.7, 1, 0.6).crowded) << "one beside what serves it";
+  EXPECT_TRUE(CpuShare::Of(0.2, 0.8, 1, 0.1).crowded) << "that is not the reason";
+  EXPECT_FALSE(CpuShare::Of(0.4, 0.1, 1).crowded) << "it mostly waits for something else";
+  EXPECT_FALSE(CpuShare::Of(0, 0, 1).crowded);
+}
+
+TEST(CpuShareTest, OfAThreadBesideOthers) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads mine(1, cpu);
+  const BusyThreads others(4, cpu);
+  CpuShare share;
+  EXPECT_FALSE(share.Take(mine.tids(), 1)) << "nothing to compare with";
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    taken = share.Take(mine.tids(), 1);
+  }
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(taken->crowded) << taken->each;
+  EXPECT_LT(taken->each, 0.45);
+  EXPECT_GT(taken->each, 0);
+}
+
+// None is there for as long as a look takes. What they do elsewhere does not count.
+TEST(CpuShareTest, OfThreadsThatComeAndGo) {
+  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  const int cpu = MyCpus().front();
+  const BusyThreads mine(1, cpu);
+  auto others = std::make_unique<BusyThreads>(4, cpu);
+  CpuShare share;
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    share.Note(mine.tids());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    taken = share.Take(mine.tids(), 1);
+    EXPECT_FALSE(taken && i == 0) << "too soon";
+    share.Note(mine.tids());
+    share.Drop(mine.tids().front());
+  }
+  ASSERT_TRUE(taken);
+  EXPECT_TRUE(taken->crowded) << taken->each;
+  // While nobody is there the others have it all, and then they are gone.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  others.reset();
+  EXPECT_FALSE(share.Take({}, 1)) << "nobody was there";
+  // What is left of the last look.
+  CpuShare::Share last = *taken;
+  for (int looks = 0, i = 0; looks < 2 && i < 100; ++i) {
+    share.Note(mine.tids());
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (const auto now = share.Take(mine.tids(), 1)) {
+      last = *now;
+      ++looks;
+    }
+    share.Note(mine.tids());
+    share.Drop(mine.tids().front());
+  }
+  EXPECT_GT(last.each, taken->each);
+}
+
+TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
+  CpuShare share;
+  auto gone = std::make_unique<BusyThreads>(1, MyCpus().front());
+  const std::vector<pid_t> tids = gone->tids();
+  share.Take(tids, 1);
+  gone.reset();
+  share.Take(tids, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  EXPECT_FALSE(share.Take(tids, 1)) << "they are gone";
+  EXPECT_FALSE(share.Take({}, 1));
+  const std::vector<pid_t> idle = {gettid()};
+  std::optional<CpuShare::Share> taken;
+  for (int i = 0; i < 100 && !taken; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    taken = share.Take(idle, 1);
+  }
+  if (!CpuShare::IsKnown()) return;
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(taken->crowded) << "it wants nothing";
+}
+
+}  // namespace
+}  // namespace pulse::lsm

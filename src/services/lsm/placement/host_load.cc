@@ -1,0 +1,80 @@
+#include "services/lsm/placement/host_load.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/cpu_list.h"
+
+namespace pulse::lsm {
+namespace {
+
+constexpr int64_t kLookNanos = 500'000'000;
+constexpr int64_t kFirstLookNanos = 100'000'000;
+
+std::vector<int> CpusOrFirst() {
+  std::vector<int> cpus = MyCpus();
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+}  // namespace
+
+HostLoad::HostLoad() : HostLoad(CpusOrFirst()) {}
+
+HostLoad::HostLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
+  last_ = Look();
+  at_ = NowNanos();
+}
+
+HostLoad::Times HostLoad::Look() const {
+  Times t;
+  std::ifstream in("/proc/stat");
+  for (std::string line; std::getline(in, line);) {
+    if (line.compare(0, 3, "cpu") != 0) break;
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    if (name.size() < 4) continue;  // the sum of all
+    const int cpu = std::atoi(name.c_str() + 3);
+    if (std::find(cpus_.begin(), cpus_.end(), cpu) == cpus_.end()) continue;
+    // user nice system idle iowait irq softirq steal
+    uint64_t value = 0;
+    for (int i = 0; i < 8 && words >> value; ++i) {
+      t.all += value;
+      if (i != 3 && i != 4) t.busy += value;
+    }
+  }
+  return t;
+}
+
+double HostLoad::Busy() {
+  std::lock_guard lock(mu_);
+  Update();
+  return busy_;
+}
+
+std::optional<double> HostLoad::BusySinceLast() {
+  std::lock_guard lock(mu_);
+  if (!Update()) return std::nullopt;
+  return busy_;
+}
+
+bool HostLoad::Update() {
+  const int64_t now = NowNanos();
+  if (now - at_ < (looked_ ? kLookNanos : kFirstLookNanos)) return false;
+  looked_ = true;
+  const Times t = Look();
+  if (t.all > last_.all) {
+    busy_ = static_cast<double>(cores()) * static_cast<double>(t.busy - last_.busy) /
+            static_cast<double>(t.all - last_.all);
+  }
+  last_ = t;
+  at_ = now;
+  return true;
+}
+
+}  // namespace pulse::lsm

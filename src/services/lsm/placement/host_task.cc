@@ -1,0 +1,133 @@
+#include "services/lsm/placement/host_task.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+
+namespace pulse::lsm {
+namespace {
+
+// The time of silence is counted in so many pieces, so that a machine that was suspended meanwhile
+// is no reason to part.
+constexpr int kSilences = 5;
+
+}  // namespace
+
+absl::Status HostTask::Prepare(UniqueFd* reply) {
+  auto cancel = WakeEvent::Create();
+  if (!cancel.ok()) return cancel.status();
+  cancel_ = *std::move(cancel);
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ErrnoError(errno, "creating", "the sockets for a compaction's answer");
+  }
+  socket_.reset(ends[0]);
+  reply->reset(ends[1]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(AgentLink* link,
+                                                          const TaskRequest& request) {
+  auto task = std::make_unique<HostTask>();
+  UniqueFd reply;
+  PULSE_RETURN_IF_ERROR(task->Prepare(&reply));
+  auto memory = WriteTask(request);
+  if (!memory.ok()) return memory.status();
+  PULSE_RETURN_IF_ERROR(link->StartTask(memory->get(), reply.get()));
+  return task;
+}
+
+absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(TaskRunner* runner, TaskRequest request,
+                                                          TaskFunction function) {
+  auto task = std::make_unique<HostTask>();
+  UniqueFd reply;
+  PULSE_RETURN_IF_ERROR(task->Prepare(&reply));
+  PULSE_RETURN_IF_ERROR(runner->Start(std::move(request), std::move(reply), std::move(function)));
+  return task;
+}
+
+absl::Status HostTask::Await(int64_t deadline_ms) {
+  const int piece =
+      deadline_ms < 0 ? -1 : static_cast<int>(std::max<int64_t>(1, deadline_ms / kSilences));
+  for (int silent = 0; silent < kSilences;) {
+    pollfd fds[2] = {{socket_.get(), POLLIN, 0}, {cancel_.fd(), POLLIN, 0}};
+    const int n = poll(fds, 2, piece);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, "waiting for", "the agent's compaction");
+    if (fds[1].revents != 0) return absl::CancelledError("the compaction was cancelled");
+    if (fds[0].revents != 0) return absl::OkStatus();
+    ++silent;
+  }
+  return absl::DeadlineExceededError(absl::StrCat("the agent has shown no sign of life for ",
+                                                  deadline_ms, " ms while it compacted"));
+}
+
+absl::Status HostTask::Read(void* data, size_t size, int64_t deadline_ms) {
+  char* p = static_cast<char*>(data);
+  while (size > 0) {
+    PULSE_RETURN_IF_ERROR(Await(deadline_ms));
+    const ssize_t n = recv(socket_.get(), p, size, MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0 && errno != ECONNRESET) return ErrnoError(errno, "reading", "the agent's compaction");
+    if (n <= 0) return absl::UnavailableError("the agent was lost while it compacted");
+    p += n;
+    size -= static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+void HostTask::Abandon(int wait_ms) {
+  // The agent's next beat fails by it. When it has closed its end, this one is hung up.
+  shutdown(socket_.get(), SHUT_RD);
+  pollfd gone{socket_.get(), 0, 0};
+  while (poll(&gone, 1, wait_ms) < 0 && errno == EINTR) {
+  }
+}
+
+absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
+                                           const std::function<bool(double)>& is_too_little) {
+  int64_t too_little_since = 0;
+  while (true) {
+    TaskFrame frame;
+    PULSE_RETURN_IF_ERROR(Read(&frame, sizeof(frame), deadline_ms));
+    PULSE_RETURN_IF_ERROR(CheckTaskFrame(frame));
+    std::string payload(frame.length, '\0');
+    PULSE_RETURN_IF_ERROR(Read(payload.data(), payload.size(), deadline_ms));
+    switch (static_cast<TaskFrameKind>(frame.kind)) {
+      case TaskFrameKind::kBeat: {
+        if (frame.code == 0) continue;  // nothing new
+        const bool crowded = frame.code < kWholeShare;
+        const double share = static_cast<double>(frame.code) / kWholeShare;
+        if (!crowded || !is_too_little || !is_too_little(share)) {
+          too_little_since = 0;
+          continue;
+        }
+        const int64_t now = NowNanos();
+        if (too_little_since == 0) {
+          too_little_since = now;
+          continue;
+        }
+        if (now - too_little_since < (too_little_since - begun_) / 4) continue;
+        return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others want");
+      }
+      case TaskFrameKind::kDone:
+        return payload;
+      case TaskFrameKind::kFailed: {
+        const bool known = frame.code >= static_cast<uint32_t>(absl::StatusCode::kCancelled) &&
+                           frame.code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+        return absl::Status(
+            known ? static_cast<absl::StatusCode>(frame.code) : absl::StatusCode::kUnknown,
+            payload);
+      }
+    }
+  }
+}
+
+}  // namespace pulse::lsm

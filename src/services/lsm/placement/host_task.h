@@ -1,0 +1,55 @@
+// HostTask: a whole compaction under way on an agent, as its host sees it.
+//
+// One thread at a time. Wait blocks; Cancel may be called by any thread. Destroying one that has
+// not ended cancels it on the agent, without waiting for that.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "channel/doorbell.h"
+#include "services/lsm/core/host_link.h"
+#include "services/lsm/placement/agent_tasks.h"
+#include "services/lsm/placement/task_wire.h"
+
+namespace pulse::lsm {
+
+class HostTask {
+ public:
+  // On the agent behind `link`. An errno of EBUSY: it has no place free.
+  static absl::StatusOr<std::unique_ptr<HostTask>> Start(AgentLink* link,
+                                                         const TaskRequest& request);
+  // In this process.
+  static absl::StatusOr<std::unique_ptr<HostTask>> Start(TaskRunner* runner, TaskRequest request,
+                                                         TaskFunction function);
+
+  // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
+  // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
+  // agent says, Unimplemented for what it will never be able to do. `is_too_little`, if not empty,
+  // is asked when others have most of the agent's CPUs, with what its tasks have of a CPU that they
+  // want: if that is too little twice on end, and for a quarter of the time before, as what was
+  // done is lost, there is an errno of EBUSY. One may wait again then.
+  absl::StatusOr<std::string> Wait(int64_t deadline_ms,
+                                   const std::function<bool(double)>& is_too_little = {});
+  void Cancel() { cancel_.Set(); }
+  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most (-1: as long as it
+  // takes): what it was writing may then be removed.
+  void Abandon(int wait_ms);
+
+ private:
+  absl::Status Prepare(UniqueFd* reply);
+  // Waits until there is something to read.
+  absl::Status Await(int64_t deadline_ms);
+  absl::Status Read(void* data, size_t size, int64_t deadline_ms);
+
+  UniqueFd socket_;
+  WakeEvent cancel_;
+  const int64_t begun_ = NowNanos();
+};
+
+}  // namespace pulse::lsm

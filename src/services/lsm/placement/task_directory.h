@@ -1,0 +1,31 @@
+// The directories that whole compactions put their outputs into: DB/pulse-tasks/TOKEN-N, one for
+// each task, with a name that no task has had before, so that whatever still writes for an earlier
+// one writes elsewhere. TOKEN is drawn once in a process.
+//
+// Thread-safe, as the FileSystem is. Blocks for file-system calls.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "services/lsm/core/rocksdb_compat.h"
+
+namespace pulse::lsm {
+
+class TaskDirectories {
+ public:
+  explicit TaskDirectories(rocksdb::FileSystem* fs) : fs_(fs) {}
+
+  // A new one, empty, for the database in `home`.
+  absl::StatusOr<std::string> Make(const std::string& home);
+  // What killed processes left for the database in `home` goes. Its LOCK is held here, so that it
+  // is nobody else's; those of this process stay.
+  void Sweep(const std::string& home);
+  // Removes it with all that is in it; the parent goes with its last. Best effort.
+  void Remove(const std::string& dir);
+
+ private:
+  rocksdb::FileSystem* const fs_;
+};
+
+}  // namespace pulse::lsm

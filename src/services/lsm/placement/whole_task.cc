@@ -1,0 +1,341 @@
+#include "services/lsm/placement/whole_task.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "rocksdb/compaction_filter.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_checksum.h"
+#include "rocksdb/sst_partitioner.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/version.h"
+#include "services/lsm/placement/task_file_system.h"
+
+namespace pulse::lsm {
+namespace {
+
+using rocksdb::ColumnFamilyOptions;
+using rocksdb::CompactionServiceOptionsOverride;
+using rocksdb::DBOptions;
+
+absl::Status Never(absl::string_view why) { return absl::UnimplementedError(why); }
+
+CompactionServiceOptionsOverride OverrideOf(const DBOptions& db,
+                                            const ColumnFamilyOptions& family) {
+  CompactionServiceOptionsOverride o;
+  o.file_checksum_gen_factory = db.file_checksum_gen_factory;
+  o.comparator = family.comparator;
+  o.merge_operator = family.merge_operator;
+  o.compaction_filter = family.compaction_filter;
+  o.compaction_filter_factory = family.compaction_filter_factory;
+  o.prefix_extractor = family.prefix_extractor;
+  o.table_factory = family.table_factory;
+  o.sst_partitioner_factory = family.sst_partitioner_factory;
+  o.table_properties_collector_factories = family.table_properties_collector_factories;
+  return o;
+}
+
+// The options that name objects; the last any number of them.
+constexpr char kCollectors[] = "table_properties_collectors";
+constexpr const char* kObjects[] = {
+    "comparator",       "merge_operator", "compaction_filter",       "compaction_filter_factory",
+    "prefix_extractor", "table_factory",  "sst_partitioner_factory", kCollectors};
+
+// "X" of "X", "{id=X;more}" and "id=X;more".
+std::string IdOf(const std::string& value) {
+  std::string id = value;
+  id.erase(std::remove_if(id.begin(), id.end(), [](char c) { return c == '{' || c == '}'; }),
+           id.end());
+  if (const size_t at = id.find("id="); at != std::string::npos) {
+    id = id.substr(at + 3, id.find(';', at) - at - 3);
+  }
+  return std::string(absl::StripAsciiWhitespace(id));
+}
+
+// What the value of an option of kObjects names.
+std::string NamesIn(absl::string_view option, const std::string& value) {
+  if (option != kCollectors) return IdOf(value);
+  std::vector<std::string> ids;
+  for (absl::string_view one : absl::StrSplit(value, ':')) ids.push_back(IdOf(std::string(one)));
+  return absl::StrJoin(ids, ":");
+}
+
+// The lines of section [CFOptions "FAMILY"] of the latest OPTIONS file.
+absl::StatusOr<std::map<std::string, std::string>> ReadFamily(const TaskRequest& request,
+                                                              rocksdb::Env* env) {
+  std::string name, text;
+  rocksdb::Status s = rocksdb::GetLatestOptionsFileName(request.db, env, &name);
+  if (s.ok()) s = rocksdb::ReadFileToString(env, absl::StrCat(request.db, "/", name), &text);
+  if (!s.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("the OPTIONS file of ", request.db, " cannot be read: ", s.ToString()));
+  }
+  const std::string section = absl::StrCat("[CFOptions \"", request.column_family, "\"]");
+  std::map<std::string, std::string> values;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty() && line[0] == '[') inside = line == section;
+    const size_t equals = line.find('=');
+    if (!inside || equals == absl::string_view::npos) continue;
+    values[std::string(line.substr(0, equals))] = std::string(line.substr(equals + 1));
+  }
+  if (values.empty()) {
+    return absl::NotFoundError(absl::StrCat("the OPTIONS file of ", request.db,
+                                            " has no column family ", request.column_family));
+  }
+  return values;
+}
+
+// That the database still has the objects that were given for it.
+absl::Status CheckObjects(const TaskRequest& request, const TaskObjects& local, rocksdb::Env* env) {
+  auto now = ReadFamily(request, env);
+  if (!now.ok()) return now.status();
+  for (const char* object : kObjects) {
+    const auto then = local.names.find(object);
+    const std::string was = then == local.names.end() ? "" : then->second;
+    const std::string is = NamesIn(object, (*now)[object]);
+    if (was == is) continue;
+    return Never(absl::StrCat("its ", object, " is ", is, ", and was ", was,
+                              " when PlaceCompactions was called"));
+  }
+  if ((*now)["enable_blob_files"] == "true") return Never("the column family has blob files");
+  return absl::OkStatus();
+}
+
+bool HasBlobs(const std::vector<std::string>& children) {
+  return std::any_of(children.begin(), children.end(),
+                     [](const std::string& n) { return absl::EndsWith(n, ".blob"); });
+}
+
+// Its RocksDB opens every table.
+absl::Status CheckDescriptors(const std::vector<std::string>& children) {
+  const auto tables = static_cast<uint64_t>(
+      std::count_if(children.begin(), children.end(),
+                    [](const std::string& n) { return absl::EndsWith(n, ".sst"); }));
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || tables <= limit.rlim_cur / 4) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a whole compaction opens each of the ", tables, " tables, and this process may open ",
+      limit.rlim_cur, " files; raise its limit (ulimit -n, LimitNOFILE=)"));
+}
+
+// RocksDB takes every remote compaction for one that the user has asked for, in which a factory's
+// filters may drop more. These tell it what it is.
+class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
+ public:
+  ToldFilterFactory(std::shared_ptr<rocksdb::CompactionFilterFactory> factory, bool manual)
+      : factory_(std::move(factory)), manual_(manual) {}
+  const char* Name() const override { return factory_->Name(); }
+  bool ShouldFilterTableFileCreation(rocksdb::TableFileCreationReason reason) const override {
+    return factory_->ShouldFilterTableFileCreation(reason);
+  }
+  std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
+      const rocksdb::CompactionFilter::Context& context) override {
+    rocksdb::CompactionFilter::Context told = context;
+    told.is_manual_compaction = manual_;
+    return factory_->CreateCompactionFilter(told);
+  }
+
+ private:
+  const std::shared_ptr<rocksdb::CompactionFilterFactory> factory_;
+  const bool manual_;
+};
+
+class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
+ public:
+  ToldPartitionerFactory(std::shared_ptr<rocksdb::SstPartitionerFactory> factory, bool manual)
+      : factory_(std::move(factory)), manual_(manual) {}
+  const char* Name() const override { return factory_->Name(); }
+  std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
+      const rocksdb::SstPartitioner::Context& context) const override {
+    rocksdb::SstPartitioner::Context told = context;
+    told.is_manual_compaction = manual_;
+    return factory_->CreatePartitioner(told);
+  }
+
+ private:
+  const std::shared_ptr<rocksdb::SstPartitionerFactory> factory_;
+  const bool manual_;
+};
+
+void TellFactories(bool manual, CompactionServiceOptionsOverride* o) {
+  if (o->compaction_filter_factory != nullptr) {
+    o->compaction_filter_factory =
+        std::make_shared<ToldFilterFactory>(o->compaction_filter_factory, manual);
+  }
+  if (o->sst_partitioner_factory != nullptr) {
+    o->sst_partitioner_factory =
+        std::make_shared<ToldPartitionerFactory>(o->sst_partitioner_factory, manual);
+  }
+}
+
+// From the database's OPTIONS file; whatever it names must be known here.
+absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& request,
+                                                             rocksdb::Env* env) {
+  rocksdb::ConfigOptions config;
+  config.env = env;
+  config.ignore_unknown_options = false;
+  config.ignore_unsupported_options = false;
+  DBOptions db;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  const rocksdb::Status s = rocksdb::LoadLatestOptions(config, request.db, &db, &families);
+  if (s.IsIOError() || s.IsPathNotFound()) {
+    return absl::UnavailableError(
+        absl::StrCat("the OPTIONS file of ", request.db, " cannot be read: ", s.ToString()));
+  }
+  if (!s.ok()) {
+    return Never(absl::StrCat("the agent does not know all that the OPTIONS file of ", request.db,
+                              " names: ", s.ToString(),
+                              "; load what defines it by pulse agent --plugin"));
+  }
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [&](const auto& f) { return f.name == request.column_family; });
+  if (family == families.end()) {
+    return absl::NotFoundError(absl::StrCat("the OPTIONS file of ", request.db,
+                                            " has no column family ", request.column_family));
+  }
+  if (const std::string why = WhyNotWhole(db, family->options); !why.empty()) return Never(why);
+  return OverrideOf(db, family->options);
+}
+
+}  // namespace
+
+absl::StatusOr<TaskObjects> ObjectsOf(const DBOptions& db, const ColumnFamilyOptions& family,
+                                      std::shared_ptr<rocksdb::FileSystem> fs) {
+  TaskObjects objects;
+  objects.objects = OverrideOf(db, family);
+  objects.fs = std::move(fs);
+  std::string text;
+  std::unordered_map<std::string, std::string> values;
+  rocksdb::Status s =
+      rocksdb::GetStringFromColumnFamilyOptions(rocksdb::ConfigOptions(), family, &text);
+  if (s.ok()) s = rocksdb::StringToMap(text, &values);
+  if (!s.ok()) {
+    return absl::UnimplementedError(absl::StrCat("its options cannot be read: ", s.ToString()));
+  }
+  for (const char* object : kObjects) objects.names[object] = NamesIn(object, values[object]);
+  return objects;
+}
+
+std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) {
+  // RocksDB's result of a remote compaction names no blob files, of which some would be deleted.
+  if (family.enable_blob_files) return "the column family has blob files";
+  // The agent would look for the tables in the database's directory.
+  if (!db.db_paths.empty() || !family.cf_paths.empty()) {
+    return "its tables are in other directories (db_paths, cf_paths)";
+  }
+  // History is trimmed by what only the database knows.
+  if (family.comparator->timestamp_size() > 0) {
+    return "the column family has user-defined timestamps";
+  }
+  // What is prepared and not committed is known to the database alone.
+  if (db.allow_2pc) return "the database has two-phase commit";
+  // The user's bound on what compactions write, which is not passed on.
+  if (db.rate_limiter != nullptr) return "the database has a rate limiter";
+  if (db.sst_file_manager != nullptr) return "the database has an SstFileManager";
+  // The result does not say which output is for which level.
+  if (family.preclude_last_level_data_seconds > 0) return "preclude_last_level_data_seconds is set";
+  if (family.preserve_internal_time_seconds > 0) return "preserve_internal_time_seconds is set";
+#if !PULSE_ROCKSDB_AT_LEAST(11, 0)
+  // It has neither of these.
+  if (db.file_checksum_gen_factory != nullptr) return "the database has file checksums";
+  if (family.last_level_temperature != rocksdb::Temperature::kUnknown) {
+    return "last_level_temperature is set";
+  }
+#endif
+  return "";
+}
+
+TaskFunction RemoteTaskFunction() {
+  // RocksDB's globals are made now, before there are threads.
+  rocksdb::FileSystem::Default();
+  rocksdb::Env::Default();
+  return [](const TaskRequest& request, std::atomic<bool>* canceled) {
+    return RunWholeTask(request, nullptr, canceled);
+  };
+}
+
+absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskObjects* local,
+                                         std::atomic<bool>* canceled) {
+  struct stat info;
+  if (stat(request.db.c_str(), &info) != 0 || info.st_dev != request.device ||
+      info.st_ino != request.inode) {
+    return Never(absl::StrCat("under ", request.db,
+                              " the agent does not see the directory that the database does; "
+                              "start it where the file systems are the same"));
+  }
+  if (lstat(request.output_dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return absl::NotFoundError(
+        absl::StrCat(request.output_dir, " is no directory; it is for the outputs"));
+  }
+  const std::string version = rocksdb::GetRocksVersionAsString();
+  if (request.version != version) {
+    return Never(absl::StrCat("the agent has RocksDB ", version, ", and the database's process ",
+                              request.version, "; give both the same"));
+  }
+  const auto fs = std::make_shared<TaskFileSystem>(
+      local != nullptr ? local->fs : rocksdb::FileSystem::Default(), request.output_dir);
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(fs);
+  std::vector<std::string> children;
+  const rocksdb::IOOptions io;
+  for (const std::string& dir : {request.db, request.output_dir}) {
+    const rocksdb::IOStatus s = fs->GetChildren(dir, io, &children, nullptr);
+    if (!s.ok()) {
+      return absl::NotFoundError(absl::StrCat(
+          "the agent cannot read ", dir, ": ", s.ToString(),
+          "; it must see the database's files under the same path as the database does"));
+    }
+    if (HasBlobs(children)) return Never(absl::StrCat(request.db, " has blob files"));
+    if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
+  }
+  CompactionServiceOptionsOverride objects;
+  if (local != nullptr) {
+    if (absl::Status st = CheckObjects(request, *local, env.get()); !st.ok()) return st;
+    objects = local->objects;
+  } else {
+    auto loaded = LoadObjects(request, env.get());
+    if (!loaded.ok()) return loaded.status();
+    objects = *std::move(loaded);
+  }
+  TellFactories(request.manual, &objects);
+  objects.env = env.get();
+  rocksdb::OpenAndCompactOptions options;
+  options.canceled = canceled;
+  std::string result;
+  const rocksdb::Status s = rocksdb::DB::OpenAndCompact(options, request.db, request.output_dir,
+                                                        request.input, &result, objects);
+  if (s.ok()) {
+    // By options that were changed while it began.
+    std::vector<std::string> outputs;
+    const rocksdb::IOStatus listed = fs->GetChildren(request.output_dir, io, &outputs, nullptr);
+    if (!listed.ok()) {
+      return absl::InternalError(
+          absl::StrCat("listing ", request.output_dir, ": ", listed.ToString()));
+    }
+    if (HasBlobs(outputs)) return Never("the column family has blob files");
+    return result;
+  }
+  if (canceled->load()) return absl::CancelledError("the compaction was cancelled");
+  // RocksDB on the database's side tries by itself, and meets a lasting error again.
+  const std::string text = absl::StrCat("compacting ", request.db, ": ", s.ToString());
+  return s.IsNotSupported() ? Never(text) : absl::InternalError(text);
+}
+
+}  // namespace pulse::lsm

@@ -1,0 +1,259 @@
+// Whole compactions whose agent dies or hangs, that are cancelled, or whose host was killed.
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "services/lsm/core/test_agent.h"
+#include "services/lsm/core/test_db.h"
+#include "services/lsm/core/test_support.h"
+#include "services/lsm/placement/compaction_placer.h"
+#include "services/lsm/placement/test_placed_db.h"
+
+namespace pulse::lsm::test {
+namespace {
+
+using rocksdb::Status;
+
+// A base that sees each task make its directory, which is just before it begins.
+class TaskWatch : public rocksdb::FileSystemWrapper {
+ public:
+  TaskWatch() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "pulse.test.TaskWatch"; }
+  rocksdb::IOStatus CreateDir(const std::string& path, const rocksdb::IOOptions& options,
+                              rocksdb::IODebugContext* dbg) override {
+    const bool task = path.find("/pulse-tasks/") != std::string::npos;
+    if (task && begins) begins();
+    const rocksdb::IOStatus s = target()->CreateDir(path, options, dbg);
+    if (task) ++begun;
+    return s;
+  }
+
+  std::function<void()> begins;
+  std::atomic<int> begun{0};
+};
+
+std::shared_ptr<rocksdb::FileSystem> Watched(const std::string& uri,
+                                             const std::shared_ptr<TaskWatch>& watch) {
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  Status s;
+  // The socket file is there a moment before it accepts.
+  EXPECT_TRUE(Eventually([&] {
+    s = NewFileSystem(uri, watch, &fs);
+    return s.ok();
+  })) << s.ToString();
+  return fs;
+}
+
+// Everything is compacted some times over, each time with `mischief` beside it, which begins with a
+// task, or soon after; where the agent has just been lost, being slow, there may be none. Then
+// `mend`.
+void CompactBeside(PlacedDb* placed, TaskWatch* watch, std::mt19937_64* rng,
+                   const std::function<void()>& mischief, const std::function<void()>& mend) {
+  std::atomic<int> met{0};
+  for (int round = 0; round < 3 || (met == 0 && round < 50); ++round) {
+    placed->Work(rng, 1500);
+    const int before = watch->begun;
+    const std::chrono::milliseconds later((*rng)() % 20);
+    std::atomic<bool> compacted{false};
+    std::thread other([&] {
+      while (watch->begun == before && !compacted) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+      if (watch->begun > before) {
+        ++met;
+        std::this_thread::sleep_for(later);
+      }
+      mischief();
+    });
+    const Status s = placed->db->CompactAll();
+    compacted = true;
+    other.join();
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    mend();
+  }
+  EXPECT_GT(met.load(), 0) << "or this tests nothing";
+  const Stats stats = placed->stats();
+  EXPECT_GT(stats.whole_compactions + stats.whole_returned, 0u);
+}
+
+TEST(WholeTaskFaultsTest, AgentsThatDieCostNothingButTime) {
+  ScratchDir dir;
+  AgentProcess agent;
+  const auto watch = std::make_shared<TaskWatch>();
+  PlacedDb placed(Watched("pulse://" + agent.socket() + "?placement=whole", watch), dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  uint64_t deaths = 0;
+  CompactBeside(
+      &placed, watch.get(), &rng, [&] { agent.Kill(); },
+      [&] {
+        agent.Start();
+        ++deaths;
+        ASSERT_TRUE(Eventually([&] { return placed.stats().reconnects >= deaths; }));
+      });
+  placed.Work(&rng, 3000);
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_EQ(placed.db->Difference(), "");
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  placed.db->Close();
+  EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskFaultsTest, AnAgentThatHangsIsLeftBehind) {
+  ScratchDir dir;
+  AgentProcess agent;
+  const auto watch = std::make_shared<TaskWatch>();
+  PlacedDb placed(
+      Watched("pulse://" + agent.socket() + "?placement=whole&agent_deadline=400", watch),
+      dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  CompactBeside(
+      &placed, watch.get(), &rng, [&] { agent.Stop(); }, [&] { agent.Continue(); });
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+}
+
+TEST(WholeTaskFaultsTest, CancelledCompactionsAreDoneHere) {
+  ScratchDir dir;
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  std::atomic<bool> stop{false};
+  std::thread canceller([&] {
+    while (!stop) {
+      CancelWholeCompactions(placed.options);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+  });
+  placed.Work(&rng, 4000);
+  EXPECT_TRUE(placed.db->CompactAll().ok());
+  stop = true;
+  canceller.join();
+  EXPECT_EQ(placed.db->Difference(), "");
+  // Nor for ever.
+  placed.Work(&rng, 4000);
+  EXPECT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  placed.db->Close();
+  EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+}
+
+// On the agent's thread it does not return until it is let go, once.
+class StuckFilter : public rocksdb::CompactionFilter {
+ public:
+  const char* Name() const override { return "pulse.test.Stuck"; }
+  bool Filter(int, const rocksdb::Slice&, const rocksdb::Slice&, std::string*,
+              bool*) const override {
+    char name[16] = {};
+    pthread_getname_np(pthread_self(), name, sizeof(name));
+    if (std::string(name) != "pulse-ag-task" || was_inside.exchange(true)) return false;
+    inside = true;
+    while (!release) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    inside = false;
+    return false;
+  }
+  mutable std::atomic<bool> was_inside{false}, inside{false}, release{false};
+};
+
+// It uses the user's objects, which may go as soon as RocksDB has done without it.
+TEST(WholeTaskFaultsTest, ATaskOfThisProcessIsNotLeftBehind) {
+  ScratchDir dir;
+  const StuckFilter filter;
+  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db",
+                  [&](rocksdb::Options* o) { o->compaction_filter = &filter; });
+  std::mt19937_64 rng(TestSeed());
+  ASSERT_TRUE(placed.db->Open().ok());
+  std::atomic<bool> compacted{false};
+  std::thread compacts([&] {
+    EXPECT_TRUE(placed.db->Fill(&rng, 2000, 500).ok());
+    EXPECT_TRUE(placed.db->CompactAll().ok());
+    compacted = true;
+  });
+  EXPECT_TRUE(Eventually([&] { return filter.inside.load(); }));
+  CancelWholeCompactions(placed.options);
+  // Longer than an agent in another process is waited for.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5'500));
+  EXPECT_FALSE(compacted);
+  EXPECT_TRUE(filter.inside);
+  filter.release = true;
+  compacts.join();
+  EXPECT_FALSE(filter.inside);
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
+}
+
+// A database that closes has its compactions given up until it has closed, whoever else closes.
+TEST(WholeTaskFaultsTest, AnotherDatabasesEndSaysNothingOfThisOne) {
+  ScratchDir dir;
+  const auto fs = Embedded("pulse://?placement=whole");
+  PlacedDb placed(fs, dir / "db");
+  ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
+  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  CompactionPlacer* const placer = PlacerOf(placed.options.compaction_service.get());
+  ASSERT_NE(placer, nullptr);
+  placer->Cancel(/*for_good=*/true);  // as the newest RocksDB does first
+  {
+    PlacedDb other(fs, dir / "other");
+    ASSERT_TRUE(other.db->Open().ok());
+    ASSERT_TRUE(other.db->Put("default", "key", "value").ok());
+    ASSERT_TRUE((*other.db)->Flush(rocksdb::FlushOptions()).ok());
+    other.db->Close();
+  }
+  const uint64_t before = placed.stats().whole_compactions;
+  std::mt19937_64 rng(TestSeed());
+  placed.Work(&rng, 3000);
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_EQ(placed.stats().whole_compactions, before);
+  placed.db->Close();
+  ASSERT_TRUE(placed.db->Open().ok());
+  placed.Work(&rng, 3000);
+  ASSERT_TRUE(placed.db->CompactAll().ok());
+  EXPECT_GT(placed.stats().whole_compactions, before);
+  EXPECT_EQ(placed.db->Difference(), "");
+  placed.db->Close();
+}
+
+// Between the decision and the beginning of a task, of which nobody knows yet.
+TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
+  ScratchDir dir;
+  const auto watch = std::make_shared<TaskWatch>();
+  PlacedDb placed(Watched("pulse://?placement=whole", watch), dir / "db");
+  watch->begins = [&] { CancelWholeCompactions(placed.options); };
+  ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+  EXPECT_GT(placed.stats().whole_returned, 0u);
+  placed.db->Close();
+}
+
+// Also where no compaction is given away any more.
+TEST(WholeTaskFaultsTest, WhatAKilledProcessLeftBehindIsRemoved) {
+  for (const char* mode : {"whole", "adaptive", "split", "host"}) {
+    SCOPED_TRACE(mode);
+    ScratchDir dir;
+    PlacedDb placed(Embedded(std::string("pulse://?placement=") + mode), dir / "db");
+    ASSERT_TRUE(placed.db->Open().ok());
+    ASSERT_TRUE(placed.db->Put("default", "key", "value").ok());
+    placed.db->Close();
+    const std::string old = dir / "db/pulse-tasks/1-2-3";
+    std::filesystem::create_directories(old);
+    std::ofstream(old + "/000012.sst") << "half a table";
+    ASSERT_TRUE(placed.db->Open().ok());
+    EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
+    EXPECT_EQ(placed.db->Difference(), "");
+    placed.db->Close();
+  }
+}
+
+}  // namespace
+}  // namespace pulse::lsm::test

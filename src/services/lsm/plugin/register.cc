@@ -1,0 +1,207 @@
+// Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "pulse/rocksdb.h"
+#include "rocksdb/utilities/object_registry.h"
+#include "rocksdb/version.h"
+#include "services/lsm/core/io_status.h"
+#include "services/lsm/placement/compaction_placer.h"
+#include "services/lsm/plugin/job_listener.h"
+#include "services/lsm/plugin/pulse_file_system.h"
+#include "services/lsm/plugin/stall_listener.h"
+#include "services/lsm/plugin/statistics.h"
+
+namespace pulse {
+namespace {
+
+// RocksDB inserts virtual functions and grows structures between minor versions: an object built
+// for one would misread another. The library in use says what it is.
+absl::Status CheckVersion() {
+  const std::string running = rocksdb::GetRocksVersionAsString(/*with_patch=*/false);
+  const std::string built = absl::StrCat(ROCKSDB_MAJOR, ".", ROCKSDB_MINOR);
+  if (running == built) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "libpulse_rocksdb was built for RocksDB ", built, " and the program runs version ", running,
+      "; build PulseDB against that version (cmake -DROCKSDB_ROOT=PREFIX)"));
+}
+
+rocksdb::FileSystem* Make(const std::string& uri, std::unique_ptr<rocksdb::FileSystem>* guard,
+                          std::string* error) {
+  absl::Status st = CheckVersion();
+  if (st.ok()) {
+    auto fs = lsm::PulseFileSystem::Open(uri, rocksdb::FileSystem::Default());
+    if (fs.ok()) {
+      *guard = *std::move(fs);
+      return guard->get();
+    }
+    st = fs.status();
+  }
+  *error = std::string(st.message());
+  return nullptr;
+}
+
+void AddFactories(rocksdb::ObjectLibrary& library) {
+  library.AddFactory<rocksdb::FileSystem>(
+      rocksdb::ObjectLibrary::PatternEntry("pulse", false).AddSeparator("://", false),
+      [](const std::string& uri, std::unique_ptr<rocksdb::FileSystem>* guard, std::string* error) {
+        return Make(uri, guard, error);
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      lsm::kJobListenerName,
+      [](const std::string&, std::unique_ptr<rocksdb::EventListener>* guard, std::string* error) {
+        if (const absl::Status st = CheckVersion(); !st.ok()) {
+          *error = std::string(st.message());
+          return static_cast<rocksdb::EventListener*>(nullptr);
+        }
+        *guard = lsm::MakeJobListener({});
+        return guard->get();
+      });
+}
+
+const lsm::PulseFileSystem* Find(const rocksdb::FileSystem* fs) {
+  return fs == nullptr ? nullptr : fs->CheckedCast<lsm::PulseFileSystem>();
+}
+
+}  // namespace
+
+rocksdb::Status RegisterRocksDb() {
+  absl::Status st = CheckVersion();
+  // Even for another version the factory is there, so that who asks for pulse:// is told why not.
+  static const bool once = [] {
+    AddFactories(*rocksdb::ObjectLibrary::Default());
+    return true;
+  }();
+  (void)once;
+  return lsm::ToStatus(st);
+}
+
+rocksdb::Status NewFileSystem(const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base,
+                              std::shared_ptr<rocksdb::FileSystem>* out) {
+  if (absl::Status st = CheckVersion(); !st.ok()) return lsm::ToStatus(st);
+  if (base == nullptr) base = rocksdb::FileSystem::Default();
+  auto fs = lsm::PulseFileSystem::Open(uri, std::move(base));
+  if (!fs.ok()) return lsm::ToStatus(fs.status());
+  *out = *std::move(fs);
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
+                                 const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  if (absl::Status st = CheckVersion(); !st.ok()) return lsm::ToStatus(st);
+  const std::shared_ptr<rocksdb::FileSystem> fs =
+      options->env == nullptr ? nullptr : options->env->GetFileSystem();
+  const lsm::PulseFileSystem* pulse = Find(fs.get());
+  if (pulse == nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "PlaceCompactions: options.env is not an Env of pulse://; make one with Env::CreateFromUri "
+        "or NewFileSystem, and set it first");
+  }
+  if (options->compaction_service != nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "PlaceCompactions: options.compaction_service is set already, to " +
+        std::string(options->compaction_service->Name()) + "; it can be only one");
+  }
+  if (lsm::HasPlacer(*options)) {
+    return rocksdb::Status::InvalidArgument("PlaceCompactions: it was called for these options");
+  }
+  const lsm::Options& o = pulse->context().session->options();
+  // Nothing to decide of compactions: RocksDB is not to ask for each.
+  const bool compactions =
+      o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kSplit;
+  if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
+  auto placer = std::make_shared<lsm::CompactionPlacer>(
+      fs, const_cast<lsm::PulseFileSystem*>(pulse), *options, families);
+  if (compactions) options->compaction_service = lsm::NewPlacerService(placer);
+  options->listeners.push_back(lsm::NewPlacerListener(placer));
+  return rocksdb::Status::OK();
+}
+
+rocksdb::Status PlaceCompactions(rocksdb::Options* options) {
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, *options}};
+  return PlaceCompactions(options, families);
+}
+
+void CancelWholeCompactions(const rocksdb::DBOptions& options) {
+  lsm::CompactionPlacer* placer = lsm::PlacerOf(options.compaction_service.get());
+  if (placer != nullptr) placer->Cancel(/*for_good=*/false);
+}
+
+std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSystem* fs) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr) return nullptr;
+  return std::make_shared<lsm::StallListener>(pulse->context().session);
+}
+
+bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr) return false;
+  const lsm::AtomicCounters& c = pulse->context().session->counters();
+  out->files_persisted = c.files_persisted;
+  out->bytes_persisted = c.bytes_persisted;
+  out->backpressure_waits = c.backpressure_waits;
+  out->backpressure_nanos = c.backpressure_nanos;
+  out->barrier_waits = c.barrier_waits;
+  out->barrier_nanos = c.barrier_nanos;
+  out->bytes_fetched = c.bytes_fetched;
+  out->fetch_waits = c.fetch_waits;
+  out->fetch_wait_nanos = c.fetch_wait_nanos;
+  out->fetch_misses = c.fetch_misses;
+  out->failovers = c.failovers;
+  out->bytes_inline = c.bytes_inline;
+  out->reconnects = c.reconnects;
+  out->whole_compactions = c.whole_compactions;
+  out->whole_returned = c.whole_returned;
+  out->agent_flushes = c.agent_flushes;
+  out->agent_flush_nanos = c.agent_flush_nanos;
+  out->agent_compaction_nanos = c.agent_compaction_nanos;
+  out->agentless_nanos = pulse->context().session->agentless_nanos();
+  {
+    lsm::HostSession& session = *pulse->context().session;
+    std::lock_guard lock(session.mu());
+    out->syncs = session.sync_times_locked().count();
+    out->sync_nanos = session.sync_times_locked().nanos();
+    out->sync_median_nanos = static_cast<uint64_t>(session.sync_times_locked().Median());
+  }
+  const lsm::HostSession::Occupancy now = pulse->context().session->occupancy();
+  out->streams = now.streams;
+  out->queued_bytes = now.bytes;
+  out->queued_requests = now.requests;
+  return true;
+}
+
+bool GetTickerMap(const rocksdb::FileSystem* fs, std::map<std::string, uint64_t>* out) {
+  Stats stats{};
+  if (!GetStats(fs, &stats)) return false;
+  *out = lsm::TickersOf(stats);
+  return true;
+}
+
+rocksdb::Status NewStatistics(std::shared_ptr<rocksdb::FileSystem> fs,
+                              std::shared_ptr<rocksdb::Statistics> base,
+                              std::shared_ptr<rocksdb::Statistics>* out) {
+  if (Find(fs.get()) == nullptr) {
+    return rocksdb::Status::InvalidArgument(
+        "pulse::NewStatistics needs a file system of pulse://, or one on top of it");
+  }
+  if (base == nullptr) base = rocksdb::CreateDBStatistics();
+  *out = lsm::NewStatistics(std::move(fs), std::move(base));
+  return rocksdb::Status::OK();
+}
+
+std::shared_ptr<rocksdb::EventListener> NewWaitListener(JobCallback callback) {
+  return lsm::MakeJobListener(std::move(callback));
+}
+
+}  // namespace pulse
+
+// Named by plugin/pulse/pulse.mk for in-tree builds, where RocksDB calls it.
+extern "C" __attribute__((visibility("default"))) int pulse_RegisterPlugin(
+    rocksdb::ObjectLibrary& library, const std::string&) {
+  pulse::AddFactories(library);
+  return 1;
+}

@@ -1,0 +1,237 @@
+// Export: each table is written under a temporary name that RocksDB deletes if it finds it, and
+// then renamed; a guarded database reads those of the pool until its CURRENT is back.
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "base/log.h"
+#include "services/lsm/pool/convert/job.h"
+#include "services/lsm/pool/pool_former.h"
+#include "services/lsm/pool/pool_guard.h"
+
+namespace pulse::convert {
+namespace {
+
+// The guard's, too, which is written at another time.
+constexpr char kTemporaryName[] = "000000.dbtmp";
+// For what a file system needs beside the data.
+constexpr uint64_t kRoomBeside = uint64_t{1} << 20;
+
+struct Item {
+  std::string dir;
+  std::string name;
+  store::FileId file = store::kNoFile;
+  uint64_t size = 0;
+  bool in_place = false;  // there is a plain file of that name
+
+  std::string path() const { return absl::StrCat(dir, "/", name); }
+};
+
+class Exporter {
+ public:
+  explicit Exporter(Job& job) : job_(job), store_(job.store()) {}
+
+  absl::Status Plan();
+  absl::Status Run();
+
+ private:
+  absl::Status PlanDirectory(const std::string& dir);
+  absl::Status CheckFiles() const;
+  absl::Status CheckRoom();
+  absl::Status Place(const Item& item);
+  absl::Status MarkForDeletion();
+  absl::Status DeleteFromPool();
+
+  Job& job_;
+  store::Store& store_;
+  std::vector<Item> items_;
+};
+
+absl::Status Exporter::PlanDirectory(const std::string& dir) {
+  const auto stored = job_.Stored(dir);
+  if (!stored.ok()) return stored.status();
+  const auto moving = job_.Stored(dir + kMoving);
+  if (!moving.ok()) return moving.status();
+  for (const auto& [name, attributes] : *stored) {
+    if (!job_.guarded()) {
+      // The database is plain already. What was stopped before it was all deleted; or an import.
+      const auto copy = moving->find(name);
+      if (copy == moving->end() || copy->second.id != attributes.id) {
+        job_.report().foreign_files += lsm::IsNumbered(name) ? 1 : 0;
+        continue;
+      }
+    } else if (!job_.Owns(dir, name, attributes.size)) {
+      // Another database's, or not in use any more.
+      job_.report().foreign_files += 1;
+      continue;
+    }
+    const bool in_place = SizeOfPlain(absl::StrCat(dir, "/", name)).has_value();
+    items_.push_back({dir, name, attributes.id, attributes.size, in_place});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::CheckFiles() const {
+  std::map<std::string, uint64_t> stored;
+  for (const Item& item : items_) stored[item.name] = item.size;
+  return job_.database().CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
+    const auto it = stored.find(name);
+    if (job_.guarded() && it != stored.end()) return it->second;
+    for (const std::string& dir : job_.database().dirs()) {
+      if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
+    }
+    return std::nullopt;
+  });
+}
+
+absl::Status Exporter::CheckRoom() {
+  struct Disk {
+    std::string dir;  // one of:
+    std::set<std::string> dirs;
+    uint64_t needed = 0;
+    uint64_t files = 0;
+  };
+  std::map<dev_t, Disk> disks;
+  Report& report = job_.report();
+  for (const Item& item : items_) {
+    if (item.in_place || !job_.guarded()) continue;
+    struct stat st {};
+    if (stat(item.dir.c_str(), &st) != 0) return ErrnoError(errno, "looking at", item.dir);
+    Disk& disk = disks[st.st_dev];
+    disk.dir = item.dir;
+    disk.dirs.insert(item.dir);
+    disk.needed += store::RoundUpToBlock(item.size);
+    ++disk.files;
+    report.needed += store::RoundUpToBlock(item.size);
+    if (job_.options().dry_run) {
+      ++report.copied_files;
+      report.copied_bytes += item.size;
+    }
+  }
+  report.room = ~uint64_t{0};
+  for (const auto& [id, disk] : disks) {
+    struct statvfs fs {};
+    // What a call that was killed has left takes room, all that a table will have.
+    for (const std::string& dir : disk.dirs) {
+      const std::string temporary = absl::StrCat(dir, "/", kTemporaryName);
+      if (!job_.options().dry_run && unlink(temporary.c_str()) != 0 && errno != ENOENT) {
+        return ErrnoError(errno, "deleting", temporary);
+      }
+    }
+    if (statvfs(disk.dir.c_str(), &fs) != 0) return ErrnoError(errno, "looking at", disk.dir);
+    const uint64_t free = uint64_t{fs.f_bavail} * fs.f_frsize;
+    report.room = std::min(report.room, free);
+    if (disk.needed + kRoomBeside <= free) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the file system of ", disk.dir, " has ", free, " bytes free, and the ", disk.files,
+        " files to be copied need ", disk.needed, "; make room there. Nothing was changed"));
+  }
+  if (disks.empty()) report.room = 0;
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::Plan() {
+  for (const std::string& dir : job_.database().dirs()) {
+    PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
+  }
+  Report& report = job_.report();
+  report.switched_before = !job_.guarded();
+  report.already = !job_.guarded() && items_.empty() && !job_.HasMoving();
+  report.files = items_.size();
+  for (const Item& item : items_) report.bytes += item.size;
+  PULSE_RETURN_IF_ERROR(CheckFiles());
+  return CheckRoom();
+}
+
+absl::Status Exporter::Place(const Item& item) {
+  if (item.in_place) {
+    const auto same = job_.Same(item.path(), item.file);
+    if (!same.ok()) return same.status();
+    if (*same) return SyncFile(item.path());  // it may be there by another's hand
+    return absl::FailedPreconditionError(absl::StrCat(
+        item.path(), " is a plain file, and is not what the pool ", store_.path(),
+        " has of that name, which is what the database reads; move the plain file away and run "
+        "the command again"));
+  }
+  const std::string temporary = absl::StrCat(item.dir, "/", kTemporaryName);
+  PULSE_RETURN_IF_ERROR(job_.CopyOut(item.file, temporary));
+  if (rename(temporary.c_str(), item.path().c_str()) != 0) {
+    return ErrnoError(errno, "renaming", temporary);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::MarkForDeletion() {
+  PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+  for (const Item& item : items_) {
+    const std::string moving = item.dir + kMoving;
+    absl::Status st;
+    if (!store_.HasDirectory(moving)) st = store_.CreateDirectory(moving);
+    if (st.ok()) st = store_.Link(item.dir, item.name, moving, item.name);
+    if (absl::IsResourceExhausted(st)) {
+      // A pool that is full to the brim must be left all the same.
+      Log(LogLevel::kWarn,
+          absl::StrCat(st.message(),
+                       ": if the export is cut off now, delete what it leaves in the "
+                       "pool with `pulse pool rm`"));
+      PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+      break;
+    }
+    PULSE_RETURN_IF_ERROR(st);
+  }
+  return store_.Commit();
+}
+
+absl::Status Exporter::DeleteFromPool() {
+  // The names in DIR#moving last: with them the others can be told.
+  for (const Item& item : items_) PULSE_RETURN_IF_ERROR(store_.Unlink(item.dir, item.name));
+  PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
+  for (const std::string& dir : job_.database().dirs()) {
+    const auto left = job_.Stored(dir);
+    if (!left.ok()) return left.status();
+    if (left->empty() && store_.HasDirectory(dir)) {
+      PULSE_RETURN_IF_ERROR(store_.RemoveDirectory(dir));
+    }
+  }
+  return store_.Commit();
+}
+
+absl::Status Exporter::Run() {
+  if (job_.guarded()) {
+    std::set<std::string> dirs;
+    for (const Item& item : items_) {
+      PULSE_RETURN_IF_ERROR(Place(item));
+      dirs.insert(item.dir);
+    }
+    for (const std::string& dir : dirs) PULSE_RETURN_IF_ERROR(SyncDirectory(dir));
+    PULSE_RETURN_IF_ERROR(job_.Step("switching"));
+    PULSE_RETURN_IF_ERROR(MarkForDeletion());
+    PULSE_RETURN_IF_ERROR(lsm::LiftGuard(job_.database().home()));
+  } else {
+    // An earlier call may have been killed before its rename was durable.
+    PULSE_RETURN_IF_ERROR(SyncDirectory(job_.database().home()));
+  }
+  PULSE_RETURN_IF_ERROR(job_.Switched());
+  return DeleteFromPool();
+}
+
+}  // namespace
+
+absl::StatusOr<Report> Export(const Options& options) {
+  auto job = Job::Open(options, /*into_pool=*/false);
+  if (!job.ok()) return job.status();
+  Exporter exporter(**job);
+  PULSE_RETURN_IF_ERROR(exporter.Plan());
+  if (!options.dry_run) PULSE_RETURN_IF_ERROR(exporter.Run());
+  return (*job)->report();
+}
+
+}  // namespace pulse::convert

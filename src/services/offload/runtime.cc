@@ -1,0 +1,159 @@
+#include "services/offload/runtime.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/log.h"
+
+namespace pulse::offload {
+
+absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const Program* program, uint64_t items) {
+  PULSE_RETURN_IF_ERROR(Containment::Install());
+  std::unique_ptr<Runtime> runtime(new Runtime(program));
+  if (program->key_size > 0) {
+    auto table = CacheTable::Create(
+        {.key_size = program->key_size, .item_size = program->item_size, .capacity = items});
+    if (!table.ok()) return table.status();
+    runtime->table_ = *std::move(table);
+  }
+  runtime->view_ = {runtime.get(), &Runtime::Find};
+  runtime->changes_ = {runtime.get(), &Runtime::Put, &Runtime::Erase};
+  return runtime;
+}
+
+void Runtime::Failed(const char* function, bool of_protocol, Containment::End end) {
+  if (of_protocol) broken_.store(true);
+  if (off_.exchange(true)) return;
+  Log(LogLevel::kError,
+      absl::StrCat("offload program ", program_->name, ": its function ", function, " ",
+                   EndName(end), "; the program is off",
+                   of_protocol ? ", and its connections are refused" : ", the host gets everything",
+                   " until the agent is started again"));
+}
+
+template <typename Call>
+bool Runtime::Run(const char* function, bool of_protocol, Call&& call) {
+  const Containment::End end = Containment::Run(call);
+  if (end == Containment::End::kReturned) return true;
+  Failed(function, of_protocol, end);
+  return false;
+}
+
+int64_t Runtime::SplitRequest(std::string_view bytes) {
+  int64_t size = -1;
+  if (broken() || !Run("split_request", true, [&] {
+        size = program_->split_request(program_->context, bytes.data(), bytes.size());
+      })) {
+    return -1;
+  }
+  return size;
+}
+
+int64_t Runtime::SplitReply(std::string_view bytes) {
+  int64_t size = -1;
+  if (broken() || !Run("split_reply", true, [&] {
+        size = program_->split_reply(program_->context, bytes.data(), bytes.size());
+      })) {
+    return -1;
+  }
+  return size;
+}
+
+uint32_t Runtime::Replies(std::string_view message) {
+  uint32_t n = 1;
+  if (program_->replies == nullptr || broken()) return n;
+  if (!Run("replies", true,
+           [&] { n = program_->replies(program_->context, message.data(), message.size()); })) {
+    return 1;
+  }
+  return n;
+}
+
+size_t Runtime::Error(std::string_view request, offload::Error error, char* out, size_t room) {
+  size_t n = 0;
+  if (program_->error == nullptr || broken()) return 0;
+  if (!Run("error", true, [&] {
+        n = program_->error(program_->context, request.data(), request.size(), error, out, room);
+      })) {
+    return 0;
+  }
+  return n <= room ? n : 0;
+}
+
+bool Runtime::Predicate(std::string_view message, Requests* out) {
+  return Run("predicate", false, [&] {
+    program_->predicate(program_->context, message.data(), message.size(), &view_, out);
+  });
+}
+
+bool Runtime::Read(std::string_view request, ReadOp* op) {
+  int answer = 0;
+  return Run("read", false,
+             [&] {
+               answer =
+                   program_->read(program_->context, request.data(), request.size(), &view_, op);
+             }) &&
+         answer == 1;
+}
+
+bool Runtime::BuildReply(std::string_view request, const ReadOp& op, Reply* reply) {
+  if (program_->reply == nullptr) return true;
+  int answer = 0;
+  return Run("reply", false,
+             [&] {
+               answer =
+                   program_->reply(program_->context, request.data(), request.size(), &op, reply);
+             }) &&
+         answer == 1;
+}
+
+void Runtime::Cache(const WriteOp& op) {
+  if (program_->cache == nullptr || off()) return;
+  (void)Run("cache", false, [&] { program_->cache(program_->context, &op, &changes_); });
+}
+
+void Runtime::Invalidate(const ReadOp& op) {
+  if (program_->invalidate == nullptr || off()) return;
+  (void)Run("invalidate", false, [&] { program_->invalidate(program_->context, &op, &changes_); });
+}
+
+// A pointer that is no good is met while the call is still contained. The table is looked at and
+// changed when it is not: a change must come to its end, and a look may have to wait for one whose
+// thread has lost its CPU, which is no fault of the program's.
+int Runtime::Find(const Table* table, const void* key, void* item) {
+  const auto* self = static_cast<const Runtime*>(table->self);
+  if (self->table_ == nullptr) return 0;
+  char key_copy[kMaxKeyBytes];
+  char item_copy[kMaxItemBytes];
+  std::memcpy(key_copy, key, self->program_->key_size);
+  bool found = false;
+  {
+    const Containment::Own own;
+    found = self->table_->Find(key_copy, item_copy);
+  }
+  if (found && self->program_->item_size > 0) {
+    std::memcpy(item, item_copy, self->program_->item_size);
+  }
+  return found ? 1 : 0;
+}
+
+void Runtime::Put(Changes* out, const void* key, const void* item) {
+  auto* self = static_cast<Runtime*>(out->self);
+  char key_copy[kMaxKeyBytes];
+  char item_copy[kMaxItemBytes];
+  std::memcpy(key_copy, key, self->program_->key_size);
+  if (self->program_->item_size > 0) std::memcpy(item_copy, item, self->program_->item_size);
+  const Containment::Own own;
+  self->table_->Put(key_copy, item_copy);
+}
+
+void Runtime::Erase(Changes* out, const void* key) {
+  auto* self = static_cast<Runtime*>(out->self);
+  char key_copy[kMaxKeyBytes];
+  std::memcpy(key_copy, key, self->program_->key_size);
+  const Containment::Own own;
+  self->table_->Erase(key_copy);
+}
+
+}  // namespace pulse::offload

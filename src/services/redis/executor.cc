@@ -1,0 +1,301 @@
+#include "services/redis/executor.h"
+
+#include "absl/strings/str_cat.h"
+#include "services/redis/handlers.h"
+#include "services/redis/http_guard.h"
+
+namespace pulse::resp {
+namespace {
+
+// Together: what one read, or one write, of RocksDB carries.
+constexpr size_t kLongestRun = 64;
+// Replies that are delivered before more are made.
+constexpr size_t kFullBytes = size_t{256} << 10;
+// Of one transaction.
+constexpr size_t kMostQueued = size_t{64} << 20;
+constexpr size_t kMostQueuedCommands = 100'000;
+// Of one connection; to end them takes a loop as long as this many take.
+constexpr size_t kMostWatches = 10'000;
+constexpr std::string_view kTooMuchKept =
+    "ERR the transactions of all clients hold too many bytes; try again later";
+
+void ReplyUnknown(const Request& request, ReplyWriter* reply) {
+  std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
+                                  "', with args beginning with: ");
+  size_t left = 128;
+  for (size_t i = 1; i < request.size() && left > 0; ++i) {
+    const std::string_view shown = request[i].substr(0, left);
+    absl::StrAppend(&text, "'", AbslOf(shown), "' ");
+    left -= shown.size();
+  }
+  reply->Error(text);
+}
+
+}  // namespace
+
+void ServerFacts::Add(const Tally& tally) {
+  commands.fetch_add(tally.commands, std::memory_order_relaxed);
+  if (tally.hits > 0) hits.fetch_add(tally.hits, std::memory_order_relaxed);
+  if (tally.misses > 0) misses.fetch_add(tally.misses, std::memory_order_relaxed);
+  if (tally.errors > 0) errors.fetch_add(tally.errors, std::memory_order_relaxed);
+  if (tally.waited > 0) waited.fetch_add(tally.waited, std::memory_order_relaxed);
+}
+
+void Job::Add(uint64_t ticket, std::string_view request) {
+  entries.push_back({ticket, bytes.size(), request.size()});
+  bytes.append(request);
+}
+
+void Job::Clear() {
+  bytes.clear();
+  entries.clear();
+  next = delivered = parsed = 0;
+  out.clear();
+  ends.clear();
+  tally = {};
+}
+
+// Null, after an error reply, when it cannot be read.
+const Request* Executor::RequestAt(Job* job, size_t index, ReplyWriter* reply) {
+  // At once: requests hold views of themselves.
+  if (job->requests.size() < job->entries.size()) job->requests.resize(job->entries.size());
+  while (job->parsed <= index) {
+    const Job::Entry& entry = job->entries[job->parsed];
+    const auto status = job->requests[job->parsed].Parse(
+        std::string_view(job->bytes).substr(entry.begin, entry.size));
+    if (!status.ok()) {
+      if (index != job->parsed) return nullptr;
+      reply->out()->append(ErrorLine(status));
+      return nullptr;
+    }
+    ++job->parsed;
+  }
+  return &job->requests[index];
+}
+
+size_t Executor::RunLength(const Session& session, Job* job, Command command) {
+  if (session.in_multi || session.user == nullptr) return 1;
+  const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
+  if (!session.user->May(info)) return 1;
+  const size_t arguments = command == Command::kGet ? 2 : 3;
+  size_t length = 0;
+  std::string ignored;
+  ReplyWriter nowhere(&ignored, 2);
+  while (length < kLongestRun && job->next + length < job->entries.size()) {
+    const Request* request = RequestAt(job, job->next + length, &nowhere);
+    if (request == nullptr || request->size() != arguments ||
+        !EqualsIgnoringCase((*request)[0], info.name)) {
+      break;
+    }
+    ++length;
+  }
+  return length;
+}
+
+Executor::Stop Executor::Run(Session* session, Job* job, bool may_block) {
+  Stop stop = Stop::kEnd;
+  while (stop == Stop::kEnd && job->next < job->entries.size()) {
+    stop = job->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, job, may_block);
+  }
+  if (stop == Stop::kWouldBlock) ++job->tally.waited;
+  facts_->Add(job->tally);
+  job->tally = {};
+  return stop;
+}
+
+Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
+  ReplyWriter reply(&job->out, session->protocol);
+  const auto answered = [&](size_t count) {
+    job->next += count;
+    while (job->ends.size() < job->next - job->delivered) job->ends.push_back(job->out.size());
+    return Stop::kEnd;
+  };
+  const Request* request = RequestAt(job, job->next, &reply);
+  if (request == nullptr) {
+    answered(1);
+    return Stop::kClose;
+  }
+  if (request->empty()) return answered(1);
+  const CommandInfo* command = FindCommand((*request)[0]);
+  if (command != nullptr && (command->flags & kPrivate) != 0 && !session->private_listener) {
+    command = nullptr;
+  }
+  if (command == nullptr && IsOfHttp((*request)[0])) {
+    NoteHttp(session->facts.peer);
+    answered(1);
+    return Stop::kClose;
+  }
+  if (!Admit(session, *request, command, &reply)) {
+    ++job->tally.errors;
+    return answered(1);
+  }
+  const Job::Entry& entry = job->entries[job->next];
+  if (session->in_multi && (command->flags & kNoQueue) == 0) {
+    Queue(session, std::string_view(job->bytes).substr(entry.begin, entry.size), command, &reply);
+    return answered(1);
+  }
+  const bool plain_get = command->id == Command::kGet;
+  if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
+    const size_t length = RunLength(*session, job, command->id);
+    if (length > 1) {
+      const size_t before = job->ends.size();
+      const auto ran =
+          plain_get ? store_->RunGets(request, length, kFullBytes, may_block, &reply, &job->ends,
+                                      &job->tally)
+                    : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->tally);
+      if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
+      return answered(job->ends.size() - before);
+    }
+  }
+  const Arguments& args = request->arguments();
+  Stop stop = Stop::kEnd;
+  if (command->id == Command::kWatch) {
+    stop = Watch(session, args, may_block, &reply);
+  } else if (command->reads() || command->writes()) {
+    const auto ran = store_->Run(*command, args, may_block, &reply, &job->tally);
+    if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
+    return answered(1);
+  } else if (command->id == Command::kMulti || command->id == Command::kExec ||
+             command->id == Command::kDiscard) {
+    stop = Transact(session, *command, may_block, &reply, &job->tally);
+  } else {
+    stop = RunConnectionCommand(session, *command, args, &reply);
+  }
+  if (stop == Stop::kWouldBlock || stop == Stop::kFence) return stop;
+  ++job->tally.commands;
+  answered(1);
+  return stop;
+}
+
+// False after an error reply.
+bool Executor::Admit(Session* session, const Request& request, const CommandInfo* command,
+                     ReplyWriter* reply) {
+  const size_t begin = reply->out()->size();
+  if (command == nullptr) {
+    ReplyUnknown(request, reply);
+  } else if (!command->ArityFits(request.size())) {
+    reply->Error(
+        absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
+  } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
+    reply->Error("NOAUTH Authentication required.");
+  } else if (session->user != nullptr && !session->user->May(*command, request.arguments())) {
+    reply->Error(absl::StrCat("NOPERM User ", session->user->name,
+                              " has no permissions to run the '", AbslOf(command->name),
+                              "' command"));
+  }
+  const bool admitted = reply->out()->size() == begin;
+  if (!admitted && session->in_multi) session->BreakMulti();
+  return admitted;
+}
+
+void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo* command,
+                     ReplyWriter* reply) {
+  // Nothing of it will be carried out.
+  if (session->broken_multi) return reply->Simple("QUEUED");
+  const auto refuse = [&](std::string_view error) {
+    session->BreakMulti();
+    reply->Error(error);
+  };
+  if (session->queued_bytes + bytes.size() > kMostQueued ||
+      session->queue.size() >= kMostQueuedCommands) {
+    return refuse("ERR the transaction is too large");
+  }
+  auto queued = std::make_unique<Session::Queued>();
+  queued->bytes = bytes;
+  queued->command = command;
+  if (const auto status = queued->request.Parse(queued->bytes); !status.ok()) {
+    session->BreakMulti();
+    reply->out()->append(ErrorLine(status));
+    return;
+  }
+  const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
+  if (!session->MayKeep(taken)) {
+    return refuse(kTooMuchKept);
+  }
+  session->queued_bytes += taken;
+  session->queue.push_back(std::move(queued));
+  reply->Simple("QUEUED");
+}
+
+Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, bool may_block,
+                                  ReplyWriter* reply, Tally* tally) {
+  if (command.id == Command::kMulti) {
+    if (session->in_multi) {
+      reply->Error("ERR MULTI calls can not be nested");
+    } else {
+      session->in_multi = true;
+      reply->Ok();
+    }
+    return Stop::kEnd;
+  }
+  if (!session->in_multi) {
+    reply->Error(
+        absl::StrCat("ERR ", command.id == Command::kExec ? "EXEC" : "DISCARD", " without MULTI"));
+    return Stop::kEnd;
+  }
+  if (command.id == Command::kDiscard) {
+    session->EndMulti();
+    reply->Ok();
+    return Stop::kEnd;
+  }
+  if (session->broken_multi) {
+    session->EndMulti();
+    reply->Error("EXECABORT Transaction discarded because of previous errors.");
+    return Stop::kEnd;
+  }
+  if (!may_block) return Stop::kWouldBlock;
+  std::vector<Store::Queued> commands;
+  for (const auto& queued : session->queue) {
+    commands.push_back({queued->command, &queued->request.arguments()});
+  }
+  const auto other = [&](const Store::Queued& queued, ReplyWriter* r) {
+    RunConnectionCommand(session, *queued.command, *queued.args, r);
+  };
+  store_->RunTransaction(commands, session->watches, other, reply, tally);
+  session->EndMulti();
+  return Stop::kEnd;
+}
+
+Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may_block,
+                               ReplyWriter* reply) {
+  if (session->in_multi) {
+    reply->Error("ERR WATCH inside MULTI is not allowed");
+    return Stop::kEnd;
+  }
+  // A call that would have blocked may have added some already.
+  size_t fresh = 0;
+  uint64_t taken = 0;
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (session->watches.Has(args[i])) continue;
+    ++fresh;
+    taken += WatchTable::Set::BytesOf(args[i]);
+  }
+  if (session->watches.keys().size() + fresh > kMostWatches) {
+    reply->Error(absl::StrCat("ERR more than ", kMostWatches, " watched keys"));
+    return Stop::kEnd;
+  }
+  if (!session->MayKeep(taken)) {
+    reply->Error(kTooMuchKept);
+    return Stop::kEnd;
+  }
+  std::string error;
+  const bool done = store_->Watch(&args[1], args.size() - 1, may_block, &session->watches, &error);
+  session->KeepsLess();  // where a key was named twice
+  if (!done) return Stop::kWouldBlock;
+  if (error.empty()) {
+    reply->Ok();
+  } else {
+    reply->Error(error);
+  }
+  return Stop::kEnd;
+}
+
+std::string Executor::FenceId(const Job& job) { return std::string(job.requests[job.next][1]); }
+
+void Executor::AnswerFence(Session* session, Job* job) {
+  ReplyWriter(&job->out, session->protocol).Bulk(facts_->run_id);
+  ++job->next;
+  job->ends.push_back(job->out.size());
+}
+
+}  // namespace pulse::resp

@@ -1,0 +1,116 @@
+// Executor: carries out the requests of connections, one job after the other. A job is what one
+// connection sent together; it stops where it would have to wait, and goes on from there on a
+// thread that may.
+//
+// One for all connections of a server; thread-safe. A job and a session belong to one thread at a
+// time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/redis/session.h"
+#include "services/redis/store.h"
+
+namespace pulse::resp {
+
+// What INFO tells, beyond what the store knows.
+struct ServerFacts {
+  std::string run_id;  // 40 hexadecimal digits, of this run alone
+  uint16_t port = 0;
+  int64_t started_ms = 0;
+  Users users;
+  uint32_t max_clients = 0;
+  uint32_t idle_seconds = 0;  // after which a client is cut off; 0: never
+  uint64_t max_bulk = 0;
+  bool needs_tls = false;
+  Clients clients;
+  Fences fences;
+  TransactionMemory transactions;
+  std::atomic<uint64_t> connections{0};
+  std::atomic<uint64_t> commands{0};
+  std::atomic<uint64_t> hits{0};
+  std::atomic<uint64_t> misses{0};
+  std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> waited{0};
+  std::atomic<uint64_t> rejected{0};  // passwords
+
+  void Add(const Tally& tally);
+};
+
+struct Job {
+  struct Entry {
+    uint64_t ticket;
+    size_t begin;
+    size_t size;
+  };
+  std::string bytes;
+  std::vector<Entry> entries;
+  size_t next = 0;       // the first that has no reply
+  size_t delivered = 0;  // the first whose reply has not been given to the connection
+  std::string out;       // replies since `delivered`
+  std::vector<size_t> ends;
+  std::vector<Request> requests;  // of entries, as far as they were read
+  size_t parsed = 0;
+  Tally tally;
+
+  void Add(uint64_t ticket, std::string_view request);
+  void Clear();
+  size_t MemoryHeld() const { return bytes.capacity() + out.capacity(); }
+};
+
+class Executor {
+ public:
+  Executor(Store* store, ServerFacts* facts) : store_(store), facts_(facts) {}
+
+  enum class Stop {
+    kEnd,         // all is done
+    kWouldBlock,  // the next one needs a thread that may wait
+    kFull,        // deliver what there is, then go on
+    kFence,       // the next one is PULSE.FENCE; its caller waits, and answers it
+    kClose,       // the connection ends after the last reply
+  };
+  Stop Run(Session* session, Job* job, bool may_block);
+
+  // Answers the PULSE.FENCE that a job has stopped at.
+  void AnswerFence(Session* session, Job* job);
+  // Its id.
+  static std::string FenceId(const Job& job);
+
+ private:
+  Stop RunOne(Session* session, Job* job, bool may_block);
+  // How many requests from the next on are of `command`, plain, and can go together.
+  size_t RunLength(const Session& session, Job* job, Command command);
+  const Request* RequestAt(Job* job, size_t index, ReplyWriter* reply);
+  bool Admit(Session* session, const Request& request, const CommandInfo* command,
+             ReplyWriter* reply);
+  void Queue(Session* session, std::string_view bytes, const CommandInfo* command,
+             ReplyWriter* reply);
+  Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
+                Tally* tally);
+  Stop Watch(Session* session, const Arguments& args, bool may_block, ReplyWriter* reply);
+
+  // connection_commands.cc
+  Stop RunConnectionCommand(Session* session, const CommandInfo& command, const Arguments& args,
+                            ReplyWriter* reply);
+  void Auth(Session* session, const Arguments& args, ReplyWriter* reply);
+  void Hello(Session* session, const Arguments& args, ReplyWriter* reply);
+  bool Authenticate(Session* session, std::string_view name, std::string_view password,
+                    ReplyWriter* reply);
+  void Reset(Session* session);
+  void Client(Session* session, const Arguments& args, ReplyWriter* reply);
+  void ClientList(const Arguments& args, ReplyWriter* reply);
+  void Config(const Arguments& args, ReplyWriter* reply);
+  void Acl(Session* session, const Arguments& args, ReplyWriter* reply);
+  // server_info.cc
+  std::string Info(const Arguments& args);
+  void CommandCommand(const Arguments& args, ReplyWriter* reply);
+
+  Store* store_;
+  ServerFacts* facts_;
+};
+
+}  // namespace pulse::resp

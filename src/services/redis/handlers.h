@@ -1,0 +1,41 @@
+// The commands on keys, each a function of a Call: it reads and writes through the call's view, and
+// appends one reply. When the view says that it cannot go on, the function returns, and what it has
+// replied is dropped. May be called again from the start.
+#pragma once
+
+#include <string_view>
+
+#include "absl/strings/string_view.h"
+#include "services/redis/store.h"
+
+namespace pulse::resp {
+
+// Abseil's own type, as it is built for C++14.
+inline absl::string_view AbslOf(std::string_view text) { return {text.data(), text.size()}; }
+
+// Any command with kRead or kWrite in the table.
+void RunCommand(Call& call);
+
+// Parts of it, by what they do.
+void RunStringCommand(Call& call);
+void RunKeyCommand(Call& call);
+void RunExpiryCommand(Call& call);
+void RunScanCommand(Call& call);
+
+inline constexpr std::string_view kSyntaxError = "ERR syntax error";
+inline constexpr std::string_view kTooManyValues =
+    "ERR too many values for one reply; ask for fewer keys";
+inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
+
+// A time that a client gave, in seconds or milliseconds, relative to `now_ms` or absolute, as an
+// expiry. False, after an error reply, when it is none; `positive` asks for one above 0.
+bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,
+                int64_t* expires_ms);
+
+// Redis's patterns: * ? [a-c] [^a] and a backslash before a character that stands for itself. Time
+// is bounded by the product of the lengths.
+bool MatchesPattern(std::string_view pattern, std::string_view text);
+// What every match begins with.
+std::string_view LiteralPrefix(std::string_view pattern);
+
+}  // namespace pulse::resp

@@ -1,0 +1,41 @@
+// The host server as a director's application: its flows answer everything themselves. What arrived
+// together is one job, run on the loop as far as nothing has to wait, then on the pool; its replies
+// go out in order. A connection has one job under way at a time, so that its commands are carried
+// out in their order.
+//
+// Threads: as director::Application and Flow say. The executor and the pool outlive the director.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "net/application.h"
+#include "services/redis/executor.h"
+#include "services/redis/worker_pool.h"
+
+namespace pulse::resp {
+
+class HostApplication : public director::Application {
+ public:
+  // `is_private`: of the listener for directors.
+  HostApplication(Executor* executor, Store* store, ServerFacts* facts, WorkerPool* pool,
+                  const Limits& limits, bool is_private)
+      : executor_(executor),
+        store_(store),
+        facts_(facts),
+        pool_(pool),
+        limits_(limits),
+        private_(is_private) {}
+  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+
+ private:
+  friend class HostFlow;
+  Executor* executor_;
+  Store* store_;
+  ServerFacts* facts_;
+  WorkerPool* pool_;
+  Limits limits_;
+  bool private_;
+};
+
+}  // namespace pulse::resp

@@ -1,0 +1,262 @@
+// Commands on keys as such: existence, names, expiry.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "services/redis/handlers.h"
+
+namespace pulse::resp {
+namespace {
+
+void Delete(Call& call) {
+  int64_t deleted = 0;
+  for (size_t i = 1; i < call.args.size(); ++i) {
+    Found found;
+    if (!call.view.Get(call.args[i], &found)) return;
+    if (!found.exists) continue;
+    call.view.Delete(call.args[i]);
+    ++deleted;
+  }
+  call.reply.Integer(deleted);
+}
+
+void CountExisting(Call& call) {
+  const size_t asked = call.args.size() - 1;
+  size_t existing = 0;
+  if (!call.view.CountExisting(&call.args[1], asked, &existing)) return;
+  call.tally.hits += existing;
+  call.tally.misses += asked - existing;
+  call.reply.Integer(static_cast<int64_t>(existing));
+}
+
+void Type(Call& call) {
+  Found found;
+  if (call.view.Get(call.args[1], &found)) call.reply.Simple(found.exists ? "string" : "none");
+}
+
+void Object(Call& call) {
+  const std::string_view what = call.args[1];
+  if (call.args.size() != 3) {
+    call.reply.Error("ERR wrong number of arguments for 'object' command");
+    return;
+  }
+  Found found;
+  if (!call.view.Get(call.args[2], &found)) return;
+  int64_t number = 0;
+  if (!found.exists) {
+    call.reply.Null();
+  } else if (EqualsIgnoringCase(what, "encoding")) {
+    call.reply.Bulk(ParseInteger(found.value.data, &number) ? "int"
+                    : found.value.data.size() <= 44         ? "embstr"
+                                                            : "raw");
+  } else if (EqualsIgnoringCase(what, "refcount")) {
+    call.reply.Integer(1);
+  } else {
+    call.reply.Error(
+        absl::StrCat("ERR unknown subcommand '",
+                     absl::string_view(what.data(), std::min<size_t>(what.size(), 128)),
+                     "'. ENCODING and REFCOUNT are known."));
+  }
+}
+
+void Rename(Call& call, bool if_absent) {
+  Found from;
+  if (!call.view.Get(call.args[1], &from)) return;
+  if (!from.exists) {
+    call.reply.Error("ERR no such key");
+    return;
+  }
+  const bool same = call.args[1] == call.args[2];
+  Found to;
+  if (if_absent && !call.view.Get(call.args[2], &to)) return;
+  if (!same && !(if_absent && to.exists)) {
+    call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+    call.view.Delete(call.args[1]);
+  }
+  if (if_absent) {
+    call.reply.Integer(to.exists ? 0 : 1);
+  } else {
+    call.reply.Ok();
+  }
+}
+
+void Copy(Call& call) {
+  bool replace = false;
+  for (size_t i = 3; i < call.args.size(); ++i) {
+    int64_t database = 0;
+    if (EqualsIgnoringCase(call.args[i], "replace")) {
+      replace = true;
+    } else if (EqualsIgnoringCase(call.args[i], "db") && i + 1 < call.args.size()) {
+      if (!ParseInteger(call.args[++i], &database)) return call.reply.Error(kNotAnInteger);
+      if (database != 0) return call.reply.Error("ERR DB index is out of range");
+    } else {
+      return call.reply.Error(kSyntaxError);
+    }
+  }
+  if (call.args[1] == call.args[2]) {
+    return call.reply.Error("ERR source and destination objects are the same");
+  }
+  Found from;
+  Found to;
+  if (!call.view.Get(call.args[1], &from) || !call.view.Get(call.args[2], &to)) return;
+  const bool copied = from.exists && (replace || !to.exists);
+  if (copied) call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
+  call.reply.Integer(copied ? 1 : 0);
+}
+
+// The conditions of EXPIRE and its like.
+struct ExpireWhen {
+  bool none = false;     // NX: the key has no expiry
+  bool some = false;     // XX
+  bool later = false;    // GT
+  bool earlier = false;  // LT
+
+  bool Holds(int64_t before, int64_t after) const {
+    if (none && before != kNever) return false;
+    if (some && before == kNever) return false;
+    // No expiry is the latest of all.
+    if (later && (before == kNever || after <= before)) return false;
+    return !earlier || before == kNever || after < before;
+  }
+};
+
+bool ReadExpireWhen(Call& call, ExpireWhen* when) {
+  for (size_t i = 3; i < call.args.size(); ++i) {
+    const std::string_view word = call.args[i];
+    if (EqualsIgnoringCase(word, "nx")) {
+      when->none = true;
+    } else if (EqualsIgnoringCase(word, "xx")) {
+      when->some = true;
+    } else if (EqualsIgnoringCase(word, "gt")) {
+      when->later = true;
+    } else if (EqualsIgnoringCase(word, "lt")) {
+      when->earlier = true;
+    } else {
+      call.reply.Error(
+          absl::StrCat("ERR Unsupported option ",
+                       absl::string_view(word.data(), std::min<size_t>(word.size(), 128))));
+      return false;
+    }
+  }
+  if (when->none && (when->some || when->later || when->earlier)) {
+    call.reply.Error("ERR NX and XX, GT or LT options at the same time are not compatible");
+    return false;
+  }
+  if (when->later && when->earlier) {
+    call.reply.Error("ERR GT and LT options at the same time are not compatible");
+    return false;
+  }
+  return true;
+}
+
+void Expire(Call& call, bool seconds, bool relative) {
+  int64_t expires_ms = 0;
+  if (!ReadExpiry(call, call.args[2], seconds, relative, false, &expires_ms)) return;
+  ExpireWhen when;
+  if (!ReadExpireWhen(call, &when)) return;
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  if (!found.exists || !when.Holds(found.value.expires_ms, expires_ms)) {
+    call.reply.Integer(0);
+    return;
+  }
+  if (expires_ms <= call.view.now_ms()) {
+    call.view.Delete(call.args[1]);
+  } else {
+    call.view.Put(call.args[1], found.value.data, expires_ms);
+  }
+  call.reply.Integer(1);
+}
+
+void Persist(Call& call) {
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  const bool expires = found.exists && found.value.expires_ms != kNever;
+  if (expires) call.view.Put(call.args[1], found.value.data, kNever);
+  call.reply.Integer(expires ? 1 : 0);
+}
+
+void TimeLeft(Call& call, bool seconds, bool relative) {
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  ++(found.exists ? call.tally.hits : call.tally.misses);
+  if (!found.exists || found.value.expires_ms == kNever) {
+    call.reply.Integer(found.exists ? -1 : -2);
+    return;
+  }
+  const int64_t ms = found.value.expires_ms - (relative ? call.view.now_ms() : 0);
+  call.reply.Integer(seconds ? (ms + 500) / 1000 : ms);
+}
+
+}  // namespace
+
+bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,
+                int64_t* expires_ms) {
+  int64_t time = 0;
+  if (!ParseInteger(text, &time)) {
+    call.reply.Error(kNotAnInteger);
+    return false;
+  }
+  bool bad = positive && time <= 0;
+  bad = bad || (seconds && __builtin_mul_overflow(time, int64_t{1000}, &time));
+  bad = bad || (relative && __builtin_add_overflow(time, call.view.now_ms(), &time));
+  if (bad) {
+    call.reply.Error(absl::StrCat(
+        "ERR invalid expire time in '",
+        absl::string_view(call.command.name.data(), call.command.name.size()), "' command"));
+    return false;
+  }
+  *expires_ms = time;
+  return true;
+}
+
+void RunExpiryCommand(Call& call) {
+  switch (call.command.id) {
+    case Command::kExpire:
+      return Expire(call, true, true);
+    case Command::kPexpire:
+      return Expire(call, false, true);
+    case Command::kExpireat:
+      return Expire(call, true, false);
+    case Command::kPexpireat:
+      return Expire(call, false, false);
+    case Command::kPersist:
+      return Persist(call);
+    case Command::kTtl:
+      return TimeLeft(call, true, true);
+    case Command::kPttl:
+      return TimeLeft(call, false, true);
+    case Command::kExpiretime:
+      return TimeLeft(call, true, false);
+    case Command::kPexpiretime:
+      return TimeLeft(call, false, false);
+    default:
+      return RunScanCommand(call);
+  }
+}
+
+void RunKeyCommand(Call& call) {
+  switch (call.command.id) {
+    case Command::kDel:
+    case Command::kUnlink:
+      return Delete(call);
+    case Command::kExists:
+    case Command::kTouch:
+      return CountExisting(call);
+    case Command::kType:
+      return Type(call);
+    case Command::kObject:
+      return Object(call);
+    case Command::kRename:
+      return Rename(call, false);
+    case Command::kRenamenx:
+      return Rename(call, true);
+    case Command::kCopy:
+      return Copy(call);
+    default:
+      return RunExpiryCommand(call);
+  }
+}
+
+void RunCommand(Call& call) { RunStringCommand(call); }
+
+}  // namespace pulse::resp

@@ -1,0 +1,121 @@
+#include "services/redis/offload_fence.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "net/address.h"
+#include "services/redis/codec.h"
+#include "services/redis/commands.h"
+
+namespace pulse::resp {
+
+Fencer::Fencer(std::string host, DirtyTable* table, std::function<void()> settled)
+    : host_(std::move(host)), table_(table), settled_(std::move(settled)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Fencer::~Fencer() {
+  {
+    std::lock_guard lock(mu_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Fencer::Add(std::string id, std::vector<DirtyTable::Slot> slots) {
+  if (slots.empty()) return;
+  {
+    std::lock_guard lock(mu_);
+    lost_.push_back({std::move(id), std::move(slots)});
+  }
+  wake_.notify_all();
+}
+
+void Fencer::Run() {
+  pthread_setname_np(pthread_self(), "pulse-agent-fen");
+  std::vector<Lost> mine;
+  int64_t pause_ms = 0;
+  bool told = false;
+  while (true) {
+    {
+      std::unique_lock lock(mu_);
+      if (pause_ms > 0) {
+        wake_.wait_for(lock, std::chrono::milliseconds(pause_ms), [&] { return stop_; });
+      } else {
+        wake_.wait(lock, [&] { return stop_ || !lost_.empty(); });
+      }
+      if (stop_) return;
+      std::move(lost_.begin(), lost_.end(), std::back_inserter(mine));
+      lost_.clear();
+    }
+    absl::Status status;
+    while (!mine.empty() && status.ok()) {
+      status = Ask(mine.back().id);
+      if (!status.ok()) break;
+      fences_.fetch_add(1, std::memory_order_relaxed);
+      for (const auto slot : mine.back().slots) table_->Settle(slot);
+      settled_();
+      mine.pop_back();
+    }
+    pause_ms = status.ok() ? 0 : std::clamp<int64_t>(pause_ms * 2, 10, 500);
+    if (!status.ok() && !told) {
+      Log(LogLevel::kWarn,
+          absl::StrCat("asking the host for lost connections: ", status.message(),
+                       "; keys that they may have written are not read on the agent until it "
+                       "answers"));
+    }
+    told = !status.ok();
+  }
+}
+
+absl::Status Fencer::Ask(const std::string& id) {
+  const auto address = director::ParseAddress(host_);
+  if (!address.ok()) return address.status();
+  // A fresh connection: what an old one has in its buffers says nothing.
+  const UniqueFd fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return ErrnoError(errno, "opening a socket for", host_);
+  // How long stopping may take.
+  const timeval limit = {1, 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0) {
+    return ErrnoError(errno, "connecting to the host", host_);
+  }
+  std::string request;
+  AppendRequest({"PULSE.FENCE", id, CommandsDigest()}, &request);
+  if (send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(request.size())) {
+    return ErrnoError(errno, "asking the host", host_);
+  }
+  std::string reply;
+  ReplySplitter splitter;
+  while (true) {
+    char bytes[512];
+    const ssize_t n = recv(fd.get(), bytes, sizeof(bytes), 0);
+    if (n == 0) return absl::UnavailableError(absl::StrCat("the host ", host_, " hung up"));
+    if (n < 0) return ErrnoError(errno, "waiting for the host", host_);
+    reply.append(bytes, static_cast<size_t>(n));
+    const auto whole = splitter.Next(reply);
+    if (!whole.ok()) return whole.status();
+    if (*whole == 0) continue;
+    if (reply[0] != '$') {
+      return absl::FailedPreconditionError(absl::StrCat("the host ", host_, " says ",
+                                                        reply.substr(0, 100),
+                                                        "; expected `pulse serve --host-socket`"));
+    }
+    return absl::OkStatus();
+  }
+}
+
+}  // namespace pulse::resp

@@ -1,0 +1,444 @@
+// What is forwarded, and what the connection is to the host. Reads are in offload_reads.cc.
+#include "services/redis/offload_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "net/ring.h"
+#include "services/redis/http_guard.h"
+
+namespace pulse::resp {
+namespace {
+
+// Of one connection's values on their way to the host.
+constexpr size_t kMostWrittenBytes = size_t{256} << 10;
+// A transaction with more of them may write any key.
+constexpr size_t kMostQueuedSlots = size_t{64} << 10;
+constexpr size_t kFewQueuedSlots = 1024;  // are not sorted before EXEC
+
+// Before anything was done.
+bool IsRefused(std::string_view reply) {
+  for (const std::string_view begin : {"-ERR unknown command", "-ERR wrong number of arguments",
+                                       "-NOAUTH ", "-NOPERM ", "-EXECABORT "}) {
+    if (reply.substr(0, begin.size()) == begin) return true;
+  }
+  return false;
+}
+
+bool IsError(std::string_view reply) { return reply.empty() || reply[0] == '-'; }
+
+void SortOnce(std::vector<DirtyTable::Slot>* slots) {
+  std::sort(slots->begin(), slots->end());
+  slots->erase(std::unique(slots->begin(), slots->end()), slots->end());
+}
+
+}  // namespace
+
+OffloadFlow::~OffloadFlow() {
+  EndOverflow();
+  for (Forwarded& command : forwarded_) {
+    if (command.passed_at != 0) overflow_->Dropped(NowNanos(), command.passed_at);
+    Lose(&command, host_known_);
+  }
+  Fence();
+}
+
+bool OffloadFlow::IsAsking() const {
+  return std::any_of(forwarded_.begin(), forwarded_.end(),
+                     [](const Forwarded& command) { return (command.said.what & kUser) != 0; });
+}
+
+void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
+  if (const absl::Status status = request_.Parse(bytes); !status.ok()) {
+    connection_->Close(ErrorLine(status));
+    return;
+  }
+  if (request_.empty()) {
+    connection_->Reply(ticket, std::string_view());
+    return;
+  }
+  const CommandInfo* command = FindCommand(request_[0]);
+  if (command == nullptr && IsOfHttp(request_[0])) {
+    NoteHttp(connection_->peer());
+    connection_->Close({});
+    return;
+  }
+  if (command != nullptr && (command->flags & kPrivate) != 0) {
+    ForwardRenamed(ticket);
+    return;
+  }
+  if (command != nullptr && command->id == Command::kQuit) {
+    // In its place: what is before it is answered first.
+    connection_->Close("+OK\r\n");
+    return;
+  }
+  const bool read = MayAnswer(command);
+  if (read || MayHold(command)) {
+    Take(ticket, bytes, command, read);
+    return;
+  }
+  if (!waiting_.empty()) {
+    if (!ForwardAll(&shared_->counters.order)) return;
+    request_.Parse(bytes).IgnoreError();  // as it was before
+  }
+  // Ended, since a transaction's commands cannot be left out.
+  if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
+}
+
+// What may be written by the request in request_. False when it cannot be told. The host, which has
+// the same table of commands or had taken nothing of us (CommandsDigest), refuses what is not in
+// the table or does not fit: that marks nothing, or anyone could keep everything dirty.
+bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) {
+  if (command == nullptr || !command->ArityFits(request_.size())) return true;
+  if (command->id == Command::kExec) {
+    SortQueued();
+    if (queued_everything_) return false;
+    *slots = std::move(queued_slots_);
+    return true;
+  }
+  if (!command->writes()) return true;
+  if (command->first_key == 0) return false;
+  ForEachKey(*command, request_.arguments(),
+             [&](std::string_view key) { slots->push_back(shared_->table.SlotOf(key)); });
+  return true;
+}
+
+bool OffloadFlow::MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (shared_->table.Mark(slots[i], alone)) continue;
+    for (size_t done = 0; done < i; ++done) shared_->table.Refuse(slots[done]);
+    return false;
+  }
+  return true;
+}
+
+// A plain SET of a key that is read: what it leaves behind is known when the host has answered.
+std::unique_ptr<OffloadFlow::Written> OffloadFlow::WorthKeeping(const CommandInfo* command) {
+  if (command == nullptr || command->id != Command::kSet || multi_ || request_.size() != 3) {
+    return nullptr;
+  }
+  const std::string_view key = request_[1];
+  const std::string_view data = request_[2];
+  if (key.size() + data.size() >= ValueCache::kMostBytes ||
+      written_bytes_ + key.size() + data.size() > kMostWrittenBytes) {
+    return nullptr;
+  }
+  const uint64_t hash = shared_->table.Hash(key);
+  if (!shared_->values.Holds(hash, key)) return nullptr;
+  auto written = std::make_unique<Written>();
+  written->hash = hash;
+  written->key = key;
+  EncodeValue(data, kNever, &written->stored);
+  // Before the mark, as if it were part of it.
+  written->version.generation = shared_->view->Generation();
+  return written;
+}
+
+void OffloadFlow::KeepWritten(const Forwarded& command, std::string_view reply) {
+  if (command.written == nullptr) return;
+  const Written& written = *command.written;
+  written_bytes_ -= written.bytes();
+  if (!written.version.known() || reply != "+OK\r\n") return;
+  shared_->values.Update(written.hash, written.key, written.version, written.stored);
+}
+
+bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
+                                 const CommandInfo* command) {
+  Forwarded forwarded;
+  forwarded.ticket = ticket;
+  forwarded.command = command;
+  if (!SlotsOf(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
+  SortOnce(&forwarded.slots);
+  forwarded.written = WorthKeeping(command);
+  if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
+    return false;
+  }
+  if (forwarded.written != nullptr) written_bytes_ += forwarded.written->bytes();
+  NoteState(bytes, &forwarded);
+  // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
+  if (multi_ && (command == nullptr || command->id != Command::kMulti)) {
+    Queue(forwarded.slots);
+  }
+  shared_->Count(&shared_->counters.forwarded);
+  forwarded_.push_back(std::move(forwarded));
+  connection_->Forward(ticket, bytes);
+  return true;
+}
+
+// Sorted when there are twice as many as were left the last time, so that each costs little.
+void OffloadFlow::Queue(const std::vector<Slot>& slots) {
+  if (queued_everything_) return;
+  queued_slots_.insert(queued_slots_.end(), slots.begin(), slots.end());
+  if (queued_slots_.size() > queued_sorted_ * 2 + kFewQueuedSlots) SortQueued();
+}
+
+void OffloadFlow::SortQueued() {
+  SortOnce(&queued_slots_);
+  queued_sorted_ = queued_slots_.size();
+  if (queued_sorted_ <= kMostQueuedSlots) return;
+  DropQueued();
+  queued_everything_ = true;
+}
+
+void OffloadFlow::DropQueued() {
+  director::FreeBytes(&queued_slots_);
+  queued_sorted_ = 0;
+  queued_everything_ = false;
+}
+
+// The host has not begun a transaction; nor has this client another one under way, unless there was
+// a later MULTI.
+void OffloadFlow::MultiFailed(const Forwarded& command) {
+  if (!command.began_multi || command.ticket != last_multi_) return;
+  multi_ = false;
+  DropQueued();
+}
+
+// The agent's own commands are unknown to clients, whose host connection would obey them: the host
+// is given another name, which it does not know, and so fails a transaction, too.
+void OffloadFlow::ForwardRenamed(Ticket ticket) {
+  std::string name(request_[0]);
+  std::replace(name.begin(), name.end(), '.', '-');
+  std::vector<std::string_view> arguments = request_.arguments();
+  arguments[0] = name;
+  std::string bytes;
+  AppendRequest(arguments, &bytes);
+  if (!ForwardAll(&shared_->counters.order)) return;
+  if (!ForwardCommand(ticket, bytes, nullptr)) connection_->Close(kTooManyWrites);
+}
+
+// Of a HELLO: whether it says who the client is.
+static bool HelloNamesUser(const Request& request) {
+  for (size_t i = 2; i < request.size(); i += 2) {  // SETNAME and its word
+    if (EqualsIgnoringCase(request[i], "auth")) return true;
+  }
+  return false;
+}
+
+// What a request in request_ does to the connection's state.
+void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
+  if (forwarded->command == nullptr) return;
+  const size_t size = request_.size();
+  int64_t version = 0;
+  switch (forwarded->command->id) {
+    case Command::kMulti:
+      if (size != 1) break;
+      forwarded->began_multi = !multi_;
+      last_multi_ = forwarded->ticket;
+      multi_ = true;
+      break;
+    case Command::kExec:
+    case Command::kDiscard:
+    case Command::kReset:
+      if (size != 1) break;
+      multi_ = watching_ = false;
+      DropQueued();
+      break;
+    case Command::kWatch:
+      watching_ = true;
+      break;
+    case Command::kUnwatch:
+      watching_ = false;
+      break;
+    case Command::kHello:
+      if (size > 1 && ParseInteger(request_[1], &version)) {
+        forwarded->protocol = static_cast<int>(version);
+        forwarded->said = {std::string(bytes), kProtocol | (HelloNamesUser(request_) ? kUser : 0)};
+      }
+      break;
+    case Command::kAuth:
+      forwarded->said = {std::string(bytes), kUser};
+      break;
+    case Command::kClient:
+      if (size == 3 && EqualsIgnoringCase(request_[1], "setname")) {
+        forwarded->said = {std::string(bytes), kName};
+      }
+      break;
+    case Command::kInfo:
+      forwarded->append_info =
+          !multi_ && (size == 1 || (size == 2 && (EqualsIgnoringCase(request_[1], "all") ||
+                                                  EqualsIgnoringCase(request_[1], "everything") ||
+                                                  EqualsIgnoringCase(request_[1], "default") ||
+                                                  EqualsIgnoringCase(request_[1], "offload"))));
+      break;
+    default:
+      break;
+  }
+}
+
+// With one more section; as it is, if it is no text.
+static void AppendInfo(std::string_view reply, const std::string& section, std::string* out) {
+  const size_t line = reply.find("\r\n");
+  if (reply.size() < 2 || (reply[0] != '$' && reply[0] != '=') || line == reply.npos ||
+      reply.size() < line + 4) {
+    out->append(reply);
+    return;
+  }
+  const std::string_view text = reply.substr(line + 2, reply.size() - line - 4);
+  const std::string_view blank = text.size() > 4 ? "\r\n" : "";
+  absl::StrAppend(out, reply.substr(0, 1) == "$" ? "$" : "=",
+                  text.size() + blank.size() + section.size(), "\r\n");
+  out->append(text);
+  out->append(blank);
+  out->append(section);
+  out->append("\r\n");
+}
+
+void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
+  if (command.command == nullptr || IsError(reply)) return;
+  Remember(command.said);
+  if ((command.command->flags & kNoAuth) == 0) {
+    accepted_ = true;
+    // Without a word of who it is: the server may have been started anew.
+    if (shared_->wants_password.load(kRelaxed) &&
+        std::none_of(said_.begin(), said_.end(),
+                     [](const Said& said) { return (said.what & kUser) != 0; })) {
+      shared_->wants_password.store(false, kRelaxed);
+    }
+  }
+  switch (command.command->id) {
+    case Command::kHello:
+      if (command.protocol != 0) protocol_ = command.protocol;
+      break;
+    case Command::kReset:
+      protocol_ = 2;
+      said_.clear();
+      accepted_ = false;
+      permitted_ = !shared_->options.needs_auth;
+      break;
+    default:
+      // The host has let it read: it knows who it is.
+      if (!multi_ && AnsweredHere(command.command->id) && reply[0] != '+') permitted_ = true;
+      break;
+  }
+}
+
+// Instead of what says the same and no more.
+void OffloadFlow::Remember(const Said& said) {
+  if (said.what == 0) return;
+  for (Said& before : said_) before.what &= ~said.what;
+  said_.erase(std::remove_if(said_.begin(), said_.end(),
+                             [](const Said& before) { return before.what == 0; }),
+              said_.end());
+  said_.push_back(said);
+  // Whether this user may read is not known.
+  if ((said.what & kUser) != 0) permitted_ = false;
+}
+
+void OffloadFlow::Settle(const std::vector<Slot>& slots) {
+  if (slots.empty()) return;
+  for (const Slot slot : slots) shared_->table.Settle(slot);
+  shared_->view->Wake();
+}
+
+void OffloadFlow::Refuse(const std::vector<Slot>& slots) {
+  for (const Slot slot : slots) shared_->table.Refuse(slot);
+}
+
+void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, std::string* out) {
+  if (forwarded_.empty() || forwarded_.front().ticket != ticket) {
+    out->append(bytes);
+    return;
+  }
+  Forwarded& command = forwarded_.front();
+  if (overflow_ != nullptr && last) {
+    overflow_->Heard();
+    if (command.passed_at != 0 && command.judged) {
+      overflow_->Answered(NowNanos(), command.passed_at);
+    } else if (command.passed_at != 0) {
+      overflow_->Dropped(NowNanos(), command.passed_at);
+    }
+  }
+  if (command.append_info && !IsError(bytes)) {
+    AppendInfo(bytes, shared_->Info(), out);
+  } else {
+    out->append(bytes);
+  }
+  if (!last) return;
+  if (IsError(bytes)) MultiFailed(command);
+  if (bytes.substr(0, 7) == "-NOAUTH") shared_->wants_password.store(true, kRelaxed);
+  Accepted(command, bytes);
+  // Before others see it settled: who reads then finds it known.
+  KeepWritten(command, bytes);
+  if (IsRefused(bytes)) {
+    Refuse(command.slots);
+  } else {
+    Settle(command.slots);
+  }
+  overflowed_bytes_ -= command.overflowed.size();
+  forwarded_.pop_front();
+}
+
+// Its keys are settled, or stay as they are for the fence.
+void OffloadFlow::Lose(Forwarded* command, bool sent) {
+  KeepWritten(*command, {});
+  if (!sent) {
+    Refuse(command->slots);
+    return;
+  }
+  if (!command->slots.empty()) shared_->Count(&shared_->counters.lost);
+  lost_.insert(lost_.end(), command->slots.begin(), command->slots.end());
+}
+
+void OffloadFlow::Fence() { shared_->fencer->Add(host_id_, std::exchange(lost_, {})); }
+
+std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
+  if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
+    if (!sent) MultiFailed(forwarded_.front());
+    Lose(&forwarded_.front(), sent);
+    const Forwarded lost = std::move(forwarded_.front());
+    forwarded_.pop_front();
+    overflowed_bytes_ -= lost.overflowed.size();
+    if (lost.passed_at != 0) overflow_->Lost(NowNanos(), lost.passed_at);
+    if (!lost.overflowed.empty()) {
+      std::string reply = AnswerAfterAll(lost);
+      if (!reply.empty()) return reply;
+    }
+  }
+  return sent ? "-ERR the host was lost before it answered; whether this was carried out is not "
+                "known\r\n"
+              : "-ERR the host is not reachable; this was not carried out, try again\r\n";
+}
+
+OffloadFlow::Preface OffloadFlow::HostPreface() {
+  Fence();
+  // The connection before may have ended within a reply.
+  replies_ = ReplySplitter(shared_->options.limits);
+  host_id_ = absl::StrCat(shared_->agent_id, shared_->last_connection.fetch_add(1) + 1);
+  host_known_ = false;
+  Preface preface;
+  AppendRequest({"PULSE.HELLO", host_id_, CommandsDigest(), connection_->peer()}, &preface.bytes);
+  preface.replies = 1;
+  for (const Said& said : said_) {
+    preface.bytes += said.bytes;
+    ++preface.replies;
+  }
+  return preface;
+}
+
+absl::Status OffloadFlow::OnPreface(std::string_view bytes) {
+  if (IsError(bytes)) {
+    return absl::UnavailableError(
+        absl::StrCat("the host refuses the agent: ", std::string(bytes.substr(0, 200)),
+                     "; run both from the same release"));
+  }
+  host_known_ = true;
+  return absl::OkStatus();
+}
+
+void OffloadFlow::OnHostClosed() {
+  Fence();
+  host_known_ = false;
+  // What was queued or watched is lost; the rest of it must not run on its own.
+  if (multi_ || watching_) connection_->Close("-ERR the host was lost during a transaction\r\n");
+}
+
+std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
+                                               director::Connection* connection) {
+  return std::make_unique<OffloadFlow>(std::move(shared), connection);
+}
+
+}  // namespace pulse::resp

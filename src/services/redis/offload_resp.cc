@@ -1,0 +1,131 @@
+#include "services/redis/offload_resp.h"
+
+#include <sys/random.h>
+
+#include "absl/strings/str_cat.h"
+#include "services/redis/offload_shared.h"
+
+namespace pulse::resp {
+
+absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const OffloadOptions& options) {
+  uint64_t random[2];
+  if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+    return absl::UnavailableError("getrandom: the kernel has no random numbers yet; try again");
+  }
+  auto shared = std::make_shared<OffloadShared>(options, random[0]);
+  shared->agent_id = absl::StrCat(absl::Hex(random[1], absl::kZeroPad16), ":");
+  // What an agent before this one has sent may still be carried out.
+  const auto everything = shared->table.everything();
+  if (!shared->table.Mark(everything)) return absl::InternalError("a new table is full");
+  const auto wanted = [table = &shared->table] { return table->wanted(); };
+  if (options.view != nullptr) {
+    shared->view = options.view(&shared->clock, wanted);
+  } else {
+    auto view = Secondary::Open(options.secondary, &shared->clock, wanted);
+    if (!view.ok()) return view.status();
+    shared->view = *std::move(view);
+  }
+  shared->pool = std::make_unique<WorkerPool>(options.readers, "pulse-agent-r", options.cpus);
+  shared->fencer = std::make_unique<Fencer>(options.host, &shared->table,
+                                            [view = shared->view.get()] { view->Wake(); });
+  // Clients may be served before it is answered: their connections to the host are not meant.
+  shared->fencer->Add(absl::StrCat(Fencer::kAllBut, shared->agent_id), {everything});
+  return std::unique_ptr<OffloadedResp>(new OffloadedResp(std::move(shared)));
+}
+
+OffloadedResp::~OffloadedResp() {
+  shared_->pool.reset();
+  shared_->fencer.reset();
+  shared_->view.reset();
+}
+
+std::unique_ptr<director::Flow> OffloadedResp::NewFlow(director::Connection* connection) {
+  return NewOffloadFlow(shared_, connection);
+}
+
+OffloadFactory EmbeddedOffload() {
+  return [](const OffloadSetup& setup) -> absl::StatusOr<std::shared_ptr<director::Application>> {
+    OffloadOptions options;
+    options.host = "unix:" + setup.host_socket;
+    options.secondary.db = setup.db;
+    options.secondary.directory = setup.secondary_dir;
+    options.DivideMemory(setup.cache_bytes);
+    options.secondary.cpus = setup.cpus;
+    options.cpus = setup.cpus;
+    options.limits = setup.limits;
+    options.overflow = setup.overflow;
+    options.needs_auth = setup.needs_auth;
+    options.wants_password = setup.wants_password;
+    auto opened = OffloadedResp::Open(options);
+    if (!opened.ok()) return opened.status();
+    return std::shared_ptr<director::Application>(*std::move(opened));
+  };
+}
+
+const OffloadCounters& OffloadedResp::counters() const { return shared_->counters; }
+
+OffloadNumbers OffloadedResp::numbers() const {
+  OffloadNumbers n;
+  n.writes_in_flight = shared_->table.in_flight();
+  n.fences = shared_->fencer->fences();
+  n.known_bytes = shared_->values.bytes();
+  if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
+    n.secondary = secondary->stats();
+  }
+  return n;
+}
+
+std::string OffloadedResp::Info() const { return shared_->Info(); }
+
+Overflow* OffloadShared::OverflowOf(const director::EventLoop* loop) {
+  if (!options.overflow || loop == nullptr) return nullptr;
+  const std::lock_guard lock(overflows_mu_);
+  return &overflows_[loop->index()];
+}
+
+double OffloadShared::overflow_share() const {
+  const std::lock_guard lock(overflows_mu_);
+  double share = 0;
+  for (const auto& [loop, overflow] : overflows_) share = std::max(share, overflow.share());
+  return share;
+}
+
+std::string OffloadShared::Info() const {
+  const OffloadCounters& c = counters;
+  std::string text = "# Offload\r\n";
+  const auto line = [&](const char* name, uint64_t value) {
+    absl::StrAppend(&text, name, ":", value, "\r\n");
+  };
+  line("offload_reads", c.offloaded);
+  line("offload_reads_known", c.known);
+  line("offload_reads_from_page_cache", c.from_page_cache);
+  line("offload_reads_from_device", c.from_device);
+  line("offload_forwarded", c.forwarded);
+  line("offload_forwarded_dirty", c.dirty);
+  line("offload_forwarded_changed", c.changed);
+  line("offload_forwarded_order", c.order);
+  line("offload_forwarded_not_permitted", c.not_permitted);
+  line("offload_forwarded_no_view", c.no_view);
+  line("offload_forwarded_full", c.full);
+  line("offload_forwarded_overflow", c.overflow);
+  line("offload_overflow_percent", static_cast<uint64_t>(overflow_share() * 100 + 0.5));
+  line("offload_known_bytes", values.bytes());
+  line("offload_writes_in_flight", table.in_flight());
+  line("offload_lost_commands", c.lost);
+  line("offload_fences", fencer == nullptr ? 0 : fencer->fences());
+  line("offload_catch_ups_begun", clock.begun());
+  line("offload_catch_up_waiting", table.wanted() > clock.finished());
+  if (const auto* secondary = dynamic_cast<const Secondary*>(view.get())) {
+    const SecondaryStats stats = secondary->stats();
+    line("offload_catch_ups", stats.catch_ups);
+    line("offload_catch_ups_repeated", stats.repeated);
+    line("offload_secondaries_opened", stats.opened);
+    line("offload_lag_us", stats.lag_us);
+    line("offload_max_lag_us", stats.max_lag_us);
+    line("offload_catch_up_busy_us", stats.busy_us);
+    line("offload_view_valid", stats.valid);
+  }
+  return text;
+}
+
+}  // namespace pulse::resp

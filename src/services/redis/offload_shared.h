@@ -1,0 +1,68 @@
+// What all connections of an OffloadedResp share. Private to offload_*.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "services/redis/dirty_table.h"
+#include "services/redis/offload_fence.h"
+#include "services/redis/offload_resp.h"
+#include "services/redis/overflow.h"
+#include "services/redis/value_cache.h"
+#include "services/redis/worker_pool.h"
+
+namespace pulse::resp {
+
+struct OffloadShared {
+  OffloadShared(const OffloadOptions& given, uint64_t seed)
+      : options(given),
+        table(&clock, given.dirty_words, seed, given.broken),
+        // A table that forgets would be told from its versions all the same.
+        values(given.broken ? 0 : given.value_cache_bytes) {}
+
+  const OffloadOptions options;
+  CatchUpClock clock;
+  DirtyTable table;
+  ValueCache values;
+  OffloadCounters counters;
+  std::string agent_id;  // of this agent's connections to the host, and a number
+  std::atomic<uint64_t> last_connection{0};
+  std::atomic<size_t> queued{0};  // batches for the pool
+  // What a client may ask for whom the host does not know is little then.
+  std::atomic<bool> wants_password{options.wants_password};
+  // In the order in which they may go: the pool reads the view, the view and the fencer the table.
+  std::unique_ptr<ReadView> view;
+  std::unique_ptr<Fencer> fencer;
+  std::unique_ptr<WorkerPool> pool;
+
+  // Of a key, now.
+  DirtyTable::Version VersionOf(DirtyTable::Slot slot) const {
+    DirtyTable::Version version = table.VersionOf(slot);
+    version.generation = view->Generation();
+    return version;
+  }
+
+  // Of a loop; null where none is to be used. It stays where it is.
+  Overflow* OverflowOf(const director::EventLoop* loop);
+  // The largest of all loops.
+  double overflow_share() const;
+
+  static void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
+    counter->fetch_add(by, std::memory_order_relaxed);
+  }
+  // Also of the section in INFO.
+  std::string Info() const;
+
+ private:
+  mutable std::mutex overflows_mu_;
+  std::map<int, Overflow> overflows_;  // by the loop's index
+};
+
+std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
+                                               director::Connection* connection);
+
+}  // namespace pulse::resp

@@ -1,0 +1,266 @@
+// Commands on all keys.
+#include <algorithm>
+#include <charconv>
+#include <random>
+
+#include "services/redis/handlers.h"
+
+namespace pulse::resp {
+namespace {
+
+// DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
+constexpr uint64_t kCountedKeys = 1'000'000;
+// The estimate counts what was overwritten and is not compacted yet: it is not taken if this many
+// are all.
+constexpr uint64_t kAlwaysCounted = 100'000;
+// SCAN looks at COUNT keys; at more, if they have expired, but at no more than this.
+constexpr int64_t kMostExpired = 1000;
+
+// Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'.
+bool InClass(std::string_view pattern, size_t* at, char c) {
+  bool negated = false;
+  bool found = false;
+  if (*at < pattern.size() && pattern[*at] == '^') {
+    negated = true;
+    ++*at;
+  }
+  while (*at < pattern.size() && pattern[*at] != ']') {
+    if (pattern[*at] == '\\' && *at + 1 < pattern.size()) ++*at;
+    auto low = static_cast<unsigned char>(pattern[(*at)++]);
+    auto high = low;
+    if (*at + 1 < pattern.size() && pattern[*at] == '-' && pattern[*at + 1] != ']') {
+      high = static_cast<unsigned char>(pattern[*at + 1]);
+      *at += 2;
+      if (low > high) std::swap(low, high);
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    found = found || (byte >= low && byte <= high);
+  }
+  if (*at < pattern.size()) ++*at;
+  return found != negated;
+}
+
+struct ScanOptions {
+  std::string_view pattern = "*";
+  int64_t count = 10;
+  bool strings = true;  // TYPE names the only type that there is
+};
+
+bool ReadScanOptions(Call& call, ScanOptions* options) {
+  for (size_t i = 2; i < call.args.size(); i += 2) {
+    if (i + 1 == call.args.size()) {
+      call.reply.Error(kSyntaxError);
+      return false;
+    }
+    const std::string_view value = call.args[i + 1];
+    if (EqualsIgnoringCase(call.args[i], "match")) {
+      options->pattern = value;
+    } else if (EqualsIgnoringCase(call.args[i], "type")) {
+      options->strings = EqualsIgnoringCase(value, "string");
+    } else if (EqualsIgnoringCase(call.args[i], "count")) {
+      if (!ParseInteger(value, &options->count)) {
+        call.reply.Error(kNotAnInteger);
+        return false;
+      }
+      if (options->count < 1) {
+        call.reply.Error(kSyntaxError);
+        return false;
+      }
+    } else {
+      call.reply.Error(kSyntaxError);
+      return false;
+    }
+  }
+  return true;
+}
+
+void Scan(Call& call) {
+  uint64_t cursor = 0;
+  const std::string_view text = call.args[1];
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cursor);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return call.reply.Error("ERR invalid cursor");
+  }
+  ScanOptions options;
+  if (!ReadScanOptions(call, &options)) return;
+  if (!call.view.MayBlock()) return;
+  std::string from;
+  if (cursor != 0 && !call.store.cursors().Get(cursor, &from)) {
+    return call.reply.Error(
+        "ERR invalid cursor: this server has not given it, or has given too many others since; "
+        "begin again with 0");
+  }
+  std::string body;
+  ReplyWriter keys(&body, call.reply.protocol());
+  size_t matches = 0;
+  int64_t left = options.count;
+  std::string next;
+  const uint64_t most = call.store.options().max_reply;
+  const auto use = [&](std::string_view key, const Value&) {
+    if (left == 0 || body.size() > most) {
+      next = key;
+      // The empty key comes first of all, and so is never where a scan goes on.
+      return false;
+    }
+    --left;
+    if (options.strings && MatchesPattern(options.pattern, key)) {
+      keys.Bulk(key);
+      ++matches;
+    }
+    return true;
+  };
+  const auto visits = static_cast<uint64_t>(std::max(options.count, kMostExpired));
+  if (!call.view.ForEach(from, LiteralPrefix(options.pattern), use, visits, &next)) return;
+  call.reply.Array(2);
+  call.reply.Bulk(next.empty() ? "0" : std::to_string(call.store.cursors().Put(next, cursor)));
+  call.reply.Array(matches);
+  call.reply.out()->append(body);
+}
+
+void Keys(Call& call) {
+  std::string body;
+  ReplyWriter keys(&body, call.reply.protocol());
+  size_t matches = 0;
+  const std::string_view pattern = call.args[1];
+  const uint64_t most = call.store.options().max_reply;
+  const auto use = [&](std::string_view key, const Value&) {
+    if (MatchesPattern(pattern, key)) {
+      keys.Bulk(key);
+      ++matches;
+    }
+    return body.size() <= most;
+  };
+  if (!call.view.ForEach("", LiteralPrefix(pattern), use)) return;
+  // Who has more is to use SCAN.
+  if (body.size() > most) {
+    return call.reply.Error("ERR too many keys for one reply; use SCAN");
+  }
+  call.reply.Array(matches);
+  call.reply.out()->append(body);
+}
+
+void CountKeys(Call& call) {
+  if (!call.view.MayBlock()) return;
+  const uint64_t estimate = call.store.KeysEstimate();
+  int64_t count = 0;
+  const auto use = [&](std::string_view, const Value&) {
+    ++count;
+    return true;
+  };
+  std::string next;
+  const uint64_t most = estimate > kCountedKeys ? kAlwaysCounted : UINT64_MAX;
+  if (!call.view.ForEach("", "", use, most, &next)) return;
+  call.reply.Integer(next.empty() ? count : static_cast<int64_t>(estimate));
+}
+
+// A number made of the eight bytes of `key` from `at` on.
+uint64_t NumberAt(std::string_view key, size_t at) {
+  uint64_t number = 0;
+  for (size_t i = at; i < at + 8; ++i) {
+    number = number << 8 | (i < key.size() ? static_cast<unsigned char>(key[i]) : 0);
+  }
+  return number;
+}
+
+// The key that follows a random point between the first and the last one. Keys are found as often
+// as the gaps before them are wide.
+void RandomKey(Call& call) {
+  std::string first;
+  std::string last;
+  if (!call.view.Ends(&first, &last)) return;
+  size_t common = 0;
+  while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
+  thread_local std::mt19937_64 random{std::random_device{}()};
+  const uint64_t low = NumberAt(first, common);
+  const uint64_t high = std::max(low, NumberAt(last, common));
+  const uint64_t at = std::uniform_int_distribution<uint64_t>(low, high)(random);
+  std::string from = last.substr(0, common);
+  for (int shift = 56; shift >= 0; shift -= 8) from.push_back(static_cast<char>(at >> shift));
+  std::string chosen;
+  bool found = false;
+  const auto use = [&](std::string_view key, const Value&) {
+    chosen = key;
+    found = true;
+    return false;
+  };
+  if (!call.view.ForEach(from, "", use)) return;
+  if (!found && !call.view.ForEach("", "", use)) return;
+  if (found) {
+    call.reply.Bulk(chosen);
+  } else {
+    call.reply.Null();
+  }
+}
+
+void Flush(Call& call) {
+  const bool fits = call.args.size() == 1 ||
+                    (call.args.size() == 2 && (EqualsIgnoringCase(call.args[1], "async") ||
+                                               EqualsIgnoringCase(call.args[1], "sync")));
+  if (!fits) return call.reply.Error(kSyntaxError);
+  if (call.view.Clear()) call.reply.Ok();
+}
+
+}  // namespace
+
+bool MatchesPattern(std::string_view pattern, std::string_view text) {
+  size_t p = 0;
+  size_t t = 0;
+  // Where to go on when what follows the last '*' does not match: one byte further on.
+  size_t star = std::string_view::npos;
+  size_t star_text = 0;
+  while (t < text.size()) {
+    size_t next = p;
+    bool match = false;
+    if (p < pattern.size()) {
+      const char c = pattern[next++];
+      if (c == '*') {
+        star = next;
+        star_text = t;
+        p = next;
+        continue;
+      }
+      if (c == '[') {
+        match = InClass(pattern, &next, text[t]);
+      } else if (c == '\\' && next < pattern.size()) {
+        match = pattern[next++] == text[t];
+      } else {
+        match = c == '?' || c == text[t];
+      }
+    }
+    if (match) {
+      p = next;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star;
+      t = ++star_text;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+std::string_view LiteralPrefix(std::string_view pattern) {
+  return pattern.substr(0, pattern.find_first_of("*?[\\"));
+}
+
+void RunScanCommand(Call& call) {
+  switch (call.command.id) {
+    case Command::kScan:
+      return Scan(call);
+    case Command::kKeys:
+      return Keys(call);
+    case Command::kDbsize:
+      return CountKeys(call);
+    case Command::kRandomkey:
+      return RandomKey(call);
+    case Command::kFlushall:
+    case Command::kFlushdb:
+      return Flush(call);
+    default:
+      call.reply.Error("ERR this command is not carried out here");
+  }
+}
+
+}  // namespace pulse::resp

@@ -1,0 +1,287 @@
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "net/address.h"
+#include "net/director.h"
+#include "services/redis/executor.h"
+#include "services/redis/host_flow.h"
+#include "services/redis/private_directory.h"
+#include "services/redis/serve.h"
+#include "services/redis/store.h"
+#include "services/redis/tls.h"
+#include "services/redis/worker_pool.h"
+
+namespace pulse::resp {
+namespace {
+
+// Of many keys or values; one value of any length is told.
+uint64_t ReplyLimit(const Limits& limits) {
+  return std::max(StoreOptions().max_reply, limits.max_bulk + 64);
+}
+
+std::string RandomId() {
+  unsigned char bytes[20];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+    std::terminate();  // cannot fail so early
+  std::string id;
+  for (const unsigned char byte : bytes) {
+    id.push_back("0123456789abcdef"[byte >> 4]);
+    id.push_back("0123456789abcdef"[byte & 15]);
+  }
+  return id;
+}
+
+std::string TcpAddress(const ServeOptions& options) {
+  const bool v6 = options.bind.find(':') != std::string::npos && options.bind[0] != '[';
+  return absl::StrCat(v6 ? "[" : "", options.bind, v6 ? "]" : "", ":", options.port);
+}
+
+// Listeners share their port with SO_REUSEPORT, so that two servers would too, and each get some
+// of the connections.
+absl::Status CheckPortIsFree(const director::Address& address) {
+  const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  if (!fd.valid()) return ErrnoError(errno, "opening a socket for", address.ToString());
+  // As connections that have just ended still hold it.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
+    return absl::OkStatus();
+  }
+  return ErrnoError(errno, "listening on", address.ToString(),
+                    errno == EADDRINUSE
+                        ? "another program has this port; stop it, or choose another with --port"
+                        : "");
+}
+
+class ServerImpl : public Server {
+ public:
+  explicit ServerImpl(const ServeOptions& options) : options_(options) {}
+  ~ServerImpl() override { Stop().IgnoreError(); }  // who wants to know has called it before
+
+  absl::Status Start(const OffloadFactory& offload);
+  uint16_t port() const override { return public_ == nullptr ? 0 : public_->port(); }
+  const std::string& host_socket() const override { return options_.host_socket; }
+  ServerNumbers numbers() const override;
+  const director::Director* agent() const override {
+    return options_.offload ? public_.get() : nullptr;
+  }
+  absl::Status Stop() override;
+
+ private:
+  absl::Status CheckAccess();
+  absl::Status OpenStore();
+  director::DirectorOptions HostOptions();
+  absl::Status OpenHostSocket();
+  absl::Status OpenPublic(const OffloadFactory& offload);
+
+  ServeOptions options_;
+  PrivateDirectory directory_;
+  std::unique_ptr<TlsContext> tls_;
+  std::unique_ptr<Store> store_;
+  ServerFacts facts_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<HostApplication> public_app_;
+  std::unique_ptr<HostApplication> private_app_;
+  std::unique_ptr<director::Director> private_;
+  std::shared_ptr<director::Application> offload_app_;
+  std::unique_ptr<director::Director> public_;
+};
+
+absl::Status ServerImpl::CheckAccess() {
+  if (options_.users_file.empty()) {
+    facts_.users = Users::WithPassword(options_.password);
+  } else {
+    if (!options_.password.empty()) {
+      return absl::InvalidArgumentError(
+          "--requirepass and --users exclude each other: give the password of default in the "
+          "users file");
+    }
+    auto users = Users::Load(options_.users_file);
+    if (!users.ok()) return users.status();
+    facts_.users = *std::move(users);
+  }
+  if (options_.tls_cert.empty() != options_.tls_key.empty() ||
+      (options_.tls_cert.empty() && !options_.tls_ca.empty())) {
+    return absl::InvalidArgumentError("TLS needs both --tls-cert and --tls-key");
+  }
+  if (!options_.tls_cert.empty()) {
+    auto tls = TlsContext::Open(options_.tls_cert, options_.tls_key, options_.tls_ca);
+    if (!tls.ok()) return tls.status();
+    tls_ = *std::move(tls);
+  }
+  if (!options_.listen_tcp) return absl::OkStatus();
+  auto address = director::ParseAddress(TcpAddress(options_));
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
+  }
+  const User* open = tls_ == nullptr ? facts_.users.WithoutPassword() : nullptr;
+  if (!address->is_loopback() && open != nullptr && !options_.insecure) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--bind ", options_.bind,
+        " is reached by other machines, and whoever reaches it may do all that user ", open->name,
+        " may, who needs no password: give passwords by --requirepass or --users, or --tls-cert "
+        "and --tls-key, or say --insecure"));
+  }
+  return options_.port == 0 ? absl::OkStatus() : CheckPortIsFree(*address);
+}
+
+absl::Status ServerImpl::OpenStore() {
+  StoreOptions store;
+  store.path = options_.db;
+  store.uri = options_.uri;
+  store.cache_bytes = options_.cache_bytes;
+  store.sync = options_.sync;
+  store.max_value = options_.limits.max_bulk;
+  store.max_reply = ReplyLimit(options_.limits);
+  auto opened = Store::Open(store);
+  if (!opened.ok()) return opened.status();
+  store_ = *std::move(opened);
+  return absl::OkStatus();
+}
+
+director::DirectorOptions ServerImpl::HostOptions() {
+  director::DirectorOptions options;
+  options.threads = options_.threads;
+  options.thread_name = "pulse-host-";
+  options.cpus = options_.cpus;
+  options.limits.connections = options_.max_clients;
+  LimitMessages(options_.limits, &options.limits);
+  return options;
+}
+
+absl::Status ServerImpl::OpenHostSocket() {
+  if (options_.offload) PULSE_RETURN_IF_ERROR(directory_.Make());
+  if (options_.host_socket.empty() && options_.offload) {
+    options_.host_socket = directory_.path() + "/host.sock";
+  }
+  if (options_.host_socket.empty()) return absl::OkStatus();
+  private_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
+                                                   pool_.get(), options_.limits, true);
+  director::DirectorOptions options = HostOptions();
+  options.application = private_app_.get();
+  options.listen = {"unix:" + options_.host_socket};
+  options.limits.connections = options_.max_clients + 64;  // fences too
+  options.limits.slow_ms = 0;                              // the director in front sees to that
+  auto opened = director::Director::Open(options);
+  if (!opened.ok()) return opened.status();
+  private_ = *std::move(opened);
+  if (chmod(options_.host_socket.c_str(), 0600) != 0) {
+    return ErrnoError(errno, "restricting access to", options_.host_socket);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
+  director::DirectorOptions options = HostOptions();
+  options.listen.clear();
+  options.limits.idle_ms = options_.idle_seconds * int64_t{1000};
+  if (options_.listen_tcp) options.listen.push_back(TcpAddress(options_));
+  if (!options_.socket.empty()) options.listen.push_back("unix:" + options_.socket);
+  if (options.listen.empty()) return absl::OkStatus();
+  if (tls_ != nullptr) options.transport = [tls = tls_.get()] { return tls->NewTransport(); };
+  if (options_.offload) {
+    if (offload == nullptr) return absl::UnimplementedError("--offload on: no agent in this build");
+    OffloadSetup setup;
+    setup.db = options_.db;
+    setup.secondary_dir = directory_.path() + "/secondary";
+    setup.host_socket = options_.host_socket;
+    setup.cache_bytes = options_.cache_bytes;
+    setup.cpus = options_.agent_cpus;
+    setup.limits = options_.limits;
+    setup.overflow = options_.overflow;
+    const User* anonymous = facts_.users.Anonymous();
+    setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
+    setup.wants_password = anonymous == nullptr;
+    std::error_code error;
+    std::filesystem::create_directory(setup.secondary_dir, error);
+    if (error) return ErrnoError(error.value(), "making", setup.secondary_dir);
+    auto app = offload(setup);
+    if (!app.ok()) return app.status();
+    offload_app_ = *std::move(app);
+    options.application = offload_app_.get();
+    options.local_host = private_->local_port();
+    options.thread_name = "pulse-agent-";
+    options.cpus = options_.agent_cpus;
+    options.net_options.spin_nanos = options_.agent_spin_us * int64_t{1000};
+  } else {
+    public_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
+                                                    pool_.get(), options_.limits, false);
+    options.application = public_app_.get();
+  }
+  auto opened = director::Director::Open(options);
+  if (!opened.ok()) return opened.status();
+  public_ = *std::move(opened);
+  facts_.port = public_->port();
+  return absl::OkStatus();
+}
+
+absl::Status ServerImpl::Start(const OffloadFactory& offload) {
+  if (options_.db.empty()) return absl::InvalidArgumentError("--db is required: a directory");
+  PULSE_RETURN_IF_ERROR(CheckAccess());
+  // What RocksDB starts inherits it.
+  PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
+  facts_.run_id = RandomId();
+  facts_.started_ms = WallMillis();
+  facts_.max_clients = options_.max_clients;
+  facts_.idle_seconds = options_.idle_seconds;
+  facts_.max_bulk = options_.limits.max_bulk;
+  PULSE_RETURN_IF_ERROR(OpenStore());
+  executor_ = std::make_unique<Executor>(store_.get(), &facts_);
+  pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);
+  PULSE_RETURN_IF_ERROR(OpenHostSocket());
+  return OpenPublic(offload);
+}
+
+ServerNumbers ServerImpl::numbers() const {
+  ServerNumbers n;
+  for (const director::Director* host : {private_.get(), public_.get()}) {
+    if (host == nullptr || host == agent()) continue;
+    const director::DirectorStats stats = host->stats();
+    n.connections += stats.connections;
+    n.connections_total += stats.accepted;
+    n.held_bytes += stats.held_bytes;
+    n.loop_cpu_nanos += host->cpu_nanos();
+  }
+  n.commands = facts_.commands;
+  n.hits = facts_.hits;
+  n.misses = facts_.misses;
+  n.errors = facts_.errors;
+  n.waited = facts_.waited;
+  n.rejected = facts_.rejected;
+  return n;
+}
+
+absl::Status ServerImpl::Stop() {
+  // From the front to the back: each answers with what is behind it.
+  public_.reset();
+  offload_app_.reset();
+  private_.reset();
+  pool_.reset();
+  return store_ == nullptr ? absl::OkStatus() : store_->Close();
+}
+
+}  // namespace
+
+void LimitMessages(const Limits& limits, director::DirectorLimits* of_director) {
+  const auto value = static_cast<size_t>(limits.max_bulk);
+  // A request of several long arguments.
+  of_director->max_message = value * 2 + (1 << 20);
+  // With what is around each value, and the last one.
+  of_director->max_host_message = 2 * ReplyLimit(limits) + value + (1 << 20);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Open(const ServeOptions& options,
+                                                     OffloadFactory offload) {
+  auto server = std::make_unique<ServerImpl>(options);
+  PULSE_RETURN_IF_ERROR(server->Start(offload));
+  return server;
+}
+
+}  // namespace pulse::resp

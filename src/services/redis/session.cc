@@ -1,0 +1,90 @@
+#include "services/redis/session.h"
+
+namespace pulse::resp {
+
+uint64_t Clients::Add(ClientFacts facts) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  facts.id = ++last_id_;
+  clients_.emplace(facts.id, std::move(facts));
+  return last_id_;
+}
+
+void Clients::Set(const ClientFacts& facts) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto it = clients_.find(facts.id); it != clients_.end()) it->second = facts;
+}
+
+void Clients::Remove(uint64_t id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  clients_.erase(id);
+}
+
+std::vector<ClientFacts> Clients::List() const {
+  std::vector<ClientFacts> list;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, facts] : clients_) list.push_back(facts);
+  return list;
+}
+
+size_t Clients::size() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return clients_.size();
+}
+
+std::shared_ptr<Fences::Token> Fences::Enter(std::string_view id, std::function<void()> end) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Entry& entry = entries_[std::string(id)];
+    ++entry.tokens;
+    entry.ends.push_back(std::move(end));
+  }
+  return std::make_shared<Token>(this, std::string(id));
+}
+
+void Fences::Leave(const std::string& id) {
+  std::vector<std::function<void()>> waiters;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = entries_.find(id);
+    if (it == entries_.end() || --it->second.tokens > 0) return;
+    waiters = std::move(it->second.waiters);
+    entries_.erase(it);
+  }
+  for (const auto& done : waiters) done();
+}
+
+// Those that there are now: of an agent that is no more. None begins with "".
+void Fences::WaitForOthers(std::string_view prefix, std::function<void()> done) {
+  std::vector<std::string> ids;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : entries_) {
+      if (prefix.empty() || id.compare(0, prefix.size(), prefix) != 0) ids.push_back(id);
+    }
+  }
+  auto left = std::make_shared<std::atomic<size_t>>(ids.size() + 1);
+  const auto one = [left, done = std::move(done)] {
+    if (left->fetch_sub(1) == 1) done();
+  };
+  for (const std::string& id : ids) Wait(id, one);
+  one();
+}
+
+void Fences::Wait(std::string_view id, std::function<void()> done) {
+  if (id == "*") return WaitForOthers("", std::move(done));
+  if (!id.empty() && id[0] == '!') return WaitForOthers(id.substr(1), std::move(done));
+  std::vector<std::function<void()>> ends;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = entries_.find(id);
+    if (it != entries_.end()) {
+      ends = it->second.ends;
+      it->second.waiters.push_back(std::move(done));
+      done = nullptr;
+    }
+  }
+  if (done != nullptr) done();
+  for (const auto& end : ends) end();
+}
+
+}  // namespace pulse::resp

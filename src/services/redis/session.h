@@ -1,0 +1,177 @@
+// What a server knows of one connection, and of all of them.
+//
+// A Session is used by one thread at a time: the connection's loop, or the pool's thread that its
+// commands were given to. Clients and Fences are thread-safe; their critical sections are short.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "services/redis/codec.h"
+#include "services/redis/commands.h"
+#include "services/redis/users.h"
+#include "services/redis/watch.h"
+
+namespace pulse::resp {
+
+// A connection as CLIENT LIST shows it.
+struct ClientFacts {
+  uint64_t id = 0;
+  std::string peer;
+  std::string name;
+  std::string library;
+  std::string library_version;
+  std::string user;
+  int64_t since_ms = 0;
+  int protocol = 2;
+};
+
+class Clients {
+ public:
+  uint64_t Add(ClientFacts facts);
+  void Set(const ClientFacts& facts);
+  void Remove(uint64_t id);
+  std::vector<ClientFacts> List() const;
+  size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, ClientFacts> clients_;
+};
+
+// Connections by the id that PULSE.HELLO gave them, and who waits for their end (PULSE.FENCE).
+class Fences {
+ public:
+  // Present as long as it lives: with the connection, and with each piece of its work.
+  class Token {
+   public:
+    Token(Fences* fences, std::string id) : fences_(fences), id_(std::move(id)) {}
+    ~Token() { fences_->Leave(id_); }
+    Token(const Token&) = delete;
+    Token& operator=(const Token&) = delete;
+    const std::string& id() const { return id_; }
+
+   private:
+    Fences* fences_;
+    std::string id_;
+  };
+  // `end` is called when somebody waits for the end of connections of this id.
+  std::shared_ptr<Token> Enter(std::string_view id, std::function<void()> end);
+  // Calls `done`, here or on another thread, once there is no token of `id`. For "*", of any that
+  // there is now; for "!PREFIX", of those that do not begin so: a new agent's own are not lost
+  // ones.
+  void Wait(std::string_view id, std::function<void()> done);
+
+ private:
+  void Leave(const std::string& id);
+  void WaitForOthers(std::string_view prefix, std::function<void()> done);
+  struct Entry {
+    size_t tokens = 0;
+    std::vector<std::function<void()>> ends;
+    std::vector<std::function<void()>> waiters;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+// What the transactions of all connections may keep between them: commands before their EXEC, and
+// the keys that they watch. Nothing else would bound it, as nobody has to send an EXEC.
+class TransactionMemory {
+ public:
+  explicit TransactionMemory(uint64_t limit = uint64_t{256} << 20) : limit_(limit) {}
+  // False: there is too much already.
+  bool Take(uint64_t bytes) {
+    uint64_t held = held_.load(std::memory_order_relaxed);
+    do {
+      if (bytes > limit_ - std::min(limit_, held)) return false;
+    } while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+    return true;
+  }
+  void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+  uint64_t held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  const uint64_t limit_;
+  std::atomic<uint64_t> held_{0};
+};
+
+struct Session {
+  Session(WatchTable* table, TransactionMemory* memory, bool is_private)
+      : private_listener(is_private), transactions(memory), watches(table) {}
+  ~Session() { EndMulti(); }
+
+  const bool private_listener;
+  ClientFacts facts;
+  const User* user = nullptr;  // null: AUTH comes first
+  std::atomic<bool> authenticated{false};
+  int protocol = 2;
+  std::shared_ptr<Fences::Token> fence;
+  std::function<void()> end;  // ends the connection; thread-safe
+
+  struct Queued {
+    std::string bytes;
+    Request request;
+    const CommandInfo* command;
+  };
+  TransactionMemory* const transactions;
+  bool in_multi = false;
+  bool broken_multi = false;  // a command could not be queued
+  std::vector<std::unique_ptr<Queued>> queue;
+  uint64_t queued_bytes = 0;
+  WatchTable::Set watches;
+
+  void SetUser(const User* who) {
+    user = who;
+    facts.user = who == nullptr ? "" : who->name;
+    authenticated.store(who != nullptr, std::memory_order_relaxed);
+  }
+  // Whether it may keep so much more for a transaction. A little is always there for everybody.
+  bool MayKeep(uint64_t more) {
+    const uint64_t kept = queued_bytes + watches.bytes() + more;
+    const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
+    if (counted <= counted_) return true;
+    if (!transactions->Take(counted - counted_)) return false;
+    counted_ = counted;
+    return true;
+  }
+  // It keeps less now.
+  void KeepsLess() {
+    const uint64_t kept = queued_bytes + watches.bytes();
+    const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
+    if (counted >= counted_) return;
+    transactions->Give(counted_ - counted);
+    counted_ = counted;
+  }
+  void Unwatch() {
+    watches.Clear();
+    KeepsLess();
+  }
+  // EXEC will refuse it.
+  void BreakMulti() {
+    broken_multi = true;
+    queue.clear();
+    queued_bytes = 0;
+    KeepsLess();
+  }
+  void EndMulti() {
+    BreakMulti();
+    in_multi = broken_multi = false;
+    Unwatch();
+  }
+
+ private:
+  static constexpr uint64_t kAlwaysKept = uint64_t{16} << 10;
+  uint64_t counted_ = 0;  // taken from `transactions`
+};
+
+}  // namespace pulse::resp

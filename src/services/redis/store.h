@@ -1,0 +1,226 @@
+// Store: Redis's strings in a RocksDB. Each command is atomic: it takes the locks of the keys that
+// it changes (key_locks.h), reads, decides, and writes once. A transaction does the same for all
+// its commands together. Values carry their expiry (value.h): what has expired does not exist, and
+// compactions drop it.
+//
+// Threads: all calls are thread-safe. Blocking: with `may_block` false, a command that would have
+// to read from the device, to wait for a lock, or for a write that RocksDB holds back, says
+// kWouldBlock and has done nothing; the caller runs it again where it may wait.
+//
+// Errors: what a client did wrong, and what RocksDB says, become replies. Open says what failed, on
+// which directory, and the remedy.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rocksdb/db.h"
+#include "rocksdb/write_batch.h"
+#include "services/redis/codec.h"
+#include "services/redis/commands.h"
+#include "services/redis/cursors.h"
+#include "services/redis/key_locks.h"
+#include "services/redis/serve.h"
+#include "services/redis/value.h"
+#include "services/redis/watch.h"
+
+namespace pulse::resp {
+
+using Arguments = std::vector<std::string_view>;
+
+// Counted by one thread, added to the store's now and then.
+struct Tally {
+  uint64_t commands = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t errors = 0;  // replies that are errors
+  uint64_t waited = 0;  // commands that had to leave their loop
+};
+
+struct StoreOptions {
+  std::string path;
+  std::string uri;  // pulse://..., or empty
+  uint64_t cache_bytes = uint64_t{256} << 20;
+  SyncMode sync = SyncMode::kEverySecond;
+  std::function<int64_t()> clock = &WallMillis;  // milliseconds since 1970
+  uint64_t max_value = uint64_t{32} << 20;       // bytes that APPEND and the like may make
+  // Of one reply of many keys or values, and of a transaction's; beyond it, an error instead.
+  uint64_t max_reply = uint64_t{128} << 20;
+  // Of keys and values that one transaction writes; beyond it, none of it is carried out.
+  uint64_t max_transaction = uint64_t{256} << 20;
+};
+
+class Store;
+
+// A key's value as a command finds it.
+struct Found {
+  bool exists = false;
+  Value value;
+  rocksdb::PinnableSlice pin;  // holds `value.data`
+};
+
+// What a command reads and writes through: the database, and in a transaction what the commands
+// before it have written. A call that returns false ends the command: it would block, or failed.
+class View {
+ public:
+  View(Store* store, bool may_block, bool buffered, int64_t now_ms);
+
+  bool Get(std::string_view key, Found* found);
+  // All at one point in time. Beyond about `most_bytes` of values it reads no more, and `found` has
+  // fewer than `count`, but at least one.
+  bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+               uint64_t most_bytes);
+  // How many exist, one that is named twice counted twice, at one point in time. Holds one value at
+  // a time.
+  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing);
+  void Put(std::string_view key, std::string_view data, int64_t expires_ms);
+  void Delete(std::string_view key);
+  // All keys.
+  bool Clear();
+  // Calls `use` for the keys that exist from `from` on, in order, while they begin with `prefix`
+  // and `use` returns true. Having looked at `most` keys, expired ones included, it stops, with the
+  // next one in `next`.
+  bool ForEach(std::string_view from, std::string_view prefix,
+               const std::function<bool(std::string_view key, const Value& value)>& use,
+               uint64_t most = UINT64_MAX, std::string* next = nullptr);
+  // The first and the last key of the database, whether or not they exist any more. For guesses.
+  bool Ends(std::string* first, std::string* last);
+  // For what is known to read from the device.
+  bool MayBlock();
+
+  bool blocked() const { return blocked_; }
+  const rocksdb::Status& error() const { return error_; }
+  int64_t now_ms() const { return now_ms_; }
+  // Of what a transaction has written.
+  uint64_t written_bytes() const { return written_bytes_; }
+
+ private:
+  friend class Store;
+  bool Use(const rocksdb::Status& status, Found* found);
+  bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
+  bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                 uint64_t most_bytes);
+  void Note(std::string_view key, std::optional<std::string> stored);
+  // What a transaction has written to `key`.
+  const std::optional<std::string>* Written(std::string_view key) const;
+  void Fail(rocksdb::Status status);
+  rocksdb::ReadOptions ReadHow() const;
+
+  Store* store_;
+  bool may_block_;
+  bool buffered_;
+  bool blocked_ = false;
+  bool cleared_ = false;
+  int64_t now_ms_;
+  rocksdb::Status error_;
+  rocksdb::WriteBatch batch_;
+  // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
+  std::map<std::string, std::optional<std::string>, std::less<>> written_;
+  uint64_t written_bytes_ = 0;
+  // Of the batch; views of the command's arguments.
+  absl::InlinedVector<std::string_view, 4> changed_;
+  std::string scratch_;
+};
+
+// One command under way.
+struct Call {
+  const CommandInfo& command;
+  const Arguments& args;
+  View& view;
+  ReplyWriter& reply;
+  Store& store;
+  Tally& tally;
+};
+
+class Store {
+ public:
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
+  ~Store();
+  // Makes all writes durable and closes the database. Once; no call is under way or follows.
+  absl::Status Close();
+
+  enum class Ran { kDone, kWouldBlock };
+  // A command that reads or writes keys, and whose arity fits. Appends one reply.
+  Ran Run(const CommandInfo& command, const Arguments& args, bool may_block, ReplyWriter* reply,
+          Tally* tally);
+
+  // Commands of one kind that follow each other, carried out together and each answered: plain
+  // GETs, and SETs without options. Of GETs the first ones, as many as have about `most_bytes` of
+  // values between them; at least one. `ends` grows by as many as were answered.
+  Ran RunGets(const Request* requests, size_t count, uint64_t most_bytes, bool may_block,
+              ReplyWriter* reply, std::vector<size_t>* ends, Tally* tally);
+  Ran RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
+              std::vector<size_t>* ends, Tally* tally);
+
+  // All commands of a transaction, or none of them: then the reply is the null array, as a watched
+  // key has changed. `other` carries out what does not concern keys. Blocks.
+  struct Queued {
+    const CommandInfo* command;
+    const Arguments* args;
+  };
+  void RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
+                      const std::function<void(const Queued&, ReplyWriter*)>& other,
+                      ReplyWriter* reply, Tally* tally);
+  // Begins to watch `keys`. False when it would block.
+  bool Watch(const std::string_view* keys, size_t count, bool may_block, WatchTable::Set* watches,
+             std::string* error);
+
+  WatchTable* watch_table() { return &watch_; }
+  CursorTable& cursors() { return cursors_; }
+  int64_t now_ms() const { return options_.clock(); }
+  const StoreOptions& options() const { return options_; }
+  uint64_t KeysEstimate() const;
+  // A property of RocksDB's that is a number; 0 when there is none.
+  uint64_t Property(const char* name) const;
+  uint64_t expired_dropped() const { return expired_dropped_->load(std::memory_order_relaxed); }
+  rocksdb::DB* db() { return db_.get(); }
+
+ private:
+  friend class View;
+  explicit Store(const StoreOptions& options) : options_(options) {}
+  absl::Status OpenDatabase();
+  absl::Status CheckFormat();
+  // Writes what the view holds. False: it was held back, and nothing was written.
+  bool Commit(View* view);
+  bool Write(rocksdb::WriteBatch* batch, View* view);
+  void TouchWatched(const View& view);
+  void Housekeeping();
+  void CompactAfterFlushes();
+
+  StoreOptions options_;
+  std::shared_ptr<std::atomic<uint64_t>> expired_dropped_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
+  std::shared_ptr<void> env_guard_;
+  std::unique_ptr<rocksdb::DB> db_;
+  KeyLocks locks_;
+  WatchTable watch_;
+  CursorTable cursors_;
+
+  std::atomic<bool> unsynced_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  bool compact_ = false;     // after FLUSHALL; looked at each second
+  std::thread housekeeper_;  // syncs
+  std::thread compactor_;
+};
+
+// Appends the reply to a command that RocksDB failed.
+void ReplyError(const rocksdb::Status& error, ReplyWriter* reply);
+
+// The options that both the primary's and other openers of its files need to agree on.
+rocksdb::Options DatabaseOptions(uint64_t cache_bytes);
+
+}  // namespace pulse::resp

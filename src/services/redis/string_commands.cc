@@ -1,0 +1,369 @@
+// Commands that read and write values.
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "services/redis/handlers.h"
+
+namespace pulse::resp {
+namespace {
+
+// What follows a key and value in SET, and a key in GETEX.
+struct SetOptions {
+  bool if_absent = false;
+  bool if_present = false;
+  bool get = false;
+  bool keep_expiry = false;
+  bool persist = false;
+  bool expiry_given = false;
+  int64_t expires_ms = kNever;
+};
+
+// Whether `word` is one of EX, PX, EXAT and PXAT, and what its number then means.
+bool IsExpiryOption(std::string_view word, bool* seconds, bool* relative) {
+  *seconds = EqualsIgnoringCase(word, "ex") || EqualsIgnoringCase(word, "exat");
+  *relative = EqualsIgnoringCase(word, "ex") || EqualsIgnoringCase(word, "px");
+  return *seconds || *relative || EqualsIgnoringCase(word, "pxat");
+}
+
+// False after an error reply.
+bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
+  for (size_t i = first; i < call.args.size(); ++i) {
+    const std::string_view word = call.args[i];
+    bool seconds = false;
+    bool relative = false;
+    const bool expiry_free = !options->expiry_given && !options->keep_expiry && !options->persist;
+    if (set && EqualsIgnoringCase(word, "nx") && !options->if_present) {
+      options->if_absent = true;
+    } else if (set && EqualsIgnoringCase(word, "xx") && !options->if_absent) {
+      options->if_present = true;
+    } else if (set && EqualsIgnoringCase(word, "get")) {
+      options->get = true;
+    } else if (set && EqualsIgnoringCase(word, "keepttl") && expiry_free) {
+      options->keep_expiry = true;
+    } else if (!set && EqualsIgnoringCase(word, "persist") && expiry_free) {
+      options->persist = true;
+    } else if (IsExpiryOption(word, &seconds, &relative) && expiry_free &&
+               i + 1 < call.args.size()) {
+      if (!ReadExpiry(call, call.args[++i], seconds, relative, true, &options->expires_ms)) {
+        return false;
+      }
+      options->expiry_given = true;
+    } else {
+      call.reply.Error(kSyntaxError);
+      return false;
+    }
+  }
+  return true;
+}
+
+// A value, or none, as the reply to a read, which it counts.
+void ReplyValue(Call& call, const Found& found) {
+  if (found.exists) {
+    ++call.tally.hits;
+    call.reply.Bulk(found.value.data);
+  } else {
+    ++call.tally.misses;
+    call.reply.Null();
+  }
+}
+
+void Get(Call& call) {
+  Found found;
+  if (call.view.Get(call.args[1], &found)) ReplyValue(call, found);
+}
+
+void Set(Call& call) {
+  SetOptions options;
+  if (!ReadSetOptions(call, 3, true, &options)) return;
+  Found before;
+  if (options.if_absent || options.if_present || options.get || options.keep_expiry) {
+    if (!call.view.Get(call.args[1], &before)) return;
+  }
+  const bool set = !(options.if_absent && before.exists) && !(options.if_present && !before.exists);
+  if (set) {
+    const int64_t kept = options.keep_expiry && before.exists ? before.value.expires_ms : kNever;
+    call.view.Put(call.args[1], call.args[2], options.expiry_given ? options.expires_ms : kept);
+  }
+  if (options.get) {
+    ReplyValue(call, before);
+  } else if (set) {
+    call.reply.Ok();
+  } else {
+    call.reply.Null();
+  }
+}
+
+void SetWithExpiry(Call& call, bool seconds) {
+  int64_t expires_ms = kNever;
+  if (!ReadExpiry(call, call.args[2], seconds, true, true, &expires_ms)) return;
+  call.view.Put(call.args[1], call.args[3], expires_ms);
+  call.reply.Ok();
+}
+
+void SetIfAbsent(Call& call) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  if (!before.exists) call.view.Put(call.args[1], call.args[2], kNever);
+  call.reply.Integer(before.exists ? 0 : 1);
+}
+
+void GetAndSet(Call& call) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  ReplyValue(call, before);
+  call.view.Put(call.args[1], call.args[2], kNever);
+}
+
+void GetAndDelete(Call& call) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  ReplyValue(call, before);
+  if (before.exists) call.view.Delete(call.args[1]);
+}
+
+void GetAndExpire(Call& call) {
+  SetOptions options;
+  if (!ReadSetOptions(call, 2, false, &options)) return;
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  ReplyValue(call, before);
+  if (!before.exists) return;
+  const bool drop = options.persist && before.value.expires_ms != kNever;
+  if (options.expiry_given || drop) {
+    call.view.Put(call.args[1], before.value.data, drop ? kNever : options.expires_ms);
+  }
+}
+
+void GetSeveral(Call& call) {
+  std::vector<Found> found;
+  const size_t count = call.args.size() - 1;
+  if (!call.view.GetMany(&call.args[1], count, &found, call.store.options().max_reply)) return;
+  if (found.size() < count) return call.reply.Error(kTooManyValues);
+  call.reply.Array(count);
+  for (const Found& one : found) ReplyValue(call, one);
+}
+
+void SetSeveral(Call& call, bool if_absent) {
+  if (call.args.size() % 2 == 0) {
+    call.reply.Error(absl::StrCat("ERR wrong number of arguments for '",
+                                  if_absent ? "msetnx" : "mset", "' command"));
+    return;
+  }
+  for (size_t i = 1; if_absent && i < call.args.size(); i += 2) {
+    Found before;
+    if (!call.view.Get(call.args[i], &before)) return;
+    if (before.exists) {
+      call.reply.Integer(0);
+      return;
+    }
+  }
+  for (size_t i = 1; i < call.args.size(); i += 2) {
+    call.view.Put(call.args[i], call.args[i + 1], kNever);
+  }
+  if (if_absent) {
+    call.reply.Integer(1);
+  } else {
+    call.reply.Ok();
+  }
+}
+
+void Add(Call& call, int64_t by) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  int64_t value = 0;
+  if (before.exists && !ParseInteger(before.value.data, &value)) {
+    call.reply.Error(kNotAnInteger);
+    return;
+  }
+  if (__builtin_add_overflow(value, by, &value)) {
+    call.reply.Error("ERR increment or decrement would overflow");
+    return;
+  }
+  char text[24];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  call.view.Put(call.args[1], {text, static_cast<size_t>(end - text)},
+                before.exists ? before.value.expires_ms : kNever);
+  call.reply.Integer(value);
+}
+
+// INCRBY and DECRBY.
+void AddGiven(Call& call, bool negate) {
+  int64_t by = 0;
+  if (!ParseInteger(call.args[2], &by)) {
+    call.reply.Error(kNotAnInteger);
+  } else if (negate && by == INT64_MIN) {
+    call.reply.Error("ERR decrement would overflow");
+  } else {
+    Add(call, negate ? -by : by);
+  }
+}
+
+// What a number has, written without an exponent.
+constexpr size_t kMostDigits = size_t{5} * 1024;
+
+// All of `text` as a number, without blanks around it.
+bool ParseFloat(std::string_view text, long double* value) {
+  if (text.empty() || text.size() >= kMostDigits || isspace(static_cast<unsigned char>(text[0]))) {
+    return false;
+  }
+  const std::string copy(text);
+  char* end = nullptr;
+  *value = strtold(copy.c_str(), &end);
+  return end == copy.c_str() + copy.size() && !std::isnan(*value);
+}
+
+// As people write it: no exponent, no zeros at the end. Up to about 5000 characters.
+std::string FormatFloat(long double value) {
+  char text[kMostDigits];
+  const int length = snprintf(text, sizeof(text), "%.17Lf", value);
+  std::string out(text, static_cast<size_t>(length));
+  if (out.find('.') != std::string::npos) {
+    while (out.back() == '0') out.pop_back();
+    if (out.back() == '.') out.pop_back();
+  }
+  return out == "-0" ? "0" : out;
+}
+
+void AddFloat(Call& call) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  long double value = 0;
+  long double by = 0;
+  if ((before.exists && !ParseFloat(before.value.data, &value)) || !ParseFloat(call.args[2], &by)) {
+    call.reply.Error("ERR value is not a valid float");
+    return;
+  }
+  value += by;
+  if (std::isnan(value) || std::isinf(value)) {
+    call.reply.Error("ERR increment would produce NaN or Infinity");
+    return;
+  }
+  const std::string text = FormatFloat(value);
+  call.view.Put(call.args[1], text, before.exists ? before.value.expires_ms : kNever);
+  call.reply.Bulk(text);
+}
+
+bool TooLong(Call& call, uint64_t size) {
+  if (size <= call.store.options().max_value) return false;
+  call.reply.Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+  return true;
+}
+
+void Append(Call& call) {
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  std::string value(before.exists ? before.value.data : std::string_view());
+  if (TooLong(call, uint64_t{value.size()} + call.args[2].size())) return;
+  value.append(call.args[2]);
+  call.view.Put(call.args[1], value, before.exists ? before.value.expires_ms : kNever);
+  call.reply.Integer(static_cast<int64_t>(value.size()));
+}
+
+void Length(Call& call) {
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  ++(found.exists ? call.tally.hits : call.tally.misses);
+  call.reply.Integer(found.exists ? static_cast<int64_t>(found.value.data.size()) : 0);
+}
+
+void GetRange(Call& call) {
+  int64_t begin = 0;
+  int64_t end = 0;
+  if (!ParseInteger(call.args[2], &begin) || !ParseInteger(call.args[3], &end)) {
+    call.reply.Error(kNotAnInteger);
+    return;
+  }
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  ++(found.exists ? call.tally.hits : call.tally.misses);
+  const std::string_view value = found.exists ? found.value.data : std::string_view();
+  const auto size = static_cast<int64_t>(value.size());
+  if (begin < 0 && end < 0 && begin > end) return call.reply.Bulk("");
+  if (begin < 0) begin = std::max<int64_t>(0, begin + size);
+  if (end < 0) end = std::max<int64_t>(0, end + size);
+  end = std::min(end, size - 1);
+  if (begin > end || size == 0) {
+    call.reply.Bulk("");
+  } else {
+    call.reply.Bulk(value.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin + 1)));
+  }
+}
+
+void SetRange(Call& call) {
+  int64_t offset = 0;
+  if (!ParseInteger(call.args[2], &offset)) {
+    call.reply.Error(kNotAnInteger);
+    return;
+  }
+  if (offset < 0) {
+    call.reply.Error("ERR offset is out of range");
+    return;
+  }
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  std::string value(before.exists ? before.value.data : std::string_view());
+  const std::string_view part = call.args[3];
+  if (!part.empty()) {
+    const uint64_t end = static_cast<uint64_t>(offset) + part.size();
+    if (TooLong(call, end)) return;
+    if (value.size() < end) value.resize(end, '\0');
+    value.replace(static_cast<size_t>(offset), part.size(), part);
+    call.view.Put(call.args[1], value, before.exists ? before.value.expires_ms : kNever);
+  }
+  call.reply.Integer(static_cast<int64_t>(value.size()));
+}
+
+}  // namespace
+
+void RunStringCommand(Call& call) {
+  switch (call.command.id) {
+    case Command::kGet:
+      return Get(call);
+    case Command::kSet:
+      return Set(call);
+    case Command::kSetex:
+      return SetWithExpiry(call, true);
+    case Command::kPsetex:
+      return SetWithExpiry(call, false);
+    case Command::kSetnx:
+      return SetIfAbsent(call);
+    case Command::kGetset:
+      return GetAndSet(call);
+    case Command::kGetdel:
+      return GetAndDelete(call);
+    case Command::kGetex:
+      return GetAndExpire(call);
+    case Command::kMget:
+      return GetSeveral(call);
+    case Command::kMset:
+      return SetSeveral(call, false);
+    case Command::kMsetnx:
+      return SetSeveral(call, true);
+    case Command::kIncr:
+      return Add(call, 1);
+    case Command::kDecr:
+      return Add(call, -1);
+    case Command::kIncrby:
+      return AddGiven(call, false);
+    case Command::kDecrby:
+      return AddGiven(call, true);
+    case Command::kIncrbyfloat:
+      return AddFloat(call);
+    case Command::kAppend:
+      return Append(call);
+    case Command::kStrlen:
+      return Length(call);
+    case Command::kGetrange:
+    case Command::kSubstr:
+      return GetRange(call);
+    case Command::kSetrange:
+      return SetRange(call);
+    default:
+      return RunKeyCommand(call);
+  }
+}
+
+}  // namespace pulse::resp

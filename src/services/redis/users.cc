@@ -1,0 +1,179 @@
+#include "services/redis/users.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/file_calls.h"
+
+namespace pulse::resp {
+namespace {
+
+constexpr off_t kMostBytes = 1 << 20;
+
+std::string_view StdOf(absl::string_view text) { return {text.data(), text.size()}; }
+
+bool IsHash(std::string_view text) {
+  if (text.size() != 64) return false;
+  for (const char c : text) {
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return true;
+}
+
+// False for a word that is not known.
+bool ApplyRule(std::string_view word, User* user) {
+  const bool grant = word == "on" || word[0] == '+';
+  if (word == "on" || word == "off") {
+    user->enabled = grant;
+  } else if (word == "nopass") {
+    user->no_password = true;
+    user->hashes.clear();
+  } else if (word[0] == '#' && IsHash(word.substr(1))) {
+    user->hashes.emplace_back(word.substr(1));
+    user->no_password = false;
+  } else if (word[0] == '>') {
+    user->hashes.push_back(Sha256(word.substr(1)));
+    user->no_password = false;
+  } else if (word == "+@all" || word == "-@all") {
+    user->may_read = user->may_write = user->may_admin = grant;
+  } else if (word == "+@read" || word == "-@read") {
+    user->may_read = grant;
+  } else if (word == "+@write" || word == "-@write") {
+    user->may_write = grant;
+  } else if (word == "+@admin" || word == "-@admin") {
+    user->may_admin = grant;
+  } else {
+    // All keys, which is what there is.
+    return word == "~*" || word == "allkeys" || word == "&*";
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Sha256(std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha256(), nullptr);
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    hex.push_back("0123456789abcdef"[digest[i] >> 4]);
+    hex.push_back("0123456789abcdef"[digest[i] & 15]);
+  }
+  return hex;
+}
+
+bool User::May(const CommandInfo& command) const {
+  if (command.writes()) {
+    // A command that also tells what was there needs leave for both.
+    return may_write && (may_read || !command.reads() || command.id == Command::kSet ||
+                         command.id == Command::kDel || command.id == Command::kUnlink);
+  }
+  if (command.reads()) return may_read;
+  return (command.flags & kAdmin) == 0 || may_admin || command.id == Command::kAcl;
+}
+
+bool User::May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const {
+  if (command.id == Command::kSet && !may_read) {
+    for (size_t i = 3; i < arguments.size(); ++i) {
+      if (EqualsIgnoringCase(arguments[i], "get")) return false;
+    }
+  }
+  return May(command);
+}
+
+Users Users::WithPassword(std::string_view password) {
+  Users users;
+  User& user = users.users_["default"];
+  user.name = "default";
+  user.enabled = user.may_read = user.may_write = user.may_admin = true;
+  user.no_password = password.empty();
+  if (!password.empty()) user.hashes.push_back(Sha256(password));
+  return users;
+}
+
+absl::StatusOr<Users> Users::Parse(std::string_view text, std::string_view path) {
+  Users users;
+  size_t number = 0;
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
+    ++number;
+    const auto failed = [&](absl::string_view why) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(absl::string_view(path.data(), path.size()), ", line ", number, ": ", why));
+    };
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty() || words[0][0] == '#') continue;
+    if (words[0] != "user" || words.size() < 2) {
+      return failed("expected: user NAME on #SHA256 +@read +@write");
+    }
+    User user;
+    user.name = std::string(words[1]);
+    for (size_t i = 2; i < words.size(); ++i) {
+      if (!ApplyRule(StdOf(words[i]), &user)) {
+        // Not the word itself, which may be a password.
+        return failed(absl::StrCat("word ", i + 1,
+                                   " is none of on, off, nopass, #SHA256, >PASSWORD, ~*, and +@ "
+                                   "or -@ with all, read, write or admin"));
+      }
+    }
+    if (!users.users_.emplace(user.name, user).second) {
+      return failed(absl::StrCat("user ", user.name, " comes twice"));
+    }
+  }
+  if (users.users_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(absl::string_view(path.data(), path.size()),
+                                                   ": no user in it; nobody could connect"));
+  }
+  return users;
+}
+
+absl::StatusOr<Users> Users::Load(const std::string& path) {
+  const UniqueFd fd = OpenFile(path, O_RDONLY);
+  if (!fd.valid()) return ErrnoError(errno, "reading the users file", path);
+  const off_t size = lseek(fd.get(), 0, SEEK_END);
+  if (size < 0 || size > kMostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file of at most 1 MiB"));
+  }
+  const auto text =
+      ReadFirst(fd.get(), static_cast<uint64_t>(size), "reading the users file", path);
+  if (!text.ok()) return text.status();
+  return Parse(*text, path);
+}
+
+const User* Users::Find(std::string_view name) const {
+  const auto it = users_.find(name);
+  return it == users_.end() ? nullptr : &it->second;
+}
+
+const User* Users::Check(std::string_view name, std::string_view password) const {
+  const User* user = Find(name);
+  const std::string hash = Sha256(password);
+  bool fits = user != nullptr && user->no_password;
+  static const std::vector<std::string> kNobodys = {std::string(64, 'x')};
+  for (const std::string& known : user == nullptr ? kNobodys : user->hashes) {
+    fits = (CRYPTO_memcmp(known.data(), hash.data(), hash.size()) == 0) || fits;
+  }
+  return fits && user != nullptr && user->enabled ? user : nullptr;
+}
+
+const User* Users::Anonymous() const {
+  const User* user = Find("default");
+  return user != nullptr && user->enabled && user->no_password ? user : nullptr;
+}
+
+const User* Users::WithoutPassword() const {
+  for (const auto& [name, user] : users_) {
+    if (user.enabled && user.no_password) return &user;
+  }
+  return nullptr;
+}
+
+bool Users::default_has_password() const {
+  const User* user = Find("default");
+  return user != nullptr && !user->no_password;
+}
+
+}  // namespace pulse::resp

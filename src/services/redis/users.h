@@ -1,0 +1,57 @@
+// Who may use a server, and for what. Made when the server starts, then constant; any thread.
+//
+// A users file is of Redis's form, one user a line, of which this much is understood:
+//
+//   user NAME on|off nopass|#SHA256|>PASSWORD... [~*] [+@all|+@read|+@write|-@write...]
+//
+// Without a category a user may do nothing but AUTH. Errors name the file, the line and the word.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/redis/commands.h"
+
+namespace pulse::resp {
+
+struct User {
+  std::string name;
+  bool enabled = false;
+  bool no_password = false;
+  std::vector<std::string> hashes;  // of passwords: SHA-256, 64 digits in lower case
+  bool may_read = false;
+  bool may_write = false;
+  bool may_admin = false;
+
+  bool May(const CommandInfo& command) const;
+  // With these arguments, the command's name first: SET with GET also reads.
+  bool May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const;
+};
+
+class Users {
+ public:
+  // `default` alone, with this password; empty: without.
+  static Users WithPassword(std::string_view password);
+  static absl::StatusOr<Users> Load(const std::string& path);
+  static absl::StatusOr<Users> Parse(std::string_view text, std::string_view path);
+
+  // Null when the name or the password is wrong. Takes as long for the one as for the other.
+  const User* Check(std::string_view name, std::string_view password) const;
+  // Whom a connection is before it says so; null when it has to say.
+  const User* Anonymous() const;
+  // A user that anybody can be, as it is enabled and has no password; null when there is none.
+  const User* WithoutPassword() const;
+  bool default_has_password() const;
+  const User* Find(std::string_view name) const;
+
+ private:
+  std::map<std::string, User, std::less<>> users_;
+};
+
+std::string Sha256(std::string_view text);
+
+}  // namespace pulse::resp
