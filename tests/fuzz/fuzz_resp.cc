@@ -2,9 +2,9 @@
 // found does not depend on how the bytes arrived, and lies within them.
 #include <string>
 
-#include "apps/pulse/commands.h"
 #include "fuzz_input.h"
 #include "services/redis/codec.h"
+#include "services/redis/commands.h"
 #include "services/redis/value.h"
 
 namespace {
