@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""check-rooms.py [--list] [--sizes] [--root DIR]: which room may include which.
+
+A room is a folder with a purpose. ROOMS is the only place that says which rooms exist and what each
+may include; CONTRIBUTING.md lists the same rooms and docs/internals describes them. The script fails
+on an include that the table does not allow, on a folder of code that belongs to no room, on product
+code that includes test code, on an exception that is no longer needed, and on a list of rooms in
+CONTRIBUTING.md that differs from the table.
+
+  --list   prints each room with its lines of C++ outside tests, and what it may include
+  --sizes  fails on a room, a file or a whole that is larger than the limits below
+"""
+import argparse
+import os
+import re
+import sys
+
+SUBSTRATE = ("base", "channel", "mover", "link", "agent", "uring")
+ANY = ("*",)
+
+# Room: the rooms that it may include. Includes within a room are free. A name that ends in * stands
+# for every room that begins so. "rocksdb" is the library, "include" is include/pulse.
+ROOMS = {
+    "include": ("rocksdb",),
+    "src/base": (),
+    "src/placement": (),
+    "src/store": ("base",),
+    "src/channel": ("base",),
+    "src/mover": ("base", "channel"),
+    "src/uring": ("base",),
+    "src/link": ("base", "channel", "mover"),
+    "src/agent": ("base", "channel", "mover", "uring"),
+    "src/vdpu": ("base", "channel", "mover", "agent"),
+    "src/net": ("base", "uring"),
+    # Services. No service includes another one, but for offload, which reads what files stores.
+    "src/services/echo": SUBSTRATE,
+    "src/services/files": SUBSTRATE + ("store", "include"),
+    "src/services/offload": ("base", "store", "net", "services/files", "include"),
+    "src/services/redis": ("base", "net", "include", "rocksdb"),
+    "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
+    "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
+                                   "services/lsm/core", "rocksdb"),
+    "src/services/lsm/pool": ("base", "store", "services/lsm/core", "rocksdb"),
+    "src/services/lsm/plugin": ("base", "services/lsm/core", "services/lsm/placement",
+                                "services/lsm/pool", "include", "rocksdb"),
+    # Programs. No room under src includes them; bench and examples share apps/pulse/util.
+    "apps/nbd": ("base", "include"),
+    "apps/pulse": SUBSTRATE
+    + ("store", "vdpu", "net", "placement", "services/*", "include", "rocksdb"),
+    "examples": ("base", "uring", "net", "apps/pulse", "include"),
+    "bench/micro": ANY,
+    "bench/rivals": ANY,
+    "bench/macro": ANY,
+    "bench/macro/paper": ANY,
+    "bench/macro/ycsb": ANY,
+}
+
+# ---------------------------------------------------------------------------------------------------
+# THE ONLY EXCEPTIONS. This list must shrink: an entry that is no longer needed fails the check.
+# (file, room that it includes against the table)
+EXCEPTIONS = {
+    ("src/uring/aio_backend.cc", "channel"),
+    ("src/uring/thread_backend.cc", "channel"),
+    ("src/services/lsm/core/agent_service.cc", "services/lsm/placement"),
+    ("src/services/lsm/core/host_registry.cc", "services/lsm/placement"),
+    ("src/services/lsm/placement/compaction_placer.h", "services/lsm/plugin"),
+    ("apps/pulse/cmd_blocks.cc", "examples"),
+    ("apps/pulse/cmd_pages.cc", "examples"),
+}
+# Rooms of the table that need not exist yet. This list must become empty, too.
+PLANNED = {"src/mover", "src/link", "src/services/echo", "bench/rivals"}
+# ---------------------------------------------------------------------------------------------------
+
+# Limits, in lines of C++ outside tests.
+ALL_LINES = 72000
+ROOM_LINES = 9000
+FILE_LINES = 600
+
+SOURCE = re.compile(r"\.(cc|h|inc)$")
+# Beside the code: x_test.cc, and what only tests include.
+TEST = re.compile(
+    r"(^|/)(test_[^/]*|[^/]*_test\.cc|[^/]*_test_util\.h|testing\.h|fake_backend\.h|sim_device\.h"
+    r"|register_checker\.h|faulty_program\.cc)$|^tests/")
+INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
+# Folders whose code must belong to a room.
+TOPS = ("src", "include", "apps", "examples", "bench")
+
+
+def sources(root):
+    """Paths, relative to the root, of all C++ files in the folders that have rooms."""
+    for top in TOPS:
+        for folder, folders, files in os.walk(os.path.join(root, top)):
+            folders.sort()
+            for name in sorted(files):
+                if SOURCE.search(name):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def room_of(path):
+    """The room that a path from the project's root lies in; the longest name wins."""
+    best = None
+    for room in ROOMS:
+        if path.startswith(room + "/") and (best is None or len(room) > len(best)):
+            best = room
+    return best
+
+
+def short(room):
+    """How an include names a room: without src/."""
+    return room[4:] if room.startswith("src/") else room
+
+
+def target_of(root, including, name):
+    """The path of an included file from the root, "rocksdb", or None for what is not ours."""
+    if name.startswith("rocksdb/"):
+        return "rocksdb"
+    for base in ("src", "include", "", os.path.dirname(including)):
+        path = os.path.normpath(os.path.join(base, name))
+        if os.path.isfile(os.path.join(root, path)):
+            return path
+    return None
+
+
+def allows(room, target):
+    for allowed in ROOMS[room]:
+        if allowed == target or (allowed.endswith("*") and target.startswith(allowed[:-1])):
+            return True
+    return False
+
+
+def check_includes(root, paths):
+    problems, used = [], set()
+    for path in paths:
+        room = room_of(path)
+        if room is None:
+            problems.append(f"{path}: this folder is in no room; add it to ROOMS in {__file__}")
+            continue
+        test = TEST.search(path)
+        if test:
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            lines = file.readlines()
+        for number, line in enumerate(lines, 1):
+            match = INCLUDE.match(line)
+            target = match and target_of(root, path, match[1])
+            if not target:
+                continue
+            if target != "rocksdb" and TEST.search(target):
+                problems.append(f"{path}:{number}: product code includes test code, {match[1]}")
+                continue
+            to = "rocksdb" if target == "rocksdb" else room_of(target)
+            if to is None:
+                problems.append(f"{path}:{number}: {match[1]} is in no room")
+                continue
+            if to == room or allows(room, short(to)):
+                continue
+            if (path, short(to)) in EXCEPTIONS:
+                used.add((path, short(to)))
+                continue
+            may = ", ".join(ROOMS[room]) or "nothing else"
+            problems.append(f"{path}:{number}: {short(room)} may not include {short(to)} "
+                            f"({match[1]}); it may include: {may}")
+    for path, to in sorted(EXCEPTIONS - used):
+        problems.append(f"{path}: the exception for {to} is no longer needed; "
+                        f"remove it from EXCEPTIONS in {__file__}")
+    return problems
+
+
+def check_folders(root):
+    problems = []
+    for room in ROOMS:
+        if room not in PLANNED and not os.path.isdir(os.path.join(root, room)):
+            problems.append(f"{room}: the table has this room, and the tree does not")
+    return problems
+
+
+def check_contributing(root):
+    """The block of CONTRIBUTING.md's section Layout names every room, and no other folder of TOPS."""
+    problems = []
+    with open(os.path.join(root, "CONTRIBUTING.md"), encoding="utf-8") as file:
+        text = file.read()
+    layout = text.split("## Layout", 1)[-1].split("\n## ", 1)[0]
+    named = re.findall(r"^    (\S+)", layout, re.MULTILINE)
+    for room in ROOMS:
+        if room not in named:
+            problems.append(f"CONTRIBUTING.md: the list of rooms lacks {room}")
+    for name in named:
+        if name.split("/")[0] in TOPS and name not in ROOMS:
+            problems.append(f"CONTRIBUTING.md: {name} is no room of the table")
+    return problems
+
+
+def count_lines(root, paths):
+    rooms, files = {room: 0 for room in ROOMS}, {}
+    for path in paths:
+        if TEST.search(path):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            files[path] = sum(1 for _ in file)
+        if room_of(path):
+            rooms[room_of(path)] += files[path]
+    return rooms, files
+
+
+def check_sizes(rooms, files):
+    problems = []
+    total = sum(files.values())
+    if total > ALL_LINES:
+        problems.append(f"all rooms: {total} lines of C++ outside tests, the limit is {ALL_LINES}")
+    for room, lines in rooms.items():
+        if lines > ROOM_LINES:
+            problems.append(f"{room}: {lines} lines outside tests, the limit is {ROOM_LINES}")
+    for path, lines in sorted(files.items()):
+        if lines > FILE_LINES:
+            problems.append(f"{path}: {lines} lines, the limit is {FILE_LINES}")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--list", action="store_true", help="print the rooms")
+    parser.add_argument("--sizes", action="store_true", help="fail on what is too large")
+    parser.add_argument("--root", default=os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    args = parser.parse_args()
+    paths = list(sources(args.root))
+    rooms, files = count_lines(args.root, paths)
+    if args.list:
+        print(f"{'room':28} {'lines':>6}  may include")
+        for room, lines in rooms.items():
+            print(f"{room:28} {lines:6}  {' '.join(ROOMS[room]) or '-'}")
+        print(f"{'all':28} {sum(files.values()):6}")
+    problems = check_folders(args.root) + check_includes(args.root, paths)
+    problems += check_contributing(args.root)
+    sizes = check_sizes(rooms, files)
+    if args.sizes:
+        problems += sizes
+    elif sizes and args.list:
+        print("\ntoo large (no failure without --sizes)")
+        print("\n".join("  " + line for line in sizes))
+    for line in problems:
+        print(f"check-rooms: {line}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
