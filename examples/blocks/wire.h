@@ -1,7 +1,7 @@
 // The protocol of `blocks`: random file I/O over a stream. A message is a header and one or more
 // requests, each followed by its data; it is answered by one or more reply messages, whose replies
-// name their request, in any order and any grouping. docs/protocol.md has the same in prose. DDS
-// section 8.1.
+// name their request, in any order and any grouping. docs/reference/protocol.md has the same in
+// prose. DDS section 8.1.
 //
 // Numbers are little-endian, as all machines here have them. Everything from the peer is copied
 // and checked before it is used. Any thread; nothing blocks.

@@ -1,6 +1,6 @@
 // The protocol of `pages`. Each message is one request or its reply; replies name their request, in
-// any order. docs/protocol.md has the same in prose. Numbers are little-endian. What the peer says
-// is copied and checked before use. Any thread; nothing blocks. DDS section 9.1.
+// any order. docs/reference/protocol.md has the same in prose. Numbers are little-endian. What the
+// peer says is copied and checked before use. Any thread; nothing blocks. DDS section 9.1.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SocketServer: the agent as a daemon. Listens on a Unix socket, checks who connects, shakes hands,
-// and gives each session to the worker with the fewest. docs/protocol.md has the sequence.
+// and gives each session to the worker with the fewest. docs/reference/protocol.md has the
+// sequence.
 //
 // Open() returns when the socket accepts connections; it raises this process's soft limit of open
 // files to the hard one. Destruction stops accepting, drains every session and removes the socket

@@ -1,6 +1,6 @@
 // AgentStatus: what an agent does, for people and for machines that watch it. Sessions and workers
 // enter themselves and leave; whoever asks gets a copy of the moment, and the same as JSON
-// (docs/protocol.md, "Status").
+// (docs/reference/protocol.md, "Status").
 //
 // Thread-safe. A lock is taken when sessions come and go and while a copy is made, never by work
 // that a session asked for. Does not block otherwise.

@@ -1,5 +1,5 @@
 // Control messages between host and agent over a Unix socket (SOCK_SEQPACKET), with descriptors by
-// SCM_RIGHTS. docs/protocol.md has the sequence. Calls block; SetTimeout bounds them.
+// SCM_RIGHTS. docs/reference/protocol.md has the sequence. Calls block; SetTimeout bounds them.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
 // Asking what an agent does (wire::MessageType::kStatus), and the answer: a JSON text in a
-// memory file, since control messages are small. docs/protocol.md, "Status".
+// memory file, since control messages are small. docs/reference/protocol.md, "Status".
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // What both sides of the channel agree on: the layout of shared memory and of control messages.
-// docs/protocol.md describes the same in prose; a change here raises kProtocolVersion.
+// docs/reference/protocol.md describes the same in prose; a change here raises kProtocolVersion.
 //
 // Rules: fixed-width fields, offsets and never pointers, one cache line per writer. The peer is
 // untrusted: copy a value out of shared memory once, check the copy, use the copy.

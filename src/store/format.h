@@ -1,7 +1,7 @@
 // The bytes of a store's metadata: superblock, checkpoint header, batch header, and where they lie.
-// docs/store-format.md is the specification; a change here raises kFormatVersion and changes that
-// page. Everything is little-endian. The contents of checkpoints and batches are records
-// (records.h).
+// docs/reference/store-format.md is the specification; a change here raises kFormatVersion and
+// changes that page. Everything is little-endian. The contents of checkpoints and batches are
+// records (records.h).
 //
 // Thread-safe; never blocks. What is read is untrusted: each Decode* checks every field.
 #pragma once

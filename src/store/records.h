@@ -1,5 +1,5 @@
 // Records: what a batch of the journal and the body of a checkpoint consist of. Each is a change,
-// or, in a checkpoint, a thing that exists. docs/store-format.md has every field.
+// or, in a checkpoint, a thing that exists. docs/reference/store-format.md has every field.
 //
 // A Record is a view: names and runs lie in the buffer that it was decoded from, or with the
 // caller. Thread-safe; never blocks.

@@ -1,6 +1,6 @@
 // Store: files in one preallocated file or raw block device that host and agent can both use
 // without a file system between them: the pool of SST slots of PulseDB (section III-C) and the
-// segments of DDS (section 4.3). docs/store-format.md specifies the bytes.
+// segments of DDS (section 4.3). docs/reference/store-format.md specifies the bytes.
 //
 // The device is cut into segments of one length. The first few hold metadata: superblock, two
 // checkpoints, a journal in two halves. Files are vectors of segments, named in flat directories.

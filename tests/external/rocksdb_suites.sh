@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# RocksDB's own test suites on pulse://. See --help and docs/external_suites.md.
+# RocksDB's own test suites on pulse://. See --help and docs/evidence/external_suites.md.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)

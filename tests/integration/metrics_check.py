@@ -4,7 +4,7 @@ URL --no-sessions
 
 Parses the text format strictly, waits until every database has written something through the agent,
 then scrapes some more times: series are unique, counters and histograms never go back, and every metric
-that the dashboard's queries name is there; and DOCS/watching.md names every metric. --also: of another
+that the dashboard's queries name is there; and DOCS/metrics.md names every metric. --also: of another
 process, whose metrics the dashboard may name, too. --no-sessions: one scrape, which must have no series
 of a session.
 """
@@ -197,9 +197,9 @@ def main():
         others, more = scrape(also)
         series, types = {**others, **series}, {**more, **types}
     queries = check_dashboard(f"{docs}/grafana-pulse.json", {name for name, _ in series})
-    text = open(f"{docs}/watching.md", encoding="utf-8").read()
+    text = open(f"{docs}/metrics.md", encoding="utf-8").read()
     silent = [n for n in types if n.startswith("pulse_") and not re.search(rf"`{n}[`{{]", text)]
-    assert not silent, f"docs/watching.md does not name {silent}"
+    assert not silent, f"docs/reference/metrics.md does not name {silent}"
     print(f"{len(series)} series of {len(types)} metrics are well-formed; "
           f"the dashboard's {queries} queries name what is there")
 

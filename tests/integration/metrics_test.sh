@@ -78,7 +78,7 @@ start_fill one "pulse://$socket"
 first=$FILL
 start_fill two "pulse://$socket"
 second=$FILL
-run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs" \
+run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs/reference" \
   "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")"
 note "$(tail -n 1 "$SCRATCH/scrape.log")"
 

@@ -212,7 +212,7 @@ std::string Judge(const Kind& kind, const Fault& fault, const Outcome& o, Stock*
 }
 
 // Assertions of RocksDB 7.8's own that fail after I/O errors, with its own file system as well,
-// each of them described in docs/reliability.md. A release build of RocksDB has none.
+// each of them described in docs/evidence/reliability.md. A release build of RocksDB has none.
 bool IsAssertionOfRocksDb(const std::string& problem) {
   static constexpr const char* kKnown[] = {
       "AssertFalseAndGetStatusForPrevError",  // a writer is called again after its error

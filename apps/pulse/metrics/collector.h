@@ -1,5 +1,5 @@
 // The numbers of an agent, of its front, or of a server, for Prometheus, taken when they are asked
-// for. docs/watching.md lists them.
+// for. docs/reference/metrics.md lists them.
 //
 // A session's series carry `session`, `pid` and `database`, and end with it; so their number is
 // bounded by --max-sessions. `database` is the first that the session was seen to have open, so

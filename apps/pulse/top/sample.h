@@ -1,6 +1,6 @@
-// Two answers of an agent (docs/protocol.md, "Status"), and what went on between them. Plain data;
-// any thread; does not block. What the agent says is checked: a member that is missing or of
-// another kind is an error, and not a crash.
+// Two answers of an agent (docs/reference/protocol.md, "Status"), and what went on between them.
+// Plain data; any thread; does not block. What the agent says is checked: a member that is missing
+// or of another kind is an error, and not a crash.
 #pragma once
 
 #include <cstdint>

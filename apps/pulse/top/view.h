@@ -27,7 +27,7 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
                                 const std::string& clock, const Look& look, size_t height,
                                 bool keys);
 
-// The same for programs (docs/watching.md).
+// The same for programs (docs/reference/metrics.md).
 nlohmann::json ToJson(const std::vector<Watched>& agents);
 
 }  // namespace pulse::top

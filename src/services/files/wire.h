@@ -1,5 +1,6 @@
 // What the file library and the file service say to each other inside the rings of a poll group.
-// docs/protocol.md has the same in prose; a change here raises kProtocolVersion. DDS 4.2, 4.3.
+// docs/reference/protocol.md has the same in prose; a change here raises kProtocolVersion.
+// DDS 4.2, 4.3.
 //
 // A group's region: one page with GroupHeader, the request ring (message_ring.h), the response
 // buffer (response_buffer.h). A request is a message whose kind is an Operation of pulse/files.h: a

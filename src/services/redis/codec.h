@@ -5,7 +5,7 @@
 // Ownership: readers keep views of the caller's bytes. Threads: each object belongs to one thread.
 // Nothing blocks. Errors are InvalidArgument, in Redis's own words with the code in front ("ERR
 // Protocol error: invalid bulk length"): what the client gets before its connection ends.
-// docs/protocol.md, "The Redis protocol".
+// docs/reference/protocol.md, "The Redis protocol".
 #pragma once
 
 #include <cstddef>

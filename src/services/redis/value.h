@@ -6,7 +6,8 @@
 //
 // with the expiry in milliseconds since 1970, UTC: at that time, and after it, the key does not
 // exist, whether or not a compaction has dropped it. Neither first byte occurs in UTF-8 text, so
-// that a database that something else wrote is recognised. docs/protocol.md, "The Redis protocol".
+// that a database that something else wrote is recognised. docs/reference/protocol.md, "The Redis
+// protocol".
 //
 // Views only; no ownership, no state, any thread.
 #pragma once

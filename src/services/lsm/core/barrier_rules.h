@@ -1,4 +1,4 @@
-// The rules of the barrier (docs/architecture.md), apart from waiting and bookkeeping: pure, so
+// The rules of the barrier (docs/internals/lsm.md), apart from waiting and bookkeeping: pure, so
 // that OutputRegistry applies, and barrier_model_test.cc exhausts, the same ones. `homes`: the
 // directories of open databases, those whose LOCK is held.
 #pragma once

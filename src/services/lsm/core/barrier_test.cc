@@ -1,4 +1,4 @@
-// The barrier of docs/architecture.md: no durable metadata ever names an output that is not
+// The barrier of docs/internals/lsm.md: no durable metadata ever names an output that is not
 // durable, and nothing else waits for one. On a real RocksDB over a back-end that holds operations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Fetch: the host's side of reading compaction input ahead. The agent reads chunks of the input
 // files into a shared arena while the host merges; RocksDB's reads are then copies from that arena.
-// (The third stage, beyond PulseDB's two; docs/architecture.md, "Three stages".)
+// (The third stage, beyond PulseDB's two; docs/internals/architecture.md.)
 //
 // FetchPool owns the arena, cut into chunks; FetchedFile is one input file with its windows, one
 // per sequential reader. A reader that jumps gets a new window. Windows grow as their reader proves

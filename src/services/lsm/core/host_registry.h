@@ -1,5 +1,5 @@
 // OutputRegistry: the outputs of one FileSystem that are not durable yet, by path; and the barrier
-// that durable metadata waits at (docs/architecture.md, "The barrier").
+// that durable metadata waits at (docs/internals/lsm.md, "The barrier").
 //
 // Invariant: before a MANIFEST write, BeforeMetadata(dir, named) returns OK only when every output
 // that metadata in `dir` could name is durable, or is known to have failed and not among those that

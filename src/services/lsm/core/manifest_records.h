@@ -1,6 +1,6 @@
 // ManifestRecords: follows the bytes appended to a MANIFEST and tells which table and blob files
 // they add, so that only the metadata that names a failed output is held against it
-// (docs/architecture.md, "The barrier"). FileEdits: all that one record says of files.
+// (docs/internals/lsm.md, "The barrier"). FileEdits: all that one record says of files.
 //
 // Knows RocksDB's log format (blocks of 32 KiB, records in fragments) and of a record the tags that
 // add and drop files; what the format declares ignorable is skipped. Everything else is "not

@@ -1,5 +1,5 @@
 // Options of the plug-in: from the URI, over those of the environment variable PULSE_OPTIONS (for
-// preloaded programs), over the defaults here. docs/architecture.md explains each.
+// preloaded programs), over the defaults here. docs/reference/options.md explains each.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // What RocksDB tells a FileSystem about the job that an output belongs to, without any set-up by
-// the user. docs/architecture.md, "Classes", has which version tells what.
+// the user. docs/internals/lsm.md, "I/O classes", has which version tells what.
 //
 // Plain data and pure functions.
 #pragma once

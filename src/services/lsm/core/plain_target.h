@@ -32,7 +32,7 @@ class PlainTarget : public OutputTarget {
   absl::Status Truncate(uint64_t from, uint64_t size) override;
   absl::Status Sync(uint64_t size) override;
   absl::Status SyncClose(uint64_t size) override;
-  // Puts a copy in its place (architecture.md, "Late writes").
+  // Puts a copy in its place (docs/internals/lsm-loss.md, "Late writes").
   absl::StatusOr<bool> MoveAside(uint64_t size) override;
   bool OnDataDurableLocked(uint64_t) override { return true; }
 

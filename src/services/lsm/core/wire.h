@@ -1,5 +1,6 @@
-// What the LSM service's two halves say to each other inside wire::Descriptor. docs/protocol.md has
-// the same in prose. PulseDB III-B.1: write, range_sync, sync_close; and the fetch stage's read.
+// What the LSM service's two halves say to each other inside wire::Descriptor.
+// docs/reference/protocol.md has the same in prose. PulseDB III-B.1: write, range_sync, sync_close;
+// and the fetch stage's read.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // CompactionDebt: how much databases have to compact, of what they may leave for later; and which
-// compactions are not to be late. RocksDB's own estimate and limits (docs/architecture.md, Debts).
+// compactions are not to be late. RocksDB's own estimate and limits
+// (docs/internals/lsm-placement.md).
 //
 // Of placement=adaptive; else nothing may be left. Thread-safe. Note takes RocksDB's mutex: not to
 // be called with it.

@@ -6,7 +6,7 @@
 // the switch is one rename of CURRENT (lsm/pool_guard.h); and only then the originals go. So at any
 // moment, also after a power cut, the database opens in the layout in which it was, or in the new
 // one. Whoever calls the same again goes on: what is there in both places is compared, byte by
-// byte, and not copied again. docs/architecture.md has the order, and what each place holds
+// byte, and not copied again. docs/internals/lsm-pool.md has the order, and what each place holds
 // meanwhile.
 //
 // Plain files and the guard get the owner and the mode of the database's CURRENT.
