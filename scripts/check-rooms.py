@@ -79,8 +79,8 @@ FILE_LINES = 600
 SOURCE = re.compile(r"\.(cc|h|inc)$")
 # Beside the code: x_test.cc, and what only tests include.
 TEST = re.compile(
-    r"(^|/)(test_[^/]*|[^/]*_test\.cc|[^/]*_test_util\.h|testing\.h|fake_backend\.h|sim_device\.h"
-    r"|register_checker\.h|faulty_program\.cc)$|^tests/")
+    r"(^|/)(test_[^/]*|[^/]*_test\.cc|[^/]*_(test_util|fixture|suite)\.h|testing\.h|fake_backend\.h"
+    r"|sim_device\.h|register_checker\.h|faulty_program\.cc)$|^tests/")
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
 # Folders whose code must belong to a room.
 TOPS = ("src", "include", "apps", "examples", "bench")
