@@ -12,7 +12,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # (pages, lines that each may have)
 LIMITS = ((re.compile(r"README\.md$"), 170), (re.compile(r"docs/internals/.*\.md$"), 300))
-LINK = re.compile(r"\[[^\]\[]*\]\(([^()\s]+)\)|src(?:set)?=\"([^\"]+)\"")
+# The end of a link, since its text may begin on the line before.
+LINK = re.compile(r"\]\(([^()\s]+)\)|src(?:set)?=\"([^\"]+)\"")
 MENTION = re.compile(r"\bdocs/[A-Za-z0-9_/-]+\.(?:md|json)\b")
 FENCE = re.compile(r"^ *(```|~~~)")
 
