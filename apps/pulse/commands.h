@@ -19,12 +19,6 @@ void AddTopCommand(CLI::App& app);
 // `pulse pool` and everything below it.
 void AddPoolCommand(CLI::App& app);
 
-// `pulse blocks serve` and `load`; makes its offload programs known.
-void AddBlocksCommand(CLI::App& app);
-
-// `pulse pages serve` and `load`, the same.
-void AddPagesCommand(CLI::App& app);
-
 // `pulse bench` in the list of commands. The benchmarks are a program of their own, pulse-bench,
 // which RunBench replaces this process by: it is looked for beside this program. `argv` begins with
 // "bench". Returns, with an exit code, only if that program cannot be run.

@@ -1,4 +1,5 @@
 // pulse: the command line of PulseDB. Every sub-command lives in a file of its own.
+#include <cstdio>
 #include <string_view>
 
 #include "CLI/CLI.hpp"
@@ -9,7 +10,13 @@
 #endif
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "bench") return pulse::RunBench(argc - 1, argv + 1);
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  if (command == "bench") return pulse::RunBench(argc - 1, argv + 1);
+  if (command == "blocks" || command == "pages") {
+    std::fprintf(stderr, "pulse: `pulse %s` is a program of its own now: pulse-%s\n", argv[1],
+                 argv[1]);
+    return 1;
+  }
   CLI::App app(
       "PulseDB runs RocksDB's compactions and flushes as a pipeline on two processors: an agent "
       "fetches the inputs and persists the outputs while the host merges. RocksDB stays as it is: "
@@ -23,8 +30,6 @@ int main(int argc, char** argv) {
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);
-  pulse::AddBlocksCommand(app);
-  pulse::AddPagesCommand(app);
   pulse::AddBenchCommand(app);
   CLI11_PARSE(app, argc, argv);
   return pulse::ExitCode();

@@ -115,15 +115,17 @@ class BlocksBench {
   absl::Status Start(const std::string& name, Running* r) {
     const BenchDir& dir = session_->dir();
     const std::string host_socket = dir.Sub("host.sock");
-    std::vector<std::string> words = {"blocks", "serve", "--size", absl::StrCat(bytes_)};
+    std::vector<std::string> words = {"serve", "--size", absl::StrCat(bytes_)};
     if (OfOs(name)) {
       words.insert(words.end(), {"--directory", dir.Sub("plain"), "--engine",
                                  name == kOs ? "io_uring" : "threads"});
     } else {
       std::vector<std::string> more = {"--store", store_, "--tasks", "0"};
       if (HasDirector(name)) {
-        more.insert(more.end(), {"--offload", name == kForwarded ? "blocks-forward" : "blocks",
-                                 "--serve", "0", "--serve-host", "unix:" + host_socket});
+        const char* object = name == kForwarded ? "../lib/pulse-blocks-forward.so"
+                                                : "../lib/pulse-blocks-offload.so";
+        more.insert(more.end(), {"--offload", SiblingProgram(object), "--serve", "0",
+                                 "--serve-host", "unix:" + host_socket});
       }
       if (name == kCopying) more.push_back("--offload-copying");
       PULSE_RETURN_IF_ERROR(dir.Remove("agent.log"));
@@ -134,8 +136,8 @@ class BlocksBench {
       words.insert(words.end(), {"--agent", r->agent->socket()});
     }
     if (HasDirector(name)) words.insert(words.end(), {"--socket", host_socket, "--ordered"});
-    PULSE_RETURN_IF_ERROR(
-        r->host.Start(words, session_->host_cpus(), dir.Sub("host.log"), SiblingProgram("pulse")));
+    PULSE_RETURN_IF_ERROR(r->host.Start(words, session_->host_cpus(), dir.Sub("host.log"),
+                                        SiblingProgram("pulse-blocks")));
     if (!HasDirector(name)) {
       const auto port = r->host.WaitForPort("serving at 127.0.0.1:");
       if (!port.ok()) return port.status();

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/pulse/util/load_report.h"
 #include "base/errors.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/cpu_meter.h"
 #include "bench/macro/neighbours.h"
 #include "examples/blocks/load.h"
+#include "examples/common/load_report.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -49,9 +49,9 @@ absl::StatusOr<nlohmann::json> RunBlocksLoadJob(const nlohmann::json& spec) {
   if (result->errors > 0) {
     return absl::InternalError("a request of the load was refused: " + result->last_error);
   }
-  const LoadFigures figures[] = {{"reads", result->reads, &result->read_nanos},
-                                 {"writes", result->writes, &result->write_nanos}};
-  nlohmann::json out = FiguresJson(figures, result->seconds);
+  const examples::LoadFigures figures[] = {{"reads", result->reads, &result->read_nanos},
+                                           {"writes", result->writes, &result->write_nanos}};
+  nlohmann::json out = examples::FiguresJson(figures, result->seconds);
   const auto ops = static_cast<double>(result->reads + result->writes);
   if (ops == 0) return absl::InternalError("nothing was answered in time");
   out["host_us"] = static_cast<double>(*host_end - *host_begin) / 1e3 / ops;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "apps/pulse/util/load_report.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
@@ -22,6 +21,7 @@
 #include "bench/macro/neighbours.h"
 #include "bench/macro/workload.h"
 #include "bench/macro/ycsb/workload_spec.h"
+#include "examples/common/load_report.h"
 #include "net/application.h"
 #include "nlohmann/json.hpp"
 #include "services/redis/codec.h"
@@ -319,9 +319,9 @@ absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
   if (!run.ok()) return run.status();
   if (!use.ok()) return use.status();
   if (run->reads == 0) return absl::InternalError("no read was answered in time");
-  const LoadFigures figures[] = {{"reads", run->reads, &run->read_nanos},
-                                 {"writes", run->writes, &run->write_nanos}};
-  nlohmann::json out = FiguresJson(figures, run->seconds);
+  const examples::LoadFigures figures[] = {{"reads", run->reads, &run->read_nanos},
+                                           {"writes", run->writes, &run->write_nanos}};
+  nlohmann::json out = examples::FiguresJson(figures, run->seconds);
   AddServerCpu(*use, client_seconds, run->seconds, &out);
   AddShares(before, after, run->reads, &out);
   return out;

@@ -1,6 +1,5 @@
 // The protocol's decoding, both kinds of files behind the server, the load's verification, and what
 // the offload functions make of messages.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -15,12 +14,12 @@
 
 #include "base/testing.h"
 #include "base/unique_fd.h"
-#include "examples/blocks/host_program.h"
 #include "examples/blocks/load.h"
-#include "examples/blocks/offload_program.h"
+#include "examples/blocks/server.h"
 #include "examples/blocks/stamps.h"
 #include "examples/blocks/wire.h"
 #include "services/files/test_agent.h"
+#include "services/offload/program.h"
 
 namespace pulse::blocks {
 namespace {
@@ -106,12 +105,9 @@ TEST(BlocksStampTest, ABlockTellsItsVersionAndWhatIsWrong) {
 class Wire {
  public:
   explicit Wire(uint16_t port) {
-    fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_port = htons(port);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&a), sizeof(a)), 0);
+    auto fd = examples::ConnectTcp("127.0.0.1", port);
+    EXPECT_TRUE(fd.ok()) << fd.status();
+    if (fd.ok()) fd_ = *std::move(fd);
   }
   void Send(std::string_view bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -165,15 +161,16 @@ constexpr uint64_t kBytes = uint64_t{1} << 20;
 class BlocksServerTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    options_.shape = {2, kBytes};
+    options_.files.files = 2;
+    options_.files.file_bytes = kBytes;
     if (GetParam()) {
       agent_ = std::make_unique<files::TestAgent>();
       agent_->Start();
-      options_.agent = agent_->socket();
+      options_.files.agent = agent_->socket();
     } else {
       directory_ = "./scratch-blocks-" + std::to_string(getpid());
       std::filesystem::create_directory(directory_);
-      options_.directory = directory_;
+      options_.files.directory = directory_;
     }
   }
   void TearDown() override {
@@ -181,7 +178,7 @@ class BlocksServerTest : public ::testing::TestWithParam<bool> {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
   void Start() {
-    auto host = HostProgram::Open(options_);
+    auto host = Server::Open(options_);
     ASSERT_TRUE(host.ok()) << host.status();
     host_ = *std::move(host);
     load_.port = host_->port();
@@ -190,11 +187,11 @@ class BlocksServerTest : public ::testing::TestWithParam<bool> {
     load_.requests = 3000;
   }
 
-  HostOptions options_;
+  examples::HostOptions options_;
   LoadOptions load_;
   std::unique_ptr<files::TestAgent> agent_;
   std::string directory_;
-  std::unique_ptr<HostProgram> host_;
+  std::unique_ptr<Server> host_;
 };
 
 TEST_P(BlocksServerTest, MixedLoadReadsWhatItWrote) {
@@ -309,11 +306,11 @@ TEST_P(BlocksServerTest, FilesOfAnotherSizeAreRefused) {
   Start();
   host_.reset();
   for (const uint64_t bytes : {kBytes / 2, 2 * kBytes}) {
-    options_.shape.file_bytes = bytes;
-    const auto host = HostProgram::Open(options_);
+    options_.files.file_bytes = bytes;
+    const auto host = Server::Open(options_);
     EXPECT_TRUE(absl::IsFailedPrecondition(host.status())) << host.status();
   }
-  options_.shape.file_bytes = kBytes;
+  options_.files.file_bytes = kBytes;
   Start();
 }
 
@@ -342,6 +339,10 @@ INSTANTIATE_TEST_SUITE_P(Files, BlocksServerTest, ::testing::Bool(),
                          [](const auto& i) { return i.param ? "Store" : "Os"; });
 
 // --- The offload functions, called as the agent does.
+const offload::Program& OffloadProgram() {
+  return *offload::LoadProgram(PULSE_TEST_BLOCKS_OFFLOAD).value();
+}
+
 struct Outputs {
   offload::Requests out;
   std::vector<std::string> host, agent;

@@ -1,11 +1,8 @@
 #include "examples/blocks/load.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -98,22 +95,12 @@ class LoadRun {
   }
 
   absl::Status Connect(LoadConnection* c) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(o_.port);
-    if (inet_pton(AF_INET, o_.host.c_str(), &address.sin_addr) != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("not an IPv4 address: ", o_.host));
+    auto fd = examples::ConnectTcp(o_.host, o_.port);
+    if (!fd.ok()) return fd.status();
+    if (fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0) {
+      return ErrnoError(errno, "setting up", "a connection");
     }
-    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!fd.valid()) return ErrnoError(errno, "creating", "a socket");
-    const std::string where = absl::StrCat(o_.host, ":", o_.port);
-    if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-      return ErrnoError(errno, "connecting to", where, "is the server running?");
-    }
-    const int one = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0) return ErrnoError(errno, "setting up", where);
-    c->fd = std::move(fd);
+    c->fd = *std::move(fd);
     c->out.clear();
     c->in.clear();
     c->sent = 0;
@@ -126,7 +113,7 @@ class LoadRun {
     e.events = EPOLLIN;
     e.data.ptr = c;
     if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, c->fd.get(), &e) != 0) {
-      return ErrnoError(errno, "watching", where);
+      return ErrnoError(errno, "watching", "a connection");
     }
     return absl::OkStatus();
   }
@@ -145,7 +132,7 @@ class LoadRun {
         std::vector<Reply> replies;
         PULSE_RETURN_IF_ERROR(DecodeReplies(std::string_view(c.in).substr(0, *size), &replies));
         const Reply& r = replies[0];
-        absl::Status st = StatusOf(r.header.code, r.data);
+        absl::Status st = kCodes.ToStatus(r.header.code, r.data);
         std::string text(r.data);
         c.in.erase(0, *size);
         if (!st.ok()) return st;
@@ -244,13 +231,8 @@ class LoadRun {
     result_.lost += c->pending.size();
     outstanding_ -= c->pending.size();
     ++result_.reconnects;
-    const int64_t until = NowNanos() + 30 * kSecond;
-    while (true) {
-      const absl::Status st = Connect(c);
-      if (st.ok()) return Refill(c);
-      if (NowNanos() > until) return st;
-      usleep(20'000);
-    }
+    PULSE_RETURN_IF_ERROR(examples::ConnectAgain([&] { return Connect(c); }));
+    return Refill(c);
   }
 
   absl::Status Receive(LoadConnection* c) {
@@ -314,7 +296,7 @@ class LoadRun {
         return absl::DataLossError(
             absl::StrCat("blocks: request ", r.header.id, " was answered twice, or never asked"));
       }
-      const absl::Status st = StatusOf(r.header.code, r.data);
+      const absl::Status st = kCodes.ToStatus(r.header.code, r.data);
       result_.last_error = std::string(st.message());  // of the connection
       ++result_.errors;
       return absl::OkStatus();

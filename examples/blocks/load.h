@@ -18,42 +18,22 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/histogram.h"
+#include "examples/common/load.h"
 
 namespace pulse::blocks {
 
-struct LoadOptions {
-  std::string host = "127.0.0.1";
-  uint16_t port = 0;
+struct LoadOptions : examples::LoadOptions {
   std::string file = "0";
   uint32_t block = 1024;
-  double read_share = 1.0;
-  uint32_t batch = 1;         // requests in a message
-  uint32_t outstanding = 16;  // messages of a connection
+  uint32_t batch = 1;  // requests in a message
   uint32_t connections = 1;
-  double rate = 0;  // requests a second, all connections; 0: closed loop
-  double seconds = 5;
-  uint64_t requests = 0;  // ends earlier, after so many; 0: no
-  bool fill = false;      // writes all blocks, in order and in large requests, and syncs, instead
+  double rate = 0;    // requests a second, all connections; 0: closed loop
+  bool fill = false;  // writes all blocks, in order and in large requests, and syncs, instead
   bool verify = true;
-  bool reconnect = false;
-  uint64_t seed = 1;
 };
 
-struct LoadResult {
-  uint64_t reads = 0;  // answered well
-  uint64_t writes = 0;
-  uint64_t errors = 0;  // replies that say so
-  uint64_t lost = 0;    // requests whose connection ended before the answer
-  uint64_t reconnects = 0;
-  double seconds = 0;
-  std::string last_error;
-  Histogram read_nanos;
-  Histogram write_nanos;
-};
-
+using examples::LoadResult;
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace pulse::blocks

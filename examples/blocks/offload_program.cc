@@ -1,9 +1,17 @@
-#include "examples/blocks/offload_program.h"
-
+// The offload program of `blocks`: reads are answered by the agent, all else goes to the host.
+// Without a cache table: a request says where its bytes are. DDS sections 6.1 and 8.2.
+//
+// With PULSE_BLOCKS_FORWARD the same protocol, and all goes to the host: the cost of forwarding,
+// for the benchmark.
 #include <cstring>
 #include <string_view>
 
 #include "examples/blocks/wire.h"
+#include "examples/common/offload_parts.h"
+
+#ifndef PULSE_BLOCKS_FORWARD
+#define PULSE_BLOCKS_FORWARD false
+#endif
 
 namespace pulse::blocks {
 namespace {
@@ -28,15 +36,6 @@ OneRead ReadOf(const char* request) {
   std::memcpy(&one.request, request + sizeof(one.message), sizeof(one.request));
   return one;
 }
-
-int64_t Split(const char* data, size_t size, uint32_t magic) {
-  const auto n = SplitMessage({data, size}, magic);
-  return n.ok() ? static_cast<int64_t>(*n) : -1;
-}
-int64_t SplitRequest(void*, const char* data, size_t size) {
-  return Split(data, size, kRequestMagic);
-}
-int64_t SplitReply(void*, const char* data, size_t size) { return Split(data, size, kReplyMagic); }
 
 // The bytes of the request at `at`, with its data; 0 when it is none. Only what is needed to find
 // the reads: the host checks the rest of what it gets.
@@ -130,10 +129,7 @@ int MakeReply(void*, const char* request, size_t size, const ReadOp* op, offload
 
 // Without a text, for each request; for none, when it is the connection's.
 size_t MakeError(void*, const char* request, size_t size, Error error, char* out, size_t room) {
-  const bool lost = error == Error::kHostLost || error == Error::kHostDown;
-  const Code code = lost || error == Error::kShuttingDown ? Code::kUnavailable
-                    : error == Error::kOverloaded         ? Code::kBusy
-                                                          : Code::kInvalid;
+  const Code code = examples::CodeOf(error);
   size_t bytes = sizeof(MessageHeader);
   MessageHeader m{kReplyMagic, 0, 0, 0};
   const auto add = [&](const ReplyHeader& h) {
@@ -142,7 +138,7 @@ size_t MakeError(void*, const char* request, size_t size, Error error, char* out
     bytes += sizeof(h);
     ++m.count;
   };
-  if (lost && request != nullptr && size > sizeof(m)) {
+  if (examples::IsHostLost(error) && request != nullptr && size > sizeof(m)) {
     std::string_view rest(request + sizeof(m), size - sizeof(m));
     RequestHeader h;
     // Small requests may outnumber what a message may hold, and what the client takes.
@@ -160,31 +156,18 @@ size_t MakeError(void*, const char* request, size_t size, Error error, char* out
 }
 
 }  // namespace
-
-const offload::Program& OffloadProgram() {
-  static const offload::Program program = {
-      .name = "blocks",
-      .max_request = kOneRead,
-      .max_reply_header = sizeof(MessageHeader) + sizeof(ReplyHeader),
-      .order = offload::Order::kAny,
-      .split_request = SplitRequest,
-      .split_reply = SplitReply,
-      .error = MakeError,
-      .predicate = Predicate,
-      .read = Read,
-      .reply = MakeReply,
-  };
-  return program;
-}
-
-const offload::Program& ForwardingProgram() {
-  static const offload::Program program = [] {
-    offload::Program p = OffloadProgram();
-    p.name = "blocks-forward";
-    p.predicate = nullptr;
-    return p;
-  }();
-  return program;
-}
-
 }  // namespace pulse::blocks
+
+PULSE_OFFLOAD_PROGRAM = {
+    .name = PULSE_BLOCKS_FORWARD ? "blocks-forward" : "blocks",
+    .max_request = pulse::blocks::kOneRead,
+    .max_reply_header = sizeof(pulse::blocks::MessageHeader) + sizeof(pulse::blocks::ReplyHeader),
+    .order = pulse::offload::Order::kAny,
+    .split_request =
+        pulse::examples::Split<pulse::blocks::MessageHeader, pulse::blocks::kRequestMagic>,
+    .split_reply = pulse::examples::Split<pulse::blocks::MessageHeader, pulse::blocks::kReplyMagic>,
+    .error = pulse::blocks::MakeError,
+    .predicate = PULSE_BLOCKS_FORWARD ? nullptr : pulse::blocks::Predicate,
+    .read = pulse::blocks::Read,
+    .reply = pulse::blocks::MakeReply,
+};

@@ -6,14 +6,23 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "examples/blocks/wire.h"
 #include "net/buffer.h"
 
 namespace pulse::blocks {
 
+namespace {
+
+// Of replies in the making; a request beyond it is told to ask again.
+constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
+
+}  // namespace
+
 using director::Connection;
-using director::Flow;
 using director::Ticket;
+using examples::Io;
+using examples::TextOf;
 
 // One message under way: its I/O, and the reply that reads go into.
 struct Server::Batch {
@@ -46,10 +55,10 @@ struct Server::Batch {
     MessageBuilder b(kReplyMagic);
     for (size_t i = 0; i < ios.size(); ++i) {
       const Io& io = ios[i];
-      ReplyHeader h{headers[i].id, 0, CodeOf(io.status), headers[i].op};
+      ReplyHeader h{headers[i].id, 0, kCodes.Of(io.status), headers[i].op};
       std::string_view data;
       if (!io.status.ok()) {
-        data = std::string_view(io.status.message().data(), io.status.message().size());
+        data = TextOf(io.status);
       } else if (io.op == Op::kRead) {
         data = {io.data, io.size};
       }
@@ -60,20 +69,12 @@ struct Server::Batch {
   }
 };
 
-class Server::ServerFlow : public Flow {
+class Server::ServerFlow : public examples::HostFlow<MessageHeader, kRequestMagic> {
  public:
-  ServerFlow(Server* server, Connection* connection) : server_(server), connection_(connection) {}
+  ServerFlow(Server* server, Connection* connection) : HostFlow(connection), server_(server) {}
 
-  absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    return SplitMessage(bytes, kRequestMagic);
-  }
-  absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
-    return SplitMessage(bytes, kReplyMagic);
-  }
-  std::string OnHostLost(Ticket, bool) override { return {}; }  // there is no host
   std::string ErrorReply(const absl::Status& error) override {
-    return ErrorMessage(0, Op::kRead, CodeOf(error),
-                        std::string_view(error.message().data(), error.message().size()));
+    return ErrorMessage(0, Op::kRead, kCodes.Of(error), TextOf(error));
   }
 
   void OnRequest(Ticket ticket, std::string_view bytes) override {
@@ -93,8 +94,7 @@ class Server::ServerFlow : public Flow {
       written += r.data.size();
     }
     const uint64_t all = size + written;
-    if (server_->bytes_.fetch_add(all, std::memory_order_relaxed) + all >
-        server_->options_.max_bytes) {
+    if (server_->bytes_.fetch_add(all, std::memory_order_relaxed) + all > kMaxBytes) {
       server_->bytes_.fetch_sub(all, std::memory_order_relaxed);
       return connection_->Reply(ticket, ErrorMessages(bytes, Code::kBusy));
     }
@@ -120,13 +120,13 @@ class Server::ServerFlow : public Flow {
   void AnswerOpen(Ticket ticket, const Request& r) {
     const auto info = server_->files_->Find(r.data);
     if (!info.ok()) {
-      const auto text = info.status().message();
-      return connection_->Reply(ticket, ErrorMessage(r.header.id, Op::kOpen, CodeOf(info.status()),
-                                                     std::string_view(text.data(), text.size())));
+      return connection_->Reply(
+          ticket,
+          ErrorMessage(r.header.id, Op::kOpen, kCodes.Of(info.status()), TextOf(info.status())));
     }
     MessageBuilder b(kReplyMagic);
     b.Add(ReplyHeader{r.header.id, sizeof(FileInfo), Code::kOk, Op::kOpen},
-          {reinterpret_cast<const char*>(&*info), sizeof(FileInfo)});
+          examples::BytesOf(*info));
     connection_->Reply(ticket, b.Finish());
   }
 
@@ -145,7 +145,6 @@ class Server::ServerFlow : public Flow {
     const MessageHeader h{kReplyMagic, static_cast<uint32_t>(size), count, 0};
     std::memcpy(batch->reply, &h, sizeof(h));
     char* at = batch->reply + sizeof(h);
-    uint64_t reads = 0;
     for (uint32_t i = 0; i < count; ++i) {
       const RequestHeader& r = requests_[i].header;
       batch->headers.push_back(r);
@@ -156,7 +155,6 @@ class Server::ServerFlow : public Flow {
       io.size = r.size;
       io.owner = batch;
       const uint32_t data = r.op == Op::kRead ? r.size : 0;
-      reads += r.op == Op::kRead;
       const ReplyHeader reply{r.id, data, Code::kOk, r.op};
       std::memcpy(at, &reply, sizeof(reply));
       at += sizeof(reply);
@@ -166,21 +164,35 @@ class Server::ServerFlow : public Flow {
       io.data = batch->written.data() + batch->written.size();
       batch->written.append(requests_[i].data);
     }
-    server_->reads_.fetch_add(reads, std::memory_order_relaxed);
-    server_->writes_.fetch_add(count - reads, std::memory_order_relaxed);
   }
 
   Server* const server_;
-  Connection* const connection_;
   std::vector<Request> requests_;
   std::vector<std::unique_ptr<Batch>> batches_;
   std::vector<Io*> submitted_;
 };
 
-Server::~Server() = default;
+absl::StatusOr<std::unique_ptr<Server>> Server::Open(examples::HostOptions options) {
+  options.files.store_directory = "blocks";
+  std::unique_ptr<Server> server(new Server(options));
+  auto files = examples::OpenFiles(options.files, server.get());
+  if (!files.ok()) return files.status();
+  server->files_ = *std::move(files);
+  if (absl::Status st = server->Listen(options); !st.ok()) return st;
+  return server;
+}
 
-std::unique_ptr<Flow> Server::NewFlow(Connection* connection) {
+Server::~Server() {
+  Stop();
+  files_.reset();
+}
+
+std::unique_ptr<director::Flow> Server::NewFlow(Connection* connection) {
   return std::make_unique<ServerFlow>(this, connection);
+}
+
+std::string Server::Describe() {
+  return absl::StrCat(files_options_.files, " files of ", files_options_.file_bytes, " bytes");
 }
 
 void Server::OnDone(Io* io) {

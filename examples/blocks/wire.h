@@ -3,8 +3,7 @@
 // name their request, in any order and any grouping. docs/reference/protocol.md has the same in
 // prose. DDS section 8.1.
 //
-// Numbers are little-endian, as all machines here have them. Everything from the peer is copied
-// and checked before it is used. Any thread; nothing blocks.
+// What is said of messages in common/wire.h holds. Any thread; nothing blocks.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +15,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "examples/common/block_files.h"
+#include "examples/common/wire.h"
 
 namespace pulse::blocks {
 
-inline constexpr uint32_t kRequestMagic = 0x31514250;   // "PBQ1"
-inline constexpr uint32_t kReplyMagic = 0x31524250;     // "PBR1"
-inline constexpr uint32_t kMaxIo = uint32_t{32} << 10;  // bytes that one request moves
+using examples::Code;
+using examples::FileInfo;
+using examples::kMaxIo;
+using examples::Op;  // kWrite: `size` bytes follow; kOpen: a name does, the reply has a FileInfo
+
+inline constexpr uint32_t kRequestMagic = 0x31514250;  // "PBQ1"
+inline constexpr uint32_t kReplyMagic = 0x31524250;    // "PBR1"
 // Of one message: so many that errors for all of them fit into offload::kMaxErrorBytes.
 inline constexpr uint32_t kMaxRequests = 30;
-inline constexpr uint32_t kMaxMessage = uint32_t{1} << 20;
 inline constexpr uint32_t kMaxName = 255;
 
 struct MessageHeader {
@@ -32,13 +36,7 @@ struct MessageHeader {
   uint32_t bytes;  // with this header
   uint32_t count;  // of requests or replies
   uint32_t reserved;
-};
-
-enum class Op : uint16_t {
-  kRead = 1,
-  kWrite = 2,  // `size` bytes follow
-  kOpen = 3,   // a name of `size` bytes follows; the reply has a FileInfo
-  kSync = 4,   // what was written and acknowledged before becomes durable
+  static constexpr uint32_t kMaxCount = kMaxRequests;
 };
 
 struct RequestHeader {
@@ -50,27 +48,12 @@ struct RequestHeader {
   uint16_t reserved;
 };
 
-enum class Code : uint16_t {
-  kOk = 0,
-  kInvalid = 1,      // the request makes no sense
-  kNotFound = 2,     // no such file
-  kOutOfRange = 3,   // beyond the end of the file
-  kFailed = 4,       // the device, or the store is full
-  kUnavailable = 5,  // the server or the agent was lost; a write may have been carried out
-  kBusy = 6,         // nothing was done: ask again
-};
-
 // A reply that is not kOk is followed by `size` bytes of text.
 struct ReplyHeader {
   uint64_t id;
   uint32_t size;
   Code code;
   Op op;  // of the request
-};
-
-struct FileInfo {
-  uint64_t file;
-  uint64_t size;
 };
 
 static_assert(sizeof(MessageHeader) == 16 && sizeof(RequestHeader) == 32);
@@ -87,9 +70,9 @@ struct Reply {
   std::string_view data;
 };
 
-// The size of the message that `bytes` begin with; 0 when it is not whole. InvalidArgument when it
-// can be none.
-absl::StatusOr<size_t> SplitMessage(std::string_view bytes, uint32_t magic);
+inline absl::StatusOr<size_t> SplitMessage(std::string_view bytes, uint32_t magic) {
+  return examples::SplitMessage<MessageHeader>(bytes, magic);
+}
 
 // The parts of a whole message. `out` is emptied first; its data point into `message`.
 // InvalidArgument unless every byte belongs to a request that keeps the limits.
@@ -101,13 +84,19 @@ class MessageBuilder {
  public:
   explicit MessageBuilder(uint32_t magic) : magic_(magic) { Reset(); }
   void Reset();
-  void Add(const RequestHeader& header, std::string_view data = {});
-  void Add(const ReplyHeader& header, std::string_view data);
+  void Add(const RequestHeader& header, std::string_view data = {}) {
+    Append(examples::BytesOf(header), data);
+  }
+  void Add(const ReplyHeader& header, std::string_view data) {
+    Append(examples::BytesOf(header), data);
+  }
   uint32_t count() const { return count_; }
   // Whole after each call; good until the next.
   std::string_view Finish();
 
  private:
+  void Append(std::string_view header, std::string_view data);
+
   const uint32_t magic_;
   uint32_t count_ = 0;
   std::string bytes_;
@@ -120,7 +109,9 @@ inline constexpr size_t kMaxErrorsBytes =
     sizeof(MessageHeader) + kMaxRequests * sizeof(ReplyHeader);
 std::string ErrorMessages(std::string_view request, Code code);
 
-Code CodeOf(const absl::Status& status);
-absl::Status StatusOf(Code code, std::string_view text);
+inline constexpr examples::Codes kCodes{
+    {absl::StatusCode::kOk, absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
+     absl::StatusCode::kOutOfRange, absl::StatusCode::kInternal, absl::StatusCode::kUnavailable,
+     absl::StatusCode::kUnavailable}};
 
 }  // namespace pulse::blocks

@@ -1,16 +1,13 @@
 #include "examples/pages/client.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "examples/common/load.h"
 
 namespace pulse::pages {
 namespace {
@@ -22,21 +19,9 @@ absl::Status Lost(const absl::Status& why) { return absl::UnavailableError(why.m
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& host, uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) {
-    return absl::InvalidArgumentError("not an IPv4 address: " + host);
-  }
-  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return ErrnoError(errno, "creating", "a socket");
-  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return Lost(ErrnoError(errno, "connecting to", absl::StrCat(host, ":", port),
-                           "is the page server running?"));
-  }
-  const int one = 1;
-  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-  return std::unique_ptr<Client>(new Client(std::move(fd)));
+  auto fd = examples::ConnectTcp(host, port);
+  if (!fd.ok()) return fd.status();
+  return std::unique_ptr<Client>(new Client(*std::move(fd)));
 }
 
 uint64_t Client::QueueGet(uint64_t page, uint64_t lsn) {
@@ -86,14 +71,14 @@ absl::StatusOr<Response> Client::Receive() {
       if (!m.ok()) return m.status();
       const auto it = pending_.find(m->header.id);
       if (it == pending_.end()) {
-        if (m->header.code != Code::kOk) return StatusOf(m->header.code, m->body);
+        if (m->header.code != Code::kOk) return kCodes.ToStatus(m->header.code, m->body);
         return absl::DataLossError("pages: a reply to a request that was not made");
       }
       Response r;
       r.id = m->header.id;
       r.kind = it->second.kind;
       r.status = m->header.code == Code::kOk ? Interpret(*m, it->second, &r)
-                                             : StatusOf(m->header.code, m->body);
+                                             : kCodes.ToStatus(m->header.code, m->body);
       pending_.erase(it);
       taken_ += *size;
       return r;

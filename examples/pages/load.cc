@@ -89,14 +89,10 @@ class Worker {
 
   absl::Status Again(const absl::Status& why) {
     if (!o_.reconnect || !absl::IsUnavailable(why)) return why;
+    result_->lost += asked_.size();
     asked_.clear();  // cells that were being written stay so
     ++result_->reconnects;
-    const int64_t until = NowNanos() + 30 * kSecond;
-    while (true) {
-      const absl::Status st = Connect();
-      if (st.ok() || NowNanos() > until) return st;
-      usleep(20'000);
-    }
+    return examples::ConnectAgain([this] { return Connect(); });
   }
 
   uint32_t CellOf(uint32_t own) const { return thread_ + o_.threads * own; }
@@ -160,8 +156,8 @@ class Worker {
       result_->read_nanos.Record(nanos);
       return Check(a, r->page);
     }
-    ++result_->appends;
-    result_->append_nanos.Record(nanos);
+    ++result_->writes;
+    result_->write_nanos.Record(nanos);
     for (const auto& [at, number] : a.numbers) {
       cells_[at].acked = number;
       cells_[at].writing = false;
@@ -280,13 +276,14 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
     PULSE_RETURN_IF_ERROR(statuses[i]);
     const LoadResult& r = results[i];
     all.reads += r.reads;
-    all.appends += r.appends;
+    all.writes += r.writes;
     all.errors += r.errors;
+    all.lost += r.lost;
     all.reconnects += r.reconnects;
     all.verified += r.verified;
     if (!r.last_error.empty()) all.last_error = r.last_error;
     all.read_nanos.Merge(r.read_nanos);
-    all.append_nanos.Merge(r.append_nanos);
+    all.write_nanos.Merge(r.write_nanos);
   }
   return all;
 }

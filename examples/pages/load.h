@@ -13,39 +13,20 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
-#include "base/histogram.h"
+#include "examples/common/load.h"
 
 namespace pulse::pages {
 
-struct LoadOptions {
-  std::string host = "127.0.0.1";
-  uint16_t port = 0;
-  uint32_t threads = 2;
-  uint32_t outstanding = 16;  // of a thread
-  double read_share = 0.9;
+struct LoadOptions : examples::LoadOptions {
+  LoadOptions() { read_share = 0.9; }
+  uint32_t threads = 2;  // `requests` are each one's
   uint32_t records = 4;  // of an append
-  double seconds = 5;
-  uint64_t requests = 0;   // of a thread; ends earlier; 0: no
-  bool reconnect = false;  // for up to half a minute each time
   bool verify_all = true;
-  uint64_t seed = 1;
 };
 
-struct LoadResult {
-  uint64_t reads = 0;
-  uint64_t appends = 0;
-  uint64_t errors = 0;
-  uint64_t reconnects = 0;
-  uint64_t verified = 0;  // pages, at the end
-  double seconds = 0;
-  std::string last_error;
-  Histogram read_nanos;
-  Histogram append_nanos;
-};
-
+using examples::LoadResult;  // its writes are appends
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace pulse::pages

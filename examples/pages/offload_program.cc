@@ -1,7 +1,21 @@
-#include "examples/pages/offload_program.h"
-
+// The offload functions of `pages`, for the agent: the cache table has the LSN and the place of
+// every page that was written since the agent has started; a GetPage whose LSN is no higher is
+// answered there. DDS section 9.1.
+//
+// Why nothing has to be invalidated. A page may be answered if its LSN is at least the one asked
+// for; that it is the newest is not promised. The host writes a page to the slot that the last
+// version is not in. So between two Cache calls of a page the place in the table stays as it was
+// said to be: whole, of that LSN. When the slot is written at last, the table has had the other one
+// since the write before; a request that has looked before is still right, because either the read
+// is refused (the file was being written there), or it finds the old version, whole, or a newer one
+// of the same page, whole. `reply` looks at the header once more. A write that fails or is cut
+// short hits the slot that the table does not name. And a host that reads a page changes nothing.
+//
+// What a client must know: two requests of different LSNs may see the page go back, as far as the
+// lower of the LSNs allows. One that wants what it has seen asks for the LSN that it has seen.
 #include <cstring>
 
+#include "examples/common/offload_parts.h"
 #include "examples/pages/page.h"
 #include "examples/pages/wire.h"
 
@@ -25,15 +39,6 @@ struct GetMessage {
   GetBody body;
 };
 static_assert(sizeof(GetMessage) == 40);
-
-int64_t Split(const char* data, size_t size, uint32_t magic) {
-  const auto n = SplitMessage({data, size}, magic);
-  return n.ok() ? static_cast<int64_t>(*n) : -1;
-}
-int64_t SplitRequest(void*, const char* data, size_t size) {
-  return Split(data, size, kRequestMagic);
-}
-int64_t SplitReply(void*, const char* data, size_t size) { return Split(data, size, kReplyMagic); }
 
 // Whether the table has the page that `message` asks for, new enough.
 bool Find(const char* message, size_t size, const Table* table, GetMessage* get, Item* item) {
@@ -84,11 +89,8 @@ int MakeReply(void*, const char* request, size_t, const ReadOp*, offload::Reply*
 }
 
 size_t MakeError(void*, const char* request, size_t size, Error error, char* out, size_t room) {
-  MessageHeader h{kReplyMagic, sizeof(h), 0, Kind::kStatus, Code::kInvalid, 0};
-  const bool lost = error == Error::kHostLost || error == Error::kHostDown;
-  if (lost || error == Error::kShuttingDown) h.code = Code::kUnavailable;
-  if (error == Error::kOverloaded) h.code = Code::kBusy;
-  if (lost && request != nullptr && size >= sizeof(h)) {
+  MessageHeader h{kReplyMagic, sizeof(h), 0, Kind::kStatus, examples::CodeOf(error), 0};
+  if (examples::IsHostLost(error) && request != nullptr && size >= sizeof(h)) {
     MessageHeader asked;
     std::memcpy(&asked, request, sizeof(asked));
     h.id = asked.id;
@@ -100,24 +102,21 @@ size_t MakeError(void*, const char* request, size_t size, Error error, char* out
 }
 
 }  // namespace
-
-const offload::Program& OffloadProgram() {
-  static const offload::Program program = {
-      .name = "pages",
-      .key_size = sizeof(uint64_t),
-      .item_size = sizeof(Item),
-      .max_request = sizeof(GetMessage),
-      .max_reply_header = sizeof(MessageHeader),
-      .order = offload::Order::kAny,
-      .split_request = SplitRequest,
-      .split_reply = SplitReply,
-      .error = MakeError,
-      .predicate = Predicate,
-      .read = Read,
-      .cache = Cache,
-      .reply = MakeReply,
-  };
-  return program;
-}
-
 }  // namespace pulse::pages
+
+PULSE_OFFLOAD_PROGRAM = {
+    .name = "pages",
+    .key_size = sizeof(uint64_t),
+    .item_size = sizeof(pulse::pages::Item),
+    .max_request = sizeof(pulse::pages::GetMessage),
+    .max_reply_header = sizeof(pulse::pages::MessageHeader),
+    .order = pulse::offload::Order::kAny,
+    .split_request =
+        pulse::examples::Split<pulse::pages::MessageHeader, pulse::pages::kRequestMagic>,
+    .split_reply = pulse::examples::Split<pulse::pages::MessageHeader, pulse::pages::kReplyMagic>,
+    .error = pulse::pages::MakeError,
+    .predicate = pulse::pages::Predicate,
+    .read = pulse::pages::Read,
+    .cache = pulse::pages::Cache,
+    .reply = pulse::pages::MakeReply,
+};

@@ -21,12 +21,6 @@ uint64_t Checksum(std::string_view bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-PageHeader HeaderOf(const char* page) {
-  PageHeader h;
-  std::memcpy(&h, page, sizeof(h));
-  return h;
-}
-
 void Seal(char* page, uint64_t number, uint64_t lsn) {
   PageHeader h{kPageMagic, number, lsn, 0};
   std::memcpy(page, &h, sizeof(h));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -32,7 +33,11 @@ inline uint64_t SlotOffset(uint64_t page, int slot) {
 void Seal(char* page, uint64_t number, uint64_t lsn);
 // DataLoss: not a whole page, or another one.
 absl::Status CheckPage(const char* page, uint64_t number);
-PageHeader HeaderOf(const char* page);
+inline PageHeader HeaderOf(const char* page) {
+  PageHeader h;
+  std::memcpy(&h, page, sizeof(h));
+  return h;
+}
 
 uint64_t Checksum(std::string_view bytes, uint64_t seed);
 

@@ -17,8 +17,8 @@
 namespace pulse::pages {
 namespace {
 
-using blocks::Io;
-using blocks::Op;
+using examples::Io;
+using examples::Op;
 
 constexpr int kReadTries = 4;
 constexpr uint64_t kScanPages = 64;
@@ -115,9 +115,6 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Open(const PageServerOpt
   if (options.pages == 0 || options.pages > (uint64_t{1} << 40)) {
     return absl::InvalidArgumentError("pages: there must be a page, and no more than 2^40");
   }
-  if (options.open_files == nullptr && options.agent.empty() == options.directory.empty()) {
-    return absl::InvalidArgumentError("pages: pages are either in a directory or with an agent");
-  }
   std::unique_ptr<PageServer> server(new PageServer(options));
   if (absl::Status st = server->Init(); !st.ok()) return st;
   return server;
@@ -135,11 +132,11 @@ absl::Status PageServer::Init() {
         absl::StrCat("pages: there are ", checkpoint->pages, " pages, not ", options_.pages));
   }
   const uint64_t lsn = fresh ? 0 : checkpoint->lsn;
-  const blocks::FilesShape shape{1, 2 * options_.pages * kPageBytes};
-  auto files = options_.open_files != nullptr ? options_.open_files(shape, this)
-               : options_.agent.empty()
-                   ? blocks::OpenOsFiles({.directory = options_.directory, .shape = shape}, this)
-                   : blocks::OpenStoreFiles({options_.agent, shape, "pages"}, this);
+  examples::FilesOptions pages = options_.files;
+  pages.store_directory = "pages";
+  pages.file_bytes = 2 * options_.pages * kPageBytes;
+  auto files = options_.open_files != nullptr ? options_.open_files(pages, this)
+                                              : examples::OpenFiles(pages, this);
   if (!files.ok()) return files.status();
   files_ = *std::move(files);
   const auto info = files_->Find("0");

@@ -39,7 +39,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "examples/blocks/block_files.h"
+#include "examples/common/block_files.h"
 #include "examples/pages/log.h"
 #include "examples/pages/page.h"
 #include "examples/pages/wire.h"
@@ -48,8 +48,8 @@ namespace pulse::pages {
 
 struct PageServerOptions {
   uint64_t pages = 4096;
-  std::string agent;      // its socket: pages are in the store, in file "0" of directory "pages"
-  std::string directory;  // or here, by the operating system
+  // Where the pages are: file "0". Number and size are the server's to say.
+  examples::FilesOptions files;
   std::string log_directory;
   uint64_t log_file_bytes = uint64_t{64} << 20;
   uint64_t max_log_bytes = uint64_t{128} << 20;  // appended and not applied; then: ask again
@@ -58,13 +58,13 @@ struct PageServerOptions {
   size_t max_waiting = size_t{16} << 10;  // at a time; others: ask again
   // Writes every page once after the agent was found, so that its cache table knows them all.
   bool warm = true;
-  // For tests: instead of either.
-  std::function<absl::StatusOr<std::unique_ptr<blocks::BlockFiles>>(const blocks::FilesShape&,
-                                                                    blocks::BlockFiles::Sink*)>
+  // For tests: instead of them.
+  std::function<absl::StatusOr<std::unique_ptr<examples::BlockFiles>>(const examples::FilesOptions&,
+                                                                      examples::BlockFiles::Sink*)>
       open_files;
 };
 
-class PageServer : public blocks::BlockFiles::Sink {
+class PageServer : public examples::BlockFiles::Sink {
  public:
   // Recovers; formats the pages the first time. Blocks for as long as reading them all takes.
   static absl::StatusOr<std::unique_ptr<PageServer>> Open(const PageServerOptions& options);
@@ -83,7 +83,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   // Ends all waits, with Unavailable; what comes later is refused.
   void Stop();
 
-  void OnDone(blocks::Io* io) override;
+  void OnDone(examples::Io* io) override;
 
  private:
   struct Place {
@@ -117,7 +117,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   void Read(GetOp* get);
   void Finish(GetOp* get, absl::Status status);
   void WakeReaders();
-  absl::Status RunAll(std::vector<blocks::Io>* ios);
+  absl::Status RunAll(std::vector<examples::Io>* ios);
   absl::Status ApplyBatch(const std::vector<Frame>& frames);
   absl::Status ApplyChanges(Change* changes, size_t count);
   absl::Status FindPlaces(Change* changes, size_t count);
@@ -128,7 +128,7 @@ class PageServer : public blocks::BlockFiles::Sink {
   void FailAll(const absl::Status& status);
 
   const PageServerOptions options_;
-  std::unique_ptr<blocks::BlockFiles> files_;
+  std::unique_ptr<examples::BlockFiles> files_;
   uint64_t file_ = 0;
   std::unique_ptr<Log> log_;  // the log thread's
   std::thread log_thread_;

@@ -19,10 +19,10 @@
 #include "base/testing.h"
 #include "examples/pages/client.h"
 #include "examples/pages/load.h"
-#include "examples/pages/offload_program.h"
 #include "examples/pages/page_server.h"
 #include "examples/pages/server.h"
 #include "services/files/test_agent.h"
+#include "services/offload/program.h"
 
 namespace pulse::pages {
 namespace {
@@ -44,9 +44,9 @@ class PagesTest : public ::testing::TestWithParam<bool> {
     if (GetParam()) {
       agent_ = std::make_unique<files::TestAgent>();
       agent_->Start();
-      options_.server.agent = agent_->socket();
+      options_.files.agent = agent_->socket();
     } else {
-      options_.server.directory = directory_;
+      options_.files.directory = directory_;
     }
   }
   void TearDown() override {
@@ -251,7 +251,7 @@ TEST_P(PagesTest, ALostAgentDelaysAndLosesNothing) {
 }
 
 // Files whose unsynced writes are lost when a sync fails, as with an agent that loses its power.
-class LossyFiles : public blocks::BlockFiles {
+class LossyFiles : public examples::BlockFiles {
  public:
   struct Device {
     std::mutex mu;
@@ -263,19 +263,19 @@ class LossyFiles : public blocks::BlockFiles {
     uint64_t generation = 1;
     int writes = 0;
   };
-  LossyFiles(Device* device, const blocks::FilesShape& shape, Sink* sink)
-      : device_(device), shape_(shape), sink_(sink) {
-    device->now.resize(shape.file_bytes);
-    device->durable.resize(shape.file_bytes);
+  LossyFiles(Device* device, const examples::FilesOptions& files, Sink* sink)
+      : device_(device), files_(files), sink_(sink) {
+    device->now.resize(files.file_bytes);
+    device->durable.resize(files.file_bytes);
   }
-  absl::StatusOr<blocks::FileInfo> Find(std::string_view) const override {
-    return blocks::FileInfo{1, shape_.file_bytes};
+  absl::StatusOr<examples::FileInfo> Find(std::string_view) const override {
+    return examples::FileInfo{1, files_.file_bytes};
   }
   uint64_t generation() const override {
     const std::lock_guard lock(device_->mu);
     return device_->generation;
   }
-  void Submit(blocks::Io** ios, size_t count) override {
+  void Submit(examples::Io** ios, size_t count) override {
     for (size_t i = 0; i < count; ++i) {
       Do(ios[i]);
       sink_->OnDone(ios[i]);
@@ -283,12 +283,12 @@ class LossyFiles : public blocks::BlockFiles {
   }
 
  private:
-  void Do(blocks::Io* io) {
+  void Do(examples::Io* io) {
     const std::lock_guard lock(device_->mu);
     io->status = absl::OkStatus();
-    if (io->op == blocks::Op::kRead) {
+    if (io->op == examples::Op::kRead) {
       device_->now.copy(io->data, io->size, io->offset);
-    } else if (io->op == blocks::Op::kWrite) {
+    } else if (io->op == examples::Op::kWrite) {
       device_->now.replace(io->offset, io->size, io->data, io->size);
       ++device_->writes;
     } else if (device_->broken) {
@@ -306,7 +306,7 @@ class LossyFiles : public blocks::BlockFiles {
     }
   }
   Device* const device_;
-  const blocks::FilesShape shape_;
+  const examples::FilesOptions files_;
   Sink* const sink_;
 };
 
@@ -317,8 +317,9 @@ class PagesLossTest : public ::testing::Test {
     options.pages = 4;
     options.log_directory = log_;
     options.wait_ms = 60'000;
-    options.open_files = [this](const blocks::FilesShape& shape, blocks::BlockFiles::Sink* sink) {
-      return std::make_unique<LossyFiles>(&device, shape, sink);
+    options.open_files = [this](const examples::FilesOptions& files,
+                                examples::BlockFiles::Sink* sink) {
+      return std::make_unique<LossyFiles>(&device, files, sink);
     };
   }
   ~PagesLossTest() override {
@@ -434,6 +435,10 @@ INSTANTIATE_TEST_SUITE_P(Files, PagesTest, ::testing::Bool(),
                          [](const auto& i) { return i.param ? "Store" : "Os"; });
 
 // --- The offload functions, with a table of their own.
+const offload::Program& OffloadProgram() {
+  return *offload::LoadProgram(PULSE_TEST_PAGES_OFFLOAD).value();
+}
+
 struct TestTable {
   std::map<uint64_t, std::string> items;
   offload::Table table;

@@ -5,31 +5,24 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "examples/pages/wire.h"
 
 namespace pulse::pages {
 namespace {
 
 using director::Connection;
-using director::Flow;
 using director::Ticket;
+using examples::BytesOf;
 
 std::string TextReply(uint64_t id, Kind kind, const absl::Status& st) {
-  return ErrorReply(id, kind, CodeOf(st),
-                    std::string_view(st.message().data(), st.message().size()));
+  return ErrorReply(id, kind, kCodes.Of(st), examples::TextOf(st));
 }
 
-class PageFlow : public Flow {
+class PageFlow : public examples::HostFlow<MessageHeader, kRequestMagic> {
  public:
-  PageFlow(PageServer* server, Connection* connection) : server_(server), connection_(connection) {}
+  PageFlow(PageServer* server, Connection* connection) : HostFlow(connection), server_(server) {}
 
-  absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    return SplitMessage(bytes, kRequestMagic);
-  }
-  absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
-    return SplitMessage(bytes, kReplyMagic);
-  }
-  std::string OnHostLost(Ticket, bool) override { return {}; }  // there is no host
   std::string ErrorReply(const absl::Status& error) override {
     return TextReply(0, Kind::kStatus, error);
   }
@@ -46,7 +39,7 @@ class PageFlow : public Flow {
         const StatusBody status = server_->status();
         return connection_->Reply(
             ticket, MakeMessage(kReplyMagic, {0, 0, m->header.id, Kind::kStatus, Code::kOk, 0},
-                                {reinterpret_cast<const char*>(&status), sizeof(status)}));
+                                BytesOf(status)));
     }
   }
 
@@ -79,7 +72,7 @@ class PageFlow : public Flow {
                       std::string reply;
                       if (lsn.ok()) {
                         reply = MakeMessage(kReplyMagic, {0, 0, id, Kind::kAppend, Code::kOk, 0},
-                                            {reinterpret_cast<const char*>(&*lsn), sizeof(*lsn)});
+                                            BytesOf(*lsn));
                       } else {
                         reply = TextReply(id, Kind::kAppend, lsn.status());
                       }
@@ -90,35 +83,35 @@ class PageFlow : public Flow {
   }
 
   PageServer* const server_;
-  Connection* const connection_;
   std::vector<Record> records_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostProgram>> HostProgram::Open(const HostOptions& options) {
-  std::unique_ptr<HostProgram> host(new HostProgram(options.ordered));
-  auto server = PageServer::Open(options.server);
+  std::unique_ptr<HostProgram> host(new HostProgram(options));
+  PageServerOptions server_options = options.server;
+  server_options.files = options.files;
+  auto server = PageServer::Open(server_options);
   if (!server.ok()) return server.status();
   host->server_ = *std::move(server);
-  director::DirectorOptions d;
-  d.listen = {options.listen};
-  d.threads = options.threads;
-  d.application = host.get();
-  d.limits.max_message = kMaxMessage;
-  auto director = director::Director::Open(std::move(d));
-  if (!director.ok()) return director.status();
-  host->director_ = *std::move(director);
+  if (absl::Status st = host->Listen(options); !st.ok()) return st;
   return host;
 }
 
 HostProgram::~HostProgram() {
-  if (director_ != nullptr) director_->Stop();
+  Stop();
   server_.reset();
 }
 
-std::unique_ptr<Flow> HostProgram::NewFlow(Connection* connection) {
+std::unique_ptr<director::Flow> HostProgram::NewFlow(Connection* connection) {
   return std::make_unique<PageFlow>(server_.get(), connection);
+}
+
+std::string HostProgram::Describe() {
+  const StatusBody status = server_->status();
+  return absl::StrCat(status.pages, " pages, log to LSN ", status.durable, ", checkpoint at ",
+                      status.checkpoint);
 }
 
 }  // namespace pulse::pages

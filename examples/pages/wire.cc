@@ -7,37 +7,17 @@
 namespace pulse::pages {
 namespace {
 
-constexpr size_t kMaxText = 256;
-
 absl::Status Invalid(const char* what) {
   return absl::InvalidArgumentError(absl::StrCat("pages: ", what));
 }
 
-absl::StatusOr<MessageHeader> ReadHeader(std::string_view bytes, uint32_t magic) {
-  MessageHeader h;
-  std::memcpy(&h, bytes.data(), sizeof(h));
-  if (h.magic != magic) return Invalid("not a message of this protocol");
-  if (h.bytes < sizeof(h) || h.bytes > kMaxMessage) return Invalid("a message of impossible size");
-  if (h.count > kMaxRecords) return Invalid("too many records in a message");
-  return h;
-}
-
 absl::StatusOr<Message> Decode(std::string_view bytes, uint32_t magic) {
-  if (bytes.size() < sizeof(MessageHeader)) return Invalid("a message without its header");
-  const auto header = ReadHeader(bytes, magic);
+  const auto header = examples::HeaderOf<MessageHeader>(bytes, magic);
   if (!header.ok()) return header.status();
-  if (header->bytes != bytes.size()) return Invalid("a message of another size than it says");
   return Message{*header, bytes.substr(sizeof(MessageHeader))};
 }
 
 }  // namespace
-
-absl::StatusOr<size_t> SplitMessage(std::string_view bytes, uint32_t magic) {
-  if (bytes.size() < sizeof(MessageHeader)) return size_t{0};
-  const auto header = ReadHeader(bytes, magic);
-  if (!header.ok()) return header.status();
-  return bytes.size() < header->bytes ? size_t{0} : header->bytes;
-}
 
 absl::StatusOr<Message> DecodeRequest(std::string_view bytes) {
   auto m = Decode(bytes, kRequestMagic);
@@ -90,68 +70,25 @@ absl::Status DecodeRecords(std::string_view body, uint32_t count, std::vector<Re
 
 void AppendRecord(const Record& record, std::string* out) {
   const RecordHeader h{record.page, record.offset, static_cast<uint16_t>(record.data.size()), 0};
-  out->append(reinterpret_cast<const char*>(&h), sizeof(h));
+  out->append(examples::BytesOf(h));
   out->append(record.data);
 }
 
 std::string MakeMessage(uint32_t magic, MessageHeader header, std::string_view body) {
   header.magic = magic;
   header.bytes = static_cast<uint32_t>(sizeof(header) + body.size());
-  std::string out(reinterpret_cast<const char*>(&header), sizeof(header));
+  std::string out(examples::BytesOf(header));
   out.append(body);
   return out;
 }
 
 std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn) {
   const GetBody body{page, lsn};
-  return MakeMessage(kRequestMagic, {0, 0, id, Kind::kGet, Code::kOk, 0},
-                     {reinterpret_cast<const char*>(&body), sizeof(body)});
+  return MakeMessage(kRequestMagic, {0, 0, id, Kind::kGet, Code::kOk, 0}, examples::BytesOf(body));
 }
 
 std::string ErrorReply(uint64_t id, Kind kind, Code code, std::string_view text) {
-  return MakeMessage(kReplyMagic, {0, 0, id, kind, code, 0}, text.substr(0, kMaxText));
-}
-
-Code CodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return Code::kOk;
-    case absl::StatusCode::kInvalidArgument:
-      return Code::kInvalid;
-    case absl::StatusCode::kNotFound:
-      return Code::kNotFound;
-    case absl::StatusCode::kDeadlineExceeded:
-      return Code::kNotReached;
-    case absl::StatusCode::kUnavailable:
-      return Code::kUnavailable;
-    case absl::StatusCode::kResourceExhausted:
-      return Code::kBusy;
-    default:
-      return Code::kFailed;
-  }
-}
-
-absl::Status StatusOf(Code code, std::string_view text) {
-  if (text.empty() && code == Code::kUnavailable) text = "the server is lost, or cannot be reached";
-  if (text.empty()) text = "refused, without a word";
-  const absl::string_view t(text.data(), text.size());
-  switch (code) {
-    case Code::kOk:
-      return absl::OkStatus();
-    case Code::kInvalid:
-      return absl::InvalidArgumentError(t);
-    case Code::kNotFound:
-      return absl::NotFoundError(t);
-    case Code::kNotReached:
-      return absl::DeadlineExceededError(t);
-    case Code::kUnavailable:
-      return absl::UnavailableError(t);
-    case Code::kBusy:
-      return absl::ResourceExhaustedError(t);
-    case Code::kFailed:
-      break;
-  }
-  return absl::InternalError(t);
+  return MakeMessage(kReplyMagic, {0, 0, id, kind, code, 0}, text.substr(0, examples::kMaxText));
 }
 
 }  // namespace pulse::pages

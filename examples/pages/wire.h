@@ -1,6 +1,6 @@
 // The protocol of `pages`. Each message is one request or its reply; replies name their request, in
-// any order. docs/reference/protocol.md has the same in prose. Numbers are little-endian. What the
-// peer says is copied and checked before use. Any thread; nothing blocks. DDS section 9.1.
+// any order. docs/reference/protocol.md has the same in prose. What is said of messages in common/wire.h
+// holds. Any thread; nothing blocks. DDS section 9.1.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,21 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "examples/common/wire.h"
 #include "examples/pages/page.h"
 
 namespace pulse::pages {
 
+using examples::Code;
+
 inline constexpr uint32_t kRequestMagic = 0x31514750;  // "PGQ1"
 inline constexpr uint32_t kReplyMagic = 0x31524750;    // "PGR1"
-inline constexpr uint32_t kMaxMessage = uint32_t{1} << 20;
 inline constexpr uint32_t kMaxRecords = 4096;
 
 enum class Kind : uint16_t {
   kGet = 1,     // a GetBody; the reply is a page whose LSN is at least that
   kAppend = 2,  // `count` records; the reply is the LSN of the last, once all are durable
   kStatus = 3,  // nothing; the reply is a StatusBody
-};
-
-enum class Code : uint16_t {
-  kOk = 0,
-  kInvalid = 1,
-  kNotFound = 2,     // no such page
-  kNotReached = 3,   // the page did not reach that LSN in time
-  kFailed = 4,       // the device, or damage
-  kUnavailable = 5,  // the server or the agent was lost; records may have been appended
-  kBusy = 6,         // nothing was done: ask again
 };
 
 struct MessageHeader {
@@ -42,6 +34,7 @@ struct MessageHeader {
   Kind kind;
   Code code;       // of a reply; one that is not kOk has a text
   uint32_t count;  // of records
+  static constexpr uint32_t kMaxCount = kMaxRecords;
 };
 struct GetBody {
   uint64_t page;
@@ -72,9 +65,9 @@ struct Message {
   std::string_view body;
 };
 
-// The size of the message that `bytes` begin with; 0 when it is not whole. InvalidArgument when it
-// can be none.
-absl::StatusOr<size_t> SplitMessage(std::string_view bytes, uint32_t magic);
+inline absl::StatusOr<size_t> SplitMessage(std::string_view bytes, uint32_t magic) {
+  return examples::SplitMessage<MessageHeader>(bytes, magic);
+}
 // A whole message. InvalidArgument unless the body is what the kind has, but for records.
 absl::StatusOr<Message> DecodeRequest(std::string_view bytes);
 absl::StatusOr<Message> DecodeReply(std::string_view bytes);
@@ -86,7 +79,9 @@ std::string MakeMessage(uint32_t magic, MessageHeader header, std::string_view b
 std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn);
 std::string ErrorReply(uint64_t id, Kind kind, Code code, std::string_view text);
 
-Code CodeOf(const absl::Status& status);
-absl::Status StatusOf(Code code, std::string_view text);
+inline constexpr examples::Codes kCodes{
+    {absl::StatusCode::kOk, absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound,
+     absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kInternal,
+     absl::StatusCode::kUnavailable, absl::StatusCode::kResourceExhausted}};
 
 }  // namespace pulse::pages

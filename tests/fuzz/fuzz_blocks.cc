@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/blocks/offload_program.h"
 #include "examples/blocks/wire.h"
 #include "fuzz_input.h"
+#include "pulse/offload.h"
+
+extern "C" const pulse::offload::Program pulse_offload_program;
 
 namespace pulse::blocks {
 namespace {
@@ -19,11 +21,11 @@ bool Within(std::string_view part, std::string_view whole) {
 }
 
 void Agent(offload::Requests* out, const void* data, size_t size) {
-  FUZZ_CHECK(size <= OffloadProgram().max_request);
+  FUZZ_CHECK(size <= pulse_offload_program.max_request);
   std::vector<Request> requests;
   const std::string bytes(static_cast<const char*>(data), size);
   offload::ReadOp op{};
-  if (OffloadProgram().read(nullptr, bytes.data(), size, nullptr, &op) == 0) return;
+  if (pulse_offload_program.read(nullptr, bytes.data(), size, nullptr, &op) == 0) return;
   FUZZ_CHECK(op.size > 0 && op.size <= kMaxIo);
 }
 void Host(offload::Requests* out, const void* data, size_t size, uint32_t replies) {
@@ -46,10 +48,10 @@ void OneMessage(std::string_view bytes) {
     FUZZ_CHECK(ErrorMessages(bytes, Code::kUnavailable).size() <= kMaxErrorsBytes);
   }
   offload::Requests out{nullptr, &Host, &Agent, nullptr};
-  OffloadProgram().predicate(nullptr, bytes.data(), bytes.size(), nullptr, &out);
+  pulse_offload_program.predicate(nullptr, bytes.data(), bytes.size(), nullptr, &out);
   char error[offload::kMaxErrorBytes];
-  const size_t n = OffloadProgram().error(nullptr, bytes.data(), bytes.size(),
-                                          offload::Error::kHostLost, error, sizeof(error));
+  const size_t n = pulse_offload_program.error(nullptr, bytes.data(), bytes.size(),
+                                               offload::Error::kHostLost, error, sizeof(error));
   FUZZ_CHECK(n <= sizeof(error) && DecodeReplies({error, n}, &replies).ok());
   if (whole) FUZZ_CHECK(replies.size() == requests.size());
 }

@@ -6,19 +6,21 @@
 #include <string_view>
 #include <vector>
 
-#include "examples/pages/offload_program.h"
 #include "examples/pages/wire.h"
 #include "fuzz_input.h"
+#include "pulse/offload.h"
+
+extern "C" const pulse::offload::Program pulse_offload_program;
 
 namespace pulse::pages {
 namespace {
 
 int FindAny(const offload::Table* table, const void* key, void* item) {
-  std::memset(item, 0x11, OffloadProgram().item_size);
+  std::memset(item, 0x11, pulse_offload_program.item_size);
   return 1;
 }
 void Agent(offload::Requests* out, const void* data, size_t size) {
-  FUZZ_CHECK(size <= OffloadProgram().max_request);
+  FUZZ_CHECK(size <= pulse_offload_program.max_request);
 }
 void Put(offload::Changes* out, const void* key, const void* item) {
   uint64_t page;
@@ -27,7 +29,7 @@ void Put(offload::Changes* out, const void* key, const void* item) {
 }
 
 void OneMessage(std::string_view bytes) {
-  const offload::Program& p = OffloadProgram();
+  const offload::Program& p = pulse_offload_program;
   const auto size = SplitMessage(bytes, kRequestMagic);
   FUZZ_CHECK(!size.ok() || *size <= bytes.size());
   const auto request = DecodeRequest(bytes);

@@ -2,8 +2,8 @@
 """Checks that the numbers of a network front move as they should.
 
   front_metrics_check.py redis URL PORT            a fresh `pulse serve --offload on`, which this drives
-  front_metrics_check.py blocks URL LOAD           `pulse agent --offload blocks` after LOAD, what
-                                                   `pulse blocks load --json` has printed
+  front_metrics_check.py blocks URL LOAD           `pulse agent --offload`, blocks' program, after LOAD,
+                                                   what `pulse-blocks load --json` has printed
 """
 import json
 import socket

@@ -7,6 +7,8 @@ here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/integration/common.sh
 source "$here/common.sh"
 setup_scratch
+blocks=$(dirname "$PULSE")/pulse-blocks
+blocks_offload=$(dirname "$PULSE")/../lib/pulse-blocks-offload.so
 export LC_ALL=C.UTF-8 NO_COLOR=1
 
 socket="$SOCKET_DIR/agent.sock"
@@ -42,7 +44,7 @@ url_of() { grep -o 'http://127.0.0.1:[0-9]*/metrics' "$1"; }
 # An agent with a front, and a server with an agent in front: together they have all numbers.
 host_socket="$SOCKET_DIR/host.sock"
 run_ok create 120 "$PULSE" pool create "$SCRATCH/store" --size 64M --segment 1M
-start_agent "$socket" --metrics 0 --store "$SCRATCH/store" --offload blocks --serve 0 \
+start_agent "$socket" --metrics 0 --store "$SCRATCH/store" --offload "$blocks_offload" --serve 0 \
   --serve-host "unix:$host_socket"
 serve_log="$SCRATCH/serve.log"
 start "$serve_log" "$PULSE" serve --port 0 --db "$SCRATCH/served" --metrics 0
@@ -61,13 +63,13 @@ port=$(grep -oE '127.0.0.1:[0-9]+ \(process' "$serve_log" | grep -oE ':[0-9]+' |
 run_ok front-redis 120 python3 "$here/front_metrics_check.py" redis "$(url_of "$serve_log")" "$port"
 note "$(tail -n 1 "$SCRATCH/front-redis.log")"
 host_log="$SCRATCH/host.log"
-start "$host_log" "$PULSE" blocks serve --agent "$socket" --size 8M --ordered --socket "$host_socket"
+start "$host_log" "$blocks" serve --agent "$socket" --size 8M --ordered --socket "$host_socket"
 host=$STARTED
 await 60 grep -q 'serving at ' "$host_log" || fail "the host does not serve" "$host_log"
 await 30 grep -q '(port ' "$AGENT_LOG" || fail "the agent does not serve" "$AGENT_LOG"
 port=$(sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$AGENT_LOG")
-run_ok blocks-fill 60 "$PULSE" blocks load --port "$port" --fill
-run_ok blocks-load 60 "$PULSE" blocks load --port "$port" --reads 0.7 --seconds 1 --json
+run_ok blocks-fill 60 "$blocks" load --port "$port" --fill
+run_ok blocks-load 60 "$blocks" load --port "$port" --reads 0.7 --seconds 1 --json
 run_ok front-blocks 120 python3 "$here/front_metrics_check.py" blocks "$url" \
   "$(grep '^{' "$SCRATCH/blocks-load.log")"
 note "$(tail -n 1 "$SCRATCH/front-blocks.log")"

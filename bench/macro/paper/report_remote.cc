@@ -395,7 +395,7 @@ json ServePaper() {
                    "; RocksDB with keys of 16 B behind the Redis protocol instead of "
                    "FASTER with keys and values of 8 B, which has most of its data on "
                    "disk where GET here has it in the cache. The page server is not "
-                   "measured by this benchmark: pulse pages load is a load for it"));
+                   "measured by this benchmark: pulse-pages load is a load for it"));
 }
 
 json DirectorPaper() {

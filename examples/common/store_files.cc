@@ -16,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/log.h"
-#include "examples/blocks/block_files.h"
+#include "examples/common/block_files.h"
 #include "pulse/files.h"
 
-namespace pulse::blocks {
+namespace pulse::examples {
 namespace {
 
 constexpr size_t kBatch = 64;
@@ -46,7 +46,7 @@ struct Link {
 
 class StoreFiles : public BlockFiles {
  public:
-  StoreFiles(StoreFilesOptions options, Sink* sink) : options_(std::move(options)), sink_(sink) {}
+  StoreFiles(FilesOptions options, Sink* sink) : options_(std::move(options)), sink_(sink) {}
   ~StoreFiles() override {
     if (!thread_.joinable()) return;
     {
@@ -71,7 +71,7 @@ class StoreFiles : public BlockFiles {
 
   absl::StatusOr<FileInfo> Find(std::string_view name) const override {
     for (uint64_t i = 0; i < ids_.size(); ++i) {
-      if (std::to_string(i) == name) return FileInfo{ids_[i], options_.shape.file_bytes};
+      if (std::to_string(i) == name) return FileInfo{ids_[i], options_.file_bytes};
     }
     return absl::NotFoundError(
         absl::StrCat("no file \"", absl::string_view(name.data(), name.size()), "\""));
@@ -100,17 +100,17 @@ class StoreFiles : public BlockFiles {
  private:
   absl::StatusOr<std::shared_ptr<Link>> Connect() {
     auto link = std::make_shared<Link>();
-    auto library = files::Library::Open({.socket = options_.socket});
+    auto library = files::Library::Open({.socket = options_.agent});
     if (!library.ok()) return library.status();
     link->library = *std::move(library);
     files::Library& lib = *link->library;
     const auto poll = lib.CreatePoll();
     if (!poll.ok()) return poll.status();
     link->poll = *poll;
-    const auto made = link->Wait(lib.CreateDirectory(link->poll, options_.directory, 0));
+    const auto made = link->Wait(lib.CreateDirectory(link->poll, options_.store_directory, 0));
     if (!made.ok() && !absl::IsAlreadyExists(made.status())) return made.status();
     std::vector<uint64_t> ids;
-    for (uint32_t i = 0; i < options_.shape.files; ++i) {
+    for (uint32_t i = 0; i < options_.files; ++i) {
       PULSE_RETURN_IF_ERROR(OpenOne(link.get(), std::to_string(i), &ids));
     }
     if (ids_.empty()) {
@@ -124,32 +124,32 @@ class StoreFiles : public BlockFiles {
 
   absl::Status OpenOne(Link* link, const std::string& name, std::vector<uint64_t>* ids) {
     files::Library& lib = *link->library;
-    auto c = link->Wait(lib.OpenFile(link->poll, options_.directory, name, 0));
+    auto c = link->Wait(lib.OpenFile(link->poll, options_.store_directory, name, 0));
     if (absl::IsNotFound(c.status())) {
-      c = link->Wait(lib.CreateFile(link->poll, options_.directory, name, 0));
+      c = link->Wait(lib.CreateFile(link->poll, options_.store_directory, name, 0));
     }
     if (!c.ok()) return c.status();
     const files::File file = c->file;
     ids->push_back(c->attributes.id);
     link->files.push_back(file);
-    if (c->attributes.size == options_.shape.file_bytes) return absl::OkStatus();
+    if (c->attributes.size == options_.file_bytes) return absl::OkStatus();
     if (c->attributes.size != 0) {
       return absl::FailedPreconditionError(
-          absl::StrCat("file ", name, " of directory ", options_.directory, " has ",
-                       c->attributes.size, " bytes, not the ", options_.shape.file_bytes,
+          absl::StrCat("file ", name, " of directory ", options_.store_directory, " has ",
+                       c->attributes.size, " bytes, not the ", options_.file_bytes,
                        " asked for: give the size that it has, or remove it"));
     }
-    if (auto r = link->Wait(lib.Reserve(file, options_.shape.file_bytes, 0)); !r.ok()) {
+    if (auto r = link->Wait(lib.Reserve(file, options_.file_bytes, 0)); !r.ok()) {
       return r.status();
     }
-    return link->Wait(lib.SetSize(file, options_.shape.file_bytes, 0)).status();
+    return link->Wait(lib.SetSize(file, options_.file_bytes, 0)).status();
   }
 
   // False: no room now. An Io that is refused is told of by the thread, by way of waiting_.
   bool Issue(const Link& link, Io* io) {
     const auto at = std::find(ids_.begin(), ids_.end(), io->file);
     if (at == ids_.end()) return Refuse(io, absl::NotFoundError("no such file"));
-    const uint64_t end = options_.shape.file_bytes;
+    const uint64_t end = options_.file_bytes;
     if (io->op != Op::kSync && (io->offset > end || io->size > end - io->offset)) {
       return Refuse(io, absl::OutOfRangeError("beyond the end of the file"));
     }
@@ -203,7 +203,7 @@ class StoreFiles : public BlockFiles {
       const auto n = link->library->PollWait(link->poll, done.data(), done.size(),
                                              starved ? 1000 : files::kForever);
       if (!n.ok()) {
-        Log(LogLevel::kWarn, "blocks: the agent was lost; looking for it");
+        Log(LogLevel::kWarn, "files: the agent was lost; looking for it");
         const std::lock_guard lock(mu_);
         link_ = nullptr;
         continue;
@@ -275,16 +275,16 @@ class StoreFiles : public BlockFiles {
     next_try_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
     *pause = std::min(2 * *pause, kLongestPauseMillis);
     if (!link.ok()) {
-      LogOnce("blocks-reconnect", absl::StrCat("blocks: ", link.status().message()));
+      LogOnce("files-reconnect", absl::StrCat("files: ", link.status().message()));
       return;
     }
-    Log(LogLevel::kWarn, "blocks: the agent is back");
+    Log(LogLevel::kWarn, "files: the agent is back");
     generation_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(mu_);
     link_ = *std::move(link);
   }
 
-  const StoreFilesOptions options_;
+  const FilesOptions options_;
   Sink* const sink_;
   std::vector<uint64_t> ids_;  // of the files, by their numbers; does not change after Init
   std::thread thread_;
@@ -302,11 +302,11 @@ class StoreFiles : public BlockFiles {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockFiles>> OpenStoreFiles(const StoreFilesOptions& options,
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenStoreFiles(const FilesOptions& options,
                                                            BlockFiles::Sink* sink) {
   auto files = std::make_unique<StoreFiles>(options, sink);
   if (absl::Status st = files->Init(); !st.ok()) return st;
   return files;
 }
 
-}  // namespace pulse::blocks
+}  // namespace pulse::examples

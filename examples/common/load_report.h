@@ -8,7 +8,7 @@
 #include "base/histogram.h"
 #include "nlohmann/json.hpp"
 
-namespace pulse {
+namespace pulse::examples {
 
 struct LoadFigures {
   const char* name;  // "reads"
@@ -20,4 +20,4 @@ std::string RenderFigures(std::span<const LoadFigures> figures, double seconds);
 // "reads_per_s", "reads_p50_us", ..., for those of which there are any; "ops_per_s" of all.
 nlohmann::json FiguresJson(std::span<const LoadFigures> figures, double seconds);
 
-}  // namespace pulse
+}  // namespace pulse::examples

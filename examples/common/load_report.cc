@@ -1,9 +1,8 @@
-#include "apps/pulse/util/load_report.h"
+#include "examples/common/load_report.h"
 
-#include "apps/pulse/util/text_table.h"
 #include "fmt/format.h"
 
-namespace pulse {
+namespace pulse::examples {
 namespace {
 
 double Micros(const Histogram& h, double percentile) {
@@ -13,16 +12,16 @@ double Micros(const Histogram& h, double percentile) {
 }  // namespace
 
 std::string RenderFigures(std::span<const LoadFigures> figures, double seconds) {
-  TextTable table({"", "a second", "p50 us", "p99 us", "p99.9 us", "max us"});
+  std::string table = fmt::format("{:8}{:>10}{:>9}{:>9}{:>9}{:>9}\n", "", "a second", "p50 us",
+                                  "p99 us", "p99.9 us", "max us");
   for (const LoadFigures& f : figures) {
     if (f.count == 0) continue;
-    table.AddRow({f.name, fmt::format("{:.0f}", static_cast<double>(f.count) / seconds),
-                  fmt::format("{:.0f}", Micros(*f.nanos, 50)),
-                  fmt::format("{:.0f}", Micros(*f.nanos, 99)),
-                  fmt::format("{:.0f}", Micros(*f.nanos, 99.9)),
-                  fmt::format("{:.0f}", static_cast<double>(f.nanos->Max()) / 1e3)});
+    table += fmt::format("{:8}{:>10.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>9.0f}\n", f.name,
+                         static_cast<double>(f.count) / seconds, Micros(*f.nanos, 50),
+                         Micros(*f.nanos, 99), Micros(*f.nanos, 99.9),
+                         static_cast<double>(f.nanos->Max()) / 1e3);
   }
-  return table.Render();
+  return table;
 }
 
 nlohmann::json FiguresJson(std::span<const LoadFigures> figures, double seconds) {
@@ -43,4 +42,4 @@ nlohmann::json FiguresJson(std::span<const LoadFigures> figures, double seconds)
   return out;
 }
 
-}  // namespace pulse
+}  // namespace pulse::examples

@@ -18,9 +18,9 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
-#include "examples/blocks/block_files.h"
+#include "examples/common/block_files.h"
 
-namespace pulse::blocks {
+namespace pulse::examples {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -40,7 +40,7 @@ struct OpenedFile {
 
 class OsFiles : public BlockFiles {
  public:
-  OsFiles(OsFilesOptions options, Sink* sink) : options_(std::move(options)), sink_(sink) {}
+  OsFiles(FilesOptions options, Sink* sink) : options_(std::move(options)), sink_(sink) {}
   ~OsFiles() override {
     if (!thread_.joinable()) return;
     {
@@ -54,7 +54,7 @@ class OsFiles : public BlockFiles {
   absl::Status Init() {
     wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_.valid()) return ErrnoError(errno, "creating", "an eventfd");
-    for (uint32_t i = 0; i < options_.shape.files; ++i) PULSE_RETURN_IF_ERROR(OpenOne(i));
+    for (uint32_t i = 0; i < options_.files; ++i) PULSE_RETURN_IF_ERROR(OpenOne(i));
     bounce_.reset(static_cast<char*>(std::aligned_alloc(kPage, kBounce * options_.depth)));
     std::memset(bounce_.get(), 0, kBounce * options_.depth);
     slots_.resize(options_.depth);
@@ -84,7 +84,7 @@ class OsFiles : public BlockFiles {
 
   absl::StatusOr<FileInfo> Find(std::string_view name) const override {
     for (uint64_t i = 0; i < files_.size(); ++i) {
-      if (std::to_string(i) == name) return FileInfo{i, options_.shape.file_bytes};
+      if (std::to_string(i) == name) return FileInfo{i, options_.file_bytes};
     }
     return absl::NotFoundError(
         absl::StrCat("no file \"", absl::string_view(name.data(), name.size()), "\""));
@@ -116,7 +116,7 @@ class OsFiles : public BlockFiles {
     if (!f.plain.valid()) return ErrnoError(errno, "opening", path);
     struct stat st;
     if (fstat(f.plain.get(), &st) != 0) return ErrnoError(errno, "examining", path);
-    const auto bytes = static_cast<off_t>(options_.shape.file_bytes);
+    const auto bytes = static_cast<off_t>(options_.file_bytes);
     if (st.st_size != bytes && st.st_size != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat(path, " has ", st.st_size, " bytes, not the ", bytes,
@@ -203,7 +203,7 @@ class OsFiles : public BlockFiles {
 
   void Begin(Io* io) {
     if (io->file >= files_.size()) return Tell(io, absl::NotFoundError("no such file"));
-    const uint64_t end = options_.shape.file_bytes;
+    const uint64_t end = options_.file_bytes;
     if (io->op != Op::kSync && (io->offset > end || io->size > end - io->offset)) {
       return Tell(io, absl::OutOfRangeError("beyond the end of the file"));
     }
@@ -262,7 +262,7 @@ class OsFiles : public BlockFiles {
     Tell(io, absl::OkStatus());
   }
 
-  const OsFilesOptions options_;
+  const FilesOptions options_;
   Sink* const sink_;
   std::vector<OpenedFile> files_;
   uint64_t align_ = kPage;
@@ -284,14 +284,25 @@ class OsFiles : public BlockFiles {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BlockFiles>> OpenOsFiles(const OsFilesOptions& options,
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenOsFiles(const FilesOptions& options,
                                                         BlockFiles::Sink* sink) {
-  if (options.shape.file_bytes == 0 || options.shape.file_bytes % kPage != 0) {
+  if (options.file_bytes == 0 || options.file_bytes % kPage != 0) {
     return absl::InvalidArgumentError("the size of a file must be a multiple of 4096");
+  }
+  if (mkdir(options.directory.c_str(), 0755) != 0 && errno != EEXIST) {
+    return ErrnoError(errno, "creating", options.directory);
   }
   auto files = std::make_unique<OsFiles>(options, sink);
   if (absl::Status st = files->Init(); !st.ok()) return st;
   return files;
 }
 
-}  // namespace pulse::blocks
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenFiles(const FilesOptions& options,
+                                                      BlockFiles::Sink* sink) {
+  if (options.agent.empty() == options.directory.empty()) {
+    return absl::InvalidArgumentError("files are either in a directory or with an agent");
+  }
+  return options.agent.empty() ? OpenOsFiles(options, sink) : OpenStoreFiles(options, sink);
+}
+
+}  // namespace pulse::examples

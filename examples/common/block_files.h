@@ -1,6 +1,5 @@
-// BlockFiles: where the host program of `blocks` keeps its files: the operating system's (OsFiles,
-// the baseline) or the store's, through the file library (StoreFiles). The network code above is
-// the same. DDS section 8.1.
+// BlockFiles: where a host program keeps its files: the operating system's (the baseline) or the
+// store's, through the file library. The code above is the same. DDS section 8.1.
 //
 // Files are made when it is opened, named "0", "1", ..., all of one size, and stay open. Submit is
 // for any thread and does not block; results are told on a thread of the implementation's, which
@@ -15,10 +14,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "examples/blocks/wire.h"
 #include "uring/io_backend.h"
 
-namespace pulse::blocks {
+namespace pulse::examples {
+
+inline constexpr uint32_t kMaxIo = uint32_t{32} << 10;  // bytes that one Io moves
+
+// As in the protocol of `blocks`.
+enum class Op : uint16_t {
+  kRead = 1,
+  kWrite = 2,
+  kOpen = 3,  // of the protocol only
+  kSync = 4,  // what was written and acknowledged before becomes durable
+};
+
+struct FileInfo {
+  uint64_t file;
+  uint64_t size;
+};
 
 // One read, write or sync. The caller's, until it was told; the data besides.
 struct Io {
@@ -48,28 +61,27 @@ class BlockFiles {
   virtual uint64_t generation() const { return 1; }
 };
 
-struct FilesShape {
+struct FilesOptions {
+  std::string agent;            // its socket: files are in the store
+  std::string store_directory;  // there
+  std::string directory;        // or here, by the operating system; made when missing
   uint32_t files = 1;
   uint64_t file_bytes = uint64_t{1} << 30;
-};
-
-struct OsFilesOptions {
-  std::string directory;  // must exist
-  FilesShape shape;
+  // Of a directory.
   EngineKind engine = EngineKind::kUring;
   uint32_t depth = 256;
   bool direct = true;  // past the page cache; what is not aligned to the device's blocks is not
 };
-absl::StatusOr<std::unique_ptr<BlockFiles>> OpenOsFiles(const OsFilesOptions& options,
-                                                        BlockFiles::Sink* sink);
 
-struct StoreFilesOptions {
-  std::string socket;  // of the agent
-  FilesShape shape;
-  std::string directory = "blocks";
-};
-// An agent that is lost is looked for until it is back; meanwhile I/O fails at once.
-absl::StatusOr<std::unique_ptr<BlockFiles>> OpenStoreFiles(const StoreFilesOptions& options,
+// InvalidArgument unless either the agent or the directory is given. An agent that is lost is
+// looked for until it is back; meanwhile I/O fails at once.
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenFiles(const FilesOptions& options,
+                                                      BlockFiles::Sink* sink);
+
+// The two implementations of it.
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenOsFiles(const FilesOptions& options,
+                                                        BlockFiles::Sink* sink);
+absl::StatusOr<std::unique_ptr<BlockFiles>> OpenStoreFiles(const FilesOptions& options,
                                                            BlockFiles::Sink* sink);
 
-}  // namespace pulse::blocks
+}  // namespace pulse::examples
