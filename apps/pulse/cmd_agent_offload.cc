@@ -1,16 +1,30 @@
 #include "apps/pulse/cmd_agent_offload.h"
 
+#include <unistd.h>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/util/sibling_program.h"
 #include "base/errors.h"
 #include "services/offload/program.h"
 
 namespace pulse {
+namespace {
+
+// The agent once had the examples' programs built in, by their names.
+std::string ExampleHint(const std::string& name) {
+  const std::string object = SiblingProgram(absl::StrCat("../lib/pulse-", name, "-offload.so"));
+  if (absl::StrContains(name, "/") || access(object.c_str(), F_OK) != 0) return {};
+  return absl::StrCat("; that of the example pulse-", name, " is ", object);
+}
+
+}  // namespace
 
 void AddOffloadOptions(CLI::App* cmd, OffloadArgs* args) {
   cmd->add_option("--offload", args->program,
                   "answer remote reads of the store's files as this offload program says (see\n"
-                  "pulse/offload.h): a shared object's path, or the name of a built-in one. Needs\n"
-                  "--store, --serve and --serve-host");
+                  "pulse/offload.h), by the path of its shared object. Needs --store, --serve and\n"
+                  "--serve-host");
   cmd->add_option("--offload-loops", args->loops, "threads that serve its clients")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
@@ -38,8 +52,9 @@ absl::StatusOr<std::unique_ptr<OffloadServer>> OffloadServer::Open(const Offload
   if (!listen.ok()) return listen.status();
   auto program = offload::LoadProgram(args.program);
   if (!program.ok()) {
-    return absl::Status(program.status().code(),
-                        absl::StrCat("--offload: ", program.status().message()));
+    return absl::Status(
+        program.status().code(),
+        absl::StrCat("--offload: ", program.status().message(), ExampleHint(args.program)));
   }
   offload::EngineOptions options;
   options.program = *program;

@@ -16,7 +16,7 @@
 namespace pulse {
 
 struct OffloadArgs {
-  std::string program;  // built in, or a shared object
+  std::string program;  // the path of its shared object
   int loops = 1;
   uint64_t table_items = uint64_t{1} << 20;
   uint32_t contexts = 1024;

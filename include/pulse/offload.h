@@ -2,8 +2,8 @@
 // files by itself: the four offload functions, and as much of the program's protocol as they need.
 // DDS section 6.
 //
-// A Program is a table of plain functions. It is built into the agent, or lies in a shared object
-// that exports it under kProgramSymbol (PULSE_OFFLOAD_PROGRAM defines that):
+// A Program is a table of plain functions. It lies in a shared object that exports it under
+// kProgramSymbol (PULSE_OFFLOAD_PROGRAM defines that; examples/blocks and examples/pages have two):
 //
 //   pulse agent --store PATH --offload libmine.so --serve 9000 --serve-host 127.0.0.1:9001
 //

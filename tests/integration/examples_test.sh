@@ -52,6 +52,8 @@ agent_port() { sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$AGENT_LOG"; }
 note "the names of old say where the programs are now"
 expect_error blocks-moved 'pulse-blocks' "$PULSE" blocks serve --size 16M
 expect_error pages-moved 'pulse-pages' "$PULSE" pages load --port 1
+expect_error offload-moved 'lib/pulse-blocks-offload.so' "$PULSE" agent --socket "$agent_socket" \
+  --store "$store" --offload blocks --serve 0 --serve-host "unix:$host_socket"
 
 note "blocks: one code, two kinds of files"
 start_agent "$agent_socket" --store "$store" --tasks 0

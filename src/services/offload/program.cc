@@ -2,26 +2,12 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
-#include <mutex>
-#include <vector>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/errors.h"
 
 namespace pulse::offload {
 namespace {
-
-struct BuiltIn {
-  std::mutex mu;
-  std::vector<const Program*> programs;
-};
-BuiltIn& builtin() {
-  static BuiltIn* const all = new BuiltIn;
-  return *all;
-}
 
 absl::Status Rule(const Program& p, const std::string& what) {
   return absl::FailedPreconditionError(
@@ -31,25 +17,6 @@ absl::Status Rule(const Program& p, const std::string& what) {
 absl::Status CheckSize(const Program& p, const char* field, uint32_t value, uint32_t most) {
   if (value <= most) return absl::OkStatus();
   return Rule(p, absl::StrCat(field, " is ", value, "; at most ", most));
-}
-
-absl::StatusOr<const Program*> LoadObject(const std::string& path) {
-  // For good: what a function that was abandoned has left may point into it.
-  void* const object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (object == nullptr) {
-    const char* why = dlerror();
-    return absl::NotFoundError(absl::StrCat("offload program: ", why != nullptr ? why : path));
-  }
-  const auto* program = static_cast<const Program*>(dlsym(object, kProgramSymbol));
-  if (program == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("offload program ", path, " exports no ", kProgramSymbol,
-                     "; define it with PULSE_OFFLOAD_PROGRAM of pulse/offload.h"));
-  }
-  if (absl::Status st = CheckProgram(*program); !st.ok()) {
-    return absl::Status(st.code(), absl::StrCat(path, ": ", st.message()));
-  }
-  return program;
 }
 
 }  // namespace
@@ -79,28 +46,27 @@ absl::Status CheckProgram(const Program& p) {
   return absl::OkStatus();
 }
 
-void RegisterProgram(const Program* program) {
-  BuiltIn& all = builtin();
-  std::lock_guard lock(all.mu);
-  all.programs.push_back(program);
-}
-
-absl::StatusOr<const Program*> LoadProgram(const std::string& name) {
-  if (absl::StrContains(name, "/") || absl::EndsWith(name, ".so")) return LoadObject(name);
-  BuiltIn& all = builtin();
-  std::lock_guard lock(all.mu);
-  std::vector<std::string> names;
-  for (const Program* p : all.programs) {
-    if (name != p->name) {
-      names.push_back(p->name);
-      continue;
-    }
-    PULSE_RETURN_IF_ERROR(CheckProgram(*p));
-    return p;
+absl::StatusOr<const Program*> LoadProgram(const std::string& path) {
+  if (!absl::StrContains(path, "/") && !absl::EndsWith(path, ".so")) {
+    return absl::NotFoundError(
+        absl::StrCat("offload program ", path, ": the path of a shared object is expected"));
   }
-  return absl::NotFoundError(absl::StrCat("no offload program ", name, " is built in (there is: ",
-                                          names.empty() ? "none" : absl::StrJoin(names, ", "),
-                                          "); a shared object is given as a path"));
+  // For good: what a function that was abandoned has left may point into it.
+  void* const object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (object == nullptr) {
+    const char* why = dlerror();
+    return absl::NotFoundError(absl::StrCat("offload program: ", why != nullptr ? why : path));
+  }
+  const auto* program = static_cast<const Program*>(dlsym(object, kProgramSymbol));
+  if (program == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("offload program ", path, " exports no ", kProgramSymbol,
+                     "; define it with PULSE_OFFLOAD_PROGRAM of pulse/offload.h"));
+  }
+  if (absl::Status st = CheckProgram(*program); !st.ok()) {
+    return absl::Status(st.code(), absl::StrCat(path, ": ", st.message()));
+  }
+  return program;
 }
 
 }  // namespace pulse::offload

@@ -1,4 +1,4 @@
-// Finding an offload program: built in, or in a shared object; and checking what it declares.
+// Loads an offload program from its shared object, and checks what it declares.
 //
 // Programs live until the process ends: a shared object is never unloaded, since one whose function
 // was abandoned may not be. Thread-safe; LoadProgram blocks.
@@ -12,13 +12,9 @@
 
 namespace pulse::offload {
 
-// Makes `program` one that LoadProgram finds by its name. Once each, before it is asked for.
-void RegisterProgram(const Program* program);
-
-// `name`: a built-in program's, or a path to a shared object (anything with a '/' or ending in
-// ".so"). NotFound names the built-in ones, or says why the object cannot be loaded;
-// FailedPrecondition: it is of another version, or breaks a rule of pulse/offload.h: says which.
-absl::StatusOr<const Program*> LoadProgram(const std::string& name);
+// `path`: of the shared object, with a '/' or ending in ".so". NotFound: it cannot be loaded;
+// FailedPrecondition: it is of another version, or breaks a rule of pulse/offload.h. Both say why.
+absl::StatusOr<const Program*> LoadProgram(const std::string& path);
 
 // Version, sizes, limits, required functions.
 absl::Status CheckProgram(const Program& program);
