@@ -27,7 +27,6 @@ class RedisFrontImpl final : public RedisFront {
     offload.secondary.db = args.db;
     offload.secondary.directory = directory_.path();
     offload.DivideMemory(*cache);
-    offload.overflow = args.overflow;
     offload.secondary.cpus = cpus;
     offload.cpus = cpus;
     // Whether the server wants a password is its secret until it has answered, unless we are told.
@@ -85,9 +84,6 @@ void AddRedisFrontOptions(CLI::App* cmd, RedisFrontArgs* args) {
       "--serve-no-password", args->no_password,
       "the server wants no password: answer everyone, also who comes while the server is\n"
       "away; else a connection's first read is the server's");
-  cmd->add_flag("--serve-overflow", args->overflow,
-                "let the server answer reads that a busy agent would have to look up, as long as\n"
-                "it does so sooner: more requests a second, for CPU of the host");
   cmd->add_option("--serve-idle-timeout", args->idle_seconds,
                   "seconds after which a client that asks nothing is cut off; 0: never")
       ->check(CLI::Range(0, 1'000'000'000))
@@ -114,10 +110,9 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
   const uint64_t from_device = c.from_device;
   const uint64_t forwarded = c.forwarded;
   f.answered = c.offloaded;
-  f.to_host = {{"dirty", c.dirty},      {"changed", c.changed},
-               {"order", c.order},      {"not_permitted", c.not_permitted},
-               {"no_view", c.no_view},  {"full", c.full},
-               {"overflow", c.overflow}};
+  f.to_host = {{"dirty", c.dirty},     {"changed", c.changed},
+               {"order", c.order},     {"not_permitted", c.not_permitted},
+               {"no_view", c.no_view}, {"full", c.full}};
   // The rest are writes and other commands, less the reads that have two of these reasons.
   uint64_t told = 0;
   for (const auto& [reason, count] : f.to_host) told += count;

@@ -23,7 +23,6 @@ struct RedisFrontArgs {
   int loops = 1;
   uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
   bool no_password = false;   // the server wants none
-  bool overflow = false;      // it answers some of a busy agent's reads
 
   bool wanted() const { return !db.empty(); }
 };

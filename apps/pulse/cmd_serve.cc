@@ -87,11 +87,6 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
     args->offload = pool || !options.host_socket.empty() ? "off" : "on";
   }
   options.offload = args->offload == "on";
-  if (options.overflow && !options.offload) {
-    return absl::InvalidArgumentError(
-        "--overflow: with --offload off there is no agent whose reads could be left to the server; "
-        "an agent of its own has --serve-overflow");
-  }
   if (!options.host_socket.empty()) {
     if (options.offload) {
       return absl::InvalidArgumentError(
@@ -217,9 +212,6 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
   cmd->add_option("--cpus", args->cpus,
                   "CPUs of the host's threads and RocksDB's, as 0,2-3 (default: all)");
   cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent's threads (default: all)");
-  cmd->add_flag("--overflow", options.overflow,
-                "let the server answer reads that a busy agent would have to look up, as long as\n"
-                "it does so sooner: more requests a second, for CPU of the host");
   cmd->add_option(
          "--spin-us", options.agent_spin_us,
          "for how long, at the most and while it helps, the agent looks for requests\n"

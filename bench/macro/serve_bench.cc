@@ -27,11 +27,8 @@ constexpr char kServeOff[] = "off";
 constexpr char kServeOff2Cpu[] = "off-2cpu";
 constexpr char kServeForwarded[] = "forwarded";
 constexpr char kServeOn[] = "on";
-constexpr char kServeOverflow[] = "on-overflow";
 
-bool HasAgent(const Opponent& o) {
-  return o.name == kServeOn || o.name == kServeOverflow || o.name == kServeForwarded;
-}
+bool HasAgent(const Opponent& o) { return o.name == kServeOn || o.name == kServeForwarded; }
 
 struct ServeBenchArgs {
   CommonArgs common;
@@ -112,7 +109,6 @@ class ServeBench {
     spec["warm"] = args_.common.tiny ? 0.05 : args_.warm;
     spec["seconds"] = args_.common.tiny ? 0.2 : args_.seconds;
     spec["offload"] = HasAgent(opponent);
-    spec["overflow"] = opponent.name == kServeOverflow;
     spec["forward_all"] = opponent.name == kServeForwarded;
     // As many loops as the host has CPUs; the agent has one.
     spec["loops"] = HasAgent(opponent) ? size_t{1} : opponent.cpus.size();
@@ -162,11 +158,7 @@ std::vector<Opponent> Servers(const Session& s) {
   Opponent on = off;
   on.name = kServeOn;
   on.meaning = "--offload on: the agent answers reads of clean keys, with a cache of its own";
-  Opponent overflow = on;
-  overflow.name = kServeOverflow;
-  overflow.meaning =
-      "that, with --overflow: of its reads, the host has those that it answers sooner";
-  return {off, both, forwarded, on, overflow};
+  return {off, both, forwarded, on};
 }
 
 std::string ServeTable(const ServePart& part, const std::vector<Opponent>& opponents,
@@ -195,12 +187,11 @@ void AddServeRatios(const ServePart& part, const RunSet& runs, bool tiny,
     speed = Target{Target::Kind::kAtLeast, 1.5};
     if (part.uniform) host = Target{Target::Kind::kAtMost, 0.02};
   }
-  const char* server = kServeOn;
   const auto add = [&](const char* what, const char* other, const char* metric,
                        std::optional<Target> target) {
-    if (!runs.Has(server) || !runs.Has(other)) return;
-    rows->push_back({absl::StrCat(part.name, ": ", what, ", ", server, " / ", other),
-                     runs.Ratio(server, other, metric), target});
+    if (!runs.Has(kServeOn) || !runs.Has(other)) return;
+    rows->push_back({absl::StrCat(part.name, ": ", what, ", ", kServeOn, " / ", other),
+                     runs.Ratio(kServeOn, other, metric), target});
   };
   add("requests/s", kServeOff, "ops_per_s", speed);
   add("requests/s", kServeOff2Cpu, "ops_per_s", {});
@@ -209,12 +200,6 @@ void AddServeRatios(const ServePart& part, const RunSet& runs, bool tiny,
   // Of "get" that is per read: a read that the agent answers, against one that it passes on.
   add("host CPU per request", kServeForwarded, "host_us", host);
   add("requests/s", kServeForwarded, "ops_per_s", {});
-  server = kServeOverflow;
-  add("requests/s", kServeOff, "ops_per_s", speed);
-  add("requests/s", kServeOn, "ops_per_s", {});
-  add("requests/s", kServeOff2Cpu, "ops_per_s", {});
-  add("p99 of reads", kServeOff, "reads_p99_us", {});
-  add("host CPU per request", kServeOff, "host_us", {});
 }
 
 absl::Status CheckServeArgs(const ServeBenchArgs& args) {
@@ -275,12 +260,12 @@ absl::Status RunServeBench(const ServeBenchArgs& args) {
     text += ServeTable(part, *opponents, *runs);
     AddServeRatios(part, *runs, args.common.tiny, &rows);
     s.report()["parts"][part.name] = {
-        {"opponents", SpreadsJson(*runs, *opponents,
-                                  {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us",
-                                   "writes_p50_us", "writes_p99_us", "host_us", "agent_us",
-                                   "client_us", "other_us", "offloaded_share", "page_cache_share",
-                                   "device_share", "dirty_share", "changed_share", "order_share",
-                                   "no_view_share", "full_share", "overflow_share"})},
+        {"opponents",
+         SpreadsJson(*runs, *opponents,
+                     {"ops_per_s", "reads_p50_us", "reads_p99_us", "reads_p999_us", "writes_p50_us",
+                      "writes_p99_us", "host_us", "agent_us", "client_us", "other_us",
+                      "offloaded_share", "page_cache_share", "device_share", "dirty_share",
+                      "changed_share", "order_share", "no_view_share", "full_share"})},
         {"runs", std::move(raw)}};
   }
   s.Say(text + RenderRatios(rows));

@@ -173,7 +173,6 @@ resp::ServeOptions ServerOptions(const nlohmann::json& spec) {
   o.agent_cpus = spec.at("agent_cpus").get<std::vector<int>>();
   o.agent_spin_us = spec.value("agent_spin_us", 0);
   o.offload = spec.value("offload", false);
-  o.overflow = spec.value("overflow", false);
   o.threads = spec.value("loops", 1);
   return o;
 }
@@ -226,8 +225,7 @@ AgentCounts CountsOf(const resp::OffloadedResp* agent) {
           {"changed_share", c.changed},
           {"order_share", c.order},
           {"no_view_share", c.no_view},
-          {"full_share", c.full},
-          {"overflow_share", c.overflow}};
+          {"full_share", c.full}};
 }
 
 // Of the calling thread: the client.

@@ -55,9 +55,6 @@ class EventLoop {
   virtual void Post(std::function<void()> work) = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
-  // What the turn before this one took, in nanoseconds: who came meanwhile has waited for it. 0
-  // where it has slept since, so that nobody has. On the loop's thread only.
-  virtual int64_t last_turn() const = 0;
 };
 
 // What a flow can do with its client and its host. Each ticket is to be given to exactly one of

@@ -295,11 +295,7 @@ void Loop::Run() {
   now_ = NowNanos();
   next_sweep_ = now_ + sweep_nanos_;
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
-    const int64_t ended = NowNanos();
-    last_turn_ = ended - now_;
     net_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
-    // To send what was made is part of waiting, for one of the back-ends; to sleep takes longer.
-    if (now_ - ended > last_turn_) last_turn_ = 0;
     RunPosted();
     if (now_ >= next_sweep_) SweepAll();
     FinishTurn();

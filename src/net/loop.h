@@ -104,7 +104,6 @@ class Loop final : public EventLoop {
   void WelcomeLocal(LocalOffer* offer);
   BufferPool* buffers() override;
   int index() const override { return index_; }
-  int64_t last_turn() const override { return last_turn_; }
 
   NetBackend* net() { return net_.get(); }
   NetKind kind() const { return kind_; }  // thread-safe
@@ -177,7 +176,6 @@ class Loop final : public EventLoop {
   std::vector<LocalEvent> local_events_;
   std::vector<Pipe> pipes_;
   int64_t now_ = 0;
-  int64_t last_turn_ = 0;
   int64_t sweep_nanos_ = 0;
   int64_t next_sweep_ = 0;
   int64_t accept_again_at_ = 0;

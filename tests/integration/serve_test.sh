@@ -53,8 +53,6 @@ expect_error serve-tls 'both --tls-cert and --tls-key' \
 expect_error serve-cache '--cache' "$PULSE" serve --port 0 --cache plenty --db "$SCRATCH/db2"
 expect_error serve-agent-on-pool '--offload on;;layout=pool' \
   "$PULSE" serve --offload on --uri 'pulse://?layout=pool&pool=/x' --db "$SCRATCH/db2"
-expect_error serve-overflow-without-agent '--overflow;;--offload off;;--serve-overflow' \
-  "$PULSE" serve --offload off --overflow --db "$SCRATCH/db2"
 expect_error serve-two-agents '--host-socket;;--offload on;;one of the two' \
   "$PULSE" serve --offload on --host-socket "$SOCKET_DIR/host.sock" --db "$SCRATCH/db2"
 echo 'user x on maybe' >"$SCRATCH/bad.users"
@@ -169,7 +167,7 @@ stop_agent "$SERVE" "$SERVE_LOG"
 
 # 8. A thousand connections, of which many are reset.
 ulimit -n 8192 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-start_serve resets --db "$SCRATCH/resets" --overflow
+start_serve resets --db "$SCRATCH/resets"
 "$python" "$here/serve_resets.py" "$PORT" ${PULSE_TEST_SEED:+"$PULSE_TEST_SEED"} \
   >"$SCRATCH/resets.log" 2>&1 || fail "connections that are reset" "$SCRATCH/resets.log" "$SERVE_LOG"
 note "$(tail -n 1 "$SCRATCH/resets.log")"

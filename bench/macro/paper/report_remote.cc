@@ -306,9 +306,8 @@ std::string Load(const std::string& benchmark, const json& result) {
         number("value_bytes"), " B; ", number("connections"), " connections, pipelines of ",
         number("pipeline"),
         ". off: the server alone; off-2cpu: with the agent's CPU too; forwarded: behind the "
-        "agent's director, which passes all on; on: reads of clean keys answered by the agent; "
-        "on-overflow: but for those that a busy agent leaves to the host. Every value is checked, "
-        "and its age.",
+        "agent's director, which passes all on; on: reads of clean keys answered by the agent. "
+        "Every value is checked, and its age.",
         busy_host);
   }
   return absl::StrCat(

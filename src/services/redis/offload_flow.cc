@@ -6,7 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "net/ring.h"
 #include "services/redis/http_guard.h"
 
@@ -38,11 +37,7 @@ void SortOnce(std::vector<DirtyTable::Slot>* slots) {
 }  // namespace
 
 OffloadFlow::~OffloadFlow() {
-  EndOverflow();
-  for (Forwarded& command : forwarded_) {
-    if (command.passed_at != 0) overflow_->Dropped(NowNanos(), command.passed_at);
-    Lose(&command, host_known_);
-  }
+  for (Forwarded& command : forwarded_) Lose(&command, host_known_);
   Fence();
 }
 
@@ -344,14 +339,6 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
     return;
   }
   Forwarded& command = forwarded_.front();
-  if (overflow_ != nullptr && last) {
-    overflow_->Heard();
-    if (command.passed_at != 0 && command.judged) {
-      overflow_->Answered(NowNanos(), command.passed_at);
-    } else if (command.passed_at != 0) {
-      overflow_->Dropped(NowNanos(), command.passed_at);
-    }
-  }
   if (command.append_info && !IsError(bytes)) {
     AppendInfo(bytes, shared_->Info(), out);
   } else {
@@ -368,7 +355,6 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
   } else {
     Settle(command.slots);
   }
-  overflowed_bytes_ -= command.overflowed.size();
   forwarded_.pop_front();
 }
 
@@ -389,14 +375,7 @@ std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
   if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
     if (!sent) MultiFailed(forwarded_.front());
     Lose(&forwarded_.front(), sent);
-    const Forwarded lost = std::move(forwarded_.front());
     forwarded_.pop_front();
-    overflowed_bytes_ -= lost.overflowed.size();
-    if (lost.passed_at != 0) overflow_->Lost(NowNanos(), lost.passed_at);
-    if (!lost.overflowed.empty()) {
-      std::string reply = AnswerAfterAll(lost);
-      if (!reply.empty()) return reply;
-    }
   }
   return sent ? "-ERR the host was lost before it answered; whether this was carried out is not "
                 "known\r\n"

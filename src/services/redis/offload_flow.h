@@ -30,7 +30,6 @@ enum class Outcome {
   kNoView,
   kNotInMemory,
   kHostsClock,
-  kOverflow,  // the host has more time for it
 };
 
 // One read: checked, read, checked again, and written as the host would write it. What is known of
@@ -94,8 +93,7 @@ class OffloadFlow final : public director::Flow {
         requests_(shared_->options.limits),
         replies_(shared_->options.limits),
         permitted_(!shared_->options.needs_auth),
-        reader_(shared_.get()),
-        overflow_(shared_->OverflowOf(connection->loop())) {}
+        reader_(shared_.get()) {}
   ~OffloadFlow() override;
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
@@ -109,7 +107,6 @@ class OffloadFlow final : public director::Flow {
 
   void OnRequest(director::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override {
-    EndOverflow();
     Submit();
     Trim();
   }
@@ -152,13 +149,7 @@ class OffloadFlow final : public director::Flow {
     int protocol = 0;                  // that HELLO asks for; 0: none
     bool append_info = false;
     bool began_multi = false;  // a MULTI outside of any other
-    // A read that was the agent's: the request, should the host be lost.
-    std::string overflowed;
-    int64_t passed_at = 0;  // the last of its turn
-    bool judged = false;    // ... by how long it takes
   };
-  // Where the reads of what came together are answered, once it is known.
-  enum class Turn : uint8_t { kOpen, kHere, kHost };
   // A read, or a write behind reads.
   struct Waiting {
     Ticket ticket = 0;
@@ -183,13 +174,7 @@ class OffloadFlow final : public director::Flow {
   void Take(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
   void Hold(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
   Waiting PopFront();
-  Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply,
-                 bool may_leave = false);
-  bool LeavesToHost();
-  bool MayOverflow(std::string_view bytes) const;
-  void EndOverflow();
-  void ForwardOverflow(Ticket ticket, std::string_view bytes, const CommandInfo* command);
-  std::string AnswerAfterAll(const Forwarded& lost);
+  Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply);
   void CountReason(Outcome outcome);
   void Trim();
   void Pump();
@@ -200,8 +185,7 @@ class OffloadFlow final : public director::Flow {
   void BatchDone(Batch* batch);
   bool ForwardAll(std::atomic<uint64_t>* reason);
   void ForwardFront();
-  void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command,
-                   std::string overflowed = {});
+  void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
 
   static constexpr std::string_view kTooManyWrites =
       "-ERR too many writes of one key are under way; try again\r\n";
@@ -246,11 +230,6 @@ class OffloadFlow final : public director::Flow {
   Reader reader_;
   std::vector<std::string_view> keys_;
   std::string reply_;
-  Overflow* const overflow_;  // of the loop; null: what the agent can answer, it does
-  Turn turn_ = Turn::kOpen;
-  int64_t left_at_ = 0;      // this turn's reads for the host
-  bool left_first_ = false;  // ... with nothing there before them
-  size_t overflowed_bytes_ = 0;
 
   std::deque<Forwarded> forwarded_;  // not answered, in order
   size_t written_bytes_ = 0;         // of values that these may have kept

@@ -5,11 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,30 +26,21 @@ std::string Socket() { return absl::StrCat("/tmp/pulse-flow-test-", getpid(), ".
 TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
   std::mt19937_64 seeds(testing_util::TestSeed());
   uint64_t offloaded = 0, known = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
-  uint64_t overflow = 0;
   for (int round = 0; round < (testing_util::kThreadSanitizer ? 5 : 20); ++round) {
-    const bool overflows = round % 4 >= 2;
-    std::function<bool(Simulation*)> leave;
-    if (overflows) leave = [](Simulation* s) { return s->random() % 3 == 0; };
-    Simulation simulation(seeds(), false, Socket(), round % 2 == 0, 4, leave);
+    Simulation simulation(seeds(), false, Socket(), round % 2 == 0);
     const auto verdict = simulation.Run(20'000);
     ASSERT_TRUE(verdict.ok()) << verdict.report;
     offloaded += simulation.app->counters().offloaded;
     known += simulation.app->counters().known;
     forwarded += simulation.app->counters().forwarded;
     order += simulation.app->counters().order;
-    EXPECT_EQ(simulation.app->counters().overflow > 0, overflows);
-    overflow += simulation.app->counters().overflow;
     fences += simulation.app->counters().lost;
     for (const auto& [key, ops] : simulation.history) operations += ops.size();
   }
-  printf(
-      "%llu operations, %llu offloaded, %llu known, %llu forwarded, %llu for order, %llu lost, "
-      "%llu overflowed\n",
-      static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
-      static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
-      static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences),
-      static_cast<unsigned long long>(overflow));
+  printf("%llu operations, %llu offloaded, %llu known, %llu forwarded, %llu for order, %llu lost\n",
+         static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
+         static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
+         static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences));
   // How many depends on how soon the fencer, which has a thread of its own, gets an answer.
   EXPECT_GT(offloaded, 100u);
   EXPECT_GT(known, 100u);
@@ -423,94 +411,6 @@ TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
   size = client.flow->SplitReply("+preface\r\n");
   ASSERT_TRUE(size.ok()) << size.status();
   EXPECT_EQ(*size, 10u);
-}
-
-// What a busy agent has left to the host is answered here after all when that is lost: unless a
-// write behind it, of which nobody knows whether it was carried out, must not seem to be before it.
-TEST(OffloadFlowTest, WhatWasLeftToALostHostIsAnswered) {
-  bool leaves = true;
-  Simulation simulation(1, false, Socket(), /*values_known=*/true, /*dirty_words=*/1024,
-                        [&](Simulation*) { return leaves; });
-  EncodeValue("1", kNever, &simulation.log["a"]);
-  EncodeValue("2", kNever, &simulation.log["b"]);
-  simulation.view->all_in_memory = true;
-  simulation.CatchUp();
-  Client& client = *simulation.clients[0];
-  const auto& counters = simulation.app->counters();
-  const auto get = [](std::string_view key) { return std::vector<std::string_view>{"GET", key}; };
-
-  const director::Ticket first = client.Ask({get("a"), get("b")}) - 1;
-  EXPECT_EQ(client.at_host(), (std::vector<director::Ticket>{first, first + 1}));
-  EXPECT_EQ(counters.overflow, 2u);
-  EXPECT_EQ(counters.forwarded, 2u);
-  EXPECT_EQ(counters.offloaded, 0u);
-  // In its place, although the agent knows how to answer it; and it does once the host has.
-  leaves = false;
-  const director::Ticket third = client.Ask({get("a")});
-  EXPECT_EQ(client.answered(), 0u);
-  client.LoseAll(/*sent=*/true);
-  EXPECT_EQ(client.reply(first), "$1\r\n1\r\n");
-  EXPECT_EQ(client.reply(first + 1), "$1\r\n2\r\n");
-  client.flow->OnRoom();
-  EXPECT_TRUE(Eventually([&] {
-    client.RunPost();
-    return client.answered() == 3;
-  }));
-  EXPECT_EQ(client.reply(third), "$1\r\n1\r\n");
-  EXPECT_EQ(counters.overflow, 2u);
-
-  leaves = true;
-  const director::Ticket read = client.Ask({get("c"), {"SET", "b", "3"}}) - 1;
-  EXPECT_EQ(client.at_host(), (std::vector<director::Ticket>{read, read + 1}));
-  client.LoseAll(/*sent=*/true);
-  EXPECT_EQ(client.reply(read).substr(0, 5), "-ERR ");
-  EXPECT_EQ(client.reply(read + 1).substr(0, 5), "-ERR ");
-}
-
-// A busy agent's client, by the clock: what the host answers in time opens the way for more, and
-// one that was lost gets nothing before it is heard of.
-TEST(OffloadFlowTest, ABusyAgentLeavesReadsToAHostThatIsThere) {
-  Simulation simulation(1, false, Socket(), /*values_known=*/false, /*dirty_words=*/1024);
-  EncodeValue("1", kNever, &simulation.log["a"]);
-  simulation.memory = simulation.log;
-  simulation.view->all_in_memory = true;
-  simulation.CatchUp();
-  sim::SimLoop loop;
-  Client client(&simulation, 9, &loop);
-  client.flow = simulation.app->NewFlow(&client);
-  const auto& counters = simulation.app->counters();
-  const auto finish = [&] {
-    EXPECT_TRUE(Eventually([&] {
-      client.HostStep(simulation.random);
-      client.flow->OnRoom();
-      return client.at_host().empty();
-    }));
-  };
-  // Two reads; whether they were left to the host.
-  const auto leaves = [&] {
-    const uint64_t before = counters.overflow;
-    const director::Ticket last = client.Ask({{"GET", "a"}, {"GET", "a"}});
-    const bool left = counters.overflow > before;
-    EXPECT_EQ(client.at_host().size(), left ? 2u : 0u);
-    finish();
-    EXPECT_EQ(client.reply(last), "$1\r\n1\r\n");
-    return left;
-  };
-  EXPECT_FALSE(leaves()) << "the agent is not busy";
-  loop.turn = 3'600'000'000'000;  // no answer can be late
-  // The first has to connect, and says nothing; the next is another trial.
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Eventually([&] { return leaves(); }));
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(leaves());
-  const uint64_t before = counters.overflow;
-  client.Ask({{"GET", "a"}});
-  client.LoseAll(/*sent=*/true);
-  EXPECT_EQ(counters.overflow, before + 1);
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(leaves());
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a trial's pause
-  EXPECT_FALSE(leaves());
-  client.Ask({{"SET", "b", "1"}});
-  finish();
-  EXPECT_TRUE(Eventually([&] { return leaves(); }));
 }
 
 // A new connection to the host is told who the client is, in the order in which it became that.

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "net/ring.h"
 #include "services/redis/offload_flow.h"
 
@@ -23,8 +22,6 @@ constexpr size_t kFewReads = 2;
 constexpr size_t kMostUnsent = size_t{256} << 10;
 // What one connection's reads have at a time, but for one that has more by itself.
 constexpr size_t kMostBatchBytes = size_t{4} << 20;
-// Of one connection's reads that the host is asked for instead, in case that it is lost.
-constexpr size_t kMostOverflowedBytes = size_t{64} << 10;
 // Of a connection between its requests, for the next ones: each of a reply, a request and a read.
 constexpr size_t kMostKept = size_t{16} << 10;
 
@@ -261,71 +258,12 @@ bool OffloadFlow::MayHold(const CommandInfo* command) const {
          (command->flags & ~uint32_t{kRead | kWrite}) == 0 && command->ArityFits(request_.size());
 }
 
-// Whether what came together is the host's, from a read on that the agent does not know, or that
-// would have to wait behind what the host has. All of it: a read may not be answered before one
-// that was sent before it.
-bool OffloadFlow::LeavesToHost() {
-  if (overflow_ == nullptr && !shared_->options.overflows) return false;
-  if (turn_ == Turn::kOpen) {
-    const int64_t now = overflow_ != nullptr ? NowNanos() : 0;
-    const bool leaves = overflow_ != nullptr
-                            ? overflow_->Take(now, connection_->loop()->last_turn())
-                            : shared_->options.overflows();
-    turn_ = leaves ? Turn::kHost : Turn::kHere;
-    left_at_ = leaves ? now : 0;
-    left_first_ = forwarded_.empty() && host_known_;
-  }
-  return turn_ == Turn::kHost;
-}
-
-// Not of a client that does not take what it was answered: whose fault it then is that the host's
-// answers are late, nobody could tell.
-bool OffloadFlow::MayOverflow(std::string_view bytes) const {
-  return overflowed_bytes_ + bytes.size() <= kMostOverflowedBytes &&
-         connection_->unsent() <= kMostUnsent;
-}
-
-// The last of what went tells how long all took; if something was there before, or there was no
-// connection, it says nothing of the host.
-void OffloadFlow::EndOverflow() {
-  turn_ = Turn::kOpen;
-  const int64_t left_at = std::exchange(left_at_, 0);
-  if (left_at == 0) return;
-  if (forwarded_.empty()) {
-    overflow_->Dropped(NowNanos(), left_at);
-    return;
-  }
-  forwarded_.back().passed_at = left_at;
-  forwarded_.back().judged = left_first_;
-}
-
-void OffloadFlow::ForwardOverflow(Ticket ticket, std::string_view bytes,
-                                  const CommandInfo* command) {
-  shared_->Count(&shared_->counters.overflow);
-  overflowed_bytes_ += bytes.size();
-  ForwardRead(ticket, bytes, command, std::string(bytes));
-}
-
-// Of a read that was lost with the host; empty if the agent cannot answer it either, or would have
-// to wait, or if a write that was sent later may have been carried out: it must not seem earlier.
-std::string OffloadFlow::AnswerAfterAll(const Forwarded& lost) {
-  const auto is_read = [](const Forwarded& f) {
-    return f.command != nullptr && AnsweredHere(f.command->id);
-  };
-  if (!permitted_ || connection_->unsent() > kMostUnsent) return {};
-  if (!std::all_of(forwarded_.begin(), forwarded_.end(), is_read)) return {};
-  if (!request_.Parse(lost.overflowed).ok()) return {};
-  std::string reply;
-  return TryNow(*lost.command, request_, &reply) == Outcome::kAnswered ? reply : std::string();
-}
-
-Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request, std::string* reply,
-                            bool may_leave) {
+Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request,
+                            std::string* reply) {
   keys_.clear();
   ForEachKey(command, request.arguments(), [&](std::string_view key) { keys_.push_back(key); });
   Outcome outcome = reader_.Begin(keys_);
   if (outcome != Outcome::kAnswered) return outcome;
-  if (may_leave && !reader_.known() && LeavesToHost()) return Outcome::kOverflow;
   const bool from_page_cache = reader_.ReadNow(keys_);
   reply->clear();
   outcome = reader_.End(keys_, command.id, protocol_, reply);
@@ -351,19 +289,10 @@ void OffloadFlow::Take(Ticket ticket, std::string_view bytes, const CommandInfo*
     if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
     return;
   }
-  // Behind what the host has, too: its answer would have to be waited for.
-  const bool may_leave = MayOverflow(bytes);
-  if (may_leave && waiting_.empty() &&
-      (turn_ == Turn::kHost || (!forwarded_.empty() && LeavesToHost()))) {
-    ForwardOverflow(ticket, bytes, command);
-    return;
-  }
   if (waiting_.empty() && forwarded_.empty()) {
-    const Outcome outcome = TryNow(*command, request_, &reply_, may_leave);
+    const Outcome outcome = TryNow(*command, request_, &reply_);
     if (outcome == Outcome::kAnswered) {
       connection_->Reply(ticket, reply_);
-    } else if (outcome == Outcome::kOverflow) {
-      ForwardOverflow(ticket, bytes, command);
     } else if (outcome == Outcome::kNotInMemory) {
       Hold(ticket, bytes, command, read);
       missed_ = true;
@@ -564,13 +493,11 @@ void OffloadFlow::ForwardFront() {
   ForwardRead(read.ticket, read.bytes, read.command);
 }
 
-void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command,
-                              std::string overflowed) {
+void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command) {
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back({});
   forwarded_.back().ticket = ticket;
   forwarded_.back().command = command;
-  forwarded_.back().overflowed = std::move(overflowed);
   connection_->Forward(ticket, bytes);
 }
 

@@ -53,7 +53,6 @@ OffloadFactory EmbeddedOffload() {
     options.secondary.cpus = setup.cpus;
     options.cpus = setup.cpus;
     options.limits = setup.limits;
-    options.overflow = setup.overflow;
     options.needs_auth = setup.needs_auth;
     options.wants_password = setup.wants_password;
     auto opened = OffloadedResp::Open(options);
@@ -77,19 +76,6 @@ OffloadNumbers OffloadedResp::numbers() const {
 
 std::string OffloadedResp::Info() const { return shared_->Info(); }
 
-Overflow* OffloadShared::OverflowOf(const director::EventLoop* loop) {
-  if (!options.overflow || loop == nullptr) return nullptr;
-  const std::lock_guard lock(overflows_mu_);
-  return &overflows_[loop->index()];
-}
-
-double OffloadShared::overflow_share() const {
-  const std::lock_guard lock(overflows_mu_);
-  double share = 0;
-  for (const auto& [loop, overflow] : overflows_) share = std::max(share, overflow.share());
-  return share;
-}
-
 std::string OffloadShared::Info() const {
   const OffloadCounters& c = counters;
   std::string text = "# Offload\r\n";
@@ -107,8 +93,6 @@ std::string OffloadShared::Info() const {
   line("offload_forwarded_not_permitted", c.not_permitted);
   line("offload_forwarded_no_view", c.no_view);
   line("offload_forwarded_full", c.full);
-  line("offload_forwarded_overflow", c.overflow);
-  line("offload_overflow_percent", static_cast<uint64_t>(overflow_share() * 100 + 0.5));
   line("offload_known_bytes", values.bytes());
   line("offload_writes_in_flight", table.in_flight());
   line("offload_lost_commands", c.lost);

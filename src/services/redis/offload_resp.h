@@ -10,11 +10,10 @@
 // Order within a connection. Commands take effect in the order in which the client sent them, as on
 // a server, although some go to the host:
 // - A read waits until the host has answered all that was forwarded before it; its reply could not
-//   leave earlier anyway. Or it is forwarded behind that, where the agent is busy (overflow.h).
-//   What would have to be forwarded behind such reads waits for them in turn, if it only concerns
-//   keys, and they are more than a few: a round trip to the host costs less than their reading
-//   there. Few are forwarded before it, and so are all before what concerns the connection (MULTI,
-//   AUTH, ...), and when too much waits.
+//   leave earlier anyway. What would have to be forwarded behind such reads waits for them in turn,
+//   if it only concerns keys, and they are more than a few: a round trip to the host costs less
+//   than their reading there. Few are forwarded before it, and so are all before what concerns the
+//   connection (MULTI, AUTH, ...), and when too much waits.
 // - A read takes effect at its check, so that what is forwarded later comes later. But its second
 //   check may fail, and then the host is to answer it: so nothing behind it is forwarded before it
 //   is answered, or forwarded itself. Then the device's answers are dropped.
@@ -32,10 +31,9 @@
 // The host lost. Whether a command that was sent will still be carried out is not known: its keys
 // stay dirty until the host says that no command of that connection is left (offload_fence.h), and
 // a catch-up. Reads of clean and of known keys go on; everything else gets an error, and works
-// again as soon as the host does. Reads that a busy agent had left to the host when it was lost are
-// answered here after all if that needs no waiting, and no write behind them was under way. A
-// client in MULTI or WATCH is disconnected, as half a transaction must not run. When the agent
-// starts, everything is dirty until commands of connections that were before are through.
+// again as soon as the host does. A client in MULTI or WATCH is disconnected, as half a transaction
+// must not run. When the agent starts, everything is dirty until commands of connections that were
+// before are through.
 //
 // All writes must come through this director: whatever else writes to the database makes reads
 // stale. The host's private socket is the only other way in, of mode 0600.
@@ -71,7 +69,6 @@ struct OffloadOptions {
   int readers = 2;              // threads for reads that wait for the device
   std::vector<int> cpus;        // of these; empty: all
   size_t queue = 1024;          // batches that wait for one; then the host answers
-  bool overflow = false;        // of a busy agent's reads, the host answers some: overflow.h
   size_t dirty_words = size_t{1} << 18;
   size_t value_cache_bytes = size_t{32} << 20;  // what keys are known to hold; 0: nothing
 
@@ -87,8 +84,6 @@ struct OffloadOptions {
   int64_t skew_ms = 0;  // by how much the host's clock may differ
   // For tests: a view instead of the secondary (its clock in hand), and a table that forgets.
   std::function<std::unique_ptr<ReadView>(CatchUpClock*, std::function<uint64_t()> wanted)> view;
-  // Instead of what is measured: whether the reads that come together are left to the host.
-  std::function<bool()> overflows;
   bool broken = false;
 };
 
@@ -105,7 +100,6 @@ struct OffloadCounters {
   std::atomic<uint64_t> not_permitted{0};
   std::atomic<uint64_t> no_view{0};
   std::atomic<uint64_t> full{0};
-  std::atomic<uint64_t> overflow{0};  // the host had more time for it
   std::atomic<uint64_t> fences{0};
   std::atomic<uint64_t> lost{0};  // commands whose outcome is not known
 };

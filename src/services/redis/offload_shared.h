@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "services/redis/dirty_table.h"
 #include "services/redis/offload_fence.h"
 #include "services/redis/offload_resp.h"
-#include "services/redis/overflow.h"
 #include "services/redis/value_cache.h"
 #include "services/redis/worker_pool.h"
 
@@ -46,20 +43,11 @@ struct OffloadShared {
     return version;
   }
 
-  // Of a loop; null where none is to be used. It stays where it is.
-  Overflow* OverflowOf(const director::EventLoop* loop);
-  // The largest of all loops.
-  double overflow_share() const;
-
   static void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
     counter->fetch_add(by, std::memory_order_relaxed);
   }
   // Also of the section in INFO.
   std::string Info() const;
-
- private:
-  mutable std::mutex overflows_mu_;
-  std::map<int, Overflow> overflows_;  // by the loop's index
 };
 
 std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,

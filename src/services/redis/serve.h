@@ -61,8 +61,6 @@ struct ServeOptions {
   // mode 0600, no TLS. Made up when offload is on and this is empty.
   std::string host_socket;
   bool offload = false;
-  // With offload: reads that a busy agent would have to look up may be answered by the server.
-  bool overflow = false;
 };
 
 // What the agent in front of the server is given. Its reads are to be of the database's files only.
@@ -73,7 +71,6 @@ struct OffloadSetup {
   uint64_t cache_bytes = 0;
   std::vector<int> cpus;
   Limits limits;
-  bool overflow = false;    // OffloadOptions
   bool needs_auth = false;  // nothing is answered before the host has answered a read
   bool wants_password = false;
 };

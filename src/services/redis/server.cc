@@ -195,7 +195,6 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     setup.cache_bytes = options_.cache_bytes;
     setup.cpus = options_.agent_cpus;
     setup.limits = options_.limits;
-    setup.overflow = options_.overflow;
     const User* anonymous = facts_.users.Anonymous();
     setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
     setup.wants_password = anonymous == nullptr;

@@ -123,16 +123,6 @@ class FenceServer {
 
 struct Simulation;
 
-// As long as its turns take.
-struct SimLoop final : director::EventLoop {
-  void Read(int, uint64_t, char*, size_t, std::function<void(int64_t)>) override {}
-  void Post(std::function<void()>) override {}
-  director::BufferPool* buffers() override { return nullptr; }
-  int index() const override { return 0; }
-  int64_t last_turn() const override { return turn; }
-  int64_t turn = 0;
-};
-
 // One client, and the director between it and the simulated host.
 class Client final : public director::Connection {
  public:
@@ -152,8 +142,7 @@ class Client final : public director::Connection {
     uint64_t place = 0;  // in the log
   };
 
-  Client(Simulation* simulation, uint32_t number, director::EventLoop* loop = nullptr)
-      : simulation_(simulation), number_(number), loop_(loop) {}
+  Client(Simulation* simulation, uint32_t number) : simulation_(simulation), number_(number) {}
 
   void Forward(director::Ticket ticket, std::string_view bytes, uint32_t replies) override;
   void Reply(director::Ticket ticket, std::string_view bytes) override {
@@ -168,7 +157,6 @@ class Client final : public director::Connection {
   std::shared_ptr<director::Remote> remote() override { return posts_; }
   director::BufferPool* buffers() override { return nullptr; }
   size_t outstanding() const override { return open_.size(); }
-  director::EventLoop* loop() override { return loop_; }
   const std::string& peer() const override { return peer_; }
 
   void Send(std::mt19937_64& random);
@@ -217,7 +205,6 @@ class Client final : public director::Connection {
   friend struct Simulation;
   Simulation* const simulation_;
   const uint32_t number_;
-  director::EventLoop* const loop_;
   const std::string peer_ = "test";
   std::shared_ptr<Posts> posts_ = std::make_shared<Posts>();
   director::Ticket last_ = 0;
@@ -231,8 +218,7 @@ class Client final : public director::Connection {
 
 struct Simulation {
   Simulation(uint64_t seed, bool broken, const std::string& socket, bool values_known = true,
-             size_t dirty_words = 4,  // collisions
-             const std::function<bool(Simulation*)>& overflows = {})
+             size_t dirty_words = 4)  // collisions
       : random(seed), fences(socket) {
     OffloadOptions options;
     options.host = "unix:" + socket;
@@ -240,8 +226,6 @@ struct Simulation {
     options.broken = broken;
     if (!values_known) options.value_cache_bytes = 0;
     options.readers = 1;
-    options.overflow = true;  // of clients with a loop
-    if (overflows) options.overflows = [this, overflows] { return overflows(this); };
     options.view = [&](CatchUpClock* clock, std::function<uint64_t()>) {
       auto made = std::make_unique<SimView>(clock, random());
       view = made.get();
