@@ -1,7 +1,8 @@
 // Commands on all keys.
 #include <algorithm>
 #include <charconv>
-#include <random>
+#include <optional>
+#include <string>
 
 #include "services/redis/handlers.h"
 
@@ -153,40 +154,11 @@ void CountKeys(Call& call) {
   call.reply.Integer(next.empty() ? count : static_cast<int64_t>(estimate));
 }
 
-// A number made of the eight bytes of `key` from `at` on.
-uint64_t NumberAt(std::string_view key, size_t at) {
-  uint64_t number = 0;
-  for (size_t i = at; i < at + 8; ++i) {
-    number = number << 8 | (i < key.size() ? static_cast<unsigned char>(key[i]) : 0);
-  }
-  return number;
-}
-
-// The key that follows a random point between the first and the last one. Keys are found as often
-// as the gaps before them are wide.
 void RandomKey(Call& call) {
-  std::string first;
-  std::string last;
-  if (!call.view.Ends(&first, &last)) return;
-  size_t common = 0;
-  while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
-  thread_local std::mt19937_64 random{std::random_device{}()};
-  const uint64_t low = NumberAt(first, common);
-  const uint64_t high = std::max(low, NumberAt(last, common));
-  const uint64_t at = std::uniform_int_distribution<uint64_t>(low, high)(random);
-  std::string from = last.substr(0, common);
-  for (int shift = 56; shift >= 0; shift -= 8) from.push_back(static_cast<char>(at >> shift));
-  std::string chosen;
-  bool found = false;
-  const auto use = [&](std::string_view key, const Value&) {
-    chosen = key;
-    found = true;
-    return false;
-  };
-  if (!call.view.ForEach(from, "", use)) return;
-  if (!found && !call.view.ForEach("", "", use)) return;
-  if (found) {
-    call.reply.Bulk(chosen);
+  std::optional<std::string> key;
+  if (!call.store.key_sampler().Choose(&call.view, &key)) return;
+  if (key.has_value()) {
+    call.reply.Bulk(*key);
   } else {
     call.reply.Null();
   }

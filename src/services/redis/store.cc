@@ -288,17 +288,34 @@ bool View::ForEach(std::string_view from, std::string_view prefix,
   }
 }
 
-bool View::Ends(std::string* first, std::string* last) {
+bool View::Narrow(std::string* first, std::string* last) {
   if (!MayBlock()) return false;
   rocksdb::ReadOptions how = ReadHow();
   how.total_order_seek = true;
   const std::unique_ptr<rocksdb::Iterator> it(store_->db_->NewIterator(how));
-  it->SeekToFirst();
-  if (it->Valid()) *first = it->key().ToString();
-  it->SeekToLast();
-  if (it->Valid()) *last = it->key().ToString();
+  it->Seek(*first);
+  if (it->Valid()) {
+    *first = it->key().ToString();
+    if (last->empty()) {
+      it->SeekToLast();
+    } else {
+      it->SeekForPrev(*last);
+    }
+  }
+  *last = it->Valid() ? it->key().ToString() : *first;
   if (!it->status().ok()) Fail(it->status());
   return error_.ok();
+}
+
+uint64_t View::BytesBefore(std::string_view key) const {
+  rocksdb::SizeApproximationOptions how;
+  how.include_memtables = true;
+  const rocksdb::Range range("", SliceOf(key));
+  uint64_t bytes = 0;
+  rocksdb::DB* db = store_->db_.get();
+  // An estimate: without one, the caller begins with the first key.
+  db->GetApproximateSizes(how, db->DefaultColumnFamily(), &range, 1, &bytes).PermitUncheckedError();
+  return bytes;
 }
 
 rocksdb::Options DatabaseOptions(uint64_t cache_bytes) {

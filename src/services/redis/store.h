@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -32,6 +33,7 @@
 #include "services/redis/commands.h"
 #include "services/redis/cursors.h"
 #include "services/redis/key_locks.h"
+#include "services/redis/key_sampler.h"
 #include "services/redis/serve.h"
 #include "services/redis/value.h"
 #include "services/redis/watch.h"
@@ -60,6 +62,7 @@ struct StoreOptions {
   uint64_t max_reply = uint64_t{128} << 20;
   // Of keys and values that one transaction writes; beyond it, none of it is carried out.
   uint64_t max_transaction = uint64_t{256} << 20;
+  uint64_t seed = std::random_device{}();  // of the keys that RANDOMKEY returns
 };
 
 class Store;
@@ -95,8 +98,12 @@ class View {
   bool ForEach(std::string_view from, std::string_view prefix,
                const std::function<bool(std::string_view key, const Value& value)>& use,
                uint64_t most = UINT64_MAX, std::string* next = nullptr);
-  // The first and the last key of the database, whether or not they exist any more. For guesses.
-  bool Ends(std::string* first, std::string* last);
+  // Moves `*first` up, and `*last` down, to a key of the database, whether or not it exists any
+  // more; an empty `*last` stands for the end. Where there is none between, `*first` is not below
+  // `*last` then.
+  bool Narrow(std::string* first, std::string* last);
+  // About how many bytes keys and values below `key` take in the database. Reads no blocks.
+  uint64_t BytesBefore(std::string_view key) const;
   // For what is known to read from the device.
   bool MayBlock();
 
@@ -179,6 +186,7 @@ class Store {
 
   WatchTable* watch_table() { return &watch_; }
   CursorTable& cursors() { return cursors_; }
+  KeySampler& key_sampler() { return key_sampler_; }
   int64_t now_ms() const { return options_.clock(); }
   const StoreOptions& options() const { return options_; }
   uint64_t KeysEstimate() const;
@@ -189,7 +197,7 @@ class Store {
 
  private:
   friend class View;
-  explicit Store(const StoreOptions& options) : options_(options) {}
+  explicit Store(const StoreOptions& options) : options_(options), key_sampler_(options.seed) {}
   absl::Status OpenDatabase();
   absl::Status CheckFormat();
   // Writes what the view holds. False: it was held back, and nothing was written.
@@ -207,6 +215,7 @@ class Store {
   KeyLocks locks_;
   WatchTable watch_;
   CursorTable cursors_;
+  KeySampler key_sampler_;
 
   std::atomic<bool> unsynced_{false};
   std::mutex mutex_;

@@ -19,6 +19,7 @@ class TestStore {
     options_.path = scratch_.get();
     options_.cache_bytes = 8 << 20;
     options_.sync = SyncMode::kNo;
+    options_.seed = 1;
     options_.clock = [this] { return now_ms.load(); };
     Open();
   }
