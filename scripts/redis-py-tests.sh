@@ -48,7 +48,7 @@ echo "redis==$version --hash=sha256:$sha256" >"$work/requirements.txt"
 }
 tar -xzf "$work/redis-$version.tar.gz" -C "$work" "redis-$version/tests"
 
-"$pulse" serve --db "$work/db" --port 0 >"$work/serve.log" 2>&1 &
+"$pulse" serve --db "$work/db" --port 0 --offload on >"$work/serve.log" 2>&1 &
 server=$!
 for _ in $(seq 600); do
   grep -q 'process [0-9]' "$work/serve.log" && break

@@ -8,8 +8,10 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/doctor/check.h"
 #include "apps/pulse/util/text_table.h"
+#include "base/cpu_list.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "services/redis/offload_choice.h"
 
 namespace pulse {
 namespace {
@@ -68,6 +70,7 @@ void RunDoctor(const DoctorArgs& args) {
   };
   add(doctor::CheckIoUring());
   add(doctor::CheckRocksDb());
+  checks.push_back(doctor::Ok("serve: agent in front", resp::DescribeDefaultOffload(MyCpus())));
   if (!args.db.empty()) {
     add(doctor::CheckDirectory(args.db));
     add(doctor::CheckGuard(args.db));

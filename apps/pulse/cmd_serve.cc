@@ -18,6 +18,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/redis/offload_choice.h"
 #include "services/redis/offload_resp.h"
 #include "services/redis/serve.h"
 
@@ -29,7 +30,8 @@ struct RedisServerArgs {
   std::string cache = "256M";
   std::string max_value = "32M";
   std::string sync = "everysec";
-  std::string offload;  // empty: as it suits
+  std::string offload = "auto";
+  std::string offload_reason;  // why there is an agent in front, or none
   std::string cpus;
   std::string agent_cpus;
   std::string password_file;
@@ -65,6 +67,25 @@ absl::Status ReadPassword(const std::string& path, std::string* password) {
   return absl::OkStatus();
 }
 
+// Whether there is an agent in front of the server, and why.
+absl::Status ChooseAgent(RedisServerArgs* args) {
+  resp::ServeOptions& options = args->options;
+  resp::OffloadFacts facts;
+  facts.mode = args->offload == "on"    ? resp::OffloadMode::kOn
+               : args->offload == "off" ? resp::OffloadMode::kOff
+                                        : resp::OffloadMode::kAuto;
+  facts.uri = options.uri;
+  facts.separate_agent = !options.host_socket.empty();
+  facts.server_cpus = options.cpus;
+  facts.agent_cpus = options.agent_cpus;
+  facts.process_cpus = MyCpus();
+  auto choice = resp::ChooseOffload(facts);
+  if (!choice.ok()) return choice.status();
+  options.offload = choice->on;
+  args->offload_reason = choice->reason;
+  return absl::OkStatus();
+}
+
 absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   resp::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
@@ -76,24 +97,8 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
     PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
   }
   options.port = static_cast<uint16_t>(args->port);
-  // The agent reads the database's files as plain ones.
-  const bool pool = options.uri.find("layout=pool") != std::string::npos;
-  if (pool && args->offload == "on") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--offload on: the agent cannot read tables in a pool (--uri ", options.uri,
-                     "); leave layout=pool out, or give --offload off"));
-  }
-  if (args->offload.empty()) {
-    args->offload = pool || !options.host_socket.empty() ? "off" : "on";
-  }
-  options.offload = args->offload == "on";
+  PULSE_RETURN_IF_ERROR(ChooseAgent(args));
   if (!options.host_socket.empty()) {
-    if (options.offload) {
-      return absl::InvalidArgumentError(
-          "--host-socket is for an agent of its own, and --offload on is another one: neither "
-          "would "
-          "know what is written through the other; give one of the two");
-    }
     // Clients come to the agent, which may take the port.
     options.listen_tcp = args->port_given;
     if (args->port_given || !options.socket.empty()) {
@@ -161,9 +166,11 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   if (!metrics.ok()) return metrics.status();
   const resp::ServeOptions& options = args.options;
   std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
-               Listeners(options, (*server)->port()).c_str(), getpid(), args.offload.c_str(),
-               options.tls_cert.empty() ? "" : ", TLS");
-
+               Listeners(options, (*server)->port()).c_str(), getpid(),
+               options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS");
+  std::fprintf(stderr, "pulse serve: %s, as %s\n",
+               options.offload ? "an agent in front answers reads" : "no agent in front",
+               args.offload_reason.c_str());
   if (*metrics != nullptr) {
     std::fprintf(stderr, "pulse serve: metrics at %s\n", (*metrics)->url().c_str());
   }
@@ -251,10 +258,13 @@ void AddServeCommand(CLI::App& app) {
       "--host-socket", options.host_socket,
       "Unix socket for a separate agent (pulse agent --serve-host), which clients then come\n"
       "to: no TCP port is listened on, unless --port is given");
-  cmd->add_option("--offload", args->offload,
-                  "on: an agent in front answers reads without the host; the default, unless\n"
-                  "--host-socket is given or the tables are in a pool")
-      ->check(CLI::IsMember({"on", "off"}));
+  cmd->add_option(
+         "--offload", args->offload,
+         "on: an agent in front answers reads without the host; off: none; auto: on where\n"
+         "--agent-cpus and --cpus have no CPU in common, off on CPUs that both share, with\n"
+         "--host-socket, and with tables in a pool")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
   cmd->add_option("--uri", options.uri,
                   "run the database's compactions on an agent, as pulse:// or pulse://SOCKET");
   cmd->add_option("--sync", args->sync,

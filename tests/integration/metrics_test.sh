@@ -47,7 +47,7 @@ run_ok create 120 "$PULSE" pool create "$SCRATCH/store" --size 64M --segment 1M
 start_agent "$socket" --metrics 0 --store "$SCRATCH/store" --offload "$blocks_offload" --serve 0 \
   --serve-host "unix:$host_socket"
 serve_log="$SCRATCH/serve.log"
-start "$serve_log" "$PULSE" serve --port 0 --db "$SCRATCH/served" --metrics 0
+start "$serve_log" "$PULSE" serve --port 0 --offload on --db "$SCRATCH/served" --metrics 0
 server=$STARTED
 await 60 url_of "$serve_log" >/dev/null || fail "the server names no URL" "$serve_log"
 url=$(url_of "$AGENT_LOG") || fail "no URL is named" "$AGENT_LOG"

@@ -36,7 +36,7 @@ says() {
 }
 
 db="$SCRATCH/db"
-start_serve plain --db "$db"
+start_serve plain --db "$db" --offload on
 cli=(redis-cli -p "$PORT")
 
 # 1. Bad input.
@@ -79,21 +79,21 @@ timeout 250 "$python" "$here/serve_clients.py" "$PORT" >"$SCRATCH/clients.log" 2
 
 # 4. Stopped and killed, and back again.
 stop_agent "$SERVE" "$SERVE_LOG"
-start_serve again --db "$db" --sync always
+start_serve again --db "$db" --sync always --offload on
 cli=(redis-cli -p "$PORT")
 says kept yes "${cli[@]}" get kept
 says flushed 1 "${cli[@]}" dbsize
 says synced OK "${cli[@]}" set killed never
 kill -9 "$SERVE"
 await 60 is_gone "$SERVE"
-start_serve killed --db "$db"
+start_serve killed --db "$db" --offload on
 cli=(redis-cli -p "$PORT")
 says survived never "${cli[@]}" get killed
 stop_agent "$SERVE" "$SERVE_LOG"
 
 # 5. Passwords and users, on a compacting agent.
 echo secret >"$SCRATCH/password"
-start_serve password --db "$db" --requirepass "$SCRATCH/password" --uri pulse:// \
+start_serve password --db "$db" --offload on --requirepass "$SCRATCH/password" --uri pulse:// \
   --socket "$SOCKET_DIR/redis.sock"
 cli=(redis-cli -p "$PORT")
 says stranger NOAUTH "${cli[@]}" get killed
@@ -114,7 +114,7 @@ printf 'user reader on #%s ~* +@read\nuser default off\n' "$hash" >"$SCRATCH/use
       -out "$name.pem"
   done
 ) >"$SCRATCH/openssl.log" 2>&1 || fail "openssl" "$SCRATCH/openssl.log"
-start_serve tls --db "$db" --users "$SCRATCH/users" --tls-cert "$SCRATCH/server.pem" \
+start_serve tls --db "$db" --offload on --users "$SCRATCH/users" --tls-cert "$SCRATCH/server.pem" \
   --tls-key "$SCRATCH/server.key" --tls-ca "$SCRATCH/ca.pem"
 tls=(redis-cli -p "$PORT" --tls --cacert "$SCRATCH/ca.pem" --no-auth-warning)
 mine=(--cert "$SCRATCH/client.pem" --key "$SCRATCH/client.key")
@@ -125,9 +125,15 @@ says plain-text rror redis-cli -p "$PORT" get killed
 says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
 stop_agent "$SERVE" "$SERVE_LOG"
 
-# An idle client is cut off, with an agent in front and without.
-for offload in on off; do
+# An idle client is cut off, with an agent in front and without. By default there is none, as nothing
+# says that it would have CPUs of its own.
+declare -A front=([on]='an agent in front answers reads, as --offload on'
+  [off]='no agent in front, as --offload off'
+  [auto]='no agent in front, as the agent has no CPUs of its own')
+for offload in on off auto; do
   start_serve "idle-$offload" --db "$SCRATCH/idle" --offload "$offload" --idle-timeout 1
+  await 60 grep -q -e "${front[$offload]}" "$SERVE_LOG" ||
+    fail "--offload $offload: the log does not say so and why" "$SERVE_LOG"
   timeout 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT && [[ -z \$(cat <&3) ]]" ||
     fail "an idle client is not cut off" "$SERVE_LOG"
   stop_agent "$SERVE" "$SERVE_LOG"
@@ -167,7 +173,7 @@ stop_agent "$SERVE" "$SERVE_LOG"
 
 # 8. A thousand connections, of which many are reset.
 ulimit -n 8192 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-start_serve resets --db "$SCRATCH/resets"
+start_serve resets --db "$SCRATCH/resets" --offload on
 "$python" "$here/serve_resets.py" "$PORT" ${PULSE_TEST_SEED:+"$PULSE_TEST_SEED"} \
   >"$SCRATCH/resets.log" 2>&1 || fail "connections that are reset" "$SCRATCH/resets.log" "$SERVE_LOG"
 note "$(tail -n 1 "$SCRATCH/resets.log")"
