@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "services/redis/store.h"
+#include "services/redis/store_view.h"
 
 namespace pulse::resp {
 namespace {

@@ -15,7 +15,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -28,14 +27,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rocksdb/db.h"
-#include "rocksdb/write_batch.h"
 #include "services/redis/codec.h"
 #include "services/redis/commands.h"
 #include "services/redis/cursors.h"
 #include "services/redis/key_locks.h"
 #include "services/redis/key_sampler.h"
 #include "services/redis/serve.h"
-#include "services/redis/value.h"
+#include "services/redis/store_view.h"
 #include "services/redis/watch.h"
 
 namespace pulse::resp {
@@ -66,80 +64,6 @@ struct StoreOptions {
 };
 
 class Store;
-
-// A key's value as a command finds it.
-struct Found {
-  bool exists = false;
-  Value value;
-  rocksdb::PinnableSlice pin;  // holds `value.data`
-};
-
-// What a command reads and writes through: the database, and in a transaction what the commands
-// before it have written. A call that returns false ends the command: it would block, or failed.
-class View {
- public:
-  View(Store* store, bool may_block, bool buffered, int64_t now_ms);
-
-  bool Get(std::string_view key, Found* found);
-  // All at one point in time. Beyond about `most_bytes` of values it reads no more, and `found` has
-  // fewer than `count`, but at least one.
-  bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
-               uint64_t most_bytes);
-  // How many exist, one that is named twice counted twice, at one point in time. Holds one value at
-  // a time.
-  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing);
-  void Put(std::string_view key, std::string_view data, int64_t expires_ms);
-  void Delete(std::string_view key);
-  // All keys.
-  bool Clear();
-  // Calls `use` for the keys that exist from `from` on, in order, while they begin with `prefix`
-  // and `use` returns true. Having looked at `most` keys, expired ones included, it stops, with the
-  // next one in `next`.
-  bool ForEach(std::string_view from, std::string_view prefix,
-               const std::function<bool(std::string_view key, const Value& value)>& use,
-               uint64_t most = UINT64_MAX, std::string* next = nullptr);
-  // Moves `*first` up, and `*last` down, to a key of the database, whether or not it exists any
-  // more; an empty `*last` stands for the end. Where there is none between, `*first` is not below
-  // `*last` then.
-  bool Narrow(std::string* first, std::string* last);
-  // About how many bytes keys and values below `key` take in the database. Reads no blocks.
-  uint64_t BytesBefore(std::string_view key) const;
-  // For what is known to read from the device.
-  bool MayBlock();
-
-  bool blocked() const { return blocked_; }
-  const rocksdb::Status& error() const { return error_; }
-  int64_t now_ms() const { return now_ms_; }
-  // Of what a transaction has written.
-  uint64_t written_bytes() const { return written_bytes_; }
-
- private:
-  friend class Store;
-  bool Use(const rocksdb::Status& status, Found* found);
-  bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
-  bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
-                 uint64_t most_bytes);
-  void Note(std::string_view key, std::optional<std::string> stored);
-  // What a transaction has written to `key`.
-  const std::optional<std::string>* Written(std::string_view key) const;
-  void Fail(rocksdb::Status status);
-  rocksdb::ReadOptions ReadHow() const;
-
-  Store* store_;
-  bool may_block_;
-  bool buffered_;
-  bool blocked_ = false;
-  bool cleared_ = false;
-  int64_t now_ms_;
-  rocksdb::Status error_;
-  rocksdb::WriteBatch batch_;
-  // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
-  std::map<std::string, std::optional<std::string>, std::less<>> written_;
-  uint64_t written_bytes_ = 0;
-  // Of the batch; views of the command's arguments.
-  absl::InlinedVector<std::string_view, 4> changed_;
-  std::string scratch_;
-};
 
 // One command under way.
 struct Call {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -76,5 +77,15 @@ class TestStore {
   StoreOptions options_;
   std::unique_ptr<Store> store_;
 };
+
+struct Step {
+  const char* request;
+  const char* reply;
+};
+
+// Each request, in turn, with its reply.
+inline void Play(TestStore& store, std::initializer_list<Step> steps) {
+  for (const Step& step : steps) EXPECT_EQ(store(step.request), step.reply) << step.request;
+}
 
 }  // namespace pulse::resp

@@ -1,0 +1,254 @@
+// Commands and transactions: locks, reads and writes through a view, one commit.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "services/redis/handlers.h"
+#include "services/redis/store.h"
+
+namespace pulse::resp {
+namespace {
+
+// Of a transaction that is too long: one this short is not replaced by an error.
+constexpr size_t kShortReply = 128;
+// WATCH of more is not for a loop.
+constexpr size_t kFewWatches = 64;
+// In place of the reply to a command of it that writes.
+constexpr std::string_view kTooManyValuesWritten =
+    "ERR too many values for one reply; this command was carried out";
+
+// One thread writes the batches of several, which RocksDB's own atomics hand over to it, unseen by
+// ThreadSanitizer. In a frame of its own, so that its reports name the caller, Store::Write, and
+// scripts/tsan.supp can.
+__attribute__((noinline)) rocksdb::Status WriteToRocksDb(rocksdb::DB* db,
+                                                         const rocksdb::WriteOptions& how,
+                                                         rocksdb::WriteBatch* batch) {
+  rocksdb::Status status = db->Write(how, batch);
+  asm volatile("" ::: "memory");  // no tail call, which would leave no frame
+  return status;
+}
+
+}  // namespace
+
+void ReplyError(const rocksdb::Status& error, ReplyWriter* reply) {
+  reply->Error(absl::StrCat("ERR the database says: ", error.ToString()));
+}
+
+__attribute__((noinline)) bool Store::Write(rocksdb::WriteBatch* batch, View* view) {
+  rocksdb::WriteOptions how;
+  how.sync = options_.sync == SyncMode::kAlways;
+  how.no_slowdown = !view->may_block_;
+  if (how.sync && !view->MayBlock()) return false;
+  rocksdb::Status status = WriteToRocksDb(db_.get(), how, batch);
+  if (status.IsIncomplete() && how.no_slowdown) {
+    view->blocked_ = true;
+    return false;
+  }
+  if (!status.ok()) {
+    view->Fail(std::move(status));
+    return true;
+  }
+  if (!unsynced_.load(std::memory_order_relaxed)) unsynced_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+bool Store::Commit(View* view) {
+  rocksdb::WriteBatch& batch = view->batch_;
+  if (view->cleared_) {
+    rocksdb::ReadOptions how;
+    how.total_order_seek = true;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(how));
+    it->SeekToLast();
+    if (!it->status().ok()) {
+      view->Fail(it->status());
+      return true;
+    }
+    if (it->Valid()) {
+      std::string end = it->key().ToString();
+      end.push_back('\0');
+      if (auto status = batch.DeleteRange("", end); !status.ok()) view->Fail(std::move(status));
+    }
+  }
+  for (const auto& [key, stored] : view->written_) {
+    auto status = stored.has_value() ? batch.Put(key, *stored) : batch.Delete(key);
+    if (!status.ok()) view->Fail(std::move(status));
+  }
+  if (!view->error_.ok() || batch.Count() == 0) return true;
+  if (!Write(&batch, view)) return false;
+  if (view->cleared_) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compact_ = true;
+  }
+  if (watch_.active()) TouchWatched(*view);
+  return true;
+}
+
+void Store::TouchWatched(const View& view) {
+  if (view.cleared_) watch_.TouchAll();
+  for (const auto& [key, stored] : view.written_) watch_.Touch(key);
+  for (const std::string_view key : view.changed_) watch_.Touch(key);
+}
+
+Store::Ran Store::Run(const CommandInfo& command, const Arguments& args, bool may_block,
+                      ReplyWriter* reply, Tally* tally) {
+  KeyLocks::Held held;
+  const bool writes = command.writes();
+  if (writes) {
+    KeyLocks::Wanted wanted;
+    if ((command.flags & kKeyspace) != 0) wanted.AddAll();
+    ForEachKey(command, args, [&](std::string_view key) { wanted.Add(key); });
+    if (!locks_.Take(std::move(wanted), may_block, &held)) return Ran::kWouldBlock;
+  }
+  // A key that is named twice is to be seen as the first has left it.
+  const bool buffered = command.id == Command::kDel || command.id == Command::kUnlink;
+  View view(this, may_block, buffered && args.size() > 2, now_ms());
+  const size_t begin = reply->out()->size();
+  const Tally before = *tally;
+  Call call{command, args, view, *reply, *this, *tally};
+  RunCommand(call);
+  if (!view.blocked() && view.error().ok() && writes) Commit(&view);
+  if (view.blocked()) {
+    reply->out()->resize(begin);
+    *tally = before;
+    return Ran::kWouldBlock;
+  }
+  if (!view.error().ok()) {
+    reply->out()->resize(begin);
+    ReplyError(view.error(), reply);
+  }
+  ++tally->commands;
+  tally->errors += (*reply->out())[begin] == '-';
+  return Ran::kDone;
+}
+
+Store::Ran Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
+                          bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
+                          Tally* tally) {
+  View view(this, may_block, false, now_ms());
+  std::vector<std::string_view> keys(count);
+  for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
+  std::vector<Found> found;
+  view.GetMany(keys.data(), count, &found, most_bytes);
+  if (view.blocked()) return Ran::kWouldBlock;
+  if (!view.error().ok()) {
+    // Each by itself, as the fault may be one key's.
+    const size_t begin = reply->out()->size();
+    const size_t first = ends->size();
+    for (size_t i = 0; i < count && reply->out()->size() - begin <= most_bytes; ++i) {
+      if (Run(*FindCommand("get"), requests[i].arguments(), may_block, reply, tally) !=
+          Ran::kDone) {
+        break;
+      }
+      ends->push_back(reply->out()->size());
+    }
+    return ends->size() > first ? Ran::kDone : Ran::kWouldBlock;
+  }
+  for (const Found& one : found) {
+    if (one.exists) {
+      reply->Bulk(one.value.data);
+      ++tally->hits;
+    } else {
+      reply->Null();
+      ++tally->misses;
+    }
+    ends->push_back(reply->out()->size());
+  }
+  tally->commands += found.size();
+  return Ran::kDone;
+}
+
+Store::Ran Store::RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
+                          std::vector<size_t>* ends, Tally* tally) {
+  KeyLocks::Wanted wanted;
+  for (size_t i = 0; i < count; ++i) wanted.Add(requests[i][1]);
+  KeyLocks::Held held;
+  if (!locks_.Take(std::move(wanted), may_block, &held)) return Ran::kWouldBlock;
+  View view(this, may_block, false, 0);
+  for (size_t i = 0; i < count; ++i) view.Put(requests[i][1], requests[i][2], kNever);
+  if (view.error().ok() && !Commit(&view)) return Ran::kWouldBlock;
+  for (size_t i = 0; i < count; ++i) {
+    if (view.error().ok()) {
+      reply->Ok();
+    } else {
+      ReplyError(view.error(), reply);
+      ++tally->errors;
+    }
+    ends->push_back(reply->out()->size());
+  }
+  tally->commands += count;
+  return Ran::kDone;
+}
+
+void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
+                           const std::function<void(const Queued&, ReplyWriter*)>& other,
+                           ReplyWriter* reply, Tally* tally) {
+  KeyLocks::Wanted wanted;
+  for (const Queued& queued : commands) {
+    if ((queued.command->flags & kKeyspace) != 0) wanted.AddAll();
+    ForEachKey(*queued.command, *queued.args, [&](std::string_view key) { wanted.Add(key); });
+  }
+  for (const std::string& key : watches.keys()) wanted.Add(key);
+  KeyLocks::Held held;
+  locks_.Take(std::move(wanted), true, &held);
+  const int64_t now = now_ms();
+  if (watches.Broken(now)) {
+    reply->NullArray();
+    return;
+  }
+  View view(this, true, true, now);
+  const size_t begin = reply->out()->size();
+  bool full = false;
+  reply->Array(commands.size());
+  for (const Queued& queued : commands) {
+    const size_t element = reply->out()->size();
+    if (full && queued.command->reads() && !queued.command->writes()) {
+      reply->Error(kTooManyValues);
+      ++tally->commands;
+    } else if (queued.command->reads() || queued.command->writes()) {
+      Call call{*queued.command, *queued.args, view, *reply, *this, *tally};
+      RunCommand(call);
+      ++tally->commands;
+    } else {
+      other(queued, reply);
+    }
+    if (!view.error().ok() || view.written_bytes() > options_.max_transaction) break;
+    // A write is carried out all the same.
+    if (reply->out()->size() - begin > options_.max_reply &&
+        reply->out()->size() - element > kShortReply) {
+      full = true;
+      reply->out()->resize(element);
+      reply->Error(queued.command->writes() ? kTooManyValuesWritten : kTooManyValues);
+    }
+    tally->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
+  }
+  const bool fits = view.written_bytes() <= options_.max_transaction;
+  if (fits && view.error().ok()) Commit(&view);
+  if (fits && view.error().ok()) return;
+  // Nothing was written. A transaction is never half done.
+  reply->out()->resize(begin);
+  if (fits) {
+    ReplyError(view.error(), reply);
+  } else {
+    reply->Error(absl::StrCat("ERR the transaction would write more than ",
+                              options_.max_transaction,
+                              " bytes; nothing was written: make it smaller"));
+  }
+  ++tally->errors;
+}
+
+bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
+                  WatchTable::Set* watches, std::string* error) {
+  if (!may_block && count > kFewWatches) return false;
+  View view(this, may_block, false, now_ms());
+  for (size_t i = 0; i < count; ++i) watches->Add(keys[i], kNever);  // before they are read
+  for (size_t i = 0; i < count; ++i) {
+    Found found;
+    if (!view.Get(keys[i], &found)) break;
+    if (found.exists) watches->Add(keys[i], found.value.expires_ms);
+  }
+  if (!view.error().ok()) {
+    *error = absl::StrCat("ERR the database says: ", view.error().ToString());
+  }
+  return !view.blocked();
+}
+
+}  // namespace pulse::resp

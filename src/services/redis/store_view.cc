@@ -1,0 +1,289 @@
+#include "services/redis/store_view.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "rocksdb/db.h"
+#include "rocksdb/snapshot.h"
+#include "services/redis/rocksdb_slice.h"
+#include "services/redis/store.h"
+
+namespace pulse::resp {
+namespace {
+
+// That one MultiGet reads: it may hold as many values before it looks at how long they are.
+constexpr size_t kReadTogether = 8;
+
+}  // namespace
+
+View::View(Store* store, bool may_block, bool buffered, int64_t now_ms)
+    : store_(store), may_block_(may_block), buffered_(buffered), now_ms_(now_ms) {}
+
+rocksdb::ReadOptions View::ReadHow() const {
+  rocksdb::ReadOptions how;
+  if (!may_block_) how.read_tier = rocksdb::kBlockCacheTier;
+  return how;
+}
+
+bool View::MayBlock() {
+  blocked_ |= !may_block_;
+  return may_block_;
+}
+
+void View::Fail(rocksdb::Status status) {
+  if (error_.ok()) error_ = std::move(status);
+}
+
+const std::optional<std::string>* View::Written(std::string_view key) const {
+  if (!buffered_) return nullptr;
+  const auto it = written_.find(key);
+  return it == written_.end() ? nullptr : &it->second;
+}
+
+// Takes what a read of `found->pin` has brought.
+bool View::Use(const rocksdb::Status& status, Found* found) {
+  found->exists = false;
+  if (status.IsNotFound()) return true;
+  if (status.IsIncomplete() && !may_block_) {
+    blocked_ = true;
+    return false;
+  }
+  if (!status.ok()) {
+    Fail(status);
+    return false;
+  }
+  if (!DecodeValue(ViewOf(found->pin), &found->value)) {
+    Fail(rocksdb::Status::Corruption("a value that pulse serve has not written"));
+    return false;
+  }
+  found->exists = !found->value.ExpiredAt(now_ms_);
+  return true;
+}
+
+bool View::Get(std::string_view key, Found* found) {
+  found->pin.Reset();
+  if (const auto* written = Written(key); written != nullptr) {
+    found->exists = written->has_value();
+    if (!found->exists) return true;
+    found->pin.PinSelf(**written);
+    return Use(rocksdb::Status::OK(), found);
+  }
+  if (cleared_) {
+    found->exists = false;
+    return true;
+  }
+  return GetOne(ReadHow(), key, found);
+}
+
+bool View::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
+  found->pin.Reset();
+  rocksdb::DB* db = store_->db_.get();
+  return Use(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
+}
+
+bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                   uint64_t most_bytes) {
+  found->clear();
+  found->resize(count);
+  uint64_t bytes = 0;
+  if (buffered_ || count == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!Get(keys[i], &(*found)[i])) return false;
+      bytes += (*found)[i].pin.size();
+      if (bytes > most_bytes && i > 0) {
+        found->resize(i);
+        return true;
+      }
+    }
+    return true;
+  }
+  if (!may_block_) return GetCached(keys, count, found, most_bytes);
+  rocksdb::DB* db = store_->db_.get();
+  rocksdb::ManagedSnapshot snapshot(db);
+  rocksdb::ReadOptions how = ReadHow();
+  how.snapshot = snapshot.snapshot();
+  // The first by itself, then more and more: what it takes is not known before.
+  size_t together = 1;
+  for (size_t done = 0; done < count; together = std::min(2 * together, kReadTogether)) {
+    const size_t part = std::min(count - done, together);
+    std::array<rocksdb::Slice, kReadTogether> slices;
+    std::array<rocksdb::PinnableSlice, kReadTogether> values;
+    std::array<rocksdb::Status, kReadTogether> statuses;
+    for (size_t i = 0; i < part; ++i) slices[i] = SliceOf(keys[done + i]);
+    how.value_size_soft_limit = most_bytes - bytes;
+    db->MultiGet(how, db->DefaultColumnFamily(), part, slices.data(), values.data(),
+                 statuses.data());
+    for (size_t i = 0; i < part; ++i, ++done) {
+      bytes += values[i].size();
+      // RocksDB says Aborted of those that it has not read, and may have read beyond.
+      if (done > 0 && (bytes > most_bytes || statuses[i].IsAborted())) {
+        found->resize(done);
+        return true;
+      }
+      Found* one = &(*found)[done];
+      one->pin = std::move(values[i]);
+      if (!Use(statuses[i], one)) return false;
+    }
+    if (bytes > most_bytes) {
+      found->resize(done);
+      return true;
+    }
+  }
+  return true;
+}
+
+// Not by MultiGet, which (in RocksDB 7.8) reads from the device whatever the tier.
+bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                     uint64_t most_bytes) {
+  rocksdb::ManagedSnapshot snapshot(store_->db_.get());
+  rocksdb::ReadOptions how = ReadHow();
+  how.snapshot = snapshot.snapshot();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Found* one = &(*found)[i];
+    if (!GetOne(how, keys[i], one)) return false;
+    bytes += one->pin.size();
+    if (bytes > most_bytes && i > 0) {
+      found->resize(i);
+      return true;
+    }
+  }
+  return true;
+}
+
+bool View::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
+  *existing = 0;
+  Found found;
+  // What a transaction reads, it has locked.
+  if (buffered_ || count == 1) {
+    for (size_t i = 0; i < count; ++i) {
+      if (!Get(keys[i], &found)) return false;
+      *existing += found.exists;
+    }
+    return true;
+  }
+  rocksdb::ManagedSnapshot snapshot(store_->db_.get());
+  rocksdb::ReadOptions how = ReadHow();
+  how.snapshot = snapshot.snapshot();
+  for (size_t i = 0; i < count; ++i) {
+    if (!GetOne(how, keys[i], &found)) return false;
+    *existing += found.exists;
+  }
+  return true;
+}
+
+void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+  EncodeValue(data, expires_ms, &scratch_);
+  if (buffered_) {
+    Note(key, scratch_);
+    return;
+  }
+  changed_.push_back(key);
+  if (auto status = batch_.Put(SliceOf(key), scratch_); !status.ok()) Fail(std::move(status));
+}
+
+void View::Delete(std::string_view key) {
+  if (buffered_) {
+    Note(key, std::nullopt);
+    return;
+  }
+  changed_.push_back(key);
+  if (auto status = batch_.Delete(SliceOf(key)); !status.ok()) Fail(std::move(status));
+}
+
+void View::Note(std::string_view key, std::optional<std::string> stored) {
+  written_bytes_ += stored.has_value() ? stored->size() : 0;
+  auto it = written_.find(key);
+  if (it == written_.end()) {
+    it = written_.emplace(std::string(key), std::nullopt).first;
+    written_bytes_ += key.size() + sizeof(*it);
+  } else if (it->second.has_value()) {
+    written_bytes_ -= it->second->size();
+  }
+  it->second = std::move(stored);
+}
+
+bool View::Clear() {
+  if (!MayBlock()) return false;
+  written_.clear();
+  written_bytes_ = 0;
+  batch_.Clear();
+  cleared_ = true;
+  return true;
+}
+
+bool View::ForEach(std::string_view from, std::string_view prefix,
+                   const std::function<bool(std::string_view, const Value&)>& use, uint64_t most,
+                   std::string* next) {
+  if (!MayBlock()) return false;
+  std::unique_ptr<rocksdb::Iterator> it;
+  if (!cleared_) {
+    rocksdb::ReadOptions how = ReadHow();
+    how.total_order_seek = true;
+    it.reset(store_->db_->NewIterator(how));
+    it->Seek(SliceOf(std::max(from, prefix)));
+  }
+  auto mine = written_.lower_bound(std::max(from, prefix));
+  while (true) {
+    const bool stored = it != nullptr && it->Valid();
+    if (it != nullptr && !it->Valid() && !it->status().ok()) {
+      Fail(it->status());
+      return false;
+    }
+    if (!stored && mine == written_.end()) return true;
+    // What the transaction has written hides what is stored.
+    const int order = !stored                  ? 1
+                      : mine == written_.end() ? -1
+                                               : ViewOf(it->key()).compare(mine->first);
+    const std::string_view key = order < 0 ? ViewOf(it->key()) : std::string_view(mine->first);
+    if (key.compare(0, prefix.size(), prefix) != 0) return true;
+    if (most-- == 0) {
+      if (next != nullptr) *next = key;
+      return true;
+    }
+    Value value;
+    bool exists = true;
+    if (order >= 0) {
+      exists = mine->second.has_value() && DecodeValue(*mine->second, &value);
+    } else if (!DecodeValue(ViewOf(it->value()), &value)) {
+      Fail(rocksdb::Status::Corruption("a value that pulse serve has not written"));
+      return false;
+    }
+    if (exists && !value.ExpiredAt(now_ms_) && !use(key, value)) return true;
+    if (order >= 0) ++mine;
+    if (order <= 0) it->Next();
+  }
+}
+
+bool View::Narrow(std::string* first, std::string* last) {
+  if (!MayBlock()) return false;
+  rocksdb::ReadOptions how = ReadHow();
+  how.total_order_seek = true;
+  const std::unique_ptr<rocksdb::Iterator> it(store_->db_->NewIterator(how));
+  it->Seek(*first);
+  if (it->Valid()) {
+    *first = it->key().ToString();
+    if (last->empty()) {
+      it->SeekToLast();
+    } else {
+      it->SeekForPrev(*last);
+    }
+  }
+  *last = it->Valid() ? it->key().ToString() : *first;
+  if (!it->status().ok()) Fail(it->status());
+  return error_.ok();
+}
+
+uint64_t View::BytesBefore(std::string_view key) const {
+  rocksdb::SizeApproximationOptions how;
+  how.include_memtables = true;
+  const rocksdb::Range range("", SliceOf(key));
+  uint64_t bytes = 0;
+  rocksdb::DB* db = store_->db_.get();
+  // An estimate: without one, the caller begins with the first key.
+  db->GetApproximateSizes(how, db->DefaultColumnFamily(), &range, 1, &bytes).PermitUncheckedError();
+  return bytes;
+}
+
+}  // namespace pulse::resp
