@@ -18,10 +18,10 @@ class RedisFrontImpl final : public RedisFront {
     if (!cache.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--serve-cache: ", cache.status().message()));
     }
-    resp::OffloadOptions offload;
+    redis::OffloadOptions offload;
     PULSE_RETURN_IF_ERROR(
         ReadSize("--serve-max-value", args.max_value, kMostMaxValue, &offload.limits.max_bulk));
-    resp::LimitMessages(offload.limits, &options->limits);
+    redis::LimitMessages(offload.limits, &options->limits);
     PULSE_RETURN_IF_ERROR(directory_.Make());
     offload.host = options->host;
     offload.secondary.db = args.db;
@@ -31,7 +31,7 @@ class RedisFrontImpl final : public RedisFront {
     offload.cpus = cpus;
     // Whether the server wants a password is its secret until it has answered, unless we are told.
     offload.needs_auth = !args.no_password;
-    auto opened = resp::OffloadedResp::Open(offload);
+    auto opened = redis::OffloadedResp::Open(offload);
     if (!opened.ok()) return opened.status();
     application_ = *std::move(opened);
     options->application = application_.get();
@@ -50,8 +50,8 @@ class RedisFrontImpl final : public RedisFront {
 
  private:
   // In this order they end from the last.
-  resp::PrivateDirectory directory_;  // for the secondary's own files
-  std::unique_ptr<resp::OffloadedResp> application_;
+  redis::PrivateDirectory directory_;  // for the secondary's own files
+  std::unique_ptr<redis::OffloadedResp> application_;
   std::unique_ptr<director::Director> director_;
   std::string where_;
 };
@@ -101,9 +101,10 @@ absl::StatusOr<std::unique_ptr<RedisFront>> RedisFront::Open(const RedisFrontArg
   return impl;
 }
 
-FrontStatus RedisFrontStatus(const director::Director& director, const resp::OffloadedResp& reads) {
+FrontStatus RedisFrontStatus(const director::Director& director,
+                             const redis::OffloadedResp& reads) {
   FrontStatus f = DirectorStatus(director, "redis");
-  const resp::OffloadCounters& c = reads.counters();
+  const redis::OffloadCounters& c = reads.counters();
   // What is part of another number, or taken from it, in the order in which neither exceeds it.
   const uint64_t known = c.known;
   const uint64_t from_page_cache = c.from_page_cache;
@@ -117,7 +118,7 @@ FrontStatus RedisFrontStatus(const director::Director& director, const resp::Off
   uint64_t told = 0;
   for (const auto& [reason, count] : f.to_host) told += count;
   f.to_host.emplace_back("not_offloadable", forwarded > told ? forwarded - told : 0);
-  const resp::OffloadNumbers n = reads.numbers();
+  const redis::OffloadNumbers n = reads.numbers();
   FrontStatus::View view;
   view.known = known;
   view.from_page_cache = from_page_cache;

@@ -45,6 +45,6 @@ class RedisFront {
 };
 
 // The same for an agent within the server's process.
-FrontStatus RedisFrontStatus(const director::Director& director, const resp::OffloadedResp& reads);
+FrontStatus RedisFrontStatus(const director::Director& director, const redis::OffloadedResp& reads);
 
 }  // namespace pulse

@@ -26,7 +26,7 @@ namespace pulse {
 namespace {
 
 struct RedisServerArgs {
-  resp::ServeOptions options;
+  redis::ServeOptions options;
   std::string cache = "256M";
   std::string max_value = "32M";
   std::string sync = "everysec";
@@ -69,17 +69,17 @@ absl::Status ReadPassword(const std::string& path, std::string* password) {
 
 // Whether there is an agent in front of the server, and why.
 absl::Status ChooseAgent(RedisServerArgs* args) {
-  resp::ServeOptions& options = args->options;
-  resp::OffloadFacts facts;
-  facts.mode = args->offload == "on"    ? resp::OffloadMode::kOn
-               : args->offload == "off" ? resp::OffloadMode::kOff
-                                        : resp::OffloadMode::kAuto;
+  redis::ServeOptions& options = args->options;
+  redis::OffloadFacts facts;
+  facts.mode = args->offload == "on"    ? redis::OffloadMode::kOn
+               : args->offload == "off" ? redis::OffloadMode::kOff
+                                        : redis::OffloadMode::kAuto;
   facts.uri = options.uri;
   facts.separate_agent = !options.host_socket.empty();
   facts.server_cpus = options.cpus;
   facts.agent_cpus = options.agent_cpus;
   facts.process_cpus = MyCpus();
-  auto choice = resp::ChooseOffload(facts);
+  auto choice = redis::ChooseOffload(facts);
   if (!choice.ok()) return choice.status();
   options.offload = choice->on;
   args->offload_reason = choice->reason;
@@ -87,7 +87,7 @@ absl::Status ChooseAgent(RedisServerArgs* args) {
 }
 
 absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
-  resp::ServeOptions& options = args->options;
+  redis::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
   PULSE_RETURN_IF_ERROR(ReadSize("--cache", args->cache, uint64_t{1} << 50, &options.cache_bytes));
@@ -108,14 +108,14 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
                    options.host_socket.c_str());
     }
   }
-  options.sync = args->sync == "always" ? resp::SyncMode::kAlways
-                 : args->sync == "no"   ? resp::SyncMode::kNo
-                                        : resp::SyncMode::kEverySecond;
+  options.sync = args->sync == "always" ? redis::SyncMode::kAlways
+                 : args->sync == "no"   ? redis::SyncMode::kNo
+                                        : redis::SyncMode::kEverySecond;
   return absl::OkStatus();
 }
 
 // Where clients, or their agent, come to.
-std::string Listeners(const resp::ServeOptions& options, uint16_t port) {
+std::string Listeners(const redis::ServeOptions& options, uint16_t port) {
   std::vector<std::string> all;
   if (options.listen_tcp) all.push_back(absl::StrCat(options.bind, ":", port));
   for (const std::string& path : {options.socket, options.host_socket}) {
@@ -126,13 +126,13 @@ std::string Listeners(const resp::ServeOptions& options, uint16_t port) {
 
 // None when none is asked for. To be gone before `server` stops.
 absl::StatusOr<std::unique_ptr<metrics::Endpoint>> OpenMetrics(
-    const RedisServerArgs& args, const resp::Server& server,
+    const RedisServerArgs& args, const redis::Server& server,
     const std::weak_ptr<director::Application>& reads) {
   if (args.metrics.empty()) return nullptr;
   metrics::Sources sources;
   sources.server = [&server] { return server.numbers(); };
   // Both are there with an agent in front.
-  auto offloaded = std::dynamic_pointer_cast<const resp::OffloadedResp>(reads.lock());
+  auto offloaded = std::dynamic_pointer_cast<const redis::OffloadedResp>(reads.lock());
   if (const director::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
     auto front = std::make_shared<FrontTeller>();
     front->Set([agent, offloaded] { return RedisFrontStatus(*agent, *offloaded); });
@@ -155,8 +155,8 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
   std::weak_ptr<director::Application> reads;  // the server's agent
-  auto server = resp::Server::Open(
-      args.options, [&reads, make = resp::EmbeddedOffload()](const resp::OffloadSetup& setup) {
+  auto server = redis::Server::Open(
+      args.options, [&reads, make = redis::EmbeddedOffload()](const redis::OffloadSetup& setup) {
         auto made = make(setup);
         if (made.ok()) reads = *made;
         return made;
@@ -164,7 +164,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   if (!server.ok()) return server.status();
   auto metrics = OpenMetrics(args, **server, reads);
   if (!metrics.ok()) return metrics.status();
-  const resp::ServeOptions& options = args.options;
+  const redis::ServeOptions& options = args.options;
   std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
                Listeners(options, (*server)->port()).c_str(), getpid(),
                options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS");
@@ -184,7 +184,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
 }
 
 void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
-  resp::ServeOptions& options = args->options;
+  redis::ServeOptions& options = args->options;
   cmd->add_option("--requirepass", args->password_file,
                   "file whose first line is the password of the user `default`");
   cmd->add_option("--users", options.users_file,
@@ -197,7 +197,7 @@ void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& arg
 }
 
 void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
-  resp::ServeOptions& options = args->options;
+  redis::ServeOptions& options = args->options;
   cmd->add_option("--cache", args->cache,
                   "memory for blocks that were read; as much again for the agent")
       ->capture_default_str();
@@ -244,7 +244,7 @@ void AddServeCommand(CLI::App& app) {
       "  pulse serve --db /var/lib/pulse &   redis-cli set greeting hello\n"
       "Every write is in RocksDB's log before it is answered; --sync says when that is synced.\n"
       "Stops on SIGTERM or SIGINT, after answering what is outstanding.");
-  resp::ServeOptions& options = args->options;
+  redis::ServeOptions& options = args->options;
   cmd->add_option("--db", options.db, "directory of the database; made if it is missing")
       ->required();
   cmd->add_option("--port", args->port, "TCP port; 0: one that the kernel chooses")

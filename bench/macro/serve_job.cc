@@ -32,7 +32,7 @@ namespace pulse::bench {
 namespace {
 
 absl::StatusOr<size_t> SplitRespReply(std::string_view bytes) {
-  return resp::ReplySplitter().Next(bytes);
+  return redis::ReplySplitter().Next(bytes);
 }
 
 std::string FirstLine(std::string_view reply) {
@@ -76,7 +76,7 @@ class RecordLoad final : public LoadProtocol {
       question->least = acknowledged_[record];
       words_ = {"GET", name};
     }
-    resp::AppendRequest(words_, out);
+    redis::AppendRequest(words_, out);
     return true;
   }
 
@@ -165,8 +165,8 @@ absl::Status WaitForRest(uint16_t port) {
   return absl::OkStatus();
 }
 
-resp::ServeOptions ServerOptions(const nlohmann::json& spec) {
-  resp::ServeOptions o;
+redis::ServeOptions ServerOptions(const nlohmann::json& spec) {
+  redis::ServeOptions o;
   o.db = spec.at("dir").get<std::string>();
   o.cache_bytes = spec.at("cache_bytes").get<uint64_t>();
   o.cpus = spec.at("host_cpus").get<std::vector<int>>();
@@ -202,21 +202,21 @@ class ForwardingResp final : public director::Application {
     std::string OnHostLost(director::Ticket, bool) override {
       return ErrorReply(absl::UnavailableError("the host was lost"));
     }
-    std::string ErrorReply(const absl::Status& error) override { return resp::ErrorLine(error); }
+    std::string ErrorReply(const absl::Status& error) override { return redis::ErrorLine(error); }
 
    private:
     director::Connection* const connection_;
-    resp::RequestSplitter requests_;
-    resp::ReplySplitter replies_;
+    redis::RequestSplitter requests_;
+    redis::ReplySplitter replies_;
   };
 };
 
 // What the agent has counted, with the names of the shares.
 using AgentCounts = std::vector<std::pair<const char*, uint64_t>>;
 
-AgentCounts CountsOf(const resp::OffloadedResp* agent) {
+AgentCounts CountsOf(const redis::OffloadedResp* agent) {
   if (agent == nullptr) return {};
-  const resp::OffloadCounters& c = agent->counters();
+  const redis::OffloadCounters& c = agent->counters();
   return {{"offloaded_share", c.offloaded},
           {"known_share", c.known},
           {"page_cache_share", c.from_page_cache},
@@ -297,7 +297,7 @@ absl::StatusOr<nlohmann::json> FillRecords(const ServeLoad& o, uint16_t port) {
 }
 
 absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
-                                             const resp::OffloadedResp* agent) {
+                                             const redis::OffloadedResp* agent) {
   auto workloads = SelectWorkloads({o.workload});
   if (!workloads.ok()) return workloads.status();
   WorkloadSpec workload = workloads->front();
@@ -331,17 +331,17 @@ absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   Neighbours neighbours;
   PULSE_RETURN_IF_ERROR(neighbours.WorkAsAsked(spec));
   const ServeLoad o(spec);
-  const resp::ServeOptions options = ServerOptions(spec);
-  const resp::OffloadedResp* agent = nullptr;
+  const redis::ServeOptions options = ServerOptions(spec);
+  const redis::OffloadedResp* agent = nullptr;
   const bool forwards_all = spec.value("forward_all", false);
-  const auto make_agent = [&agent, forwards_all](const resp::OffloadSetup& setup)
+  const auto make_agent = [&agent, forwards_all](const redis::OffloadSetup& setup)
       -> absl::StatusOr<std::shared_ptr<director::Application>> {
     if (forwards_all) return std::make_shared<ForwardingResp>();
-    auto made = resp::EmbeddedOffload()(setup);
-    if (made.ok()) agent = dynamic_cast<const resp::OffloadedResp*>(made->get());
+    auto made = redis::EmbeddedOffload()(setup);
+    if (made.ok()) agent = dynamic_cast<const redis::OffloadedResp*>(made->get());
     return made;
   };
-  auto server = resp::Server::Open(options, make_agent);
+  auto server = redis::Server::Open(options, make_agent);
   if (!server.ok()) return server.status();
   if (options.offload && !forwards_all && agent == nullptr) {
     return absl::InternalError("the server has an agent of another kind than is measured here");

@@ -19,7 +19,7 @@ size_t Split(const std::string& bytes, size_t cut) {
   if (again.ok() && *again == 0) again = cut_up.Next(bytes);
   FUZZ_CHECK(again.ok() == size.ok());
   if (!size.ok()) {
-    FUZZ_CHECK(!pulse::resp::ErrorLine(size.status()).empty());
+    FUZZ_CHECK(!pulse::redis::ErrorLine(size.status()).empty());
     return 0;
   }
   FUZZ_CHECK(*size == *again && *size <= bytes.size());
@@ -27,7 +27,7 @@ size_t Split(const std::string& bytes, size_t cut) {
 }
 
 void CheckRequest(const std::string& message) {
-  using namespace pulse::resp;
+  using namespace pulse::redis;
   Request request;
   if (!request.Parse(message).ok() || request.empty()) return;
   if (const CommandInfo* command = FindCommand(request[0]);
@@ -48,7 +48,7 @@ void CheckRequest(const std::string& message) {
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pulse::resp;
+  using namespace pulse::redis;
   pulse::fuzz::Input in(data, size);
   const uint64_t kind = in.Below(3);
   const uint64_t cut = in.Below(4096);

@@ -63,7 +63,7 @@ bool RedisConnection::Open(uint16_t port) {
 void RedisConnection::Close() {
   fd_.reset();
   in_.clear();
-  splitter_ = resp::ReplySplitter();
+  splitter_ = redis::ReplySplitter();
 }
 
 bool RedisConnection::Send(std::string_view bytes) {
@@ -96,7 +96,7 @@ std::string RedisConnection::Receive() {
 
 std::string RedisConnection::Ask(const std::vector<std::string_view>& words) {
   std::string bytes;
-  resp::AppendRequest(words, &bytes);
+  redis::AppendRequest(words, &bytes);
   return Send(bytes) ? Receive() : "";
 }
 
@@ -250,7 +250,7 @@ RedisLoad::Planned RedisLoad::Plan(Client* client, std::string* bytes) {
   } else {
     PlanWrite(client, client->random() % 100, &plan, &words);
   }
-  resp::AppendRequest({words.begin(), words.end()}, bytes);
+  redis::AppendRequest({words.begin(), words.end()}, bytes);
   return plan;
 }
 

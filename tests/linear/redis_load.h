@@ -39,7 +39,7 @@ class RedisConnection {
  private:
   UniqueFd fd_;
   std::string in_;
-  resp::ReplySplitter splitter_;
+  redis::ReplySplitter splitter_;
   bool timed_out_ = false;
 };
 

@@ -283,7 +283,7 @@ void AddFront(const std::optional<FrontStatus>& front, Families* out) {
   if (f.view) AddView(*f.view, labels, out);
 }
 
-void AddServer(const resp::ServerNumbers& s, Families* out) {
+void AddServer(const redis::ServerNumbers& s, Families* out) {
   const auto count = [&](const char* name, const char* help, double value) {
     out->Counter(name, help, {}, value);
   };

@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "agent/status.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 struct ServerNumbers;
-}  // namespace pulse::resp
+}  // namespace pulse::redis
 namespace prometheus {
 class Collectable;
 class Exposer;
@@ -34,7 +34,7 @@ absl::StatusOr<Address> ParseAddress(const std::string& text);
 struct Sources {
   std::shared_ptr<const AgentStatus> agent;  // and its front
   std::shared_ptr<const FrontTeller> front;  // without such an agent
-  std::function<resp::ServerNumbers()> server;
+  std::function<redis::ServerNumbers()> server;
 };
 
 class Endpoint {

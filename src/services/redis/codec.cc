@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // A line that holds a type and a number. Longer ones are no numbers.
@@ -447,4 +447,4 @@ void AppendRequest(const std::vector<std::string_view>& arguments, std::string* 
   for (const std::string_view argument : arguments) writer.Bulk(argument);
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

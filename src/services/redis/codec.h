@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 struct Limits {
   uint32_t max_arguments = 1u << 20;       // of one request
@@ -152,4 +152,4 @@ std::string ErrorLine(const absl::Status& error);
 // Appends a request as an array of bulk strings.
 void AppendRequest(const std::vector<std::string_view>& arguments, std::string* out);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -11,7 +11,7 @@
 #include "services/redis/commands.h"
 #include "services/redis/value.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::ElementsAre;
@@ -281,4 +281,4 @@ TEST(ValueTest, RoundTripAndRefusal) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 constexpr CommandInfo kCommands[] = {
-#define PULSE_RESP_COMMAND(id, name, arity, flags, first, last, step, group, summary) \
+#define PULSE_REDIS_COMMAND(id, name, arity, flags, first, last, step, group, summary) \
   {Command::k##id, name, arity, flags, first, last, step, group, summary},
 #include "services/redis/commands.inc"
-#undef PULSE_RESP_COMMAND
+#undef PULSE_REDIS_COMMAND
 };
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
@@ -81,4 +81,4 @@ const std::vector<const CommandInfo*>& AllCommands() {
   return all;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

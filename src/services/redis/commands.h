@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 enum class Command : uint8_t {
-#define PULSE_RESP_COMMAND(id, ...) k##id,
+#define PULSE_REDIS_COMMAND(id, ...) k##id,
 #include "services/redis/commands.inc"
-#undef PULSE_RESP_COMMAND
+#undef PULSE_REDIS_COMMAND
 };
 
 enum CommandFlag : uint32_t {
@@ -75,4 +75,4 @@ void ForEachKey(const CommandInfo& command, const Arguments& arguments, Use use)
 
 bool EqualsIgnoringCase(std::string_view text, std::string_view lower_case);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -6,7 +6,7 @@
 #include "services/redis/executor.h"
 #include "services/redis/handlers.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 constexpr std::string_view kOtherRelease =
@@ -363,4 +363,4 @@ void Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) 
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

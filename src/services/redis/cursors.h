@@ -16,7 +16,7 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class CursorTable {
  public:
@@ -97,4 +97,4 @@ class CursorTable {
   size_t bytes_ = 0;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

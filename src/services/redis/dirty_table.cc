@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 DirtyTable::DirtyTable(const CatchUpClock* clock, size_t words, uint64_t seed, bool broken)
     : clock_(clock), seed_(seed), broken_(broken) {
@@ -77,4 +77,4 @@ bool DirtyTable::Unchanged(Slot slot, uint64_t word) const {
   return broken_ || words_[slot].load() == word;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -56,7 +56,7 @@
 #include <optional>
 #include <string_view>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // Numbers catch-ups. Owned by what catches up; the table reads it.
 class CatchUpClock {
@@ -152,4 +152,4 @@ class DirtyTable {
   std::atomic<uint64_t> in_flight_{0};
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -12,7 +12,7 @@
 
 #include "base/testing.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 TEST(DirtyTableTest, AKeyIsDirtyFromMarkUntilALaterCatchUpHasFinished) {
@@ -254,4 +254,4 @@ TEST(DirtyTableTest, ReadersNeverSeeWhatIsOldOrUnsettled) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

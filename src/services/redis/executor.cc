@@ -4,7 +4,7 @@
 #include "services/redis/handlers.h"
 #include "services/redis/http_guard.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Together: what one read, or one write, of RocksDB carries.
@@ -298,4 +298,4 @@ void Executor::AnswerFence(Session* session, Job* job) {
   job->ends.push_back(job->out.size());
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

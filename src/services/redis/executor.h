@@ -15,7 +15,7 @@
 #include "services/redis/session.h"
 #include "services/redis/store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // What INFO tells, beyond what the store knows.
 struct ServerFacts {
@@ -113,4 +113,4 @@ class Executor {
   ServerFacts* facts_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

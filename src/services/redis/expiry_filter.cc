@@ -6,7 +6,7 @@
 #include "rocksdb/env.h"
 #include "services/redis/value.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Of one compaction: by its time of begin, so that a key has the same fate in all of it.
@@ -68,4 +68,4 @@ absl::StatusOr<std::shared_ptr<rocksdb::Env>> OpenEnv(const std::string& uri) {
   return guard;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -16,7 +16,7 @@ namespace rocksdb {
 class Env;
 }
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // Counts what it drops in `dropped`. Any thread.
 std::shared_ptr<rocksdb::CompactionFilterFactory> NewExpiryFilterFactory(
@@ -25,4 +25,4 @@ std::shared_ptr<rocksdb::CompactionFilterFactory> NewExpiryFilterFactory(
 // Connects when the URI names a socket.
 absl::StatusOr<std::shared_ptr<rocksdb::Env>> OpenEnv(const std::string& uri);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "services/redis/store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // Abseil's own type, as it is built for C++14.
 inline absl::string_view AbslOf(std::string_view text) { return {text.data(), text.size()}; }
@@ -38,4 +38,4 @@ bool MatchesPattern(std::string_view pattern, std::string_view text);
 // What every match begins with.
 std::string_view LiteralPrefix(std::string_view pattern);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

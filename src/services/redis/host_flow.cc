@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Jobs that are kept for the next connection, per loop. Large ones go.
@@ -200,4 +200,4 @@ std::unique_ptr<director::Flow> HostApplication::NewFlow(director::Connection* c
   return std::make_unique<HostFlow>(this, connection);
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

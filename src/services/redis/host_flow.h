@@ -13,7 +13,7 @@
 #include "services/redis/executor.h"
 #include "services/redis/worker_pool.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class HostApplication : public director::Application {
  public:
@@ -38,4 +38,4 @@ class HostApplication : public director::Application {
   bool private_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "services/redis/commands.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 constexpr int64_t kLogEveryNanos = int64_t{60} * 1'000'000'000;
@@ -29,4 +29,4 @@ void NoteHttp(std::string_view peer) {
                    "--requirepass"));
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // Of a request's first word: no command, and what every form that a page posts has.
 bool IsOfHttp(std::string_view name);
@@ -15,4 +15,4 @@ bool IsOfHttp(std::string_view name);
 // Logs that `peer` was cut off; at most once a minute.
 void NoteHttp(std::string_view peer);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

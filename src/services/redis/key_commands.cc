@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 void Delete(Call& call) {
@@ -259,4 +259,4 @@ void RunKeyCommand(Call& call) {
 
 void RunCommand(Call& call) { RunStringCommand(call); }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 KeyLocks::KeyLocks() : stripes_(new Stripe[kStripes]) {
   pthread_rwlockattr_t attributes;
@@ -57,4 +57,4 @@ bool KeyLocks::Take(Wanted wanted, bool may_block, Held* held) {
   return true;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -15,7 +15,7 @@
 
 #include "absl/container/inlined_vector.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class KeyLocks {
  public:
@@ -66,4 +66,4 @@ class KeyLocks {
   std::unique_ptr<Stripe[]> stripes_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

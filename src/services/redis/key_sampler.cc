@@ -5,7 +5,7 @@
 
 #include "services/redis/store_view.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // A bisection ends in a range of one block of a table: its keys fit into a window.
@@ -123,4 +123,4 @@ bool KeySampler::Choose(View* view, std::optional<std::string>* key) {
   return true;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -25,7 +25,7 @@
 #include <random>
 #include <string>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class View;
 
@@ -46,4 +46,4 @@ class KeySampler {
   std::string cursor_;  // from here on; after the last key: all keys again
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

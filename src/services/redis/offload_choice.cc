@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // The agent reads the database's files as plain ones.
@@ -70,4 +70,4 @@ std::string DescribeDefaultOffload(const std::vector<int>& process_cpus) {
                       FormatCpuList(server), " --agent-cpus ", process_cpus.back());
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 enum class OffloadMode { kAuto, kOn, kOff };
 
@@ -34,4 +34,4 @@ absl::StatusOr<OffloadChoice> ChooseOffload(const OffloadFacts& facts);
 // What the default does on a machine where a process may use these CPUs, for `pulse doctor`.
 std::string DescribeDefaultOffload(const std::vector<int>& process_cpus);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

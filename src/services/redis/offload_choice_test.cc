@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(OffloadChoiceTest, Description_NamesCpusThatTurnItOn) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -17,7 +17,7 @@
 #include "services/redis/codec.h"
 #include "services/redis/commands.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 Fencer::Fencer(std::string host, DirtyTable* table, std::function<void()> settled)
     : host_(std::move(host)), table_(table), settled_(std::move(settled)) {
@@ -118,4 +118,4 @@ absl::Status Fencer::Ask(const std::string& id) {
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

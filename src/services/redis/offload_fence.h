@@ -20,7 +20,7 @@
 #include "absl/status/status.h"
 #include "services/redis/dirty_table.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class Fencer {
  public:
@@ -54,4 +54,4 @@ class Fencer {
   std::thread thread_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -9,7 +9,7 @@
 #include "net/ring.h"
 #include "services/redis/http_guard.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Of one connection's values on their way to the host.
@@ -420,4 +420,4 @@ std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> sh
   return std::make_unique<OffloadFlow>(std::move(shared), connection);
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -18,7 +18,7 @@
 #include "services/redis/offload_shared.h"
 #include "services/redis/value.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // May be answered by an agent.
 bool AnsweredHere(Command command);
@@ -246,4 +246,4 @@ class OffloadFlow final : public director::Flow {
   std::vector<Said> said_;  // and was accepted, in its order
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

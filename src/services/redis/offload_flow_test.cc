@@ -14,7 +14,7 @@
 #include "services/redis/test_simulation.h"
 #include "services/redis/value.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using sim::Client;
@@ -451,4 +451,4 @@ TEST(OffloadFlowTest, TheNextConnectionIsWhoTheClientIs) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

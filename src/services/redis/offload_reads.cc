@@ -5,7 +5,7 @@
 #include "net/ring.h"
 #include "services/redis/offload_flow.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 using director::FreeBytes;
 using Found = ReadView::Found;
@@ -501,4 +501,4 @@ void OffloadFlow::ForwardRead(Ticket ticket, std::string_view bytes, const Comma
   connection_->Forward(ticket, bytes);
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

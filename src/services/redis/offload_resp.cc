@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "services/redis/offload_shared.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const OffloadOptions& options) {
   uint64_t random[2];
@@ -112,4 +112,4 @@ std::string OffloadShared::Info() const {
   return text;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

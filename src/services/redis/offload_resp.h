@@ -56,7 +56,7 @@
 #include "services/redis/secondary.h"
 #include "services/redis/serve.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 struct OffloadShared;
 
@@ -132,4 +132,4 @@ class OffloadedResp final : public director::Application {
 // For Server::Open: the agent within the server's process.
 OffloadFactory EmbeddedOffload();
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

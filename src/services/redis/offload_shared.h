@@ -12,7 +12,7 @@
 #include "services/redis/value_cache.h"
 #include "services/redis/worker_pool.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 struct OffloadShared {
   OffloadShared(const OffloadOptions& given, uint64_t seed)
@@ -53,4 +53,4 @@ struct OffloadShared {
 std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
                                                director::Connection* connection);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -9,7 +9,7 @@
 
 #include "base/file_calls.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using rocksdb::IOStatus;
@@ -114,4 +114,4 @@ IOStatus PageCacheFiles::NewRandomAccessFile(const std::string& name,
   return IOStatus::OK();
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -27,7 +27,7 @@
 #include <memory>
 #include <string>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // From here to its end, this thread's reads of tables do not wait. Not nested.
 class WithoutWaiting {
@@ -63,4 +63,4 @@ class PageCacheFiles final : public rocksdb::FileSystemWrapper {
   const std::shared_ptr<std::atomic<bool>> usable_ = std::make_shared<std::atomic<bool>>(true);
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

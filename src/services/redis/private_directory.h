@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class PrivateDirectory {
  public:
@@ -38,4 +38,4 @@ class PrivateDirectory {
   std::string path_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -8,7 +8,7 @@
 #include "rocksdb/perf_context.h"
 #include "services/redis/test_store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 constexpr char kNil[] = "$-1";
@@ -122,4 +122,4 @@ TEST(RandomKeyTest, NearlyAllExpired_CostHasALimitAndTheLiveKeyIsFound) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

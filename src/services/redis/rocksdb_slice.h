@@ -5,9 +5,9 @@
 
 #include "rocksdb/slice.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 inline rocksdb::Slice SliceOf(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view ViewOf(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -6,7 +6,7 @@
 
 #include "services/redis/handlers.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
@@ -235,4 +235,4 @@ void RunScanCommand(Call& call) {
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -14,7 +14,7 @@
 #include "services/redis/handlers.h"
 #include "services/redis/test_store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::ElementsAre;
@@ -169,4 +169,4 @@ TEST(ScanTest, Patterns) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

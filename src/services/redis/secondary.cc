@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "services/redis/page_cache_files.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Notices files that were not there: see secondary.h.
@@ -410,4 +410,4 @@ SecondaryStats Secondary::stats() const {
   return stats;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

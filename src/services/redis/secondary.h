@@ -53,7 +53,7 @@ namespace rocksdb {
 class Cache;
 }  // namespace rocksdb
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // What reads are answered from. A seam for tests, which run it against simulated primaries.
 class ReadView {
@@ -185,4 +185,4 @@ class Secondary final : public ReadView {
   std::thread thread_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

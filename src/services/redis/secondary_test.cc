@@ -18,7 +18,7 @@
 #include "base/testing.h"
 #include "services/redis/page_cache_files.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using testing_util::Eventually;
@@ -471,4 +471,4 @@ TEST_F(SecondaryTest, CleanReadsAreNeverStaleWhilePrimaryChangesItsFiles) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

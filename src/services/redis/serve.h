@@ -27,7 +27,7 @@ class Director;
 struct DirectorLimits;
 }  // namespace pulse::director
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 enum class SyncMode { kAlways, kEverySecond, kNo };
 
@@ -113,4 +113,4 @@ class Server {
   virtual absl::Status Stop() = 0;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

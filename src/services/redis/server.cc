@@ -17,7 +17,7 @@
 #include "services/redis/tls.h"
 #include "services/redis/worker_pool.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Of many keys or values; one value of any length is told.
@@ -283,4 +283,4 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Open(const ServeOptions& options
   return server;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -10,7 +10,7 @@
 #include "services/redis/codec.h"
 #include "services/redis/test_server.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::HasSubstr;
@@ -170,4 +170,4 @@ TEST_F(ServerAccessTest, RefusesToBeOpenToAnyUser) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

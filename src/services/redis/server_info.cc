@@ -11,7 +11,7 @@
 #define PULSE_VERSION "unknown"
 #endif
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Resident memory of this process; 0 when the kernel does not say.
@@ -230,4 +230,4 @@ void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -16,7 +16,7 @@
 #include "services/redis/commands.h"
 #include "services/redis/test_server.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::HasSubstr;
@@ -345,4 +345,4 @@ TEST_F(ServerTest, ClientsAreListed) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

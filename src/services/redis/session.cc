@@ -1,6 +1,6 @@
 #include "services/redis/session.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 uint64_t Clients::Add(ClientFacts facts) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -87,4 +87,4 @@ void Fences::Wait(std::string_view id, std::function<void()> done) {
   for (const auto& end : ends) end();
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -21,7 +21,7 @@
 #include "services/redis/users.h"
 #include "services/redis/watch.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 // A connection as CLIENT LIST shows it.
 struct ClientFacts {
@@ -174,4 +174,4 @@ struct Session {
   uint64_t counted_ = 0;  // taken from `transactions`
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -14,7 +14,7 @@
 #include "services/redis/expiry_filter.h"
 #include "services/redis/rocksdb_slice.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 rocksdb::Options DatabaseOptions(uint64_t cache_bytes) {
   rocksdb::Options options;
@@ -152,4 +152,4 @@ uint64_t Store::Property(const char* name) const {
 
 uint64_t Store::KeysEstimate() const { return Property("rocksdb.estimate-num-keys"); }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -36,7 +36,7 @@
 #include "services/redis/store_view.h"
 #include "services/redis/watch.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 using Arguments = std::vector<std::string_view>;
 
@@ -156,4 +156,4 @@ void ReplyError(const rocksdb::Status& error, ReplyWriter* reply);
 // The options that both the primary's and other openers of its files need to agree on.
 rocksdb::Options DatabaseOptions(uint64_t cache_bytes);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

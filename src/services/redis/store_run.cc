@@ -5,7 +5,7 @@
 #include "services/redis/handlers.h"
 #include "services/redis/store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Of a transaction that is too long: one this short is not replaced by an error.
@@ -251,4 +251,4 @@ bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
   return !view.blocked();
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -11,7 +11,7 @@
 #include "base/testing.h"
 #include "services/redis/test_store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using ::testing::HasSubstr;
@@ -396,4 +396,4 @@ TEST(StoreTest, NoUpdateIsLost) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

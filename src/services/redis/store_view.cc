@@ -9,7 +9,7 @@
 #include "services/redis/rocksdb_slice.h"
 #include "services/redis/store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // That one MultiGet reads: it may hold as many values before it looks at how long they are.
@@ -286,4 +286,4 @@ uint64_t View::BytesBefore(std::string_view key) const {
   return bytes;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -21,7 +21,7 @@
 #include "rocksdb/write_batch.h"
 #include "services/redis/value.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class Store;
 
@@ -99,4 +99,4 @@ class View {
   std::string scratch_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // What follows a key and value in SET, and a key in GETEX.
@@ -366,4 +366,4 @@ void RunStringCommand(Call& call) {
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -19,7 +19,7 @@
 #include "services/redis/offload_resp.h"
 #include "services/redis/serve.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class BlockingClient {
  public:
@@ -108,4 +108,4 @@ class ServerTest : public ::testing::Test {
   std::unique_ptr<Server> server_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

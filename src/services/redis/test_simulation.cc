@@ -5,7 +5,7 @@
 
 #include "services/redis/value.h"
 
-namespace pulse::resp::sim {
+namespace pulse::redis::sim {
 
 using linear::Kind;
 using linear::Operation;
@@ -225,4 +225,4 @@ linear::Verdict Simulation::Run(int steps) {
   return linear::Check(history);
 }
 
-}  // namespace pulse::resp::sim
+}  // namespace pulse::redis::sim

@@ -28,7 +28,7 @@
 #include "services/redis/offload_resp.h"
 #include "tests/linear/checker.h"
 
-namespace pulse::resp::sim {
+namespace pulse::redis::sim {
 
 using Map = std::map<std::string, std::string>;
 
@@ -295,4 +295,4 @@ struct Simulation {
   linear::History history;
 };
 
-}  // namespace pulse::resp::sim
+}  // namespace pulse::redis::sim

@@ -12,7 +12,7 @@
 #include "base/testing.h"
 #include "services/redis/store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class TestStore {
  public:
@@ -88,4 +88,4 @@ inline void Play(TestStore& store, std::initializer_list<Step> steps) {
   for (const Step& step : steps) EXPECT_EQ(store(step.request), step.reply) << step.request;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 // Before the handshake is done, a peer may send this much, and be sent this much.
@@ -182,4 +182,4 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Open(const std::string& 
   return std::make_unique<Context>(context.release());
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

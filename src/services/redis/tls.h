@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "net/transport.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class TlsContext {
  public:
@@ -22,4 +22,4 @@ class TlsContext {
   virtual std::unique_ptr<director::Transport> NewTransport() = 0;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -8,7 +8,7 @@
 
 #include "services/redis/test_store.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 class TransactionTest : public ::testing::Test {
@@ -148,4 +148,4 @@ TEST_F(TransactionTest, OptimisticCountersLoseNothing) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

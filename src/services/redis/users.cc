@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "base/file_calls.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 constexpr off_t kMostBytes = 1 << 20;
@@ -176,4 +176,4 @@ bool Users::default_has_password() const {
   return user != nullptr && !user->no_password;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

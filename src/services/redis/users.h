@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "services/redis/commands.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 struct User {
   std::string name;
@@ -54,4 +54,4 @@ class Users {
 
 std::string Sha256(std::string_view text);
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

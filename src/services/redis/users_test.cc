@@ -6,7 +6,7 @@
 
 #include "services/redis/commands.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 TEST(UsersTest, FilesAndPermissions) {
@@ -45,4 +45,4 @@ TEST(UsersTest, FilesAndPermissions) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

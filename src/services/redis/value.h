@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 inline constexpr char kPlainTag = static_cast<char>(0xF5);
 inline constexpr char kExpiringTag = static_cast<char>(0xF6);
@@ -66,4 +66,4 @@ inline void EncodeValue(std::string_view data, int64_t expires_ms, std::string* 
 // The clock that expiry is measured with.
 inline int64_t WallMillis() { return ClockNanos(CLOCK_REALTIME) / 1'000'000; }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -1,6 +1,6 @@
 #include "services/redis/value_cache.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 bool ValueCache::Find(uint64_t hash, std::string_view key, const DirtyTable::Version& version,
                       std::string* stored) {
@@ -90,4 +90,4 @@ size_t ValueCache::bytes() const {
   return sum;
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

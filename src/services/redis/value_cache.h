@@ -23,7 +23,7 @@
 
 #include "services/redis/dirty_table.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class ValueCache {
  public:
@@ -91,4 +91,4 @@ class ValueCache {
   std::array<Shard, kShards> shards_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

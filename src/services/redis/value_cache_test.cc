@@ -15,7 +15,7 @@
 #include "base/testing.h"
 #include "tests/linear/checker.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 namespace {
 
 using linear::Kind;
@@ -207,4 +207,4 @@ TEST(ValueCacheTest, AWriterWhoIsNotAloneIsFoundOut) {
 }
 
 }  // namespace
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 void WatchTable::Set::Add(std::string_view key, int64_t expires_ms) {
   if (expires_ms != 0 && (first_expiry_ms_ == 0 || expires_ms < first_expiry_ms_)) {
@@ -55,4 +55,4 @@ void WatchTable::TouchAll() {
   }
 }
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class WatchTable {
  public:
@@ -61,4 +61,4 @@ class WatchTable {
   std::unordered_map<std::string, std::vector<std::shared_ptr<std::atomic<bool>>>> keys_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis

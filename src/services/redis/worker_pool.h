@@ -15,7 +15,7 @@
 
 #include "base/cpu_list.h"
 
-namespace pulse::resp {
+namespace pulse::redis {
 
 class WorkerPool {
  public:
@@ -68,4 +68,4 @@ class WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace pulse::resp
+}  // namespace pulse::redis
