@@ -8,7 +8,7 @@ namespace pulse::redis {
 namespace {
 
 // Together: what one read, or one write, of RocksDB carries.
-constexpr size_t kLongestRun = 64;
+constexpr size_t kMostBatched = 64;
 // Replies that are delivered before more are made.
 constexpr size_t kFullBytes = size_t{256} << 10;
 // Of one transaction.
@@ -33,12 +33,12 @@ void ReplyUnknown(const Request& request, ReplyWriter* reply) {
 
 }  // namespace
 
-void ServerFacts::Add(const Tally& tally) {
-  commands.fetch_add(tally.commands, std::memory_order_relaxed);
-  if (tally.hits > 0) hits.fetch_add(tally.hits, std::memory_order_relaxed);
-  if (tally.misses > 0) misses.fetch_add(tally.misses, std::memory_order_relaxed);
-  if (tally.errors > 0) errors.fetch_add(tally.errors, std::memory_order_relaxed);
-  if (tally.waited > 0) waited.fetch_add(tally.waited, std::memory_order_relaxed);
+void ServerFacts::Add(const CommandCounts& counts) {
+  commands.fetch_add(counts.commands, std::memory_order_relaxed);
+  if (counts.hits > 0) hits.fetch_add(counts.hits, std::memory_order_relaxed);
+  if (counts.misses > 0) misses.fetch_add(counts.misses, std::memory_order_relaxed);
+  if (counts.errors > 0) errors.fetch_add(counts.errors, std::memory_order_relaxed);
+  if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
 void Job::Add(uint64_t ticket, std::string_view request) {
@@ -52,7 +52,7 @@ void Job::Clear() {
   next = delivered = parsed = 0;
   out.clear();
   ends.clear();
-  tally = {};
+  counts = {};
 }
 
 // Null, after an error reply, when it cannot be read.
@@ -73,7 +73,7 @@ const Request* Executor::RequestAt(Job* job, size_t index, ReplyWriter* reply) {
   return &job->requests[index];
 }
 
-size_t Executor::RunLength(const Session& session, Job* job, Command command) {
+size_t Executor::CountBatchable(const Session& session, Job* job, Command command) {
   if (session.in_multi || session.user == nullptr) return 1;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
   if (!session.user->May(info)) return 1;
@@ -81,7 +81,7 @@ size_t Executor::RunLength(const Session& session, Job* job, Command command) {
   size_t length = 0;
   std::string ignored;
   ReplyWriter nowhere(&ignored, 2);
-  while (length < kLongestRun && job->next + length < job->entries.size()) {
+  while (length < kMostBatched && job->next + length < job->entries.size()) {
     const Request* request = RequestAt(job, job->next + length, &nowhere);
     if (request == nullptr || request->size() != arguments ||
         !EqualsIgnoringCase((*request)[0], info.name)) {
@@ -97,9 +97,9 @@ Executor::Stop Executor::Run(Session* session, Job* job, bool may_block) {
   while (stop == Stop::kEnd && job->next < job->entries.size()) {
     stop = job->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, job, may_block);
   }
-  if (stop == Stop::kWouldBlock) ++job->tally.waited;
-  facts_->Add(job->tally);
-  job->tally = {};
+  if (stop == Stop::kWouldBlock) ++job->counts.waited;
+  facts_->Add(job->counts);
+  job->counts = {};
   return stop;
 }
 
@@ -126,7 +126,7 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
     return Stop::kClose;
   }
   if (!Admit(session, *request, command, &reply)) {
-    ++job->tally.errors;
+    ++job->counts.errors;
     return answered(1);
   }
   const Job::Entry& entry = job->entries[job->next];
@@ -136,14 +136,14 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
   }
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
-    const size_t length = RunLength(*session, job, command->id);
+    const size_t length = CountBatchable(*session, job, command->id);
     if (length > 1) {
       const size_t before = job->ends.size();
       const auto ran =
           plain_get ? store_->RunGets(request, length, kFullBytes, may_block, &reply, &job->ends,
-                                      &job->tally)
-                    : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->tally);
-      if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
+                                      &job->counts)
+                    : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->counts);
+      if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
       return answered(job->ends.size() - before);
     }
   }
@@ -152,17 +152,17 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
   if (command->id == Command::kWatch) {
     stop = Watch(session, args, may_block, &reply);
   } else if (command->reads() || command->writes()) {
-    const auto ran = store_->Run(*command, args, may_block, &reply, &job->tally);
-    if (ran == Store::Ran::kWouldBlock) return Stop::kWouldBlock;
+    const auto ran = store_->Run(*command, args, may_block, &reply, &job->counts);
+    if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
     return answered(1);
   } else if (command->id == Command::kMulti || command->id == Command::kExec ||
              command->id == Command::kDiscard) {
-    stop = Transact(session, *command, may_block, &reply, &job->tally);
+    stop = Transact(session, *command, may_block, &reply, &job->counts);
   } else {
     stop = RunConnectionCommand(session, *command, args, &reply);
   }
   if (stop == Stop::kWouldBlock || stop == Stop::kFence) return stop;
-  ++job->tally.commands;
+  ++job->counts.commands;
   answered(1);
   return stop;
 }
@@ -209,7 +209,7 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
     return;
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
-  if (!session->MayKeep(taken)) {
+  if (!session->TryReserve(taken)) {
     return refuse(kTooMuchKept);
   }
   session->queued_bytes += taken;
@@ -218,7 +218,7 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
 }
 
 Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, bool may_block,
-                                  ReplyWriter* reply, Tally* tally) {
+                                  ReplyWriter* reply, CommandCounts* counts) {
   if (command.id == Command::kMulti) {
     if (session->in_multi) {
       reply->Error("ERR MULTI calls can not be nested");
@@ -251,7 +251,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   const auto other = [&](const Store::Queued& queued, ReplyWriter* r) {
     RunConnectionCommand(session, *queued.command, *queued.args, r);
   };
-  store_->RunTransaction(commands, session->watches, other, reply, tally);
+  store_->RunTransaction(commands, session->watches, other, reply, counts);
   session->EndMulti();
   return Stop::kEnd;
 }
@@ -274,13 +274,13 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
     reply->Error(absl::StrCat("ERR more than ", kMostWatches, " watched keys"));
     return Stop::kEnd;
   }
-  if (!session->MayKeep(taken)) {
+  if (!session->TryReserve(taken)) {
     reply->Error(kTooMuchKept);
     return Stop::kEnd;
   }
   std::string error;
   const bool done = store_->Watch(&args[1], args.size() - 1, may_block, &session->watches, &error);
-  session->KeepsLess();  // where a key was named twice
+  session->ReleaseUnused();  // where a key was named twice
   if (!done) return Stop::kWouldBlock;
   if (error.empty()) {
     reply->Ok();

@@ -38,7 +38,7 @@ struct ServerFacts {
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
 
-  void Add(const Tally& tally);
+  void Add(const CommandCounts& counts);
 };
 
 struct Job {
@@ -55,7 +55,7 @@ struct Job {
   std::vector<size_t> ends;
   std::vector<Request> requests;  // of entries, as far as they were read
   size_t parsed = 0;
-  Tally tally;
+  CommandCounts counts;
 
   void Add(uint64_t ticket, std::string_view request);
   void Clear();
@@ -83,14 +83,14 @@ class Executor {
  private:
   Stop RunOne(Session* session, Job* job, bool may_block);
   // How many requests from the next on are of `command`, plain, and can go together.
-  size_t RunLength(const Session& session, Job* job, Command command);
+  size_t CountBatchable(const Session& session, Job* job, Command command);
   const Request* RequestAt(Job* job, size_t index, ReplyWriter* reply);
   bool Admit(Session* session, const Request& request, const CommandInfo* command,
              ReplyWriter* reply);
   void Queue(Session* session, std::string_view bytes, const CommandInfo* command,
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
-                Tally* tally);
+                CommandCounts* counts);
   Stop Watch(Session* session, const Arguments& args, bool may_block, ReplyWriter* reply);
 
   // connection_commands.cc

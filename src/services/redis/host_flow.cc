@@ -70,7 +70,7 @@ class HostFlow : public director::Flow {
   ~HostFlow() override { app_->facts_->clients.Remove(session_->facts.id); }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    splitter_.set_authenticated(IsKnown() || asking_);
+    splitter_.set_authenticated(IsAuthenticated() || auth_pending_);
     return splitter_.Next(bytes);
   }
   absl::StatusOr<size_t> SplitReply(std::string_view) override {
@@ -81,14 +81,14 @@ class HostFlow : public director::Flow {
     incoming_->Add(ticket, bytes);
     incoming_bytes_ += bytes.size();
     // What is under way may be a RESET.
-    if (!IsKnown() || state_ != State::kIdle) asking_ |= MayAuthenticate(bytes);
+    if (!IsAuthenticated() || state_ != State::kIdle) auth_pending_ |= MayAuthenticate(bytes);
   }
   void OnRequestsEnd() override {
-    if (state_ == State::kIdle) Begin();
+    if (state_ == State::kIdle) StartJob();
   }
   size_t held() const override { return incoming_bytes_ + job_bytes_; }
   void OnRoom() override {
-    if (state_ == State::kFull) Go();
+    if (state_ == State::kFull) RunJob();
   }
   std::string OnHostLost(director::Ticket, bool) override { return "-ERR there is no host\r\n"; }
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
@@ -101,21 +101,21 @@ class HostFlow : public director::Flow {
     kClosed,
   };
 
-  void Begin() {
+  void StartJob() {
     if (incoming_ == nullptr) return;
     job_ = std::move(incoming_);
     job_bytes_ = std::exchange(incoming_bytes_, 0);
-    Go();
+    RunJob();
   }
 
-  bool IsKnown() const { return session_->authenticated.load(std::memory_order_relaxed); }
+  bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
 
   // On the loop.
-  void Go() { Went(app_->executor_->Run(session_.get(), job_.get(), false)); }
+  void RunJob() { HandleStop(app_->executor_->Run(session_.get(), job_.get(), false)); }
 
   // On the pool: the job belongs to it until it is back. What runs last holds the session, and with
   // it the connection's fence.
-  void GoOnPool() {
+  void RunJobOnPool() {
     state_ = State::kWaiting;
     app_->pool_->Post([this, executor = app_->executor_, session = session_, job = std::move(job_),
                        remote = connection_->remote()]() mutable {
@@ -123,13 +123,13 @@ class HostFlow : public director::Flow {
       session.reset();
       remote->Post([this, job = std::move(job), stop] {
         job_ = std::move(job);
-        Went(stop);
+        HandleStop(stop);
       });
     });
   }
 
   // A job has stopped.
-  void Went(Executor::Stop stop) {
+  void HandleStop(Executor::Stop stop) {
     Deliver();
     switch (stop) {
       case Executor::Stop::kEnd:
@@ -137,13 +137,13 @@ class HostFlow : public director::Flow {
         job_bytes_ = 0;
         state_ = State::kIdle;
         if (incoming_ == nullptr) {
-          asking_ = false;
+          auth_pending_ = false;
         } else {
-          Begin();
+          StartJob();
         }
         break;
       case Executor::Stop::kWouldBlock:
-        GoOnPool();
+        RunJobOnPool();
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
@@ -166,7 +166,7 @@ class HostFlow : public director::Flow {
     app_->facts_->fences.Wait(Executor::FenceId(*job_), [this, remote = connection_->remote()] {
       remote->Post([this] {
         app_->executor_->AnswerFence(session_.get(), job_.get());
-        Go();
+        RunJob();
       });
     });
   }
@@ -193,7 +193,8 @@ class HostFlow : public director::Flow {
   // Of requests in them; the job's also while it is on the pool.
   size_t incoming_bytes_ = 0;
   size_t job_bytes_ = 0;
-  bool asking_ = false;  // an AUTH is on its way: what follows it may be longer than without it
+  // An AUTH is on its way: requests behind it may be longer than a stranger's.
+  bool auth_pending_ = false;
 };
 
 std::unique_ptr<director::Flow> HostApplication::NewFlow(director::Connection* connection) {

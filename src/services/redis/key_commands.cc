@@ -23,8 +23,8 @@ void CountExisting(Call& call) {
   const size_t asked = call.args.size() - 1;
   size_t existing = 0;
   if (!call.view.CountExisting(&call.args[1], asked, &existing)) return;
-  call.tally.hits += existing;
-  call.tally.misses += asked - existing;
+  call.counts.hits += existing;
+  call.counts.misses += asked - existing;
   call.reply.Integer(static_cast<int64_t>(existing));
 }
 
@@ -178,7 +178,7 @@ void Persist(Call& call) {
 void TimeLeft(Call& call, bool seconds, bool relative) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.tally.hits : call.tally.misses);
+  ++(found.exists ? call.counts.hits : call.counts.misses);
   if (!found.exists || found.value.expires_ms == kNever) {
     call.reply.Integer(found.exists ? -1 : -2);
     return;

@@ -19,12 +19,12 @@
 
 namespace pulse::redis {
 
-Fencer::Fencer(std::string host, DirtyTable* table, std::function<void()> settled)
+FenceClient::FenceClient(std::string host, DirtyTable* table, std::function<void()> settled)
     : host_(std::move(host)), table_(table), settled_(std::move(settled)) {
   thread_ = std::thread([this] { Run(); });
 }
 
-Fencer::~Fencer() {
+FenceClient::~FenceClient() {
   {
     std::lock_guard lock(mu_);
     stop_ = true;
@@ -33,7 +33,7 @@ Fencer::~Fencer() {
   thread_.join();
 }
 
-void Fencer::Add(std::string id, std::vector<DirtyTable::Slot> slots) {
+void FenceClient::AwaitFence(std::string id, std::vector<DirtyTable::Slot> slots) {
   if (slots.empty()) return;
   {
     std::lock_guard lock(mu_);
@@ -42,11 +42,11 @@ void Fencer::Add(std::string id, std::vector<DirtyTable::Slot> slots) {
   wake_.notify_all();
 }
 
-void Fencer::Run() {
+void FenceClient::Run() {
   pthread_setname_np(pthread_self(), "pulse-agent-fen");
-  std::vector<Lost> mine;
+  std::vector<LostConnection> pending;
   int64_t pause_ms = 0;
-  bool told = false;
+  bool warned = false;
   while (true) {
     {
       std::unique_lock lock(mu_);
@@ -56,30 +56,30 @@ void Fencer::Run() {
         wake_.wait(lock, [&] { return stop_ || !lost_.empty(); });
       }
       if (stop_) return;
-      std::move(lost_.begin(), lost_.end(), std::back_inserter(mine));
+      std::move(lost_.begin(), lost_.end(), std::back_inserter(pending));
       lost_.clear();
     }
     absl::Status status;
-    while (!mine.empty() && status.ok()) {
-      status = Ask(mine.back().id);
+    while (!pending.empty() && status.ok()) {
+      status = RequestFence(pending.back().id);
       if (!status.ok()) break;
       fences_.fetch_add(1, std::memory_order_relaxed);
-      for (const auto slot : mine.back().slots) table_->Settle(slot);
+      for (const auto slot : pending.back().slots) table_->Settle(slot);
       settled_();
-      mine.pop_back();
+      pending.pop_back();
     }
     pause_ms = status.ok() ? 0 : std::clamp<int64_t>(pause_ms * 2, 10, 500);
-    if (!status.ok() && !told) {
+    if (!status.ok() && !warned) {
       Log(LogLevel::kWarn,
           absl::StrCat("asking the host for lost connections: ", status.message(),
                        "; keys that they may have written are not read on the agent until it "
                        "answers"));
     }
-    told = !status.ok();
+    warned = !status.ok();
   }
 }
 
-absl::Status Fencer::Ask(const std::string& id) {
+absl::Status FenceClient::RequestFence(const std::string& id) {
   const auto address = director::ParseAddress(host_);
   if (!address.ok()) return address.status();
   // A fresh connection: what an old one has in its buffers says nothing.

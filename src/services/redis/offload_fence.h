@@ -1,4 +1,4 @@
-// Fencer: learns from the host that commands of a lost connection can run no more, and settles
+// FenceClient: learns from the host that commands of a lost connection can run no more, and settles
 // their keys then. Each connection to the host has an id of its own (PULSE.HELLO, answered before
 // any command is sent), and PULSE.FENCE on a fresh connection is answered when the host has no
 // connection of that id and no command of it under way; a host that was started anew has none.
@@ -22,33 +22,35 @@
 
 namespace pulse::redis {
 
-class Fencer {
+class FenceClient {
  public:
-  // And a prefix: all connections that there are when it is asked, but those whose ids begin so.
-  static constexpr const char* kAllBut = "!";
+  // Followed by a prefix, an id that stands for all connections that exist when the host is asked,
+  // except those whose ids have this prefix.
+  static constexpr const char* kAllExcept = "!";
 
-  // `settled` is called after slots were settled, on the fencer's thread.
-  Fencer(std::string host, DirtyTable* table, std::function<void()> settled);
-  ~Fencer();
+  // `settled` is called after slots were settled, on the client's own thread.
+  FenceClient(std::string host, DirtyTable* table, std::function<void()> settled);
+  ~FenceClient();
 
-  void Add(std::string id, std::vector<DirtyTable::Slot> slots);
-  // That the host has answered.
+  // Settles `slots` once the host has no connection of this id and no command of it.
+  void AwaitFence(std::string id, std::vector<DirtyTable::Slot> slots);
+  // Fences that the host has answered.
   uint64_t fences() const { return fences_.load(std::memory_order_relaxed); }
 
  private:
-  struct Lost {
+  struct LostConnection {
     std::string id;
     std::vector<DirtyTable::Slot> slots;
   };
   void Run();
-  absl::Status Ask(const std::string& id);
+  absl::Status RequestFence(const std::string& id);
 
   const std::string host_;
   DirtyTable* const table_;
   const std::function<void()> settled_;
   std::mutex mu_;
   std::condition_variable wake_;
-  std::vector<Lost> lost_;
+  std::vector<LostConnection> lost_;
   bool stop_ = false;
   std::atomic<uint64_t> fences_{0};
   std::thread thread_;

@@ -13,7 +13,7 @@ namespace pulse::redis {
 namespace {
 
 // Of one connection's values on their way to the host.
-constexpr size_t kMostWrittenBytes = size_t{256} << 10;
+constexpr size_t kMostCacheableBytes = size_t{256} << 10;
 // A transaction with more of them may write any key.
 constexpr size_t kMostQueuedSlots = size_t{64} << 10;
 constexpr size_t kFewQueuedSlots = 1024;  // are not sorted before EXEC
@@ -37,13 +37,13 @@ void SortOnce(std::vector<DirtyTable::Slot>* slots) {
 }  // namespace
 
 OffloadFlow::~OffloadFlow() {
-  for (Forwarded& command : forwarded_) Lose(&command, host_known_);
-  Fence();
+  for (Forwarded& command : forwarded_) AbandonCommand(&command, host_known_);
+  FenceLostWrites();
 }
 
-bool OffloadFlow::IsAsking() const {
+bool OffloadFlow::HasPendingAuth() const {
   return std::any_of(forwarded_.begin(), forwarded_.end(),
-                     [](const Forwarded& command) { return (command.said.what & kUser) != 0; });
+                     [](const Forwarded& command) { return (command.setup.aspects & kUser) != 0; });
 }
 
 void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
@@ -70,13 +70,13 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
     connection_->Close("+OK\r\n");
     return;
   }
-  const bool read = MayAnswer(command);
-  if (read || MayHold(command)) {
-    Take(ticket, bytes, command, read);
+  const bool read = CanAnswer(command);
+  if (read || CanWait(command)) {
+    HandleKeyCommand(ticket, bytes, command, read);
     return;
   }
   if (!waiting_.empty()) {
-    if (!ForwardAll(&shared_->counters.order)) return;
+    if (!ForwardAllWaiting(&shared_->counters.order)) return;
     request_.Parse(bytes).IgnoreError();  // as it was before
   }
   // Ended, since a transaction's commands cannot be left out.
@@ -86,7 +86,7 @@ void OffloadFlow::OnRequest(Ticket ticket, std::string_view bytes) {
 // What may be written by the request in request_. False when it cannot be told. The host, which has
 // the same table of commands or had taken nothing of us (CommandsDigest), refuses what is not in
 // the table or does not fit: that marks nothing, or anyone could keep everything dirty.
-bool OffloadFlow::SlotsOf(const CommandInfo* command, std::vector<Slot>* slots) {
+bool OffloadFlow::SlotsWrittenBy(const CommandInfo* command, std::vector<Slot>* slots) {
   if (command == nullptr || !command->ArityFits(request_.size())) return true;
   if (command->id == Command::kExec) {
     SortQueued();
@@ -111,33 +111,34 @@ bool OffloadFlow::MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* a
 }
 
 // A plain SET of a key that is read: what it leaves behind is known when the host has answered.
-std::unique_ptr<OffloadFlow::Written> OffloadFlow::WorthKeeping(const CommandInfo* command) {
+std::unique_ptr<OffloadFlow::CacheableWrite> OffloadFlow::PrepareCacheableWrite(
+    const CommandInfo* command) {
   if (command == nullptr || command->id != Command::kSet || multi_ || request_.size() != 3) {
     return nullptr;
   }
   const std::string_view key = request_[1];
   const std::string_view data = request_[2];
   if (key.size() + data.size() >= ValueCache::kMostBytes ||
-      written_bytes_ + key.size() + data.size() > kMostWrittenBytes) {
+      cacheable_bytes_ + key.size() + data.size() > kMostCacheableBytes) {
     return nullptr;
   }
   const uint64_t hash = shared_->table.Hash(key);
   if (!shared_->values.Holds(hash, key)) return nullptr;
-  auto written = std::make_unique<Written>();
-  written->hash = hash;
-  written->key = key;
-  EncodeValue(data, kNever, &written->stored);
+  auto cacheable = std::make_unique<CacheableWrite>();
+  cacheable->hash = hash;
+  cacheable->key = key;
+  EncodeValue(data, kNever, &cacheable->stored);
   // Before the mark, as if it were part of it.
-  written->version.generation = shared_->view->Generation();
-  return written;
+  cacheable->version.generation = shared_->view->Generation();
+  return cacheable;
 }
 
-void OffloadFlow::KeepWritten(const Forwarded& command, std::string_view reply) {
-  if (command.written == nullptr) return;
-  const Written& written = *command.written;
-  written_bytes_ -= written.bytes();
-  if (!written.version.known() || reply != "+OK\r\n") return;
-  shared_->values.Update(written.hash, written.key, written.version, written.stored);
+void OffloadFlow::CacheWrite(const Forwarded& command, std::string_view reply) {
+  if (command.cacheable == nullptr) return;
+  const CacheableWrite& write = *command.cacheable;
+  cacheable_bytes_ -= write.bytes();
+  if (!write.version.known() || reply != "+OK\r\n") return;
+  shared_->values.Update(write.hash, write.key, write.version, write.stored);
 }
 
 bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
@@ -145,17 +146,17 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   Forwarded forwarded;
   forwarded.ticket = ticket;
   forwarded.command = command;
-  if (!SlotsOf(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
+  if (!SlotsWrittenBy(command, &forwarded.slots)) forwarded.slots = {shared_->table.everything()};
   SortOnce(&forwarded.slots);
-  forwarded.written = WorthKeeping(command);
-  if (!MarkAll(forwarded.slots, forwarded.written ? &forwarded.written->version : nullptr)) {
+  forwarded.cacheable = PrepareCacheableWrite(command);
+  if (!MarkAll(forwarded.slots, forwarded.cacheable ? &forwarded.cacheable->version : nullptr)) {
     return false;
   }
-  if (forwarded.written != nullptr) written_bytes_ += forwarded.written->bytes();
-  NoteState(bytes, &forwarded);
+  if (forwarded.cacheable != nullptr) cacheable_bytes_ += forwarded.cacheable->bytes();
+  RecordConnectionState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
   if (multi_ && (command == nullptr || command->id != Command::kMulti)) {
-    Queue(forwarded.slots);
+    QueueSlots(forwarded.slots);
   }
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back(std::move(forwarded));
@@ -164,7 +165,7 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
 }
 
 // Sorted when there are twice as many as were left the last time, so that each costs little.
-void OffloadFlow::Queue(const std::vector<Slot>& slots) {
+void OffloadFlow::QueueSlots(const std::vector<Slot>& slots) {
   if (queued_everything_) return;
   queued_slots_.insert(queued_slots_.end(), slots.begin(), slots.end());
   if (queued_slots_.size() > queued_sorted_ * 2 + kFewQueuedSlots) SortQueued();
@@ -186,7 +187,7 @@ void OffloadFlow::DropQueued() {
 
 // The host has not begun a transaction; nor has this client another one under way, unless there was
 // a later MULTI.
-void OffloadFlow::MultiFailed(const Forwarded& command) {
+void OffloadFlow::CancelMulti(const Forwarded& command) {
   if (!command.began_multi || command.ticket != last_multi_) return;
   multi_ = false;
   DropQueued();
@@ -201,7 +202,7 @@ void OffloadFlow::ForwardRenamed(Ticket ticket) {
   arguments[0] = name;
   std::string bytes;
   AppendRequest(arguments, &bytes);
-  if (!ForwardAll(&shared_->counters.order)) return;
+  if (!ForwardAllWaiting(&shared_->counters.order)) return;
   if (!ForwardCommand(ticket, bytes, nullptr)) connection_->Close(kTooManyWrites);
 }
 
@@ -214,7 +215,7 @@ static bool HelloNamesUser(const Request& request) {
 }
 
 // What a request in request_ does to the connection's state.
-void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
+void OffloadFlow::RecordConnectionState(std::string_view bytes, Forwarded* forwarded) {
   if (forwarded->command == nullptr) return;
   const size_t size = request_.size();
   int64_t version = 0;
@@ -241,15 +242,15 @@ void OffloadFlow::NoteState(std::string_view bytes, Forwarded* forwarded) {
     case Command::kHello:
       if (size > 1 && ParseInteger(request_[1], &version)) {
         forwarded->protocol = static_cast<int>(version);
-        forwarded->said = {std::string(bytes), kProtocol | (HelloNamesUser(request_) ? kUser : 0)};
+        forwarded->setup = {std::string(bytes), kProtocol | (HelloNamesUser(request_) ? kUser : 0)};
       }
       break;
     case Command::kAuth:
-      forwarded->said = {std::string(bytes), kUser};
+      forwarded->setup = {std::string(bytes), kUser};
       break;
     case Command::kClient:
       if (size == 3 && EqualsIgnoringCase(request_[1], "setname")) {
-        forwarded->said = {std::string(bytes), kName};
+        forwarded->setup = {std::string(bytes), kName};
       }
       break;
     case Command::kInfo:
@@ -282,15 +283,15 @@ static void AppendInfo(std::string_view reply, const std::string& section, std::
   out->append("\r\n");
 }
 
-void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
+void OffloadFlow::ApplyAccepted(const Forwarded& command, std::string_view reply) {
   if (command.command == nullptr || IsError(reply)) return;
-  Remember(command.said);
+  RememberSetup(command.setup);
   if ((command.command->flags & kNoAuth) == 0) {
     accepted_ = true;
     // Without a word of who it is: the server may have been started anew.
     if (shared_->wants_password.load(kRelaxed) &&
-        std::none_of(said_.begin(), said_.end(),
-                     [](const Said& said) { return (said.what & kUser) != 0; })) {
+        std::none_of(setup_commands_.begin(), setup_commands_.end(),
+                     [](const SetupCommand& setup) { return (setup.aspects & kUser) != 0; })) {
       shared_->wants_password.store(false, kRelaxed);
     }
   }
@@ -300,36 +301,37 @@ void OffloadFlow::Accepted(const Forwarded& command, std::string_view reply) {
       break;
     case Command::kReset:
       protocol_ = 2;
-      said_.clear();
+      setup_commands_.clear();
       accepted_ = false;
-      permitted_ = !shared_->options.needs_auth;
+      may_read_ = !shared_->options.needs_auth;
       break;
     default:
       // The host has let it read: it knows who it is.
-      if (!multi_ && AnsweredHere(command.command->id) && reply[0] != '+') permitted_ = true;
+      if (!multi_ && IsOffloadable(command.command->id) && reply[0] != '+') may_read_ = true;
       break;
   }
 }
 
 // Instead of what says the same and no more.
-void OffloadFlow::Remember(const Said& said) {
-  if (said.what == 0) return;
-  for (Said& before : said_) before.what &= ~said.what;
-  said_.erase(std::remove_if(said_.begin(), said_.end(),
-                             [](const Said& before) { return before.what == 0; }),
-              said_.end());
-  said_.push_back(said);
+void OffloadFlow::RememberSetup(const SetupCommand& setup) {
+  if (setup.aspects == 0) return;
+  for (SetupCommand& before : setup_commands_) before.aspects &= ~setup.aspects;
+  setup_commands_.erase(
+      std::remove_if(setup_commands_.begin(), setup_commands_.end(),
+                     [](const SetupCommand& before) { return before.aspects == 0; }),
+      setup_commands_.end());
+  setup_commands_.push_back(setup);
   // Whether this user may read is not known.
-  if ((said.what & kUser) != 0) permitted_ = false;
+  if ((setup.aspects & kUser) != 0) may_read_ = false;
 }
 
-void OffloadFlow::Settle(const std::vector<Slot>& slots) {
+void OffloadFlow::SettleMarks(const std::vector<Slot>& slots) {
   if (slots.empty()) return;
   for (const Slot slot : slots) shared_->table.Settle(slot);
   shared_->view->Wake();
 }
 
-void OffloadFlow::Refuse(const std::vector<Slot>& slots) {
+void OffloadFlow::RefuseMarks(const std::vector<Slot>& slots) {
   for (const Slot slot : slots) shared_->table.Refuse(slot);
 }
 
@@ -345,36 +347,38 @@ void OffloadFlow::OnHostReply(Ticket ticket, std::string_view bytes, bool last, 
     out->append(bytes);
   }
   if (!last) return;
-  if (IsError(bytes)) MultiFailed(command);
+  if (IsError(bytes)) CancelMulti(command);
   if (bytes.substr(0, 7) == "-NOAUTH") shared_->wants_password.store(true, kRelaxed);
-  Accepted(command, bytes);
+  ApplyAccepted(command, bytes);
   // Before others see it settled: who reads then finds it known.
-  KeepWritten(command, bytes);
+  CacheWrite(command, bytes);
   if (IsRefused(bytes)) {
-    Refuse(command.slots);
+    RefuseMarks(command.slots);
   } else {
-    Settle(command.slots);
+    SettleMarks(command.slots);
   }
   forwarded_.pop_front();
 }
 
 // Its keys are settled, or stay as they are for the fence.
-void OffloadFlow::Lose(Forwarded* command, bool sent) {
-  KeepWritten(*command, {});
+void OffloadFlow::AbandonCommand(Forwarded* command, bool sent) {
+  CacheWrite(*command, {});
   if (!sent) {
-    Refuse(command->slots);
+    RefuseMarks(command->slots);
     return;
   }
   if (!command->slots.empty()) shared_->Count(&shared_->counters.lost);
   lost_.insert(lost_.end(), command->slots.begin(), command->slots.end());
 }
 
-void OffloadFlow::Fence() { shared_->fencer->Add(host_id_, std::exchange(lost_, {})); }
+void OffloadFlow::FenceLostWrites() {
+  shared_->fence_client->AwaitFence(host_id_, std::exchange(lost_, {}));
+}
 
 std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
   if (!forwarded_.empty() && forwarded_.front().ticket == ticket) {
-    if (!sent) MultiFailed(forwarded_.front());
-    Lose(&forwarded_.front(), sent);
+    if (!sent) CancelMulti(forwarded_.front());
+    AbandonCommand(&forwarded_.front(), sent);
     forwarded_.pop_front();
   }
   return sent ? "-ERR the host was lost before it answered; whether this was carried out is not "
@@ -383,7 +387,7 @@ std::string OffloadFlow::OnHostLost(Ticket ticket, bool sent) {
 }
 
 OffloadFlow::Preface OffloadFlow::HostPreface() {
-  Fence();
+  FenceLostWrites();
   // The connection before may have ended within a reply.
   replies_ = ReplySplitter(shared_->options.limits);
   host_id_ = absl::StrCat(shared_->agent_id, shared_->last_connection.fetch_add(1) + 1);
@@ -391,8 +395,8 @@ OffloadFlow::Preface OffloadFlow::HostPreface() {
   Preface preface;
   AppendRequest({"PULSE.HELLO", host_id_, CommandsDigest(), connection_->peer()}, &preface.bytes);
   preface.replies = 1;
-  for (const Said& said : said_) {
-    preface.bytes += said.bytes;
+  for (const SetupCommand& setup : setup_commands_) {
+    preface.bytes += setup.bytes;
     ++preface.replies;
   }
   return preface;
@@ -409,7 +413,7 @@ absl::Status OffloadFlow::OnPreface(std::string_view bytes) {
 }
 
 void OffloadFlow::OnHostClosed() {
-  Fence();
+  FenceLostWrites();
   host_known_ = false;
   // What was queued or watched is lost; the rest of it must not run on its own.
   if (multi_ || watching_) connection_->Close("-ERR the host was lost during a transaction\r\n");

@@ -1,10 +1,10 @@
-// OffloadFlow: one client's connection to an OffloadedResp, and Reader, one read of it. See
+// OffloadFlow: one client's connection to an OffloadedResp, and CheckedRead, one read of it. See
 // offload_resp.h for what is answered here, and in which order. Private to offload_*.
 //
 // offload_flow.cc has what is forwarded, and what the connection is to the host; offload_reads.cc
 // the reads, and what waits for them.
 //
-// Threads: the connection's loop, but for Reader::Read. Nothing else blocks.
+// Threads: the connection's loop, but for CheckedRead::Read. Nothing else blocks.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace pulse::redis {
 
 // May be answered by an agent.
-bool AnsweredHere(Command command);
+bool IsOffloadable(Command command);
 
 enum class Outcome {
   kAnswered,
@@ -32,39 +32,40 @@ enum class Outcome {
   kHostsClock,
 };
 
-// One read: checked, read, checked again, and written as the host would write it. What is known of
-// its keys already (value_cache.h) is not read.
-class Reader {
+// One read of keys: checks that they are clean, reads them, checks that they are unchanged, and
+// writes the reply that the host would write. Values that the cache has (value_cache.h) are not
+// read.
+class CheckedRead {
  public:
-  explicit Reader(OffloadShared* shared) : shared_(shared) {}
+  explicit CheckedRead(OffloadShared* shared) : shared_(shared) {}
 
-  // kAnswered: may be read.
+  // The first check. kAnswered: the keys may be read.
   Outcome Begin(const std::vector<std::string_view>& keys);
-  // Waits for the device; any thread.
+  // Reads what the cache lacks, and waits for the device; any thread.
   void Read(const std::vector<std::string_view>& keys) { Fetch(keys, false); }
-  // Whether files were read.
+  // Reads what is in memory, without waiting. Returns whether files were read.
   bool ReadNow(const std::vector<std::string_view>& keys) { return Fetch(keys, true); }
   Outcome End(const std::vector<std::string_view>& keys, Command command, int protocol,
               std::string* reply);
-  // Nothing had to be read.
+  // The cache has all values.
   bool known() const { return missing_.empty(); }
 
-  // Of what its keys hold.
+  // Bytes of the values that were found.
   size_t ValueBytes() const;
-  // Bytes that it has, those that it keeps for the next read included.
+  // Bytes that it holds, spare capacity for the next read included.
   size_t MemoryHeld() const;
-  // Between reads.
+  // Gives that memory back; between reads only.
   void Free();
 
  private:
-  // What a read was checked with.
+  // The state that the first check saw, for the second one to compare with.
   struct Check {
     int64_t now_ms = 0;
     uint64_t validity = 0;
     uint64_t everything = 0;
     std::vector<uint64_t> hashes;
     std::vector<DirtyTable::Version> versions;
-    std::vector<uint64_t> words;  // of what is missing
+    std::vector<uint64_t> words;  // of the dirty table, for missing keys
   };
   struct Entry {
     bool exists = false;
@@ -73,13 +74,13 @@ class Reader {
 
   bool Fetch(const std::vector<std::string_view>& keys, bool now);
   bool Unchanged() const;
-  void Keep(const std::vector<std::string_view>& keys) const;
+  void CacheResults(const std::vector<std::string_view>& keys) const;
   void Write(Command command, ReplyWriter* reply) const;
-  int64_t Time(Command command, const Entry& entry) const;
+  int64_t ExpiryReply(Command command, const Entry& entry) const;
 
   OffloadShared* const shared_;
   Check check_;
-  std::vector<size_t> missing_;  // which are not known
+  std::vector<size_t> missing_;  // indexes of keys that the cache lacks
   std::vector<std::string> values_;
   std::vector<ReadView::Found> found_;
   std::vector<Entry> entries_;
@@ -92,12 +93,13 @@ class OffloadFlow final : public director::Flow {
         connection_(connection),
         requests_(shared_->options.limits),
         replies_(shared_->options.limits),
-        permitted_(!shared_->options.needs_auth),
+        may_read_(!shared_->options.needs_auth),
         reader_(shared_.get()) {}
   ~OffloadFlow() override;
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    requests_.set_authenticated(IsKnown() || !shared_->wants_password.load(kRelaxed) || IsAsking());
+    requests_.set_authenticated(IsAuthenticated() || !shared_->wants_password.load(kRelaxed) ||
+                                HasPendingAuth());
     return requests_.Next(bytes);
   }
   absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
@@ -107,8 +109,8 @@ class OffloadFlow final : public director::Flow {
 
   void OnRequest(director::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override {
-    Submit();
-    Trim();
+    SubmitBatch();
+    ReleaseExcessMemory();
   }
   void OnRoom() override;
   void OnHostReply(director::Ticket ticket, std::string_view bytes, bool last,
@@ -125,15 +127,16 @@ class OffloadFlow final : public director::Flow {
   using Ticket = director::Ticket;
   using Slot = DirtyTable::Slot;
 
-  // What the host has to be told of the client on each connection.
-  struct Said {
+  // A command that changes the connection's state at the host, and so is repeated at the start of
+  // each new connection to it.
+  struct SetupCommand {
     std::string bytes;
-    int what = 0;
+    int aspects = 0;  // that it sets: bits of the following
   };
   static constexpr int kProtocol = 1, kUser = 2, kName = 4;
   static constexpr auto kRelaxed = std::memory_order_relaxed;
-  // What a key holds as of `version`, if the host accepts the SET.
-  struct Written {
+  // The value that a SET gives its key as of `version`, if the host accepts it.
+  struct CacheableWrite {
     uint64_t hash = 0;
     std::string key;
     std::string stored;
@@ -143,14 +146,14 @@ class OffloadFlow final : public director::Flow {
   struct Forwarded {
     Ticket ticket = 0;
     const CommandInfo* command = nullptr;
-    std::vector<Slot> slots;           // marked
-    std::unique_ptr<Written> written;  // for the cache; often none
-    Said said;                         // what it says of the connection, if accepted
-    int protocol = 0;                  // that HELLO asks for; 0: none
+    std::vector<Slot> slots;                    // marked in the dirty table
+    std::unique_ptr<CacheableWrite> cacheable;  // null: nothing to cache
+    SetupCommand setup;                         // to repeat, once it is accepted
+    int protocol = 0;                           // that HELLO asks for; 0: none
     bool append_info = false;
     bool began_multi = false;  // a MULTI outside of any other
   };
-  // A read, or a write behind reads.
+  // A read that waits for the host or the device, or a write behind such reads.
   struct Waiting {
     Ticket ticket = 0;
     std::string bytes;
@@ -161,7 +164,7 @@ class OffloadFlow final : public director::Flow {
     Ticket ticket;
     Command command;
     std::vector<std::string> keys;
-    Reader reader;
+    CheckedRead reader;
   };
   struct Batch {
     uint64_t id = 0;
@@ -169,22 +172,23 @@ class OffloadFlow final : public director::Flow {
   };
 
   // offload_reads.cc
-  bool MayAnswer(const CommandInfo* command);
-  bool MayHold(const CommandInfo* command) const;
-  void Take(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
-  void Hold(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
+  bool CanAnswer(const CommandInfo* command);
+  bool CanWait(const CommandInfo* command) const;
+  void HandleKeyCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                        bool read);
+  void EnqueueWaiting(Ticket ticket, std::string_view bytes, const CommandInfo* command, bool read);
   Waiting PopFront();
-  Outcome TryNow(const CommandInfo& command, const Request& request, std::string* reply);
+  Outcome TryAnswer(const CommandInfo& command, const Request& request, std::string* reply);
   void CountReason(Outcome outcome);
-  void Trim();
-  void Pump();
-  size_t FewBeforeCommand() const;
-  bool ForwardHeld();
-  void Submit();
-  Outcome Gather(Batch* batch);
-  void BatchDone(Batch* batch);
-  bool ForwardAll(std::atomic<uint64_t>* reason);
-  void ForwardFront();
+  void ReleaseExcessMemory();
+  void DrainWaiting();
+  size_t CountReadsBeforeWrite() const;
+  bool ForwardWaitingWrite();
+  void SubmitBatch();
+  Outcome FillBatch(Batch* batch);
+  void FinishBatch(Batch* batch);
+  bool ForwardAllWaiting(std::atomic<uint64_t>* reason);
+  void ForwardWaitingRead();
   void ForwardRead(Ticket ticket, std::string_view bytes, const CommandInfo* command);
 
   static constexpr std::string_view kTooManyWrites =
@@ -192,58 +196,58 @@ class OffloadFlow final : public director::Flow {
   // False when it is not forwarded: the connection has to be closed, with kTooManyWrites.
   bool ForwardCommand(Ticket ticket, std::string_view bytes, const CommandInfo* command);
   void ForwardRenamed(Ticket ticket);
-  void NoteState(std::string_view bytes, Forwarded* forwarded);
-  void Queue(const std::vector<Slot>& slots);
+  void RecordConnectionState(std::string_view bytes, Forwarded* forwarded);
+  void QueueSlots(const std::vector<Slot>& slots);
   void SortQueued();
   void DropQueued();
-  void MultiFailed(const Forwarded& command);
-  void Accepted(const Forwarded& command, std::string_view reply);
-  void Remember(const Said& said);
-  bool SlotsOf(const CommandInfo* command, std::vector<Slot>* slots);
-  // The host has let it do something.
-  bool IsKnown() const { return permitted_ || accepted_ || !said_.empty(); }
-  // An AUTH is on its way to the host.
-  bool IsAsking() const;
-  std::unique_ptr<Written> WorthKeeping(const CommandInfo* command);
+  void CancelMulti(const Forwarded& command);
+  void ApplyAccepted(const Forwarded& command, std::string_view reply);
+  void RememberSetup(const SetupCommand& setup);
+  bool SlotsWrittenBy(const CommandInfo* command, std::vector<Slot>* slots);
+  // The host has accepted a command of this client, so that it is no stranger.
+  bool IsAuthenticated() const { return may_read_ || accepted_ || !setup_commands_.empty(); }
+  // An AUTH was forwarded and is not answered yet.
+  bool HasPendingAuth() const;
+  std::unique_ptr<CacheableWrite> PrepareCacheableWrite(const CommandInfo* command);
   bool MarkAll(const std::vector<Slot>& slots, DirtyTable::Version* alone);
-  void KeepWritten(const Forwarded& command, std::string_view reply);
-  void Settle(const std::vector<Slot>& slots);
-  void Refuse(const std::vector<Slot>& slots);
-  void Lose(Forwarded* command, bool sent);
-  void Fence();
+  void CacheWrite(const Forwarded& command, std::string_view reply);
+  void SettleMarks(const std::vector<Slot>& slots);
+  void RefuseMarks(const std::vector<Slot>& slots);
+  void AbandonCommand(Forwarded* command, bool sent);
+  void FenceLostWrites();
 
   const std::shared_ptr<OffloadShared> shared_;
   director::Connection* const connection_;
   RequestSplitter requests_;
   ReplySplitter replies_;
   Request request_;
-  bool accepted_ = false;  // the host has carried out a command of the client as it is
-  bool permitted_;
+  bool accepted_ = false;  // the host has carried out a command of the client as its user
+  bool may_read_;
   int protocol_ = 2;
   bool multi_ = false;
   bool watching_ = false;
   Ticket last_multi_ = 0;
-  // Of writes that EXEC will carry out; the first `queued_sorted_` are sorted, none of them twice.
+  // Slots that EXEC will write; the first `queued_sorted_` are sorted and unique.
   std::vector<Slot> queued_slots_;
   size_t queued_sorted_ = 0;
   bool queued_everything_ = false;  // too many: none is kept
-  Reader reader_;
+  CheckedRead reader_;
   std::vector<std::string_view> keys_;
   std::string reply_;
 
-  std::deque<Forwarded> forwarded_;  // not answered, in order
-  size_t written_bytes_ = 0;         // of values that these may have kept
+  std::deque<Forwarded> forwarded_;  // commands that the host has not answered, in order
+  size_t cacheable_bytes_ = 0;       // of their cacheable writes
   std::deque<Waiting> waiting_;      // in order
   size_t waiting_bytes_ = 0;
-  bool missed_ = false;  // the first of these is not in memory
-  uint64_t batch_ = 0;   // that the pool has; 0: none
+  bool front_missed_ = false;  // the first of these has to wait for the device
+  uint64_t batch_ = 0;         // id of the batch that the pool reads; 0: none
   uint64_t last_batch_ = 0;
 
-  // The host's connection.
+  // The connection to the host: its id for fences.
   std::string host_id_;
-  bool host_known_ = false;  // the host has it by that id; nothing was sent before
+  bool host_known_ = false;  // the host knows the id; nothing is sent before
   std::vector<Slot> lost_;
-  std::vector<Said> said_;  // and was accepted, in its order
+  std::vector<SetupCommand> setup_commands_;  // accepted, in order
 };
 
 }  // namespace pulse::redis

@@ -41,7 +41,7 @@ TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
          static_cast<unsigned long long>(operations), static_cast<unsigned long long>(offloaded),
          static_cast<unsigned long long>(known), static_cast<unsigned long long>(forwarded),
          static_cast<unsigned long long>(order), static_cast<unsigned long long>(fences));
-  // How many depends on how soon the fencer, which has a thread of its own, gets an answer.
+  // How many depends on how soon the fence_client, which has a thread of its own, gets an answer.
   EXPECT_GT(offloaded, 100u);
   EXPECT_GT(known, 100u);
   EXPECT_GT(forwarded, 0u);

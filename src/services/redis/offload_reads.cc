@@ -27,7 +27,7 @@ constexpr size_t kMostKept = size_t{16} << 10;
 
 }  // namespace
 
-bool AnsweredHere(Command command) {
+bool IsOffloadable(Command command) {
   switch (command) {
     case Command::kGet:
     case Command::kMget:
@@ -45,7 +45,7 @@ bool AnsweredHere(Command command) {
   }
 }
 
-Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
+Outcome CheckedRead::Begin(const std::vector<std::string_view>& keys) {
   const DirtyTable& table = shared_->table;
   check_.hashes.clear();
   check_.versions.clear();
@@ -69,7 +69,7 @@ Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
     if (check_.validity == 0) return Outcome::kNoView;
     const auto everything = table.Check(table.everything());
     if (!everything) {
-      shared_->view->Missed();
+      shared_->view->NoteMiss();
       return Outcome::kDirty;
     }
     check_.everything = *everything;
@@ -81,7 +81,7 @@ Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
       dirty = dirty || !word;
     }
     if (dirty) {
-      shared_->view->Missed();
+      shared_->view->NoteMiss();
       return Outcome::kDirty;
     }
   }
@@ -89,8 +89,8 @@ Outcome Reader::Begin(const std::vector<std::string_view>& keys) {
   return Outcome::kAnswered;
 }
 
-// What is missing.
-bool Reader::Fetch(const std::vector<std::string_view>& keys, bool now) {
+// Reads the keys that the cache lacks.
+bool CheckedRead::Fetch(const std::vector<std::string_view>& keys, bool now) {
   if (missing_.empty()) return false;
   const auto fetch = [&](const std::vector<std::string_view>& from,
                          std::vector<std::string>* values, std::vector<Found>* found) {
@@ -111,8 +111,8 @@ bool Reader::Fetch(const std::vector<std::string_view>& keys, bool now) {
   return from_files;
 }
 
-// For the next who reads them.
-void Reader::Keep(const std::vector<std::string_view>& keys) const {
+// Puts the values that were read into the cache.
+void CheckedRead::CacheResults(const std::vector<std::string_view>& keys) const {
   for (const size_t i : missing_) {
     if (!check_.versions[i].known()) continue;
     shared_->values.Put(check_.hashes[i], keys[i], check_.versions[i],
@@ -120,8 +120,8 @@ void Reader::Keep(const std::vector<std::string_view>& keys) const {
   }
 }
 
-Outcome Reader::End(const std::vector<std::string_view>& keys, Command command, int protocol,
-                    std::string* reply) {
+Outcome CheckedRead::End(const std::vector<std::string_view>& keys, Command command, int protocol,
+                         std::string* reply) {
   if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) {
     return Outcome::kNotInMemory;
   }
@@ -139,13 +139,13 @@ Outcome Reader::End(const std::vector<std::string_view>& keys, Command command, 
     }
     entries_[i].exists = !entries_[i].value.ExpiredAt(check_.now_ms);
   }
-  Keep(keys);
+  CacheResults(keys);
   ReplyWriter writer(reply, protocol);
   Write(command, &writer);
   return Outcome::kAnswered;
 }
 
-bool Reader::Unchanged() const {
+bool CheckedRead::Unchanged() const {
   const DirtyTable& table = shared_->table;
   const auto slot = [&](size_t i) { return table.SlotOfHash(check_.hashes[i]); };
   if (missing_.size() < check_.hashes.size()) {
@@ -161,7 +161,7 @@ bool Reader::Unchanged() const {
          shared_->view->Validity() == check_.validity;
 }
 
-void Reader::Write(Command command, ReplyWriter* reply) const {
+void CheckedRead::Write(Command command, ReplyWriter* reply) const {
   const Entry& first = entries_[0];
   switch (command) {
     case Command::kMget:
@@ -188,11 +188,11 @@ void Reader::Write(Command command, ReplyWriter* reply) const {
       reply->Simple(first.exists ? "string" : "none");
       break;
     default:
-      reply->Integer(Time(command, first));
+      reply->Integer(ExpiryReply(command, first));
   }
 }
 
-int64_t Reader::Time(Command command, const Entry& entry) const {
+int64_t CheckedRead::ExpiryReply(Command command, const Entry& entry) const {
   if (!entry.exists) return -2;
   if (entry.value.expires_ms == kNever) return -1;
   const bool left = command == Command::kTtl || command == Command::kPttl;
@@ -201,7 +201,7 @@ int64_t Reader::Time(Command command, const Entry& entry) const {
   return seconds ? (ms + 500) / 1000 : ms;
 }
 
-size_t Reader::ValueBytes() const {
+size_t CheckedRead::ValueBytes() const {
   size_t bytes = 0;
   for (size_t i = 0; i < values_.size(); ++i) {
     if (found_[i] == Found::kYes) bytes += values_[i].size();
@@ -209,7 +209,7 @@ size_t Reader::ValueBytes() const {
   return bytes;
 }
 
-size_t Reader::MemoryHeld() const {
+size_t CheckedRead::MemoryHeld() const {
   size_t bytes = check_.hashes.capacity() * sizeof(check_.hashes[0]) +
                  check_.versions.capacity() * sizeof(check_.versions[0]) +
                  check_.words.capacity() * sizeof(check_.words[0]) +
@@ -220,7 +220,7 @@ size_t Reader::MemoryHeld() const {
   return bytes;
 }
 
-void Reader::Free() {
+void CheckedRead::Free() {
   check_ = Check();
   FreeBytes(&missing_);
   FreeBytes(&values_);
@@ -233,8 +233,8 @@ size_t OffloadFlow::MemoryKept() const {
          keys_.capacity() * sizeof(keys_[0]);
 }
 
-// What large requests and replies have made of them is not kept for small ones.
-void OffloadFlow::Trim() {
+// Buffers that large requests and replies have grown are not kept for small ones.
+void OffloadFlow::ReleaseExcessMemory() {
   if (MemoryKept() <= kMostKept) return;
   if (reply_.capacity() > kMostKept) FreeBytes(&reply_);
   if (request_.MemoryHeld() > kMostKept) request_ = Request();
@@ -244,22 +244,23 @@ void OffloadFlow::Trim() {
   }
 }
 
-bool OffloadFlow::MayAnswer(const CommandInfo* command) {
-  if (command == nullptr || !AnsweredHere(command->id) || multi_) return false;
+bool OffloadFlow::CanAnswer(const CommandInfo* command) {
+  if (command == nullptr || !IsOffloadable(command->id) || multi_) return false;
   if (!command->ArityFits(request_.size()) || request_.size() > kMostKeys) return false;
-  if (permitted_) return true;
+  if (may_read_) return true;
   shared_->Count(&shared_->counters.not_permitted);
   return false;
 }
 
-// What says nothing of the connection, so that it is the same whenever it is forwarded.
-bool OffloadFlow::MayHold(const CommandInfo* command) const {
+// A command on keys alone, which leaves the connection's state as it is, so that it may be
+// forwarded later.
+bool OffloadFlow::CanWait(const CommandInfo* command) const {
   return command != nullptr && !multi_ && command->first_key != 0 &&
          (command->flags & ~uint32_t{kRead | kWrite}) == 0 && command->ArityFits(request_.size());
 }
 
-Outcome OffloadFlow::TryNow(const CommandInfo& command, const Request& request,
-                            std::string* reply) {
+Outcome OffloadFlow::TryAnswer(const CommandInfo& command, const Request& request,
+                               std::string* reply) {
   keys_.clear();
   ForEachKey(command, request.arguments(), [&](std::string_view key) { keys_.push_back(key); });
   Outcome outcome = reader_.Begin(keys_);
@@ -282,36 +283,36 @@ void OffloadFlow::CountReason(Outcome outcome) {
                                                 : &counters.no_view);
 }
 
-// A read, or what may be held, and is in request_.
-void OffloadFlow::Take(Ticket ticket, std::string_view bytes, const CommandInfo* command,
-                       bool read) {
+// Handles the read, or the command that may wait, in request_.
+void OffloadFlow::HandleKeyCommand(Ticket ticket, std::string_view bytes,
+                                   const CommandInfo* command, bool read) {
   if (waiting_.empty() && !read) {
     if (!ForwardCommand(ticket, bytes, command)) connection_->Close(kTooManyWrites);
     return;
   }
   if (waiting_.empty() && forwarded_.empty()) {
-    const Outcome outcome = TryNow(*command, request_, &reply_);
+    const Outcome outcome = TryAnswer(*command, request_, &reply_);
     if (outcome == Outcome::kAnswered) {
       connection_->Reply(ticket, reply_);
     } else if (outcome == Outcome::kNotInMemory) {
-      Hold(ticket, bytes, command, read);
-      missed_ = true;
+      EnqueueWaiting(ticket, bytes, command, read);
+      front_missed_ = true;
     } else {
       CountReason(outcome);
       ForwardRead(ticket, bytes, command);
     }
     return;
   }
-  Hold(ticket, bytes, command, read);
+  EnqueueWaiting(ticket, bytes, command, read);
   if (waiting_.size() > kMostWaiting || waiting_bytes_ > kMostWaitingBytes) {
-    ForwardAll(&shared_->counters.full);
+    ForwardAllWaiting(&shared_->counters.full);
   } else {
-    Pump();
+    DrainWaiting();
   }
 }
 
-void OffloadFlow::Hold(Ticket ticket, std::string_view bytes, const CommandInfo* command,
-                       bool read) {
+void OffloadFlow::EnqueueWaiting(Ticket ticket, std::string_view bytes, const CommandInfo* command,
+                                 bool read) {
   waiting_.push_back({ticket, std::string(bytes), command, read});
   waiting_bytes_ += bytes.size();
 }
@@ -324,73 +325,73 @@ OffloadFlow::Waiting OffloadFlow::PopFront() {
 }
 
 void OffloadFlow::OnRoom() {
-  Pump();
-  Submit();
-  Trim();
+  DrainWaiting();
+  SubmitBatch();
+  ReleaseExcessMemory();
 }
 
-// As far as it goes. Nothing leaves but from the front. Uses request_.
-void OffloadFlow::Pump() {
-  while (!waiting_.empty() && !missed_) {
+// Answers or forwards waiting commands, from the front, until one has to wait on. Uses request_.
+void OffloadFlow::DrainWaiting() {
+  while (!waiting_.empty() && !front_missed_) {
     const Waiting& front = waiting_.front();
     if (!front.read) {
-      if (!ForwardHeld()) return;
+      if (!ForwardWaitingWrite()) return;
     } else if (connection_->unsent() > kMostUnsent) {
       return;  // OnRoom comes
     } else if (!forwarded_.empty()) {
-      const size_t few = FewBeforeCommand();
+      const size_t few = CountReadsBeforeWrite();
       if (few == 0) return;
       shared_->Count(&shared_->counters.order, few);
-      for (size_t i = 0; i < few; ++i) ForwardFront();
-    } else if (!permitted_) {
+      for (size_t i = 0; i < few; ++i) ForwardWaitingRead();
+    } else if (!may_read_) {
       // As of when it came; what it waited for has changed the user.
       shared_->Count(&shared_->counters.not_permitted);
-      ForwardFront();
+      ForwardWaitingRead();
     } else {
       request_.Parse(front.bytes).IgnoreError();
-      const Outcome outcome = TryNow(*front.command, request_, &reply_);
+      const Outcome outcome = TryAnswer(*front.command, request_, &reply_);
       if (outcome == Outcome::kAnswered) {
         connection_->Reply(front.ticket, reply_);
         PopFront();
       } else if (outcome == Outcome::kNotInMemory) {
-        missed_ = true;
+        front_missed_ = true;
       } else {
         CountReason(outcome);
-        ForwardFront();
+        ForwardWaitingRead();
       }
     }
   }
 }
 
-// How many reads there are before the first write that waits, if they are few; else 0.
-size_t OffloadFlow::FewBeforeCommand() const {
+// Reads before the first waiting write, if they are few; else 0.
+size_t OffloadFlow::CountReadsBeforeWrite() const {
   for (size_t i = 0; i < waiting_.size() && i <= kFewReads; ++i) {
     if (!waiting_[i].read) return i;
   }
   return 0;
 }
 
-// The first read, which is not in memory, and those behind it, up to a write, to a thread that may
-// wait.
-void OffloadFlow::Submit() {
-  if (!missed_ || batch_ != 0) return;
+// Gives the first waiting read, which is not in memory, and the reads behind it, up to a write, to
+// a thread that may wait.
+void OffloadFlow::SubmitBatch() {
+  if (!front_missed_ || batch_ != 0) return;
   auto batch = std::make_shared<Batch>();
-  const Outcome outcome = Gather(batch.get());
+  const Outcome outcome = FillBatch(batch.get());
   const size_t reads = batch->reads.size();
   if (reads == 0) {
     // Written since it was missed.
-    missed_ = false;
+    front_missed_ = false;
     CountReason(outcome);
-    ForwardFront();
-    Pump();
+    ForwardWaitingRead();
+    DrainWaiting();
     return;
   }
   if (shared_->queued.fetch_add(1) >= shared_->options.queue) {
     shared_->queued.fetch_sub(1);
-    missed_ = false;
+    front_missed_ = false;
     shared_->Count(&shared_->counters.full, reads);
-    for (size_t i = 0; i < reads; ++i) ForwardFront();
-    Pump();
+    for (size_t i = 0; i < reads; ++i) ForwardWaitingRead();
+    DrainWaiting();
     return;
   }
   batch->id = batch_ = ++last_batch_;
@@ -406,12 +407,12 @@ void OffloadFlow::Submit() {
     }
     // They wait still, and are first when the others have been answered.
     while (batch->reads.size() > done) batch->reads.pop_back();
-    remote->Post([this, batch] { BatchDone(batch.get()); });
+    remote->Post([this, batch] { FinishBatch(batch.get()); });
   });
 }
 
-// Why it holds no more.
-Outcome OffloadFlow::Gather(Batch* batch) {
+// Fills the batch with waiting reads. Returns why the first one that is left out cannot be read.
+Outcome OffloadFlow::FillBatch(Batch* batch) {
   size_t known_bytes = 0;
   for (const Waiting& read : waiting_) {
     if (!read.read || known_bytes >= kMostBatchBytes) break;
@@ -419,7 +420,7 @@ Outcome OffloadFlow::Gather(Batch* batch) {
     std::vector<std::string> keys;
     ForEachKey(*read.command, request_.arguments(),
                [&](std::string_view key) { keys.emplace_back(key); });
-    Reader reader(shared_.get());
+    CheckedRead reader(shared_.get());
     const std::vector<std::string_view> views(keys.begin(), keys.end());
     if (const Outcome outcome = reader.Begin(views); outcome != Outcome::kAnswered) return outcome;
     known_bytes += reader.ValueBytes();
@@ -428,11 +429,12 @@ Outcome OffloadFlow::Gather(Batch* batch) {
   return Outcome::kAnswered;
 }
 
-// Its reads are the first that wait, unless they had to be forwarded meanwhile.
-void OffloadFlow::BatchDone(Batch* batch) {
+// Delivers a batch that the pool has read. Its reads are the first waiting ones, unless they were
+// forwarded meanwhile.
+void OffloadFlow::FinishBatch(Batch* batch) {
   if (batch->id != batch_) return;
   batch_ = 0;
-  missed_ = false;
+  front_missed_ = false;
   for (BatchRead& done : batch->reads) {
     reply_.clear();
     keys_.assign(done.keys.begin(), done.keys.end());
@@ -447,33 +449,33 @@ void OffloadFlow::BatchDone(Batch* batch) {
     }
     // The others are to come later than this one at the host.
     CountReason(outcome);
-    ForwardFront();
+    ForwardWaitingRead();
     break;
   }
-  Pump();
-  Submit();
-  Trim();
+  DrainWaiting();
+  SubmitBatch();
+  ReleaseExcessMemory();
 }
 
-// All that waits, so that something may be forwarded behind it. What the device has for it is
-// dropped. False when that has closed the connection. Uses request_.
-bool OffloadFlow::ForwardAll(std::atomic<uint64_t>* reason) {
-  missed_ = false;
+// Forwards all waiting commands, so that another may be forwarded behind them, and drops what the
+// pool reads for them. False when that has closed the connection. Uses request_.
+bool OffloadFlow::ForwardAllWaiting(std::atomic<uint64_t>* reason) {
+  front_missed_ = false;
   batch_ = 0;
   while (!waiting_.empty()) {
     if (waiting_.front().read) {
       shared_->Count(reason);
-      ForwardFront();
+      ForwardWaitingRead();
       continue;
     }
-    if (!ForwardHeld()) return false;
+    if (!ForwardWaitingWrite()) return false;
   }
   return true;
 }
 
-// The first that waits, which is a write. False when that has closed the connection: then it, and
-// what is behind it, has been answered by an error.
-bool OffloadFlow::ForwardHeld() {
+// Forwards the first waiting command, which is a write. False when that has closed the connection:
+// it and the commands behind it have been answered by errors then.
+bool OffloadFlow::ForwardWaitingWrite() {
   const Waiting write = PopFront();
   request_.Parse(write.bytes).IgnoreError();  // as it was before
   if (ForwardCommand(write.ticket, write.bytes, write.command)) return true;
@@ -482,13 +484,13 @@ bool OffloadFlow::ForwardHeld() {
     connection_->Reply(PopFront().ticket,
                        "-ERR a command before this one was refused; this was not carried out\r\n");
   }
-  missed_ = false;
+  front_missed_ = false;
   batch_ = 0;
   connection_->Close({});
   return false;
 }
 
-void OffloadFlow::ForwardFront() {
+void OffloadFlow::ForwardWaitingRead() {
   const Waiting read = PopFront();
   ForwardRead(read.ticket, read.bytes, read.command);
 }

@@ -26,16 +26,17 @@ absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const Offload
     shared->view = *std::move(view);
   }
   shared->pool = std::make_unique<WorkerPool>(options.readers, "pulse-agent-r", options.cpus);
-  shared->fencer = std::make_unique<Fencer>(options.host, &shared->table,
-                                            [view = shared->view.get()] { view->Wake(); });
+  shared->fence_client = std::make_unique<FenceClient>(
+      options.host, &shared->table, [view = shared->view.get()] { view->Wake(); });
   // Clients may be served before it is answered: their connections to the host are not meant.
-  shared->fencer->Add(absl::StrCat(Fencer::kAllBut, shared->agent_id), {everything});
+  shared->fence_client->AwaitFence(absl::StrCat(FenceClient::kAllExcept, shared->agent_id),
+                                   {everything});
   return std::unique_ptr<OffloadedResp>(new OffloadedResp(std::move(shared)));
 }
 
 OffloadedResp::~OffloadedResp() {
   shared_->pool.reset();
-  shared_->fencer.reset();
+  shared_->fence_client.reset();
   shared_->view.reset();
 }
 
@@ -66,7 +67,7 @@ const OffloadCounters& OffloadedResp::counters() const { return shared_->counter
 OffloadNumbers OffloadedResp::numbers() const {
   OffloadNumbers n;
   n.writes_in_flight = shared_->table.in_flight();
-  n.fences = shared_->fencer->fences();
+  n.fences = shared_->fence_client->fences();
   n.known_bytes = shared_->values.bytes();
   if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
     n.secondary = secondary->stats();
@@ -96,7 +97,7 @@ std::string OffloadShared::Info() const {
   line("offload_known_bytes", values.bytes());
   line("offload_writes_in_flight", table.in_flight());
   line("offload_lost_commands", c.lost);
-  line("offload_fences", fencer == nullptr ? 0 : fencer->fences());
+  line("offload_fences", fence_client == nullptr ? 0 : fence_client->fences());
   line("offload_catch_ups_begun", clock.begun());
   line("offload_catch_up_waiting", table.wanted() > clock.finished());
   if (const auto* secondary = dynamic_cast<const Secondary*>(view.get())) {

@@ -31,9 +31,10 @@ struct OffloadShared {
   std::atomic<size_t> queued{0};  // batches for the pool
   // What a client may ask for whom the host does not know is little then.
   std::atomic<bool> wants_password{options.wants_password};
-  // In the order in which they may go: the pool reads the view, the view and the fencer the table.
+  // In the order in which they may go: the pool reads the view, the view and the fence_client the
+  // table.
   std::unique_ptr<ReadView> view;
-  std::unique_ptr<Fencer> fencer;
+  std::unique_ptr<FenceClient> fence_client;
   std::unique_ptr<WorkerPool> pool;
 
   // Of a key, now.

@@ -37,9 +37,9 @@ TEST(ScanTest, CompleteUnderWrites) {
     ASSERT_TRUE(request.Parse(line).ok());
     std::string out;
     ReplyWriter reply(&out, 2);
-    Tally tally;
-    ASSERT_EQ(store->Run(*FindCommand("scan"), request.arguments(), true, &reply, &tally),
-              Store::Ran::kDone);
+    CommandCounts counts;
+    ASSERT_EQ(store->Run(*FindCommand("scan"), request.arguments(), true, &reply, &counts),
+              Store::RunResult::kDone);
     // "*2 $n cursor *m $n key ..."
     std::vector<std::string> words;
     std::string word;

@@ -47,21 +47,21 @@ class WatchedFiles final : public rocksdb::FileSystemWrapper {
                                         rocksdb::IODebugContext* debug) override {
     rocksdb::IOStatus status = FileSystemWrapper::NewRandomAccessFile(name, options, file, debug);
     // Refused, not missing.
-    return WithoutWaiting::on() ? status : Note(std::move(status));
+    return WithoutWaiting::on() ? status : RecordFailure(std::move(status));
   }
   // How 7.8 finds out whether a table is there.
   rocksdb::IOStatus GetFileSize(const std::string& name, const rocksdb::IOOptions& options,
                                 uint64_t* size, rocksdb::IODebugContext* debug) override {
-    return Note(FileSystemWrapper::GetFileSize(name, options, size, debug));
+    return RecordFailure(FileSystemWrapper::GetFileSize(name, options, size, debug));
   }
 
   // An instance's opening looks for the tables of all versions that the MANIFEST tells of, and the
   // last are there if the MANIFEST has not changed since. Only later is a missing table news.
-  void Opened() { opened_.store(true); }
+  void BeginWatching() { opened_.store(true); }
   bool complete() const { return complete_.load(); }
 
  private:
-  rocksdb::IOStatus Note(rocksdb::IOStatus status) {
+  rocksdb::IOStatus RecordFailure(rocksdb::IOStatus status) {
     // Before the caller can install what it has without the file.
     if (!status.ok() && opened_.load()) complete_.store(false);
     return status;
@@ -161,7 +161,7 @@ absl::StatusOr<std::shared_ptr<Secondary::Instance>> Secondary::OpenInstance() {
                                                               options_.db, options_.directory, &db);
   if (!status.ok()) return absl::UnavailableError(status.ToString());
   made->db.reset(db);
-  made->files->Opened();
+  made->files->BeginWatching();
   opened_.fetch_add(1, std::memory_order_relaxed);
   return made;
 }
@@ -196,7 +196,7 @@ bool Secondary::CatchUp() {
 }
 
 // The files are others, perhaps, than those of which something is remembered.
-void Secondary::NoteFiles(const std::string& manifest) {
+void Secondary::TrackManifest(const std::string& manifest) {
   std::string file = manifest.substr(0, manifest.rfind(' '));  // without its length
   if (file == manifest_file_) return;
   manifest_file_ = std::move(file);
@@ -206,10 +206,10 @@ void Secondary::NoteFiles(const std::string& manifest) {
 
 bool Secondary::CatchUpFrom(uint64_t number) {
   const auto instance = std::atomic_load(&instance_);
-  NoteFiles(Manifest());
+  TrackManifest(Manifest());
   if (instance == nullptr || !instance->files->complete() || Manifest() != instance->manifest) {
-    if (!Replace()) return false;
-    Finished(number);
+    if (!ReplaceInstance()) return false;
+    FinishCatchUp(number);
     return true;
   }
   const rocksdb::Status status = instance->db->TryCatchUpWithPrimary();
@@ -217,8 +217,8 @@ bool Secondary::CatchUpFrom(uint64_t number) {
     // Closed for good; what it had may be half of something.
     std::atomic_store(&instance_, std::shared_ptr<Instance>());
     // Nobody holds the MANIFEST any more, so that another may look the same.
-    NoteFiles("");
-    if (!std::exchange(told_, true)) {
+    TrackManifest("");
+    if (!std::exchange(warned_, true)) {
       Log(LogLevel::kWarn,
           absl::StrCat("the secondary of ", options_.db, " cannot follow: ", status.ToString(),
                        "; it is opened anew, and the host answers what the agent does not "
@@ -227,16 +227,16 @@ bool Secondary::CatchUpFrom(uint64_t number) {
     return false;
   }
   if (!instance->files->complete() || Manifest() != instance->manifest) return false;
-  Finished(number);
+  FinishCatchUp(number);
   return true;
 }
 
 // A new instance, which has all that was in the files before; false, and the old one stays, if
 // there is none to be had.
-bool Secondary::Replace() {
+bool Secondary::ReplaceInstance() {
   auto opened = OpenInstance();
   if (!opened.ok()) {
-    if (!std::exchange(told_, true)) {
+    if (!std::exchange(warned_, true)) {
       Log(LogLevel::kWarn,
           absl::StrCat("the secondary of ", options_.db,
                        " cannot be opened: ", opened.status().message(),
@@ -249,15 +249,15 @@ bool Secondary::Replace() {
     return false;
   }
   made->id = next_id_++;
-  NoteFiles(made->manifest);
+  TrackManifest(made->manifest);
   std::atomic_store(&instance_, std::move(made));
   // Once more: who has seen this number reads of the new instance.
   if (std::exchange(other_files_, false)) generation_.fetch_add(1);
-  told_ = false;
+  warned_ = false;
   return true;
 }
 
-void Secondary::Finished(uint64_t number) {
+void Secondary::FinishCatchUp(uint64_t number) {
   clock_->Finish(number);
   catch_ups_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -286,7 +286,7 @@ void Secondary::Run() {
       if (wanted()) {
         wake_.wait_for(lock, std::chrono::microseconds(options_.max_interval_us), [&] {
           waiting_.store(true);
-          return stop_ || IsWorthIt() || Validity() == 0;
+          return stop_ || CatchUpPaysOff() || Validity() == 0;
         });
       }
       waiting_.store(false);
@@ -303,12 +303,12 @@ void Secondary::Run() {
     busy_us_.fetch_add(static_cast<uint64_t>(cpu_us), std::memory_order_relaxed);
     if (!counts) repeated_.fetch_add(1, std::memory_order_relaxed);
     // What cannot be opened is tried less and less often.
-    pause_us = told_ ? std::clamp<int64_t>(pause_us * 2, 10'000, 500'000) : 0;
-    Rest(std::max({options_.min_interval_us, took_us, pause_us}));
+    pause_us = warned_ ? std::clamp<int64_t>(pause_us * 2, 10'000, 500'000) : 0;
+    Pause(std::max({options_.min_interval_us, took_us, pause_us}));
   }
 }
 
-void Secondary::Rest(int64_t micros) {
+void Secondary::Pause(int64_t micros) {
   std::unique_lock lock(mu_);
   wake_.wait_for(lock, std::chrono::microseconds(micros), [&] { return stop_; });
 }
@@ -324,10 +324,10 @@ void Secondary::Wake() {
   wake_.notify_all();
 }
 
-void Secondary::Missed() {
+void Secondary::NoteMiss() {
   missed_us_.fetch_add(options_.miss_us);
   // One of all who miss something.
-  if (!IsWorthIt() || !waiting_.exchange(false)) return;
+  if (!CatchUpPaysOff() || !waiting_.exchange(false)) return;
   std::lock_guard lock(mu_);
   wake_.notify_all();
 }

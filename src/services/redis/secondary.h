@@ -81,7 +81,7 @@ class ReadView {
   // Something was settled. Never blocks.
   virtual void Wake() = 0;
   // A key was asked for that the view cannot show yet. Never blocks.
-  virtual void Missed() {}
+  virtual void NoteMiss() {}
 };
 
 class PageCacheFiles;
@@ -133,7 +133,7 @@ class Secondary final : public ReadView {
   uint64_t Validity() const override;
   uint64_t Generation() const override { return generation_.load(); }
   void Wake() override;
-  void Missed() override;
+  void NoteMiss() override;
 
   SecondaryStats stats() const;
 
@@ -147,12 +147,12 @@ class Secondary final : public ReadView {
   void Run();
   bool CatchUp();
   bool CatchUpFrom(uint64_t number);
-  void NoteFiles(const std::string& manifest);
-  bool Replace();
-  void Finished(uint64_t number);
-  void Rest(int64_t micros);
+  void TrackManifest(const std::string& manifest);
+  bool ReplaceInstance();
+  void FinishCatchUp(uint64_t number);
+  void Pause(int64_t micros);
   std::string Manifest() const;
-  bool IsWorthIt() const { return missed_us_.load() >= cost_us_.load(); }
+  bool CatchUpPaysOff() const { return missed_us_.load() >= cost_us_.load(); }
 
   const SecondaryOptions options_;
   CatchUpClock* const clock_;
@@ -164,12 +164,12 @@ class Secondary final : public ReadView {
   uint64_t next_id_ = 1;
   std::string manifest_file_;  // as was last seen
   bool other_files_ = false;   // than those of the instance
-  bool told_ = false;          // of failures, since the last success
+  bool warned_ = false;        // of failures, since the last success
 
   std::mutex mu_;
   std::condition_variable wake_;
   std::atomic<bool> asleep_{false};    // Wake has somebody to wake
-  std::atomic<bool> waiting_{false};   // Missed has
+  std::atomic<bool> waiting_{false};   // NoteMiss has
   std::atomic<int64_t> missed_us_{0};  // since the last catch-up began
   std::atomic<int64_t> cost_us_{0};    // of the last
   std::atomic<uint64_t> generation_{1};

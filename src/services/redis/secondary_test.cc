@@ -171,7 +171,7 @@ TEST_F(SecondaryTest, WhoeverMissesKeysIsCaughtUpFor) {
     const std::string value = std::to_string(i);
     Put("a", value);
     ASSERT_TRUE(Eventually([&] {
-      secondary_->Missed();
+      secondary_->NoteMiss();
       return Offloaded("a") == value;
     }));
   }

@@ -136,7 +136,7 @@ struct Session {
     authenticated.store(who != nullptr, std::memory_order_relaxed);
   }
   // Whether it may keep so much more for a transaction. A little is always there for everybody.
-  bool MayKeep(uint64_t more) {
+  bool TryReserve(uint64_t more) {
     const uint64_t kept = queued_bytes + watches.bytes() + more;
     const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
     if (counted <= counted_) return true;
@@ -145,7 +145,7 @@ struct Session {
     return true;
   }
   // It keeps less now.
-  void KeepsLess() {
+  void ReleaseUnused() {
     const uint64_t kept = queued_bytes + watches.bytes();
     const uint64_t counted = kept > kAlwaysKept ? kept - kAlwaysKept : 0;
     if (counted >= counted_) return;
@@ -154,14 +154,14 @@ struct Session {
   }
   void Unwatch() {
     watches.Clear();
-    KeepsLess();
+    ReleaseUnused();
   }
   // EXEC will refuse it.
   void BreakMulti() {
     broken_multi = true;
     queue.clear();
     queued_bytes = 0;
-    KeepsLess();
+    ReleaseUnused();
   }
   void EndMulti() {
     BreakMulti();

@@ -41,7 +41,7 @@ namespace pulse::redis {
 using Arguments = std::vector<std::string_view>;
 
 // Counted by one thread, added to the store's now and then.
-struct Tally {
+struct CommandCounts {
   uint64_t commands = 0;
   uint64_t hits = 0;
   uint64_t misses = 0;
@@ -72,7 +72,7 @@ struct Call {
   View& view;
   ReplyWriter& reply;
   Store& store;
-  Tally& tally;
+  CommandCounts& counts;
 };
 
 class Store {
@@ -82,18 +82,18 @@ class Store {
   // Makes all writes durable and closes the database. Once; no call is under way or follows.
   absl::Status Close();
 
-  enum class Ran { kDone, kWouldBlock };
+  enum class RunResult { kDone, kWouldBlock };
   // A command that reads or writes keys, and whose arity fits. Appends one reply.
-  Ran Run(const CommandInfo& command, const Arguments& args, bool may_block, ReplyWriter* reply,
-          Tally* tally);
+  RunResult Run(const CommandInfo& command, const Arguments& args, bool may_block,
+                ReplyWriter* reply, CommandCounts* counts);
 
   // Commands of one kind that follow each other, carried out together and each answered: plain
   // GETs, and SETs without options. Of GETs the first ones, as many as have about `most_bytes` of
   // values between them; at least one. `ends` grows by as many as were answered.
-  Ran RunGets(const Request* requests, size_t count, uint64_t most_bytes, bool may_block,
-              ReplyWriter* reply, std::vector<size_t>* ends, Tally* tally);
-  Ran RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
-              std::vector<size_t>* ends, Tally* tally);
+  RunResult RunGets(const Request* requests, size_t count, uint64_t most_bytes, bool may_block,
+                    ReplyWriter* reply, std::vector<size_t>* ends, CommandCounts* counts);
+  RunResult RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
+                    std::vector<size_t>* ends, CommandCounts* counts);
 
   // All commands of a transaction, or none of them: then the reply is the null array, as a watched
   // key has changed. `other` carries out what does not concern keys. Blocks.
@@ -103,7 +103,7 @@ class Store {
   };
   void RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
                       const std::function<void(const Queued&, ReplyWriter*)>& other,
-                      ReplyWriter* reply, Tally* tally);
+                      ReplyWriter* reply, CommandCounts* counts);
   // Begins to watch `keys`. False when it would block.
   bool Watch(const std::string_view* keys, size_t count, bool may_block, WatchTable::Set* watches,
              std::string* error);

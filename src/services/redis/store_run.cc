@@ -68,7 +68,7 @@ bool Store::Commit(View* view) {
       if (auto status = batch.DeleteRange("", end); !status.ok()) view->Fail(std::move(status));
     }
   }
-  for (const auto& [key, stored] : view->written_) {
+  for (const auto& [key, stored] : view->buffered_writes_) {
     auto status = stored.has_value() ? batch.Put(key, *stored) : batch.Delete(key);
     if (!status.ok()) view->Fail(std::move(status));
   }
@@ -84,103 +84,104 @@ bool Store::Commit(View* view) {
 
 void Store::TouchWatched(const View& view) {
   if (view.cleared_) watch_.TouchAll();
-  for (const auto& [key, stored] : view.written_) watch_.Touch(key);
+  for (const auto& [key, stored] : view.buffered_writes_) watch_.Touch(key);
   for (const std::string_view key : view.changed_) watch_.Touch(key);
 }
 
-Store::Ran Store::Run(const CommandInfo& command, const Arguments& args, bool may_block,
-                      ReplyWriter* reply, Tally* tally) {
+Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, bool may_block,
+                            ReplyWriter* reply, CommandCounts* counts) {
   KeyLocks::Held held;
   const bool writes = command.writes();
   if (writes) {
     KeyLocks::Wanted wanted;
     if ((command.flags & kKeyspace) != 0) wanted.AddAll();
     ForEachKey(command, args, [&](std::string_view key) { wanted.Add(key); });
-    if (!locks_.Take(std::move(wanted), may_block, &held)) return Ran::kWouldBlock;
+    if (!locks_.Take(std::move(wanted), may_block, &held)) return RunResult::kWouldBlock;
   }
   // A key that is named twice is to be seen as the first has left it.
   const bool buffered = command.id == Command::kDel || command.id == Command::kUnlink;
   View view(this, may_block, buffered && args.size() > 2, now_ms());
   const size_t begin = reply->out()->size();
-  const Tally before = *tally;
-  Call call{command, args, view, *reply, *this, *tally};
+  const CommandCounts before = *counts;
+  Call call{command, args, view, *reply, *this, *counts};
   RunCommand(call);
   if (!view.blocked() && view.error().ok() && writes) Commit(&view);
   if (view.blocked()) {
     reply->out()->resize(begin);
-    *tally = before;
-    return Ran::kWouldBlock;
+    *counts = before;
+    return RunResult::kWouldBlock;
   }
   if (!view.error().ok()) {
     reply->out()->resize(begin);
     ReplyError(view.error(), reply);
   }
-  ++tally->commands;
-  tally->errors += (*reply->out())[begin] == '-';
-  return Ran::kDone;
+  ++counts->commands;
+  counts->errors += (*reply->out())[begin] == '-';
+  return RunResult::kDone;
 }
 
-Store::Ran Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
-                          bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
-                          Tally* tally) {
+Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
+                                bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
+                                CommandCounts* counts) {
   View view(this, may_block, false, now_ms());
   std::vector<std::string_view> keys(count);
   for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
   std::vector<Found> found;
   view.GetMany(keys.data(), count, &found, most_bytes);
-  if (view.blocked()) return Ran::kWouldBlock;
+  if (view.blocked()) return RunResult::kWouldBlock;
   if (!view.error().ok()) {
     // Each by itself, as the fault may be one key's.
     const size_t begin = reply->out()->size();
     const size_t first = ends->size();
     for (size_t i = 0; i < count && reply->out()->size() - begin <= most_bytes; ++i) {
-      if (Run(*FindCommand("get"), requests[i].arguments(), may_block, reply, tally) !=
-          Ran::kDone) {
+      if (Run(*FindCommand("get"), requests[i].arguments(), may_block, reply, counts) !=
+          RunResult::kDone) {
         break;
       }
       ends->push_back(reply->out()->size());
     }
-    return ends->size() > first ? Ran::kDone : Ran::kWouldBlock;
+    return ends->size() > first ? RunResult::kDone : RunResult::kWouldBlock;
   }
   for (const Found& one : found) {
     if (one.exists) {
       reply->Bulk(one.value.data);
-      ++tally->hits;
+      ++counts->hits;
     } else {
       reply->Null();
-      ++tally->misses;
+      ++counts->misses;
     }
     ends->push_back(reply->out()->size());
   }
-  tally->commands += found.size();
-  return Ran::kDone;
+  counts->commands += found.size();
+  return RunResult::kDone;
 }
 
-Store::Ran Store::RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
-                          std::vector<size_t>* ends, Tally* tally) {
+Store::RunResult Store::RunSets(const Request* requests, size_t count, bool may_block,
+                                ReplyWriter* reply, std::vector<size_t>* ends,
+                                CommandCounts* counts) {
   KeyLocks::Wanted wanted;
   for (size_t i = 0; i < count; ++i) wanted.Add(requests[i][1]);
   KeyLocks::Held held;
-  if (!locks_.Take(std::move(wanted), may_block, &held)) return Ran::kWouldBlock;
+  if (!locks_.Take(std::move(wanted), may_block, &held)) return RunResult::kWouldBlock;
   View view(this, may_block, false, 0);
   for (size_t i = 0; i < count; ++i) view.Put(requests[i][1], requests[i][2], kNever);
-  if (view.error().ok() && !Commit(&view)) return Ran::kWouldBlock;
+  if (view.error().ok() && !Commit(&view)) return RunResult::kWouldBlock;
   for (size_t i = 0; i < count; ++i) {
     if (view.error().ok()) {
       reply->Ok();
     } else {
       ReplyError(view.error(), reply);
-      ++tally->errors;
+      ++counts->errors;
     }
     ends->push_back(reply->out()->size());
   }
-  tally->commands += count;
-  return Ran::kDone;
+  counts->commands += count;
+  return RunResult::kDone;
 }
 
 void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable::Set& watches,
                            const std::function<void(const Queued&, ReplyWriter*)>& other,
-                           ReplyWriter* reply, Tally* tally) {
+                           ReplyWriter* reply, CommandCounts* counts) {
   KeyLocks::Wanted wanted;
   for (const Queued& queued : commands) {
     if ((queued.command->flags & kKeyspace) != 0) wanted.AddAll();
@@ -202,11 +203,11 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
     const size_t element = reply->out()->size();
     if (full && queued.command->reads() && !queued.command->writes()) {
       reply->Error(kTooManyValues);
-      ++tally->commands;
+      ++counts->commands;
     } else if (queued.command->reads() || queued.command->writes()) {
-      Call call{*queued.command, *queued.args, view, *reply, *this, *tally};
+      Call call{*queued.command, *queued.args, view, *reply, *this, *counts};
       RunCommand(call);
-      ++tally->commands;
+      ++counts->commands;
     } else {
       other(queued, reply);
     }
@@ -218,7 +219,7 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
       reply->out()->resize(element);
       reply->Error(queued.command->writes() ? kTooManyValuesWritten : kTooManyValues);
     }
-    tally->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
+    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
   }
   const bool fits = view.written_bytes() <= options_.max_transaction;
   if (fits && view.error().ok()) Commit(&view);
@@ -232,7 +233,7 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
                               options_.max_transaction,
                               " bytes; nothing was written: make it smaller"));
   }
-  ++tally->errors;
+  ++counts->errors;
 }
 
 bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,

@@ -97,11 +97,11 @@ TEST(StoreTest, RepliesHaveALimit) {
   ASSERT_TRUE(request.Parse("MGET a b a\r\n").ok());
   std::string out;
   ReplyWriter reply(&out, 2);
-  Tally tally;
-  ASSERT_EQ(store->Run(*FindCommand("mget"), request.arguments(), false, &reply, &tally),
-            Store::Ran::kDone);
+  CommandCounts counts;
+  ASSERT_EQ(store->Run(*FindCommand("mget"), request.arguments(), false, &reply, &counts),
+            Store::RunResult::kDone);
   EXPECT_EQ(TestStore::Plain(out), error);
-  EXPECT_EQ(tally.errors, 1u);
+  EXPECT_EQ(counts.errors, 1u);
   for (int i = 0; i < 20; ++i) store("SET key" + std::to_string(i) + " 1");
   EXPECT_EQ(store("KEYS *"), "-ERR too many keys for one reply; use SCAN");
 }
@@ -170,12 +170,12 @@ TEST(StoreTest, GetsTogetherAreBounded) {
       std::string out;
       ReplyWriter reply(&out, 2);
       std::vector<size_t> ends;
-      Tally tally;
+      CommandCounts counts;
       ASSERT_EQ(
-          store->RunGets(requests.data(), requests.size(), most, may_block, &reply, &ends, &tally),
-          Store::Ran::kDone);
+          store->RunGets(requests.data(), requests.size(), most, may_block, &reply, &ends, &counts),
+          Store::RunResult::kDone);
       EXPECT_EQ(ends.size(), answered) << most;
-      EXPECT_EQ(tally.commands, answered) << most;
+      EXPECT_EQ(counts.commands, answered) << most;
       EXPECT_THAT(TestStore::Plain(out), StartsWith("$1000 " + value));
     }
   }
@@ -325,9 +325,9 @@ TEST(StoreTest, SurvivesReopeningAndRefusesOtherDatabases) {
     std::string out;
     ReplyWriter reply(&out, 2);
     std::vector<size_t> ends;
-    Tally tally;
-    ASSERT_EQ(store->RunGets(requests.data(), 2, UINT64_MAX, true, &reply, &ends, &tally),
-              Store::Ran::kDone);
+    CommandCounts counts;
+    ASSERT_EQ(store->RunGets(requests.data(), 2, UINT64_MAX, true, &reply, &ends, &counts),
+              Store::RunResult::kDone);
     ASSERT_EQ(ends.size(), 2u);
     EXPECT_EQ(TestStore::Plain(out.substr(ends[0])), "$1 1");
   }
@@ -347,10 +347,10 @@ TEST(StoreTest, NothingBlocksUnasked) {
     EXPECT_TRUE(request.Parse(line).ok());
     std::string out;
     ReplyWriter reply(&out, 2);
-    Tally tally;
+    CommandCounts counts;
     const auto ran =
-        store->Run(*FindCommand(request[0]), request.arguments(), false, &reply, &tally);
-    return ran == Store::Ran::kDone ? TestStore::Plain(out) : out + "would block";
+        store->Run(*FindCommand(request[0]), request.arguments(), false, &reply, &counts);
+    return ran == Store::RunResult::kDone ? TestStore::Plain(out) : out + "would block";
   };
   EXPECT_EQ(run("GET a"), "would block");
   EXPECT_EQ(run("INCR a"), "would block");

@@ -20,7 +20,7 @@ constexpr size_t kReadTogether = 8;
 View::View(Store* store, bool may_block, bool buffered, int64_t now_ms)
     : store_(store), may_block_(may_block), buffered_(buffered), now_ms_(now_ms) {}
 
-rocksdb::ReadOptions View::ReadHow() const {
+rocksdb::ReadOptions View::MakeReadOptions() const {
   rocksdb::ReadOptions how;
   if (!may_block_) how.read_tier = rocksdb::kBlockCacheTier;
   return how;
@@ -35,14 +35,14 @@ void View::Fail(rocksdb::Status status) {
   if (error_.ok()) error_ = std::move(status);
 }
 
-const std::optional<std::string>* View::Written(std::string_view key) const {
+const std::optional<std::string>* View::FindBuffered(std::string_view key) const {
   if (!buffered_) return nullptr;
-  const auto it = written_.find(key);
-  return it == written_.end() ? nullptr : &it->second;
+  const auto it = buffered_writes_.find(key);
+  return it == buffered_writes_.end() ? nullptr : &it->second;
 }
 
 // Takes what a read of `found->pin` has brought.
-bool View::Use(const rocksdb::Status& status, Found* found) {
+bool View::DecodeFound(const rocksdb::Status& status, Found* found) {
   found->exists = false;
   if (status.IsNotFound()) return true;
   if (status.IsIncomplete() && !may_block_) {
@@ -63,23 +63,23 @@ bool View::Use(const rocksdb::Status& status, Found* found) {
 
 bool View::Get(std::string_view key, Found* found) {
   found->pin.Reset();
-  if (const auto* written = Written(key); written != nullptr) {
+  if (const auto* written = FindBuffered(key); written != nullptr) {
     found->exists = written->has_value();
     if (!found->exists) return true;
     found->pin.PinSelf(**written);
-    return Use(rocksdb::Status::OK(), found);
+    return DecodeFound(rocksdb::Status::OK(), found);
   }
   if (cleared_) {
     found->exists = false;
     return true;
   }
-  return GetOne(ReadHow(), key, found);
+  return GetOne(MakeReadOptions(), key, found);
 }
 
 bool View::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
   found->pin.Reset();
   rocksdb::DB* db = store_->db_.get();
-  return Use(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
+  return DecodeFound(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
 }
 
 bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
@@ -101,7 +101,7 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
   if (!may_block_) return GetCached(keys, count, found, most_bytes);
   rocksdb::DB* db = store_->db_.get();
   rocksdb::ManagedSnapshot snapshot(db);
-  rocksdb::ReadOptions how = ReadHow();
+  rocksdb::ReadOptions how = MakeReadOptions();
   how.snapshot = snapshot.snapshot();
   // The first by itself, then more and more: what it takes is not known before.
   size_t together = 1;
@@ -123,7 +123,7 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
       }
       Found* one = &(*found)[done];
       one->pin = std::move(values[i]);
-      if (!Use(statuses[i], one)) return false;
+      if (!DecodeFound(statuses[i], one)) return false;
     }
     if (bytes > most_bytes) {
       found->resize(done);
@@ -137,7 +137,7 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
 bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                      uint64_t most_bytes) {
   rocksdb::ManagedSnapshot snapshot(store_->db_.get());
-  rocksdb::ReadOptions how = ReadHow();
+  rocksdb::ReadOptions how = MakeReadOptions();
   how.snapshot = snapshot.snapshot();
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -164,7 +164,7 @@ bool View::CountExisting(const std::string_view* keys, size_t count, size_t* exi
     return true;
   }
   rocksdb::ManagedSnapshot snapshot(store_->db_.get());
-  rocksdb::ReadOptions how = ReadHow();
+  rocksdb::ReadOptions how = MakeReadOptions();
   how.snapshot = snapshot.snapshot();
   for (size_t i = 0; i < count; ++i) {
     if (!GetOne(how, keys[i], &found)) return false;
@@ -176,7 +176,7 @@ bool View::CountExisting(const std::string_view* keys, size_t count, size_t* exi
 void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
   EncodeValue(data, expires_ms, &scratch_);
   if (buffered_) {
-    Note(key, scratch_);
+    BufferWrite(key, scratch_);
     return;
   }
   changed_.push_back(key);
@@ -185,18 +185,18 @@ void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) 
 
 void View::Delete(std::string_view key) {
   if (buffered_) {
-    Note(key, std::nullopt);
+    BufferWrite(key, std::nullopt);
     return;
   }
   changed_.push_back(key);
   if (auto status = batch_.Delete(SliceOf(key)); !status.ok()) Fail(std::move(status));
 }
 
-void View::Note(std::string_view key, std::optional<std::string> stored) {
+void View::BufferWrite(std::string_view key, std::optional<std::string> stored) {
   written_bytes_ += stored.has_value() ? stored->size() : 0;
-  auto it = written_.find(key);
-  if (it == written_.end()) {
-    it = written_.emplace(std::string(key), std::nullopt).first;
+  auto it = buffered_writes_.find(key);
+  if (it == buffered_writes_.end()) {
+    it = buffered_writes_.emplace(std::string(key), std::nullopt).first;
     written_bytes_ += key.size() + sizeof(*it);
   } else if (it->second.has_value()) {
     written_bytes_ -= it->second->size();
@@ -206,7 +206,7 @@ void View::Note(std::string_view key, std::optional<std::string> stored) {
 
 bool View::Clear() {
   if (!MayBlock()) return false;
-  written_.clear();
+  buffered_writes_.clear();
   written_bytes_ = 0;
   batch_.Clear();
   cleared_ = true;
@@ -219,23 +219,23 @@ bool View::ForEach(std::string_view from, std::string_view prefix,
   if (!MayBlock()) return false;
   std::unique_ptr<rocksdb::Iterator> it;
   if (!cleared_) {
-    rocksdb::ReadOptions how = ReadHow();
+    rocksdb::ReadOptions how = MakeReadOptions();
     how.total_order_seek = true;
     it.reset(store_->db_->NewIterator(how));
     it->Seek(SliceOf(std::max(from, prefix)));
   }
-  auto mine = written_.lower_bound(std::max(from, prefix));
+  auto mine = buffered_writes_.lower_bound(std::max(from, prefix));
   while (true) {
     const bool stored = it != nullptr && it->Valid();
     if (it != nullptr && !it->Valid() && !it->status().ok()) {
       Fail(it->status());
       return false;
     }
-    if (!stored && mine == written_.end()) return true;
+    if (!stored && mine == buffered_writes_.end()) return true;
     // What the transaction has written hides what is stored.
-    const int order = !stored                  ? 1
-                      : mine == written_.end() ? -1
-                                               : ViewOf(it->key()).compare(mine->first);
+    const int order = !stored                          ? 1
+                      : mine == buffered_writes_.end() ? -1
+                                                       : ViewOf(it->key()).compare(mine->first);
     const std::string_view key = order < 0 ? ViewOf(it->key()) : std::string_view(mine->first);
     if (key.compare(0, prefix.size(), prefix) != 0) return true;
     if (most-- == 0) {
@@ -258,7 +258,7 @@ bool View::ForEach(std::string_view from, std::string_view prefix,
 
 bool View::Narrow(std::string* first, std::string* last) {
   if (!MayBlock()) return false;
-  rocksdb::ReadOptions how = ReadHow();
+  rocksdb::ReadOptions how = MakeReadOptions();
   how.total_order_seek = true;
   const std::unique_ptr<rocksdb::Iterator> it(store_->db_->NewIterator(how));
   it->Seek(*first);

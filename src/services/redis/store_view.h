@@ -73,15 +73,16 @@ class View {
 
  private:
   friend class Store;
-  bool Use(const rocksdb::Status& status, Found* found);
+  // Decodes the value that a read has put into `found->pin`.
+  bool DecodeFound(const rocksdb::Status& status, Found* found);
   bool GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found);
   bool GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
                  uint64_t most_bytes);
-  void Note(std::string_view key, std::optional<std::string> stored);
+  void BufferWrite(std::string_view key, std::optional<std::string> stored);
   // What a transaction has written to `key`.
-  const std::optional<std::string>* Written(std::string_view key) const;
+  const std::optional<std::string>* FindBuffered(std::string_view key) const;
   void Fail(rocksdb::Status status);
-  rocksdb::ReadOptions ReadHow() const;
+  rocksdb::ReadOptions MakeReadOptions() const;
 
   Store* store_;
   bool may_block_;
@@ -92,7 +93,7 @@ class View {
   rocksdb::Status error_;
   rocksdb::WriteBatch batch_;
   // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
-  std::map<std::string, std::optional<std::string>, std::less<>> written_;
+  std::map<std::string, std::optional<std::string>, std::less<>> buffered_writes_;
   uint64_t written_bytes_ = 0;
   // Of the batch; views of the command's arguments.
   absl::InlinedVector<std::string_view, 4> changed_;

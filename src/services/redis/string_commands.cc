@@ -62,10 +62,10 @@ bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
 // A value, or none, as the reply to a read, which it counts.
 void ReplyValue(Call& call, const Found& found) {
   if (found.exists) {
-    ++call.tally.hits;
+    ++call.counts.hits;
     call.reply.Bulk(found.value.data);
   } else {
-    ++call.tally.misses;
+    ++call.counts.misses;
     call.reply.Null();
   }
 }
@@ -265,7 +265,7 @@ void Append(Call& call) {
 void Length(Call& call) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.tally.hits : call.tally.misses);
+  ++(found.exists ? call.counts.hits : call.counts.misses);
   call.reply.Integer(found.exists ? static_cast<int64_t>(found.value.data.size()) : 0);
 }
 
@@ -278,7 +278,7 @@ void GetRange(Call& call) {
   }
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.tally.hits : call.tally.misses);
+  ++(found.exists ? call.counts.hits : call.counts.misses);
   const std::string_view value = found.exists ? found.value.data : std::string_view();
   const auto size = static_cast<int64_t>(value.size());
   if (begin < 0 && end < 0 && begin > end) return call.reply.Bulk("");

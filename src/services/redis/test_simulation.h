@@ -1,6 +1,7 @@
 // A simulated primary with clients, for tests of the offloading flow: hosts, catch-ups and losses
 // in every order, and histories that the checker judges. The host, its log and the view are maps;
-// what runs is the flow, the dirty table, the fencer and the pool. For tests only; one thread.
+// what runs is the flow, the dirty table, the fence client and the pool. For tests only; one
+// thread.
 #pragma once
 
 #include <gtest/gtest.h>

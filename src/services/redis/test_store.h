@@ -42,8 +42,9 @@ class TestStore {
     if (command == nullptr || !command->ArityFits(request.size())) return "no command";
     std::string out;
     ReplyWriter reply(&out, protocol);
-    Tally tally;
-    if (store_->Run(*command, request.arguments(), true, &reply, &tally) != Store::Ran::kDone) {
+    CommandCounts counts;
+    if (store_->Run(*command, request.arguments(), true, &reply, &counts) !=
+        Store::RunResult::kDone) {
       return "would block";
     }
     return Plain(out);

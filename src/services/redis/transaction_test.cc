@@ -23,10 +23,10 @@ class TransactionTest : public ::testing::Test {
     WatchTable::Set none(store->watch_table());
     std::string out;
     ReplyWriter reply(&out, 2);
-    Tally tally;
+    CommandCounts counts;
     store->RunTransaction(
         queued, watches == nullptr ? none : *watches,
-        [](const Store::Queued&, ReplyWriter* r) { r->Simple("other"); }, &reply, &tally);
+        [](const Store::Queued&, ReplyWriter* r) { r->Simple("other"); }, &reply, &counts);
     return TestStore::Plain(out);
   }
   void Watch(WatchTable::Set* watches, std::string_view key) {
