@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Makes the report of what benchmarks have measured, from the JSON files that they leave.
+
+  report.py RESULTS_DIR [--out report.html] [--markdown FILE]   the page, and into a document
+  report.py --svg FILE.svg RESULT.json                          the chart of a soak or a ring benchmark
+  report.py --check [--markdown FILE]                           whether it could be written here
+
+Needs Debian's python3-matplotlib and python3-jinja2. Exit status: 0 done; 2 the input is wrong; 3 this
+machine lacks a Python package."""
+import argparse
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+
+import build  # noqa: E402
+import charts  # noqa: E402
+import html_page  # noqa: E402
+import markdown_page  # noqa: E402
+import other_pages  # noqa: E402
+import remote  # noqa: E402
+import results  # noqa: E402
+import soak  # noqa: E402
+from figures import text_in  # noqa: E402
+
+WRONG_INPUT, NO_PACKAGE = 2, 3
+CHARTS = {"soak": soak.chart_of, "ring": other_pages.ring_chart}
+
+
+def lacking():
+    """The Python package that is missing; empty when all are there."""
+    try:
+        import jinja2  # noqa: F401 pylint: disable=unused-import
+    except ImportError as error:
+        return str(error)
+    return charts.missing_module()
+
+
+def write_page(args):
+    found = results.load(args.results, remote.entries())
+    for entry in found.entries:
+        if entry.problem:
+            print(f"report: {entry.problem}", file=sys.stderr)
+    if not found.done and not args.allow_empty:
+        raise results.ReportError(
+            f"there is no result in {args.results}; run the experiments first, with the same --out and "
+            "without --report-only")
+    report = build.build(found)
+    out = Path(args.out or Path(args.results) / "report.html")
+    markdown_page.write_whole(out, html_page.render(report))
+    if args.markdown:
+        markdown_page.write(args.markdown, report)
+
+
+def write_chart(args):
+    result = results.read_json(args.results)
+    chart = CHARTS.get(text_in(result, "benchmark"))
+    if chart is None:
+        raise results.ReportError(f"{args.results} has no chart: --svg is for the results of pulse "
+                                  f"bench {' and '.join(CHARTS)}")
+    svg = charts.standalone(charts.draw(chart(result)), charts.LIGHT, charts.DARK)
+    markdown_page.write_whole(args.svg, svg + "\n")
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("results", nargs="?", metavar="RESULTS_DIR")
+    parser.add_argument("--out", metavar="FILE", help="the page [RESULTS_DIR/report.html]")
+    parser.add_argument("--markdown", metavar="FILE", help="also into this document")
+    parser.add_argument("--svg", metavar="FILE", help="only the chart of one result")
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--allow-empty", action="store_true", help="of a directory without results")
+    args = parser.parse_args(words)
+    if not args.check and not args.results:
+        parser.error("name the directory of the results")
+    missing = lacking()
+    if missing:
+        print(f"report: {missing}; install python3-matplotlib and python3-jinja2 (apt-get install), "
+              "or name a Python that has them in PULSE_PYTHON", file=sys.stderr)
+        return NO_PACKAGE
+    try:
+        if args.markdown:
+            markdown_page.check(args.markdown)
+        if args.svg:
+            write_chart(args)
+        elif not args.check:
+            write_page(args)
+    except results.ReportError as error:
+        print(f"report: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
