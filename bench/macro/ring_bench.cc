@@ -3,7 +3,6 @@
 #include "bench/macro/ring_bench.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +10,7 @@
 #include "apps/pulse/util/text_table.h"
 #include "base/errors.h"
 #include "bench/macro/common_options.h"
-#include "bench/macro/soak_chart.h"
+#include "bench/macro/report_program.h"
 #include "channel/mover.h"
 #include "fmt/format.h"
 
@@ -90,8 +89,10 @@ class RingBench {
       Judge(mover);
     }
     session_.report()["runs"] = std::move(raw);
-    PULSE_RETURN_IF_ERROR(WriteChart());
-    return session_.WriteReport();
+    PULSE_RETURN_IF_ERROR(session_.WriteReport());
+    return WriteResultChart(session_.json_file(), args_.svg_file.empty()
+                                                      ? session_.dir().Sub("ring.svg")
+                                                      : args_.svg_file);
   }
 
  private:
@@ -213,43 +214,6 @@ class RingBench {
       session_.report()["latency_lowest"][mover][NameOf(load)] = {{"counts", all},
                                                                   {"lowest_at", lowest}};
     }
-  }
-
-  absl::Status WriteChart() {
-    Chart chart;
-    chart.title = fmt::format("Messages of 8 bytes through three rings, mover {}", args_.movers[0]);
-    for (const int p : args_.producers) chart.categories.push_back(absl::StrCat(p));
-    chart.axis = "producers";
-    for (const Load load : kLoads) {
-      for (const bool rate : {true, false}) {
-        ChartPanel panel;
-        panel.logarithmic = true;
-        panel.title =
-            fmt::format("{}, {}", rate ? "million messages/s" : "p50 latency, us", NameOf(load));
-        for (const Opponent& o : rings_) {
-          ChartSeries series{o.name, {}};
-          for (size_t i = 0; i < args_.producers.size(); ++i) {
-            const Cell* c = Find(args_.movers[0], load, args_.producers[i]);
-            const double value = rate ? c->runs.Of(o.name, "messages_per_s").median / 1e6
-                                      : c->runs.Of(o.name, "p50_us").median;
-            series.points.push_back({static_cast<double>(i), value});
-          }
-          panel.series.push_back(std::move(series));
-        }
-        chart.panels.push_back(std::move(panel));
-      }
-    }
-    const std::string file =
-        args_.svg_file.empty() ? session_.dir().Sub("ring.svg") : args_.svg_file;
-    std::ofstream out(file);
-    out << RenderChart(chart);
-    out.close();
-    if (!out) {
-      return absl::UnavailableError(
-          absl::StrCat("writing the chart to ", file, " failed; choose another --svg file"));
-    }
-    session_.Say(absl::StrCat("\nSVG: ", file, "\n"));
-    return absl::OkStatus();
   }
 
   Session& session_;

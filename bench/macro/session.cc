@@ -331,9 +331,13 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
   return runs;
 }
 
+std::string Session::json_file() const {
+  return args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
+}
+
 absl::Status Session::WriteReport() {
   PULSE_RETURN_IF_ERROR(DropPool());
-  const std::string file = args_.json_file.empty() ? dir_.Sub(name_ + ".json") : args_.json_file;
+  const std::string file = json_file();
   std::ofstream out(file);
   out << report_.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
   out.close();

@@ -121,6 +121,8 @@ class Session {
 
   // Writes the report to --json or into the directory; says on standard output where it is.
   absl::Status WriteReport();
+  // Where that is.
+  std::string json_file() const;
 
  private:
   explicit Session(BenchDir dir) : dir_(std::move(dir)) {}

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "bench/macro/common_options.h"
+#include "bench/macro/report_program.h"
 #include "bench/macro/soak_report.h"
 #include "fmt/format.h"
 
@@ -98,7 +98,6 @@ class Soak {
       outcome_.worst_write_ms = std::max(outcome_.worst_write_ms, s.worst_write_ms);
     }
     session_.Say("\n" + Render(outcome_) + "\n");
-    PULSE_RETURN_IF_ERROR(WriteChart());
     session_.report()["result"] = ToJson(outcome_);
     nlohmann::json& raw = session_.report()["samples"] = nlohmann::json::array();
     for (const SoakSample& s : samples_) raw.push_back(ToJson(s));
@@ -110,6 +109,9 @@ class Soak {
       events.push_back(std::move(event));
     }
     PULSE_RETURN_IF_ERROR(session_.WriteReport());
+    PULSE_RETURN_IF_ERROR(
+        WriteResultChart(session_.json_file(),
+                         args_.svg_file.empty() ? session_.dir().Sub("soak.svg") : args_.svg_file));
     if (Passed(outcome_)) return absl::OkStatus();
     return absl::DataLossError(fmt::format("the soak failed; repeat with --seed {}{}",
                                            args_.common.seed, args_.common.tiny ? " --tiny" : ""));
@@ -334,22 +336,6 @@ class Soak {
         Note("left over: " + entry.path().filename().string());
       }
     }
-  }
-
-  absl::Status WriteChart() {
-    const std::string file =
-        args_.svg_file.empty() ? session_.dir().Sub("soak.svg") : args_.svg_file;
-    std::ofstream out(file);
-    out << ChartOf(samples_, events_, start_,
-                   fmt::format("pulse bench soak: {}, seed {}", FormatDuration(outcome_.seconds),
-                               args_.common.seed));
-    out.close();
-    if (!out) {
-      return absl::UnavailableError(
-          absl::StrCat("writing the chart to ", file, " failed; choose another --svg file"));
-    }
-    session_.Say(absl::StrCat("SVG: ", file, "\n"));
-    return absl::OkStatus();
   }
 
   Session& session_;

@@ -1,7 +1,6 @@
 #include "bench/macro/soak_samples.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -9,14 +8,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
-#include "bench/macro/soak_chart.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
 namespace {
-
-constexpr double kMiB = 1 << 20;
 
 double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
@@ -142,62 +138,6 @@ nlohmann::json ToJson(const SoakSample& s) {
           {"queued_requests", s.queued_requests},
           {"agentless_share", s.agentless},
           {"disturbed", s.disturbed}};
-}
-
-std::string ChartOf(const std::vector<SoakSample>& samples,
-                    const std::vector<MischiefEvent>& events, int64_t start,
-                    const std::string& title) {
-  Chart chart;
-  chart.title = title;
-  chart.seconds = samples.empty() ? 1 : samples.back().at_s;
-  // A process that is not there has no figures: a gap in the line.
-  const auto series = [&](const char* name, auto value) {
-    ChartSeries out = {name, {}};
-    for (const SoakSample& s : samples) out.points.emplace_back(s.at_s, value(s));
-    return out;
-  };
-  const auto or_gap = [](double v) { return v == 0 ? std::nan("") : v; };
-  chart.panels = {
-      {"thousand operations per second",
-       {series("operations", [](const SoakSample& s) { return s.ops_per_s / 1e3; })}},
-      {"longest write, ms",
-       {series("write", [](const SoakSample& s) { return s.worst_write_ms; })}},
-      {"written, MiB/s",
-       {series("by the agent",
-               [](const SoakSample& s) {
-                 return static_cast<double>(s.persisted) / kMiB / s.seconds;
-               }),
-        series("by the host",
-               [](const SoakSample& s) {
-                 return static_cast<double>(s.finished_inline) / kMiB / s.seconds;
-               })}},
-      {"resident memory, MiB",
-       {series("host",
-               [](const SoakSample& s) { return static_cast<double>(s.host.rss_bytes) / kMiB; }),
-        series("agent",
-               [&](const SoakSample& s) {
-                 return or_gap(static_cast<double>(s.agent.rss_bytes) / kMiB);
-               })}},
-      {"open descriptors",
-       {series("host", [](const SoakSample& s) { return static_cast<double>(s.host.descriptors); }),
-        series("agent",
-               [&](const SoakSample& s) {
-                 return or_gap(static_cast<double>(s.agent.descriptors));
-               })}},
-      {"payload in queues, MiB",
-       {series("payload",
-               [](const SoakSample& s) { return static_cast<double>(s.queued_bytes) / kMiB; })}},
-      {"requests in rings", {series("requests", [](const SoakSample& s) {
-         return static_cast<double>(s.queued_requests);
-       })}}};
-  for (const MischiefEvent& e : events) {
-    const double begin = Seconds(e.begin - start);
-    const double end = e.end == 0 ? chart.seconds : Seconds(e.end - start);
-    const bool gone = e.kind == Mischief::kKill || e.kind == Mischief::kTerminate ||
-                      e.kind == Mischief::kStopAndKill;
-    chart.marks.push_back({begin, std::min(end, chart.seconds), MischiefName(e.kind), gone});
-  }
-  return RenderChart(chart);
 }
 
 }  // namespace pulse::bench

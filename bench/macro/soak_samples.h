@@ -1,5 +1,5 @@
 // What a soak looks at once a second, and what follows from it: trends, throughput with and without
-// an agent, the chart. Main thread only.
+// an agent. Main thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -89,8 +89,5 @@ struct SoakSpeeds {
 SoakSpeeds SpeedsOf(const std::vector<SoakSample>& samples);
 
 nlohmann::json ToJson(const SoakSample& sample);
-std::string ChartOf(const std::vector<SoakSample>& samples,
-                    const std::vector<MischiefEvent>& events, int64_t start,
-                    const std::string& title);
 
 }  // namespace pulse::bench

@@ -1,4 +1,6 @@
 """Puts a report together from the results of a directory."""
+import json
+
 import paper_pages
 import remote
 import soak
@@ -19,7 +21,7 @@ def _settings(result):
     for part in ("machine", "settings"):
         for key, value in object_in(result, part).items():
             if value != "" and not isinstance(value, (dict, list)):
-                rows.append((key, value if isinstance(value, str) else str(value)))
+                rows.append((key, value if isinstance(value, str) else json.dumps(value)))
     for key in ("page_cache", "pulse_version", "revision", "finished"):
         if text_in(result, key):
             rows.append((key, text_in(result, key).replace("-dirty", " with local changes")))

@@ -9,7 +9,7 @@ import textwrap
 
 from figures import format_figure
 
-WIDTH = 480  # so that text is legible both in two columns and on a telephone
+WIDTH = 420  # so that text is legible both in two columns and on a telephone
 RIGHT = 62  # for the values behind marks
 BAR, GAP, LEGEND, AXIS = 15, 10, 18, 24
 STANDING = 200  # height of what stands
@@ -113,7 +113,8 @@ class _Canvas:
         axes = self.figure.add_axes([left / self.width, 1 - bottom / self.height,
                                      (right - left) / self.width, (bottom - top) / self.height])
         axes.set_frame_on(False)
-        axes.tick_params(length=0, labelsize=SMALL, labelcolor=TOKENS["muted"], pad=4)
+        axes.tick_params(length=0, color=TOKENS["grid"], labelsize=SMALL,
+                         labelcolor=TOKENS["muted"], pad=4)
         axes.set_axisbelow(True)
         return axes
 
@@ -127,11 +128,17 @@ class _Canvas:
             [x / self.width], [1 - y / self.height], marker="D" if diamond else "s", linestyle="",
             markersize=6 if diamond else 9, alpha=alpha,
             markerfacecolor=TOKENS["ground" if diamond else colour],
-            markeredgecolor=TOKENS["text"] if diamond else "none"))
+            markeredgecolor=TOKENS["text" if diamond else colour],
+            markeredgewidth=1 if diamond else 0))
 
     def mark(self, title, value):
         """The id of an artist that shows `value`."""
-        self.titles.append((title, value))
+        self.titles.append((title, f'class="mark" data-value="{value:g}"'))
+        return f"mark-{len(self.titles) - 1}"
+
+    def note(self, title):
+        """The id of an artist that is no figure of ours, and has a title all the same."""
+        self.titles.append((title, 'class="note"'))
         return f"mark-{len(self.titles) - 1}"
 
     def svg(self, label):
@@ -148,19 +155,20 @@ class _Canvas:
                      svg, flags=re.S)
         svg = re.sub(r"(font: (?:\d+ )?[\d.]+px) [^;\"]*", r"\1 system-ui, sans-serif", svg)
         svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
-        for i, (title, value) in enumerate(self.titles):
-            svg = svg.replace(f'<g id="mark-{i}">', f'<g class="mark" data-value="{value:g}">'
-                              f"<title>{escape(title)}</title>", 1)
+        for i, (title, attributes) in enumerate(self.titles):
+            svg = svg.replace(f'<g id="mark-{i}">',
+                              f"<g {attributes}><title>{escape(title)}</title>", 1)
         # Several charts stand in one page: ids that nobody refers to go.
         used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
         svg = re.sub(r' id="([^"]*)"', lambda m: m.group(0) if m.group(1) in used else "", svg)
-        svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
+        svg = re.sub(r' (?:d|x|y)="[^"]*"',
+                     lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m.group(0)), svg, flags=re.S)
         return re.sub(r"\s*\n\s*", "\n", svg)
 
 
 def escape(text):
-    """For XML and HTML; control characters, which neither takes, become U+FFFD."""
-    return html.escape(re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", text))
+    """For XML and HTML. Control characters are gone already: results.py."""
+    return html.escape(text)
 
 
 def draw(chart):
@@ -176,13 +184,18 @@ def inline(svg):
     return svg
 
 
-def standalone(svg, theme, other=None):
+def standalone(svg, theme, other=None, title=""):
     """For a file of its own; with `other`, readers who prefer the other colours get those."""
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     wide, high = (float(side) + 2 * MARGIN for side in box.groups())
-    frame = f'viewBox="{-MARGIN} {-MARGIN} {wide:g} {high:g}"'
-    ground = (f'<rect x="{-MARGIN}" y="{-MARGIN}" width="{wide:g}" height="{high:g}" rx="6" '
+    top = MARGIN + (24 if title else 0)
+    high += top - MARGIN
+    frame = f'viewBox="{-MARGIN} {-top} {wide:g} {high:g}"'
+    ground = (f'<rect x="{-MARGIN}" y="{-top}" width="{wide:g}" height="{high:g}" rx="6" '
               f'style="fill: {TOKENS["ground"]}"/>')
+    if title:
+        ground += (f'<text x="0" y="-14" style="font: 600 13px system-ui, sans-serif; fill: '
+                   f'{TOKENS["text"]}">{escape(title)}</text>')
     svg = svg.replace(box.group(0), frame, 1)
     style = ""
     if other:
@@ -241,9 +254,21 @@ def _finite(chart):
     return [value for value in values if math.isfinite(value)]
 
 
+def _tick(value):
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def _ticks(values, most_ticks):
+    """Round numbers from 0 to at least the largest of `values`."""
+    from matplotlib.ticker import MaxNLocator
+    most = max([0.0, *values]) or 1.0
+    places = MaxNLocator(most_ticks, steps=[1, 2, 5, 10]).tick_values(0, most)
+    return [round(tick, 12) for tick in places if tick >= 0]
+
+
 def _scale(axis, values, logarithmic, set_limits, ticks=5):
     """Round numbers from 0, or powers of ten, around `values`."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
     if logarithmic:
         positive = [value for value in values if value > 0] or [1.0]
         low = math.floor(math.log10(min(positive)) + 1e-9)
@@ -254,13 +279,10 @@ def _scale(axis, values, logarithmic, set_limits, ticks=5):
         axis.set_minor_locator(NullLocator())
         set_limits(10.0 ** low, 10.0 ** high)
     else:
-        most = max([0.0, *values]) or 1.0
-        places = [tick for tick in MaxNLocator(ticks, steps=[1, 2, 5, 10]).tick_values(0, most)
-                  if tick >= 0]
+        places = _ticks(values, ticks)
         set_limits(0, places[-1])
     axis.set_major_locator(FixedLocator(places))
-    axis.set_major_formatter(FuncFormatter(
-        lambda v, _: f"{v:,.0f}" if v >= 1000 else f"{v:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     axis.grid(True, color=TOKENS["grid"], linewidth=0.8)
 
 
@@ -277,9 +299,9 @@ def _reference_and_band(axes, chart, lying):
 
 
 def _lying(chart):
-    labels = [textwrap.fill(group, 24) for group in chart.groups]
+    labels = [textwrap.fill(group, 22) for group in chart.groups]
     lines = [line for label in labels for line in label.split("\n")]
-    left = min(190.0, max([28.0, *(text_width(line) for line in lines)]) + 10)
+    left = min(170.0, max([28.0, *(text_width(line) for line in lines)]) + 10)
     named = len(chart.series) == 1
     each = [max(len(chart.series) * BAR + (4 if named else GAP), 14 * (label.count("\n") + 1))
             for label in labels]
@@ -293,7 +315,7 @@ def _lying(chart):
     axes.set_ylim(bottom - top, 0)
     axes.yaxis.set_visible(False)
     _scale(axes.xaxis, _finite(chart), chart.logarithmic, axes.set_xlim,
-           ticks=5 if left < 130 else 4)
+           ticks=4 if left < 120 else 3)
     _reference_and_band(axes, chart, lying=True)
     at = 2.0
     for i, group in enumerate(chart.groups):
@@ -328,7 +350,9 @@ def _lying_mark(canvas, axes, chart, series, group, point, y, colour):
                           fmt="none", ecolor=TOKENS["text"], elinewidth=1.1, capsize=2.5, zorder=4)
         end = max(px(ours.high), px(ours.median) + (4 if chart.kind == "dots" else 0))
     if point.paper is not None:
-        axes.plot([max(point.paper, least)], [y], "D", markersize=6,
+        name = ", ".join(part for part in (group, series.name) if part)
+        gid = canvas.note(f"the paper, {name}: {format_figure(point.paper)}")
+        axes.plot([max(point.paper, least)], [y], "D", markersize=6, gid=gid,
                   markerfacecolor=TOKENS["ground"], markeredgecolor=TOKENS["text"], zorder=5,
                   clip_on=False)
         paper = px(point.paper)
@@ -358,9 +382,9 @@ def _standing(chart, entries, places, rows, left):
     return canvas, axes
 
 
-def _left_of(values, logarithmic=False):
-    most = max([1.0, *values])
-    return text_width(f"{most * (10 if logarithmic else 1.5):,.0f}", SMALL) + 10
+def _left_of(values):
+    """Room for the numbers of an upright axis."""
+    return max(text_width(_tick(tick), SMALL) for tick in _ticks(values, 5)) + 10
 
 
 def _line(chart):
@@ -371,7 +395,7 @@ def _line(chart):
     canvas, axes = _standing(chart, entries, places, rows, _left_of(values))
     _scale(axes.yaxis, values, chart.logarithmic, axes.set_ylim)
     _reference_and_band(axes, chart, lying=False)
-    axes.set_xlim(-0.5, len(chart.groups) - 0.5)
+    axes.set_xlim(-0.5, max(1, len(chart.groups)) - 0.5)
     axes.set_xticks(range(len(chart.groups)), chart.groups)
     for series in chart.series:
         colour = TOKENS[f"c{series.colour}"]
@@ -466,7 +490,8 @@ def _panels(chart):
         for span in chart.marks:
             axes.axvspan(span.begin / unit, span.end / unit, alpha=0.25,
                          color=TOKENS["gone" if span.strong else "held"],
-                         linewidth=0.8 if span.strong else 0)
+                         linewidth=0.8 if span.strong else 0,
+                         gid=canvas.note(f"{span.name}, {span.begin:.1f} s to {span.end:.1f} s"))
         if chart.categories:
             axes.set_xlim(-0.3, len(chart.categories) - 0.7)
             axes.set_xticks(range(len(chart.categories)), chart.categories)

@@ -1,7 +1,7 @@
 """How the report begins: for each paper that has results, one figure and one sentence. A new service
 adds its paper to PAPERS."""
 from charts import colour_of
-from figures import (ADAPTIVE, PULSE, STOCK, FigureRow, Quantity, flag_in, format_figure, list_in,
+from figures import (ADAPTIVE, BOTH, PULSE, STOCK, FigureRow, Quantity, flag_in, format_figure, list_in,
                      number_in, object_in, rows_of, text_in)
 from model import Chart, Highlight, Point, Series
 from remote import part_rows
@@ -32,15 +32,13 @@ def _pulsedb(results):
                 continue
             chart = _bars(f"Random writes with values of {row.label}",
                           f"operations per second, {MORE}", row, "ops_per_s")
-            how = "PulseDB that places compactions itself" if who == ADAPTIVE else "PulseDB"
+            how = "With adaptive placement, PulseDB" if who == ADAPTIVE else "PulseDB"
             sentence = (f"{how} makes {format_figure(ratio.median)} times the random writes of stock "
                         f"RocksDB on the host's CPU ({_between(ratio)})")
-            cpu = row.get(Quantity("compaction_cpu_s_per_gib", PULSE, STOCK))
-            speed = row.get(Quantity("compaction_mib_per_s", PULSE, STOCK))
-            if cpu and speed:
-                sentence += (f"; compactions that it splits are {format_figure(speed.median)} times as "
-                             f"fast and take {format_figure(cpu.median)} times the host's CPU for each "
-                             "GiB")
+            both = row.get(Quantity("ops_per_s", who, BOTH))
+            if both:
+                sentence += (f", and {format_figure(both.median)} times those of stock RocksDB on the "
+                             "host's and the agent's CPU together")
             return chart, sentence
     return _whole_compaction(results.of("compaction"))
 

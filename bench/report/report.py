@@ -58,7 +58,8 @@ def write_chart(args):
     if chart is None:
         raise results.ReportError(f"{args.results} has no chart: --svg is for the results of pulse "
                                   f"bench {' and '.join(CHARTS)}")
-    svg = charts.standalone(charts.draw(chart(result)), charts.LIGHT, charts.DARK)
+    drawn = chart(result)
+    svg = charts.standalone(charts.draw(drawn), charts.LIGHT, charts.DARK, drawn.title)
     markdown_page.write_whole(args.svg, svg + "\n")
 
 

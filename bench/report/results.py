@@ -2,14 +2,13 @@
 `pulse bench paper` lists its experiments and targets. A file that is no result is named with the
 remedy; none is dropped in silence."""
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from figures import flag_in, list_in, object_in, text_in
 
 CATALOGUE = "experiments.json"
-# Of the experiments that share a name's first part: what a directory holds beside results.
-NO_RESULTS = {CATALOGUE}
 
 
 class ReportError(Exception):
@@ -41,10 +40,21 @@ class Results:
         return [entry for entry in self.entries if entry.result is not None]
 
 
+def _clean(value):
+    """Control characters and halves of characters, which no page takes, become U+FFFD."""
+    if isinstance(value, str):
+        return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]", "\ufffd", value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return value
+
+
 def read_json(path):
     """ReportError, with the remedy, for a file that is missing or no JSON object."""
     try:
-        value = json.loads(Path(path).read_text(encoding="utf-8", errors="replace"))
+        value = _clean(json.loads(Path(path).read_text(encoding="utf-8", errors="replace")))
     except FileNotFoundError as error:
         raise ReportError(f"{path} is missing; run the benchmark that writes it") from error
     except OSError as error:
@@ -94,7 +104,7 @@ def load(folder, remote):
     they have run or not, between the experiments of the paper and all other files."""
     folder = Path(folder)
     catalogue = read_json(folder / CATALOGUE) if (folder / CATALOGUE).exists() else {}
-    entries, taken = [], set(NO_RESULTS)
+    entries, taken = [], {CATALOGUE}
     for listed in list_in(catalogue, "experiments"):
         name = text_in(listed, "name")
         entry = Entry(name, text_in(listed, "title"), object_in(listed, "paper"))

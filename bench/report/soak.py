@@ -45,8 +45,9 @@ def chart_of(result):
     for event in list_in(result, "events"):
         kind, begin = text_in(event, "kind"), number_in(event, "begin_s")
         marks.append(Mark(begin, min(number_in(event, "end_s", most), most), kind, kind in GONE))
-    return Chart("panels", "A load on an agent that is disturbed", "over time", panels=panels,
-                 marks=marks)
+    seed = number_in(object_in(result, "settings"), "seed")
+    return Chart("panels", f"pulse bench soak: {most / 60:.3g} minutes, seed {seed:g}", "over time",
+                 panels=panels, marks=marks)
 
 
 def fill(entry, page):

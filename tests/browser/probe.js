@@ -71,6 +71,10 @@
 
   function checkPage() {
     facts.width = innerWidth;
+    // The opening: a chart for each paper, above all sections.
+    facts.highlights = document.querySelectorAll('.highlights svg.chart').length;
+    // Tables that are folded up must fit, too.
+    document.querySelectorAll('details').forEach(function (d) { d.open = true; });
     facts.dark = luminance(colour(document.body, 'backgroundColor')) < 0.2;
     facts.sections = [].map.call(document.querySelectorAll('main section'),
                                  function (s) { return s.id; });
@@ -89,6 +93,10 @@
     });
     performance.getEntriesByType('resource').forEach(function (e) {
       if (e.name.indexOf('data:') !== 0) bad('network: loaded ' + e.name);
+    });
+    document.querySelectorAll('.targets td').forEach(function (cell) {
+      var b = cell.getBoundingClientRect();
+      if (b.right > innerWidth + 1 || b.left < -1) bad('overflow: a target is cut off');
     });
     document.querySelectorAll('table').forEach(function (table) {
       if (!table.caption || !table.querySelector('tbody th[scope=row]')) {

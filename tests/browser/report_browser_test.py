@@ -248,7 +248,7 @@ def main():
 
     charts = page.count("<svg")
     wanted = sorted(list(results()) + NOT_RUN + REMOTE + ["targets"])
-    for width, dark in ((1200, False), (1200, True), (375, False), (320, True)):
+    for width, dark in ((1200, False), (1200, True), (400, False), (320, True)):
         answer = browser.probe(page, width, dark)
         facts, name = answer["facts"], f"{width} px wide, {'dark' if dark else 'light'}"
         if answer["problems"]:
@@ -257,6 +257,8 @@ def main():
             fail(f"{name}: the browser shows something else: {facts}")
         if sorted(facts["sections"]) != wanted:
             fail(f"{name}: the sections are {facts['sections']}, not {wanted}")
+        if facts["highlights"] != 2:
+            fail(f"{name}: {facts['highlights']} charts at the top, not one for each of two papers")
         if facts["charts"] != charts or charts < 18:
             fail(f"{name}: {facts['charts']} charts where {charts} are in the file")
         print(f"-- {name}: {charts} charts, {facts['marks']} marks")

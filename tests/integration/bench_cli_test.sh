@@ -163,9 +163,27 @@ for word in 'id="tails"' 'To run it: <code>pulse bench paper --out [^<]* --tiny 
   grep -q -- "$word" "$out/report.html" || fail "paper: the report lacks $word"
 done
 grep -q '^By hand\.$' "$SCRATCH/doc.md" || fail "paper: a document has lost what was not ours"
-[[ -s "$SCRATCH/doc-plots/tails-1-dark.svg" ]] || fail "paper: no plots beside the document"
+[[ -s "$SCRATCH/doc-plots/tails-dark.svg" ]] || fail "paper: no plots beside the document"
 expect_error no-results 'no result in;;without --report-only' \
   "$PULSE" bench paper --out "$SCRATCH/nowhere" --report-only
+
+# ---- a file that is no result is named; the rest is reported
+printf '{' >"$out/serve.json"
+run_ok malformed 60 "$PULSE" bench paper --out "$out" --report-only
+require_match malformed 'serve\.json is no JSON;;run its benchmark again' "$SCRATCH/malformed.log"
+rm "$out/serve.json"
+
+# ---- without Python or its packages: results stay, and only a report that was asked for fails
+mkdir "$SCRATCH/without"
+printf 'raise ImportError("No module named matplotlib")\n' >"$SCRATCH/without/matplotlib.py"
+for lacks in PYTHONPATH="$SCRATCH/without" PULSE_PYTHON=/nonexistent/python3; do
+  rm -f "$out/engines.json"
+  run_ok no-python 120 env "$lacks" "${paper[@]}" --only engines
+  require_match no-python 'no report:;;python3-matplotlib;;the results are in' "$SCRATCH/no-python.log"
+  [[ -s "$out/engines.json" ]] || fail "paper: no result without Python" "$SCRATCH/no-python.log"
+  expect_error no-python-report python3-matplotlib \
+    env "$lacks" "$PULSE" bench paper --out "$out" --report-only
+done
 note "pulse bench paper reports"
 
 # ---- memory of host and agent

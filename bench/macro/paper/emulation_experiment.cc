@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "bench/macro/compaction_bench.h"
+#include "bench/macro/pair_stats.h"
 #include "bench/macro/paper/agent_process.h"
 #include "bench/macro/paper/figures.h"
 #include "bench/macro/paper/result_files.h"
@@ -82,10 +83,13 @@ class EmulationExperiment : public Experiment {
       auto row = RunFrozen(session, BytesAt(size), profile, opponents);
       if (!row.ok()) return row.status();
       PULSE_RETURN_IF_ERROR(agent.CheckRuns());
-      const auto speed = FigureRow(*row).Of({"mib_per_s", kWhole, kStockDefault, false});
-      if (speed) {
+      RunSet runs;
+      for (const nlohmann::json& run : row->at("runs")) {
+        runs.Add(run.at("opponent"), run.at("pair"), run);
+      }
+      if (const Spread speed = runs.Ratio(kWhole, kStockDefault, "mib_per_s"); speed.count != 0) {
         session->Say(fmt::format("{}, profile {}: {:.2f} ({:.2f} .. {:.2f}) of the host's speed\n",
-                                 name(), profile, speed->median, speed->min, speed->max));
+                                 name(), profile, speed.median, speed.min, speed.max));
       }
       PULSE_RETURN_IF_ERROR(rows->Add(*std::move(row)));
     }

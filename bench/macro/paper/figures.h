@@ -1,14 +1,10 @@
-// The figures in an experiment's result, asked for by name: what an opponent reached, its ratio to
-// another one's over pairs, and what the paper has for the same. Everything is computed from the
-// single runs; what is missing, null or no number is absent, never 0. Plain computation.
+// How a figure of an experiment's result is named, and what the paper says of it. Result files
+// carry both; bench/report computes the figures from the single runs. Plain computation.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/macro/pair_stats.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -30,42 +26,6 @@ struct Quantity {
 // has its parts.
 inline constexpr char kPaidFor[] = "paid_ops_per_s";
 
-// One line of an experiment: a value size, a workload.
-class FigureRow {
- public:
-  explicit FigureRow(const nlohmann::json& row);
-
-  const std::string& label() const { return label_; }
-  // In the order in which they ran first.
-  const std::vector<std::string>& opponents() const { return opponents_; }
-  // How many pairs `quantity` rests on.
-  size_t Count(const Quantity& quantity) const { return Values(quantity).size(); }
-  std::optional<Spread> Of(const Quantity& quantity) const;
-  // Who `quantity` is over; empty when none of them ran.
-  std::string Against(const Quantity& quantity) const;
-  // Runs of `opponent` in which it has had no compaction done whole by the agent, where that is
-  // known.
-  size_t RunsWithoutWhole(const std::string& opponent) const;
-
- private:
-  std::vector<double> Values(const Quantity& quantity) const;
-
-  std::string label_;
-  std::vector<std::string> opponents_;
-  // By opponent and pair.
-  std::map<std::string, std::map<int, std::map<std::string, double>>> runs_;
-};
-
-// Whether an opponent is about compactions that the agent does whole, always: its figures mean
-// nothing if there was none.
-bool IsWholeByName(const std::string& opponent);
-// "dcomp: no compaction ran whole in 2 of 2 runs", of the first such opponent that `quantity` is
-// about; empty when all is well.
-std::string LacksWhole(const FigureRow& row, const Quantity& quantity);
-
-// Empty for what is no result.
-std::vector<FigureRow> RowsOf(const nlohmann::json& result);
-
 // What the paper says of one quantity, or of its range over all rows.
 struct PaperValue {
   std::string what;
@@ -78,21 +38,10 @@ struct PaperValue {
   bool IsRange() const { return least != most; }
 };
 
-// In the order of an experiment's list; entries of another form are left out.
+nlohmann::json ToJson(const Quantity& quantity);
 nlohmann::json ToJson(const PaperValue& value);
 // What Experiment::paper() is: the figures' numbers, the values, and in what ours differs.
 nlohmann::json PaperJson(const std::vector<std::string>& figures,
                          const std::vector<PaperValue>& values, const std::string& differs = "");
-std::vector<PaperValue> PaperValues(const nlohmann::json& paper);
-
-// The first that is about `quantity` in row `label`; null for none.
-const PaperValue* FindPaperValue(const std::vector<PaperValue>& values, const Quantity& quantity,
-                                 const std::string& label);
-
-// Getters that take anything: an absent member or one of another kind is the default.
-std::string TextIn(const nlohmann::json& object, const char* key, const std::string& none = "");
-double NumberIn(const nlohmann::json& object, const char* key, double none);
-bool FlagIn(const nlohmann::json& object, const char* key);
-const nlohmann::json& ObjectIn(const nlohmann::json& object, const char* key);
 
 }  // namespace pulse::bench

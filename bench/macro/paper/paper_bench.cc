@@ -21,9 +21,9 @@
 #include "bench/macro/common_options.h"
 #include "bench/macro/fill_runs.h"
 #include "bench/macro/paper/experiment.h"
-#include "bench/macro/paper/report_files.h"
-#include "bench/macro/paper/report_remote.h"
 #include "bench/macro/paper/result_files.h"
+#include "bench/macro/paper/targets.h"
+#include "bench/macro/report_program.h"
 #include "bench/macro/revision.h"
 #include "bench/macro/workload.h"
 #include "fmt/chrono.h"
@@ -31,6 +31,8 @@
 
 namespace pulse::bench {
 namespace {
+
+constexpr char kCatalogueName[] = "experiments.json";
 
 struct PaperArgs {
   CommonArgs common;
@@ -229,54 +231,75 @@ absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job*
   return absl::OkStatus();
 }
 
-std::vector<ReportEntry> Entries(const std::string& out) {
-  std::vector<ReportEntry> entries;
+// The list of experiments and targets, for the report: with it, what has not run is named, too.
+// `settings` and `flags` are those of the command that measures; nothing is known of them without.
+absl::Status WriteCatalogue(const std::string& out, const nlohmann::json& settings,
+                            const std::string& flags) {
+  nlohmann::json experiments = nlohmann::json::array();
   for (const auto& experiment : AllExperiments()) {
-    entries.push_back({experiment->name(), experiment->title(), experiment->paper(), nullptr, "",
-                       experiment->optional()});
+    experiments.push_back({{"name", experiment->name()},
+                           {"title", experiment->title()},
+                           {"paper", experiment->paper()},
+                           {"optional", experiment->optional()}});
   }
-  for (ReportEntry& entry : RemoteEntries(out)) entries.push_back(std::move(entry));
-  return entries;
+  nlohmann::json catalogue = {{"experiments", std::move(experiments)}, {"targets", AimsJson()}};
+  if (!settings.is_null()) catalogue["settings"] = settings;
+  if (!flags.empty()) catalogue["flags"] = flags;
+  return WriteResult(absl::StrCat(out, "/", kCatalogueName), catalogue);
 }
 
-// From what there is in --out, of this run and of earlier ones. `command` is the one that makes
-// them.
-absl::Status WriteReports(const PaperArgs& args, const std::string& command, bool with_markdown) {
-  std::vector<ReportEntry> entries = Entries(args.out);
-  LoadResults(args.out, &entries);
-  // Who asks for none of the optional ones need not hear of them.
-  const auto absent = [](const ReportEntry& e) { return e.optional && e.result.is_null(); };
-  entries.erase(std::remove_if(entries.begin(), entries.end(), absent), entries.end());
-  const Report report =
-      MakeReport(entries, command,
-                 ProgramOf({{"pulse_version", PULSE_VERSION}, {"revision", SourceRevision()}}));
-  PULSE_RETURN_IF_ERROR(WriteHtml(args.out, report));
-  if (!with_markdown || args.markdown.empty()) return absl::OkStatus();
-  return WriteMarkdown(args.markdown, report);
+// From what there is in --out, of this run and of earlier ones.
+absl::Status MakeReport(const PaperArgs& args, bool with_markdown) {
+  std::vector<std::string> words = {args.out};
+  if (!args.report_only) words.emplace_back("--allow-empty");
+  if (with_markdown && !args.markdown.empty()) {
+    words.insert(words.end(), {"--markdown", args.markdown});
+  }
+  return RunReport(words);
+}
+
+// The same of a run, which is done without it: the results are what was measured.
+absl::Status TryReport(const PaperArgs& args, bool with_markdown) {
+  const absl::Status made = MakeReport(args, with_markdown);
+  if (!absl::IsUnavailable(made)) return made;
+  fmt::print(stderr, "no report: {}; the results are in {}/*.json\n", std::string(made.message()),
+             args.out);
+  return absl::OkStatus();
+}
+
+bool HasReport(const PaperArgs& args) {
+  std::error_code ec;
+  return std::filesystem::exists(args.out + "/report.html", ec);
 }
 
 void SayReports(const PaperArgs& args) {
-  fmt::print("Report: {}/report.html\n", args.out);
+  if (HasReport(args)) fmt::print("Report: {}/report.html\n", args.out);
   if (!args.markdown.empty()) fmt::print("Markdown: {}\n", args.markdown);
 }
 
 absl::Status ReportOnly(const PaperArgs& args) {
-  std::vector<ReportEntry> entries = Entries(args.out);
-  LoadResults(args.out, &entries);
-  const auto there = std::find_if(entries.begin(), entries.end(),
-                                  [](const ReportEntry& e) { return !e.result.is_null(); });
-  if (there == entries.end()) {
+  bool any = false;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(args.out, ec), end; !ec && it != end;
+       it.increment(ec)) {
+    any = any || (it->path().extension() == ".json" && it->path().filename() != kCatalogueName);
+  }
+  if (!any) {
     return absl::NotFoundError(absl::StrCat("there is no result in ", args.out,
                                             "; run the experiments first, with the same --out and "
                                             "without --report-only"));
   }
-  // What has not run should be like what has; a benchmark's settings are its own.
-  const std::string command =
-      CommandFor(args.out, there->benchmark.empty() ? ObjectIn(there->result, "settings")
-                                                    : nlohmann::json::object());
-  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
+  PULSE_RETURN_IF_ERROR(WriteCatalogue(args.out, nullptr, ""));
+  PULSE_RETURN_IF_ERROR(MakeReport(args, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();
+}
+
+// Before hours of measuring: a document without its marks is refused.
+absl::Status CheckMarkdown(const PaperArgs& args) {
+  if (args.markdown.empty()) return absl::OkStatus();
+  const absl::Status checked = RunReport({"--check", "--markdown", args.markdown});
+  return absl::IsUnavailable(checked) && !args.report_only ? absl::OkStatus() : checked;
 }
 
 absl::Status CheckArgs(const PaperArgs& args) {
@@ -303,7 +326,7 @@ std::string FurtherFlags(const PaperArgs& args) {
 
 absl::Status RunPaper(PaperArgs args) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
-  if (!args.markdown.empty()) PULSE_RETURN_IF_ERROR(CheckMarkdown(args.markdown));
+  PULSE_RETURN_IF_ERROR(CheckMarkdown(args));
   if (args.report_only) return ReportOnly(args);
   args.size.tiny = args.common.tiny;
   args.size.own_load = args.load == "own";
@@ -349,17 +372,18 @@ absl::Status RunPaper(PaperArgs args) {
   }
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
   for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
-  const std::string command =
-      CommandFor(args.out, identities.front().at("settings")) + FurtherFlags(args);
-  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
+  PULSE_RETURN_IF_ERROR(
+      WriteCatalogue(args.out, identities.front().at("settings"), FurtherFlags(args)));
+  if (!HasReport(args)) PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/false));
   PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
   // After each, so that an interrupted run has its report.
   for (Job& job : jobs) {
     PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
-    PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/false));
+    const bool last = &job == &jobs.back();
+    PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/last));
   }
   redo.Forget();  // also what an interrupted one has left: all is there
-  PULSE_RETURN_IF_ERROR(WriteReports(args, command, /*with_markdown=*/true));
+  if (jobs.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/true));
   SayReports(args);
   return absl::OkStatus();
 }

@@ -1,12 +1,9 @@
 #include "bench/macro/paper/targets.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "bench/macro/opponent.h"
-#include "fmt/format.h"
 
 namespace pulse::bench {
 namespace {
@@ -15,9 +12,6 @@ Target AtLeast(double value) { return {Target::Kind::kAtLeast, value}; }
 Target AtMost(double value) { return {Target::Kind::kAtMost, value}; }
 Target Above(double value) { return {Target::Kind::kAbove, value}; }
 Target Within(double least, double most) { return {Target::Kind::kWithin, least, most}; }
-
-// Shares, in per cent points, below which nobody would speak of stalls.
-constexpr double kStallsNoticed = 1;
 
 constexpr char kNeedsDebt[] =
     "compactions that fall behind the writers, as 40 GB on 48 cores made them: more data "
@@ -33,13 +27,13 @@ void AddPlacementAims(std::vector<Aim>* aims) {
     const auto add = [&](const std::string& what, const std::string& of, const std::string& over,
                          const Target& target) {
       for (const bool paid : {false, true}) {
-        aims->push_back(
-            {absl::StrCat(what, ", profile ", profile, paid ? ", compactions paid for" : ""),
-             absl::StrCat("dcomp-", profile),
-             "1024 B",
-             {paid ? kPaidFor : "ops_per_s", of, over},
-             target,
-             kNeedsWhole});
+        aims->push_back({absl::StrCat(what, ", profile ", profile,
+                                      paid ? ", including the compaction backlog" : ""),
+                         absl::StrCat("dcomp-", profile),
+                         "1024 B",
+                         {paid ? kPaidFor : "ops_per_s", of, over},
+                         target,
+                         kNeedsWhole});
       }
     };
     if (profile != std::string("none")) {
@@ -106,98 +100,19 @@ std::vector<Aim> MakeAims() {
   return aims;
 }
 
-const FigureRow* FindRow(const std::vector<FigureRow>& rows, const std::string& label) {
-  for (const FigureRow& row : rows) {
-    if (row.label() == label) return &row;
+// As bench/report names them.
+const char* KindName(Target::Kind kind) {
+  switch (kind) {
+    case Target::Kind::kAtLeast:
+      return "at least";
+    case Target::Kind::kAtMost:
+      return "at most";
+    case Target::Kind::kAbove:
+      return "above";
+    case Target::Kind::kWithin:
+      return "within";
   }
-  return nullptr;
-}
-
-Verdict VerdictOf(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kHeld:
-      return Verdict::kHeld;
-    case Outcome::kMissed:
-      return Verdict::kMissed;
-    case Outcome::kNotClear:
-      break;
-  }
-  return Verdict::kNotClear;
-}
-
-// Of several choices that it is compared with, whom it does worst against: held is what holds
-// against each. `best` goes before others against which it does no worse.
-Outcome AgainstAll(const Aim& aim, const FigureRow& row, std::string* best) {
-  std::vector<std::string> names = absl::StrSplit(aim.quantity.over, '|');
-  std::stable_partition(names.begin(), names.end(),
-                        [&](const std::string& name) { return name == *best; });
-  Outcome outcome = Outcome::kHeld;
-  for (const std::string& name : names) {
-    Quantity one = aim.quantity;
-    one.over = name;
-    const auto got = row.Of(one);
-    if (!got || !LacksWhole(row, one).empty()) continue;
-    const Outcome now = aim.target.Judge(*got);
-    const bool worse = now == Outcome::kMissed
-                           ? outcome != Outcome::kMissed
-                           : now == Outcome::kNotClear && outcome == Outcome::kHeld;
-    if (!worse) continue;
-    outcome = now;
-    *best = name;
-  }
-  return outcome;
-}
-
-Judgement Judge(const Aim& aim, const nlohmann::json* result) {
-  Judgement judged;
-  judged.aim = &aim;
-  if (result == nullptr) return judged;
-  const std::vector<FigureRow> rows = RowsOf(*result);
-  const FigureRow* const row = FindRow(rows, aim.row);
-  if (row != nullptr) judged.got = row->Of(aim.quantity);
-  if (!judged.got) {
-    judged.why = absl::StrCat(aim.experiment, " has no such figure");
-    return judged;
-  }
-  if (FlagIn(ObjectIn(*result, "settings"), "tiny")) {
-    judged.why = "a tiny run shows nothing";
-    return judged;
-  }
-  Outcome outcome = aim.target.Judge(*judged.got);
-  if (absl::StrContains(aim.quantity.over, '|')) {
-    judged.against = row->Against(aim.quantity);
-    outcome = AgainstAll(aim, *row, &judged.against);
-    Quantity one = aim.quantity;
-    one.over = judged.against;
-    judged.got = row->Of(one);
-  }
-  if (const std::string lacks = LacksWhole(*row, aim.quantity);
-      !lacks.empty() && outcome != Outcome::kMissed) {
-    judged.why = lacks;
-    return judged;
-  }
-  if (aim.quantity.points) {
-    // A share cannot fall by more than there is.
-    const auto there = row->Of({aim.quantity.metric, aim.quantity.of, "", false});
-    if (there && 100 * there->median < aim.target.value) {
-      judged.verdict = Verdict::kNotApplicable;
-      judged.why =
-          100 * there->median < kStallsNoticed
-              ? std::string("stock did not stall")
-              : fmt::format("stock stalled {:.1f} % of the time only", 100 * there->median);
-      // That is no leave to be silent about the other one's.
-      const auto other = row->Of({aim.quantity.metric, aim.quantity.over, "", false});
-      if (other && judged.got->max < 0) {
-        judged.why += fmt::format("; {} stalled {:.1f} %", aim.quantity.over, 100 * other->median);
-      }
-      return judged;
-    }
-  }
-  judged.verdict = VerdictOf(outcome);
-  if (judged.verdict == Verdict::kNotClear) {
-    judged.why = judged.got->count < 2 ? "one pair has no spread" : "the pairs differ";
-  }
-  return judged;
+  return "";
 }
 
 }  // namespace
@@ -217,27 +132,19 @@ std::optional<Target> AimFor(const std::string& experiment, const std::string& r
   return std::nullopt;
 }
 
-std::vector<Judgement> JudgeAll(
-    const std::function<const nlohmann::json*(const std::string& experiment)>& result_of) {
-  std::vector<Judgement> all;
-  for (const Aim& aim : Aims()) all.push_back(Judge(aim, result_of(aim.experiment)));
-  return all;
-}
-
-const char* VerdictName(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kHeld:
-      return OutcomeName(Outcome::kHeld);
-    case Verdict::kMissed:
-      return OutcomeName(Outcome::kMissed);
-    case Verdict::kNotClear:
-      return OutcomeName(Outcome::kNotClear);
-    case Verdict::kNotMeasured:
-      return "not measured";
-    case Verdict::kNotApplicable:
-      return "not shown here";
+nlohmann::json AimsJson() {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Aim& aim : Aims()) {
+    nlohmann::json target = {{"kind", KindName(aim.target.kind)}, {"value", aim.target.value}};
+    if (aim.target.kind == Target::Kind::kWithin) target["most"] = aim.target.most;
+    list.push_back({{"what", aim.what},
+                    {"experiment", aim.experiment},
+                    {"row", aim.row},
+                    {"quantity", ToJson(aim.quantity)},
+                    {"target", std::move(target)},
+                    {"needs", aim.needs}});
   }
-  return "";
+  return list;
 }
 
 }  // namespace pulse::bench

@@ -1,11 +1,12 @@
-// What the project set out to reach, and what a set of results says about it. Plain computation.
+// What the project set out to reach: for the tables of a run, and for the report. Plain
+// computation.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/macro/pair_stats.h"
 #include "bench/macro/paper/figures.h"
 
 namespace pulse::bench {
@@ -26,20 +27,7 @@ const std::vector<Aim>& Aims();
 std::optional<Target> AimFor(const std::string& experiment, const std::string& row,
                              const Quantity& quantity);
 
-enum class Verdict { kHeld, kMissed, kNotClear, kNotMeasured, kNotApplicable };
-
-struct Judgement {
-  const Aim* aim = nullptr;
-  Verdict verdict = Verdict::kNotMeasured;
-  std::optional<Spread> got;
-  std::string against;  // of several that it is compared with, the best, or whom it fails against
-  std::string why;      // of verdicts but the first two; empty where the experiment has not run
-};
-
-// `result_of` gives an experiment's result, null where there is none.
-std::vector<Judgement> JudgeAll(
-    const std::function<const nlohmann::json*(const std::string& experiment)>& result_of);
-
-const char* VerdictName(Verdict verdict);
+// The list as experiments.json has it, for bench/report, which judges it.
+nlohmann::json AimsJson();
 
 }  // namespace pulse::bench
