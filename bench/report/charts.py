@@ -319,7 +319,10 @@ def _lying(chart):
     _reference_and_band(axes, chart, lying=True)
     at = 2.0
     for i, group in enumerate(chart.groups):
-        canvas.text(left - 8, top + at + each[i] / 2, labels[i], ha="right", linespacing=1.1)
+        words = labels[i].split("\n")
+        for j, line in enumerate(words):
+            y = top + at + each[i] / 2 + 13 * (j - (len(words) - 1) / 2)
+            canvas.text(left - 8, y, line, ha="right")
         first = at + (each[i] - len(chart.series) * BAR) / 2
         for j, series in enumerate(chart.series):
             colour = chart.colours[i] if named and chart.colours else series.colour

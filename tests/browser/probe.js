@@ -29,7 +29,7 @@
     facts.charts = charts.length;
     facts.marks = 0;
     charts.forEach(function (svg, number) {
-      var name = 'chart ' + (number + 1) + ' (' + svg.textContent.trim().slice(0, 30) + ')';
+      var name = 'chart ' + (number + 1) + ' (' + (svg.getAttribute('aria-label') || '').slice(0, 40) + ')';
       var box = svg.getBoundingClientRect();
       if (svg.getAttribute('role') !== 'img' || !svg.getAttribute('aria-label')) {
         bad('chart: ' + name + ' has no words for who cannot see it');
@@ -93,6 +93,12 @@
     });
     performance.getEntriesByType('resource').forEach(function (e) {
       if (e.name.indexOf('data:') !== 0) bad('network: loaded ' + e.name);
+    });
+    document.querySelectorAll('.scroll').forEach(function (region) {
+      // Narrow pages scroll wide tables within their region.
+      if (innerWidth >= 1200 && region.scrollWidth > region.clientWidth + 1) {
+        bad('overflow: a table is cut off: ' + region.getAttribute('aria-label'));
+      }
     });
     document.querySelectorAll('.targets td').forEach(function (cell) {
       var b = cell.getBoundingClientRect();
