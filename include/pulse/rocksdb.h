@@ -106,18 +106,17 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 // flushes=agent|adaptive has RocksDB's flushes made on the CPUs of an embedded agent, always or
 // while the host's are the busier ones: their threads run there as long as they write a table.
 //
-// An embedded agent whose agent_cpus= the process does not use otherwise (taskset; agent_nice=0)
-// does a whole compaction by RocksDB's own threads, which run there meanwhile, and give way to
-// flushes that do. It is RocksDB's compaction like any other, with all that the database has, but
+// An embedded agent does a whole compaction by RocksDB's own threads, which run on its CPUs
+// meanwhile, and give way to flushes that do. It needs agent_cpus= that the process does not use
+// otherwise (taskset) and agent_nice=0; else compactions are split, which is logged once. It is RocksDB's compaction like any other, with all that the database has, but
 // for those that DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does
 // nothing to it. agent_sched= is for the agent's own threads.
 //
-// Else a whole compaction is DB::OpenAndCompact on the agent. An external agent makes comparators,
+// On an external agent a whole compaction is DB::OpenAndCompact. The agent makes comparators,
 // merge operators, filters and the like by name, from RocksDB's registry of objects (pulse agent
-// --plugin loads what defines yours); an embedded one takes those of `families`. Column families
-// that it does not know, that have blob files, user-defined timestamps or (external agent) table
-// property collectors, and databases with two-phase commit, stay on the host, which is logged once.
-// So do those of a pool, with an external agent. WritePrepared transactions count as two-phase
+// --plugin loads what defines yours). Column families that it does not know, that have blob files,
+// user-defined timestamps or table property collectors, and databases with two-phase commit or in a
+// pool, stay on the host, which is logged once. WritePrepared transactions count as two-phase
 // commit. What the agent does not finish, RocksDB does here. Also not given away: compactions that
 // DB::CompactFiles asks for, databases with a rate limiter or an SstFileManager, and, before
 // RocksDB 11, with file checksums or last_level_temperature; and families whose objects are not

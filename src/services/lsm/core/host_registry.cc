@@ -15,7 +15,6 @@
 #include "base/errors.h"
 #include "base/trace.h"
 #include "services/lsm/core/thread_waits.h"
-#include "services/lsm/placement/task_wire.h"
 
 namespace pulse::lsm {
 namespace {
@@ -195,8 +194,6 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
     std::lock_guard lock(session_->mu());
     for (auto& [path, output] : files_) {
       const OutputFile& f = *output->file;
-      // A whole compaction's outputs are nobody's until they are moved, which waits for them.
-      if (IsInTaskDirectory(path) && DirectoryOf(path) != dir) continue;
       if (!barrier::InScope(homes_, dir, DirectoryOf(path)) || f.error_seen()) continue;
       if (f.NeedsBarrierLocked() || !f.error_locked().ok()) wait_for.push_back(output);
     }

@@ -71,10 +71,6 @@ TaskRunner::~TaskRunner() {
 absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
   auto read = ReadTask(request.get());
   if (!read.ok()) return read.status();
-  return Start(*std::move(read), std::move(reply), function_);
-}
-
-absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction function) {
   int type = 0, domain = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(reply.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM ||
@@ -87,7 +83,7 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
   // Those that only have their answer to send count once more: hosts that do not read it cannot
   // have any number of them.
   auto slot = tasks_.size() < 2 * options_.max_tasks
-                  ? slots_.Take(static_cast<int>(options_.max_tasks), request.urgent)
+                  ? slots_.Take(static_cast<int>(options_.max_tasks), read->urgent)
                   : nullptr;
   if (slot == nullptr) {
     counters_->refused.fetch_add(1, std::memory_order_relaxed);
@@ -96,9 +92,8 @@ absl::Status TaskRunner::Start(TaskRequest request, UniqueFd reply, TaskFunction
                       "pulse agent --tasks says how many it runs; the last is for level 0");
   }
   auto task = std::make_unique<Task>();
-  task->request = std::move(request);
+  task->request = *std::move(read);
   task->slot = std::move(slot);
-  task->function = std::move(function);
   task->reply = std::move(reply);
   Task* raw = task.get();
   try {
@@ -139,7 +134,7 @@ void TaskRunner::Run(Task* task) {
   if (nice != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
   if (options_.on_thread_start) options_.on_thread_start();
   task->tid = gettid();
-  const absl::StatusOr<std::string> result = task->function(task->request, &task->canceled);
+  const absl::StatusOr<std::string> result = function_(task->request, &task->canceled);
   {
     std::lock_guard lock(mu_);
     ended_nanos_ += ThreadCpuNanos();
@@ -173,8 +168,7 @@ void TaskRunner::Run(Task* task) {
 }
 
 // All together: those of a lower priority have less for the others' sake, and for that of the
-// threads that read and write for them and for splits. (Of an agent in the host's process nobody
-// asks.)
+// threads that read and write for them and for splits.
 uint32_t TaskRunner::ShareLocked() {
   std::vector<pid_t> threads;
   for (const auto& task : tasks_) {

@@ -55,8 +55,6 @@ class TaskRunner {
   // `reply`, a stream socket. InvalidArgument for a bad request; an errno of EBUSY when as many as
   // may run, or as many of its kind, are running.
   absl::Status Start(UniqueFd request, UniqueFd reply);
-  // The same for a request of this process, done by `function`.
-  absl::Status Start(TaskRequest request, UniqueFd reply, TaskFunction function);
 
   size_t running() const { return counters_->running.load(std::memory_order_relaxed); }
   size_t max_tasks() const { return options_.max_tasks; }
@@ -66,7 +64,6 @@ class TaskRunner {
  private:
   struct Task {
     TaskRequest request;
-    TaskFunction function;
     UniqueFd reply;
     std::shared_ptr<TaskSlots::Slot> slot;
     std::mutex reply_mu;  // frames are written whole

@@ -139,6 +139,16 @@ TaskRunnerOptions Tasks(size_t n) {
   return o;
 }
 
+// A task on `runner`, which gets the request as an agent does: by descriptors that are passed.
+absl::StatusOr<std::unique_ptr<HostTask>> StartOn(TaskRunner* runner, const TaskRequest& request) {
+  return HostTask::Start(
+      [&](int memory, int reply) {
+        return runner->Start(UniqueFd(fcntl(memory, F_DUPFD_CLOEXEC, 0)),
+                             UniqueFd(fcntl(reply, F_DUPFD_CLOEXEC, 0)));
+      },
+      request);
+}
+
 // Runs until it is let go or cancelled.
 struct Gate {
   std::atomic<bool> open{false};
@@ -160,7 +170,7 @@ struct Gate {
 TEST(TaskRunner, AnswersWithTheResult) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
-  auto task = HostTask::Start(&runner, SomeRequest(), gate.function());
+  auto task = StartOn(&runner, SomeRequest());
   ASSERT_TRUE(task.ok()) << task.status();
   gate.open = true;
   auto result = (*task)->Wait(-1);
@@ -172,13 +182,13 @@ TEST(TaskRunner, AnswersWithTheResult) {
 }
 
 TEST(TaskRunner, ALargeResultArrivesWhole) {
-  TaskRunner runner(Tasks(1), nullptr);
   std::string large(20'000'000, '\0');
   std::mt19937_64 rng(TestSeed());
   for (char& c : large) c = static_cast<char>(rng());
-  auto task = HostTask::Start(&runner, SomeRequest(), [&](const TaskRequest&, std::atomic<bool>*) {
+  TaskRunner runner(Tasks(1), [&](const TaskRequest&, std::atomic<bool>*) {
     return absl::StatusOr<std::string>(large);
   });
+  auto task = StartOn(&runner, SomeRequest());
   ASSERT_TRUE(task.ok()) << task.status();
   auto result = (*task)->Wait(-1);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -188,10 +198,10 @@ TEST(TaskRunner, ALargeResultArrivesWhole) {
 TEST(TaskRunner, RunsNoMoreThanItMay) {
   Gate gate;
   TaskRunner runner(Tasks(2), gate.function());
-  auto a = HostTask::Start(&runner, SomeRequest(), gate.function());
-  auto b = HostTask::Start(&runner, SomeRequest(), gate.function());
+  auto a = StartOn(&runner, SomeRequest());
+  auto b = StartOn(&runner, SomeRequest());
   ASSERT_TRUE(a.ok() && b.ok());
-  const auto c = HostTask::Start(&runner, SomeRequest(), gate.function());
+  const auto c = StartOn(&runner, SomeRequest());
   EXPECT_EQ(ErrnoOf(c.status()), EBUSY) << c.status();
   EXPECT_EQ(runner.counters()->most.load(), 2u);
   EXPECT_EQ(runner.counters()->running.load(), 2u);
@@ -200,7 +210,7 @@ TEST(TaskRunner, RunsNoMoreThanItMay) {
   EXPECT_TRUE((*a)->Wait(-1).ok());
   EXPECT_TRUE((*b)->Wait(-1).ok());
   // Who has the answer may ask for the next at once.
-  EXPECT_TRUE(HostTask::Start(&runner, SomeRequest(), gate.function()).ok());
+  EXPECT_TRUE(StartOn(&runner, SomeRequest()).ok());
 }
 
 TEST(TaskSlots, TheLastIsForLevelZero) {
@@ -230,7 +240,7 @@ TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
   TaskRunner runner(Tasks(3), gate.function());
   std::vector<std::unique_ptr<HostTask>> tasks;
   const auto starts = [&](const TaskRequest& request) {
-    auto task = HostTask::Start(&runner, request, gate.function());
+    auto task = StartOn(&runner, request);
     if (task.ok()) {
       tasks.push_back(*std::move(task));
       return true;
@@ -253,7 +263,7 @@ TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
   gate.open = true;
   for (auto& task : tasks) EXPECT_TRUE(task->Wait(-1).ok());
   TaskRunner one(Tasks(1), gate.function());
-  EXPECT_TRUE(HostTask::Start(&one, Deeper(), gate.function()).ok());
+  EXPECT_TRUE(StartOn(&one, Deeper()).ok());
 }
 
 TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
@@ -261,13 +271,12 @@ TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
   TaskRunnerOptions options = Tasks(2);
   options.nice = usual + 2;
   options.deeper_nice = 3;
-  TaskRunner runner(options, nullptr);
+  TaskRunner runner(options, [](const TaskRequest&, std::atomic<bool>*) {
+    return absl::StatusOr<std::string>(
+        absl::StrCat(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()))));
+  });
   const auto nice = [&](const TaskRequest& request) -> std::string {
-    const auto said = [](const TaskRequest&, std::atomic<bool>*) {
-      return absl::StatusOr<std::string>(
-          absl::StrCat(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid()))));
-    };
-    return HostTask::Start(&runner, request, said).value()->Wait(-1).value();
+    return StartOn(&runner, request).value()->Wait(-1).value();
   };
   constexpr int kLeast = 19;
   EXPECT_EQ(nice(SomeRequest()), absl::StrCat(std::min(usual + 2, kLeast)));
@@ -277,7 +286,7 @@ TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
 TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
-  HostTask::Start(&runner, SomeRequest(), gate.function()).value().reset();
+  StartOn(&runner, SomeRequest()).value().reset();
   EXPECT_TRUE(Eventually([&] { return runner.running() == 0; }));
   EXPECT_EQ(gate.cancelled, gate.started);
 }
@@ -287,7 +296,7 @@ TEST(TaskRunner, GoesOnlyAfterItsTasksAndTellsTheirHosts) {
   auto runner = std::make_unique<TaskRunner>(Tasks(3), gate.function());
   std::vector<std::unique_ptr<HostTask>> tasks;
   for (int i = 0; i < 3; ++i) {
-    tasks.push_back(HostTask::Start(runner.get(), SomeRequest(), gate.function()).value());
+    tasks.push_back(StartOn(runner.get(), SomeRequest()).value());
   }
   runner.reset();
   for (auto& task : tasks) EXPECT_TRUE(absl::IsCancelled(task->Wait(-1).status()));
@@ -296,7 +305,7 @@ TEST(TaskRunner, GoesOnlyAfterItsTasksAndTellsTheirHosts) {
 TEST(HostTask, CancelEndsTheWait) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
-  auto task = HostTask::Start(&runner, SomeRequest(), gate.function()).value();
+  auto task = StartOn(&runner, SomeRequest()).value();
   auto waiting = std::async(std::launch::async, [&] { return task->Wait(-1); });
   task->Cancel();
   EXPECT_TRUE(absl::IsCancelled(waiting.get().status()));
@@ -306,7 +315,7 @@ TEST(HostTask, CancelEndsTheWait) {
 TEST(HostTask, ALongTaskIsNoDeadOne) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
-  auto task = HostTask::Start(&runner, SomeRequest(), gate.function()).value();
+  auto task = StartOn(&runner, SomeRequest()).value();
   auto waiting = std::async(std::launch::async, [&] { return task->Wait(16 * kTaskBeatMs); });
   EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(20 * kTaskBeatMs)),
             std::future_status::timeout);
@@ -329,7 +338,7 @@ TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
   };
   TaskRunner runner(options, busy);
   const test::BusyProcesses others(4, cpu);
-  auto task = HostTask::Start(&runner, SomeRequest(), busy).value();
+  auto task = StartOn(&runner, SomeRequest()).value();
   int asked = 0;
   double least = 1;
   const absl::Status why = task->Wait(-1,
@@ -347,10 +356,10 @@ TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
 }
 
 TEST(HostTask, AFailureKeepsItsCodeAndReason) {
-  TaskRunner runner(Tasks(1), nullptr);
-  auto task = HostTask::Start(&runner, SomeRequest(), [](const TaskRequest&, std::atomic<bool>*) {
-                return absl::StatusOr<std::string>(absl::UnimplementedError("no such comparator"));
-              }).value();
+  TaskRunner runner(Tasks(1), [](const TaskRequest&, std::atomic<bool>*) {
+    return absl::StatusOr<std::string>(absl::UnimplementedError("no such comparator"));
+  });
+  auto task = StartOn(&runner, SomeRequest()).value();
   const absl::Status st = (*task).Wait(-1).status();
   EXPECT_TRUE(absl::IsUnimplemented(st)) << st;
   EXPECT_THAT(std::string(st.message()), HasSubstr("no such comparator"));

@@ -23,9 +23,6 @@ using rocksdb::IOOptions;
 
 constexpr int kMostFailures = 3;
 constexpr int kAbandonMs = 5000;
-// A task in this process uses the user's objects (a comparator, a filter), and may not outlive the
-// database that they are of.
-constexpr int kUntilItEnds = -1;
 constexpr int kCrowdedMs = 1000;  // as it has little to run on
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
@@ -44,9 +41,9 @@ bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
   });
 }
 
-placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores, bool moves) {
+placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
   placement::ControllerOptions c;
-  c.keeps_last = !moves;  // TaskRunner does
+  c.keeps_last = !o.socket_path.empty();  // TaskRunner does
   c.host_cores = cores;
   c.agent_tasks = o.tasks();
   // An agent of its own has one place more, too (Controller::SetAgent).
@@ -64,8 +61,8 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       options_(pulse->context().session->options()),
       agent_load_(options_.agent_cpus),
       apart_(AreApart(options_.agent_cpus, host_load_.cpus())),
-      // Behind threads of RocksDB's an agent of another priority would starve.
-      moves_(options_.socket_path.empty() && options_.agent_nice == 0 && apart_),
+      // An agent of a lower priority would starve behind RocksDB's threads.
+      may_move_(options_.agent_nice == 0 && apart_),
       threads_(options_.flushes == FlushMode::kAgent || apart_ ? options_.agent_cpus
                                                                : std::vector<int>(),
                options_.flushes == FlushMode::kAgent),
@@ -76,19 +73,12 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
       debt_(options_, families),
       directories_(fs_.get()),
       adaptive_(options_.placement == PlacementMode::kAdaptive),
-      controller_(ControllerOptionsOf(options_, host_load_.cores(), moves_)) {
+      controller_(ControllerOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    if (moves_) break;  // any compaction can be
-    auto objects = ObjectsOf(db, f.options, fs_);
-    if (!objects.ok()) {
-      Refused(f.name, objects.status());
-      continue;
-    }
-    objects_[f.name] = *std::move(objects);
+    if (options_.socket_path.empty()) break;  // any compaction can be moved
     if (const std::string why = WhyNotWhole(db, f.options); !why.empty()) {
       Refused(f.name, absl::UnimplementedError(why));
-    } else if (!options_.socket_path.empty() &&
-               !f.options.table_properties_collector_factories.empty()) {
+    } else if (!f.options.table_properties_collector_factories.empty()) {
       // OPTIONS files do not name them in all versions: the agent would leave them out in silence.
       Refused(f.name, absl::UnimplementedError("the column family has table property collectors"));
     }
@@ -113,7 +103,6 @@ CompactionPlacer::~CompactionPlacer() {
     pulse_->context().on_closed.erase(this);
   }
   Cancel(true);
-  runner_.reset();
   for (const auto& [key, job] : jobs_) {
     for (const std::string& dir : job.dirs) directories_.Remove(dir);
   }
@@ -188,7 +177,8 @@ void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo
     homes_.insert(job.home);
     jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
   }
-  if (!why_not.empty() && !moves_) Refused(info.cf_name, absl::UnimplementedError(why_not));
+  if (!why_not.empty() && !options_.socket_path.empty())
+    Refused(info.cf_name, absl::UnimplementedError(why_not));
 }
 
 void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
@@ -234,8 +224,8 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   const HostSession::Connection agent = pulse_->context().session->connection();
   load.agent = agent != nullptr && !agent->dead;
   // An embedded agent's, too, if it may run there.
-  const bool mine = load.agent && agent->link->embedded();
-  load.apart = load.agent && (!mine || apart_);
+  const bool embedded = load.agent && agent->link->embedded();
+  load.apart = load.agent && (!embedded || apart_);
   if (load.agent && agent_ != agent.get()) {
     // What the last one did not know, this one may.
     agent_ = agent.get();
@@ -243,21 +233,27 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
     failures_.clear();
   }
   int tasks = options_.tasks();
-  if (load.agent && !agent->link->embedded()) {
+  if (load.agent && !embedded) {
     tasks = agent->link->max_tasks();
     controller_.SetAgent(tasks, agent->link->core_speed());
   }
+  job->moves = embedded;
   // The pool's metadata are this process's.
-  const bool reachable =
-      load.agent && (agent->link->embedded() || pulse_->context().pool == nullptr);
+  const bool reachable = load.agent && (embedded || pulse_->context().pool == nullptr);
   if (load.agent && !reachable) {
     LogOnce("whole pool",
             "whole compactions of a pool are done by an embedded agent only; this one is external, "
             "and compactions stay on the host");
   }
-  const bool can = moves_ ? threads_.possible()
-                          : job->why_not.empty() && never_.count(job->family) == 0 &&
-                                not_this_.count(job->family) == 0;
+  if (embedded && !may_move_ && options_.placement == PlacementMode::kWhole) {
+    LogOnce("whole embedded",
+            "no whole compactions: those of an embedded agent need agent_nice=0 and, by "
+            "agent_cpus=, CPUs that the process does not use otherwise (taskset); the agent does "
+            "the I/O of compactions only, as with placement=split");
+  }
+  const bool can = embedded ? may_move_ && threads_.possible()
+                            : job->why_not.empty() && never_.count(job->family) == 0 &&
+                                  not_this_.count(job->family) == 0;
   const bool whole = reachable && tasks > 0 && !canceled_ && can && !IsCrowdedLocked();
   if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
     LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
@@ -307,6 +303,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   TaskRequest request;
   std::string& family = request.column_family;
   std::string& home = request.db;
+  bool moves = false;
   uint64_t cancels;
   {
     std::lock_guard lock(mu_);
@@ -318,6 +315,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       place = is_first ? DecideLocked(&job->second, wanted) : job->second.place;
       family = job->second.family;
       home = job->second.home;
+      moves = job->second.moves;
       request.manual = job->second.manual;
       // Where none of level 0 comes, no place is to be kept for one.
       request.urgent = job->second.what.urgent || deep;
@@ -335,16 +333,15 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     compacting_.Begin();
     return false;
   }
-  if (moves_) {
+  if (moves) {
     MoveHere({db, JobOf(id)}, home);
     return false;
   }
   auto dir = directories_.Make(home);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
-  bool external = false;
   request.output_dir = dir.ok() ? *dir : "";
   request.input = input;
-  auto task = dir.ok() ? StartTask(request, &external) : dir.status();
+  auto task = dir.ok() ? StartTask(request) : dir.status();
   absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
@@ -355,13 +352,13 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
       why = absl::CancelledError("the compaction was cancelled");
     }
     if (why.ok()) {
-      running_[{db, id}] = {*std::move(task), family, *dir, external};
+      running_[{db, id}] = {*std::move(task), family, *dir};
       return true;
     }
     ReturnedLocked(&job, IsNoFailure(why));
   }
   compacting_.Begin();
-  if (task.ok()) (*task)->Abandon(external ? kAbandonMs : kUntilItEnds);
+  if (task.ok()) (*task)->Abandon(kAbandonMs);
   if (dir.ok()) directories_.Remove(*dir);
   Add(&pulse_->context().session->counters().whole_returned, 1);
   Refused(family, why);
@@ -388,7 +385,6 @@ void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
   HostTask* task;
   std::string family, dir;
-  bool external;
   {
     std::lock_guard lock(mu_);
     const auto it = running_.find({db, id});
@@ -396,18 +392,16 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     task = it->second.task.get();
     family = it->second.family;
     dir = it->second.dir;
-    external = it->second.external;
   }
-  // One in this process answers as long as the process lives.
   double share = 1;
   std::function<bool(double)> is_too_little;
-  if (adaptive_ && external) {
+  if (adaptive_) {
     is_too_little = [this, &share](double now) {
       share = now;
       return IsTooLittle(now);
     };
   }
-  auto done = task->Wait(external ? options_.agent_deadline_ms : -1, is_too_little);
+  auto done = task->Wait(options_.agent_deadline_ms, is_too_little);
   while (IsFull(done.status()) && !ComesBack(share)) {
     done = task->Wait(options_.agent_deadline_ms, is_too_little);
   }
@@ -422,10 +416,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   }
   // An agent that hangs is not waited for, and hears of it when it goes on.
   if (!done.ok()) {
-    task->Abandon(!external                          ? kUntilItEnds
-                  : absl::IsCancelled(done.status()) ? kAbandonMs
-                  : comes_back                       ? kCrowdedMs
-                                                     : 0);
+    task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : comes_back ? kCrowdedMs : 0);
   }
   {
     std::lock_guard lock(mu_);
@@ -484,8 +475,7 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
           absl::StrCat("a whole compaction is done by the host after all: ", why.message()));
 }
 
-absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskRequest request,
-                                                                      bool* external) {
+absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskRequest request) {
   const HostSession::Connection agent = pulse_->context().session->connection();
   if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
   request.version = rocksdb::GetRocksVersionAsString();
@@ -493,51 +483,18 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskReques
   if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
   request.device = info.st_dev;
   request.inode = info.st_ino;
-  *external = !agent->link->embedded();
-  if (*external) {
-    HostSession& session = *pulse_->context().session;
-    {
-      // So that the watching thread finds out an agent that hangs.
-      std::lock_guard lock(session.mu());
-      ++agent->attaching;
-    }
-    auto task = HostTask::Start(agent->link.get(), request);
-    std::lock_guard lock(session.mu());
-    --agent->attaching;
-    if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());
-    return task;
-  }
-  const auto objects = objects_.find(request.column_family);
-  if (objects == objects_.end()) {
-    return absl::UnimplementedError(
-        "its objects are not known: it was not among those given to PlaceCompactions");
-  }
-  const TaskObjects* local = &objects->second;
-  std::shared_ptr<TaskSlots::Slot> slot =
-      pulse_->context().task_slots.Take(options_.tasks(), request.urgent);
-  if (slot == nullptr) return ErrnoError(EBUSY, "starting", "a whole compaction");
+  HostSession& session = *pulse_->context().session;
   {
-    std::lock_guard lock(mu_);
-    if (runner_ == nullptr) {
-      TaskRunnerOptions o;
-      o.max_tasks = static_cast<size_t>(options_.tasks());
-      o.cpus = options_.agent_cpus;
-      o.nice = static_cast<int>(options_.agent_nice);
-      o.background = options_.agent_background;
-      runner_ = std::make_unique<TaskRunner>(o, nullptr);
-    }
+    // So that the watching thread finds out an agent that hangs.
+    std::lock_guard lock(session.mu());
+    ++agent->attaching;
   }
-  return HostTask::Start(runner_.get(), std::move(request),
-                         [this, local, slot](const TaskRequest& r, std::atomic<bool>* canceled) {
-                           // Its files are the agent's, whatever is decided for others.
-                           ThreadPlacement::Set(&pulse_->context(), true);
-                           // That may use the host's CPUs.
-                           if (!apart_) compacting_.Begin();
-                           auto done = RunWholeTask(r, local, canceled);
-                           compacting_.End();
-                           slot->GiveBack();
-                           return done;
-                         });
+  auto task = HostTask::Start(
+      [&](int memory, int reply) { return agent->link->StartTask(memory, reply); }, request);
+  std::lock_guard lock(session.mu());
+  --agent->attaching;
+  if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());
+  return task;
 }
 
 }  // namespace pulse::lsm

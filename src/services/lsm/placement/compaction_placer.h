@@ -7,8 +7,12 @@
 //                           from level 1 on while the host's slots are taken
 //   placement=adaptive      placement/controller.h, by measurement
 //
-// An agent in this process that has CPUs of its own needs no copy of the database for it: there
-// RocksDB is told to go on itself, and its thread is moved to those CPUs until it has done.
+// How whole compactions are done depends on the agent:
+//   in a process of its own   DB::OpenAndCompact, as a task (host_task.h, agent_tasks.h)
+//   embedded                  RocksDB is told to go on itself, and its thread is moved to the
+//                             agent's CPUs until it has done. Needs agent_cpus= that the process
+//                             does not use otherwise, and agent_nice=0; else there are no whole
+//                             compactions, and the agent does the I/O only (split)
 //
 // What the agent cannot do, or does not finish, RocksDB does here. The reason is logged once.
 //
@@ -53,7 +57,7 @@ namespace pulse::lsm {
 class CompactionPlacer final : public AwayWork,
                                public std::enable_shared_from_this<CompactionPlacer> {
  public:
-  // `families`: those that are known; for an embedded agent, which takes their objects as they are.
+  // `families`: those that are known.
   CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
                    const rocksdb::DBOptions& db,
                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
@@ -85,6 +89,7 @@ class CompactionPlacer final : public AwayWork,
     bool manual = false;  // the user has asked for it
     placement::Job what;
     bool decided = false;
+    bool moves = false;  // as a whole: on this process's threads, and not as tasks
     placement::Place place = placement::Place::kSplit;
     uint64_t ticket = 0;            // the controller's
     int tasks = 0;                  // of its subcompactions, on the agent or on the way to it
@@ -98,7 +103,6 @@ class CompactionPlacer final : public AwayWork,
     std::unique_ptr<HostTask> task;
     std::string family;
     std::string dir;
-    bool external = false;
   };
 
   // Of a compaction that this thread does on the agent's CPUs.
@@ -143,21 +147,19 @@ class CompactionPlacer final : public AwayWork,
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
   void ReturnedLocked(Job* job, bool full);
   // `request` has all but what says who asks.
-  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(TaskRequest request, bool* external);
+  absl::StatusOr<std::unique_ptr<HostTask>> StartTask(TaskRequest request);
   void Refused(const std::string& family, const absl::Status& why);
 
   const std::shared_ptr<rocksdb::FileSystem> fs_;
   PulseFileSystem* const pulse_;
   const Options& options_;
-  std::map<std::string, TaskObjects> objects_;  // by column family
   HostLoad host_load_;
   HostLoad before_start_;         // the host's, for WantedByOthers alone
   CompactingThreads compacting_;  // there
   HostLoad agent_load_;           // of an embedded agent's CPUs
   const bool apart_;              // none of them is among the host's
-  // The agent is in this process and has CPUs of its own: RocksDB's threads go there, and do whole
-  // compactions as they do all others.
-  const bool moves_;
+  // RocksDB's threads may do whole compactions on an embedded agent's CPUs.
+  const bool may_move_;
   MovedThreads threads_;
   FlushPlacement flushes_;
   CompactionDebt debt_;
@@ -182,10 +184,9 @@ class CompactionPlacer final : public AwayWork,
   int host_running_ = 0;
   int whole_running_ = 0;
   uint64_t next_ticket_ = 0;
-  std::set<std::string> homes_;         // of databases that are open and have done something
-  bool canceled_ = false;               // for good: of one that closes, and nobody says which
-  uint64_t cancels_ = 0;                // how often, for good or not
-  std::unique_ptr<TaskRunner> runner_;  // of an embedded agent
+  std::set<std::string> homes_;  // of databases that are open and have done something
+  bool canceled_ = false;        // for good: of one that closes, and nobody says which
+  uint64_t cancels_ = 0;         // how often, for good or not
 };
 
 // For DBOptions: both share `placer`.

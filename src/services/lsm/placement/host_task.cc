@@ -20,36 +20,21 @@ constexpr int kSilences = 5;
 
 }  // namespace
 
-absl::Status HostTask::Prepare(UniqueFd* reply) {
+absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(SendFunction send,
+                                                          const TaskRequest& request) {
+  auto task = std::make_unique<HostTask>();
   auto cancel = WakeEvent::Create();
   if (!cancel.ok()) return cancel.status();
-  cancel_ = *std::move(cancel);
+  task->cancel_ = *std::move(cancel);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoError(errno, "creating", "the sockets for a compaction's answer");
   }
-  socket_.reset(ends[0]);
-  reply->reset(ends[1]);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(AgentLink* link,
-                                                          const TaskRequest& request) {
-  auto task = std::make_unique<HostTask>();
-  UniqueFd reply;
-  PULSE_RETURN_IF_ERROR(task->Prepare(&reply));
+  task->socket_.reset(ends[0]);
+  const UniqueFd reply(ends[1]);
   auto memory = WriteTask(request);
   if (!memory.ok()) return memory.status();
-  PULSE_RETURN_IF_ERROR(link->StartTask(memory->get(), reply.get()));
-  return task;
-}
-
-absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(TaskRunner* runner, TaskRequest request,
-                                                          TaskFunction function) {
-  auto task = std::make_unique<HostTask>();
-  UniqueFd reply;
-  PULSE_RETURN_IF_ERROR(task->Prepare(&reply));
-  PULSE_RETURN_IF_ERROR(runner->Start(std::move(request), std::move(reply), std::move(function)));
+  PULSE_RETURN_IF_ERROR(send(memory->get(), reply.get()));
   return task;
 }
 

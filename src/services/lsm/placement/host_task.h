@@ -8,25 +8,24 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
 #include "channel/doorbell.h"
-#include "services/lsm/core/host_link.h"
-#include "services/lsm/placement/agent_tasks.h"
 #include "services/lsm/placement/task_wire.h"
 
 namespace pulse::lsm {
 
 class HostTask {
  public:
-  // On the agent behind `link`. An errno of EBUSY: it has no place free.
-  static absl::StatusOr<std::unique_ptr<HostTask>> Start(AgentLink* link,
+  // Passes the two descriptors to an agent: of the request (a sealed memfd), and of the stream
+  // socket on which it answers. They stay the caller's.
+  using SendFunction = absl::FunctionRef<absl::Status(int request, int reply)>;
+  // On the agent that `send` reaches. An errno of EBUSY: it has no place free.
+  static absl::StatusOr<std::unique_ptr<HostTask>> Start(SendFunction send,
                                                          const TaskRequest& request);
-  // In this process.
-  static absl::StatusOr<std::unique_ptr<HostTask>> Start(TaskRunner* runner, TaskRequest request,
-                                                         TaskFunction function);
 
   // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
   // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
@@ -37,12 +36,11 @@ class HostTask {
   absl::StatusOr<std::string> Wait(int64_t deadline_ms,
                                    const std::function<bool(double)>& is_too_little = {});
   void Cancel() { cancel_.Set(); }
-  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most (-1: as long as it
-  // takes): what it was writing may then be removed.
+  // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
+  // writing may then be removed.
   void Abandon(int wait_ms);
 
  private:
-  absl::Status Prepare(UniqueFd* reply);
   // Waits until there is something to read.
   absl::Status Await(int64_t deadline_ms);
   absl::Status Read(void* data, size_t size, int64_t deadline_ms);

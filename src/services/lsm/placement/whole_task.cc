@@ -5,24 +5,20 @@
 
 #include <algorithm>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "rocksdb/compaction_filter.h"
-#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/version.h"
+#include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/placement/task_file_system.h"
 
 namespace pulse::lsm {
@@ -47,74 +43,6 @@ CompactionServiceOptionsOverride OverrideOf(const DBOptions& db,
   o.sst_partitioner_factory = family.sst_partitioner_factory;
   o.table_properties_collector_factories = family.table_properties_collector_factories;
   return o;
-}
-
-// The options that name objects; the last any number of them.
-constexpr char kCollectors[] = "table_properties_collectors";
-constexpr const char* kObjects[] = {
-    "comparator",       "merge_operator", "compaction_filter",       "compaction_filter_factory",
-    "prefix_extractor", "table_factory",  "sst_partitioner_factory", kCollectors};
-
-// "X" of "X", "{id=X;more}" and "id=X;more".
-std::string IdOf(const std::string& value) {
-  std::string id = value;
-  id.erase(std::remove_if(id.begin(), id.end(), [](char c) { return c == '{' || c == '}'; }),
-           id.end());
-  if (const size_t at = id.find("id="); at != std::string::npos) {
-    id = id.substr(at + 3, id.find(';', at) - at - 3);
-  }
-  return std::string(absl::StripAsciiWhitespace(id));
-}
-
-// What the value of an option of kObjects names.
-std::string NamesIn(absl::string_view option, const std::string& value) {
-  if (option != kCollectors) return IdOf(value);
-  std::vector<std::string> ids;
-  for (absl::string_view one : absl::StrSplit(value, ':')) ids.push_back(IdOf(std::string(one)));
-  return absl::StrJoin(ids, ":");
-}
-
-// The lines of section [CFOptions "FAMILY"] of the latest OPTIONS file.
-absl::StatusOr<std::map<std::string, std::string>> ReadFamily(const TaskRequest& request,
-                                                              rocksdb::Env* env) {
-  std::string name, text;
-  rocksdb::Status s = rocksdb::GetLatestOptionsFileName(request.db, env, &name);
-  if (s.ok()) s = rocksdb::ReadFileToString(env, absl::StrCat(request.db, "/", name), &text);
-  if (!s.ok()) {
-    return absl::UnavailableError(
-        absl::StrCat("the OPTIONS file of ", request.db, " cannot be read: ", s.ToString()));
-  }
-  const std::string section = absl::StrCat("[CFOptions \"", request.column_family, "\"]");
-  std::map<std::string, std::string> values;
-  bool inside = false;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    line = absl::StripAsciiWhitespace(line);
-    if (!line.empty() && line[0] == '[') inside = line == section;
-    const size_t equals = line.find('=');
-    if (!inside || equals == absl::string_view::npos) continue;
-    values[std::string(line.substr(0, equals))] = std::string(line.substr(equals + 1));
-  }
-  if (values.empty()) {
-    return absl::NotFoundError(absl::StrCat("the OPTIONS file of ", request.db,
-                                            " has no column family ", request.column_family));
-  }
-  return values;
-}
-
-// That the database still has the objects that were given for it.
-absl::Status CheckObjects(const TaskRequest& request, const TaskObjects& local, rocksdb::Env* env) {
-  auto now = ReadFamily(request, env);
-  if (!now.ok()) return now.status();
-  for (const char* object : kObjects) {
-    const auto then = local.names.find(object);
-    const std::string was = then == local.names.end() ? "" : then->second;
-    const std::string is = NamesIn(object, (*now)[object]);
-    if (was == is) continue;
-    return Never(absl::StrCat("its ", object, " is ", is, ", and was ", was,
-                              " when PlaceCompactions was called"));
-  }
-  if ((*now)["enable_blob_files"] == "true") return Never("the column family has blob files");
-  return absl::OkStatus();
 }
 
 bool HasBlobs(const std::vector<std::string>& children) {
@@ -217,23 +145,6 @@ absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& 
 
 }  // namespace
 
-absl::StatusOr<TaskObjects> ObjectsOf(const DBOptions& db, const ColumnFamilyOptions& family,
-                                      std::shared_ptr<rocksdb::FileSystem> fs) {
-  TaskObjects objects;
-  objects.objects = OverrideOf(db, family);
-  objects.fs = std::move(fs);
-  std::string text;
-  std::unordered_map<std::string, std::string> values;
-  rocksdb::Status s =
-      rocksdb::GetStringFromColumnFamilyOptions(rocksdb::ConfigOptions(), family, &text);
-  if (s.ok()) s = rocksdb::StringToMap(text, &values);
-  if (!s.ok()) {
-    return absl::UnimplementedError(absl::StrCat("its options cannot be read: ", s.ToString()));
-  }
-  for (const char* object : kObjects) objects.names[object] = NamesIn(object, values[object]);
-  return objects;
-}
-
 std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) {
   // RocksDB's result of a remote compaction names no blob files, of which some would be deleted.
   if (family.enable_blob_files) return "the column family has blob files";
@@ -268,12 +179,11 @@ TaskFunction RemoteTaskFunction() {
   rocksdb::FileSystem::Default();
   rocksdb::Env::Default();
   return [](const TaskRequest& request, std::atomic<bool>* canceled) {
-    return RunWholeTask(request, nullptr, canceled);
+    return RunWholeTask(request, canceled);
   };
 }
 
-absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskObjects* local,
-                                         std::atomic<bool>* canceled) {
+absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic<bool>* canceled) {
   struct stat info;
   if (stat(request.db.c_str(), &info) != 0 || info.st_dev != request.device ||
       info.st_ino != request.inode) {
@@ -290,8 +200,8 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
     return Never(absl::StrCat("the agent has RocksDB ", version, ", and the database's process ",
                               request.version, "; give both the same"));
   }
-  const auto fs = std::make_shared<TaskFileSystem>(
-      local != nullptr ? local->fs : rocksdb::FileSystem::Default(), request.output_dir);
+  const auto fs =
+      std::make_shared<TaskFileSystem>(rocksdb::FileSystem::Default(), request.output_dir);
   const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(fs);
   std::vector<std::string> children;
   const rocksdb::IOOptions io;
@@ -305,15 +215,9 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, const TaskO
     if (HasBlobs(children)) return Never(absl::StrCat(request.db, " has blob files"));
     if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
   }
-  CompactionServiceOptionsOverride objects;
-  if (local != nullptr) {
-    if (absl::Status st = CheckObjects(request, *local, env.get()); !st.ok()) return st;
-    objects = local->objects;
-  } else {
-    auto loaded = LoadObjects(request, env.get());
-    if (!loaded.ok()) return loaded.status();
-    objects = *std::move(loaded);
-  }
+  auto loaded = LoadObjects(request, env.get());
+  if (!loaded.ok()) return loaded.status();
+  CompactionServiceOptionsOverride objects = *std::move(loaded);
   TellFactories(request.manual, &objects);
   objects.env = env.get();
   rocksdb::OpenAndCompactOptions options;

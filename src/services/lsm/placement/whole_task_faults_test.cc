@@ -1,6 +1,5 @@
 // Whole compactions whose agent dies or hangs, that are cancelled, or whose host was killed.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -126,7 +125,8 @@ TEST(WholeTaskFaultsTest, AnAgentThatHangsIsLeftBehind) {
 
 TEST(WholeTaskFaultsTest, CancelledCompactionsAreDoneHere) {
   ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
   std::mt19937_64 rng(TestSeed());
   ASSERT_TRUE(placed.db->Open().ok());
   std::atomic<bool> stop{false};
@@ -149,54 +149,11 @@ TEST(WholeTaskFaultsTest, CancelledCompactionsAreDoneHere) {
   EXPECT_FALSE(std::filesystem::exists(dir / "db/pulse-tasks"));
 }
 
-// On the agent's thread it does not return until it is let go, once.
-class StuckFilter : public rocksdb::CompactionFilter {
- public:
-  const char* Name() const override { return "pulse.test.Stuck"; }
-  bool Filter(int, const rocksdb::Slice&, const rocksdb::Slice&, std::string*,
-              bool*) const override {
-    char name[16] = {};
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    if (std::string(name) != "pulse-ag-task" || was_inside.exchange(true)) return false;
-    inside = true;
-    while (!release) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    inside = false;
-    return false;
-  }
-  mutable std::atomic<bool> was_inside{false}, inside{false}, release{false};
-};
-
-// It uses the user's objects, which may go as soon as RocksDB has done without it.
-TEST(WholeTaskFaultsTest, ATaskOfThisProcessIsNotLeftBehind) {
-  ScratchDir dir;
-  const StuckFilter filter;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db",
-                  [&](rocksdb::Options* o) { o->compaction_filter = &filter; });
-  std::mt19937_64 rng(TestSeed());
-  ASSERT_TRUE(placed.db->Open().ok());
-  std::atomic<bool> compacted{false};
-  std::thread compacts([&] {
-    EXPECT_TRUE(placed.db->Fill(&rng, 2000, 500).ok());
-    EXPECT_TRUE(placed.db->CompactAll().ok());
-    compacted = true;
-  });
-  EXPECT_TRUE(Eventually([&] { return filter.inside.load(); }));
-  CancelWholeCompactions(placed.options);
-  // Longer than an agent in another process is waited for.
-  std::this_thread::sleep_for(std::chrono::milliseconds(5'500));
-  EXPECT_FALSE(compacted);
-  EXPECT_TRUE(filter.inside);
-  filter.release = true;
-  compacts.join();
-  EXPECT_FALSE(filter.inside);
-  EXPECT_EQ(placed.db->Difference(), "");
-  placed.db->Close();
-}
-
 // A database that closes has its compactions given up until it has closed, whoever else closes.
 TEST(WholeTaskFaultsTest, AnotherDatabasesEndSaysNothingOfThisOne) {
   ScratchDir dir;
-  const auto fs = Embedded("pulse://?placement=whole");
+  AgentProcess agent;
+  const auto fs = agent.Attach("?placement=whole");
   PlacedDb placed(fs, dir / "db");
   ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
   EXPECT_GT(placed.stats().whole_compactions, 0u);
@@ -227,8 +184,9 @@ TEST(WholeTaskFaultsTest, AnotherDatabasesEndSaysNothingOfThisOne) {
 // Between the decision and the beginning of a task, of which nobody knows yet.
 TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
   ScratchDir dir;
+  AgentProcess agent;
   const auto watch = std::make_shared<TaskWatch>();
-  PlacedDb placed(Watched("pulse://?placement=whole", watch), dir / "db");
+  PlacedDb placed(Watched("pulse://" + agent.socket() + "?placement=whole", watch), dir / "db");
   watch->begins = [&] { CancelWholeCompactions(placed.options); };
   ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
   EXPECT_EQ(placed.stats().whole_compactions, 0u);

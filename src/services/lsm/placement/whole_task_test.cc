@@ -3,20 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/cpu_list.h"
 #include "rocksdb/compaction_filter.h"
-#include "rocksdb/comparator.h"
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table_properties.h"
+#include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "services/lsm/core/test_agent.h"
 #include "services/lsm/core/test_db.h"
@@ -29,22 +31,34 @@ namespace {
 
 using rocksdb::Status;
 
-TEST(WholeTaskTest, AnEmbeddedAgentCompacts) {
-  ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole&agent_tasks=2"), dir / "db", nullptr, {"two"});
-  WorkAndCheck(&placed, dir / "db");
-  EXPECT_GT(placed.stats().whole_compactions, 0u);
-  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+TEST(WholeTaskTest, EmbeddedAgentWithoutCpusOfItsOwn_Whole_CompactsAsSplit) {
+  const std::string all = std::to_string(MyCpus().front());
+  for (const std::string& more :
+       std::vector<std::string>{"", "&agent_nice=5", "&agent_cpus=" + all}) {
+    SCOPED_TRACE(more);
+    ScratchDir dir;
+    PlacedDb placed(Embedded("pulse://?placement=whole&agent_tasks=2" + more), dir / "db", nullptr,
+                    {"two"});
+    WorkAndCheck(&placed, dir / "db");
+    const Stats stats = placed.stats();
+    EXPECT_EQ(stats.whole_compactions, 0u);
+    EXPECT_EQ(stats.whole_returned, 0u);
+    EXPECT_EQ(stats.agent_compaction_nanos, 0u);
+    EXPECT_GT(stats.bytes_persisted, 0u);
+    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+  }
 }
 
-TEST(WholeTaskTest, AnEmbeddedAgentCompactsAPool) {
+TEST(WholeTaskTest, ExternalAgent_Pool_CompactsAsSplit) {
   ScratchDir dir;
+  AgentProcess agent;
   CreatePool(dir / "pool", 256 << 20);
-  PlacedDb placed(Embedded("pulse://?placement=whole&layout=pool&pool=" +
-                           std::filesystem::absolute(dir / "pool").string()),
+  PlacedDb placed(agent.Attach("?placement=whole&layout=pool&pool=" +
+                               std::filesystem::absolute(dir / "pool").string()),
                   dir / "db");
   WorkAndCheck(&placed, dir / "db");
-  EXPECT_GT(placed.stats().whole_compactions, 0u);
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+  EXPECT_GT(placed.stats().bytes_persisted, 0u);
   ASSERT_TRUE(placed.db->Open().ok());
   EXPECT_EQ(placed.db->Difference(), "");
 }
@@ -52,10 +66,11 @@ TEST(WholeTaskTest, AnEmbeddedAgentCompactsAPool) {
 // Some are the agent's then, and some are done here.
 TEST(WholeTaskTest, SubcompactionsBeyondTheAgentsPlacesAreDoneHere) {
   ScratchDir dir;
+  AgentProcess agent;
   for (const char* mode : {"whole", "adaptive"}) {
     SCOPED_TRACE(mode);
     const std::string path = dir / mode;
-    PlacedDb placed(Embedded(std::string("pulse://?agent_tasks=1&placement=") + mode), path,
+    PlacedDb placed(agent.Attach(std::string("?placement=") + mode), path,
                     [](rocksdb::Options* o) { o->max_subcompactions = 4; });
     WorkAndCheck(&placed, path);
     EXPECT_EQ(DifferenceOnStock(path, placed.db->model(), placed.options), "");
@@ -99,11 +114,12 @@ TEST(WholeTaskTest, OnTheHostNothingIsTheAgents) {
 // As DComp has it: level 0 is the host's; deeper ones are the agent's while its slots are taken.
 TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
   ScratchDir dir;
+  AgentProcess agent;
   for (const int slots : {0, 1000}) {
     SCOPED_TRACE(slots);
     const std::string path = dir / std::to_string(slots);
-    PlacedDb placed(
-        Embedded("pulse://?placement=whole&whole=deep&host_slots=" + std::to_string(slots)), path);
+    PlacedDb placed(agent.Attach("?placement=whole&whole=deep&host_slots=" + std::to_string(slots)),
+                    path);
     WorkAndCheck(&placed, path);
     const Stats s = placed.stats();
     EXPECT_EQ(s.whole_compactions > 0, slots == 0);
@@ -113,46 +129,19 @@ TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
   }
 }
 
-class BackwardComparator : public rocksdb::Comparator {
- public:
-  const char* Name() const override { return "pulse.test.Backward"; }
-  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
-    return rocksdb::ReverseBytewiseComparator()->Compare(a, b);
-  }
-  void FindShortestSeparator(std::string*, const rocksdb::Slice&) const override {}
-  void FindShortSuccessor(std::string*) const override {}
-};
-
-// The agent cannot make it by name; an embedded one is given it.
+// The agent cannot make it by name.
 TEST(WholeTaskTest, AComparatorThatTheAgentDoesNotKnowKeepsTheFamilyHere) {
   static const BackwardComparator backward;
-  const auto change = [](rocksdb::Options* o) {
-    o->comparator = &backward;
-    o->merge_operator = nullptr;
-  };
   ScratchDir dir;
   AgentProcess agent;
-  for (const bool external : {true, false}) {
-    SCOPED_TRACE(external);
-    const std::string path = dir / (external ? "external" : "embedded");
-    PlacedDb placed(
-        external ? agent.Attach("?placement=whole") : Embedded("pulse://?placement=whole"), path,
-        change);
-    std::mt19937_64 rng(TestSeed());
-    ASSERT_TRUE(placed.db->Open().ok());
-    ASSERT_TRUE(placed.db->Fill(&rng, 4000, 500).ok());
-    ASSERT_TRUE(placed.db->CompactAll().ok());
-    for (const auto& [key, value] : placed.db->model()["default"]) {
-      std::string found;
-      ASSERT_TRUE((*placed.db)->Get(rocksdb::ReadOptions(), key, &found).ok());
-      ASSERT_EQ(found, value);
-    }
-    EXPECT_EQ(placed.stats().whole_compactions > 0, !external);
-    // And it was not asked again and again.
-    if (external) {
-      EXPECT_LE(placed.stats().whole_returned, 4u);
-    }
-  }
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", [](rocksdb::Options* o) {
+    o->comparator = &backward;
+    o->merge_operator = nullptr;
+  });
+  ASSERT_NO_FATAL_FAILURE(placed.FillAndReadBack());
+  EXPECT_EQ(placed.stats().whole_compactions, 0u);
+  // And it was not asked again and again.
+  EXPECT_LE(placed.stats().whole_returned, 4u);
 }
 
 class DropFilter : public rocksdb::CompactionFilter {
@@ -187,61 +176,85 @@ TEST(WholeTaskTest, ACompactionFilterIsNeverLeftOut) {
   }
 }
 
-// Those of a remote compaction take it for one that the user has asked for. What a filter does
-// then, it must not do in others.
-struct Asked {
-  std::atomic<int> manual{0}, automatic{0};
-  void Count(bool is_manual) { ++(is_manual ? manual : automatic); }
-};
-class AskedFilterFactory : public rocksdb::CompactionFilterFactory {
+// RocksDB tells those of a remote compaction that the user has asked for it. What a filter does
+// then, it must not do in others. They are made in the agent's process, by name, and note in a file
+// what they are told: "filter", "partitioner", each with "manual" or "automatic".
+constexpr char kToldFile[] = "PULSE_TEST_TOLD_FILE";
+void Tell(const std::string& who, bool is_manual) {
+  const char* path = std::getenv(kToldFile);
+  if (path != nullptr) {
+    std::ofstream(path, std::ios::app) << who + (is_manual ? " manual\n" : " automatic\n");
+  }
+}
+class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
  public:
-  explicit AskedFilterFactory(Asked* asked) : asked_(asked) {}
-  const char* Name() const override { return "pulse.test.AskedFilter"; }
+  static constexpr char kName[] = "pulse.test.ToldFilter";
+  const char* Name() const override { return kName; }
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context& context) override {
-    asked_->Count(context.is_manual_compaction);
+    Tell("filter", context.is_manual_compaction);
     return nullptr;
   }
-
- private:
-  Asked* const asked_;
 };
-class AskedPartitionerFactory : public rocksdb::SstPartitionerFactory {
+class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
  public:
-  explicit AskedPartitionerFactory(Asked* asked) : asked_(asked) {}
-  const char* Name() const override { return "pulse.test.AskedPartitioner"; }
+  static constexpr char kName[] = "pulse.test.ToldPartitioner";
+  const char* Name() const override { return kName; }
   std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
       const rocksdb::SstPartitioner::Context& context) const override {
-    asked_->Count(context.is_manual_compaction);
+    Tell("partitioner", context.is_manual_compaction);
     return nullptr;
   }
-
- private:
-  Asked* const asked_;
 };
+[[maybe_unused]] const bool kToldFactories = [] {
+  rocksdb::ObjectLibrary& library = *rocksdb::ObjectLibrary::Default();
+  library.AddFactory<rocksdb::CompactionFilterFactory>(
+      ToldFilterFactory::kName,
+      [](const std::string&, std::unique_ptr<rocksdb::CompactionFilterFactory>* guard,
+         std::string*) {
+        *guard = std::make_unique<ToldFilterFactory>();
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::SstPartitionerFactory>(
+      ToldPartitionerFactory::kName,
+      [](const std::string&, std::unique_ptr<rocksdb::SstPartitionerFactory>* guard, std::string*) {
+        *guard = std::make_unique<ToldPartitionerFactory>();
+        return guard->get();
+      });
+  return true;
+}();
 
 TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
   ScratchDir dir;
-  Asked filters, partitioners;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
-    o->compaction_filter_factory = std::make_shared<AskedFilterFactory>(&filters);
-    o->sst_partitioner_factory = std::make_shared<AskedPartitionerFactory>(&partitioners);
+  const std::string file = std::filesystem::absolute(dir / "told").string();
+  setenv(kToldFile, file.c_str(), 1);
+  AgentProcess agent;
+  unsetenv(kToldFile);  // the agent's alone
+  const auto told = [&](const std::string& what) {
+    std::ifstream in(file);
+    int count = 0;
+    for (std::string line; std::getline(in, line);) count += line == what ? 1 : 0;
+    return count;
+  };
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+    o->compaction_filter_factory = std::make_shared<ToldFilterFactory>();
+    o->sst_partitioner_factory = std::make_shared<ToldPartitionerFactory>();
   });
   std::mt19937_64 rng(TestSeed());
   ASSERT_TRUE(placed.db->Open().ok());
   ASSERT_TRUE(placed.db->Fill(&rng, 3000, 500).ok());
   ASSERT_TRUE(placed.db->FlushAll().ok());
   ASSERT_TRUE(Eventually([&] {
-    return placed.stats().whole_compactions > 0 && filters.automatic > 0 &&
-           partitioners.automatic > 0;
+    return placed.stats().whole_compactions > 0 && told("filter automatic") > 0 &&
+           told("partitioner automatic") > 0;
   }));
-  EXPECT_EQ(filters.manual.load(), 0);
-  EXPECT_EQ(partitioners.manual.load(), 0);
+  EXPECT_EQ(told("filter manual"), 0);
+  EXPECT_EQ(told("partitioner manual"), 0);
   // It finds nothing to do where an automatic one, which it waited for, has emptied its levels.
   Status s;
   ASSERT_TRUE(Eventually([&] {
     s = placed.db->CompactAll();
-    return !s.ok() || (filters.manual > 0 && partitioners.manual > 0);
+    return !s.ok() || (told("filter manual") > 0 && told("partitioner manual") > 0);
   }));
   EXPECT_TRUE(s.ok()) << s.ToString();
   EXPECT_EQ(placed.db->Difference(), "");
@@ -251,6 +264,7 @@ TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
 // RocksDB's remote compactions would lose them.
 TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
   ScratchDir dir;
+  AgentProcess agent;
   const std::vector<std::function<void(rocksdb::Options*)>> changes = {
       [](rocksdb::Options* o) {
         o->enable_blob_files = true;
@@ -259,7 +273,7 @@ TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
       [](rocksdb::Options* o) { o->allow_2pc = true; }};
   for (size_t i = 0; i < changes.size(); ++i) {
     const std::string path = dir / std::to_string(i);
-    PlacedDb placed(Embedded("pulse://?placement=whole"), path, changes[i]);
+    PlacedDb placed(agent.Attach("?placement=whole"), path, changes[i]);
     WorkAndCheck(&placed, path);
     EXPECT_EQ(placed.stats().whole_compactions, 0u);
   }
@@ -269,7 +283,8 @@ TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
 TEST(WholeTaskTest, ObjectsThatChangedSinceAreNotLeftOut) {
   static const DropFilter filter;
   ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
   rocksdb::Options changed = placed.options;
   changed.compaction_filter = &filter;
   TestDb db(changed, dir / "db");
@@ -309,10 +324,11 @@ TEST(WholeTaskTest, CollectorsOfPropertiesAddedSinceAreNotLeftOut) {
   for (const bool before : {true, false}) {
     SCOPED_TRACE(before);
     ScratchDir dir;
+    AgentProcess agent;
     const auto collects = [](rocksdb::Options* o) {
       o->table_properties_collector_factories = {std::make_shared<MarkCollectorFactory>()};
     };
-    PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+    PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
       if (before) collects(o);
     });
     rocksdb::Options changed = placed.options;
@@ -328,14 +344,15 @@ TEST(WholeTaskTest, CollectorsOfPropertiesAddedSinceAreNotLeftOut) {
     for (const auto& [path, properties] : tables) {
       EXPECT_EQ(properties->user_collected_properties.count(MarkCollector::kMark), 1u) << path;
     }
-    EXPECT_EQ(placed.stats().whole_compactions > 0, before);
+    EXPECT_EQ(placed.stats().whole_compactions, 0u);
   }
 }
 
 // It sets allow_2pc in a copy of its own.
 TEST(WholeTaskTest, ATransactionDbStaysHere) {
   ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
   rocksdb::TransactionDB* raw = nullptr;
   const Status s = rocksdb::TransactionDB::Open(placed.options, rocksdb::TransactionDBOptions(),
                                                 dir / "db", &raw);
@@ -355,7 +372,8 @@ TEST(WholeTaskTest, ATransactionDbStaysHere) {
 TEST(WholeTaskTest, FilesThatTheUserPicksAreCompactedHere) {
   static const DropFilter filter;
   ScratchDir dir;
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db",
+  AgentProcess agent;
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db",
                   [](rocksdb::Options* o) { o->disable_auto_compactions = true; }, {"two"});
   placed.db->family_options("two").compaction_filter = &filter;
   std::mt19937_64 rng(TestSeed());
@@ -386,6 +404,7 @@ TEST(WholeTaskTest, FilesThatTheUserPicksAreCompactedHere) {
 
 TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
   ScratchDir dir;
+  AgentProcess agent;
   const std::vector<std::function<void(rocksdb::Options*)>> changes = {
       [](rocksdb::Options* o) { o->rate_limiter.reset(rocksdb::NewGenericRateLimiter(1 << 30)); },
       [](rocksdb::Options* o) {
@@ -395,7 +414,7 @@ TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
         o->file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
       }};
   for (size_t i = 0; i < changes.size(); ++i) {
-    PlacedDb placed(Embedded("pulse://?placement=whole"), dir / std::to_string(i), changes[i]);
+    PlacedDb placed(agent.Attach("?placement=whole"), dir / std::to_string(i), changes[i]);
     ASSERT_NO_FATAL_FAILURE(placed.FillAndCompact());
     EXPECT_EQ(placed.stats().whole_compactions, 0u);
   }
@@ -404,6 +423,7 @@ TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
 // Enabled once, and no longer: the tables still refer to blob files.
 TEST(WholeTaskTest, BlobFilesOfThePastStayHere) {
   ScratchDir dir;
+  AgentProcess agent;
   std::mt19937_64 rng(TestSeed());
   Model model;
   {
@@ -416,7 +436,7 @@ TEST(WholeTaskTest, BlobFilesOfThePastStayHere) {
     ASSERT_TRUE(placed.db->FlushAll().ok());
     model = placed.db->model();
   }
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db");
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
   placed.db->model() = model;
   ASSERT_TRUE(placed.db->Open().ok());
   ASSERT_TRUE(placed.db->Fill(&rng, 2000, 600).ok());
@@ -468,8 +488,9 @@ TEST(WholeTaskTest, OutputsMoveToAnotherDisk) {
 
 TEST(WholeTaskTest, TablesInOtherDirectoriesStayHere) {
   ScratchDir dir;
+  AgentProcess agent;
   std::filesystem::create_directory(dir / "other");
-  PlacedDb placed(Embedded("pulse://?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
+  PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", [&](rocksdb::Options* o) {
     o->cf_paths = {{dir / "other", uint64_t{1} << 40}};
   });
   WorkAndCheck(&placed, dir / "db");
