@@ -53,12 +53,12 @@ placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
 
 }  // namespace
 
-CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
-                                   const rocksdb::DBOptions& db,
+CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs,
+                                   PlacementContext* context, const rocksdb::DBOptions& db,
                                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families)
     : fs_(std::move(fs)),
-      pulse_(pulse),
-      options_(pulse->context().session->options()),
+      context_(context),
+      options_(context_->session->options()),
       agent_load_(options_.agent_cpus),
       apart_(AreApart(options_.agent_cpus, host_load_.cpus())),
       // An agent of a lower priority would starve behind RocksDB's threads.
@@ -68,8 +68,8 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
                options_.flushes == FlushMode::kAgent),
       flushes_(
           options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
-          [this] { return agent_load_.BusyPart(); }, &pulse->context().flush_first,
-          &pulse->context().session->counters()),
+          [this] { return agent_load_.BusyPart(); }, &context->flush_first,
+          &context->session->counters()),
       debt_(options_, families),
       directories_(fs_.get()),
       adaptive_(options_.placement == PlacementMode::kAdaptive),
@@ -89,19 +89,15 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, Puls
   const bool host =
       options_.placement == PlacementMode::kHost ||
       (options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep);
-  pulse_->context().on_agent = !host;
-  pulse_->context().flush_first.SetCpus(options_.agent_cores());
-  std::lock_guard lock(pulse_->context().closed_mu);
-  pulse_->context().on_closed[this] = [this](const std::string& dir, bool nobodys) {
-    return OnClosed(dir, nobodys);
-  };
+  context_->agent_does_io = !host;
+  context_->flush_first.SetCpus(options_.agent_cores());
+  context_->AddCloseListener(this, [this](const std::string& dir, bool unknown_to_all) {
+    return OnClosed(dir, unknown_to_all);
+  });
 }
 
 CompactionPlacer::~CompactionPlacer() {
-  {
-    std::lock_guard lock(pulse_->context().closed_mu);
-    pulse_->context().on_closed.erase(this);
-  }
+  context_->RemoveCloseListener(this);
   Cancel(true);
   for (const auto& [key, job] : jobs_) {
     for (const std::string& dir : job.dirs) directories_.Remove(dir);
@@ -125,7 +121,7 @@ void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
   }
 }
 
-bool CompactionPlacer::OnClosed(const std::string& home, bool nobodys) {
+bool CompactionPlacer::OnClosed(const std::string& home, bool unknown_to_all) {
   bool known = false;
   std::vector<std::string> left;
   {
@@ -143,7 +139,7 @@ bool CompactionPlacer::OnClosed(const std::string& home, bool nobodys) {
     debt_.Forget(home);
     // It may be opened again. Another placer's says nothing of these.
     known = homes_.erase(home) > 0;
-    if (known || nobodys) canceled_ = false;
+    if (known || unknown_to_all) canceled_ = false;
   }
   threads_.BackAll(&home);
   for (const std::string& dir : left) directories_.Remove(dir);
@@ -199,7 +195,7 @@ void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& 
 void CompactionPlacer::OnFlushBegin(const std::string& db) {
   MovedThreads::BackHere();
   compacting_.End();
-  ThreadPlacement::Forget(&pulse_->context());  // where a thread compacts, too
+  ThreadPlacement::Reset(context_);  // where a thread compacts, too
   const std::string home = CanonicalDirectory(db);
   {
     std::lock_guard lock(mu_);
@@ -207,7 +203,7 @@ void CompactionPlacer::OnFlushBegin(const std::string& db) {
   }
   if (adaptive_) WantedByOthers();  // lest the next compaction's look is of long ago
   if (options_.flushes == FlushMode::kHost) return;
-  const HostSession::Connection agent = pulse_->context().session->connection();
+  const HostSession::Connection agent = context_->session->connection();
   flushes_.Begin(home, agent != nullptr && !agent->dead && agent->link->embedded());
 }
 
@@ -221,7 +217,7 @@ double CompactionPlacer::WantedByOthers() {
 Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   placement::Load load;
   load.host_busy = wanted;
-  const HostSession::Connection agent = pulse_->context().session->connection();
+  const HostSession::Connection agent = context_->session->connection();
   load.agent = agent != nullptr && !agent->dead;
   // An embedded agent's, too, if it may run there.
   const bool embedded = load.agent && agent->link->embedded();
@@ -239,7 +235,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
   }
   job->moves = embedded;
   // The pool's metadata are this process's.
-  const bool reachable = load.agent && (embedded || pulse_->context().pool == nullptr);
+  const bool reachable = load.agent && (embedded || !context_->in_pool);
   if (load.agent && !reachable) {
     LogOnce("whole pool",
             "whole compactions of a pool are done by an embedded agent only; this one is external, "
@@ -281,7 +277,7 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
       const placement::Choice choice =
           controller_.Begin(job->ticket, job->what, load, NowSeconds());
       place = choice.place;
-      pulse_->context().on_agent = controller_.local() != Place::kHost;
+      context_->agent_does_io = controller_.local() != Place::kHost;
       if (!choice.why.empty())
         Log(LogLevel::kInfo, absl::StrCat("placement of compactions: ", choice.why));
       break;
@@ -324,11 +320,11 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
         place = Place::kSplit;
         job->second.went_back = true;
         ReturnedLocked(&job->second, /*full=*/true);
-        Add(&pulse_->context().session->counters().whole_returned, 1);
+        Add(&context_->session->counters().whole_returned, 1);
       }
     }
   }
-  ThreadPlacement::Set(&pulse_->context(), place != Place::kHost && !deep);
+  ThreadPlacement::SetOnHost(context_, place != Place::kHost && !deep);
   if (place != Place::kWhole) {
     compacting_.Begin();
     return false;
@@ -360,7 +356,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   compacting_.Begin();
   if (task.ok()) (*task)->Abandon(kAbandonMs);
   if (dir.ok()) directories_.Remove(*dir);
-  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Add(&context_->session->counters().whole_returned, 1);
   Refused(family, why);
   return false;
 }
@@ -433,7 +429,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     }
   }
   if (done.ok()) {
-    Add(&pulse_->context().session->counters().whole_compactions, 1);
+    Add(&context_->session->counters().whole_compactions, 1);
     *result = *std::move(done);
     return true;
   }
@@ -444,7 +440,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   } else {
     compacting_.Begin();
   }
-  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Add(&context_->session->counters().whole_returned, 1);
   Refused(family, done.status());
   return false;
 }
@@ -476,14 +472,14 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
 }
 
 absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskRequest request) {
-  const HostSession::Connection agent = pulse_->context().session->connection();
+  const HostSession::Connection agent = context_->session->connection();
   if (agent == nullptr || agent->dead) return absl::UnavailableError("there is no agent");
   request.version = rocksdb::GetRocksVersionAsString();
   struct stat info;
   if (stat(request.db.c_str(), &info) != 0) return ErrnoError(errno, "looking at", request.db);
   request.device = info.st_dev;
   request.inode = info.st_ino;
-  HostSession& session = *pulse_->context().session;
+  HostSession& session = *context_->session;
   {
     // So that the watching thread finds out an agent that hangs.
     std::lock_guard lock(session.mu());

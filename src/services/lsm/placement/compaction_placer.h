@@ -46,19 +46,17 @@
 #include "services/lsm/placement/host_load.h"
 #include "services/lsm/placement/host_task.h"
 #include "services/lsm/placement/moved_threads.h"
+#include "services/lsm/placement/placement_context.h"
 #include "services/lsm/placement/task_directory.h"
-#include "services/lsm/placement/task_slots.h"
-#include "services/lsm/placement/thread_placement.h"
 #include "services/lsm/placement/whole_task.h"
-#include "services/lsm/plugin/pulse_file_system.h"
 
 namespace pulse::lsm {
 
-class CompactionPlacer final : public AwayWork,
+class CompactionPlacer final : public RemoteThreadHooks,
                                public std::enable_shared_from_this<CompactionPlacer> {
  public:
   // `families`: those that are known.
-  CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PulseFileSystem* pulse,
+  CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PlacementContext* context,
                    const rocksdb::DBOptions& db,
                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   ~CompactionPlacer();
@@ -116,7 +114,7 @@ class CompactionPlacer final : public AwayWork,
   placement::Place DecideLocked(Job* job, double wanted);
   // On a thread that compacts on the agent's CPUs: it waits for flushes there; and where others
   // have come to want those CPUs, it goes on on the host's.
-  void BeforePiece() override;
+  void BeforeAppend() override;
   // What compactions have of a CPU there, if others have most of it.
   std::optional<double> ShareInACrowd();
   // The same at the end of one that began there.
@@ -139,9 +137,9 @@ class CompactionPlacer final : public AwayWork,
   // Has RocksDB do what it has asked for on the agent's CPUs, if there is a place free.
   void MoveHere(const Key& job, const std::string& home);
   // The database in `home` was closed: RocksDB does not tell of compactions that end with it. True
-  // if it is known here to be one of these; `nobodys` if it is to no placer, as it has neither
-  // compacted nor flushed.
-  bool OnClosed(const std::string& home, bool nobodys);
+  // if it is known here to be one of these; `unknown_to_all` if no placer knows it, as it has
+  // neither compacted nor flushed.
+  bool OnClosed(const std::string& home, bool unknown_to_all);
   // The job counts no longer among those that run.
   void LeaveLocked(const Job& job, bool well);
   // A task of it, given to the agent, is done here. `full`: the agent had no place free.
@@ -151,7 +149,7 @@ class CompactionPlacer final : public AwayWork,
   void Refused(const std::string& family, const absl::Status& why);
 
   const std::shared_ptr<rocksdb::FileSystem> fs_;
-  PulseFileSystem* const pulse_;
+  PlacementContext* const context_;
   const Options& options_;
   HostLoad host_load_;
   HostLoad before_start_;         // the host's, for WantedByOthers alone
@@ -188,14 +186,5 @@ class CompactionPlacer final : public AwayWork,
   bool canceled_ = false;        // for good: of one that closes, and nobody says which
   uint64_t cancels_ = 0;         // how often, for good or not
 };
-
-// For DBOptions: both share `placer`.
-std::shared_ptr<rocksdb::CompactionService> NewPlacerService(
-    std::shared_ptr<CompactionPlacer> placer);
-std::shared_ptr<rocksdb::EventListener> NewPlacerListener(std::shared_ptr<CompactionPlacer> placer);
-// Whether they have one already.
-bool HasPlacer(const rocksdb::DBOptions& options);
-// Behind a service that NewPlacerService made; null for another.
-CompactionPlacer* PlacerOf(const rocksdb::CompactionService* service);
 
 }  // namespace pulse::lsm

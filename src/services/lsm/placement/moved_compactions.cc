@@ -20,7 +20,7 @@ constexpr double kBetterHere = 1.5;  // times what a compaction has of a CPU the
 }  // namespace
 
 void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
-  std::shared_ptr<TaskSlots::Slot> slot = pulse_->context().task_slots.Take(options_.tasks());
+  std::shared_ptr<TaskSlots::Slot> slot = context_->task_slots.Take(options_.tasks());
   const bool moved = slot != nullptr && threads_.Move(home, std::move(slot));
   std::lock_guard lock(mu_);
   if (moved) {
@@ -39,19 +39,18 @@ void CompactionPlacer::MoveHere(const Key& job, const std::string& home) {
       moved_share_.Drop(gettid());  // from a job whose end was not told
       NoteLocked();
     }
-    ThreadPlacement::SetAway(&pulse_->context(), weak_from_this());
+    ThreadPlacement::SetOnAgent(context_, weak_from_this());
     return;
   }
   compacting_.Begin();
   const auto it = jobs_.find(job);
   // Nor is it a failure where this thread cannot go there.
   if (it != jobs_.end()) ReturnedLocked(&it->second, /*full=*/true);
-  Add(&pulse_->context().session->counters().whole_returned, 1);
+  Add(&context_->session->counters().whole_returned, 1);
 }
 
-void CompactionPlacer::BeforePiece() {
-  FileContext& context = pulse_->context();
-  context.flush_first.GiveWay(context.task_slots.taken());
+void CompactionPlacer::BeforeAppend() {
+  context_->flush_first.GiveWay(context_->task_slots.taken());
   if (!adaptive_) return;  // it was told where
   const std::optional<double> share = ShareInACrowd();
   if (!share) return;
@@ -101,8 +100,8 @@ std::vector<pid_t> CompactionPlacer::MovedLocked() const {
 // Flushes that are there now, too, are no others.
 int64_t CompactionPlacer::ServedThere(const std::vector<pid_t>& moved) const {
   return threads_.NanosThere(moved) +
-         static_cast<int64_t>(pulse_->context().session->counters().agent_flush_nanos.load(
-             std::memory_order_relaxed));
+         static_cast<int64_t>(
+             context_->session->counters().agent_flush_nanos.load(std::memory_order_relaxed));
 }
 
 bool CompactionPlacer::IsTooLittle(double share) {
@@ -140,13 +139,13 @@ bool CompactionPlacer::IsCrowdedLocked() const {
 void CompactionPlacer::GoOnHere(double share) {
   const std::optional<int64_t> nanos = threads_.Back();
   // Of a compaction whose end was not told.
-  ThreadPlacement::Set(&pulse_->context(), true);
+  ThreadPlacement::SetOnHost(context_, true);
   if (!nanos) {
     --coming_back_;
     return;
   }
   IsBack();
-  AtomicCounters& counters = pulse_->context().session->counters();
+  AtomicCounters& counters = context_->session->counters();
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   Add(&counters.whole_returned, 1);
   std::lock_guard lock(mu_);
@@ -163,13 +162,13 @@ void CompactionPlacer::GoOnHere(double share) {
 
 void CompactionPlacer::OnPartEnd(bool well) {
   compacting_.End();
-  ThreadPlacement::Forget(&pulse_->context());
+  ThreadPlacement::Reset(context_);
   // The next one is not to find out what this one was too short to come back for.
   const std::optional<double> share = adaptive_ ? ShareAtTheEnd() : std::nullopt;
   const bool too_little = share && IsTooLittle(*share);
   const std::optional<int64_t> nanos = threads_.Back();
   if (!nanos) return;
-  AtomicCounters& counters = pulse_->context().session->counters();
+  AtomicCounters& counters = context_->session->counters();
   Add(&counters.agent_compaction_nanos, static_cast<uint64_t>(*nanos));
   if (well) Add(&counters.whole_compactions, 1);
   std::lock_guard lock(mu_);

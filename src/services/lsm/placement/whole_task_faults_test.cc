@@ -13,8 +13,8 @@
 #include "services/lsm/core/test_agent.h"
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
-#include "services/lsm/placement/compaction_placer.h"
 #include "services/lsm/placement/test_placed_db.h"
+#include "services/lsm/plugin/placer_hooks.h"
 
 namespace pulse::lsm::test {
 namespace {

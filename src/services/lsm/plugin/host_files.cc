@@ -124,9 +124,7 @@ class OutputWritableFile : public FSWritableFile {
   }
 
   IOStatus Add(const Slice& data) {
-    if (ThreadPlacement::IsAway(context_.get())) [[unlikely]] {
-      if (const auto work = ThreadPlacement::Work()) work->BeforePiece();
-    }
+    context_->BeforeAppend();
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
   }
@@ -284,7 +282,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                 IODebugContext* dbg) const override {
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options) &&
-        context_->OnAgent()) {
+        context_->AgentDoesIo()) {
       ThreadJob::BeginCompaction();
       if (const std::shared_ptr<FetchedFile> f = Fetched()) {
         bool finished;
@@ -320,7 +318,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
                     IODebugContext* dbg) override {
     if (InFlight()) return IOStatus::NotSupported("the file is being written");
     // RocksDB then reads ahead itself, in reads large enough for the fetch stage.
-    if (context_->fetch != nullptr && IsCompactionRead(options) && context_->OnAgent()) {
+    if (context_->fetch != nullptr && IsCompactionRead(options) && context_->AgentDoesIo()) {
       return IOStatus::NotSupported("compaction input is fetched by the agent");
     }
     IOStatus s;

@@ -4,40 +4,19 @@
 // say.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "services/lsm/core/host_fetch.h"
 #include "services/lsm/core/host_registry.h"
 #include "services/lsm/core/rocksdb_compat.h"
-#include "services/lsm/placement/flush_first.h"
-#include "services/lsm/placement/task_slots.h"
-#include "services/lsm/placement/thread_placement.h"
+#include "services/lsm/placement/placement_context.h"
 #include "services/lsm/pool/pool.h"
 
 namespace pulse::lsm {
 
 // What the files share with their FileSystem.
-struct FileContext {
-  // Whether the I/O of what the calling thread compacts or flushes is the agent's.
-  bool OnAgent() const {
-    return ThreadPlacement::OnAgent(this, on_agent.load(std::memory_order_relaxed));
-  }
-  // ... of a thread of which nothing was said: one that flushes.
-  std::atomic<bool> on_agent{true};
-  // Of the embedded agent, if it is one.
-  TaskSlots task_slots;
-  FlushFirst flush_first;
-  // Called when the database in a directory is closed, by whoever wants to know; guarded by
-  // closed_mu, which is held meanwhile.
-  std::mutex closed_mu;
-  std::map<const void*, std::function<bool(const std::string& dir, bool nobodys)>> on_closed;
-
-  std::shared_ptr<HostSession> session;
+struct FileContext : PlacementContext {
   std::shared_ptr<OutputRegistry> registry;
   std::shared_ptr<FetchSource> fetch;  // null: fetch=off
   std::shared_ptr<Pool> pool;          // null: layout=files

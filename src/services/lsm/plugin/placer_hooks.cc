@@ -1,4 +1,5 @@
-// What RocksDB calls of a CompactionPlacer: its CompactionService, and the listener beside it.
+#include "services/lsm/plugin/placer_hooks.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -6,9 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rocksdb/options.h"
 #include "services/lsm/core/rocksdb_compat.h"
-#include "services/lsm/placement/compaction_placer.h"
 
 namespace pulse::lsm {
 namespace {

@@ -7,7 +7,7 @@
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
 #include "services/lsm/core/rocksdb_compat.h"
-#include "services/lsm/placement/compaction_placer.h"
+#include "services/lsm/plugin/placer_hooks.h"
 
 #if !PULSE_ROCKSDB_AT_LEAST(10, 0)  // later ones open into a std::unique_ptr
 

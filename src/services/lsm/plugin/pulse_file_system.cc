@@ -137,6 +137,7 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     auto pool = Pool::Open(options.pool);
     if (!pool.ok()) return pool.status();
     context->pool = *std::move(pool);
+    context->in_pool = true;
     base = std::make_shared<PoolFileSystem>(std::move(base), context->pool);
   }
   auto session = HostSession::Open(options);
@@ -221,7 +222,7 @@ IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& 
     if (!made.ok()) return absl::UnknownError(made.ToString());
     return PlainTarget::Open(canonical, context_->session->options().io);
   };
-  const bool on_agent = context_->OnAgent();
+  const bool on_agent = context_->AgentDoesIo();
   auto output = context_->registry->Create(
       path, make, on_agent ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
   if (!made.ok()) return made;
@@ -236,7 +237,7 @@ IOStatus PulseFileSystem::NewPoolTable(const std::string& path, const FileOption
   const auto make = [&](const std::string& canonical) {
     return PoolTarget::Create(pool, canonical, context_->session->options().io);
   };
-  const bool marked = IsMarked(options) && context_->OnAgent();
+  const bool marked = IsMarked(options) && context_->AgentDoesIo();
   auto output = context_->registry->Create(
       path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
   if (!output.ok()) return PoolStatus(output.status());
@@ -419,12 +420,7 @@ IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& o
   // Before the lock is free, or it could be taken anew in between.
   if (!dir.empty()) {
     context_->registry->OnUnlocked(dir);
-    std::lock_guard guard(context_->closed_mu);  // so that none of them goes meanwhile
-    bool known = false;
-    for (const auto& [who, closed] : context_->on_closed) known |= closed(dir, false);
-    if (!known) {
-      for (const auto& [who, closed] : context_->on_closed) closed(dir, true);
-    }
+    context_->NotifyClosed(dir);
   }
   return target()->UnlockFile(lock, options, dbg);
 }

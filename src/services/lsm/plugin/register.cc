@@ -9,8 +9,8 @@
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
 #include "services/lsm/core/io_status.h"
-#include "services/lsm/placement/compaction_placer.h"
 #include "services/lsm/plugin/job_listener.h"
+#include "services/lsm/plugin/placer_hooks.h"
 #include "services/lsm/plugin/pulse_file_system.h"
 #include "services/lsm/plugin/stall_listener.h"
 #include "services/lsm/plugin/statistics.h"
@@ -114,7 +114,7 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
       o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kSplit;
   if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
   auto placer = std::make_shared<lsm::CompactionPlacer>(
-      fs, const_cast<lsm::PulseFileSystem*>(pulse), *options, families);
+      fs, &const_cast<lsm::PulseFileSystem*>(pulse)->context(), *options, families);
   if (compactions) options->compaction_service = lsm::NewPlacerService(placer);
   options->listeners.push_back(lsm::NewPlacerListener(placer));
   return rocksdb::Status::OK();
