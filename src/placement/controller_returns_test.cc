@@ -19,9 +19,9 @@ Load BusyHost() {
 
 // An agent that takes compactions and does not do them loses time at most as often as tries may.
 TEST(ControllerReturns, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
-  Load owes_nothing = BusyHost();
-  owes_nothing.owed = 0;
-  for (const Load& load : {Load(), BusyHost(), owes_nothing}) {
+  Load no_pending = BusyHost();
+  no_pending.pending_ratio = 0;
+  for (const Load& load : {Load(), BusyHost(), no_pending}) {
     for (const bool fails : {false, true}) {
       ControllerOptions options;
       options.agent_tasks = 4;
@@ -31,20 +31,20 @@ TEST(ControllerReturns, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
       int returned = 0;
       for (int i = 0; i < 2000; ++i) {
         const Choice c = controller.Begin(1, {100'000'000, false}, load, now);
-        const bool whole = c.place == Place::kWhole;
+        const bool whole = c.place == Place::kOffloadAll;
         if (whole) {
           ++returned;
           now += 3;
           if (!fails) {
             controller.Returned(1, /*full=*/false);
-            EXPECT_EQ(controller.running(Place::kWhole), 0);
+            EXPECT_EQ(controller.running(Place::kOffloadAll), 0);
           }
         }
         now += 1;
         controller.End(1, now, !(whole && fails));
       }
       EXPECT_LE(returned, 30) << (fails ? "fails" : "returns") << ", host busy " << load.host_busy
-                              << ", owed " << load.owed;
+                              << ", owed " << load.pending_ratio;
     }
   }
 }
@@ -62,7 +62,7 @@ TEST(ControllerReturns, ThoseThatComeBackTogetherCountAsOne) {
   const auto begin = [&] { return controller.Begin(++id, {100'000'000, false}, load, now).place; };
   int whole = 0;
   for (int i = 0; i < 100; ++i) {
-    const bool is_whole = (begin(), begin()) == Place::kWhole;
+    const bool is_whole = (begin(), begin()) == Place::kOffloadAll;
     whole += is_whole;
     now += is_whole ? 0.1 : 0.5;
     controller.End(id - 1, now, true);
@@ -75,20 +75,20 @@ TEST(ControllerReturns, ThoseThatComeBackTogetherCountAsOne) {
   for (uint64_t i = first; i <= id; ++i) controller.Returned(i, /*full=*/false);
   for (uint64_t i = first; i <= id; ++i) controller.End(i, now, true);
   begin();
-  EXPECT_EQ(begin(), Place::kWhole);
+  EXPECT_EQ(begin(), Place::kOffloadAll);
 }
 
 // It was fast. From then on another process has all of its places, or it returns whatever it gets:
 // what it once was must not keep anybody from the best of the other two.
 TEST(ControllerReturns, AnAgentThatWasFastAndTakesNothingAnyMoreIsLeft) {
-  Load owes_nothing = BusyHost();
-  owes_nothing.owed = 0;
-  for (const Load& load : {Load(), BusyHost(), owes_nothing}) {
+  Load no_pending = BusyHost();
+  no_pending.pending_ratio = 0;
+  for (const Load& load : {Load(), BusyHost(), no_pending}) {
     for (const bool full : {true, false}) {
       for (const double split_seconds : {0.5, 2.0}) {
         SCOPED_TRACE(::testing::Message()
-                     << "host busy " << load.host_busy << ", owed " << load.owed << ", full "
-                     << full << ", split takes " << split_seconds);
+                     << "host busy " << load.host_busy << ", owed " << load.pending_ratio
+                     << ", full " << full << ", split takes " << split_seconds);
         Controller controller(ControllerOptions{});
         double now = 1;
         uint64_t id = 0;
@@ -97,14 +97,16 @@ TEST(ControllerReturns, AnAgentThatWasFastAndTakesNothingAnyMoreIsLeft) {
           std::array<int, kPlaces> at = {};
           for (int i = 0; i < count; ++i) {
             Place place = controller.Begin(++id, {100'000'000, false}, load, now).place;
-            if (place == Place::kWhole && !takes) {
+            if (place == Place::kOffloadAll && !takes) {
               controller.Returned(id, full);
-              place = Place::kSplit;
+              place = Place::kOffloadIo;
               if (!full) now += 1;
             }
-            EXPECT_EQ(controller.running(Place::kWhole), place == Place::kWhole ? 1 : 0);
+            EXPECT_EQ(controller.running(Place::kOffloadAll), place == Place::kOffloadAll ? 1 : 0);
             ++at[static_cast<size_t>(place)];
-            now += place == Place::kWhole ? 0.3 : place == Place::kSplit ? split_seconds : 1.0;
+            now += place == Place::kOffloadAll  ? 0.3
+                   : place == Place::kOffloadIo ? split_seconds
+                                                : 1.0;
             controller.End(id, now, true);
           }
           return at;

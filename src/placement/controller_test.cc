@@ -40,12 +40,12 @@ struct Machine {
 
 struct SimJob {
   uint64_t id = 0;
-  Job job;
+  Compaction job;
   Place place = Place::kHost;
   double left = 0;
 };
 
-using Policy = std::function<Place(uint64_t id, const Job&, const Load&, double now)>;
+using Policy = std::function<Place(uint64_t id, const Compaction&, const Load&, double now)>;
 using Report = std::function<void(uint64_t id, double now)>;
 
 // Seconds for `count` compactions, `slots` at a time.
@@ -68,9 +68,11 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
       load.host_busy = std::min<double>(m.host_cores, m.foreground(now));
       job->place = policy(job->id, job->job, load, now);
       // An agent refuses more than it runs; RocksDB then does it here.
-      const auto whole = std::count_if(running.begin(), running.end(),
-                                       [](const auto& r) { return r->place == Place::kWhole; });
-      if (job->place == Place::kWhole && whole >= m.agent_cores) job->place = Place::kSplit;
+      const auto whole = std::count_if(running.begin(), running.end(), [](const auto& r) {
+        return r->place == Place::kOffloadAll;
+      });
+      if (job->place == Place::kOffloadAll && whole >= m.agent_cores)
+        job->place = Place::kOffloadIo;
       // Jobs differ in what a byte of them costs.
       job->left = static_cast<double>(job->job.bytes) * cost(rng);
       running.push_back(std::move(job));
@@ -79,8 +81,8 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
     double on_host = m.foreground(now);
     double on_agent = 0;
     for (const auto& job : running) {
-      if (job->place != Place::kWhole) ++on_host;
-      if (job->place != Place::kHost) on_agent += job->place == Place::kWhole ? 1.0 : 0.5;
+      if (job->place != Place::kOffloadAll) ++on_host;
+      if (job->place != Place::kHost) on_agent += job->place == Place::kOffloadAll ? 1.0 : 0.5;
     }
     const double host = std::min(1.0, m.host_cores / std::max(1.0, on_host));
     const double agent = std::min(1.0, m.agent_cores / std::max(1.0, on_agent)) * m.agent_speed;
@@ -90,10 +92,10 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
         case Place::kHost:
           per_byte = (m.merge + m.io) / host + m.wait;
           break;
-        case Place::kSplit:
+        case Place::kOffloadIo:
           per_byte = std::max(m.merge * 1.05 / host, std::max(m.io / agent, m.wait));
           break;
-        case Place::kWhole:
+        case Place::kOffloadAll:
           per_byte = (m.merge + m.io) / agent + m.wait;
           break;
       }
@@ -115,7 +117,8 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
 
 double Fixed(const Machine& m, int slots, int count, uint64_t seed, Place place, double noise = 0) {
   return Simulate(
-      m, slots, count, seed, [&](uint64_t, const Job&, const Load&, double) { return place; },
+      m, slots, count, seed,
+      [&](uint64_t, const Compaction&, const Load&, double) { return place; },
       [](uint64_t, double) {}, noise);
 }
 
@@ -134,7 +137,7 @@ Adaptive RunAdaptive(const Machine& m, int slots, int count, uint64_t seed, doub
   Adaptive a{};
   a.seconds = Simulate(
       m, slots, count, seed,
-      [&](uint64_t id, const Job& job, const Load& load, double now) {
+      [&](uint64_t id, const Compaction& job, const Load& load, double now) {
         const Choice c = controller.Begin(id, job, load, now);
         a.changes += c.why.empty() ? 0 : 1;
         ++a.at[static_cast<size_t>(c.place)];
@@ -198,7 +201,7 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
           const uint64_t seed = (is_new ? new_seed : 100 * i) + static_cast<uint64_t>(slots);
           const int count = 1500;
           double best = 1e300;
-          for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+          for (const Place p : {Place::kHost, Place::kOffloadIo, Place::kOffloadAll}) {
             best = std::min(best, Fixed(c.machine, slots, count, seed, p, noise));
           }
           const Adaptive a = RunAdaptive(c.machine, slots, count, seed, noise);
@@ -209,8 +212,8 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
               << c.name << ", " << slots << " slots, noise " << noise << ": host " << a.at[0]
               << ", split " << a.at[1] << ", whole " << a.at[2] << ", changes " << a.changes
               << "; fixed: " << Fixed(c.machine, slots, count, seed, Place::kHost) << " "
-              << Fixed(c.machine, slots, count, seed, Place::kSplit) << " "
-              << Fixed(c.machine, slots, count, seed, Place::kWhole);
+              << Fixed(c.machine, slots, count, seed, Place::kOffloadIo) << " "
+              << Fixed(c.machine, slots, count, seed, Place::kOffloadAll);
           EXPECT_LE(a.changes, 60) << c.name << ", " << slots << " slots, noise " << noise;
         }
         over.pop_back();  // the new one
@@ -232,7 +235,7 @@ TEST(Controller, BeatsEveryFixedPlacementWhereTheLoadShifts) {
   m.foreground = [](double now) { return static_cast<int>(now / 60) % 2 == 1 ? 4.0 : 0.0; };
   for (const int slots : {1, 2}) {
     double best = 1e300;
-    for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+    for (const Place p : {Place::kHost, Place::kOffloadIo, Place::kOffloadAll}) {
       best = std::min(best, Fixed(m, slots, 2000, TestSeed(), p));
     }
     const Adaptive a = RunAdaptive(m, slots, 2000, TestSeed());
@@ -251,7 +254,7 @@ struct OneByOne {
   Place Do(double host_seconds, double whole_seconds, Load load = BusyHost(), double pause = 0) {
     now += pause;
     const Place place = controller.Begin(++id, {100'000'000, false}, load, now).place;
-    now += place == Place::kWhole ? whole_seconds : host_seconds;
+    now += place == Place::kOffloadAll ? whole_seconds : host_seconds;
     controller.End(id, now, true);
     return place;
   }
@@ -259,7 +262,7 @@ struct OneByOne {
             double pause = 0) {
     int whole = 0;
     for (int i = 0; i < count; ++i) {
-      whole += Do(host_seconds, whole_seconds, load, pause) == Place::kWhole ? 1 : 0;
+      whole += Do(host_seconds, whole_seconds, load, pause) == Place::kOffloadAll ? 1 : 0;
     }
     return whole;
   }
@@ -288,17 +291,17 @@ TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
     return one.Do(1, 1, load);
   };
   const Load busy = OneByOne::BusyHost();
-  EXPECT_EQ(first(1, busy), Place::kWhole);
-  EXPECT_EQ(first(0.81, busy), Place::kWhole);
-  EXPECT_EQ(first(0.455, busy), Place::kSplit);
+  EXPECT_EQ(first(1, busy), Place::kOffloadAll);
+  EXPECT_EQ(first(0.81, busy), Place::kOffloadAll);
+  EXPECT_EQ(first(0.455, busy), Place::kOffloadIo);
   EXPECT_EQ(first(0.1, busy), Place::kHost);
-  EXPECT_EQ(first(1, Load()), Place::kSplit) << "nobody wants the host";
+  EXPECT_EQ(first(1, Load()), Place::kOffloadIo) << "nobody wants the host";
   Load shared = busy, split_only = busy, none = busy;
-  shared.apart = false;
-  split_only.whole = false;
-  none.agent = none.whole = false;
-  EXPECT_EQ(first(1, shared), Place::kSplit);
-  EXPECT_EQ(first(1, split_only), Place::kSplit);
+  shared.separate_cpus = false;
+  split_only.can_offload_all = false;
+  none.agent = none.can_offload_all = false;
+  EXPECT_EQ(first(1, shared), Place::kOffloadIo);
+  EXPECT_EQ(first(1, split_only), Place::kOffloadIo);
   EXPECT_EQ(first(1, none), Place::kHost);
   // Beside another one on the host: what is left there counts for each.
   ControllerOptions options;
@@ -307,8 +310,8 @@ TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
   Controller several(options);
   Load half = busy;
   half.host_busy = 2;
-  EXPECT_EQ(several.Begin(1, {100'000'000, false}, half, 1).place, Place::kSplit);
-  EXPECT_EQ(several.Begin(2, {100'000'000, false}, half, 2).place, Place::kSplit);
+  EXPECT_EQ(several.Begin(1, {100'000'000, false}, half, 1).place, Place::kOffloadIo);
+  EXPECT_EQ(several.Begin(2, {100'000'000, false}, half, 2).place, Place::kOffloadIo);
 }
 
 TEST(Controller, AnAgentThatIsNotWhatItSaysIsFoundOut) {
@@ -321,7 +324,7 @@ TEST(Controller, AnAgentOnTheHostsProcessorsSparesNothing) {
   for (const bool apart : {true, false}) {
     OneByOne one{Controller(ControllerOptions{})};
     Load load = OneByOne::BusyHost();
-    load.apart = apart;
+    load.separate_cpus = apart;
     one.Whole(50, 0.8, 1.0, load, 1.0);
     const int whole = one.Whole(50, 0.8, 1.0, load, 1.0);
     if (apart) {
@@ -345,7 +348,7 @@ TEST(Controller, APauseIsNoLackOfWork) {
 TEST(Controller, AnAgentThatGoesSoonAfterItWasPreferredIsNotAskedForAnything) {
   OneByOne one{Controller(ControllerOptions{})};
   Load without = OneByOne::BusyHost();
-  without.agent = without.whole = false;
+  without.agent = without.can_offload_all = false;
   while (one.Whole(2, 1.0, 0.5) < 2) ASSERT_LT(one.id, 200u);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(one.Do(1.0, 0.5, without), Place::kHost);
 }
@@ -353,12 +356,12 @@ TEST(Controller, AnAgentThatGoesSoonAfterItWasPreferredIsNotAskedForAnything) {
 TEST(Controller, OneThatCannotBeDoneWholeChangesNothingForTheOthers) {
   OneByOne one{Controller(ControllerOptions{})};
   Load never = OneByOne::BusyHost();
-  never.whole = false;
+  never.can_offload_all = false;
   one.Whole(60, 0.8, 1.0, OneByOne::BusyHost(), 1.0);
   int whole = 0;
   for (int i = 0; i < 60; ++i) {
-    EXPECT_NE(one.Do(0.8, 1.0, never, 1.0), Place::kWhole);
-    whole += one.Do(0.8, 1.0, OneByOne::BusyHost(), 1.0) == Place::kWhole ? 1 : 0;
+    EXPECT_NE(one.Do(0.8, 1.0, never, 1.0), Place::kOffloadAll);
+    whole += one.Do(0.8, 1.0, OneByOne::BusyHost(), 1.0) == Place::kOffloadAll ? 1 : 0;
   }
   EXPECT_GT(whole, 45);
 }
@@ -408,8 +411,8 @@ struct TwoLanes {
       lane.id = ++id;
       const Place place =
           controller.Begin(id, {100'000'000, false}, OneByOne::BusyHost(), now).place;
-      lane.end = now + (place == Place::kWhole ? whole_seconds : 2.0) + 0.01 * (i % 3);
-      whole += place == Place::kWhole ? 1 : 0;
+      lane.end = now + (place == Place::kOffloadAll ? whole_seconds : 2.0) + 0.01 * (i % 3);
+      whole += place == Place::kOffloadAll ? 1 : 0;
     }
     return whole;
   }
@@ -470,9 +473,9 @@ TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
     const Place p = controller.Begin(id, {100'000'000, rng() % 2 == 0}, Load(), now).place;
     running[id] = p;
     int whole = 0;
-    for (const auto& [other, place] : running) whole += place == Place::kWhole ? 1 : 0;
+    for (const auto& [other, place] : running) whole += place == Place::kOffloadAll ? 1 : 0;
     ASSERT_LE(whole, 2);
-    ASSERT_EQ(controller.running(Place::kWhole), whole);
+    ASSERT_EQ(controller.running(Place::kOffloadAll), whole);
     while (running.size() > rng() % 6) {
       now += 0.1;
       controller.End(running.begin()->first, now, rng() % 10 != 0);
@@ -501,7 +504,7 @@ TEST(Controller, AnotherAgentBeginsAnew) {
     controller.End(running.begin()->first, now += 1, true);
     running.erase(running.begin());
   }
-  for (const Place p : {Place::kHost, Place::kSplit, Place::kWhole}) {
+  for (const Place p : {Place::kHost, Place::kOffloadIo, Place::kOffloadAll}) {
     EXPECT_EQ(controller.running(p), 0);
   }
 }
@@ -513,7 +516,7 @@ TEST(Controller, SaysWhyItChangesItsMind) {
   for (int i = 0; i < 200 && why.empty(); ++i) {
     const Choice c = controller.Begin(1, {100'000'000, false}, Load(), now);
     why = c.why;
-    now += c.place == Place::kSplit ? 1.0 : c.place == Place::kHost ? 0.5 : 4.0;
+    now += c.place == Place::kOffloadIo ? 1.0 : c.place == Place::kHost ? 0.5 : 4.0;
     controller.End(1, now, true);
   }
   EXPECT_THAT(why, HasSubstr("split -> host"));
@@ -547,10 +550,10 @@ TEST(Controller, AnAgentThatComesAndGoesIsUsedWhileItIsThere) {
     if (!load.agent) {
       EXPECT_EQ(c.place, Place::kHost);
     }
-    now += c.place == Place::kSplit ? 0.5 : 1.0;
+    now += c.place == Place::kOffloadIo ? 0.5 : 1.0;
     controller.End(1, now, true);
     if (i % 50 > 20) {
-      EXPECT_EQ(controller.local(), load.agent ? Place::kSplit : Place::kHost);
+      EXPECT_EQ(controller.local(), load.agent ? Place::kOffloadIo : Place::kHost);
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMegabyte = 1e6;
 
-using Policy = std::function<Place(uint64_t id, const Job&, const Load&, double now)>;
+using Policy = std::function<Place(uint64_t id, const Compaction&, const Load&, double now)>;
 using Report = std::function<void(uint64_t id, double now)>;
 
 // A writer that takes what compactions leave of the host's one core, and that makes `amplification`
@@ -45,23 +45,23 @@ Written Write(const Writer& w, double seconds, const Policy& policy, const Repor
     if (left <= 0 && debt >= 60 * kMegabyte) {
       Load load;
       load.host_busy = 1;
-      if (tells_debt) load.owed = 4 * debt / most_debt;
+      if (tells_debt) load.pending_ratio = 4 * debt / most_debt;
       place = policy(++id, {uint64_t(60 * kMegabyte), id % 4 == 0}, load, now);
       left = 60 * kMegabyte;
       debt -= left;
     }
     const bool compacts = left > 0;
     const bool stalls = debt > most_debt;
-    const double host = !compacts || place == Place::kWhole ? 1 : stalls ? 0 : 0.5;
+    const double host = !compacts || place == Place::kOffloadAll ? 1 : stalls ? 0 : 0.5;
     if (!stalls) {
       written.bytes += kStep * host / w.cost;
       debt += kStep * host / w.cost * w.amplification;
     }
     if (!compacts) continue;
-    const double rate = (place == Place::kWhole ? w.agent_speed * 0.8 : 1 - host) / w.merge;
+    const double rate = (place == Place::kOffloadAll ? w.agent_speed * 0.8 : 1 - host) / w.merge;
     left -= kStep * rate;
     compacted += kStep * rate;
-    if (place == Place::kWhole) written.whole += kStep * rate;
+    if (place == Place::kOffloadAll) written.whole += kStep * rate;
     if (left <= 0) report(id, now);
   }
   written.whole /= compacted;
@@ -74,7 +74,7 @@ Written WriteAdaptive(const Writer& w, double seconds, bool tells_debt, std::str
   Controller controller(options);
   return Write(
       w, seconds,
-      [&](uint64_t id, const Job& job, const Load& load, double now) {
+      [&](uint64_t id, const Compaction& job, const Load& load, double now) {
         const Choice c = controller.Begin(id, job, load, now);
         if (why->empty()) *why = c.why;
         return c.place;
@@ -90,10 +90,10 @@ TEST(ControllerWriter, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
     Writer w{speed};
     const auto fixed = [&](Place place) {
       return Write(
-          w, 300, [&](uint64_t, const Job&, const Load&, double) { return place; },
+          w, 300, [&](uint64_t, const Compaction&, const Load&, double) { return place; },
           [](uint64_t, double) {});
     };
-    const double split = fixed(Place::kSplit).bytes, whole = fixed(Place::kWhole).bytes;
+    const double split = fixed(Place::kOffloadIo).bytes, whole = fixed(Place::kOffloadAll).bytes;
     for (const bool tells_debt : {false, true}) {
       std::string why;
       const Written adaptive = WriteAdaptive(w, 300, tells_debt, &why);
@@ -114,13 +114,13 @@ TEST(ControllerWriter, LeavesTheHostToABurstThatMayOwe) {
     const Writer w{speed};
     const auto fixed = [&](Place place) {
       return Write(
-          w, 4, [&](uint64_t, const Job&, const Load&, double) { return place; },
+          w, 4, [&](uint64_t, const Compaction&, const Load&, double) { return place; },
           [](uint64_t, double) {});
     };
     std::string why;
     const Written adaptive = WriteAdaptive(w, 4, true, &why);
-    EXPECT_GE(adaptive.bytes, fixed(Place::kWhole).bytes * 0.9) << "speed " << speed;
-    EXPECT_GE(adaptive.bytes, fixed(Place::kSplit).bytes * 1.4) << "speed " << speed;
+    EXPECT_GE(adaptive.bytes, fixed(Place::kOffloadAll).bytes * 0.9) << "speed " << speed;
+    EXPECT_GE(adaptive.bytes, fixed(Place::kOffloadIo).bytes * 1.4) << "speed " << speed;
   }
 }
 

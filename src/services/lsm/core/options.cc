@@ -21,7 +21,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   OptionReader r(std::move(values));
   int layout = static_cast<int>(o->layout);
   int placement = static_cast<int>(o->placement);
-  int whole = static_cast<int>(o->whole);
+  int offload_all = static_cast<int>(o->offload_all);
   int flushes = static_cast<int>(o->flushes);
   int sync = static_cast<int>(o->sync);
   int io = static_cast<int>(o->io);
@@ -34,8 +34,8 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadChoice("layout", {"files", "pool"}, &layout);
   r.ReadString("pool", &o->pool);
   r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
-  r.ReadChoice("whole", {"all", "deep"}, &whole);
-  r.ReadBytes("debt", 0, Options::kAutoDebt - 1, &o->debt);
+  r.ReadChoice("whole", {"all", "deep"}, &offload_all);
+  r.ReadBytes("debt", 0, Options::kAutoPendingLimit - 1, &o->pending_limit);
   r.ReadChoice("flushes", {"host", "agent", "adaptive"}, &flushes);
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
@@ -66,7 +66,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->compaction.policy = static_cast<CompactionPriority::Policy>(policy);
   o->layout = static_cast<Layout>(layout);
   o->placement = static_cast<PlacementMode>(placement);
-  o->whole = static_cast<WholeMode>(whole);
+  o->offload_all = static_cast<OffloadAllScope>(offload_all);
   o->flushes = static_cast<FlushMode>(flushes);
   o->sync = static_cast<SyncMode>(sync);
   o->io = static_cast<IoMode>(io);
@@ -105,18 +105,19 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     }
   }
   o.socket_path = parsed->path;
-  std::string idle;
+  std::string unused;
   for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
-    if (parsed->options.count(name) != 0) absl::StrAppend(&idle, idle.empty() ? "" : ", ", name);
+    if (parsed->options.count(name) != 0)
+      absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
   }
   const bool flushes_given = parsed->options.count("flushes") != 0;
   const bool status_given = parsed->options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
   }
-  if (!o.socket_path.empty() && !o.fallback_embedded && !idle.empty()) {
+  if (!o.socket_path.empty() && !o.fallback_embedded && !unused.empty()) {
     LogOnce("idle options " + o.socket_path,
-            absl::StrCat("\"", uri, "\": ", idle,
+            absl::StrCat("\"", uri, "\": ", unused,
                          " says how an embedded agent runs, and nothing here; choose it for the "
                          "agent at the socket (pulse agent --help)"));
   }
@@ -141,8 +142,8 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     // The environment's, which is for the embedded agents of the process.
     o.flushes = FlushMode::kDefault;
   }
-  const bool away = o.flushes == FlushMode::kAgent || o.flushes == FlushMode::kAdaptive;
-  if (away && ((!o.socket_path.empty() && !o.fallback_embedded) || o.agent_cpus.empty())) {
+  const bool on_agent = o.flushes == FlushMode::kAgent || o.flushes == FlushMode::kAdaptive;
+  if (on_agent && ((!o.socket_path.empty() && !o.fallback_embedded) || o.agent_cpus.empty())) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri,
                                                    "\": flushes can be made on an embedded agent's "
                                                    "CPUs only; name those by agent_cpus=, as in "

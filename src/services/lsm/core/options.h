@@ -18,11 +18,12 @@ enum class SyncMode { kBarrier, kStrict };
 enum class IoMode { kAuto, kDirect, kBuffered };
 // Where table and blob files are: plain files, or in a pool.
 enum class Layout { kFiles, kPool };
-// Which processor does compactions: the host alone, host and agent by stages, the agent alone, or
-// whichever is best (compaction_placer.h).
-enum class PlacementMode { kHost, kSplit, kWhole, kAdaptive };
-// Of whole compactions: all, or those from level 1 on while the host has no slot free (DComp).
-enum class WholeMode { kAll, kDeep };
+// Which processor does compactions: the host alone; the host, with the agent for the I/O; the agent
+// alone; or whichever is best (compaction_placer.h).
+enum class PlacementMode { kHost, kOffloadIo, kOffloadAll, kAdaptive };
+// Which compactions kOffloadAll gives to the agent: all, or those from level 1 on while the host
+// has no slot free (DComp).
+enum class OffloadAllScope { kAll, kDeep };
 // On whose CPUs flushes are made (flush_placement.h). kDefault: adaptive with placement=adaptive,
 // else the host.
 enum class FlushMode { kHost, kAgent, kAdaptive, kDefault };
@@ -35,15 +36,16 @@ struct Options {
   Layout layout = Layout::kFiles;
   std::string pool;  // path of the store
 
-  PlacementMode placement = PlacementMode::kSplit;
-  WholeMode whole = WholeMode::kAll;
+  PlacementMode placement = PlacementMode::kOffloadIo;
+  OffloadAllScope offload_all = OffloadAllScope::kAll;
   FlushMode flushes = FlushMode::kDefault;
-  // Of placement=adaptive: how much compaction may be left for later while a busy host is spared.
-  // kAutoDebt: a quarter of what RocksDB begins to slow writers at.
-  static constexpr uint64_t kAutoDebt = ~uint64_t{0};
-  uint64_t debt = kAutoDebt;
+  // Of placement=adaptive: the bytes of pending compaction up to which it may be deferred, to spare
+  // a busy host. kAutoPendingLimit: a quarter of those at which RocksDB begins to slow writers.
+  static constexpr uint64_t kAutoPendingLimit = ~uint64_t{0};
+  uint64_t pending_limit = kAutoPendingLimit;
   int agent_cores() const { return std::max(1, static_cast<int>(agent_cpus.size())); }
-  // Of an embedded agent. One more than CPUs: while one waits for the device, another computes.
+  // Whole compactions of an embedded agent at a time. One more than CPUs: while one waits for the
+  // device, another computes.
   int tasks() const { return agent_tasks > 0 ? static_cast<int>(agent_tasks) : agent_cores() + 1; }
   int64_t host_slots = 4;   // of whole=deep: compactions that the host does at a time
   int64_t agent_tasks = 0;  // whole compactions of an embedded agent at a time; 0: one more than

@@ -29,7 +29,7 @@ TEST_F(OptionsTest, DefaultsOfTheBareUri) {
   const auto o = ParseOptions("pulse://");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->socket_path, "");
-  EXPECT_EQ(o->placement, PlacementMode::kSplit);
+  EXPECT_EQ(o->placement, PlacementMode::kOffloadIo);
   EXPECT_EQ(o->sync, SyncMode::kBarrier);
   EXPECT_EQ(o->io, IoMode::kAuto);
   EXPECT_TRUE(o->fetch);
@@ -39,7 +39,7 @@ TEST_F(OptionsTest, DefaultsOfTheBareUri) {
   EXPECT_EQ(o->mover, MoverKind::kShared);
   EXPECT_EQ(o->engine, EngineKind::kUring);
   EXPECT_EQ(o->queue_bytes, uint64_t{32} << 20);
-  EXPECT_EQ(o->debt, Options::kAutoDebt);
+  EXPECT_EQ(o->pending_limit, Options::kAutoPendingLimit);
   EXPECT_EQ(o->write_threshold, uint64_t{1} << 20);
   EXPECT_EQ(o->fetch_bytes % o->fetch_chunk, 0u);
 }
@@ -51,11 +51,11 @@ TEST_F(OptionsTest, EveryKey) {
       "fetch_memory=16M&fetch_chunk=128K&readahead=64K&streams=3&agent_cpus=0&spin_us=0&"
       "placement=whole&whole=deep&host_slots=2&agent_tasks=3&debt=2G");
   ASSERT_TRUE(o.ok()) << o.status();
-  EXPECT_EQ(o->placement, PlacementMode::kWhole);
-  EXPECT_EQ(o->whole, WholeMode::kDeep);
+  EXPECT_EQ(o->placement, PlacementMode::kOffloadAll);
+  EXPECT_EQ(o->offload_all, OffloadAllScope::kDeep);
   EXPECT_EQ(o->host_slots, 2);
   EXPECT_EQ(o->agent_tasks, 3);
-  EXPECT_EQ(o->debt, uint64_t{2} << 30);
+  EXPECT_EQ(o->pending_limit, uint64_t{2} << 30);
   EXPECT_EQ(o->socket_path, "/run/pulse/agent.sock");
   EXPECT_EQ(o->sync, SyncMode::kStrict);
   EXPECT_EQ(o->io, IoMode::kDirect);
@@ -211,8 +211,8 @@ TEST_F(OptionsTest, EnvironmentIsCheckedLikeTheUri) {
 
 TEST_F(OptionsTest, Placements) {
   const std::pair<const char*, PlacementMode> modes[] = {{"host", PlacementMode::kHost},
-                                                         {"split", PlacementMode::kSplit},
-                                                         {"whole", PlacementMode::kWhole},
+                                                         {"split", PlacementMode::kOffloadIo},
+                                                         {"whole", PlacementMode::kOffloadAll},
                                                          {"adaptive", PlacementMode::kAdaptive}};
   for (const auto& [name, mode] : modes) {
     const auto o = ParseOptions(std::string("pulse://?placement=") + name);

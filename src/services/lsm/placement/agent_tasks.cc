@@ -25,8 +25,8 @@ namespace {
 constexpr int64_t kSendNanos = 10'000'000'000;  // for one answer
 constexpr int kSendPieceMs = 100;
 
-// False when the host has gone, does not read for too long, or is not to be waited for any more.
-// The host shares the socket's settings, so it is no blocking send that it could prolong.
+// False when the host has gone, does not read for too long, or `stop` was set. The host shares the
+// socket's settings, so a blocking send with a timeout would be in its hands.
 bool SendAll(int socket, const void* data, size_t size, const std::atomic<bool>& stop) {
   const char* p = static_cast<const char*>(data);
   const int64_t until = NowNanos() + kSendNanos;
@@ -80,8 +80,8 @@ absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
   std::lock_guard lock(mu_);
   ReapLocked();
   if (stop_) return absl::UnavailableError("the agent is stopping");
-  // Those that only have their answer to send count once more: hosts that do not read it cannot
-  // have any number of them.
+  // Tasks that only have their answer to send hold no slot, but are limited as well: a host that
+  // does not read must not accumulate them.
   auto slot = tasks_.size() < 2 * options_.max_tasks
                   ? slots_.Take(static_cast<int>(options_.max_tasks), read->urgent)
                   : nullptr;
@@ -140,7 +140,7 @@ void TaskRunner::Run(Task* task) {
     ended_nanos_ += ThreadCpuNanos();
     task->tid = 0;
   }
-  // Before the answer: who has it may ask for the next.
+  // Before the answer: a host that has it may ask for the next task at once.
   const bool done = result.ok() && result->size() <= kMaxTaskBytes;
   (done ? counters_->done : counters_->failed).fetch_add(1, std::memory_order_relaxed);
   counters_->running.fetch_sub(1, std::memory_order_relaxed);
@@ -159,7 +159,7 @@ void TaskRunner::Run(Task* task) {
         frame.length > 0) {
       SendAll(task->reply.get(), payload.data(), payload.size(), stopping_);
     }
-    // Of all copies: a process that the host's has forked may have one. What was sent stays there.
+    // On all copies: a process that the host has forked may have one. What was sent can be read.
     if (task->reply.valid()) shutdown(task->reply.get(), SHUT_RDWR);
     task->reply.reset();
   }
@@ -167,8 +167,8 @@ void TaskRunner::Run(Task* task) {
   wake_.notify_all();
 }
 
-// All together: those of a lower priority have less for the others' sake, and for that of the
-// threads that read and write for them and for splits.
+// Of all tasks together: those of a lower priority get less because of the others, and because of
+// the agent's own threads, which is no contention by others.
 uint32_t TaskRunner::ShareLocked() {
   std::vector<pid_t> threads;
   for (const auto& task : tasks_) {
@@ -179,8 +179,8 @@ uint32_t TaskRunner::ShareLocked() {
   for (const pid_t thread : threads) served -= std::max<int64_t>(0, ThreadCpuNanos(thread));
   const auto share = share_.Take(threads, static_cast<int>(std::max<size_t>(1, cpus)), served);
   if (!share) return 0;
-  return share->crowded ? std::max(1u, static_cast<uint32_t>(share->each * kWholeShare))
-                        : kWholeShare;
+  return share->contended ? std::max(1u, static_cast<uint32_t>(share->each * kFullShare))
+                          : kFullShare;
 }
 
 void TaskRunner::BeatLoop() {
@@ -194,13 +194,13 @@ void TaskRunner::BeatLoop() {
     }
     const uint32_t share = ShareLocked();
     for (const auto& task : tasks_) {
-      // One that sends its result needs no beat.
+      // A task that sends its result needs no beat.
       std::unique_lock reply(task->reply_mu, std::try_to_lock);
       if (!reply.owns_lock() || !task->reply.valid()) continue;
       const TaskFrame beat = MakeFrame(TaskFrameKind::kBeat, share, 0);
       const ssize_t n = send(task->reply.get(), &beat, sizeof(beat), MSG_NOSIGNAL | MSG_DONTWAIT);
-      // A host that has left; or one that does not read, so that only a piece of a frame went out:
-      // nothing more makes sense to it.
+      // The host has left; or it does not read, and only a part of a frame was sent, after which it
+      // could not make sense of another.
       if ((n < 0 && errno != EAGAIN && errno != EINTR) ||
           (n >= 0 && static_cast<size_t>(n) < sizeof(beat))) {
         task->canceled = true;

@@ -1,13 +1,13 @@
-// TaskRunner: the whole compactions that an agent runs, each on a thread of its own (whole-task
-// placement; what DComp offloads, PulseDB II-C). It knows nothing of RocksDB: the function that
-// does the work is given.
+// TaskRunner: the compactions that an external agent does all of, each on a thread of its own (what
+// DComp offloads, PulseDB II-C). It knows nothing of RocksDB: it is given the function that does
+// the work.
 //
-// Those of level 0 go first, since writers wait for them: of several places, the last is kept for
-// one, and the others' threads have a lower priority, at which they get on all the same.
+// Compactions of level 0 go first, since writers wait for them: of several slots, the last is kept
+// for one, and the threads of the others have a lower priority.
 //
-// Thread-safe. Start never blocks on a task; the destructor cancels all of them and waits. A task's
-// host is told every quarter of a second that the agent is at it, and what others leave of its
-// CPUs; a host that has closed its end of the reply has lost interest, and its task is cancelled.
+// Thread-safe. Start never blocks on a task; the destructor cancels all of them and waits. While a
+// task runs, its host gets a beat every quarter of a second, with the share of a CPU that the tasks
+// have. A task whose host has closed its end of the reply is cancelled.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@
 
 namespace pulse::lsm {
 
-// Does the task and returns its result, or why not: Unimplemented for one that this agent will
-// never be able to do. To look at `canceled` often, and to end soon once it is set.
+// Does the task and returns its result. Unimplemented for one that this agent will never be able to
+// do. It must check `canceled` often, and end soon once that is set.
 using TaskFunction =
     std::function<absl::StatusOr<std::string>(const TaskRequest&, std::atomic<bool>* canceled)>;
 
@@ -52,8 +52,8 @@ class TaskRunner {
   TaskRunner& operator=(const TaskRunner&) = delete;
 
   // Begins the task whose request is in `request`, a sealed memfd; it answers with TaskFrames on
-  // `reply`, a stream socket. InvalidArgument for a bad request; an errno of EBUSY when as many as
-  // may run, or as many of its kind, are running.
+  // `reply`, a stream socket. InvalidArgument for a bad request; an errno of EBUSY when no slot is
+  // free for it.
   absl::Status Start(UniqueFd request, UniqueFd reply);
 
   size_t running() const { return counters_->running.load(std::memory_order_relaxed); }
@@ -75,9 +75,9 @@ class TaskRunner {
 
   void Run(Task* task);
   void BeatLoop();
-  // What a beat says of them now.
+  // The share that the next beat tells.
   uint32_t ShareLocked();
-  // Joins what has ended.
+  // Joins the tasks that have ended.
   void ReapLocked();
 
   const TaskRunnerOptions options_;

@@ -325,7 +325,7 @@ TEST(HostTask, ALongTaskIsNoDeadOne) {
 
 // Its host is told what others leave of the agent's CPUs, and takes it back.
 TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
-  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   TaskRunnerOptions options = Tasks(1);
   options.cpus = {cpu};

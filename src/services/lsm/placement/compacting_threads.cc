@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kAllBusy = 0.9;  // of CPUs: threads wait for them
 constexpr double kLeastShare = 0.05;
-constexpr double kSatisfied = 0.6;  // by less than so much of what each compaction has
+// Other work that uses less than this part of what a compaction gets has all that it wants.
+constexpr double kSatisfied = 0.6;
 
 }  // namespace
 
@@ -40,7 +41,7 @@ void CompactingThreads::End() {
 bool CompactingThreads::CountLocked(pid_t tid, Thread* thread, int64_t now) {
   const int64_t cpu = ThreadCpuNanos(tid);
   if (cpu < 0) return false;
-  // One that did nothing waits for something else; or its end was not told.
+  // A thread that used no CPU time waits for something else, or its end was not told.
   if (cpu > thread->cpu_nanos) {
     cpu_nanos_ += cpu - thread->cpu_nanos;
     thread_nanos_ += now - thread->at;
@@ -65,13 +66,13 @@ CompactingThreads::Use CompactingThreads::Take() {
   return use;
 }
 
-double WantedByOthers(double busy, int cores, const CompactingThreads::Use& own) {
+double ForegroundDemand(double busy, int cores, const CompactingThreads::Use& own) {
   const double used = std::max(0.0, busy - own.cpus);
   if (busy < kAllBusy * cores || own.threads <= 0) return std::min<double>(cores, used);
   const double share = std::clamp(own.cpus / own.threads, kLeastShare, 1.0);
-  // In between it is hard to say: threads are not spread over CPUs evenly.
-  const double like_one = std::clamp((used / share - kSatisfied) / (1 - kSatisfied), 0.0, 1.0);
-  return std::min<double>(cores, used + like_one * (used / share - used));
+  // Between the two cases, interpolate: threads are not spread over CPUs evenly.
+  const double weight = std::clamp((used / share - kSatisfied) / (1 - kSatisfied), 0.0, 1.0);
+  return std::min<double>(cores, used + weight * (used / share - used));
 }
 
 }  // namespace pulse::lsm

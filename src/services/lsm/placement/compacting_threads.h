@@ -1,10 +1,11 @@
-// CompactingThreads: the threads of this process that compact on the host's CPUs, what they take of
-// them, and what others want. Those others are the users' threads, and other processes.
+// CompactingThreads: the threads of this process that compact on the host's CPUs, and how much CPU
+// time they get. From that ForegroundDemand tells how many CPUs other work wants: the application's
+// threads and other processes.
 //
-// Where all CPUs are busy, others use less than they want, the more so the more threads compact: so
-// what they use says little. But threads share CPUs evenly, and a thread that compacts wants one:
-// by what it gets of it, what the others want can be told. Who uses less than such a share has what
-// it wants.
+// Where all CPUs are busy, other work uses less than it wants, the more so the more threads
+// compact: its use alone says little. But the kernel shares CPUs evenly, and a thread that compacts
+// wants a whole one. So the part that it gets tells how much the others want; other work that uses
+// less than that part has all that it wants.
 //
 // Thread-safe. Take makes a system call for each thread.
 #pragma once
@@ -21,14 +22,14 @@ class CompactingThreads {
  public:
   CompactingThreads();
   struct Use {
-    double cpus = 0;     // in use
-    double threads = 0;  // that compacted
+    double cpus = 0;     // that they used
+    double threads = 0;  // how many compacted
   };
 
   // The calling thread compacts from here on; until End, which may be called without Begin.
   void Begin();
   void End();
-  // On average since the last call, or since the beginning.
+  // The average since the last call, or since this object was made.
   Use Take();
   int size() const;
 
@@ -37,7 +38,7 @@ class CompactingThreads {
     int64_t cpu_nanos = 0;  // counted until here
     int64_t at = 0;
   };
-  // Counts what it did since. False: it has ended.
+  // Adds the thread's time since it was last counted. False: it has ended.
   bool CountLocked(pid_t tid, Thread* thread, int64_t now);
 
   mutable std::mutex mu_;
@@ -47,7 +48,8 @@ class CompactingThreads {
   int64_t taken_at_;
 };
 
-// Of `cores`, which others want, where `busy` are in use.
-double WantedByOthers(double busy, int cores, const CompactingThreads::Use& own);
+// How many of the host's `cores` other work wants, where `busy` are in use, and compactions use
+// `own`.
+double ForegroundDemand(double busy, int cores, const CompactingThreads::Use& own);
 
 }  // namespace pulse::lsm

@@ -15,34 +15,34 @@ namespace {
 using Use = CompactingThreads::Use;
 
 TEST(WantedByOthersTest, IsWhatTheyUseWhereThereIsMore) {
-  EXPECT_DOUBLE_EQ(WantedByOthers(0.5, 1, {}), 0.5);
-  EXPECT_DOUBLE_EQ(WantedByOthers(0.75, 1, {0.25, 1}), 0.5);
-  EXPECT_DOUBLE_EQ(WantedByOthers(3, 4, {2, 2}), 1);
-  EXPECT_DOUBLE_EQ(WantedByOthers(1, 1, {}), 1);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(0.5, 1, {}), 0.5);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(0.75, 1, {0.25, 1}), 0.5);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(3, 4, {2, 2}), 1);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(1, 1, {}), 1);
   // Rounding in /proc/stat.
-  EXPECT_DOUBLE_EQ(WantedByOthers(0.2, 1, {0.25, 1}), 0);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(0.2, 1, {0.25, 1}), 0);
 }
 
 TEST(WantedByOthersTest, DoesNotShrinkWithWhatCompactionsTakeFromThem) {
   // One CPU and one writer that wants all of it, beside so many compactions.
   for (const int compactions : {0, 1, 2, 5}) {
     const double each = 1.0 / (compactions + 1);
-    EXPECT_NEAR(WantedByOthers(1, 1, {compactions * each, double(compactions)}), 1, 1e-9)
+    EXPECT_NEAR(ForegroundDemand(1, 1, {compactions * each, double(compactions)}), 1, 1e-9)
         << compactions;
   }
   // Four CPUs, two writers and six compactions: an eighth of all for each.
-  EXPECT_NEAR(WantedByOthers(4, 4, {3, 6}), 2, 1e-9);
+  EXPECT_NEAR(ForegroundDemand(4, 4, {3, 6}), 2, 1e-9);
   // A writer that wants a twentieth.
-  EXPECT_NEAR(WantedByOthers(1, 1, {0.95, 1}), 0.05, 1e-9);
-  EXPECT_NEAR(WantedByOthers(1, 1, {0.9, 5}), 0.1, 1e-9) << "less than each of five has";
+  EXPECT_NEAR(ForegroundDemand(1, 1, {0.95, 1}), 0.05, 1e-9);
+  EXPECT_NEAR(ForegroundDemand(1, 1, {0.9, 5}), 0.1, 1e-9) << "less than each of five has";
   // A writer that shares its CPU with three of five compactions: more likely than not, all of one.
-  const double writer = WantedByOthers(2, 2, {1.75, 5});
+  const double writer = ForegroundDemand(2, 2, {1.75, 5});
   EXPECT_GT(writer, 0.3);
   EXPECT_LT(writer, 0.75);
   // Compactions alone.
-  EXPECT_NEAR(WantedByOthers(1, 1, {1, 3}), 0, 1e-9);
+  EXPECT_NEAR(ForegroundDemand(1, 1, {1, 3}), 0, 1e-9);
   // Never more than there is, and not by a thread that got nothing.
-  EXPECT_DOUBLE_EQ(WantedByOthers(1, 1, {0.001, 1}), 1);
+  EXPECT_DOUBLE_EQ(ForegroundDemand(1, 1, {0.001, 1}), 1);
 }
 
 // Works until told to stop.

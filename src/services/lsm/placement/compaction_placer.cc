@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "rocksdb/version.h"
 #include "services/lsm/core/host_registry.h"
+#include "services/lsm/placement/whole_task.h"
 
 namespace pulse::lsm {
 namespace {
@@ -21,24 +22,29 @@ namespace {
 using placement::Place;
 using rocksdb::IOOptions;
 
-constexpr int kMostFailures = 3;
-constexpr int kAbandonMs = 5000;
-constexpr int kCrowdedMs = 1000;  // as it has little to run on
+constexpr int kMostFailures = 3;  // in a row, of a column family
+// How long a task that was given up is waited for, so that its directory can be removed.
+constexpr int kCancelWaitMs = 5000;
+constexpr int kContendedWaitMs = 1000;  // where it gets little CPU time to end in
 
 // RocksDB numbers subcompactions in the lower half, from some version on.
-uint64_t JobOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
+uint64_t CompactionOf(uint64_t id) { return (id >> 32) != 0 ? id >> 32 : id; }
 
-// The agent runs as many as it may, maybe for other processes.
+// The agent has no slot free, maybe because of other processes; or others want its CPUs.
 bool IsFull(const absl::Status& why) { return ErrnoOf(why) == EBUSY; }
 
-// Says nothing of what the agent can do.
+// Does not show that the agent cannot do it.
 bool IsNoFailure(const absl::Status& why) { return IsFull(why) || absl::IsCancelled(why); }
 
-// An embedded agent may run anywhere unless told otherwise; then nothing is spared by it.
-bool AreApart(const std::vector<int>& agent, const std::vector<int>& host) {
+// Without CPUs of its own an embedded agent may run anywhere, and spares the host nothing.
+bool AreSeparate(const std::vector<int>& agent, const std::vector<int>& host) {
   return !agent.empty() && std::none_of(agent.begin(), agent.end(), [&](int cpu) {
     return std::find(host.begin(), host.end(), cpu) != host.end();
   });
+}
+
+bool IsDeepOnly(const Options& o) {
+  return o.placement == PlacementMode::kOffloadAll && o.offload_all == OffloadAllScope::kDeep;
 }
 
 placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
@@ -46,7 +52,7 @@ placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
   c.keeps_last = !o.socket_path.empty();  // TaskRunner does
   c.host_cores = cores;
   c.agent_tasks = o.tasks();
-  // An agent of its own has one place more, too (Controller::SetAgent).
+  // An external agent has one slot more than CPUs, too (Controller::SetAgent).
   c.agent_cores = o.socket_path.empty() ? o.agent_cores() : std::max(1, c.agent_tasks - 1);
   return c;
 }
@@ -59,38 +65,36 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs,
     : fs_(std::move(fs)),
       context_(context),
       options_(context_->session->options()),
+      adaptive_(options_.placement == PlacementMode::kAdaptive),
       agent_load_(options_.agent_cpus),
-      apart_(AreApart(options_.agent_cpus, host_load_.cpus())),
+      separate_cpus_(AreSeparate(options_.agent_cpus, host_load_.cpus())),
       // An agent of a lower priority would starve behind RocksDB's threads.
-      may_move_(options_.agent_nice == 0 && apart_),
-      threads_(options_.flushes == FlushMode::kAgent || apart_ ? options_.agent_cpus
-                                                               : std::vector<int>(),
+      may_migrate_(options_.agent_nice == 0 && separate_cpus_),
+      threads_(options_.flushes == FlushMode::kAgent || separate_cpus_ ? options_.agent_cpus
+                                                                       : std::vector<int>(),
                options_.flushes == FlushMode::kAgent),
       flushes_(
           options_.flushes, &threads_, [this] { return host_load_.BusyPart(); },
-          [this] { return agent_load_.BusyPart(); }, &context->flush_first,
+          [this] { return agent_load_.BusyPart(); }, &context->flush_priority,
           &context->session->counters()),
-      debt_(options_, families),
+      pending_(options_, families),
       directories_(fs_.get()),
-      adaptive_(options_.placement == PlacementMode::kAdaptive),
       controller_(ControllerOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
-    if (options_.socket_path.empty()) break;  // any compaction can be moved
-    if (const std::string why = WhyNotWhole(db, f.options); !why.empty()) {
-      Refused(f.name, absl::UnimplementedError(why));
+    if (options_.socket_path.empty()) break;  // a thread can be migrated whatever it compacts
+    if (const std::string why = WhyNotOffloadable(db, f.options); !why.empty()) {
+      NoteRefusal(f.name, absl::UnimplementedError(why));
     } else if (!f.options.table_properties_collector_factories.empty()) {
-      // OPTIONS files do not name them in all versions: the agent would leave them out in silence.
-      Refused(f.name, absl::UnimplementedError("the column family has table property collectors"));
+      // OPTIONS files of some versions do not name them: the agent would leave them out silently.
+      NoteRefusal(f.name,
+                  absl::UnimplementedError("the column family has table property collectors"));
     }
   }
   // These hold for every agent.
-  never_ = std::move(not_this_);
-  not_this_.clear();
-  const bool host =
-      options_.placement == PlacementMode::kHost ||
-      (options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep);
-  context_->agent_does_io = !host;
-  context_->flush_first.SetCpus(options_.agent_cores());
+  unsupported_ = std::move(refused_);
+  refused_.clear();
+  context_->agent_does_io = options_.placement != PlacementMode::kHost && !IsDeepOnly(options_);
+  context_->flush_priority.SetCpus(options_.agent_cores());
   context_->AddCloseListener(this, [this](const std::string& dir, bool unknown_to_all) {
     return OnClosed(dir, unknown_to_all);
   });
@@ -99,133 +103,172 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs,
 CompactionPlacer::~CompactionPlacer() {
   context_->RemoveCloseListener(this);
   Cancel(true);
-  for (const auto& [key, job] : jobs_) {
-    for (const std::string& dir : job.dirs) directories_.Remove(dir);
+  for (const auto& [key, compaction] : compactions_) {
+    for (const std::string& dir : compaction.dirs) directories_.Remove(dir);
   }
 }
 
-void CompactionPlacer::Cancel(bool for_good) {
+void CompactionPlacer::Cancel(bool until_closed) {
   std::lock_guard lock(mu_);
-  canceled_ |= for_good;
+  canceled_ |= until_closed;
   ++cancels_;
-  for (const auto& [key, running] : running_) running.task->Cancel();
+  for (const auto& [key, running] : tasks_) running.task->Cancel();
 }
 
-void CompactionPlacer::LeaveLocked(const Job& job, bool well) {
-  if (!job.decided) return;
-  --(job.place == Place::kWhole ? whole_running_ : host_running_);
-  if (adaptive_) {
-    // A part of it came back, the others did not: an agent that was full.
-    if (job.went_back && job.place == Place::kWhole) controller_.Returned(job.ticket, true);
-    controller_.End(job.ticket, NowSeconds(), well);
+void CompactionPlacer::EndLocked(const Compaction& compaction, bool ok) {
+  if (!compaction.place) return;
+  --(compaction.place == Place::kOffloadAll ? offloaded_all_ : on_host_);
+  if (!adaptive_) return;
+  // Some parts returned and others did not: the agent was full.
+  if (compaction.part_returned && compaction.place == Place::kOffloadAll) {
+    controller_.Returned(compaction.ticket, true);
   }
+  controller_.End(compaction.ticket, NowSeconds(), ok);
 }
 
 bool CompactionPlacer::OnClosed(const std::string& home, bool unknown_to_all) {
   bool known = false;
-  std::vector<std::string> left;
+  std::vector<std::string> dirs;
   {
     std::lock_guard lock(mu_);
-    for (auto it = jobs_.begin(); it != jobs_.end();) {
+    for (auto it = compactions_.begin(); it != compactions_.end();) {
       if (it->second.home != home) {
         ++it;
         continue;
       }
-      LeaveLocked(it->second, false);
-      left.insert(left.end(), it->second.dirs.begin(), it->second.dirs.end());
-      it = jobs_.erase(it);
+      EndLocked(it->second, false);
+      dirs.insert(dirs.end(), it->second.dirs.begin(), it->second.dirs.end());
+      it = compactions_.erase(it);
     }
-    std::erase_if(parts_, [&](const auto& part) { return part.second.home == home; });
-    debt_.Forget(home);
-    // It may be opened again. Another placer's says nothing of these.
+    std::erase_if(migrated_, [&](const auto& part) { return part.second.home == home; });
+    pending_.Forget(home);
+    // It may be opened again. A database of another placer does not end this one's cancellation.
     known = homes_.erase(home) > 0;
     if (known || unknown_to_all) canceled_ = false;
   }
-  threads_.BackAll(&home);
-  for (const std::string& dir : left) directories_.Remove(dir);
+  threads_.ReturnAll(&home);
+  for (const std::string& dir : dirs) directories_.Remove(dir);
   return known;
 }
 
 void CompactionPlacer::OnBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
-  MovedThreads::BackHere();
+  ThreadMigrator::ReturnCallingThread();
   compacting_.End();
-  Job job;
-  job.home = CanonicalDirectory(db->GetName());
-  job.family = info.cf_name;
-  job.from_level = info.base_input_level;
-  job.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
-  job.what.urgent = info.base_input_level == 0;
-  job.what.pressing = debt_.IsPressing(info);
+  Compaction compaction;
+  compaction.home = CanonicalDirectory(db->GetName());
+  compaction.family = info.cf_name;
+  compaction.from_level = info.base_input_level;
+  compaction.manual = info.compaction_reason == rocksdb::CompactionReason::kManualCompaction;
+  compaction.info.urgent = info.base_input_level == 0;
+  compaction.info.about_to_stall = pending_.WillStallWriters(info);
   for (const std::string& path : info.input_files) {
     uint64_t size = 0;
-    if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) job.what.bytes += size;
+    if (fs_->GetFileSize(path, IOOptions(), &size, nullptr).ok()) compaction.info.bytes += size;
   }
-  // RocksDB's result names no blob files, of which some would be deleted.
+  // The result of DB::OpenAndCompact names no blob files; RocksDB would delete some that it needs.
   for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) {
-    if (file.oldest_blob_file_number != 0) job.why_not = "the column family has blob files";
+    if (file.oldest_blob_file_number != 0) {
+      compaction.no_task_why = "the column family has blob files";
+    }
   }
   // A TransactionDB sets it after PlaceCompactions.
-  if (db->GetDBOptions().allow_2pc) job.why_not = "the database has two-phase commit";
-  const std::string why_not = job.why_not;
-  debt_.Note(db, job.home, info.cf_name);
+  if (db->GetDBOptions().allow_2pc) compaction.no_task_why = "the database has two-phase commit";
+  const std::string why = compaction.no_task_why;
+  pending_.Update(db, compaction.home, info.cf_name);
   {
     std::lock_guard lock(mu_);
-    homes_.insert(job.home);
-    jobs_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(job);
+    homes_.insert(compaction.home);
+    compactions_[{db->GetName(), static_cast<uint64_t>(info.job_id)}] = std::move(compaction);
   }
-  if (!why_not.empty() && !options_.socket_path.empty())
-    Refused(info.cf_name, absl::UnimplementedError(why_not));
+  if (!why.empty() && !options_.socket_path.empty()) {
+    NoteRefusal(info.cf_name, absl::UnimplementedError(why));
+  }
 }
 
 void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
   std::unique_lock lock(mu_);
   const Key key = {db->GetName(), static_cast<uint64_t>(info.job_id)};
-  // Parts that ended before they had begun; their threads are gone.
-  std::erase_if(parts_, [&](const auto& part) { return part.second.job == key; });
-  const auto it = jobs_.find(key);
-  if (it == jobs_.end()) return;
-  const Job job = std::move(it->second);
-  jobs_.erase(it);
-  LeaveLocked(job, info.status.ok());
+  // Parts that ended before they had begun; their threads have ended.
+  std::erase_if(migrated_, [&](const auto& part) { return part.second.compaction == key; });
+  const auto it = compactions_.find(key);
+  if (it == compactions_.end()) return;
+  const Compaction compaction = std::move(it->second);
+  compactions_.erase(it);
+  EndLocked(compaction, info.status.ok());
   lock.unlock();
-  debt_.Note(db, job.home, job.family);
-  for (const std::string& dir : job.dirs) directories_.Remove(dir);
+  pending_.Update(db, compaction.home, compaction.family);
+  for (const std::string& dir : compaction.dirs) directories_.Remove(dir);
 }
 
 void CompactionPlacer::OnFlushBegin(const std::string& db) {
-  MovedThreads::BackHere();
+  ThreadMigrator::ReturnCallingThread();
   compacting_.End();
-  ThreadPlacement::Reset(context_);  // where a thread compacts, too
+  ThreadPlacement::Reset(context_);  // the thread may have compacted before
   const std::string home = CanonicalDirectory(db);
   {
     std::lock_guard lock(mu_);
     homes_.insert(home);
   }
-  if (adaptive_) WantedByOthers();  // lest the next compaction's look is of long ago
+  // So that the next compaction's average does not begin long ago.
+  if (adaptive_) UpdateForegroundDemand();
   if (options_.flushes == FlushMode::kHost) return;
   const HostSession::Connection agent = context_->session->connection();
   flushes_.Begin(home, agent != nullptr && !agent->dead && agent->link->embedded());
 }
 
-double CompactionPlacer::WantedByOthers() {
-  const std::optional<double> busy = before_start_.BusySinceLast();
+double CompactionPlacer::UpdateForegroundDemand() {
+  const std::optional<double> busy = demand_load_.BusySinceLast();
   std::lock_guard lock(mu_);
-  if (busy) wanted_by_others_ = lsm::WantedByOthers(*busy, host_load_.cores(), compacting_.Take());
-  return wanted_by_others_;
+  if (busy) foreground_demand_ = ForegroundDemand(*busy, host_load_.cores(), compacting_.Take());
+  return foreground_demand_;
 }
 
-Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
-  placement::Load load;
-  load.host_busy = wanted;
+bool CompactionPlacer::CanOffloadAllLocked(const Compaction& compaction,
+                                           const HostSession::Connection& agent, int tasks) {
+  if (agent == nullptr || agent->dead) return false;
+  const bool wanted = options_.placement == PlacementMode::kOffloadAll;
+  bool able = false;
+  if (agent->link->embedded()) {
+    able = may_migrate_ && threads_.possible();
+    if (!may_migrate_ && wanted) {
+      LogOnce("whole embedded",
+              "no whole compactions: those of an embedded agent need agent_nice=0 and, by "
+              "agent_cpus=, CPUs that the process does not use otherwise (taskset); the agent does "
+              "the I/O of compactions only, as with placement=split");
+    }
+  } else if (context_->in_pool) {
+    LogOnce("whole pool",
+            "whole compactions of a pool are done by an embedded agent only; this one is external, "
+            "and compactions stay on the host");
+  } else {
+    able = compaction.no_task_why.empty() && unsupported_.count(compaction.family) == 0 &&
+           refused_.count(compaction.family) == 0;
+  }
+  if (tasks == 0 && wanted) {
+    LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
+  }
+  return able && tasks > 0 && !canceled_ && !IsBackingOffLocked();
+}
+
+Place CompactionPlacer::DecideDeepLocked(const Compaction& compaction, bool can_offload_all,
+                                         int tasks) {
+  const bool host_is_full = on_host_ >= options_.host_slots;
+  return can_offload_all && compaction.from_level > 0 && host_is_full && offloaded_all_ < tasks
+             ? Place::kOffloadAll
+             : Place::kHost;
+}
+
+Place CompactionPlacer::DecideLocked(Compaction* compaction, double foreground_demand) {
   const HostSession::Connection agent = context_->session->connection();
+  placement::Load load;
+  load.host_busy = foreground_demand;
   load.agent = agent != nullptr && !agent->dead;
-  // An embedded agent's, too, if it may run there.
   const bool embedded = load.agent && agent->link->embedded();
-  load.apart = load.agent && (!embedded || apart_);
+  load.separate_cpus = load.agent && (!embedded || separate_cpus_);
   if (load.agent && agent_ != agent.get()) {
-    // What the last one did not know, this one may.
+    // Another agent may be able to do what the last one was not.
     agent_ = agent.get();
-    not_this_.clear();
+    refused_.clear();
     failures_.clear();
   }
   int tasks = options_.tasks();
@@ -233,49 +276,27 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
     tasks = agent->link->max_tasks();
     controller_.SetAgent(tasks, agent->link->core_speed());
   }
-  job->moves = embedded;
-  // The pool's metadata are this process's.
-  const bool reachable = load.agent && (embedded || !context_->in_pool);
-  if (load.agent && !reachable) {
-    LogOnce("whole pool",
-            "whole compactions of a pool are done by an embedded agent only; this one is external, "
-            "and compactions stay on the host");
-  }
-  if (embedded && !may_move_ && options_.placement == PlacementMode::kWhole) {
-    LogOnce("whole embedded",
-            "no whole compactions: those of an embedded agent need agent_nice=0 and, by "
-            "agent_cpus=, CPUs that the process does not use otherwise (taskset); the agent does "
-            "the I/O of compactions only, as with placement=split");
-  }
-  const bool can = embedded ? may_move_ && threads_.possible()
-                            : job->why_not.empty() && never_.count(job->family) == 0 &&
-                                  not_this_.count(job->family) == 0;
-  const bool whole = reachable && tasks > 0 && !canceled_ && can && !IsCrowdedLocked();
-  if (load.agent && tasks == 0 && options_.placement == PlacementMode::kWhole) {
-    LogOnce("whole tasks", "the agent runs no whole compactions; start it with --tasks 1 or more");
-  }
-  Place place = Place::kSplit;
+  compaction->migrates = embedded;
+  load.can_offload_all = CanOffloadAllLocked(*compaction, agent, tasks);
+  Place place = Place::kOffloadIo;
   switch (options_.placement) {
     case PlacementMode::kHost:
       place = Place::kHost;
       break;
-    case PlacementMode::kSplit:
+    case PlacementMode::kOffloadIo:
       break;
-    case PlacementMode::kWhole:
-      if (options_.whole == WholeMode::kDeep) {
-        const bool busy_slots = host_running_ >= options_.host_slots;
-        place = whole && job->from_level > 0 && busy_slots && whole_running_ < tasks ? Place::kWhole
-                                                                                     : Place::kHost;
-      } else if (whole) {
-        place = Place::kWhole;
+    case PlacementMode::kOffloadAll:
+      if (IsDeepOnly(options_)) {
+        place = DecideDeepLocked(*compaction, load.can_offload_all, tasks);
+      } else if (load.can_offload_all) {
+        place = Place::kOffloadAll;
       }
       break;
     case PlacementMode::kAdaptive: {
-      load.whole = whole;
-      load.owed = debt_.Owed();
-      job->ticket = next_ticket_++;
+      load.pending_ratio = pending_.Get();
+      compaction->ticket = next_ticket_++;
       const placement::Choice choice =
-          controller_.Begin(job->ticket, job->what, load, NowSeconds());
+          controller_.Begin(compaction->ticket, compaction->info, load, NowSeconds());
       place = choice.place;
       context_->agent_does_io = controller_.local() != Place::kHost;
       if (!choice.why.empty())
@@ -283,57 +304,54 @@ Place CompactionPlacer::DecideLocked(Job* job, double wanted) {
       break;
     }
   }
-  job->decided = true;
-  job->place = place;
-  ++(place == Place::kWhole ? whole_running_ : host_running_);
+  compaction->place = place;
+  ++(place == Place::kOffloadAll ? offloaded_all_ : on_host_);
   return place;
 }
 
 bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::string& input) {
-  MovedThreads::BackHere();  // from a job whose end was not told
+  ThreadMigrator::ReturnCallingThread();  // from a job whose end was not told
   compacting_.End();
-  const double wanted = adaptive_ ? WantedByOthers() : 0;
-  const bool deep =
-      options_.placement == PlacementMode::kWhole && options_.whole == WholeMode::kDeep;
-  Place place = deep ? Place::kHost : Place::kSplit;
+  const double foreground_demand = adaptive_ ? UpdateForegroundDemand() : 0;
+  const bool deep_only = IsDeepOnly(options_);
+  Place place = deep_only ? Place::kHost : Place::kOffloadIo;
   TaskRequest request;
-  std::string& family = request.column_family;
-  std::string& home = request.db;
-  bool moves = false;
+  bool migrates = false;
   uint64_t cancels;
   {
     std::lock_guard lock(mu_);
     cancels = cancels_;
-    // RocksDB has not told of it (DB::CompactFiles): nobody knows its column family.
-    const auto job = jobs_.find({db, JobOf(id)});
-    if (job != jobs_.end()) {
-      const bool is_first = !job->second.decided;
-      place = is_first ? DecideLocked(&job->second, wanted) : job->second.place;
-      family = job->second.family;
-      home = job->second.home;
-      moves = job->second.moves;
-      request.manual = job->second.manual;
-      // Where none of level 0 comes, no place is to be kept for one.
-      request.urgent = job->second.what.urgent || deep;
-      if (place == Place::kWhole) ++job->second.tasks;
-      if (place == Place::kWhole && !is_first && IsCrowdedLocked()) {
-        place = Place::kSplit;
-        job->second.went_back = true;
-        ReturnedLocked(&job->second, /*full=*/true);
+    // Not found: RocksDB does not tell listeners of DB::CompactFiles; its family is not known.
+    const auto it = compactions_.find({db, CompactionOf(id)});
+    if (it != compactions_.end()) {
+      Compaction& compaction = it->second;
+      const bool is_first = !compaction.place;
+      place = is_first ? DecideLocked(&compaction, foreground_demand) : *compaction.place;
+      migrates = compaction.migrates;
+      request.column_family = compaction.family;
+      request.db = compaction.home;
+      request.manual = compaction.manual;
+      // Where no compaction of level 0 goes to the agent, no slot is to be kept for one.
+      request.urgent = compaction.info.urgent || deep_only;
+      if (place == Place::kOffloadAll) ++compaction.parts;
+      if (place == Place::kOffloadAll && !is_first && IsBackingOffLocked()) {
+        place = Place::kOffloadIo;
+        compaction.part_returned = true;
+        ReturnedLocked(&compaction, /*full=*/true);
         Add(&context_->session->counters().whole_returned, 1);
       }
     }
   }
-  ThreadPlacement::SetOnHost(context_, place != Place::kHost && !deep);
-  if (place != Place::kWhole) {
+  ThreadPlacement::SetOnHost(context_, place != Place::kHost && !deep_only);
+  if (place != Place::kOffloadAll) {
     compacting_.Begin();
     return false;
   }
-  if (moves) {
-    MoveHere({db, JobOf(id)}, home);
+  if (migrates) {
+    MigrateThread({db, CompactionOf(id)}, request.db);
     return false;
   }
-  auto dir = directories_.Make(home);
+  auto dir = directories_.Make(request.db);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   request.output_dir = dir.ok() ? *dir : "";
   request.input = input;
@@ -341,41 +359,39 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
   absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
-    Job& job = jobs_[{db, JobOf(id)}];
-    if (task.ok()) job.dirs.push_back(*dir);
-    // Since it was decided; Cancel did not find it among those that run.
+    Compaction& compaction = compactions_[{db, CompactionOf(id)}];
+    if (task.ok()) compaction.dirs.push_back(*dir);
+    // A Cancel since the decision has not found the task among those that run.
     if (task.ok() && (canceled_ || cancels != cancels_)) {
       why = absl::CancelledError("the compaction was cancelled");
     }
     if (why.ok()) {
-      running_[{db, id}] = {*std::move(task), family, *dir};
+      tasks_[{db, id}] = {*std::move(task), request.column_family, *dir};
       return true;
     }
-    ReturnedLocked(&job, IsNoFailure(why));
+    ReturnedLocked(&compaction, IsNoFailure(why));
   }
   compacting_.Begin();
-  if (task.ok()) (*task)->Abandon(kAbandonMs);
+  if (task.ok()) (*task)->Abandon(kCancelWaitMs);
   if (dir.ok()) directories_.Remove(*dir);
   Add(&context_->session->counters().whole_returned, 1);
-  Refused(family, why);
+  NoteRefusal(request.column_family, why);
   return false;
 }
 
-void CompactionPlacer::ReturnedLocked(Job* job, bool full) {
-  --job->tasks;
-  job->some_failed |= !full;
-  if (!job->decided || job->place != Place::kWhole) return;
-  // Not while the agent has another part of it, nor when it has done one.
-  if (job->tasks > 0 || job->some_done) {
-    job->went_back |= full;
+void CompactionPlacer::ReturnedLocked(Compaction* compaction, bool full) {
+  --compaction->parts;
+  compaction->part_failed |= !full;
+  if (compaction->place != Place::kOffloadAll) return;
+  // The place stays while the agent has another part of it, or has done one.
+  if (compaction->parts > 0 || compaction->part_done) {
+    compaction->part_returned |= full;
     return;
   }
-  job->place = Place::kSplit;
-  --whole_running_;
-  ++host_running_;
-  if (adaptive_) {
-    controller_.Returned(job->ticket, !job->some_failed);
-  }
+  compaction->place = Place::kOffloadIo;
+  --offloaded_all_;
+  ++on_host_;
+  if (adaptive_) controller_.Returned(compaction->ticket, !compaction->part_failed);
 }
 
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
@@ -383,49 +399,51 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
   std::string family, dir;
   {
     std::lock_guard lock(mu_);
-    const auto it = running_.find({db, id});
-    if (it == running_.end()) return false;
+    const auto it = tasks_.find({db, id});
+    if (it == tasks_.end()) return false;
     task = it->second.task.get();
     family = it->second.family;
     dir = it->second.dir;
   }
   double share = 1;
-  std::function<bool(double)> is_too_little;
+  std::function<bool(double)> is_host_better;
   if (adaptive_) {
-    is_too_little = [this, &share](double now) {
+    is_host_better = [this, &share](double now) {
       share = now;
-      return IsTooLittle(now);
+      return IsHostBetter(now);
     };
   }
-  auto done = task->Wait(options_.agent_deadline_ms, is_too_little);
-  while (IsFull(done.status()) && !ComesBack(share)) {
-    done = task->Wait(options_.agent_deadline_ms, is_too_little);
+  auto done = task->Wait(options_.agent_deadline_ms, is_host_better);
+  while (IsFull(done.status()) && !TryBeginReturn(share)) {
+    done = task->Wait(options_.agent_deadline_ms, is_host_better);
   }
-  const bool comes_back = IsFull(done.status());
-  if (comes_back) {
+  const bool contended = IsFull(done.status());
+  if (contended) {
     std::lock_guard lock(mu_);
-    CrowdedLocked(share);
+    BackOffLocked(share);
   }
-  // RocksDB gives up a compaction over a result that it cannot read. In it strings are hexadecimal.
+  // RocksDB fails a compaction whose result it cannot read. Strings in a result are hexadecimal.
   if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
     done = absl::InternalError("the agent's result is none of this compaction");
   }
-  // An agent that hangs is not waited for, and hears of it when it goes on.
+  // An agent that hangs is not waited for; it hears of the cancellation when it goes on.
   if (!done.ok()) {
-    task->Abandon(absl::IsCancelled(done.status()) ? kAbandonMs : comes_back ? kCrowdedMs : 0);
+    task->Abandon(absl::IsCancelled(done.status()) ? kCancelWaitMs
+                  : contended                      ? kContendedWaitMs
+                                                   : 0);
   }
   {
     std::lock_guard lock(mu_);
-    if (done.ok()) crowd_.WasDone(NowSeconds());
-    running_.erase({db, id});
-    const auto job = jobs_.find({db, JobOf(id)});
+    if (done.ok()) backoff_.OnDone(NowSeconds());
+    tasks_.erase({db, id});
     if (done.ok()) failures_.erase(family);
-    if (job != jobs_.end() && done.ok()) {
-      --job->second.tasks;
-      job->second.some_done = true;
-    } else if (job != jobs_.end()) {
-      job->second.went_back |= comes_back;
-      ReturnedLocked(&job->second, IsNoFailure(done.status()));
+    const auto it = compactions_.find({db, CompactionOf(id)});
+    if (it != compactions_.end() && done.ok()) {
+      --it->second.parts;
+      it->second.part_done = true;
+    } else if (it != compactions_.end()) {
+      it->second.part_returned |= contended;
+      ReturnedLocked(&it->second, IsNoFailure(done.status()));
     }
   }
   if (done.ok()) {
@@ -433,21 +451,20 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     *result = *std::move(done);
     return true;
   }
-  // Its outputs would take the room that the same compaction needs here.
+  // Its outputs would take the space that the same compaction needs here.
   directories_.Remove(dir);
-  if (comes_back) {
-    IsBack();
+  if (contended) {
+    EndReturn();
   } else {
     compacting_.Begin();
   }
   Add(&context_->session->counters().whole_returned, 1);
-  Refused(family, done.status());
+  NoteRefusal(family, done.status());
   return false;
 }
 
-void CompactionPlacer::Refused(const std::string& family, const absl::Status& why) {
-  if (absl::IsCancelled(why) || IsFull(why)) return;  // as it should be
-  // Whatever it is, the third time is enough.
+void CompactionPlacer::NoteRefusal(const std::string& family, const absl::Status& why) {
+  if (IsNoFailure(why)) return;
   bool never = absl::IsUnimplemented(why) || ErrnoOf(why) == EOPNOTSUPP;
   if (absl::IsInternal(why)) {
     std::lock_guard lock(mu_);
@@ -456,10 +473,9 @@ void CompactionPlacer::Refused(const std::string& family, const absl::Status& wh
   if (never) {
     {
       std::lock_guard lock(mu_);
-      if (!not_this_.insert(family).second) return;
+      if (!refused_.insert(family).second) return;
     }
-    const bool wanted = options_.placement == PlacementMode::kWhole ||
-                        options_.placement == PlacementMode::kAdaptive;
+    const bool wanted = options_.placement == PlacementMode::kOffloadAll || adaptive_;
     if (!wanted) return;
     LogOnce(absl::StrCat("whole never ", family, why.message()),
             absl::StrCat(

@@ -13,10 +13,9 @@ namespace pulse::lsm {
 namespace {
 
 constexpr int64_t kShareNanos = 200'000'000;
-// Of what they could use: beside one other thread there is a half, and beside what serves them
-// more.
-constexpr double kCrowded = 0.45;
-constexpr double kLeastWanted = 0.3;  // threads that ran or waited: fewer say little
+// Of what they could use: less than the half that is left beside one other thread.
+constexpr double kContended = 0.45;
+constexpr double kLeastWanted = 0.3;  // threads that ran or waited: fewer are too few to measure
 
 }  // namespace
 
@@ -27,7 +26,7 @@ std::optional<CpuShare::Times> CpuShare::Read(pid_t thread) {
   return t;
 }
 
-bool CpuShare::IsKnown() {
+bool CpuShare::IsSupported() {
   const std::optional<Times> mine = Read(gettid());
   return mine && mine->ran > 0;
 }
@@ -35,7 +34,7 @@ bool CpuShare::IsKnown() {
 CpuShare::Share CpuShare::Of(double ran, double waited, int cpus, double served) {
   const double wanted = ran + waited;
   if (wanted < kLeastWanted) return {};
-  return {ran / wanted, ran + served < kCrowded * std::min<double>(cpus, wanted + served)};
+  return {ran / wanted, ran + served < kContended * std::min<double>(cpus, wanted + served)};
 }
 
 void CpuShare::Note(const std::vector<pid_t>& threads, int64_t served) {
@@ -49,7 +48,7 @@ void CpuShare::Note(const std::vector<pid_t>& threads, int64_t served) {
     if (!t) continue;
     seen[thread] = *t;
     const auto before = last_.find(thread);
-    // Another thread may have its number.
+    // The number may have been given to another thread.
     if (before == last_.end() || t->ran < before->second.ran || t->waited < before->second.waited) {
       continue;
     }
@@ -61,7 +60,7 @@ void CpuShare::Note(const std::vector<pid_t>& threads, int64_t served) {
   last_ = std::move(seen);
   if (!any) return;
   any_ += nanos;
-  // What has just ended may not have been added yet.
+  // CPU time of a thread that has just ended may not have been added yet.
   served_ += static_cast<double>(std::max<int64_t>(0, served_now));
 }
 
@@ -74,7 +73,7 @@ std::optional<CpuShare::Share> CpuShare::Take(const std::vector<pid_t>& threads,
   const double ran = std::exchange(ran_, 0);
   const double waited = std::exchange(waited_, 0);
   const double all = std::exchange(all_, 0);
-  // The kernel adds a wait when it is over, also one from before.
+  // The kernel adds a wait when it ends, even one that began before the last measurement.
   return Of(ran / nanos, std::clamp(waited, 0.0, std::max(0.0, all - ran)) / nanos, cpus,
             std::exchange(served_, 0) / nanos);
 }

@@ -1,11 +1,12 @@
-// CpuShare: how much some threads of this process ran of the time in which they could have: what
-// the kernel's scheduler tells (/proc/self/task/TID/schedstat). Time in which they waited for
-// something else, or a hypervisor had the CPU, does not count.
+// CpuShare: what share of a CPU some threads of this process get while they want one, by the
+// kernel's scheduler statistics (/proc/self/task/TID/schedstat): time on a CPU against time spent
+// waiting for one. Time in which they waited for something else, or in which a hypervisor had the
+// CPU, does not count.
 //
-// Also of threads that are there for a short time each: only time counts in which one was.
+// Threads that exist for a short time are measured together: only time in which one existed counts.
 //
-// One thread at a time. Note reads a small file for each thread, Take no more often than that says
-// something.
+// One thread at a time. Note reads a small file for each thread; Take no more often than a
+// measurement takes.
 #pragma once
 
 #include <sys/types.h>
@@ -20,22 +21,24 @@ namespace pulse::lsm {
 class CpuShare {
  public:
   struct Share {
-    double each = 1;       // of a CPU, while a thread wants one
-    bool crowded = false;  // others than these have most of what they could use
+    double each = 1;         // of a CPU, while a thread wants one
+    bool contended = false;  // others have most of what these threads could use
   };
 
-  // Of `threads`, which may use so many CPUs, since the last call that gave something; nothing if
-  // it is too soon. `served`: nanoseconds of CPU so far, of threads there that work for the same.
+  // The share of `threads`, which may use `cpus` CPUs, since the last call that returned one;
+  // nullopt if that is too short ago. `served`: CPU time so far, in nanoseconds, of threads on the
+  // same CPUs that work for these (the agent's own).
   std::optional<Share> Take(const std::vector<pid_t>& threads, int cpus, int64_t served = 0);
-  // From now on it is these. Before one goes, too: then Drop, and nothing that it does counts.
+  // From now on it is these. Call it before one leaves, too, and then Drop, so that nothing that it
+  // does elsewhere counts.
   void Note(const std::vector<pid_t>& threads, int64_t served = 0);
   void Drop(pid_t thread) { last_.erase(thread); }
 
-  // Whether the kernel keeps account of it.
-  static bool IsKnown();
+  // Whether this kernel keeps these statistics.
+  static bool IsSupported();
 
-  // Of threads that ran on `ran` CPUs, on average, while `waited` more waited for one, and `served`
-  // were used for them.
+  // The share of threads that ran on `ran` CPUs, on average, while `waited` more were waiting, and
+  // `served` CPUs were used for them.
   static Share Of(double ran, double waited, int cpus, double served = 0);
 
  private:
@@ -48,8 +51,8 @@ class CpuShare {
   int64_t noted_at_ = 0;
   int64_t served_at_ = 0;  // `served`, then
   std::map<pid_t, Times> last_;
-  // Since the last Take that gave something, in nanoseconds: in which any was there; of all
-  // together; of what they did then.
+  // Since the last Take that returned a share, in nanoseconds: in which any thread existed; summed
+  // over the threads; what they did meanwhile.
   int64_t any_ = 0;
   double all_ = 0;
   double ran_ = 0, waited_ = 0, served_ = 0;

@@ -17,22 +17,22 @@ namespace {
 using test::BusyThreads;
 
 TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
-  EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).crowded) << "one beside three others";
+  EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).contended) << "one beside three others";
   EXPECT_NEAR(CpuShare::Of(0.25, 0.75, 1).each, 0.25, 1e-9);
-  EXPECT_TRUE(CpuShare::Of(0.4, 1.6, 1).crowded) << "two beside three others";
-  EXPECT_TRUE(CpuShare::Of(0.5, 1.5, 4).crowded) << "two beside six others on four CPUs";
-  EXPECT_FALSE(CpuShare::Of(0.5, 0.5, 1).crowded) << "one beside one other";
-  EXPECT_FALSE(CpuShare::Of(1, 1, 1).crowded) << "two alone";
+  EXPECT_TRUE(CpuShare::Of(0.4, 1.6, 1).contended) << "two beside three others";
+  EXPECT_TRUE(CpuShare::Of(0.5, 1.5, 4).contended) << "two beside six others on four CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.5, 0.5, 1).contended) << "one beside one other";
+  EXPECT_FALSE(CpuShare::Of(1, 1, 1).contended) << "two alone";
   EXPECT_NEAR(CpuShare::Of(1, 1, 1).each, 0.5, 1e-9);
-  EXPECT_FALSE(CpuShare::Of(2, 1, 2).crowded) << "three alone on two CPUs";
-  EXPECT_FALSE(CpuShare::Of(0.3, 0.7, 1, 0.6).crowded) << "one beside what serves it";
-  EXPECT_TRUE(CpuShare::Of(0.2, 0.8, 1, 0.1).crowded) << "that is not the reason";
-  EXPECT_FALSE(CpuShare::Of(0.4, 0.1, 1).crowded) << "it mostly waits for something else";
-  EXPECT_FALSE(CpuShare::Of(0, 0, 1).crowded);
+  EXPECT_FALSE(CpuShare::Of(2, 1, 2).contended) << "three alone on two CPUs";
+  EXPECT_FALSE(CpuShare::Of(0.3, 0.7, 1, 0.6).contended) << "one beside what serves it";
+  EXPECT_TRUE(CpuShare::Of(0.2, 0.8, 1, 0.1).contended) << "that is not the reason";
+  EXPECT_FALSE(CpuShare::Of(0.4, 0.1, 1).contended) << "it mostly waits for something else";
+  EXPECT_FALSE(CpuShare::Of(0, 0, 1).contended);
 }
 
 TEST(CpuShareTest, OfAThreadBesideOthers) {
-  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   const BusyThreads mine(1, cpu);
   const BusyThreads others(4, cpu);
@@ -44,14 +44,14 @@ TEST(CpuShareTest, OfAThreadBesideOthers) {
     taken = share.Take(mine.tids(), 1);
   }
   ASSERT_TRUE(taken);
-  EXPECT_TRUE(taken->crowded) << taken->each;
+  EXPECT_TRUE(taken->contended) << taken->each;
   EXPECT_LT(taken->each, 0.45);
   EXPECT_GT(taken->each, 0);
 }
 
 // None is there for as long as a look takes. What they do elsewhere does not count.
 TEST(CpuShareTest, OfThreadsThatComeAndGo) {
-  if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+  if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   const BusyThreads mine(1, cpu);
   auto others = std::make_unique<BusyThreads>(4, cpu);
@@ -66,7 +66,7 @@ TEST(CpuShareTest, OfThreadsThatComeAndGo) {
     share.Drop(mine.tids().front());
   }
   ASSERT_TRUE(taken);
-  EXPECT_TRUE(taken->crowded) << taken->each;
+  EXPECT_TRUE(taken->contended) << taken->each;
   // While nobody is there the others have it all, and then they are gone.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   others.reset();
@@ -102,9 +102,9 @@ TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     taken = share.Take(idle, 1);
   }
-  if (!CpuShare::IsKnown()) return;
+  if (!CpuShare::IsSupported()) return;
   ASSERT_TRUE(taken);
-  EXPECT_FALSE(taken->crowded) << "it wants nothing";
+  EXPECT_FALSE(taken->contended) << "it wants nothing";
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
-// FlushPlacement: on whose CPUs RocksDB's flushes are merged and encoded. An embedded agent's may
-// do that as well as the host's: the memtables are in the memory of both. Then the flush's thread
-// runs on the agent's CPUs from where its table begins to where it ends, and nowhere else: threads
-// that RocksDB starts inherit the CPUs of whoever starts them, and it may start some between two
-// flushes.
+// FlushPlacement: on which CPUs RocksDB's flushes are merged and encoded. An embedded agent is in
+// the process of the memtables, so its CPUs can flush, too. The flush's thread then runs on the
+// agent's CPUs while it writes its table, and nowhere else: threads that RocksDB starts inherit the
+// CPUs of the thread that starts them, and it may start some between two flushes.
 //
-//   flushes=host      they stay where RocksDB's threads are
-//   flushes=agent     all go
-//   flushes=adaptive  they go while the host's CPUs are busy, and the agent's less so. What a flush
-//                     takes is part of either, so that a decision stands for a while
+//   flushes=host      flushes stay on the host's CPUs
+//   flushes=agent     all flushes run on the agent's CPUs
+//   flushes=adaptive  flushes run there while the host's CPUs are busy, and the agent's less so. A
+//                     decision holds for a while, since flushes themselves make either busy
 //
 // Thread-safe; Begin and End are called by the flush's own thread. Blocks for a few system calls
 // and, at most twice a second, for the read of a small file.
@@ -18,18 +17,19 @@
 #include <string>
 
 #include "services/lsm/core/options.h"
-#include "services/lsm/placement/flush_first.h"
-#include "services/lsm/placement/moved_threads.h"
+#include "services/lsm/placement/flush_priority.h"
+#include "services/lsm/placement/thread_migrator.h"
 
 namespace pulse::lsm {
 
 struct AtomicCounters;
 
-// Whether flushes go to the agent, given how busy both are. Pure.
+// Decides for flushes=adaptive by how busy both sides are. Pure.
 class FlushDecision {
  public:
-  // In parts of the CPUs of each; `now` in seconds. True when what was decided before has changed.
-  bool Look(double host_busy, double agent_busy, double now);
+  // The busy part of the CPUs of each side, 0 to 1; `now` in seconds. True when the decision has
+  // changed.
+  bool Update(double host_busy, double agent_busy, double now);
   bool on_agent() const { return on_agent_; }
 
  private:
@@ -39,24 +39,24 @@ class FlushDecision {
 
 class FlushPlacement {
  public:
-  // Parts of 1, looked up anew.
+  // The busy part of some CPUs now, 0 to 1.
   using Busy = std::function<double()>;
-  FlushPlacement(FlushMode mode, MovedThreads* threads, Busy host_busy, Busy agent_busy,
-                 FlushFirst* first, AtomicCounters* counters);
+  FlushPlacement(FlushMode mode, ThreadMigrator* threads, Busy host_busy, Busy agent_busy,
+                 FlushPriority* priority, AtomicCounters* counters);
 
   // A flush of the database in `home` begins to write a table, or has ended it. `agent`: there is
-  // an embedded one.
+  // an embedded agent.
   void Begin(const std::string& home, bool agent);
   void End();
 
  private:
-  bool Goes(bool agent);
+  bool ShouldMigrate(bool agent);
 
   const FlushMode mode_;
-  MovedThreads* const threads_;
+  ThreadMigrator* const threads_;
   const Busy host_busy_;
   const Busy agent_busy_;
-  FlushFirst* const first_;
+  FlushPriority* const priority_;
   AtomicCounters* const counters_;
   std::mutex mu_;
   FlushDecision decision_;

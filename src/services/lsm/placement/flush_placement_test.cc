@@ -21,23 +21,23 @@ namespace {
 
 TEST(FlushDecision, GoesWhereThereIsTimeToSpare) {
   FlushDecision d;
-  EXPECT_FALSE(d.Look(0.6, 0, 1)) << "the host has time itself";
-  EXPECT_FALSE(d.Look(1, 0.9, 2)) << "nor has the agent";
-  EXPECT_TRUE(d.Look(1, 0.5, 3));
+  EXPECT_FALSE(d.Update(0.6, 0, 1)) << "the host has time itself";
+  EXPECT_FALSE(d.Update(1, 0.9, 2)) << "nor has the agent";
+  EXPECT_TRUE(d.Update(1, 0.5, 3));
   EXPECT_TRUE(d.on_agent());
 }
 
 TEST(FlushDecision, StaysUntilTheAgentIsBusierOrTheHostIsNot) {
   for (const auto& [host, agent] : {std::pair{0.9, 1.0}, std::pair{0.6, 0.7}}) {
     FlushDecision d;
-    d.Look(1, 0, 1);
-    EXPECT_FALSE(d.Look(host, agent, 10));
+    d.Update(1, 0, 1);
+    EXPECT_FALSE(d.Update(host, agent, 10));
     EXPECT_TRUE(d.on_agent());
   }
   for (const auto& [host, agent] : {std::pair{0.8, 1.0}, std::pair{0.4, 0.3}}) {
     FlushDecision d;
-    d.Look(1, 0, 1);
-    EXPECT_TRUE(d.Look(host, agent, 10));
+    d.Update(1, 0, 1);
+    EXPECT_TRUE(d.Update(host, agent, 10));
     EXPECT_FALSE(d.on_agent());
   }
 }
@@ -48,7 +48,7 @@ TEST(FlushDecision, DoesNotGoToAndFroWithItsOwnWeight) {
   int changes = 0;
   for (int i = 0; i < 100; ++i) {
     const bool there = d.on_agent();
-    changes += d.Look(there ? 0.2 : 1, there ? 0.8 : 0, i * 0.1) ? 1 : 0;
+    changes += d.Update(there ? 0.2 : 1, there ? 0.8 : 0, i * 0.1) ? 1 : 0;
   }
   EXPECT_GT(changes, 1) << "or this tests nothing";
   EXPECT_LE(changes, 6) << "in ten seconds";
@@ -57,9 +57,9 @@ TEST(FlushDecision, DoesNotGoToAndFroWithItsOwnWeight) {
 TEST(FlushPlacementTest, AThreadIsOnTheAgentsCpusBetweenBeginAndEnd) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
-  FlushFirst first;
+  FlushPriority first;
   const auto never = [] { return 0.0; };
-  MovedThreads threads({all.back()}, /*anywhere=*/true);
+  ThreadMigrator threads({all.back()}, /*allow_shared_cpus=*/true);
   FlushPlacement placement(FlushMode::kAgent, &threads, never, never, &first, &counters);
   std::thread([&] {
     placement.Begin("db", /*agent=*/false);
@@ -67,7 +67,7 @@ TEST(FlushPlacementTest, AThreadIsOnTheAgentsCpusBetweenBeginAndEnd) {
     placement.Begin("db", true);
     EXPECT_EQ(MyCpus(), std::vector<int>{all.back()});
     placement.Begin("db", true);  // two databases' listeners, say
-    MovedThreads others({all.front()}, true);
+    ThreadMigrator others({all.front()}, true);
     FlushPlacement other(FlushMode::kAgent, &others, never, never, &first, &counters);
     other.Begin("db", true);
     other.End();
@@ -83,10 +83,10 @@ TEST(FlushPlacementTest, AThreadIsOnTheAgentsCpusBetweenBeginAndEnd) {
 TEST(FlushPlacementTest, HostModeAndCpusThatDoNotExistChangeNothing) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
-  FlushFirst first;
+  FlushPriority first;
   const auto always = [] { return 1.0; };
   const auto never = [] { return 0.0; };
-  MovedThreads there({all.back()}, true), none({CPU_SETSIZE - 1}), no_cpus({});
+  ThreadMigrator there({all.back()}, true), none({CPU_SETSIZE - 1}), no_cpus({});
   FlushPlacement host(FlushMode::kHost, &there, always, never, &first, &counters);
   FlushPlacement gone(FlushMode::kAgent, &none, always, never, &first, &counters);
   FlushPlacement nowhere(FlushMode::kAdaptive, &no_cpus, always, never, &first, &counters);

@@ -14,9 +14,9 @@
 namespace pulse::lsm {
 namespace {
 
-// The time of silence is counted in so many pieces, so that a machine that was suspended meanwhile
-// is no reason to part.
-constexpr int kSilences = 5;
+// The deadline is counted in so many pieces, so that a machine that was suspended meanwhile does
+// not make a living agent count as lost.
+constexpr int kPieces = 5;
 
 }  // namespace
 
@@ -40,8 +40,8 @@ absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(SendFunction send,
 
 absl::Status HostTask::Await(int64_t deadline_ms) {
   const int piece =
-      deadline_ms < 0 ? -1 : static_cast<int>(std::max<int64_t>(1, deadline_ms / kSilences));
-  for (int silent = 0; silent < kSilences;) {
+      deadline_ms < 0 ? -1 : static_cast<int>(std::max<int64_t>(1, deadline_ms / kPieces));
+  for (int silent = 0; silent < kPieces;) {
     pollfd fds[2] = {{socket_.get(), POLLIN, 0}, {cancel_.fd(), POLLIN, 0}};
     const int n = poll(fds, 2, piece);
     if (n < 0 && errno == EINTR) continue;
@@ -69,7 +69,7 @@ absl::Status HostTask::Read(void* data, size_t size, int64_t deadline_ms) {
 }
 
 void HostTask::Abandon(int wait_ms) {
-  // The agent's next beat fails by it. When it has closed its end, this one is hung up.
+  // It makes the agent's next beat fail. When the agent has closed its end, poll tells POLLHUP.
   shutdown(socket_.get(), SHUT_RD);
   pollfd gone{socket_.get(), 0, 0};
   while (poll(&gone, 1, wait_ms) < 0 && errno == EINTR) {
@@ -77,8 +77,8 @@ void HostTask::Abandon(int wait_ms) {
 }
 
 absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
-                                           const std::function<bool(double)>& is_too_little) {
-  int64_t too_little_since = 0;
+                                           const std::function<bool(double)>& is_host_better) {
+  int64_t host_better_since = 0;
   while (true) {
     TaskFrame frame;
     PULSE_RETURN_IF_ERROR(Read(&frame, sizeof(frame), deadline_ms));
@@ -87,20 +87,20 @@ absl::StatusOr<std::string> HostTask::Wait(int64_t deadline_ms,
     PULSE_RETURN_IF_ERROR(Read(payload.data(), payload.size(), deadline_ms));
     switch (static_cast<TaskFrameKind>(frame.kind)) {
       case TaskFrameKind::kBeat: {
-        if (frame.code == 0) continue;  // nothing new
-        const bool crowded = frame.code < kWholeShare;
-        const double share = static_cast<double>(frame.code) / kWholeShare;
-        if (!crowded || !is_too_little || !is_too_little(share)) {
-          too_little_since = 0;
+        if (frame.code == 0) continue;  // no new measurement
+        const bool contended = frame.code < kFullShare;
+        const double share = static_cast<double>(frame.code) / kFullShare;
+        if (!contended || !is_host_better || !is_host_better(share)) {
+          host_better_since = 0;
           continue;
         }
         const int64_t now = NowNanos();
-        if (too_little_since == 0) {
-          too_little_since = now;
+        if (host_better_since == 0) {
+          host_better_since = now;
           continue;
         }
-        if (now - too_little_since < (too_little_since - begun_) / 4) continue;
-        return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others want");
+        if (now - host_better_since < (host_better_since - begun_) / 4) continue;
+        return ErrnoError(EBUSY, "compacting", "on the agent, whose CPUs others contend for");
       }
       case TaskFrameKind::kDone:
         return payload;

@@ -1,4 +1,4 @@
-// HostTask: a whole compaction under way on an agent, as its host sees it.
+// HostTask: a compaction that runs on an external agent as a task, on the host's side.
 //
 // One thread at a time. Wait blocks; Cancel may be called by any thread. Destroying one that has
 // not ended cancels it on the agent, without waiting for that.
@@ -23,25 +23,25 @@ class HostTask {
   // Passes the two descriptors to an agent: of the request (a sealed memfd), and of the stream
   // socket on which it answers. They stay the caller's.
   using SendFunction = absl::FunctionRef<absl::Status(int request, int reply)>;
-  // On the agent that `send` reaches. An errno of EBUSY: it has no place free.
+  // On the agent that `send` reaches. An errno of EBUSY: the agent has no slot free.
   static absl::StatusOr<std::unique_ptr<HostTask>> Start(SendFunction send,
                                                          const TaskRequest& request);
 
   // The result for RocksDB. Unavailable when the agent was lost, DeadlineExceeded when it has shown
   // no sign of life for `deadline_ms` (-1: wait for ever), Cancelled after Cancel; else as the
-  // agent says, Unimplemented for what it will never be able to do. `is_too_little`, if not empty,
-  // is asked when others have most of the agent's CPUs, with what its tasks have of a CPU that they
-  // want: if that is too little twice on end, and for a quarter of the time before, as what was
-  // done is lost, there is an errno of EBUSY. One may wait again then.
+  // agent says, Unimplemented for what it will never be able to do. `is_host_better`, if not empty,
+  // is asked while others contend for the agent's CPUs, with the share of a CPU that its tasks
+  // have. An errno of EBUSY: it said so twice in a row, and for a quarter of the time that the task
+  // had run before, as a compaction that returns to the host begins anew. One may wait again then.
   absl::StatusOr<std::string> Wait(int64_t deadline_ms,
-                                   const std::function<bool(double)>& is_too_little = {});
+                                   const std::function<bool(double)>& is_host_better = {});
   void Cancel() { cancel_.Set(); }
   // Has the agent cancel the task, and waits until it has, for `wait_ms` at most: what it was
   // writing may then be removed.
   void Abandon(int wait_ms);
 
  private:
-  // Waits until there is something to read.
+  // Waits until the socket is readable.
   absl::Status Await(int64_t deadline_ms);
   absl::Status Read(void* data, size_t size, int64_t deadline_ms);
 

@@ -15,7 +15,7 @@
 
 #include "services/lsm/core/host_session.h"
 #include "services/lsm/core/thread_placement.h"
-#include "services/lsm/placement/flush_first.h"
+#include "services/lsm/placement/flush_priority.h"
 #include "services/lsm/placement/task_slots.h"
 
 namespace pulse::lsm {
@@ -38,7 +38,7 @@ struct PlacementContext {
   std::atomic<bool> agent_does_io{true};
   // Whole compactions by moved threads, of all databases.
   TaskSlots task_slots;
-  FlushFirst flush_first;
+  FlushPriority flush_priority;
 
   // Called when the database in `dir` is closed. Returns whether the listener knew it; if none did,
   // each is called once more with `unknown_to_all`.

@@ -1,6 +1,6 @@
-// The directories that whole compactions put their outputs into: DB/pulse-tasks/TOKEN-N, one for
-// each task, with a name that no task has had before, so that whatever still writes for an earlier
-// one writes elsewhere. TOKEN is drawn once in a process.
+// TaskDirectories: the output directories of tasks, DB/pulse-tasks/TOKEN-N. Each task has one, with
+// a name that no task has had before, so that a writer of an earlier task cannot write into it.
+// TOKEN is drawn once in a process.
 //
 // Thread-safe, as the FileSystem is. Blocks for file-system calls.
 #pragma once
@@ -18,8 +18,8 @@ class TaskDirectories {
 
   // A new one, empty, for the database in `home`.
   absl::StatusOr<std::string> Make(const std::string& home);
-  // What killed processes left for the database in `home` goes. Its LOCK is held here, so that it
-  // is nobody else's; those of this process stay.
+  // Removes what killed processes left for the database in `home`. The caller holds its LOCK, so no
+  // other process uses them; those of this process stay.
   void Sweep(const std::string& home);
   // Removes it with all that is in it; the parent goes with its last. Best effort.
   void Remove(const std::string& dir);

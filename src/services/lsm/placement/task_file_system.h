@@ -1,8 +1,7 @@
-// TaskFileSystem: what a whole compaction sees of the database that it works for, on another
-// processor while the database is open elsewhere. It reads everything but the write-ahead log,
-// which a compaction has no use for (RocksDB before 10 would replay it each time), and writes only
-// below its output directory, so that whatever this RocksDB takes upon itself leaves the database
-// alone. Its information log goes nowhere but for errors.
+// TaskFileSystem: what a task sees of the database that it compacts, which is open in another
+// process. It can read everything but the write-ahead log, which a compaction does not need
+// (RocksDB before 10 would replay it each time), and write only below its output directory, so that
+// nothing that RocksDB does here changes the database. Of its information log only errors are kept.
 //
 // Thread-safe as its base.
 #pragma once

@@ -1,6 +1,5 @@
-// TaskSlots: how many whole compactions run at a time: those of a TaskRunner; and, of an embedded
-// agent, those of all databases of a FileSystem together: each has a TaskRunner of its own, and
-// they share the agent's processors.
+// TaskSlots: limits how many whole compactions run at a time: those of a TaskRunner; or, of an
+// embedded agent, those of all databases of a FileSystem together.
 //
 // Thread-safe, never blocks. A slot is given back when its holder is destroyed, or before.
 #pragma once
@@ -31,8 +30,8 @@ class TaskSlots {
     std::atomic<bool> given_back_{false};
   };
 
-  // Null when `most` are taken; of several, the last is kept for an urgent one. The slots outlive
-  // what they give.
+  // Null when `most` are taken; of several, the last is kept for an urgent compaction. Slots must
+  // not outlive this object.
   std::shared_ptr<Slot> Take(int most, bool urgent = true) {
     const int least = most > 0 ? 1 : 0;
     if (!urgent && !TakeOne(&deeper_, std::max(least, most - 1))) return nullptr;

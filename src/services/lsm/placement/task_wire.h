@@ -1,7 +1,7 @@
-// What host and agent say to each other about a whole compaction: the request, in a sealed memfd
-// that a kTask message passes, and the frames that come back on the stream socket passed with it.
-// docs/reference/protocol.md has the same in prose. Little-endian, fixed width; the peer is
-// untrusted. Pure functions, but for the two that name a descriptor.
+// The wire format of a compaction that an agent does all of: the request, in a sealed memfd that a
+// kTask message passes, and the frames that come back on the stream socket passed with it.
+// docs/reference/protocol.md has the same in prose. Little-endian, fixed width; the peer is untrusted.
+// Pure functions, but for the two that name a descriptor.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ absl::StatusOr<TaskRequest> ReadTask(int fd);
 
 enum class TaskFrameKind : uint32_t {
   kBeat =
-      1,  // the agent is at it; every kTaskBeatMs. code: of kWholeShare, what its tasks have of
-          // a CPU that they want, if others have most of its CPUs, else kWholeShare; 0: nothing new
+      1,  // the agent is at it; every kTaskBeatMs. code: of kFullShare, what its tasks have of
+          // a CPU that they want, if others have most of its CPUs, else kFullShare; 0: nothing new
   kDone = 2,    // payload: what DB::OpenAndCompact made, for RocksDB
   kFailed = 3,  // code: absl::StatusCode; payload: the reason. Unimplemented: never offer it again
 };
@@ -61,7 +61,7 @@ static_assert(sizeof(TaskFrame) == 24);
 
 inline constexpr uint32_t kTaskFrameMagic = 0x4b545350;  // "PSTK"
 inline constexpr int kTaskBeatMs = 250;
-inline constexpr uint32_t kWholeShare = 1000;
+inline constexpr uint32_t kFullShare = 1000;
 
 // Checks a frame that the agent has sent.
 absl::Status CheckTaskFrame(const TaskFrame& frame);

@@ -28,7 +28,7 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::CompactionServiceOptionsOverride;
 using rocksdb::DBOptions;
 
-absl::Status Never(absl::string_view why) { return absl::UnimplementedError(why); }
+absl::Status NotSupported(absl::string_view why) { return absl::UnimplementedError(why); }
 
 CompactionServiceOptionsOverride OverrideOf(const DBOptions& db,
                                             const ColumnFamilyOptions& family) {
@@ -50,7 +50,7 @@ bool HasBlobs(const std::vector<std::string>& children) {
                      [](const std::string& n) { return absl::EndsWith(n, ".blob"); });
 }
 
-// Its RocksDB opens every table.
+// RocksDB opens every table of the database.
 absl::Status CheckDescriptors(const std::vector<std::string>& children) {
   const auto tables = static_cast<uint64_t>(
       std::count_if(children.begin(), children.end(),
@@ -64,11 +64,11 @@ absl::Status CheckDescriptors(const std::vector<std::string>& children) {
       limit.rlim_cur, " files; raise its limit (ulimit -n, LimitNOFILE=)"));
 }
 
-// RocksDB takes every remote compaction for one that the user has asked for, in which a factory's
-// filters may drop more. These tell it what it is.
-class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
+// RocksDB tells factories that every remote compaction is manual (asked for by the user), in which
+// filters may drop more. These two tell them what it is.
+class FilterFactoryWithReason : public rocksdb::CompactionFilterFactory {
  public:
-  ToldFilterFactory(std::shared_ptr<rocksdb::CompactionFilterFactory> factory, bool manual)
+  FilterFactoryWithReason(std::shared_ptr<rocksdb::CompactionFilterFactory> factory, bool manual)
       : factory_(std::move(factory)), manual_(manual) {}
   const char* Name() const override { return factory_->Name(); }
   bool ShouldFilterTableFileCreation(rocksdb::TableFileCreationReason reason) const override {
@@ -76,9 +76,9 @@ class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
   }
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context& context) override {
-    rocksdb::CompactionFilter::Context told = context;
-    told.is_manual_compaction = manual_;
-    return factory_->CreateCompactionFilter(told);
+    rocksdb::CompactionFilter::Context corrected = context;
+    corrected.is_manual_compaction = manual_;
+    return factory_->CreateCompactionFilter(corrected);
   }
 
  private:
@@ -86,16 +86,16 @@ class ToldFilterFactory : public rocksdb::CompactionFilterFactory {
   const bool manual_;
 };
 
-class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
+class PartitionerFactoryWithReason : public rocksdb::SstPartitionerFactory {
  public:
-  ToldPartitionerFactory(std::shared_ptr<rocksdb::SstPartitionerFactory> factory, bool manual)
+  PartitionerFactoryWithReason(std::shared_ptr<rocksdb::SstPartitionerFactory> factory, bool manual)
       : factory_(std::move(factory)), manual_(manual) {}
   const char* Name() const override { return factory_->Name(); }
   std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
       const rocksdb::SstPartitioner::Context& context) const override {
-    rocksdb::SstPartitioner::Context told = context;
-    told.is_manual_compaction = manual_;
-    return factory_->CreatePartitioner(told);
+    rocksdb::SstPartitioner::Context corrected = context;
+    corrected.is_manual_compaction = manual_;
+    return factory_->CreatePartitioner(corrected);
   }
 
  private:
@@ -103,18 +103,18 @@ class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
   const bool manual_;
 };
 
-void TellFactories(bool manual, CompactionServiceOptionsOverride* o) {
+void WrapFactories(bool manual, CompactionServiceOptionsOverride* o) {
   if (o->compaction_filter_factory != nullptr) {
     o->compaction_filter_factory =
-        std::make_shared<ToldFilterFactory>(o->compaction_filter_factory, manual);
+        std::make_shared<FilterFactoryWithReason>(o->compaction_filter_factory, manual);
   }
   if (o->sst_partitioner_factory != nullptr) {
     o->sst_partitioner_factory =
-        std::make_shared<ToldPartitionerFactory>(o->sst_partitioner_factory, manual);
+        std::make_shared<PartitionerFactoryWithReason>(o->sst_partitioner_factory, manual);
   }
 }
 
-// From the database's OPTIONS file; whatever it names must be known here.
+// From the database's OPTIONS file; RocksDB's registry here must have every object that it names.
 absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& request,
                                                              rocksdb::Env* env) {
   rocksdb::ConfigOptions config;
@@ -129,9 +129,9 @@ absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& 
         absl::StrCat("the OPTIONS file of ", request.db, " cannot be read: ", s.ToString()));
   }
   if (!s.ok()) {
-    return Never(absl::StrCat("the agent does not know all that the OPTIONS file of ", request.db,
-                              " names: ", s.ToString(),
-                              "; load what defines it by pulse agent --plugin"));
+    return NotSupported(absl::StrCat("the agent does not know all that the OPTIONS file of ",
+                                     request.db, " names: ", s.ToString(),
+                                     "; load what defines it by pulse agent --plugin"));
   }
   const auto family = std::find_if(families.begin(), families.end(),
                                    [&](const auto& f) { return f.name == request.column_family; });
@@ -139,26 +139,27 @@ absl::StatusOr<CompactionServiceOptionsOverride> LoadObjects(const TaskRequest& 
     return absl::NotFoundError(absl::StrCat("the OPTIONS file of ", request.db,
                                             " has no column family ", request.column_family));
   }
-  if (const std::string why = WhyNotWhole(db, family->options); !why.empty()) return Never(why);
+  if (const std::string why = WhyNotOffloadable(db, family->options); !why.empty())
+    return NotSupported(why);
   return OverrideOf(db, family->options);
 }
 
 }  // namespace
 
-std::string WhyNotWhole(const DBOptions& db, const ColumnFamilyOptions& family) {
+std::string WhyNotOffloadable(const DBOptions& db, const ColumnFamilyOptions& family) {
   // RocksDB's result of a remote compaction names no blob files, of which some would be deleted.
   if (family.enable_blob_files) return "the column family has blob files";
   // The agent would look for the tables in the database's directory.
   if (!db.db_paths.empty() || !family.cf_paths.empty()) {
     return "its tables are in other directories (db_paths, cf_paths)";
   }
-  // History is trimmed by what only the database knows.
+  // History is trimmed by a watermark that only the database knows.
   if (family.comparator->timestamp_size() > 0) {
     return "the column family has user-defined timestamps";
   }
-  // What is prepared and not committed is known to the database alone.
+  // Only the database knows what is prepared and not committed.
   if (db.allow_2pc) return "the database has two-phase commit";
-  // The user's bound on what compactions write, which is not passed on.
+  // The user's limits on what compactions write are not passed on.
   if (db.rate_limiter != nullptr) return "the database has a rate limiter";
   if (db.sst_file_manager != nullptr) return "the database has an SstFileManager";
   // The result does not say which output is for which level.
@@ -179,17 +180,19 @@ TaskFunction RemoteTaskFunction() {
   rocksdb::FileSystem::Default();
   rocksdb::Env::Default();
   return [](const TaskRequest& request, std::atomic<bool>* canceled) {
-    return RunWholeTask(request, canceled);
+    return RunCompactionTask(request, canceled);
   };
 }
 
-absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic<bool>* canceled) {
+absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
+                                              std::atomic<bool>* canceled) {
   struct stat info;
   if (stat(request.db.c_str(), &info) != 0 || info.st_dev != request.device ||
       info.st_ino != request.inode) {
-    return Never(absl::StrCat("under ", request.db,
-                              " the agent does not see the directory that the database does; "
-                              "start it where the file systems are the same"));
+    return NotSupported(
+        absl::StrCat("under ", request.db,
+                     " the agent does not see the directory that the database does; "
+                     "start it where the file systems are the same"));
   }
   if (lstat(request.output_dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return absl::NotFoundError(
@@ -197,8 +200,9 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic
   }
   const std::string version = rocksdb::GetRocksVersionAsString();
   if (request.version != version) {
-    return Never(absl::StrCat("the agent has RocksDB ", version, ", and the database's process ",
-                              request.version, "; give both the same"));
+    return NotSupported(absl::StrCat("the agent has RocksDB ", version,
+                                     ", and the database's process ", request.version,
+                                     "; give both the same"));
   }
   const auto fs =
       std::make_shared<TaskFileSystem>(rocksdb::FileSystem::Default(), request.output_dir);
@@ -212,13 +216,13 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic
           "the agent cannot read ", dir, ": ", s.ToString(),
           "; it must see the database's files under the same path as the database does"));
     }
-    if (HasBlobs(children)) return Never(absl::StrCat(request.db, " has blob files"));
+    if (HasBlobs(children)) return NotSupported(absl::StrCat(request.db, " has blob files"));
     if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
   }
   auto loaded = LoadObjects(request, env.get());
   if (!loaded.ok()) return loaded.status();
   CompactionServiceOptionsOverride objects = *std::move(loaded);
-  TellFactories(request.manual, &objects);
+  WrapFactories(request.manual, &objects);
   objects.env = env.get();
   rocksdb::OpenAndCompactOptions options;
   options.canceled = canceled;
@@ -226,20 +230,20 @@ absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic
   const rocksdb::Status s = rocksdb::DB::OpenAndCompact(options, request.db, request.output_dir,
                                                         request.input, &result, objects);
   if (s.ok()) {
-    // By options that were changed while it began.
+    // Blob files may have been enabled while it began.
     std::vector<std::string> outputs;
     const rocksdb::IOStatus listed = fs->GetChildren(request.output_dir, io, &outputs, nullptr);
     if (!listed.ok()) {
       return absl::InternalError(
           absl::StrCat("listing ", request.output_dir, ": ", listed.ToString()));
     }
-    if (HasBlobs(outputs)) return Never("the column family has blob files");
+    if (HasBlobs(outputs)) return NotSupported("the column family has blob files");
     return result;
   }
   if (canceled->load()) return absl::CancelledError("the compaction was cancelled");
   // RocksDB on the database's side tries by itself, and meets a lasting error again.
   const std::string text = absl::StrCat("compacting ", request.db, ": ", s.ToString());
-  return s.IsNotSupported() ? Never(text) : absl::InternalError(text);
+  return s.IsNotSupported() ? NotSupported(text) : absl::InternalError(text);
 }
 
 }  // namespace pulse::lsm

@@ -1,5 +1,5 @@
-// A whole compaction, done here for a database that is open elsewhere: DB::OpenAndCompact. What
-// DComp offloads to a DPU (PulseDB II-C, the baseline of its evaluation).
+// A compaction that an external agent does all of, for a database that is open in another process:
+// DB::OpenAndCompact. What DComp offloads to a DPU (PulseDB II-C, the baseline of its evaluation).
 //
 // Thread-safe. Blocks for as long as the compaction takes.
 #pragma once
@@ -20,12 +20,14 @@ namespace pulse::lsm {
 // Unimplemented, with the reason, for what this process will never be able to compact: an object
 // that its registry does not know, blob files, user-defined timestamps, two-phase commit, which
 // RocksDB's remote compaction does not carry over. Cancelled when `canceled` was set.
-absl::StatusOr<std::string> RunWholeTask(const TaskRequest& request, std::atomic<bool>* canceled);
+absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
+                                              std::atomic<bool>* canceled);
 
-// RunWholeTask for a TaskRunner.
+// RunCompactionTask for a TaskRunner.
 TaskFunction RemoteTaskFunction();
 
 // What RocksDB's remote compaction cannot do with such a column family, or "".
-std::string WhyNotWhole(const rocksdb::DBOptions& db, const rocksdb::ColumnFamilyOptions& family);
+std::string WhyNotOffloadable(const rocksdb::DBOptions& db,
+                              const rocksdb::ColumnFamilyOptions& family);
 
 }  // namespace pulse::lsm

@@ -111,7 +111,7 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
   const lsm::Options& o = pulse->context().session->options();
   // Nothing to decide of compactions: RocksDB is not to ask for each.
   const bool compactions =
-      o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kSplit;
+      o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kOffloadIo;
   if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();
   auto placer = std::make_shared<lsm::CompactionPlacer>(
       fs, &const_cast<lsm::PulseFileSystem*>(pulse)->context(), *options, families);

@@ -1,4 +1,4 @@
-#include "services/lsm/placement/host_load.h"
+#include "services/lsm/placement/cpu_load.h"
 
 #include <algorithm>
 #include <fstream>
@@ -12,8 +12,8 @@
 namespace pulse::lsm {
 namespace {
 
-constexpr int64_t kLookNanos = 500'000'000;
-constexpr int64_t kFirstLookNanos = 100'000'000;
+constexpr int64_t kIntervalNanos = 500'000'000;
+constexpr int64_t kFirstIntervalNanos = 100'000'000;
 
 std::vector<int> CpusOrFirst() {
   std::vector<int> cpus = MyCpus();
@@ -23,14 +23,14 @@ std::vector<int> CpusOrFirst() {
 
 }  // namespace
 
-HostLoad::HostLoad() : HostLoad(CpusOrFirst()) {}
+CpuLoad::CpuLoad() : CpuLoad(CpusOrFirst()) {}
 
-HostLoad::HostLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
-  last_ = Look();
+CpuLoad::CpuLoad(std::vector<int> cpus) : cpus_(std::move(cpus)) {
+  last_ = ReadTimes();
   at_ = NowNanos();
 }
 
-HostLoad::Times HostLoad::Look() const {
+CpuLoad::Times CpuLoad::ReadTimes() const {
   Times t;
   std::ifstream in("/proc/stat");
   for (std::string line; std::getline(in, line);) {
@@ -51,23 +51,23 @@ HostLoad::Times HostLoad::Look() const {
   return t;
 }
 
-double HostLoad::Busy() {
+double CpuLoad::Busy() {
   std::lock_guard lock(mu_);
   Update();
   return busy_;
 }
 
-std::optional<double> HostLoad::BusySinceLast() {
+std::optional<double> CpuLoad::BusySinceLast() {
   std::lock_guard lock(mu_);
   if (!Update()) return std::nullopt;
   return busy_;
 }
 
-bool HostLoad::Update() {
+bool CpuLoad::Update() {
   const int64_t now = NowNanos();
-  if (now - at_ < (looked_ ? kLookNanos : kFirstLookNanos)) return false;
-  looked_ = true;
-  const Times t = Look();
+  if (now - at_ < (has_reading_ ? kIntervalNanos : kFirstIntervalNanos)) return false;
+  has_reading_ = true;
+  const Times t = ReadTimes();
   if (t.all > last_.all) {
     busy_ = static_cast<double>(cores()) * static_cast<double>(t.busy - last_.busy) /
             static_cast<double>(t.all - last_.all);

@@ -11,10 +11,10 @@
 namespace pulse::placement {
 namespace {
 
-Load BusyHost(double owed) {
+Load BusyHost(double pending_ratio) {
   Load load;
   load.host_busy = 1;
-  load.owed = owed;
+  load.pending_ratio = pending_ratio;
   return load;
 }
 
@@ -27,18 +27,19 @@ struct Line {
     return options;
   }
 
-  Place Do(double host_seconds, double whole_seconds, const Load& load, bool pressing = false) {
+  Place Do(double host_seconds, double whole_seconds, const Load& load,
+           bool about_to_stall = false) {
     const Choice choice =
-        controller.Begin(++id, {100'000'000, /*urgent=*/pressing, pressing}, load, now);
+        controller.Begin(++id, {100'000'000, /*urgent=*/about_to_stall, about_to_stall}, load, now);
     if (!choice.why.empty()) why = choice.why;
-    now += choice.place == Place::kWhole ? whole_seconds : host_seconds;
+    now += choice.place == Place::kOffloadAll ? whole_seconds : host_seconds;
     controller.End(id, now, true);
     return choice.place;
   }
   int Whole(int count, double host_seconds, double whole_seconds, const Load& load) {
     int whole = 0;
     for (int i = 0; i < count; ++i) {
-      whole += Do(host_seconds, whole_seconds, load) == Place::kWhole ? 1 : 0;
+      whole += Do(host_seconds, whole_seconds, load) == Place::kOffloadAll ? 1 : 0;
     }
     return whole;
   }
@@ -51,19 +52,19 @@ struct Line {
 
 TEST(ControllerDebt, ABusyHostIsSparedFromTheBeginning) {
   const auto first = [](double speed, const Load& load) { return Line(speed).Do(1, 1, load); };
-  EXPECT_EQ(first(0.455, BusyHost(0.1)), Place::kWhole);
-  EXPECT_EQ(first(0.455, BusyHost(0.9)), Place::kSplit);
-  EXPECT_EQ(first(0.455, BusyHost(1.5)), Place::kSplit);
-  EXPECT_EQ(first(0.455, BusyHost(-1)), Place::kSplit) << "not known";
+  EXPECT_EQ(first(0.455, BusyHost(0.1)), Place::kOffloadAll);
+  EXPECT_EQ(first(0.455, BusyHost(0.9)), Place::kOffloadIo);
+  EXPECT_EQ(first(0.455, BusyHost(1.5)), Place::kOffloadIo);
+  EXPECT_EQ(first(0.455, BusyHost(-1)), Place::kOffloadIo) << "not known";
   EXPECT_EQ(first(0.1, BusyHost(0)), Place::kHost) << "nothing would ever be done";
   Load idle = BusyHost(0), shared = BusyHost(0), split_only = BusyHost(0), none = BusyHost(0);
   idle.host_busy = 0;
-  shared.apart = false;
-  split_only.whole = false;
-  none.agent = none.whole = false;
-  EXPECT_EQ(first(0.455, idle), Place::kSplit) << "nobody wants the host";
-  EXPECT_EQ(first(0.455, shared), Place::kSplit) << "nothing is spared";
-  EXPECT_EQ(first(0.455, split_only), Place::kSplit);
+  shared.separate_cpus = false;
+  split_only.can_offload_all = false;
+  none.agent = none.can_offload_all = false;
+  EXPECT_EQ(first(0.455, idle), Place::kOffloadIo) << "nobody wants the host";
+  EXPECT_EQ(first(0.455, shared), Place::kOffloadIo) << "nothing is spared";
+  EXPECT_EQ(first(0.455, split_only), Place::kOffloadIo);
   EXPECT_EQ(first(0.455, none), Place::kHost);
 }
 
@@ -78,7 +79,7 @@ TEST(ControllerDebt, ThroughputDecidesWhenNoMoreMayBeOwed) {
   EXPECT_LT(line.Whole(100, 1, 1.5, BusyHost(1.1)), 15);
   EXPECT_LT(line.Whole(100, 1, 1.5, BusyHost(0.7)), 15) << "some of it has to be paid first";
   line.Whole(10, 1, 1.5, BusyHost(0.4));
-  EXPECT_THAT(line.why, ::testing::HasSubstr("little is owed"));
+  EXPECT_THAT(line.why, ::testing::HasSubstr("little compaction is pending"));
   EXPECT_EQ(line.Whole(50, 1, 1.5, BusyHost(0.4)), 50);
   // What is owed is paid when the host has time.
   Load idle = BusyHost(0.4);
@@ -103,10 +104,11 @@ TEST(ControllerDebt, WhatWritersWillWaitForIsDoneWhereItIsDoneSooner) {
   for (const double whole_seconds : {0.7, 1.5}) {
     Line line(1 / whole_seconds);
     line.Whole(50, 1, whole_seconds, BusyHost(0.1));
-    const Place expected = whole_seconds < 1 ? Place::kWhole : Place::kSplit;
+    const Place expected = whole_seconds < 1 ? Place::kOffloadAll : Place::kOffloadIo;
     for (int i = 0; i < 10; ++i) {
-      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1), /*pressing=*/true), expected);
-      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1)), Place::kWhole) << "the others as before";
+      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1), /*about_to_stall=*/true), expected);
+      EXPECT_EQ(line.Do(1, whole_seconds, BusyHost(0.1)), Place::kOffloadAll)
+          << "the others as before";
     }
   }
 }

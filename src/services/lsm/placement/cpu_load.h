@@ -1,5 +1,5 @@
-// HostLoad: how many of the CPUs that this process may use, or of others, are busy, whoever with.
-// Looked up in /proc/stat, at most twice a second.
+// CpuLoad: how many of some CPUs are busy, whichever process uses them, by /proc/stat, which it
+// reads at most twice a second.
 //
 // Thread-safe. Blocks for the read of a small file.
 #pragma once
@@ -11,18 +11,18 @@
 
 namespace pulse::lsm {
 
-class HostLoad {
+class CpuLoad {
  public:
-  HostLoad();                                // of the CPUs that this process may use
-  explicit HostLoad(std::vector<int> cpus);  // of these
+  CpuLoad();                                // of the CPUs that this process may use
+  explicit CpuLoad(std::vector<int> cpus);  // of these
 
   int cores() const { return static_cast<int>(cpus_.size()); }
   const std::vector<int>& cpus() const { return cpus_; }
-  // Of them, busy on average between the last two looks; 0 before there are two.
+  // Busy CPUs on average between the last two readings; 0 before there are two.
   double Busy();
-  // The same if this call has looked.
+  // The same, if this call made a new reading.
   std::optional<double> BusySinceLast();
-  // The same as a part of them.
+  // The busy part of the CPUs, 0 to 1.
   double BusyPart() { return cpus_.empty() ? 0 : Busy() / cores(); }
 
  private:
@@ -30,13 +30,13 @@ class HostLoad {
     uint64_t busy = 0;
     uint64_t all = 0;
   };
-  Times Look() const;
+  Times ReadTimes() const;
   bool Update();
 
   std::vector<int> cpus_;
   std::mutex mu_;
   int64_t at_ = 0;
-  bool looked_ = false;
+  bool has_reading_ = false;
   Times last_;
   double busy_ = 0;
 };

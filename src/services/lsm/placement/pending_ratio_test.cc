@@ -1,5 +1,5 @@
-// What may be left for later, by RocksDB's options and its own estimate.
-#include "services/lsm/placement/compaction_debt.h"
+// The pending-compaction limit, by RocksDB's options, and the ratio, by its own estimate.
+#include "services/lsm/placement/pending_ratio.h"
 
 #include <gtest/gtest.h>
 
@@ -14,20 +14,20 @@ namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-CompactionDebt DebtOf(const std::string& uri,
-                      const std::function<void(rocksdb::ColumnFamilyOptions*)>& change = {}) {
+PendingRatio RatioOf(const std::string& uri,
+                     const std::function<void(rocksdb::ColumnFamilyOptions*)>& change = {}) {
   rocksdb::ColumnFamilyOptions o;
   if (change) change(&o);
   return {ParseOptions(uri).value(), {{"default", rocksdb::ColumnFamilyOptions()}, {"other", o}}};
 }
 
-TEST(CompactionDebtTest, IsAQuarterOfWhatSlowsWriters) {
+TEST(PendingRatioTest, Limit_LevelCompaction_IsAQuarterOfTheSlowdownLimit) {
   const auto limit = [](uint64_t soft, uint64_t hard, const std::string& more = "") {
-    return DebtOf("pulse://?placement=adaptive" + more,
-                  [&](rocksdb::ColumnFamilyOptions* o) {
-                    o->soft_pending_compaction_bytes_limit = soft;
-                    o->hard_pending_compaction_bytes_limit = hard;
-                  })
+    return RatioOf("pulse://?placement=adaptive" + more,
+                   [&](rocksdb::ColumnFamilyOptions* o) {
+                     o->soft_pending_compaction_bytes_limit = soft;
+                     o->hard_pending_compaction_bytes_limit = hard;
+                   })
         .limit();
   };
   EXPECT_EQ(limit(64 * kGiB, 256 * kGiB), 16 * kGiB);
@@ -40,21 +40,21 @@ TEST(CompactionDebtTest, IsAQuarterOfWhatSlowsWriters) {
   EXPECT_EQ(limit(4 * kGiB, 8 * kGiB, "&debt=0"), 0u);
 }
 
-TEST(CompactionDebtTest, IsForLevelCompactionAndAdaptivePlacementAlone) {
-  EXPECT_EQ(DebtOf("pulse://?placement=whole").limit(), 0u);
-  EXPECT_EQ(DebtOf("pulse://").limit(), 0u);
+TEST(PendingRatioTest, Limit_OtherStyleOrPlacement_IsZero) {
+  EXPECT_EQ(RatioOf("pulse://?placement=whole").limit(), 0u);
+  EXPECT_EQ(RatioOf("pulse://").limit(), 0u);
   for (const auto style : {rocksdb::kCompactionStyleUniversal, rocksdb::kCompactionStyleFIFO}) {
-    EXPECT_EQ(DebtOf("pulse://?placement=adaptive&debt=1G",
-                     [&](rocksdb::ColumnFamilyOptions* o) { o->compaction_style = style; })
+    EXPECT_EQ(RatioOf("pulse://?placement=adaptive&debt=1G",
+                      [&](rocksdb::ColumnFamilyOptions* o) { o->compaction_style = style; })
                   .limit(),
               0u);
   }
 }
 
-TEST(CompactionDebtTest, PressingIsWhatWritersWillSoonWaitFor) {
+TEST(PendingRatioTest, WillStallWriters_ManyL0Tables_IsTrue) {
   const auto from_which = [](int trigger, int slowdown) {
-    const CompactionDebt debt =
-        DebtOf("pulse://?placement=adaptive", [&](rocksdb::ColumnFamilyOptions* o) {
+    const PendingRatio ratio =
+        RatioOf("pulse://?placement=adaptive", [&](rocksdb::ColumnFamilyOptions* o) {
           o->level0_file_num_compaction_trigger = trigger;
           o->level0_slowdown_writes_trigger = slowdown;
         });
@@ -65,7 +65,7 @@ TEST(CompactionDebtTest, PressingIsWhatWritersWillSoonWaitFor) {
     info.input_file_infos.assign(3, file);  // of the level below
     file.level = 0;
     for (int tables = 0; tables < 100; ++tables) {
-      if (debt.IsPressing(info)) return tables;
+      if (ratio.WillStallWriters(info)) return tables;
       info.input_file_infos.push_back(file);
     }
     return -1;
@@ -76,10 +76,10 @@ TEST(CompactionDebtTest, PressingIsWhatWritersWillSoonWaitFor) {
   EXPECT_EQ(from_which(4, -1), 4) << "RocksDB raises it to the trigger";
   rocksdb::CompactionJobInfo info;
   info.cf_name = "new";
-  EXPECT_FALSE(DebtOf("pulse://?placement=adaptive").IsPressing(info));
+  EXPECT_FALSE(RatioOf("pulse://?placement=adaptive").WillStallWriters(info));
 }
 
-TEST(CompactionDebtTest, TheWorstDatabaseCounts) {
+TEST(PendingRatioTest, Get_SeveralDatabases_IsTheHighest) {
   ScratchDir dir;
   const auto open = [&](const std::string& name) {
     rocksdb::Options o;
@@ -90,27 +90,27 @@ TEST(CompactionDebtTest, TheWorstDatabaseCounts) {
     EXPECT_TRUE(rocksdb::DB::Open(o, dir / name, &db).ok());
     return std::unique_ptr<rocksdb::DB>(db);
   };
-  const auto owes = open("owes"), clean = open("clean");
+  const auto behind = open("behind"), clean = open("clean");
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(owes->Put({}, "key", std::string(10'000, 'x')).ok());
-    ASSERT_TRUE(owes->Flush({}).ok());
+    ASSERT_TRUE(behind->Put({}, "key", std::string(10'000, 'x')).ok());
+    ASSERT_TRUE(behind->Flush({}).ok());
   }
-  CompactionDebt debt(ParseOptions("pulse://?placement=adaptive&debt=1M").value(),
-                      {{"default", rocksdb::ColumnFamilyOptions()}});
-  EXPECT_LT(debt.Owed(), 0) << "nothing is known";
-  debt.Note(clean.get(), "clean", "default");
-  EXPECT_EQ(debt.Owed(), 0);
-  debt.Note(owes.get(), "owes", "default");
-  EXPECT_GT(debt.Owed(), 0);
-  ASSERT_TRUE(owes->CompactRange({}, nullptr, nullptr).ok());
-  debt.Note(owes.get(), "owes", "default");
-  EXPECT_EQ(debt.Owed(), 0) << "it is paid";
-  debt.Note(owes.get(), "owes", "made later");
-  EXPECT_GT(debt.Owed(), 1) << "who knows what that one owes";
-  debt.Note(owes.get(), "owes", "default");
-  EXPECT_GT(debt.Owed(), 1);
-  debt.Forget("owes");
-  EXPECT_EQ(debt.Owed(), 0);
+  PendingRatio ratio(ParseOptions("pulse://?placement=adaptive&debt=1M").value(),
+                     {{"default", rocksdb::ColumnFamilyOptions()}});
+  EXPECT_LT(ratio.Get(), 0) << "no database yet";
+  ratio.Update(clean.get(), "clean", "default");
+  EXPECT_EQ(ratio.Get(), 0);
+  ratio.Update(behind.get(), "behind", "default");
+  EXPECT_GT(ratio.Get(), 0);
+  ASSERT_TRUE(behind->CompactRange({}, nullptr, nullptr).ok());
+  ratio.Update(behind.get(), "behind", "default");
+  EXPECT_EQ(ratio.Get(), 0) << "all is compacted";
+  ratio.Update(behind.get(), "behind", "made later");
+  EXPECT_GT(ratio.Get(), 1) << "an unknown column family";
+  ratio.Update(behind.get(), "behind", "default");
+  EXPECT_GT(ratio.Get(), 1);
+  ratio.Forget("behind");
+  EXPECT_EQ(ratio.Get(), 0);
 }
 
 }  // namespace

@@ -19,10 +19,10 @@
 #include "rocksdb/rate_limiter.h"
 #include "services/lsm/core/test_support.h"
 #include "services/lsm/placement/cpu_share.h"
-#include "services/lsm/placement/flush_first.h"
-#include "services/lsm/placement/moved_threads.h"
+#include "services/lsm/placement/flush_priority.h"
 #include "services/lsm/placement/test_cpus.h"
 #include "services/lsm/placement/test_placed_db.h"
+#include "services/lsm/placement/thread_migrator.h"
 #include "services/lsm/plugin/pulse_file_system.h"
 #include "services/lsm/pool/test_pool.h"
 
@@ -275,42 +275,42 @@ TEST(PlaceCompactionsTest, IsCalledOnce) {
 }
 
 TEST(FlushFirstTest, CompactionsWaitForFlushesAndNotForEver) {
-  FlushFirst first;
+  FlushPriority first;
   first.SetCpus(2);
-  std::shared_ptr<void> flush = first.Flush();
+  std::shared_ptr<void> flush = first.BeginFlush();
   std::thread([&] {
-    first.GiveWay(2);  // it has done nothing yet
-    std::this_thread::sleep_for(std::chrono::milliseconds(FlushFirst::kMostMs));
-    first.GiveWay(1);  // there is a CPU for each
+    first.YieldToFlushes(2);  // it has done nothing yet
+    std::this_thread::sleep_for(std::chrono::milliseconds(FlushPriority::kLongestWaitMs));
+    first.YieldToFlushes(1);  // there is a CPU for each
     const auto begin = std::chrono::steady_clock::now();
-    first.GiveWay(2);  // nobody ends it
+    first.YieldToFlushes(2);  // nobody ends it
     EXPECT_GE(std::chrono::steady_clock::now() - begin,
-              std::chrono::milliseconds(FlushFirst::kMostMs / 2));
+              std::chrono::milliseconds(FlushPriority::kLongestWaitMs / 2));
     flush.reset();
-    first.GiveWay(2);
+    first.YieldToFlushes(2);
   }).join();
 }
 
 // However a thread comes back.
 TEST(MovedThreadsTest, WhatIsHeldIsLetGo) {
-  MovedThreads threads({MyCpus().back()}, /*anywhere=*/true);
+  ThreadMigrator threads({MyCpus().back()}, /*allow_shared_cpus=*/true);
   const auto held = std::make_shared<int>();
   const std::string home = "a", other = "b";
   for (int how = 0; how < 4; ++how) {
     std::thread([&] {
-      ASSERT_TRUE(threads.Move(home, held));
+      ASSERT_TRUE(threads.Migrate(home, held));
       EXPECT_EQ(held.use_count(), 2);
-      threads.BackAll(&other);
+      threads.ReturnAll(&other);
       EXPECT_EQ(held.use_count(), 2);
       if (how == 0) {
-        EXPECT_TRUE(threads.Back());
+        EXPECT_TRUE(threads.Return());
       }
-      if (how == 1) MovedThreads::BackHere();
-      if (how == 2) threads.BackAll(&home);
+      if (how == 1) ThreadMigrator::ReturnCallingThread();
+      if (how == 2) threads.ReturnAll(&home);
     }).join();
     EXPECT_EQ(held.use_count(), 1) << how;
   }
-  EXPECT_FALSE(MovedThreads({CPU_SETSIZE - 1}, true).Move(home, held));
+  EXPECT_FALSE(ThreadMigrator({CPU_SETSIZE - 1}, true).Migrate(home, held));
   EXPECT_EQ(held.use_count(), 1);
 }
 
@@ -332,7 +332,7 @@ class SlowFilter : public rocksdb::CompactionFilter {
 class CrowdedAgentTest : public WholeMovedTest {
  protected:
   void SetUp() override {
-    if (!CpuShare::IsKnown()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
+    if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
     WholeMovedTest::SetUp();
     for (const int cpu : all_) {
       if (cpu != all_.back()) on_host_.push_back(std::make_unique<BusyThreads>(1, cpu));
@@ -407,30 +407,30 @@ TEST_F(CrowdedAgentTest, ShortCompactionsStayAway) {
 }
 
 TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {
-  MovedThreads one({all_.back()}), two({all_.front()});
+  ThreadMigrator one({all_.back()}), two({all_.front()});
   const std::vector<int> mine = MyCpus();
   std::thread([&] {
-    EXPECT_FALSE(one.Back());
-    ASSERT_TRUE(one.Move("a", nullptr));
+    EXPECT_FALSE(one.Return());
+    ASSERT_TRUE(one.Migrate("a", nullptr));
     EXPECT_EQ(MyCpus(), std::vector<int>{all_.back()});
-    EXPECT_FALSE(two.Move("a", nullptr));
-    EXPECT_FALSE(two.Back());
+    EXPECT_FALSE(two.Migrate("a", nullptr));
+    EXPECT_FALSE(two.Return());
     const std::string other = "b";
-    one.BackAll(&other);
+    one.ReturnAll(&other);
     EXPECT_EQ(MyCpus(), std::vector<int>{all_.back()});
     const std::string home = "a";
-    one.BackAll(&home);
+    one.ReturnAll(&home);
     EXPECT_EQ(MyCpus(), mine);
-    EXPECT_FALSE(one.Back()) << "it is back";
-    EXPECT_FALSE(two.Move("b", nullptr)) << "it may run there as it is";
-    MovedThreads anywhere({all_.front()}, true);
-    EXPECT_TRUE(anywhere.Move("b", nullptr));
-    MovedThreads::BackHere();
+    EXPECT_FALSE(one.Return()) << "it is back";
+    EXPECT_FALSE(two.Migrate("b", nullptr)) << "it may run there as it is";
+    ThreadMigrator allow_shared_cpus({all_.front()}, true);
+    EXPECT_TRUE(allow_shared_cpus.Migrate("b", nullptr));
+    ThreadMigrator::ReturnCallingThread();
     EXPECT_EQ(MyCpus(), mine);
-    EXPECT_FALSE(anywhere.Back());
-    ASSERT_TRUE(one.Move("a", nullptr));
+    EXPECT_FALSE(allow_shared_cpus.Return());
+    ASSERT_TRUE(one.Migrate("a", nullptr));
   }).join();
-  one.BackAll(nullptr);  // the thread has ended
+  one.ReturnAll(nullptr);  // the thread has ended
 }
 
 }  // namespace
