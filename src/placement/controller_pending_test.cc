@@ -1,4 +1,4 @@
-// The controller and what may be left for later: a busy host is spared while little is owed.
+// The controller and the pending-compaction limit: a busy host is spared while little is pending.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ struct Line {
   std::string why;
 };
 
-TEST(ControllerDebt, ABusyHostIsSparedFromTheBeginning) {
+TEST(ControllerPending, LittlePending_BusyHost_IsSparedFromTheBeginning) {
   const auto first = [](double speed, const Load& load) { return Line(speed).Do(1, 1, load); };
   EXPECT_EQ(first(0.455, BusyHost(0.1)), Place::kOffloadAll);
   EXPECT_EQ(first(0.455, BusyHost(0.9)), Place::kOffloadIo);
@@ -69,10 +69,10 @@ TEST(ControllerDebt, ABusyHostIsSparedFromTheBeginning) {
 }
 
 // The agent takes half as long again as host and agent together.
-TEST(ControllerDebt, ThroughputDecidesWhenNoMoreMayBeOwed) {
+TEST(ControllerPending, PendingLimitReached_BusyHost_ThroughputDecides) {
   Line line(0.455);
   EXPECT_GE(line.Whole(50, 1, 1.5, BusyHost(0.1)), 48) << "one shows what split would be";
-  EXPECT_GE(line.Whole(50, 1, 1.5, BusyHost(0.9)), 50) << "not all of it is owed";
+  EXPECT_GE(line.Whole(50, 1, 1.5, BusyHost(0.9)), 50) << "below the limit";
   line.why.clear();
   line.Whole(20, 1, 1.5, BusyHost(1.1));
   EXPECT_THAT(line.why, ::testing::HasSubstr("whole -> "));
@@ -81,26 +81,26 @@ TEST(ControllerDebt, ThroughputDecidesWhenNoMoreMayBeOwed) {
   line.Whole(10, 1, 1.5, BusyHost(0.4));
   EXPECT_THAT(line.why, ::testing::HasSubstr("little compaction is pending"));
   EXPECT_EQ(line.Whole(50, 1, 1.5, BusyHost(0.4)), 50);
-  // What is owed is paid when the host has time.
+  // The pending compaction is done when the host has time.
   Load idle = BusyHost(0.4);
   idle.host_busy = 0;
   EXPECT_LT(line.Whole(50, 1, 1.5, idle), 5);
 }
 
-TEST(ControllerDebt, AnAgentThatIsNotWhatItSaysIsFoundOut) {
+TEST(ControllerPending, LittlePending_SlowAgentTellsItIsFast_IsFoundOut) {
   Line line(1);
   EXPECT_GT(line.Whole(12, 1, 8, BusyHost(0)), 0);
   EXPECT_LE(line.Whole(100, 1, 8, BusyHost(0)), 2);
 }
 
-TEST(ControllerDebt, AnAgentThatBecomesVerySlowIsLeft) {
+TEST(ControllerPending, LittlePending_AgentBecomesVerySlow_IsLeft) {
   Line line(1);
   EXPECT_GE(line.Whole(100, 1, 1, BusyHost(0)), 98);
   line.Whole(20, 1, 10, BusyHost(0));
   EXPECT_LE(line.Whole(100, 1, 10, BusyHost(0)), 5);
 }
 
-TEST(ControllerDebt, WhatWritersWillWaitForIsDoneWhereItIsDoneSooner) {
+TEST(ControllerPending, AboutToStall_Compaction_GoesWhereItIsFaster) {
   for (const double whole_seconds : {0.7, 1.5}) {
     Line line(1 / whole_seconds);
     line.Whole(50, 1, whole_seconds, BusyHost(0.1));

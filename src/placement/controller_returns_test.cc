@@ -18,7 +18,7 @@ Load BusyHost() {
 }
 
 // An agent that takes compactions and does not do them loses time at most as often as tries may.
-TEST(ControllerReturns, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
+TEST(ControllerReturns, ReturnsEverything_Agent_IsRarelyAsked) {
   Load no_pending = BusyHost();
   no_pending.pending_ratio = 0;
   for (const Load& load : {Load(), BusyHost(), no_pending}) {
@@ -44,13 +44,13 @@ TEST(ControllerReturns, AnAgentThatReturnsEverythingIsNotAskedAgainAndAgain) {
         controller.End(1, now, !(whole && fails));
       }
       EXPECT_LE(returned, 30) << (fails ? "fails" : "returns") << ", host busy " << load.host_busy
-                              << ", owed " << load.pending_ratio;
+                              << ", pending ratio " << load.pending_ratio;
     }
   }
 }
 
 // An agent that was started anew loses all that it had: that is one reason to doubt it, not eight.
-TEST(ControllerReturns, ThoseThatComeBackTogetherCountAsOne) {
+TEST(ControllerReturns, ReturnedTogether_SeveralCompactions_CountAsOne) {
   ControllerOptions options;
   options.host_cores = 4;
   options.agent_tasks = 8;
@@ -80,14 +80,14 @@ TEST(ControllerReturns, ThoseThatComeBackTogetherCountAsOne) {
 
 // It was fast. From then on another process has all of its places, or it returns whatever it gets:
 // what it once was must not keep anybody from the best of the other two.
-TEST(ControllerReturns, AnAgentThatWasFastAndTakesNothingAnyMoreIsLeft) {
+TEST(ControllerReturns, TakesNothingAnyMore_FastAgent_IsLeft) {
   Load no_pending = BusyHost();
   no_pending.pending_ratio = 0;
   for (const Load& load : {Load(), BusyHost(), no_pending}) {
     for (const bool full : {true, false}) {
       for (const double split_seconds : {0.5, 2.0}) {
         SCOPED_TRACE(::testing::Message()
-                     << "host busy " << load.host_busy << ", owed " << load.pending_ratio
+                     << "host busy " << load.host_busy << ", pending ratio " << load.pending_ratio
                      << ", full " << full << ", split takes " << split_seconds);
         Controller controller(ControllerOptions{});
         double now = 1;

@@ -188,7 +188,7 @@ constexpr double kMostOfOneSeed = 1.06;
 constexpr double kMeanOverBest = 0.99;
 constexpr size_t kSeeds = 5;
 
-TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
+TEST(Controller, FixedLoad_Adaptive_IsNotMuchSlowerThanTheBestFixed) {
   const uint64_t new_seed = TestSeed();
   double over_best = 0;
   int cases = 0;
@@ -228,7 +228,7 @@ TEST(Controller, IsNeverMuchSlowerThanTheBestFixedPlacement) {
 
 // The foreground comes and goes: with it on the host the agent is the better place for whole
 // compactions, without it the host is. No fixed placement is good at both.
-TEST(Controller, BeatsEveryFixedPlacementWhereTheLoadShifts) {
+TEST(Controller, ShiftingLoad_Adaptive_BeatsEveryFixed) {
   Machine m;
   m.agent_speed = 0.6;
   m.wait = 1 / (10'000 * kMB);
@@ -283,7 +283,7 @@ struct OneByOne {
   }
 };
 
-TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
+TEST(Controller, FirstStrategy_AgentSpeed_Decides) {
   const auto first = [](double speed, Load load) {
     ControllerOptions options;
     options.agent_speed = speed;
@@ -314,13 +314,13 @@ TEST(Controller, BeginsByWhatTheAgentSaysOfItself) {
   EXPECT_EQ(several.Begin(2, {100'000'000, false}, half, 2).place, Place::kOffloadIo);
 }
 
-TEST(Controller, AnAgentThatIsNotWhatItSaysIsFoundOut) {
+TEST(Controller, FirstStrategy_SlowAgentTellsItIsFast_IsFoundOut) {
   OneByOne one{Controller(ControllerOptions{})};
   EXPECT_GT(one.Whole(12, 1.0, 4.0), 0);
   EXPECT_LE(one.Whole(100, 1.0, 4.0), 2);
 }
 
-TEST(Controller, AnAgentOnTheHostsProcessorsSparesNothing) {
+TEST(Controller, SharedCpus_BusyHost_IsNotSpared) {
   for (const bool apart : {true, false}) {
     OneByOne one{Controller(ControllerOptions{})};
     Load load = OneByOne::BusyHost();
@@ -336,7 +336,7 @@ TEST(Controller, AnAgentOnTheHostsProcessorsSparesNothing) {
 }
 
 // After an hour without work there was hardly any, on average: that says nothing of what comes.
-TEST(Controller, APauseIsNoLackOfWork) {
+TEST(Controller, Demand_Pauses_AreIncluded) {
   OneByOne one{Controller(ControllerOptions{})};
   const auto slow = [&](int count) { return one.Whole(count, 0.7, 1.0); };
   slow(150);
@@ -345,7 +345,7 @@ TEST(Controller, APauseIsNoLackOfWork) {
   EXPECT_LT(slow(100), 20);
 }
 
-TEST(Controller, AnAgentThatGoesSoonAfterItWasPreferredIsNotAskedForAnything) {
+TEST(Controller, AgentGone_AfterOffloadAll_GetsNothing) {
   OneByOne one{Controller(ControllerOptions{})};
   Load without = OneByOne::BusyHost();
   without.agent = without.can_offload_all = false;
@@ -353,7 +353,7 @@ TEST(Controller, AnAgentThatGoesSoonAfterItWasPreferredIsNotAskedForAnything) {
   for (int i = 0; i < 20; ++i) ASSERT_EQ(one.Do(1.0, 0.5, without), Place::kHost);
 }
 
-TEST(Controller, OneThatCannotBeDoneWholeChangesNothingForTheOthers) {
+TEST(Controller, NotOffloadable_OneCompaction_ChangesNothingForOthers) {
   OneByOne one{Controller(ControllerOptions{})};
   Load never = OneByOne::BusyHost();
   never.can_offload_all = false;
@@ -367,7 +367,7 @@ TEST(Controller, OneThatCannotBeDoneWholeChangesNothingForTheOthers) {
 }
 
 // It is held for a while, looked at, and given up where the agent has become worse.
-TEST(Controller, AnAgentThatBecomesSlowIsLeft) {
+TEST(Controller, AgentBecomesSlow_OffloadAll_IsLeft) {
   OneByOne one{Controller(ControllerOptions{})};
   one.Whole(60, 1.0, 0.8);
   EXPECT_GT(one.Whole(20, 1.0, 0.8), 15);
@@ -376,7 +376,7 @@ TEST(Controller, AnAgentThatBecomesSlowIsLeft) {
 }
 
 // Averages over tens of compactions would follow a load that shifts too late.
-TEST(Controller, WhatChangesAtOnceIsNoticedSoon) {
+TEST(Controller, RateChange_Sudden_IsNoticedSoon) {
   OneByOne one{Controller(ControllerOptions{})};
   EXPECT_GT(one.Whole(25, 1.0, 0.8), 20);
   EXPECT_LT(one.Whole(25, 1.0, 1.8), 7) << "the agent has become slow";
@@ -420,7 +420,7 @@ struct TwoLanes {
 
 // How many are given to an agent after it has become very slow. Whoever waits for as many to end as
 // small changes need, waits for long.
-TEST(Controller, WhatIsFarTooSlowIsNoticedBeforeMuchOfItEnds) {
+TEST(Controller, RateChange_VerySlow_IsNoticedBeforeCompactionsEnd) {
   TwoLanes two = TwoLanes::OfOneCore();
   two.Whole(100, 1.2);
   ASSERT_GT(two.Whole(40, 1.2), 30);
@@ -428,7 +428,7 @@ TEST(Controller, WhatIsFarTooSlowIsNoticedBeforeMuchOfItEnds) {
 }
 
 // What stops all for a while, once, is over when it is seen.
-TEST(Controller, OneStallOfAllIsNoChange) {
+TEST(Controller, RateChange_OneStallOfAll_IsNoChange) {
   TwoLanes two = TwoLanes::OfOneCore();
   two.Whole(100, 1.2);
   ASSERT_GT(two.Whole(40, 1.2), 30);
@@ -437,20 +437,20 @@ TEST(Controller, OneStallOfAllIsNoChange) {
 }
 
 // Compactions differ: those from level 0 take longer than others, say.
-TEST(Controller, SomeSlowCompactionsAreNoChange) {
+TEST(Controller, RateChange_SomeSlowCompactions_AreNoChange) {
   OneByOne one{Controller(ControllerOptions{})};
   one.Whole(60, 1.0, 0.8);
   EXPECT_GT(one.WholeByTurns(100, 2, 1.7, 0.7), 85);
 }
 
 // Nor those of another kind of data, by turns.
-TEST(Controller, WorkThatAlternatesCostsFewTries) {
+TEST(Controller, Tries_AlternatingLoad_AreFew) {
   OneByOne one{Controller(ControllerOptions{})};
   one.Whole(60, 1.0, 0.8);
   EXPECT_GT(one.WholeByTurns(400, 4, 2.5, 0.7), 330);
 }
 
-TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
+TEST(Controller, NoAgent_AllCompactions_StayOnHost) {
   Controller controller(ControllerOptions{});
   Load load;
   load.agent = false;
@@ -461,7 +461,7 @@ TEST(Controller, WithoutAnAgentEverythingIsTheHosts) {
   }
 }
 
-TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
+TEST(Controller, AgentTasks_AllTaken_NoMoreOffloadAll) {
   ControllerOptions options;
   options.agent_tasks = 2;
   options.agent_speed = 100;
@@ -485,7 +485,7 @@ TEST(Controller, AnAgentIsGivenNoMoreThanItRuns) {
 }
 
 // What began with one agent says nothing of the next.
-TEST(Controller, AnotherAgentBeginsAnew) {
+TEST(Controller, SetAgent_AnotherAgent_VoidsMeasurements) {
   Controller controller(ControllerOptions{});
   std::mt19937_64 rng(TestSeed());
   std::map<uint64_t, bool> running;
@@ -509,7 +509,7 @@ TEST(Controller, AnotherAgentBeginsAnew) {
   }
 }
 
-TEST(Controller, SaysWhyItChangesItsMind) {
+TEST(Controller, Why_ChangeOfStrategy_NamesTheReason) {
   Controller controller(ControllerOptions{});
   double now = 0;
   std::string why;
@@ -525,7 +525,7 @@ TEST(Controller, SaysWhyItChangesItsMind) {
   EXPECT_EQ(controller.Begin(1, {100'000'000, false}, Load(), now).why, "");
 }
 
-TEST(Controller, SmallDifferencesDoNotMoveIt) {
+TEST(Controller, SmallDifference_Adaptive_KeepsStrategy) {
   Controller controller(ControllerOptions{});
   std::mt19937_64 rng(TestSeed());
   std::uniform_real_distribution<double> time(0.97, 1.03);
@@ -539,7 +539,7 @@ TEST(Controller, SmallDifferencesDoNotMoveIt) {
   EXPECT_EQ(changes, 0);
 }
 
-TEST(Controller, AnAgentThatComesAndGoesIsUsedWhileItIsThere) {
+TEST(Controller, AgentComesAndGoes_Adaptive_UsesItMeanwhile) {
   ControllerOptions options;
   Controller controller(options);
   double now = 0;

@@ -30,32 +30,32 @@ struct Written {
   double whole = 0;  // share of what was compacted
 };
 
-// For `seconds`, with one compaction at a time and room for as much debt as the writer makes in ten
-// seconds, a quarter of which may be owed if that is told. `policy` decides each, and hears of its
-// end.
+// For `seconds`, with one compaction at a time. Writers stall at as much pending compaction as the
+// writer makes in ten seconds, a quarter of which is the limit for deferring, if that is told.
+// `policy` decides each, and hears of its end.
 Written Write(const Writer& w, double seconds, const Policy& policy, const Report& report,
-              bool tells_debt = false) {
+              bool tells_pending = false) {
   constexpr double kStep = 0.002;
-  const double most_debt = 10 * w.amplification / w.cost;
+  const double most_pending = 10 * w.amplification / w.cost;
   Written written;
-  double debt = 0, left = 0, compacted = 0;
+  double pending = 0, left = 0, compacted = 0;
   uint64_t id = 0;
   Place place = Place::kHost;
   for (double now = 1; now < seconds; now += kStep) {
-    if (left <= 0 && debt >= 60 * kMegabyte) {
+    if (left <= 0 && pending >= 60 * kMegabyte) {
       Load load;
       load.host_busy = 1;
-      if (tells_debt) load.pending_ratio = 4 * debt / most_debt;
+      if (tells_pending) load.pending_ratio = 4 * pending / most_pending;
       place = policy(++id, {uint64_t(60 * kMegabyte), id % 4 == 0}, load, now);
       left = 60 * kMegabyte;
-      debt -= left;
+      pending -= left;
     }
     const bool compacts = left > 0;
-    const bool stalls = debt > most_debt;
+    const bool stalls = pending > most_pending;
     const double host = !compacts || place == Place::kOffloadAll ? 1 : stalls ? 0 : 0.5;
     if (!stalls) {
       written.bytes += kStep * host / w.cost;
-      debt += kStep * host / w.cost * w.amplification;
+      pending += kStep * host / w.cost * w.amplification;
     }
     if (!compacts) continue;
     const double rate = (place == Place::kOffloadAll ? w.agent_speed * 0.8 : 1 - host) / w.merge;
@@ -68,7 +68,7 @@ Written Write(const Writer& w, double seconds, const Policy& policy, const Repor
   return written;
 }
 
-Written WriteAdaptive(const Writer& w, double seconds, bool tells_debt, std::string* why) {
+Written WriteAdaptive(const Writer& w, double seconds, bool tells_pending, std::string* why) {
   ControllerOptions options;
   options.agent_speed = w.agent_speed;
   Controller controller(options);
@@ -79,13 +79,13 @@ Written WriteAdaptive(const Writer& w, double seconds, bool tells_debt, std::str
         if (why->empty()) *why = c.why;
         return c.place;
       },
-      [&](uint64_t id, double now) { controller.End(id, now, true); }, tells_debt);
+      [&](uint64_t id, double now) { controller.End(id, now, true); }, tells_pending);
 }
 
-// Whole compactions take longer here than they would on an idle host, and are right all the same:
+// OffloadAll compacts slower here than OffloadIo, and is right all the same:
 // the writer gets the processor. Where the agent is so slow that the writer would wait for it, they
 // are not.
-TEST(ControllerWriter, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
+TEST(ControllerWriter, AgentKeepsUp_BusyHost_IsSpared) {
   for (const double speed : {1.0, 0.81, 0.455, 0.2}) {
     Writer w{speed};
     const auto fixed = [&](Place place) {
@@ -94,12 +94,12 @@ TEST(ControllerWriter, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
           [](uint64_t, double) {});
     };
     const double split = fixed(Place::kOffloadIo).bytes, whole = fixed(Place::kOffloadAll).bytes;
-    for (const bool tells_debt : {false, true}) {
+    for (const bool tells_pending : {false, true}) {
       std::string why;
-      const Written adaptive = WriteAdaptive(w, 300, tells_debt, &why);
+      const Written adaptive = WriteAdaptive(w, 300, tells_pending, &why);
       EXPECT_GE(adaptive.bytes, std::max(split, whole) * 0.95)
           << "speed " << speed << ": split " << split << ", whole " << whole << ", "
-          << adaptive.whole << " of it whole; " << tells_debt << " " << why;
+          << adaptive.whole << " of it whole; " << tells_pending << " " << why;
       if (speed >= 0.8) {
         EXPECT_GT(whole, split) << "or this tests nothing";
         EXPECT_GT(adaptive.whole, 0.8);
@@ -108,8 +108,9 @@ TEST(ControllerWriter, LeavesABusyHostToItsWorkWhereTheAgentKeepsUp) {
   }
 }
 
-// What lasts no longer than its debts may has the host for itself, however slow the agent is.
-TEST(ControllerWriter, LeavesTheHostToABurstThatMayOwe) {
+// A burst that ends before the pending-compaction limit has the host for itself, however slow the
+// agent is.
+TEST(ControllerWriter, Burst_BelowPendingLimit_HasTheHost) {
   for (const double speed : {0.81, 0.455}) {
     const Writer w{speed};
     const auto fixed = [&](Place place) {

@@ -51,7 +51,7 @@ TaskRequest Deeper() {
   return r;
 }
 
-TEST(TaskSlots, AreTakenUpToTheMostAndGivenBackOnce) {
+TEST(TaskSlots, Take_UpToTheMost_GivesBackOnce) {
   TaskSlots slots;
   auto a = slots.Take(2);
   auto b = slots.Take(2);
@@ -67,7 +67,7 @@ TEST(TaskSlots, AreTakenUpToTheMostAndGivenBackOnce) {
   EXPECT_EQ(slots.taken(), 0);
 }
 
-TEST(TaskWire, ARequestIsWhatItWas) {
+TEST(TaskWire, Request_RoundTrip_IsEqual) {
   const TaskRequest r = SomeRequest();
   auto fd = WriteTask(r);
   ASSERT_TRUE(fd.ok()) << fd.status();
@@ -94,7 +94,7 @@ TEST(TaskWire, ARequestIsWhatItWas) {
   EXPECT_FALSE(back->urgent);
 }
 
-TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {
+TEST(TaskWire, Request_CutOrChanged_IsRefusedOrHarmless) {
   const std::string good = EncodeTask(SomeRequest());
   for (size_t n = 0; n < good.size(); ++n) {
     EXPECT_FALSE(DecodeTask(absl::string_view(good.data(), n)).ok()) << n;
@@ -116,7 +116,7 @@ TEST(TaskWire, WhatIsCutOrChangedIsRefusedOrHarmless) {
   }
 }
 
-TEST(TaskWire, OutputsGoBelowTheDatabaseOnly) {
+TEST(TaskWire, Request_OutputsOutsideTheDatabase_IsRefused) {
   for (const char* dir : {"/data/dbx/1", "/data/db", "/etc", "data/db/1", "/data/db/../x", ""}) {
     TaskRequest r = SomeRequest();
     r.output_dir = dir;
@@ -124,7 +124,7 @@ TEST(TaskWire, OutputsGoBelowTheDatabaseOnly) {
   }
 }
 
-TEST(TaskWire, ARequestThatCanStillShrinkIsNotRead) {
+TEST(TaskWire, Request_Unsealed_IsRefused) {
   UniqueFd fd(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const std::string bytes = EncodeTask(SomeRequest());
   ASSERT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
@@ -167,7 +167,7 @@ struct Gate {
   }
 };
 
-TEST(TaskRunner, AnswersWithTheResult) {
+TEST(TaskRunner, Start_TaskSucceeds_AnswersWithTheResult) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
   auto task = StartOn(&runner, SomeRequest());
@@ -181,7 +181,7 @@ TEST(TaskRunner, AnswersWithTheResult) {
   EXPECT_EQ(runner.counters()->failed.load(), 0u);
 }
 
-TEST(TaskRunner, ALargeResultArrivesWhole) {
+TEST(TaskRunner, Start_LargeResult_ArrivesWhole) {
   std::string large(20'000'000, '\0');
   std::mt19937_64 rng(TestSeed());
   for (char& c : large) c = static_cast<char>(rng());
@@ -195,7 +195,7 @@ TEST(TaskRunner, ALargeResultArrivesWhole) {
   EXPECT_TRUE(*result == large);
 }
 
-TEST(TaskRunner, RunsNoMoreThanItMay) {
+TEST(TaskRunner, Start_AllSlotsTaken_IsBusy) {
   Gate gate;
   TaskRunner runner(Tasks(2), gate.function());
   auto a = StartOn(&runner, SomeRequest());
@@ -213,7 +213,7 @@ TEST(TaskRunner, RunsNoMoreThanItMay) {
   EXPECT_TRUE(StartOn(&runner, SomeRequest()).ok());
 }
 
-TEST(TaskSlots, TheLastIsForLevelZero) {
+TEST(TaskSlots, Take_NotUrgent_LeavesTheLastSlot) {
   TaskSlots slots;
   auto a = slots.Take(3, false);
   auto b = slots.Take(3, false);
@@ -235,7 +235,7 @@ TEST(TaskSlots, TheLastIsForLevelZero) {
 }
 
 // For writers wait for level 0. One place alone is for all.
-TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
+TEST(TaskRunner, Start_NotUrgent_LeavesTheLastSlot) {
   Gate gate;
   TaskRunner runner(Tasks(3), gate.function());
   std::vector<std::unique_ptr<HostTask>> tasks;
@@ -266,7 +266,7 @@ TEST(TaskRunner, TheLastPlaceIsForLevelZero) {
   EXPECT_TRUE(StartOn(&one, Deeper()).ok());
 }
 
-TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
+TEST(TaskRunner, Start_Urgent_HasTheHigherPriority) {
   const int usual = getpriority(PRIO_PROCESS, 0);
   TaskRunnerOptions options = Tasks(2);
   options.nice = usual + 2;
@@ -283,7 +283,7 @@ TEST(TaskRunner, LevelZeroHasTheHigherPriority) {
   EXPECT_EQ(nice(Deeper()), absl::StrCat(std::min(usual + 5, kLeast)));
 }
 
-TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {
+TEST(TaskRunner, HostLeaves_RunningTask_IsCancelled) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
   StartOn(&runner, SomeRequest()).value().reset();
@@ -291,7 +291,7 @@ TEST(TaskRunner, AHostThatLeavesCancelsItsTask) {
   EXPECT_EQ(gate.cancelled, gate.started);
 }
 
-TEST(TaskRunner, GoesOnlyAfterItsTasksAndTellsTheirHosts) {
+TEST(TaskRunner, Destructor_RunningTasks_AreCancelledAndTold) {
   Gate gate;
   auto runner = std::make_unique<TaskRunner>(Tasks(3), gate.function());
   std::vector<std::unique_ptr<HostTask>> tasks;
@@ -302,7 +302,7 @@ TEST(TaskRunner, GoesOnlyAfterItsTasksAndTellsTheirHosts) {
   for (auto& task : tasks) EXPECT_TRUE(absl::IsCancelled(task->Wait(-1).status()));
 }
 
-TEST(HostTask, CancelEndsTheWait) {
+TEST(HostTask, Cancel_WhileWaiting_EndsTheWait) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
   auto task = StartOn(&runner, SomeRequest()).value();
@@ -312,7 +312,7 @@ TEST(HostTask, CancelEndsTheWait) {
 }
 
 // The agent beats while it works: a wait with a deadline lasts as long as the task does.
-TEST(HostTask, ALongTaskIsNoDeadOne) {
+TEST(HostTask, Wait_LongerThanTheDeadline_BeatsKeepItAlive) {
   Gate gate;
   TaskRunner runner(Tasks(1), gate.function());
   auto task = StartOn(&runner, SomeRequest()).value();
@@ -324,7 +324,7 @@ TEST(HostTask, ALongTaskIsNoDeadOne) {
 }
 
 // Its host is told what others leave of the agent's CPUs, and takes it back.
-TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
+TEST(HostTask, Wait_ContendedAgent_MayReturn) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   TaskRunnerOptions options = Tasks(1);
@@ -355,7 +355,7 @@ TEST(HostTask, MayBeTakenBackFromACrowdedAgent) {
   EXPECT_TRUE(Eventually([&] { return ended.load(); }));
 }
 
-TEST(HostTask, AFailureKeepsItsCodeAndReason) {
+TEST(HostTask, Wait_TaskFails_KeepsCodeAndReason) {
   TaskRunner runner(Tasks(1), [](const TaskRequest&, std::atomic<bool>*) {
     return absl::StatusOr<std::string>(absl::UnimplementedError("no such comparator"));
   });

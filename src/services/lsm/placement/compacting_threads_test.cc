@@ -14,7 +14,7 @@ namespace {
 
 using Use = CompactingThreads::Use;
 
-TEST(WantedByOthersTest, IsWhatTheyUseWhereThereIsMore) {
+TEST(ForegroundDemandTest, IdleCpus_Demand_IsTheirUse) {
   EXPECT_DOUBLE_EQ(ForegroundDemand(0.5, 1, {}), 0.5);
   EXPECT_DOUBLE_EQ(ForegroundDemand(0.75, 1, {0.25, 1}), 0.5);
   EXPECT_DOUBLE_EQ(ForegroundDemand(3, 4, {2, 2}), 1);
@@ -23,7 +23,7 @@ TEST(WantedByOthersTest, IsWhatTheyUseWhereThereIsMore) {
   EXPECT_DOUBLE_EQ(ForegroundDemand(0.2, 1, {0.25, 1}), 0);
 }
 
-TEST(WantedByOthersTest, DoesNotShrinkWithWhatCompactionsTakeFromThem) {
+TEST(ForegroundDemandTest, BusyCpus_MoreCompactions_DoNotShrinkDemand) {
   // One CPU and one writer that wants all of it, beside so many compactions.
   for (const int compactions : {0, 1, 2, 5}) {
     const double each = 1.0 / (compactions + 1);
@@ -75,7 +75,7 @@ void WorkHere(int64_t nanos) {
   }
 }
 
-TEST(CompactingThreadsTest, CountsThreadsWhileTheyCompact) {
+TEST(CompactingThreadsTest, Take_CompactingThreads_AreCounted) {
   CompactingThreads threads;
   threads.Take();
   threads.End();  // of nothing
@@ -95,7 +95,7 @@ TEST(CompactingThreadsTest, CountsThreadsWhileTheyCompact) {
   EXPECT_EQ(none.threads, 0);
 }
 
-TEST(CompactingThreadsTest, AThreadThatHasEndedIsForgotten) {
+TEST(CompactingThreadsTest, Take_EndedThread_IsForgotten) {
   CompactingThreads threads;
   { Worker gone(&threads, /*ends=*/false); }
   threads.Take();
@@ -104,7 +104,7 @@ TEST(CompactingThreadsTest, AThreadThatHasEndedIsForgotten) {
 }
 
 // Its end was not told, perhaps.
-TEST(CompactingThreadsTest, AThreadThatOnlyWaitsIsNotCounted) {
+TEST(CompactingThreadsTest, Take_WaitingThread_IsNotCounted) {
   CompactingThreads threads;
   std::promise<void> go;
   std::thread waits([&] {

@@ -16,7 +16,7 @@ namespace {
 
 using test::BusyThreads;
 
-TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
+TEST(CpuShareTest, Of_OthersHaveMost_IsContended) {
   EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).contended) << "one beside three others";
   EXPECT_NEAR(CpuShare::Of(0.25, 0.75, 1).each, 0.25, 1e-9);
   EXPECT_TRUE(CpuShare::Of(0.4, 1.6, 1).contended) << "two beside three others";
@@ -31,7 +31,7 @@ TEST(CpuShareTest, IsCrowdedWhereOthersHaveMost) {
   EXPECT_FALSE(CpuShare::Of(0, 0, 1).contended);
 }
 
-TEST(CpuShareTest, OfAThreadBesideOthers) {
+TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   const BusyThreads mine(1, cpu);
@@ -50,7 +50,7 @@ TEST(CpuShareTest, OfAThreadBesideOthers) {
 }
 
 // None is there for as long as a look takes. What they do elsewhere does not count.
-TEST(CpuShareTest, OfThreadsThatComeAndGo) {
+TEST(CpuShareTest, Take_ShortThreads_AreMeasuredTogether) {
   if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
   const int cpu = MyCpus().front();
   const BusyThreads mine(1, cpu);
@@ -86,7 +86,7 @@ TEST(CpuShareTest, OfThreadsThatComeAndGo) {
   EXPECT_GT(last.each, taken->each);
 }
 
-TEST(CpuShareTest, ThreadsThatAreGoneOrIdleSayNothing) {
+TEST(CpuShareTest, Take_EndedOrIdleThreads_AreIgnored) {
   CpuShare share;
   auto gone = std::make_unique<BusyThreads>(1, MyCpus().front());
   const std::vector<pid_t> tids = gone->tids();

@@ -19,7 +19,7 @@
 namespace pulse::lsm::test {
 namespace {
 
-TEST(FlushDecision, GoesWhereThereIsTimeToSpare) {
+TEST(FlushDecision, Update_BusyHostIdleAgent_GoesToAgent) {
   FlushDecision d;
   EXPECT_FALSE(d.Update(0.6, 0, 1)) << "the host has time itself";
   EXPECT_FALSE(d.Update(1, 0.9, 2)) << "nor has the agent";
@@ -27,7 +27,7 @@ TEST(FlushDecision, GoesWhereThereIsTimeToSpare) {
   EXPECT_TRUE(d.on_agent());
 }
 
-TEST(FlushDecision, StaysUntilTheAgentIsBusierOrTheHostIsNot) {
+TEST(FlushDecision, Update_OnAgent_StaysUntilAgentIsBusier) {
   for (const auto& [host, agent] : {std::pair{0.9, 1.0}, std::pair{0.6, 0.7}}) {
     FlushDecision d;
     d.Update(1, 0, 1);
@@ -43,7 +43,7 @@ TEST(FlushDecision, StaysUntilTheAgentIsBusierOrTheHostIsNot) {
 }
 
 // Flushes that are most of what keeps either busy.
-TEST(FlushDecision, DoesNotGoToAndFroWithItsOwnWeight) {
+TEST(FlushDecision, Update_OwnLoad_DoesNotOscillate) {
   FlushDecision d;
   int changes = 0;
   for (int i = 0; i < 100; ++i) {
@@ -54,7 +54,7 @@ TEST(FlushDecision, DoesNotGoToAndFroWithItsOwnWeight) {
   EXPECT_LE(changes, 6) << "in ten seconds";
 }
 
-TEST(FlushPlacementTest, AThreadIsOnTheAgentsCpusBetweenBeginAndEnd) {
+TEST(FlushPlacementTest, BeginEnd_FlushThread_IsOnAgentCpus) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
   FlushPriority first;
@@ -80,7 +80,7 @@ TEST(FlushPlacementTest, AThreadIsOnTheAgentsCpusBetweenBeginAndEnd) {
   EXPECT_EQ(counters.agent_flushes, 1u);
 }
 
-TEST(FlushPlacementTest, HostModeAndCpusThatDoNotExistChangeNothing) {
+TEST(FlushPlacementTest, Begin_HostModeOrMissingCpus_ChangesNothing) {
   const std::vector<int> all = MyCpus();
   AtomicCounters counters;
   FlushPriority first;
@@ -100,7 +100,7 @@ TEST(FlushPlacementTest, HostModeAndCpusThatDoNotExistChangeNothing) {
 }
 
 // RocksDB starts threads when it first needs them, on whatever thread that is.
-TEST(FlushPlacementTest, RocksDbsThreadsAreWhereTheyWere) {
+TEST(FlushPlacementTest, RocksDb_AfterFlushes_ThreadsAreBack) {
   const std::string agents = std::to_string(MyCpus().back());
   for (const char* placement : {"host", "split", "whole", "adaptive"}) {
     SCOPED_TRACE(placement);
@@ -121,7 +121,7 @@ TEST(FlushPlacementTest, RocksDbsThreadsAreWhereTheyWere) {
   }
 }
 
-TEST(FlushPlacementTest, WithoutItFlushesStay) {
+TEST(FlushPlacementTest, RocksDb_FlushesHost_StayOnHost) {
   const std::string agents = std::to_string(MyCpus().back());
   ScratchDir dir;
   PlacedDb placed(Embedded("pulse://?placement=whole&agent_cpus=" + agents), dir / "db");

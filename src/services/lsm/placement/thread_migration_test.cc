@@ -49,7 +49,7 @@ void EndRocksDbsThreads() {
 
 // The test, and all that it starts, on all CPUs but the last, which is the agent's. RocksDB's
 // threads would stay from test to test.
-class WholeMovedTest : public testing::Test {
+class ThreadMigrationTest : public testing::Test {
  protected:
   void SetUp() override {
     all_ = MyCpus();
@@ -79,7 +79,7 @@ class WholeMovedTest : public testing::Test {
   std::string host_;
 };
 
-TEST_F(WholeMovedTest, CompactsAndLosesNothing) {
+TEST_F(ThreadMigrationTest, Database_EveryPlacement_LosesNothing) {
   for (const char* more : {"placement=whole", "placement=adaptive", "placement=whole&flushes=agent",
                            "placement=whole&whole=deep&host_slots=0"}) {
     SCOPED_TRACE(more);
@@ -95,7 +95,7 @@ TEST_F(WholeMovedTest, CompactsAndLosesNothing) {
   }
 }
 
-TEST_F(WholeMovedTest, APoolToo) {
+TEST_F(ThreadMigrationTest, Pool_OffloadAll_IsMigrated) {
   ScratchDir dir;
   CreatePool(dir / "pool", 256 << 20);
   PlacedDb placed(Embedded(Uri("placement=whole&layout=pool&pool=" +
@@ -106,7 +106,7 @@ TEST_F(WholeMovedTest, APoolToo) {
 }
 
 // What an agent that opens the database anew cannot do.
-TEST_F(WholeMovedTest, BlobsFiltersAndTwoPhaseCommitAreNoObstacle) {
+TEST_F(ThreadMigrationTest, BlobsFiltersTwoPhaseCommit_OffloadAll_AreMigrated) {
   class KeepAll : public rocksdb::CompactionFilter {
    public:
     const char* Name() const override { return "pulse.test.None"; }
@@ -137,7 +137,7 @@ TEST_F(WholeMovedTest, BlobsFiltersAndTwoPhaseCommitAreNoObstacle) {
   }
 }
 
-TEST_F(WholeMovedTest, UnregisteredComparator_Whole_IsMoved) {
+TEST_F(ThreadMigrationTest, UnregisteredComparator_OffloadAll_IsMigrated) {
   static const BackwardComparator backward;
   ScratchDir dir;
   PlacedDb placed(Embedded(Uri("placement=whole")), dir / "db", [](rocksdb::Options* o) {
@@ -150,7 +150,7 @@ TEST_F(WholeMovedTest, UnregisteredComparator_Whole_IsMoved) {
 }
 
 // No agent answers at the socket: the one that is embedded instead has the threads of RocksDB.
-TEST_F(WholeMovedTest, FallbackToEmbeddedAgent_Whole_IsMoved) {
+TEST_F(ThreadMigrationTest, FallbackToEmbeddedAgent_OffloadAll_IsMigrated) {
   ScratchDir dir;
   PlacedDb placed(
       Embedded("pulse://" + std::filesystem::absolute(dir / "none.sock").string() +
@@ -180,7 +180,7 @@ class MeetingFactory : public rocksdb::CompactionFilterFactory {
   std::atomic<bool> met_{false};
 };
 
-TEST_F(WholeMovedTest, MoreThanTheAgentHasPlacesForAreDoneHere) {
+TEST_F(ThreadMigrationTest, AllSlotsTaken_Subcompactions_StayOnHost) {
   ScratchDir dir;
   PlacedDb placed(Embedded(Uri("placement=whole&agent_tasks=1")), dir / "db",
                   [](rocksdb::Options* o) {
@@ -194,7 +194,7 @@ TEST_F(WholeMovedTest, MoreThanTheAgentHasPlacesForAreDoneHere) {
 
 // Parts that end before RocksDB has said that they begin: their threads are gone, and their places
 // must be free.
-TEST_F(WholeMovedTest, PartsThatAreCancelledBeforeTheyBeginKeepNoPlace) {
+TEST_F(ThreadMigrationTest, CancelledBeforeBegin_Subcompactions_KeepNoSlot) {
   class Canceller : public rocksdb::EventListener {
    public:
     void OnCompactionBegin(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
@@ -233,7 +233,7 @@ TEST_F(WholeMovedTest, PartsThatAreCancelledBeforeTheyBeginKeepNoPlace) {
 }
 
 // RocksDB tells nobody of compactions that end with their database.
-TEST_F(WholeMovedTest, ThreadsComeBackFromADatabaseThatCloses) {
+TEST_F(ThreadMigrationTest, DatabaseCloses_MigratedThreads_Return) {
   std::mt19937_64 rng(TestSeed());
   for (int round = 0; round < 6; ++round) {
     ScratchDir dir;
@@ -254,7 +254,7 @@ TEST_F(WholeMovedTest, ThreadsComeBackFromADatabaseThatCloses) {
   }
 }
 
-TEST_F(WholeMovedTest, AnAgentOnTheHostsCpusMovesNothing) {
+TEST_F(ThreadMigrationTest, AgentOnHostCpus_OffloadAll_MigratesNothing) {
   ScratchDir dir;
   PlacedDb placed(Embedded("pulse://?placement=whole&agent_cpus=" + std::to_string(all_.front())),
                   dir / "db");
@@ -264,7 +264,7 @@ TEST_F(WholeMovedTest, AnAgentOnTheHostsCpusMovesNothing) {
   placed.db->Close();
 }
 
-TEST(PlaceCompactionsTest, IsCalledOnce) {
+TEST(PlaceCompactionsTest, CalledTwice_SameOptions_IsRefused) {
   ScratchDir dir;
   for (const char* placement : {"placement=whole", "placement=split&flushes=agent"}) {
     PlacedDb placed(
@@ -274,7 +274,7 @@ TEST(PlaceCompactionsTest, IsCalledOnce) {
   }
 }
 
-TEST(FlushFirstTest, CompactionsWaitForFlushesAndNotForEver) {
+TEST(FlushPriorityTest, YieldToFlushes_FlushRuns_WaitsForALimitedTime) {
   FlushPriority first;
   first.SetCpus(2);
   std::shared_ptr<void> flush = first.BeginFlush();
@@ -292,7 +292,7 @@ TEST(FlushFirstTest, CompactionsWaitForFlushesAndNotForEver) {
 }
 
 // However a thread comes back.
-TEST(MovedThreadsTest, WhatIsHeldIsLetGo) {
+TEST(ThreadMigratorTest, Return_InAnyWay_ReleasesWhatIsHeld) {
   ThreadMigrator threads({MyCpus().back()}, /*allow_shared_cpus=*/true);
   const auto held = std::make_shared<int>();
   const std::string home = "a", other = "b";
@@ -329,11 +329,11 @@ class SlowFilter : public rocksdb::CompactionFilter {
 };
 
 // The host is busy, so that compactions go to the agent; and somebody else has the agent's CPU.
-class CrowdedAgentTest : public WholeMovedTest {
+class ContendedAgentTest : public ThreadMigrationTest {
  protected:
   void SetUp() override {
     if (!CpuShare::IsSupported()) GTEST_SKIP() << "this kernel keeps no account of it (schedstat)";
-    WholeMovedTest::SetUp();
+    ThreadMigrationTest::SetUp();
     for (const int cpu : all_) {
       if (cpu != all_.back()) on_host_.push_back(std::make_unique<BusyThreads>(1, cpu));
     }
@@ -342,14 +342,14 @@ class CrowdedAgentTest : public WholeMovedTest {
   void TearDown() override {
     on_host_.clear();
     on_agent_.reset();
-    WholeMovedTest::TearDown();
+    ThreadMigrationTest::TearDown();
   }
 
   std::vector<std::unique_ptr<BusyThreads>> on_host_;
   std::unique_ptr<BusyThreads> on_agent_;
 };
 
-TEST_F(CrowdedAgentTest, CompactionsComeBack) {
+TEST_F(ContendedAgentTest, LongCompaction_Contention_ReturnsToHost) {
   static const SlowFilter filter;
   ScratchDir dir;
   // Of one long compaction, which is asked for.
@@ -384,7 +384,7 @@ TEST_F(CrowdedAgentTest, CompactionsComeBack) {
 }
 
 // Each is over before one could tell.
-TEST_F(CrowdedAgentTest, ShortCompactionsStayAway) {
+TEST_F(ContendedAgentTest, ShortCompactions_Contention_StayOnHost) {
   static const SlowFilter filter;
   ScratchDir dir;
   PlacedDb placed(Embedded(Uri("placement=adaptive")), dir / "db",
@@ -406,7 +406,7 @@ TEST_F(CrowdedAgentTest, ShortCompactionsStayAway) {
   placed.db->Close();
 }
 
-TEST_F(WholeMovedTest, AThreadBelongsToWhoMovedIt) {
+TEST_F(ThreadMigrationTest, Return_OtherMigratorsThread_IsRefused) {
   ThreadMigrator one({all_.back()}), two({all_.front()});
   const std::vector<int> mine = MyCpus();
   std::thread([&] {

@@ -83,7 +83,7 @@ void CompactBeside(PlacedDb* placed, TaskWatch* watch, std::mt19937_64* rng,
   EXPECT_GT(stats.whole_compactions + stats.whole_returned, 0u);
 }
 
-TEST(WholeTaskFaultsTest, AgentsThatDieCostNothingButTime) {
+TEST(CompactionTaskFaultsTest, AgentDies_DuringTasks_LosesNothing) {
   ScratchDir dir;
   AgentProcess agent;
   const auto watch = std::make_shared<TaskWatch>();
@@ -107,7 +107,7 @@ TEST(WholeTaskFaultsTest, AgentsThatDieCostNothingButTime) {
   EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
 }
 
-TEST(WholeTaskFaultsTest, AnAgentThatHangsIsLeftBehind) {
+TEST(CompactionTaskFaultsTest, AgentHangs_DuringTasks_IsLeftBehind) {
   ScratchDir dir;
   AgentProcess agent;
   const auto watch = std::make_shared<TaskWatch>();
@@ -123,7 +123,7 @@ TEST(WholeTaskFaultsTest, AnAgentThatHangsIsLeftBehind) {
   EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
 }
 
-TEST(WholeTaskFaultsTest, CancelledCompactionsAreDoneHere) {
+TEST(CompactionTaskFaultsTest, Cancel_RunningTasks_AreDoneOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
@@ -150,7 +150,7 @@ TEST(WholeTaskFaultsTest, CancelledCompactionsAreDoneHere) {
 }
 
 // A database that closes has its compactions given up until it has closed, whoever else closes.
-TEST(WholeTaskFaultsTest, AnotherDatabasesEndSaysNothingOfThisOne) {
+TEST(CompactionTaskFaultsTest, CancelUntilClosed_AnotherDatabaseCloses_StaysCancelled) {
   ScratchDir dir;
   AgentProcess agent;
   const auto fs = agent.Attach("?placement=whole");
@@ -182,7 +182,7 @@ TEST(WholeTaskFaultsTest, AnotherDatabasesEndSaysNothingOfThisOne) {
 }
 
 // Between the decision and the beginning of a task, of which nobody knows yet.
-TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
+TEST(CompactionTaskFaultsTest, Cancel_WhileATaskBegins_IsNotLost) {
   ScratchDir dir;
   AgentProcess agent;
   const auto watch = std::make_shared<TaskWatch>();
@@ -195,7 +195,7 @@ TEST(WholeTaskFaultsTest, ACancelThatComesWhileATaskBeginsIsNotLost) {
 }
 
 // Also where no compaction is given away any more.
-TEST(WholeTaskFaultsTest, WhatAKilledProcessLeftBehindIsRemoved) {
+TEST(CompactionTaskFaultsTest, Open_LeftoverTaskDirectories_AreRemoved) {
   for (const char* mode : {"whole", "adaptive", "split", "host"}) {
     SCOPED_TRACE(mode);
     ScratchDir dir;

@@ -31,7 +31,7 @@ namespace {
 
 using rocksdb::Status;
 
-TEST(WholeTaskTest, EmbeddedAgentWithoutCpusOfItsOwn_Whole_CompactsAsSplit) {
+TEST(CompactionTaskTest, EmbeddedAgentWithoutCpus_OffloadAll_DoesIoOnly) {
   const std::string all = std::to_string(MyCpus().front());
   for (const std::string& more :
        std::vector<std::string>{"", "&agent_nice=5", "&agent_cpus=" + all}) {
@@ -49,7 +49,7 @@ TEST(WholeTaskTest, EmbeddedAgentWithoutCpusOfItsOwn_Whole_CompactsAsSplit) {
   }
 }
 
-TEST(WholeTaskTest, ExternalAgent_Pool_CompactsAsSplit) {
+TEST(CompactionTaskTest, ExternalAgentAndPool_OffloadAll_DoesIoOnly) {
   ScratchDir dir;
   AgentProcess agent;
   CreatePool(dir / "pool", 256 << 20);
@@ -64,7 +64,7 @@ TEST(WholeTaskTest, ExternalAgent_Pool_CompactsAsSplit) {
 }
 
 // Some are the agent's then, and some are done here.
-TEST(WholeTaskTest, SubcompactionsBeyondTheAgentsPlacesAreDoneHere) {
+TEST(CompactionTaskTest, AllSlotsTaken_Subcompactions_AreDoneOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   for (const char* mode : {"whole", "adaptive"}) {
@@ -77,7 +77,7 @@ TEST(WholeTaskTest, SubcompactionsBeyondTheAgentsPlacesAreDoneHere) {
   }
 }
 
-TEST(WholeTaskTest, AnotherProcessCompacts) {
+TEST(CompactionTaskTest, ExternalAgent_OffloadAll_LosesNothing) {
   ScratchDir dir;
   AgentProcess agent;
   PlacedDb placed(agent.Attach("?placement=whole"), dir / "db", nullptr, {"two"});
@@ -86,7 +86,7 @@ TEST(WholeTaskTest, AnotherProcessCompacts) {
   EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
 }
 
-TEST(WholeTaskTest, AdaptivePlacementLosesNothing) {
+TEST(CompactionTaskTest, AnyAgent_Adaptive_LosesNothing) {
   ScratchDir dir;
   AgentProcess agent;
   for (const bool external : {false, true}) {
@@ -100,7 +100,7 @@ TEST(WholeTaskTest, AdaptivePlacementLosesNothing) {
   }
 }
 
-TEST(WholeTaskTest, OnTheHostNothingIsTheAgents) {
+TEST(CompactionTaskTest, PlacementHost_Compactions_UseNoAgent) {
   ScratchDir dir;
   PlacedDb placed(Embedded("pulse://?placement=host"), dir / "db");
   EXPECT_EQ(placed.options.compaction_service, nullptr);
@@ -112,7 +112,7 @@ TEST(WholeTaskTest, OnTheHostNothingIsTheAgents) {
 }
 
 // As DComp has it: level 0 is the host's; deeper ones are the agent's while its slots are taken.
-TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
+TEST(CompactionTaskTest, WholeDeep_HostSlotsTaken_OffloadsDeepOnes) {
   ScratchDir dir;
   AgentProcess agent;
   for (const int slots : {0, 1000}) {
@@ -130,7 +130,7 @@ TEST(WholeTaskTest, DeepCompactionsGoWhenTheHostIsTaken) {
 }
 
 // The agent cannot make it by name.
-TEST(WholeTaskTest, AComparatorThatTheAgentDoesNotKnowKeepsTheFamilyHere) {
+TEST(CompactionTaskTest, UnregisteredComparator_ExternalAgent_StaysOnHost) {
   static const BackwardComparator backward;
   ScratchDir dir;
   AgentProcess agent;
@@ -153,7 +153,7 @@ class DropFilter : public rocksdb::CompactionFilter {
   }
 };
 
-TEST(WholeTaskTest, ACompactionFilterIsNeverLeftOut) {
+TEST(CompactionTaskTest, CompactionFilter_OffloadAll_IsApplied) {
   static const DropFilter filter;
   ScratchDir dir;
   AgentProcess agent;
@@ -224,7 +224,7 @@ class ToldPartitionerFactory : public rocksdb::SstPartitionerFactory {
   return true;
 }();
 
-TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
+TEST(CompactionTaskTest, Factories_OffloadAll_HearWhetherManual) {
   ScratchDir dir;
   const std::string file = std::filesystem::absolute(dir / "told").string();
   setenv(kToldFile, file.c_str(), 1);
@@ -262,7 +262,7 @@ TEST(WholeTaskTest, FactoriesHearWhetherTheUserHasAskedForTheCompaction) {
 }
 
 // RocksDB's remote compactions would lose them.
-TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
+TEST(CompactionTaskTest, BlobsAndTwoPhaseCommit_ExternalAgent_StayOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   const std::vector<std::function<void(rocksdb::Options*)>> changes = {
@@ -280,7 +280,7 @@ TEST(WholeTaskTest, BlobsAndTwoPhaseCommitStayHere) {
 }
 
 // What utilities, or the user, do to the options after PlaceCompactions.
-TEST(WholeTaskTest, ObjectsThatChangedSinceAreNotLeftOut) {
+TEST(CompactionTaskTest, FilterAddedLater_ExternalAgent_IsApplied) {
   static const DropFilter filter;
   ScratchDir dir;
   AgentProcess agent;
@@ -320,7 +320,7 @@ class MarkCollectorFactory : public rocksdb::TablePropertiesCollectorFactory {
   }
 };
 
-TEST(WholeTaskTest, CollectorsOfPropertiesAddedSinceAreNotLeftOut) {
+TEST(CompactionTaskTest, PropertyCollectors_ExternalAgent_StayOnHost) {
   for (const bool before : {true, false}) {
     SCOPED_TRACE(before);
     ScratchDir dir;
@@ -349,7 +349,7 @@ TEST(WholeTaskTest, CollectorsOfPropertiesAddedSinceAreNotLeftOut) {
 }
 
 // It sets allow_2pc in a copy of its own.
-TEST(WholeTaskTest, ATransactionDbStaysHere) {
+TEST(CompactionTaskTest, TransactionDb_ExternalAgent_StaysOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   PlacedDb placed(agent.Attach("?placement=whole"), dir / "db");
@@ -369,7 +369,7 @@ TEST(WholeTaskTest, ATransactionDbStaysHere) {
 }
 
 // RocksDB tells no listener of DB::CompactFiles; its column family is not known.
-TEST(WholeTaskTest, FilesThatTheUserPicksAreCompactedHere) {
+TEST(CompactionTaskTest, CompactFiles_ExternalAgent_StaysOnHost) {
   static const DropFilter filter;
   ScratchDir dir;
   AgentProcess agent;
@@ -402,7 +402,7 @@ TEST(WholeTaskTest, FilesThatTheUserPicksAreCompactedHere) {
   EXPECT_EQ(placed.stats().whole_compactions, 0u);
 }
 
-TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
+TEST(CompactionTaskTest, LimitersAndChecksums_ExternalAgent_StayOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   const std::vector<std::function<void(rocksdb::Options*)>> changes = {
@@ -421,7 +421,7 @@ TEST(WholeTaskTest, WhatIsNotCarriedOverStaysHere) {
 }
 
 // Enabled once, and no longer: the tables still refer to blob files.
-TEST(WholeTaskTest, BlobFilesOfThePastStayHere) {
+TEST(CompactionTaskTest, OldBlobFiles_ExternalAgent_StayOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   std::mt19937_64 rng(TestSeed());
@@ -447,7 +447,7 @@ TEST(WholeTaskTest, BlobFilesOfThePastStayHere) {
 
 // RocksDB gives up a database when a rename fails; the agent of another process learns from no
 // OPTIONS file that outputs go to another disk.
-TEST(WholeTaskTest, OutputsMoveToAnotherDisk) {
+TEST(CompactionTaskTest, Outputs_OnAnotherDisk_AreCopied) {
   std::error_code ec;
   const std::string other = "/dev/shm/pulse-test-" + std::to_string(getpid());
   if (!std::filesystem::create_directory(other, ec)) GTEST_SKIP() << "no second file system";
@@ -486,7 +486,7 @@ TEST(WholeTaskTest, OutputsMoveToAnotherDisk) {
   std::filesystem::remove_all(other, ec);
 }
 
-TEST(WholeTaskTest, TablesInOtherDirectoriesStayHere) {
+TEST(CompactionTaskTest, OtherDirectories_ExternalAgent_StayOnHost) {
   ScratchDir dir;
   AgentProcess agent;
   std::filesystem::create_directory(dir / "other");
@@ -497,7 +497,7 @@ TEST(WholeTaskTest, TablesInOtherDirectoriesStayHere) {
   EXPECT_EQ(placed.stats().whole_compactions, 0u);
 }
 
-TEST(WholeTaskTest, PlaceCompactionsSaysWhatIsWrong) {
+TEST(CompactionTaskTest, PlaceCompactions_WrongOptions_IsRefused) {
   rocksdb::Options stock;
   EXPECT_TRUE(PlaceCompactions(&stock).IsInvalidArgument());
   auto fs = Embedded("pulse://?placement=whole");
