@@ -11,7 +11,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "services/lsm/core/thread_job.h"
+#include "services/lsm/core/thread_activity.h"
 #include "services/lsm/core/thread_waits.h"
 
 namespace pulse::lsm {
@@ -44,7 +44,7 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
     f->writing_ = true;
   }
   // A flush had better not queue behind what is left of a compaction.
-  auto lease = f->session_->LeaseQueue(/*prefer_idle=*/!ThreadJob::compacting());
+  auto lease = f->session_->LeaseQueue(/*prefer_idle=*/!ThreadActivity::compacting());
   if (!lease.ok()) {
     LogOnce(absl::StrCat("inline ", lease.status().message()),
             absl::StrCat("writing ", path, " without the agent: ", lease.status().message()));

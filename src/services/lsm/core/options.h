@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/session.h"
-#include "services/lsm/core/thread_job.h"
+#include "services/lsm/core/thread_activity.h"
 #include "uring/io_backend.h"
 
 namespace pulse::lsm {

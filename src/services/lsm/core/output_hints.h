@@ -16,7 +16,7 @@ struct OutputHints {
   rocksdb::Env::WriteLifeTimeHint lifetime = rocksdb::Env::WLTH_NOT_SET;
   Activity activity = Activity::kUntold;  // from 8.3 on
   bool preallocates = false;              // of the tables of compactions only
-  bool thread_compacts = false;           // ThreadJob::compacting
+  bool thread_compacts = false;           // ThreadActivity::compacting
 
   // What an append says besides. Through an EnvWrapper it is all there is.
   void AddFrom(const rocksdb::IOOptions& options) {

@@ -11,7 +11,7 @@
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/core/manifest_records.h"
 #include "services/lsm/core/output_hints.h"
-#include "services/lsm/core/thread_job.h"
+#include "services/lsm/core/thread_activity.h"
 
 namespace pulse::lsm {
 namespace {
@@ -114,12 +114,12 @@ class OutputWritableFile : public FSWritableFile {
   void Tell(const IOOptions& options) {
     told_ = true;
     hints_.AddFrom(options);
-    hints_.thread_compacts = ThreadJob::compacting();
+    hints_.thread_compacts = ThreadActivity::compacting();
     const Job job = JobOf(hints_);
     if (job == Job::kUntold) return;
     output_->set_job(job);
-    ThreadJob::SetJob(job);
-    ThreadJob::ApplyPriority(context_->session->options().compaction, job);
+    ThreadActivity::SetJob(job);
+    ThreadActivity::ApplyPriority(context_->session->options().compaction, job);
     context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
   }
 
@@ -205,7 +205,7 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Barrier() {
     absl::Status st =
         context_->registry->BeforeMetadata(dir_, named_, kind_ == Metadata::kManifest);
-    if (kind_ == Metadata::kManifest) ThreadJob::End();
+    if (kind_ == Metadata::kManifest) ThreadActivity::End();
     // Tables that were linked or renamed, not written, as by an import of a column family.
     if (st.ok() && context_->pool != nullptr) st = context_->pool->CommitNames();
     return ToIOStatus(st);
@@ -283,10 +283,10 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options) &&
         context_->AgentDoesIo()) {
-      ThreadJob::BeginCompaction();
+      ThreadActivity::BeginCompactionRead();
       if (const std::shared_ptr<FetchedFile> f = Fetched()) {
         bool finished;
-        const int64_t got = f->Read(offset, n, scratch, &finished, ThreadJob::ReadJob());
+        const int64_t got = f->Read(offset, n, scratch, &finished, ThreadActivity::ReadJob());
         if (finished) Release(f.get());
         if (got >= 0) {
           *result = Slice(scratch, static_cast<size_t>(got));

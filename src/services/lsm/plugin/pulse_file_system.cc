@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/core/plain_target.h"
-#include "services/lsm/core/thread_job.h"
+#include "services/lsm/core/thread_activity.h"
 #include "services/lsm/placement/task_directory.h"
 #include "services/lsm/placement/task_wire.h"
 #include "services/lsm/pool/pool_file_system.h"
@@ -454,7 +454,7 @@ FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
 FileOptions PulseFileSystem::OptimizeForCompactionTableRead(
     const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
   // RocksDB asks when it makes a compaction job, on the thread that will run it.
-  ThreadJob::NewCompaction();
+  ThreadActivity::BeginCompactionJob();
   FileOptions o = target()->OptimizeForCompactionTableRead(options, db_options);
   if (context_->fetch != nullptr) {
     // How far ahead to read is the fetch stage's business; what RocksDB copies at a time should fit

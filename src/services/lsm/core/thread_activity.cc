@@ -1,4 +1,4 @@
-#include "services/lsm/core/thread_job.h"
+#include "services/lsm/core/thread_activity.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +30,8 @@ struct State {
 
 thread_local State state;
 
-// A thread that flushes was lowered, and could not be raised again: no further one is lowered.
+// Set when a thread that was lowered flushes and could not be raised again: from then on no further
+// thread is lowered.
 std::atomic<bool> shared_pools{false};
 
 id_t Self() { return static_cast<id_t>(gettid()); }
@@ -71,10 +72,10 @@ void Lower(const CompactionPriority& p) {
   state.former_nice = getpriority(PRIO_PROCESS, Self());
   state.former_policy = sched_getscheduler(0);
   if (errno != 0 || (state.former_policy != SCHED_OTHER && state.former_policy != SCHED_BATCH)) {
-    state.given_up = true;  // real time, or idle already: somebody else's choice
+    state.given_up = true;  // real time, or idle already: the user's choice
     return;
   }
-  // A higher priority than it has is never asked for.
+  // Never raises a thread.
   const int nice = std::max(static_cast<int>(p.nice), state.former_nice);
   const int policy =
       p.policy == CompactionPriority::Policy::kNormal ? state.former_policy : PolicyOf(p.policy);
@@ -105,30 +106,30 @@ void Restore() {
 
 }  // namespace
 
-void ThreadJob::NewCompaction() {
+void ThreadActivity::BeginCompactionJob() {
   state.compacting = true;
   state.job = Job::kUntold;
 }
 
-void ThreadJob::BeginCompaction() {
-  if (!state.compacting) NewCompaction();
+void ThreadActivity::BeginCompactionRead() {
+  if (!state.compacting) BeginCompactionJob();
 }
 
-void ThreadJob::End() {
+void ThreadActivity::End() {
   state.compacting = false;
   state.job = Job::kUntold;
 }
 
-bool ThreadJob::compacting() { return state.compacting; }
+bool ThreadActivity::compacting() { return state.compacting; }
 
-void ThreadJob::SetJob(Job job) {
+void ThreadActivity::SetJob(Job job) {
   state.job = job;
   state.compacting = job == Job::kBase || job == Job::kDeep;
 }
 
-Job ThreadJob::ReadJob() { return state.job == Job::kDeep ? Job::kDeep : Job::kBase; }
+Job ThreadActivity::ReadJob() { return state.job == Job::kDeep ? Job::kDeep : Job::kBase; }
 
-void ThreadJob::ApplyPriority(const CompactionPriority& priority, Job job) {
+void ThreadActivity::ApplyPriority(const CompactionPriority& priority, Job job) {
   if (!priority.wanted() || state.given_up) return;
   const bool compacts = job == Job::kBase || job == Job::kDeep;
   if (compacts && !state.lowered && !shared_pools.load(std::memory_order_relaxed)) Lower(priority);

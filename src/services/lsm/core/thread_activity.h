@@ -1,9 +1,9 @@
-// ThreadJob: what the calling thread does for RocksDB, as far as a FileSystem can know: whether it
-// is in a compaction, and of which kind. Fetches take their class from it, and a flush its queue;
-// and compaction_nice= lowers the CPU priority of RocksDB's compaction threads.
+// ThreadActivity: what the calling thread does for RocksDB, as far as a FileSystem can tell:
+// whether it compacts, and in which levels. It gives reads their I/O class and flushes an idle
+// queue, and lowers the CPU priority of RocksDB's compaction threads (compaction_nice=).
 //
-// Knows nothing of RocksDB. One state a thread; nothing here blocks, beyond system calls once a
-// thread (or, where threads both flush and compact, once a job).
+// Does not include RocksDB. State per thread; nothing here blocks, but for system calls once per
+// thread (or once per job, where threads both flush and compact).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace pulse::lsm {
 
-// How compaction threads are to run. Nothing: as they are.
+// The CPU priority of compaction threads. By default it is left as it is.
 struct CompactionPriority {
   enum class Policy { kNormal, kBatch, kIdle };
   int64_t nice = 0;
@@ -20,12 +20,12 @@ struct CompactionPriority {
   bool wanted() const { return nice != 0 || policy != Policy::kNormal; }
 };
 
-class ThreadJob {
+class ThreadActivity {
  public:
-  // A compaction job was made on this thread.
-  static void NewCompaction();
-  // One reads its input.
-  static void BeginCompaction();
+  // RocksDB has made a compaction job on this thread.
+  static void BeginCompactionJob();
+  // A compaction on this thread reads its input.
+  static void BeginCompactionRead();
   // The thread's job has written its MANIFEST record.
   static void End();
   static bool compacting();

@@ -1,5 +1,5 @@
-// ThreadJob: classes by thread, and whose CPU priority compaction_nice= lowers.
-#include "services/lsm/core/thread_job.h"
+// ThreadActivity: classes by thread, and whose CPU priority compaction_nice= lowers.
+#include "services/lsm/core/thread_activity.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -50,70 +50,71 @@ bool MayRaisePriority() {
   return may;
 }
 
-TEST(ThreadJobTest, ReadsBelongToTheCompactionOfTheirThread) {
+TEST(ThreadActivityTest, ReadPurpose_CompactionThread_IsItsCompactions) {
   OnThread("any", [] {
-    EXPECT_FALSE(ThreadJob::compacting());
-    ThreadJob::NewCompaction();
-    EXPECT_TRUE(ThreadJob::compacting());
-    EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase) << "before its first output";
-    ThreadJob::SetJob(Job::kDeep);
-    ThreadJob::BeginCompaction();  // a further read
-    EXPECT_EQ(ThreadJob::ReadJob(), Job::kDeep);
-    OnThread("another", [] { EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase); });
-    ThreadJob::NewCompaction();  // the former one failed
-    EXPECT_EQ(ThreadJob::ReadJob(), Job::kBase);
-    ThreadJob::SetJob(Job::kFlush);
-    EXPECT_FALSE(ThreadJob::compacting());
-    ThreadJob::BeginCompaction();
-    EXPECT_TRUE(ThreadJob::compacting());
-    ThreadJob::End();
-    EXPECT_FALSE(ThreadJob::compacting());
+    EXPECT_FALSE(ThreadActivity::compacting());
+    ThreadActivity::BeginCompactionJob();
+    EXPECT_TRUE(ThreadActivity::compacting());
+    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase) << "before its first output";
+    ThreadActivity::SetJob(Job::kDeep);
+    ThreadActivity::BeginCompactionRead();  // a further read
+    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kDeep);
+    OnThread("another", [] { EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase); });
+    ThreadActivity::BeginCompactionJob();  // the former one failed
+    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase);
+    ThreadActivity::SetJob(Job::kFlush);
+    EXPECT_FALSE(ThreadActivity::compacting());
+    ThreadActivity::BeginCompactionRead();
+    EXPECT_TRUE(ThreadActivity::compacting());
+    ThreadActivity::End();
+    EXPECT_FALSE(ThreadActivity::compacting());
   });
 }
 
-TEST(ThreadJobTest, LowersCompactionThreadsAndNoOthers) {
+TEST(ThreadActivityTest, ApplyPriority_ThreadNames_LowersCompactionThreadsOnly) {
   const int nice = Nice();
   const CompactionPriority p = Lowered(nice + 5, CompactionPriority::Policy::kBatch);
   for (const char* name : {"rocksdb:low", "rocksdb:bottom"}) {
     OnThread(name, [&] {
-      ThreadJob::ApplyPriority(p, Job::kUntold);
-      ThreadJob::ApplyPriority(p, Job::kFlush);
+      ThreadActivity::ApplyPriority(p, Job::kUntold);
+      ThreadActivity::ApplyPriority(p, Job::kFlush);
       EXPECT_EQ(Nice(), nice) << name;
-      ThreadJob::ApplyPriority(CompactionPriority(), Job::kDeep);
+      ThreadActivity::ApplyPriority(CompactionPriority(), Job::kDeep);
       EXPECT_EQ(Nice(), nice) << "nothing was asked for";
-      ThreadJob::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, Job::kDeep);
       EXPECT_EQ(Nice(), nice + 5) << name;
       EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH) << name;
     });
   }
   for (const char* name : {"rocksdb:high", "main", "my-rocksdb:low"}) {
     OnThread(name, [&] {
-      ThreadJob::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, Job::kDeep);
       EXPECT_EQ(Nice(), nice) << name;
       EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << name;
     });
   }
 }
 
-TEST(ThreadJobTest, NeverRaisesAThread) {
+TEST(ThreadActivityTest, ApplyPriority_HigherThanItHas_ChangesNothing) {
   OnThread("rocksdb:low", [] {
     const int nice = Nice() + 9;
     ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice), 0);
-    ThreadJob::ApplyPriority(Lowered(nice - 4, CompactionPriority::Policy::kNormal), Job::kBase);
+    ThreadActivity::ApplyPriority(Lowered(nice - 4, CompactionPriority::Policy::kNormal),
+                                  Job::kBase);
     EXPECT_EQ(Nice(), nice);
   });
 }
 
-TEST(ThreadJobTest, AThreadThatFlushesIsSetBackWherePermitted) {
+TEST(ThreadActivityTest, ApplyPriority_ThreadFlushes_IsRestoredWherePermitted) {
   if (!MayRaisePriority()) GTEST_SKIP() << "this user may not raise a priority again";
   OnThread("rocksdb:low", [] {
     const int nice = Nice();
     const CompactionPriority p = Lowered(nice + 3, CompactionPriority::Policy::kIdle);
     for (int i = 0; i < 2; ++i) {
-      ThreadJob::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, Job::kDeep);
       EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
       EXPECT_EQ(Nice(), nice + 3);
-      ThreadJob::ApplyPriority(p, Job::kFlush);
+      ThreadActivity::ApplyPriority(p, Job::kFlush);
       EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
       EXPECT_EQ(Nice(), nice);
     }
@@ -132,21 +133,21 @@ int FlushOnALoweredThread() {
     __user_cap_data_struct data[2] = {};
     if (syscall(SYS_capset, &header, data) != 0) wrong |= 1;
     const int nice = Nice();
-    ThreadJob::ApplyPriority(p, Job::kDeep);
+    ThreadActivity::ApplyPriority(p, Job::kDeep);
     if (Nice() != nice + 3) wrong |= 2;
-    ThreadJob::ApplyPriority(p, Job::kFlush);
+    ThreadActivity::ApplyPriority(p, Job::kFlush);
     if (Nice() != nice + 3) wrong |= 4;
   });
   OnThread("rocksdb:low", [&] {
     const int nice = Nice();
-    ThreadJob::ApplyPriority(p, Job::kDeep);
+    ThreadActivity::ApplyPriority(p, Job::kDeep);
     if (Nice() != nice) wrong |= 8;
   });
   return wrong;
 }
 
 // In a process of its own: what is learnt holds for the whole process.
-TEST(ThreadJobTest, WhereItIsNotPermittedNoFurtherThreadIsLowered) {
+TEST(ThreadActivityTest, ApplyPriority_RestoreRefused_LowersNoFurtherThread) {
   if (testing_util::kThreadSanitizer) GTEST_SKIP() << "forks";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(_exit(FlushOnALoweredThread()), ::testing::ExitedWithCode(0),
@@ -167,7 +168,7 @@ std::map<std::string, std::set<int>> NiceByName() {
   return found;
 }
 
-TEST(ThreadJobDbTest, OnlyTheThreadsOfCompactionsRunLower) {
+TEST(ThreadActivityDbTest, Database_CompactionNice_LowersCompactionThreadsOnly) {
   const int nice = Nice();
   const int lowered = nice + 6;
   const ScratchDir dir;
