@@ -25,14 +25,14 @@ namespace {
 constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 
 IoClass ClassOf(uint32_t flags) {
-  switch (JobOf(flags)) {
-    case Job::kFlush:
+  switch (PurposeOf(flags)) {
+    case IoPurpose::kFlush:
       return IoClass::kFlush;
-    case Job::kBase:
+    case IoPurpose::kBase:
       return IoClass::kBase;
-    case Job::kDeep:
+    case IoPurpose::kDeep:
       return IoClass::kDeep;
-    case Job::kUntold:
+    case IoPurpose::kUnknown:
       break;
   }
   return IoClass::kOther;

@@ -116,7 +116,7 @@ TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
       const uint64_t before = requests(expected);
       EXPECT_TRUE(host_->SendFile(file, Scratch().get()).ok());
       wire::Descriptor d = Request(Opcode::kOpen, file);
-      d.flags = value << kJobShift | rest;
+      d.flags = value << kPurposeShift | rest;
       ASSERT_EQ(Ask(d), 0) << d.flags;
       d = Request(Opcode::kWrite, file, 0, 4096);
       d.position = position += 4096;
@@ -126,7 +126,7 @@ TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
       // A read tells for itself.
       const uint64_t reads = requests(expected);
       d = Request(Opcode::kRead, file, 0, 4096);
-      d.flags = value << kJobShift;
+      d.flags = value << kPurposeShift;
       ASSERT_EQ(Ask(d), 4096);
       EXPECT_EQ(requests(expected), reads + 1) << d.flags;
       ASSERT_EQ(Ask(Request(Opcode::kDiscard, file)), 0);

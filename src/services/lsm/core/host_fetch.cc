@@ -238,7 +238,7 @@ void FetchedFile::TopUpLocked(Window* w) {
     if (i < 0) break;
     wire::Descriptor d{};
     d.opcode = static_cast<uint32_t>(Opcode::kRead);
-    d.flags = JobFlags(w->job);
+    d.flags = PurposeFlags(w->purpose);
     d.file = file_;
     d.tag = pool_->chunks_[i].generation << 32 | static_cast<uint32_t>(i);
     d.arena_offset = static_cast<uint64_t>(i) * pool_->chunk_bytes_;
@@ -259,7 +259,7 @@ void FetchedFile::TopUpLocked(Window* w) {
   if (pushed) pool_->Ring();
 }
 
-int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, Job job) {
+int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, IoPurpose purpose) {
   HostSession& session = pool_->session();
   *finished = false;
   if (offset >= size_) return 0;
@@ -269,7 +269,7 @@ int64_t FetchedFile::Read(uint64_t offset, size_t n, char* out, bool* finished, 
   Window* w = FindLocked(offset);
   if (w == nullptr) return -1;
   w->busy = true;
-  w->job = job;
+  w->purpose = purpose;
   w->last_used = NowNanos();
   const uint64_t chunk_bytes = pool_->chunk_bytes_;
   size_t done = 0;

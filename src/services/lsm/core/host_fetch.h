@@ -83,9 +83,10 @@ class FetchedFile : public CompletionTarget {
 
   // Reads [offset, offset+n) into `out`. Returns the bytes read (short only at the end of the
   // file), or -1 when not served: then nothing was read. `finished`: no reader is left that was
-  // seen to read on; the object may as well go, and with it the agent's descriptor. `job`: what the
-  // read, and what it makes the agent read ahead, is part of.
-  int64_t Read(uint64_t offset, size_t n, char* out, bool* finished, Job job = Job::kUntold);
+  // seen to read on; the object may as well go, and with it the agent's descriptor. `purpose`: what
+  // the read, and what it makes the agent read ahead, is part of.
+  int64_t Read(uint64_t offset, size_t n, char* out, bool* finished,
+               IoPurpose purpose = IoPurpose::kUnknown);
   bool dead() const { return pool_->dead(); }
 
   void OnCompletion(const wire::Completion& c) override;
@@ -98,7 +99,7 @@ class FetchedFile : public CompletionTarget {
     uint64_t start = 0;
     uint64_t end = 0;
     size_t depth = 0;  // chunks to keep ahead
-    Job job = Job::kUntold;
+    IoPurpose purpose = IoPurpose::kUnknown;
     bool active = false;  // counted in the pool's windows_
     bool busy = false;    // a reader copies from it outside the lock
     int64_t last_used = 0;

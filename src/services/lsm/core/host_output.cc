@@ -277,7 +277,7 @@ absl::Status OutputFile::EnsureOpen() {
   absl::Status st = fd.valid()
                         ? lease_.connection->link->SendFile(file_, fd.get(), &d.flags, &d.aux)
                         : ErrnoError(EMFILE, "opening for the agent", path_);
-  d.flags |= JobFlags(job_);
+  d.flags |= PurposeFlags(purpose_);
   if (st.ok()) st = session_->Push(lease_.connection, queue_, d);
   if (st.ok()) return st;
   std::unique_lock lock(session_->mu());

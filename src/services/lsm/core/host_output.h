@@ -53,7 +53,7 @@ class OutputFile : public CompletionTarget {
 
   void set_preallocation(uint64_t bytes) { preallocation_ = bytes; }
   // What it is part of. Before the first append.
-  void set_job(Job job) { job_ = job; }
+  void set_purpose(IoPurpose purpose) { purpose_ = purpose; }
 
   absl::Status Append(const char* data, size_t n) {
     if (n <= room_) {  // the whole cost of a block: a copy and three additions
@@ -188,7 +188,7 @@ class OutputFile : public CompletionTarget {
   uint32_t file_ = 0;
   bool is_output_ = true;  // the agent's to write, if there is one; counted
   uint64_t preallocation_ = 0;
-  Job job_ = Job::kUntold;
+  IoPurpose purpose_ = IoPurpose::kUnknown;
 
   // The writer's own.
   HostSession::Lease lease_{};    // empty: inline

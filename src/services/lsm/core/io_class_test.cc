@@ -26,31 +26,31 @@ using rocksdb::Env;
 using Activity = OutputHints::Activity;
 
 TEST(IoClassHintsTest, EachCombination) {
-  const auto job = [](Env::IOPriority p, Env::WriteLifeTimeHint l, Activity a = Activity::kUntold,
+  const auto job = [](Env::IOPriority p, Env::WriteLifeTimeHint l, Activity a = Activity::kUnknown,
                       bool preallocates = false, bool thread_compacts = false) {
-    return JobOf(OutputHints{p, l, a, preallocates, thread_compacts});
+    return PurposeOf(OutputHints{p, l, a, preallocates, thread_compacts});
   };
-  EXPECT_EQ(job(Env::IO_HIGH, Env::WLTH_MEDIUM), Job::kFlush);
-  EXPECT_EQ(job(Env::IO_HIGH, Env::WLTH_NOT_SET), Job::kFlush);
-  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_SHORT), Job::kBase);
-  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_MEDIUM), Job::kBase);
-  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_LONG), Job::kDeep);
-  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_EXTREME), Job::kDeep);
-  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_NOT_SET), Job::kDeep);
+  EXPECT_EQ(job(Env::IO_HIGH, Env::WLTH_MEDIUM), IoPurpose::kFlush);
+  EXPECT_EQ(job(Env::IO_HIGH, Env::WLTH_NOT_SET), IoPurpose::kFlush);
+  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_SHORT), IoPurpose::kBase);
+  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_MEDIUM), IoPurpose::kBase);
+  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_LONG), IoPurpose::kDeep);
+  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_EXTREME), IoPurpose::kDeep);
+  EXPECT_EQ(job(Env::IO_LOW, Env::WLTH_NOT_SET), IoPurpose::kDeep);
   // In a stall the priority says nothing of the job.
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM), Job::kFlush);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kUntold, true), Job::kBase);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kUntold, false, true), Job::kBase);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_LONG), Job::kDeep);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_NOT_SET), Job::kFlush);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_NOT_SET, Activity::kUntold, true), Job::kBase);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM), IoPurpose::kFlush);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kUnknown, true), IoPurpose::kBase);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kUnknown, false, true), IoPurpose::kBase);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_LONG), IoPurpose::kDeep);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_NOT_SET), IoPurpose::kFlush);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_NOT_SET, Activity::kUnknown, true), IoPurpose::kBase);
   // What is told outright counts.
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kFlush, true, true), Job::kFlush);
-  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kCompaction), Job::kBase);
-  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_EXTREME, Activity::kCompaction), Job::kDeep);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kFlush, true, true), IoPurpose::kFlush);
+  EXPECT_EQ(job(Env::IO_USER, Env::WLTH_MEDIUM, Activity::kCompaction), IoPurpose::kBase);
+  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_EXTREME, Activity::kCompaction), IoPurpose::kDeep);
   // Nothing is.
-  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_NOT_SET), Job::kUntold);
-  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_MEDIUM), Job::kUntold);
+  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_NOT_SET), IoPurpose::kUnknown);
+  EXPECT_EQ(job(Env::IO_TOTAL, Env::WLTH_MEDIUM), IoPurpose::kUnknown);
 }
 
 // What RocksDB says each file was made by.

@@ -10,13 +10,13 @@
 namespace pulse::lsm {
 
 struct OutputHints {
-  enum class Activity { kUntold, kFlush, kCompaction };
+  enum class Activity { kUnknown, kFlush, kCompaction };
 
   rocksdb::Env::IOPriority priority = rocksdb::Env::IO_TOTAL;
   rocksdb::Env::WriteLifeTimeHint lifetime = rocksdb::Env::WLTH_NOT_SET;
-  Activity activity = Activity::kUntold;  // from 8.3 on
-  bool preallocates = false;              // of the tables of compactions only
-  bool thread_compacts = false;           // ThreadActivity::compacting
+  Activity activity = Activity::kUnknown;  // from 8.3 on
+  bool preallocates = false;               // of the tables of compactions only
+  bool thread_compacts = false;            // ThreadActivity::compacting
 
   // What an append says besides. Through an EnvWrapper it is all there is.
   void AddFrom(const rocksdb::IOOptions& options) {
@@ -33,24 +33,24 @@ struct OutputHints {
   bool stalls() const { return priority == rocksdb::Env::IO_USER; }
 };
 
-inline Job JobOf(const OutputHints& h) {
+inline IoPurpose PurposeOf(const OutputHints& h) {
   using rocksdb::Env;
   using Activity = OutputHints::Activity;
   const bool deep = h.lifetime == Env::WLTH_LONG || h.lifetime == Env::WLTH_EXTREME;
   bool compaction = h.activity == Activity::kCompaction;
-  if (h.activity == Activity::kUntold) {
-    if (h.priority == Env::IO_HIGH) return Job::kFlush;
+  if (h.activity == Activity::kUnknown) {
+    if (h.priority == Env::IO_HIGH) return IoPurpose::kFlush;
     // During a stall both have the same priority.
     compaction =
         h.priority == Env::IO_LOW || (h.stalls() && (deep || h.preallocates || h.thread_compacts));
-    if (!compaction && !h.stalls()) return Job::kUntold;
+    if (!compaction && !h.stalls()) return IoPurpose::kUnknown;
   }
-  if (!compaction) return Job::kFlush;
-  if (deep) return Job::kDeep;
-  if (h.lifetime == Env::WLTH_SHORT || h.lifetime == Env::WLTH_MEDIUM) return Job::kBase;
+  if (!compaction) return IoPurpose::kFlush;
+  if (deep) return IoPurpose::kDeep;
+  if (h.lifetime == Env::WLTH_SHORT || h.lifetime == Env::WLTH_MEDIUM) return IoPurpose::kBase;
   // No level is told: another style than level compaction. In a stall, any compaction of such a
   // database is one that ends it, since each makes its sorted runs fewer.
-  return h.stalls() ? Job::kBase : Job::kDeep;
+  return h.stalls() ? IoPurpose::kBase : IoPurpose::kDeep;
 }
 
 }  // namespace pulse::lsm

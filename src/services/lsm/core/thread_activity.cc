@@ -20,7 +20,7 @@ namespace {
 
 struct State {
   bool compacting = false;
-  Job job = Job::kUntold;
+  IoPurpose purpose = IoPurpose::kUnknown;
   // Of ApplyPriority.
   bool lowered = false;
   bool given_up = false;
@@ -108,7 +108,7 @@ void Restore() {
 
 void ThreadActivity::BeginCompactionJob() {
   state.compacting = true;
-  state.job = Job::kUntold;
+  state.purpose = IoPurpose::kUnknown;
 }
 
 void ThreadActivity::BeginCompactionRead() {
@@ -117,23 +117,25 @@ void ThreadActivity::BeginCompactionRead() {
 
 void ThreadActivity::End() {
   state.compacting = false;
-  state.job = Job::kUntold;
+  state.purpose = IoPurpose::kUnknown;
 }
 
 bool ThreadActivity::compacting() { return state.compacting; }
 
-void ThreadActivity::SetJob(Job job) {
-  state.job = job;
-  state.compacting = job == Job::kBase || job == Job::kDeep;
+void ThreadActivity::SetPurpose(IoPurpose purpose) {
+  state.purpose = purpose;
+  state.compacting = purpose == IoPurpose::kBase || purpose == IoPurpose::kDeep;
 }
 
-Job ThreadActivity::ReadJob() { return state.job == Job::kDeep ? Job::kDeep : Job::kBase; }
+IoPurpose ThreadActivity::ReadPurpose() {
+  return state.purpose == IoPurpose::kDeep ? IoPurpose::kDeep : IoPurpose::kBase;
+}
 
-void ThreadActivity::ApplyPriority(const CompactionPriority& priority, Job job) {
+void ThreadActivity::ApplyPriority(const CompactionPriority& priority, IoPurpose purpose) {
   if (!priority.wanted() || state.given_up) return;
-  const bool compacts = job == Job::kBase || job == Job::kDeep;
+  const bool compacts = purpose == IoPurpose::kBase || purpose == IoPurpose::kDeep;
   if (compacts && !state.lowered && !shared_pools.load(std::memory_order_relaxed)) Lower(priority);
-  if (job == Job::kFlush && state.lowered) Restore();
+  if (purpose == IoPurpose::kFlush && state.lowered) Restore();
 }
 
 }  // namespace pulse::lsm

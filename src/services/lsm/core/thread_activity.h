@@ -30,15 +30,15 @@ class ThreadActivity {
   static void End();
   static bool compacting();
   // The class of the thread's outputs is known.
-  static void SetJob(Job job);
+  static void SetPurpose(IoPurpose purpose);
   // Of what it reads as input. A compaction that has no output yet counts as one from L0: it needs
   // little before its first.
-  static Job ReadJob();
+  static IoPurpose ReadPurpose();
 
   // Lowers or restores the priority of this thread, if it is one of RocksDB's that compact
   // (rocksdb:low, rocksdb:bottom, and the threads of their subcompactions), by what it does now.
   // Threads of the user's own are left alone.
-  static void ApplyPriority(const CompactionPriority& priority, Job job);
+  static void ApplyPriority(const CompactionPriority& priority, IoPurpose purpose);
 };
 
 }  // namespace pulse::lsm

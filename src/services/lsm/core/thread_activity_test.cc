@@ -55,14 +55,14 @@ TEST(ThreadActivityTest, ReadPurpose_CompactionThread_IsItsCompactions) {
     EXPECT_FALSE(ThreadActivity::compacting());
     ThreadActivity::BeginCompactionJob();
     EXPECT_TRUE(ThreadActivity::compacting());
-    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase) << "before its first output";
-    ThreadActivity::SetJob(Job::kDeep);
+    EXPECT_EQ(ThreadActivity::ReadPurpose(), IoPurpose::kBase) << "before its first output";
+    ThreadActivity::SetPurpose(IoPurpose::kDeep);
     ThreadActivity::BeginCompactionRead();  // a further read
-    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kDeep);
-    OnThread("another", [] { EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase); });
+    EXPECT_EQ(ThreadActivity::ReadPurpose(), IoPurpose::kDeep);
+    OnThread("another", [] { EXPECT_EQ(ThreadActivity::ReadPurpose(), IoPurpose::kBase); });
     ThreadActivity::BeginCompactionJob();  // the former one failed
-    EXPECT_EQ(ThreadActivity::ReadJob(), Job::kBase);
-    ThreadActivity::SetJob(Job::kFlush);
+    EXPECT_EQ(ThreadActivity::ReadPurpose(), IoPurpose::kBase);
+    ThreadActivity::SetPurpose(IoPurpose::kFlush);
     EXPECT_FALSE(ThreadActivity::compacting());
     ThreadActivity::BeginCompactionRead();
     EXPECT_TRUE(ThreadActivity::compacting());
@@ -76,19 +76,19 @@ TEST(ThreadActivityTest, ApplyPriority_ThreadNames_LowersCompactionThreadsOnly) 
   const CompactionPriority p = Lowered(nice + 5, CompactionPriority::Policy::kBatch);
   for (const char* name : {"rocksdb:low", "rocksdb:bottom"}) {
     OnThread(name, [&] {
-      ThreadActivity::ApplyPriority(p, Job::kUntold);
-      ThreadActivity::ApplyPriority(p, Job::kFlush);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kUnknown);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kFlush);
       EXPECT_EQ(Nice(), nice) << name;
-      ThreadActivity::ApplyPriority(CompactionPriority(), Job::kDeep);
+      ThreadActivity::ApplyPriority(CompactionPriority(), IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice) << "nothing was asked for";
-      ThreadActivity::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice + 5) << name;
       EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH) << name;
     });
   }
   for (const char* name : {"rocksdb:high", "main", "my-rocksdb:low"}) {
     OnThread(name, [&] {
-      ThreadActivity::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
       EXPECT_EQ(Nice(), nice) << name;
       EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << name;
     });
@@ -100,7 +100,7 @@ TEST(ThreadActivityTest, ApplyPriority_HigherThanItHas_ChangesNothing) {
     const int nice = Nice() + 9;
     ASSERT_EQ(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice), 0);
     ThreadActivity::ApplyPriority(Lowered(nice - 4, CompactionPriority::Policy::kNormal),
-                                  Job::kBase);
+                                  IoPurpose::kBase);
     EXPECT_EQ(Nice(), nice);
   });
 }
@@ -111,10 +111,10 @@ TEST(ThreadActivityTest, ApplyPriority_ThreadFlushes_IsRestoredWherePermitted) {
     const int nice = Nice();
     const CompactionPriority p = Lowered(nice + 3, CompactionPriority::Policy::kIdle);
     for (int i = 0; i < 2; ++i) {
-      ThreadActivity::ApplyPriority(p, Job::kDeep);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
       EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
       EXPECT_EQ(Nice(), nice + 3);
-      ThreadActivity::ApplyPriority(p, Job::kFlush);
+      ThreadActivity::ApplyPriority(p, IoPurpose::kFlush);
       EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
       EXPECT_EQ(Nice(), nice);
     }
@@ -133,14 +133,14 @@ int FlushOnALoweredThread() {
     __user_cap_data_struct data[2] = {};
     if (syscall(SYS_capset, &header, data) != 0) wrong |= 1;
     const int nice = Nice();
-    ThreadActivity::ApplyPriority(p, Job::kDeep);
+    ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
     if (Nice() != nice + 3) wrong |= 2;
-    ThreadActivity::ApplyPriority(p, Job::kFlush);
+    ThreadActivity::ApplyPriority(p, IoPurpose::kFlush);
     if (Nice() != nice + 3) wrong |= 4;
   });
   OnThread("rocksdb:low", [&] {
     const int nice = Nice();
-    ThreadActivity::ApplyPriority(p, Job::kDeep);
+    ThreadActivity::ApplyPriority(p, IoPurpose::kDeep);
     if (Nice() != nice) wrong |= 8;
   });
   return wrong;

@@ -1,5 +1,5 @@
-// ThreadPlacement: which processor does the I/O, and the merging, of the compaction that the calling
-// thread runs. RocksDB runs a compaction (each subcompaction) on one thread, and asks its
+// ThreadPlacement: which processor does the I/O, and the merging, of the compaction that the
+// calling thread runs. RocksDB runs a compaction (each subcompaction) on one thread, and asks its
 // CompactionService there first: that decision holds for the files that the thread then writes and
 // reads.
 //

@@ -33,18 +33,21 @@ inline constexpr uint32_t kFlagInlineFd = 1;
 inline constexpr uint32_t kFlagReadOnly = 2;
 
 // What a request is part of, in bits 8 to 11 of the flags: of a kOpen for all writes of the output,
-// of a kRead for itself. Any other value counts as kUntold.
-enum class Job : uint32_t {
-  kUntold = 0,
+// of a kRead for itself. Any other value counts as kUnknown.
+enum class IoPurpose : uint32_t {
+  kUnknown = 0,
   kFlush = 1,
   kBase = 2,  // a compaction into the base level, or within L0
   kDeep = 3,  // a deeper compaction
 };
-inline constexpr uint32_t kJobShift = 8;
-inline constexpr uint32_t JobFlags(Job job) { return static_cast<uint32_t>(job) << kJobShift; }
-inline constexpr Job JobOf(uint32_t flags) {
-  const uint32_t value = flags >> kJobShift & 0xf;
-  return value <= static_cast<uint32_t>(Job::kDeep) ? static_cast<Job>(value) : Job::kUntold;
+inline constexpr uint32_t kPurposeShift = 8;
+inline constexpr uint32_t PurposeFlags(IoPurpose purpose) {
+  return static_cast<uint32_t>(purpose) << kPurposeShift;
+}
+inline constexpr IoPurpose PurposeOf(uint32_t flags) {
+  const uint32_t value = flags >> kPurposeShift & 0xf;
+  return value <= static_cast<uint32_t>(IoPurpose::kDeep) ? static_cast<IoPurpose>(value)
+                                                          : IoPurpose::kUnknown;
 }
 
 }  // namespace pulse::lsm

@@ -115,11 +115,11 @@ class OutputWritableFile : public FSWritableFile {
     told_ = true;
     hints_.AddFrom(options);
     hints_.thread_compacts = ThreadActivity::compacting();
-    const Job job = JobOf(hints_);
-    if (job == Job::kUntold) return;
-    output_->set_job(job);
-    ThreadActivity::SetJob(job);
-    ThreadActivity::ApplyPriority(context_->session->options().compaction, job);
+    const IoPurpose purpose = PurposeOf(hints_);
+    if (purpose == IoPurpose::kUnknown) return;
+    output_->set_purpose(purpose);
+    ThreadActivity::SetPurpose(purpose);
+    ThreadActivity::ApplyPriority(context_->session->options().compaction, purpose);
     context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
   }
 
@@ -286,7 +286,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
       ThreadActivity::BeginCompactionRead();
       if (const std::shared_ptr<FetchedFile> f = Fetched()) {
         bool finished;
-        const int64_t got = f->Read(offset, n, scratch, &finished, ThreadActivity::ReadJob());
+        const int64_t got = f->Read(offset, n, scratch, &finished, ThreadActivity::ReadPurpose());
         if (finished) Release(f.get());
         if (got >= 0) {
           *result = Slice(scratch, static_cast<size_t>(got));
