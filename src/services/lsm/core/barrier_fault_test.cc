@@ -48,7 +48,7 @@ std::string Recover(TestDb* db, const std::function<Status()>& job) {
 
 class FaultTest : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(FaultTest, IsReportedAndSurvived) {
+TEST_P(FaultTest, Fault_AnyOperation_IsReportedAndSurvived) {
   const Fault fault = GetParam();
   ScratchDir dir;
   Rig rig;
@@ -111,7 +111,7 @@ class BystanderTest : public ::testing::TestWithParam<std::tuple<int, int>> {};
 
 // Metadata that has nothing to do with a failed output fails with it, in the worst case while it is
 // written. RocksDB then keeps all files, also the failed one, until it has begun a new MANIFEST.
-TEST_P(BystanderTest, AMetadataWriteThatMeetsAFailedOutputCanBeRecoveredFrom) {
+TEST_P(BystanderTest, FailedOutput_MetadataWrite_CanBeRecoveredFrom) {
   const auto [err, subcompactions] = GetParam();
   ScratchDir dir;
   Rig rig;

@@ -369,7 +369,7 @@ std::vector<Slots> Placements() {
   return placements;
 }
 
-TEST(BarrierModel, NoReachableStateNamesWhatIsNotDurable) {
+TEST(BarrierModel, ReachableStates_Metadata_NamesOnlyDurableFiles) {
   size_t states = 0;
   size_t records = 0;
   size_t refused = 0;
@@ -395,7 +395,7 @@ bool Breaks(const Rules& rules) {
   return false;
 }
 
-TEST(BarrierModel, FindsWhatIsTakenAway) {
+TEST(BarrierModel, RuleRemoved_Model_FindsAViolation) {
   Rules rules;
   rules.wait = false;
   EXPECT_TRUE(Breaks(rules)) << "no waiting";

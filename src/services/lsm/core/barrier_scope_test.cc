@@ -23,7 +23,7 @@ bool Ready(const std::future<Status>& f) {
   return f.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-TEST(BarrierScopeTest, OtherFilesSyncAtOnce) {
+TEST(BarrierScopeTest, OtherFiles_Sync_IsSynchronous) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(11);
@@ -83,7 +83,7 @@ TEST(BarrierScopeTest, OtherFilesSyncAtOnce) {
   EXPECT_EQ(DifferenceOnStock(dir / "restored", db.model()), "");
 }
 
-TEST(BarrierScopeTest, ACheckpointWaitsForTheFileItLinks) {
+TEST(BarrierScopeTest, Checkpoint_FileInFlight_Waits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(12);
@@ -106,7 +106,7 @@ TEST(BarrierScopeTest, ACheckpointWaitsForTheFileItLinks) {
   EXPECT_EQ(DifferenceOnStock(dir / "checkpoint", db.model()), "");
 }
 
-TEST(BarrierScopeTest, AnotherDatabaseDoesNotWait) {
+TEST(BarrierScopeTest, OtherDatabase_Metadata_DoesNotWait) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(13);
@@ -130,7 +130,7 @@ TEST(BarrierScopeTest, AnotherDatabaseDoesNotWait) {
   EXPECT_EQ(free.Difference(), "");
 }
 
-TEST(BarrierScopeTest, FilesInOtherDirectoriesOfTheDatabaseAreWaitedFor) {
+TEST(BarrierScopeTest, OtherDirectories_OwnOutputs_AreWaitedFor) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(14);
@@ -159,7 +159,7 @@ enum class Former { kDestroyed, kClosed, kCheckpoint };
 class FormerHomeTest : public ::testing::TestWithParam<Former> {};
 
 // A directory that once held a database, and now holds another's tables, has no say of its own.
-TEST_P(FormerHomeTest, ADirectoryMayChangeItsRole) {
+TEST_P(FormerHomeTest, FormerHome_Directory_ChangesItsRole) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(15);
@@ -213,7 +213,7 @@ class WorkloadTest : public ::testing::TestWithParam<Workload> {};
 
 // Random writes from several threads, with flushes and compactions at any time, over a back-end
 // that delays, shortens and interrupts operations at random.
-TEST_P(WorkloadTest, DurableMetadataNamesDurableFilesOnly) {
+TEST_P(WorkloadTest, Workload_DurableMetadata_NamesDurableFilesOnly) {
   const uint64_t seed = TestSeed();
   ScratchDir dir;
   Rig rig(MakeOptions(GetParam().uri));

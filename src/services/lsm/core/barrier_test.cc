@@ -37,7 +37,7 @@ void ExpectHeld(Rig* rig, size_t held_at_least, const std::function<Status()>& j
   EXPECT_GT(rig->trace->MetadataMoves(), moves);
 }
 
-TEST(BarrierTest, FlushWaitsForItsTable) {
+TEST(BarrierTest, Flush_TableNotDurable_ManifestWaits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(1);
@@ -52,7 +52,7 @@ TEST(BarrierTest, FlushWaitsForItsTable) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
 }
 
-TEST(BarrierTest, CompactionWaitsForAllItsOutputs) {
+TEST(BarrierTest, Compaction_OutputsNotDurable_ManifestWaits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(2);
@@ -73,7 +73,7 @@ TEST(BarrierTest, CompactionWaitsForAllItsOutputs) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
 }
 
-TEST(BarrierTest, BlobFilesAreOutputsToo) {
+TEST(BarrierTest, BlobFiles_NotDurable_ManifestWaits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(3);
@@ -89,7 +89,7 @@ TEST(BarrierTest, BlobFilesAreOutputsToo) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model(), options), "");
 }
 
-TEST(BarrierTest, AtomicFlushWaitsForEveryFamily) {
+TEST(BarrierTest, AtomicFlush_AnyFamilyNotDurable_ManifestWaits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(4);
@@ -105,7 +105,7 @@ TEST(BarrierTest, AtomicFlushWaitsForEveryFamily) {
   EXPECT_EQ(db.Difference(), "");
 }
 
-TEST(BarrierTest, FlushDuringRecoveryWaits) {
+TEST(BarrierTest, RecoveryFlush_TableNotDurable_ManifestWaits) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(5);
@@ -151,7 +151,7 @@ void ExpectLogSyncsPass(Rig* rig, TestDb* db, const std::function<Status()>& job
   EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
-TEST(BarrierTest, LogSyncsPassACompaction) {
+TEST(BarrierTest, LogSync_DuringCompaction_DoesNotWait) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(6);
@@ -170,7 +170,7 @@ TEST(BarrierTest, LogSyncsPassACompaction) {
                      [&] { return db->CompactFiles(rocksdb::CompactionOptions(), names, 1); });
 }
 
-TEST(BarrierTest, LogSyncsInADirectoryOfTheirOwnPassAFlush) {
+TEST(BarrierTest, LogSync_OwnDirectory_DoesNotWaitForFlush) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(6);
@@ -183,7 +183,7 @@ TEST(BarrierTest, LogSyncsInADirectoryOfTheirOwnPassAFlush) {
 }
 
 // The flush begins a new log, whose first sync syncs the directory as well.
-TEST(BarrierTest, TheFirstSyncOfALogPassesAFlush) {
+TEST(BarrierTest, LogSync_FirstOfALog_DoesNotWaitForFlush) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(6);
@@ -193,7 +193,7 @@ TEST(BarrierTest, TheFirstSyncOfALogPassesAFlush) {
   ExpectLogSyncsPass(&rig, &db, [&] { return db.FlushAll(); });
 }
 
-TEST(BarrierTest, SyncStrictWaitsInSyncAndClose) {
+TEST(BarrierTest, SyncStrict_SyncAndClose_Wait) {
   ScratchDir dir;
   Rig rig(MakeOptions("pulse://?sync=strict"));
   const rocksdb::IOOptions io;
@@ -217,7 +217,7 @@ TEST(BarrierTest, SyncStrictWaitsInSyncAndClose) {
   EXPECT_EQ(ReadRaw(dir / "1.sst"), "hello");
 }
 
-TEST(BarrierTest, SyncBarrierDoesNotWait) {
+TEST(BarrierTest, SyncBarrier_SyncAndClose_DoNotWait) {
   ScratchDir dir;
   Rig rig;
   const rocksdb::IOOptions io;
@@ -232,7 +232,7 @@ TEST(BarrierTest, SyncBarrierDoesNotWait) {
 }
 
 // A file that was synced and is still open is part of the promise as well.
-TEST(BarrierTest, AnOpenFileWhoseSyncWasPromisedIsMadeDurable) {
+TEST(BarrierTest, Barrier_OpenFileWithPromisedSync_IsMadeDurable) {
   ScratchDir dir;
   Rig rig;
   const rocksdb::IOOptions io;
@@ -254,7 +254,7 @@ TEST(BarrierTest, AnOpenFileWhoseSyncWasPromisedIsMadeDurable) {
 }
 
 // Writers close while others wait at the barrier: nobody may see a descriptor that is gone.
-TEST(BarrierTest, BarriersRaceWithClose) {
+TEST(BarrierTest, Barrier_RacesWithClose_IsCorrect) {
   ScratchDir dir;
   Rig rig;
   const rocksdb::IOOptions io;

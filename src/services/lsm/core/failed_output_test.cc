@@ -58,7 +58,7 @@ class FailedOutputTest : public ::testing::Test {
   Rig rig_;
 };
 
-TEST_F(FailedOutputTest, OnlyTheManifestThatNamesItFails) {
+TEST_F(FailedOutputTest, FailedOutput_Manifests_OnlyTheNamingOneFails) {
   MakeFailed(dir_ / "000007.sst");
   auto manifest = Open(dir_ / "MANIFEST-000001");
   EXPECT_TRUE(manifest->Append(Naming(8), kIo, nullptr).ok());
@@ -80,7 +80,7 @@ TEST_F(FailedOutputTest, OnlyTheManifestThatNamesItFails) {
   EXPECT_TRUE(rig_.pulse->RenameFile(dir_ / "000002.dbtmp", dir_ / "CURRENT", kIo, nullptr).ok());
 }
 
-TEST_F(FailedOutputTest, TheNameCountsHoweverItIsCut) {
+TEST_F(FailedOutputTest, FailedOutput_RecordInPieces_Fails) {
   MakeFailed(dir_ / "000300.sst");
   Framer log;
   for (int i = 0; i < 2000; ++i) log.Add(NewFile4(i == 1500 ? 300 : 1000 + i));
@@ -103,7 +103,7 @@ TEST_F(FailedOutputTest, TheNameCountsHoweverItIsCut) {
   }
 }
 
-TEST_F(FailedOutputTest, BlobFilesAreNamedToo) {
+TEST_F(FailedOutputTest, FailedOutput_BlobFile_Fails) {
   MakeFailed(dir_ / "000007.blob");
   Framer other;
   other.Add(Varint(400) + BlobFile(8));
@@ -113,7 +113,7 @@ TEST_F(FailedOutputTest, BlobFilesAreNamedToo) {
   EXPECT_FALSE(Append(dir_ / "MANIFEST-000001", same.bytes()).ok());
 }
 
-TEST_F(FailedOutputTest, WhatIsNotUnderstoodCouldNameIt) {
+TEST_F(FailedOutputTest, FailedOutput_UnknownRecord_Fails) {
   MakeFailed(dir_ / "000007.sst");
   EXPECT_FALSE(Append(dir_ / "MANIFEST-000001", "not a log, but longer than a header").ok());
   Framer unknown;
@@ -128,7 +128,7 @@ TEST_F(FailedOutputTest, WhatIsNotUnderstoodCouldNameIt) {
   EXPECT_FALSE(Append(dir_ / "MANIFEST-000001", Naming(8)).ok());
 }
 
-TEST_F(FailedOutputTest, AReopenedManifestIsFollowed) {
+TEST_F(FailedOutputTest, FailedOutput_ReopenedManifest_Fails) {
   {
     auto manifest = Open(dir_ / "MANIFEST-000001");
     ASSERT_TRUE(manifest->Append(Naming(5) + Naming(6), kIo, nullptr).ok());
@@ -143,7 +143,7 @@ TEST_F(FailedOutputTest, AReopenedManifestIsFollowed) {
 }
 
 // The progress of a compaction (RocksDB 11.x) is durable metadata that names outputs.
-TEST_F(FailedOutputTest, CompactionProgressWaitsAndFailsWithAnyOutput) {
+TEST_F(FailedOutputTest, FailedOutput_CompactionProgress_Fails) {
   for (const char* name : {"COMPACTION_PROGRESS-17", "COMPACTION_PROGRESS-17.dbtmp"}) {
     const std::string table = dir_ / "000007.sst";
     rig_.script.Hold(IoOp::kSyncClose);
@@ -169,7 +169,7 @@ TEST_F(FailedOutputTest, CompactionProgressWaitsAndFailsWithAnyOutput) {
   }
 }
 
-TEST_F(FailedOutputTest, TheJobThatWroteItLearnsItOnceAtItsDirectorySync) {
+TEST_F(FailedOutputTest, FailedOutput_DirectorySync_TellsItsJobOnce) {
   std::unique_ptr<rocksdb::FSDirectory> d;
   ASSERT_TRUE(rig_.pulse->NewDirectory(dir_.path(), kIo, &d, nullptr).ok());
   // Another job's thread, with an output of its own.
@@ -187,7 +187,7 @@ TEST_F(FailedOutputTest, TheJobThatWroteItLearnsItOnceAtItsDirectorySync) {
 }
 
 // A subcompaction's thread ends before its job syncs the directory.
-TEST_F(FailedOutputTest, AThreadThatEndedIsSpokenFor) {
+TEST_F(FailedOutputTest, FailedOutput_EndedThread_ItsJobIsTold) {
   std::unique_ptr<rocksdb::FSDirectory> d;
   ASSERT_TRUE(rig_.pulse->NewDirectory(dir_.path(), kIo, &d, nullptr).ok());
   std::thread sub([&] { MakeFailed(dir_ / "000007.sst"); });
@@ -199,7 +199,7 @@ TEST_F(FailedOutputTest, AThreadThatEndedIsSpokenFor) {
 }
 
 // In db_paths, whose directory does not say whose an output is.
-TEST_F(FailedOutputTest, ItEndsWithTheDatabasesThatCouldNameIt) {
+TEST_F(FailedOutputTest, FailedOutput_DatabasesClose_IsForgotten) {
   std::filesystem::create_directory(dir_ / "paths");
   rocksdb::FileLock* a = Lock(dir_ / "a");
   MakeFailed(dir_ / "paths/000007.sst");
@@ -222,7 +222,7 @@ TEST_F(FailedOutputTest, ItEndsWithTheDatabasesThatCouldNameIt) {
 }
 
 // On a real database: a flush beside a compaction whose outputs fail.
-TEST(FailedOutputDbTest, AConcurrentFlushSucceeds) {
+TEST(FailedOutputDbTest, FailedOutput_ConcurrentFlush_Succeeds) {
   ScratchDir dir;
   Rig rig;
   std::mt19937_64 rng(9);

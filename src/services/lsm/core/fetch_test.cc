@@ -81,7 +81,7 @@ class FetchTest : public ::testing::TestWithParam<Config> {
   Fetcher fetcher_{GetParam().uri};
 };
 
-TEST_P(FetchTest, SequentialReads) {
+TEST_P(FetchTest, Read_Sequential_MatchesTheFile) {
   for (size_t size : {size_t{1}, size_t{4096}, size_t{65536}, size_t{65537}, size_t{262144},
                       size_t{262143}, size_t{1'000'001}, size_t{5'000'511}, size_t{5'000'512}}) {
     const File f = fetcher_.Make("f", size, size);
@@ -92,7 +92,7 @@ TEST_P(FetchTest, SequentialReads) {
   EXPECT_GT(fetcher_.rig.stats().bytes_fetched, 5'000'000u);
 }
 
-TEST_P(FetchTest, JumpingAndOverlappingReads) {
+TEST_P(FetchTest, Read_JumpingAndOverlapping_MatchesTheFile) {
   std::mt19937_64 rng(TestSeed());
   const File f = fetcher_.Make("f", 6'000'001);
   uint64_t at = 0;
@@ -117,7 +117,7 @@ TEST_P(FetchTest, JumpingAndOverlappingReads) {
   }
 }
 
-TEST_P(FetchTest, ReadsPastTheEnd) {
+TEST_P(FetchTest, Read_FetchedPastTheEnd_IsShort) {
   const File f = fetcher_.Make("f", 300'001);
   EXPECT_TRUE(Fetcher::Matches(f, 300'000, kRead));
   EXPECT_TRUE(Fetcher::Matches(f, 300'001, kRead));
@@ -126,7 +126,7 @@ TEST_P(FetchTest, ReadsPastTheEnd) {
   EXPECT_TRUE(Fetcher::Matches(f, 0, 1 << 20));
 }
 
-TEST_P(FetchTest, ConcurrentReaders) {
+TEST_P(FetchTest, Read_Concurrent_MatchesTheFile) {
   const uint64_t seed = TestSeed();
   std::vector<File> files;
   for (int i = 0; i < 4; ++i) files.push_back(fetcher_.Make(std::to_string(i), 2'000'003, i));
@@ -149,7 +149,7 @@ TEST_P(FetchTest, ConcurrentReaders) {
   for (auto& t : threads) t.join();
 }
 
-TEST_P(FetchTest, MoreFilesThanThePoolHasRoomFor) {
+TEST_P(FetchTest, Read_MoreFilesThanThePool_MatchesTheFiles) {
   std::vector<File> files;
   for (int i = 0; i < 40; ++i) files.push_back(fetcher_.Make(std::to_string(i), 700'000 + i, i));
   for (uint64_t at = 0; at < 700'000; at += kRead) {
@@ -163,7 +163,7 @@ TEST_P(FetchTest, MoreFilesThanThePoolHasRoomFor) {
   EXPECT_GE(fetcher_.rig.stats().bytes_fetched - before.bytes_fetched, 3'000'000u);
 }
 
-TEST_P(FetchTest, FilesGoWithReadsInFlight) {
+TEST_P(FetchTest, Destructor_ReadsInFlight_IsSafe) {
   fetcher_.rig.script.SetRule([](const IoRequest& r, const std::string&) {
     return r.op == IoOp::kRead ? Verdict{Verdict::kDelay, 1500} : Verdict{};
   });
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Config{"odd_chunks", "pulse://?fetch_memory=3M&fetch_chunk=69632"}),
     [](const auto& p) { return p.param.name; });
 
-TEST(FetchFaultTest, AFailingAgentReadIsReadFromTheFile) {
+TEST(FetchFaultTest, AgentRead_Fails_FileIsRead) {
   for (int nth : {1, 2, 5}) {
     Fetcher fetcher("pulse://");
     const File f = fetcher.Make("f", 3'000'000);
@@ -202,7 +202,7 @@ TEST(FetchFaultTest, AFailingAgentReadIsReadFromTheFile) {
   }
 }
 
-TEST(FetchFaultTest, ShortAndInterruptedReadsAreContinued) {
+TEST(FetchFaultTest, AgentRead_ShortOrInterrupted_IsContinued) {
   Fetcher fetcher("pulse://");
   auto rng = std::make_shared<std::mt19937_64>(TestSeed());
   fetcher.rig.script.SetRule([rng](const IoRequest& r, const std::string&) {
@@ -218,7 +218,7 @@ TEST(FetchFaultTest, ShortAndInterruptedReadsAreContinued) {
   EXPECT_TRUE(Fetcher::ScanMatches(f, 200'000));
 }
 
-TEST(FetchFaultTest, ReadersWaitForAHeldRead) {
+TEST(FetchFaultTest, Read_AgentReadHeld_Waits) {
   Fetcher fetcher("pulse://");
   const File f = fetcher.Make("f", 1'000'000);
   fetcher.rig.script.Hold(IoOp::kRead);
@@ -233,7 +233,7 @@ TEST(FetchFaultTest, ReadersWaitForAHeldRead) {
 }
 
 // A reader that waits for its chunk must not hold up another whose bytes are there.
-TEST(FetchFaultTest, AHeldReadHoldsUpItsOwnReaderOnly) {
+TEST(FetchFaultTest, Read_OtherReadHeld_DoesNotWait) {
   Fetcher fetcher("pulse://");
   const File slow = fetcher.Make("slow", 1'000'000);
   const File fast = fetcher.Make("fast", 3'000'000);
@@ -246,7 +246,7 @@ TEST(FetchFaultTest, AHeldReadHoldsUpItsOwnReaderOnly) {
   EXPECT_TRUE(read.get());
 }
 
-TEST(FetchFaultTest, OnlyLargeCompactionReadsAreFetched) {
+TEST(FetchFaultTest, Read_SmallOrForeground_IsNotFetched) {
   Fetcher fetcher("pulse://");
   const File f = fetcher.Make("f", 1'000'000);
   EXPECT_TRUE(Fetcher::Matches(f, 0, kRead, IOOptions()));
@@ -261,7 +261,7 @@ TEST(FetchFaultTest, OnlyLargeCompactionReadsAreFetched) {
   EXPECT_EQ(off.rig.stats().bytes_fetched, 0u);
 }
 
-TEST(FetchFaultTest, AFileThatIsGoneByNameIsReadThroughItsHandle) {
+TEST(FetchFaultTest, Read_DeletedFile_UsesItsHandle) {
   Fetcher fetcher("pulse://");
   const File f = fetcher.Make("f", 1'000'000);
   ASSERT_TRUE(fetcher.rig.pulse->DeleteFile(f.path, IOOptions(), nullptr).ok());

@@ -48,7 +48,7 @@ void Close(FSWritableFile* f) {
 
 // More writes than rings hold, and an agent that answers none of them at first: when it goes on,
 // each is made once. One that was made twice could overwrite a page that has been written anew.
-TEST(HostOutputTest, AFullRingTakesNoRequestTwice) {
+TEST(HostOutputTest, Request_FullRing_IsTakenOnce) {
   ScratchDir dir;
   Rig rig(MakeOptions("pulse://?queue=32M&write_threshold=4K"));
   std::mutex mu;
@@ -84,7 +84,7 @@ TEST(HostOutputTest, AFullRingTakesNoRequestTwice) {
 }
 
 // RocksDB makes such files and drops them: a flush whose entries all cancel out.
-TEST(HostOutputTest, DroppingFilesThatTheAgentHasNotTakenCostsNoQueue) {
+TEST(HostOutputTest, Destructor_NotTakenByAgent_ReturnsTheQueue) {
   ScratchDir dir;
   Rig rig(MakeOptions("pulse://?streams=2&queue=1M&write_threshold=64K"));
   for (int i = 0; i < 20; ++i) {
@@ -107,7 +107,7 @@ TEST(HostOutputTest, DroppingFilesThatTheAgentHasNotTakenCostsNoQueue) {
 }
 
 // An agent of a process that was killed may be busy with that process's file still.
-TEST(HostOutputTest, ALeftOverOfTheSameNameIsAnotherFile) {
+TEST(HostOutputTest, Create_LeftoverOfTheSameName_IsAnotherInode) {
   ScratchDir dir;
   Rig rig;
   for (const bool marked : {true, false}) {
@@ -128,7 +128,7 @@ TEST(HostOutputTest, ALeftOverOfTheSameNameIsAnotherFile) {
 }
 
 // RocksDB's Flush promises what the page cache would keep: bytes that outlive the process.
-TEST(HostOutputTest, WhatAKilledHostHasFlushedIsInItsFiles) {
+TEST(HostOutputTest, HostKilled_AfterFlush_DataIsInTheFile) {
   PULSE_SKIP_ON_POOL("the host enters sizes, at the end of each output");
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer starts no threads in a forked process";
@@ -189,7 +189,7 @@ class RefusingAgentTest : public ::testing::TestWithParam<const char*> {
 };
 
 // Also with sync=strict, where the writer itself waits for what only it can write.
-TEST_P(RefusingAgentTest, TheHostWritesWhatIsRefused) {
+TEST_P(RefusingAgentTest, Open_Refused_HostWrites) {
   auto fs = Attach();
   agent_.LimitFiles(kNone);
   for (const size_t size : {0u, 1u, 4096u, 5000u, 100'000u, 3'000'001u}) {
@@ -218,7 +218,7 @@ TEST_P(RefusingAgentTest, TheHostWritesWhatIsRefused) {
 }
 
 // The host cannot write it either: an error of that file, and no queue is lost over it.
-TEST_P(RefusingAgentTest, AndSaysSoWhenItCannot) {
+TEST_P(RefusingAgentTest, Open_RefusedAndHostCannot_ReportsTheError) {
   auto fs = Attach();
   agent_.LimitFiles(kNone);
   rlimit before;
@@ -247,7 +247,7 @@ TEST_P(RefusingAgentTest, AndSaysSoWhenItCannot) {
 }
 
 // Files of which the host has taken over some while the agent dies or hangs.
-TEST_P(RefusingAgentTest, AndMayBeLostMeanwhile) {
+TEST_P(RefusingAgentTest, Open_RefusedAndAgentLost_HostWrites) {
   for (int round = 0; round < 6; ++round) {
     auto fs = Attach();
     agent_.LimitFiles(kNone);
@@ -285,7 +285,7 @@ INSTANTIATE_TEST_SUITE_P(All, RefusingAgentTest,
 
 // A host with one descriptor left can open a file for itself, and not for the agent. However many
 // files that befalls, the queue keeps its room.
-TEST(HostOutputTest, FilesThatCannotBePassedOnLeaveTheQueueAsItIs) {
+TEST(HostOutputTest, Open_CannotPassTheFile_KeepsTheQueue) {
   ScratchDir dir;
   Rig rig(MakeOptions("pulse://?queue=1M&write_threshold=64K&streams=1&fetch=off"));
   std::mt19937_64 rng(TestSeed());

@@ -77,7 +77,7 @@ class InFlightTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(InFlightTest, SizesAreTheLogicalOnes) {
+TEST_F(InFlightTest, FileSize_InFlight_IsLogical) {
   for (IoOp op : {IoOp::kWrite, IoOp::kSyncClose}) {
     WriteHolding(op);
     uint64_t size = 0;
@@ -98,7 +98,7 @@ TEST_F(InFlightTest, SizesAreTheLogicalOnes) {
   }
 }
 
-TEST_F(InFlightTest, ReadersDoNotWaitForTheSync) {
+TEST_F(InFlightTest, Read_SyncInFlight_DoesNotWait) {
   WriteHolding(IoOp::kSyncClose);
   auto f = Open();
   EXPECT_TRUE(Read(f.get(), 0, kSize) == bytes_);
@@ -108,7 +108,7 @@ TEST_F(InFlightTest, ReadersDoNotWaitForTheSync) {
 }
 
 // The file is physically longer: padded to pages, and preallocated.
-TEST_F(InFlightTest, ReadsEndWhereTheFileEnds) {
+TEST_F(InFlightTest, Read_PastTheEnd_IsShort) {
   WriteHolding(IoOp::kSyncClose);
   IOOptions low;
   low.rate_limiter_priority = rocksdb::Env::IO_LOW;  // as a compaction reads
@@ -122,7 +122,7 @@ TEST_F(InFlightTest, ReadsEndWhereTheFileEnds) {
   rig_.script.Release();
 }
 
-TEST_F(InFlightTest, MultiReadAndReadAsyncAreReadsToo) {
+TEST_F(InFlightTest, MultiReadAndReadAsync_InFlight_ReadTheData) {
   WriteHolding(IoOp::kSyncClose);
   auto f = Open();
   std::string a(100, '\0');
@@ -142,7 +142,7 @@ TEST_F(InFlightTest, MultiReadAndReadAsyncAreReadsToo) {
   rig_.script.Release();
 }
 
-TEST_F(InFlightTest, ReadersWaitForWhatWasFlushed) {
+TEST_F(InFlightTest, Read_FlushedData_WaitsForItsWrite) {
   rig_.script.Hold(IoOp::kWrite);
   auto f = Create(path_);
   ASSERT_TRUE(f->Append(bytes_, kIo, nullptr).ok());
@@ -156,7 +156,7 @@ TEST_F(InFlightTest, ReadersWaitForWhatWasFlushed) {
 }
 
 // A compaction-like reader must not keep what lay ahead of the writer.
-TEST_F(InFlightTest, AnOpenFileGrowsUnderItsReader) {
+TEST_F(InFlightTest, Read_OpenFileGrows_SeesTheNewData) {
   IOOptions low;
   low.rate_limiter_priority = rocksdb::Env::IO_LOW;
   auto f = Create(path_);
@@ -173,7 +173,7 @@ TEST_F(InFlightTest, AnOpenFileGrowsUnderItsReader) {
   EXPECT_TRUE(Read(in.get(), 0, all.size(), low) == all);
 }
 
-TEST_F(InFlightTest, AppendAfterAPartialFlushWaitsForItsPage) {
+TEST_F(InFlightTest, Append_AfterPartialFlush_WaitsForItsPage) {
   rig_.script.Hold(IoOp::kWrite);
   auto f = Create(path_);
   ASSERT_TRUE(f->Append(Slice(bytes_.data(), 5000), kIo, nullptr).ok());
@@ -186,7 +186,7 @@ TEST_F(InFlightTest, AppendAfterAPartialFlushWaitsForItsPage) {
   EXPECT_TRUE(Read(in.get(), 0, 20'000) == bytes_.substr(0, 15'000));
 }
 
-TEST_F(InFlightTest, SequentialReadersWaitUntilTheFileIsWhole) {
+TEST_F(InFlightTest, SequentialRead_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   std::unique_ptr<rocksdb::FSSequentialFile> in;
   ExpectWaits(
@@ -197,7 +197,7 @@ TEST_F(InFlightTest, SequentialReadersWaitUntilTheFileIsWhole) {
   EXPECT_TRUE(result == bytes_);
 }
 
-TEST_F(InFlightTest, MappedReadersWaitUntilTheFileIsWhole) {
+TEST_F(InFlightTest, MappedRead_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   rocksdb::FileOptions mapped;
   mapped.use_mmap_reads = true;
@@ -206,21 +206,21 @@ TEST_F(InFlightTest, MappedReadersWaitUntilTheFileIsWhole) {
   EXPECT_TRUE(Read(in.get(), 0, 2 * kSize) == bytes_);
 }
 
-TEST_F(InFlightTest, RenamesAreOfDurableFiles) {
+TEST_F(InFlightTest, Rename_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   const std::string to = dir_ / "renamed.sst";
   ExpectWaits([&] { return rig_.pulse->RenameFile(path_, to, kIo, nullptr); });
   EXPECT_TRUE(ReadRaw(to) == bytes_);
 }
 
-TEST_F(InFlightTest, LinksAreOfDurableFiles) {
+TEST_F(InFlightTest, Link_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   const std::string to = dir_ / "linked.sst";
   ExpectWaits([&] { return rig_.pulse->LinkFile(path_, to, kIo, nullptr); });
   EXPECT_TRUE(ReadRaw(to) == bytes_);
 }
 
-TEST_F(InFlightTest, TruncateWaits) {
+TEST_F(InFlightTest, Truncate_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   ExpectWaits([&] {
     const IOStatus s = rig_.pulse->Truncate(path_, 12'345, kIo, nullptr);
@@ -229,7 +229,7 @@ TEST_F(InFlightTest, TruncateWaits) {
   });
 }
 
-TEST_F(InFlightTest, ReopeningWaits) {
+TEST_F(InFlightTest, Reopen_InFlight_WaitsUntilDurable) {
   WriteHolding(IoOp::kSyncClose);
   std::unique_ptr<FSWritableFile> f;
   ExpectWaits(
@@ -243,7 +243,7 @@ TEST_F(InFlightTest, ReopeningWaits) {
   EXPECT_TRUE(ReadRaw(path_) == bytes_ + (OnPool() ? "" : "more"));
 }
 
-TEST_F(InFlightTest, DeletingDoesNotWaitAndIsNotHeldAgainstTheDirectory) {
+TEST_F(InFlightTest, Delete_InFlight_DoesNotWait) {
   WriteHolding(IoOp::kSyncClose);
   EXPECT_TRUE(rig_.pulse->DeleteFile(path_, kIo, nullptr).ok());
   EXPECT_TRUE(rig_.pulse->FileExists(path_, kIo, nullptr).IsNotFound());
@@ -261,7 +261,7 @@ TEST_F(InFlightTest, DeletingDoesNotWaitAndIsNotHeldAgainstTheDirectory) {
 
 // A name that is used again without being deleted: as after a database was closed in the middle of
 // a compaction and opened again.
-TEST_F(InFlightTest, AFileCreatedAgainIsNotTouchedByItsPredecessor) {
+TEST_F(InFlightTest, Create_AgainInFlight_IsNotTouchedByTheFirst) {
   for (IoOp op : {IoOp::kWrite, IoOp::kSyncClose}) {
     for (bool output : {true, false}) {
       WriteHolding(op);
@@ -301,7 +301,7 @@ class Stuck : public rocksdb::FileSystemWrapper {
 };
 
 // An output whose file could not be deleted or replaced is still part of the barrier.
-TEST_F(InFlightTest, WhatCouldNotBeDeletedOrReplacedIsStillWaitedFor) {
+TEST_F(InFlightTest, Delete_Fails_OutputIsStillWaitedFor) {
   PULSE_SKIP_ON_POOL("it is the base file system here that fails to delete");
   Options options = MakeOptions("pulse://?engine=threads");
   options.backend_factory = rig_.script.factory();
@@ -338,7 +338,7 @@ TEST_F(InFlightTest, WhatCouldNotBeDeletedOrReplacedIsStillWaitedFor) {
   plain.reset();
 }
 
-TEST_F(InFlightTest, AnErrorReachesEveryReader) {
+TEST_F(InFlightTest, Error_InFlight_ReachesEveryReader) {
   rig_.script.FailFrom(IoOp::kWrite, 1, EIO);
   auto f = Create(path_);
   ASSERT_TRUE(f->Append(bytes_, kIo, nullptr).ok());
@@ -360,7 +360,7 @@ TEST_F(InFlightTest, AnErrorReachesEveryReader) {
   }
 }
 
-TEST_F(InFlightTest, ErrorsAreSticky) {
+TEST_F(InFlightTest, Error_Repeated_IsSticky) {
   rig_.script.FailFrom(IoOp::kWrite, 1, ENOSPC);
   auto f = Create(path_);
   ASSERT_TRUE(f->Append(bytes_, kIo, nullptr).ok());
@@ -375,7 +375,7 @@ TEST_F(InFlightTest, ErrorsAreSticky) {
   EXPECT_THAT(s.ToString(), ::testing::HasSubstr("000001.sst"));
 }
 
-TEST_F(InFlightTest, ObjectsMayGoInAnyOrder) {
+TEST_F(InFlightTest, Destructors_AnyOrder_AreSafe) {
   for (int i = 0; i < 20; ++i) {
     auto rig = std::make_unique<Rig>();
     rig->script.SetRule([i](const IoRequest&, const std::string&) {

@@ -25,7 +25,7 @@ namespace {
 using rocksdb::Env;
 using Activity = OutputHints::Activity;
 
-TEST(IoClassHintsTest, EachCombination) {
+TEST(IoClassHintsTest, PurposeOf_EachCombination_IsRight) {
   const auto job = [](Env::IOPriority p, Env::WriteLifeTimeHint l, Activity a = Activity::kUnknown,
                       bool preallocates = false, bool thread_compacts = false) {
     return PurposeOf(OutputHints{p, l, a, preallocates, thread_compacts});
@@ -135,7 +135,7 @@ class IoClassTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Through, IoClassTest, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "wrapper" : "plugin"; });
 
-TEST_P(IoClassTest, LevelsOfColumnFamilies) {
+TEST_P(IoClassTest, Compaction_LevelsOfFamilies_HaveTheirClass) {
   const ScratchDir dir;
   std::mt19937_64 rng(testing_util::TestSeed());
   TestDb db(options_, dir / "db", {"second"});
@@ -156,7 +156,7 @@ TEST_P(IoClassTest, LevelsOfColumnFamilies) {
   EXPECT_EQ(reads_as_[IoClass::kFlush], 0);
 }
 
-TEST_P(IoClassTest, WithinL0) {
+TEST_P(IoClassTest, Compaction_WithinL0_IsBase) {
   const ScratchDir dir;
   std::mt19937_64 rng(testing_util::TestSeed());
   options_.disable_auto_compactions = true;
@@ -182,7 +182,7 @@ TEST_P(IoClassTest, WithinL0) {
 }
 
 // Where RocksDB delays its writers, flushes and compactions come with the same priority.
-TEST_P(IoClassTest, InAStall) {
+TEST_P(IoClassTest, Compaction_InAStall_HasItsClass) {
   const ScratchDir dir;
   std::mt19937_64 rng(testing_util::TestSeed());
   options_.level0_slowdown_writes_trigger = 1;
@@ -209,7 +209,7 @@ TEST_P(IoClassTest, InAStall) {
   EXPECT_EQ(wire::PressureLevel(PressureWord()), wire::kPressureDelayed);
 }
 
-TEST_P(IoClassTest, AListenerTellsOfStallsAsTheyBeginAndEnd) {
+TEST_P(IoClassTest, StallListener_StallBeginsAndEnds_TellsTheAgent) {
   using rocksdb::WriteStallCondition;
   EXPECT_EQ(NewStallListener(rocksdb::FileSystem::Default().get()), nullptr);
   const auto listener = NewStallListener(env_->GetFileSystem().get());
@@ -241,7 +241,7 @@ TEST_P(IoClassTest, AListenerTellsOfStallsAsTheyBeginAndEnd) {
   EXPECT_EQ(PressureWord(), after) << "no stall, no news";
 }
 
-TEST_P(IoClassTest, UniversalTellsFlushesFromCompactions) {
+TEST_P(IoClassTest, UniversalStyle_FlushAndCompaction_AreDistinguished) {
   const ScratchDir dir;
   std::mt19937_64 rng(testing_util::TestSeed());
   options_.compaction_style = rocksdb::kCompactionStyleUniversal;

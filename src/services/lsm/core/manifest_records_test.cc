@@ -79,7 +79,7 @@ struct Shape {
 
 class RealManifestTest : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(RealManifestTest, EveryFileThatWasMadeIsSeenAndNoOther) {
+TEST_P(RealManifestTest, RealManifest_EveryAddedFile_IsSeen) {
   const Shape shape = GetParam();
   const uint64_t seed = TestSeed();
   std::mt19937_64 rng(seed);
@@ -126,7 +126,7 @@ TEST_P(RealManifestTest, EveryFileThatWasMadeIsSeenAndNoOther) {
 }
 
 // A new MANIFEST begins with all files of the version, in one record for each family.
-TEST_P(RealManifestTest, ASnapshotNamesWhatIsAlive) {
+TEST_P(RealManifestTest, RealManifest_Snapshot_NamesLiveFiles) {
   const Shape shape = GetParam();
   std::mt19937_64 rng(TestSeed());
   ScratchDir dir;
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(All, RealManifestTest,
                          [](const auto& p) { return p.param.name; });
 
 // What follows an existing file is understood from its middle on.
-TEST(ManifestRecordsTest, ContinuesAnExistingFile) {
+TEST(ManifestRecordsTest, Append_ExistingFile_Continues) {
   std::mt19937_64 rng(TestSeed());
   ScratchDir dir;
   rocksdb::Options options = SmallDbOptions(nullptr);
@@ -202,7 +202,7 @@ bool Understood(const std::string& record) {
 }
 
 // At every distance from the end of a block, with both kinds of header.
-TEST(ManifestRecordsTest, RecordsAtEveryPlaceInABlock) {
+TEST(ManifestRecordsTest, Append_RecordAtEveryOffset_IsRead) {
   std::mt19937_64 rng(TestSeed());
   for (bool recyclable : {false, true}) {
     for (size_t distance = 0; distance < 40; ++distance) {
@@ -226,7 +226,7 @@ TEST(ManifestRecordsTest, RecordsAtEveryPlaceInABlock) {
 }
 
 // The number counts with the last byte of its record, not before: without it nobody reads it.
-TEST(ManifestRecordsTest, ARecordCountsWhenItIsComplete) {
+TEST(ManifestRecordsTest, Append_PartialRecord_CountsWhenComplete) {
   Framer log;
   log.Add(NewFile4(5) + Varint(8198) + Bytes(std::string(100'000, 'x')));
   ManifestRecords records;
@@ -238,7 +238,7 @@ TEST(ManifestRecordsTest, ARecordCountsWhenItIsComplete) {
   EXPECT_THAT(added, ElementsAre(5));
 }
 
-TEST(ManifestRecordsTest, AllFormsOfNewFiles) {
+TEST(ManifestRecordsTest, Append_EveryFormOfNewFile_IsRead) {
   const std::string tail = Varint(9) + Bytes("a") + Bytes("b");
   EXPECT_THAT(AddedBy(Varint(7) + Varint(0) + Varint(11) + tail), ElementsAre(11));
   EXPECT_THAT(AddedBy(Varint(100) + Varint(0) + Varint(12) + tail + Varint(1) + Varint(2)),
@@ -257,7 +257,7 @@ TEST(ManifestRecordsTest, AllFormsOfNewFiles) {
   EXPECT_FALSE(Understood(Varint(400) + BlobFile(20, Varint(64) + Bytes("new"))));
 }
 
-TEST(ManifestRecordsTest, OtherFieldsAddNothing) {
+TEST(ManifestRecordsTest, Append_OtherFields_AddNothing) {
   const std::string fields =
       Varint(1) + Bytes("comparator") + Varint(2) + Varint(3) + Varint(3) + Varint(4) + Varint(4) +
       Varint(5) + Varint(5) + Varint(0) + Bytes("key") + Varint(6) + Varint(0) + Varint(9) +
@@ -270,7 +270,7 @@ TEST(ManifestRecordsTest, OtherFieldsAddNothing) {
   EXPECT_THAT(AddedBy(""), IsEmpty());
 }
 
-TEST(ManifestRecordsTest, WhatIsNotUnderstoodIsSaid) {
+TEST(ManifestRecordsTest, Append_UnknownField_IsReported) {
   EXPECT_FALSE(Understood(Varint(11) + Varint(1)));         // a tag nobody knows
   EXPECT_FALSE(Understood(Varint(8202) + Bytes("files")));  // names outputs of its own
   EXPECT_FALSE(Understood(Varint(8196) + Varint(1)));       // ignorable, but without a length
@@ -281,7 +281,7 @@ TEST(ManifestRecordsTest, WhatIsNotUnderstoodIsSaid) {
   EXPECT_EQ(understood, 2u);  // at the two seams
 }
 
-TEST(ManifestRecordsTest, WhatIsNotALogIsSaid) {
+TEST(ManifestRecordsTest, Append_NotALog_IsReported) {
   const auto fed = [](const std::vector<std::pair<int, std::string>>& fragments) {
     Framer log;
     for (const auto& [type, payload] : fragments) log.Fragment(type, payload);
@@ -308,7 +308,7 @@ TEST(ManifestRecordsTest, WhatIsNotALogIsSaid) {
   EXPECT_FALSE(records.Append(log.bytes(), &added));
 }
 
-TEST(ManifestRecordsTest, AnyBytesAreTaken) {
+TEST(ManifestRecordsTest, Append_RandomBytes_DoesNotCrash) {
   const uint64_t seed = TestSeed();
   std::mt19937_64 rng(seed);
   Framer log;

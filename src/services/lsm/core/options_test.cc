@@ -25,7 +25,7 @@ class OptionsTest : public ::testing::Test {
   }
 };
 
-TEST_F(OptionsTest, DefaultsOfTheBareUri) {
+TEST_F(OptionsTest, Parse_BareUri_HasDefaults) {
   const auto o = ParseOptions("pulse://");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->socket_path, "");
@@ -44,7 +44,7 @@ TEST_F(OptionsTest, DefaultsOfTheBareUri) {
   EXPECT_EQ(o->fetch_bytes % o->fetch_chunk, 0u);
 }
 
-TEST_F(OptionsTest, EveryKey) {
+TEST_F(OptionsTest, Parse_EveryKey_IsRead) {
   const auto o = ParseOptions(
       "pulse:///run/pulse/agent.sock?sync=strict&io=direct&fetch=off&fallback=embedded&"
       "mover=vmread&engine=threads&queue=8M&write_threshold=512K&sync_interval=256K&"
@@ -76,7 +76,7 @@ TEST_F(OptionsTest, EveryKey) {
   EXPECT_EQ(o->spin_us, 0);
 }
 
-TEST_F(OptionsTest, FlushesGoToCpusOfAnEmbeddedAgentOnly) {
+TEST_F(OptionsTest, Parse_FlushesWithoutAgentCpus_IsRefused) {
   for (const auto& [uri, mode] :
        {std::pair{"pulse://", FlushMode::kHost},
         std::pair{"pulse://?placement=whole&agent_cpus=0", FlushMode::kHost},
@@ -95,7 +95,7 @@ TEST_F(OptionsTest, FlushesGoToCpusOfAnEmbeddedAgentOnly) {
   }
 }
 
-TEST_F(OptionsTest, EveryEngineByName) {
+TEST_F(OptionsTest, Parse_EngineNames_AreRead) {
   for (const auto& [name, kind] :
        {std::pair{"io_uring", EngineKind::kUring},
         std::pair{"io_uring_poll", EngineKind::kUringPoll},
@@ -106,14 +106,14 @@ TEST_F(OptionsTest, EveryEngineByName) {
   }
 }
 
-TEST_F(OptionsTest, UnknownKeysAreRefusedByName) {
+TEST_F(OptionsTest, Parse_UnknownKey_IsRefusedByName) {
   EXPECT_THAT(ErrorOf("pulse://?sinc=strict"),
               AllOf(HasSubstr("\"sinc\""), HasSubstr("sync"), HasSubstr("write_threshold")));
   // Also when something else is wrong as well.
   EXPECT_THAT(ErrorOf("pulse://?Queue=1M&sync=strict"), HasSubstr("\"Queue\""));
 }
 
-TEST_F(OptionsTest, BadValuesAreNamed) {
+TEST_F(OptionsTest, Parse_BadValue_IsNamed) {
   for (const char* bad : {"sync=maybe",
                           "sync=",
                           "debt=much",
@@ -146,14 +146,14 @@ TEST_F(OptionsTest, BadValuesAreNamed) {
   }
 }
 
-TEST_F(OptionsTest, MalformedUris) {
+TEST_F(OptionsTest, Parse_MalformedUri_IsRefused) {
   for (const char* bad : {"", "pulse", "pulse:", "pulse:/", "rocks://", "pulse://?sync",
                           "pulse://?sync=strict&sync=strict", "pulse://?=x", "pulse://?&"}) {
     EXPECT_NE(ErrorOf(bad), "accepted") << bad;
   }
 }
 
-TEST_F(OptionsTest, SocketPathsAreAbsolute) {
+TEST_F(OptionsTest, Parse_RelativeSocketPath_IsRefused) {
   EXPECT_EQ(ParseOptions("pulse:///a.sock")->socket_path, "/a.sock");
   EXPECT_EQ(ParseOptions("pulse:///a b/c.sock?")->socket_path, "/a b/c.sock");
   EXPECT_THAT(ErrorOf("pulse://agent.sock"),
@@ -161,7 +161,7 @@ TEST_F(OptionsTest, SocketPathsAreAbsolute) {
   EXPECT_THAT(ErrorOf("pulse://run/agent.sock?sync=strict"), HasSubstr("absolute"));
 }
 
-TEST_F(OptionsTest, ThresholdIsAtMostHalfTheQueue) {
+TEST_F(OptionsTest, Parse_ThresholdAboveHalfTheQueue_IsRefused) {
   EXPECT_TRUE(ParseOptions("pulse://?queue=2M&write_threshold=1M").ok());
   EXPECT_THAT(ErrorOf("pulse://?queue=2M&write_threshold=1052672"),  // a page too many
               AllOf(HasSubstr("write_threshold"), HasSubstr("queue")));
@@ -169,13 +169,13 @@ TEST_F(OptionsTest, ThresholdIsAtMostHalfTheQueue) {
   EXPECT_TRUE(ParseOptions("pulse://?queue=1M&write_threshold=4K").ok());
 }
 
-TEST_F(OptionsTest, FetchChunkIsAtMostAQuarterOfItsMemory) {
+TEST_F(OptionsTest, Parse_FetchChunkAboveAQuarter_IsRefused) {
   EXPECT_TRUE(ParseOptions("pulse://?fetch_memory=1M&fetch_chunk=256K").ok());
   EXPECT_THAT(ErrorOf("pulse://?fetch_memory=1M&fetch_chunk=260K"),
               AllOf(HasSubstr("fetch_chunk"), HasSubstr("fetch_memory")));
 }
 
-TEST_F(OptionsTest, SizesAreRoundedToWhatTheArenasNeed) {
+TEST_F(OptionsTest, Parse_UnalignedSizes_AreRounded) {
   const auto o = ParseOptions(
       "pulse://?queue=3000001&write_threshold=70001&fetch_memory=3000001&fetch_chunk=70001");
   ASSERT_TRUE(o.ok()) << o.status();
@@ -185,7 +185,7 @@ TEST_F(OptionsTest, SizesAreRoundedToWhatTheArenasNeed) {
   EXPECT_EQ(o->fetch_bytes % o->fetch_chunk, 0u);
 }
 
-TEST_F(OptionsTest, EnvironmentFillsWhatTheUriLeavesOut) {
+TEST_F(OptionsTest, Environment_KeyNotInUri_IsUsed) {
   setenv("PULSE_OPTIONS", "sync=strict&queue=4M", 1);
   const auto o = ParseOptions("pulse://?queue=8M");
   ASSERT_TRUE(o.ok()) << o.status();
@@ -198,7 +198,7 @@ TEST_F(OptionsTest, EnvironmentFillsWhatTheUriLeavesOut) {
   EXPECT_TRUE(ParseOptions("pulse://").ok());
 }
 
-TEST_F(OptionsTest, EnvironmentIsCheckedLikeTheUri) {
+TEST_F(OptionsTest, Environment_BadValue_IsRefused) {
   setenv("PULSE_OPTIONS", "sync", 1);
   EXPECT_THAT(ErrorOf("pulse://"), HasSubstr("PULSE_OPTIONS"));
   setenv("PULSE_OPTIONS", "sync=strict&sync=barrier", 1);
@@ -209,7 +209,7 @@ TEST_F(OptionsTest, EnvironmentIsCheckedLikeTheUri) {
   EXPECT_THAT(ErrorOf("pulse://"), HasSubstr("queue=1"));
 }
 
-TEST_F(OptionsTest, Placements) {
+TEST_F(OptionsTest, Parse_Placements_AreRead) {
   const std::pair<const char*, PlacementMode> modes[] = {{"host", PlacementMode::kHost},
                                                          {"split", PlacementMode::kOffloadIo},
                                                          {"whole", PlacementMode::kOffloadAll},

@@ -83,7 +83,7 @@ void FlushUntilItWaits(Rig* rig, TestDb* db, std::mt19937_64* rng) {
   });
 }
 
-TEST(WaitsTest, JobsTellWhatTheyWaitedFor) {
+TEST(WaitsTest, Listener_JobEnds_TellsItsWaits) {
   Rig rig(SmallQueue());
   const ScratchDir dir;
   WaitJobs jobs;
@@ -137,7 +137,7 @@ TEST(WaitsTest, JobsTellWhatTheyWaitedFor) {
   EXPECT_THAT(text, HasSubstr(" MiB through the agent, 0.0 MiB inline, "));
 }
 
-TEST(WaitsTest, AListenerOnAnotherFileSystemSaysSo) {
+TEST(WaitsTest, Listener_OtherFileSystem_SaysSo) {
   const ScratchDir dir;
   rocksdb::Options options = SmallDbOptions(nullptr);
   options.listeners = {NewWaitListener()};
@@ -150,7 +150,7 @@ TEST(WaitsTest, AListenerOnAnotherFileSystemSaysSo) {
   EXPECT_THAT(TextOf(dir / "db/LOG"), HasSubstr("the database is not on pulse://"));
 }
 
-TEST(WaitsTest, OptionsNameTheListener) {
+TEST(WaitsTest, Listener_OptionsFile_NamesIt) {
   ASSERT_TRUE(RegisterRocksDb().ok());
   rocksdb::ConfigOptions config;
   config.ignore_unsupported_options = false;
@@ -179,7 +179,7 @@ TEST(WaitsTest, OptionsNameTheListener) {
   EXPECT_STREQ(loaded.listeners[0]->Name(), "PulseWaitListener");
 }
 
-TEST(WaitsTest, StatisticsShowTheFileSystemsBesideRocksDbs) {
+TEST(WaitsTest, Statistics_Wrapped_ShowBoth) {
   Rig rig(SmallQueue());
   const ScratchDir dir;
   std::shared_ptr<rocksdb::Statistics> statistics;
@@ -236,7 +236,7 @@ TEST(WaitsTest, StatisticsShowTheFileSystemsBesideRocksDbs) {
   db.Close();
 }
 
-TEST(WaitsTest, StatisticsOfAnotherFileSystemAreRefused) {
+TEST(WaitsTest, Statistics_OtherFileSystem_IsRefused) {
   std::shared_ptr<rocksdb::Statistics> statistics;
   const rocksdb::Status s = NewStatistics(rocksdb::FileSystem::Default(), nullptr, &statistics);
   EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();

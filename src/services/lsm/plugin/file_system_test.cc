@@ -79,7 +79,7 @@ class EveryConfigTest : public ::testing::TestWithParam<FsConfig> {
   std::shared_ptr<FileSystem> fs_;
 };
 
-TEST_P(EveryConfigTest, AwkwardSizes) {
+TEST_P(EveryConfigTest, Append_AwkwardSizes_WritesAll) {
   std::mt19937_64 rng(21);
   const std::string source = RandomBytes(&rng, 3 << 20);
   const size_t sizes[] = {0,
@@ -205,7 +205,7 @@ class ModelFile {
   size_t visible_ = 0;
 };
 
-TEST_P(EveryConfigTest, RandomSequencesMatchTheModel) {
+TEST_P(EveryConfigTest, File_RandomSequences_MatchTheModel) {
   std::mt19937_64 rng(TestSeed());
   for (int file = 0; file < 12; ++file) {
     ModelFile f(fs_.get(), dir_ / (std::to_string(file) + ".sst"), &rng);
@@ -221,7 +221,7 @@ TEST_P(EveryConfigTest, RandomSequencesMatchTheModel) {
   }
 }
 
-TEST_P(EveryConfigTest, ThreadsWithSeveralFilesAtOnce) {
+TEST_P(EveryConfigTest, Threads_SeveralFilesEach_WriteAll) {
   const uint64_t seed = TestSeed();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -246,7 +246,7 @@ TEST_P(EveryConfigTest, ThreadsWithSeveralFilesAtOnce) {
   for (auto& t : threads) t.join();
 }
 
-TEST_P(EveryConfigTest, OneAppendLargerThanTheQueue) {
+TEST_P(EveryConfigTest, Append_LargerThanTheQueue_WritesAll) {
   std::mt19937_64 rng(22);
   const std::string bytes = RandomBytes(&rng, (40 << 20) + 123);
   const std::string path = dir_ / "1.sst";
@@ -275,7 +275,7 @@ INSTANTIATE_TEST_SUITE_P(
                       FsConfig{"no_fetch", "pulse://?fetch=off"}),
     [](const auto& p) { return p.param.name; });
 
-TEST(FileSystemTest, StreamsThatAreAllInUseFallBackToTheHost) {
+TEST(FileSystemTest, Create_AllStreamsInUse_HostWrites) {
   ScratchDir dir;
   auto fs = OpenFs("pulse://?streams=1");
   std::mt19937_64 rng(23);
@@ -306,7 +306,7 @@ TEST(FileSystemTest, StreamsThatAreAllInUseFallBackToTheHost) {
   EXPECT_EQ(s.bytes_inline, inline_before);
 }
 
-TEST(FileSystemTest, AFullQueueMakesTheWriterWaitAndIsCounted) {
+TEST(FileSystemTest, Append_FullQueue_WaitsAndIsCounted) {
   ScratchDir dir;
   Rig rig(MakeOptions("pulse://?queue=1M&write_threshold=256K"));
   std::mt19937_64 rng(24);
@@ -330,7 +330,7 @@ TEST(FileSystemTest, AFullQueueMakesTheWriterWaitAndIsCounted) {
   EXPECT_EQ(s.bytes_inline, 0u);
 }
 
-TEST(FileSystemTest, StatisticsAddUp) {
+TEST(FileSystemTest, Stats_AfterWrites_AddUp) {
   ScratchDir dir;
   auto fs = OpenFs("pulse://");
   for (int i = 0; i < 5; ++i) {
@@ -349,7 +349,7 @@ TEST(FileSystemTest, StatisticsAddUp) {
   EXPECT_FALSE(GetStats(nullptr, &s));
 }
 
-TEST(FileSystemTest, IdleUsesNoCpu) {
+TEST(FileSystemTest, Agent_Idle_UsesNoCpu) {
   ScratchDir dir;
   for (const char* uri : {"pulse://", "pulse://?engine=threads", "pulse://?engine=libaio"}) {
     auto fs = OpenFs(uri);
@@ -375,7 +375,7 @@ TEST(FileSystemTest, IdleUsesNoCpu) {
   }
 }
 
-TEST(FileSystemTest, PathsThatCannotBeWrittenAreNamed) {
+TEST(FileSystemTest, Create_UnwritablePath_IsNamed) {
   ScratchDir dir;
   auto fs = OpenFs("pulse://");
   std::unique_ptr<FSWritableFile> f;
@@ -386,7 +386,7 @@ TEST(FileSystemTest, PathsThatCannotBeWrittenAreNamed) {
 }
 
 // Outputs are opened by path: what changes paths or contents must not be below.
-TEST(FileSystemTest, BasesThatChangePathsOrContentsAreRefused) {
+TEST(FileSystemTest, Open_BaseChangesPathsOrContents_IsRefused) {
   class Named : public rocksdb::FileSystemWrapper {
    public:
     Named(std::shared_ptr<FileSystem> below, const char* called)
@@ -422,7 +422,7 @@ TEST(FileSystemTest, BasesThatChangePathsOrContentsAreRefused) {
           .ok());
 }
 
-TEST(FileSystemTest, PreallocationIsLeftOutWhereItIsNotAllowed) {
+TEST(FileSystemTest, Create_NoFallocate_DoesNotPreallocate) {
   PULSE_SKIP_ON_POOL("the host reserves segments");
   ScratchDir dir;
   Rig rig;
@@ -460,7 +460,7 @@ class PrivateFiles : public rocksdb::FileSystemWrapper {
       std::filesystem::perms::owner_read | std::filesystem::perms::owner_write;
 };
 
-TEST(FileSystemTest, OutputsHaveTheRightsThatTheBaseGives) {
+TEST(FileSystemTest, Create_Output_HasTheRightsOfTheBase) {
   PULSE_SKIP_ON_POOL("the pool has its own");
   ScratchDir dir;
   std::shared_ptr<FileSystem> fs;

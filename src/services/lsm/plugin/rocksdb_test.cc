@@ -97,7 +97,7 @@ struct DbConfig {
 
 class RocksDbTest : public ::testing::TestWithParam<DbConfig> {};
 
-TEST_P(RocksDbTest, MatchesTheModel) {
+TEST_P(RocksDbTest, Database_RandomWork_MatchesTheModel) {
   std::mt19937_64 rng(TestSeed());
   ScratchDir dir;
   OpenEnv pulse(GetParam().uri);
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                       DbConfig{"no_fetch", "pulse://?fetch=off"}),
     [](const auto& p) { return p.param.name; });
 
-TEST(RocksDbUseTest, CheckpointsAreWholeDatabases) {
+TEST(RocksDbUseTest, Checkpoint_Opened_IsComplete) {
   ScratchDir dir;
   OpenEnv pulse("pulse://");
   std::mt19937_64 rng(51);
@@ -172,7 +172,7 @@ TEST(RocksDbUseTest, CheckpointsAreWholeDatabases) {
   }
 }
 
-TEST(RocksDbUseTest, IngestedFilesAreRead) {
+TEST(RocksDbUseTest, Ingest_ExternalFile_IsRead) {
   ScratchDir dir;
   OpenEnv pulse("pulse://");
   std::mt19937_64 rng(52);
@@ -202,7 +202,7 @@ TEST(RocksDbUseTest, IngestedFilesAreRead) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
 }
 
-TEST(RocksDbUseTest, TwoDatabasesOnOneFileSystem) {
+TEST(RocksDbUseTest, TwoDatabases_OneFileSystem_MatchTheirModels) {
   const uint64_t seed = TestSeed();
   ScratchDir dir;
   OpenEnv pulse("pulse://?queue=2M&write_threshold=256K&streams=3");
@@ -230,7 +230,7 @@ TEST(RocksDbUseTest, TwoDatabasesOnOneFileSystem) {
   for (auto& db : dbs) EXPECT_EQ(DifferenceOnStock(db->path(), db->model()), "");
 }
 
-TEST(RocksDbUseTest, IteratorsAndWritersTogether) {
+TEST(RocksDbUseTest, Iterators_BesideWriters_SeeTheirSnapshot) {
   const uint64_t seed = TestSeed();
   ScratchDir dir;
   OpenEnv pulse("pulse://");
@@ -268,7 +268,7 @@ TEST(RocksDbUseTest, IteratorsAndWritersTogether) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
 }
 
-TEST(RocksDbUseTest, AnExistingDatabaseIsTakenOverAndGivenBack) {
+TEST(RocksDbUseTest, ExistingDatabase_WithAndWithoutPlugin_Opens) {
   PULSE_SKIP_ON_POOL("stock RocksDB does not take it back; pool_db_test has what it does");
   ScratchDir dir;
   std::mt19937_64 rng(53);
@@ -291,7 +291,7 @@ TEST(RocksDbUseTest, AnExistingDatabaseIsTakenOverAndGivenBack) {
 }
 
 // An EnvWrapper hands on the EnvOptions part of file options and nothing else.
-TEST(RocksDbUseTest, OutputsOfAWrappedEnvGoThroughTheAgent) {
+TEST(RocksDbUseTest, WrappedEnv_Outputs_GoThroughTheAgent) {
   class Wrapper : public rocksdb::EnvWrapper {
    public:
     using EnvWrapper::EnvWrapper;
@@ -319,7 +319,7 @@ TEST(RocksDbUseTest, OutputsOfAWrappedEnvGoThroughTheAgent) {
   EXPECT_EQ(DifferenceOnStock(db.path(), db.model()), "");
 }
 
-TEST(RocksDbUseTest, ManyEnvsComeAndGo) {
+TEST(RocksDbUseTest, Envs_ManyCreatedAndDestroyed_LeaveNothing) {
   ScratchDir dir;
   std::mt19937_64 rng(54);
   StockEnv();  // lives as long as the process
@@ -341,7 +341,7 @@ TEST(RocksDbUseTest, ManyEnvsComeAndGo) {
       << testing_util::OpenDescriptors() << " open, " << before << " before";
 }
 
-TEST(RocksDbUseTest, BadUrisSayWhatIsWrong) {
+TEST(RocksDbUseTest, Open_BadUri_SaysWhatIsWrong) {
   ASSERT_TRUE(RegisterRocksDb().ok());
   ASSERT_TRUE(RegisterRocksDb().ok());  // idempotent
   rocksdb::Env* env = nullptr;
