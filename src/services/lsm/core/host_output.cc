@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputFile::Create(const std::string
     f->session_->open_outputs_locked().Begin(NowNanos());
     f->writing_ = true;
   }
-  // A flush had better not queue behind what is left of a compaction.
+  // A flush should not wait behind the rest of a compaction in the same queue.
   auto lease = f->session_->LeaseQueue(/*prefer_idle=*/!ThreadActivity::compacting());
   if (!lease.ok()) {
     LogOnce(absl::StrCat("inline ", lease.status().message()),
@@ -65,7 +65,7 @@ OutputFile::~OutputFile() {
   std::unique_lock lock(session_->mu());
   session_->WaitForHost(lock, [this] { return !rescuing_; });
   if (connection_ != nullptr) connection_->targets.erase(file_);
-  ReturnKeptLocked();  // deleted before the agent has taken it: nobody needs the bytes
+  ReturnKeptLocked();  // deleted before the agent has taken it: the bytes are not needed
   EndWritingLocked();
 }
 
@@ -116,7 +116,7 @@ absl::Status OutputFile::MakeRoom() {
     return (q.reclaimed() + arena - queue_->position - pending()) / kPage * kPage;
   };
   if (free_space() == 0) {
-    // What is pending would never be reclaimed if it were not handed over.
+    // Pending bytes would never be reclaimed if they were not handed over.
     if (pending() > 0) PULSE_RETURN_IF_ERROR(SubmitPending());
     const int64_t start = NowNanos();
     const trace::Scope traced("wait: queue space", {path_});
@@ -133,8 +133,9 @@ absl::Status OutputFile::MakeRoom() {
   const uint64_t contiguous = q.arena() + arena - write_;
   const uint64_t to_threshold = threshold - pending();
   const uint64_t room = std::min({contiguous, free_space(), to_threshold});
-  // Completions become visible before the space that they give back: with the answers to all that
-  // was written there at hand, nothing is overwritten that the host may have to write itself.
+  // Completions become visible before the space that they release. So once the answers to all
+  // writes from this space are read, none of its bytes is needed for a rescue, and it may be
+  // overwritten.
   PULSE_RETURN_IF_ERROR(StickyError());
   if (agent_dead() || Refused()) {
     PULSE_RETURN_IF_ERROR(SwitchToInline());
@@ -150,8 +151,8 @@ bool OutputFile::Refused() {
   return refused_;
 }
 
-// What RocksDB has merged and encoded since the last piece. A thread that writes two files in turns
-// (tables and blobs) has its time counted once.
+// Traces the time in which RocksDB merged and encoded this piece. For a thread that writes two
+// files in turns (tables and blobs) the time counts once.
 void OutputFile::TracePiece(uint64_t bytes) {
   if (!trace::On()) return;
   static thread_local int64_t traced_until = 0;
@@ -171,7 +172,7 @@ absl::Status OutputFile::SubmitPending() {
   const uint64_t padded = RoundUp(length);
   for (uint64_t done = 0; done < padded;) {
     {
-      // Not while a rescue moves what the file has.
+      // Not while a rescue moves the file.
       std::unique_lock lock(session_->mu());
       session_->WaitForHost(lock, [this] { return !rescuing_; });
     }
@@ -183,7 +184,7 @@ absl::Status OutputFile::SubmitPending() {
     }
     bool by_host = false;
     PULSE_RETURN_IF_ERROR(SubmitWrite(pending_ + done, file_pos_ + done, *place, &by_host));
-    // The agent gives back only what it has heard of.
+    // The agent releases only space of requests that it has received.
     if (!is_inline() && !by_host) queue_->Advance(place->length);
     done += place->length;
   }
@@ -203,7 +204,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
                                      const OutputTarget::Place& place, bool* by_host) {
   const uint64_t length = place.length;
   if (!is_inline()) PULSE_RETURN_IF_ERROR(EnsureOpen());
-  StreamFence();  // from here on another thread may write what was copied, too
+  StreamFence();  // from here on another thread may read the copied bytes
   const uint64_t tag = next_write_++;
   {
     std::unique_lock lock(session_->mu());
@@ -211,7 +212,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
     if (!error_.ok()) return error_;
     *by_host = is_inline() || refused_ || connection_ == nullptr || connection_->dead;
     if (*by_host) {
-      rescuing_ = true;  // an agent may be lost meanwhile: target_ is this thread's
+      rescuing_ = true;  // keeps a rescue off target_, should the agent be lost meanwhile
     } else {
       unacked_[tag] = {offset, data, length};
     }
@@ -243,7 +244,7 @@ absl::Status OutputFile::SubmitWrite(const char* data, uint64_t offset,
     const auto run = target_->PlaceOf(synced, end - synced);
     if (run.ok()) {
       Request(Opcode::kRangeSync, kTagRange, run->offset, run->length, 0)
-          .IgnoreError();  // dead: no harm done
+          .IgnoreError();  // the agent is dead
       range_synced_ = synced + run->length;
     }
   }
@@ -283,7 +284,8 @@ absl::Status OutputFile::EnsureOpen() {
   std::unique_lock lock(session_->mu());
   open_answered_ = true;
   refused_ = true;
-  // A dead agent's socket refuses; a living one that cannot be told of a file is of no use for it.
+  // The socket of a dead agent refuses. A living agent that cannot receive the file cannot write
+  // it.
   if (!lease_.connection->dead) {
     LogOnce("refused", absl::StrCat("writing ", path_, " without the agent: ", st.message()));
   }
@@ -306,7 +308,8 @@ absl::Status OutputFile::Flush() {
   return SubmitPending();
 }
 
-// For the writer's thread, before it touches again what it has written: nothing is under way.
+// For the writer's thread, before it changes bytes that it has handed over: waits until no write is
+// in flight.
 absl::Status OutputFile::SettleWrites() {
   if (!is_inline()) {
     std::unique_lock lock(session_->mu());

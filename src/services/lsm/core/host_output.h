@@ -52,11 +52,11 @@ class OutputFile : public CompletionTarget {
   ~OutputFile() override;
 
   void set_preallocation(uint64_t bytes) { preallocation_ = bytes; }
-  // What it is part of. Before the first append.
+  // What the output is written for. Before the first append.
   void set_purpose(IoPurpose purpose) { purpose_ = purpose; }
 
   absl::Status Append(const char* data, size_t n) {
-    if (n <= room_) {  // the whole cost of a block: a copy and three additions
+    if (n <= room_) {  // the common case of a block: a copy and three additions
       Put(data, n);
       return absl::OkStatus();
     }
@@ -76,8 +76,8 @@ class OutputFile : public CompletionTarget {
   absl::StatusOr<bool> Read(uint64_t offset, size_t n, char* out);
   // Grows when the output moves: readers of what is in flight open it again.
   uint32_t generation() const { return generation_.load(std::memory_order_acquire); }
-  // While it lives, no rescue touches the path, so that none brings back what is being deleted or
-  // replaced. Waits for one that runs. `file` may be null.
+  // While it exists, no rescue touches the path: a rescue could bring back a file that is being
+  // deleted or replaced. Its constructor waits for a rescue under way. `file` may be null.
   class PathGuard {
    public:
     explicit PathGuard(OutputFile* file);
@@ -91,19 +91,19 @@ class OutputFile : public CompletionTarget {
   // A closed file is durable; an open one whose Sync was promised is made so. First error
   // otherwise.
   absl::Status WaitDurable();
-  // Of that, what others do: WaitDurable then blocks for what this thread does itself.
+  // Waits for the part that other threads and the agent do; WaitDurable does the rest itself.
   absl::Status WaitSettled();
 
   const std::string& path() const { return path_; }
   uint64_t size() const { return size_.load(std::memory_order_relaxed); }
   std::thread::id creator() const { return creator_; }
-  // Closed and durable; readers need not look at this object any more.
+  // Closed and durable; readers need this object no more.
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Closed, and nothing of it is in flight.
   bool finished_locked() const { return finished_; }
   bool NeedsBarrierLocked() const { return !durable_ && (closed_ || promised_ > synced_); }
   const absl::Status& error_locked() const { return error_; }
-  // The writer was told of an error, so RocksDB will not install this file: barriers may pass it.
+  // An error was returned to the writer, so RocksDB will not install this file: barriers ignore it.
   void MarkErrorSeen() { error_seen_.store(true, std::memory_order_release); }
   bool error_seen() const { return error_seen_.load(std::memory_order_acquire); }
 
@@ -182,11 +182,11 @@ class OutputFile : public CompletionTarget {
   const std::shared_ptr<HostSession> session_;
   OutputOwner* const owner_;
   const std::thread::id creator_ = std::this_thread::get_id();
-  // Changed under session_->mu() only, to null once there is nothing left to do with it.
+  // Changed under session_->mu() only; null once it is no longer needed.
   std::shared_ptr<OutputTarget> target_;
   UniqueFd agent_fd_;  // until the agent has it
   uint32_t file_ = 0;
-  bool is_output_ = true;  // the agent's to write, if there is one; counted
+  bool is_output_ = true;  // the agent is to write it, if there is one; counted
   uint64_t preallocation_ = 0;
   IoPurpose purpose_ = IoPurpose::kUnknown;
 
@@ -195,7 +195,7 @@ class OutputFile : public CompletionTarget {
   StreamQueue* queue_ = nullptr;  // lease_.queue
   char* pending_ = nullptr;       // first byte not yet handed over; page-aligned
   char* write_ = nullptr;
-  uint64_t room_ = 0;                // bytes that may be copied to write_ without looking
+  uint64_t room_ = 0;                // bytes that may be copied to write_ without a check
   uint64_t file_pos_ = 0;            // file offset of pending_; a multiple of the page
   std::atomic<bool> opened_{false};  // written by the writer
   bool writing_ = false;             // counted as open

@@ -19,7 +19,7 @@
 namespace pulse::lsm {
 namespace {
 
-// What a thread that creates outputs leaves behind when it ends.
+// Tells, after a thread that created outputs has ended, that it has.
 struct WriterThread {
   ~WriterThread() { ended->store(true, std::memory_order_release); }
   const std::shared_ptr<std::atomic<bool>> ended = std::make_shared<std::atomic<bool>>(false);
@@ -35,7 +35,8 @@ thread_local const OutputRegistry* writes_for = nullptr;
 
 std::atomic<bool> barrier_disabled{false};
 
-// By the number in its name. A name without a number could be meant by any.
+// Whether the write names the file, by the number in its name. A file without a number counts as
+// named.
 bool IsNamed(const NamedFiles& named, const std::string& path) {
   if (named.all) return true;
   const char* name = path.c_str() + path.rfind('/') + 1;
@@ -75,30 +76,31 @@ std::string CanonicalDirectory(const std::string& dir) {
 }
 
 OutputRegistry::~OutputRegistry() {
-  // The FileSystem outlives its databases, so what is left here failed or was never waited for. The
-  // last references go outside the lock, which an OutputFile's destructor takes.
+  // The FileSystem outlives its databases, so outputs that are left here failed or were never
+  // waited for. The last references are dropped outside the lock, which an OutputFile's destructor
+  // takes.
   std::vector<std::shared_ptr<OutputFile>> left;
   {
     std::lock_guard lock(session_->mu());
     for (auto& [path, output] : files_) left.push_back(output->file);
   }
-  for (auto& f : left) f->WaitDurable().IgnoreError();  // nobody is left to tell
+  for (auto& f : left) f->WaitDurable().IgnoreError();  // no caller is left to report it to
   std::lock_guard lock(session_->mu());
-  for (auto& f : graveyard_) left.push_back(std::move(f));
+  for (auto& f : released_) left.push_back(std::move(f));
   files_.clear();
-  graveyard_.clear();
+  released_.clear();
 }
 
-void OutputRegistry::Bury() {
+void OutputRegistry::DropReleased() {
   std::vector<std::shared_ptr<OutputFile>> dead;
   std::lock_guard lock(session_->mu());
-  dead.swap(graveyard_);
+  dead.swap(released_);
 }
 
 std::unordered_map<std::string, std::shared_ptr<OutputRegistry::Output>>::iterator
 OutputRegistry::EraseLocked(std::unordered_map<std::string, std::shared_ptr<Output>>::iterator it) {
   // Completions may still be to come: the object must outlive them.
-  graveyard_.push_back(it->second->file);
+  released_.push_back(it->second->file);
   it = files_.erase(it);
   count_.store(files_.size(), std::memory_order_release);
   return it;
@@ -107,14 +109,14 @@ OutputRegistry::EraseLocked(std::unordered_map<std::string, std::shared_ptr<Outp
 absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::string& path,
                                                                    TargetMaker make,
                                                                    OutputFile::Writer writer) {
-  Bury();
+  DropReleased();
   const std::string canonical = CanonicalPath(path);
   // What the host writes is durable when it is closed.
   if (writer == OutputFile::Writer::kAgent) writes_for = this;
   const std::shared_ptr<OutputFile> old = Find(canonical);
   {
-    // A new inode in any case: into a left-over of this name the agent of a process that was killed
-    // may still be writing.
+    // A new inode in any case: the agent of a process that was killed may still write into a
+    // left-over file of this name.
     const bool in_flight = old != nullptr && InFlight(*old);
     const OutputFile::PathGuard guard(in_flight ? old.get() : nullptr);
     if (unlink(canonical.c_str()) != 0 && errno != ENOENT) {
@@ -187,7 +189,7 @@ bool OutputRegistry::CouldBeNamedLocked(const Output& output, const std::string&
 
 std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
     const std::string& dir) {
-  Bury();
+  DropReleased();
   std::vector<std::shared_ptr<Output>> wait_for;
   if (count_.load(std::memory_order_acquire) == 0) return wait_for;
   {
@@ -202,8 +204,8 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
   Add(&session_->counters().barrier_waits, 1);
   const int64_t start = NowNanos();
   const trace::Scope traced("wait: barrier", {dir});
-  // First what others do for all of them: then one commit of a pool serves all.
-  for (const auto& output : wait_for) output->file->WaitSettled().IgnoreError();  // told below
+  // First wait for the work of others on all outputs: then one commit of a pool serves all.
+  for (const auto& output : wait_for) output->file->WaitSettled().IgnoreError();  // reported below
   std::erase_if(wait_for, [](const auto& output) { return output->file->WaitDurable().ok(); });
   const auto waited = static_cast<uint64_t>(NowNanos() - start);
   Add(&session_->counters().barrier_nanos, waited);
@@ -214,19 +216,19 @@ std::vector<std::shared_ptr<OutputRegistry::Output>> OutputRegistry::WaitFor(
 
 absl::Status OutputRegistry::BeforeDirectorySync(const std::string& dir) {
   if (barrier_disabled.load(std::memory_order_relaxed)) return absl::OkStatus();
-  // Of a thread that has written nothing since the last MANIFEST, it is not about outputs: the
-  // first sync of a new write-ahead log, say, which must not queue behind table files. A
-  // compaction's thread has written some, though it waits for its subcompactions' as well.
+  // A thread that has written no output since the last MANIFEST does not sync the directory for
+  // outputs: for instance for a new write-ahead log, which must not wait for table files. A
+  // compaction's thread has written some itself, and waits for its subcompactions' as well.
   if (writes_for != this) return absl::OkStatus();
   const std::vector<std::shared_ptr<Output>> failed = WaitFor(dir);
   std::lock_guard lock(session_->mu());
   absl::Status first;
   for (const auto& output : failed) {
-    // A subcompaction's thread has ended, and its job's is most likely the first to come here. If
-    // it was another, the job fails at its MANIFEST record.
+    // The thread of a subcompaction has ended, and its job's thread is most likely the first that
+    // comes here. If another comes first, the job fails at its MANIFEST record.
     const bool ours = output->file->creator() == std::this_thread::get_id() ||
                       output->creator_ended->load(std::memory_order_acquire);
-    // Once: the thread's next job has nothing to do with it.
+    // Once: the thread's next job did not write it.
     if (!ours || output->reported || !CouldBeNamedLocked(*output, dir)) continue;
     output->reported = true;
     if (first.ok()) first = output->file->error_locked();

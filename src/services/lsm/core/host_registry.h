@@ -57,20 +57,20 @@ class OutputRegistry : public OutputOwner {
   explicit OutputRegistry(std::shared_ptr<HostSession> session) : session_(std::move(session)) {}
   ~OutputRegistry() override;
 
-  // Starts an output at `path`. What the agent still works on there is unlinked first; then `make`
-  // makes the new one.
+  // Starts an output at `path`. Unlinks a file of that name first, since an agent may still write
+  // to it; then `make` makes the new target.
   absl::StatusOr<std::shared_ptr<OutputFile>> Create(
       const std::string& path, TargetMaker make,
       OutputFile::Writer writer = OutputFile::Writer::kAgent);
-  // The output at `path` if it is not durable yet, or null. Cheap when there is none at all.
+  // The output at `path` if it is not durable yet, or null. Cheap when the registry is empty.
   std::shared_ptr<OutputFile> Find(const std::string& path);
-  // The file of `output` has been deleted or replaced. Not by path: another may be there by now.
+  // The file of `output` has been deleted or replaced; another output may have its path by now.
   void Forget(const std::shared_ptr<OutputFile>& output);
-  // True while the agent works on it: then its inode must not become another file's.
+  // True while the agent works on it: until then its inode must not be used for another file.
   bool InFlight(const OutputFile& output) const;
 
-  // A database in `dir` has taken its lock, or is about to give it back. Nobody is left who could
-  // name what failed for it before.
+  // A database in `dir` has taken its lock, or is about to release it. No metadata can name outputs
+  // that failed for it before, so they are forgotten.
   void OnLocked(const std::string& dir);
   void OnUnlocked(const std::string& dir);
 
@@ -87,7 +87,8 @@ class OutputRegistry : public OutputOwner {
     std::shared_ptr<OutputFile> file;
     // The databases that were open when it was created: its own is among them, if any was.
     barrier::Homes owners;
-    // True once the thread that created it has ended: a subcompaction's. It can be told of nothing.
+    // True once the thread that created it has ended: a subcompaction's. No error can be reported
+    // on that thread any more.
     std::shared_ptr<const std::atomic<bool>> creator_ended;
     bool reported = false;  // at a directory sync
   };
@@ -95,16 +96,16 @@ class OutputRegistry : public OutputOwner {
   // Waits for the outputs in scope of `dir`. Returns those that failed.
   std::vector<std::shared_ptr<Output>> WaitFor(const std::string& dir);
   bool CouldBeNamedLocked(const Output& output, const std::string& dir) const;
-  // Forgets what failed and only a database in `dir` could name.
+  // Forgets failed outputs that only a database in `dir` could name.
   void DropFailuresLocked(const std::string& dir);
   std::unordered_map<std::string, std::shared_ptr<Output>>::iterator EraseLocked(
       std::unordered_map<std::string, std::shared_ptr<Output>>::iterator it);
-  // Drops the references that could not go under the lock.
-  void Bury();
+  // Drops the references that must not be dropped under the lock.
+  void DropReleased();
 
   const std::shared_ptr<HostSession> session_;
   std::unordered_map<std::string, std::shared_ptr<Output>> files_;
-  std::vector<std::shared_ptr<OutputFile>> graveyard_;
+  std::vector<std::shared_ptr<OutputFile>> released_;
   barrier::Homes homes_;
   std::atomic<size_t> count_{0};
 };

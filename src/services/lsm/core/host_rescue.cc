@@ -1,5 +1,5 @@
-// OutputFile without its agent: what the host writes and syncs itself, and how it keeps a lost
-// agent's late writes off the file.
+// OutputFile without its agent: the host writes and syncs itself, and keeps late writes of a lost
+// agent off the file.
 #include <utility>
 
 #include "base/errors.h"
@@ -14,8 +14,8 @@ constexpr uint64_t kWriteBehind = uint64_t{1} << 20;
 }  // namespace
 
 bool OutputFile::OnAgentDeath() {
-  if (finished_ || rescuing_) return false;  // or someone is at it already
-  // Otherwise the writer finds everything answered, and simply goes on inline.
+  if (finished_ || rescuing_) return false;  // rescuing_: a rescue is under way already
+  // Otherwise every request is answered, and the writer goes on inline.
   rescuing_ = closed_ || !unacked_.empty() || (opened_.load() && !open_answered_);
   return rescuing_;
 }
@@ -25,7 +25,7 @@ void OutputFile::Rescue(bool may_still_write) {
     std::unique_lock lock(session_->mu());
     session_->WaitForHost(lock, [this] { return path_guards_ == 0; });
   }
-  // rescuing_ keeps everybody else off target_ and unacked_.
+  // rescuing_ keeps other threads off target_ and unacked_.
   const bool unanswered = !unacked_.empty();
   absl::Status st;
   if (may_still_write) st = MoveAside();
@@ -35,11 +35,11 @@ void OutputFile::Rescue(bool may_still_write) {
   std::unique_lock lock(session_->mu());
   unacked_.clear();
   FailLocked(std::move(st));
-  // Even when its process is gone, the kernel may be busy with its last requests. They repeat what
-  // was just written, so they harm only pages that are written once more.
+  // Even after the agent's process has ended, the kernel may carry out its last requests. They
+  // repeat bytes that were just written, so they corrupt only pages that are written once more.
   late_writes_ = unanswered && !may_still_write;
   if (closed_) FinishInline(lock);
-  rescuing_ = false;  // from here on this object may go
+  rescuing_ = false;  // from here on this object may be destroyed
   session_->NotifyLocked();
 }
 
@@ -47,7 +47,7 @@ OutputFile::PathGuard::PathGuard(OutputFile* file) : file_(file) {
   if (file_ == nullptr) return;
   std::unique_lock lock(file_->session_->mu());
   file_->session_->WaitForHost(lock, [this] { return !file_->rescuing_; });
-  ++file_->path_guards_;  // a rescue that is asked for now waits
+  ++file_->path_guards_;  // a rescue that begins now waits
 }
 
 OutputFile::PathGuard::~PathGuard() {
@@ -74,9 +74,9 @@ absl::Status OutputFile::LeaveLateWritesBehind() {
   return error_;
 }
 
-// An agent that is not known to have ended may carry out what it was asked before, at any time:
-// preallocate, write, truncate. It was given a place, not the path; so the output gets another
-// place, and whatever the agent still does, it does where nobody looks. Needs rescuing_.
+// A lost agent that may still run can carry out earlier requests at any time: preallocate, write,
+// truncate. It has a descriptor of the output's place, not the path; so the output moves to another
+// place, and late requests change only the old one, which has no reader. Needs rescuing_.
 absl::Status OutputFile::MoveAside() {
   auto reopen = target_->MoveAside(size());
   if (!reopen.ok()) return reopen.status();
@@ -88,7 +88,8 @@ absl::Status OutputFile::WriteInline(uint64_t offset, const char* data, uint64_t
   Add(&session_->counters().bytes_inline, length);
   ThreadWaits::Add(Waited::kBytesInline, length);
   PULSE_RETURN_IF_ERROR(target_->Write(offset, data, length));
-  // The device begins now, and little is left for the sync at the end. Its errors are that sync's.
+  // The device begins now, so that the sync at the end has less to do. That sync reports the
+  // errors.
   const uint64_t end = offset + length;
   const uint64_t synced = range_synced_;
   if (target_->WantsWriteBack() && end >= synced + kWriteBehind) {
@@ -98,7 +99,7 @@ absl::Status OutputFile::WriteInline(uint64_t offset, const char* data, uint64_t
   return absl::OkStatus();
 }
 
-// What the agent refused. For the writer's thread.
+// Writes the bytes that the agent refused. For the writer's thread.
 absl::Status OutputFile::WriteUnacked() {
   {
     std::unique_lock lock(session_->mu());
@@ -118,7 +119,7 @@ absl::Status OutputFile::WriteUnacked() {
   return error_;
 }
 
-// Truncates, syncs and closes. Gives the lock up meanwhile.
+// Truncates, syncs and closes. Releases the lock meanwhile.
 void OutputFile::FinishInline(std::unique_lock<std::mutex>& lock) {
   if (finished_) return;
   absl::Status st = error_;

@@ -4,8 +4,8 @@
 //
 // Knows RocksDB's log format (blocks of 32 KiB, records in fragments) and of a record the tags that
 // add and drop files; what the format declares ignorable is skipped. Everything else is "not
-// understood", which is an answer too: the caller then assumes the worst. Checksums are not looked
-// at: who reads the MANIFEST checks them, and bytes that fail there name nothing.
+// understood": the caller then assumes that it could name any file. Checksums are not verified:
+// RocksDB verifies them when it reads the MANIFEST, and ignores records that fail.
 //
 // Not thread-safe; never blocks. Memory: the record that is not complete yet.
 #pragma once
@@ -28,8 +28,8 @@ class ManifestRecords {
   // The next bytes, cut anywhere. Adds to `added` the numbers of the files that the records
   // completed by them add. False when they are not understood; so is all that follows.
   bool Append(absl::string_view bytes, std::vector<uint64_t>* added);
-  // The same, with each record that they complete given to `take`, whose false says that it is not
-  // understood.
+  // The same, with each completed record given to `take`, which returns false for one that it does
+  // not understand.
   using TakeRecord = absl::FunctionRef<bool(absl::string_view record)>;
   bool AppendRecords(absl::string_view bytes, TakeRecord take);
 
@@ -40,16 +40,16 @@ class ManifestRecords {
   size_t left_in_block_;
   std::string header_;
   size_t header_size_ = 0;  // 0: the next byte is the first of a header
-  size_t skip_ = 0;         // bytes that say nothing: trailers and ignorable fragments
+  size_t skip_ = 0;         // bytes to ignore: trailers and ignorable fragments
   size_t fragment_left_ = 0;
   unsigned type_ = 0;
   bool in_fragment_ = false;
-  bool in_record_ = false;  // the first fragment of a record was there, the last was not
+  bool in_record_ = false;  // between the first fragment of a record and the last
   bool understood_ = true;
   std::string record_;
 };
 
-// What one record (a VersionEdit) says of the files of one column family.
+// The changes that one record (a VersionEdit) makes to the files of one column family.
 struct FileEdits {
   struct Table {
     uint64_t number = 0;
@@ -66,8 +66,8 @@ struct FileEdits {
   std::vector<uint64_t> deleted;  // tables; before those that are added
   std::vector<Table> tables;
   std::vector<Blob> blobs;
-  std::vector<Blob> garbage;  // in blob files: more of it
-  // One of several records that count together or not at all: how many follow.
+  std::vector<Blob> garbage;  // added to blob files
+  // The record is one of an atomic group, of which `group_left` follow.
   bool in_group = false;
   uint32_t group_left = 0;
 };

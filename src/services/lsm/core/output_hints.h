@@ -1,5 +1,5 @@
-// What RocksDB tells a FileSystem about the job that an output belongs to, without any set-up by
-// the user. docs/internals/lsm.md, "I/O classes", has which version tells what.
+// OutputHints: what RocksDB tells a FileSystem about the flush or compaction that writes an output,
+// without any set-up by the user. docs/internals/architecture.md, "Classes", lists it by version.
 //
 // Plain data and pure functions.
 #pragma once
@@ -18,7 +18,7 @@ struct OutputHints {
   bool preallocates = false;               // of the tables of compactions only
   bool thread_compacts = false;            // ThreadActivity::compacting
 
-  // What an append says besides. Through an EnvWrapper it is all there is.
+  // Adds the hints of an append. Behind an EnvWrapper there are no others.
   void AddFrom(const rocksdb::IOOptions& options) {
     if (priority == rocksdb::Env::IO_TOTAL) priority = options.rate_limiter_priority;
 #if PULSE_ROCKSDB_AT_LEAST(8, 3)
@@ -29,7 +29,7 @@ struct OutputHints {
 #endif
   }
 
-  // The write controller delays or stops writers: flushes and compactions then have this priority.
+  // RocksDB delays or stops writers: flushes and compactions then have this priority.
   bool stalls() const { return priority == rocksdb::Env::IO_USER; }
 };
 
@@ -48,8 +48,8 @@ inline IoPurpose PurposeOf(const OutputHints& h) {
   if (!compaction) return IoPurpose::kFlush;
   if (deep) return IoPurpose::kDeep;
   if (h.lifetime == Env::WLTH_SHORT || h.lifetime == Env::WLTH_MEDIUM) return IoPurpose::kBase;
-  // No level is told: another style than level compaction. In a stall, any compaction of such a
-  // database is one that ends it, since each makes its sorted runs fewer.
+  // RocksDB tells no level: another style than level compaction. In a stall any compaction of such
+  // a database helps to end it, since each reduces the number of sorted runs.
   return h.stalls() ? IoPurpose::kBase : IoPurpose::kDeep;
 }
 

@@ -24,16 +24,16 @@ class OutputTarget {
  public:
   virtual ~OutputTarget() = default;
 
-  // For the agent: an open file of its own, so that an error that its sync has met is still ahead
-  // of ours. Invalid when there is none to be had; the host then writes by itself.
+  // For the agent: an open file of its own, so that the kernel reports a write-back error to the
+  // host's sync as well as to the agent's. Invalid when it cannot be opened; the host then writes
+  // by itself.
   virtual UniqueFd OpenForAgent() = 0;
-  // How much the agent is to preallocate, given what RocksDB expects the file to have; 0 for
-  // nothing. Called once, before the first write.
+  // How many bytes the agent is to preallocate, given the size that RocksDB expects. Called once,
+  // before the first write.
   virtual uint64_t Preallocate(uint64_t expected) = 0;
-  // What the agent's sync_close is to truncate to; ~0 for nothing.
+  // The size to which the agent's sync_close truncates; ~0: it does not.
   virtual uint64_t FinalSize(uint64_t size) const = 0;
-  // Whether Read is the only way to what was written, until the output is durable. Read may then be
-  // called by any thread.
+  // Whether readers must use Read until the output is durable. Any thread may then call it.
   virtual bool ServesReads() const { return false; }
   // Whether write-back is to be started while the output is written, by the agent's range_sync or
   // by StartWriteBack.
@@ -65,16 +65,16 @@ class OutputTarget {
   virtual absl::Status Sync(uint64_t size) = 0;
   // What the agent's sync_close does: the data is durable at its final length.
   virtual absl::Status SyncClose(uint64_t size) = 0;
-  // Gives the output, `size` bytes so far, another place: whoever still writes to the old one does
-  // no harm. True when readers must open the file again.
+  // Moves the output, of `size` bytes so far, to another place, so that late writes to the old one
+  // cannot corrupt it. True when readers must open the file again.
   virtual absl::StatusOr<bool> MoveAside(uint64_t size) = 0;
 
-  // The data is durable at `size` bytes, by the agent or by SyncClose. True when that is all; false
-  // when Commit has to follow.
+  // The data is durable at `size` bytes, by the agent or by SyncClose. False when Commit has to
+  // follow.
   virtual bool OnDataDurableLocked(uint64_t size) = 0;
   // The agent has closed what OpenForAgent gave it.
   virtual void OnAgentClosedLocked() {}
-  // Makes durable what else a file consists of. Blocks.
+  // Makes the file's metadata durable. Blocks.
   virtual absl::Status Commit() { return absl::OkStatus(); }
 };
 

@@ -1,8 +1,8 @@
-// What a thread of the host has waited for and moved, so that a job of RocksDB's can be told what
-// it cost (job_listener.cc). Counted beside the session's counters, where a thread has waited or
-// handed over a piece: never for a single block.
+// ThreadWaits: counts, per thread of the host, waits and bytes, so that job_listener.cc can tell
+// what a job of RocksDB's has waited for. Updated together with the session's counters: after a
+// wait or when data is handed to the agent, never for a single block.
 //
-// A thread adds to its own alone; any thread may read.
+// A thread adds to its own counters only; any thread may read them.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ using WaitTotals = std::array<uint64_t, static_cast<size_t>(Waited::kCount)>;
 
 class ThreadWaits {
  public:
-  // The calling thread's; whoever holds it may read it when the thread has ended.
+  // The calling thread's. Its holder may read it after the thread has ended.
   static const std::shared_ptr<ThreadWaits>& Mine();
   static void Add(Waited what, uint64_t n) {
     std::atomic<uint64_t>& total = Mine()->totals_[static_cast<size_t>(what)];

@@ -37,22 +37,22 @@ class OutputWritableFile : public FSWritableFile {
         preallocate_(options.allow_fallocate) {}
 
   ~OutputWritableFile() override {
-    // RocksDB gave the file up without closing it, and will delete it: no barrier needs it.
+    // RocksDB has abandoned the file without closing it, and will delete it: no barrier needs it.
     if (closed_) return;
     output_->MarkErrorSeen();
-    output_->Close(/*wait=*/false).IgnoreError();  // nobody is left to tell
+    output_->Close(/*wait=*/false).IgnoreError();  // no caller is left to report it to
   }
 
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
-    if (!told_) [[unlikely]]
-      Tell(options);
+    if (!has_hints_) [[unlikely]]
+      TakeHints(options);
     return Add(data);
   }
   IOStatus Append(const Slice& data, const IOOptions& options, const rocksdb::DataVerificationInfo&,
                   IODebugContext*) override {
-    if (!told_) [[unlikely]]
-      Tell(options);
+    if (!has_hints_) [[unlikely]]
+      TakeHints(options);
     return Add(data);
   }
   // Appends only: tables and blobs are written front to back. This is never called on a file that
@@ -110,9 +110,9 @@ class OutputWritableFile : public FSWritableFile {
   }
 
  private:
-  // With the first append all is known that RocksDB says of the job.
-  void Tell(const IOOptions& options) {
-    told_ = true;
+  // At the first append RocksDB has given all hints about the flush or compaction.
+  void TakeHints(const IOOptions& options) {
+    has_hints_ = true;
     hints_.AddFrom(options);
     hints_.thread_compacts = ThreadActivity::compacting();
     const IoPurpose purpose = PurposeOf(hints_);
@@ -139,7 +139,7 @@ class OutputWritableFile : public FSWritableFile {
   const bool strict_;
   const bool preallocate_;
   OutputHints hints_;
-  bool told_ = false;
+  bool has_hints_ = false;
   bool closed_ = false;
 };
 
@@ -164,22 +164,22 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
     IOStatus s = BeforeAppend(data);
     return After(s.ok() ? target()->Append(data, options, info, dbg) : s);
   }
-  // RocksDB appends to its MANIFEST; what is written anywhere else is not followed.
+  // RocksDB only appends to its MANIFEST; after any other write the records are unknown.
   IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
                             IODebugContext* dbg) override {
-    Lose();
+    AssumeAny();
     IOStatus s = Barrier();
     return s.ok() ? target()->PositionedAppend(data, offset, options, dbg) : s;
   }
   IOStatus PositionedAppend(const Slice& data, uint64_t offset, const IOOptions& options,
                             const rocksdb::DataVerificationInfo& info,
                             IODebugContext* dbg) override {
-    Lose();
+    AssumeAny();
     IOStatus s = Barrier();
     return s.ok() ? target()->PositionedAppend(data, offset, options, info, dbg) : s;
   }
   IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* dbg) override {
-    Lose();
+    AssumeAny();
     return target()->Truncate(size, options, dbg);
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* dbg) override {
@@ -192,13 +192,13 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
-  // What the records name, or that nobody knows any more.
-  void Lose() { named_.all = named_.all || kind_ == Metadata::kManifest; }
+  // From now on the file could name any output.
+  void AssumeAny() { named_.all = named_.all || kind_ == Metadata::kManifest; }
 
   IOStatus BeforeAppend(const Slice& data) {
     if (kind_ == Metadata::kManifest &&
         !records_.Append(absl::string_view(data.data(), data.size()), &named_.numbers)) {
-      Lose();
+      AssumeAny();
     }
     return Barrier();
   }
@@ -211,11 +211,11 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
     return ToIOStatus(st);
   }
   IOStatus After(IOStatus s) {
-    if (!s.ok()) Lose();  // the file is not what the records say
+    if (!s.ok()) AssumeAny();  // the file may hold other bytes than the records followed
     return s;
   }
   IOStatus AfterSync(IOStatus s) {
-    if (s.ok()) named_.numbers.clear();  // they are durable, and so is what they name
+    if (s.ok()) named_.numbers.clear();  // the records and the outputs they name are durable
     return s;
   }
 
@@ -226,8 +226,8 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
   NamedFiles named_;  // since the last sync
 };
 
-// What a reader needs that began before the file was durable: its writer, and the means to open the
-// path again when a rescue has put another inode there.
+// For a reader that began before the file was durable: its writer, and the means to open the path
+// again when a rescue has put another inode there.
 class InFlightBase {
  public:
   InFlightBase(rocksdb::FileSystem* base, std::string path, const rocksdb::FileOptions& options,
@@ -366,8 +366,8 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     return in_flight_ == nullptr ? target() : in_flight_->Current(target(), s);
   }
 
-  // What RocksDB has flushed must be visible, wherever it still is. Not by way of the fetch stage,
-  // which would keep what it read ahead of the writer.
+  // Data that RocksDB has flushed must be visible, wherever it is. Not through the fetch stage,
+  // which would cache what it read ahead of the writer.
   IOStatus ReadInFlight(uint64_t offset, size_t n, const IOOptions& options, Slice* result,
                         char* scratch, IODebugContext* dbg) const {
     OutputFile& output = in_flight_->output();

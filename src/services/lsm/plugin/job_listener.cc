@@ -15,8 +15,8 @@
 namespace pulse::lsm {
 namespace {
 
-// Jobs whose end RocksDB does not tell (they failed, or the database was being closed) are
-// forgotten when so many have come after them.
+// RocksDB does not tell the end of jobs that fail or whose database is being closed: a job is
+// forgotten after so many later ones.
 constexpr size_t kMaxJobs = 256;
 
 class JobListener : public rocksdb::EventListener {
@@ -38,7 +38,7 @@ class JobListener : public rocksdb::EventListener {
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override {
     End(db, info.job_id, info.cf_name, /*is_flush=*/false);
   }
-  // Of a job's subcompactions one runs on the job's own thread, and is counted there.
+  // One of a job's subcompactions runs on the job's own thread, and is counted with it.
   void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) override {
     std::lock_guard lock(mu_);
     for (auto& [key, job] : jobs_) {
@@ -135,7 +135,7 @@ class JobListener : public rocksdb::EventListener {
     const rocksdb::FileSystem* fs = db->GetFileSystem();
     if (fs == nullptr || fs->CheckedCast<PulseFileSystem>() == nullptr) {
       rocksdb::Warn(log,
-                    "[pulse] job %d: the database is not on pulse://, so nothing is known of it",
+                    "[pulse] job %d: the database is not on pulse://, so its waits are not known",
                     w.job_id);
       return;
     }

@@ -70,7 +70,8 @@ const lsm::PulseFileSystem* Find(const rocksdb::FileSystem* fs) {
 
 rocksdb::Status RegisterRocksDb() {
   absl::Status st = CheckVersion();
-  // Even for another version the factory is there, so that who asks for pulse:// is told why not.
+  // The factory exists even for another version: it returns the error to those who ask for
+  // pulse://.
   static const bool once = [] {
     AddFactories(*rocksdb::ObjectLibrary::Default());
     return true;
@@ -109,7 +110,7 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
     return rocksdb::Status::InvalidArgument("PlaceCompactions: it was called for these options");
   }
   const lsm::Options& o = pulse->context().session->options();
-  // Nothing to decide of compactions: RocksDB is not to ask for each.
+  // Without a decision to make, RocksDB need not ask for each compaction.
   const bool compactions =
       o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kOffloadIo;
   if (!compactions && o.flushes == lsm::FlushMode::kHost) return rocksdb::Status::OK();

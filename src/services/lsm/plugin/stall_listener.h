@@ -1,6 +1,6 @@
 // StallListener: tells the agent of write stalls as they begin and end, for databases whose options
-// name it (pulse::NewStallListener). Without it the host learns of them from the priority of
-// outputs: later, not their end, and not whether writers are delayed or stopped.
+// name it (pulse::NewStallListener). Without it the host knows of stalls from the priority of
+// outputs only: later, without their end, and not whether writers are delayed or stopped.
 //
 // Thread-safe. Does not block, beyond a mutex that is held briefly.
 #pragma once

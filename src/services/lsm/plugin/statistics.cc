@@ -42,7 +42,7 @@ class Statistics : public rocksdb::Statistics {
   }
   bool HistEnabledForType(uint32_t type) const override { return base_->HistEnabledForType(type); }
 
-  // The file system goes on counting: what it had counted by now is taken off.
+  // The file system does not reset its counters: subtract their present values from now on.
   rocksdb::Status Reset() override {
     std::lock_guard lock(mu_);
     since_ = Counted();
@@ -61,7 +61,7 @@ class Statistics : public rocksdb::Statistics {
   }
 
  private:
-  // The base filters by a level of its own, and setting this one's cannot be overridden.
+  // The base filters by its own level; setting the level here cannot be overridden.
   void ShareLevel() {
     if (base_->get_stats_level() != get_stats_level()) base_->set_stats_level(get_stats_level());
   }
@@ -72,7 +72,7 @@ class Statistics : public rocksdb::Statistics {
     return TickersOf(stats);
   }
   std::map<std::string, uint64_t> Own() const {
-    std::lock_guard lock(mu_);  // or Reset could take off what was counted since
+    std::lock_guard lock(mu_);  // else Reset could subtract counts that came after it
     std::map<std::string, uint64_t> now = Counted();
     for (const auto& [name, count] : since_) now[name] -= count;
     return now;
