@@ -132,7 +132,9 @@ absl::Status RunAgent(const AgentArgs& args) {
     options.cpus = *cpus;
   }
   auto engine = ParseEngineKind(args.engine);
-  if (!engine.ok()) return engine.status();
+  if (!engine.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--engine: ", engine.status().message()));
+  }
   options.engine = *engine;
   // A card has no memory in common with its host.
   const std::string mover_name = !args.mover.empty()      ? args.mover
@@ -291,8 +293,7 @@ void AddAgentCommand(CLI::App& app) {
                   "shared object that registers comparators, merge operators and the like with\n"
                   "RocksDB, for whole compactions of databases that use them; may be repeated")
       ->allow_extra_args(false);
-  cmd->add_option("--engine", args->engine, "io_uring, io_uring_poll, libaio or threads")
-      ->capture_default_str();
+  cmd->add_option("--engine", args->engine, "io_uring or threads")->capture_default_str();
   cmd->add_option("--mover", args->mover,
                   "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
                   "mirror first, standing for a DPU's DMA [shared; with a profile, vmread]");

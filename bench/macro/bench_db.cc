@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "bench/rivals/engines.h"
 #include "nlohmann/json.hpp"
 #include "pulse/rocksdb.h"
 #include "rocksdb/cache.h"
@@ -15,6 +16,8 @@
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/table_properties.h"
+#include "services/lsm/core/options.h"
+#include "services/lsm/plugin/pulse_file_system.h"
 
 namespace pulse::bench {
 namespace {
@@ -62,6 +65,23 @@ rocksdb::Status OpenAny(const rocksdb::Options& options, const std::string& dir,
     out->reset(raw);
     return status;
   }
+}
+
+// The file system of `uri` with a rival's I/O engine in its embedded agent.
+absl::StatusOr<std::unique_ptr<rocksdb::Env>> EnvWithRival(const std::string& uri,
+                                                           const std::string& engine) {
+  auto options = lsm::ParseOptions(uri);
+  if (!options.ok()) return options.status();
+  if (!options->socket_path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engine ", engine, " is measured in an embedded agent; leave the agent's socket out"));
+  }
+  auto factory = rivals::FactoryOf(engine);
+  if (!factory.ok()) return factory.status();
+  options->backend_factory = *std::move(factory);
+  auto fs = lsm::PulseFileSystem::Open(*options, rocksdb::FileSystem::Default());
+  if (!fs.ok()) return fs.status();
+  return rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(*std::move(fs)));
 }
 
 }  // namespace
@@ -138,9 +158,16 @@ absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
     rocksdb::Env* env = nullptr;
     rocksdb::ConfigOptions strict;
     strict.ignore_unsupported_options = false;  // or an unknown scheme would pass as no error
-    PULSE_RETURN_IF_ERROR(
-        FromRocks(rocksdb::Env::CreateFromUri(strict, "", opponent.uri, &env, &result->env_guard_),
-                  absl::StrCat("opening the file system \"", opponent.uri, "\"")));
+    if (opponent.rival_engine.empty()) {
+      PULSE_RETURN_IF_ERROR(FromRocks(
+          rocksdb::Env::CreateFromUri(strict, "", opponent.uri, &env, &result->env_guard_),
+          absl::StrCat("opening the file system \"", opponent.uri, "\"")));
+    } else {
+      auto made = EnvWithRival(opponent.uri, opponent.rival_engine);
+      if (!made.ok()) return made.status();
+      result->env_guard_ = *std::move(made);
+      env = result->env_guard_.get();
+    }
     options.env = env;
     if (!read_only) {
       PULSE_RETURN_IF_ERROR(FromRocks(PlaceCompactions(&options), "placing compactions"));

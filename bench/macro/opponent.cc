@@ -14,6 +14,7 @@ nlohmann::json ToJson(const Opponent& o) {
           {"uri", o.uri},
           {"pool", o.pool},
           {"agent_socket", o.agent_socket},
+          {"rival_engine", o.rival_engine},
           {"bytes_per_sync", o.bytes_per_sync},
           {"direct_io", o.direct_io},
           {"subcompactions", o.subcompactions},
@@ -27,6 +28,7 @@ Opponent OpponentFromJson(const nlohmann::json& json) {
   json.at("uri").get_to(o.uri);
   json.at("pool").get_to(o.pool);
   json.at("agent_socket").get_to(o.agent_socket);
+  json.at("rival_engine").get_to(o.rival_engine);
   json.at("bytes_per_sync").get_to(o.bytes_per_sync);
   json.at("direct_io").get_to(o.direct_io);
   json.at("subcompactions").get_to(o.subcompactions);

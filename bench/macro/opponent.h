@@ -17,6 +17,7 @@ struct Opponent {
   std::string uri;              // of the file system; empty means RocksDB's own
   std::string pool;             // where its tables are; empty means in files
   std::string agent_socket;     // of an agent in its own process; empty means embedded or none
+  std::string rival_engine;     // of bench/rivals, in the place of the embedded agent's; or empty
   uint64_t bytes_per_sync = 0;  // strict when not 0
   bool direct_io = false;       // for flush and compaction
   uint32_t subcompactions = 1;

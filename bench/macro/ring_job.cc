@@ -19,8 +19,8 @@
 #include "base/histogram.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/ring_bench.h"
-#include "channel/farm_ring.h"
-#include "channel/lock_ring.h"
+#include "bench/rivals/farm_ring.h"
+#include "bench/rivals/lock_ring.h"
 #include "channel/progress_ring.h"
 #include "nlohmann/json.hpp"
 

@@ -1,6 +1,6 @@
 // What the message rings of the file service have in common: the layout in memory, the header of a
 // message, how a message is placed, and the consumer that takes batches of them through a Mover.
-// DDS 4.1. progress_ring.h is the ring to use; lock_ring.h and farm_ring.h are there to compare.
+// DDS 4.1. progress_ring.h is the ring to use; bench/rivals has what it is compared with.
 //
 // A ring is a region of RingBytes(shape): one page of pointers, then `capacity` bytes of messages.
 // Positions are free-running 64-bit byte counts, multiples of 8; a position's place is its
@@ -154,7 +154,8 @@ struct RingMessage {
 };
 
 // Takes batches. kProgress says how it is known that all that is reserved is written: by a progress
-// pointer equal to the tail, or (lock_ring.h) by a tail that only grows when all is written.
+// pointer equal to the tail, or (the lock ring of bench/rivals) by a tail that only grows when all
+// is written.
 //
 // What a batch costs in calls of the mover: one for the pointers, which also brings the messages
 // when they are few; one more for the messages when they are many; one to give the space back, when

@@ -25,58 +25,38 @@ int64_t Retry(Call call) {
 }  // namespace
 
 absl::StatusOr<EngineKind> ParseEngineKind(absl::string_view name) {
-  for (EngineKind k :
-       {EngineKind::kUring, EngineKind::kUringPoll, EngineKind::kLibaio, EngineKind::kThreads}) {
+  for (EngineKind k : {EngineKind::kUring, EngineKind::kThreads}) {
     if (EngineName(k) == name) return k;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "unknown engine \"", name, "\"; known are io_uring, io_uring_poll, libaio, threads"));
+  if (name == "libaio" || name == "io_uring_poll") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("engine \"", name,
+                     "\" is a rival that only pulse-bench measures (pulse bench paper --only "
+                     "engines); choose io_uring or threads"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown engine \"", name, "\"; choose io_uring or threads"));
 }
 
 absl::string_view EngineName(EngineKind kind) {
   switch (kind) {
     case EngineKind::kUring:
       return "io_uring";
-    case EngineKind::kUringPoll:
-      return "io_uring_poll";
-    case EngineKind::kLibaio:
-      return "libaio";
     case EngineKind::kThreads:
       return "threads";
   }
-  return "?";
+  return "unknown";
 }
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOptions& options) {
   if (options.factory) return options.factory(options);
-  absl::StatusOr<std::unique_ptr<IoBackend>> made = absl::UnimplementedError("");
-  switch (options.kind) {
-    case EngineKind::kUringPoll:
-      made = CreateUringBackend(options);
-      if (!made.ok()) {
-        LogOnce("engine io_uring_poll",
-                absl::StrCat("engine io_uring_poll is not to be had here (",
-                             made.status().message(), "); trying engine=io_uring"));
-        IoBackendOptions plain = options;
-        plain.kind = EngineKind::kUring;
-        return CreateIoBackend(plain);
-      }
-      break;
-    case EngineKind::kUring:
-      made = CreateUringBackend(options);
-      break;
-    case EngineKind::kLibaio:
-      made = CreateAioBackend(options);
-      break;
-    case EngineKind::kThreads:
-      return CreateThreadBackend(options);
-  }
+  if (options.kind == EngineKind::kThreads) return CreateThreadBackend(options);
+  auto made = CreateUringBackend(options);
   if (made.ok()) return made;
-  LogOnce(
-      absl::StrCat("engine ", EngineName(options.kind)),
-      absl::StrCat(
-          "engine ", EngineName(options.kind), " is not to be had here (", made.status().message(),
-          "); using engine=threads, which costs more CPU. `pulse doctor` says what to change"));
+  LogOnce("engine io_uring",
+          absl::StrCat("engine io_uring is not to be had here (", made.status().message(),
+                       "); using engine=threads, which costs more CPU. `pulse doctor` says what to "
+                       "change"));
   return CreateThreadBackend(options);
 }
 

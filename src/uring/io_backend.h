@@ -1,6 +1,6 @@
-// IoBackend: the agent's way to the kernel. The engines that PulseDB IV-E compares are
-// implementations of it; FileEngine on top knows files and their ordering, a back-end knows
-// neither.
+// IoBackend: the agent's way to the kernel. The product has two: io_uring (PulseDB III-B.3) and
+// threads that make blocking calls. The rivals that PulseDB IV-E compares them with implement it in
+// bench/rivals. FileEngine on top knows files and their ordering, a back-end knows neither.
 //
 // Owned and called by one worker thread, which also creates it. Nothing here blocks except
 // Close-like system calls where the chosen engine has no asynchronous form. Buffers and descriptors
@@ -50,8 +50,12 @@ struct IoResult {
   int64_t result;  // bytes, or 0, or -errno
 };
 
-enum class EngineKind { kUring, kUringPoll, kLibaio, kThreads };
+// Of the product's engines; the values are the protocol's (wire.h, kHelloAck), and agents of
+// earlier releases may send others.
+enum class EngineKind : int { kUring = 0, kThreads = 3 };
+// InvalidArgument names the engines that there are.
 absl::StatusOr<EngineKind> ParseEngineKind(absl::string_view name);
+// "unknown" for what is none.
 absl::string_view EngineName(EngineKind kind);
 
 class IoBackend {
@@ -67,9 +71,10 @@ class IoBackend {
 
   // Readable when Harvest may have something, unless needs_polling().
   virtual int wait_fd() const = 0;
-  // True while results arrive only if Harvest is called again and again (IOPOLL).
+  // True while results arrive only if Harvest is called again and again.
   virtual bool needs_polling() const { return false; }
   virtual size_t in_flight() const = 0;
+  // The engine that serves; of one that a factory made, the nearest of the product's.
   virtual EngineKind kind() const = 0;
 
   // Pins a buffer or file for cheaper requests. -1 when the engine has no such thing or the limit
@@ -88,17 +93,16 @@ struct IoBackendOptions {
   EngineKind kind = EngineKind::kUring;
   uint32_t depth = 256;
   std::vector<int> cpus;  // for the engine's helper threads
-  // Replaces the engine, for tests: delayed, failing or recording back-ends.
+  // Replaces the engine: delayed, failing or recording back-ends in tests, rivals in pulse-bench.
   IoBackendFactory factory;
 };
 
-// Creates the engine asked for. Where the kernel denies it, takes the next best (io_uring_poll →
-// io_uring → threads) and logs one line that says so and why.
+// Creates the engine asked for. Where the kernel denies io_uring, takes threads and logs one line
+// that says so and why.
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateIoBackend(const IoBackendOptions& options);
 
 // The engines themselves, without fallback; for tests and for CreateIoBackend.
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateUringBackend(const IoBackendOptions& options);
-absl::StatusOr<std::unique_ptr<IoBackend>> CreateAioBackend(const IoBackendOptions& options);
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateThreadBackend(const IoBackendOptions& options);
 
 // Executes one request by plain system calls, blocking. The thread engine's core, and the reference

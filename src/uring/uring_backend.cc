@@ -1,5 +1,4 @@
-// Engine "io_uring", the default (PulseDB III-B.3), and "io_uring_poll", which sends direct reads
-// and writes through a second ring in IOPOLL mode.
+// Engine "io_uring", the default (PulseDB III-B.3).
 #include <liburing.h>
 #include <sched.h>
 #include <unistd.h>
@@ -28,12 +27,12 @@ class Ring {
   ~Ring() {
     if (open_) io_uring_queue_exit(&ring_);
   }
-  absl::Status Open(uint32_t depth, unsigned extra_flags) {
+  absl::Status Open(uint32_t depth) {
     // The modern flags spare interrupts between agent and kernel; older kernels refuse them.
     for (unsigned flags :
          {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
       io_uring_params params{};
-      params.flags = flags | extra_flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
+      params.flags = flags | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
       params.cq_entries = depth * 4;
       const int rc = io_uring_queue_init_params(depth, &ring_, &params);
       if (rc == 0) {
@@ -67,13 +66,13 @@ class UringBackend : public IoBackend {
   }
 
   ~UringBackend() override {
-    if (main_.open() && buffers_) io_uring_unregister_buffers(main_.get());
+    if (ring_.open() && buffers_) io_uring_unregister_buffers(ring_.get());
   }
 
   absl::Status Open() {
     // A chain takes three entries.
-    PULSE_RETURN_IF_ERROR(main_.Open(options_.depth * 3, 0));
-    io_uring_probe* probe = io_uring_get_probe_ring(main_.get());
+    PULSE_RETURN_IF_ERROR(ring_.Open(options_.depth * 3));
+    io_uring_probe* probe = io_uring_get_probe_ring(ring_.get());
     if (probe == nullptr) return absl::UnimplementedError("the kernel has no io_uring probe (5.6)");
     for (int op : {IORING_OP_READ, IORING_OP_WRITE, IORING_OP_FSYNC, IORING_OP_FALLOCATE,
                    IORING_OP_CLOSE, IORING_OP_SYNC_FILE_RANGE}) {
@@ -91,21 +90,16 @@ class UringBackend : public IoBackend {
       cpu_set_t set;
       CPU_ZERO(&set);
       for (int c : options_.cpus) CPU_SET(c, &set);
-      io_uring_register_iowq_aff(main_.get(), sizeof(set), &set);  // since 5.14; else unplaced
+      io_uring_register_iowq_aff(ring_.get(), sizeof(set), &set);  // since 5.14; else unplaced
     }
     unsigned workers[2] = {kMaxIowq, kMaxIowq};
-    io_uring_register_iowq_max_workers(main_.get(),
+    io_uring_register_iowq_max_workers(ring_.get(),
                                        workers);  // since 5.15; else the kernel's bound
 
-    buffers_ = io_uring_register_buffers_sparse(main_.get(), kMaxBuffers) == 0;
+    buffers_ = io_uring_register_buffers_sparse(ring_.get(), kMaxBuffers) == 0;
     buffer_used_.assign(buffers_ ? kMaxBuffers : 0, false);
-    files_ = io_uring_register_files_sparse(main_.get(), kMaxFiles) == 0;
+    files_ = io_uring_register_files_sparse(ring_.get(), kMaxFiles) == 0;
     file_used_.assign(files_ ? kMaxFiles : 0, false);
-
-    if (options_.kind == EngineKind::kUringPoll) {
-      PULSE_RETURN_IF_ERROR(poll_.Open(options_.depth, IORING_SETUP_IOPOLL));
-      polling_ = true;
-    }
     return absl::OkStatus();
   }
 
@@ -113,42 +107,25 @@ class UringBackend : public IoBackend {
     if (free_.empty()) return false;
     const uint32_t i = free_.back();
     free_.pop_back();
-    slots_[i] = Slot{r, 0, 0, false};
+    slots_[i] = Slot{r, 0, 0};
     Prepare(i);
     return true;
   }
 
   void Submit() override {
-    if (pending_ > 0) {
-      // On EBUSY or EAGAIN the entries stay queued and the next call tries again.
-      const int n = io_uring_submit(main_.get());
-      if (n > 0) pending_ -= n;
-    }
-    if (poll_pending_ > 0) {
-      const int n = io_uring_submit(poll_.get());
-      if (n > 0) poll_pending_ -= n;
-    }
+    if (pending_ == 0) return;
+    // On EBUSY or EAGAIN the entries stay queued and the next call tries again.
+    const int n = io_uring_submit(ring_.get());
+    if (n > 0) pending_ -= n;
   }
 
   size_t Harvest(IoResult* out, size_t max) override {
     size_t n = 0;
-    if (poll_in_flight_ > 0) {
-      // In IOPOLL mode completions appear only when the kernel is asked to look for them.
-      io_uring_cqe* cqe = nullptr;
-      while (n < max && io_uring_peek_cqe(poll_.get(), &cqe) == 0) {
-        const uint64_t data = cqe->user_data;
-        const int32_t res = cqe->res;
-        io_uring_cqe_seen(poll_.get(), cqe);
-        --poll_in_flight_;
-        if (FinishPolled(data, res)) out[n++] = Finish(SlotOf(data));
-      }
-      if (n < max && poll_in_flight_ > 0) io_uring_get_events(poll_.get());
-    }
     io_uring_cqe* cqe = nullptr;
-    while (n < max && io_uring_peek_cqe(main_.get(), &cqe) == 0) {
+    while (n < max && io_uring_peek_cqe(ring_.get(), &cqe) == 0) {
       const uint64_t data = cqe->user_data;
       const int32_t res = cqe->res;
-      io_uring_cqe_seen(main_.get(), cqe);
+      io_uring_cqe_seen(ring_.get(), cqe);
       Slot& slot = slots_[SlotOf(data)];
       const Step step = static_cast<Step>(data & 3);
       if (step == kClosing && res == -ECANCELED) {
@@ -163,14 +140,10 @@ class UringBackend : public IoBackend {
     return n;
   }
 
-  int wait_fd() const override { return const_cast<Ring&>(main_).get()->ring_fd; }
-  bool needs_polling() const override {
-    return poll_in_flight_ > 0 || pending_ > 0 || poll_pending_ > 0;
-  }
+  int wait_fd() const override { return const_cast<Ring&>(ring_).get()->ring_fd; }
+  bool needs_polling() const override { return pending_ > 0; }
   size_t in_flight() const override { return slots_.size() - free_.size(); }
-  EngineKind kind() const override {
-    return polling_ ? EngineKind::kUringPoll : EngineKind::kUring;
-  }
+  EngineKind kind() const override { return EngineKind::kUring; }
 
   int RegisterBuffer(char* base, size_t bytes) override {
     for (size_t i = 0; i < buffer_used_.size(); ++i) {
@@ -200,7 +173,7 @@ class UringBackend : public IoBackend {
       const size_t i = (next_file_ + k) % file_used_.size();
       if (file_used_[i]) continue;
       int copy = fd;
-      if (io_uring_register_files_update(main_.get(), i, &copy, 1) != 1) return -1;
+      if (io_uring_register_files_update(ring_.get(), i, &copy, 1) != 1) return -1;
       file_used_[i] = true;
       next_file_ = i + 1;
       return static_cast<int>(i);
@@ -211,7 +184,7 @@ class UringBackend : public IoBackend {
   void UnregisterFile(int index) override {
     if (index < 0) return;
     int none = -1;
-    io_uring_register_files_update(main_.get(), index, &none, 1);
+    io_uring_register_files_update(ring_.get(), index, &none, 1);
     file_used_[index] = false;
   }
 
@@ -221,7 +194,6 @@ class UringBackend : public IoBackend {
     IoRequest request;
     int64_t result;
     int steps;
-    bool polled;
   };
 
   static uint32_t SlotOf(uint64_t data) { return static_cast<uint32_t>(data >> 2); }
@@ -229,17 +201,17 @@ class UringBackend : public IoBackend {
   int UpdateBuffer(size_t index, char* base, size_t bytes) {
     iovec iov{base, bytes};
     uint64_t tag = 0;
-    return io_uring_register_buffers_update_tag(main_.get(), index, &iov,
+    return io_uring_register_buffers_update_tag(ring_.get(), index, &iov,
                                                 reinterpret_cast<__u64*>(&tag), 1);
   }
 
   io_uring_sqe* NextSqe() {
-    io_uring_sqe* sqe = io_uring_get_sqe(main_.get());
+    io_uring_sqe* sqe = io_uring_get_sqe(ring_.get());
     // The ring has room for every slot's chain, unless the kernel has not yet taken what was
     // submitted.
     while (sqe == nullptr) {
       Submit();
-      sqe = io_uring_get_sqe(main_.get());
+      sqe = io_uring_get_sqe(ring_.get());
     }
     ++pending_;
     return sqe;
@@ -258,22 +230,7 @@ class UringBackend : public IoBackend {
       PrepareSyncClose(i);
       return;
     }
-    io_uring_sqe* sqe;
-    if (polling_ && (r.op == IoOp::kRead || r.op == IoOp::kWrite) &&
-        (sqe = io_uring_get_sqe(poll_.get())) != nullptr) {
-      slot.polled = true;
-      ++poll_pending_;
-      ++poll_in_flight_;
-      if (r.op == IoOp::kRead) {
-        io_uring_prep_read(sqe, r.fd, r.buffer, r.length, r.offset);
-      } else {
-        io_uring_prep_write(sqe, r.fd, r.buffer, r.length, r.offset);
-      }
-      SetTag(sqe, i, kOnly);
-      return;
-    }
-    slot.polled = false;
-    sqe = NextSqe();
+    io_uring_sqe* sqe = NextSqe();
     const bool fixed = r.file_index >= 0;
     const int fd = fixed ? r.file_index : r.fd;
     switch (r.op) {
@@ -315,10 +272,9 @@ class UringBackend : public IoBackend {
   void PrepareSyncClose(uint32_t i) {
     Slot& slot = slots_[i];
     const IoRequest& r = slot.request;
-    slot.polled = false;
     slot.steps = 2;
     // The three entries must go in one submission, or the link would break.
-    if (io_uring_sq_space_left(main_.get()) < 3) Submit();
+    if (io_uring_sq_space_left(ring_.get()) < 3) Submit();
     if (r.length != kNoTruncate) {
       if (has_ftruncate_) {
         io_uring_sqe* sqe = NextSqe();
@@ -339,33 +295,13 @@ class UringBackend : public IoBackend {
     SetTag(closing, i, kClosing);
   }
 
-  // True when the polled request is finished; false when it was sent again through the other ring.
-  bool FinishPolled(uint64_t data, int32_t res) {
-    const uint32_t i = SlotOf(data);
-    Slot& slot = slots_[i];
-    if (res == -EOPNOTSUPP || res == -EINVAL) {
-      if (polling_) {
-        polling_ = false;
-        Log(LogLevel::kWarn,
-            "engine io_uring_poll: this device or file system has no polled I/O; using io_uring "
-            "(NVMe needs nvme.poll_queues > 0 and direct I/O)");
-      }
-      Prepare(i);
-      return false;
-    }
-    slot.result = res;
-    return true;
-  }
-
   IoResult Finish(uint32_t i) {
     free_.push_back(i);
     return {slots_[i].request.tag, slots_[i].result};
   }
 
   const IoBackendOptions options_;
-  Ring main_;
-  Ring poll_;
-  bool polling_ = false;
+  Ring ring_;
   bool has_ftruncate_ = false;
   bool buffers_ = false;
   bool files_ = false;
@@ -375,8 +311,6 @@ class UringBackend : public IoBackend {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_;
   size_t pending_ = 0;
-  size_t poll_pending_ = 0;
-  size_t poll_in_flight_ = 0;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "channel/farm_ring.h"
+#include "bench/rivals/farm_ring.h"
 #include "channel/progress_ring.h"
 #include "channel/region.h"
 #include "channel/response_buffer.h"

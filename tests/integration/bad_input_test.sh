@@ -36,6 +36,9 @@ refused unknown-option 'bogus_option' 'pulse://?bogus_option=1'
 refused unknown-option-second 'bogus_option' 'pulse://?sync=strict&bogus_option=1'
 refused bad-sync 'sync;;sideways;;strict' 'pulse://?sync=sideways'
 refused bad-engine 'engine;;steam;;io_uring' 'pulse://?engine=steam'
+refused rival-engine 'engine=libaio;;io_uring or threads;;pulse-bench' 'pulse://?engine=libaio'
+expect_error agent-rival-engine '--engine;;io_uring_poll;;io_uring or threads;;pulse-bench' \
+  "$PULSE" agent --socket "$SOCKET_DIR/rival.sock" --engine io_uring_poll
 refused bad-mover 'mover;;ox;;vmread' 'pulse://?mover=ox'
 refused bad-size 'write_threshold;;lots' 'pulse://?write_threshold=lots'
 refused negative-size 'write_threshold;;-1' 'pulse://?write_threshold=-1'
@@ -183,7 +186,6 @@ disk_full() {
 disk_full disk-full-barrier 'pulse://'
 disk_full disk-full-strict 'pulse://?sync=strict'
 disk_full disk-full-threads 'pulse://?engine=threads&mover=vmread'
-disk_full disk-full-libaio 'pulse://?engine=libaio'
 
 # ---- a file size limit that only compaction outputs reach: a write error in the background
 next_db

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The preloadable object drags in nothing beyond RocksDB, liburing, libaio and the C/C++ run time,
+# The preloadable object drags in nothing beyond RocksDB, liburing and the C/C++ run time,
 # and exports nothing but its own names. usage: plugin_object_test.sh PLUGIN
 set -euo pipefail
 plugin=${1:?usage: plugin_object_test.sh PLUGIN}

@@ -53,7 +53,7 @@ stop_agent "$AGENT" "$AGENT_LOG"
 sed -e 's/^name = .*/name = "slow"/' -e 's/^latency_us = .*/latency_us = 2000/' \
   -e 's/^core_speed = .*/core_speed = 0.1/' -e 's/^cores = .*/cores = 1/' \
   "$SCRATCH/print.log" >"$mine"
-for engine in io_uring libaio threads; do
+for engine in io_uring threads; do
   start_agent "$socket" --profile "$mine" --engine $engine
   grep -q 'profile slow (1 core at 0.1' "$AGENT_LOG" || fail "the file is not used" "$AGENT_LOG"
   serve "slow-$engine"

@@ -5,7 +5,7 @@
 // The calls reach it through this program's own definitions of open, write, fsync and so on
 // (interpose.cc), which librocksdb.so and the plug-in are bound to: both sides of the embedded
 // agent with engine=threads are covered. What bypasses the C library is not seen: io_uring
-// (recorded by RecordingBackend instead), libaio, memory-mapped writes, and other processes.
+// (recorded by RecordingBackend instead), memory-mapped writes, and other processes.
 //
 // What it assumes of its users: absolute paths without "..", no renames of non-empty directories
 // across directories, writes through descriptors opened while it runs.

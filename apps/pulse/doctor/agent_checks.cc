@@ -62,10 +62,7 @@ Check CheckAnswer(const std::string& path, const PeerCredentials& peer, const Re
   if (m.type != static_cast<uint32_t>(wire::MessageType::kHelloAck) || answer.fds.size() != 1) {
     return Fail(kName, path + ": who answers is no PulseDB agent", "choose another --socket");
   }
-  const uint64_t engine = m.args[3];
-  const absl::string_view engine_name = engine <= static_cast<uint64_t>(EngineKind::kThreads)
-                                            ? EngineName(static_cast<EngineKind>(engine))
-                                            : absl::string_view("unknown");
+  const absl::string_view engine_name = EngineName(static_cast<EngineKind>(m.args[3]));
   return Ok(kName, fmt::format("{}: process {} of user {} welcomes hosts ({}, {} queues of at most "
                                "{} MiB a session)",
                                path, peer.pid, peer.uid,

@@ -34,6 +34,15 @@ Opponent Variant(const Session& session, const std::string& name, const std::str
   return opponent;
 }
 
+// PulseDB with another I/O engine in its embedded agent.
+Opponent WithRival(const Session& session, const std::string& name, const std::string& engine) {
+  Opponent opponent = PulseOpponent(session.pulse_target(), session.host_cpus());
+  opponent.name = name;
+  opponent.rival_engine = engine;
+  absl::StrAppend(&opponent.meaning, " with ", engine, " in the place of its engine");
+  return opponent;
+}
+
 Opponent Placed(PulseTarget target, const Session& session, const std::string& name,
                 const std::string& placement, const std::string& meaning) {
   absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=", placement);
@@ -223,8 +232,8 @@ FillExperimentSpec Engines() {
   spec.opponent_count = 4;
   spec.opponents = [](const Session& session, const PulseTarget&) {
     return std::vector<Opponent>{Variant(session, kPulse, "engine=io_uring"),
-                                 Variant(session, kPulsePoll, "engine=io_uring_poll"),
-                                 Variant(session, kPulseLibaio, "engine=libaio"),
+                                 WithRival(session, kPulsePoll, "io_uring_poll"),
+                                 WithRival(session, kPulseLibaio, "libaio"),
                                  Variant(session, kPulseThreads, "engine=threads")};
   };
   for (const char* name : {kPulsePoll, kPulseLibaio, kPulseThreads}) {

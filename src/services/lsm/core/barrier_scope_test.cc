@@ -281,7 +281,6 @@ INSTANTIATE_TEST_SUITE_P(
     All, WorkloadTest,
     ::testing::Values(Workload{"threads", "pulse://?engine=threads"},
                       Workload{"uring", "pulse://?engine=io_uring"},
-                      Workload{"libaio", "pulse://?engine=libaio"},
                       Workload{"strict", "pulse://?sync=strict"},
                       Workload{"buffered", "pulse://?io=buffered&sync_interval=16K"},
                       Workload{"vmread", "pulse://?mover=vmread&queue=1M&write_threshold=16K"},

@@ -180,7 +180,6 @@ TEST_P(FetchTest, Destructor_ReadsInFlight_IsSafe) {
 INSTANTIATE_TEST_SUITE_P(
     All, FetchTest,
     ::testing::Values(Config{"threads", "pulse://"}, Config{"uring", "pulse://?engine=io_uring"},
-                      Config{"libaio", "pulse://?engine=libaio"},
                       Config{"vmread", "pulse://?mover=vmread"},
                       Config{"buffered", "pulse://?io=buffered"},
                       Config{"small_pool", "pulse://?fetch_memory=1M&fetch_chunk=64K"},

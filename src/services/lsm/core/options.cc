@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "base/log.h"
 #include "base/uri_options.h"
 #include "channel/wire.h"
@@ -28,7 +29,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   int fetch = o->fetch ? 1 : 0;
   int fallback = o->fallback_embedded ? 1 : 0;
   int mover = static_cast<int>(o->mover);
-  int engine = static_cast<int>(o->engine);
+  std::string engine(EngineName(o->engine));
   int sched = o->agent_background ? 1 : 0;
   int policy = static_cast<int>(o->compaction.policy);
   r.ReadChoice("layout", {"files", "pool"}, &layout);
@@ -46,7 +47,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadChoice("fetch", {"off", "on"}, &fetch);
   r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
   r.ReadChoice("mover", {"shared", "vmread"}, &mover);
-  r.ReadChoice("engine", {"io_uring", "io_uring_poll", "libaio", "threads"}, &engine);
+  r.ReadString("engine", &engine);
   // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
   const uint64_t max_arena = AgentLimits().max_arena_bytes;
   r.ReadBytes("queue", kMiB, max_arena, &o->queue_bytes);
@@ -73,12 +74,18 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->fetch = fetch == 1;
   o->fallback_embedded = fallback == 1;
   o->mover = static_cast<MoverKind>(mover);
-  o->engine = static_cast<EngineKind>(engine);
   o->agent_background = sched == 1;
   o->queue_bytes = RoundDownToPage(o->queue_bytes);
   o->fetch_chunk = RoundDownToPage(o->fetch_chunk);
   o->write_threshold = RoundDownToPage(o->write_threshold);
-  return r.Finish();
+  PULSE_RETURN_IF_ERROR(r.Finish());
+  const auto kind = ParseEngineKind(engine);
+  if (!kind.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("option engine=", engine, ": ", kind.status().message()));
+  }
+  o->engine = *kind;
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -97,9 +97,7 @@ TEST_F(OptionsTest, Parse_FlushesWithoutAgentCpus_IsRefused) {
 
 TEST_F(OptionsTest, Parse_EngineNames_AreRead) {
   for (const auto& [name, kind] :
-       {std::pair{"io_uring", EngineKind::kUring},
-        std::pair{"io_uring_poll", EngineKind::kUringPoll},
-        std::pair{"libaio", EngineKind::kLibaio}, std::pair{"threads", EngineKind::kThreads}}) {
+       {std::pair{"io_uring", EngineKind::kUring}, std::pair{"threads", EngineKind::kThreads}}) {
     const auto o = ParseOptions(std::string("pulse://?engine=") + name);
     ASSERT_TRUE(o.ok()) << o.status();
     EXPECT_EQ(o->engine, kind);
@@ -123,6 +121,8 @@ TEST_F(OptionsTest, Parse_BadValue_IsNamed) {
                           "fallback=yes",
                           "mover=rdma",
                           "engine=uring",
+                          "engine=libaio",
+                          "engine=io_uring_poll",
                           "queue=1",
                           "queue=2G",
                           "queue=-1M",

@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, EveryConfigTest,
     ::testing::Values(FsConfig{"uring", "pulse://"},
                       FsConfig{"uring_vmread", "pulse://?mover=vmread&io=direct"},
-                      FsConfig{"libaio", "pulse://?engine=libaio&queue=1M&write_threshold=64K"},
+                      FsConfig{"small_threshold", "pulse://?queue=1M&write_threshold=64K"},
                       FsConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=4K"},
                       FsConfig{
                           "buffered",
@@ -351,7 +351,7 @@ TEST(FileSystemTest, Stats_AfterWrites_AddUp) {
 
 TEST(FileSystemTest, Agent_Idle_UsesNoCpu) {
   ScratchDir dir;
-  for (const char* uri : {"pulse://", "pulse://?engine=threads", "pulse://?engine=libaio"}) {
+  for (const char* uri : {"pulse://", "pulse://?engine=threads"}) {
     auto fs = OpenFs(uri);
     auto f = Create(fs.get(), dir / "1.sst");
     ASSERT_TRUE(f->Append(std::string(3 << 20, 'x'), kIo, nullptr).ok());

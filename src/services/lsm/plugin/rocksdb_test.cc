@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, RocksDbTest,
     ::testing::Values(DbConfig{"defaults", "pulse://"}, DbConfig{"strict", "pulse://?sync=strict"},
                       DbConfig{"threads", "pulse://?engine=threads&queue=1M&write_threshold=16K"},
-                      DbConfig{"libaio", "pulse://?engine=libaio&streams=2"},
+                      DbConfig{"streams", "pulse://?streams=2"},
                       DbConfig{"buffered", "pulse://?io=buffered&sync_interval=32K"},
                       DbConfig{"vmread", "pulse://?mover=vmread"},
                       DbConfig{"small_fetch",

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "channel/farm_ring.h"
-#include "channel/lock_ring.h"
+#include "bench/rivals/farm_ring.h"
+#include "bench/rivals/lock_ring.h"
 #include "channel/ring_test_util.h"
 
 namespace pulse {
