@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/wake_event.h"
 #include "bench/rivals/engines.h"
-#include "channel/doorbell.h"
 
 namespace pulse::rivals {
 namespace {

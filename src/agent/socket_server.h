@@ -16,6 +16,7 @@
 #include "agent/session.h"
 #include "agent/status.h"
 #include "agent/worker.h"
+#include "base/wake_event.h"
 #include "channel/handshake.h"
 
 namespace pulse {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/status.h"
-#include "channel/doorbell.h"
+#include "base/wake_event.h"
 
 namespace pulse {
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "agent/session.h"
+#include "base/wake_event.h"
 #include "uring/file_engine.h"
 
 namespace pulse {

@@ -1,6 +1,5 @@
 #include "channel/doorbell.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -15,12 +14,6 @@ absl::StatusOr<Doorbell::Ends> Doorbell::CreatePair() {
     return ErrnoError(errno, "creating", "a doorbell");
   }
   return Ends{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
-absl::StatusOr<UniqueFd> Doorbell::CreateEventFd() {
-  UniqueFd fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!fd.valid()) return ErrnoError(errno, "creating", "an eventfd");
-  return fd;
 }
 
 absl::Status Doorbell::CheckRingEnd(int fd) {
@@ -50,27 +43,6 @@ void Doorbell::Drain() {
     n = recv(fd_.get(), wakes, sizeof(wakes), MSG_DONTWAIT);
   } while (n < 0 && errno == EINTR);
   if (n == 0) hung_up_ = true;
-}
-
-absl::StatusOr<WakeEvent> WakeEvent::Create() {
-  auto fd = Doorbell::CreateEventFd();
-  if (!fd.ok()) return fd.status();
-  WakeEvent event;
-  event.fd_ = *std::move(fd);
-  return event;
-}
-
-void WakeEvent::Set() const {
-  const uint64_t one = 1;
-  // EAGAIN means that the counter is full, hence already readable.
-  while (write(fd_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
-}
-
-void WakeEvent::Clear() const {
-  uint64_t count;
-  while (read(fd_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
-  }
 }
 
 }  // namespace pulse

@@ -29,8 +29,6 @@ class Doorbell {
     UniqueFd sleep;  // for the sleeper, and for nobody else
   };
   static absl::StatusOr<Ends> CreatePair();
-  // A non-blocking, close-on-exec eventfd, for waking threads of the same process.
-  static absl::StatusOr<UniqueFd> CreateEventFd();
   // InvalidArgument unless `fd`, which a peer passed, can be rung without blocking.
   static absl::Status CheckRingEnd(int fd);
 
@@ -68,19 +66,6 @@ class Doorbell {
   UniqueFd fd_;
   std::atomic<uint32_t>* flag_ = nullptr;
   bool hung_up_ = false;  // the sleeper's
-};
-
-// An eventfd that wakes a thread of the same process. Non-blocking; any thread.
-class WakeEvent {
- public:
-  static absl::StatusOr<WakeEvent> Create();
-  WakeEvent() = default;
-  void Set() const;
-  void Clear() const;
-  int fd() const { return fd_.get(); }
-
- private:
-  UniqueFd fd_;
 };
 
 }  // namespace pulse

@@ -134,18 +134,6 @@ TEST(DoorbellTest, ASleeperThatIsGoneIsRungInVain) {
   b.waker.Kick();  // and no SIGPIPE
 }
 
-TEST(WakeEventTest, IsReadableFromSetToClear) {
-  auto event = WakeEvent::Create();
-  ASSERT_TRUE(event.ok()) << event.status();
-  EXPECT_FALSE(Readable(event->fd()));
-  event->Clear();
-  event->Set();
-  event->Set();
-  EXPECT_TRUE(Readable(event->fd()));
-  event->Clear();
-  EXPECT_FALSE(Readable(event->fd()));
-}
-
 TEST(DoorbellTest, RingDoesNothingWhenNobodySleeps) {
   Bell b;
   for (int i = 0; i < 100; ++i) b.waker.Ring();

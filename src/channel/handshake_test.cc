@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "channel/doorbell.h"
+#include "base/wake_event.h"
 
 namespace pulse {
 namespace {

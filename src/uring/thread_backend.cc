@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/cpu_list.h"
-#include "channel/doorbell.h"
+#include "base/wake_event.h"
 #include "uring/io_backend.h"
 
 namespace pulse {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/wake_event.h"
 #include "services/files/test_agent.h"
 #include "store/sim_device.h"
 

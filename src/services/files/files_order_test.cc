@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/wake_event.h"
 #include "services/files/test_agent.h"
 
 namespace pulse::files {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/wake_event.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
 #include "services/files/host_connection.h"

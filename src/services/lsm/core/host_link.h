@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "base/wake_event.h"
 #include "channel/doorbell.h"
 #include "channel/region.h"
 #include "services/lsm/core/options.h"

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "base/wake_event.h"
 
 namespace pulse::lsm {
 namespace {
@@ -50,7 +51,7 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   s->current_ = std::make_shared<AgentConnection>();
   s->current_->link = *std::move(link);
   for (UniqueFd* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
-    auto fd = Doorbell::CreateEventFd();
+    auto fd = CreateEventFd();
     if (!fd.ok()) return fd.status();
     *event = *std::move(fd);
   }

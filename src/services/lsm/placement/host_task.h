@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "base/wake_event.h"
 #include "channel/doorbell.h"
 #include "services/lsm/placement/task_wire.h"
 
