@@ -7,10 +7,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Of base and agent the plug-in takes what it uses; of the other rooms everything but tests.
 list_sources() {
   {
-    find src/channel src/uring src/store src/placement src/services/lsm -name '*.cc' \
+    find src/mover src/channel src/uring src/store src/placement src/services/lsm -name '*.cc' \
       ! -name '*_test.cc' ! -name 'test_*' ! -name 'preload*' ! -path '*/convert/*'
-    printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/json.cc base/log.cc base/trace.cc \
-      base/uri_options.cc base/wake_event.cc agent/session.cc agent/status.cc agent/status_server.cc agent/worker.cc
+    printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/json.cc base/log.cc base/private_memory.cc \
+      base/trace.cc base/uri_options.cc base/wake_event.cc agent/session.cc agent/status.cc \
+      agent/status_server.cc agent/worker.cc
   } | LC_ALL=C sort
 }
 

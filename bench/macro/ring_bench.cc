@@ -11,8 +11,8 @@
 #include "base/errors.h"
 #include "bench/macro/common_options.h"
 #include "bench/macro/report_program.h"
-#include "channel/mover.h"
 #include "fmt/format.h"
+#include "mover/mover.h"
 
 namespace pulse::bench {
 namespace {

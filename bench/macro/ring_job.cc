@@ -22,6 +22,7 @@
 #include "bench/rivals/farm_ring.h"
 #include "bench/rivals/lock_ring.h"
 #include "channel/progress_ring.h"
+#include "channel/region.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {

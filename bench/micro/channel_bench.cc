@@ -11,9 +11,9 @@
 
 #include "base/stream_copy.h"
 #include "channel/doorbell.h"
-#include "channel/mover.h"
 #include "channel/queue_pair.h"
 #include "channel/region.h"
+#include "mover/mover.h"
 
 namespace pulse {
 namespace {

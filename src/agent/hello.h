@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "channel/handshake.h"
-#include "channel/mover.h"
 #include "channel/region.h"
+#include "mover/mover.h"
 
 namespace pulse {
 

@@ -21,9 +21,9 @@
 #include "agent/status.h"
 #include "base/clock.h"
 #include "channel/doorbell.h"
-#include "channel/mover.h"
 #include "channel/queue_pair.h"
 #include "channel/region.h"
+#include "mover/mover.h"
 
 namespace pulse {
 

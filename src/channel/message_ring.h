@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/errors.h"
-#include "channel/mover.h"
 #include "channel/wire.h"
+#include "mover/mover.h"
 
 namespace pulse {
 

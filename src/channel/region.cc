@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/private_memory.h"
 #include "channel/wire.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -73,21 +74,12 @@ absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
 }
 
 absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
+  auto memory = PrivateMemory::Create(bytes);
+  if (!memory.ok()) return memory.status();
   Region r;
-  r.size_ = RoundUp(bytes, wire::kPage);
-  // Over-allocate so that the start falls on a huge page, then give the rest back.
-  const size_t padded = r.size_ + kHugePage;
-  void* p = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) {
-    return ErrnoError(errno, "mapping memory of", absl::StrCat(r.size_, " bytes"));
-  }
-  char* raw = static_cast<char*>(p);
-  char* start = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage));
-  if (start > raw) munmap(raw, start - raw);
-  char* end = start + r.size_;
-  if (raw + padded > end) munmap(end, raw + padded - end);
-  r.data_ = start;
-  r.huge_ = madvise(start, r.size_, MADV_HUGEPAGE) == 0;
+  r.size_ = memory->size();
+  r.huge_ = memory->huge();
+  r.data_ = memory->release();
   return r;
 }
 

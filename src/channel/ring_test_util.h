@@ -10,9 +10,9 @@
 
 #include "base/testing.h"
 #include "channel/message_ring.h"
-#include "channel/mover.h"
 #include "channel/region.h"
 #include "channel/ring_model.h"
+#include "mover/mover.h"
 
 namespace pulse::testing_util {
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "channel/mover.h"
+#include "mover/mover.h"
 #include "vdpu/dma_link.h"
 
 namespace pulse::vdpu {

@@ -3,15 +3,16 @@
 //   vmread  process_vm_readv/writev into a mirror on the agent: one-sided, driven by the agent,
 //   needing
 //           nothing from the host; it stands for the DPU-driven DMA of PulseDB III-D
-// A mover for RDMA, or for a copy engine, implements the same interface.
+// A mover for RDMA implements the same interface; copies within one memory are copy_engine.h's.
 //
-// It moves payload, and, for the message rings (message_ring.h), pointers too: words in shared
-// memory that the agent reads and writes only through local() and a call. A call has a price, about
-// that of a system call with `vmread`, nothing with `shared`; how many there are is what the rings
-// are designed for.
+// It moves payload, and, for the message rings (channel/message_ring.h), pointers too: words in
+// shared memory that the agent reads and writes only through local() and a call. A call has a
+// price, about that of a system call with `vmread`, nothing with `shared`; how many there are is
+// what the rings are designed for.
 //
 // Owned by the agent, one per queue; used by that queue's worker thread only. Pull and Push block
-// for the duration of the copy; StartPull and StartPush need not.
+// for the duration of the copy; StartPull and StartPush need not: they tell a time of arrival.
+// Those of a link that cannot know it in advance would need completions, as CopyEngine has them.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +24,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "channel/region.h"
 
 namespace pulse {
 

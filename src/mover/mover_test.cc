@@ -1,4 +1,4 @@
-#include "channel/mover.h"
+#include "mover/mover.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/testing.h"
+#include "channel/region.h"
 #include "channel/wire.h"
 
 namespace pulse {

@@ -1,4 +1,4 @@
-#include "channel/mover.h"
+#include "mover/mover.h"
 
 #include <sys/uio.h>
 
@@ -7,10 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "channel/wire.h"
+#include "base/private_memory.h"
 
 namespace pulse {
 namespace {
+
+// Enough to find out whether the kernel lets us; no arena is smaller.
+constexpr uint64_t kFirstLook = 4096;
 
 class SharedMover : public Mover {
  public:
@@ -30,7 +33,7 @@ class SharedMover : public Mover {
 
 class VmReadMover : public Mover {
  public:
-  VmReadMover(pid_t peer, uint64_t address, Region mirror, size_t bytes)
+  VmReadMover(pid_t peer, uint64_t address, PrivateMemory mirror, size_t bytes)
       : peer_(peer), address_(address), mirror_(std::move(mirror)), bytes_(bytes) {}
   char* local() const override { return mirror_.data(); }
   size_t size() const override { return bytes_; }
@@ -86,7 +89,7 @@ class VmReadMover : public Mover {
 
   pid_t peer_;
   uint64_t address_;
-  Region mirror_;
+  PrivateMemory mirror_;
   size_t bytes_;
 };
 
@@ -133,11 +136,11 @@ std::unique_ptr<Mover> Mover::CreateShared(char* arena, size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<Mover>> Mover::CreateVmRead(pid_t peer, uint64_t peer_address,
                                                            size_t bytes) {
-  auto mirror = Region::CreatePrivate(bytes);
+  auto mirror = PrivateMemory::Create(bytes);
   if (!mirror.ok()) return mirror.status();
   auto mover = std::make_unique<VmReadMover>(peer, peer_address, *std::move(mirror), bytes);
   // Find out now, not at the first write, whether the kernel lets us.
-  PULSE_RETURN_IF_ERROR(mover->Pull(0, wire::kPage));
+  PULSE_RETURN_IF_ERROR(mover->Pull(0, kFirstLook));
   return std::unique_ptr<Mover>(std::move(mover));
 }
 
