@@ -4,14 +4,15 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Of base and agent the plug-in takes what it uses; of the other rooms everything but tests.
+# Of base, agent and link the plug-in takes what it uses; of the other rooms everything but tests.
 list_sources() {
   {
     find src/mover src/channel src/uring src/store src/placement src/services/lsm -name '*.cc' \
-      ! -name '*_test.cc' ! -name 'test_*' ! -name 'preload*' ! -path '*/convert/*'
+      ! -name '*_test.cc' ! -name 'test_*' ! -name 'preload*' ! -name 'agent_module.cc' ! -path '*/convert/*'
     printf 'src/%s\n' base/cpu_list.cc base/errors.cc base/json.cc base/log.cc base/private_memory.cc \
       base/trace.cc base/uri_options.cc base/wake_event.cc agent/session.cc agent/status.cc \
-      agent/status_server.cc agent/worker.cc
+      agent/status_server.cc agent/worker.cc link/agent_link.cc link/embedded_link.cc \
+      link/socket_link.cc
   } | LC_ALL=C sort
 }
 

@@ -1,17 +1,14 @@
 // `pulse agent`: the agent as a process of its own.
-#include <dlfcn.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,18 +21,12 @@
 #include "base/errors.h"
 #include "base/trace.h"
 #include "base/uri_options.h"
-#include "pulse/rocksdb.h"
-#include "services/files/agent_store.h"
-#include "services/lsm/core/agent_service.h"
-#include "services/lsm/placement/agent_tasks.h"
-#include "services/lsm/placement/whole_task.h"
+#include "services/files/agent_module.h"
+#include "services/services.h"
 #include "vdpu/virtual_dpu.h"
 
 namespace pulse {
 namespace {
-
-constexpr int kTaskNice = 5;    // of whole compactions, beside the workers
-constexpr int kDeeperNice = 5;  // more, of those that are not of level 0
 
 struct AgentArgs {
   std::string socket;
@@ -46,17 +37,14 @@ struct AgentArgs {
   std::string print_profile;
   std::string session_memory = "4G";
   std::string total_memory;
-  std::string store;
   FrontArgs front;
   RedisFrontArgs redis;
   OffloadArgs offload;
   std::string trace;
   std::string metrics;
   bool metrics_anywhere = false;
-  bool copy_payload = false;
   int workers = 1;
-  int tasks = -1;
-  std::vector<std::string> plugins;
+  OptionValues services;
   uint32_t max_sessions = 64;
   uint32_t max_queues = 64;
   uint32_t max_files = AgentLimits().max_session_files;
@@ -71,20 +59,6 @@ absl::Status ParseSize(const char* option, const std::string& text, uint64_t* by
     return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 16G"));
   }
   *bytes = *size;
-  return absl::OkStatus();
-}
-
-// Loads what registers objects with RocksDB: comparators and the like of those whose databases are
-// compacted here. They stay for good.
-absl::Status LoadPlugins(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
-    const char* why = dlerror();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--plugin ", path, ": ", why == nullptr ? "cannot be loaded" : why,
-                     "; expected a shared object that registers its objects with RocksDB's "
-                     "ObjectLibrary::Default() when it is loaded"));
-  }
   return absl::OkStatus();
 }
 
@@ -112,6 +86,70 @@ absl::Status PrintProfile(const std::string& name) {
   if (!text.ok()) return text.status();
   std::fputs(text->c_str(), stdout);
   return absl::OkStatus();
+}
+
+struct OpenService {
+  const ServiceEntry* entry;
+  std::unique_ptr<ServiceModule> module;
+};
+using Modules = std::vector<OpenService>;
+
+absl::StatusOr<Modules> OpenServices(const OptionValues& options, const AgentFacts& facts,
+                                     ServiceTable* offered) {
+  Modules modules;
+  for (const ServiceEntry* entry : AllServices()) {
+    auto module = entry->open(options, facts);
+    if (!module.ok()) return module.status();
+    if (*module == nullptr) continue;
+    offered->push_back((*module)->Offer());
+    modules.push_back({entry, *std::move(module)});
+  }
+  return modules;
+}
+
+std::vector<NumberGroup> NumbersOf(const Modules& modules) {
+  std::vector<NumberGroup> groups;
+  for (const OpenService& s : modules) {
+    NumberGroup group = s.module->Numbers();
+    if (!group.numbers.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::string Describe(const Modules& modules) {
+  std::string text;
+  for (const OpenService& s : modules) text += s.module->Describe();
+  return text;
+}
+
+// What the offloaded reads read; null: there is no store.
+files::FileStore* StoreIn(const Modules& modules) {
+  for (const OpenService& s : modules) {
+    if (s.entry == &files::kEntry) return files::StoreOf(s.module.get());
+  }
+  return nullptr;
+}
+
+void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
+  for (const ServiceEntry* entry : AllServices()) {
+    for (const OptionSpec& spec : entry->options) {
+      const std::string name = spec.name;
+      if (spec.kind == OptionSpec::Kind::kFlag) {
+        cmd->add_flag_callback(
+            name, [values, name] { values->Set(name, {}); }, spec.help);
+        continue;
+      }
+      CLI::Option* option = cmd->add_option_function<std::vector<std::string>>(
+          name, [values, name](const std::vector<std::string>& given) { values->Set(name, given); },
+          spec.help);
+      option->expected(1)->type_size(1)->allow_extra_args(false);
+      option->type_name(spec.kind == OptionSpec::Kind::kInteger ? "INT" : "TEXT");
+      if (spec.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      if (spec.kind == OptionSpec::Kind::kInteger) {
+        option->check(CLI::Range(spec.least, spec.most));
+      }
+    }
+  }
 }
 
 absl::Status RunAgent(const AgentArgs& args) {
@@ -170,17 +208,21 @@ absl::Status RunAgent(const AgentArgs& args) {
     timeline = *std::move(opened);
   }
 
-  std::unique_ptr<files::FileStore> store;
-  if (!args.store.empty()) {
-    auto opened = files::FileStore::Open(args.store);
-    if (!opened.ok()) return opened.status();
-    store = *std::move(opened);
-    options.files = store->Factory(args.copy_payload);
-  }
+  // After the signals, which its threads inherit, and before all threads that it slows down.
+  auto dpu = StartProfile(args, &options);
+  if (!dpu.ok()) return dpu.status();
+  AgentFacts facts;
+  facts.cpus = options.cpus;
+  if (*dpu != nullptr) facts.core_speed = (*dpu)->profile().core_speed;
+  ServiceTable services;
+  auto modules = OpenServices(args.services, facts, &services);
+  if (!modules.ok()) return modules.status();
+  for (const ServiceEntry* entry : AllServices()) options.known_services.push_back(entry->spec);
+  files::FileStore* const store = StoreIn(*modules);
   // Before the sessions, whose reads and writes it is told of; and gone after them.
   std::unique_ptr<OffloadServer> offload;
   if (args.offload.wanted()) {
-    auto opened = OffloadServer::Open(args.offload, args.front, store.get());
+    auto opened = OffloadServer::Open(args.offload, args.front, store);
     if (!opened.ok()) return opened.status();
     offload = *std::move(opened);
   } else if (!args.redis.wanted() && (!args.front.serve.empty() || !args.front.host.empty())) {
@@ -192,35 +234,11 @@ absl::Status RunAgent(const AgentArgs& args) {
         "--offload and --serve-db are two services; run an agent for each");
   }
 
-  // After the signals, which its threads inherit, and before all threads that it slows down.
-  auto dpu = StartProfile(args, &options);
-  if (!dpu.ok()) return dpu.status();
-
-  PULSE_RETURN_IF_ERROR(LoadPlugins(args.plugins));
-  lsm::TaskRunnerOptions tasks;
-  // One more than CPUs for them: it is level 0's (TaskRunner).
-  tasks.max_tasks = args.tasks >= 0 ? static_cast<size_t>(args.tasks)
-                    : options.cpus.empty()
-                        ? size_t{1} + std::max(1u, std::thread::hardware_concurrency())
-                        : 1 + options.cpus.size();
-  tasks.cpus = options.cpus;
-  // Flushes and outputs, for which writers wait, go first.
-  tasks.nice = kTaskNice;
-  tasks.deeper_nice = kDeeperNice;
-  tasks.background = true;
-  // OPTIONS files may name its listener.
-  RegisterRocksDb().PermitUncheckedError();
-  lsm::TaskRunner runner(tasks, lsm::RemoteTaskFunction());
-  options.tasks = static_cast<uint32_t>(tasks.max_tasks);
-  if (*dpu != nullptr) options.core_speed = (*dpu)->profile().core_speed;
-
-  const auto front = std::make_shared<FrontTeller>();
+  const auto front = std::make_shared<FrontRegistry>();
   options.front = front;
-  options.task_counters = runner.counters();
-  // After the store and the tasks, since its sessions go first.
-  auto server =
-      SocketServer::Open(options, tasks.max_tasks > 0 ? lsm::AgentServiceFactory(&runner)
-                                                      : ServiceFactory(&lsm::CreateAgentService));
+  options.number_groups = [&list = *modules] { return NumbersOf(list); };
+  // After the modules, since its sessions go first.
+  auto server = SocketServer::Open(options, std::move(services));
   if (!server.ok()) return server.status();
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
@@ -233,11 +251,10 @@ absl::Status RunAgent(const AgentArgs& args) {
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
   std::fprintf(stderr,
-               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s%s)\n",
+               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)\n",
                args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
                engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-               args.cpus.c_str(), args.store.empty() ? "" : ", store ", args.store.c_str(),
-               *dpu == nullptr ? "" : ", profile ",
+               args.cpus.c_str(), Describe(*modules).c_str(), *dpu == nullptr ? "" : ", profile ",
                *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
@@ -284,15 +301,6 @@ void AddAgentCommand(CLI::App& app) {
                   "CPUs that the agent may use, as 1 or 0,2-3 (default: all)");
   cmd->add_option("--workers", args->workers, "worker threads; sessions are spread over them")
       ->capture_default_str();
-  cmd->add_option("--tasks", args->tasks,
-                  "whole compactions at a time, for databases with placement=whole or adaptive\n"
-                  "(default: one for each CPU, and one more; of several, the last is kept for\n"
-                  "compactions of level 0, for which writers wait first; 0: none)")
-      ->check(CLI::Range(0, 1024));
-  cmd->add_option("--plugin", args->plugins,
-                  "shared object that registers comparators, merge operators and the like with\n"
-                  "RocksDB, for whole compactions of databases that use them; may be repeated")
-      ->allow_extra_args(false);
   cmd->add_option("--engine", args->engine, "io_uring or threads")->capture_default_str();
   cmd->add_option("--mover", args->mover,
                   "shared: I/O straight from the host's memory; vmread: one-sided copies into a\n"
@@ -305,9 +313,6 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option(
       "--print-profile", args->print_profile,
       "print a profile with the sources of its figures, to start a file from, and exit");
-  cmd->add_option("--store", args->store,
-                  "segment store whose files the file library may use (pulse pool create); locked\n"
-                  "while the agent runs");
   cmd->add_option(
          "--serve", args->front.serve,
          "where remote clients come to: [ADDRESS:]PORT (a port alone is on 127.0.0.1) or a\n"
@@ -324,10 +329,9 @@ void AddAgentCommand(CLI::App& app) {
          "it sleeps: for CPUs of its own")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
+  AddServiceOptions(cmd, &args->services);
   AddOffloadOptions(cmd, &args->offload);
   AddRedisFrontOptions(cmd, &args->redis);
-  cmd->add_flag("--copy-payload", args->copy_payload,
-                "file library: copy data once more on the agent, to compare with");
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/util/sibling_program.h"
 #include "base/errors.h"
+#include "services/offload/front_numbers.h"
 #include "services/offload/program.h"
 
 namespace pulse {
@@ -97,14 +98,7 @@ FrontStatus OffloadServer::Status() const {
                {"rejected", s[EngineStats::kRejected]},
                {"device", s[EngineStats::kDevice]},
                {"off", s[EngineStats::kOff]}};
-  FrontStatus::Engine engine;
-  engine.bytes = s[EngineStats::kBytes];
-  engine.off = s.off;
-  engine.table_items = s.table.items;
-  engine.table_bytes = s.table.bytes;
-  engine.table_inserts = s.table.inserted;
-  engine.table_evictions = s.table.evicted;
-  f.engine = engine;
+  f.numbers = offload::FrontNumbers(s);
   return f;
 }
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
+#include "services/redis/front_numbers.h"
 #include "services/redis/private_directory.h"
 
 namespace pulse {
@@ -106,9 +107,7 @@ FrontStatus RedisFrontStatus(const director::Director& director,
   FrontStatus f = DirectorStatus(director, "redis");
   const redis::OffloadCounters& c = reads.counters();
   // What is part of another number, or taken from it, in the order in which neither exceeds it.
-  const uint64_t known = c.known;
-  const uint64_t from_page_cache = c.from_page_cache;
-  const uint64_t from_device = c.from_device;
+  std::vector<Number> numbers = redis::FrontNumbers(reads);
   const uint64_t forwarded = c.forwarded;
   f.answered = c.offloaded;
   f.to_host = {{"dirty", c.dirty},     {"changed", c.changed},
@@ -118,22 +117,7 @@ FrontStatus RedisFrontStatus(const director::Director& director,
   uint64_t told = 0;
   for (const auto& [reason, count] : f.to_host) told += count;
   f.to_host.emplace_back("not_offloadable", forwarded > told ? forwarded - told : 0);
-  const redis::OffloadNumbers n = reads.numbers();
-  FrontStatus::View view;
-  view.known = known;
-  view.from_page_cache = from_page_cache;
-  view.from_device = from_device;
-  view.known_bytes = n.known_bytes;
-  view.writes_in_flight = n.writes_in_flight;
-  view.unknown_writes = c.lost;
-  view.fences = n.fences;
-  view.catch_ups = n.secondary.catch_ups;
-  view.catch_ups_repeated = n.secondary.repeated;
-  view.catch_up_nanos = n.secondary.busy_us * 1000;
-  view.lag_nanos = n.secondary.lag_us * 1000;
-  view.max_lag_nanos = n.secondary.max_lag_us * 1000;
-  view.valid = n.secondary.valid;
-  f.view = view;
+  f.numbers = std::move(numbers);
   return f;
 }
 

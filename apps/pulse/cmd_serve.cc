@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<metrics::Endpoint>> OpenMetrics(
   // Both are there with an agent in front.
   auto offloaded = std::dynamic_pointer_cast<const redis::OffloadedResp>(reads.lock());
   if (const director::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
-    auto front = std::make_shared<FrontTeller>();
+    auto front = std::make_shared<FrontRegistry>();
     front->Set([agent, offloaded] { return RedisFrontStatus(*agent, *offloaded); });
     sources.front = std::move(front);
   }

@@ -65,10 +65,11 @@ void BM_FlushBesideCompaction(benchmark::State& state, bool flushes, bool classe
   IoOrigin compacting(engine.scheduler());
   IoOrigin flushing(engine.scheduler());
   FileEngine::File* deep =
-      engine.Open(std::move(deep_fd), &client, true, true, &compacting, IoClass::kDeep);
+      engine.Open(std::move(deep_fd), &client, true, true, &compacting, IoClass::kBackground);
   FileEngine::File* flush =
-      classes ? engine.Open(std::move(flush_fd), &client, true, true, &flushing, IoClass::kFlush)
-              : engine.Open(std::move(flush_fd), &client, true, true, &compacting, IoClass::kDeep);
+      classes ? engine.Open(std::move(flush_fd), &client, true, true, &flushing, IoClass::kCritical)
+              : engine.Open(std::move(flush_fd), &client, true, true, &compacting,
+                            IoClass::kBackground);
   uint64_t writes = 0, flushed = 0;
   const auto top_up = [&] {
     for (; client.deep_waiting < kBacklog; ++client.deep_waiting) {
@@ -112,7 +113,7 @@ void BM_ScheduleOneClass(benchmark::State& state) {
   IoOrigin origin(&scheduler);
   IoItem items[64];
   for (auto _ : state) {
-    for (IoItem& item : items) scheduler.Push(&item, &origin, IoClass::kDeep, 4096);
+    for (IoItem& item : items) scheduler.Push(&item, &origin, IoClass::kBackground, 4096);
     for (size_t n = 0; n < 64; ++n) scheduler.Start(scheduler.Next());
     for (IoItem& item : items) scheduler.Done(&item);
   }

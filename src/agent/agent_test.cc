@@ -37,7 +37,7 @@ class ServerTest : public ::testing::Test {
   absl::Status Open(AgentOptions options = {}) {
     options.socket_path = path_.get();
     options.handshake_ms = handshake_ms_;
-    auto server = SocketServer::Open(options, &agent_test::MakeTestService);
+    auto server = SocketServer::Open(options, agent_test::TestServices());
     if (!server.ok()) return server.status();
     server_ = *std::move(server);
     return absl::OkStatus();
@@ -125,7 +125,7 @@ TEST_F(ServerTest, TheSameSocketTwiceIsRefused) {
   ASSERT_TRUE(Open().ok());
   AgentOptions options;
   options.socket_path = path_.get();
-  const absl::Status st = SocketServer::Open(options, &agent_test::MakeTestService).status();
+  const absl::Status st = SocketServer::Open(options, agent_test::TestServices()).status();
   EXPECT_TRUE(absl::IsAlreadyExists(st)) << st;
   EXPECT_THAT(Text(st), HasSubstr(path_.get()));
   ExpectServerWell();

@@ -15,21 +15,8 @@
 
 namespace pulse {
 
-enum class RequestKind : uint8_t {
-  kOpen,
-  kRead,
-  kWrite,
-  kRangeSync,
-  kSync,
-  kSyncClose,
-  kDiscard,
-  kName,  // file service: names, sizes, listings
-  kCount,
-};
-inline constexpr size_t kRequestKinds = static_cast<size_t>(RequestKind::kCount);
-inline constexpr const char* kRequestKindNames[] = {"open", "read",       "write",   "range_sync",
-                                                    "sync", "sync_close", "discard", "name"};
-static_assert(std::size(kRequestKindNames) == kRequestKinds);
+// Kinds of requests that a service may tell apart; ServiceSpec names them.
+inline constexpr size_t kMaxRequestKinds = 16;
 
 class RelaxedWord {
  public:
@@ -97,8 +84,8 @@ class LatencyCounts {
 };
 
 struct SessionCounters {
-  std::array<RelaxedWord, kRequestKinds> requests;  // taken
-  RelaxedWord failed;                               // answered with an error
+  std::array<RelaxedWord, kMaxRequestKinds> requests;  // taken, by the service's kinds
+  RelaxedWord failed;                                  // answered with an error
   RelaxedWord bytes_read;
   RelaxedWord bytes_written;
   BusyTime fetch;       // reads
@@ -108,7 +95,10 @@ struct SessionCounters {
   RelaxedWord memory;  // of its queues and poll groups
   RelaxedWord files;   // that it has passed or opened
 
-  void Take(RequestKind kind) { requests[static_cast<size_t>(kind)].Add(1); }
+  template <typename Kind>
+  void Take(Kind kind) {
+    requests[static_cast<size_t>(kind)].Add(1);
+  }
 };
 
 }  // namespace pulse

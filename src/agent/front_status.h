@@ -1,11 +1,10 @@
 // FrontStatus: what an agent's network front does, as numbers for people and machines that watch
-// it; and FrontTeller, which asks the front that there is. DDS sections 5 and 6.
+// it; and FrontRegistry, which knows the front that there is. DDS sections 5 and 6.
 //
-// The agent knows no front: whoever runs one (a director, with an offload engine or the Redis
-// reads behind it) says how its numbers are taken. Nothing here is called by a front's own threads,
-// so that watching costs them nothing.
+// The agent knows no front: whoever runs one says how its numbers are taken. Nothing here is called
+// by a front's own threads, so that watching costs them nothing.
 //
-// Threads: FrontTeller is thread-safe. Its lock is held while numbers are taken, so that Set()
+// Threads: FrontRegistry is thread-safe. Its lock is held while numbers are taken, so that Set()
 // waits for who is at it, and the front may go afterwards. Times in nanoseconds.
 #pragma once
 
@@ -19,10 +18,12 @@
 #include <utility>
 #include <vector>
 
+#include "agent/numbers.h"
+
 namespace pulse {
 
 struct FrontStatus {
-  std::string service;  // "redis", or the offload program's name
+  std::string service;
   // The director's.
   uint64_t connections = 0;  // now
   uint64_t spliced_connections = 0;
@@ -43,38 +44,11 @@ struct FrontStatus {
   uint64_t answered = 0;
   std::vector<std::pair<const char*, uint64_t>> to_host;
 
-  struct Engine {
-    uint64_t bytes = 0;  // of files, in answers
-    bool off = false;    // a function of the program has failed
-    uint64_t table_items = 0;
-    uint64_t table_bytes = 0;
-    uint64_t table_inserts = 0;
-    uint64_t table_evictions = 0;
-  };
-  std::optional<Engine> engine;
-
-  // Reads of a database that another program writes.
-  struct View {
-    // Of those answered: what the agent knew already, what the kernel's page cache had, and what
-    // the device was waited for.
-    uint64_t known = 0;
-    uint64_t from_page_cache = 0;
-    uint64_t from_device = 0;
-    uint64_t known_bytes = 0;  // memory for what is known
-    uint64_t writes_in_flight = 0;
-    uint64_t unknown_writes = 0;  // whose outcome was not known when the host was lost
-    uint64_t fences = 0;
-    uint64_t catch_ups = 0;
-    uint64_t catch_ups_repeated = 0;
-    uint64_t catch_up_nanos = 0;
-    uint64_t lag_nanos = 0;
-    uint64_t max_lag_nanos = 0;
-    bool valid = false;
-  };
-  std::optional<View> view;
+  // What the service behind the front counts besides.
+  std::vector<Number> numbers;
 };
 
-class FrontTeller {
+class FrontRegistry {
  public:
   // How numbers are taken; null: there is no front any more.
   void Set(std::function<FrontStatus()> take) {

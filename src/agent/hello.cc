@@ -27,6 +27,8 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
   }
   Hello hello;
   hello.service = m.args[1];
+  // Hosts of an early release say none; it was the first.
+  hello.service_version = m.args[3] == 0 ? 1 : m.args[3];
   // A host may ask for a mover of its own.
   switch (m.args[2]) {
     case 0:

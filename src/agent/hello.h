@@ -15,7 +15,8 @@ struct Hello {
   wire::ControlPage* control = nullptr;
   UniqueFd notify;  // the ring end of the host's doorbell
   MoverKind mover = MoverKind::kShared;
-  uint64_t service = 0;  // 0 LSM, 1 files; not checked here
+  uint64_t service = 0;  // not checked here, as its version
+  uint64_t service_version = 1;
 };
 
 // `usual` is the mover of a host that asks for none. FailedPrecondition for another version of the

@@ -39,7 +39,7 @@ class HostileTest : public ::testing::Test {
   void Open(AgentOptions options = {}) {
     options.socket_path = path_.get();
     options.handshake_ms = 60'000;
-    auto server = SocketServer::Open(options, &agent_test::MakeTestService);
+    auto server = SocketServer::Open(options, agent_test::TestServices());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

@@ -88,13 +88,13 @@ Session::Session(Config config, wire::ControlPage* control, Region control_regio
       origin_(engine->scheduler()),
       outstanding_{config_.limits.max_requests},
       service_(factory(this, engine)) {
-  if (config_.status == nullptr) return;
+  if (config_.status == nullptr || config_.service == nullptr) return;
   status_id_ = config_.status->Enter(
       {config_.peer, config_.service, MoverName(config_.mover).data(), &counters_, control_});
 }
 
 Session::~Session() {
-  if (config_.status != nullptr) config_.status->Leave(status_id_);
+  if (status_id_ != 0) config_.status->Leave(status_id_);
   for (auto& q : queues_) engine_->backend().UnregisterBuffer(q->buffer_index);
   service_.reset();  // may give descriptors back
   if (config_.usage == nullptr) return;
@@ -233,16 +233,16 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
       service_->OnFile(static_cast<uint32_t>(m.args[0]), std::move(fds[0]));
       return true;
     case wire::MessageType::kAttachGroup:
-    case wire::MessageType::kTask: {
-      const bool task = m.type == static_cast<uint32_t>(wire::MessageType::kTask);
+    case wire::MessageType::kService: {
+      const bool service = m.type == static_cast<uint32_t>(wire::MessageType::kService);
       wire::Message ack =
-          MakeMessage(task ? wire::MessageType::kTaskAck : wire::MessageType::kAttachAck);
+          MakeMessage(service ? wire::MessageType::kServiceAck : wire::MessageType::kAttachAck);
       ack.args[0] = m.args[0];
-      return Answer(fds_lost
-                        ? ErrnoError(EMFILE, "the agent cannot take",
-                                     task ? "a compaction" : "the group's memory", kRaiseOpenFiles)
-                        : service_->OnMessage(m, std::move(fds), &ack),
-                    &ack);
+      return Answer(
+          fds_lost ? ErrnoError(EMFILE, "the agent cannot take",
+                                service ? "what was passed" : "the group's memory", kRaiseOpenFiles)
+                   : service_->OnMessage(m, std::move(fds), &ack),
+          &ack);
     }
     default:
       Refuse(absl::InvalidArgumentError(absl::StrCat("unexpected control message ", m.type)));

@@ -18,6 +18,7 @@
 #include "agent/counters.h"
 #include "agent/limits.h"
 #include "agent/service.h"
+#include "agent/service_spec.h"
 #include "agent/status.h"
 #include "base/clock.h"
 #include "channel/doorbell.h"
@@ -109,7 +110,7 @@ class SessionQueue {
   std::unique_ptr<Mover> mover_;
   RequestCount* outstanding_;
   const IoOrigin* origin_;
-  IoClass io_class_ = IoClass::kOther;
+  IoClass io_class_ = IoClass::kUnknown;
   std::deque<wire::Completion> deferred_;
   bool notify_ = false;
   std::deque<Extent> extents_;
@@ -137,7 +138,7 @@ class Session {
     MoverWrapper wrap_mover;
     // Where the session enters itself, for those who watch; may be null.
     std::shared_ptr<AgentStatus> status;
-    const char* service = "lsm";  // as it is shown there
+    const ServiceSpec* service = nullptr;  // as it is shown there; null: tests
   };
 
   // `control` is mapped by the caller for embedded sessions (then `control_region` is empty).

@@ -199,7 +199,8 @@ TEST_F(SessionTest, TakesFromItsQueuesByClass) {
     order.push_back(q->id());
     Echo(q, d);
   };
-  const IoClass classes[] = {IoClass::kDeep, IoClass::kFlush, IoClass::kBase, IoClass::kOther};
+  const IoClass classes[] = {IoClass::kBackground, IoClass::kCritical, IoClass::kElevated,
+                             IoClass::kUnknown};
   for (size_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
     ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(classes[i]), i));
@@ -214,7 +215,7 @@ TEST_F(SessionTest, TakesFromItsQueuesByClass) {
   EXPECT_THAT(order, ::testing::ElementsAre(1, 1, 2, 2, 0, 0, 3, 3));
   // One that changes its class ends its turn.
   order.clear();
-  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kDeep), 1));
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kBackground), 1));
   ASSERT_TRUE(host_->Push(0, 0, 1));
   EXPECT_EQ(session_->PollQueues(16), 6u);
   EXPECT_THAT(order, ::testing::ElementsAre(1, 1, 2, 1, 0, 3));
@@ -228,12 +229,12 @@ TEST_F(SessionTest, AFullClassWaitsInItsRings) {
     Echo(q, d);
   };
   for (size_t i = 0; i < 2; ++i) ASSERT_TRUE(host_->AttachEmbedded(host_->NewQueue()).ok());
-  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kDeep), 0));
-  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kFlush), 1));
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kBackground), 0));
+  ASSERT_TRUE(host_->Push(0, 1 + static_cast<uint32_t>(IoClass::kCritical), 1));
   EXPECT_EQ(session_->PollQueues(16), 2u);
   std::vector<IoItem> waiting(IoScheduler::kMostWaiting);
   for (IoItem& item : waiting) {
-    engine_->scheduler()->Push(&item, &session_->origin(), IoClass::kDeep, 1);
+    engine_->scheduler()->Push(&item, &session_->origin(), IoClass::kBackground, 1);
   }
   ASSERT_TRUE(host_->Push(0, 0, 0));
   EXPECT_FALSE(session_->HasWork()) << "the worker would not sleep";

@@ -9,7 +9,6 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "agent/hello.h"
 #include "agent/status_server.h"
 #include "base/clock.h"
 #include "base/errors.h"
@@ -37,13 +36,13 @@ absl::Status Refuse(int socket, absl::Status why) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions options,
-                                                                 ServiceFactory factory) {
+                                                                 ServiceTable services) {
   if (options.workers < 1 || options.workers > 64) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", options.workers, ": use a number from 1 to 64"));
   }
   PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
-  std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(factory)));
+  std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(services)));
   auto listener = ListenUnix(s->options_.socket_path);
   if (!listener.ok()) return listener.status();
   s->listener_ = *std::move(listener);
@@ -104,7 +103,7 @@ void SocketServer::AcceptLoop() {
     handshakes_.clear();
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (fds[i + 2].revents != 0) {
-        Shake(std::move(waiting[i]));
+        ReadHello(std::move(waiting[i]));
       } else if (NowNanos() >= waiting[i].deadline) {
         GiveUpOn(std::move(waiting[i]));
       } else {
@@ -141,7 +140,7 @@ void SocketServer::GiveUpOn(Handshake handshake) {
   Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
 }
 
-void SocketServer::Shake(Handshake handshake) {
+void SocketServer::ReadHello(Handshake handshake) {
   auto hello = ReceiveMessage(handshake.socket.get(), /*wait=*/false);
   if (IsNoMessage(hello.status())) {
     handshakes_.push_back(std::move(handshake));
@@ -163,6 +162,39 @@ absl::Status SocketServer::CheckPeer(int socket) {
                             " as user ", peer->uid, "; run both as the same user")));
 }
 
+absl::StatusOr<const OfferedService*> SocketServer::FindService(const Hello& hello) const {
+  std::string names;
+  for (const OfferedService& s : services_) {
+    if (s.spec->id != hello.service) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", s.spec->name);
+      continue;
+    }
+    if (s.spec->version == hello.service_version) return &s;
+    return ErrnoError(EPROTONOSUPPORT,
+                      absl::StrCat("the agent's service ", s.spec->name, " has version ",
+                                   s.spec->version, ", and this host speaks"),
+                      absl::StrCat("version ", hello.service_version),
+                      "install agent and host from releases whose versions agree");
+  }
+  for (const ServiceSpec* known : options_.known_services) {
+    if (known->id != hello.service) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("the agent does not offer the service ", known->name, ", but ",
+                     names.empty() ? "none" : names, "; start it with: ", known->start_hint));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a hello asks for an unknown service, ", hello.service,
+                   "; the agent offers: ", names.empty() ? "none" : names));
+}
+
+Worker* SocketServer::ChooseWorker(const ServiceSpec& service) const {
+  if (service.one_worker) return workers_.front().get();
+  return std::min_element(
+             workers_.begin(), workers_.end(),
+             [](const auto& a, const auto& b) { return a->session_count() < b->session_count(); })
+      ->get();
+}
+
 absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   if (message.message.type == static_cast<uint32_t>(wire::MessageType::kStatus)) {
     return AnswerStatus(socket.get(), message.message, *status_);
@@ -174,16 +206,9 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
                                     absl::StrCat("the agent has its ", options_.limits.max_sessions,
                                                  " sessions already; raise --max-sessions")));
   }
-  const bool files = hello->service == 1;
-  if (hello->service > 1) {
-    return Refuse(socket.get(), absl::InvalidArgumentError(absl::StrCat(
-                                    "a hello asks for an unknown service, ", hello->service)));
-  }
-  if (files && !options_.files) {
-    return Refuse(socket.get(),
-                  absl::FailedPreconditionError(
-                      "the agent serves no files; start it with: pulse agent --store PATH"));
-  }
+  const auto found = FindService(*hello);
+  if (!found.ok()) return Refuse(socket.get(), found.status());
+  const OfferedService& service = **found;
   auto kick = Doorbell::CreatePair();
   if (!kick.ok()) return Refuse(socket.get(), kick.status());
   auto peer = GetPeerCredentials(socket.get());
@@ -193,14 +218,10 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   ack.args[1] = options_.limits.max_arena_bytes;
   ack.args[2] = static_cast<uint64_t>(getpid());
   ack.args[3] = static_cast<uint64_t>(engine_kind());
-  ack.args[4] = options_.tasks;
-  ack.args[5] = static_cast<uint64_t>(options_.core_speed * 1000);
+  ack.args[4] = service.facts[0];
+  ack.args[5] = service.facts[1];
 
-  Worker* worker =
-      files ? workers_.front().get()
-            : std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) {
-                return a->session_count() < b->session_count();
-              })->get();
+  Worker* const worker = ChooseWorker(*service.spec);
   Session::Config config;
   config.mover = hello->mover;
   config.limits = options_.limits;
@@ -211,12 +232,11 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   config.post = [worker](std::function<void()> fn) { worker->Post(std::move(fn)); };
   config.name = absl::StrCat("of process ", peer->pid);
   config.status = status_;
-  if (files) config.service = "files";
+  config.service = service.spec;
   const int fd = socket.get();
-  auto session =
-      std::make_unique<Session>(std::move(config), hello->control, std::move(hello->region),
-                                std::move(kick->sleep), std::move(hello->notify), std::move(socket),
-                                worker->engine(), files ? options_.files : factory_);
+  auto session = std::make_unique<Session>(
+      std::move(config), hello->control, std::move(hello->region), std::move(kick->sleep),
+      std::move(hello->notify), std::move(socket), worker->engine(), service.factory);
   PULSE_RETURN_IF_ERROR(SendMessage(fd, ack, {kick->ring.get()}, /*wait=*/false));
   kick->ring.reset();  // the session's end frees all that it has, whenever this thread goes on
   // Waits: the next peer must find this session counted.

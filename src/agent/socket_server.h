@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "agent/hello.h"
+#include "agent/service_spec.h"
 #include "agent/session.h"
 #include "agent/status.h"
 #include "agent/worker.h"
@@ -31,25 +33,21 @@ struct AgentOptions {
   // How long a peer may take to say hello once it has connected.
   int64_t handshake_ms = 2000;
   IoBackendFactory backend_factory;  // for tests; see IoBackendOptions
-  // The file service (service 1 of the hello); none: its sessions are refused. They share what the
-  // factory refers to, and are all served by the first worker, so that it needs no locks.
-  ServiceFactory files;
-  // For hosts: how many whole compactions the LSM service runs at a time, and how fast a core of
-  // this agent is, a host's being 1.
-  uint32_t tasks = 0;
-  double core_speed = 1.0;
+  // All services of this release, so that a host hears how to get one that is not offered.
+  std::vector<const ServiceSpec*> known_services;
   // A model of another processor; none by default. See Session::Config and WorkerOptions.
   MoverWrapper wrap_mover;
   std::shared_ptr<WorkerPace> pace;
-  // Where the status learns of a front, and of whole compactions; may be null.
-  std::shared_ptr<const FrontTeller> front;
-  std::shared_ptr<const TaskCounters> task_counters;
+  // Where the status learns of a front, and of what services count for the agent; may be null.
+  std::shared_ptr<const FrontRegistry> front;
+  AgentStatus::TakeGroups number_groups;
 };
 
 class SocketServer {
  public:
+  // Offers the services of `services`, whose specs and what their factories refer to outlive it.
   static absl::StatusOr<std::unique_ptr<SocketServer>> Open(AgentOptions options,
-                                                            ServiceFactory factory);
+                                                            ServiceTable services);
   ~SocketServer();
 
   size_t session_count() const;
@@ -58,11 +56,11 @@ class SocketServer {
   EngineKind engine_kind() const { return workers_.front()->engine_kind(); }
 
  private:
-  SocketServer(AgentOptions options, ServiceFactory factory)
+  SocketServer(AgentOptions options, ServiceTable services)
       : options_(std::move(options)),
-        factory_(std::move(factory)),
+        services_(std::move(services)),
         status_(std::make_shared<AgentStatus>("agent", options_.socket_path, options_.front,
-                                              options_.task_counters)) {}
+                                              options_.number_groups)) {}
   // A connection whose hello has not come yet.
   struct Handshake {
     UniqueFd socket;
@@ -71,13 +69,16 @@ class SocketServer {
 
   void AcceptLoop();
   bool Accept();  // false when it had better not be tried again at once
-  void Shake(Handshake handshake);
+  void ReadHello(Handshake handshake);
   void GiveUpOn(Handshake handshake);
   absl::Status CheckPeer(int socket);
   absl::Status Welcome(UniqueFd socket, Received message);
+  // The service that the hello asks for, in the version that it speaks.
+  absl::StatusOr<const OfferedService*> FindService(const Hello& hello) const;
+  Worker* ChooseWorker(const ServiceSpec& service) const;
 
   AgentOptions options_;
-  const ServiceFactory factory_;
+  const ServiceTable services_;
   const std::shared_ptr<AgentUsage> usage_ = std::make_shared<AgentUsage>();
   const std::shared_ptr<AgentStatus> status_;
   UniqueFd listener_;

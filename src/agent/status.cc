@@ -12,47 +12,13 @@
 namespace pulse {
 namespace {
 
-using wire::HostNumber;
-
-struct NamedNumber {
-  const char* name;
-  HostNumber number;
-};
-constexpr NamedNumber kHostNames[] = {
-    {"files_persisted", HostNumber::kFilesPersisted},
-    {"bytes_persisted", HostNumber::kBytesPersisted},
-    {"bytes_inline", HostNumber::kBytesInline},
-    {"backpressure_waits", HostNumber::kBackpressureWaits},
-    {"backpressure_nanos", HostNumber::kBackpressureNanos},
-    {"barrier_waits", HostNumber::kBarrierWaits},
-    {"barrier_nanos", HostNumber::kBarrierNanos},
-    {"bytes_fetched", HostNumber::kBytesFetched},
-    {"fetch_waits", HostNumber::kFetchWaits},
-    {"fetch_wait_nanos", HostNumber::kFetchWaitNanos},
-    {"fetch_misses", HostNumber::kFetchMisses},
-    {"failovers", HostNumber::kFailovers},
-    {"reconnects", HostNumber::kReconnects},
-    {"agentless_nanos", HostNumber::kAgentlessNanos},
-    {"syncs", HostNumber::kSyncs},
-    {"sync_nanos", HostNumber::kSyncNanos},
-    {"output_open_nanos", HostNumber::kOutputOpenNanos},
-    {"outputs_open", HostNumber::kOutputsOpen},
-    {"streams", HostNumber::kStreams},
-    {"queued_bytes", HostNumber::kQueuedBytes},
-    {"queued_requests", HostNumber::kQueuedRequests},
-    {"queue_memory", HostNumber::kQueueMemory},
-    {"databases", HostNumber::kDatabases},
-};
-// All but the time of the writing.
-static_assert(std::size(kHostNames) + 1 == static_cast<size_t>(HostNumber::kCount));
-
 uint64_t CpuNanos(clockid_t clock) {
   // A clock that cannot be read is a thread's that has just ended.
   return static_cast<uint64_t>(std::max<int64_t>(0, ClockNanos(clock)));
 }
 
 void CopyCounters(const SessionCounters& from, SessionStatus* to) {
-  for (size_t i = 0; i < kRequestKinds; ++i) to->requests[i] = from.requests[i].Get();
+  for (size_t i = 0; i < kMaxRequestKinds; ++i) to->requests[i] = from.requests[i].Get();
   to->failed = from.failed.Get();
   to->bytes_read = from.bytes_read.Get();
   to->bytes_written = from.bytes_written.Get();
@@ -69,11 +35,13 @@ void CopyCounters(const SessionCounters& from, SessionStatus* to) {
 
 void WriteSession(const SessionStatus& s, int64_t now, JsonWriter* w) {
   w->Open('{').Add("id", s.id).Add("pid", static_cast<uint64_t>(s.pid));
-  w->Add("service", s.service).Add("mover", s.mover);
+  w->Add("service", s.service->name).Add("mover", s.mover);
   w->Add("attached_nanos", static_cast<uint64_t>(s.attached_nanos));
   w->Add("queues", s.queues).Add("memory_bytes", s.memory).Add("files", s.files);
   w->Key("requests").Open('{');
-  for (size_t i = 0; i < kRequestKinds; ++i) w->Add(kRequestKindNames[i], s.requests[i]);
+  for (size_t i = 0; i < s.service->request_kinds.size(); ++i) {
+    w->Add(s.service->request_kinds[i], s.requests[i]);
+  }
   w->Close('}').Add("requests_failed", s.failed);
   w->Add("bytes_read", s.bytes_read).Add("bytes_written", s.bytes_written);
   w->Key("fetch").Open('{').Add("busy_nanos", s.fetch_busy_nanos);
@@ -88,17 +56,20 @@ void WriteSession(const SessionStatus& s, int64_t now, JsonWriter* w) {
   w->Close(']').Close('}');
   w->Key("databases").Open('[');
   if (s.host) {
-    for (const std::string& name : s.host->databases) w->Value(name);
+    for (const std::string& name : s.host->names) w->Value(name);
   }
   w->Close(']').Key("host");
   if (!s.host) {
     w->Null().Close('}');
     return;
   }
-  const uint64_t written = (*s.host)[HostNumber::kTime];
+  const uint64_t written = (*s.host)[HostNumbersCopy::kTime];
   const auto time = static_cast<uint64_t>(now);
   w->Open('{').Add("age_nanos", time > written ? time - written : 0);
-  for (const NamedNumber& n : kHostNames) w->Add(n.name, (*s.host)[n.number]);
+  const auto& specs = s.service->host_numbers;
+  for (size_t i = HostNumbersCopy::kTime + 1; i < specs.size(); ++i) {
+    w->Add(specs[i].name, (*s.host)[i]);
+  }
   w->Close('}').Close('}');
 }
 
@@ -118,25 +89,20 @@ void WriteFront(const std::optional<FrontStatus>& front, JsonWriter* w) {
   w->Close('}').Close('}');
 }
 
-void WriteTasks(const std::optional<TaskStatus>& tasks, JsonWriter* w) {
-  if (!tasks) {
-    w->Null();
-    return;
-  }
-  w->Open('{').Add("most", tasks->most).Add("running", tasks->running);
-  w->Add("done", tasks->done).Add("failed", tasks->failed).Add("refused", tasks->refused);
+void WriteGroup(const NumberGroup& group, JsonWriter* w) {
+  w->Key(group.name).Open('{');
+  for (const Number& n : group.numbers) w->Add(n.spec->name, n.value);
   w->Close('}');
 }
 
 }  // namespace
 
 AgentStatus::AgentStatus(std::string kind, std::string socket,
-                         std::shared_ptr<const FrontTeller> front,
-                         std::shared_ptr<const TaskCounters> tasks)
+                         std::shared_ptr<const FrontRegistry> front, TakeGroups groups)
     : kind_(std::move(kind)),
       socket_(std::move(socket)),
       front_(std::move(front)),
-      tasks_(std::move(tasks)),
+      groups_(std::move(groups)),
       started_(NowNanos()) {}
 
 uint64_t AgentStatus::Enter(const SessionEntry& entry) {
@@ -168,14 +134,7 @@ void AgentStatus::LeaveWorker(uint64_t id) {
 AgentStatusCopy AgentStatus::Take() const {
   AgentStatusCopy out;
   if (front_ != nullptr) out.front = front_->Take();
-  if (tasks_ != nullptr) {
-    out.tasks.emplace();
-    out.tasks->most = tasks_->most.load(std::memory_order_relaxed);
-    out.tasks->running = tasks_->running.load(std::memory_order_relaxed);
-    out.tasks->done = tasks_->done.load(std::memory_order_relaxed);
-    out.tasks->failed = tasks_->failed.load(std::memory_order_relaxed);
-    out.tasks->refused = tasks_->refused.load(std::memory_order_relaxed);
-  }
+  if (groups_) out.groups = groups_();
   std::lock_guard lock(mu_);
   out.kind = kind_;
   out.socket = socket_;
@@ -201,7 +160,10 @@ AgentStatusCopy AgentStatus::Take() const {
         std::max(session.fetch_busy_nanos, s.fetch_busy_nanos);
     s.persist_busy_nanos = session.persist_busy_nanos =
         std::max(session.persist_busy_nanos, s.persist_busy_nanos);
-    if (HostNumbersCopy host; ReadHostNumbers(session.entry.control, &host)) session.host = host;
+    if (HostNumbersCopy host;
+        !s.service->host_numbers.empty() && ReadHostNumbers(session.entry.control, &host)) {
+      session.host = host;
+    }
     s.host = session.host;
     out.sessions.push_back(std::move(s));
   }
@@ -221,8 +183,7 @@ std::string ToJson(const AgentStatusCopy& status) {
   for (const SessionStatus& s : status.sessions) WriteSession(s, status.now_nanos, &w);
   w.Close(']').Key("front");
   WriteFront(status.front, &w);
-  w.Key("tasks");
-  WriteTasks(status.tasks, &w);
+  for (const NumberGroup& group : status.groups) WriteGroup(group, &w);
   w.Close('}');
   return w.text();
 }

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@
 
 #include "agent/counters.h"
 #include "agent/front_status.h"
-#include "agent/task_counters.h"
+#include "agent/service_spec.h"
 #include "channel/host_numbers.h"
 
 namespace pulse {
@@ -27,10 +28,10 @@ namespace pulse {
 struct SessionStatus {
   uint64_t id = 0;  // unique within the agent
   pid_t pid = 0;
-  std::string service;  // "lsm" or "files"
+  const ServiceSpec* service = nullptr;
   std::string mover;
   int64_t attached_nanos = 0;  // how long ago
-  uint64_t requests[kRequestKinds] = {};
+  uint64_t requests[kMaxRequestKinds] = {};
   uint64_t failed = 0;
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
@@ -47,15 +48,6 @@ struct SessionStatus {
   std::optional<HostNumbersCopy> host;
 };
 
-// The whole compactions that the agent runs; see TaskCounters.
-struct TaskStatus {
-  uint64_t most = 0;
-  uint64_t running = 0;
-  uint64_t done = 0;
-  uint64_t failed = 0;
-  uint64_t refused = 0;
-};
-
 struct AgentStatusCopy {
   std::string kind;  // "agent": a process of its own; "embedded"
   std::string socket;
@@ -68,20 +60,22 @@ struct AgentStatusCopy {
   uint64_t sessions_total = 0;  // that ever were
   std::vector<SessionStatus> sessions;
   std::optional<FrontStatus> front;  // none, where no remote clients are served
-  std::optional<TaskStatus> tasks;   // none, where nobody counts them: an embedded agent
+  std::vector<NumberGroup> groups;   // what services count for the agent as a whole
 };
 
 class AgentStatus {
  public:
-  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process. `front` and
-  // `tasks` may be null.
+  // Any thread calls it; null: there is nothing.
+  using TakeGroups = std::function<std::vector<NumberGroup>()>;
+
+  // `kind` and `socket` as above. CPU time of an "agent" is that of the whole process. `front` may
+  // be null.
   AgentStatus(std::string kind, std::string socket,
-              std::shared_ptr<const FrontTeller> front = nullptr,
-              std::shared_ptr<const TaskCounters> tasks = nullptr);
+              std::shared_ptr<const FrontRegistry> front = nullptr, TakeGroups groups = nullptr);
 
   struct SessionEntry {
     pid_t pid = 0;
-    const char* service = "";
+    const ServiceSpec* service = nullptr;
     const char* mover = "";
     const SessionCounters* counters = nullptr;
     const wire::ControlPage* control = nullptr;  // the host's
@@ -112,8 +106,8 @@ class AgentStatus {
 
   const std::string kind_;
   const std::string socket_;
-  const std::shared_ptr<const FrontTeller> front_;
-  const std::shared_ptr<const TaskCounters> tasks_;
+  const std::shared_ptr<const FrontRegistry> front_;
+  const TakeGroups groups_;
   const int64_t started_;
   mutable std::mutex mu_;
   uint64_t next_id_ = 1;

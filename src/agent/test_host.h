@@ -68,6 +68,17 @@ inline std::unique_ptr<Service> MakeTestService(Session* session, FileEngine*) {
   return std::make_unique<TestService>(session);
 }
 
+inline constexpr const char* kTestRequestKinds[] = {"open", "read", "write"};
+inline constexpr NumberSpec kTestHostNumbers[] = {{"time"}, {"first"}, {"second"}};
+inline constexpr ServiceSpec kTestSpec = {.name = "test",
+                                          .id = 0,
+                                          .version = 1,
+                                          .start_hint = "pulse agent",
+                                          .request_kinds = kTestRequestKinds,
+                                          .counts_syncs = true,
+                                          .host_numbers = kTestHostNumbers};
+inline ServiceTable TestServices() { return {{&kTestSpec, &MakeTestService}}; }
+
 class TestHost {
  public:
   static constexpr uint64_t kArena = wire::kMinArenaBytes;

@@ -28,7 +28,7 @@ void WriteHostNumbers(wire::ControlPage* page, const HostNumbersCopy& copy) {
   auto* to = const_cast<wire::HostNumbers*>(NumbersOf(page));
   std::array<char, kHostNames> text{};
   size_t used = 0;
-  for (const std::string& name : copy.databases) {
+  for (const std::string& name : copy.names) {
     const std::string shown = name.size() <= kMaxName
                                   ? name
                                   : absl::StrCat("...", name.substr(name.size() - kMaxName + 3));
@@ -72,12 +72,12 @@ bool ReadHostNumbers(const wire::ControlPage* page, HostNumbersCopy* copy) {
     whole = from->sequence.load(std::memory_order_relaxed) == before;
   }
   if (!whole) return false;
-  copy->databases.clear();
+  copy->names.clear();
   for (size_t at = 0; at < text.size();) {
     const size_t length = strnlen(text.data() + at, text.size() - at);
     // An empty one ends the list; one without its end does not count.
     if (length == 0 || at + length == text.size()) break;
-    copy->databases.push_back(
+    copy->names.push_back(
         CleanText(absl::string_view(text.data() + at, length).substr(0, kMaxName)));
     at += length + 1;
   }

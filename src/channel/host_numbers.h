@@ -16,11 +16,20 @@
 namespace pulse {
 
 struct HostNumbersCopy {
-  std::array<uint64_t, static_cast<size_t>(wire::HostNumber::kCount)> numbers{};
-  std::vector<std::string> databases;
+  static constexpr size_t kTime = 0;
 
-  uint64_t& operator[](wire::HostNumber n) { return numbers[static_cast<size_t>(n)]; }
-  uint64_t operator[](wire::HostNumber n) const { return numbers[static_cast<size_t>(n)]; }
+  std::array<uint64_t, wire::kHostNumbers> numbers{};
+  std::vector<std::string> names;
+
+  // By the service's own enumeration.
+  template <typename Index>
+  uint64_t& operator[](Index n) {
+    return numbers[static_cast<size_t>(n)];
+  }
+  template <typename Index>
+  uint64_t operator[](Index n) const {
+    return numbers[static_cast<size_t>(n)];
+  }
 };
 
 // Writes `copy`; one thread at a time. `page` is a whole one, of wire::kPage bytes.

@@ -14,8 +14,6 @@
 namespace pulse {
 namespace {
 
-using wire::HostNumber;
-
 struct Page {
   Page() : region(Region::CreateShared(wire::kPage).value()) {
     control = new (region.data()) wire::ControlPage();
@@ -34,31 +32,31 @@ TEST(HostNumbersTest, ReadsWhatWasWritten) {
   const Page page;
   HostNumbersCopy in;
   for (size_t i = 0; i < in.numbers.size(); ++i) in.numbers[i] = i * 1'000'000'007u;
-  in.databases = {"/data/one", "/data/two"};
+  in.names = {"/data/one", "/data/two"};
   WriteHostNumbers(page.control, in);
   HostNumbersCopy out;
   ASSERT_TRUE(ReadHostNumbers(page.control, &out));
   EXPECT_EQ(out.numbers, in.numbers);
-  EXPECT_EQ(out.databases, in.databases);
+  EXPECT_EQ(out.names, in.names);
   EXPECT_EQ(page.control->magic, 0u) << "the first half of the page is another's";
-  in.databases = {"/three"};
+  in.names = {"/three"};
   WriteHostNumbers(page.control, in);
   ASSERT_TRUE(ReadHostNumbers(page.control, &out));
-  EXPECT_EQ(out.databases, in.databases);
+  EXPECT_EQ(out.names, in.names);
 }
 
 TEST(HostNumbersTest, NamesThatHaveNoRoomAreLeftOut) {
   const Page page;
   HostNumbersCopy in;
-  in.databases = {"/" + std::string(400, 'x') + "/end"};
-  for (int i = 0; i < 20; ++i) in.databases.push_back("/" + std::string(99, 'y'));
+  in.names = {"/" + std::string(400, 'x') + "/end"};
+  for (int i = 0; i < 20; ++i) in.names.push_back("/" + std::string(99, 'y'));
   WriteHostNumbers(page.control, in);
   HostNumbersCopy out;
   ASSERT_TRUE(ReadHostNumbers(page.control, &out));
-  ASSERT_EQ(out.databases.size(), 8u);
-  EXPECT_EQ(out.databases[0].substr(0, 4), "...x");
-  EXPECT_EQ(out.databases[0].substr(out.databases[0].size() - 5), "x/end");
-  EXPECT_EQ(out.databases[7], in.databases[7]);
+  ASSERT_EQ(out.names.size(), 8u);
+  EXPECT_EQ(out.names[0].substr(0, 4), "...x");
+  EXPECT_EQ(out.names[0].substr(out.names[0].size() - 5), "x/end");
+  EXPECT_EQ(out.names[7], in.names[7]);
 }
 
 // A copy is of one writing: never half of one and half of another.
@@ -69,7 +67,7 @@ TEST(HostNumbersTest, ACopyIsWhole) {
     for (uint64_t round = 1; !stop; ++round) {
       HostNumbersCopy in;
       in.numbers.fill(round);
-      in.databases = {std::string(200, static_cast<char>('a' + round % 26))};
+      in.names = {std::string(200, static_cast<char>('a' + round % 26))};
       WriteHostNumbers(page.control, in);
       if (round % 16 == 0) std::this_thread::yield();
     }
@@ -84,8 +82,8 @@ TEST(HostNumbersTest, ACopyIsWhole) {
     ++taken;
     const uint64_t round = out.numbers[0];
     for (const uint64_t n : out.numbers) ASSERT_EQ(n, round);
-    ASSERT_EQ(out.databases.size(), 1u);
-    ASSERT_EQ(out.databases[0], std::string(200, static_cast<char>('a' + round % 26)));
+    ASSERT_EQ(out.names.size(), 1u);
+    ASSERT_EQ(out.names[0], std::string(200, static_cast<char>('a' + round % 26)));
     ASSERT_GE(round, last);
     last = round;
   }
@@ -125,7 +123,7 @@ TEST(HostNumbersTest, WhateverTheHostWritesIsFitToBeShown) {
     HostNumbersCopy copy;
     if (!ReadHostNumbers(page.control, &copy)) continue;
     size_t bytes = 0;
-    for (const std::string& name : copy.databases) {
+    for (const std::string& name : copy.names) {
       ASSERT_FALSE(name.empty());
       for (const char c : name) ASSERT_TRUE(static_cast<uint8_t>(c) >= 0x20 && c != 0x7f);
       bytes += name.size();

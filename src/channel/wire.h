@@ -29,7 +29,7 @@ inline constexpr uint32_t kCompletionSlots = 16384;
 inline constexpr uint64_t kMinArenaBytes = uint64_t{64} << 10;
 inline constexpr uint64_t kMaxArenaBytes = uint64_t{1} << 30;
 
-// One request, host to agent. Opcodes and the use of `aux` belong to the service (lsm/wire.h).
+// One request, host to agent. Opcodes and the use of `aux` belong to the service.
 struct Descriptor {
   uint32_t opcode;
   uint32_t flags;
@@ -110,64 +110,40 @@ inline constexpr uint32_t PressureWord(uint32_t level, uint32_t count) {
 }
 
 // What the host tells of itself, for people who watch (pulse top): the second half of the control
-// page. Nobody acts on it. Counters since the host's FileSystem was made, unless said otherwise.
-// Times in nanoseconds, sizes in bytes.
-enum class HostNumber : size_t {
-  kTime,  // CLOCK_MONOTONIC of this writing
-  kFilesPersisted,
-  kBytesPersisted,
-  kBytesInline,
-  kBackpressureWaits,
-  kBackpressureNanos,
-  kBarrierWaits,
-  kBarrierNanos,
-  kBytesFetched,
-  kFetchWaits,
-  kFetchWaitNanos,
-  kFetchMisses,
-  kFailovers,
-  kReconnects,
-  kAgentlessNanos,
-  kSyncs,
-  kSyncNanos,        // their sum, as the host saw them
-  kOutputOpenNanos,  // how long outputs were open for writing, summed over them
-  // Of the moment.
-  kOutputsOpen,
-  kStreams,
-  kQueuedBytes,
-  kQueuedRequests,
-  kQueueMemory,  // of the queues for outputs
-  kDatabases,
-  kCount,
-};
+// page. Nobody acts on it. Which number is what, and what the names name, is the service's to say
+// (agent/service_spec.h); only the first is the same for all: CLOCK_MONOTONIC of the writing.
 inline constexpr size_t kHostNumbersOffset = 2048;
-inline constexpr size_t kHostNumbers = 63;  // with room for more
+inline constexpr size_t kHostNumbers = 63;
 inline constexpr size_t kHostNames = 1024;  // bytes
 struct HostNumbers {
   // Odd while the host writes, and grows with each writing; 0: never written.
   alignas(kCacheLine) std::atomic<uint64_t> sequence;
   std::atomic<uint64_t> numbers[kHostNumbers];
-  // Directories of the databases that are open, each ended by a zero byte; what has no room is left
-  // out.
+  // Each ended by a zero byte; what has no room is left out.
   std::atomic<uint64_t> names[kHostNames / sizeof(uint64_t)];
 };
 static_assert(sizeof(HostNumbers) == 1536 && kHostNumbersOffset % kCacheLine == 0 &&
-              kHostNumbersOffset + sizeof(HostNumbers) <= kPage &&
-              static_cast<size_t>(HostNumber::kCount) <= kHostNumbers);
+              kHostNumbersOffset + sizeof(HostNumbers) <= kPage);
 
 // Control messages over the Unix socket (SOCK_SEQPACKET), all of one size.
 enum class MessageType : uint32_t {
-  kHello = 1,        // host: args {pid, service (0 LSM, 1 files), mover (0 agent's, 1 shared, 2
-                     // vmread)}, descriptors {control, notify: the ring end of the host's doorbell}
-  kHelloAck = 2,     // agent: status, args {max queues, max arena bytes, pid, engine}, text,
-                     // descriptor {kick: the ring end of the agent's doorbell}
+  // host: args {pid, service, mover (0 agent's, 1 shared, 2 vmread), version of the service},
+  // descriptors {control, notify: the ring end of the host's doorbell}. A host of an early release
+  // sends no version, which counts as 1.
+  kHello = 1,
+  // agent: status, args {max queues, max arena bytes, pid, engine, two facts of the service's},
+  // text,
+  // descriptor {kick: the ring end of the agent's doorbell}
+  kHelloAck = 2,
   kAttachQueue = 3,  // host: args {queue id, arena bytes, arena address}, descriptor {region}
   kAttachAck = 4,    // agent: status, args {queue id}, text
   kFile = 5,         // host: args {file}, descriptor {file}; no answer
-  kAttachGroup = 6,  // host, files: args {group, request bytes, response bytes, requests, address},
-                     // descriptors {region, notify}; answered by kAttachAck {group, alignment}
-  kTask = 7,  // host, LSM: args {task}, descriptors {request: sealed memfd, reply: stream socket}
-  kTaskAck = 8,     // agent: status, args {task}, text
+  // host: a message group (group_wire.h): args {group, request bytes, response bytes, requests,
+  // address}, descriptors {region, notify}; answered by kAttachAck {group, alignment}
+  kAttachGroup = 6,
+  // host: a question of the service's own: args {number, ...}, descriptors as the service says
+  kService = 7,
+  kServiceAck = 8,  // agent: status, args {number, ...}, text
   kStatus = 32,     // anybody, instead of a hello: what the agent does; no arguments
   kStatusAck = 33,  // agent: status, args {bytes}, text, descriptor {memory with the answer, JSON}
 };

@@ -42,7 +42,7 @@ class FileEngine::File {
   int index = -1;
   Client* client = nullptr;
   IoOrigin* origin = nullptr;
-  IoClass io_class = IoClass::kOther;
+  IoClass io_class = IoClass::kUnknown;
   int error = 0;  // first failure, sticky
   size_t in_flight = 0;
   bool closing = false;

@@ -60,7 +60,7 @@ class FileEngine {
   // many files share. `origin` and `io_class`: for whom and as what the file's requests are
   // scheduled; an origin outlives its files. Null: the engine's own.
   File* Open(UniqueFd fd, Client* client, bool pinned, bool sticky = true,
-             IoOrigin* origin = nullptr, IoClass io_class = IoClass::kOther);
+             IoOrigin* origin = nullptr, IoClass io_class = IoClass::kUnknown);
 
   void Fallocate(File* f, uint64_t bytes, uint64_t cookie);
   // `not_before`: when the buffer's bytes will be there (NowNanos; 0: they are), which the write

@@ -24,8 +24,8 @@ class EngineClassTest : public ::testing::Test, public FileEngine::Client {
     engine_ = std::make_unique<FileEngine>(std::move(fake));
     compacting_ = std::make_unique<IoOrigin>(engine_->scheduler());
     flushing_ = std::make_unique<IoOrigin>(engine_->scheduler());
-    deep_ = Open(compacting_.get(), IoClass::kDeep);
-    flush_ = Open(flushing_.get(), IoClass::kFlush);
+    deep_ = Open(compacting_.get(), IoClass::kBackground);
+    flush_ = Open(flushing_.get(), IoClass::kCritical);
   }
   void TearDown() override {
     engine_->Discard(deep_, 998);
@@ -52,7 +52,7 @@ class EngineClassTest : public ::testing::Test, public FileEngine::Client {
   // Fills the window of deep compactions, with as much waiting behind it.
   size_t FillDeep() {
     for (uint64_t i = 0; i < 30; ++i) Write(deep_, 100 + i, i * kMegabyte);
-    return Started(IoClass::kDeep);
+    return Started(IoClass::kBackground);
   }
 
   FakeBackend* fake_;
@@ -69,11 +69,11 @@ TEST_F(EngineClassTest, AFlushStartsThoughACompactionWaits) {
   EXPECT_FALSE(engine_->needs_polling()) << "the worker would spin until the device is done";
   Write(flush_, 1);
   EXPECT_TRUE(engine_->needs_polling());
-  EXPECT_EQ(Started(IoClass::kFlush), 1u);
-  EXPECT_EQ(Started(IoClass::kDeep), window);
+  EXPECT_EQ(Started(IoClass::kCritical), 1u);
+  EXPECT_EQ(Started(IoClass::kBackground), window);
   // Each that ends lets the next one start.
   fake_->FinishWell(0);
-  EXPECT_EQ(Started(IoClass::kDeep), window);
+  EXPECT_EQ(Started(IoClass::kBackground), window);
   EXPECT_EQ(results_.count(100), 1u);
 }
 
@@ -82,10 +82,10 @@ TEST_F(EngineClassTest, AFullBackEndGivesItsNextPlaceToAFlush) {
   EXPECT_EQ(FillDeep(), 8u);
   EXPECT_TRUE(engine_->needs_polling()) << "there may be room any time";
   Write(flush_, 1);
-  EXPECT_EQ(Started(IoClass::kFlush), 0u);
+  EXPECT_EQ(Started(IoClass::kCritical), 0u);
   fake_->FinishWell(0);
-  EXPECT_EQ(Started(IoClass::kFlush), 1u);
-  EXPECT_EQ(Started(IoClass::kDeep), 7u);
+  EXPECT_EQ(Started(IoClass::kCritical), 1u);
+  EXPECT_EQ(Started(IoClass::kBackground), 7u);
 }
 
 // What waits for its share is in flight to the rules of its file.
@@ -117,15 +117,15 @@ TEST_F(EngineClassTest, ASyncWaitsForWritesThatHaveNotStarted) {
 
 TEST_F(EngineClassTest, AReadMayBeOfAnotherClassThanItsFile) {
   FillDeep();
-  engine_->Read(deep_, nullptr, -1, kMegabyte, 0, 1, IoClass::kBase);
-  EXPECT_EQ(Started(IoClass::kBase), 1u);
-  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kBase)].requests, 1u);
+  engine_->Read(deep_, nullptr, -1, kMegabyte, 0, 1, IoClass::kElevated);
+  EXPECT_EQ(Started(IoClass::kElevated), 1u);
+  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kElevated)].requests, 1u);
 }
 
 // A transfer in parts takes its turn with each of them.
 TEST_F(EngineClassTest, ALargeWriteDoesNotTakeMoreThanAPartAtATime) {
   Write(deep_, 1, 0, 64 * kMegabyte);
-  EXPECT_EQ(Started(IoClass::kDeep), 1u);
+  EXPECT_EQ(Started(IoClass::kBackground), 1u);
   EXPECT_EQ(fake_->open[0].length, FileEngine::kMaxTransfer);
   for (int i = 0; i < 8; ++i) {
     ASSERT_EQ(results_.count(1), 0u);
@@ -133,7 +133,8 @@ TEST_F(EngineClassTest, ALargeWriteDoesNotTakeMoreThanAPartAtATime) {
     engine_->Poll();
   }
   EXPECT_EQ(results_[1], static_cast<int64_t>(64 * kMegabyte));
-  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kDeep)].bytes, 64 * kMegabyte);
+  EXPECT_EQ(compacting_->counters()[static_cast<size_t>(IoClass::kBackground)].bytes,
+            64 * kMegabyte);
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ struct IoRequest {
   uint64_t offset = 0;
   uint64_t length = 0;
   uint64_t tag = 0;
-  IoClass io_class = IoClass::kOther;  // for information: the engine has put it in order already
+  IoClass io_class = IoClass::kUnknown;  // for information: the engine has put it in order already
 };
 
 struct IoResult {

@@ -1,17 +1,20 @@
-// IoClass: what a request is part of, which decides when it is served (io_scheduler.h).
+// IoClass: how soon a request is served, beside others (io_scheduler.h). Services map what they do
+// onto these classes; ServiceSpec::io_classes says how, for people and metrics.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
-
 namespace pulse {
 
 // In the order in which they are served.
-enum class IoClass : uint8_t { kFlush, kFiles, kBase, kDeep, kOther };
+enum class IoClass : uint8_t {
+  kCritical,     // many wait for it: a flush, behind which writers stand
+  kInteractive,  // somebody waits for each request
+  kElevated,     // background work that ends, or prevents, a stall of others
+  kBackground,
+  kUnknown,  // nothing is known of it
+};
 inline constexpr size_t kIoClasses = 5;
-// For people and metrics: flush, files, base, deep, other.
-absl::string_view IoClassName(IoClass io_class);
 
 }  // namespace pulse

@@ -5,8 +5,8 @@
 namespace pulse {
 namespace {
 
-constexpr size_t kBaseIndex = static_cast<size_t>(IoClass::kBase);
-constexpr size_t kFlushIndex = static_cast<size_t>(IoClass::kFlush);
+constexpr size_t kElevatedIndex = static_cast<size_t>(IoClass::kElevated);
+constexpr size_t kCriticalIndex = static_cast<size_t>(IoClass::kCritical);
 
 void Add(std::atomic<uint64_t>* counter, uint64_t n) {  // one writer
   counter->store(counter->load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -23,12 +23,6 @@ void Give(int64_t* balance, int64_t rounds, uint64_t quantum) {
 }
 
 }  // namespace
-
-absl::string_view IoClassName(IoClass io_class) {
-  constexpr std::array<absl::string_view, kIoClasses> kNames = {"flush", "files", "base", "deep",
-                                                                "other"};
-  return kNames[static_cast<size_t>(io_class)];
-}
 
 IoOrigin::IoOrigin(IoScheduler* scheduler) : scheduler_(scheduler) {
   for (IoScheduler::Flow& flow : flows_) flow.origin = this;
@@ -93,18 +87,18 @@ bool IoScheduler::HasStartable(size_t c) const {
                                       [&](const Flow* f) { return MayStart(c, *f); });
 }
 
-// Counts for what ends it: flushes and compactions from L0.
+// Counts for what ends it.
 uint32_t IoScheduler::Pressure(size_t c, const Flow& flow) {
-  return c == kFlushIndex || c == kBaseIndex ? flow.origin->pressure_ : 0;
+  return c == kCriticalIndex || c == kElevatedIndex ? flow.origin->pressure_ : 0;
 }
 
 uint64_t IoScheduler::QuantumOf(size_t c) const {
-  if (c != kBaseIndex) return kQuantum[c];
+  if (c != kElevatedIndex) return kQuantum[c];
   const auto& active = classes_[c].active;
   const bool pressed = std::any_of(active.begin(), active.end(), [](const Flow* f) {
     return f->waiting > 0 && f->origin->pressure_ > 0;
   });
-  return pressed ? kBaseBoost * kQuantum[c] : kQuantum[c];
+  return pressed ? kElevatedBoost * kQuantum[c] : kQuantum[c];
 }
 
 void IoScheduler::NewRound() {

@@ -1,6 +1,5 @@
-// IoScheduler: which request goes to the device next. Flushes first, then the file service, then
-// compactions from L0 to the base level, deeper ones, everything else; each class with a share, so
-// that none starves; and within a class all origins (sessions) alike.
+// IoScheduler: which request goes to the device next, by its class (io_class.h): each class has a
+// share, so that none starves; and within a class all origins (sessions) count alike.
 //
 // Pure: no I/O, no clock, no thread, and no allocation but when more origins are active than ever.
 // It knows requests only as IoItems with a cost: their bytes, and something for the request itself.
@@ -20,8 +19,8 @@
 //
 // Urgency and pressure order origins within a class. An urgent one (somebody waits for it) goes
 // first with what it has left. One under pressure (its database delays or stops its writers) also
-// has a larger part of flushes and of compactions from L0, and the class of the latter a larger
-// quantum while such a one waits: see kPressureFactor and kBaseBoost, which bound what a host that
+// has a larger part of the critical and the elevated class, and the latter a larger quantum while
+// such a one waits: see kPressureFactor and kElevatedBoost, which bound what a host that
 // always claims to be under pressure can gain.
 //
 // Owned and called by one worker thread; counters may be read by any. Origins and items belong to
@@ -54,7 +53,7 @@ class IoOrigin;
 struct IoItem {
   IoItem* next_item = nullptr;
   IoOrigin* origin = nullptr;
-  IoClass io_class = IoClass::kOther;
+  IoClass io_class = IoClass::kUnknown;
   uint64_t payload = 0;
   uint64_t cost = 0;
 };
@@ -79,7 +78,7 @@ class IoScheduler {
   static constexpr uint64_t kOriginQuantum = 1 * kMiB;
   // By level of pressure: none, delayed, stopped.
   static constexpr std::array<uint64_t, 3> kPressureFactor = {1, 2, 4};
-  static constexpr uint64_t kBaseBoost = 2;
+  static constexpr uint64_t kElevatedBoost = 2;
   // An origin that has so much waiting in a class is given time (IoOrigin::Full).
   static constexpr uint64_t kMostWaitingCost = 16 * kMiB;
   static constexpr size_t kMostWaiting = 256;

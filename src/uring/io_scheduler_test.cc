@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint64_t kKiB = IoScheduler::kKiB;
 constexpr uint64_t kMiB = IoScheduler::kMiB;
-constexpr auto kAll = {IoClass::kFlush, IoClass::kFiles, IoClass::kBase, IoClass::kDeep,
-                       IoClass::kOther};
+constexpr auto kAll = {IoClass::kCritical, IoClass::kInteractive, IoClass::kElevated,
+                       IoClass::kBackground, IoClass::kUnknown};
 constexpr size_t Index(IoClass c) { return static_cast<size_t>(c); }
 
 // A device that serves in the order of arrival. Its time is the cost that it has served.
@@ -130,7 +130,7 @@ TEST_F(SchedulerTest, ClassesShareByTheirQuantaWhateverTheSizesOfTheirRequests) 
       std::accumulate(IoScheduler::kQuantum.begin(), IoScheduler::kQuantum.end(), uint64_t{0}));
   for (IoClass c : kAll) {
     const double share = static_cast<double>(Served(c)) / kAmount;
-    EXPECT_NEAR(share, IoScheduler::kQuantum[Index(c)] / all, 0.02) << IoClassName(c);
+    EXPECT_NEAR(share, IoScheduler::kQuantum[Index(c)] / all, 0.02) << static_cast<int>(c);
   }
 }
 
@@ -138,13 +138,14 @@ TEST_F(SchedulerTest, OriginsOfAClassShareEquallyWhateverTheSizesOfTheirRequests
   const uint64_t sizes[] = {4 * kKiB, 256 * kKiB, 8 * kMiB};
   for (uint64_t size : sizes) {
     const size_t who = AddOrigin();
-    for (int i = 0; i < (size == 4 * kKiB ? 2000 : 64); ++i) Push(who, IoClass::kDeep, size);
+    for (int i = 0; i < (size == 4 * kKiB ? 2000 : 64); ++i) Push(who, IoClass::kBackground, size);
   }
   ServeSteadily(200 * kMiB);
   ForgetServed();
   ServeSteadily(3000 * kMiB);
   for (size_t who = 0; who < 3; ++who) {
-    EXPECT_NEAR(static_cast<double>(served_[who][Index(IoClass::kDeep)]) / kMiB, 1000, 50) << who;
+    EXPECT_NEAR(static_cast<double>(served_[who][Index(IoClass::kBackground)]) / kMiB, 1000, 50)
+        << who;
   }
 }
 
@@ -154,7 +155,7 @@ TEST_F(SchedulerTest, AClassAloneGetsEverythingAndHasItsWindowInFlight) {
     for (int i = 0; i < 256; ++i) Push(who, c, kMiB);
     Fill();
     const uint64_t window = std::min(IoScheduler::FlowWindow(Index(c)), IoScheduler::kOriginWindow);
-    EXPECT_GE(InFlight(), window) << IoClassName(c);
+    EXPECT_GE(InFlight(), window) << static_cast<int>(c);
     EXPECT_LE(InFlight(), window + IoScheduler::CostOf(kMiB));
     const uint64_t begun = now_;
     uint64_t served = 0;
@@ -166,7 +167,7 @@ TEST_F(SchedulerTest, AClassAloneGetsEverythingAndHasItsWindowInFlight) {
 
 TEST_F(SchedulerTest, SmallRequestsFillTheDepthOfAnEngine) {
   const size_t who = AddOrigin();
-  for (int i = 0; i < 256; ++i) Push(who, IoClass::kFiles, 64 * kKiB);
+  for (int i = 0; i < 256; ++i) Push(who, IoClass::kInteractive, 64 * kKiB);
   Fill();
   EXPECT_EQ(device_.size(), 256u);
 }
@@ -175,14 +176,14 @@ TEST_F(SchedulerTest, SmallRequestsFillTheDepthOfAnEngine) {
 TEST_F(SchedulerTest, AFlushPassesWhatWaitsAndHasAWindowInFrontOfItAtMost) {
   const size_t deep = AddOrigin();
   const size_t flushing = AddOrigin();
-  for (int i = 0; i < 1000; ++i) Push(deep, IoClass::kDeep, kMiB);
+  for (int i = 0; i < 1000; ++i) Push(deep, IoClass::kBackground, kMiB);
   Fill();
-  Request* flush = Push(flushing, IoClass::kFlush, kMiB);
+  Request* flush = Push(flushing, IoClass::kCritical, kMiB);
   const uint64_t begun = now_;
   while (ServeOne() != flush) {
   }
   EXPECT_LE(now_ - begun,
-            IoScheduler::FlowWindow(Index(IoClass::kDeep)) + 2 * IoScheduler::CostOf(kMiB));
+            IoScheduler::FlowWindow(Index(IoClass::kBackground)) + 2 * IoScheduler::CostOf(kMiB));
   // With every class busy, all of the window.
   for (IoClass c : kAll) {
     for (int i = 0; i < 200; ++i) Push(deep, c, kMiB);
@@ -190,7 +191,7 @@ TEST_F(SchedulerTest, AFlushPassesWhatWaitsAndHasAWindowInFrontOfItAtMost) {
   while (ServeOne() != nullptr && scheduler_.waiting() > 600) {
   }
   Fill();
-  flush = Push(flushing, IoClass::kFlush, kMiB);
+  flush = Push(flushing, IoClass::kCritical, kMiB);
   origin(flushing).set_urgent(true);
   const uint64_t again = now_;
   while (ServeOne() != flush) {
@@ -203,8 +204,8 @@ TEST_F(SchedulerTest, UrgentOriginsGoFirstAndGetNoMore) {
   const size_t urgent = AddOrigin();
   origin(urgent).set_urgent(true);
   for (int i = 0; i < 64; ++i) {
-    Push(patient, IoClass::kBase, 64 * kKiB);
-    Push(urgent, IoClass::kBase, 64 * kKiB);
+    Push(patient, IoClass::kElevated, 64 * kKiB);
+    Push(urgent, IoClass::kElevated, 64 * kKiB);
   }
   IoItem* first = scheduler_.Next();
   ASSERT_NE(first, nullptr);
@@ -212,7 +213,7 @@ TEST_F(SchedulerTest, UrgentOriginsGoFirstAndGetNoMore) {
   ServeSteadily(100 * kMiB);
   ForgetServed();
   ServeSteadily(1000 * kMiB);
-  EXPECT_NEAR(static_cast<double>(served_[urgent][Index(IoClass::kBase)]) / kMiB, 500, 25);
+  EXPECT_NEAR(static_cast<double>(served_[urgent][Index(IoClass::kElevated)]) / kMiB, 500, 25);
 }
 
 // A host that always says "stopped" gains a factor, and no more than that.
@@ -222,7 +223,8 @@ TEST_F(SchedulerTest, PressureHelpsWithinBounds) {
   origin(1).set_pressure(1);
   for (size_t who = 0; who < 4; ++who) {
     for (int i = 0; i < 64; ++i) {
-      for (IoClass c : {IoClass::kFlush, IoClass::kBase, IoClass::kDeep}) Push(who, c, 256 * kKiB);
+      for (IoClass c : {IoClass::kCritical, IoClass::kElevated, IoClass::kBackground})
+        Push(who, c, 256 * kKiB);
     }
   }
   ServeSteadily(400 * kMiB);
@@ -232,17 +234,17 @@ TEST_F(SchedulerTest, PressureHelpsWithinBounds) {
   const auto part = [&](size_t who, IoClass c) {
     return static_cast<double>(served_[who][Index(c)]) / static_cast<double>(Served(c));
   };
-  for (IoClass c : {IoClass::kFlush, IoClass::kBase}) {
-    EXPECT_NEAR(part(0, c), 4.0 / 8, 0.04) << IoClassName(c);
-    EXPECT_NEAR(part(1, c), 2.0 / 8, 0.04) << IoClassName(c);
-    EXPECT_NEAR(part(2, c), 1.0 / 8, 0.04) << IoClassName(c);
-    EXPECT_NEAR(part(3, c), 1.0 / 8, 0.04) << IoClassName(c);
+  for (IoClass c : {IoClass::kCritical, IoClass::kElevated}) {
+    EXPECT_NEAR(part(0, c), 4.0 / 8, 0.04) << static_cast<int>(c);
+    EXPECT_NEAR(part(1, c), 2.0 / 8, 0.04) << static_cast<int>(c);
+    EXPECT_NEAR(part(2, c), 1.0 / 8, 0.04) << static_cast<int>(c);
+    EXPECT_NEAR(part(3, c), 1.0 / 8, 0.04) << static_cast<int>(c);
   }
   for (size_t who = 0; who < 4; ++who) {
-    EXPECT_NEAR(part(who, IoClass::kDeep), 0.25, 0.04) << "deep compactions end no stall";
+    EXPECT_NEAR(part(who, IoClass::kBackground), 0.25, 0.04) << "deep compactions end no stall";
   }
   // 4 : 2 x 2 : 1
-  EXPECT_NEAR(static_cast<double>(Served(IoClass::kDeep)) / kAmount, 1.0 / 9, 0.02);
+  EXPECT_NEAR(static_cast<double>(Served(IoClass::kBackground)) / kAmount, 1.0 / 9, 0.02);
 }
 
 TEST_F(SchedulerTest, UnknownPressureIsNone) {
@@ -256,7 +258,7 @@ TEST_F(SchedulerTest, UnknownPressureIsNone) {
 
 TEST_F(SchedulerTest, AStuckDeviceDoesNotStopTheOthers) {
   const size_t stuck = AddOrigin();
-  for (IoClass c : {IoClass::kDeep, IoClass::kOther}) {
+  for (IoClass c : {IoClass::kBackground, IoClass::kUnknown}) {
     for (int i = 0; i < 64; ++i) Push(stuck, c, kMiB);
   }
   Fill();
@@ -272,10 +274,10 @@ TEST_F(SchedulerTest, AStuckDeviceDoesNotStopTheOthers) {
 
 TEST_F(SchedulerTest, CountsWhatItDoes) {
   const size_t who = AddOrigin();
-  const auto& flush = origin(who).counters()[Index(IoClass::kFlush)];
-  const auto& deep = origin(who).counters()[Index(IoClass::kDeep)];
-  for (int i = 0; i < 40; ++i) Push(who, IoClass::kDeep, kMiB);
-  Push(who, IoClass::kFlush, 0);
+  const auto& flush = origin(who).counters()[Index(IoClass::kCritical)];
+  const auto& deep = origin(who).counters()[Index(IoClass::kBackground)];
+  for (int i = 0; i < 40; ++i) Push(who, IoClass::kBackground, kMiB);
+  Push(who, IoClass::kCritical, 0);
   EXPECT_EQ(deep.waiting, 40u);
   EXPECT_EQ(flush.waiting, 1u);
   Fill();
@@ -288,7 +290,7 @@ TEST_F(SchedulerTest, CountsWhatItDoes) {
   EXPECT_FALSE(scheduler_.holds());
   scheduler_.BeginWaits(1000);
   EXPECT_TRUE(scheduler_.holds());
-  Push(who, IoClass::kDeep, kMiB);  // came later: has not waited
+  Push(who, IoClass::kBackground, kMiB);  // came later: has not waited
   scheduler_.CountWaits(1500);
   EXPECT_EQ(deep.wait_nanos, 25u * 500);
   EXPECT_EQ(flush.wait_nanos, 0u);
@@ -301,24 +303,24 @@ TEST_F(SchedulerTest, CountsWhatItDoes) {
 
 TEST_F(SchedulerTest, SaysWhenAnOriginHasEnoughWaiting) {
   const size_t who = AddOrigin();
-  for (int i = 0; i < 15 + 15; ++i) Push(who, IoClass::kDeep, kMiB);
+  for (int i = 0; i < 15 + 15; ++i) Push(who, IoClass::kBackground, kMiB);
   Fill();  // 15 are in flight
-  EXPECT_FALSE(origin(who).Full(IoClass::kDeep));
-  Push(who, IoClass::kDeep, kMiB);
-  EXPECT_TRUE(origin(who).Full(IoClass::kDeep));
-  EXPECT_FALSE(origin(who).Full(IoClass::kFlush));
+  EXPECT_FALSE(origin(who).Full(IoClass::kBackground));
+  Push(who, IoClass::kBackground, kMiB);
+  EXPECT_TRUE(origin(who).Full(IoClass::kBackground));
+  EXPECT_FALSE(origin(who).Full(IoClass::kCritical));
   ServeOne();
   Fill();
-  EXPECT_FALSE(origin(who).Full(IoClass::kDeep));
+  EXPECT_FALSE(origin(who).Full(IoClass::kBackground));
 }
 
 TEST_F(SchedulerTest, ForgetsAnOriginThatGoesWithRequestsWaiting) {
   const size_t stays = AddOrigin();
-  Push(stays, IoClass::kDeep, kMiB);
+  Push(stays, IoClass::kBackground, kMiB);
   {
     IoOrigin goes(&scheduler_);
     std::vector<IoItem> items(20);
-    for (IoItem& item : items) scheduler_.Push(&item, &goes, IoClass::kDeep, kMiB);
+    for (IoItem& item : items) scheduler_.Push(&item, &goes, IoClass::kBackground, kMiB);
     EXPECT_EQ(scheduler_.waiting(), 21u);
   }
   EXPECT_EQ(scheduler_.waiting(), 1u);
@@ -346,7 +348,7 @@ TEST_F(SchedulerTest, NobodyStarvesInAnyMix) {
     const uint64_t rounds = (in_class + kLargest) / IoScheduler::kQuantum[Index(c)] + 2;
     uint64_t round = 0;
     for (uint64_t q : IoScheduler::kQuantum) round += q;
-    round += IoScheduler::kQuantum[Index(IoClass::kBase)] * (IoScheduler::kBaseBoost - 1);
+    round += IoScheduler::kQuantum[Index(IoClass::kElevated)] * (IoScheduler::kElevatedBoost - 1);
     return IoScheduler::kTotalWindow + kLargest + rounds * round;
   };
 
@@ -357,7 +359,7 @@ TEST_F(SchedulerTest, NobodyStarvesInAnyMix) {
   on_start_ = [&](const Request& r) {
     uint64_t& mine = since[r.who][Index(r.io_class)];
     EXPECT_LE(now_ - mine, bound(r.io_class))
-        << "origin " << r.who << ", class " << IoClassName(r.io_class) << ", seed " << seed;
+        << "origin " << r.who << ", class " << static_cast<int>(r.io_class) << ", seed " << seed;
     mine = now_;
   };
   const uint64_t eagerness = 1 + below(6);  // how much more is asked for than served
@@ -384,7 +386,7 @@ TEST_F(SchedulerTest, NobodyStarvesInAnyMix) {
                           InFlightOf(who) >= IoScheduler::kOriginWindow ||
                           InFlightOf(who, c) >= IoScheduler::FlowWindow(Index(c));
         ASSERT_TRUE(full || waiting(who, c) == 0)
-            << "origin " << who << ", class " << IoClassName(c) << " waits, seed " << seed;
+            << "origin " << who << ", class " << static_cast<int>(c) << " waits, seed " << seed;
       }
     }
     for (uint64_t n = below(3); n > 0; --n) ServeOne();

@@ -33,7 +33,7 @@ class VirtualDpuTest : public ::testing::Test {
     options.socket_path = path_.get();
     options.handshake_ms = 60'000;
     dpu_->Apply(&options);
-    auto server = SocketServer::Open(options, &agent_test::MakeTestService);
+    auto server = SocketServer::Open(options, agent_test::TestServices());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

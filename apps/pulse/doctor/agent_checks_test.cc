@@ -13,6 +13,7 @@
 #include "base/testing.h"
 #include "channel/handshake.h"
 #include "services/lsm/core/agent_service.h"
+#include "services/lsm/core/spec.h"
 
 namespace pulse::doctor {
 namespace {
@@ -29,7 +30,7 @@ class AgentChecksTest : public ::testing::Test {
     options.handshake_ms = 60'000;
     options.engine = EngineKind::kThreads;
     options.limits.max_sessions = max_sessions;
-    auto server = SocketServer::Open(options, &lsm::CreateAgentService);
+    auto server = SocketServer::Open(options, {{&lsm::kSpec, &lsm::CreateAgentService}});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

@@ -15,7 +15,6 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
-using wire::HostNumber;
 using Labels = std::vector<ClientMetric::Label>;
 
 double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
@@ -70,19 +69,16 @@ void AddAgent(const AgentStatusCopy& a, Families* out) {
                static_cast<double>(a.sessions_total));
 }
 
-void AddTasks(const std::optional<TaskStatus>& tasks, Families* out) {
-  if (!tasks) return;
-  out->Gauge("pulse_agent_task_slots", "Whole compactions that the agent may run at a time.", {},
-             static_cast<double>(tasks->most));
-  out->Gauge("pulse_agent_tasks_running", "Whole compactions that the agent runs.", {},
-             static_cast<double>(tasks->running));
-  const auto count = [out](const char* outcome, uint64_t n) {
-    out->Counter("pulse_agent_tasks_total", "Whole compactions, by what became of them.",
-                 With(Labels(), "outcome", outcome), static_cast<double>(n));
-  };
-  count("done", tasks->done);
-  count("failed", tasks->failed);
-  count("refused", tasks->refused);
+void AddNumber(const Number& n, const Labels& labels, Families* out) {
+  const NumberSpec& spec = *n.spec;
+  if (spec.metric == nullptr) return;
+  const double value = spec.unit == Unit::kNanos ? Seconds(n.value) : static_cast<double>(n.value);
+  const Labels all = spec.label == nullptr ? labels : With(labels, spec.label, spec.label_value);
+  if (spec.kind == NumberKind::kGauge) {
+    out->Gauge(spec.metric, spec.help, all, value);
+  } else {
+    out->Counter(spec.metric, spec.help, all, value);
+  }
 }
 
 void AddSyncs(const SessionStatus& s, const Labels& labels, Families* out) {
@@ -105,9 +101,10 @@ void AddSyncs(const SessionStatus& s, const Labels& labels, Families* out) {
 }
 
 void AddSession(const SessionStatus& s, const Labels& labels, Families* out) {
-  for (size_t i = 0; i < kRequestKinds; ++i) {
+  const auto& kinds = s.service->request_kinds;
+  for (size_t i = 0; i < kinds.size(); ++i) {
     out->Counter("pulse_requests_total", "Requests that the agent has taken, by kind.",
-                 With(labels, "kind", kRequestKindNames[i]), static_cast<double>(s.requests[i]));
+                 With(labels, "kind", kinds[i]), static_cast<double>(s.requests[i]));
   }
   out->Counter("pulse_requests_failed_total", "Requests that were answered with an error.", labels,
                static_cast<double>(s.failed));
@@ -131,118 +128,17 @@ void AddSession(const SessionStatus& s, const Labels& labels, Families* out) {
              static_cast<double>(s.queues));
   out->Gauge("pulse_session_files", "Files that the session has open.", labels,
              static_cast<double>(s.files));
-  if (s.service == "lsm") AddSyncs(s, labels, out);
+  if (s.service->counts_syncs) AddSyncs(s, labels, out);
 }
 
-void AddHost(const HostNumbersCopy& h, int64_t now, const Labels& labels, Families* out) {
-  const auto written = static_cast<double>(h[HostNumber::kTime]);
+void AddHost(const SessionStatus& s, int64_t now, const Labels& labels, Families* out) {
+  const HostNumbersCopy& h = *s.host;
+  const auto written = static_cast<double>(h[HostNumbersCopy::kTime]);
   out->Gauge("pulse_host_silence_seconds",
              "Time since the host wrote its numbers, which it does each quarter of a second.",
              labels, std::max(0.0, static_cast<double>(now) - written) / 1e9);
-  const auto count = [&](const char* name, const char* help, HostNumber n) {
-    out->Counter(name, help, labels, static_cast<double>(h[n]));
-  };
-  const auto seconds = [&](const char* name, const char* help, HostNumber n) {
-    out->Counter(name, help, labels, Seconds(h[n]));
-  };
-  const auto gauge = [&](const char* name, const char* help, HostNumber n) {
-    out->Gauge(name, help, labels, static_cast<double>(h[n]));
-  };
-  count("pulse_host_persisted_files_total", "Outputs that the agent wrote.",
-        HostNumber::kFilesPersisted);
-  count("pulse_host_persisted_bytes_total", "Bytes of outputs handed to the agent.",
-        HostNumber::kBytesPersisted);
-  count("pulse_host_inline_bytes_total",
-        "Bytes of outputs that the host wrote by itself, for want of an agent or a queue.",
-        HostNumber::kBytesInline);
-  count("pulse_host_fetched_bytes_total", "Compaction input served from the agent's read-ahead.",
-        HostNumber::kBytesFetched);
-  count("pulse_host_fetch_misses_total", "Compaction reads that went to the file directly.",
-        HostNumber::kFetchMisses);
-  count("pulse_host_backpressure_waits_total", "Waits of appends for queue space.",
-        HostNumber::kBackpressureWaits);
-  seconds("pulse_host_backpressure_seconds_total", "Time that appends waited for queue space.",
-          HostNumber::kBackpressureNanos);
-  count("pulse_host_barrier_waits_total", "Waits of metadata for outputs to be durable.",
-        HostNumber::kBarrierWaits);
-  seconds("pulse_host_barrier_seconds_total",
-          "Time that metadata waited for outputs to be durable.", HostNumber::kBarrierNanos);
-  count("pulse_host_fetch_waits_total", "Waits of compaction reads for the agent.",
-        HostNumber::kFetchWaits);
-  seconds("pulse_host_fetch_wait_seconds_total", "Time that compaction reads waited for the agent.",
-          HostNumber::kFetchWaitNanos);
-  count("pulse_host_failovers_total", "Agents that the host has lost.", HostNumber::kFailovers);
-  count("pulse_host_reconnects_total", "Agents that the host has found again.",
-        HostNumber::kReconnects);
-  seconds("pulse_host_agentless_seconds_total", "Time that the host was without an agent.",
-          HostNumber::kAgentlessNanos);
-  count("pulse_host_syncs_total", "Outputs synced and closed by the agent, as the host saw it.",
-        HostNumber::kSyncs);
-  seconds("pulse_host_sync_seconds_total", "How long that took altogether, as the host saw it.",
-          HostNumber::kSyncNanos);
-  seconds("pulse_host_output_open_seconds_total",
-          "For how long outputs were open for writing, summed over them.",
-          HostNumber::kOutputOpenNanos);
-  gauge("pulse_host_outputs_open", "Outputs open for writing.", HostNumber::kOutputsOpen);
-  gauge("pulse_host_streams", "Outputs that have a queue of their own.", HostNumber::kStreams);
-  gauge("pulse_host_queued_bytes", "Payload that the agent has not given back.",
-        HostNumber::kQueuedBytes);
-  gauge("pulse_host_queued_requests", "Requests that the agent has not taken.",
-        HostNumber::kQueuedRequests);
-  gauge("pulse_host_queue_memory_bytes", "Memory of the host's queues.", HostNumber::kQueueMemory);
-  gauge("pulse_host_databases", "Databases that are open.", HostNumber::kDatabases);
-}
-
-void AddEngine(const FrontStatus::Engine& e, const Labels& labels, Families* out) {
-  out->Counter("pulse_offload_read_bytes_total", "Bytes in answers from files.", labels,
-               static_cast<double>(e.bytes));
-  out->Gauge("pulse_offload_off",
-             "1: a function of the offload program has failed, and the host answers everything.",
-             labels, e.off ? 1 : 0);
-  out->Gauge("pulse_offload_cache_items", "Items in the cache table.", labels,
-             static_cast<double>(e.table_items));
-  out->Gauge("pulse_offload_cache_bytes", "Memory of the cache table.", labels,
-             static_cast<double>(e.table_bytes));
-  out->Counter("pulse_offload_cache_inserts_total", "Items with new keys.", labels,
-               static_cast<double>(e.table_inserts));
-  out->Counter("pulse_offload_cache_evictions_total", "Items that made way for others.", labels,
-               static_cast<double>(e.table_evictions));
-}
-
-void AddView(const FrontStatus::View& v, const Labels& labels, Families* out) {
-  out->Counter("pulse_offload_known_total",
-               "Answers from what the agent knew already, of reads and writes before.", labels,
-               static_cast<double>(v.known));
-  out->Gauge("pulse_offload_known_bytes", "Memory for that.", labels,
-             static_cast<double>(v.known_bytes));
-  out->Counter("pulse_offload_from_page_cache_total",
-               "Answers from blocks in the kernel's page cache.", labels,
-               static_cast<double>(v.from_page_cache));
-  out->Counter("pulse_offload_from_device_total", "Answers that had to wait for the device.",
-               labels, static_cast<double>(v.from_device));
-  out->Gauge("pulse_offload_writes_in_flight",
-             "Keys whose writes the agent cannot read yet, or that are under way.", labels,
-             static_cast<double>(v.writes_in_flight));
-  out->Counter("pulse_offload_unknown_writes_total",
-               "Writes whose outcome was not known when the host was lost.", labels,
-               static_cast<double>(v.unknown_writes));
-  out->Counter("pulse_offload_fences_total", "Fences that the host has answered.", labels,
-               static_cast<double>(v.fences));
-  out->Counter("pulse_offload_catch_ups_total", "Catch-ups of the secondary that counted.", labels,
-               static_cast<double>(v.catch_ups));
-  out->Counter("pulse_offload_catch_ups_repeated_total",
-               "Catch-ups that the primary's flushes and compactions made void.", labels,
-               static_cast<double>(v.catch_ups_repeated));
-  out->Counter("pulse_offload_catch_up_seconds_total", "Time spent on catch-ups.", labels,
-               Seconds(v.catch_up_nanos));
-  out->Gauge("pulse_offload_lag_seconds",
-             "From the last write's answer until the agent could read it.", labels,
-             Seconds(v.lag_nanos));
-  out->Gauge("pulse_offload_max_lag_seconds", "The longest of them.", labels,
-             Seconds(v.max_lag_nanos));
-  out->Gauge("pulse_offload_view_valid",
-             "0: the secondary cannot be read, and the host answers everything.", labels,
-             v.valid ? 1 : 0);
+  const auto& specs = s.service->host_numbers;
+  for (size_t i = 0; i < specs.size(); ++i) AddNumber({&specs[i], h[i]}, labels, out);
 }
 
 void AddFront(const std::optional<FrontStatus>& front, Families* out) {
@@ -279,8 +175,7 @@ void AddFront(const std::optional<FrontStatus>& front, Families* out) {
     out->Counter("pulse_offload_to_host_total", "Requests that the host got, by reason.",
                  With(labels, "reason", reason), static_cast<double>(n));
   }
-  if (f.engine) AddEngine(*f.engine, labels, out);
-  if (f.view) AddView(*f.view, labels, out);
+  for (const Number& n : f.numbers) AddNumber(n, labels, out);
 }
 
 void AddServer(const redis::ServerNumbers& s, Families* out) {
@@ -329,23 +224,25 @@ void Collector::AddSessions(Families* families) const {
   Families& out = *families;
   const AgentStatusCopy status = sources_.agent->Take();
   AddAgent(status, &out);
-  AddTasks(status.tasks, &out);
+  for (const NumberGroup& group : status.groups) {
+    for (const Number& n : group.numbers) AddNumber(n, {}, &out);
+  }
   AddFront(status.front, &out);
   std::lock_guard lock(mu_);
   std::map<uint64_t, std::string> databases;  // without the sessions that ended
   for (const SessionStatus& s : status.sessions) {
     std::string& first = databases[s.id];
     if (const auto it = databases_.find(s.id); it != databases_.end()) first = it->second;
-    if (first.empty() && s.host && !s.host->databases.empty()) first = s.host->databases[0];
+    if (first.empty() && s.host && !s.host->names.empty()) first = s.host->names[0];
     const Labels who = {{"session", std::to_string(s.id)}, {"pid", std::to_string(s.pid)}};
     const Labels labels = With(who, "database", first);
     out.Gauge("pulse_session_info", "A session: its service and mover.",
-              With(With(labels, "service", s.service), "mover", s.mover), 1);
+              With(With(labels, "service", s.service->name), "mover", s.mover), 1);
     AddSession(s, labels, &out);
     if (!s.host) continue;
-    AddHost(*s.host, status.now_nanos, labels, &out);
+    AddHost(s, status.now_nanos, labels, &out);
     std::map<std::string, bool> named;  // two names may have been cut to the same
-    for (const std::string& name : s.host->databases) {
+    for (const std::string& name : s.host->names) {
       if (!named.emplace(name, true).second) continue;
       out.Gauge("pulse_database_info", "A database that is open on the session.",
                 With(who, "database", name), 1);

@@ -32,8 +32,8 @@ absl::StatusOr<Address> ParseAddress(const std::string& text);
 
 // Where numbers come from; what is null has none.
 struct Sources {
-  std::shared_ptr<const AgentStatus> agent;  // and its front
-  std::shared_ptr<const FrontTeller> front;  // without such an agent
+  std::shared_ptr<const AgentStatus> agent;    // and its front
+  std::shared_ptr<const FrontRegistry> front;  // without such an agent
   std::function<redis::ServerNumbers()> server;
 };
 

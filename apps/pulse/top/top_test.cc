@@ -10,16 +10,21 @@
 #include "apps/pulse/top/view.h"
 #include "base/json.h"
 #include "base/testing.h"
+#include "services/lsm/core/agent_service.h"
+#include "services/lsm/core/host_numbers.h"
+#include "services/lsm/core/spec.h"
+#include "services/lsm/placement/task_numbers.h"
 
 namespace pulse::top {
 namespace {
 
+using lsm::HostNumber;
+using lsm::RequestKind;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using wire::HostNumber;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
@@ -39,7 +44,7 @@ AgentStatusCopy StatusAt(uint64_t at, int sessions = 1) {
     SessionStatus s;
     s.id = static_cast<uint64_t>(i) + 2;
     s.pid = 100 + i;
-    s.service = "lsm";
+    s.service = &lsm::kSpec;
     s.mover = "shared";
     s.bytes_read = at * 100'000'000;
     s.bytes_written = at * 200'000'000;
@@ -62,7 +67,7 @@ AgentStatusCopy StatusAt(uint64_t at, int sessions = 1) {
     h[HostNumber::kQueuedBytes] = 16 << 20;
     h[HostNumber::kQueueMemory] = 64 << 20;
     h[HostNumber::kDatabases] = 1;
-    h.databases = {"/data/db" + std::to_string(i)};
+    h.names = {"/data/db" + std::to_string(i)};
     s.host = h;
     a.sessions.push_back(s);
   }
@@ -146,10 +151,11 @@ TEST(TopTest, AFrontHasALine) {
 TEST(TopTest, WholeCompactionsHaveALine) {
   const auto with_tasks = [](uint64_t at, uint64_t running, uint64_t done) {
     AgentStatusCopy a = StatusAt(at);
-    a.tasks.emplace();
-    a.tasks->most = 2;
-    a.tasks->running = running;
-    a.tasks->done = done;
+    lsm::TaskCounters counters;
+    counters.most = 2;
+    counters.running = running;
+    counters.done = done;
+    a.groups = {lsm::TaskNumbers(counters)};
     return SampleOf(a);
   };
   const AgentSample before = with_tasks(10, 0, 0);

@@ -74,7 +74,7 @@ void FileService::Admitted(Op* op) {
 
 // --- reads. The response has the whole blocks around what is asked for.
 
-bool FileService::HandleRead(AgentGroup* group, const Request& r) {
+bool FileService::HandleRead(MessageGroup* group, const Request& r) {
   OpenFile* file = FileOf(r.file);
   int error = file == nullptr ? EBADF : 0;
   if (error == 0 && !InFile(r.offset, r.length)) error = EINVAL;
@@ -91,7 +91,7 @@ bool FileService::HandleRead(AgentGroup* group, const Request& r) {
   }
   const uint64_t room = length == 0 ? 0 : RoundUp(r.offset + length, kBlock) - Down(r.offset);
   Reservation place;
-  if (!group->Reserve(r.id, Operation::kRead, room, files_->memory_alignment(), &place)) {
+  if (!group->Reserve(r.id, KindOf(Operation::kRead), room, files_->memory_alignment(), &place)) {
     return false;
   }
   Op* op = NewOp(group, Operation::kRead, r);
@@ -134,7 +134,7 @@ void FileService::FinishRead(Op* op) {
 
 // --- writes
 
-void FileService::HandleWrite(AgentGroup* group, const Request& r, const RingMessage& m,
+void FileService::HandleWrite(MessageGroup* group, const Request& r, const RingMessage& m,
                               uint64_t ticket) {
   OpenFile* file = FileOf(r.file);
   int error = file == nullptr ? EBADF : 0;
@@ -142,7 +142,7 @@ void FileService::HandleWrite(AgentGroup* group, const Request& r, const RingMes
     error = EINVAL;
   }
   if (error != 0 || r.length == 0) {
-    group->Answer(r.id, Operation::kWrite, -error, {});
+    group->Answer(r.id, KindOf(Operation::kWrite), -error, {});
     group->Forget(ticket);
     return;
   }
@@ -198,7 +198,7 @@ void FileService::StartWrite(Op* op) {
 }
 
 void FileService::Written(Op* op, int64_t result) {
-  if (result == kGivenUp && !shutdown_) {
+  if (result == kGivenUp && !shutting_down()) {
     // What it was to follow is not there, as that session has ended; or it has stopped for a write
     // that failed. From the beginning, in its old place.
     op->error = 0;
@@ -256,7 +256,7 @@ void FileService::StartZeros(Op* op) {
   const uint64_t until = Down(op->request.offset);
   if (op->zeroed >= until) return StartEdges(op);
   // It may take minutes: nobody waits for it, or all others do. Then it begins anew after them.
-  if (shutdown_ || (op->claim.number != 0 && op->file->failing())) {
+  if (shutting_down() || (op->claim.number != 0 && op->file->failing())) {
     op->error = kGivenUp;
     return ContinueWrite(op);
   }

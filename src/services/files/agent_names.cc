@@ -49,7 +49,7 @@ absl::Status CheckDirectory(const std::string& name) {
 void FileService::Change(Op* op, bool durable, std::function<absl::Status()> work,
                          std::function<void(const absl::Status&)> then) {
   const bool names = ChangesNames(op->kind);
-  files_->Change(this, [this, durable, names, post = session_->config().post,
+  files_->Change(this, [this, durable, names, post = session()->config().post,
                         work = std::move(work), then = std::move(then)] {
     absl::Status st = work();
     if (names) files_->NamesChanged();
@@ -61,9 +61,9 @@ void FileService::Change(Op* op, bool durable, std::function<absl::Status()> wor
 }
 
 void FileService::SettleIfDue() {
-  if (!files_->SettleIsDue() || shutdown_) return;
-  ++in_flight_;
-  files_->Settle(session_->config().post, [this](const absl::Status&) { --in_flight_; });
+  if (!files_->SettleIsDue() || shutting_down()) return;
+  BeginWork();
+  files_->Settle(session()->config().post, [this](const absl::Status&) { EndWork(); });
 }
 
 // --- of an open file
@@ -135,7 +135,7 @@ void FileService::StartSync(Op* op) {
 }
 
 void FileService::SyncNow(Op* op) {
-  files_->Settle(session_->config().post, [this, op](const absl::Status& st) {
+  files_->Settle(session()->config().post, [this, op](const absl::Status& st) {
     op->file->Leave(Access::kSettle);
     Complete(op, st);
   });
@@ -158,7 +158,7 @@ bool FileService::TakeNames(const Request& r, const RingMessage& m, size_t count
 void FileService::FinishOpen(Op* op, store::FilePin pin) {
   const auto file = files_->Adopt(std::move(pin));
   if (!file.ok()) return Complete(op, file.status());
-  const uint64_t handle = shutdown_ ? 0 : NewHandle(*file);
+  const uint64_t handle = shutting_down() ? 0 : NewHandle(*file);
   if (handle == 0) {
     files_->DropUser(*file);
     return TooManyFiles(op);
@@ -174,7 +174,7 @@ void FileService::TooManyFiles(Op* op) {
                         " files open already (pulse agent --max-files)"));
 }
 
-bool FileService::HandleName(AgentGroup* group, Operation kind, const Request& r,
+bool FileService::HandleName(MessageGroup* group, Operation kind, const Request& r,
                              const RingMessage& m) {
   const auto number = static_cast<size_t>(kind);
   if (number == 0 || number >= std::size(kNames) || kNames[number] == 0) return false;

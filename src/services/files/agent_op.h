@@ -20,7 +20,7 @@ struct FileService::Op : public FileUser {
 
   FileService* const service;
   const uint32_t index;
-  AgentGroup* group = nullptr;
+  MessageGroup* group = nullptr;
   Operation kind = Operation::kNone;
   Request request{};
   OpenFile* file = nullptr;  // it is a user of

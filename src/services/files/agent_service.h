@@ -11,30 +11,23 @@
 #include <string>
 #include <vector>
 
-#include "agent/service.h"
+#include "agent/message_service.h"
 #include "agent/session.h"
-#include "services/files/agent_group.h"
 #include "services/files/agent_store.h"
+#include "services/files/wire.h"
 #include "uring/file_engine.h"
 
 namespace pulse::files {
 
-class FileService : public Service, public FileEngine::Client {
+// As requests are counted for those who watch.
+enum class RequestKind : uint8_t { kOpen, kRead, kWrite, kSync, kName, kCount };
+
+class FileService : public MessageService, public FileEngine::Client {
  public:
   FileService(FileStore* store, Session* session, FileEngine* engine, bool copying);
   ~FileService() override;
 
-  void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) override;
-  void OnFile(uint32_t, UniqueFd) override {}
-  absl::Status OnMessage(const wire::Message& message, std::vector<UniqueFd> fds,
-                         wire::Message* ack) override;
-  absl::Status Poll(size_t batch, size_t* taken) override;
-  bool HasWork() override;
-  bool HasDeferred() const override;
-  bool ExpectsRequests() const override { return expects_requests_ && !shutdown_; }
-  bool Deliver() override;
   void BeginShutdown() override;
-  bool Drained() const override { return in_flight_ == 0; }
   void OnIoComplete(uint64_t cookie, int64_t result) override;
 
  private:
@@ -56,26 +49,26 @@ class FileService : public Service, public FileEngine::Client {
     std::string name[4];
   };
 
-  // False: no room for its answer now.
-  bool Handle1(AgentGroup* group, const RingMessage& message, uint64_t ticket);
+  bool OnRequest(MessageGroup* group, const RingMessage& message, uint64_t ticket) override;
+  absl::StatusOr<uint64_t> OnAttach() override;
+  void OnPolled() override { SettleIfDue(); }
   absl::Status OpenDevice();
   void CloseDevice();
   OpenFile* FileOf(uint64_t handle) const;
   uint64_t NewHandle(OpenFile* file);  // 0: too many
   bool HandlesLeft() const;
   void TooManyFiles(Op* op);
-  Op* NewOp(AgentGroup* group, Operation kind, const Request& r);
+  Op* NewOp(MessageGroup* group, Operation kind, const Request& r);
   void FreeOp(Op* op);
-  bool DeliverNow(AgentGroup* group, bool now);
   // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   void Complete(Op* op, int64_t result, std::string data = {});
   void Complete(Op* op, const absl::Status& status, std::string data = {});
-  void AnswerError(AgentGroup* group, const Request& r, Operation kind, int error,
+  void AnswerError(MessageGroup* group, const Request& r, Operation kind, int error,
                    std::string text);
 
   // agent_data.cc
-  bool HandleRead(AgentGroup* group, const Request& r);
-  void HandleWrite(AgentGroup* group, const Request& r, const RingMessage& m, uint64_t ticket);
+  bool HandleRead(MessageGroup* group, const Request& r);
+  void HandleWrite(MessageGroup* group, const Request& r, const RingMessage& m, uint64_t ticket);
   void Admitted(Op* op);
   static uint64_t FirstByte(const Op& op);
   void StartRead(Op* op);
@@ -93,7 +86,7 @@ class FileService : public Service, public FileEngine::Client {
 
   // agent_names.cc
   static bool TakeNames(const Request& r, const RingMessage& m, size_t count, Names* names);
-  bool HandleName(AgentGroup* group, Operation kind, const Request& r, const RingMessage& m);
+  bool HandleName(MessageGroup* group, Operation kind, const Request& r, const RingMessage& m);
   void HandleFileChange(Op* op);
   void StartSetSize(Op* op);
   void StartReserve(Op* op);
@@ -110,17 +103,10 @@ class FileService : public Service, public FileEngine::Client {
   void SettleIfDue();
 
   FileStore* const files_;
-  Session* const session_;
   FileEngine* const engine_;
   const bool copying_;
-  bool shutdown_ = false;
   FileEngine::File* device_ = nullptr;
-  std::vector<std::unique_ptr<AgentGroup>> groups_;
-  size_t first_group_ = 0;
-  absl::Status broken_;
   size_t operations_ = 0;
-  size_t in_flight_ = 0;  // and what else must come back before the session may end
-  bool expects_requests_ = false;
   std::vector<Handle> handles_;
   std::vector<uint32_t> free_handles_;
   size_t open_handles_ = 0;

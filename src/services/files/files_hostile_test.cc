@@ -10,7 +10,7 @@
 #include "channel/handshake.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
-#include "services/files/host_connection.h"
+#include "link/message_channel.h"
 #include "services/files/test_agent.h"
 #include "services/files/wire.h"
 
@@ -25,7 +25,11 @@ constexpr GroupShape kHostileShape{1 << 16, 1 << 16, 16};
 class RawClient {
  public:
   explicit RawClient(const std::string& socket) {
-    connection_ = Connection::Open({socket, Transfer::kShared}).value();
+    LinkOptions link;
+    link.service = {kServiceId, kServiceVersion};
+    link.socket_path = socket;
+    link.mover = static_cast<uint64_t>(Transfer::kShared);
+    connection_ = MessageChannel::Open(link, "pulse agent").value();
     region_ = Region::CreateShared(GroupBytes(kHostileShape)).value();
     auto* header = new (region_.data()) GroupHeader();
     header->magic = wire::kRegionMagic;
@@ -68,14 +72,14 @@ class RawClient {
     return PointersOf(region_.data() + ResponseOffset(kHostileShape));
   }
   char* messages() { return MessagesOf(region_.data() + RequestOffset()); }
-  Connection* connection() { return connection_.get(); }
+  MessageChannel* connection() { return connection_.get(); }
   Region& region() { return region_; }
   int ring() const { return ring_.get(); }
 
   absl::Status attached;
 
  private:
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<MessageChannel> connection_;
   Region region_;
   UniqueFd notify_;
   UniqueFd ring_;
@@ -234,7 +238,7 @@ TEST_F(FilesHostileTest, NonsenseInARingEndsTheSession) {
 
 TEST_F(FilesHostileTest, GroupsThatAreNone) {
   RawClient raw(agent_.socket());
-  Connection& c = *raw.connection();
+  MessageChannel& c = *raw.connection();
   Region& region = raw.region();
   EXPECT_FALSE(c.AttachGroup(0, kHostileShape, region, raw.ring()).ok()) << "a number in use";
   EXPECT_FALSE(c.AttachGroup(1, {1 << 16, 1 << 17, 16}, region, raw.ring()).ok()) << "too small";

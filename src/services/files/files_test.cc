@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "services/files/spec.h"
 #include "services/files/test_agent.h"
 
 namespace pulse::files {
@@ -298,8 +299,8 @@ TEST(FilesSession, AnAgentWithoutAStoreSaysWhatToDo) {
   AgentOptions options;
   options.socket_path = socket.get();
   options.handshake_ms = 60'000;
-  auto server =
-      SocketServer::Open(options, [](Session*, FileEngine*) { return std::unique_ptr<Service>(); });
+  options.known_services = {&kSpec};
+  auto server = SocketServer::Open(options, {});
   ASSERT_TRUE(server.ok());
   const absl::Status st = Library::Open({socket.get(), Transfer::kAgents}).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kFailedPrecondition);

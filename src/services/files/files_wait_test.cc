@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "channel/handshake.h"
+#include "services/files/spec.h"
 #include "services/files/test_agent.h"
 
 namespace pulse::files {
@@ -344,9 +345,7 @@ TEST(FilesAgentProcess, Serve) {
   AgentOptions options;
   options.socket_path = socket;
   options.handshake_ms = 60'000;
-  options.files = (*files)->Factory();
-  auto server =
-      SocketServer::Open(options, [](Session*, FileEngine*) { return std::unique_ptr<Service>(); });
+  auto server = SocketServer::Open(options, {{&kSpec, (*files)->Factory()}});
   ASSERT_TRUE(server.ok()) << server.status();
   int signal;
   sigwait(&set, &signal);

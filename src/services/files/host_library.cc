@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "link/message_channel.h"
 #include "pulse/files.h"
-#include "services/files/host_connection.h"
 #include "services/files/host_group.h"
 
 namespace pulse::files {
@@ -50,7 +50,7 @@ absl::Status CheckRange(uint64_t offset, uint64_t length) {
 
 class Library::Impl {
  public:
-  explicit Impl(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  explicit Impl(std::unique_ptr<MessageChannel> connection) : connection_(std::move(connection)) {}
   ~Impl() {
     connection_->Close();
     groups_.clear();
@@ -170,7 +170,7 @@ class Library::Impl {
                                                    most, " bytes; make ", option, " larger"));
   }
 
-  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<MessageChannel> connection_;
   std::mutex mu_;  // groups and chunks that are being made
   std::vector<std::unique_ptr<HostGroup>> groups_;
   std::array<std::atomic<HostGroup*>, kMaxGroups> published_{};
@@ -181,7 +181,12 @@ Library::Library(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Library::~Library() = default;
 
 absl::StatusOr<std::unique_ptr<Library>> Library::Open(const Options& options) {
-  auto connection = Connection::Open(options);
+  LinkOptions link;
+  link.service = {kServiceId, kServiceVersion};
+  link.socket_path = options.socket;
+  link.mover = static_cast<uint64_t>(options.transfer);
+  auto connection = MessageChannel::Open(
+      link, absl::StrCat("pulse agent --socket ", options.socket, " --store PATH"));
   if (!connection.ok()) return connection.status();
   return std::unique_ptr<Library>(new Library(std::make_unique<Impl>(*std::move(connection))));
 }

@@ -16,6 +16,7 @@
 #include "channel/doorbell.h"
 #include "pulse/files.h"
 #include "services/files/agent_store.h"
+#include "services/files/spec.h"
 #include "store/store.h"
 
 namespace pulse::files {
@@ -44,8 +45,7 @@ class TestAgent {
   }
   void Start(std::unique_ptr<FileStore> files) {
     files_ = std::move(files);
-    agent_options.files = files_->Factory(copying);
-    auto server = SocketServer::Open(agent_options, &MakeNoService);
+    auto server = SocketServer::Open(agent_options, {{&kSpec, files_->Factory(copying)}});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -69,8 +69,6 @@ class TestAgent {
   bool copying = false;
 
  private:
-  static std::unique_ptr<Service> MakeNoService(Session*, FileEngine*) { return nullptr; }
-
   testing_util::ScratchPath store_;
   testing_util::ScratchPath socket_;
   std::unique_ptr<FileStore> files_;

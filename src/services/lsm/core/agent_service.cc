@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "services/lsm/core/wire.h"
-#include "services/lsm/placement/agent_tasks.h"
 
 namespace pulse::lsm {
 namespace {
@@ -27,21 +26,21 @@ constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 IoClass ClassOf(uint32_t flags) {
   switch (PurposeOf(flags)) {
     case IoPurpose::kFlush:
-      return IoClass::kFlush;
+      return IoClass::kCritical;
     case IoPurpose::kBase:
-      return IoClass::kBase;
+      return IoClass::kElevated;
     case IoPurpose::kDeep:
-      return IoClass::kDeep;
+      return IoClass::kBackground;
     case IoPurpose::kUnknown:
       break;
   }
-  return IoClass::kOther;
+  return IoClass::kUnknown;
 }
 
 class AgentService : public Service, public FileEngine::Client {
  public:
-  AgentService(Session* session, FileEngine* engine, TaskRunner* tasks)
-      : session_(session), engine_(engine), tasks_(tasks) {}
+  AgentService(Session* session, FileEngine* engine, StartTask start)
+      : session_(session), engine_(engine), start_task_(std::move(start)) {}
 
   ~AgentService() override { DropPassed(); }
 
@@ -56,18 +55,18 @@ class AgentService : public Service, public FileEngine::Client {
 
   absl::Status OnMessage(const wire::Message& message, std::vector<UniqueFd> fds,
                          wire::Message* /*ack*/) override {
-    if (message.type != static_cast<uint32_t>(wire::MessageType::kTask)) {
+    if (message.type != static_cast<uint32_t>(wire::MessageType::kService)) {
       return absl::UnimplementedError("the LSM service has no such message");
     }
     if (shutdown_) return absl::UnavailableError("the session is ending");
-    if (tasks_ == nullptr) {
+    if (!start_task_) {
       return ErrnoError(EOPNOTSUPP, "running a whole compaction on", "this agent",
                         "start it with --tasks 1 or more");
     }
     if (fds.size() != 2) {
       return absl::InvalidArgumentError("a compaction takes two descriptors: request and reply");
     }
-    return tasks_->Start(std::move(fds[0]), std::move(fds[1]));
+    return start_task_(std::move(fds[0]), std::move(fds[1]));
   }
 
   void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
@@ -360,12 +359,12 @@ class AgentService : public Service, public FileEngine::Client {
   // The queue's next request begins another output, perhaps a flush's: it is not to wait for the
   // class of this one. It costs nothing, and says its own class.
   static void ForgetClass(SessionQueue* q) {
-    if (q->io_class() != IoClass::kOther) q->set_io_class(IoClass::kFlush);
+    if (q->io_class() != IoClass::kUnknown) q->set_io_class(IoClass::kCritical);
   }
 
   Session* session_;
   FileEngine* engine_;
-  TaskRunner* tasks_;
+  const StartTask start_task_;
   bool shutdown_ = false;
   size_t in_flight_ = 0;
   std::unordered_map<uint32_t, Passed> passed_;
@@ -380,10 +379,11 @@ std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine
   return std::make_unique<AgentService>(session, engine, nullptr);
 }
 
-ServiceFactory AgentServiceFactory(TaskRunner* tasks) {
-  return [tasks](Session* session, FileEngine* engine) -> std::unique_ptr<Service> {
-    return std::make_unique<AgentService>(session, engine, tasks);
-  };
+ServiceFactory AgentServiceFactory(StartTask start) {
+  return
+      [start = std::move(start)](Session* session, FileEngine* engine) -> std::unique_ptr<Service> {
+        return std::make_unique<AgentService>(session, engine, start);
+      };
 }
 
 }  // namespace pulse::lsm

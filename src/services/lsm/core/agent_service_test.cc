@@ -108,10 +108,10 @@ TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
   uint32_t file = 1;
   uint64_t position = 0;
   for (uint32_t value = 0; value < 16; ++value) {
-    const IoClass expected = value == 1   ? IoClass::kFlush
-                             : value == 2 ? IoClass::kBase
-                             : value == 3 ? IoClass::kDeep
-                                          : IoClass::kOther;
+    const IoClass expected = value == 1   ? IoClass::kCritical
+                             : value == 2 ? IoClass::kElevated
+                             : value == 3 ? IoClass::kBackground
+                                          : IoClass::kUnknown;
     for (uint32_t rest : {0u, 0x80u, 0xfffff000u}) {
       const uint64_t before = requests(expected);
       EXPECT_TRUE(host_->SendFile(file, Scratch().get()).ok());
@@ -133,7 +133,7 @@ TEST_F(AgentServiceTest, RequestsAreCountedInTheirClass) {
       ++file;
     }
   }
-  EXPECT_EQ(requests(IoClass::kFiles), 0u) << "no host of this service can be one of files";
+  EXPECT_EQ(requests(IoClass::kInteractive), 0u) << "no host of this service can be one of files";
 }
 
 TEST_F(AgentServiceTest, OnlyRegularFilesAreTaken) {

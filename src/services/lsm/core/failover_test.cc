@@ -9,6 +9,7 @@
 
 #include "agent/socket_server.h"
 #include "services/lsm/core/agent_service.h"
+#include "services/lsm/core/spec.h"
 #include "services/lsm/core/test_agent.h"
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
@@ -215,7 +216,7 @@ TEST(FailoverTest, ASlowDeviceIsWaitedFor) {
   options.socket_path = socket_dir / "s";
   options.handshake_ms = 60'000;
   options.backend_factory = script.factory();
-  auto server = SocketServer::Open(options, &CreateAgentService);
+  auto server = SocketServer::Open(options, {{&kSpec, &CreateAgentService}});
   ASSERT_TRUE(server.ok()) << server.status();
   std::shared_ptr<rocksdb::FileSystem> fs;
   const Status s = NewFileSystem(

@@ -14,9 +14,21 @@
 #include <vector>
 
 #include "channel/queue_pair.h"
-#include "services/lsm/core/host_link.h"
+#include "link/agent_link.h"
+#include "services/lsm/core/wire.h"
 
 namespace pulse::lsm {
+
+// Passes a duplicate of `fd` to the agent as `d`.file, for the kOpen `d` that is to follow.
+inline absl::Status PassFile(AgentLink* link, int fd, wire::Descriptor* d) {
+  const absl::StatusOr<int> inline_fd = link->SendFile(d->file, fd);
+  if (!inline_fd.ok()) return inline_fd.status();
+  if (*inline_fd >= 0) {
+    d->flags |= kFlagInlineFd;
+    d->aux = static_cast<uint64_t>(*inline_fd);
+  }
+  return absl::OkStatus();
+}
 
 // Receives the completions of one file number.
 class CompletionTarget {

@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<FetchedFile>> FetchedFile::Open(FetchInput input,
   d.opcode = static_cast<uint32_t>(Opcode::kOpen);
   d.file = f->file_;
   d.tag = kTagOpen;
-  absl::Status sent = connection->link->SendFile(f->file_, fd.get(), &d.flags, &d.aux);
+  absl::Status sent = PassFile(connection->link.get(), fd.get(), &d);
   d.flags |= kFlagReadOnly;
   std::unique_lock lock(session.mu());
   if (sent.ok() && !f->pool_->PushWaiting(lock, d)) {

@@ -275,9 +275,8 @@ absl::Status OutputFile::EnsureOpen() {
   d.tag = kTagOpen;
   d.length = target_->Preallocate(preallocation_);
   const UniqueFd fd = std::move(agent_fd_);
-  absl::Status st = fd.valid()
-                        ? lease_.connection->link->SendFile(file_, fd.get(), &d.flags, &d.aux)
-                        : ErrnoError(EMFILE, "opening for the agent", path_);
+  absl::Status st = fd.valid() ? PassFile(lease_.connection->link.get(), fd.get(), &d)
+                               : ErrnoError(EMFILE, "opening for the agent", path_);
   d.flags |= PurposeFlags(purpose_);
   if (st.ok()) st = session_->Push(lease_.connection, queue_, d);
   if (st.ok()) return st;

@@ -1,12 +1,12 @@
 // The numbers that the session publishes for those who watch (channel/host_numbers.h).
 #include "base/clock.h"
 #include "channel/host_numbers.h"
+#include "services/lsm/core/host_numbers.h"
 #include "services/lsm/core/host_session.h"
 
 namespace pulse::lsm {
 
 void HostSession::Publish(const Connection& c) {
-  using wire::HostNumber;
   HostNumbersCopy n;
   const auto set = [&n](HostNumber number, const std::atomic<uint64_t>& counter) {
     n[number] = counter.load(std::memory_order_relaxed);
@@ -39,7 +39,7 @@ void HostSession::Publish(const Connection& c) {
     n[HostNumber::kOutputOpenNanos] = open_outputs_.Nanos(time);
     n[HostNumber::kQueueMemory] = (c->leased + c->free_streams.size()) * options_.queue_bytes;
     n[HostNumber::kDatabases] = databases_.size();
-    n.databases = databases_;
+    n.names = databases_;
   }
   WriteHostNumbers(c->link->control(), n);
 }

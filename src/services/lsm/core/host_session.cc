@@ -12,6 +12,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/wake_event.h"
+#include "services/lsm/core/host_agent.h"
 
 namespace pulse::lsm {
 namespace {

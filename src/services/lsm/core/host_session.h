@@ -26,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "base/trace.h"
 #include "base/unique_fd.h"
+#include "link/heartbeat.h"
 #include "services/lsm/core/counters.h"
 #include "services/lsm/core/host_connection.h"
 #include "services/lsm/core/options.h"
@@ -124,14 +125,9 @@ class HostSession {
   static bool SomethingArrived(const AgentConnection& c);
 
   // host_watch.cc: the watching thread.
-  struct Heartbeat {
-    int64_t at = 0;  // of the last look
-    uint64_t progress = 0;
-    int missed = 0;
-  };
   void Watch();
   void WakeWatch();
-  bool CheckAgent(const Connection& c, Heartbeat* heartbeat);
+  bool CheckAgent(const Connection& c, AgentHeartbeat* heartbeat);
   void LoseAgent(const Connection& c, bool may_still_write, const absl::Status& why);
   bool TryReconnect();
   void WarmUp(const Connection& c);

@@ -12,15 +12,13 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "services/lsm/core/host_retry.h"
+#include "link/retry_policy.h"
+#include "services/lsm/core/host_agent.h"
 #include "services/lsm/core/host_session.h"
 
 namespace pulse::lsm {
 namespace {
 
-// An agent counts as hung after this many unanswered pings, one each deadline / kPings. Pings are
-// counted rather than time: a machine that was suspended gives the agent its chance.
-constexpr int kPings = 4;
 // How often the numbers for those who watch are written.
 constexpr int kPublishMs = 250;
 
@@ -37,7 +35,7 @@ void HostSession::Watch() {
   if (options_.socket_path.empty()) {
     SetThreadAffinity(options_.agent_cpus).IgnoreError();  // checked when the agent started
   }
-  Heartbeat heartbeat;
+  AgentHeartbeat heartbeat(options_.agent_deadline_ms);
   RetryPolicy retry;
   int64_t attached = NowNanos();
   int64_t published = 0;
@@ -48,7 +46,7 @@ void HostSession::Watch() {
     pollfd fds[3] = {{stopping_.get(), POLLIN, 0},
                      {wake_watch_.get(), POLLIN, 0},
                      {c == nullptr ? -1 : c->link->death_fd(), POLLRDHUP, 0}};
-    const int beat_ms = static_cast<int>(options_.agent_deadline_ms / kPings);
+    const int beat_ms = heartbeat.interval_ms();
     int timeout = embedded ? -1 : c == nullptr ? retry.delay_ms() : beat_ms;
     if (c != nullptr && IsWatched()) {
       timeout = timeout < 0 ? kPublishMs : std::min(timeout, kPublishMs);
@@ -83,7 +81,7 @@ void HostSession::Watch() {
         }
       } else {
         published_to = nullptr;
-        heartbeat = Heartbeat();
+        heartbeat.Reset();
         retry.OnLost(NowNanos() - attached);
       }
     } else if (!embedded) {
@@ -97,7 +95,7 @@ void HostSession::Watch() {
 }
 
 // False when the agent was lost, and all that it left undone is finished.
-bool HostSession::CheckAgent(const Connection& c, Heartbeat* heartbeat) {
+bool HostSession::CheckAgent(const Connection& c, AgentHeartbeat* heartbeat) {
   bool suspect;
   bool busy;
   {
@@ -115,15 +113,8 @@ bool HostSession::CheckAgent(const Connection& c, Heartbeat* heartbeat) {
     return false;
   }
   const int64_t now = NowNanos();
-  const int64_t beat = options_.agent_deadline_ms * 1'000'000 / kPings;
-  if (options_.socket_path.empty() || now - heartbeat->at < beat) return true;
-  heartbeat->at = now;
-  // With nothing outstanding, an agent may sleep as long as it likes.
-  const uint64_t progress = c->link->Progress();
-  if (!busy || progress != heartbeat->progress) {
-    heartbeat->progress = progress;
-    heartbeat->missed = 0;
-  } else if (++heartbeat->missed > kPings) {
+  if (options_.socket_path.empty() || !heartbeat->Due(now)) return true;
+  if (!heartbeat->Look(now, c->link->Progress(), busy)) {
     LoseAgent(c, /*may_still_write=*/true,
               absl::DeadlineExceededError(absl::StrCat("it has shown no sign of life for ",
                                                        options_.agent_deadline_ms, " ms")));

@@ -106,12 +106,12 @@ class IoClassTest : public ::testing::TestWithParam<bool> {
     return fs->context().session->connection()->link->control()->pressure.value;
   }
   static IoClass Expected(const std::string& made_by, IoClass unknown_level) {
-    if (made_by == "flush") return IoClass::kFlush;
-    if (unknown_level != IoClass::kOther) return unknown_level;
-    return made_by == "L0" || made_by == "L1" ? IoClass::kBase : IoClass::kDeep;
+    if (made_by == "flush") return IoClass::kCritical;
+    if (unknown_level != IoClass::kUnknown) return unknown_level;
+    return made_by == "L0" || made_by == "L1" ? IoClass::kElevated : IoClass::kBackground;
   }
   // Every file that RocksDB told of was written in the class of its job. Returns how many of each.
-  std::map<std::string, int> Check(IoClass compactions = IoClass::kOther) {
+  std::map<std::string, int> Check(IoClass compactions = IoClass::kUnknown) {
     std::map<std::string, int> counts;
     std::lock_guard lock(mu_);
     for (const auto& [name, made_by] : jobs_->made_by()) {
@@ -151,9 +151,9 @@ TEST_P(IoClassTest, Compaction_LevelsOfFamilies_HaveTheirClass) {
   EXPECT_GT(counts["L1"], 0);
   EXPECT_GT(counts["L2"], 0);
   std::lock_guard lock(mu_);
-  EXPECT_GT(reads_as_[IoClass::kBase], 0);
-  EXPECT_GT(reads_as_[IoClass::kDeep], 0);
-  EXPECT_EQ(reads_as_[IoClass::kFlush], 0);
+  EXPECT_GT(reads_as_[IoClass::kElevated], 0);
+  EXPECT_GT(reads_as_[IoClass::kBackground], 0);
+  EXPECT_EQ(reads_as_[IoClass::kCritical], 0);
 }
 
 TEST_P(IoClassTest, Compaction_WithinL0_IsBase) {
@@ -177,7 +177,7 @@ TEST_P(IoClassTest, Compaction_WithinL0_IsBase) {
   Check();
   ASSERT_FALSE(made.empty());
   for (const std::string& path : made) {
-    EXPECT_EQ(written_as_[Jobs::Name(path)], std::set<IoClass>{IoClass::kBase}) << path;
+    EXPECT_EQ(written_as_[Jobs::Name(path)], std::set<IoClass>{IoClass::kElevated}) << path;
   }
 }
 
@@ -259,7 +259,7 @@ TEST_P(IoClassTest, UniversalStyle_FlushAndCompaction_AreDistinguished) {
   ASSERT_TRUE(db.CompactAll().ok());
   db.Close();
   // No level is told for this style, unless calculate_sst_write_lifetime_hint_set (10.x) names it.
-  auto counts = Check(IoClass::kDeep);
+  auto counts = Check(IoClass::kBackground);
   EXPECT_GT(counts["flush"], 0);
   EXPECT_GT(counts.size(), 1u) << "no compaction";
 }

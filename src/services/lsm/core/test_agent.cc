@@ -13,6 +13,7 @@
 
 #include "agent/socket_server.h"
 #include "services/lsm/core/agent_service.h"
+#include "services/lsm/core/spec.h"
 #include "services/lsm/placement/agent_tasks.h"
 #include "services/lsm/placement/whole_task.h"
 
@@ -33,8 +34,12 @@ TEST(AgentProcess, Serve) {
   TaskRunnerOptions tasks;
   tasks.max_tasks = 2;
   TaskRunner runner(tasks, RemoteTaskFunction());
-  options.tasks = 2;
-  auto server = SocketServer::Open(options, AgentServiceFactory(&runner));
+  auto server = SocketServer::Open(
+      options, {{&kSpec,
+                 AgentServiceFactory([&runner](UniqueFd request, UniqueFd reply) {
+                   return runner.Start(std::move(request), std::move(reply));
+                 }),
+                 {2, 1000}}});
   ASSERT_TRUE(server.ok()) << server.status();
   int signal;
   sigwait(&set, &signal);

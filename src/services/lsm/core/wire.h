@@ -3,9 +3,20 @@
 // and the fetch stage's read.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace pulse::lsm {
+
+inline constexpr uint32_t kServiceId = 0;
+inline constexpr uint32_t kServiceVersion = 1;
+
+// What the hello's answer tells the host (AgentLink::fact): how many whole compactions the agent
+// runs at a time, and how fast a core of it is, in thousandths of a host's.
+enum class AgentFact : size_t { kMaxTasks = 0, kCoreSpeed = 1 };
+
+// A whole compaction (placement/task_wire.h) is a kService message: args {number of the task},
+// descriptors {request: sealed memfd, reply: stream socket}.
 
 enum class Opcode : uint32_t {
   // Introduces `file`. The descriptor was passed over the socket, or is `aux` when host and agent

@@ -22,9 +22,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "agent/task_counters.h"
 #include "base/unique_fd.h"
 #include "services/lsm/placement/cpu_share.h"
+#include "services/lsm/placement/task_counters.h"
 #include "services/lsm/placement/task_slots.h"
 #include "services/lsm/placement/task_wire.h"
 

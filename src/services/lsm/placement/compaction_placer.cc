@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "rocksdb/version.h"
+#include "services/lsm/core/host_agent.h"
 #include "services/lsm/core/host_registry.h"
 #include "services/lsm/placement/whole_task.h"
 
@@ -273,8 +274,8 @@ Place CompactionPlacer::DecideLocked(Compaction* compaction, double foreground_d
   }
   int tasks = options_.tasks();
   if (load.agent && !embedded) {
-    tasks = agent->link->max_tasks();
-    controller_.SetAgent(tasks, agent->link->core_speed());
+    tasks = MaxTasks(*agent->link);
+    controller_.SetAgent(tasks, CoreSpeed(*agent->link));
   }
   compaction->migrates = embedded;
   load.can_offload_all = CanOffloadAllLocked(*compaction, agent, tasks);
@@ -502,7 +503,7 @@ absl::StatusOr<std::unique_ptr<HostTask>> CompactionPlacer::StartTask(TaskReques
     ++agent->attaching;
   }
   auto task = HostTask::Start(
-      [&](int memory, int reply) { return agent->link->StartTask(memory, reply); }, request);
+      [&](int memory, int reply) { return SendTask(agent->link.get(), memory, reply); }, request);
   std::lock_guard lock(session.mu());
   --agent->attaching;
   if (absl::IsDeadlineExceeded(task.status())) session.SuspectLocked(agent.get(), task.status());

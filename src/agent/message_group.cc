@@ -1,4 +1,4 @@
-#include "services/files/agent_group.h"
+#include "agent/message_group.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,32 +7,32 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
-namespace pulse::files {
+namespace pulse {
 
-absl::StatusOr<std::unique_ptr<AgentGroup>> AgentGroup::Attach(Session* session,
-                                                               const wire::Message& m,
-                                                               std::vector<UniqueFd> fds) {
+absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* session,
+                                                                   const wire::Message& m,
+                                                                   std::vector<UniqueFd> fds) {
   GroupShape shape;
   shape.request_bytes = m.args[1];
   shape.response_bytes = m.args[2];
-  shape.requests = m.args[3] > kMaxRequests ? 0 : static_cast<uint32_t>(m.args[3]);
+  shape.requests = m.args[3] > kMaxGroupRequests ? 0 : static_cast<uint32_t>(m.args[3]);
   if (fds.size() != 2) {
-    return absl::InvalidArgumentError("attaching a poll group takes two descriptors");
+    return absl::InvalidArgumentError("attaching a message group takes two descriptors");
   }
   if (!Valid(shape) || m.args[0] > UINT32_MAX) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a poll group of ", m.args[1], " and ", m.args[2], " bytes and ", m.args[3],
-                     " requests; expected powers of two from ", kMinRingBytes, " to ",
-                     kMaxRingBytes, " bytes and up to ", kMaxRequests, " requests"));
+        absl::StrCat("a message group of ", m.args[1], " and ", m.args[2], " bytes and ", m.args[3],
+                     " requests; expected powers of two from ", kMinGroupRing, " to ",
+                     kMaxGroupRing, " bytes and up to ", kMaxGroupRequests, " requests"));
   }
   PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(fds[1].get()));
   auto region = Region::Map(std::move(fds[0]), GroupBytes(shape));
   if (!region.ok()) return region.status();
   auto* header = reinterpret_cast<GroupHeader*>(region->data());
   if (header->magic != wire::kRegionMagic || header->version != wire::kProtocolVersion) {
-    return absl::InvalidArgumentError("the poll group carries a wrong magic number or version");
+    return absl::InvalidArgumentError("the message group carries a wrong magic number or version");
   }
-  std::unique_ptr<AgentGroup> g(new AgentGroup);
+  std::unique_ptr<MessageGroup> g(new MessageGroup);
   g->session_ = session;
   g->id_ = static_cast<uint32_t>(m.args[0]);
   g->shape_ = shape;
@@ -65,12 +65,12 @@ absl::StatusOr<std::unique_ptr<AgentGroup>> AgentGroup::Attach(Session* session,
   return g;
 }
 
-AgentGroup::~AgentGroup() {
+MessageGroup::~MessageGroup() {
   session_->engine()->backend().UnregisterBuffer(request_buffer_);
   session_->engine()->backend().UnregisterBuffer(response_buffer_);
 }
 
-absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
+absl::StatusOr<bool> MessageGroup::Take(RingMessage* message, uint64_t* ticket) {
   FlushAnswers();
   if (!answers_.empty()) return false;  // a host that takes no responses gets no more done
   if (held_) {
@@ -96,14 +96,14 @@ absl::StatusOr<bool> AgentGroup::Take(RingMessage* message, uint64_t* ticket) {
   return true;
 }
 
-void AgentGroup::PutBack(const RingMessage& message, uint64_t ticket) {
+void MessageGroup::PutBack(const RingMessage& message, uint64_t ticket) {
   held_ = true;
   --taken_now_;
   held_message_ = message;
   held_ticket_ = ticket;
 }
 
-void AgentGroup::Forget(uint64_t ticket) {
+void MessageGroup::Forget(uint64_t ticket) {
   taken_[ticket - first_ticket_].done = true;
   uint64_t end = 0;
   bool any = false;
@@ -116,12 +116,12 @@ void AgentGroup::Forget(uint64_t ticket) {
   if (any) requests_->Release(end);
 }
 
-void AgentGroup::Answer(uint64_t id, Operation kind, int64_t result, std::string data) {
+void MessageGroup::Answer(uint64_t id, uint16_t kind, int64_t result, std::string data) {
   answers_.push_back({id, kind, result, std::move(data)});
   FlushAnswers();
 }
 
-bool AgentGroup::TryAnswer(const Late& answer) {
+bool MessageGroup::TryAnswer(const LateAnswer& answer) {
   Reservation place;
   if (!Reserve(answer.id, answer.kind, answer.data.size(), 8, &place)) return false;
   if (!answer.data.empty()) std::memcpy(place.data, answer.data.data(), answer.data.size());
@@ -129,7 +129,7 @@ bool AgentGroup::TryAnswer(const Late& answer) {
   return true;
 }
 
-bool AgentGroup::FlushAnswers() {
+bool MessageGroup::FlushAnswers() {
   bool any = false;
   while (!answers_.empty() && TryAnswer(answers_.front())) {
     answers_.pop_front();
@@ -138,13 +138,13 @@ bool AgentGroup::FlushAnswers() {
   return any;
 }
 
-bool AgentGroup::HasWork() {
+bool MessageGroup::HasWork() {
   if (held_ || !answers_.empty() || open_ >= shape_.requests) return false;
   const absl::StatusOr<bool> some = requests_->Fetch();
   return !some.ok() || *some;  // Take says what is wrong
 }
 
-absl::StatusOr<bool> AgentGroup::Deliver(bool now) {
+absl::StatusOr<bool> MessageGroup::Deliver(bool now) {
   if (responses_->corrupt()) {
     return absl::DataLossError("a response buffer's head was moved where it cannot be");
   }
@@ -156,4 +156,4 @@ absl::StatusOr<bool> AgentGroup::Deliver(bool now) {
   return any || *delivered;
 }
 
-}  // namespace pulse::files
+}  // namespace pulse

@@ -1,10 +1,10 @@
-#include "services/lsm/core/host_retry.h"
+#include "link/retry_policy.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace pulse::lsm {
+namespace pulse {
 namespace {
 
 constexpr int64_t kYoung = RetryPolicy::kYoungNanos - 1;
@@ -47,4 +47,4 @@ TEST(RetryPolicyTest, AnAgentThatLivedIsForgivenTheDeathsBefore) {
 }
 
 }  // namespace
-}  // namespace pulse::lsm
+}  // namespace pulse

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace pulse {
+namespace pulse::lsm {
 
 struct TaskCounters {
   std::atomic<uint64_t> most{0};  // that may run at a time
@@ -17,4 +17,4 @@ struct TaskCounters {
   std::atomic<uint64_t> refused{0};  // not begun, since as many as may ran
 };
 
-}  // namespace pulse
+}  // namespace pulse::lsm

@@ -1,11 +1,11 @@
-// AgentGroup: the agent's end of one poll group: its region, request ring and response buffer, and
-// the requests that were taken from it and not yet answered.
+// MessageGroup: the agent's end of one message group (channel/group_wire.h): its region, request
+// ring and response buffer, and the requests that were taken from it and not yet answered. DDS 4.3.
 //
-// A read is given its place in the response buffer before its I/O starts, in the order of requests,
-// and lands there (DDS 4.3). Every other answer is known only at the end, and takes its place then.
-// All are delivered as they finish.
+// An answer whose size is known at once can be given its place in the response buffer before the
+// work starts (Reserve, in the order of calls): the data then land where the host reads them. Every
+// other answer takes its place when it is known (Answer). All are delivered as they finish.
 //
-// Belongs to one service; worker's thread; never blocks. The host is untrusted.
+// Owned by one service object; worker's thread; never blocks. The host is untrusted.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 #include <vector>
 
 #include "agent/session.h"
+#include "channel/group_wire.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
-#include "services/files/wire.h"
 
-namespace pulse::files {
+namespace pulse {
 
-class AgentGroup {
+class MessageGroup {
  public:
   // `fds`: region and the ring end of the group's doorbell. Everything is checked.
-  static absl::StatusOr<std::unique_ptr<AgentGroup>> Attach(Session* session,
-                                                            const wire::Message& m,
-                                                            std::vector<UniqueFd> fds);
-  ~AgentGroup();
+  static absl::StatusOr<std::unique_ptr<MessageGroup>> Attach(Session* session,
+                                                              const wire::Message& m,
+                                                              std::vector<UniqueFd> fds);
+  ~MessageGroup();
 
   // The next request; false when there is none for now or so many are under way that it must wait.
   // The message stays as it is until Forget(ticket).
@@ -40,17 +40,17 @@ class AgentGroup {
   // The message's bytes are not needed any more.
   void Forget(uint64_t ticket);
 
-  // A read's place, in the order of calls; false when there is no room for now. Counts as an answer
-  // under way until Finish.
-  bool Reserve(uint64_t id, Operation kind, uint64_t bytes, uint64_t align, Reservation* out) {
-    return responses_->Allocate(id, static_cast<uint16_t>(kind), bytes, out, align);
+  // The place of an answer of `bytes`, in the order of calls; false when there is no room for now.
+  // Counts as an answer under way until Finish.
+  bool Reserve(uint64_t id, uint16_t kind, uint64_t bytes, uint64_t align, Reservation* out) {
+    return responses_->Allocate(id, kind, bytes, out, align);
   }
   void Finish(const Reservation& reservation, int64_t result) {
     --open_;
     responses_->Finish(reservation.ticket, result);
   }
   // Any other answer; `data` are copied.
-  void Answer(uint64_t id, Operation kind, int64_t result, std::string data);
+  void Answer(uint64_t id, uint16_t kind, int64_t result, std::string data);
 
   uint64_t undelivered() const { return responses_->undelivered(); }
   uint64_t MaxData(uint64_t align) const { return responses_->MaxData(align); }
@@ -69,9 +69,9 @@ class AgentGroup {
   int response_buffer() const { return response_buffer_; }
 
  private:
-  struct Late {
+  struct LateAnswer {
     uint64_t id;
-    Operation kind;
+    uint16_t kind;
     int64_t result;
     std::string data;
   };
@@ -80,8 +80,8 @@ class AgentGroup {
     bool done;
   };
 
-  AgentGroup() = default;
-  bool TryAnswer(const Late& answer);
+  MessageGroup() = default;
+  bool TryAnswer(const LateAnswer& answer);
   bool FlushAnswers();
 
   Session* session_ = nullptr;
@@ -102,7 +102,7 @@ class AgentGroup {
   bool held_ = false;
   RingMessage held_message_;
   uint64_t held_ticket_ = 0;
-  std::deque<Late> answers_;  // at most as many as `open_` allows
+  std::deque<LateAnswer> answers_;  // at most as many as `open_` allows
 };
 
-}  // namespace pulse::files
+}  // namespace pulse

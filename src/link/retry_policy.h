@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace pulse::lsm {
+namespace pulse {
 
 class RetryPolicy {
  public:
@@ -39,4 +39,4 @@ class RetryPolicy {
   int delay_ms_ = kFirstMs;
 };
 
-}  // namespace pulse::lsm
+}  // namespace pulse

@@ -1,0 +1,71 @@
+#include "link/message_channel.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/errors.h"
+
+namespace pulse {
+namespace {
+
+constexpr int64_t kCloseNanos = 3'000'000'000;
+constexpr uint64_t kMaxAlign = wire::kPage;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MessageChannel>> MessageChannel::Open(
+    const LinkOptions& options, const std::string& start_hint) {
+  std::unique_ptr<MessageChannel> c(new MessageChannel);
+  c->path_ = options.socket_path;
+  auto link = ConnectToAgent(options, /*cancel_fd=*/-1);
+  if (link.ok()) {
+    c->link_ = *std::move(link);
+    return c;
+  }
+  const absl::Status& why = link.status();
+  if (ErrnoOf(why) == ENOENT || ErrnoOf(why) == ECONNREFUSED) {
+    return absl::Status(why.code(), absl::StrCat("no agent at ", c->path_, ": ", why.message(),
+                                                 " (start it with: ", start_hint, ")"));
+  }
+  // Whoever is there is not the agent that was wanted.
+  const bool refused = absl::IsPermissionDenied(why) || absl::IsInvalidArgument(why);
+  return absl::Status(refused ? absl::StatusCode::kFailedPrecondition : why.code(), why.message());
+}
+
+absl::StatusOr<uint64_t> MessageChannel::AttachGroup(uint32_t group, const GroupShape& shape,
+                                                     const Region& region, int notify) {
+  if (CheckLost()) return LostError();
+  wire::Message m = MakeMessage(wire::MessageType::kAttachGroup);
+  m.args[0] = group;
+  m.args[1] = shape.request_bytes;
+  m.args[2] = shape.response_bytes;
+  m.args[3] = shape.requests;
+  m.args[4] = reinterpret_cast<uintptr_t>(region.data());
+  auto ack = link_->Ask(m, {region.fd(), notify}, wire::MessageType::kAttachAck);
+  if (!ack.ok()) return ack.status();
+  const uint64_t align = ack->args[1];
+  if (align < 8 || align > kMaxAlign || (align & (align - 1)) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the agent at ", path_, " asks for an impossible alignment"));
+  }
+  return align;
+}
+
+bool MessageChannel::CheckLost() {
+  if (!lost() && link_->Gone()) MarkLost();
+  return lost();
+}
+
+void MessageChannel::Close() {
+  link_->Close();
+  wait_until_ = NowNanos() + kCloseNanos;
+}
+
+absl::Status MessageChannel::LostError() const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the agent at ", path_, " was lost; connect again"));
+}
+
+}  // namespace pulse

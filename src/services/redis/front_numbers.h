@@ -1,0 +1,13 @@
+// What the offloaded Redis reads count beside their front, for people and metrics.
+#pragma once
+
+#include <vector>
+
+#include "agent/numbers.h"
+#include "services/redis/offload_resp.h"
+
+namespace pulse::redis {
+
+std::vector<Number> FrontNumbers(const OffloadedResp& reads);
+
+}  // namespace pulse::redis
