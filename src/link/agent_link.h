@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
+#include "base/wake_event.h"
 #include "channel/doorbell.h"
 #include "channel/handshake.h"
 #include "channel/region.h"

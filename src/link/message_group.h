@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/wake_event.h"
 #include "channel/group_wire.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"

@@ -263,21 +263,20 @@ absl::Status FileStore::Init() {
       }
     }
   }
-  change_thread_ = std::thread([this] { RunChanges(); });
+  // One thread: changes of a session take effect in their order.
+  changes_ = std::make_unique<ComputePool>("pulse-fs-change", 1);
   settle_thread_ = std::thread([this] { RunSettles(); });
-  pthread_setname_np(change_thread_.native_handle(), "pulse-fs-change");
   pthread_setname_np(settle_thread_.native_handle(), "pulse-fs-sync");
   return absl::OkStatus();
 }
 
 FileStore::~FileStore() {
+  changes_.reset();
   {
     std::lock_guard lock(mu_);
     stopping_ = true;
-    changes_cv_.notify_all();
     settles_cv_.notify_all();
   }
-  if (change_thread_.joinable()) change_thread_.join();
   if (settle_thread_.joinable()) settle_thread_.join();
   SettleJob last;
   for (OpenFile* f : dirty_) last.lengths.push_back({f, f->id(), f->settled_, f->valid_});
@@ -390,31 +389,7 @@ absl::Status FileStore::RefreshSize(OpenFile* file) {
 void FileStore::MarkDirty(OpenFile* file) { dirty_.insert(file); }
 
 void FileStore::Change(const void* session, std::function<void()> work) {
-  std::lock_guard lock(mu_);
-  auto mine = std::find_if(changes_.begin(), changes_.end(),
-                           [session](const Changes& c) { return c.session == session; });
-  if (mine == changes_.end()) {
-    changes_.push_back({session, {}});
-    mine = std::prev(changes_.end());
-  }
-  mine->work.push_back(std::move(work));
-  changes_cv_.notify_one();
-}
-
-void FileStore::RunChanges() {
-  std::unique_lock lock(mu_);
-  while (true) {
-    changes_cv_.wait(lock, [this] { return stopping_ || !changes_.empty(); });
-    if (changes_.empty()) return;
-    Changes turn = std::move(changes_.front());
-    changes_.pop_front();
-    const std::function<void()> change = std::move(turn.work.front());
-    turn.work.pop_front();
-    if (!turn.work.empty()) changes_.push_back(std::move(turn));
-    lock.unlock();
-    change();
-    lock.lock();
-  }
+  changes_->Post(session, std::move(work));
 }
 
 void FileStore::Settle(const Post& post, std::function<void(const absl::Status&)> done) {

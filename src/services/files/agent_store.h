@@ -28,6 +28,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/compute_pool.h"
 #include "agent/service.h"
 #include "base/unique_fd.h"
 #include "services/files/hooks.h"
@@ -218,10 +219,6 @@ class FileStore {
     uint64_t from;
     uint64_t to;
   };
-  struct Changes {
-    const void* session;
-    std::deque<std::function<void()>> work;
-  };
   struct SettleJob {
     std::vector<Length> lengths;
     std::function<void(const absl::Status&)> done;  // on the sync thread
@@ -234,7 +231,6 @@ class FileStore {
   void DropIfUnused(OpenFile* file);
   void FinishSettle(const std::vector<Length>& lengths, bool ok);
   absl::Status SettleNow(const std::vector<SettleJob>& jobs);
-  void RunChanges();
   void RunSettles();
   friend class OpenFile;
 
@@ -249,13 +245,11 @@ class FileStore {
   bool settling_ = false;
 
   std::mutex mu_;
-  std::condition_variable changes_cv_;
+  std::unique_ptr<ComputePool> changes_;
   std::condition_variable settles_cv_;
   bool stopping_ = false;
-  uint64_t names_ = 1;           // the change thread's
-  std::deque<Changes> changes_;  // of each session that has some; in turn
+  uint64_t names_ = 1;  // the change thread's
   std::vector<SettleJob> settles_;
-  std::thread change_thread_;
   std::thread settle_thread_;
 };
 
