@@ -163,12 +163,12 @@ Verdict RunEmbedded(Agent agent, uint64_t answers) {
   return Check(load.history());
 }
 
-TEST(ServerHistoryTest, OfTheServerInThisProcess) {
+TEST(ServerHistoryTest, EmbeddedAgent_RandomLoad_Linearizable) {
   EXPECT_TRUE(RunEmbedded(Agent::kUsual, testing_util::kThreadSanitizer ? 3000 : 10'000).ok());
 }
 
 // The test above can fail, and so can those below.
-TEST(ServerHistoryTest, ATableThatForgetsIsFoundOut) {
+TEST(ServerHistoryTest, DirtyTableThatForgets_RandomLoad_ViolationFound) {
   bool found = false;
   for (int round = 0; round < 20 && !found; ++round) {
     found = RunEmbedded(Agent::kForgets, 3000).outcome == Verdict::Outcome::kViolation;
@@ -281,7 +281,7 @@ void End(World* world, RedisLoad* load) {
 }
 
 // The whole server is killed with all it has in memory.
-TEST(ServerHistoryTest, OfAnEmbeddedAgent) {
+TEST(ServerHistoryTest, EmbeddedAgentProcess_RandomLoad_Linearizable) {
   ForMinutes([] {
     World world(false, "");
     RedisLoad load(world.Load());
@@ -297,7 +297,7 @@ TEST(ServerHistoryTest, OfAnEmbeddedAgent) {
   });
 }
 
-TEST(ServerHistoryTest, OfRespThree) {
+TEST(ServerHistoryTest, Resp3Clients_RandomLoad_Linearizable) {
   ForMinutes([] {
     World world(false, "");
     RedisLoad load(world.Load(3));
@@ -307,7 +307,7 @@ TEST(ServerHistoryTest, OfRespThree) {
   });
 }
 
-TEST(ServerHistoryTest, OfASeparateAgentThatIsKilled) {
+TEST(ServerHistoryTest, SeparateAgent_Killed_Linearizable) {
   ForMinutes([] {
     World world(true, "");
     RedisLoad load(world.Load());
@@ -399,7 +399,7 @@ void KillTheHost(World* world, int protocol) {
          static_cast<unsigned long long>(reader.refused()));
 }
 
-TEST(ServerHistoryTest, OfAHostThatIsKilled) {
+TEST(ServerHistoryTest, Host_Killed_Linearizable) {
   ForMinutes([] {
     World world(true, "");
     KillTheHost(&world, 2);
@@ -407,7 +407,7 @@ TEST(ServerHistoryTest, OfAHostThatIsKilled) {
 }
 
 // The agent says to the new host who its clients are.
-TEST(ServerHistoryTest, OfAHostThatIsKilledAndWantsAPassword) {
+TEST(ServerHistoryTest, HostWithPassword_Killed_Linearizable) {
   ForMinutes([] {
     World world(true, "a word that nobody guesses");
     EXPECT_EQ(Control(world.port()).Ask({"GET", "x"}).substr(0, 7), "-NOAUTH");

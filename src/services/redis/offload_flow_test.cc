@@ -23,7 +23,7 @@ using testing_util::Eventually;
 
 std::string Socket() { return absl::StrCat("/tmp/pulse-flow-test-", getpid(), ".sock"); }
 
-TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
+TEST(OffloadFlowTest, Histories_RandomLossesAndCatchUps_Linearizable) {
   std::mt19937_64 seeds(testing_util::TestSeed());
   uint64_t offloaded = 0, known = 0, forwarded = 0, order = 0, fences = 0, operations = 0;
   for (int round = 0; round < (testing_util::kThreadSanitizer ? 5 : 20); ++round) {
@@ -49,7 +49,7 @@ TEST(OffloadFlowTest, HistoriesAreLinearizableAndInProgramOrder) {
 
 // What was written is answered here as soon as the host has answered, without a catch-up, where the
 // key was asked for before, and nobody else wrote it.
-TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
+TEST(OffloadFlowTest, WrittenValue_OfKeyReadBefore_AnsweredFromCache) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   simulation.CatchUp();
@@ -104,7 +104,7 @@ TEST(OffloadFlowTest, WhatWasWrittenIsKnown) {
 }
 
 // What ends what is known, and what does not.
-TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
+TEST(OffloadFlowTest, CachedValue_KeyMayHaveChanged_NotUsed) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   const auto send = [&](const std::vector<std::string_view>& words) {
@@ -216,7 +216,7 @@ TEST(OffloadFlowTest, WhatIsKnownHoldsUntilItMayHaveChanged) {
 }
 
 // What is known of a key ends with the key.
-TEST(OffloadFlowTest, WhatIsKnownExpires) {
+TEST(OffloadFlowTest, CachedValue_Expired_NotReturned) {
   // Again, and longer, where the key was gone before it was read.
   bool late = true;
   for (int64_t lasts_ms = 1500; late; lasts_ms *= 2) {
@@ -244,7 +244,7 @@ TEST(OffloadFlowTest, WhatIsKnownExpires) {
 }
 
 // The test above can fail.
-TEST(OffloadFlowTest, ATableThatForgetsIsFoundOut) {
+TEST(OffloadFlowTest, DirtyTable_Forgets_ViolationFound) {
   std::mt19937_64 seeds(testing_util::TestSeed());
   int found = 0;
   for (int round = 0; round < 50 && found == 0; ++round) {
@@ -256,7 +256,7 @@ TEST(OffloadFlowTest, ATableThatForgetsIsFoundOut) {
 
 // Reads between two writes are answered here once the first is, and the second waits for that; few
 // go with it to the host, which would be waited for else.
-TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
+TEST(OffloadFlowTest, Write_BehindWaitingReads_WaitsForThem) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   // All of it clean, and in memory or not.
@@ -294,7 +294,7 @@ TEST(OffloadFlowTest, AWriteWaitsForReadsThatWaitForAWrite) {
 }
 
 // As little as what many keys and long requests have taken.
-TEST(OffloadFlowTest, WhatALargeValueHasTakenIsNotKept) {
+TEST(OffloadFlowTest, LargeValue_Answered_MemoryReleased) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   const std::string value(size_t{1} << 20, 'v');
@@ -334,7 +334,7 @@ TEST(OffloadFlowTest, WhatALargeValueHasTakenIsNotKept) {
   EXPECT_LE(kept(), size_t{48} << 10);
 }
 
-TEST(OffloadFlowTest, AMultiThatTheHostRefusesIsNone) {
+TEST(OffloadFlowTest, Multi_RefusedByHost_NoTransaction) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   simulation.CatchUp();
@@ -359,7 +359,7 @@ TEST(OffloadFlowTest, AMultiThatTheHostRefusesIsNone) {
   EXPECT_EQ(simulation.app->counters().offloaded, 1u);
 }
 
-TEST(OffloadFlowTest, ATransactionOfVeryManyKeysMayWriteAnyKey) {
+TEST(OffloadFlowTest, Transaction_VeryManyKeys_MarksEverything) {
   Simulation simulation(1, false, Socket(), true, size_t{1} << 18);
   Client& client = *simulation.clients[0];
   const auto in_flight = [&] { return simulation.app->numbers().writes_in_flight; };
@@ -399,7 +399,7 @@ TEST(OffloadFlowTest, ATransactionOfVeryManyKeysMayWriteAnyKey) {
 }
 
 // The next connection to the host begins with a reply of its own.
-TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
+TEST(OffloadFlowTest, Reply_CutOffByLostHost_Discarded) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   client.Ask({{"KEYS", "*"}});
@@ -414,7 +414,7 @@ TEST(OffloadFlowTest, AReplyThatWasCutOffIsForgotten) {
 }
 
 // A new connection to the host is told who the client is, in the order in which it became that.
-TEST(OffloadFlowTest, TheNextConnectionIsWhoTheClientIs) {
+TEST(OffloadFlowTest, NewHostConnection_SetupCommands_RepeatedInOrder) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   director::Ticket ticket = 0;

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Whatever is there from the begin of a scan to its end is found, once, though others come and go.
-TEST(ScanTest, CompleteUnderWrites) {
+TEST(ScanTest, Scan_ConcurrentWrites_ReturnsStableKeysOnce) {
   TestStore store;
   std::mt19937_64 random(testing_util::TestSeed());
   std::set<std::string> stable;
@@ -62,7 +62,7 @@ TEST(ScanTest, CompleteUnderWrites) {
   for (const std::string& key : stable) EXPECT_EQ(found.count(key), 1u) << key;
 }
 
-TEST(ScanTest, OptionsAndCursors) {
+TEST(ScanTest, Scan_OptionsAndCursors_AreCheckedAndApplied) {
   TestStore store;
   store("MSET user:1 a user:2 b item:1 c");
   Play(store, {{"SCAN 0 MATCH user:*", "*2 $1 0 *2 $6 user:1 $6 user:2"},
@@ -83,7 +83,7 @@ TEST(ScanTest, OptionsAndCursors) {
 }
 
 // What has expired is passed in steps, too: a scan over much of it keeps no thread for long.
-TEST(ScanTest, ExpiredKeysArePassedInSteps) {
+TEST(ScanTest, Scan_ManyExpiredKeys_SkippedInSteps) {
   TestStore store;
   for (int i = 0; i < 5000; ++i) store("SET a" + std::to_string(i) + " v PX 10");
   store("SET z 1");
@@ -105,7 +105,7 @@ TEST(ScanTest, ExpiredKeysArePassedInSteps) {
 }
 
 // A scan of many steps takes no other scan's place, and each step can be repeated until the next.
-TEST(ScanTest, CursorsAreCountedByScans) {
+TEST(ScanTest, Cursors_LongScan_LeavesOthersValid) {
   CursorTable table;
   std::string key;
   const uint64_t slow = table.Put("slow");
@@ -133,7 +133,7 @@ TEST(ScanTest, CursorsAreCountedByScans) {
   EXPECT_EQ(key, "other");
 }
 
-TEST(ScanTest, Patterns) {
+TEST(ScanTest, Pattern_EachForm_MatchesAsInRedis) {
   const struct {
     const char* pattern;
     const char* text;

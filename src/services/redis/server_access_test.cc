@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 
 using ServerAccessTest = ServerTest;
 
-TEST_F(ServerAccessTest, Passwords) {
+TEST_F(ServerAccessTest, Password_Required_StrangersRefused) {
   options_.password = "secret";
   Open();
   BlockingClient client(port());
@@ -38,7 +38,7 @@ TEST_F(ServerAccessTest, Passwords) {
 }
 
 // What comes with the password may be as long as what comes after it; with a wrong one it may not.
-TEST_F(ServerAccessTest, APasswordAndMoreInOnePiece) {
+TEST_F(ServerAccessTest, Auth_PipelinedLargeRequests_AcceptedOnlyIfRight) {
   options_.password = "secret";
   OpenWithAgent();
   std::string many;
@@ -67,7 +67,7 @@ TEST_F(ServerAccessTest, APasswordAndMoreInOnePiece) {
 }
 
 // A web page can have a browser send this.
-TEST_F(ServerAccessTest, HttpIsCutOff) {
+TEST_F(ServerAccessTest, HttpRequest_AnyListener_ConnectionClosed) {
   OpenWithAgent();
   BlockingClient other(port());
   EXPECT_EQ(other.Ask("set k v"), "+OK\r\n");
@@ -85,15 +85,14 @@ TEST_F(ServerAccessTest, HttpIsCutOff) {
   EXPECT_EQ(other.Ask("get k"), "$1\r\nv\r\n");
 }
 
-TEST_F(ServerAccessTest, AHelloThatFailsHasDoneNothing) {
+TEST_F(ServerAccessTest, Hello_FailedOption_ChangesNothing) {
   const testing_util::ScratchPath users("serve-users");
   std::ofstream(users.get()) << "user default on >d ~* +@all\nuser a on >a ~* +@read\n"
                                 "user b on >b ~* +@all\n";
   options_.users_file = users.get();
   Open();
   BlockingClient client(port());
-  EXPECT_THAT(client.Ask("hello 3 auth default d setname \"a b\""),
-              HasSubstr("Client names"));
+  EXPECT_THAT(client.Ask("hello 3 auth default d setname \"a b\""), HasSubstr("Client names"));
   EXPECT_THAT(client.Ask("get k"), StartsWith("-NOAUTH"));
   EXPECT_EQ(client.Ask("auth a a"), "+OK\r\n");
   EXPECT_THAT(client.Ask("hello 3 auth b b bad"), HasSubstr("Syntax error in HELLO option 'bad'"));
@@ -108,7 +107,7 @@ TEST_F(ServerAccessTest, AHelloThatFailsHasDoneNothing) {
 
 // The agent answers only who the host has let read since it last said who it is, also when that is
 // in one pipeline with the read.
-TEST_F(ServerAccessTest, AnAgentAnswersOnlyWhoMayRead) {
+TEST_F(ServerAccessTest, AgentInFront_UserMayNotRead_DoesNotAnswer) {
   const testing_util::ScratchPath users("serve-users");
   std::ofstream(users.get()) << "user default on nopass ~* +@write\nuser all on >a ~* +@all\n"
                                 "user writer on >w ~* +@write\n";
@@ -151,14 +150,14 @@ TEST_F(ServerAccessTest, AnAgentAnswersOnlyWhoMayRead) {
   EXPECT_EQ(agent.connections, 2u);
 }
 
-TEST_F(ServerAccessTest, RefusesToBeOpen) {
+TEST_F(ServerAccessTest, Open_AnyAddressWithoutPassword_Refused) {
   options_.bind = "0.0.0.0";
   EXPECT_THAT(Server::Open(options_).status().message(), HasSubstr("--insecure"));
   options_.password = "secret";
   Open();
 }
 
-TEST_F(ServerAccessTest, RefusesToBeOpenToAnyUser) {
+TEST_F(ServerAccessTest, Open_AnyAddressAndUserWithoutPassword_Refused) {
   const testing_util::ScratchPath users("serve-users");
   std::ofstream(users.get()) << "user default off\nuser eve off nopass +@all\n"
                                 "user bob on nopass +@all\n";

@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 
 // Commands that answer at once and commands that wait are mixed; replies come in their order, and
 // each command sees what those before it have done.
-TEST_F(ServerTest, PipelinesInOrder) {
+TEST_F(ServerTest, Pipeline_MixedCommands_RepliesInOrder) {
   options_.threads = 2;
   Open();
   const uint64_t seed = testing_util::TestSeed();
@@ -83,7 +83,7 @@ TEST_F(ServerTest, PipelinesInOrder) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST_F(ServerTest, BadRequestsEndOneConnection) {
+TEST_F(ServerTest, BadRequest_OneClient_EndsOnlyItsConnection) {
   options_.limits.max_bulk = 1 << 20;
   Open();
   BlockingClient other(port());
@@ -98,7 +98,7 @@ TEST_F(ServerTest, BadRequestsEndOneConnection) {
   EXPECT_EQ(other.Ask("get a"), "$1\r\n1\r\n");
 }
 
-TEST_F(ServerTest, RepliesOutliveHalfClosing) {
+TEST_F(ServerTest, HalfClose_CommandsQueued_AllAnswered) {
   Open();
   BlockingClient client(port());
   std::string requests;
@@ -111,7 +111,7 @@ TEST_F(ServerTest, RepliesOutliveHalfClosing) {
 }
 
 // A client that asks for much and reads nothing costs what the limits say, and nothing is lost.
-TEST_F(ServerTest, ClientThatDoesNotRead) {
+TEST_F(ServerTest, Client_DoesNotRead_MemoryBounded) {
   Open();
   BlockingClient client(port());
   const std::string value(1 << 20, 'v');
@@ -136,7 +136,7 @@ TEST_F(ServerTest, ClientThatDoesNotRead) {
 
 // Large requests behind one that waits for the client are not read until there is room for them:
 // here behind replies that it does not take, each large enough that they are made one by one.
-TEST_F(ServerTest, RequestsThatWaitAreNotReadWithoutLimit) {
+TEST_F(ServerTest, Requests_BehindUnreadReplies_MemoryBounded) {
   Open();
   BlockingClient client(options_.host_socket);  // little room in the sockets' buffers
   const std::string value(300 << 10, 'v');
@@ -187,7 +187,7 @@ TEST_F(ServerTest, RequestsThatWaitAreNotReadWithoutLimit) {
 
 // Nobody has to send an EXEC: what is kept until then has limits, and is free when its client is
 // gone.
-TEST_F(ServerTest, TransactionsThatDoNotEndHaveALimit) {
+TEST_F(ServerTest, Multi_NeverExecuted_MemoryBounded) {
   Open();
   std::string large = "multi\r\n";
   AppendRequest({"set", "k", std::string(31 << 20, 'v')}, &large);
@@ -227,7 +227,7 @@ TEST_F(ServerTest, TransactionsThatDoNotEndHaveALimit) {
   }));
 }
 
-TEST_F(ServerTest, WatchedKeysHaveALimit) {
+TEST_F(ServerTest, Watch_TooManyKeys_Refused) {
   Open();
   BlockingClient client(port());
   const auto watch = [&](size_t first, size_t count) {
@@ -252,7 +252,7 @@ TEST_F(ServerTest, WatchedKeysHaveALimit) {
   EXPECT_THAT(client.Ask("info stats"), HasSubstr("watched_keys:0\r\n"));
 }
 
-TEST_F(ServerTest, TransactionsByConnection) {
+TEST_F(ServerTest, Transactions_TwoConnections_AreIndependent) {
   Open();
   BlockingClient a(port());
   BlockingClient b(port());
@@ -273,7 +273,7 @@ TEST_F(ServerTest, TransactionsByConnection) {
   EXPECT_EQ(a.Ask("get k"), "$1\r\nb\r\n");
 }
 
-TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
+TEST_F(ServerTest, Fence_ConnectionsWithWork_WaitsForTheirEnd) {
   options_.password = "secret";
   Open();
   BlockingClient stranger(port());
@@ -316,7 +316,7 @@ TEST_F(ServerTest, FencesWaitForConnectionsAndTheirWork) {
   EXPECT_EQ(third.Ask("ping"), "+PONG\r\n");
 }
 
-TEST_F(ServerTest, ClientsAreListed) {
+TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   Open();
   BlockingClient a(port());
   BlockingClient b(port());

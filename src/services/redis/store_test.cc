@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(StoreTest, Strings) {
+TEST(StoreTest, StringCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   Play(store, {{"GET a", "$-1"},
                {"SET a 1", "+OK"},
@@ -75,7 +75,7 @@ TEST(StoreTest, Strings) {
   EXPECT_EQ(store("GET nope", 3), "_");
 }
 
-TEST(StoreTest, RepliesHaveALimit) {
+TEST(StoreTest, ManyValues_BeyondReplyLimit_Error) {
   TestStore store;
   store.options().max_reply = 100;
   store.Reopen();
@@ -106,7 +106,7 @@ TEST(StoreTest, RepliesHaveALimit) {
   EXPECT_EQ(store("KEYS *"), "-ERR too many keys for one reply; use SCAN");
 }
 
-TEST(StoreTest, Numbers) {
+TEST(StoreTest, NumberCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   Play(store, {{"INCR a", ":1"},
                {"INCRBY a 41", ":42"},
@@ -133,7 +133,7 @@ TEST(StoreTest, Numbers) {
 }
 
 // More keys than are read together, in memory and in files, some of them not there.
-TEST(StoreTest, ManyKeysAtOnce) {
+TEST(StoreTest, ManyKeyCommands_AnyNumberOfKeys_ReplyAsRedis) {
   TestStore store;
   std::string get = "MGET";
   std::string exist = "EXISTS";
@@ -157,7 +157,7 @@ TEST(StoreTest, ManyKeysAtOnce) {
 }
 
 // GETs that follow each other are answered as far as their values have room; one always is.
-TEST(StoreTest, GetsTogetherAreBounded) {
+TEST(StoreTest, RunGets_BeyondByteLimit_AnswersAPrefix) {
   TestStore store;
   const std::string value(1000, 'v');
   for (const char* key : {"a", "b", "c"}) store("SET " + std::string(key) + " " + value);
@@ -181,7 +181,7 @@ TEST(StoreTest, GetsTogetherAreBounded) {
   }
 }
 
-TEST(StoreTest, Keys) {
+TEST(StoreTest, KeyCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   Play(store, {{"MSET a 1 b 2 c 3", "+OK"},
                {"EXISTS a b a nope", ":3"},
@@ -225,7 +225,7 @@ TEST(StoreTest, Keys) {
                {"EXISTS ''", ":0"}});
 }
 
-TEST(StoreTest, Expiry) {
+TEST(StoreTest, ExpiryCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   const auto after = [&](int64_t ms) { store.now_ms += ms; };
   Play(store, {{"TTL a", ":-2"},
@@ -288,7 +288,7 @@ TEST(StoreTest, Expiry) {
                {"TTL a", ":-1"}});
 }
 
-TEST(StoreTest, CompactionsDropWhatHasExpired) {
+TEST(StoreTest, Compaction_ExpiredValues_Dropped) {
   TestStore store;
   store("SETEX a 1 v");
   store("SETEX b 100 v");
@@ -303,7 +303,7 @@ TEST(StoreTest, CompactionsDropWhatHasExpired) {
   EXPECT_EQ(keys, "bc");
 }
 
-TEST(StoreTest, SurvivesReopeningAndRefusesOtherDatabases) {
+TEST(StoreTest, Open_OwnOrForeignDatabase_KeepsOrRefuses) {
   TestStore store;
   store("SET a 1 EX 100");
   store.Reopen();
@@ -337,7 +337,7 @@ TEST(StoreTest, SurvivesReopeningAndRefusesOtherDatabases) {
 }
 
 // What the loops rely on: without leave to block, a command answers from memory, or does nothing.
-TEST(StoreTest, NothingBlocksUnasked) {
+TEST(StoreTest, Run_WithoutLeaveToBlock_NeverWaits) {
   TestStore store;
   store("MSET a 1 b 2");
   ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
@@ -364,7 +364,7 @@ TEST(StoreTest, NothingBlocksUnasked) {
   EXPECT_EQ(run("INCR a"), ":2");
 }
 
-TEST(StoreTest, NoUpdateIsLost) {
+TEST(StoreTest, Writes_ManyThreads_LoseNoUpdate) {
   if (testing_util::kThreadSanitizer) {
     GTEST_SKIP() << "RocksDB's flush reads what its writers wrote, unseen by the sanitizer";
   }

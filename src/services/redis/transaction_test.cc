@@ -37,7 +37,7 @@ class TransactionTest : public ::testing::Test {
   TestStore store;
 };
 
-TEST_F(TransactionTest, SeesItsOwnWritesAndThenAllOfThemAreThere) {
+TEST_F(TransactionTest, Exec_OwnWrites_AreSeenAndCommitted) {
   store("MSET a 1 z 26");
   EXPECT_EQ(Exec({"SET b 2", "INCR a", "GET a", "DEL z", "EXISTS z a b", "PING", "KEYS *",
                   "INCRBY a x", "MGET a z", "DBSIZE"}),
@@ -47,7 +47,7 @@ TEST_F(TransactionTest, SeesItsOwnWritesAndThenAllOfThemAreThere) {
 }
 
 // What is counted is stored, written here, or not there; one read after the other.
-TEST_F(TransactionTest, ExistenceOfWhatIsStoredAndWritten) {
+TEST_F(TransactionTest, Exists_StoredAndBufferedKeys_CountsBoth) {
   store("MSET a 1 c 3");
   ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
   store("MGET a c");
@@ -55,7 +55,7 @@ TEST_F(TransactionTest, ExistenceOfWhatIsStoredAndWritten) {
             "*4 +OK :1 :4 *4 $1 1 $1 x $-1 $1 1");
 }
 
-TEST_F(TransactionTest, FlushWithin) {
+TEST_F(TransactionTest, FlushAll_WithinTransaction_HidesEarlierKeys) {
   store("MSET a 1 b 2");
   EXPECT_EQ(Exec({"SET c 3", "FLUSHALL", "EXISTS a c", "SET b 4", "KEYS *", "DBSIZE"}),
             "*6 +OK +OK :0 +OK *1 $1 b :1");
@@ -63,7 +63,7 @@ TEST_F(TransactionTest, FlushWithin) {
 }
 
 // Beyond the limit commands are answered by errors, but what they write is written.
-TEST_F(TransactionTest, RepliesHaveALimit) {
+TEST_F(TransactionTest, Exec_LargeReplies_ErrorsButWritesCommitted) {
   store.options().max_reply = 1000;
   store.Reopen();
   const std::string value(400, 'v');
@@ -80,7 +80,7 @@ TEST_F(TransactionTest, RepliesHaveALimit) {
 }
 
 // A short transaction can write much; too much of it is none.
-TEST_F(TransactionTest, WritesHaveALimit) {
+TEST_F(TransactionTest, Exec_TooManyBytesWritten_NothingCommitted) {
   store.options().max_transaction = 2000;
   store.Reopen();
   store("SET k before");
@@ -95,7 +95,7 @@ TEST_F(TransactionTest, WritesHaveALimit) {
             "*5 :901 :902 :903 :1 +OK");
 }
 
-TEST_F(TransactionTest, Watches) {
+TEST_F(TransactionTest, Watch_KeyChanged_ExecFails) {
   store("SET a 1");
   WatchTable::Set watches(store->watch_table());
   Watch(&watches, "a");
@@ -126,7 +126,7 @@ TEST_F(TransactionTest, Watches) {
 }
 
 // The classical use: a counter that is read, and written if nobody else has.
-TEST_F(TransactionTest, OptimisticCountersLoseNothing) {
+TEST_F(TransactionTest, Watch_ConcurrentCounters_LoseNoUpdate) {
   constexpr int kThreads = 4;
   constexpr int kEach = 200;
   store("SET n 0");

@@ -9,7 +9,7 @@
 namespace pulse::redis {
 namespace {
 
-TEST(UsersTest, FilesAndPermissions) {
+TEST(UsersTest, Parse_UsersFile_GrantsAsWritten) {
   const std::string hash = Sha256("pw");
   const auto users = Users::Parse("# who\n\nuser a on #" + hash +
                                       " ~* +@read\nuser w on >pw +@read +@write\n"
