@@ -406,6 +406,10 @@ def _line(chart):
                   [p.ours.median if p.ours else math.nan for p in series.points],
                   color=colour, linewidth=1.8, zorder=2)
         for i, point in enumerate(series.points):
+            if point.paper is not None:
+                gid = canvas.note(f"the paper, {chart.groups[i]}: {format_figure(point.paper)}")
+                axes.plot([i], [point.paper], "D", markersize=6, gid=gid, zorder=5,
+                          markerfacecolor=TOKENS["ground"], markeredgecolor=TOKENS["text"])
             if not point.ours:
                 continue
             ours = point.ours

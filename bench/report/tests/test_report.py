@@ -113,6 +113,7 @@ class PagesTest(ReportTestCase):
                   "uri_options": "queue=8M&io=direct", "agent_cpus": "2"},
                  " --scale 0.1 --threads 1 --pairs 3 --memtable 8388608 --agent-cpus '2' --uri "
                  "'queue=8M&io=direct'"),
+                ({"tiny": True, "pairs": 1}, " --tiny"),
                 ({"quick": True, "scale": 0.005, "threads": 1, "pairs": 2,
                   "memtable_bytes": 4 << 20}, " --quick")):
             self.assertEqual(command_for("out", settings), f"pulse bench paper --out out{flags}")
@@ -140,6 +141,17 @@ class PagesTest(ReportTestCase):
         self.put("dcomp-bf2.json", result)
         self.assertAnyHas("1024 B, dcomp: not measured: no compaction ran whole in 2 of 2 runs",
                           self.page("dcomp-bf2").notes)
+
+    def test_Notes_WhatDiffersFromOtherRuns_IsSaid(self):
+        self.put_catalogue("tails")
+        result = paper_result("tails", "1024 B")
+        result["settings"]["environment_options"] = "engine=threads"
+        for cache, said in (("drop_caches", False), ("fadvise", True)):
+            result["page_cache"] = cache
+            self.put("tails.json", result)
+            notes = self.page("tails").notes
+            self.assertEqual(any("file by file" in note for note in notes), said)
+            self.assertAnyHas("PULSE_OPTIONS was set and held for PulseDB: engine=threads.", notes)
 
     def test_Notes_PapersOrder_HoldsOnlyInEveryPair(self):
         self.put_catalogue("dcomp-bf2")
