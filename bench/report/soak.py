@@ -46,7 +46,8 @@ def chart_of(result):
         kind, begin = text_in(event, "kind"), number_in(event, "begin_s")
         marks.append(Mark(begin, min(number_in(event, "end_s", most), most), kind, kind in GONE))
     seed = number_in(object_in(result, "settings"), "seed")
-    return Chart("panels", f"pulse bench soak: {most / 60:.3g} minutes, seed {seed:g}", "over time",
+    length = f"{most:.3g} s" if most < 180 else f"{most / 60:.3g} minutes"
+    return Chart("panels", f"pulse bench soak: {length}, seed {seed:g}", "over time",
                  panels=panels, marks=marks)
 
 

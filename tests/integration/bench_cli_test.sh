@@ -181,6 +181,7 @@ for lacks in PYTHONPATH="$SCRATCH/without" PULSE_PYTHON=/nonexistent/python3; do
   run_ok no-python 120 env "$lacks" "${paper[@]}" --only engines
   require_match no-python 'no report:;;python3-matplotlib;;the results are in' "$SCRATCH/no-python.log"
   [[ -s "$out/engines.json" ]] || fail "paper: no result without Python" "$SCRATCH/no-python.log"
+  grep -q '^Report:' "$SCRATCH/no-python.log" && fail "paper: names a report that it has not made"
   expect_error no-python-report python3-matplotlib \
     env "$lacks" "$PULSE" bench paper --out "$out" --report-only
 done

@@ -258,23 +258,27 @@ absl::Status MakeReport(const PaperArgs& args, bool with_markdown) {
   return RunReport(words);
 }
 
-// The same of a run, which is done without it: the results are what was measured.
-absl::Status TryReport(const PaperArgs& args, bool with_markdown) {
-  const absl::Status made = MakeReport(args, with_markdown);
-  if (!absl::IsUnavailable(made)) return made;
-  fmt::print(stderr, "no report: {}; the results are in {}/*.json\n", std::string(made.message()),
-             args.out);
-  return absl::OkStatus();
-}
-
 bool HasReport(const PaperArgs& args) {
   std::error_code ec;
   return std::filesystem::exists(args.out + "/report.html", ec);
 }
 
 void SayReports(const PaperArgs& args) {
-  if (HasReport(args)) fmt::print("Report: {}/report.html\n", args.out);
+  fmt::print("Report: {}/report.html\n", args.out);
   if (!args.markdown.empty()) fmt::print("Markdown: {}\n", args.markdown);
+}
+
+// The same of a run, which is done without it: the results are what was measured. The `last` is
+// said, and goes into the document, too.
+absl::Status TryReport(const PaperArgs& args, bool last) {
+  const absl::Status made = MakeReport(args, /*with_markdown=*/last);
+  if (absl::IsUnavailable(made)) {
+    fmt::print(stderr, "no report: {}; the results are in {}/*.json\n", std::string(made.message()),
+               args.out);
+    return absl::OkStatus();
+  }
+  if (made.ok() && last) SayReports(args);
+  return made;
 }
 
 absl::Status ReportOnly(const PaperArgs& args) {
@@ -374,17 +378,16 @@ absl::Status RunPaper(PaperArgs args) {
   for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));
   PULSE_RETURN_IF_ERROR(
       WriteCatalogue(args.out, identities.front().at("settings"), FurtherFlags(args)));
-  if (!HasReport(args)) PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/false));
+  if (!HasReport(args)) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/false));
   PULSE_RETURN_IF_ERROR(Estimate(args, &s, &jobs));
   // After each, so that an interrupted run has its report.
   for (Job& job : jobs) {
     PULSE_RETURN_IF_ERROR(RunJob(args, &redo, &s, &job));
     const bool last = &job == &jobs.back();
-    PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/last));
+    PULSE_RETURN_IF_ERROR(TryReport(args, last));
   }
   redo.Forget();  // also what an interrupted one has left: all is there
-  if (jobs.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*with_markdown=*/true));
-  SayReports(args);
+  if (jobs.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/true));
   return absl::OkStatus();
 }
 
