@@ -161,9 +161,11 @@ class _Canvas:
         # Several charts stand in one page: ids that nobody refers to go.
         used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', svg))
         svg = re.sub(r' id="([^"]*)"', lambda m: m.group(0) if m.group(1) in used else "", svg)
-        svg = re.sub(r' (?:d|x|y)="[^"]*"',
-                     lambda m: re.sub(r"(\.\d\d)\d+", r"\1", m.group(0)), svg, flags=re.S)
-        return re.sub(r"\s*\n\s*", "\n", svg)
+        svg = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', lambda m: re.sub(
+            r"(\.\d\d)\d+", r"\1", " ".join(m.group(0).split())), svg)
+        svg = re.sub(r'<path d="[^"]*" style="fill: none"/>', "", svg)  # frames that nobody sees
+        svg = re.sub(r"\s*\n\s*", "\n", svg)
+        return re.sub(r">\n(</?g>|</?defs>)", r">\1", svg)
 
 
 def escape(text):
