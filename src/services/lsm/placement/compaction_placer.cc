@@ -352,22 +352,26 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
     MigrateThread({db, CompactionOf(id)}, request.db);
     return false;
   }
+  request.input = input;
+  return StartTaskFor({db, id}, std::move(request), cancels);
+}
+
+bool CompactionPlacer::StartTaskFor(const Key& part, TaskRequest request, uint64_t cancels) {
   auto dir = directories_.Make(request.db);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   request.output_dir = dir.ok() ? *dir : "";
-  request.input = input;
   auto task = dir.ok() ? StartTask(request) : dir.status();
   absl::Status why = task.status();
   {
     std::lock_guard lock(mu_);
-    Compaction& compaction = compactions_[{db, CompactionOf(id)}];
+    Compaction& compaction = compactions_[{part.first, CompactionOf(part.second)}];
     if (task.ok()) compaction.dirs.push_back(*dir);
     // A Cancel since the decision has not found the task among those that run.
     if (task.ok() && (canceled_ || cancels != cancels_)) {
       why = absl::CancelledError("the compaction was cancelled");
     }
     if (why.ok()) {
-      tasks_[{db, id}] = {*std::move(task), request.column_family, *dir};
+      tasks_[part] = {*std::move(task), request.column_family, *dir};
       return true;
     }
     ReturnedLocked(&compaction, IsNoFailure(why));
@@ -395,6 +399,26 @@ void CompactionPlacer::ReturnedLocked(Compaction* compaction, bool full) {
   if (adaptive_) controller_.Returned(compaction->ticket, !compaction->part_failed);
 }
 
+absl::StatusOr<std::string> CompactionPlacer::WaitForTask(HostTask* task, const std::string& dir,
+                                                          double* share) {
+  std::function<bool(double)> is_host_better;
+  if (adaptive_) {
+    is_host_better = [this, share](double now) {
+      *share = now;
+      return IsHostBetter(now);
+    };
+  }
+  auto done = task->Wait(options_.agent_deadline_ms, is_host_better);
+  while (IsFull(done.status()) && !TryBeginReturn(*share)) {
+    done = task->Wait(options_.agent_deadline_ms, is_host_better);
+  }
+  // RocksDB fails a compaction whose result it cannot read. Strings in a result are hexadecimal.
+  if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
+    done = absl::InternalError("the agent's result is none of this compaction");
+  }
+  return done;
+}
+
 bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* result) {
   HostTask* task;
   std::string family, dir;
@@ -407,25 +431,11 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     dir = it->second.dir;
   }
   double share = 1;
-  std::function<bool(double)> is_host_better;
-  if (adaptive_) {
-    is_host_better = [this, &share](double now) {
-      share = now;
-      return IsHostBetter(now);
-    };
-  }
-  auto done = task->Wait(options_.agent_deadline_ms, is_host_better);
-  while (IsFull(done.status()) && !TryBeginReturn(share)) {
-    done = task->Wait(options_.agent_deadline_ms, is_host_better);
-  }
+  auto done = WaitForTask(task, dir, &share);
   const bool contended = IsFull(done.status());
   if (contended) {
     std::lock_guard lock(mu_);
     BackOffLocked(share);
-  }
-  // RocksDB fails a compaction whose result it cannot read. Strings in a result are hexadecimal.
-  if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
-    done = absl::InternalError("the agent's result is none of this compaction");
   }
   // An agent that hangs is not waited for; it hears of the cancellation when it goes on.
   if (!done.ok()) {

@@ -149,6 +149,13 @@ class CompactionPlacer final : public RemoteThreadHooks,
   // A part that was to be the agent's is done here. `full`: the agent had no slot free, or others
   // want its CPUs, or it was cancelled; nothing failed.
   void ReturnedLocked(Compaction* compaction, bool full);
+  // On the thread of a part that a task is to do. False: RocksDB does it here. `cancels`: as of the
+  // decision.
+  bool StartTaskFor(const Key& part, TaskRequest request, uint64_t cancels);
+  // Waits for the task of a part whose outputs are in `dir`. If others contend for the agent's CPUs
+  // and the host is better: an errno of EBUSY and the share of a CPU that it had, and EndReturn
+  // must follow.
+  absl::StatusOr<std::string> WaitForTask(HostTask* task, const std::string& dir, double* share);
   // `request` has all but the identity of the database and of RocksDB.
   absl::StatusOr<std::unique_ptr<HostTask>> StartTask(TaskRequest request);
   // Remembers and logs why no task did it.
