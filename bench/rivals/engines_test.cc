@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/testing.h"
-#include "uring/denied_uring.h"
+#include "uring/denied_uring_test_util.h"
 #include "uring/io_backend_suite.h"
 
 namespace pulse {

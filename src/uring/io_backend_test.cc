@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/testing.h"
-#include "uring/denied_uring.h"
+#include "uring/denied_uring_test_util.h"
 #include "uring/io_backend_suite.h"
 
 namespace pulse {
