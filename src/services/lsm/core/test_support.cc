@@ -419,7 +419,7 @@ Stats Rig::stats() const {
 rocksdb::FileOptions OutputOptions() {
   rocksdb::FileOptions o;
   o.io_options.property_bag["pulse.output"] = "1";
-  o.writable_file_max_buffer_size = 0;
+  o.writable_file_max_buffer_size = kWriterBufferBytes;
   return o;
 }
 

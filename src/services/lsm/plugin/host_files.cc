@@ -65,7 +65,9 @@ class OutputWritableFile : public FSWritableFile {
   IOStatus Truncate(uint64_t size, const IOOptions&, IODebugContext*) override {
     return Report(output_->Truncate(size));
   }
-  IOStatus Flush(const IOOptions&, IODebugContext*) override { return Report(output_->Flush()); }
+  IOStatus Flush(const IOOptions&, IODebugContext*) override {
+    return MidAppend() ? IOStatus::OK() : Report(output_->Flush());
+  }
   IOStatus Sync(const IOOptions&, IODebugContext*) override {
     return Report(output_->Sync(strict_));
   }
@@ -90,7 +92,9 @@ class OutputWritableFile : public FSWritableFile {
     return IOStatus::OK();
   }
   // Preallocation is one request to the agent when the file starts, not a call before every append.
-  void PrepareWrite(size_t, size_t, const IOOptions&, IODebugContext*) override {}
+  void PrepareWrite(size_t offset, size_t length, const IOOptions&, IODebugContext*) override {
+    prepared_end_ = offset + length;
+  }
   IOStatus Allocate(uint64_t, uint64_t, const IOOptions&, IODebugContext*) override {
     return IOStatus::OK();
   }
@@ -123,6 +127,11 @@ class OutputWritableFile : public FSWritableFile {
     context_->session->NotePressure(hints_.stalls() ? wire::kPressureDelayed : wire::kPressureNone);
   }
 
+  // WritableFileWriter flushes for two reasons. Its caller may want all that it has appended to be
+  // visible. Or the writer's own buffer is full within an Append, before all that it has announced
+  // is here: then nobody relies on it, and the agent would be sent a padded page for each block.
+  bool MidAppend() const { return output_->size() < prepared_end_; }
+
   IOStatus Add(const Slice& data) {
     context_->BeforeAppend();
     const absl::Status st = output_->Append(data.data(), data.size());
@@ -140,6 +149,7 @@ class OutputWritableFile : public FSWritableFile {
   const bool preallocate_;
   OutputHints hints_;
   bool has_hints_ = false;
+  uint64_t prepared_end_ = 0;  // the file's size once the append that RocksDB is in has ended
   bool closed_ = false;
 };
 

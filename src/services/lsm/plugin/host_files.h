@@ -22,6 +22,16 @@ struct FileContext : PlacementContext {
   std::shared_ptr<Pool> pool;          // null: layout=files
 };
 
+// The buffer that WritableFileWriter gets for an output. It cannot do without: Pad (block_align,
+// super_block_alignment_size) fills it in a loop, which never ends if there is no room. Two pages
+// hold a block's trailer and the padding of up to a page after it, so that Pad need not flush
+// within (RocksDB 7.8 computes a wrong checksum then). What does not fit is appended past the
+// buffer. Smaller blocks are copied once more, within the core's cache, which is cheaper than the
+// two calls of Append that they would need: on RocksDB 7.8.3 (Debian) a block takes 0.58 us against
+// 0.72 without a buffer at 4000 bytes, 0.44 against 0.68 at 2000 and 1.2 against 1.0 at 16 KiB.
+// With 64 KiB the last would take 5 us, since each byte of it is copied twice.
+inline constexpr size_t kWriterBufferBytes = 8192;
+
 // A table or blob file that is an OutputFile: a compaction or flush output, or, with layout=pool,
 // any. `strict`: Sync and Close wait until it is durable.
 std::unique_ptr<rocksdb::FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,

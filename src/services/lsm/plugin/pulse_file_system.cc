@@ -439,10 +439,9 @@ FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
   // No output is ever the agent's: as without the plug-in.
   if (context_->session->options().placement == PlacementMode::kHost) return o;
   o.io_options.property_bag[kOutputMark] = "1";
-  // Each finished block goes straight to Append: the copy into the arena is the only one.
-  o.writable_file_max_buffer_size = 0;
+  o.writable_file_max_buffer_size = kWriterBufferBytes;
   LetMallocSeeLargeBuffers();
-  // With a buffer of 0 RocksDB refuses direct writes; the stream does its own.
+  // The stream does its own direct I/O; RocksDB's would copy everything into its buffer.
   o.use_direct_writes = false;
   o.use_mmap_writes = false;
   // The stream's own sync interval takes their place.
