@@ -27,6 +27,8 @@ class Device {
   virtual uint64_t size() const = 0;
   // For messages.
   virtual const std::string& name() const = 0;
+  // The descriptor for others to read and write it with, with O_DIRECT or without; -1 without one.
+  virtual int fd(bool direct) const { return -1; }
 };
 
 }  // namespace pulse::store

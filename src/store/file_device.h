@@ -25,6 +25,7 @@ class FileDevice : public Device {
   uint64_t size() const override { return size_; }
   const std::string& name() const override { return path_; }
 
+  int fd(bool direct) const override { return direct ? direct_fd() : buffered_fd(); }
   int buffered_fd() const { return buffered_.get(); }
   int direct_fd() const { return direct_.get(); }  // -1 where there is no O_DIRECT
   bool is_block_device() const { return block_device_; }

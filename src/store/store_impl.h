@@ -100,7 +100,6 @@ class Store::Impl {
   const Superblock superblock_;
   const Geometry geometry_;
   const uint64_t segment_bytes_;
-  const FileDevice* const file_device_;  // null in tests
   const uint64_t buffer_limit_;
   RegistryKey registry_key_;  // of a file that is shared within the process
 

@@ -83,7 +83,6 @@ Store::Impl::Impl(std::string path, std::shared_ptr<Device> device, bool read_on
       superblock_(recovered.superblock),
       geometry_(GeometryOf(recovered.superblock)),
       segment_bytes_(recovered.superblock.segment_bytes),
-      file_device_(dynamic_cast<const FileDevice*>(device_.get())),
       buffer_limit_(std::min(kBufferLimit, recovered.superblock.journal_bytes / 4)),
       state_(std::move(recovered.state)),
       generation_(recovered.generation),
@@ -155,14 +154,11 @@ absl::Status Store::status() const {
 }
 
 int Store::device_fd(bool direct) const {
-  const FileDevice* file = impl_->file_device_;
-  if (file == nullptr) return -1;
-  return direct && file->direct_fd() >= 0 ? file->direct_fd() : file->buffered_fd();
+  const int fd = direct ? impl_->device_->fd(true) : -1;
+  return fd >= 0 ? fd : impl_->device_->fd(false);
 }
 
-bool Store::direct_io() const {
-  return impl_->file_device_ != nullptr && impl_->file_device_->direct_fd() >= 0;
-}
+bool Store::direct_io() const { return impl_->device_->fd(/*direct=*/true) >= 0; }
 
 Usage Store::usage() const {
   Usage u;
