@@ -56,6 +56,14 @@ function(pulse_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
+# pulse_no_rtti(targets...): for what the in-tree plug-in is made of, since RocksDB's Release build has no
+# run-time type information.
+function(pulse_no_rtti)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+  endforeach()
+endfunction()
+
 # pulse_precompile(target headers...): parses these once for the target, and what nearly every file
 # includes. For targets of many files; half of what they take is headers.
 function(pulse_precompile target)
