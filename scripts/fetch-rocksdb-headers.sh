@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # fetch-rocksdb-headers.sh VERSION DEST: puts the RocksDB headers that the crate librocksdb-sys
-# VERSION carries into DEST/include. 0.19 is RocksDB 11.8.1, 0.17.3 is 10.4.2. Exit status 77, with
-# the reason, where it cannot be done for want of cargo.
+# VERSION carries into DEST/include, and a link to that RocksDB as a whole at DEST/source. 0.19 is
+# RocksDB 11.8.1, 0.17.3 is 10.4.2. Exit status 77, with the reason, where it cannot be done for want
+# of cargo.
 set -euo pipefail
 version=${1:?usage: fetch-rocksdb-headers.sh VERSION DEST}
 dest=${2:?usage: fetch-rocksdb-headers.sh VERSION DEST}
 
-if [[ -f "$dest/include/rocksdb/version.h" && "$(cat "$dest/VERSION" 2>/dev/null)" == "$version" ]]
+if [[ -f "$dest/include/rocksdb/version.h" && -f "$dest/source/CMakeLists.txt" &&
+  "$(cat "$dest/VERSION" 2>/dev/null)" == "$version" ]]
 then
   exit 0
 fi
@@ -36,4 +38,5 @@ include=$(dirname "${manifest:?the crate librocksdb-sys is not in the dependency
 rm -rf "$dest"
 mkdir -p "$dest"
 cp -r "$include" "$dest/include"
+ln -s "$(dirname "$include")" "$dest/source"
 echo "$version" >"$dest/VERSION"
