@@ -3,9 +3,10 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <cassert>
 #include <utility>
 #include <vector>
+
+#include "base/check.h"
 
 namespace pulse::director {
 
@@ -84,21 +85,21 @@ Buffer::~Buffer() {
 }
 
 char* Buffer::Prepend(size_t bytes) {
-  assert(bytes <= headroom());
+  PULSE_CHECK(bytes <= headroom());
   data_ -= bytes;
   size_ += bytes;
   return data_;
 }
 
 char* Buffer::Grow(size_t bytes) {
-  assert(bytes <= tailroom());
+  PULSE_CHECK(bytes <= tailroom());
   char* const end = data_ + size_;
   size_ += bytes;
   return end;
 }
 
 void Buffer::Trim(size_t begin, size_t size) {
-  assert(begin <= size_ && size <= size_ - begin);
+  PULSE_CHECK(begin <= size_ && size <= size_ - begin);
   data_ += begin;
   size_ = size;
 }

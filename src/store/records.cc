@@ -1,7 +1,6 @@
 #include "store/records.h"
 
-#include <cassert>
-
+#include "base/check.h"
 #include "store/store.h"
 
 namespace pulse::store {
@@ -117,7 +116,7 @@ void AppendRecord(const Record& r, std::string* out) {
       break;
   }
   const size_t payload = out->size() - start - sizeof(RecordHeader);
-  assert(payload <= UINT16_MAX);
+  PULSE_CHECK(payload <= UINT16_MAX, "a record's length must fit its header");
   const auto length = static_cast<uint16_t>(payload);
   std::memcpy(out->data() + start + offsetof(RecordHeader, payload_bytes), &length, sizeof(length));
 }

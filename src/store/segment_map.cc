@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
+
+#include "base/check.h"
 
 namespace pulse::store {
 namespace {
@@ -52,7 +53,7 @@ bool SegmentMap::Take(Run run) {
 
 void SegmentMap::Release(Run run) {
   for (uint64_t s = run.first; s < uint64_t{run.first} + run.count; ++s) {
-    assert(!IsFree(s));
+    PULSE_DCHECK(!IsFree(s));
     Set(s);
   }
   free_ += run.count;
@@ -90,9 +91,7 @@ uint64_t SegmentMap::Length(uint64_t from, uint64_t limit) const {
 
 void SegmentMap::TakeFree(uint64_t first, uint64_t count, std::vector<Run>* runs) {
   const Run run{static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
-  const bool taken = Take(run);
-  assert(taken);
-  (void)taken;
+  PULSE_CHECK(Take(run), "the run was chosen from what is free");
   if (!runs->empty() && uint64_t{runs->back().first} + runs->back().count == first) {
     runs->back().count += run.count;
   } else {
