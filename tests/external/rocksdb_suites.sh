@@ -11,7 +11,8 @@ usage: rocksdb_suites.sh [options] RESULT_DIR ROCKSDB_SOURCE
 
 Builds a copy of the RocksDB source tree with PulseDB in-tree, runs RocksDB's own suites on
 pulse://, and prints what passed, failed, was skipped and why. A case that fails is run again on the
-default file system; one that fails there, too, counts as "upstream". ROCKSDB_SOURCE is not changed.
+default file system; one that fails there, too, counts as "upstream". ROCKSDB_SOURCE is not changed;
+crate:VERSION takes that of the crate librocksdb-sys VERSION (crate:0.19 is RocksDB 11.8.1).
 RESULT_DIR must be on a real disk, with about 15 GB free. A second run with the same RESULT_DIR goes
 on where the first one ended.
 
@@ -91,12 +92,18 @@ for suite in ${suites//,/ }; do
   esac
 done
 
+if [[ ${positional[1]} == crate:* ]]; then
+  crate=${positional[1]#crate:}
+  "$pulse_root/scripts/fetch-rocksdb-headers.sh" "$crate" "$pulse_root/build/rocksdb-headers/$crate" ||
+    die "cannot fetch the crate librocksdb-sys $crate"
+  positional[1]="$pulse_root/build/rocksdb-headers/$crate/source"
+fi
 [[ -d ${positional[1]} ]] || die "no RocksDB source at ${positional[1]}"
 source_given=$(cd "${positional[1]}" && pwd -P)
 for file in CMakeLists.txt include/rocksdb/version.h db/db_basic_test.cc tools/db_crashtest.py; do
   [[ -e "$source_given/$file" ]] ||
     die "$source_given is not a complete RocksDB source tree: $file is missing (a source release or
-a git checkout has it; the crates' and some distributions' trees come without the tests)"
+a git checkout has it, and crate:0.19; some distributions' trees come without the tests)"
 done
 for tool in cmake python3 pkg-config g++ tar; do
   command -v "$tool" >/dev/null || die "$tool is needed and not installed"
