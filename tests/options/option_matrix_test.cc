@@ -1,0 +1,122 @@
+// Every option that touches files, off its default: alone and in pairs, on pulse://. Of the pairs
+// `make test` takes a sample by the seed; PULSE_TEST_LONG=1 takes all, PULSE_TEST_SEED repeats a
+// run (with PULSE_TEST_SAMPLE, where it was set). AddressSanitizer gets a sample of all. Each case
+// is a process of its own with a deadline. A case that fails is tried without the plug-in: what
+// fails there as well is RocksDB's, and counts as refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/testing.h"
+#include "options/child_case.h"
+#include "options/option_case.h"
+#include "options/option_table.h"
+#include "options/pairwise.h"
+#include "services/lsm/core/test_support.h"
+
+namespace pulse::options_test {
+namespace {
+
+using lsm::test::ScratchDir;
+using Settings = std::vector<const Setting*>;
+
+constexpr size_t kRowSize = 14;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kEach = 8;  // of the settings alone, one in so many
+constexpr size_t kSampleRows = 4;
+#else
+constexpr size_t kEach = 1;
+constexpr size_t kSampleRows = 28;
+#endif
+constexpr size_t kPoolSettings = 16;
+constexpr size_t kPoolRows = 4;
+
+struct Count {
+  size_t passed = 0;
+  size_t refused = 0;
+};
+
+CaseOutcome Run(const Settings& settings, Where where) {
+  ScratchDir dir;
+  const uint64_t seed = testing_util::TestSeed();
+  return RunInChild([&] { return RunCase(settings, where, dir.path(), seed); });
+}
+
+// Checks `settings` together. What RocksDB refuses is tried in two halves.
+void Check(const Settings& settings, Where where, Count* count) {
+  const CaseOutcome outcome = Run(settings, where);
+  if (outcome.kind == CaseOutcome::kPassed) {
+    ++count->passed;
+    return;
+  }
+  const CaseOutcome stock = Run(settings, Where::kStock);
+  if (stock.kind == CaseOutcome::kPassed) {
+    ADD_FAILURE() << "with " << NamesOf(settings) << ":\n" << outcome.message;
+    return;
+  }
+  ++count->refused;
+  printf("refused with %s:\n  on pulse://: %s\n  without it: %s\n", NamesOf(settings).c_str(),
+         outcome.message.c_str(), stock.message.c_str());
+  if (settings.size() == 1) return;
+  const auto middle = settings.begin() + static_cast<ptrdiff_t>(settings.size() / 2);
+  Check(Settings(settings.begin(), middle), where, count);
+  Check(Settings(middle, settings.end()), where, count);
+}
+
+std::vector<Settings> Rows() {
+  const Settings all = AllSettings();
+  std::vector<Settings> rows;
+  for (const auto& numbers :
+       PairwiseRows(all.size(), kRowSize, testing_util::TestSample(),
+                    [&](size_t a, size_t b) { return KnownConflict(*all[a], *all[b]); })) {
+    Settings row;
+    for (const size_t n : numbers) row.push_back(all[n]);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+// In parts, so that ctest's shards have equally much to do.
+class OptionMatrixTest : public ::testing::TestWithParam<size_t> {};
+constexpr size_t kParts = 4;
+
+TEST_P(OptionMatrixTest, EachSetting_Alone_Works) {
+  const Settings all = AllSettings();
+  Count count;
+  const size_t first = testing_util::TestSample() % kEach;
+  for (size_t i = GetParam() + first * kParts; i < all.size(); i += kParts * kEach) {
+    Check({all[i]}, Where::kPulse, &count);
+  }
+  EXPECT_GT(count.passed, count.refused * 8);
+}
+
+TEST_P(OptionMatrixTest, PairsOfSettings_Together_Work) {
+  const std::vector<Settings> rows = Rows();
+  const size_t n = testing_util::LongTests() ? rows.size() : std::min(rows.size(), kSampleRows);
+  Count count;
+  for (size_t i = GetParam(); i < n; i += kParts) Check(rows[i], Where::kPulse, &count);
+  printf("%zu of %zu rows with every pair; %zu cases passed, %zu refused by RocksDB\n", n,
+         rows.size(), count.passed, count.refused);
+  EXPECT_GT(count.passed, 0u);
+}
+
+TEST_P(OptionMatrixTest, OnAPool_SomeSettings_Work) {
+  Settings all = AllSettings();
+  std::mt19937_64 rng(testing_util::TestSample());
+  std::shuffle(all.begin(), all.end(), rng);
+  const std::vector<Settings> rows = Rows();
+  const bool everything = testing_util::LongTests();
+  Count count;
+  for (size_t i = GetParam(); i < (everything ? all.size() : kPoolSettings); i += kParts) {
+    Check({all[i]}, Where::kPulsePool, &count);
+  }
+  for (size_t i = GetParam(); i < (everything ? rows.size() : kPoolRows); i += kParts) {
+    Check(rows[rows.size() - 1 - i], Where::kPulsePool, &count);
+  }
+  EXPECT_GT(count.passed, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, OptionMatrixTest, ::testing::Range(size_t{0}, kParts));
+
+}  // namespace
+}  // namespace pulse::options_test

@@ -1,0 +1,92 @@
+#include "options/option_table.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/slice_transform.h"
+#include "services/lsm/core/rocksdb_compat.h"
+
+namespace pulse::options_test {
+namespace {
+
+using Table = rocksdb::BlockBasedTableOptions;
+
+void NeedPrefix(Setup& s) {
+  if (s.options.prefix_extractor == nullptr) {
+    s.options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(5));
+  }
+}
+
+void NeedFilter(Setup& s) {
+  if (s.table.filter_policy == nullptr) {
+    s.table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  }
+}
+
+}  // namespace
+
+const std::vector<Setting>& TableSettings() {
+  static const std::vector<Setting> settings = {
+    PULSE_SETTING("table.block_align", "true", s.table.block_align = true),
+    PULSE_SETTING("table.block_align", "true, 1 KiB blocks",
+                  (s.table.block_align = true, s.table.block_size = 1 << 10)),
+    PULSE_SETTING("table.block_align", "true, 16 KiB blocks",
+                  (s.table.block_align = true, s.table.block_size = 16 << 10)),
+#if PULSE_ROCKSDB_AT_LEAST(11, 0)
+    PULSE_SETTING("table.super_block_alignment_size", "32 KiB",
+                  (s.table.super_block_alignment_size = 32 << 10,
+                   s.table.super_block_alignment_space_overhead_ratio = 4)),
+#endif
+    PULSE_SET(table.block_size, 512),
+    PULSE_SET(table.block_size, 16 << 10),
+    PULSE_SET(table.block_size, 256 << 10),
+    PULSE_SET(table.block_size_deviation, 0),
+    PULSE_SET(table.block_restart_interval, 1),
+    PULSE_SET(table.block_restart_interval, 64),
+    PULSE_SET(table.index_block_restart_interval, 8),
+    PULSE_SET(table.metadata_block_size, 512),
+    PULSE_SET(table.checksum, rocksdb::kNoChecksum),
+    PULSE_SET(table.checksum, rocksdb::kCRC32c),
+    PULSE_SET(table.checksum, rocksdb::kxxHash),
+    PULSE_SET(table.checksum, rocksdb::kxxHash64),
+    PULSE_SET(table.checksum, rocksdb::kXXH3),
+    PULSE_SET(table.format_version, 2),
+    PULSE_SET(table.format_version, 3),
+    PULSE_SET(table.format_version, 4),
+#if PULSE_ROCKSDB_AT_LEAST(8, 6)
+    PULSE_SET(table.format_version, 6),
+#endif
+    PULSE_SETTING("table.index_type", "hash",
+                  (NeedPrefix(s), s.table.index_type = Table::kHashSearch)),
+    PULSE_SET(table.index_type, Table::kTwoLevelIndexSearch),
+    PULSE_SET(table.index_type, Table::kBinarySearchWithFirstKey),
+    PULSE_SETTING("table.partition_filters", "true",
+                  (NeedFilter(s), s.table.index_type = Table::kTwoLevelIndexSearch,
+                   s.table.partition_filters = true)),
+    PULSE_SET(table.data_block_index_type, Table::kDataBlockBinaryAndHash),
+    PULSE_SET(table.index_shortening, Table::IndexShorteningMode::kNoShortening),
+    PULSE_SET(table.index_shortening, Table::IndexShorteningMode::kShortenSeparatorsAndSuccessor),
+    PULSE_SET(table.cache_index_and_filter_blocks, true),
+    PULSE_SET(table.pin_l0_filter_and_index_blocks_in_cache, true),
+    PULSE_SET(table.pin_top_level_index_and_filter, false),
+    PULSE_SET(table.no_block_cache, true),
+    PULSE_SETTING("table.filter_policy", "bloom", NeedFilter(s)),
+    PULSE_SETTING("table.filter_policy", "ribbon",
+                  s.table.filter_policy.reset(rocksdb::NewRibbonFilterPolicy(10))),
+    PULSE_SETTING("table.whole_key_filtering", "false",
+                  (NeedPrefix(s), NeedFilter(s), s.table.whole_key_filtering = false)),
+    PULSE_SETTING("table.optimize_filters_for_memory", "true",
+                  (NeedFilter(s), s.table.optimize_filters_for_memory = true)),
+    PULSE_SETTING("table.detect_filter_construct_corruption", "true",
+                  (NeedFilter(s), s.table.detect_filter_construct_corruption = true)),
+    PULSE_SET(table.use_delta_encoding, false),
+    PULSE_SET(table.verify_compression, true),
+    PULSE_SET(table.enable_index_compression, false),
+    PULSE_SET(table.read_amp_bytes_per_bit, 32),
+    PULSE_SET(table.prepopulate_block_cache, Table::PrepopulateBlockCache::kFlushOnly),
+    PULSE_SET(table.initial_auto_readahead_size, 0),
+    PULSE_SET(table.max_auto_readahead_size, 0),
+    PULSE_SET(table.num_file_reads_for_auto_readahead, 0),
+    PULSE_SETTING("table format", "plain", s.other_table.reset(rocksdb::NewPlainTableFactory())),
+  };
+  return settings;
+}
+
+}  // namespace pulse::options_test
