@@ -1,6 +1,6 @@
 // The protocol of `pages`. Each message is one request or its reply; replies name their request, in
-// any order. docs/reference/protocol.md has the same in prose. What is said of messages in common/wire.h
-// holds. Any thread; nothing blocks. DDS section 9.1.
+// any order. docs/reference/protocol.md has the same in prose. What is said of messages in
+// common/wire.h holds. Any thread; nothing blocks. DDS section 9.1.
 #pragma once
 
 #include <cstdint>

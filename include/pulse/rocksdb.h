@@ -46,38 +46,41 @@ namespace pulse {
 
 // What a FileSystem has done since it was created. Times in nanoseconds, sizes in bytes.
 struct Stats {
-  uint64_t files_persisted;  // outputs written by the agent
-  uint64_t bytes_persisted;
-  uint64_t backpressure_waits;  // times that an append waited for queue space
-  uint64_t backpressure_nanos;
-  uint64_t barrier_waits;  // directory syncs and MANIFEST writes that waited for outputs
-  uint64_t barrier_nanos;
-  uint64_t bytes_fetched;  // compaction input served from the agent's read-ahead
-  uint64_t fetch_waits;    // times that a compaction read waited for the agent
-  uint64_t fetch_wait_nanos;
-  uint64_t fetch_misses;     // compaction reads that went to the file directly
-  uint64_t failovers;        // agents lost
-  uint64_t bytes_inline;     // written by the host itself, for want of an agent or a queue
-  uint64_t reconnects;       // agents found again
-  uint64_t agentless_nanos;  // time without an agent
+  // Of the struct that the caller was compiled with: later releases add members at the end, and
+  // fill in those that the caller knows.
+  uint64_t struct_size = sizeof(Stats);
+  uint64_t files_persisted = 0;  // outputs written by the agent
+  uint64_t bytes_persisted = 0;
+  uint64_t backpressure_waits = 0;  // times that an append waited for queue space
+  uint64_t backpressure_nanos = 0;
+  uint64_t barrier_waits = 0;  // directory syncs and MANIFEST writes that waited for outputs
+  uint64_t barrier_nanos = 0;
+  uint64_t bytes_fetched = 0;  // compaction input served from the agent's read-ahead
+  uint64_t fetch_waits = 0;    // times that a compaction read waited for the agent
+  uint64_t fetch_wait_nanos = 0;
+  uint64_t fetch_misses = 0;     // compaction reads that went to the file directly
+  uint64_t failovers = 0;        // agents lost
+  uint64_t bytes_inline = 0;     // written by the host itself, for want of an agent or a queue
+  uint64_t reconnects = 0;       // agents found again
+  uint64_t agentless_nanos = 0;  // time without an agent
   // Outputs that the agent has synced and closed, and how long that took, as the host saw it: the
   // median of the last few thousand.
-  uint64_t syncs;
-  uint64_t sync_median_nanos;
-  uint64_t sync_nanos;  // of all of them together
+  uint64_t syncs = 0;
+  uint64_t sync_median_nanos = 0;
+  uint64_t sync_nanos = 0;  // of all of them together
   // Whole compactions (PlaceCompactions) that the agent has done, and that it did not finish or
   // refused, so that RocksDB did them here.
-  uint64_t whole_compactions;
-  uint64_t whole_returned;
+  uint64_t whole_compactions = 0;
+  uint64_t whole_returned = 0;
   // Flushes that RocksDB's threads did on an embedded agent's CPUs (flushes=); their CPU time
   // there, and that of whole compactions.
-  uint64_t agent_flushes;
-  uint64_t agent_flush_nanos;
-  uint64_t agent_compaction_nanos;
+  uint64_t agent_flushes = 0;
+  uint64_t agent_flush_nanos = 0;
+  uint64_t agent_compaction_nanos = 0;
   // Of the moment.
-  uint64_t streams;          // outputs that have a queue of their own
-  uint64_t queued_bytes;     // payload that the agent has not given back
-  uint64_t queued_requests;  // that it has not taken
+  uint64_t streams = 0;          // outputs that have a queue of their own
+  uint64_t queued_bytes = 0;     // payload that the agent has not given back
+  uint64_t queued_requests = 0;  // that it has not taken
 };
 
 // Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. InvalidArgument when the
@@ -108,9 +111,10 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 //
 // An embedded agent does a whole compaction by RocksDB's own threads, which run on its CPUs
 // meanwhile, and give way to flushes that do. It needs agent_cpus= that the process does not use
-// otherwise (taskset) and agent_nice=0; else compactions are split, which is logged once. It is RocksDB's compaction like any other, with all that the database has, but
-// for those that DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does
-// nothing to it. agent_sched= is for the agent's own threads.
+// otherwise (taskset) and agent_nice=0; else compactions are split, which is logged once. It is
+// RocksDB's compaction like any other, with all that the database has, but for those that
+// DB::CompactFiles asks for, which stay where they are; CancelWholeCompactions does nothing to it.
+// agent_sched= is for the agent's own threads.
 //
 // On an external agent a whole compaction is DB::OpenAndCompact. The agent makes comparators,
 // merge operators, filters and the like by name, from RocksDB's registry of objects (pulse agent

@@ -29,15 +29,15 @@ struct ServiceSpec {
   uint32_t id;
   uint32_t version;
   const char* start_hint;  // how an agent is started that offers it
-  std::span<const IoClassSpec> io_classes;
+  std::span<const IoClassSpec> io_classes = {};
   // Names of the kinds that the service counts requests by (SessionCounters::Take), in order; at
   // most kMaxRequestKinds.
-  std::span<const char* const> request_kinds;
+  std::span<const char* const> request_kinds = {};
   // The agent's half records how long syncs take (SessionCounters::syncs).
   bool counts_syncs = false;
   // What hosts publish on their control page (channel/host_numbers.h), in order; the first is the
   // time of the writing. Empty: nothing.
-  std::span<const NumberSpec> host_numbers;
+  std::span<const NumberSpec> host_numbers = {};
   // The agent's half can be a thread of the host's process.
   bool embeddable = false;
   // All sessions are served by one worker, so that what they share needs no locks.

@@ -1,7 +1,7 @@
 // PendingRatio: how much the databases have to compact, as a part of the pending-compaction limit
 // (the option debt=): what placement=adaptive may defer while a busy host is spared. By RocksDB's
-// own estimate and limits (docs/internals/lsm-placement.md). It also tells which compactions may not be slow,
-// because writers are about to stall.
+// own estimate and limits (docs/internals/lsm-placement.md). It also tells which compactions may
+// not be slow, because writers are about to stall.
 //
 // With other placements the limit is 0. Thread-safe. Update takes RocksDB's mutex: not to be called
 // with it.

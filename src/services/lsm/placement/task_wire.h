@@ -1,7 +1,7 @@
 // The wire format of a compaction that an agent does all of: the request, in a sealed memfd that a
 // kService message passes, and the frames that come back on the stream socket passed with it.
-// docs/reference/protocol.md has the same in prose. Little-endian, fixed width; the peer is untrusted.
-// Pure functions, but for the two that name a descriptor.
+// docs/reference/protocol.md has the same in prose. Little-endian, fixed width; the peer is
+// untrusted. Pure functions, but for the two that name a descriptor.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <future>
 #include <thread>
@@ -345,6 +346,13 @@ TEST(FileSystemTest, Stats_AfterWrites_AddUp) {
   EXPECT_EQ(s.bytes_persisted, 5u * 8192);
   EXPECT_EQ(s.bytes_inline, 0u);
   EXPECT_EQ(s.failovers, 0u);
+  // A caller of an earlier release, whose struct ends before the member `failovers`.
+  Stats early{};
+  early.struct_size = offsetof(Stats, failovers);
+  early.failovers = 77;
+  ASSERT_TRUE(GetStats(fs.get(), &early));
+  EXPECT_EQ(early.files_persisted, 5u);
+  EXPECT_EQ(early.failovers, 77u) << "nothing is written behind what the caller knows";
   EXPECT_FALSE(GetStats(FileSystem::Default().get(), &s));
   EXPECT_FALSE(GetStats(nullptr, &s));
 }

@@ -1,5 +1,7 @@
 // Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -141,37 +143,43 @@ std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSyst
 bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   const lsm::PulseFileSystem* pulse = Find(fs);
   if (pulse == nullptr) return false;
+  Stats now;
   const lsm::AtomicCounters& c = pulse->context().session->counters();
-  out->files_persisted = c.files_persisted;
-  out->bytes_persisted = c.bytes_persisted;
-  out->backpressure_waits = c.backpressure_waits;
-  out->backpressure_nanos = c.backpressure_nanos;
-  out->barrier_waits = c.barrier_waits;
-  out->barrier_nanos = c.barrier_nanos;
-  out->bytes_fetched = c.bytes_fetched;
-  out->fetch_waits = c.fetch_waits;
-  out->fetch_wait_nanos = c.fetch_wait_nanos;
-  out->fetch_misses = c.fetch_misses;
-  out->failovers = c.failovers;
-  out->bytes_inline = c.bytes_inline;
-  out->reconnects = c.reconnects;
-  out->whole_compactions = c.whole_compactions;
-  out->whole_returned = c.whole_returned;
-  out->agent_flushes = c.agent_flushes;
-  out->agent_flush_nanos = c.agent_flush_nanos;
-  out->agent_compaction_nanos = c.agent_compaction_nanos;
-  out->agentless_nanos = pulse->context().session->agentless_nanos();
+  now.files_persisted = c.files_persisted;
+  now.bytes_persisted = c.bytes_persisted;
+  now.backpressure_waits = c.backpressure_waits;
+  now.backpressure_nanos = c.backpressure_nanos;
+  now.barrier_waits = c.barrier_waits;
+  now.barrier_nanos = c.barrier_nanos;
+  now.bytes_fetched = c.bytes_fetched;
+  now.fetch_waits = c.fetch_waits;
+  now.fetch_wait_nanos = c.fetch_wait_nanos;
+  now.fetch_misses = c.fetch_misses;
+  now.failovers = c.failovers;
+  now.bytes_inline = c.bytes_inline;
+  now.reconnects = c.reconnects;
+  now.whole_compactions = c.whole_compactions;
+  now.whole_returned = c.whole_returned;
+  now.agent_flushes = c.agent_flushes;
+  now.agent_flush_nanos = c.agent_flush_nanos;
+  now.agent_compaction_nanos = c.agent_compaction_nanos;
+  now.agentless_nanos = pulse->context().session->agentless_nanos();
   {
     lsm::HostSession& session = *pulse->context().session;
     std::lock_guard lock(session.mu());
-    out->syncs = session.sync_times_locked().count();
-    out->sync_nanos = session.sync_times_locked().nanos();
-    out->sync_median_nanos = static_cast<uint64_t>(session.sync_times_locked().Median());
+    now.syncs = session.sync_times_locked().count();
+    now.sync_nanos = session.sync_times_locked().nanos();
+    now.sync_median_nanos = static_cast<uint64_t>(session.sync_times_locked().Median());
   }
-  const lsm::HostSession::Occupancy now = pulse->context().session->occupancy();
-  out->streams = now.streams;
-  out->queued_bytes = now.bytes;
-  out->queued_requests = now.requests;
+  const lsm::HostSession::Occupancy queues = pulse->context().session->occupancy();
+  now.streams = queues.streams;
+  now.queued_bytes = queues.bytes;
+  now.queued_requests = queues.requests;
+  // A caller of an earlier release knows fewer members; one of a later release finds zeros in those
+  // that are unknown here.
+  const uint64_t known = std::min<uint64_t>(out->struct_size, sizeof(now));
+  now.struct_size = out->struct_size;
+  std::memcpy(static_cast<void*>(out), &now, known);
   return true;
 }
 
