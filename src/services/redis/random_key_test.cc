@@ -44,11 +44,11 @@ TEST(RandomKeyTest, FewKeys_UnequalGapsAndSizes_EquallyOften) {
 TEST(RandomKeyTest, ClustersWithLongPrefixes_ManyCalls_NoKeyStarves) {
   TestStore store;
   const std::string prefix(60, 'p');
-  constexpr int kClustered = 900;
+  constexpr int kClustered = 560;
   for (int i = 0; i < kClustered; ++i) store(absl::StrCat("SET ", prefix, i, " ", i));
   ASSERT_TRUE(store->db()->Flush(rocksdb::FlushOptions()).ok());
   for (const char* key : {"a", "b", "z"}) store(absl::StrCat("SET ", key, " 1"));
-  const auto drawn = Draw(store, 30'000);
+  const auto drawn = Draw(store, 16'000);
   EXPECT_EQ(drawn.size(), kClustered + 3u);
 }
 
@@ -59,7 +59,7 @@ TEST(RandomKeyTest, LargeValuesAmongSmallOnes_ManyCalls_NoKeyStarves) {
   constexpr int kSmall = 100;
   for (int i = 0; i < kSmall; ++i) store(absl::StrCat("SET s", i, " 1"));
   for (int i = 0; i < 6; ++i) store(absl::StrCat("SETRANGE t", i, " 399999 x"));
-  EXPECT_EQ(Draw(store, 8'000).size(), kSmall + 6u);
+  EXPECT_EQ(Draw(store, 5'000).size(), kSmall + 6u);
 }
 
 TEST(RandomKeyTest, ManyKeys_FewCalls_AllPartsOfTheDatabaseAreSeen) {
@@ -111,7 +111,7 @@ TEST(RandomKeyTest, NearlyAllExpired_CostHasALimitAndTheLiveKeyIsFound) {
   store.now_ms += 10;
   rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
   bool found = false;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 60; ++i) {
     rocksdb::get_perf_context()->Reset();
     const std::string reply = store("RANDOMKEY");
     EXPECT_LT(rocksdb::get_perf_context()->internal_key_skipped_count, kExpired / 2u);
