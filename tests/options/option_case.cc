@@ -54,7 +54,7 @@ class Case {
     if (const std::string e = Failed("open", db_.Open()); !e.empty()) return e;
     for (int round = 0; round < 3; ++round) {
       if (const std::string e = Write(400); !e.empty()) return e;
-      if (const std::string e = Failed("flush", db_.FlushAll()); !e.empty()) return e;
+      if (const std::string e = Failed("flush", Flush()); !e.empty()) return e;
     }
     if (const std::string e = Failed("compact", Compact()); !e.empty()) return e;
     return CheckAndClose("after a compaction: ");
@@ -101,6 +101,16 @@ class Case {
     return v;
   }
 
+  Status Flush() {
+    rocksdb::FlushOptions o;
+    o.allow_write_stall = true;  // with few levels or no compactions it would wait for ever
+    Status s;
+    for (const std::string& family : db_.families()) {
+      if (s.ok()) s = db_->Flush(o, db_.family(family));
+    }
+    return s;
+  }
+
   Status Compact() {
     Status s = db_.CompactAll();
     // FIFO and None know no manual compaction to a level below; the rest is still to be checked.
@@ -112,7 +122,7 @@ class Case {
   std::string CheckAndClose(const char* when) {
     if (const std::string e = Verify(); !e.empty()) return when + e;
     if (setup_.flush_before_close) {
-      if (const std::string e = Failed("flush", db_.FlushAll()); !e.empty()) return e;
+      if (const std::string e = Failed("flush", Flush()); !e.empty()) return e;
     }
     if (const std::string e = Failed("flush of the log", db_->FlushWAL(/*sync=*/true));
         !e.empty()) {

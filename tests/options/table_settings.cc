@@ -20,6 +20,12 @@ void NeedFilter(Setup& s) {
   }
 }
 
+void PlainTables(Setup& s) {
+  rocksdb::PlainTableOptions plain;
+  plain.hash_table_ratio = 0;  // or it would need a prefix extractor
+  s.other_table.reset(rocksdb::NewPlainTableFactory(plain));
+}
+
 }  // namespace
 
 const std::vector<Setting>& TableSettings() {
@@ -84,7 +90,7 @@ const std::vector<Setting>& TableSettings() {
     PULSE_SET(table.initial_auto_readahead_size, 0),
     PULSE_SET(table.max_auto_readahead_size, 0),
     PULSE_SET(table.num_file_reads_for_auto_readahead, 0),
-    PULSE_SETTING("table format", "plain", s.other_table.reset(rocksdb::NewPlainTableFactory())),
+    PULSE_SETTING("table format", "plain", PlainTables(s)),
   };
   return settings;
 }
