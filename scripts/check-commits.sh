@@ -5,7 +5,7 @@ set -euo pipefail
 export LC_ALL=C.UTF-8
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-BASE=f16e8014e636c92c80f7575b29ecc71cd1ba4b07
+BASE=2cdb744a45efefd7a81e3a271900711f476679e9
 LIMIT=72
 
 if [[ "$(git rev-parse --is-shallow-repository 2>/dev/null)" != false ]] ||
