@@ -113,7 +113,7 @@ const std::vector<Setting>& FamilySettings() {
       PULSE_SET(options.preserve_internal_time_seconds, 100),
       PULSE_SETTING(
           "options.sst_partitioner_factory", "fixed prefix",
-          s.options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(9)),
+          s.options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(5)),
       PULSE_SETTING("options.table_properties_collector_factories", "compact on deletion",
                     s.options.table_properties_collector_factories.push_back(
                         rocksdb::NewCompactOnDeletionCollectorFactory(50, 10))),
