@@ -155,7 +155,7 @@ class Setup {
     options.thread_name = "pulse-agent-";
     options.cpus = o.agent_cpus;
     // Matches no TCP connection.
-    if (o.form == "splice") options.signature = "unix,*,*,*,*";
+    if (o.form == "splice") options.match = {"protocol=unix"};
     if (o.form == "spin") options.net_options.spin_nanos = o.spin_nanos;
     auto front = director::Director::Open(options);
     if (!front.ok()) return front.status();

@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Director>> Director::Open(DirectorOptions options
     if (!host.ok()) return host.status();
     director->shared_->host = *host;
   }
-  auto signature = Signature::Parse(o.signature);
+  auto signature = Signature::Parse(o.match);
   if (!signature.ok()) return signature.status();
   director->shared_->signature = *std::move(signature);
   if (absl::Status st = director->Listen(); !st.ok()) return st;

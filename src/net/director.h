@@ -55,8 +55,9 @@ struct DirectorOptions {
   // application does not see.
   std::shared_ptr<const LocalPort> local_host;
   Application* application = nullptr;  // outlives the director
-  // Which connections the application sees (signature.h); empty: all. Others go to the host.
-  std::string signature;
+  // Rules (signature.h): the application sees connections that match one; none: all. Others go to
+  // the host.
+  std::vector<std::string> match;
   int threads = 1;
   std::string thread_name = "pulse-dir-";  // and a number; at most 15 characters
   std::vector<int> cpus;                   // of the threads; empty: as they are

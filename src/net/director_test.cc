@@ -351,9 +351,9 @@ TEST(DirectorOptionsTest, SaysWhatIsWrong) {
   options.listen = {"nonsense"};
   EXPECT_FALSE(Director::Open(options).ok());
   options.listen = {"127.0.0.1:0"};
-  options.signature = "tcp";
+  options.match = {"tcp"};
   EXPECT_FALSE(Director::Open(options).ok());
-  options.signature = "";
+  options.match.clear();
   options.threads = 0;
   EXPECT_FALSE(Director::Open(options).ok());
   options.threads = 1;

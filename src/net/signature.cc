@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <cstring>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -20,9 +21,9 @@ absl::string_view View(std::string_view text) { return {text.data(), text.size()
 
 absl::Status Malformed(std::string_view part, std::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("signature: '", View(part), "' ", View(why),
-                   "; write PROTOCOL,CLIENT,CLIENT-PORTS,SERVER,SERVER-PORTS, such as "
-                   "tcp,10.0.0.0/8,*,*,6379"));
+      absl::StrCat("'", View(part), "' ", View(why),
+                   "; expected KEY=VALUE[,KEY=VALUE...] of client, client-port, server, "
+                   "server-port and protocol, such as client=10.0.0.0/8,server-port=9000"));
 }
 
 std::array<uint8_t, 16> Mapped(const in_addr& v4) {
@@ -97,35 +98,57 @@ absl::Status Signature::ParsePorts(std::string_view text, Ports* ports) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Signature::Pattern> Signature::ParsePattern(std::string_view text) {
-  std::vector<std::string> parts = absl::StrSplit(View(text), ',');
-  if (parts.size() != 5) {
-    return Malformed(text, absl::StrCat("has ", parts.size(), " parts instead of 5"));
+absl::Status Signature::ParseProtocol(std::string_view text, Protocol* protocol) {
+  if (text == "tcp") {
+    *protocol = Protocol::kTcp;
+  } else if (text == "unix") {
+    *protocol = Protocol::kUnix;
+  } else if (text != "*") {
+    return Malformed(text, "is none of the protocols tcp, unix and *");
   }
-  for (std::string& part : parts) absl::StripAsciiWhitespace(&part);
-  Pattern p;
-  if (parts[0] == "tcp") {
-    p.protocol = Protocol::kTcp;
-  } else if (parts[0] == "unix") {
-    p.protocol = Protocol::kUnix;
-  } else if (parts[0] != "*") {
-    return Malformed(parts[0], "is none of the protocols tcp, unix and *");
-  }
-  PULSE_RETURN_IF_ERROR(ParsePrefix(parts[1], &p.client));
-  PULSE_RETURN_IF_ERROR(ParsePorts(parts[2], &p.client_ports));
-  PULSE_RETURN_IF_ERROR(ParsePrefix(parts[3], &p.server));
-  PULSE_RETURN_IF_ERROR(ParsePorts(parts[4], &p.server_ports));
-  return p;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Signature> Signature::Parse(std::string_view text) {
-  Signature signature;
-  if (absl::StripAsciiWhitespace(View(text)).empty()) return signature;
-  const std::vector<std::string> parts = absl::StrSplit(View(text), ';');
+absl::StatusOr<Signature::Rule> Signature::ParseRule(std::string_view text) {
+  Rule rule;
+  std::set<std::string> seen;
+  const std::vector<std::string> parts = absl::StrSplit(View(text), ',');
   for (const std::string& part : parts) {
-    auto pattern = ParsePattern(part);
-    if (!pattern.ok()) return pattern.status();
-    signature.patterns_.push_back(*pattern);
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos) return Malformed(part, "is no KEY=VALUE");
+    const std::string key(absl::StripAsciiWhitespace(View(part).substr(0, equals)));
+    const std::string value(absl::StripAsciiWhitespace(View(part).substr(equals + 1)));
+    if (!seen.insert(key).second) return Malformed(key, "is given twice");
+    absl::Status st;
+    if (key == "protocol") {
+      st = ParseProtocol(value, &rule.protocol);
+    } else if (key == "client") {
+      st = ParsePrefix(value, &rule.client);
+    } else if (key == "client-port") {
+      st = ParsePorts(value, &rule.client_ports);
+    } else if (key == "server") {
+      st = ParsePrefix(value, &rule.server);
+    } else if (key == "server-port") {
+      st = ParsePorts(value, &rule.server_ports);
+    } else {
+      st = Malformed(key, "is no key of a rule");
+    }
+    if (!st.ok()) return st;
+  }
+  const bool any = rule.client.bits == 0 && rule.server.bits == 0 && rule.client_ports.any() &&
+                   rule.server_ports.any();
+  if (rule.protocol == Protocol::kUnix && !any) {
+    return Malformed(text, "never matches, since Unix sockets have no addresses and ports");
+  }
+  return rule;
+}
+
+absl::StatusOr<Signature> Signature::Parse(const std::vector<std::string>& rules) {
+  Signature signature;
+  for (const std::string& text : rules) {
+    auto rule = ParseRule(text);
+    if (!rule.ok()) return rule.status();
+    signature.rules_.push_back(*rule);
   }
   return signature;
 }
@@ -133,18 +156,18 @@ absl::StatusOr<Signature> Signature::Parse(std::string_view text) {
 bool Signature::Matches(const Prefix& prefix, const Ports& ports, const Address& address) {
   std::array<uint8_t, 16> bytes{};
   if (!BytesOf(address, &bytes)) {
-    return prefix.bits == 0 && ports.first == 0 && ports.last == 65535;
+    return prefix.bits == 0 && ports.any();
   }
   const uint16_t port = address.port();
   return SameBits(prefix.bytes, bytes, prefix.bits) && ports.first <= port && port <= ports.last;
 }
 
 bool Signature::Matches(const Address& client, const Address& server) const {
-  if (patterns_.empty()) return true;
+  if (rules_.empty()) return true;
   const Protocol protocol = server.is_unix() ? Protocol::kUnix : Protocol::kTcp;
-  for (const Pattern& p : patterns_) {
-    if (p.protocol != Protocol::kAny && p.protocol != protocol) continue;
-    if (Matches(p.client, p.client_ports, client) && Matches(p.server, p.server_ports, server)) {
+  for (const Rule& r : rules_) {
+    if (r.protocol != Protocol::kAny && r.protocol != protocol) continue;
+    if (Matches(r.client, r.client_ports, client) && Matches(r.server, r.server_ports, server)) {
       return true;
     }
   }

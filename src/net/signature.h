@@ -1,11 +1,12 @@
 // Signature: which connections a director looks at, by their 5-tuple. DDS section 5.1. Immutable
 // once parsed, and so thread-safe.
 //
-// Text: patterns separated by ';', any of which may match. A pattern is
-//   PROTOCOL,CLIENT,CLIENT-PORTS,SERVER,SERVER-PORTS
-// PROTOCOL is tcp or unix; CLIENT and SERVER are an address or a prefix (10.0.0.0/8, fd00::/8);
-// ports are one, or a range (1024-65535). Each may be '*'. Unix sockets have no addresses: only '*'
-// matches theirs.
+// Text: rules, any of which may match. A rule is KEY=VALUE[,KEY=VALUE...], all of which must hold:
+//   protocol                  tcp or unix
+//   client, server            an IP address, or a prefix such as 10.0.0.0/8 or fd00::/8
+//   client-port, server-port  a port, or a range such as 1024-65535
+// A key that is not given, or whose value is '*', holds for every connection. Unix sockets have no
+// addresses and ports.
 #pragma once
 
 #include <array>
@@ -21,8 +22,9 @@ namespace pulse::director {
 
 class Signature {
  public:
-  // Empty text matches everything.
-  static absl::StatusOr<Signature> Parse(std::string_view text);
+  // Without rules it matches everything. InvalidArgument names the part of a rule that is wrong,
+  // and says what is expected.
+  static absl::StatusOr<Signature> Parse(const std::vector<std::string>& rules);
   // A connection between these; both of the same family.
   bool Matches(const Address& client, const Address& server) const;
 
@@ -36,8 +38,9 @@ class Signature {
   struct Ports {
     uint16_t first = 0;
     uint16_t last = 65535;
+    bool any() const { return first == 0 && last == 65535; }
   };
-  struct Pattern {
+  struct Rule {
     Protocol protocol = Protocol::kAny;
     Prefix client;
     Ports client_ports;
@@ -45,12 +48,13 @@ class Signature {
     Ports server_ports;
   };
 
-  static absl::StatusOr<Pattern> ParsePattern(std::string_view text);
+  static absl::StatusOr<Rule> ParseRule(std::string_view text);
+  static absl::Status ParseProtocol(std::string_view text, Protocol* protocol);
   static absl::Status ParsePrefix(std::string_view text, Prefix* prefix);
   static absl::Status ParsePorts(std::string_view text, Ports* ports);
   static bool Matches(const Prefix& prefix, const Ports& ports, const Address& address);
 
-  std::vector<Pattern> patterns_;
+  std::vector<Rule> rules_;
 };
 
 }  // namespace pulse::director

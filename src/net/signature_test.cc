@@ -4,60 +4,82 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace pulse::director {
 namespace {
 
 using ::testing::HasSubstr;
 
-bool Matches(const std::string& signature, const std::string& client, const std::string& server) {
-  const auto parsed = Signature::Parse(signature);
+bool Matches(const std::vector<std::string>& rules, const std::string& client,
+             const std::string& server) {
+  const auto parsed = Signature::Parse(rules);
   EXPECT_TRUE(parsed.ok()) << parsed.status();
-  return parsed->Matches(*ParseAddress(client), *ParseAddress(server));
+  return parsed.ok() && parsed->Matches(*ParseAddress(client), *ParseAddress(server));
 }
 
-TEST(SignatureTest, MatchesByEachOfTheFive) {
+TEST(SignatureTest, Matches_EachOfTheFiveKeys_Decides) {
   const std::string client = "10.1.2.3:5000";
   const std::string server = "192.168.0.1:6379";
+  EXPECT_TRUE(Matches({}, client, server));
   for (const char* yes :
-       {"", "*,*,*,*,*", "tcp,*,*,*,*", "tcp,10.0.0.0/8,*,*,6379", "*,10.1.2.3,*,*,*",
-        "*,10.1.2.3/32,5000,192.168.0.1,6379", "tcp,10.1.2.2/31,4999-5001,192.168.0.0/16,6000-7000",
-        "*,*,*,0.0.0.0/0,*", "unix,*,*,*,*; tcp , 10.0.0.0/8 , * , * , 6379"}) {
-    EXPECT_TRUE(Matches(yes, client, server)) << yes;
+       {"client=*", "protocol=tcp", "protocol=*,client=*,client-port=*,server=*,server-port=*",
+        "protocol=tcp,client=10.0.0.0/8,server-port=6379", "client=10.1.2.3",
+        "client=10.1.2.3/32,client-port=5000,server=192.168.0.1,server-port=6379",
+        "client=10.1.2.2/31,client-port=4999-5001,server=192.168.0.0/16,server-port=6000-7000",
+        "server=0.0.0.0/0", " client = 10.0.0.0/8 , server-port = 6379 "}) {
+    EXPECT_TRUE(Matches({yes}, client, server)) << yes;
+    EXPECT_TRUE(Matches({"protocol=unix", yes}, client, server)) << yes;
   }
   for (const char* no :
-       {"unix,*,*,*,*", "tcp,11.0.0.0/8,*,*,*", "tcp,10.1.2.4/31,*,*,*", "tcp,*,5001,*,*",
-        "tcp,*,1-4999,*,*", "tcp,*,*,192.168.0.2,*", "tcp,*,*,*,6380", "tcp,fd00::/8,*,*,*"}) {
-    EXPECT_FALSE(Matches(no, client, server)) << no;
+       {"protocol=unix", "client=11.0.0.0/8", "client=10.1.2.4/31", "client-port=5001",
+        "client-port=1-4999", "server=192.168.0.2", "server-port=6380", "client=fd00::/8",
+        "client=10.0.0.0/8,server-port=6380", "client=11.0.0.0/8,server-port=6379"}) {
+    EXPECT_FALSE(Matches({no}, client, server)) << no;
+    EXPECT_FALSE(Matches({"protocol=unix", no}, client, server)) << no;
   }
 }
 
-TEST(SignatureTest, KnowsIpv6AndMappedAddressesAndUnixSockets) {
-  EXPECT_TRUE(Matches("tcp,fd00::/8,*,::1,*", "[fd12::1]:1", "[::1]:2"));
-  EXPECT_FALSE(Matches("tcp,fd00::/8,*,*,*", "[fe00::1]:1", "[::1]:2"));
-  EXPECT_TRUE(Matches("tcp,10.0.0.0/8,*,*,*", "[::ffff:10.1.1.1]:1", "[::1]:2"));
-  EXPECT_TRUE(Matches("unix,*,*,*,*", "unix:/a", "unix:/b"));
-  EXPECT_FALSE(Matches("unix,*,1-2,*,*", "unix:/a", "unix:/b"));
-  EXPECT_FALSE(Matches("tcp,*,*,*,*", "unix:/a", "unix:/b"));
+TEST(SignatureTest, Matches_Ipv6MappedAndUnix_ByTheirFamily) {
+  EXPECT_TRUE(Matches({"client=fd00::/8,server=::1"}, "[fd12::1]:1", "[::1]:2"));
+  EXPECT_FALSE(Matches({"client=fd00::/8"}, "[fe00::1]:1", "[::1]:2"));
+  EXPECT_TRUE(Matches({"client=10.0.0.0/8"}, "[::ffff:10.1.1.1]:1", "[::1]:2"));
+  EXPECT_TRUE(Matches({"protocol=unix"}, "unix:/a", "unix:/b"));
+  EXPECT_FALSE(Matches({"client-port=1-2"}, "unix:/a", "unix:/b"));
+  EXPECT_FALSE(Matches({"server=127.0.0.1"}, "unix:/a", "unix:/b"));
+  EXPECT_FALSE(Matches({"protocol=tcp"}, "unix:/a", "unix:/b"));
 }
 
-TEST(SignatureTest, SaysWhatIsWrong) {
+TEST(SignatureTest, Parse_MalformedRule_SaysWhatIsWrongAndWhatIsExpected) {
   const std::pair<const char*, const char*> cases[] = {
-      {"tcp,*,*,*", "has 4 parts instead of 5"},
-      {"udp,*,*,*,*", "'udp' is none of the protocols"},
-      {"tcp,host,*,*,*", "'host' is no IP address"},
-      {"tcp,10.0.0.0/33,*,*,*", "prefix length that is not from 0 to 32"},
-      {"tcp,10.1.0.0/8,*,*,*", "bits beyond its prefix length"},
-      {"tcp,*,x,*,*", "'x' is no port"},
-      {"tcp,*,-5,*,*", "'-5' is no port"},
-      {"tcp,*,*,*,65536", "'65536' is no port"},
-      {"tcp,*,9-5,*,*", "ends before it begins"},
-      {"tcp,*,*,*,*;", "has 1 parts instead of 5"},
+      {"", "'' is no KEY=VALUE"},
+      {"10.0.0.0/8", "'10.0.0.0/8' is no KEY=VALUE"},
+      {"client=*,", "'' is no KEY=VALUE"},
+      {"port=80", "'port' is no key of a rule"},
+      {"client=*,client=*", "'client' is given twice"},
+      {"protocol=udp", "'udp' is none of the protocols"},
+      {"client=host", "'host' is no IP address"},
+      {"client=", "'' is no IP address"},
+      {"client=10.0.0.0/33", "prefix length that is not from 0 to 32"},
+      {"client=10.0.0.0/", "prefix length that is not from 0 to 32"},
+      {"server=fd00::/129", "prefix length that is not from 0 to 128"},
+      {"client=10.1.0.0/8", "bits beyond its prefix length"},
+      {"client-port=x", "'x' is no port"},
+      {"client-port=-5", "'-5' is no port"},
+      {"server-port=65536", "'65536' is no port"},
+      {"client-port=9-5", "ends before it begins"},
+      {"protocol=unix,client-port=1-2", "never matches"},
+      {"protocol=unix,server=::1", "never matches"},
   };
   for (const auto& [text, message] : cases) {
-    const auto parsed = Signature::Parse(text);
-    ASSERT_FALSE(parsed.ok()) << text;
-    EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(message)) << text;
+    for (const auto& rules : {std::vector<std::string>{text}, {"client=*", text}}) {
+      const auto parsed = Signature::Parse(rules);
+      ASSERT_FALSE(parsed.ok()) << text;
+      EXPECT_THAT(std::string(parsed.status().message()),
+                  AllOf(HasSubstr(message), HasSubstr("expected KEY=VALUE")))
+          << text;
+    }
   }
 }
 

@@ -18,7 +18,7 @@ using testing_util::TestSeed;
 
 class SpliceTest : public DirectorTest {
  protected:
-  void SetUp() override { options_.signature = "tcp,10.0.0.0/8,*,*,*"; }
+  void SetUp() override { options_.match = {"client=10.0.0.0/8"}; }
 };
 
 std::string RandomBytes(uint64_t seed, size_t n) {
@@ -119,7 +119,7 @@ TEST_P(SpliceTest, AResetIsPassedOn) {
 }
 
 TEST_P(SpliceTest, MatchingConnectionsAreLookedAt) {
-  options_.signature = "tcp,127.0.0.1,*,127.0.0.1,*";
+  options_.match = {"client=127.0.0.1,server=127.0.0.1"};
   OpenWithHost();
   EXPECT_EQ(TestClient(director_->port()).Ask("a1"), "agenta1");
   EXPECT_EQ(director_->stats().requests, 1u);
