@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "net/address.h"
+#include "net/signature.h"
 
 namespace pulse {
 namespace {
@@ -42,6 +43,13 @@ absl::StatusOr<director::DirectorOptions> FrontOptions(const FrontArgs& args) {
     }
     options.listen.push_back(FullAddress(text));
   }
+  for (const std::string& rule : args.match) {
+    if (const auto parsed = director::Signature::Parse({rule}); !parsed.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--match ", rule, ": ", parsed.status().message()));
+    }
+  }
+  options.match = args.match;
   options.net_options.spin_nanos = args.spin_us * int64_t{1000};
   options.host = FullAddress(args.host);
   if (const auto host = director::ParseAddress(options.host); !host.ok()) {

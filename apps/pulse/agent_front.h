@@ -13,6 +13,7 @@ namespace pulse {
 struct FrontArgs {
   std::vector<std::string> serve;  // [ADDRESS:]PORT, or a Unix socket's path
   std::string host;                // ADDRESS:PORT, or a Unix socket's path
+  std::vector<std::string> match;  // rules for which clients the agent looks at; none: all
   bool anywhere = false;           // also beyond loopback
   int spin_us = 0;                 // how long it looks for requests before it sleeps
 };

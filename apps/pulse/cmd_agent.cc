@@ -225,6 +225,9 @@ absl::Status RunAgent(const AgentArgs& args) {
     auto opened = OffloadServer::Open(args.offload, args.front, store);
     if (!opened.ok()) return opened.status();
     offload = *std::move(opened);
+  } else if (!args.redis.wanted() && !args.front.match.empty() && args.front.serve.empty()) {
+    return absl::InvalidArgumentError(
+        "--match needs --serve: it says which of its clients the agent looks at");
   } else if (!args.redis.wanted() && (!args.front.serve.empty() || !args.front.host.empty())) {
     return absl::InvalidArgumentError(
         "--serve and --serve-host need --offload or --serve-db: what to serve");
@@ -321,6 +324,12 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--serve-host", args->front.host,
                   "the program that answers what the agent does not: ADDRESS:PORT, or a Unix\n"
                   "socket's path");
+  cmd->add_option(
+         "--match", args->front.match,
+         "which clients of --serve the agent looks at: KEY=VALUE,... of client, client-port,\n"
+         "server, server-port, protocol, such as client=10.0.0.0/8; all others are passed\n"
+         "through to --serve-host untouched. May be repeated [all]")
+      ->allow_extra_args(false);
   cmd->add_flag("--serve-anywhere", args->front.anywhere,
                 "let --serve listen beyond loopback, where whoever comes is served");
   cmd->add_option(

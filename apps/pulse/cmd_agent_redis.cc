@@ -15,6 +15,13 @@ class RedisFrontImpl final : public RedisFront {
                      const std::vector<int>& cpus) {
     auto options = FrontOptions(front);
     if (!options.ok()) return options.status();
+    // A client that is passed through writes without the agent's knowledge, and comes to the
+    // server's private socket.
+    if (!front.match.empty()) {
+      return absl::InvalidArgumentError(
+          "--match does not go with --serve-db: the agent has to see all writes, or its answers "
+          "would be old values");
+    }
     const auto cache = ParseBytes(args.cache);
     if (!cache.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--serve-cache: ", cache.status().message()));
