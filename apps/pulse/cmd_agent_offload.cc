@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "apps/pulse/util/sibling_program.h"
 #include "base/errors.h"
+#include "base/sibling_program.h"
 #include "services/offload/front_numbers.h"
 #include "services/offload/program.h"
 

@@ -9,7 +9,7 @@
 
 #include "CLI/CLI.hpp"
 #include "apps/pulse/commands.h"
-#include "apps/pulse/util/sibling_program.h"
+#include "base/sibling_program.h"
 
 namespace pulse {
 

@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "apps/pulse/util/sibling_program.h"
 #include "base/errors.h"
+#include "base/sibling_program.h"
 #include "base/unique_fd.h"
 #include "fmt/format.h"
 

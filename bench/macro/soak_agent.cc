@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "apps/pulse/util/agent_socket.h"
-#include "apps/pulse/util/sibling_program.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/sibling_program.h"
 #include "base/unique_fd.h"
 #include "fmt/format.h"
 

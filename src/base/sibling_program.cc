@@ -1,4 +1,4 @@
-#include "apps/pulse/util/sibling_program.h"
+#include "base/sibling_program.h"
 
 #include <filesystem>
 #include <system_error>
