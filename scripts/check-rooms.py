@@ -35,11 +35,14 @@ ROOMS = {
     "src/net": ("base", "uring"),
     # The table of services.
     "src/services": ("agent", "services/*"),
-    # Services. No service includes another one, but for offload, which reads what files stores.
+    # Services. No service includes another one, but for offload, which reads what files stores; front
+    # is what those with remote clients share.
+    "src/services/front": ("base", "net", "agent"),
     "src/services/echo": SUBSTRATE,
     "src/services/files": SUBSTRATE + ("store", "include"),
-    "src/services/offload": ("base", "agent", "store", "net", "services/files", "include"),
-    "src/services/redis": ("base", "agent", "net", "include", "rocksdb"),
+    "src/services/offload": ("base", "store", "net", "agent", "services/files", "services/front",
+                             "include"),
+    "src/services/redis": ("base", "net", "agent", "services/front", "include", "rocksdb"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

@@ -13,15 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/socket_server.h"
-#include "apps/pulse/cmd_agent_offload.h"
-#include "apps/pulse/cmd_agent_redis.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/trace.h"
 #include "base/uri_options.h"
-#include "services/files/agent_module.h"
 #include "services/services.h"
 #include "vdpu/virtual_dpu.h"
 
@@ -37,9 +34,6 @@ struct AgentArgs {
   std::string print_profile;
   std::string session_memory = "4G";
   std::string total_memory;
-  FrontArgs front;
-  RedisFrontArgs redis;
-  OffloadArgs offload;
   std::string trace;
   std::string metrics;
   bool metrics_anywhere = false;
@@ -88,48 +82,6 @@ absl::Status PrintProfile(const std::string& name) {
   return absl::OkStatus();
 }
 
-struct OpenService {
-  const ServiceEntry* entry;
-  std::unique_ptr<ServiceModule> module;
-};
-using Modules = std::vector<OpenService>;
-
-absl::StatusOr<Modules> OpenServices(const OptionValues& options, const AgentFacts& facts,
-                                     ServiceTable* offered) {
-  Modules modules;
-  for (const ServiceEntry* entry : AllServices()) {
-    auto module = entry->open(options, facts);
-    if (!module.ok()) return module.status();
-    if (*module == nullptr) continue;
-    offered->push_back((*module)->Offer());
-    modules.push_back({entry, *std::move(module)});
-  }
-  return modules;
-}
-
-std::vector<NumberGroup> NumbersOf(const Modules& modules) {
-  std::vector<NumberGroup> groups;
-  for (const OpenService& s : modules) {
-    NumberGroup group = s.module->Numbers();
-    if (!group.numbers.empty()) groups.push_back(std::move(group));
-  }
-  return groups;
-}
-
-std::string Describe(const Modules& modules) {
-  std::string text;
-  for (const OpenService& s : modules) text += s.module->Describe();
-  return text;
-}
-
-// What the offloaded reads read; null: there is no store.
-files::FileStore* StoreIn(const Modules& modules) {
-  for (const OpenService& s : modules) {
-    if (s.entry == &files::kEntry) return files::StoreOf(s.module.get());
-  }
-  return nullptr;
-}
-
 void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
   for (const ServiceEntry* entry : AllServices()) {
     for (const OptionSpec& spec : entry->options) {
@@ -144,6 +96,7 @@ void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
           spec.help);
       option->expected(1)->type_size(1)->allow_extra_args(false);
       option->type_name(spec.kind == OptionSpec::Kind::kInteger ? "INT" : "TEXT");
+      if (spec.shows_default) option->default_str(spec.value);
       if (spec.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       if (spec.kind == OptionSpec::Kind::kInteger) {
         option->check(CLI::Range(spec.least, spec.most));
@@ -214,34 +167,15 @@ absl::Status RunAgent(const AgentArgs& args) {
   AgentFacts facts;
   facts.cpus = options.cpus;
   if (*dpu != nullptr) facts.core_speed = (*dpu)->profile().core_speed;
-  ServiceTable services;
-  auto modules = OpenServices(args.services, facts, &services);
-  if (!modules.ok()) return modules.status();
-  for (const ServiceEntry* entry : AllServices()) options.known_services.push_back(entry->spec);
-  files::FileStore* const store = StoreIn(*modules);
-  // Before the sessions, whose reads and writes it is told of; and gone after them.
-  std::unique_ptr<OffloadServer> offload;
-  if (args.offload.wanted()) {
-    auto opened = OffloadServer::Open(args.offload, args.front, store);
-    if (!opened.ok()) return opened.status();
-    offload = *std::move(opened);
-  } else if (!args.redis.wanted() && !args.front.match.empty() && args.front.serve.empty()) {
-    return absl::InvalidArgumentError(
-        "--match needs --serve: it says which of its clients the agent looks at");
-  } else if (!args.redis.wanted() && (!args.front.serve.empty() || !args.front.host.empty())) {
-    return absl::InvalidArgumentError(
-        "--serve and --serve-host need --offload or --serve-db: what to serve");
-  }
-  if (args.offload.wanted() && args.redis.wanted()) {
-    return absl::InvalidArgumentError(
-        "--offload and --serve-db are two services; run an agent for each");
-  }
+  auto services = OpenServices(args.services, facts);
+  if (!services.ok()) return services.status();
+  options.known_services = (*services)->Known();
 
-  const auto front = std::make_shared<FrontRegistry>();
-  options.front = front;
-  options.number_groups = [&list = *modules] { return NumbersOf(list); };
-  // After the modules, since its sessions go first.
-  auto server = SocketServer::Open(options, std::move(services));
+  const auto front_status = std::make_shared<FrontRegistry>();
+  options.front = front_status;
+  options.number_groups = [&open = **services] { return open.Numbers(); };
+  // After the services, since its sessions go first.
+  auto server = SocketServer::Open(options, (*services)->Offered());
   if (!server.ok()) return server.status();
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
@@ -253,37 +187,28 @@ absl::Status RunAgent(const AgentArgs& args) {
   const std::string engine_name((*server)->engine_kind() == options.engine
                                     ? args.engine
                                     : std::string(EngineName((*server)->engine_kind())));
-  std::fprintf(stderr,
-               "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)\n",
-               args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
-               engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-               args.cpus.c_str(), Describe(*modules).c_str(), *dpu == nullptr ? "" : ", profile ",
-               *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
+  std::fprintf(
+      stderr, "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)\n",
+      args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
+      engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
+      args.cpus.c_str(), (*services)->Describe().c_str(), *dpu == nullptr ? "" : ", profile ",
+      *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
-  if (offload != nullptr) {
-    PULSE_RETURN_IF_ERROR(offload->Listen());
-    front->Set([server = offload.get()] { return server->Status(); });
-    std::fprintf(stderr, "pulse agent: %s\n", offload->Describe().c_str());
-  }
-
-  std::unique_ptr<RedisFront> redis;
-  if (args.redis.wanted()) {
-    auto opened = RedisFront::Open(args.redis, args.front, options.cpus);
-    if (!opened.ok()) return opened.status();
-    redis = *std::move(opened);
-    front->Set([server = redis.get()] { return server->Status(); });
-    std::fprintf(stderr, "pulse agent: %s\n", redis->Describe().c_str());
+  NetworkFront* const front = (*services)->front();
+  if (front != nullptr) {
+    PULSE_RETURN_IF_ERROR(front->Listen());
+    front_status->Set([front] { return front->Status(); });
+    std::fprintf(stderr, "pulse agent: %s\n", front->Describe().c_str());
   }
 
   signalfd_siginfo info;
   while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
   }
-  front->Set(nullptr);
-  redis.reset();
+  front_status->Set(nullptr);
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
-  if (offload != nullptr) offload->Stop();
+  if (front != nullptr) front->Stop();
   server->reset();
   return absl::OkStatus();
 }
@@ -316,31 +241,7 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option(
       "--print-profile", args->print_profile,
       "print a profile with the sources of its figures, to start a file from, and exit");
-  cmd->add_option(
-         "--serve", args->front.serve,
-         "where remote clients come to: [ADDRESS:]PORT (a port alone is on 127.0.0.1) or a\n"
-         "Unix socket's path; may be repeated")
-      ->allow_extra_args(false);
-  cmd->add_option("--serve-host", args->front.host,
-                  "the program that answers what the agent does not: ADDRESS:PORT, or a Unix\n"
-                  "socket's path");
-  cmd->add_option(
-         "--match", args->front.match,
-         "which clients of --serve the agent looks at: KEY=VALUE,... of client, client-port,\n"
-         "server, server-port, protocol, such as client=10.0.0.0/8; all others are passed\n"
-         "through to --serve-host untouched. May be repeated [all]")
-      ->allow_extra_args(false);
-  cmd->add_flag("--serve-anywhere", args->front.anywhere,
-                "let --serve listen beyond loopback, where whoever comes is served");
-  cmd->add_option(
-         "--serve-spin-us", args->front.spin_us,
-         "for how long, at the most and while it helps, --serve looks for requests before\n"
-         "it sleeps: for CPUs of its own")
-      ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
   AddServiceOptions(cmd, &args->services);
-  AddOffloadOptions(cmd, &args->offload);
-  AddRedisFrontOptions(cmd, &args->redis);
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");

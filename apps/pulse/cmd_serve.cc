@@ -12,12 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "apps/pulse/cmd_agent_redis.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/uri_options.h"
+#include "services/redis/front_module.h"
 #include "services/redis/offload_choice.h"
 #include "services/redis/offload_resp.h"
 #include "services/redis/serve.h"
@@ -90,9 +91,12 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   redis::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
-  PULSE_RETURN_IF_ERROR(ReadSize("--cache", args->cache, uint64_t{1} << 50, &options.cache_bytes));
-  PULSE_RETURN_IF_ERROR(
-      ReadSize("--max-value", args->max_value, kMostMaxValue, &options.limits.max_bulk));
+  const auto cache = ParseSizeOption("--cache", args->cache, uint64_t{1} << 50);
+  if (!cache.ok()) return cache.status();
+  options.cache_bytes = *cache;
+  const auto longest = ParseSizeOption("--max-value", args->max_value, redis::kMostMaxBulk);
+  if (!longest.ok()) return longest.status();
+  options.limits.max_bulk = *longest;
   if (!args->password_file.empty()) {
     PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
   }
@@ -135,7 +139,7 @@ absl::StatusOr<std::unique_ptr<metrics::Endpoint>> OpenMetrics(
   auto offloaded = std::dynamic_pointer_cast<const redis::OffloadedResp>(reads.lock());
   if (const director::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
     auto front = std::make_shared<FrontRegistry>();
-    front->Set([agent, offloaded] { return RedisFrontStatus(*agent, *offloaded); });
+    front->Set([agent, offloaded] { return redis::FrontStatusOf(*agent, *offloaded); });
     sources.front = std::move(front);
   }
   return metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources));

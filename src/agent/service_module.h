@@ -13,10 +13,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/network_front.h"
 #include "agent/service_spec.h"
 
 namespace pulse {
@@ -50,17 +52,33 @@ class OptionValues {
   std::map<std::string, std::vector<std::string>> values_;
 };
 
+struct ServiceEntry;
+class ServiceModule;
+
 // What an agent tells its modules of itself.
 struct AgentFacts {
   std::vector<int> cpus;    // that it may use; empty: all
   double core_speed = 1.0;  // of one of its cores, a host's being 1
+  // The modules that are open, in the order of opening: they close after the one that is told.
+  std::vector<std::pair<const ServiceEntry*, ServiceModule*>> opened;
+
+  // Null: it is not open.
+  ServiceModule* Opened(const ServiceEntry& entry) const {
+    for (const auto& [its, module] : opened) {
+      if (its == &entry) return module;
+    }
+    return nullptr;
+  }
 };
 
 class ServiceModule {
  public:
   virtual ~ServiceModule() = default;
-  // How sessions are made. Valid while the module lives.
-  virtual OfferedService Offer() = 0;
+  // How sessions are made, or nothing where hosts do not attach to the service. Valid while the
+  // module lives.
+  virtual std::optional<OfferedService> Offer() = 0;
+  // What remote clients connect to; null: none do. Lives as long as the module.
+  virtual NetworkFront* front() { return nullptr; }
   // What is counted for the agent as a whole; an empty name: nothing.
   virtual NumberGroup Numbers() const { return {"", {}}; }
   // For the line with which an agent says that it runs, such as ", store /data/pool"; may be empty.
@@ -69,11 +87,14 @@ class ServiceModule {
 
 // A service as `pulse agent` opens it.
 struct ServiceEntry {
-  const ServiceSpec* spec;
+  const ServiceSpec* spec;  // null: hosts never attach to it
   std::span<const OptionSpec> options;
-  // Null: with these options this agent does not offer it.
+  // Returns null: with these options this agent does not offer it. Itself null: options that other
+  // services share, and no service.
   absl::StatusOr<std::unique_ptr<ServiceModule>> (*open)(const OptionValues& options,
                                                          const AgentFacts& facts);
+  // With a network front: the option that asks for it. An agent has one front.
+  const OptionSpec* front_option = nullptr;
 };
 
 }  // namespace pulse

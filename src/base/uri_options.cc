@@ -84,6 +84,19 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   return static_cast<uint64_t>(value * scale);
 }
 
+absl::StatusOr<uint64_t> ParseSizeOption(absl::string_view option, absl::string_view text,
+                                         uint64_t most) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
+  }
+  if (*size == 0 || *size > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " ", text, ": expected a size above 0, at most ", most, " bytes"));
+  }
+  return *size;
+}
+
 const std::string* OptionReader::Take(absl::string_view key) {
   known_.emplace_back(key);
   const auto it = options_.find(std::string(key));

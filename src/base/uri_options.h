@@ -29,6 +29,10 @@ absl::StatusOr<std::map<std::string, std::string>> ParseOptionList(absl::string_
 // "32M", "1.5G", "4096", "64k" (powers of 1024) to bytes.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
+// The same of a command's option, above 0 and at most `most`. Errors name `option`.
+absl::StatusOr<uint64_t> ParseSizeOption(absl::string_view option, absl::string_view text,
+                                         uint64_t most);
+
 // Reads typed options out of a map and remembers the first error. Each Read* leaves `*out` alone
 // when the key is absent. Finish() refuses the keys that nobody read, naming the known ones.
 class OptionReader {

@@ -35,6 +35,15 @@ TEST(UriTest, ParsesSizes) {
   }
 }
 
+TEST(UriTest, ParseSizeOption_OutOfRange_NamesTheOption) {
+  EXPECT_EQ(*ParseSizeOption("--cache", "64k", 65536), 65536u);
+  for (const char* bad : {"", "0", "65537", "1X"}) {
+    const auto size = ParseSizeOption("--cache", bad, 65536);
+    ASSERT_FALSE(size.ok()) << bad;
+    EXPECT_EQ(size.status().message().find("--cache"), 0u) << size.status();
+  }
+}
+
 TEST(OptionReaderTest, RefusesUnknownKeysByName) {
   OptionReader r(std::map<std::string, std::string>{{"sinc", "strict"}});
   int sync = 0;

@@ -2,15 +2,25 @@
 
 #include "services/echo/spec.h"
 #include "services/files/agent_module.h"
+#include "services/front/front_options.h"
 #include "services/lsm/plugin/agent_module.h"
+#include "services/offload/front_module.h"
+#include "services/redis/front_module.h"
 
 namespace pulse {
 namespace {
 
-constexpr const ServiceEntry* kServices[] = {&lsm::kEntry, &files::kEntry, &echo::kEntry};
+constexpr const ServiceEntry* kServices[] = {&lsm::kEntry,   &files::kEntry,   &echo::kEntry,
+                                             &front::kEntry, &offload::kEntry, &redis::kEntry};
 
 }  // namespace
 
 std::span<const ServiceEntry* const> AllServices() { return kServices; }
+
+absl::StatusOr<std::unique_ptr<ServiceModules>> OpenServices(const OptionValues& options,
+                                                             const AgentFacts& facts) {
+  if (absl::Status st = front::CheckFronts(kServices, options); !st.ok()) return st;
+  return ServiceModules::Open(kServices, options, facts);
+}
 
 }  // namespace pulse

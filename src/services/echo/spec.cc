@@ -1,5 +1,7 @@
 #include "services/echo/spec.h"
 
+#include <optional>
+
 #include "services/echo/agent_service.h"
 #include "services/echo/wire.h"
 
@@ -15,7 +17,9 @@ constexpr OptionSpec kOptions[] = {
 
 class Module : public ServiceModule {
  public:
-  OfferedService Offer() override { return {&kSpec, &CreateAgentService}; }
+  std::optional<OfferedService> Offer() override {
+    return OfferedService{&kSpec, &CreateAgentService};
+  }
   std::string Describe() const override { return ", echo"; }
 };
 

@@ -1,6 +1,7 @@
 #include "services/files/agent_module.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,7 +27,9 @@ class Module : public ServiceModule {
   Module(std::unique_ptr<FileStore> store, std::string path, bool copying)
       : store_(std::move(store)), path_(std::move(path)), copying_(copying) {}
 
-  OfferedService Offer() override { return {&kSpec, store_->Factory(copying_)}; }
+  std::optional<OfferedService> Offer() override {
+    return OfferedService{&kSpec, store_->Factory(copying_)};
+  }
   std::string Describe() const override { return absl::StrCat(", store ", path_); }
   FileStore* store() { return store_.get(); }
 

@@ -26,7 +26,8 @@ struct Limits {
   uint64_t max_reply_bulk = uint64_t{512} << 20;
   uint64_t max_elements = uint64_t{1} << 26;  // of one array in a reply
 };
-inline constexpr int kMaxNesting = 32;  // of replies
+inline constexpr uint64_t kMostMaxBulk = uint64_t{512} << 20;  // the most that max_bulk may be
+inline constexpr int kMaxNesting = 32;                         // of replies
 
 // A decimal number as Redis reads it: no '+', no leading zeros or blanks, all of `text`. False when
 // it is none, or not within int64_t.

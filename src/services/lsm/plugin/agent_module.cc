@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,14 +57,14 @@ class Module : public ServiceModule {
   Module(const TaskRunnerOptions& tasks, double core_speed)
       : runner_(tasks, RemoteTaskFunction()), core_speed_(core_speed) {}
 
-  OfferedService Offer() override {
+  std::optional<OfferedService> Offer() override {
     const size_t most = runner_.max_tasks();
-    return {&kSpec,
-            most > 0 ? AgentServiceFactory([this](UniqueFd request, UniqueFd reply) {
-              return runner_.Start(std::move(request), std::move(reply));
-            })
-                     : ServiceFactory(&CreateAgentService),
-            {most, static_cast<uint64_t>(core_speed_ * 1000)}};
+    return OfferedService{&kSpec,
+                          most > 0 ? AgentServiceFactory([this](UniqueFd request, UniqueFd reply) {
+                            return runner_.Start(std::move(request), std::move(reply));
+                          })
+                                   : ServiceFactory(&CreateAgentService),
+                          {most, static_cast<uint64_t>(core_speed_ * 1000)}};
   }
   NumberGroup Numbers() const override { return TaskNumbers(*runner_.counters()); }
 
