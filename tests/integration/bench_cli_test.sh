@@ -185,6 +185,7 @@ for lacks in PYTHONPATH="$SCRATCH/without" PULSE_PYTHON=/nonexistent/python3; do
   expect_error no-python-report python3-matplotlib \
     env "$lacks" "$PULSE" bench paper --out "$out" --report-only
 done
+rm -f "$out/engines.json"
 note "pulse bench paper reports"
 
 # ---- memory of host and agent
