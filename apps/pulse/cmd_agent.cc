@@ -82,6 +82,17 @@ absl::Status PrintProfile(const std::string& name) {
   return absl::OkStatus();
 }
 
+// Numbers that were checked, which may be written as 0x10, in the digits that OptionValues needs.
+std::vector<std::string> InDigits(const std::vector<std::string>& numbers) {
+  std::vector<std::string> digits;
+  for (const std::string& text : numbers) {
+    int64_t number = 0;
+    CLI::detail::lexical_cast(text, number);
+    digits.push_back(std::to_string(number));
+  }
+  return digits;
+}
+
 void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
   for (const ServiceEntry* entry : AllServices()) {
     for (const OptionSpec& spec : entry->options) {
@@ -91,16 +102,18 @@ void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
             name, [values, name] { values->Set(name, {}); }, spec.help);
         continue;
       }
+      const bool is_integer = spec.kind == OptionSpec::Kind::kInteger;
       CLI::Option* option = cmd->add_option_function<std::vector<std::string>>(
-          name, [values, name](const std::vector<std::string>& given) { values->Set(name, given); },
+          name,
+          [values, name, is_integer](const std::vector<std::string>& given) {
+            values->Set(name, is_integer ? InDigits(given) : given);
+          },
           spec.help);
       option->expected(1)->type_size(1)->allow_extra_args(false);
-      option->type_name(spec.kind == OptionSpec::Kind::kInteger ? "INT" : "TEXT");
+      option->type_name(is_integer ? "INT" : "TEXT");
       if (spec.shows_default) option->default_str(spec.value);
       if (spec.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-      if (spec.kind == OptionSpec::Kind::kInteger) {
-        option->check(CLI::Range(spec.least, spec.most));
-      }
+      if (is_integer) option->check(CLI::Range(spec.least, spec.most));
     }
   }
 }
