@@ -127,12 +127,12 @@ stop_agent "$SERVE" "$SERVE_LOG"
 
 # An idle client is cut off, with an agent in front and without. By default there is none, as nothing
 # says that it would have CPUs of its own.
-declare -A front=([on]='an agent in front answers reads, as --offload on'
+declare -A reason=([on]='an agent in front answers reads, as --offload on'
   [off]='no agent in front, as --offload off'
   [auto]='no agent in front, as the agent has no CPUs of its own')
 for offload in on off auto; do
   start_serve "idle-$offload" --db "$SCRATCH/idle" --offload "$offload" --idle-timeout 1
-  await 60 grep -q -e "${front[$offload]}" "$SERVE_LOG" ||
+  await 60 grep -q -e "${reason[$offload]}" "$SERVE_LOG" ||
     fail "--offload $offload: the log does not say so and why" "$SERVE_LOG"
   timeout 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT && [[ -z \$(cat <&3) ]]" ||
     fail "an idle client is not cut off" "$SERVE_LOG"
