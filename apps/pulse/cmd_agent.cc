@@ -213,7 +213,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
     front_status->Set([front] { return front->Status(); });
-    std::fprintf(stderr, "pulse agent: %s\n", front->Describe().c_str());
+    std::fprintf(stderr, "pulse agent: %s\n", front->DescribeFront().c_str());
   }
 
   signalfd_siginfo info;

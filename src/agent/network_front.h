@@ -21,7 +21,7 @@ class NetworkFront {
   virtual void Stop() = 0;
   virtual FrontStatus Status() const = 0;
   // For the line with which an agent says that it listens. After Listen.
-  virtual std::string Describe() const = 0;
+  virtual std::string DescribeFront() const = 0;
 };
 
 }  // namespace pulse

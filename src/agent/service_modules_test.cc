@@ -37,6 +37,8 @@ class TestModule : public ServiceModule, public NetworkFront {
   }
   NetworkFront* front() override { return is_front_ ? this : nullptr; }
   std::string Describe() const override { return ", " + name_; }
+  // Another line than the agent's own, in which no port is known yet.
+  std::string DescribeFront() const override { return "front of " + name_; }
   absl::Status Listen() override { return absl::OkStatus(); }
   void Stop() override {}
   FrontStatus Status() const override { return {}; }

@@ -85,12 +85,11 @@ class Module final : public ServiceModule, public NetworkFront {
   }
   void Stop() override { director_.reset(); }
   FrontStatus Status() const override;
-  std::string Describe() const override {
-    return director_ == nullptr
-               ? ""
-               : absl::StrCat("offload ", engine_->options().program->name, " at ",
-                              front::FirstServe(options_), " (port ", director_->port(), "), host ",
-                              front::HostOf(options_));
+  std::string DescribeFront() const override {
+    return absl::StrCat("offload ", engine_->options().program->name, " at ",
+                        front::FirstServe(options_), " (port ",
+                        director_ == nullptr ? 0 : director_->port(), "), host ",
+                        front::HostOf(options_));
   }
 
  private:

@@ -122,7 +122,7 @@ class Module final : public ServiceModule, public NetworkFront {
     directory_.reset();
   }
   FrontStatus Status() const override { return FrontStatusOf(*director_, *application_); }
-  std::string Describe() const override {
+  std::string DescribeFront() const override {
     return absl::StrCat("reads of ", setup_.reads.secondary.db, " at ", setup_.at, " (port ",
                         director_ == nullptr ? 0 : director_->port(), "), server ", setup_.host);
   }
