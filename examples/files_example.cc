@@ -50,5 +50,7 @@ int main(int argc, char** argv) {
   std::printf("%.*s\n", static_cast<int>(read.bytes), read.data);
   library.Release(poll, &read);
   Finish(library, poll, library.CloseFile(file, 4));
-  return 0;
+  const absl::Status closed = library.Close();
+  if (!closed.ok()) std::fprintf(stderr, "files_example: %s\n", closed.ToString().c_str());
+  return closed.ok() ? 0 : 1;
 }

@@ -29,10 +29,6 @@ const char* Zeros() {
   return zeros;
 }
 
-bool IsRetry(const absl::Status& st) {
-  return st.code() == absl::StatusCode::kUnavailable && st.message().empty();
-}
-
 }  // namespace
 
 Lane::Lane(files::Library* library, files::Poll poll, Heartbeat* heartbeat)
@@ -145,7 +141,7 @@ absl::Status Lane::Issue(Call* call, Part* part, const Submit& submit) {
     if (st.ok()) return st;
     lock.lock();
     --call->pending;
-    if (!IsRetry(st)) return st;
+    if (!files::IsRetry(st)) return st;
     call->wants_room = true;
     Wait(lock, call, [&] { return progress_ != seen; });
     call->wants_room = false;

@@ -188,7 +188,7 @@ absl::StatusOr<uint64_t> ReadByLibrary(const Opened& o, const ReadSpec& s, bool 
   while (more || open > 0) {
     while (more && !idle.empty()) {
       const absl::Status st = submit(idle.back());
-      if (absl::IsUnavailable(st)) break;
+      if (files::IsRetry(st)) break;
       PULSE_RETURN_IF_ERROR(st);
       idle.pop_back();
       ++open;

@@ -26,8 +26,6 @@ constexpr size_t kBatch = 64;
 constexpr int64_t kFirstPauseMillis = 50;
 constexpr int64_t kLongestPauseMillis = 1000;
 
-bool IsRetry(const absl::Status& st) { return absl::IsUnavailable(st) && st.message().empty(); }
-
 // One connection to an agent. It ends with its last user.
 struct Link {
   std::unique_ptr<files::Library> library;
@@ -164,7 +162,7 @@ class StoreFiles : public BlockFiles {
       st = link.library->SyncFile(file, cookie);
     }
     if (st.ok()) return true;
-    if (IsRetry(st)) return false;
+    if (files::IsRetry(st)) return false;
     return Refuse(io, absl::UnavailableError(st.message()));
   }
 
@@ -220,7 +218,7 @@ class StoreFiles : public BlockFiles {
     if (io->status.ok() && io->op == Op::kRead && c->bytes != io->size) {
       io->status = absl::OutOfRangeError("beyond the end of the file");
     }
-    if (absl::IsUnavailable(io->status)) {
+    if (files::IsAgentLost(io->status)) {
       io->status = absl::UnavailableError("the agent was lost; a write may have been carried out");
     }
     Tell(io);

@@ -7,7 +7,7 @@ namespace pulse::examples {
 
 Code Codes::Of(const absl::Status& status) const {
   // The agent's session is over.
-  if (absl::IsFailedPrecondition(status)) return Code::kUnavailable;
+  if (absl::IsAborted(status) || absl::IsFailedPrecondition(status)) return Code::kUnavailable;
   const auto* const found = std::find(std::begin(all), std::end(all), status.code());
   return found == std::end(all) ? Code::kFailed : static_cast<Code>(found - all);
 }

@@ -13,9 +13,10 @@
 // that `pulse pool create` made.
 //
 // Operations. Each returns at once. OK: accepted, and it will complete exactly once in its poll
-// group, with the caller's cookie. Unavailable, without a message: RETRY, since the group's request
-// ring or its table of outstanding requests is full; take completions, then try again. Any other
-// status: refused, nothing was done, nothing will complete. An operation on a file completes in the
+// group, with the caller's cookie. IsRetry(status), which is Unavailable: the group's request ring
+// or its table of outstanding requests is full; take completions, then try again.
+// IsAgentLost(status), which is Aborted: trying again does not help. Any other status: refused,
+// nothing was done, nothing will complete. An operation on a file completes in the
 // group that the file is in: the one it was opened in, until PollAdd moves it.
 //
 // Order. Name operations of one group that one thread issued take effect in that order. All else is
@@ -40,23 +41,23 @@
 //   InvalidArgument     a name; an offset beyond 2^63 - 1; more than max_read() or max_write()
 //   NotFound            no such directory or file
 //   AlreadyExists       there is one of that name
-//   FailedPrecondition  the file is closed, the directory not empty, the library lost
+//   FailedPrecondition  the file is closed, the directory not empty
 //   ResourceExhausted   the store is full, or too many files are open: names the remedy
 //   Internal            the device failed; a failed write leaves its bytes undefined
-//   Unavailable         (completion) the agent was lost; whether it was done is not known
+//   Aborted             the agent was lost: of a completion, whether it was done is not known
 //
 // A read that reaches past the end is short, and 0 bytes at the end: no error.
 //
 // The agent is lost when its process ends or it breaks the protocol. Then every outstanding
-// operation completes once with Unavailable, further ones are refused, and PollWait returns
-// Unavailable once there is nothing left to report. Open a new library to go on; handles do not
+// operation completes once with Aborted, further ones are refused with it, and so does PollWait
+// return it once there is nothing left to report. Open a new library to go on; handles do not
 // outlive theirs.
 //
-// Ownership: the library owns its poll groups. Files are closed when it is destroyed, which must be
-// after all calls have returned; that waits until the agent writes to this process's memory no
-// more, at most for three seconds: an agent that stands still longer leaves the groups' memory
-// mapped. Buffers of reads belong to the library until the completion. Threads: any, at any time,
-// also on the same group and file.
+// Ownership: the library owns its poll groups. Files are closed when it is closed or destroyed,
+// which must be after all calls have returned; that waits until the agent writes to this process's
+// memory no more, at most for three seconds: an agent that stands still longer leaves the groups'
+// memory mapped. Close says how it went, which the destructor cannot. Buffers of reads belong to
+// the library until the completion. Threads: any, at any time, also on the same group and file.
 #pragma once
 
 #include <cstddef>
@@ -70,6 +71,11 @@
 #include "absl/status/statusor.h"
 
 namespace pulse::files {
+
+// The group has no room: take completions, then try again.
+inline bool IsRetry(const absl::Status& status) { return absl::IsUnavailable(status); }
+// The agent is lost: open a new library.
+inline bool IsAgentLost(const absl::Status& status) { return absl::IsAborted(status); }
 
 enum class File : uint64_t { kNone = 0 };
 enum class Poll : uint32_t {};
@@ -155,9 +161,16 @@ class Library {
   // Connects; blocks for at most ten seconds. NotFound or Unavailable where no agent listens,
   // FailedPrecondition when it refuses (another version or user, no store, its limits): says why.
   static absl::StatusOr<std::unique_ptr<Library>> Open(const Options& options);
+  // Closes.
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
+
+  // Ends the library; all but its destructor and Close are refused from then on. Blocks as said
+  // above. Not OK, the first of these that holds: Aborted, the agent was lost before, and what was
+  // not synced may be gone; DeadlineExceeded, the agent does not answer; FailedPrecondition, there
+  // are operations whose completions nobody took. A second call returns the same.
+  absl::Status Close();
 
   // --- Poll groups. They last as long as the library.
   // Blocks for the agent's answer. ResourceExhausted beyond the agent's limits.
@@ -166,8 +179,8 @@ class Library {
   absl::Status PollAdd(Poll poll, File file);
   // Takes up to `max` completions; returns as soon as there is one. `timeout_us`: 0 only looks,
   // kForever sleeps until there is one or PollWake; sleeping costs no CPU. 0 after the time-out,
-  // and at once, in each thread that waits, when an operation was told to RETRY and nothing is
-  // outstanding. Unavailable once the agent was lost and everything has been reported.
+  // and at once, in each thread that waits, when an operation was told to try again and nothing is
+  // outstanding. Aborted once the agent was lost and everything has been reported.
   absl::StatusOr<size_t> PollWait(Poll poll, Completion* out, size_t max, int64_t timeout_us);
   // One thread that sleeps in PollWait on the group, now or next, returns.
   void PollWake(Poll poll);

@@ -44,7 +44,7 @@ absl::StatusOr<uint64_t> MessageChannel::AttachGroup(uint32_t group, const Group
   m.args[3] = shape.requests;
   m.args[4] = reinterpret_cast<uintptr_t>(region.data());
   auto ack = link_->Ask(m, {region.fd(), notify}, wire::MessageType::kAttachAck);
-  if (!ack.ok()) return ack.status();
+  if (!ack.ok()) return CheckLost() ? LostError() : ack.status();
   const uint64_t align = ack->args[1];
   if (align < 8 || align > kMaxAlign || (align & (align - 1)) != 0) {
     return absl::FailedPreconditionError(
@@ -64,8 +64,7 @@ void MessageChannel::Close() {
 }
 
 absl::Status MessageChannel::LostError() const {
-  return absl::FailedPreconditionError(
-      absl::StrCat("the agent at ", path_, " was lost; connect again"));
+  return absl::AbortedError(absl::StrCat("the agent at ", path_, " was lost; connect again"));
 }
 
 }  // namespace pulse

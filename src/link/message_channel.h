@@ -54,7 +54,7 @@ class MessageChannel {
     lost_.store(true, std::memory_order_seq_cst);
     link_->Close();
   }
-  // FailedPrecondition.
+  // Aborted.
   absl::Status LostError() const;
 
  private:

@@ -80,13 +80,14 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
   return g;
 }
 
-HostMessageGroup::~HostMessageGroup() {
+bool HostMessageGroup::End() {
   // A group that could not be attached: was it refused, the agent has hung up already.
-  if (region_.data() == nullptr || AgentLetGo(channel_->wait_until())) return;
+  if (region_.data() == nullptr || AgentLetGo(channel_->wait_until())) return true;
   Log(LogLevel::kWarn,
       "an agent that does not answer may still write to a message group's memory, "
       "which therefore stays mapped");
   region_.Forget();
+  return false;
 }
 
 bool HostMessageGroup::AgentLetGo(int64_t until) const {
@@ -252,7 +253,7 @@ absl::StatusOr<size_t> HostMessageGroup::Wait(Taker* taker, size_t max, int64_t 
     if (n == 0 && channel_->lost()) {
       n = ReportLost(taker, max);
       if (n == 0) {
-        result = absl::UnavailableError(channel_->LostError().message());
+        result = channel_->LostError();
         break;
       }
     }

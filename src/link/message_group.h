@@ -36,9 +36,11 @@ class HostMessageGroup {
   // Blocks for the agent's answer. InvalidArgument for a shape that is none.
   static absl::StatusOr<std::unique_ptr<HostMessageGroup>> Create(MessageChannel* channel,
                                                                   const GroupShape& shape);
-  // After MessageChannel::Close. Blocks until the agent has let go of the region, or is gone, or
-  // the channel's time is over: then the region stays mapped for good.
-  ~HostMessageGroup();
+  ~HostMessageGroup() { End(); }
+  // After MessageChannel::Close, and before the destructor at the latest: nothing may be called any
+  // more. Blocks until the agent has let go of the region, or is gone, or the channel's time is
+  // over: then the region stays mapped for good, and the result is false.
+  bool End();
 
   // A slot for a request, the caller's until Submit; kNoSlot when all are taken: take completions,
   // then try again. The id in which the request is known from now on.
@@ -60,7 +62,7 @@ class HostMessageGroup {
   };
   // Gives up to `max` completions to `taker`; returns as soon as there is one. `timeout_us`: 0 only
   // looks, kForever sleeps until there is one or Wake. 0 after the time-out, and at once when an
-  // operation found no room and nothing is outstanding. Unavailable once the agent was lost and
+  // operation found no room and nothing is outstanding. Aborted once the agent was lost and
   // everything has been reported.
   absl::StatusOr<size_t> Wait(Taker* taker, size_t max, int64_t timeout_us);
   void Wake();

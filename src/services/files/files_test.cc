@@ -274,7 +274,7 @@ TEST_P(FilesTest, ListingsOfAnyLength) {
     while (i < kFiles) {
       const std::string name = std::to_string(100'000 + i) + std::string(60, 'n');
       const absl::Status st = library_->CreateFile(client_->poll(), "d", name, 0);
-      if (absl::IsUnavailable(st)) break;
+      if (IsRetry(st)) break;
       ASSERT_EQ(st, absl::OkStatus());
       ++i;
     }
@@ -305,6 +305,39 @@ TEST(FilesSession, AnAgentWithoutAStoreSaysWhatToDo) {
   const absl::Status st = Library::Open({socket.get(), Transfer::kAgents}).status();
   EXPECT_EQ(st.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(st.message()), HasSubstr("--store"));
+}
+
+TEST(FilesSession, Close_AllTaken_IsOkAndRefusesTheRest) {
+  TestAgent agent;
+  agent.Start();
+  auto library = agent.Connect();
+  Client client(library.get());
+  ASSERT_EQ(client.CreateDirectory("d"), absl::OkStatus());
+  const File f = client.Create("d", "f").file;
+  EXPECT_EQ(library->Close(), absl::OkStatus());
+  EXPECT_EQ(library->Close(), absl::OkStatus());
+  char byte = 0;
+  EXPECT_FALSE(library->ReadFile(f, 0, &byte, 1, 0).ok());
+  EXPECT_FALSE(library->CloseFile(f, 0).ok());
+  EXPECT_FALSE(library->CreateDirectory(client.poll(), "e", 0).ok());
+  EXPECT_FALSE(library->CreatePoll().ok());
+  Completion c;
+  EXPECT_FALSE(library->PollWait(client.poll(), &c, 1, kForever).ok());
+  // The agent goes on without it.
+  auto another = agent.Connect();
+  EXPECT_EQ(Client(another.get()).Open("d", "f").status, absl::OkStatus());
+}
+
+TEST(FilesSession, Close_UntakenCompletions_AreReported) {
+  TestAgent agent;
+  agent.Start();
+  auto library = agent.Connect();
+  const Poll poll = library->CreatePoll().value();
+  ASSERT_EQ(library->CreateDirectory(poll, "d", 0), absl::OkStatus());
+  ASSERT_EQ(library->CreateDirectory(poll, "e", 0), absl::OkStatus());
+  const absl::Status st = library->Close();
+  EXPECT_EQ(st.code(), absl::StatusCode::kFailedPrecondition) << st;
+  EXPECT_THAT(std::string(st.message()), HasSubstr("2 operations"));
 }
 
 // The next part of a listing shows what was changed after the first: in its turn, too.

@@ -181,7 +181,7 @@ class HostGroup::Taker : public HostMessageGroup::Taker {
     c.id = id;
     c.cookie = group_->requests_[slot].cookie;
     c.operation = group_->requests_[slot].operation;
-    c.status = absl::UnavailableError(
+    c.status = absl::AbortedError(
         "the agent was lost; whether the operation was carried out is not known");
   }
 

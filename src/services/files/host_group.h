@@ -36,6 +36,7 @@ class HostGroup {
                       RequestId* id);
   absl::StatusOr<size_t> Wait(Completion* out, size_t max, int64_t timeout_us);
   void Wake() { group_->Wake(); }
+  bool End() { return group_->End(); }
   void Release(Completion* completion);
 
   uint64_t max_read() const { return max_read_; }

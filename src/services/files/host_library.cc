@@ -52,9 +52,33 @@ class Library::Impl {
  public:
   explicit Impl(std::unique_ptr<MessageChannel> connection) : connection_(std::move(connection)) {}
   ~Impl() {
-    connection_->Close();
-    groups_.clear();
+    Close();
     for (auto& chunk : chunks_) delete chunk.load();
+  }
+
+  const absl::Status& Close() {
+    if (closed_) return result_;
+    closed_ = true;
+    uint64_t untaken = 0;
+    for (const auto& group : groups_) untaken += group->outstanding();
+    if (connection_->CheckLost()) result_ = connection_->LostError();
+    connection_->Close();
+    // Groups are looked up no more; files are found by their groups.
+    for (auto& group : published_) group = nullptr;
+    bool let_go = true;
+    for (const auto& group : groups_) let_go = group->End() && let_go;
+    groups_.clear();
+    if (!result_.ok()) return result_;
+    if (!let_go) {
+      result_ = absl::DeadlineExceededError(
+          "the agent does not answer; the memory of the poll groups stays mapped");
+    } else if (untaken > 0) {
+      result_ = absl::FailedPreconditionError(absl::StrCat(
+          untaken,
+          " operations were outstanding, whose completions nobody took; whether they were "
+          "carried out is not known"));
+    }
+    return result_;
   }
 
   // Which group a file completes in, and whether it is open: by the number in its handle.
@@ -106,7 +130,9 @@ class Library::Impl {
     if (e == nullptr) {
       return absl::FailedPreconditionError("the file is closed, or was opened by another library");
     }
-    return GroupOf(static_cast<Poll>(e->group.load(std::memory_order_relaxed)));
+    HostGroup* group = GroupOf(static_cast<Poll>(e->group.load(std::memory_order_relaxed)));
+    if (group == nullptr) return NoGroup();
+    return group;
   }
 
   // A request on names, one behind the other in its body.
@@ -171,7 +197,9 @@ class Library::Impl {
   }
 
   std::unique_ptr<MessageChannel> connection_;
-  std::mutex mu_;  // groups and chunks that are being made
+  bool closed_ = false;
+  absl::Status result_;  // of Close
+  std::mutex mu_;        // groups and chunks that are being made
   std::vector<std::unique_ptr<HostGroup>> groups_;
   std::array<std::atomic<HostGroup*>, kMaxGroups> published_{};
   std::array<std::atomic<Chunk*>, kChunks> chunks_{};
@@ -179,6 +207,7 @@ class Library::Impl {
 
 Library::Library(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Library::~Library() = default;
+absl::Status Library::Close() { return impl_->Close(); }
 
 absl::StatusOr<std::unique_ptr<Library>> Library::Open(const Options& options) {
   LinkOptions link;
@@ -195,6 +224,7 @@ absl::StatusOr<std::unique_ptr<Library>> Library::Open(const Options& options) {
 
 absl::StatusOr<Poll> Library::CreatePoll(const PollOptions& options) {
   std::lock_guard lock(impl_->mu_);
+  if (impl_->closed_) return absl::FailedPreconditionError("the library is closed");
   const auto number = static_cast<uint32_t>(impl_->groups_.size());
   if (number >= kMaxGroups) {
     return absl::ResourceExhaustedError(
@@ -327,9 +357,9 @@ absl::Status Library::RenameFile(Poll poll, std::string_view directory, std::str
 // --- files
 
 absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
-  Impl::Entry* e = impl_->OpenEntry(file);
-  if (e == nullptr) return impl_->GroupOfFile(file).status();
-  HostGroup* group = impl_->GroupOf(static_cast<Poll>(e->group.load(std::memory_order_relaxed)));
+  const auto group = impl_->GroupOfFile(file);
+  if (!group.ok()) return group.status();
+  Impl::Entry* e = impl_->EntryOf(static_cast<uint64_t>(file), false);
   // Of several that close it, one does.
   auto handle = static_cast<uint64_t>(file);
   if (!e->handle.compare_exchange_strong(handle, 0)) return impl_->GroupOfFile(file).status();
@@ -338,7 +368,7 @@ absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
   Outstanding what;
   what.cookie = cookie;
   what.operation = Operation::kCloseFile;
-  const absl::Status st = group->Submit(what, request, {}, false, id);
+  const absl::Status st = (*group)->Submit(what, request, {}, false, id);
   // Nobody else can have been given the number meanwhile: the agent has it still.
   if (!st.ok()) e->handle.store(static_cast<uint64_t>(file), std::memory_order_release);
   return st;
