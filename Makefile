@@ -21,7 +21,7 @@ LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload
 ONE_THREAD := CorruptionTest.*:CheckTest.RepairAfterAnyDamage:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.Gives*
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-in-tree \
+.PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
   bench-tiny browser-test client-tests clean
 
 help: ## this list
@@ -64,6 +64,9 @@ format: ## format every C++ file
 
 check-format: ## check the formatting of every C++ file
 	@scripts/check-format.sh
+
+check-tidy: ## clang-tidy on what the last commits changed; scripts/check-tidy.sh --all takes all
+	@scripts/check-tidy.sh
 
 check-in-tree: ## compile the plug-in inside the newest RocksDB, as its Release build does
 	@scripts/check-in-tree.sh

@@ -33,15 +33,16 @@ missing=()
 for package in "${packages[@]}"; do
   is_installed "$package" || missing+=("$package")
 done
-# Formatting is checked with version 14; a release that has no such package gets its default.
+# The checks use version 14; a release that has no such packages gets its defaults.
 has_candidate() { apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'; }
-if ! command -v clang-format-14 >/dev/null; then
-  if has_candidate clang-format-14; then
-    missing+=(clang-format-14)
-  elif ! command -v clang-format >/dev/null; then
-    missing+=(clang-format)
+for tool in clang-format clang-tidy; do
+  if command -v "$tool-14" >/dev/null; then continue; fi
+  if has_candidate "$tool-14"; then
+    missing+=("$tool-14")
+  elif ! command -v "$tool" >/dev/null; then
+    missing+=("$tool")
   fi
-fi
+done
 if [[ "${1:-}" == --browser ]] &&
   ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
   missing+=(chromium)
@@ -78,8 +79,8 @@ apt() {
 printf 'setup: installing %s\n' "${missing[*]}"
 apt update || die "apt-get update failed; check the network and the package sources, then run again"
 for i in "${!missing[@]}"; do # a fresh machine knows its packages only now
-  if [[ ${missing[i]} == clang-format ]] && has_candidate clang-format-14; then
-    missing[i]=clang-format-14
+  if [[ ${missing[i]} == clang-* ]] && has_candidate "${missing[i]}-14"; then
+    missing[i]+=-14
   fi
 done
 log=$(mktemp)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# check-tidy.sh [--all | FILE...]: clang-tidy with the checks of .clang-tidy. Of a whole tree it takes
+# many minutes; without arguments it looks at C++ sources that the last commits changed, newest first
+# and at most 40 of them, and at what is not committed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+commits=15
+most=40
+
+tidy=${CLANG_TIDY:-}
+for name in clang-tidy-14 clang-tidy; do
+  if [[ -z "$tidy" ]]; then tidy=$(command -v "$name" || true); fi
+done
+[[ -n "$tidy" ]] || { echo "check-tidy: no clang-tidy; run make setup" >&2; exit 1; }
+
+if [[ "${1:-}" == --all ]]; then
+  mapfile -t files < <(git ls-files -- '*.cc')
+elif (($# > 0)); then
+  files=("$@")
+else
+  mapfile -t files < <({ git diff --name-only HEAD -- '*.cc'
+    git log -n "$commits" --format= --name-only -- '*.cc'; } | awk '!seen[$0]++')
+fi
+existing=()
+for file in "${files[@]}"; do
+  if [[ -f "$file" ]]; then existing+=("$file"); fi
+done
+if (($# == 0)); then existing=("${existing[@]:0:$most}"); fi
+if ((${#existing[@]} == 0)); then echo "check-tidy: no file to look at"; exit 0; fi
+
+# The flags that matter to a parser are few, so that no build has to be configured. What clang-tidy
+# counts goes to its standard error, what it found to the other.
+flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER_ONLY)
+# Those that CMake gives to a file of its own.
+for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM; do flags+=("-D$name=\"x\""); done
+rc=0
+printf '%s\0' "${existing[@]}" |
+  xargs -0 -n 4 -P "${JOBS:-2}" bash -c \
+    'tidy=$1 flags=$2; shift 2; exec "$tidy" --quiet "$@" -- $flags 2>/dev/null' \
+    tidy "$tidy" "${flags[*]}" || rc=$?
+((rc == 0)) || { echo "check-tidy: see above; .clang-tidy lists the checks" >&2; exit 1; }
+echo "check-tidy: nothing found in ${#existing[@]} files"
