@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <future>
 #include <random>
 #include <string>
 #include <thread>
@@ -69,6 +70,13 @@ bool Eventually(Condition condition) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   return true;
+}
+
+// Whether `future` has no value yet, after a time that is long enough for one that must not come to
+// show itself mostly. On a slow machine it finds less; it never fails for nothing.
+template <typename T>
+bool StaysBlocked(const std::future<T>& future) {
+  return future.wait_for(std::chrono::milliseconds(150)) == std::future_status::timeout;
 }
 
 inline size_t OpenDescriptors() {

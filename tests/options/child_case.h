@@ -21,7 +21,7 @@ inline constexpr char kSkip[] = "skip: ";
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr std::chrono::seconds kCaseDeadline{240};
 #else
-inline constexpr std::chrono::seconds kCaseDeadline{60};
+inline constexpr std::chrono::seconds kCaseDeadline{30};
 #endif
 
 // Forks, so the calling process must have one thread only. Blocks until the case has ended or was

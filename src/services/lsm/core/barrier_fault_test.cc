@@ -131,7 +131,7 @@ TEST_P(BystanderTest, FailedOutput_MetadataWrite_CanBeRecoveredFrom) {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   auto create = std::async(std::launch::async,
                            [&] { return db->CreateColumnFamily(options, "new", &handle); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(StaysBlocked(create));
   rig.script.Clear();
   rig.script.FailHeld(err);
   const Status created = create.get();

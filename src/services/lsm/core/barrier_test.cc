@@ -14,13 +14,6 @@ namespace {
 
 using rocksdb::Status;
 
-// Long enough for what must not happen to show itself, were it to happen.
-void GiveItAChance() { std::this_thread::sleep_for(std::chrono::milliseconds(200)); }
-
-bool IsReady(const std::future<Status>& f) {
-  return f.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-}
-
 // Runs `job`, which must not return, nor move metadata, until the held sync_closes are let go.
 void ExpectHeld(Rig* rig, size_t held_at_least, const std::function<Status()>& job) {
   rig->script.Hold(IoOp::kSyncClose);
@@ -28,8 +21,7 @@ void ExpectHeld(Rig* rig, size_t held_at_least, const std::function<Status()>& j
   ASSERT_TRUE(rig->script.WaitHeld(1));
   const size_t moves = rig->trace->MetadataMoves();
   ASSERT_TRUE(rig->script.WaitHeld(held_at_least));
-  GiveItAChance();
-  EXPECT_FALSE(IsReady(done));
+  EXPECT_TRUE(StaysBlocked(done));
   EXPECT_EQ(rig->trace->MetadataMoves(), moves);
   rig->script.Release();
   const Status s = done.get();
@@ -119,8 +111,7 @@ TEST(BarrierTest, RecoveryFlush_TableNotDurable_ManifestWaits) {
   const size_t renames = rig.trace->Count(Event::kMetaSync, "/CURRENT");
   auto done = std::async(std::launch::async, [&] { return db.Open(); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
-  GiveItAChance();
-  EXPECT_FALSE(IsReady(done));
+  EXPECT_TRUE(StaysBlocked(done));
   EXPECT_EQ(rig.trace->Count(Event::kMetaSync, "/CURRENT"), renames);
   rig.script.Release();
   const Status s = done.get();
@@ -144,7 +135,7 @@ void ExpectLogSyncsPass(Rig* rig, TestDb* db, const std::function<Status()>& job
   });
   EXPECT_TRUE(Eventually([&] { return written.load(); }));
   EXPECT_GT(rig->trace->Count(Event::kWalSync), syncs);
-  EXPECT_FALSE(IsReady(done));
+  EXPECT_TRUE(StaysBlocked(done));
   rig->script.Release();
   EXPECT_TRUE(put.get().ok());
   const Status s = done.get();
@@ -203,15 +194,13 @@ TEST(BarrierTest, SyncStrict_SyncAndClose_Wait) {
   rig.script.Hold(IoOp::kWrite);
   auto sync = std::async(std::launch::async, [&]() -> Status { return f->Sync(io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
-  GiveItAChance();
-  EXPECT_FALSE(IsReady(sync));
+  EXPECT_TRUE(StaysBlocked(sync));
   rig.script.Release();
   EXPECT_TRUE(sync.get().ok());
   rig.script.Hold(IoOp::kSyncClose);
   auto close = std::async(std::launch::async, [&]() -> Status { return f->Close(io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
-  GiveItAChance();
-  EXPECT_FALSE(IsReady(close));
+  EXPECT_TRUE(StaysBlocked(close));
   rig.script.Release();
   EXPECT_TRUE(close.get().ok());
   EXPECT_EQ(ReadRaw(dir / "1.sst"), "hello");
@@ -246,8 +235,7 @@ TEST(BarrierTest, Barrier_OpenFileWithPromisedSync_IsMadeDurable) {
   auto sync = std::async(std::launch::async,
                          [&]() -> Status { return manifest->Append("edit", io, nullptr); });
   ASSERT_TRUE(rig.script.WaitHeld(1));
-  GiveItAChance();
-  EXPECT_FALSE(IsReady(sync));
+  EXPECT_TRUE(StaysBlocked(sync));
   rig.script.Release();
   EXPECT_TRUE(sync.get().ok());
   EXPECT_TRUE(f->Close(io, nullptr).ok());

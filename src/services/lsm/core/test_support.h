@@ -40,6 +40,7 @@ class ScratchDir {
 };
 
 using testing_util::Eventually;
+using testing_util::StaysBlocked;
 using testing_util::TestSeed;
 
 struct Event {
