@@ -57,7 +57,8 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
   std::vector<std::unique_ptr<SimJob>> running;
   int begun = 0;
   double now = 0;
-  const double dt = 0.002;
+  // The longest step: the foreground may change within it. Ends of compactions end a step.
+  constexpr double kStep = 0.02;
   while (begun < count || !running.empty()) {
     while (begun < count && static_cast<int>(running.size()) < slots) {
       auto job = std::make_unique<SimJob>();
@@ -86,20 +87,22 @@ double Simulate(const Machine& m, int slots, int count, uint64_t seed, const Pol
     }
     const double host = std::min(1.0, m.host_cores / std::max(1.0, on_host));
     const double agent = std::min(1.0, m.agent_cores / std::max(1.0, on_agent)) * m.agent_speed;
-    for (const auto& job : running) {
-      double per_byte = 0;
-      switch (job->place) {
+    const auto seconds_per_byte = [&](Place place) {
+      switch (place) {
         case Place::kHost:
-          per_byte = (m.merge + m.io) / host + m.wait;
-          break;
+          return (m.merge + m.io) / host + m.wait;
         case Place::kOffloadIo:
-          per_byte = std::max(m.merge * 1.05 / host, std::max(m.io / agent, m.wait));
-          break;
+          return std::max(m.merge * 1.05 / host, std::max(m.io / agent, m.wait));
         case Place::kOffloadAll:
-          per_byte = (m.merge + m.io) / agent + m.wait;
           break;
       }
-      job->left -= dt / per_byte;
+      return (m.merge + m.io) / agent + m.wait;
+    };
+    double dt = kStep;
+    for (const auto& job : running) dt = std::min(dt, job->left * seconds_per_byte(job->place));
+    for (const auto& job : running) {
+      job->left -= dt / seconds_per_byte(job->place);
+      if (job->left < 1) job->left = 0;  // of a byte, rounding may leave a part
     }
     now += dt;
     for (size_t i = 0; i < running.size();) {

@@ -170,13 +170,14 @@ class Case {
 std::string RunCase(const std::vector<const Setting*>& settings, Where where,
                     const std::string& dir, uint64_t seed) {
   // What a database without the plug-in needs to read it: with a pool, another instance of it.
-  std::string uri = "pulse://";
+  // The files are small, and the kernel clears a queue's memory for each case.
+  std::string uri = "pulse://?queue=2M";
   std::shared_ptr<rocksdb::FileSystem> fs;
   std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::Env> check_env;
   if (where == Where::kPulsePool) {
     lsm::test::CreatePool(dir + "/pool", 64 << 20);
-    uri += "?layout=pool&pool=" + dir + "/pool";
+    uri += "&layout=pool&pool=" + dir + "/pool";
   }
   if (where != Where::kStock) {
     const Status s = NewFileSystem(uri, nullptr, &fs);
