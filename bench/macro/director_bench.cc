@@ -1,6 +1,5 @@
 // `pulse bench director`: what a director in front of a server costs: latency of a forward, CPU
-// time of spliced bytes, memory of idle connections; on epoll and on io_uring. DDS sections 5
-// and 8.4.
+// time of spliced bytes, memory of idle connections. DDS sections 5 and 8.4.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/text_table.h"
@@ -21,13 +19,10 @@
 #include "bench/macro/child_runner.h"
 #include "bench/macro/common_options.h"
 #include "fmt/format.h"
-#include "net/net.h"
 
 namespace pulse::bench {
 namespace {
 
-constexpr char kNetEpoll[] = "epoll";
-constexpr char kNetUring[] = "io_uring";
 constexpr uint32_t kTinyIdle = 200;
 
 struct DirectorBenchArgs {
@@ -59,9 +54,7 @@ std::vector<DirectorPart> ChosenDirectorParts(const DirectorBenchArgs& args) {
   return parts;
 }
 
-std::string FormOn(const std::string& form, const std::string& net) { return form + "-" + net; }
-
-std::vector<Opponent> Directors(const Session& s, const std::vector<std::string>& nets) {
+std::vector<Opponent> Directors(const Session& s) {
   const std::pair<const char*, const char*> forms[] = {
       {"direct", "the client asks the server"},
       {"forward", "a director before it looks at each message and forwards it"},
@@ -69,13 +62,11 @@ std::vector<Opponent> Directors(const Session& s, const std::vector<std::string>
       {"splice", "a director before it passes all bytes through untouched"}};
   std::vector<Opponent> all;
   for (const auto& [form, meaning] : forms) {
-    for (const std::string& net : nets) {
-      Opponent o;
-      o.name = FormOn(form, net);
-      o.meaning = absl::StrCat(meaning, "; all on ", net);
-      o.cpus = s.both_cpus();
-      all.push_back(std::move(o));
-    }
+    Opponent o;
+    o.name = form;
+    o.meaning = meaning;
+    o.cpus = s.both_cpus();
+    all.push_back(std::move(o));
   }
   return all;
 }
@@ -105,11 +96,9 @@ class DirectorBench {
 
   absl::StatusOr<nlohmann::json> RunOne(const DirectorPart& part, const Opponent& opponent,
                                         const std::string& label) {
-    const size_t dash = opponent.name.find('-');
     const bool tiny = args_.common.tiny;
     nlohmann::json spec = {{"job", "director"},
-                           {"form", opponent.name.substr(0, dash)},
-                           {"net", opponent.name.substr(dash + 1)},
+                           {"form", opponent.name},
                            {"bytes", args_.bytes},
                            {"connections", 1},
                            {"depth", 1},
@@ -170,42 +159,28 @@ std::string DirectorTable(const std::string& part, const std::vector<Opponent>& 
 }
 
 // What is added, and what there is; not all are ratios.
-void AddDirectorRows(const std::string& part, const std::vector<std::string>& nets,
-                     const RunSet& runs, bool tiny, std::vector<RatioRow>* rows) {
+void AddDirectorRows(const std::string& part, const RunSet& runs, bool tiny,
+                     std::vector<RatioRow>* rows) {
   const auto target = [&](Target::Kind kind, double value) {
     return tiny ? std::optional<Target>() : Target{kind, value};
   };
-  for (const std::string& net : nets) {
-    const std::string direct = FormOn("direct", net);
-    for (const char* form : {"forward", "spin", "splice"}) {
-      const std::string front = FormOn(form, net);
-      if (!runs.Has(front)) continue;
-      const bool forwards = !absl::StartsWith(front, "splice");
-      if (part == "latency" && runs.Has(direct)) {
-        rows->push_back({absl::StrCat("p50 us added, ", front),
-                         runs.Difference(front, direct, "p50_us"),
-                         forwards ? target(Target::Kind::kAtMost, 15) : std::nullopt});
-        rows->push_back(
-            {absl::StrCat("p99 us added, ", front), runs.Difference(front, direct, "p99_us"), {}});
-      } else if (part == "stream") {
-        rows->push_back({absl::StrCat("Gbit per loop CPU second, ", front),
-                         runs.Of(front, "gbit_per_cpu_s"),
-                         forwards ? std::nullopt : target(Target::Kind::kAtLeast, 6.4)});
-      } else if (part == "idle") {
-        rows->push_back({absl::StrCat("MiB of idle connections, ", front),
-                         runs.Of(front, "resident_mib"), target(Target::Kind::kAtMost, 200)});
-      }
+  for (const std::string front : {"forward", "spin", "splice"}) {
+    if (!runs.Has(front)) continue;
+    const bool forwards = front != "splice";
+    if (part == "latency" && runs.Has("direct")) {
+      rows->push_back({absl::StrCat("p50 us added, ", front),
+                       runs.Difference(front, "direct", "p50_us"),
+                       forwards ? target(Target::Kind::kAtMost, 15) : std::nullopt});
+      rows->push_back(
+          {absl::StrCat("p99 us added, ", front), runs.Difference(front, "direct", "p99_us"), {}});
+    } else if (part == "stream") {
+      rows->push_back({absl::StrCat("Gbit per loop CPU second, ", front),
+                       runs.Of(front, "gbit_per_cpu_s"),
+                       forwards ? std::nullopt : target(Target::Kind::kAtLeast, 6.4)});
+    } else if (part == "idle") {
+      rows->push_back({absl::StrCat("MiB of idle connections, ", front),
+                       runs.Of(front, "resident_mib"), target(Target::Kind::kAtMost, 200)});
     }
-  }
-  for (const char* form : {"direct", "forward", "spin", "splice"}) {
-    const std::string uring = FormOn(form, kNetUring), epoll = FormOn(form, kNetEpoll);
-    if (!runs.Has(uring) || !runs.Has(epoll)) continue;
-    const char* metric = part == "latency"  ? "p50_us"
-                         : part == "stream" ? "gbit_per_cpu_s"
-                                            : "resident_mib";
-    rows->push_back({absl::StrCat(part, ", ", metric, ": ", form, ", io_uring / epoll"),
-                     runs.Ratio(uring, epoll, metric),
-                     {}});
   }
 }
 
@@ -230,15 +205,6 @@ absl::StatusOr<std::vector<int>> ClientCpus(const DirectorBenchArgs& args, const
   return absl::InvalidArgumentError(absl::StrCat("--client-cpus: ", usable.message()));
 }
 
-// The back-ends that this kernel has.
-std::vector<std::string> NetsHere(Session* s) {
-  const auto uring = director::CreateUringNetBackend({});
-  if (uring.ok()) return {kNetEpoll, kNetUring};
-  s->Say(absl::StrCat("io_uring is not measured: ", absl::string_view(uring.status().message()),
-                      "\n"));
-  return {kNetEpoll};
-}
-
 absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   PULSE_RETURN_IF_ERROR(CheckDirectorArgs(args));
   auto session = Session::Open("director", args.common, uint64_t{1} << 20);
@@ -246,8 +212,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   Session& s = **session;
   const auto client_cpus = ClientCpus(args, s);
   if (!client_cpus.ok()) return client_cpus.status();
-  const std::vector<std::string> nets = NetsHere(&s);
-  const auto chosen = Select(Directors(s, nets), args.common.opponents);
+  const auto chosen = Select(Directors(s), args.common.opponents);
   if (!chosen.ok()) return chosen.status();
   const uint32_t wanted = args.common.tiny ? std::min(args.idle, kTinyIdle) : args.idle;
   const uint32_t idle = RaiseDescriptors(wanted);
@@ -265,8 +230,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
   const auto in = [&](const DirectorPart& part) {
     std::vector<Opponent> some = *chosen;
     std::erase_if(some, [&](const Opponent& o) {
-      return std::find(part.forms.begin(), part.forms.end(), o.name.substr(0, o.name.find('-'))) ==
-             part.forms.end();
+      return std::find(part.forms.begin(), part.forms.end(), o.name) == part.forms.end();
     });
     return some;
   };
@@ -288,7 +252,7 @@ absl::Status RunDirectorBench(const DirectorBenchArgs& args) {
         &raw);
     if (!runs.ok()) return runs.status();
     text += DirectorTable(part.name, opponents, *runs);
-    AddDirectorRows(part.name, nets, *runs, args.common.tiny, &rows);
+    AddDirectorRows(part.name, *runs, args.common.tiny, &rows);
     s.report()["parts"][part.name] = {
         {"opponents", SpreadsJson(*runs, opponents,
                                   {"messages_per_s", "p50_us", "p99_us", "p999_us", "loop_us",

@@ -111,8 +111,6 @@ class EchoLoad final : public LoadProtocol {
 struct DirectorRun {
   explicit DirectorRun(const nlohmann::json& spec)
       : form(spec.at("form").get<std::string>()),
-        net(spec.at("net").get<std::string>() == "epoll" ? director::NetKind::kEpoll
-                                                         : director::NetKind::kUring),
         idle(spec.value("idle", false)),
         bytes(spec.at("bytes").get<size_t>()),
         connections(spec.at("connections").get<uint32_t>()),
@@ -123,7 +121,6 @@ struct DirectorRun {
         host_cpus(spec.at("host_cpus").get<std::vector<int>>()),
         agent_cpus(spec.at("agent_cpus").get<std::vector<int>>()) {}
   std::string form;  // "direct", "forward", "spin" or "splice"
-  director::NetKind net;
   bool idle;
   size_t bytes;
   uint32_t connections;
@@ -156,7 +153,7 @@ class Setup {
     options.cpus = o.agent_cpus;
     // Matches no TCP connection.
     if (o.form == "splice") options.match = {"protocol=unix"};
-    if (o.form == "spin") options.net_options.spin_nanos = o.spin_nanos;
+    if (o.form == "spin") options.spin_nanos = o.spin_nanos;
     auto front = director::Director::Open(options);
     if (!front.ok()) return front.status();
     front_ = *std::move(front);
@@ -170,7 +167,6 @@ class Setup {
  private:
   static director::DirectorOptions OptionsOf(const DirectorRun& o) {
     director::DirectorOptions options;
-    options.net = o.net;
     options.limits.connections = std::max(options.limits.connections, o.connections + 16);
     return options;
   }

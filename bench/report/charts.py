@@ -31,9 +31,8 @@ COLOUR_OF = {
     "aggressive": 5, "host": 2, "split": 1, "whole": 4, "pool-on-host": 4, "pulse-on-host": 5,
     "pulse-poll": 3, "pulse-libaio": 4, "pulse-threads": 5,
     "os-io_uring": 0, "os-threads": 2, "library": 3, "forwarded": 4, "offloaded": 1,
-    "offloaded-copying": 5, "off": 0, "off-2cpu": 2, "on": 1, "direct-epoll": 0,
-    "direct-io_uring": 2, "forward-epoll": 4, "forward-io_uring": 1, "splice-epoll": 5,
-    "splice-io_uring": 3}
+    "offloaded-copying": 5, "off": 0, "off-2cpu": 2, "on": 1, "direct": 0, "forward": 4, "spin": 1,
+    "splice": 5}
 
 
 def colour_of(opponent):

@@ -106,10 +106,8 @@ PAPERS = {
     "director": {
         "figures": ["DDS Fig. 18"],
         "values": [
-            _value("Gbit/s that one core directs (here spliced, epoll)", "section 8.5", "stream", 6.4,
-                   "gbit_per_cpu_s", "splice-epoll"),
-            _value("Gbit/s that one core directs (here spliced, io_uring)", "section 8.5", "stream",
-                   6.4, "gbit_per_cpu_s", "splice-io_uring")],
+            _value("Gbit/s that one core directs (here spliced)", "section 8.5", "stream", 6.4,
+                   "gbit_per_cpu_s", "splice")],
         "differs": f"{ELSEWHERE}. Its Fig. 18 has an echo that the DPU answers, 3 times faster by TLDK "
                    "than by Linux's TCP, which is slower there than the host's answer; here the host "
                    "answers, and the added latency is measured"}}
@@ -272,7 +270,7 @@ def _load(benchmark, result):
                 f"{number('pipeline')}. off: the server alone; off-2cpu: with the agent's CPU too; "
                 "forwarded: behind the agent's director, which passes all on; on: reads of clean keys "
                 f"answered by the agent. Every value is checked, and its age.{busy}")
-    return ("The cost of a director in front of a server that echoes, on epoll and on io_uring: "
+    return ("The cost of a director in front of a server that echoes: "
             f"direct: without it; forward: it looks at each message of {number('bytes')} B; spin: "
             f"that, and it looks for more for up to {number('spin_us')} us before it sleeps; splice: "
             f"it passes bytes through. {number('idle_connections')} idle connections.")

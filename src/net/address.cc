@@ -176,6 +176,13 @@ int StartConnect(const Address& address) {
   return fd.release();
 }
 
+int ConnectError(int socket) {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 && PeerAddress(socket).size == 0 ? ECONNREFUSED : error;
+}
+
 void TuneSocket(int socket, int64_t silent_ms) {
   const int on = 1;
   // Refused on Unix sockets, which need none of it.

@@ -36,9 +36,11 @@ absl::Status CheckFree(const Address& address);
 Address LocalAddress(int socket);
 Address PeerAddress(int socket);
 
-// A socket whose connection is being made; writable when it is, or has failed (SO_ERROR). -errno
-// when it failed at once.
+// A socket whose connection is being made; writable when it is, or has failed. -errno when it
+// failed at once.
 int StartConnect(const Address& address);
+// Of one that is writable: 0, or why it has failed (errno).
+int ConnectError(int socket);
 
 // No delays for small messages; dead peers are noticed: `silent_ms` is how long sent bytes may stay
 // unacknowledged, 0 for the system's.

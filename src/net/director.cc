@@ -107,8 +107,6 @@ void Director::Stop() {
   for (const std::string& path : std::exchange(unix_paths_, {})) unlink(path.c_str());
 }
 
-NetKind Director::net() const { return loops_.front()->kind(); }
-
 int64_t Director::cpu_nanos() const {
   int64_t sum = 0;
   for (const auto& loop : loops_) sum += loop->cpu_nanos();

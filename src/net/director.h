@@ -15,7 +15,6 @@
 
 #include "absl/status/statusor.h"
 #include "net/application.h"
-#include "net/net.h"
 #include "net/transport.h"
 
 namespace pulse::director {
@@ -61,9 +60,8 @@ struct DirectorOptions {
   int threads = 1;
   std::string thread_name = "pulse-dir-";  // and a number; at most 15 characters
   std::vector<int> cpus;                   // of the threads; empty: as they are
-  NetKind net = NetKind::kAuto;
-  NetOptions net_options;                                 // `kind`, `cache` and `woke` are ignored
-  BufferPool::Options buffers;                            // per loop
+  int64_t spin_nanos = 0;                  // for how long a loop looks for events, before it sleeps
+  BufferPool::Options buffers;             // per loop
   std::function<std::unique_ptr<Transport>()> transport;  // none: plain
   DirectorLimits limits;
 };
@@ -96,7 +94,6 @@ class Director {
   uint16_t port() const { return port_; }
   // Takes connections of other directors in this process, for DirectorOptions::local_host.
   std::shared_ptr<const LocalPort> local_port() const { return local_port_; }
-  NetKind net() const;
   DirectorStats stats() const;
   // Nanoseconds of CPU that the loops' threads have taken.
   int64_t cpu_nanos() const;

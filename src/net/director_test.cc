@@ -366,5 +366,5 @@ TEST(DirectorOptionsTest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-PULSE_BOTH_NETS(DirectorTest);
+PULSE_SLEEPING_AND_SPINNING(DirectorTest);
 }  // namespace pulse::director::test

@@ -83,24 +83,20 @@ void HostLink::TryConnect() {
     return;
   }
   connecting_ = UniqueFd(fd);
-  connected_ = loop_->net()->Add(fd, POLLOUT, [this](short events) {
+  connected_ = loop_->poller()->Add(fd, POLLOUT, [this](short events) {
     if ((events & (POLLOUT | POLLERR | POLLHUP)) != 0) Connected();
   });
   if (connected_ == nullptr) Fail(ErrnoError(errno, "watching", "a connection to the host"));
 }
 
 void HostLink::Connected() {
-  int error = 0;
-  socklen_t size = sizeof(error);
-  getsockopt(connecting_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   connected_.reset();
-  if (error == 0 && PeerAddress(connecting_.get()).size == 0) error = ECONNREFUSED;
-  if (error != 0) {
+  if (const int error = ConnectError(connecting_.get()); error != 0) {
     Fail(ErrnoError(error, "connecting to", loop_->shared().host->ToString()));
     return;
   }
   TuneSocket(connecting_.get(), loop_->limits().slow_ms);
-  stream_ = loop_->net()->Open(std::move(connecting_), this);
+  stream_ = loop_->poller()->Open(std::move(connecting_), this);
   if (stream_ == nullptr) {
     Fail(ErrnoError(errno, "watching", "a connection to the host"));
     return;

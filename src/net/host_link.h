@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "net/application.h"
 #include "net/loop.h"
-#include "net/net.h"
+#include "net/poller.h"
 #include "net/ring.h"
 
 namespace pulse::director {

@@ -24,12 +24,8 @@ using testing_util::TestSeed;
 
 class LimitsTest : public DirectorTest {
  protected:
-  // A limit of 64 KiB, one message, what came in one piece, and the capacities' rounding. With
-  // multishot receives, what the kernel had put into the ring's buffers before it was told to stop.
-  uint64_t Bound() const {
-    const bool multishot = GetParam() == Net::kUring || GetParam() == Net::kUringSpins;
-    return (size_t{512} << 10) + (multishot ? size_t{6} << 20 : 0);
-  }
+  // A limit of 64 KiB, one message, what came in one piece, and the capacities' rounding.
+  static constexpr uint64_t kBound = size_t{512} << 10;
   // Bytes held stop growing: the value that they stay at.
   uint64_t SettledBytes() {
     uint64_t last = ~uint64_t{0};
@@ -61,7 +57,7 @@ TEST_P(LimitsTest, AClientThatDoesNotReadIsNotRead) {
   for (int i = 0; i < kRequests; ++i) absl::StrAppend(&requests, "a", i, "\n");
   std::thread sender([&] { EXPECT_TRUE(client.Send(requests)); });
   EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
-  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(SettledBytes(), kBound);
   EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
   for (int i = 0; i < kRequests; ++i) {
     ASSERT_EQ(client.Line(), absl::StrCat("agenta", i, app_.reply_suffix));
@@ -80,7 +76,7 @@ TEST_P(LimitsTest, AHostThatDoesNotReadStopsItsClient) {
     for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("h", i, tail, "\n"));
   });
   EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
-  EXPECT_LT(SettledBytes(), Bound());
+  EXPECT_LT(SettledBytes(), kBound);
   EXPECT_LT(director_->stats().requests, uint64_t{kRequests});
   host_->frozen = false;
   for (int i = 0; i < kRequests; ++i) {
@@ -100,7 +96,7 @@ TEST_P(LimitsTest, AClientThatDoesNotReadStopsItsHost) {
     for (int i = 0; i < kRequests; ++i) client.Send(absl::StrCat("n:9", i, tail, "\n"));
   });
   EXPECT_TRUE(Eventually([&] { return director_->stats().pauses > 0; }));
-  EXPECT_LT(SettledBytes(), Bound() + (512u << 10));
+  EXPECT_LT(SettledBytes(), kBound + (512u << 10));
   for (int i = 0; i < kRequests * 9; ++i) {
     ASSERT_EQ(client.Line(), absl::StrCat("hostn:9", i / 9, tail));
   }
@@ -210,7 +206,7 @@ TEST_P(LimitsTest, IdleAndSlowAndUnfinishedClientsAreCutOff) {
 
 // However little it takes at a time: the kernel makes room for more only in large portions.
 TEST_P(LimitsTest, AClientThatReadsSlowlyIsNotCutOff) {
-  if (GetParam() != Net::kEpoll && GetParam() != Net::kUring) GTEST_SKIP() << "as one of these";
+  if (spins()) GTEST_SKIP() << "as with a loop that sleeps";
   constexpr auto kSlow = std::chrono::milliseconds(1'500);
   options_.limits.slow_ms = kSlow.count();
   app_.reply_suffix = std::string(16 << 20, 'r');  // more than the sockets' buffers
@@ -341,5 +337,5 @@ TEST_P(LimitsTest, AnIdleConnectionHoldsNoBytes) {
 }
 
 }  // namespace
-PULSE_BOTH_NETS(LimitsTest);
+PULSE_SLEEPING_AND_SPINNING(LimitsTest);
 }  // namespace pulse::director::test

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "net/mailbox.h"
-#include "net/net.h"
+#include "net/poller.h"
 
 namespace pulse::director {
 

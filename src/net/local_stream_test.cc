@@ -96,7 +96,6 @@ class LocalStreamTest : public DirectorTest {
     behind_.application = &local_;
     behind_.limits.slow_ms = 0;
     app_.preface = preface_;
-    behind_.net = GetParam() == Net::kUring ? NetKind::kUring : NetKind::kEpoll;
     auto host = Director::Open(behind_);
     ASSERT_TRUE(host.ok()) << host.status();
     behind_director_ = *std::move(host);
@@ -325,8 +324,7 @@ TEST_P(LocalStreamTest, ConnectionsComeAndGoWhileTheHostStops) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, LocalStreamTest,
-                         ::testing::Values(Net::kEpoll, Net::kUring, Net::kUringSpins), NetName);
+PULSE_SLEEPING_AND_SPINNING(LocalStreamTest);
 
 }  // namespace
 }  // namespace pulse::director::test

@@ -83,18 +83,14 @@ int64_t Loop::cpu_nanos() const {
 
 absl::Status Loop::Open() {
   if (!mailbox_->Open()) return ErrnoError(errno, "making", "an eventfd");
-  NetOptions options = shared_->options.net_options;
-  options.kind = shared_->options.net;
-  options.cache = &chunks_;
-  options.woke = [this] {
+  const auto woke = [this] {
     now_ = NowNanos();
     mailbox_->Woke();
   };
-  auto net = CreateNetBackend(options);
-  if (!net.ok()) return net.status();
-  net_ = *std::move(net);
-  kind_ = net_->kind();
-  wake_ = net_->Add(mailbox_->wake_fd(), POLLIN, [this](short) {
+  auto poller = Poller::Open(&chunks_, woke, shared_->options.spin_nanos);
+  if (!poller.ok()) return poller.status();
+  poller_ = *std::move(poller);
+  wake_ = poller_->Add(mailbox_->wake_fd(), POLLIN, [this](short) {
     eventfd_t count;
     eventfd_read(mailbox_->wake_fd(), &count);
   });
@@ -114,7 +110,7 @@ absl::Status Loop::Open() {
 
 void Loop::StartAccepting() {
   for (const UniqueFd& listener : listeners_) {
-    WatchPtr watch = net_->Accept(listener.get(), [this](int result) { Accepted(result); });
+    WatchPtr watch = poller_->Accept(listener.get(), [this](int result) { Accepted(result); });
     if (watch != nullptr) accepting_.push_back(std::move(watch));
   }
 }
@@ -191,7 +187,7 @@ void Loop::GivePipe(Pipe pipe) {
 
 void Loop::Read(int fd, uint64_t offset, char* data, size_t size,
                 std::function<void(int64_t)> done) {
-  net_->Read(fd, offset, data, size, std::move(done));
+  poller_->Read(fd, offset, data, size, std::move(done));
 }
 
 BufferPool* Loop::buffers() {
@@ -295,7 +291,7 @@ void Loop::Run() {
   now_ = NowNanos();
   next_sweep_ = now_ + sweep_nanos_;
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
-    net_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
+    poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     RunPosted();
     if (now_ >= next_sweep_) SweepAll();
     FinishTurn();
@@ -303,10 +299,10 @@ void Loop::Run() {
   for (const auto& client : clients_) Retire(client.get());
   FinishTurn();
   // They write into memory that `done` keeps.
-  while (net_->reads_in_flight() > 0) net_->Wait(kMillisecond);
+  while (poller_->reads_in_flight() > 0) poller_->Wait(kMillisecond);
   mailbox_->Close();
   wake_.reset();
-  net_.reset();
+  poller_.reset();
 }
 
 }  // namespace pulse::director

@@ -1,4 +1,4 @@
-// Loop: one thread of a director, with its back-end, its listeners and its connections. What is not
+// Loop: one thread of a director, with its poller, its listeners and its connections. What is not
 // marked otherwise is called on that thread.
 //
 // A turn: events, posted work, timers; then each connection that something happened to sends what
@@ -18,7 +18,7 @@
 #include "net/director.h"
 #include "net/local_stream.h"
 #include "net/mailbox.h"
-#include "net/net.h"
+#include "net/poller.h"
 #include "net/signature.h"
 
 namespace pulse::director {
@@ -89,7 +89,7 @@ class Client {
 
 class Loop final : public EventLoop {
  public:
-  // Starts the thread, which makes the back-end; returns when it listens.
+  // Starts the thread, which makes the poller; returns when it listens.
   static absl::StatusOr<std::unique_ptr<Loop>> Start(int index, DirectorShared* shared,
                                                      std::vector<UniqueFd> listeners);
   ~Loop() override;
@@ -105,8 +105,7 @@ class Loop final : public EventLoop {
   BufferPool* buffers() override;
   int index() const override { return index_; }
 
-  NetBackend* net() { return net_.get(); }
-  NetKind kind() const { return kind_; }  // thread-safe
+  Poller* poller() { return poller_.get(); }
   ChunkCache* chunks() { return &chunks_; }
   LocalEnds* local() { return &local_; }
   const DirectorShared& shared() const { return *shared_; }
@@ -158,14 +157,13 @@ class Loop final : public EventLoop {
   DirectorShared* const shared_;
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   LoopStats stats_;
-  std::atomic<NetKind> kind_{NetKind::kAuto};
   std::atomic<int64_t> cpu_at_end_{-1};
   clockid_t cpu_clock_{};
   ChunkCache chunks_;  // before what uses it
   LocalEnds local_{&chunks_};
   std::unique_ptr<BufferPool> buffers_;
   std::vector<UniqueFd> listeners_;
-  std::unique_ptr<NetBackend> net_;
+  std::unique_ptr<Poller> poller_;
   WatchPtr wake_;
   std::vector<WatchPtr> accepting_;
   std::vector<std::unique_ptr<Client>> clients_;

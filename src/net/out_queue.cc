@@ -35,15 +35,13 @@ Chunk* ChunkCache::Take(size_t bytes) {
   return chunk;
 }
 
-void ChunkCache::Drop(Chunk* chunk) {
-  if (--chunk->references > 0) return;
+void ChunkCache::GiveBack(Chunk* chunk) {
   if (chunk->capacity != kSmall || kept_.size() >= kKept) {
     Free(chunk);
     return;
   }
   chunk->next = nullptr;
   chunk->begin = chunk->end = 0;
-  chunk->references = 1;
   kept_.push_back(chunk);
 }
 
@@ -76,13 +74,10 @@ void OutQueue::Append(Buffer buffer) {
   Link(chunk);
 }
 
-size_t OutQueue::Peek(iovec* iov, size_t max, std::vector<Chunk*>* hold) {
+size_t OutQueue::Peek(iovec* iov, size_t max) {
   size_t n = 0;
   for (Chunk* c = first_; c != nullptr && n < max; c = c->next) {
     iov[n++] = {c->bytes() + c->begin, c->end - c->begin};
-    if (hold == nullptr) continue;
-    ++c->references;
-    hold->push_back(c);
   }
   return n;
 }
@@ -97,7 +92,7 @@ void OutQueue::Consume(size_t bytes) {
     Chunk* const done = first_;
     first_ = done->next;
     if (first_ == nullptr) last_ = nullptr;
-    cache_->Drop(done);
+    cache_->GiveBack(done);
   }
 }
 

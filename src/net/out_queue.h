@@ -19,7 +19,6 @@ struct Chunk {
   uint32_t begin = 0;
   uint32_t end = 0;
   uint32_t capacity = 0;  // 0: the bytes are the buffer's
-  uint32_t references = 1;
   Buffer buffer;
 
   char* bytes() { return capacity == 0 ? buffer.data() : reinterpret_cast<char*>(this + 1); }
@@ -36,8 +35,7 @@ class ChunkCache {
   ~ChunkCache();
   // A chunk that holds at least `bytes`; with 0, an empty one for a buffer.
   Chunk* Take(size_t bytes);
-  // Drops a reference; the last gives the chunk back.
-  void Drop(Chunk* chunk);
+  void GiveBack(Chunk* chunk);
 
  private:
   std::vector<Chunk*> kept_;
@@ -55,12 +53,10 @@ class OutQueue {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Points at the first bytes; returns how many entries it used. With `hold`, takes a reference to
-  // each chunk and lists it there.
-  size_t Peek(iovec* iov, size_t max, std::vector<Chunk*>* hold = nullptr);
+  // Points at the first bytes; returns how many entries it used.
+  size_t Peek(iovec* iov, size_t max);
   void Consume(size_t bytes);
   void Clear();
-  ChunkCache* cache() { return cache_; }
 
  private:
   void Link(Chunk* chunk);

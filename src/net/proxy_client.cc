@@ -55,7 +55,7 @@ ProxyClient::~ProxyClient() {
 void ProxyClient::Start(UniqueFd fd, const absl::Status& refusal) {
   const Address peer = PeerAddress(fd.get());
   peer_ = peer.size == 0 ? "a client" : peer.ToString();
-  stream_ = loop_->net()->Open(std::move(fd), this);
+  stream_ = loop_->poller()->Open(std::move(fd), this);
   if (stream_ == nullptr) {
     Die(true);
   } else {

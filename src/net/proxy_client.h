@@ -10,7 +10,7 @@
 #include "net/application.h"
 #include "net/host_link.h"
 #include "net/loop.h"
-#include "net/net.h"
+#include "net/poller.h"
 #include "net/ring.h"
 #include "net/transport.h"
 

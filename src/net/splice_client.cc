@@ -15,8 +15,6 @@ namespace {
 // What one direction may move in a turn, so that others have theirs.
 constexpr size_t kTurnBytes = size_t{4} << 20;
 
-void DoNotBlock(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
-
 }  // namespace
 
 SpliceClient::~SpliceClient() { loop_->stats().Add(LoopStats::kSpliced, ~uint64_t{0}); }
@@ -29,7 +27,6 @@ void SpliceClient::Start(UniqueFd fd) {
     return;
   }
   client_ = std::move(fd);
-  DoNotBlock(client_.get());
   to_host_.moved_at = to_client_.moved_at = loop_->now();
   connect_deadline_ = loop_->now() + loop_->limits().connect_ms * 1'000'000;
   if (!loop_->MayTryHost()) {
@@ -50,17 +47,13 @@ void SpliceClient::Connect() {
   }
   host_ = UniqueFd(fd);
   connecting_ = true;
-  watch_host_ = loop_->net()->Add(fd, POLLIN | POLLOUT | POLLRDHUP,
-                                  [this](short events) { Ready(true, events); });
+  watch_host_ = loop_->poller()->Add(fd, POLLIN | POLLOUT | POLLRDHUP,
+                                     [this](short events) { Ready(true, events); });
   if (watch_host_ == nullptr) Die(true);
 }
 
 void SpliceClient::Connected() {
-  int error = 0;
-  socklen_t size = sizeof(error);
-  getsockopt(host_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error == 0 && PeerAddress(host_.get()).size == 0) error = ECONNREFUSED;
-  if (error != 0) {
+  if (const int error = ConnectError(host_.get()); error != 0) {
     loop_->HostFailed(ErrnoError(error, "connecting to", loop_->shared().host->ToString()));
     Die(true);
     return;
@@ -69,8 +62,8 @@ void SpliceClient::Connected() {
   loop_->stats().Add(LoopStats::kHostConnections);
   TuneSocket(host_.get(), loop_->limits().slow_ms);
   connected_ = true;
-  watch_client_ = loop_->net()->Add(client_.get(), POLLIN | POLLOUT | POLLRDHUP,
-                                    [this](short events) { Ready(false, events); });
+  watch_client_ = loop_->poller()->Add(client_.get(), POLLIN | POLLOUT | POLLRDHUP,
+                                       [this](short events) { Ready(false, events); });
   if (watch_client_ == nullptr) Die(true);
 }
 

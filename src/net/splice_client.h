@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 #include "net/loop.h"
-#include "net/net.h"
+#include "net/poller.h"
 
 namespace pulse::director {
 

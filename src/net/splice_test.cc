@@ -126,5 +126,5 @@ TEST_P(SpliceTest, MatchingConnectionsAreLookedAt) {
 }
 
 }  // namespace
-PULSE_BOTH_NETS(SpliceTest);
+PULSE_SLEEPING_AND_SPINNING(SpliceTest);
 }  // namespace pulse::director::test

@@ -1,5 +1,5 @@
-// The fixture of the director's tests: each runs on both back-ends, sleeping at once and looking
-// for more first, and on io_uring without multishot requests.
+// The fixture of the director's tests: each runs with loops that sleep at once, and with loops that
+// look for more first.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,21 +15,15 @@
 
 namespace pulse::director::test {
 
-enum class Net { kEpoll, kEpollSpins, kUring, kUringSpins, kUringSingleShot };
-
-class DirectorTest : public ::testing::TestWithParam<Net> {
+class DirectorTest : public ::testing::TestWithParam<bool> {
  protected:
+  static bool spins() { return GetParam(); }
   void Open() {
     options_.application = &app_;
-    const bool epoll = GetParam() == Net::kEpoll || GetParam() == Net::kEpollSpins;
-    const bool spins = GetParam() == Net::kEpollSpins || GetParam() == Net::kUringSpins;
-    options_.net = epoll ? NetKind::kEpoll : NetKind::kUring;
-    options_.net_options.spin_nanos = spins ? 50'000 : 0;
-    options_.net_options.without_multishot = GetParam() == Net::kUringSingleShot;
+    options_.spin_nanos = spins() ? 50'000 : 0;
     auto director = Director::Open(options_);
     ASSERT_TRUE(director.ok()) << director.status();
     director_ = *std::move(director);
-    EXPECT_EQ(director_->net(), options_.net);
   }
   void OpenWithHost() {
     host_ = std::make_unique<TestHost>();
@@ -56,18 +50,8 @@ class DirectorTest : public ::testing::TestWithParam<Net> {
   std::unique_ptr<Director> director_;
 };
 
-inline std::string NetName(const ::testing::TestParamInfo<Net>& tested) {
-  return tested.param == Net::kEpoll        ? "epoll"
-         : tested.param == Net::kEpollSpins ? "epoll_spins"
-         : tested.param == Net::kUring      ? "io_uring"
-         : tested.param == Net::kUringSpins ? "io_uring_spins"
-                                            : "io_uring_single_shot";
-}
-
-#define PULSE_BOTH_NETS(suite)                                                           \
-  INSTANTIATE_TEST_SUITE_P(Nets, suite,                                                  \
-                           ::testing::Values(Net::kEpoll, Net::kEpollSpins, Net::kUring, \
-                                             Net::kUringSpins, Net::kUringSingleShot),   \
-                           NetName)
+#define PULSE_SLEEPING_AND_SPINNING(suite)                  \
+  INSTANTIATE_TEST_SUITE_P(Loops, suite, ::testing::Bool(), \
+                           [](const auto& tested) { return tested.param ? "spins" : "sleeps"; })
 
 }  // namespace pulse::director::test

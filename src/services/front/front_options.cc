@@ -118,7 +118,7 @@ absl::StatusOr<director::DirectorOptions> DirectorOptionsOf(const OptionValues& 
           absl::StrCat("--match ", rule, ": ", parsed.status().message()));
     }
   }
-  made.net_options.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
+  made.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
   made.host = FullAddress(host);
   if (const auto address = director::ParseAddress(made.host); !address.ok()) {
     return absl::InvalidArgumentError(

@@ -61,7 +61,7 @@ TEST(FrontOptionsTest, DirectorOptionsOf_AllGiven_TakesThem) {
   EXPECT_THAT(options->listen, ElementsAre("127.0.0.1:9000", "[::1]:1", "unix:/tmp/s"));
   EXPECT_EQ(options->host, "unix:./h");
   EXPECT_THAT(options->match, ElementsAre("client=::1", "protocol=unix"));
-  EXPECT_EQ(options->net_options.spin_nanos, 7000);
+  EXPECT_EQ(options->spin_nanos, 7000);
 }
 
 TEST(FrontOptionsTest, DirectorOptionsOf_WrongOrMissing_NamesTheOption) {

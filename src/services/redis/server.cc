@@ -208,7 +208,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     options.local_host = private_->local_port();
     options.thread_name = "pulse-agent-";
     options.cpus = options_.agent_cpus;
-    options.net_options.spin_nanos = options_.agent_spin_us * int64_t{1000};
+    options.spin_nanos = options_.agent_spin_us * int64_t{1000};
   } else {
     public_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
                                                     pool_.get(), options_.limits, false);
