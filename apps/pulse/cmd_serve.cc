@@ -131,13 +131,13 @@ std::string Listeners(const redis::ServeOptions& options, uint16_t port) {
 // None when none is asked for. To be gone before `server` stops.
 absl::StatusOr<std::unique_ptr<metrics::Endpoint>> OpenMetrics(
     const RedisServerArgs& args, const redis::Server& server,
-    const std::weak_ptr<director::Application>& reads) {
+    const std::weak_ptr<net::Application>& reads) {
   if (args.metrics.empty()) return nullptr;
   metrics::Sources sources;
   sources.server = [&server] { return server.numbers(); };
   // Both are there with an agent in front.
   auto offloaded = std::dynamic_pointer_cast<const redis::OffloadedResp>(reads.lock());
-  if (const director::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
+  if (const net::Director* agent = server.agent(); agent != nullptr && offloaded != nullptr) {
     auto front = std::make_shared<FrontRegistry>();
     front->Set([agent, offloaded] { return redis::FrontStatusOf(*agent, *offloaded); });
     sources.front = std::move(front);
@@ -158,7 +158,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
 
-  std::weak_ptr<director::Application> reads;  // the server's agent
+  std::weak_ptr<net::Application> reads;  // the server's agent
   auto server = redis::Server::Open(
       args.options, [&reads, make = redis::EmbeddedOffload()](const redis::OffloadSetup& setup) {
         auto made = make(setup);

@@ -43,13 +43,13 @@ absl::StatusOr<size_t> SplitEcho(std::string_view bytes) {
 }
 
 // Answers itself, or has the host answer.
-class EchoFlow final : public director::Flow {
+class EchoFlow final : public net::Flow {
  public:
-  EchoFlow(director::Connection* connection, bool forwards)
+  EchoFlow(net::Connection* connection, bool forwards)
       : connection_(connection), forwards_(forwards) {}
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override { return SplitEcho(bytes); }
   absl::StatusOr<size_t> SplitReply(std::string_view bytes) override { return SplitEcho(bytes); }
-  void OnRequest(director::Ticket ticket, std::string_view bytes) override {
+  void OnRequest(net::Ticket ticket, std::string_view bytes) override {
     if (forwards_) {
       connection_->Forward(ticket, bytes);
     } else {
@@ -57,18 +57,18 @@ class EchoFlow final : public director::Flow {
     }
   }
   // An empty message, which the client has not sent.
-  std::string OnHostLost(director::Ticket, bool) override { return std::string(kEchoHead, '\0'); }
+  std::string OnHostLost(net::Ticket, bool) override { return std::string(kEchoHead, '\0'); }
   std::string ErrorReply(const absl::Status&) override { return {}; }
 
  private:
-  director::Connection* const connection_;
+  net::Connection* const connection_;
   const bool forwards_;
 };
 
-class EchoApplication final : public director::Application {
+class EchoApplication final : public net::Application {
  public:
   explicit EchoApplication(bool forwards) : forwards_(forwards) {}
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override {
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override {
     return std::make_unique<EchoFlow>(connection, forwards_);
   }
 
@@ -136,17 +136,17 @@ struct DirectorRun {
 class Setup {
  public:
   absl::Status OpenHost(const DirectorRun& o) {
-    director::DirectorOptions options = OptionsOf(o);
+    net::DirectorOptions options = OptionsOf(o);
     options.application = &echo_;
     options.thread_name = "pulse-host-";
     options.cpus = o.host_cpus;
-    auto host = director::Director::Open(options);
+    auto host = net::Director::Open(options);
     if (!host.ok()) return host.status();
     host_ = *std::move(host);
     return absl::OkStatus();
   }
   absl::Status OpenFront(const DirectorRun& o, uint32_t host_port) {
-    director::DirectorOptions options = OptionsOf(o);
+    net::DirectorOptions options = OptionsOf(o);
     options.application = &forward_;
     options.host = absl::StrCat("127.0.0.1:", host_port);
     options.thread_name = "pulse-agent-";
@@ -154,27 +154,27 @@ class Setup {
     // Matches no TCP connection.
     if (o.form == "splice") options.match = {"protocol=unix"};
     if (o.form == "spin") options.spin_nanos = o.spin_nanos;
-    auto front = director::Director::Open(options);
+    auto front = net::Director::Open(options);
     if (!front.ok()) return front.status();
     front_ = *std::move(front);
     return absl::OkStatus();
   }
   // What the client meets.
-  const director::Director& outer() const { return front_ == nullptr ? *host_ : *front_; }
-  const director::Director* host() const { return host_.get(); }
-  const director::Director* front() const { return front_.get(); }
+  const net::Director& outer() const { return front_ == nullptr ? *host_ : *front_; }
+  const net::Director* host() const { return host_.get(); }
+  const net::Director* front() const { return front_.get(); }
 
  private:
-  static director::DirectorOptions OptionsOf(const DirectorRun& o) {
-    director::DirectorOptions options;
+  static net::DirectorOptions OptionsOf(const DirectorRun& o) {
+    net::DirectorOptions options;
     options.limits.connections = std::max(options.limits.connections, o.connections + 16);
     return options;
   }
 
   EchoApplication echo_{false};
   EchoApplication forward_{true};
-  std::unique_ptr<director::Director> host_;
-  std::unique_ptr<director::Director> front_;
+  std::unique_ptr<net::Director> host_;
+  std::unique_ptr<net::Director> front_;
 };
 
 // CPU time of the loops, and what the front has counted.
@@ -182,7 +182,7 @@ struct LoopUse {
   explicit LoopUse(const Setup& setup) : host_nanos(setup.host()->cpu_nanos()) {
     if (setup.front() == nullptr) return;
     front_nanos = setup.front()->cpu_nanos();
-    const director::DirectorStats stats = setup.front()->stats();
+    const net::DirectorStats stats = setup.front()->stats();
     forwarded = stats.forwarded;
     spliced_bytes = stats.spliced_bytes;
   }
@@ -343,7 +343,7 @@ absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o) {
   if (!answered.ok()) return answered.status();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const MemoryUse after = OwnMemory();
-  const director::DirectorStats stats = setup.outer().stats();
+  const net::DirectorStats stats = setup.outer().stats();
   if (*answered != o.connections || stats.connections != o.connections) {
     return absl::InternalError(absl::StrCat("of ", o.connections, " connections ", *answered,
                                             " were answered and ", stats.connections,

@@ -179,33 +179,33 @@ redis::ServeOptions ServerOptions(const nlohmann::json& spec) {
 
 // A director's application that answers nothing: every request goes to the host at once, and so no
 // command waits for another's reply. What forwarding costs.
-class ForwardingResp final : public director::Application {
+class ForwardingResp final : public net::Application {
  public:
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override {
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override {
     return std::make_unique<Forwarding>(connection);
   }
 
  private:
   // The load sends no empty requests, which would have no reply.
-  class Forwarding final : public director::Flow {
+  class Forwarding final : public net::Flow {
    public:
-    explicit Forwarding(director::Connection* connection) : connection_(connection) {}
+    explicit Forwarding(net::Connection* connection) : connection_(connection) {}
     absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
       return requests_.Next(bytes);
     }
     absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
       return replies_.Next(bytes);
     }
-    void OnRequest(director::Ticket ticket, std::string_view bytes) override {
+    void OnRequest(net::Ticket ticket, std::string_view bytes) override {
       connection_->Forward(ticket, bytes);
     }
-    std::string OnHostLost(director::Ticket, bool) override {
+    std::string OnHostLost(net::Ticket, bool) override {
       return ErrorReply(absl::UnavailableError("the host was lost"));
     }
     std::string ErrorReply(const absl::Status& error) override { return redis::ErrorLine(error); }
 
    private:
-    director::Connection* const connection_;
+    net::Connection* const connection_;
     redis::RequestSplitter requests_;
     redis::ReplySplitter replies_;
   };
@@ -334,8 +334,9 @@ absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   const redis::ServeOptions options = ServerOptions(spec);
   const redis::OffloadedResp* agent = nullptr;
   const bool forwards_all = spec.value("forward_all", false);
-  const auto make_agent = [&agent, forwards_all](const redis::OffloadSetup& setup)
-      -> absl::StatusOr<std::shared_ptr<director::Application>> {
+  const auto make_agent =
+      [&agent, forwards_all](
+          const redis::OffloadSetup& setup) -> absl::StatusOr<std::shared_ptr<net::Application>> {
     if (forwards_all) return std::make_shared<ForwardingResp>();
     auto made = redis::EmbeddedOffload()(setup);
     if (made.ok()) agent = dynamic_cast<const redis::OffloadedResp*>(made->get());

@@ -19,15 +19,15 @@ constexpr uint64_t kMaxBytes = uint64_t{256} << 20;
 
 }  // namespace
 
-using director::Connection;
-using director::Ticket;
 using examples::Io;
 using examples::TextOf;
+using net::Connection;
+using net::Ticket;
 
 // One message under way: its I/O, and the reply that reads go into.
 struct Server::Batch {
   Connection* connection = nullptr;  // while the remote's work runs
-  std::shared_ptr<director::Remote> remote;
+  std::shared_ptr<net::Remote> remote;
   Ticket ticket = 0;
   std::vector<Io> ios;
   std::vector<RequestHeader> headers;
@@ -36,7 +36,7 @@ struct Server::Batch {
   std::atomic<uint64_t>* accounted = nullptr;
   uint64_t bytes = 0;
   // The reply, as it will be if all goes well. In a buffer of the loop's where one is free.
-  std::optional<director::Buffer> buffer;
+  std::optional<net::Buffer> buffer;
   std::string text;
   char* reply = nullptr;
 
@@ -187,7 +187,7 @@ Server::~Server() {
   files_.reset();
 }
 
-std::unique_ptr<director::Flow> Server::NewFlow(Connection* connection) {
+std::unique_ptr<net::Flow> Server::NewFlow(Connection* connection) {
   return std::make_unique<ServerFlow>(this, connection);
 }
 

@@ -19,7 +19,7 @@ class Server : public examples::Host, public examples::BlockFiles::Sink {
   static absl::StatusOr<std::unique_ptr<Server>> Open(examples::HostOptions options);
   ~Server() override;
 
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
   void OnDone(examples::Io* io) override;
   std::string Describe() override;
 

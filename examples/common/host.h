@@ -24,10 +24,10 @@ struct HostOptions {
   FilesOptions files;
 };
 
-class Host : public director::Application {
+class Host : public net::Application {
  public:
-  director::Ordering ordering() const override {
-    return ordered_ ? director::Ordering::kRequest : director::Ordering::kAny;
+  net::Ordering ordering() const override {
+    return ordered_ ? net::Ordering::kRequest : net::Ordering::kAny;
   }
   uint16_t port() const { return director_->port(); }
   // What there is to say of it when it has begun to serve.
@@ -43,23 +43,23 @@ class Host : public director::Application {
 
  private:
   const bool ordered_;
-  std::unique_ptr<director::Director> director_;
+  std::unique_ptr<net::Director> director_;
 };
 
 // A flow of such a program.
 template <typename Header, uint32_t kRequestMagic>
-class HostFlow : public director::Flow {
+class HostFlow : public net::Flow {
  public:
-  explicit HostFlow(director::Connection* connection) : connection_(connection) {}
+  explicit HostFlow(net::Connection* connection) : connection_(connection) {}
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
     return SplitMessage<Header>(bytes, kRequestMagic);
   }
   // There is no host behind it.
   absl::StatusOr<size_t> SplitReply(std::string_view) override { return size_t{0}; }
-  std::string OnHostLost(director::Ticket, bool) override { return {}; }
+  std::string OnHostLost(net::Ticket, bool) override { return {}; }
 
  protected:
-  director::Connection* const connection_;
+  net::Connection* const connection_;
 };
 
 }  // namespace pulse::examples

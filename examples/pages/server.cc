@@ -11,9 +11,9 @@
 namespace pulse::pages {
 namespace {
 
-using director::Connection;
-using director::Ticket;
 using examples::BytesOf;
+using net::Connection;
+using net::Ticket;
 
 std::string TextReply(uint64_t id, Kind kind, const absl::Status& st) {
   return ErrorReply(id, kind, kCodes.Of(st), examples::TextOf(st));
@@ -104,7 +104,7 @@ HostProgram::~HostProgram() {
   server_.reset();
 }
 
-std::unique_ptr<director::Flow> HostProgram::NewFlow(Connection* connection) {
+std::unique_ptr<net::Flow> HostProgram::NewFlow(Connection* connection) {
   return std::make_unique<PageFlow>(server_.get(), connection);
 }
 

@@ -20,7 +20,7 @@ class HostProgram : public examples::Host {
   static absl::StatusOr<std::unique_ptr<HostProgram>> Open(const HostOptions& options);
   ~HostProgram() override;
 
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
   std::string Describe() override;
   PageServer* server() { return server_.get(); }
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
@@ -196,4 +196,4 @@ void TuneSocket(int socket, int64_t silent_ms) {
   setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

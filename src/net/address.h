@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 struct Address {
   sockaddr_storage storage{};
@@ -46,4 +46,4 @@ int ConnectError(int socket);
 // unacknowledged, 0 for the system's.
 void TuneSocket(int socket, int64_t silent_ms);
 
-}  // namespace pulse::director
+}  // namespace pulse::net

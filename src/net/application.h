@@ -25,7 +25,7 @@
 #include "absl/status/statusor.h"
 #include "net/buffer.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 // One request of a connection; ascending, never 0.
 using Ticket = uint64_t;
@@ -148,4 +148,4 @@ class Application {
   virtual Ordering ordering() const { return Ordering::kRequest; }
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

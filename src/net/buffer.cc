@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 namespace {
 constexpr uint32_t kNone = ~uint32_t{0};
@@ -130,4 +130,4 @@ std::pair<char*, size_t> BufferPool::memory() const {
 
 uint32_t BufferPool::in_use() const { return shared_->used.load(std::memory_order_relaxed); }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace pulse::director {
+namespace pulse::net {
 
 class BufferPool;
 
@@ -73,4 +73,4 @@ class BufferPool {
   std::shared_ptr<Buffer::Shared> shared_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -11,7 +11,7 @@
 #include "net/out_queue.h"
 #include "net/ring.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 TEST(BufferTest, DataBeginAlignedWithRoomForAHeader) {
@@ -125,4 +125,4 @@ TEST(RingTest, IsAQueueThatHoldsNothingWhenReleased) {
 }
 
 }  // namespace
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -11,7 +11,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr int kBacklog = 4096;
@@ -77,7 +77,7 @@ absl::Status Director::Listen() {
         mine.push_back(listeners.front().back().Dup());
         continue;
       }
-      auto fd = director::Listen(*address, kBacklog);
+      auto fd = net::Listen(*address, kBacklog);
       if (!fd.ok()) return fd.status();
       if (address->is_unix()) {
         unix_paths_.push_back(address->ToString().substr(5));
@@ -134,4 +134,4 @@ DirectorStats Director::stats() const {
   return s;
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -17,7 +17,7 @@
 #include "net/application.h"
 #include "net/transport.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class LocalPort;
 class Loop;
@@ -109,4 +109,4 @@ class Director {
   uint16_t port_ = 0;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -15,7 +15,7 @@
 #include "base/testing.h"
 #include "net/test_director.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 namespace {
 
 using ::testing::StartsWith;
@@ -367,4 +367,4 @@ TEST(DirectorOptionsTest, SaysWhatIsWrong) {
 
 }  // namespace
 PULSE_SLEEPING_AND_SPINNING(DirectorTest);
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

@@ -8,7 +8,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 bool HostLink::Send(Ticket ticket, std::string_view bytes, uint32_t replies) {
   // The host ended a connection on which nothing was outstanding: the next one will do.
@@ -279,4 +279,4 @@ void HostLink::Sweep(int64_t now) {
   }
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -14,7 +14,7 @@
 #include "net/poller.h"
 #include "net/ring.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class HostLinkOwner {
  public:
@@ -104,4 +104,4 @@ class HostLink final : private StreamEvents {
   bool closed_ = false;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

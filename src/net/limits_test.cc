@@ -14,7 +14,7 @@
 #include "base/testing.h"
 #include "net/test_director.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 namespace {
 
 using ::testing::AnyOf;
@@ -338,4 +338,4 @@ TEST_P(LimitsTest, AnIdleConnectionHoldsNoBytes) {
 
 }  // namespace
 PULSE_SLEEPING_AND_SPINNING(LimitsTest);
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

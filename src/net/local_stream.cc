@@ -6,7 +6,7 @@
 
 #include "net/loop.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 // What an idle connection keeps for what comes next.
@@ -223,4 +223,4 @@ StreamPtr LocalPort::Connect(Loop* from, StreamEvents* events) const {
   return stream;
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

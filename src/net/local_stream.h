@@ -19,7 +19,7 @@
 #include "net/mailbox.h"
 #include "net/poller.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class Loop;
 class LocalStream;
@@ -93,4 +93,4 @@ class LocalPort {
   std::atomic<bool> closed_{false};
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

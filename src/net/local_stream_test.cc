@@ -17,7 +17,7 @@
 #include "base/testing.h"
 #include "net/test_director.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 namespace {
 
 using testing_util::Eventually;
@@ -327,4 +327,4 @@ TEST_P(LocalStreamTest, ConnectionsComeAndGoWhileTheHostStops) {
 PULSE_SLEEPING_AND_SPINNING(LocalStreamTest);
 
 }  // namespace
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

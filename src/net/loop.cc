@@ -19,7 +19,7 @@
 #include "net/proxy_client.h"
 #include "net/splice_client.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr int kPipeBytes = 256 << 10;
@@ -305,4 +305,4 @@ void Loop::Run() {
   poller_.reset();
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -21,7 +21,7 @@
 #include "net/poller.h"
 #include "net/signature.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 inline constexpr int64_t kMillisecond = 1'000'000;
 
@@ -186,4 +186,4 @@ class Loop final : public EventLoop {
   std::thread thread_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

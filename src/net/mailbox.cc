@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace pulse::director {
+namespace pulse::net {
 
 bool Mailbox::Open() {
   wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -56,4 +56,4 @@ void Mailbox::Close() {
   events.swap(events_);
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

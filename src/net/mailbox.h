@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 struct LocalConnection;
 
@@ -48,4 +48,4 @@ class Mailbox {
   UniqueFd wake_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr size_t kLarge = size_t{64} << 10;
@@ -98,4 +98,4 @@ void OutQueue::Consume(size_t bytes) {
 
 void OutQueue::Clear() { Consume(size_); }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -12,7 +12,7 @@
 
 #include "net/buffer.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 struct Chunk {
   Chunk* next = nullptr;
@@ -67,4 +67,4 @@ class OutQueue {
   size_t size_ = 0;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

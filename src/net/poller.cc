@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/errors.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr size_t kReceiveBytes = size_t{64} << 10;
@@ -325,4 +325,4 @@ void Poller::HarvestReads() {
   if (!reads_waiting_.empty()) StartReads();
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

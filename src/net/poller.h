@@ -22,7 +22,7 @@
 #include "net/out_queue.h"
 #include "uring/io_backend.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class StreamEvents {
  public:
@@ -130,4 +130,4 @@ class Poller {
   std::vector<PendingRead> reads_waiting_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 // How long the end of a client's side is waited for: closing over bytes that were not read would
@@ -527,4 +527,4 @@ void ProxyClient::Sweep(int64_t now) {
   }
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

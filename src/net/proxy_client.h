@@ -14,7 +14,7 @@
 #include "net/ring.h"
 #include "net/transport.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class ClientRemote;
 
@@ -123,4 +123,4 @@ class ProxyClient final : public Client,
   int64_t deadline_ = 0;  // of the end
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

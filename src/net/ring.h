@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace pulse::director {
+namespace pulse::net {
 
 // What a string has allocated.
 inline size_t HeapBytes(const std::string& text) {
@@ -73,4 +73,4 @@ class Ring {
   size_t size_ = 0;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

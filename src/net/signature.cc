@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "base/errors.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 constexpr int kMappedBits = 96;
@@ -174,4 +174,4 @@ bool Signature::Matches(const Address& client, const Address& server) const {
   return false;
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

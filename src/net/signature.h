@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "net/address.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class Signature {
  public:
@@ -57,4 +57,4 @@ class Signature {
   std::vector<Rule> rules_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

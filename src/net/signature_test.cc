@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 using ::testing::HasSubstr;
@@ -97,4 +97,4 @@ TEST(AddressTest, ReadsWhatItWritesAndSaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace pulse::director
+}  // namespace pulse::net

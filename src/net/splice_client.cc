@@ -9,7 +9,7 @@
 
 #include "base/errors.h"
 
-namespace pulse::director {
+namespace pulse::net {
 namespace {
 
 // What one direction may move in a turn, so that others have theirs.
@@ -191,4 +191,4 @@ void SpliceClient::Die(bool reset) {
   loop_->Retire(this);
 }
 
-}  // namespace pulse::director
+}  // namespace pulse::net

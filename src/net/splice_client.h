@@ -11,7 +11,7 @@
 #include "net/loop.h"
 #include "net/poller.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class SpliceClient final : public Client {
  public:
@@ -57,4 +57,4 @@ class SpliceClient final : public Client {
   Way to_client_;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

@@ -10,7 +10,7 @@
 #include "base/testing.h"
 #include "net/test_director.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 namespace {
 
 using testing_util::Eventually;
@@ -127,4 +127,4 @@ TEST_P(SpliceTest, MatchingConnectionsAreLookedAt) {
 
 }  // namespace
 PULSE_SLEEPING_AND_SPINNING(SpliceTest);
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

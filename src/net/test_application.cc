@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 namespace {
 
 class LineFlow : public Flow {
@@ -260,4 +260,4 @@ void TestHost::Serve(int fd) {
   shutdown(fd, SHUT_RDWR);
 }
 
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

@@ -21,7 +21,7 @@
 #include "net/application.h"
 #include "net/director.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 
 // Answers later, from its own thread, in random order.
 class LateAnswers {
@@ -105,4 +105,4 @@ class TestHost {
   std::vector<int> open_;
 };
 
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

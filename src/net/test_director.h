@@ -13,7 +13,7 @@
 #include "net/director.h"
 #include "net/test_application.h"
 
-namespace pulse::director::test {
+namespace pulse::net::test {
 
 class DirectorTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -54,4 +54,4 @@ class DirectorTest : public ::testing::TestWithParam<bool> {
   INSTANTIATE_TEST_SUITE_P(Loops, suite, ::testing::Bool(), \
                            [](const auto& tested) { return tested.param ? "spins" : "sleeps"; })
 
-}  // namespace pulse::director::test
+}  // namespace pulse::net::test

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 
-namespace pulse::director {
+namespace pulse::net {
 
 class Transport {
  public:
@@ -33,4 +33,4 @@ class Transport {
   virtual void Finish(std::string* wire) = 0;
 };
 
-}  // namespace pulse::director
+}  // namespace pulse::net

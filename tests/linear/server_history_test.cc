@@ -130,20 +130,19 @@ Verdict RunEmbedded(Agent agent, uint64_t answers) {
   redis::ServeOptions options;
   options.db = directory / "db";
   options.offload = true;
-  auto server =
-      redis::Server::Open(options,
-                          [&](const redis::OffloadSetup& setup)
-                              -> absl::StatusOr<std::shared_ptr<director::Application>> {
-                            if (agent == Agent::kUsual) return redis::EmbeddedOffload()(setup);
-                            redis::OffloadOptions offload;
-                            offload.host = "unix:" + setup.host_socket;
-                            offload.secondary.db = setup.db;
-                            offload.secondary.directory = setup.secondary_dir;
-                            offload.broken = true;
-                            auto opened = redis::OffloadedResp::Open(offload);
-                            if (!opened.ok()) return opened.status();
-                            return std::shared_ptr<director::Application>(*std::move(opened));
-                          });
+  auto server = redis::Server::Open(
+      options,
+      [&](const redis::OffloadSetup& setup) -> absl::StatusOr<std::shared_ptr<net::Application>> {
+        if (agent == Agent::kUsual) return redis::EmbeddedOffload()(setup);
+        redis::OffloadOptions offload;
+        offload.host = "unix:" + setup.host_socket;
+        offload.secondary.db = setup.db;
+        offload.secondary.directory = setup.secondary_dir;
+        offload.broken = true;
+        auto opened = redis::OffloadedResp::Open(offload);
+        if (!opened.ok()) return opened.status();
+        return std::shared_ptr<net::Application>(*std::move(opened));
+      });
   EXPECT_TRUE(server.ok()) << server.status();
   if (!server.ok()) return {};
   LoadOptions load_options;

@@ -50,7 +50,7 @@ std::string FullAddress(const std::string& text) {
 
 absl::Status CheckListen(const std::string& text, bool anywhere) {
   if (text.empty()) return absl::InvalidArgumentError("--serve: expected [ADDRESS:]PORT");
-  const auto address = director::ParseAddress(FullAddress(text));
+  const auto address = net::ParseAddress(FullAddress(text));
   if (!address.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--serve ", text, ": ", address.status().message()));
@@ -96,7 +96,7 @@ absl::Status CheckFronts(std::span<const ServiceEntry* const> entries,
   return absl::OkStatus();
 }
 
-absl::StatusOr<director::DirectorOptions> DirectorOptionsOf(const OptionValues& options) {
+absl::StatusOr<net::DirectorOptions> DirectorOptionsOf(const OptionValues& options) {
   const std::string host = HostOf(options);
   const std::vector<std::string> serve = options.List(kServe);
   if (serve.empty() || host.empty()) {
@@ -104,7 +104,7 @@ absl::StatusOr<director::DirectorOptions> DirectorOptionsOf(const OptionValues& 
         "answering remote reads needs --serve [ADDRESS:]PORT, where clients come to, and "
         "--serve-host ADDRESS:PORT or SOCKET, the program that answers what the agent does not");
   }
-  director::DirectorOptions made;
+  net::DirectorOptions made;
   made.listen.clear();
   for (const std::string& text : serve) {
     absl::Status st = CheckListen(text, options.Flag(kServeAnywhere));
@@ -113,14 +113,14 @@ absl::StatusOr<director::DirectorOptions> DirectorOptionsOf(const OptionValues& 
   }
   made.match = options.List(kMatch);
   for (const std::string& rule : made.match) {
-    if (const auto parsed = director::Signature::Parse({rule}); !parsed.ok()) {
+    if (const auto parsed = net::Signature::Parse({rule}); !parsed.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--match ", rule, ": ", parsed.status().message()));
     }
   }
   made.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
   made.host = FullAddress(host);
-  if (const auto address = director::ParseAddress(made.host); !address.ok()) {
+  if (const auto address = net::ParseAddress(made.host); !address.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--serve-host ", host, ": ", address.status().message()));
   }
@@ -134,11 +134,11 @@ std::string FirstServe(const OptionValues& options) {
 
 std::string HostOf(const OptionValues& options) { return options.Text(kServeHost); }
 
-FrontStatus DirectorStatus(const director::Director& director, std::string service) {
+FrontStatus DirectorStatus(const net::Director& director, std::string service) {
   FrontStatus f;
   f.service = std::move(service);
   f.cpu_nanos = static_cast<uint64_t>(director.cpu_nanos());
-  const director::DirectorStats s = director.stats();
+  const net::DirectorStats s = director.stats();
   f.connections = s.connections;
   f.spliced_connections = s.spliced_connections;
   f.accepted = s.accepted;

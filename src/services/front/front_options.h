@@ -24,13 +24,13 @@ absl::Status CheckFronts(std::span<const ServiceEntry* const> entries, const Opt
 
 // A director's options, without an application. InvalidArgument names the option that is missing or
 // wrong.
-absl::StatusOr<director::DirectorOptions> DirectorOptionsOf(const OptionValues& options);
+absl::StatusOr<net::DirectorOptions> DirectorOptionsOf(const OptionValues& options);
 
 // As given, for messages.
 std::string FirstServe(const OptionValues& options);
 std::string HostOf(const OptionValues& options);
 
 // What the director counts, and how it is called.
-FrontStatus DirectorStatus(const director::Director& director, std::string service);
+FrontStatus DirectorStatus(const net::Director& director, std::string service);
 
 }  // namespace pulse::front

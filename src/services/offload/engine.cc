@@ -32,9 +32,9 @@ Engine::~Engine() {
   if (watch_ != nullptr) options_.store->Watch(nullptr);
 }
 
-std::unique_ptr<director::Flow> Engine::NewFlow(director::Connection* connection) {
+std::unique_ptr<net::Flow> Engine::NewFlow(net::Connection* connection) {
   if (runtime_->broken()) return nullptr;
-  director::EventLoop* const loop = connection->loop();
+  net::EventLoop* const loop = connection->loop();
   if (loop == nullptr) return nullptr;
   LoopState* state = nullptr;
   {
@@ -65,7 +65,7 @@ EngineStats Engine::stats() const {
 
 // --- LoopState
 
-LoopState::LoopState(Engine* e, director::EventLoop* l)
+LoopState::LoopState(Engine* e, net::EventLoop* l)
     : engine(e),
       loop(l),
       unit(e->options().store->device_unit()),

@@ -1,4 +1,4 @@
-// Engine: a director::Application around an offload program: splits messages, lets the program sort
+// Engine: a net::Application around an offload program: splits messages, lets the program sort
 // requests, reads what the agent answers straight from the store's device into the buffer that the
 // socket sends from, and forwards the rest. DDS section 6.2.
 //
@@ -74,15 +74,14 @@ struct EngineStats {
 
 class LoopState;
 
-class Engine final : public director::Application {
+class Engine final : public net::Application {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineOptions& options);
   ~Engine() override;
 
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
-  director::Ordering ordering() const override {
-    return runtime_->program().order == Order::kAny ? director::Ordering::kAny
-                                                    : director::Ordering::kRequest;
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
+  net::Ordering ordering() const override {
+    return runtime_->program().order == Order::kAny ? net::Ordering::kAny : net::Ordering::kRequest;
   }
   EngineStats stats() const;
 

@@ -9,9 +9,9 @@
 namespace pulse::offload {
 namespace {
 
-using director::Buffer;
-using director::Ticket;
 using files::kBlock;
+using net::Buffer;
+using net::Ticket;
 
 // Held for the host behind reads under way; beyond it, these are given up.
 constexpr size_t kMostHeld = size_t{256} << 10;
@@ -32,7 +32,7 @@ Error ErrorOf(const absl::Status& status) {
 
 }  // namespace
 
-EngineFlow::EngineFlow(LoopState* state, director::Connection* connection)
+EngineFlow::EngineFlow(LoopState* state, net::Connection* connection)
     : state_(state),
       runtime_(state->engine->runtime()),
       connection_(connection),

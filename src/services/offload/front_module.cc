@@ -78,7 +78,7 @@ class Module final : public ServiceModule, public NetworkFront {
     made->threads = static_cast<int>(*options_.Integer(kLoopsOption));
     // One for each read, and for those whose replies are on their way.
     made->buffers.blocks = 2 * engine_->options().contexts;
-    auto director = director::Director::Open(*std::move(made));
+    auto director = net::Director::Open(*std::move(made));
     if (!director.ok()) return director.status();
     director_ = *std::move(director);
     return absl::OkStatus();
@@ -96,7 +96,7 @@ class Module final : public ServiceModule, public NetworkFront {
   const std::unique_ptr<Engine>
       engine_;  // lives until the sessions, which tell it of writes, are gone
   const OptionValues options_;
-  std::unique_ptr<director::Director> director_;
+  std::unique_ptr<net::Director> director_;
 };
 
 FrontStatus Module::Status() const {

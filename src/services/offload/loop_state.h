@@ -18,7 +18,7 @@ class EngineFlow;
 // A read under way.
 struct Context {
   EngineFlow* flow = nullptr;  // null: its connection has ended, or has given it up
-  director::Ticket ticket = 0;
+  net::Ticket ticket = 0;
   uint32_t request_size = 0;
   uint32_t ios = 0;
   bool failed = false;
@@ -26,7 +26,7 @@ struct Context {
   bool good = false;
   ReadOp op{};
   RangeGuard::Look look;
-  director::Buffer buffer;  // its data begin at a multiple of the unit
+  net::Buffer buffer;  // its data begin at a multiple of the unit
   struct Free {
     void operator()(char* p) const { std::free(p); }
   };
@@ -86,7 +86,7 @@ class Sorted {
 
 class LoopState {
  public:
-  LoopState(Engine* engine, director::EventLoop* loop);
+  LoopState(Engine* engine, net::EventLoop* loop);
 
   Context* NewContext();  // null: all are in use
   void FreeContext(Context* c);
@@ -102,7 +102,7 @@ class LoopState {
   }
 
   Engine* const engine;
-  director::EventLoop* const loop;
+  net::EventLoop* const loop;
   const uint64_t unit;  // of the device: what is read begins and ends at multiples of it
   Sorted sorted;
   std::vector<store::Extent> extents;

@@ -121,12 +121,12 @@ Setting::Setting(const Options& o) {
   if (o.host) {
     host = std::make_unique<TestHost>(library.get());
   }
-  director::DirectorOptions d;
+  net::DirectorOptions d;
   // Without a host, one that cannot be reached.
   d.host = absl::StrCat("127.0.0.1:", o.host ? host->port() : 1);
   d.application = engine.get();
   d.buffers.blocks = o.buffers;
-  auto started = director::Director::Open(std::move(d));
+  auto started = net::Director::Open(std::move(d));
   EXPECT_TRUE(started.ok()) << started.status();
   director = *std::move(started);
 }

@@ -154,7 +154,7 @@ class Setting {
   files::File file{};
   uint64_t file_id = 0;
   std::unique_ptr<TestHost> host;
-  std::unique_ptr<director::Director> director;
+  std::unique_ptr<net::Director> director;
 };
 
 }  // namespace pulse::offload::test

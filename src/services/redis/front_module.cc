@@ -53,9 +53,9 @@ constexpr const OptionSpec& kIdleOption = kModuleOptions[4];
 constexpr const OptionSpec& kLoopsOption = kModuleOptions[5];
 
 struct FrontSetup {
-  OffloadOptions reads;                // but for the secondary's directory
-  director::DirectorOptions director;  // but for the application
-  std::string at;                      // as given, for messages
+  OffloadOptions reads;           // but for the secondary's directory
+  net::DirectorOptions director;  // but for the application
+  std::string at;                 // as given, for messages
   std::string host;
 };
 
@@ -111,7 +111,7 @@ class Module final : public ServiceModule, public NetworkFront {
     if (!opened.ok()) return opened.status();
     application_ = *std::move(opened);
     setup_.director.application = application_.get();
-    auto director = director::Director::Open(setup_.director);
+    auto director = net::Director::Open(setup_.director);
     if (!director.ok()) return director.status();
     director_ = *std::move(director);
     return absl::OkStatus();
@@ -132,7 +132,7 @@ class Module final : public ServiceModule, public NetworkFront {
   // In this order they end from the last.
   std::optional<PrivateDirectory> directory_;  // for the secondary's own files
   std::unique_ptr<OffloadedResp> application_;
-  std::unique_ptr<director::Director> director_;
+  std::unique_ptr<net::Director> director_;
 };
 
 absl::StatusOr<std::unique_ptr<ServiceModule>> OpenModule(const OptionValues& options,
@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<ServiceModule>> OpenModule(const OptionValues& op
 
 const ServiceEntry kEntry = {nullptr, kModuleOptions, &OpenModule, &kDbOption};
 
-FrontStatus FrontStatusOf(const director::Director& director, const OffloadedResp& reads) {
+FrontStatus FrontStatusOf(const net::Director& director, const OffloadedResp& reads) {
   FrontStatus f = front::DirectorStatus(director, "redis");
   const OffloadCounters& c = reads.counters();
   // What is part of another number, or taken from it, in the order in which neither exceeds it.

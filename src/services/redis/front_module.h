@@ -12,6 +12,6 @@ namespace pulse::redis {
 extern const ServiceEntry kEntry;
 
 // What a front counts, be it this one or that of an agent within the server's process. Any thread.
-FrontStatus FrontStatusOf(const director::Director& director, const OffloadedResp& reads);
+FrontStatus FrontStatusOf(const net::Director& director, const OffloadedResp& reads);
 
 }  // namespace pulse::redis

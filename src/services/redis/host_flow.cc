@@ -50,9 +50,9 @@ bool MayAuthenticate(std::string_view bytes) {
 
 }  // namespace
 
-class HostFlow : public director::Flow {
+class HostFlow : public net::Flow {
  public:
-  HostFlow(HostApplication* application, director::Connection* connection)
+  HostFlow(HostApplication* application, net::Connection* connection)
       : app_(application),
         connection_(connection),
         session_(std::make_shared<Session>(app_->store_->watch_table(), &app_->facts_->transactions,
@@ -76,7 +76,7 @@ class HostFlow : public director::Flow {
   absl::StatusOr<size_t> SplitReply(std::string_view) override {
     return absl::InternalError("there is no host");
   }
-  void OnRequest(director::Ticket ticket, std::string_view bytes) override {
+  void OnRequest(net::Ticket ticket, std::string_view bytes) override {
     if (incoming_ == nullptr) incoming_ = TakeJob();
     incoming_->Add(ticket, bytes);
     incoming_bytes_ += bytes.size();
@@ -90,7 +90,7 @@ class HostFlow : public director::Flow {
   void OnRoom() override {
     if (state_ == State::kFull) RunJob();
   }
-  std::string OnHostLost(director::Ticket, bool) override { return "-ERR there is no host\r\n"; }
+  std::string OnHostLost(net::Ticket, bool) override { return "-ERR there is no host\r\n"; }
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
 
  private:
@@ -184,7 +184,7 @@ class HostFlow : public director::Flow {
   }
 
   HostApplication* const app_;
-  director::Connection* const connection_;
+  net::Connection* const connection_;
   const std::shared_ptr<Session> session_;
   RequestSplitter splitter_;
   State state_ = State::kIdle;
@@ -197,7 +197,7 @@ class HostFlow : public director::Flow {
   bool auth_pending_ = false;
 };
 
-std::unique_ptr<director::Flow> HostApplication::NewFlow(director::Connection* connection) {
+std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {
   return std::make_unique<HostFlow>(this, connection);
 }
 

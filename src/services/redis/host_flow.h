@@ -3,7 +3,7 @@
 // go out in order. A connection has one job under way at a time, so that its commands are carried
 // out in their order.
 //
-// Threads: as director::Application and Flow say. The executor and the pool outlive the director.
+// Threads: as net::Application and Flow say. The executor and the pool outlive the director.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace pulse::redis {
 
-class HostApplication : public director::Application {
+class HostApplication : public net::Application {
  public:
   // `is_private`: of the listener for directors.
   HostApplication(Executor* executor, Store* store, ServerFacts* facts, WorkerPool* pool,
@@ -26,7 +26,7 @@ class HostApplication : public director::Application {
         pool_(pool),
         limits_(limits),
         private_(is_private) {}
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
 
  private:
   friend class HostFlow;

@@ -80,7 +80,7 @@ void FenceClient::Run() {
 }
 
 absl::Status FenceClient::RequestFence(const std::string& id) {
-  const auto address = director::ParseAddress(host_);
+  const auto address = net::ParseAddress(host_);
   if (!address.ok()) return address.status();
   // A fresh connection: what an old one has in its buffers says nothing.
   const UniqueFd fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));

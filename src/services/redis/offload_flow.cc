@@ -180,7 +180,7 @@ void OffloadFlow::SortQueued() {
 }
 
 void OffloadFlow::DropQueued() {
-  director::FreeBytes(&queued_slots_);
+  net::FreeBytes(&queued_slots_);
   queued_sorted_ = 0;
   queued_everything_ = false;
 }
@@ -419,8 +419,8 @@ void OffloadFlow::OnHostClosed() {
   if (multi_ || watching_) connection_->Close("-ERR the host was lost during a transaction\r\n");
 }
 
-std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
-                                               director::Connection* connection) {
+std::unique_ptr<net::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
+                                          net::Connection* connection) {
   return std::make_unique<OffloadFlow>(std::move(shared), connection);
 }
 

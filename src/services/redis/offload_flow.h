@@ -86,9 +86,9 @@ class CheckedRead {
   std::vector<Entry> entries_;
 };
 
-class OffloadFlow final : public director::Flow {
+class OffloadFlow final : public net::Flow {
  public:
-  OffloadFlow(std::shared_ptr<OffloadShared> shared, director::Connection* connection)
+  OffloadFlow(std::shared_ptr<OffloadShared> shared, net::Connection* connection)
       : shared_(std::move(shared)),
         connection_(connection),
         requests_(shared_->options.limits),
@@ -107,15 +107,15 @@ class OffloadFlow final : public director::Flow {
   }
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
 
-  void OnRequest(director::Ticket ticket, std::string_view bytes) override;
+  void OnRequest(net::Ticket ticket, std::string_view bytes) override;
   void OnRequestsEnd() override {
     SubmitBatch();
     ReleaseExcessMemory();
   }
   void OnRoom() override;
-  void OnHostReply(director::Ticket ticket, std::string_view bytes, bool last,
+  void OnHostReply(net::Ticket ticket, std::string_view bytes, bool last,
                    std::string* out) override;
-  std::string OnHostLost(director::Ticket ticket, bool sent) override;
+  std::string OnHostLost(net::Ticket ticket, bool sent) override;
   Preface HostPreface() override;
   absl::Status OnPreface(std::string_view bytes) override;
   void OnHostClosed() override;
@@ -124,7 +124,7 @@ class OffloadFlow final : public director::Flow {
   size_t MemoryKept() const;
 
  private:
-  using Ticket = director::Ticket;
+  using Ticket = net::Ticket;
   using Slot = DirtyTable::Slot;
 
   // A command that changes the connection's state at the host, and so is repeated at the start of
@@ -217,7 +217,7 @@ class OffloadFlow final : public director::Flow {
   void FenceLostWrites();
 
   const std::shared_ptr<OffloadShared> shared_;
-  director::Connection* const connection_;
+  net::Connection* const connection_;
   RequestSplitter requests_;
   ReplySplitter replies_;
   Request request_;

@@ -53,7 +53,7 @@ TEST(OffloadFlowTest, WrittenValue_OfKeyReadBefore_AnsweredFromCache) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   simulation.CatchUp();
-  director::Ticket ticket = 0;
+  net::Ticket ticket = 0;
   const auto send = [&](const std::vector<std::string_view>& words) {
     ticket = client.Ask({words});
   };
@@ -108,7 +108,7 @@ TEST(OffloadFlowTest, CachedValue_KeyMayHaveChanged_NotUsed) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
   const auto send = [&](const std::vector<std::string_view>& words) {
-    const director::Ticket ticket = client.Ask({words});
+    const net::Ticket ticket = client.Ask({words});
     client.RunPost();
     return ticket;
   };
@@ -207,7 +207,7 @@ TEST(OffloadFlowTest, CachedValue_KeyMayHaveChanged_NotUsed) {
   EncodeValue("5", kNever, &simulation.log["b"]);
   simulation.CatchUp();
   const uint64_t offloaded = counters.offloaded;
-  const director::Ticket ticket = send({"MGET", "a", "b", "a"});
+  const net::Ticket ticket = send({"MGET", "a", "b", "a"});
   ASSERT_TRUE(Eventually([&] {
     client.RunPost();
     return counters.offloaded == offloaded + 1;
@@ -226,7 +226,7 @@ TEST(OffloadFlowTest, CachedValue_Expired_NotReturned) {
     EncodeValue("1", expires, &simulation.log["a"]);
     simulation.CatchUp();
     const auto get = [&] {
-      const director::Ticket ticket = client.Ask({{"GET", "a"}});
+      const net::Ticket ticket = client.Ask({{"GET", "a"}});
       EXPECT_TRUE(Eventually([&] {
         client.RunPost();
         return client.answered() == ticket;
@@ -264,7 +264,7 @@ TEST(OffloadFlowTest, Write_BehindWaitingReads_WaitsForThem) {
   const auto send = [&](const std::vector<std::vector<std::string_view>>& requests) {
     client.Ask(requests);
   };
-  using Tickets = std::vector<director::Ticket>;
+  using Tickets = std::vector<net::Ticket>;
   send({{"SET", "a", "1"}, {"GET", "b"}, {"GET", "c"}, {"GET", "d"}, {"SET", "e", "1"}});
   EXPECT_EQ(client.at_host(), (Tickets{1}));
   for (int i = 0; i < 3; ++i) client.HostStep(simulation.random);
@@ -302,7 +302,7 @@ TEST(OffloadFlowTest, LargeValue_Answered_MemoryReleased) {
   simulation.CatchUp();
   const auto kept = [&] { return static_cast<OffloadFlow*>(client.flow.get())->MemoryKept(); };
   const auto ask = [&](const std::vector<std::string_view>& words) {
-    const director::Ticket ticket = client.Ask({words});
+    const net::Ticket ticket = client.Ask({words});
     EXPECT_TRUE(Eventually([&] {
       client.RunPost();
       return client.answered() == ticket;
@@ -316,7 +316,7 @@ TEST(OffloadFlowTest, LargeValue_Answered_MemoryReleased) {
   }
   // More than are read at a time.
   const std::vector<std::string_view> get = {"GET", "large"};
-  const director::Ticket last = client.Ask(std::vector<std::vector<std::string_view>>(16, get));
+  const net::Ticket last = client.Ask(std::vector<std::vector<std::string_view>>(16, get));
   EXPECT_TRUE(Eventually([&] {
     client.RunPost();
     client.flow->OnRoom();
@@ -349,7 +349,7 @@ TEST(OffloadFlowTest, Multi_RefusedByHost_NoTransaction) {
   client.Drop("*1\r\n$-1\r\n");
   client.Ask({{"MULTI"}});
   client.Drop("-NOAUTH Authentication required.\r\n");
-  const director::Ticket ticket = client.Ask({{"GET", "a"}});
+  const net::Ticket ticket = client.Ask({{"GET", "a"}});
   ASSERT_TRUE(client.at_host().empty());
   EXPECT_TRUE(Eventually([&] {
     client.RunPost();
@@ -417,7 +417,7 @@ TEST(OffloadFlowTest, Reply_CutOffByLostHost_Discarded) {
 TEST(OffloadFlowTest, NewHostConnection_SetupCommands_RepeatedInOrder) {
   Simulation simulation(1, false, Socket());
   Client& client = *simulation.clients[0];
-  director::Ticket ticket = 0;
+  net::Ticket ticket = 0;
   const auto say = [&](const std::vector<std::string_view>& words, const std::string& reply) {
     std::string bytes, out;
     AppendRequest(words, &bytes);

@@ -7,7 +7,7 @@
 
 namespace pulse::redis {
 
-using director::FreeBytes;
+using net::FreeBytes;
 using Found = ReadView::Found;
 using Slot = DirtyTable::Slot;
 

@@ -40,12 +40,12 @@ OffloadedResp::~OffloadedResp() {
   shared_->view.reset();
 }
 
-std::unique_ptr<director::Flow> OffloadedResp::NewFlow(director::Connection* connection) {
+std::unique_ptr<net::Flow> OffloadedResp::NewFlow(net::Connection* connection) {
   return NewOffloadFlow(shared_, connection);
 }
 
 OffloadFactory EmbeddedOffload() {
-  return [](const OffloadSetup& setup) -> absl::StatusOr<std::shared_ptr<director::Application>> {
+  return [](const OffloadSetup& setup) -> absl::StatusOr<std::shared_ptr<net::Application>> {
     OffloadOptions options;
     options.host = "unix:" + setup.host_socket;
     options.secondary.db = setup.db;
@@ -58,7 +58,7 @@ OffloadFactory EmbeddedOffload() {
     options.wants_password = setup.wants_password;
     auto opened = OffloadedResp::Open(options);
     if (!opened.ok()) return opened.status();
-    return std::shared_ptr<director::Application>(*std::move(opened));
+    return std::shared_ptr<net::Application>(*std::move(opened));
   };
 }
 

@@ -112,12 +112,12 @@ struct OffloadNumbers {
   SecondaryStats secondary;       // all zero where a test has put another view in its place
 };
 
-class OffloadedResp final : public director::Application {
+class OffloadedResp final : public net::Application {
  public:
   static absl::StatusOr<std::unique_ptr<OffloadedResp>> Open(const OffloadOptions& options);
   ~OffloadedResp() override;
 
-  std::unique_ptr<director::Flow> NewFlow(director::Connection* connection) override;
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
 
   const OffloadCounters& counters() const;
   OffloadNumbers numbers() const;

@@ -51,7 +51,7 @@ struct OffloadShared {
   std::string Info() const;
 };
 
-std::unique_ptr<director::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
-                                               director::Connection* connection);
+std::unique_ptr<net::Flow> NewOffloadFlow(std::shared_ptr<OffloadShared> shared,
+                                          net::Connection* connection);
 
 }  // namespace pulse::redis

@@ -21,11 +21,11 @@
 #include "absl/status/statusor.h"
 #include "services/redis/codec.h"
 
-namespace pulse::director {
+namespace pulse::net {
 class Application;
 class Director;
 struct DirectorLimits;
-}  // namespace pulse::director
+}  // namespace pulse::net
 
 namespace pulse::redis {
 
@@ -75,7 +75,7 @@ struct OffloadSetup {
   bool wants_password = false;
 };
 using OffloadFactory =
-    std::function<absl::StatusOr<std::shared_ptr<director::Application>>(const OffloadSetup&)>;
+    std::function<absl::StatusOr<std::shared_ptr<net::Application>>(const OffloadSetup&)>;
 
 // Of the host server alone, since its start: not of an agent in front of it, whose connections and
 // forwarded commands these are.
@@ -93,7 +93,7 @@ struct ServerNumbers {
 };
 
 // What a director that is to take such requests, and to pass on the host's replies, takes.
-void LimitMessages(const Limits& limits, director::DirectorLimits* of_director);
+void LimitMessages(const Limits& limits, net::DirectorLimits* of_director);
 
 class Server {
  public:
@@ -108,7 +108,7 @@ class Server {
   // Takes no lock that serving needs. Not during Stop, nor after it.
   virtual ServerNumbers numbers() const = 0;
   // The agent's, with offload on; else null. It goes with Stop.
-  virtual const director::Director* agent() const = 0;
+  virtual const net::Director* agent() const = 0;
   // Stops accepting, answers what is outstanding, closes the database. Once.
   virtual absl::Status Stop() = 0;
 };

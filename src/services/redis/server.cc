@@ -44,7 +44,7 @@ std::string TcpAddress(const ServeOptions& options) {
 
 // Listeners share their port with SO_REUSEPORT, so that two servers would too, and each get some
 // of the connections.
-absl::Status CheckPortIsFree(const director::Address& address) {
+absl::Status CheckPortIsFree(const net::Address& address) {
   const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   if (!fd.valid()) return ErrnoError(errno, "opening a socket for", address.ToString());
@@ -68,15 +68,13 @@ class ServerImpl : public Server {
   uint16_t port() const override { return public_ == nullptr ? 0 : public_->port(); }
   const std::string& host_socket() const override { return options_.host_socket; }
   ServerNumbers numbers() const override;
-  const director::Director* agent() const override {
-    return options_.offload ? public_.get() : nullptr;
-  }
+  const net::Director* agent() const override { return options_.offload ? public_.get() : nullptr; }
   absl::Status Stop() override;
 
  private:
   absl::Status CheckAccess();
   absl::Status OpenStore();
-  director::DirectorOptions HostOptions();
+  net::DirectorOptions HostOptions();
   absl::Status OpenHostSocket();
   absl::Status OpenPublic(const OffloadFactory& offload);
 
@@ -89,9 +87,9 @@ class ServerImpl : public Server {
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<HostApplication> public_app_;
   std::unique_ptr<HostApplication> private_app_;
-  std::unique_ptr<director::Director> private_;
-  std::shared_ptr<director::Application> offload_app_;
-  std::unique_ptr<director::Director> public_;
+  std::unique_ptr<net::Director> private_;
+  std::shared_ptr<net::Application> offload_app_;
+  std::unique_ptr<net::Director> public_;
 };
 
 absl::Status ServerImpl::CheckAccess() {
@@ -117,7 +115,7 @@ absl::Status ServerImpl::CheckAccess() {
     tls_ = *std::move(tls);
   }
   if (!options_.listen_tcp) return absl::OkStatus();
-  auto address = director::ParseAddress(TcpAddress(options_));
+  auto address = net::ParseAddress(TcpAddress(options_));
   if (!address.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
   }
@@ -146,8 +144,8 @@ absl::Status ServerImpl::OpenStore() {
   return absl::OkStatus();
 }
 
-director::DirectorOptions ServerImpl::HostOptions() {
-  director::DirectorOptions options;
+net::DirectorOptions ServerImpl::HostOptions() {
+  net::DirectorOptions options;
   options.threads = options_.threads;
   options.thread_name = "pulse-host-";
   options.cpus = options_.cpus;
@@ -164,12 +162,12 @@ absl::Status ServerImpl::OpenHostSocket() {
   if (options_.host_socket.empty()) return absl::OkStatus();
   private_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
                                                    pool_.get(), options_.limits, true);
-  director::DirectorOptions options = HostOptions();
+  net::DirectorOptions options = HostOptions();
   options.application = private_app_.get();
   options.listen = {"unix:" + options_.host_socket};
   options.limits.connections = options_.max_clients + 64;  // fences too
   options.limits.slow_ms = 0;                              // the director in front sees to that
-  auto opened = director::Director::Open(options);
+  auto opened = net::Director::Open(options);
   if (!opened.ok()) return opened.status();
   private_ = *std::move(opened);
   if (chmod(options_.host_socket.c_str(), 0600) != 0) {
@@ -179,7 +177,7 @@ absl::Status ServerImpl::OpenHostSocket() {
 }
 
 absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
-  director::DirectorOptions options = HostOptions();
+  net::DirectorOptions options = HostOptions();
   options.listen.clear();
   options.limits.idle_ms = options_.idle_seconds * int64_t{1000};
   if (options_.listen_tcp) options.listen.push_back(TcpAddress(options_));
@@ -214,7 +212,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
                                                     pool_.get(), options_.limits, false);
     options.application = public_app_.get();
   }
-  auto opened = director::Director::Open(options);
+  auto opened = net::Director::Open(options);
   if (!opened.ok()) return opened.status();
   public_ = *std::move(opened);
   facts_.port = public_->port();
@@ -240,9 +238,9 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
 
 ServerNumbers ServerImpl::numbers() const {
   ServerNumbers n;
-  for (const director::Director* host : {private_.get(), public_.get()}) {
+  for (const net::Director* host : {private_.get(), public_.get()}) {
     if (host == nullptr || host == agent()) continue;
-    const director::DirectorStats stats = host->stats();
+    const net::DirectorStats stats = host->stats();
     n.connections += stats.connections;
     n.connections_total += stats.accepted;
     n.held_bytes += stats.held_bytes;
@@ -268,7 +266,7 @@ absl::Status ServerImpl::Stop() {
 
 }  // namespace
 
-void LimitMessages(const Limits& limits, director::DirectorLimits* of_director) {
+void LimitMessages(const Limits& limits, net::DirectorLimits* of_director) {
   const auto value = static_cast<size_t>(limits.max_bulk);
   // A request of several long arguments.
   of_director->max_message = value * 2 + (1 << 20);

@@ -141,7 +141,7 @@ TEST_F(ServerAccessTest, AgentInFront_UserMayNotRead_DoesNotAnswer) {
   EXPECT_THAT(client.Receive(), StartsWith("-NOPERM"));
   // What the agent answered is not among what the server counts.
   const ServerNumbers numbers = server_->numbers();
-  const director::DirectorStats agent = server_->agent()->stats();
+  const net::DirectorStats agent = server_->agent()->stats();
   EXPECT_GT(numbers.commands, commands);
   EXPECT_GE(numbers.errors, 4u);
   EXPECT_GE(numbers.connections, 2u);

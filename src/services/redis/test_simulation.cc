@@ -42,7 +42,7 @@ std::string Simulation::Apply(const std::string& bytes, Map* map) {
   return reply;
 }
 
-void Client::Forward(director::Ticket ticket, std::string_view bytes, uint32_t) {
+void Client::Forward(net::Ticket ticket, std::string_view bytes, uint32_t) {
   EXPECT_GT(ticket, forwarded_);
   // What is before it and was not forwarded either was answered.
   for (const auto& [before, op] : open_) {

@@ -85,8 +85,8 @@ class SimView final : public ReadView {
 class FenceServer {
  public:
   explicit FenceServer(const std::string& path) {
-    const auto address = director::ParseAddress("unix:" + path);
-    auto fd = director::Listen(*address, 16);
+    const auto address = net::ParseAddress("unix:" + path);
+    auto fd = net::Listen(*address, 16);
     EXPECT_TRUE(fd.ok()) << fd.status();
     fd_ = *std::move(fd);
     thread_ = std::thread([this] { Run(); });
@@ -125,9 +125,9 @@ class FenceServer {
 struct Simulation;
 
 // One client, and the director between it and the simulated host.
-class Client final : public director::Connection {
+class Client final : public net::Connection {
  public:
-  struct Posts final : director::Remote {
+  struct Posts final : net::Remote {
     void Post(std::function<void()> work) override {
       std::lock_guard lock(mu);
       posts.push_back(std::move(work));
@@ -136,7 +136,7 @@ class Client final : public director::Connection {
     std::deque<std::function<void()>> posts;
   };
   struct AtHost {
-    director::Ticket ticket;
+    net::Ticket ticket;
     std::string bytes;
     int stage = 0;  // 1: in the log, 2: carried out
     std::string reply;
@@ -145,24 +145,24 @@ class Client final : public director::Connection {
 
   Client(Simulation* simulation, uint32_t number) : simulation_(simulation), number_(number) {}
 
-  void Forward(director::Ticket ticket, std::string_view bytes, uint32_t replies) override;
-  void Reply(director::Ticket ticket, std::string_view bytes) override {
+  void Forward(net::Ticket ticket, std::string_view bytes, uint32_t replies) override;
+  void Reply(net::Ticket ticket, std::string_view bytes) override {
     // It has just been read: all before it must have taken effect.
     for (const auto& [before, op] : open_) {
       EXPECT_TRUE(before >= ticket || replies_.count(before) != 0) << before << " and " << ticket;
     }
     EXPECT_TRUE(replies_.emplace(ticket, bytes).second);
   }
-  void Reply(director::Ticket, director::Buffer) override { FAIL(); }
+  void Reply(net::Ticket, net::Buffer) override { FAIL(); }
   void Close(std::string_view) override { FAIL(); }
-  std::shared_ptr<director::Remote> remote() override { return posts_; }
-  director::BufferPool* buffers() override { return nullptr; }
+  std::shared_ptr<net::Remote> remote() override { return posts_; }
+  net::BufferPool* buffers() override { return nullptr; }
   size_t outstanding() const override { return open_.size(); }
   const std::string& peer() const override { return peer_; }
 
   void Send(std::mt19937_64& random);
   // These, as they came together; the last ticket.
-  director::Ticket Ask(const std::vector<std::vector<std::string_view>>& requests) {
+  net::Ticket Ask(const std::vector<std::vector<std::string_view>>& requests) {
     for (const auto& words : requests) {
       std::string bytes;
       AppendRequest(words, &bytes);
@@ -192,15 +192,15 @@ class Client final : public director::Connection {
   }
   bool RunPost();
   void Deliver();
-  std::vector<director::Ticket> at_host() const {
-    std::vector<director::Ticket> tickets;
+  std::vector<net::Ticket> at_host() const {
+    std::vector<net::Ticket> tickets;
     for (const AtHost& command : host_) tickets.push_back(command.ticket);
     return tickets;
   }
   size_t answered() const { return replies_.size(); }
-  std::string reply(director::Ticket ticket) const { return replies_.at(ticket); }
+  std::string reply(net::Ticket ticket) const { return replies_.at(ticket); }
 
-  std::unique_ptr<director::Flow> flow;
+  std::unique_ptr<net::Flow> flow;
 
  private:
   friend struct Simulation;
@@ -208,12 +208,12 @@ class Client final : public director::Connection {
   const uint32_t number_;
   const std::string peer_ = "test";
   std::shared_ptr<Posts> posts_ = std::make_shared<Posts>();
-  director::Ticket last_ = 0;
-  std::deque<std::pair<director::Ticket, std::pair<std::string, linear::Operation>>> open_;
-  std::map<director::Ticket, std::string> replies_;
+  net::Ticket last_ = 0;
+  std::deque<std::pair<net::Ticket, std::pair<std::string, linear::Operation>>> open_;
+  std::map<net::Ticket, std::string> replies_;
   std::deque<AtHost> host_;
-  director::Ticket forwarded_ = 0;  // the last
-  std::set<director::Ticket> sent_;
+  net::Ticket forwarded_ = 0;  // the last
+  std::set<net::Ticket> sent_;
   std::string id_;
 };
 

@@ -28,7 +28,7 @@ struct SslFree {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-class TlsTransport : public director::Transport {
+class TlsTransport : public net::Transport {
  public:
   explicit TlsTransport(SSL* ssl) : ssl_(ssl) {
     from_ = BIO_new(BIO_s_mem());
@@ -133,7 +133,7 @@ class TlsTransport : public director::Transport {
 class Context : public TlsContext {
  public:
   explicit Context(SSL_CTX* context) : context_(context) {}
-  std::unique_ptr<director::Transport> NewTransport() override {
+  std::unique_ptr<net::Transport> NewTransport() override {
     SSL* ssl = SSL_new(context_.get());
     if (ssl == nullptr) return nullptr;
     return std::make_unique<TlsTransport>(ssl);

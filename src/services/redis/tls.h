@@ -19,7 +19,7 @@ class TlsContext {
                                                           const std::string& key,
                                                           const std::string& ca);
   virtual ~TlsContext() = default;
-  virtual std::unique_ptr<director::Transport> NewTransport() = 0;
+  virtual std::unique_ptr<net::Transport> NewTransport() = 0;
 };
 
 }  // namespace pulse::redis
