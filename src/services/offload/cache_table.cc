@@ -34,14 +34,10 @@ absl::StatusOr<std::unique_ptr<CacheTable>> CacheTable::Create(const Options& o)
                                                    " and items of ", o.item_size, " bytes; 1 to ",
                                                    kMaxKeyBytes, " and at most ", kMaxItemBytes));
   }
-  if (!std::has_single_bit(o.shards) || o.shards > 64) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cache table: ", o.shards, " shards; a power of two, at most 64"));
-  }
   // Numbers of buckets have 32 bits.
-  if (o.capacity / o.shards > uint64_t{1} << 30) {
+  if (o.capacity > uint64_t{1} << 30) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cache table: room for ", o.capacity, " items; at most 2^30 a shard"));
+        absl::StrCat("cache table: room for ", o.capacity, " items; at most 2^30"));
   }
   std::unique_ptr<CacheTable> table(new CacheTable(o));
   if (!table->Allocate()) {
@@ -55,19 +51,15 @@ CacheTable::CacheTable(const Options& o)
     : key_size_(o.key_size),
       item_size_(o.item_size),
       key_words_(WordsOf(o.key_size)),
-      slot_words_(WordsOf(o.key_size) + WordsOf(o.item_size)),
-      shard_mask_(o.shards - 1),
-      shard_bits_(static_cast<uint32_t>(std::countr_zero(o.shards))),
-      shards_(new Shard[o.shards]) {
+      slot_words_(WordsOf(o.key_size) + WordsOf(o.item_size)) {
   // At least three slots, and more where they fill lines that are there anyway.
   bucket_words_ = (2 + 3 * slot_words_ + kLine - 1) / kLine * kLine;
   slots_ = std::min(kMostSlots, (bucket_words_ - 2) / slot_words_);
-  const uint64_t items = std::max<uint64_t>(1, o.capacity / o.shards);
   // Two homes and a few steps fill such buckets to some nine tenths.
-  const uint64_t buckets = std::bit_ceil(std::max<uint64_t>(2, items * 10 / 8 / slots_ + 1));
+  const uint64_t buckets = std::bit_ceil(std::max<uint64_t>(2, o.capacity * 10 / 8 / slots_ + 1));
   bucket_mask_ = static_cast<uint32_t>(buckets - 1);
   overflow_ = static_cast<uint32_t>(std::max<uint64_t>(1, buckets / 16));
-  memory_bytes_ = (buckets + overflow_) * bucket_words_ * sizeof(Word) * o.shards;
+  memory_bytes_ = (buckets + overflow_) * bucket_words_ * sizeof(Word);
 }
 
 bool CacheTable::Allocate() {
@@ -75,34 +67,21 @@ bool CacheTable::Allocate() {
   void* const memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  memory_ = memory;
   memory_bytes_ = bytes;
   // Finds go anywhere: without these, each misses in the TLB as well.
   madvise(memory, bytes, MADV_HUGEPAGE);
   // Zero is the value of an empty bucket.
-  auto* at = static_cast<Word*>(memory);
-  for (uint32_t i = 0; i <= shard_mask_; ++i) {
-    shards_[i].buckets = at;
-    shards_[i].random = 0x9e3779b97f4a7c15 * (i + 1);
-    for (uint32_t n = overflow_; n > 0; --n) shards_[i].free.push_back(n);
-    at += (size_t{bucket_mask_} + 1 + overflow_) * bucket_words_;
-  }
+  buckets_ = static_cast<Word*>(memory);
+  for (uint32_t n = overflow_; n > 0; --n) free_.push_back(n);
   return true;
 }
 
 CacheTable::~CacheTable() {
-  if (memory_ != nullptr) munmap(memory_, memory_bytes_);
+  if (buckets_ != nullptr) munmap(buckets_, memory_bytes_);
 }
 
 CacheTable::Counts CacheTable::counts() const {
-  Counts c;
-  c.bytes = memory_bytes_;
-  for (uint32_t i = 0; i <= shard_mask_; ++i) {
-    c.items += shards_[i].items.load(kRelaxed);
-    c.inserted += shards_[i].inserted.load(kRelaxed);
-    c.evicted += shards_[i].evicted.load(kRelaxed);
-  }
-  return c;
+  return {items_.load(kRelaxed), inserted_.load(kRelaxed), evicted_.load(kRelaxed), memory_bytes_};
 }
 
 void CacheTable::PadKey(const void* key, uint64_t* words) const {
@@ -127,11 +106,11 @@ uint64_t CacheTable::Hash(const void* key) const {
   return Mix(h, 0xe7037ed1a0b428db);
 }
 
-CacheTable::Homes CacheTable::HomesOf(uint64_t hash) const {
+CacheTable::Homes CacheTable::HomesOf(const void* key) const {
+  const uint64_t hash = Hash(key);
   Homes homes;
-  homes.hash = hash;
   homes.tag = static_cast<uint16_t>(hash >> 48 | 1);
-  homes.first = static_cast<uint32_t>(hash >> shard_bits_) & bucket_mask_;
+  homes.first = static_cast<uint32_t>(hash) & bucket_mask_;
   // Independent of the first as far as the bits go.
   homes.second = static_cast<uint32_t>(Mix(hash, 0xa0761d6478bd642f)) & bucket_mask_;
   if (homes.second == homes.first) homes.second ^= 1;
@@ -161,8 +140,8 @@ void CacheTable::CopyItem(const Word* slot, void* item) const {
 
 // `version`: of the head when the look began. kYes: the item is what the bucket had at one instant.
 // kNo: only if the version still is the same at the end of it all.
-CacheTable::Seen CacheTable::Look(const Shard& shard, const Word* head, uint16_t tag,
-                                  const uint64_t* key, void* item, uint32_t* version) const {
+CacheTable::Seen CacheTable::Look(const Word* head, uint16_t tag, const uint64_t* key, void* item,
+                                  uint32_t* version) const {
   const uint64_t first = head[0].load(std::memory_order_acquire);
   *version = static_cast<uint32_t>(first);
   if ((first & 1) != 0) return Seen::kChanged;
@@ -185,7 +164,7 @@ CacheTable::Seen CacheTable::Look(const Shard& shard, const Word* head, uint16_t
     }
     // A chain that is being changed may lead anywhere in the pool; the version tells.
     if (chain == 0 || chain > overflow_ || hops == kMostHops) return Seen::kNo;
-    bucket = Overflow(shard, chain);
+    bucket = Overflow(chain);
     chain = ChainOf(bucket);
   }
 }
@@ -193,10 +172,9 @@ CacheTable::Seen CacheTable::Look(const Shard& shard, const Word* head, uint16_t
 bool CacheTable::Find(const void* key, void* item) const {
   uint64_t words[kKeyWords];
   PadKey(key, words);
-  const Homes homes = HomesOf(Hash(key));
-  const Shard& shard = ShardAt(homes.hash);
-  const Word* const first = Bucket(shard, homes.first);
-  const Word* const second = Bucket(shard, homes.second);
+  const Homes homes = HomesOf(key);
+  const Word* const first = Bucket(homes.first);
+  const Word* const second = Bucket(homes.second);
   __builtin_prefetch(second);
   for (uint32_t looks = 1;; ++looks) {
     // The writer takes less than this for a change, unless it has lost its processor: perhaps to
@@ -204,10 +182,10 @@ bool CacheTable::Find(const void* key, void* item) const {
     if (looks % kLooksBeforeYield == 0) std::this_thread::yield();
     uint32_t first_version = 0;
     uint32_t second_version = 0;
-    const Seen in_first = Look(shard, first, homes.tag, words, item, &first_version);
+    const Seen in_first = Look(first, homes.tag, words, item, &first_version);
     if (in_first == Seen::kYes) return true;
     if (in_first == Seen::kChanged) continue;
-    const Seen in_second = Look(shard, second, homes.tag, words, item, &second_version);
+    const Seen in_second = Look(second, homes.tag, words, item, &second_version);
     if (in_second == Seen::kYes) return true;
     if (in_second == Seen::kChanged) continue;
     // In neither, if neither has changed: it may have moved from one to the other between.
@@ -217,12 +195,6 @@ bool CacheTable::Find(const void* key, void* item) const {
       return false;
     }
   }
-}
-
-void CacheTable::Prefetch(const void* key) const {
-  const Homes homes = HomesOf(Hash(key));
-  const Shard& shard = ShardAt(homes.hash);
-  __builtin_prefetch(Bucket(shard, homes.first));
 }
 
 // --- the writer
@@ -258,9 +230,8 @@ void CacheTable::Fill(Word* slot, const uint64_t* key, const void* item) const {
   }
 }
 
-CacheTable::Place CacheTable::FindPlace(const Shard& shard, Word* head, uint16_t tag,
-                                        const uint64_t* key) const {
-  for (Word* bucket = head;; bucket = Overflow(shard, ChainOf(bucket))) {
+CacheTable::Place CacheTable::FindPlace(Word* head, uint16_t tag, const uint64_t* key) const {
+  for (Word* bucket = head;; bucket = Overflow(ChainOf(bucket))) {
     const uint64_t tags = bucket[1].load(kRelaxed);
     for (uint32_t s = 0; s < slots_; ++s) {
       if (TagAt(tags, s) == tag && KeyIs(SlotOf(bucket, s), key)) return {head, bucket, s};
@@ -269,8 +240,8 @@ CacheTable::Place CacheTable::FindPlace(const Shard& shard, Word* head, uint16_t
   }
 }
 
-CacheTable::Place CacheTable::FreePlace(const Shard& shard, Word* head, bool with_chain) const {
-  for (Word* bucket = head;; bucket = Overflow(shard, ChainOf(bucket))) {
+CacheTable::Place CacheTable::FreePlace(Word* head, bool with_chain) const {
+  for (Word* bucket = head;; bucket = Overflow(ChainOf(bucket))) {
     const uint64_t tags = bucket[1].load(kRelaxed);
     for (uint32_t s = 0; s < slots_; ++s) {
       if (TagAt(tags, s) == 0) return {head, bucket, s};
@@ -282,83 +253,81 @@ CacheTable::Place CacheTable::FreePlace(const Shard& shard, Word* head, bool wit
 void CacheTable::Put(const void* key, const void* item) {
   uint64_t words[kKeyWords];
   PadKey(key, words);
-  const Homes homes = HomesOf(Hash(key));
-  Shard& shard = ShardAt(homes.hash);
-  Word* const heads[2] = {Bucket(shard, homes.first), Bucket(shard, homes.second)};
+  const Homes homes = HomesOf(key);
+  Word* const heads[2] = {Bucket(homes.first), Bucket(homes.second)};
   __builtin_prefetch(heads[1]);
   Place place;
   bool is_new = false;
   for (Word* head : heads) {
-    place = FindPlace(shard, head, homes.tag, words);
+    place = FindPlace(head, homes.tag, words);
     if (place.bucket != nullptr) break;
   }
   if (place.bucket == nullptr) {
     is_new = true;
-    place = MakeRoom(&shard, homes);
+    place = MakeRoom(homes);
   }
   BeginChange(place.head);
   Fill(SlotOf(place.bucket, place.slot), words, item);
   SetTag(place.bucket, place.slot, homes.tag);
   EndChange(place.head);
   if (!is_new) return;
-  shard.items.store(shard.items.load(kRelaxed) + 1, kRelaxed);
-  shard.inserted.store(shard.inserted.load(kRelaxed) + 1, kRelaxed);
+  items_.store(items_.load(kRelaxed) + 1, kRelaxed);
+  inserted_.store(inserted_.load(kRelaxed) + 1, kRelaxed);
 }
 
 bool CacheTable::Erase(const void* key) {
   uint64_t words[kKeyWords];
   PadKey(key, words);
-  const Homes homes = HomesOf(Hash(key));
-  Shard& shard = ShardAt(homes.hash);
+  const Homes homes = HomesOf(key);
   for (const uint32_t home : {homes.first, homes.second}) {
-    Word* const head = Bucket(shard, home);
-    const Place place = FindPlace(shard, head, homes.tag, words);
+    Word* const head = Bucket(home);
+    const Place place = FindPlace(head, homes.tag, words);
     if (place.bucket == nullptr) continue;
     BeginChange(head);
     SetTag(place.bucket, place.slot, 0);
-    if (place.bucket != head) DropEmpty(&shard, head);
+    if (place.bucket != head) DropEmpty(head);
     EndChange(head);
-    shard.items.store(shard.items.load(kRelaxed) - 1, kRelaxed);
+    items_.store(items_.load(kRelaxed) - 1, kRelaxed);
     return true;
   }
   return false;
 }
 
-CacheTable::Place CacheTable::MakeRoom(Shard* shard, const Homes& homes) {
+CacheTable::Place CacheTable::MakeRoom(const Homes& homes) {
   for (const uint32_t home : {homes.first, homes.second}) {
-    const Place place = FreePlace(*shard, Bucket(*shard, home), /*with_chain=*/false);
+    const Place place = FreePlace(Bucket(home), /*with_chain=*/false);
     if (place.bucket != nullptr) return place;
   }
   Place place;
   for (const int depth : {1, 2}) {
     for (const uint32_t home : {homes.first, homes.second}) {
-      if (MoveOneOut(shard, home, depth, &place)) return place;
+      if (MoveOneOut(home, depth, &place)) return place;
     }
   }
   for (const uint32_t home : {homes.first, homes.second}) {
-    place = FreePlace(*shard, Bucket(*shard, home), /*with_chain=*/true);
+    place = FreePlace(Bucket(home), /*with_chain=*/true);
     if (place.bucket != nullptr) return place;
   }
-  place = Chain(shard, Bucket(*shard, homes.first));
-  return place.bucket != nullptr ? place : Evict(shard, homes);
+  place = Chain(Bucket(homes.first));
+  return place.bucket != nullptr ? place : Evict(homes);
 }
 
 // Of an item in bucket `here`.
-uint32_t CacheTable::OtherHome(const Shard& shard, const Word* slot, uint32_t here) const {
+uint32_t CacheTable::OtherHome(const Word* slot, uint32_t here) const {
   uint64_t words[kKeyWords];
   for (uint32_t i = 0; i < key_words_; ++i) words[i] = slot[i].load(kRelaxed);
-  const Homes homes = HomesOf(Hash(words));
+  const Homes homes = HomesOf(words);
   return homes.first == here ? homes.second : homes.first;
 }
 
 // Moves an item of bucket `from` to its other bucket; with depth 2, after one of that has moved.
-bool CacheTable::MoveOneOut(Shard* shard, uint32_t from, int depth, Place* out) {
-  Word* const head = Bucket(*shard, from);
+bool CacheTable::MoveOneOut(uint32_t from, int depth, Place* out) {
+  Word* const head = Bucket(from);
   for (uint32_t s = 0; s < slots_; ++s) {
-    const uint32_t other = OtherHome(*shard, SlotOf(head, s), from);
-    Word* const other_head = Bucket(*shard, other);
-    Place to = FreePlace(*shard, other_head, /*with_chain=*/false);
-    if (to.bucket == nullptr && (depth == 1 || !MoveOneOut(shard, other, 1, &to))) continue;
+    const uint32_t other = OtherHome(SlotOf(head, s), from);
+    Word* const other_head = Bucket(other);
+    Place to = FreePlace(other_head, /*with_chain=*/false);
+    if (to.bucket == nullptr && (depth == 1 || !MoveOneOut(other, 1, &to))) continue;
     // The second step may have moved one of its items to here; it had been full.
     if (TagAt(head[1].load(kRelaxed), s) == 0) continue;
     *out = {head, head, s};
@@ -382,15 +351,15 @@ void CacheTable::Move(const Place& from, const Place& to) {
 }
 
 // A further bucket behind `head`'s.
-CacheTable::Place CacheTable::Chain(Shard* shard, Word* head) {
-  if (shard->free.empty()) return {};
+CacheTable::Place CacheTable::Chain(Word* head) {
+  if (free_.empty()) return {};
   Word* last = head;
-  for (int hops = 0; ChainOf(last) != 0; last = Overflow(*shard, ChainOf(last))) {
+  for (int hops = 0; ChainOf(last) != 0; last = Overflow(ChainOf(last))) {
     if (++hops == kMostHops) return {};
   }
-  const uint32_t number = shard->free.back();
-  shard->free.pop_back();
-  Word* const bucket = Overflow(*shard, number);
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  Word* const bucket = Overflow(number);
   BeginChange(head);
   bucket[0].store(0, kRelaxed);
   bucket[1].store(0, kRelaxed);
@@ -400,32 +369,32 @@ CacheTable::Place CacheTable::Chain(Shard* shard, Word* head) {
 }
 
 // Gives back chained buckets that have become empty. Between Begin- and EndChange of `head`.
-void CacheTable::DropEmpty(Shard* shard, Word* head) {
+void CacheTable::DropEmpty(Word* head) {
   Word* before = head;
   while (const uint32_t number = ChainOf(before)) {
-    Word* const bucket = Overflow(*shard, number);
+    Word* const bucket = Overflow(number);
     if (bucket[1].load(kRelaxed) != 0) {
       before = bucket;
       continue;
     }
     const uint64_t next = ChainOf(bucket);
     before[0].store((before[0].load(kRelaxed) & 0xffffffff) | next << 32, kRelaxed);
-    shard->free.push_back(number);
+    free_.push_back(number);
   }
 }
 
-CacheTable::Place CacheTable::Evict(Shard* shard, const Homes& homes) {
-  uint64_t& r = shard->random;
+CacheTable::Place CacheTable::Evict(const Homes& homes) {
+  uint64_t& r = random_;
   r ^= r << 13;
   r ^= r >> 7;
   r ^= r << 17;
-  Word* const head = Bucket(*shard, (r & 1) != 0 ? homes.first : homes.second);
+  Word* const head = Bucket((r & 1) != 0 ? homes.first : homes.second);
   const Place place{head, head, static_cast<uint32_t>((r >> 8) % slots_)};
   BeginChange(head);
   SetTag(head, place.slot, 0);
   EndChange(head);
-  shard->items.store(shard->items.load(kRelaxed) - 1, kRelaxed);
-  shard->evicted.store(shard->evicted.load(kRelaxed) + 1, kRelaxed);
+  items_.store(items_.load(kRelaxed) - 1, kRelaxed);
+  evicted_.store(evicted_.load(kRelaxed) + 1, kRelaxed);
   return place;
 }
 
