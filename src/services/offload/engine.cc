@@ -21,15 +21,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
   auto device = options.store->OpenDevice();
   if (!device.ok()) return device.status();
   engine->device_ = *std::move(device);
-  engine->watch_ = std::make_unique<FileWatch>(&engine->guard_, engine->runtime_.get());
-  options.store->Watch(engine->watch_.get());
+  options.store->Watch(engine.get());
+  engine->watches_ = true;
   return engine;
 }
 
 Engine::Engine(const EngineOptions& options) : options_(options) {}
 
 Engine::~Engine() {
-  if (watch_ != nullptr) options_.store->Watch(nullptr);
+  if (watches_) options_.store->Watch(nullptr);
 }
 
 std::unique_ptr<net::Flow> Engine::NewFlow(net::Connection* connection) {

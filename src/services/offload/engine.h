@@ -30,7 +30,7 @@
 #include "base/unique_fd.h"
 #include "net/application.h"
 #include "services/files/agent_store.h"
-#include "services/offload/file_watch.h"
+#include "services/files/hooks.h"
 #include "services/offload/range_guard.h"
 #include "services/offload/runtime.h"
 
@@ -74,7 +74,7 @@ struct EngineStats {
 
 class LoopState;
 
-class Engine final : public net::Application {
+class Engine final : public net::Application, private files::FileHooks {
  public:
   static absl::StatusOr<std::unique_ptr<Engine>> Open(const EngineOptions& options);
   ~Engine() override;
@@ -94,10 +94,31 @@ class Engine final : public net::Application {
  private:
   explicit Engine(const EngineOptions& options);
 
+  // Of hosts' reads and writes: the guard's changes, cache-on-write and invalidate-on-read. DDS
+  // section 6.1.
+  void WriteBegins(store::FileId file, uint64_t begin, uint64_t end) override {
+    guard_.Begin(file, begin, end);
+  }
+  void WriteEnds(store::FileId file, uint64_t begin, uint64_t end) override {
+    guard_.End(file, begin, end);
+  }
+  void FileChangeBegins(store::FileId file) override { guard_.BeginFile(file); }
+  void FileChangeEnds(store::FileId file) override { guard_.EndFile(file); }
+  void Wrote(store::FileId file, uint64_t offset, uint64_t size, const char* data) override {
+    if (data != nullptr) {
+      runtime_->Cache({file, offset, size, data});
+    } else {
+      runtime_->Invalidate({file, offset, size});
+    }
+  }
+  void ReadTaken(store::FileId file, uint64_t offset, uint64_t size) override {
+    runtime_->Invalidate({file, offset, size});
+  }
+
   const EngineOptions options_;
   RangeGuard guard_;
   std::unique_ptr<Runtime> runtime_;
-  std::unique_ptr<FileWatch> watch_;
+  bool watches_ = false;
   UniqueFd device_;
   mutable std::mutex mu_;
   std::vector<std::unique_ptr<LoopState>> loops_;

@@ -30,6 +30,14 @@ Error ErrorOf(const absl::Status& status) {
   }
 }
 
+// `size`: of the first message in `bytes`, as the program says.
+absl::StatusOr<size_t> Checked(int64_t size, std::string_view bytes, absl::string_view malformed) {
+  if (size < 0 || static_cast<uint64_t>(size) > bytes.size()) {
+    return absl::InvalidArgumentError(malformed);
+  }
+  return static_cast<size_t>(size);
+}
+
 }  // namespace
 
 EngineFlow::EngineFlow(LoopState* state, net::Connection* connection)
@@ -48,19 +56,11 @@ EngineFlow::~EngineFlow() {
 }
 
 absl::StatusOr<size_t> EngineFlow::SplitRequest(std::string_view bytes) {
-  const int64_t size = runtime_->SplitRequest(bytes);
-  if (size < 0 || static_cast<uint64_t>(size) > bytes.size()) {
-    return absl::InvalidArgumentError("malformed request");
-  }
-  return static_cast<size_t>(size);
+  return Checked(runtime_->SplitRequest(bytes), bytes, "malformed request");
 }
 
 absl::StatusOr<size_t> EngineFlow::SplitReply(std::string_view bytes) {
-  const int64_t size = runtime_->SplitReply(bytes);
-  if (size < 0 || static_cast<uint64_t>(size) > bytes.size()) {
-    return absl::InvalidArgumentError("malformed reply of the host");
-  }
-  return static_cast<size_t>(size);
+  return Checked(runtime_->SplitReply(bytes), bytes, "malformed reply of the host");
 }
 
 void EngineFlow::OnRequest(Ticket ticket, std::string_view bytes) {

@@ -14,7 +14,6 @@
 #include "services/files/agent_module.h"
 #include "services/front/front_options.h"
 #include "services/offload/engine.h"
-#include "services/offload/front_numbers.h"
 #include "services/offload/program.h"
 
 namespace pulse::offload {
@@ -55,6 +54,21 @@ constexpr const OptionSpec& kLoopsOption = kModuleOptions[1];
 constexpr const OptionSpec& kItemsOption = kModuleOptions[2];
 constexpr const OptionSpec& kReadsOption = kModuleOptions[3];
 constexpr const OptionSpec& kCopyingOption = kModuleOptions[4];
+
+constexpr NumberSpec kBytes = {"read_bytes", Unit::kBytes, NumberKind::kCounter,
+                               "pulse_offload_read_bytes_total", "Bytes in answers from files."};
+constexpr NumberSpec kOff = {
+    "off", Unit::kCount, NumberKind::kGauge, "pulse_offload_off",
+    "1: a function of the offload program has failed, and the host answers everything."};
+constexpr NumberSpec kItems = {"cache_items", Unit::kCount, NumberKind::kGauge,
+                               "pulse_offload_cache_items", "Items in the cache table."};
+constexpr NumberSpec kTableBytes = {"cache_bytes", Unit::kBytes, NumberKind::kGauge,
+                                    "pulse_offload_cache_bytes", "Memory of the cache table."};
+constexpr NumberSpec kInserts = {"cache_inserts", Unit::kCount, NumberKind::kCounter,
+                                 "pulse_offload_cache_inserts_total", "Items with new keys."};
+constexpr NumberSpec kEvictions = {"cache_evictions", Unit::kCount, NumberKind::kCounter,
+                                   "pulse_offload_cache_evictions_total",
+                                   "Items that made way for others."};
 
 // The agent once had the examples' programs built in, by their names.
 std::string ExampleHint(const std::string& name) {
@@ -112,7 +126,9 @@ FrontStatus Module::Status() const {
                {"rejected", s[EngineStats::kRejected]},
                {"device", s[EngineStats::kDevice]},
                {"off", s[EngineStats::kOff]}};
-  f.numbers = FrontNumbers(s);
+  f.numbers = {{&kBytes, s[EngineStats::kBytes]}, {&kOff, s.off ? uint64_t{1} : 0},
+               {&kItems, s.table.items},          {&kTableBytes, s.table.bytes},
+               {&kInserts, s.table.inserted},     {&kEvictions, s.table.evicted}};
   return f;
 }
 

@@ -32,90 +32,79 @@ void Runtime::Failed(const char* function, bool of_protocol, Containment::End en
                    " until the agent is started again"));
 }
 
-template <typename Call>
-bool Runtime::Run(const char* function, bool of_protocol, Call&& call) {
-  const Containment::End end = Containment::Run(call);
-  if (end == Containment::End::kReturned) return true;
+// What `call` returns; `otherwise` when it has not come to its end.
+template <typename T, typename Call>
+T Runtime::Run(const char* function, bool of_protocol, T otherwise, Call&& call) {
+  T answer = otherwise;
+  const Containment::End end = Containment::Run([&] { answer = call(); });
+  if (end == Containment::End::kReturned) return answer;
   Failed(function, of_protocol, end);
-  return false;
+  return otherwise;
 }
 
 int64_t Runtime::SplitRequest(std::string_view bytes) {
-  int64_t size = -1;
-  if (broken() || !Run("split_request", true, [&] {
-        size = program_->split_request(program_->context, bytes.data(), bytes.size());
-      })) {
-    return -1;
-  }
-  return size;
+  if (broken()) return -1;
+  return Run<int64_t>("split_request", true, -1, [&] {
+    return program_->split_request(program_->context, bytes.data(), bytes.size());
+  });
 }
 
 int64_t Runtime::SplitReply(std::string_view bytes) {
-  int64_t size = -1;
-  if (broken() || !Run("split_reply", true, [&] {
-        size = program_->split_reply(program_->context, bytes.data(), bytes.size());
-      })) {
-    return -1;
-  }
-  return size;
+  if (broken()) return -1;
+  return Run<int64_t>("split_reply", true, -1, [&] {
+    return program_->split_reply(program_->context, bytes.data(), bytes.size());
+  });
 }
 
 uint32_t Runtime::Replies(std::string_view message) {
-  uint32_t n = 1;
-  if (program_->replies == nullptr || broken()) return n;
-  if (!Run("replies", true,
-           [&] { n = program_->replies(program_->context, message.data(), message.size()); })) {
-    return 1;
-  }
-  return n;
+  if (program_->replies == nullptr || broken()) return 1;
+  return Run<uint32_t>("replies", true, 1, [&] {
+    return program_->replies(program_->context, message.data(), message.size());
+  });
 }
 
 size_t Runtime::Error(std::string_view request, offload::Error error, char* out, size_t room) {
-  size_t n = 0;
   if (program_->error == nullptr || broken()) return 0;
-  if (!Run("error", true, [&] {
-        n = program_->error(program_->context, request.data(), request.size(), error, out, room);
-      })) {
-    return 0;
-  }
-  return n <= room ? n : 0;
+  const size_t size = Run<size_t>("error", true, 0, [&] {
+    return program_->error(program_->context, request.data(), request.size(), error, out, room);
+  });
+  return size <= room ? size : 0;
 }
 
 bool Runtime::Predicate(std::string_view message, Requests* out) {
-  return Run("predicate", false, [&] {
+  return Run("predicate", false, false, [&] {
     program_->predicate(program_->context, message.data(), message.size(), &view_, out);
+    return true;
   });
 }
 
 bool Runtime::Read(std::string_view request, ReadOp* op) {
-  int answer = 0;
-  return Run("read", false,
-             [&] {
-               answer =
-                   program_->read(program_->context, request.data(), request.size(), &view_, op);
-             }) &&
-         answer == 1;
+  return Run("read", false, 0, [&] {
+           return program_->read(program_->context, request.data(), request.size(), &view_, op);
+         }) == 1;
 }
 
 bool Runtime::BuildReply(std::string_view request, const ReadOp& op, Reply* reply) {
   if (program_->reply == nullptr) return true;
-  int answer = 0;
-  return Run("reply", false,
-             [&] {
-               answer =
-                   program_->reply(program_->context, request.data(), request.size(), &op, reply);
-             }) &&
-         answer == 1;
+  return Run("reply", false, 0, [&] {
+           return program_->reply(program_->context, request.data(), request.size(), &op, reply);
+         }) == 1;
 }
 
 void Runtime::Cache(const WriteOp& op) {
   if (program_->cache == nullptr || off()) return;
-  (void)Run("cache", false, [&] { program_->cache(program_->context, &op, &changes_); });
+  Run("cache", false, true, [&] {
+    program_->cache(program_->context, &op, &changes_);
+    return true;
+  });
 }
 
 void Runtime::Invalidate(const ReadOp& op) {
   if (program_->invalidate == nullptr || off()) return;
-  (void)Run("invalidate", false, [&] { program_->invalidate(program_->context, &op, &changes_); });
+  Run("invalidate", false, true, [&] {
+    program_->invalidate(program_->context, &op, &changes_);
+    return true;
+  });
 }
 
 // A pointer that is no good is met while the call is still contained. The table is looked at and

@@ -47,8 +47,8 @@ class Runtime {
   static int Find(const Table* table, const void* key, void* item);
   static void Put(Changes* out, const void* key, const void* item);
   static void Erase(Changes* out, const void* key);
-  template <typename Call>
-  bool Run(const char* function, bool of_protocol, Call&& call);
+  template <typename T, typename Call>
+  T Run(const char* function, bool of_protocol, T otherwise, Call&& call);
   void Failed(const char* function, bool of_protocol, Containment::End end);
 
   const Program* const program_;
