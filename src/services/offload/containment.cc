@@ -117,20 +117,16 @@ void Containment::LeaveLate() {
   siglongjmp(current->leave, 1);
 }
 
-void Containment::Rearm(Thread* t) {
-  t->armed_call = t->call;
-  Arm(t);
-}
-
 Containment::Thread* Containment::Enter() {
   Thread* const t = current != nullptr ? current : NewThread();
   t->call = t->call + 1;
   t->own_budgets = 0;
-  if (!t->armed) Rearm(t);
+  if (!t->armed) Arm(t);
   return t;
 }
 
 void Containment::Arm(Thread* t) {
+  t->armed_call = t->call;
   if (!t->has_timer) return;
   t->armed = true;
   itimerspec once = {};
@@ -162,7 +158,7 @@ void Containment::OnTimer(int, siginfo_t*, void*) {
   }
   if (t->state == kOwn && t->call == t->armed_call) t->own_budgets = t->own_budgets + 1;
   // Another call than the timer was set for, or one that is in the agent's own code just now.
-  if (t->state != kOutside) Rearm(t);
+  if (t->state != kOutside) Arm(t);
   errno = error;
 }
 

@@ -44,7 +44,7 @@ class Containment {
     t->state = kInside;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     // The timer of an earlier call may have come just before.
-    if (!t->armed) Rearm(t);
+    if (!t->armed) Arm(t);
     bool threw = false;
     try {
       call();
@@ -92,7 +92,6 @@ class Containment {
   static Thread* NewThread();
   static End Left(Thread* thread);
   static void Arm(Thread* thread);
-  static void Rearm(Thread* thread);
   [[noreturn]] static void LeaveLate();
   static void OnFault(int signal, siginfo_t* info, void* context);
   static void OnTimer(int signal, siginfo_t* info, void* context);

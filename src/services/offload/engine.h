@@ -43,10 +43,6 @@ struct EngineOptions {
   uint32_t contexts = 1024;  // reads under way, of each loop
   // Data take two extra copies, as without buffers that a reply is made around; for comparisons.
   bool copying = false;
-  // Replies of up to so many bytes, header and trailer included, join those that the connection has
-  // to send already: one copy of few bytes costs less than one more piece of a send, and the buffer
-  // is free at once.
-  uint32_t join_up_to = 4096;
 };
 
 // What became of requests, and why the host got those that it got.
