@@ -42,8 +42,21 @@ absl::StatusOr<Address> ParseUnix(std::string_view text) {
 // True when something still accepts on the path.
 bool IsServed(const Address& address) {
   const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) ==
-         0;
+  return connect(probe.get(), address.get(), address.size) == 0;
+}
+
+absl::Status Bind(const UniqueFd& fd, const Address& address) {
+  if (bind(fd.get(), address.get(), address.size) == 0) return absl::OkStatus();
+  return ErrnoError(errno, "listening on", address.ToString(),
+                    errno == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
+}
+
+template <typename Call>
+Address AddressBy(Call call, int socket) {
+  Address a;
+  a.size = sizeof(a.storage);
+  if (call(socket, reinterpret_cast<sockaddr*>(&a.storage), &a.size) != 0) a.size = 0;
+  return a;
 }
 
 }  // namespace
@@ -130,10 +143,7 @@ absl::StatusOr<UniqueFd> Listen(const Address& address, int backlog) {
       return ErrnoError(errno, "sharing the port of", name);
     }
   }
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {
-    return ErrnoError(errno, "listening on", name,
-                      errno == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
-  }
+  PULSE_RETURN_IF_ERROR(Bind(fd, address));
   if (listen(fd.get(), backlog) != 0) return ErrnoError(errno, "listening on", name);
   return fd;
 }
@@ -143,32 +153,17 @@ absl::Status CheckFree(const Address& address) {
   const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
-    return absl::OkStatus();
-  }
-  return ErrnoError(errno, "listening on", address.ToString(),
-                    errno == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
+  return Bind(fd, address);
 }
 
-Address LocalAddress(int socket) {
-  Address a;
-  a.size = sizeof(a.storage);
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&a.storage), &a.size) != 0) a.size = 0;
-  return a;
-}
+Address LocalAddress(int socket) { return AddressBy(getsockname, socket); }
 
-Address PeerAddress(int socket) {
-  Address a;
-  a.size = sizeof(a.storage);
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&a.storage), &a.size) != 0) a.size = 0;
-  return a;
-}
+Address PeerAddress(int socket) { return AddressBy(getpeername, socket); }
 
 int StartConnect(const Address& address) {
   UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return -errno;
-  while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
-         0) {
+  while (connect(fd.get(), address.get(), address.size) != 0) {
     if (errno == EINPROGRESS) break;
     // A Unix socket's backlog is full: nothing reports when it no longer is.
     if (errno != EINTR) return -errno;

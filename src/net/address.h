@@ -17,6 +17,7 @@ struct Address {
   sockaddr_storage storage{};
   socklen_t size = 0;
 
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   bool is_unix() const { return storage.ss_family == AF_UNIX; }
   uint16_t port() const;
   bool is_loopback() const;

@@ -60,14 +60,6 @@ struct Buffer::Shared {
   std::atomic<uint32_t> used{0};
 };
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : block_(std::exchange(other.block_, nullptr)),
-      data_(std::exchange(other.data_, nullptr)),
-      capacity_(std::exchange(other.capacity_, 0)),
-      size_(std::exchange(other.size_, 0)),
-      slot_(other.slot_),
-      pool_(std::move(other.pool_)) {}
-
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
   if (pool_ != nullptr) pool_->Push(slot_);
@@ -122,10 +114,6 @@ std::optional<Buffer> BufferPool::Take(size_t size, size_t headroom) {
   buffer.slot_ = slot;
   buffer.pool_ = shared_;
   return buffer;
-}
-
-std::pair<char*, size_t> BufferPool::memory() const {
-  return {shared_->memory, shared_->memory == nullptr ? 0 : shared_->bytes()};
 }
 
 uint32_t BufferPool::in_use() const { return shared_->used.load(std::memory_order_relaxed); }

@@ -20,7 +20,7 @@ class BufferPool;
 class Buffer {
  public:
   Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
+  Buffer(Buffer&& other) noexcept : Buffer() { *this = std::move(other); }
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
@@ -65,8 +65,6 @@ class BufferPool {
   // `headroom` (at most kAlignment) before them. None when the pool is used up or the size is
   // beyond a block.
   std::optional<Buffer> Take(size_t size, size_t headroom);
-  // All memory, for registration with the kernel.
-  std::pair<char*, size_t> memory() const;
   uint32_t in_use() const;
 
  private:

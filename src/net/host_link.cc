@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/log.h"
+#include "net/proxy_client.h"
 
 namespace pulse::net {
 
@@ -107,7 +108,7 @@ void HostLink::Connected() {
 void HostLink::Opened() {
   loop_->stats().Add(LoopStats::kHostConnections);
   state_ = State::kPreface;
-  const Flow::Preface preface = owner_->flow()->HostPreface();
+  const Flow::Preface preface = owner_->flow_->HostPreface();
   preface_replies_ = preface.replies;
   stream_->out()->Append(preface.bytes);
   // Where each request begins moves by what goes before it.
@@ -148,7 +149,7 @@ size_t HostLink::Take(std::string_view bytes) {
       break;
     }
     const std::string_view rest = bytes.substr(taken);
-    const auto size = owner_->flow()->SplitReply(rest.substr(0, limit));
+    const auto size = owner_->flow_->SplitReply(rest.substr(0, limit));
     if (!size.ok()) {
       Reject(size.status());
       break;
@@ -167,7 +168,7 @@ size_t HostLink::Take(std::string_view bytes) {
 
 bool HostLink::TakeOne(std::string_view message) {
   if (state_ == State::kPreface) {
-    if (absl::Status st = owner_->flow()->OnPreface(message); !st.ok()) {
+    if (absl::Status st = owner_->flow_->OnPreface(message); !st.ok()) {
       Fail(st);
       return false;
     }
@@ -185,6 +186,8 @@ bool HostLink::TakeOne(std::string_view message) {
   owner_->HostReplied(ticket, message, last);
   return true;
 }
+
+void HostLink::OnSent() { owner_->Stirred(); }
 
 void HostLink::OnEnd() {
   ended_ = true;

@@ -16,16 +16,7 @@
 
 namespace pulse::net {
 
-class HostLinkOwner {
- public:
-  virtual ~HostLinkOwner() = default;
-  virtual Flow* flow() = 0;
-  // Whether there is room for what the host says to `ticket`.
-  virtual bool TakesReplies(Ticket ticket) = 0;
-  virtual void HostReplied(Ticket ticket, std::string_view bytes, bool last) = 0;
-  // Something happened: EndTurn is due.
-  virtual void Stirred() = 0;
-};
+class ProxyClient;
 
 class HostLink final : private StreamEvents {
  public:
@@ -33,7 +24,7 @@ class HostLink final : private StreamEvents {
     Ticket ticket;
     bool sent;
   };
-  HostLink(Loop* loop, HostLinkOwner* owner) : loop_(loop), owner_(owner) {}
+  HostLink(Loop* loop, ProxyClient* owner) : loop_(loop), owner_(owner) {}
   ~HostLink() override { Drop(); }
 
   // Queues a request. False where the host cannot be reached: the ticket is among the lost.
@@ -82,10 +73,10 @@ class HostLink final : private StreamEvents {
   void OnBytes(std::string_view bytes) override;
   void OnEnd() override;
   void OnError(int error) override;
-  void OnSent() override { owner_->Stirred(); }
+  void OnSent() override;
 
   Loop* const loop_;
-  HostLinkOwner* const owner_;
+  ProxyClient* const owner_;
   State state_ = State::kNone;
   StreamPtr stream_;
   UniqueFd connecting_;

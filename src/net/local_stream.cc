@@ -1,10 +1,10 @@
 #include "net/local_stream.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "net/loop.h"
+#include "net/ring.h"
 
 namespace pulse::net {
 namespace {
@@ -30,15 +30,11 @@ class LocalStream final : public Stream {
   void Deliver();
 
  private:
-  static constexpr size_t kIovecs = 16;
-
   LocalConnection::End& mine() { return connection_->ends[side_]; }
   LocalConnection::End& other() { return connection_->ends[1 - side_]; }
-  // With the mutex. Whether its loop has to be told, without it.
-  static bool Note(LocalConnection::End* end) {
-    return !end->gone && !std::exchange(end->told, true);
+  void Tell(std::unique_lock<std::mutex> lock, int side) {
+    connection_->Tell(std::move(lock), side);
   }
-  void Tell(int side) { connection_->ends[side].mailbox->Tell({connection_, side}); }
   bool TakeArrived(bool* ended);
   void Retry();
 
@@ -54,71 +50,56 @@ class LocalStream final : public Stream {
   bool reported_ = false;
 };
 
+void LocalConnection::Tell(std::unique_lock<std::mutex> lock, int side) {
+  End& end = ends[side];
+  const bool tell = !end.gone && !std::exchange(end.told, true);
+  lock.unlock();
+  if (tell) end.mailbox->Tell({shared_from_this(), side});
+}
+
 void LocalStream::SetReading(bool on) {
   if (reading_ == on || error_ != 0) return;
   reading_ = on;
   if (!on) return;
-  bool tell = false;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    const bool over = (mine().no_more || other().gone) && !ended_;
-    if (!mine().in.empty() || over) tell = Note(&mine());
-  }
-  if (tell) Tell(side_);
+  std::unique_lock lock(connection_->mutex);
+  const bool over = (mine().no_more || other().gone) && !ended_;
+  if (!mine().in.empty() || over) Tell(std::move(lock), side_);
 }
 
 void LocalStream::Flush() {
   if (blocked_ || error_ != 0 || out_.empty()) return;
-  int tell = -1;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    LocalConnection::End& to = other();
-    if (to.gone) {
-      error_ = EPIPE;
-      if (Note(&mine())) tell = side_;
-    } else {
-      size_t room = kLocalRoom - std::min(kLocalRoom, to.in.size());
-      while (room > 0 && !out_.empty()) {
-        std::array<iovec, kIovecs> iov;
-        const size_t n = out_.Peek(iov.data(), iov.size());
-        size_t taken = 0;
-        for (size_t i = 0; i < n && room > 0; ++i) {
-          const size_t bytes = std::min(room, iov[i].iov_len);
-          to.in.append(static_cast<const char*>(iov[i].iov_base), bytes);
-          taken += bytes;
-          room -= bytes;
-        }
-        handed_over_ += taken;
-        out_.Consume(taken);
-      }
-      blocked_ = to.waited = !out_.empty();
-      if (Note(&to)) tell = 1 - side_;
-    }
+  std::unique_lock lock(connection_->mutex);
+  LocalConnection::End& to = other();
+  if (to.gone) {
+    error_ = EPIPE;
+    return Tell(std::move(lock), side_);
   }
-  if (tell >= 0) Tell(tell);
+  size_t room = kLocalRoom - std::min(kLocalRoom, to.in.size());
+  while (room > 0 && !out_.empty()) {
+    iovec first;
+    out_.Peek(&first, 1);
+    const size_t bytes = std::min(room, first.iov_len);
+    to.in.append(static_cast<const char*>(first.iov_base), bytes);
+    handed_over_ += bytes;
+    out_.Consume(bytes);
+    room -= bytes;
+  }
+  blocked_ = to.waited = !out_.empty();
+  Tell(std::move(lock), 1 - side_);
 }
 
 void LocalStream::EndSending() {
-  bool tell = false;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    other().no_more = true;
-    tell = Note(&other());
-  }
-  if (tell) Tell(1 - side_);
+  std::unique_lock lock(connection_->mutex);
+  other().no_more = true;
+  Tell(std::move(lock), 1 - side_);
 }
 
 void LocalStream::Close() {
-  if (closed_) return;
+  std::unique_lock lock(connection_->mutex);
   closed_ = true;
-  bool tell = false;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    mine().gone = true;
-    FreeBytes(&mine().in);
-    tell = Note(&other());
-  }
-  if (tell) Tell(1 - side_);
+  mine().gone = true;
+  FreeBytes(&mine().in);
+  Tell(std::move(lock), 1 - side_);
   mine().stream = nullptr;
   out_.Clear();
   ends_->graves_.emplace_back(this);
@@ -126,17 +107,13 @@ void LocalStream::Close() {
 
 // Whether something has arrived: it is in ends_->arrived_. `ended`: it was the last.
 bool LocalStream::TakeArrived(bool* ended) {
-  bool tell = false;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    LocalConnection::End& end = mine();
-    ends_->arrived_.assign(end.in);
-    end.in.clear();
-    if (end.in.capacity() > kKeptBytes) FreeBytes(&end.in);
-    *ended = end.no_more || other().gone;
-    if (std::exchange(end.waited, false)) tell = Note(&other());
-  }
-  if (tell) Tell(1 - side_);
+  std::unique_lock lock(connection_->mutex);
+  LocalConnection::End& end = mine();
+  ends_->arrived_.assign(end.in);
+  end.in.clear();
+  if (end.in.capacity() > kKeptBytes) FreeBytes(&end.in);
+  *ended = end.no_more || other().gone;
+  if (std::exchange(end.waited, false)) Tell(std::move(lock), 1 - side_);
   return !ends_->arrived_.empty();
 }
 
@@ -196,12 +173,9 @@ void LocalEnds::BuryDead() { graves_.clear(); }
 
 LocalOffer::~LocalOffer() {
   if (connection_ == nullptr) return;
-  {
-    const std::lock_guard lock(connection_->mutex);
-    connection_->ends[1].gone = true;
-    if (connection_->ends[0].gone || std::exchange(connection_->ends[0].told, true)) return;
-  }
-  connection_->ends[0].mailbox->Tell({connection_, 0});
+  std::unique_lock lock(connection_->mutex);
+  connection_->ends[1].gone = true;
+  connection_->Tell(std::move(lock), 0);
 }
 
 StreamPtr LocalOffer::Take(LocalEnds* ends, StreamEvents* events) {

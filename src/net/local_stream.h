@@ -27,7 +27,7 @@ class LocalStream;
 inline constexpr size_t kLocalRoom = size_t{64} << 10;
 
 // What both ends share.
-struct LocalConnection {
+struct LocalConnection : std::enable_shared_from_this<LocalConnection> {
   struct End {
     std::shared_ptr<Mailbox> mailbox;
     LocalStream* stream = nullptr;  // of its own loop alone
@@ -38,6 +38,10 @@ struct LocalConnection {
     bool no_more = false;  // the other end has ended its side
     bool gone = false;
   };
+  // Releases the mutex. Tells the loop of an end that something has happened to it, unless it has
+  // been told already.
+  void Tell(std::unique_lock<std::mutex> lock, int side);
+
   std::mutex mutex;
   End ends[2];
 };

@@ -74,7 +74,7 @@ class Client {
  public:
   virtual ~Client() = default;
   virtual void EndTurn() = 0;
-  // About every Loop::sweep_nanos().
+  // Now and then; several times within each of the limits that have a time.
   virtual void Sweep(int64_t now) = 0;
   // The director stops: take nothing new, end when what was taken is answered.
   virtual void Drain() = 0;
@@ -116,7 +116,6 @@ class Loop final : public EventLoop {
   int64_t cpu_nanos() const;
   // This turn's.
   int64_t now() const { return now_; }
-  int64_t sweep_nanos() const { return sweep_nanos_; }
   bool draining() const { return draining_; }
   // For short-lived text; empty it before use.
   std::string* scratch() { return &scratch_; }

@@ -227,11 +227,16 @@ bool ProxyClient::IsNext(Ticket ticket) const {
   return ordering_ == Ordering::kAny || ticket == next_ticket_ - slots_.size();
 }
 
+void ProxyClient::Put(Ticket ticket, Slot* slot, std::string_view bytes) {
+  if (IsNext(ticket)) return Emit(bytes);
+  slot->text.append(bytes);
+  slot_bytes_ += bytes.size();
+}
+
 void ProxyClient::Forward(Ticket ticket, std::string_view bytes, uint32_t replies) {
   Slot* slot = Find(ticket, Slot::State::kOpen);
   if (slot == nullptr) return;
-  if (link_ == nullptr)
-    link_ = std::make_unique<HostLink>(loop_, static_cast<HostLinkOwner*>(this));
+  if (link_ == nullptr) link_ = std::make_unique<HostLink>(loop_, this);
   slot->state = Slot::State::kForwarded;
   loop_->stats().Add(LoopStats::kForwarded);
   // One that the host will not answer is done, unless it could not even be queued.
@@ -241,12 +246,7 @@ void ProxyClient::Forward(Ticket ticket, std::string_view bytes, uint32_t replie
 void ProxyClient::Reply(Ticket ticket, std::string_view bytes) {
   Slot* slot = Find(ticket, Slot::State::kOpen);
   if (slot == nullptr) return;
-  if (IsNext(ticket)) {
-    Emit(bytes);
-  } else {
-    slot->text.assign(bytes);
-    slot_bytes_ += bytes.size();
-  }
+  Put(ticket, slot, bytes);
   Done(slot);
 }
 
@@ -276,12 +276,7 @@ void ProxyClient::HostReplied(Ticket ticket, std::string_view bytes, bool last) 
   // The flow may have closed the connection.
   Slot* slot = Find(ticket, Slot::State::kForwarded);
   if (slot == nullptr) return;
-  if (IsNext(ticket)) {
-    Emit(*text);
-  } else {
-    slot->text.append(*text);
-    slot_bytes_ += text->size();
-  }
+  Put(ticket, slot, *text);
   if (last) Done(slot);
   // A large message's memory is not kept for small ones.
   if (text->capacity() > kAlwaysAllowed) FreeBytes(text);
@@ -295,12 +290,7 @@ void ProxyClient::TellLost() {
       const std::string text = flow_->OnHostLost(lost.ticket, lost.sent);
       Slot* slot = Find(lost.ticket, Slot::State::kForwarded);
       if (slot == nullptr) continue;
-      if (IsNext(lost.ticket)) {
-        Emit(text);
-      } else {
-        slot->text.append(text);
-        slot_bytes_ += text.size();
-      }
+      Put(lost.ticket, slot, text);
       Done(slot);
     }
     if (!link_->closed()) continue;

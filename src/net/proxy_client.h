@@ -18,10 +18,7 @@ namespace pulse::net {
 
 class ClientRemote;
 
-class ProxyClient final : public Client,
-                          public Connection,
-                          private StreamEvents,
-                          private HostLinkOwner {
+class ProxyClient final : public Client, public Connection, private StreamEvents {
  public:
   explicit ProxyClient(Loop* loop);
   ~ProxyClient() override;
@@ -47,6 +44,7 @@ class ProxyClient final : public Client,
 
  private:
   friend class ClientRemote;
+  friend class HostLink;
   enum class State {
     kOpen,
     kAnswering,  // nothing more is taken; what was taken is answered
@@ -66,10 +64,11 @@ class ProxyClient final : public Client,
   void OnError(int error) override;
   void OnSent() override;
 
-  Flow* flow() override { return flow_.get(); }
-  bool TakesReplies(Ticket ticket) override;
-  void HostReplied(Ticket ticket, std::string_view bytes, bool last) override;
-  void Stirred() override { loop_->Touch(this); }
+  // For the link to the host. Whether there is room for what the host says to `ticket`.
+  bool TakesReplies(Ticket ticket);
+  void HostReplied(Ticket ticket, std::string_view bytes, bool last);
+  // Something happened: EndTurn is due.
+  void Stirred() { loop_->Touch(this); }
 
   void Begin(const absl::Status& refusal);
   void Take(std::string_view bytes);
@@ -82,6 +81,8 @@ class ProxyClient final : public Client,
 
   Slot* Find(Ticket ticket, Slot::State state);
   bool IsNext(Ticket ticket) const;
+  // Sends the bytes, or keeps them until it is the slot's turn.
+  void Put(Ticket ticket, Slot* slot, std::string_view bytes);
   void Done(Slot* slot);
   void Advance();
   void Emit(std::string_view bytes);

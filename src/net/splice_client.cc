@@ -46,7 +46,6 @@ void SpliceClient::Connect() {
     return;
   }
   host_ = UniqueFd(fd);
-  connecting_ = true;
   watch_host_ = loop_->poller()->Add(fd, POLLIN | POLLOUT | POLLRDHUP,
                                      [this](short events) { Ready(true, events); });
   if (watch_host_ == nullptr) Die(true);
@@ -100,7 +99,7 @@ bool SpliceClient::Pump(Way* way, int from, int to) {
   while (progress && moved < kTurnBytes) {
     progress = false;
     // A pipe that holds bytes may be full: only of an empty one does EAGAIN speak of the socket.
-    if (way->readable && !way->ended && !draining_ && way->in_pipe == 0) {
+    if (way->readable && !way->ended && !loop_->draining() && way->in_pipe == 0) {
       const ssize_t n = Fill(way, from);
       if (n > 0) way->in_pipe += static_cast<size_t>(n);
       if (n == 0) way->ended = true;
@@ -142,7 +141,7 @@ void SpliceClient::EndTurn() {
     Die(true);
     return;
   }
-  const bool drained = draining_ && to_host_.in_pipe + to_client_.in_pipe == 0;
+  const bool drained = loop_->draining() && to_host_.in_pipe + to_client_.in_pipe == 0;
   if ((to_host_.shut && to_client_.shut) || drained) Die(false);
   loop_->Account(this, to_host_.in_pipe + to_client_.in_pipe);
 }
@@ -152,7 +151,7 @@ void SpliceClient::Sweep(int64_t now) {
   if (!connected_) {
     if (now >= connect_deadline_) {
       Die(true);
-    } else if (!connecting_) {
+    } else if (!host_.valid()) {
       Connect();
     }
     return;
@@ -170,7 +169,6 @@ void SpliceClient::Sweep(int64_t now) {
 }
 
 void SpliceClient::Drain() {
-  draining_ = true;
   if (!connected_) Die(true);
   loop_->Touch(this);
 }

@@ -49,9 +49,7 @@ class SpliceClient final : public Client {
   WatchPtr watch_client_;
   WatchPtr watch_host_;
   bool connected_ = false;
-  bool connecting_ = false;
   bool dead_ = false;
-  bool draining_ = false;
   int64_t connect_deadline_ = 0;
   Way to_host_;
   Way to_client_;

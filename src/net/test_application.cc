@@ -147,8 +147,7 @@ TestClient::TestClient(uint16_t port) : TestClient(absl::StrCat("127.0.0.1:", po
 TestClient::TestClient(const std::string& text) {
   const Address address = *ParseAddress(text);
   UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  while (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) !=
-         0) {
+  while (connect(fd.get(), address.get(), address.size) != 0) {
     if (errno != EINTR && errno != EAGAIN) return;
   }
   TuneSocket(fd.get(), 0);
