@@ -57,6 +57,7 @@ ROOMS = {
     "bench/micro": ANY,
     "bench/rivals": ANY,
     "bench/macro": ANY,
+    "bench/macro/faults": ANY,
     "bench/macro/paper": ANY,
     "bench/macro/ycsb": ANY,
 }

@@ -86,25 +86,6 @@ absl::StatusOr<std::unique_ptr<rocksdb::Env>> EnvWithRival(const std::string& ur
 
 }  // namespace
 
-nlohmann::json ToJson(const DbShape& s) {
-  return {{"memtable_bytes", s.memtable_bytes},      {"file_bytes", s.file_bytes},
-          {"level1_bytes", s.level1_bytes},          {"background_jobs", s.background_jobs},
-          {"auto_compactions", s.auto_compactions},  {"direct_reads", s.direct_reads},
-          {"block_cache_bytes", s.block_cache_bytes}};
-}
-
-DbShape DbShapeFromJson(const nlohmann::json& json) {
-  DbShape s;
-  json.at("memtable_bytes").get_to(s.memtable_bytes);
-  json.at("file_bytes").get_to(s.file_bytes);
-  json.at("level1_bytes").get_to(s.level1_bytes);
-  json.at("background_jobs").get_to(s.background_jobs);
-  json.at("auto_compactions").get_to(s.auto_compactions);
-  json.at("direct_reads").get_to(s.direct_reads);
-  json.at("block_cache_bytes").get_to(s.block_cache_bytes);
-  return s;
-}
-
 DbShape ShapeFor(bool tiny, bool auto_compactions) {
   DbShape shape;
   shape.auto_compactions = auto_compactions;

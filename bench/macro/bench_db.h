@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/macro/opponent.h"
-#include "nlohmann/json_fwd.hpp"
+#include "nlohmann/json.hpp"
 #include "rocksdb/db.h"
 #include "rocksdb/statistics.h"
 
@@ -27,8 +27,9 @@ struct DbShape {
   uint64_t block_cache_bytes = 0;  // 0: RocksDB's default
 };
 
-nlohmann::json ToJson(const DbShape& shape);
-DbShape DbShapeFromJson(const nlohmann::json& json);  // throws, as OpponentFromJson does
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DbShape, memtable_bytes, file_bytes, level1_bytes,
+                                   background_jobs, auto_compactions, direct_reads,
+                                   block_cache_bytes)
 
 // A shape for `data_bytes`: the full one, or for --tiny one that still makes several files.
 DbShape ShapeFor(bool tiny, bool auto_compactions);
@@ -49,6 +50,11 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& what);
 class BenchDb {
  public:
   // Creates the database when it is missing, unless `read_only`.
+  // As a job's "dir", "opponent" and "shape" say.
+  static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const nlohmann::json& spec) {
+    return Open(spec.at("dir").get<std::string>(), spec.at("opponent").get<Opponent>(),
+                spec.at("shape").get<DbShape>());
+  }
   static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const std::string& dir,
                                                        const Opponent& opponent,
                                                        const DbShape& shape,

@@ -28,7 +28,7 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
   const auto seed = spec.at("seed").get<uint64_t>();
   const bool unique = spec.at("unique_keys").get<bool>();
   auto opened = BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(),
-                              DbShapeFromJson(spec.at("shape")));
+                              spec.at("shape").get<DbShape>());
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   KeyStream keys(unique ? KeyOrder::kUnique : KeyOrder::kRandom, num, seed);
@@ -58,7 +58,7 @@ absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   const auto dir = spec.at("dir").get<std::string>();
   Opponent reader = PlainStock();
   reader.uri = spec.value("pool_uri", "");
-  auto opened = BenchDb::Open(dir, reader, DbShapeFromJson(spec.at("shape")), /*read_only=*/true);
+  auto opened = BenchDb::Open(dir, reader, spec.at("shape").get<DbShape>(), /*read_only=*/true);
   if (!opened.ok()) return opened.status();
   const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
   rocksdb::ReadOptions read;
@@ -86,25 +86,32 @@ absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   return nlohmann::json{{"entries", entries}, {"keys", Hex(keys)}, {"contents", Hex(contents)}};
 }
 
+constexpr struct {
+  const char* name;
+  absl::StatusOr<nlohmann::json> (*run)(const nlohmann::json& spec);
+} kJobs[] = {{"load", RunLoadJob},
+             {"compaction", RunCompactionJob},
+             {"fill", RunFillJob},
+             {"verify", RunVerifyJob},
+             {"crash-load", RunCrashLoadJob},
+             {"crash-open", RunCrashOpenJob},
+             {"crash-check", RunCrashCheckJob},
+             {"ring", RunRingJob},
+             {"files-fill", RunFilesFillJob},
+             {"files-read", RunFilesReadJob},
+             {"blocks-load", RunBlocksLoadJob},
+             {"serve", RunServeJob},
+             {"director", RunDirectorJob},
+             {"ycsb", RunYcsbJob}};
+
 absl::StatusOr<nlohmann::json> RunJob(const std::string& text) {
   const nlohmann::json spec = nlohmann::json::parse(text, nullptr, false);
   prctl(PR_SET_NAME, "pulse-bench");  // exec from /proc/self/exe has left "exe"
   try {
     const std::string job = spec.at("job").get<std::string>();
-    if (job == "load") return RunLoadJob(spec);
-    if (job == "compaction") return RunCompactionJob(spec);
-    if (job == "fill") return RunFillJob(spec);
-    if (job == "verify") return RunVerifyJob(spec);
-    if (job == "crash-load") return RunCrashLoadJob(spec);
-    if (job == "crash-open") return RunCrashOpenJob(spec);
-    if (job == "ring") return RunRingJob(spec);
-    if (job == "crash-check") return RunCrashCheckJob(spec);
-    if (job == "files-fill") return RunFilesFillJob(spec);
-    if (job == "files-read") return RunFilesReadJob(spec);
-    if (job == "blocks-load") return RunBlocksLoadJob(spec);
-    if (job == "serve") return RunServeJob(spec);
-    if (job == "director") return RunDirectorJob(spec);
-    if (job == "ycsb") return RunYcsbJob(spec);
+    for (const auto& [name, run] : kJobs) {
+      if (job == name) return run(spec);
+    }
     return absl::InvalidArgumentError(absl::StrCat("there is no benchmark job \"", job, "\""));
   } catch (const nlohmann::json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("the job description is malformed (", e.what(),

@@ -1,9 +1,7 @@
 #include "bench/macro/child_runner.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,23 +15,11 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
+#include "bench/macro/program_process.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
 namespace {
-
-// Exit codes of a child that did not get as far as our main().
-constexpr int kNoCpu = 125;
-constexpr int kNoExec = 126;
-
-// Between fork and exec: system calls only.
-[[noreturn]] void BecomeChild(char* const argv[], const cpu_set_t* cpus, int out) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (cpus != nullptr && sched_setaffinity(0, sizeof(*cpus), cpus) != 0) _exit(kNoCpu);
-  if (dup2(out, STDOUT_FILENO) < 0) _exit(kNoExec);
-  execv("/proc/self/exe", argv);
-  _exit(kNoExec);
-}
 
 enum class End { kByItself, kTimeout, kEnough };
 
@@ -65,11 +51,11 @@ absl::StatusOr<nlohmann::json> Interpret(const std::string& job, int wait_status
                      strsignal(WTERMSIG(wait_status)), "); memory may have run out: see dmesg"));
   }
   const int code = WEXITSTATUS(wait_status);
-  if (code == kNoCpu) {
+  if (code == kNoCpus) {
     return absl::InvalidArgumentError(absl::StrCat(
         "starting the \"", job, "\" process on its CPUs failed: choose CPUs it may use"));
   }
-  if (code == kNoExec) {
+  if (code == kNoProgram) {
     return absl::InternalError(absl::StrCat("starting the \"", job,
                                             "\" process from /proc/self/exe failed: is /proc "
                                             "mounted, and this program still in its place?"));
@@ -101,20 +87,14 @@ absl::Status CheckCpus(const std::vector<int>& cpus) {
 
 absl::StatusOr<nlohmann::json> RunChild(const nlohmann::json& spec, const ChildOptions& options) {
   const std::string job = spec.at("job").get<std::string>();
-  std::string text = spec.dump();
-  std::string words[] = {"pulse-bench", "child"};
-  char* const argv[] = {words[0].data(), words[1].data(), text.data(), nullptr};
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int c : options.cpus) CPU_SET(c, &set);
-
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", job);
   const UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoError(errno, "starting a process for", job);
-  if (pid == 0) BecomeChild(argv, options.cpus.empty() ? nullptr : &set, out.get());
+  const auto started = Spawn("/proc/self/exe", {"pulse-bench", "child", spec.dump()}, options.cpus,
+                             {{out.get(), STDOUT_FILENO}});
+  if (!started.ok()) return started.status();
+  const pid_t pid = *started;
   out.reset();
 
   std::string result;

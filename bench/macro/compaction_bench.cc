@@ -1,14 +1,12 @@
-#include "bench/macro/compaction_bench.h"
-
+// The compaction-alone probe: freeze a level 0, then let each opponent compact a copy of it.
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "apps/pulse/commands.h"
 #include "apps/pulse/util/disk.h"
 #include "base/errors.h"
-#include "bench/macro/common_options.h"
+#include "bench/macro/benchmarks.h"
+#include "bench/macro/description.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"
 
@@ -16,8 +14,6 @@ namespace pulse::bench {
 namespace {
 
 constexpr uint64_t kFullSize = uint64_t{3} << 29;  // 1.5 GiB
-constexpr uint64_t kDemoSize = uint64_t{1} << 30;
-constexpr int kDemoPairs = 3;
 constexpr uint64_t kSlack = uint64_t{128} << 20;
 
 double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -33,25 +29,50 @@ std::vector<Opponent> EveryOpponent(const Session& session) {
   return all;
 }
 
+// The frozen level 0 that all opponents start from.
+struct Frozen {
+  std::string name;  // of its sub-directory
+  uint64_t value_bytes = 0;
+  uint64_t num = 0;  // writes that made it
+  uint64_t files = 0;
+  uint64_t table_bytes = 0;
+};
+
 // One value size: its frozen level 0 and the runs on copies of it.
 class Probe {
  public:
-  Probe(Session* session, const CompactionArgs& args, uint64_t value_bytes, uint64_t size)
-      : session_(session), shape_(ShapeFor(args.common.tiny, /*auto_compactions=*/false)) {
+  Probe(Session* session, bool unique_keys, uint64_t value_bytes, uint64_t size)
+      : session_(session), shape_(ShapeFor(session->args().tiny, /*auto_compactions=*/false)) {
     frozen_.name = absl::StrCat("frozen-", value_bytes, "B");
     frozen_.value_bytes = value_bytes;
     frozen_.num = std::max<uint64_t>(1, size / (kKeyBytes + value_bytes));
     load_ = {{"job", "load"},
              {"dir", session->dir().Sub(frozen_.name)},
-             {"shape", ToJson(shape_)},
+             {"shape", shape_},
              {"num", frozen_.num},
              {"value_bytes", value_bytes},
-             {"seed", args.common.seed},
-             {"unique_keys", args.unique_keys}};
+             {"seed", session->args().seed},
+             {"unique_keys", unique_keys}};
   }
 
   const Frozen& frozen() const { return frozen_; }
 
+  // Freezes, runs all rounds, and cleans up.
+  absl::StatusOr<Runs> Run(const std::vector<Opponent>& opponents, const std::string& label) {
+    PULSE_RETURN_IF_ERROR(Freeze());
+    auto runs = session_->RunRounds(opponents, label,
+                                    [this](const Opponent& o, const std::string& what, bool first) {
+                                      return RunOne(o, what, first);
+                                    });
+    if (!runs.ok()) return runs;
+    PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
+    if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(frozen_.name));
+    return runs;
+  }
+
+  std::string Label() const { return fmt::format("values of {} B", frozen_.value_bytes); }
+
+ private:
   // Takes the frozen database of an earlier run if it is the same, else makes it.
   absl::Status Freeze() {
     const auto made = session_->Prepared(
@@ -75,8 +96,8 @@ class Probe {
     auto result = session_->Step(label,
                                  {{"job", "compaction"},
                                   {"dir", session_->dir().Sub("run")},
-                                  {"shape", ToJson(shape_)},
-                                  {"opponent", ToJson(opponent)}},
+                                  {"shape", shape_},
+                                  {"opponent", opponent}},
                                  opponent.cpus, [this](const nlohmann::json& r) {
                                    return fmt::format("{:.2f} s, {:.0f} MiB/s",
                                                       r.value("wall_s", 0.0), MibPerSecond(r));
@@ -90,15 +111,6 @@ class Probe {
     return result;
   }
 
-  absl::Status CleanUp() {
-    PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
-    if (session_->args().keep) return absl::OkStatus();
-    return session_->dir().RemoveAll(frozen_.name);
-  }
-
-  std::string Label() const { return fmt::format("values of {} B", frozen_.value_bytes); }
-
- private:
   double MibPerSecond(const nlohmann::json& result) const {
     const double wall = result.value("wall_s", 0.0);
     return wall > 0 ? static_cast<double>(frozen_.table_bytes) / (1 << 20) / wall : 0;
@@ -108,15 +120,8 @@ class Probe {
   absl::Status Check(const nlohmann::json& result, const std::string& label,
                      const Opponent& opponent, bool first) {
     if (first) {
-      auto seen = session_->Verify(label, "run", shape_, frozen_.value_bytes, opponent);
-      if (!seen.ok()) return seen.status();
-      if (!contents_) contents_ = *seen;
-      if (seen->sum != contents_->sum || seen->entries != contents_->entries) {
-        return absl::DataLossError(
-            fmt::format("wrong contents after the compaction: {} entries with checksum {}, where "
-                        "the first opponent left {} with {}",
-                        seen->entries, seen->sum, contents_->entries, contents_->sum));
-      }
+      PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, frozen_.value_bytes, opponent,
+                                             /*keys_only=*/false, &contents_));
     }
     const uint64_t entries = result.value("entries", uint64_t{0});
     if (entries != contents_->entries) {
@@ -133,61 +138,73 @@ class Probe {
   std::optional<Contents> contents_;
 };
 
-absl::Status RunSizes(Session* session, const CompactionArgs& args,
-                      const std::vector<Opponent>& opponents, uint64_t size) {
-  for (const uint64_t value_bytes : args.values) {
-    Probe probe(session, args, value_bytes, size);
-    PULSE_RETURN_IF_ERROR(probe.Freeze());
-    nlohmann::json raw = nlohmann::json::array();
-    const auto runs = session->RunRounds(
-        opponents, probe.Label(),
-        [&probe](const Opponent& o, const std::string& label, bool first) {
-          return probe.RunOne(o, label, first);
-        },
-        &raw);
-    if (!runs.ok()) return runs.status();
-    nlohmann::json section;
-    const std::string text = ReportCompaction(*session, probe.frozen(), opponents, *runs, &section);
-    section["runs"] = std::move(raw);
-    session->report()["value_sizes"].push_back(std::move(section));
-    session->Say(text);
-    PULSE_RETURN_IF_ERROR(probe.CleanUp());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckArgs(const CompactionArgs& args) {
-  for (const uint64_t v : args.values) {
-    if (v < 8 || v > (uint64_t{1} << 20)) {
-      return absl::InvalidArgumentError(
-          fmt::format("--values {}: give sizes from 8 to 1048576 bytes", v));
+// The rows of data/compaction.json, in which "best tuned" stands for the fastest form of stock
+// RocksDB (only among all three has it a target), "stock on both CPUs" for the faster of two.
+std::vector<RatioRow> CompactionRatios(const RunSet& runs, uint64_t value_bytes, bool judged) {
+  const nlohmann::json& data = DataOf("compaction");
+  const std::string best = runs.Lowest({kStockDefault, kStockBps, kStockDirect}, "wall_s");
+  const bool all = runs.Has(kStockDefault) && runs.Has(kStockBps) && runs.Has(kStockDirect);
+  const std::string both = runs.Lowest({kStock2Cpu, kStock2CpuSub}, "wall_s");
+  const nlohmann::json goals =
+      data.at("goals").value(absl::StrCat(value_bytes), nlohmann::json::object());
+  std::vector<RatioRow> rows;
+  for (nlohmann::json row : data.at("ratios")) {
+    bool tuned = false;
+    for (size_t i : {2, 3}) {
+      if (row[i] == "best tuned") {
+        tuned = true;
+        row[0] = absl::StrCat(row[0].get<std::string>(), all ? ", best tuned" : ", fastest stock");
+        row[i] = best;
+      } else if (row[i] == "stock on both CPUs") {
+        row[i] = both;
+      }
     }
+    if (row.size() > 4 && row[4].get<std::string>().rfind("at ", 0) != 0) {
+      row[4] = tuned && !all ? "" : goals.value(row[4].get<std::string>(), "");
+    }
+    if (row[2] == "" || row[3] == "") continue;  // nobody of them ran
+    for (RatioRow& made : RatiosOf(nlohmann::json::array({row}), runs, judged))
+      rows.push_back(std::move(made));
   }
-  return absl::OkStatus();
+  return rows;
 }
 
 }  // namespace
 
-absl::Status RunCompactionBench(const CompactionArgs& args) {
-  PULSE_RETURN_IF_ERROR(CheckArgs(args));
+absl::Status RunCompactionBench(BenchArgs args) {
   const auto size = SizeOf(args.common, kFullSize);
   if (!size.ok()) return size.status();
+  const auto values = args.own.value("values", std::vector<uint64_t>{1024});
+  const bool unique_keys = args.own.value("unique_keys", false);
   // The frozen database, one opponent's output, and the tables' own overhead on both.
-  const uint64_t frozen = args.common.keep ? args.values.size() : 1;
+  const uint64_t frozen = args.common.keep ? values.size() : 1;
   const uint64_t pool = args.common.pool ? 2 : 0;
-  auto session =
-      Session::Open("compaction", args.common, *size / 4 * 5 * (frozen + 1 + pool) + kSlack);
+  auto session = Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack);
   if (!session.ok()) return session.status();
   Session& s = **session;
   const auto opponents = Select(EveryOpponent(s), args.common.opponents);
   if (!opponents.ok()) return opponents.status();
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
-  s.report()["settings"]["size_bytes"] = *size;
-  s.report()["settings"]["unique_keys"] = args.unique_keys;
+  s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
   s.Say(Legend(s, *opponents));
-  const size_t per_size = 1 + opponents->size() * static_cast<size_t>(s.rounds());
-  s.ExpectSteps(static_cast<int>(args.values.size() * per_size));
-  PULSE_RETURN_IF_ERROR(RunSizes(&s, args, *opponents, *size));
+  s.ExpectSteps(static_cast<int>(values.size() * (1 + opponents->size() * s.rounds())));
+  for (const uint64_t value_bytes : values) {
+    Probe probe(&s, unique_keys, value_bytes, *size);
+    const auto runs = probe.Run(*opponents, probe.Label());
+    if (!runs.ok()) return runs.status();
+    const auto rows = CompactionRatios(*runs, value_bytes, !args.common.tiny);
+    const Frozen& level0 = probe.frozen();
+    s.Say(fmt::format("\nValues of {} B: level 0 of {} in {} files, {} pair(s)\n", value_bytes,
+                      FormatBytes(level0.table_bytes), level0.files, s.pairs()));
+    s.Say(MedianTable("opponent (medians)", DataOf("compaction").at("columns"), *opponents, *runs));
+    if (!rows.empty()) s.Say("\n" + RenderRatios(rows));
+    nlohmann::json section = Section(*runs, *opponents);
+    section["value_bytes"] = value_bytes;
+    section["level0"] = {
+        {"writes", level0.num}, {"files", level0.files}, {"table_bytes", level0.table_bytes}};
+    section["ratios"] = ToJson(rows);
+    s.report()["value_sizes"].push_back(std::move(section));
+  }
   return s.WriteReport();
 }
 
@@ -196,83 +213,24 @@ uint64_t FrozenSpace(uint64_t size) { return size / 4 * 5 * 2 + kSlack; }
 absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
                                          const std::vector<Opponent>& opponents) {
   constexpr uint64_t kValueBytes = 1024;
-  CompactionArgs args;
-  args.common = session->args();
-  if (!args.common.keep) PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("frozen-"));
-  Probe probe(session, args, kValueBytes, size);
-  PULSE_RETURN_IF_ERROR(probe.Freeze());
-  nlohmann::json raw = nlohmann::json::array();
-  const auto runs = session->RunRounds(
-      opponents, label,
-      [&probe](const Opponent& o, const std::string& what, bool first) {
-        return probe.RunOne(o, what, first);
-      },
-      &raw);
+  if (!session->args().keep) PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("frozen-"));
+  Probe probe(session, /*unique_keys=*/false, kValueBytes, size);
+  const auto runs = probe.Run(opponents, label);
   if (!runs.ok()) return runs.status();
-  PULSE_RETURN_IF_ERROR(probe.CleanUp());
-  return nlohmann::json{{"label", label},
-                        {"num", probe.frozen().num},
-                        {"value_bytes", kValueBytes},
-                        {"opponents", SpreadsJson(*runs, opponents,
-                                                  {"wall_s", "mib_per_s", "host_cpu_s_per_gib",
-                                                   "agent_cpu_s_per_gib"})},
-                        {"runs", std::move(raw)}};
+  nlohmann::json row = Section(*runs, opponents);
+  row.update({{"label", label}, {"num", probe.frozen().num}, {"value_bytes", kValueBytes}});
+  return row;
 }
 
-void AddCpuOptions(CLI::App* cmd, CommonArgs* args) {
-  cmd->add_option("--host-cpu", args->host_cpus,
-                  "CPU of the host: RocksDB and all it does [the first that may be used]");
-  cmd->add_option("--agent-cpu", args->agent_cpus,
-                  "CPU of the embedded agent; it stands for the DPU [the second]");
-}
-
-void AddCompactionBench(CLI::App& bench) {
-  auto args = std::make_shared<CompactionArgs>();
-  CLI::App* cmd = bench.add_subcommand(
-      "compaction", "Time one manual compaction of a frozen level 0, for several value sizes");
-  AddCommonOptions(cmd, &args->common);
-  cmd->add_option("--values", args->values, "Value sizes in bytes")
-      ->delimiter(',')
-      ->capture_default_str();
-  cmd->add_option("--size", args->common.size,
-                  "Keys and values written into level 0, such as 512M; powers of 1024 [1.5G]");
-  AddCpuOptions(cmd, &args->common);
-  AddPoolOption(cmd, &args->common);
-  cmd->add_flag("--unique-keys", args->unique_keys,
-                "Write each key once; otherwise keys are drawn at random, as db_bench fillrandom "
-                "does, and about a third are overwritten");
-  cmd->footer(
-      "Keys of 16 B, no compression, Bloom filters of 10 bits, memtable and files of 64 MiB, level "
-      "1 of 256 MiB. The best tuned opponent is the fastest of stock-default, stock-bps and "
-      "stock-direct. The third line gives stock RocksDB both CPUs, so that nobody mistakes a "
-      "second "
-      "core for a better design.");
-  cmd->callback([args] { Finish(RunCompactionBench(*args)); });
-}
-
-void AddDemo(CLI::App& bench) {
-  auto args = std::make_shared<CompactionArgs>();
-  args->values = {1024};
-  args->common.pairs = kDemoPairs;
-  CLI::App* cmd = bench.add_subcommand(
-      "demo", "A short look: stock RocksDB against PulseDB on one compaction of 1 KiB values");
-  AddCommonOptions(cmd, &args->common);
-  cmd->add_option("--size", args->common.size, "Keys and values written into level 0 [1G]");
-  AddCpuOptions(cmd, &args->common);
-  cmd->callback([args] {
-    CompactionArgs demo = *args;
-    if (demo.common.size.empty() && !demo.common.tiny) demo.common.size = absl::StrCat(kDemoSize);
-    const absl::Status status = RunCompactionBench(demo);
-    if (status.ok()) {
-      fmt::print(
-          "\nMeasured: one manual compaction of the same {} of data, stock RocksDB against the "
-          "same "
-          "RocksDB on pulse://, in fresh processes with a cold page cache. Look at the third line "
-          "too: it gives stock RocksDB the agent's core as well.\n",
-          demo.common.tiny ? "few MB" : FormatBytes(*SizeOf(demo.common, kDemoSize)));
-    }
-    Finish(status);
-  });
+absl::Status RunDemo(BenchArgs args) {
+  args.benchmark = "compaction";
+  PULSE_RETURN_IF_ERROR(RunCompactionBench(args));
+  fmt::print(
+      "\nMeasured: one manual compaction of the same {} of data, stock RocksDB against the same "
+      "RocksDB on pulse://, in fresh processes with a cold page cache. Look at the third line too: "
+      "it gives stock RocksDB the agent's core as well.\n",
+      args.common.tiny ? "few MB" : FormatBytes(*SizeOf(args.common, kFullSize)));
+  return absl::OkStatus();
 }
 
 }  // namespace pulse::bench

@@ -4,7 +4,7 @@
 #include "base/errors.h"
 #include "bench/macro/bench_db.h"
 #include "bench/macro/child_jobs.h"
-#include "bench/macro/run_meter.h"
+#include "bench/macro/measured_run.h"
 #include "nlohmann/json.hpp"
 #include "rocksdb/options.h"
 
@@ -16,9 +16,8 @@ constexpr std::chrono::milliseconds kRest{250};
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
-  const Opponent opponent = OpponentFromJson(spec.at("opponent"));
-  auto opened =
-      BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));
+  const Opponent opponent = spec.at("opponent").get<Opponent>();
+  auto opened = BenchDb::Open(spec);
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   // What opening has begun comes to its end, for every opponent: a database in service is at rest.

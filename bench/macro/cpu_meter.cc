@@ -46,16 +46,6 @@ absl::StatusOr<int64_t> ProcessNanos(pid_t pid) {
   return nanos;
 }
 
-CpuMeter::~CpuMeter() {
-  if (!sampler_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
-  sampler_.join();
-}
-
 std::optional<CpuMeter::Who> CpuMeter::WhoIs(const char* tid) const {
   std::ifstream in(absl::StrCat("/proc/self/task/", tid, "/comm"));
   std::string name;
@@ -108,11 +98,6 @@ void CpuMeter::Sample(bool first) {
   looks_.fetch_add(1);
 }
 
-void CpuMeter::SampleUntilStopped() {
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kInterval, [this] { return stop_; })) Sample(false);
-}
-
 absl::Status CpuMeter::Start() {
   if (agent_ == Agent::kProcess) {
     const auto nanos = ProcessNanos(agent_pid_);
@@ -122,18 +107,13 @@ absl::Status CpuMeter::Start() {
   getrusage(RUSAGE_SELF, &usage_start_);
   process_start_ = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
   Sample(true);
-  sampler_ = std::thread([this] { SampleUntilStopped(); });
+  sampler_.emplace(kInterval, [this] { Sample(false); });
   return absl::OkStatus();
 }
 
 absl::StatusOr<CpuUse> CpuMeter::Stop() {
   const int64_t process = ClockNanos(CLOCK_PROCESS_CPUTIME_ID) - process_start_;
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
-  sampler_.join();
+  sampler_.reset();
   Sample(false);
   int64_t agent = UseOf(Who::kAgent);
   CpuUse use;

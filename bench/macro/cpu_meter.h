@@ -12,15 +12,13 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/status/statusor.h"
+#include "bench/macro/repeater.h"
 
 namespace pulse::bench {
 
@@ -44,7 +42,6 @@ class CpuMeter {
 
   // `agent_pid` matters for kProcess only.
   explicit CpuMeter(Agent agent, pid_t agent_pid = 0) : agent_(agent), agent_pid_(agent_pid) {}
-  ~CpuMeter();
   CpuMeter(const CpuMeter&) = delete;
   CpuMeter& operator=(const CpuMeter&) = delete;
 
@@ -67,7 +64,6 @@ class CpuMeter {
   std::optional<Who> WhoIs(const char* tid) const;
   void Sample(bool first);
   int64_t UseOf(Who who) const;
-  void SampleUntilStopped();
 
   const Agent agent_;
   const pid_t agent_pid_;
@@ -77,11 +73,7 @@ class CpuMeter {
   std::map<pid_t, ThreadUse> threads_;
   std::array<int64_t, 3> gone_ = {};  // by Who: threads whose numbers others have now
   std::atomic<uint64_t> looks_{0};
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
-  std::thread sampler_;
+  std::optional<Repeater> sampler_;  // last: it uses the others
 };
 
 }  // namespace pulse::bench

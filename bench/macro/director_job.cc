@@ -109,28 +109,19 @@ class EchoLoad final : public LoadProtocol {
 
 // As the parent has asked for it.
 struct DirectorRun {
-  explicit DirectorRun(const nlohmann::json& spec)
-      : form(spec.at("form").get<std::string>()),
-        idle(spec.value("idle", false)),
-        bytes(spec.at("bytes").get<size_t>()),
-        connections(spec.at("connections").get<uint32_t>()),
-        depth(spec.at("depth").get<uint32_t>()),
-        spin_nanos(spec.value("spin_us", 0) * int64_t{1000}),
-        warm(spec.value("warm", 0.0)),
-        seconds(spec.value("seconds", 0.0)),
-        host_cpus(spec.at("host_cpus").get<std::vector<int>>()),
-        agent_cpus(spec.at("agent_cpus").get<std::vector<int>>()) {}
   std::string form;  // "direct", "forward", "spin" or "splice"
-  bool idle;
-  size_t bytes;
-  uint32_t connections;
-  uint32_t depth;
-  int64_t spin_nanos;  // of the front of "spin"
-  double warm;
-  double seconds;
+  bool idle = false;
+  size_t bytes = 0;
+  uint32_t connections = 0;
+  uint32_t depth = 0;
+  int64_t spin_us = 0;  // of the front of "spin"
+  double warm = 0;
+  double seconds = 0;
   std::vector<int> host_cpus;
   std::vector<int> agent_cpus;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DirectorRun, form, idle, bytes, connections, depth,
+                                                spin_us, warm, seconds, host_cpus, agent_cpus)
 
 // The server, and what is in front of it.
 class Setup {
@@ -153,7 +144,7 @@ class Setup {
     options.cpus = o.agent_cpus;
     // Matches no TCP connection.
     if (o.form == "splice") options.match = {"protocol=unix"};
-    if (o.form == "spin") options.spin_nanos = o.spin_nanos;
+    if (o.form == "spin") options.spin_nanos = o.spin_us * 1000;
     auto front = net::Director::Open(options);
     if (!front.ok()) return front.status();
     front_ = *std::move(front);
@@ -359,7 +350,7 @@ absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o) {
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunDirectorJob(const nlohmann::json& spec) {
-  const DirectorRun o(spec);
+  const auto o = spec.get<DirectorRun>();
   if (o.bytes < kEchoHead + sizeof(uint64_t) || o.bytes > kMostEcho) {
     return absl::InvalidArgumentError(
         absl::StrCat("a message has ", kEchoHead + sizeof(uint64_t), " to ", kMostEcho, " bytes"));

@@ -230,10 +230,13 @@ absl::StatusOr<nlohmann::json> RunFilesFillJob(const nlohmann::json& spec) {
 
 absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec) {
   const auto how = spec.at("how").get<std::string>();
-  const bool library = how == "library" || how == "in-place";
-  ReadSpec s{spec.at("begin").get<uint64_t>(), spec.at("bytes").get<uint64_t>(),
-             spec.at("io").get<uint64_t>(),    spec.at("depth").get<uint32_t>(),
-             spec.at("nanos").get<int64_t>(),  spec.at("seed").get<uint64_t>()};
+  const bool library = how.starts_with("library");
+  ReadSpec s{spec.at("begin").get<uint64_t>(),
+             spec.at("bytes").get<uint64_t>(),
+             spec.at("io").get<uint64_t>(),
+             spec.at("depth").get<uint32_t>(),
+             static_cast<int64_t>(spec.at("seconds").get<double>() * 1e9),
+             spec.at("seed").get<uint64_t>()};
   Opened opened;
   UniqueFd fd;
   if (library) {
@@ -250,7 +253,7 @@ absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec) {
                  library ? spec.at("agent_pid").get<pid_t>() : 0);
   PULSE_RETURN_IF_ERROR(meter.Start());
   const int64_t start = NowNanos();
-  const absl::StatusOr<uint64_t> n = library          ? ReadByLibrary(opened, s, how == "in-place")
+  const absl::StatusOr<uint64_t> n = library          ? ReadByLibrary(opened, s, how != "library")
                                      : how == "pread" ? ReadByPread(fd.get(), s)
                                                       : ReadByUring(fd.get(), s);
   const double seconds = static_cast<double>(NowNanos() - start) / 1e9;

@@ -134,7 +134,7 @@ void AddPhases(const FillPlan& plan, const Phases& phases, nlohmann::json* resul
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
-  const Opponent opponent = OpponentFromJson(spec.at("opponent"));
+  const Opponent opponent = spec.at("opponent").get<Opponent>();
   FillPlan plan;
   spec.at("num").get_to(plan.num);
   spec.at("value_bytes").get_to(plan.value_bytes);
@@ -143,8 +143,7 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   spec.at("threads").get_to(plan.threads);
   Phases phases;
   PULSE_RETURN_IF_ERROR(ReadPhases(spec, &phases));
-  auto opened =
-      BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));
+  auto opened = BenchDb::Open(spec);
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Histogram latency;

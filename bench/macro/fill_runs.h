@@ -50,10 +50,9 @@ class FillRuns {
   // Steps of progress beside the runs.
   int preparations() const { return settings_.overwrite ? 1 : 0; }
 
-  // All rounds of all opponents, each result appended to `raw`. After its first run each opponent's
+  // All rounds of all opponents. After its first run each opponent's
   // database is read back and compared with what the first opponent left. Leaves nothing on disk.
-  absl::StatusOr<RunSet> Run(const std::vector<Opponent>& opponents, const std::string& label,
-                             nlohmann::json* raw);
+  absl::StatusOr<Runs> Run(const std::vector<Opponent>& opponents, const std::string& label);
 
   // One run of `opponent`, nothing of which is kept or checked.
   absl::StatusOr<nlohmann::json> Once(const Opponent& opponent) {
@@ -64,7 +63,6 @@ class FillRuns {
   nlohmann::json Spec(const Opponent& opponent, const std::string& dir, uint64_t key_seed) const;
   absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
                                         bool first);
-  absl::Status Check(const std::string& label, const Opponent& opponent);
 
   Session* const session_;
   const FillSettings settings_;
@@ -72,10 +70,6 @@ class FillRuns {
 };
 
 // Tables of medians, by opponent.
-std::string FillSpeedTable(const std::vector<Opponent>& opponents, const RunSet& runs);
-std::string FillLatencyTable(const std::vector<Opponent>& opponents, const RunSet& runs);
-
-// The spreads of all figures.
-nlohmann::json FillSpreads(const std::vector<Opponent>& opponents, const RunSet& runs);
+std::string FillTables(const std::vector<Opponent>& opponents, const RunSet& runs);
 
 }  // namespace pulse::bench

@@ -1,13 +1,47 @@
 // pulse-bench: the benchmarks. `pulse bench` runs this program, so that both command lines work.
+#include <cstdio>
+#include <string>
+
 #include "CLI/CLI.hpp"
 #include "apps/pulse/commands.h"
-#include "bench/macro/common_options.h"
+#include "bench/macro/benchmarks.h"
+#include "bench/macro/child_jobs.h"
+#include "bench/macro/description.h"
+#include "fmt/format.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
 #endif
 
+namespace pulse::bench {
+namespace {
+
+constexpr struct {
+  const char* name;
+  absl::Status (*run)(BenchArgs);
+} kBenchmarks[] = {{"demo", RunDemo},        {"compaction", RunCompactionBench},
+                   {"fill", RunFillBench},   {"soak", RunSoakBench},
+                   {"crash", RunCrashBench}, {"failover", RunFailoverBench},
+                   {"files", RunFilesBench}, {"blocks", RunBlocksBench},
+                   {"serve", RunServeBench}, {"director", RunDirectorBench},
+                   {"ring", RunRingBench},   {"vdpu", RunVdpuBench},
+                   {"ycsb", RunYcsbBench},   {"paper", RunPaperBench}};
+
+// One run, in a process of its own; not for people.
+int RunAsChild(const std::string& spec) {
+  const auto result = RunJob(spec);
+  const nlohmann::json out =
+      result.ok() ? *result : nlohmann::json{{"error", std::string(result.status().message())}};
+  fmt::print("{}\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  std::fflush(stdout);
+  return result.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace pulse::bench
+
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "child") return pulse::bench::RunAsChild(argv[2]);
   CLI::App app("Measure PulseDB against stock RocksDB, tuned, on this machine");
   app.name("pulse bench");
   app.set_version_flag("--version", PULSE_VERSION);
@@ -16,7 +50,9 @@ int main(int argc, char** argv) {
       "Absolute figures differ from machine to machine and from day to day. What counts is the "
       "ratio of runs made side by side: opponents take turns, each run is a fresh process with a "
       "cold page cache, and a ratio is shown as median and spread over pairs.");
-  pulse::bench::AddBenchmarks(app);
+  for (const auto& [name, run] : pulse::bench::kBenchmarks) {
+    pulse::bench::AddBenchmark(app, name, run);
+  }
   CLI11_PARSE(app, argc, argv);
   return pulse::ExitCode();
 }

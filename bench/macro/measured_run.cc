@@ -1,12 +1,11 @@
 #include "bench/macro/measured_run.h"
 
-#include <atomic>
 #include <chrono>
-#include <thread>
+#include <optional>
 
+#include "apps/pulse/util/agent_socket.h"
 #include "base/clock.h"
 #include "base/errors.h"
-#include "bench/macro/run_meter.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -15,12 +14,9 @@ namespace {
 // Asks the database every 10 ms whether it delays or stops writes.
 class StallSampler {
  public:
-  explicit StallSampler(BenchDb* db) : db_(db), thread_([this] { Loop(); }) {}
-  ~StallSampler() { Stop(); }
-  void Stop() {
-    done_.store(true, std::memory_order_relaxed);
-    if (thread_.joinable()) thread_.join();
-  }
+  explicit StallSampler(BenchDb* db)
+      : db_(db), repeater_(std::in_place, std::chrono::milliseconds(10), [this] { Look(); }) {}
+  void Stop() { repeater_.reset(); }
   double delayed() const { return Share(delayed_); }
   double stopped() const { return Share(stopped_); }
 
@@ -28,27 +24,57 @@ class StallSampler {
   double Share(uint64_t hits) const {
     return samples_ == 0 ? 0 : static_cast<double>(hits) / static_cast<double>(samples_);
   }
-  void Loop() {
-    while (!done_.load(std::memory_order_relaxed)) {
-      ++samples_;
-      if (db_->Property("rocksdb.is-write-stopped") != 0) {
-        ++stopped_;
-      } else if (db_->Property("rocksdb.actual-delayed-write-rate") != 0) {
-        ++delayed_;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  void Look() {
+    ++samples_;
+    if (db_->Property("rocksdb.is-write-stopped") != 0) {
+      ++stopped_;
+    } else if (db_->Property("rocksdb.actual-delayed-write-rate") != 0) {
+      ++delayed_;
     }
   }
 
   BenchDb* const db_;
-  std::atomic<bool> done_{false};
   uint64_t samples_ = 0;
   uint64_t delayed_ = 0;
   uint64_t stopped_ = 0;
-  std::thread thread_;
+  std::optional<Repeater> repeater_;  // last: it uses the others
 };
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<RunMeter>> RunMeter::Create(const Opponent& opponent) {
+  auto kind = CpuMeter::Agent::kNone;
+  pid_t pid = 0;
+  if (!opponent.agent_socket.empty()) {
+    const auto agent = FindAgent(opponent.agent_socket);
+    if (!agent.ok()) return agent.status();
+    kind = CpuMeter::Agent::kProcess;
+    pid = agent->pid;
+  } else if (opponent.IsPulse()) {
+    kind = CpuMeter::Agent::kThreads;
+  }
+  return std::unique_ptr<RunMeter>(new RunMeter(kind, pid));
+}
+
+absl::Status RunMeter::Start() {
+  PULSE_RETURN_IF_ERROR(cpu_.Start());
+  start_ = NowNanos();
+  return absl::OkStatus();
+}
+
+void RunMeter::StopWall() { wall_nanos_ = NowNanos() - start_; }
+
+absl::Status RunMeter::Stop(nlohmann::json* result) {
+  const auto use = cpu_.Stop();
+  if (!use.ok()) return use.status();
+  (*result)["wall_s"] = wall_seconds();
+  (*result)["host_cpu_s"] = use->host_seconds;
+  (*result)["agent_cpu_s"] = use->agent_seconds;
+  (*result)["compaction_cpu_s"] = use->compaction_seconds;
+  (*result)["voluntary_switches"] = use->voluntary_switches;
+  (*result)["involuntary_switches"] = use->involuntary_switches;
+  return absl::OkStatus();
+}
 
 absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
                                           const std::function<absl::Status()>& work, bool settle) {

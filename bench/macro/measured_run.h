@@ -7,9 +7,35 @@
 #include "absl/status/statusor.h"
 #include "base/histogram.h"
 #include "bench/macro/bench_db.h"
+#include "bench/macro/cpu_meter.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace pulse::bench {
+
+// Wall time, CPU time of host and agent, context switches. Start and Stop from one thread.
+class RunMeter {
+ public:
+  // For an agent in its own process, finds that process: it must be up.
+  static absl::StatusOr<std::unique_ptr<RunMeter>> Create(const Opponent& opponent);
+
+  absl::Status Start();
+
+  // Ends the wall time; CPU time goes on until Stop(), for work that outlives the measured one.
+  void StopWall();
+
+  // Adds wall_s, host_cpu_s, compaction_cpu_s (of it), agent_cpu_s, voluntary_switches and
+  // involuntary_switches to `result`.
+  absl::Status Stop(nlohmann::json* result);
+
+  double wall_seconds() const { return static_cast<double>(wall_nanos_) / 1e9; }
+
+ private:
+  explicit RunMeter(CpuMeter::Agent agent, pid_t pid) : cpu_(agent, pid) {}
+
+  CpuMeter cpu_;
+  int64_t start_ = 0;
+  int64_t wall_nanos_ = 0;
+};
 
 // Does `work` and waits until the compactions it left behind rest. The result has wall_s of the
 // work; settle_s, the wait; CPU time of host and agent over both, since what is left behind is owed

@@ -87,17 +87,11 @@ absl::StatusOr<std::unique_ptr<MemoryMeter>> MemoryMeter::Create(const Opponent&
   return std::unique_ptr<MemoryMeter>(new MemoryMeter(pid));
 }
 
-MemoryMeter::~MemoryMeter() {
-  nlohmann::json nobody;
-  Stop(&nobody);
-}
-
 void MemoryMeter::Start() {
   host_idle_ = UseOfProcess("self");
   if (agent_ != 0) agent_idle_ = UseOfProcess(absl::StrCat(agent_));
   Sample();
-  stop_ = false;
-  sampler_ = std::thread([this] { SampleUntilStopped(); });
+  sampler_.emplace(kSampleInterval, [this] { Sample(); });
 }
 
 void MemoryMeter::Sample() {
@@ -106,19 +100,9 @@ void MemoryMeter::Sample() {
   looks_.fetch_add(1);
 }
 
-void MemoryMeter::SampleUntilStopped() {
-  std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, kSampleInterval, [this] { return stop_; })) Sample();
-}
-
 void MemoryMeter::Stop(nlohmann::json* result) {
-  if (!sampler_.joinable()) return;
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_one();
-  sampler_.join();
+  if (!sampler_) return;
+  sampler_.reset();
   (*result)["host_idle_rss_mib"] = MiB(host_idle_.resident);
   (*result)["host_rss_mib"] = MiB(host_.most.resident);
   (*result)["host_private_mib"] = MiB(host_.most.anonymous);

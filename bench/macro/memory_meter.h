@@ -6,16 +6,15 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/macro/opponent.h"
+#include "bench/macro/repeater.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace pulse::bench {
@@ -39,7 +38,6 @@ class MemoryMeter {
  public:
   // For an agent in its own process, finds that process: it must be up.
   static absl::StatusOr<std::unique_ptr<MemoryMeter>> Create(const Opponent& opponent);
-  ~MemoryMeter();
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
@@ -62,17 +60,12 @@ class MemoryMeter {
 
   explicit MemoryMeter(pid_t agent) : agent_(agent) {}
   void Sample();
-  void SampleUntilStopped();
 
   const pid_t agent_;  // 0: none of its own
   MemoryUse host_idle_, agent_idle_;
   Peaks host_, agent_peaks_;
   std::atomic<uint64_t> looks_{0};
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false;
-  std::thread sampler_;
+  std::optional<Repeater> sampler_;  // last: it uses the others
 };
 
 }  // namespace pulse::bench

@@ -4,37 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "nlohmann/json.hpp"
 
 namespace pulse::bench {
-
-nlohmann::json ToJson(const Opponent& o) {
-  return {{"name", o.name},
-          {"meaning", o.meaning},
-          {"uri", o.uri},
-          {"pool", o.pool},
-          {"agent_socket", o.agent_socket},
-          {"rival_engine", o.rival_engine},
-          {"bytes_per_sync", o.bytes_per_sync},
-          {"direct_io", o.direct_io},
-          {"subcompactions", o.subcompactions},
-          {"cpus", o.cpus}};
-}
-
-Opponent OpponentFromJson(const nlohmann::json& json) {
-  Opponent o;
-  json.at("name").get_to(o.name);
-  json.at("meaning").get_to(o.meaning);
-  json.at("uri").get_to(o.uri);
-  json.at("pool").get_to(o.pool);
-  json.at("agent_socket").get_to(o.agent_socket);
-  json.at("rival_engine").get_to(o.rival_engine);
-  json.at("bytes_per_sync").get_to(o.bytes_per_sync);
-  json.at("direct_io").get_to(o.direct_io);
-  json.at("subcompactions").get_to(o.subcompactions);
-  json.at("cpus").get_to(o.cpus);
-  return o;
-}
 
 std::string PulseUri(const PulseTarget& target) {
   std::string uri = absl::StrCat("pulse://", target.agent_socket);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json_fwd.hpp"
+#include "nlohmann/json.hpp"
 
 namespace pulse::bench {
 
@@ -26,10 +26,9 @@ struct Opponent {
   bool IsPulse() const { return !uri.empty(); }
 };
 
-nlohmann::json ToJson(const Opponent& opponent);
-
-// Throws nlohmann's exceptions on a malformed object: for specs that this program wrote.
-Opponent OpponentFromJson(const nlohmann::json& json);
+// From JSON it throws nlohmann's exceptions: for specs that this program wrote.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Opponent, name, meaning, uri, pool, agent_socket, rival_engine,
+                                   bytes_per_sync, direct_io, subcompactions, cpus)
 
 // How PulseDB is reached.
 struct PulseTarget {

@@ -43,6 +43,13 @@ const RunSet::Rounds& RunSet::RoundsOf(const std::string& opponent,
   return rounds == run->second.end() ? none : rounds->second;
 }
 
+std::vector<std::string> RunSet::Metrics(const std::string& opponent) const {
+  std::vector<std::string> names;
+  if (!Has(opponent)) return names;
+  for (const auto& [metric, rounds] : runs_.at(opponent)) names.push_back(metric);
+  return names;
+}
+
 std::vector<double> RunSet::Series(const std::string& opponent, const std::string& metric) const {
   std::vector<double> series;
   for (const auto& [round, figure] : RoundsOf(opponent, metric)) series.push_back(figure);
@@ -121,6 +128,16 @@ Outcome Target::Judge(const Spread& s) const {
   if (ReachedBy(s.min) && ReachedBy(s.max)) return Outcome::kHeld;
   const bool around = kind == Kind::kWithin && s.min < value && s.max > most;
   return ReachedBy(s.min) || ReachedBy(s.max) || around ? Outcome::kNotClear : Outcome::kMissed;
+}
+
+Target ParseTarget(const std::string& text) {
+  const size_t blank = text.rfind(' ');
+  const double value = std::stod(text.substr(blank));
+  const std::string kind = text.substr(0, blank);
+  return {kind == "at least"  ? Target::Kind::kAtLeast
+          : kind == "at most" ? Target::Kind::kAtMost
+                              : Target::Kind::kAbove,
+          value};
 }
 
 std::string Describe(const Target& target) {

@@ -38,6 +38,7 @@ class RunSet {
   void Add(const std::string& opponent, int round, const nlohmann::json& result);
 
   bool Has(const std::string& opponent) const { return runs_.count(opponent) != 0; }
+  std::vector<std::string> Metrics(const std::string& opponent) const;
   std::vector<double> Series(const std::string& opponent, const std::string& metric) const;
   Spread Of(const std::string& opponent, const std::string& metric) const;
 
@@ -79,7 +80,8 @@ struct Target {
   Outcome Judge(const Spread& spread) const;
 };
 
-std::string Describe(const Target& target);  // "at least 1.6"
+std::string Describe(const Target& target);   // "at least 1.6"
+Target ParseTarget(const std::string& text);  // of such a text
 
 // One line of a ratio table.
 struct RatioRow {

@@ -65,37 +65,48 @@ absl::StatusOr<uint16_t> PortInLog(const std::string& log_file, const std::strin
   return PortOf(*line);
 }
 
-absl::Status ProgramProcess::Start(const std::vector<std::string>& words,
-                                   const std::vector<int>& cpus, const std::string& log_file,
-                                   const std::string& program) {
-  log_file_ = log_file;
-  const pid_t parent = getpid();
-  const UniqueFd log(open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!log.valid()) return ErrnoError(errno, "opening", log_file);
-  std::vector<std::string> all = {program};
-  all.insert(all.end(), words.begin(), words.end());
+absl::StatusOr<pid_t> Spawn(const std::string& program, std::vector<std::string> words,
+                            const std::vector<int>& cpus,
+                            const std::vector<std::pair<int, int>>& fds) {
   std::vector<char*> argv;
-  for (std::string& word : all) argv.push_back(word.data());
+  for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int cpu : cpus) CPU_SET(static_cast<size_t>(cpu), &set);
+  const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return ErrnoError(errno, "starting a process for", words.front());
-  if (pid == 0) {  // system calls only
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    if (!cpus.empty() && sched_setaffinity(0, sizeof(set), &set) != 0) _exit(125);
-    if (dup2(log.get(), STDOUT_FILENO) < 0 || dup2(log.get(), STDERR_FILENO) < 0) _exit(126);
-    execv(program.c_str(), argv.data());
-    _exit(126);
+  if (pid < 0) return ErrnoError(errno, "starting", program);
+  if (pid > 0) return pid;
+  // System calls only.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kNoProgram);
+  if (!cpus.empty() && sched_setaffinity(0, sizeof(set), &set) != 0) _exit(kNoCpus);
+  for (const auto& [from, to] : fds) {
+    if (dup2(from, to) < 0) _exit(kNoProgram);
   }
-  pid_ = pid;
+  execvp(program.c_str(), argv.data());
+  _exit(kNoProgram);
+}
+
+absl::Status ProgramProcess::Start(const std::vector<std::string>& words,
+                                   const std::vector<int>& cpus, const std::string& log_file,
+                                   const std::string& program, bool append) {
+  log_file_ = log_file;
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC);
+  const UniqueFd log(open(log_file.c_str(), flags, 0644));
+  if (!log.valid()) return ErrnoError(errno, "opening", log_file);
+  std::vector<std::string> all = {program};
+  all.insert(all.end(), words.begin(), words.end());
+  const auto pid = Spawn(program, std::move(all), cpus,
+                         {{log.get(), STDOUT_FILENO}, {log.get(), STDERR_FILENO}});
+  if (!pid.ok()) return pid.status();
+  pid_ = *pid;
   return absl::OkStatus();
 }
 
 bool ProgramProcess::Runs() {
-  if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = 0;
+  if (pid_ > 0 && waitpid(pid_, &wait_status_, WNOHANG) == pid_) pid_ = 0;
   return pid_ > 0;
 }
 
@@ -109,18 +120,24 @@ absl::Status ProgramProcess::WaitFor(const std::string& marker) {
   return LineBehind(log_file_, marker, [this] { return Runs(); }).status();
 }
 
+void ProgramProcess::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
+}
+
 void ProgramProcess::Stop() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGTERM);
+  Signal(SIGTERM);
   const int64_t limit = NowNanos() + 10 * kSecond;
   while (Runs() && NowNanos() < limit) usleep(5'000);
   Kill();
 }
 
 void ProgramProcess::Kill() {
-  if (pid_ <= 0) return;
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  Signal(SIGKILL);
+  WaitForEnd();
+}
+
+void ProgramProcess::WaitForEnd() {
+  while (pid_ > 0 && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
   }
   pid_ = 0;
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,15 @@ namespace pulse::bench {
 // minute.
 absl::StatusOr<uint16_t> PortInLog(const std::string& log_file, const std::string& marker);
 
+// A process of `program`, looked for in PATH, that dies with the calling thread. `words` begin with
+// its name; `cpus` empty: wherever this process may run; each of `fds` becomes the second of its
+// pair. It exits with kNoCpus or kNoProgram when it cannot get as far as its main().
+inline constexpr int kNoCpus = 125;
+inline constexpr int kNoProgram = 126;
+absl::StatusOr<pid_t> Spawn(const std::string& program, std::vector<std::string> words,
+                            const std::vector<int>& cpus,
+                            const std::vector<std::pair<int, int>>& fds);
+
 class ProgramProcess {
  public:
   ProgramProcess() = default;
@@ -23,22 +33,26 @@ class ProgramProcess {
   ProgramProcess(const ProgramProcess&) = delete;
   ProgramProcess& operator=(const ProgramProcess&) = delete;
 
-  // `cpus` empty: wherever this process may run. `log_file` is written anew.
+  // `cpus` empty: wherever this process may run. `log_file` is written anew, unless `append`.
   absl::Status Start(const std::vector<std::string>& words, const std::vector<int>& cpus,
-                     const std::string& log_file, const std::string& program);
+                     const std::string& log_file, const std::string& program, bool append = false);
   // The number behind `marker` in the log. DeadlineExceeded, with the log's end, after half a
   // minute; at once when the process has ended.
   absl::StatusOr<uint16_t> WaitForPort(const std::string& marker);
   absl::Status WaitFor(const std::string& marker);  // the same, without a number
   void Stop();                                      // SIGTERM; SIGKILL after ten seconds
-  void Kill();                                      // SIGKILL
-  pid_t pid() const { return pid_; }
+  void Kill();                                      // SIGKILL; returns when it is gone
+  void Signal(int signal) const;
+  // Whether it runs. Takes notice of its end; `wait_status` is then how it ended.
+  bool Runs();
+  void WaitForEnd();
+  int wait_status() const { return wait_status_; }
+  pid_t pid() const { return pid_; }  // 0: none
 
  private:
-  bool Runs();
-
   std::string log_file_;
   pid_t pid_ = 0;
+  int wait_status_ = 0;
 };
 
 }  // namespace pulse::bench

@@ -1,8 +1,6 @@
 #include "bench/macro/report_program.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include "base/errors.h"
 #include "base/sibling_program.h"
 #include "base/unique_fd.h"
+#include "bench/macro/program_process.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -61,32 +60,23 @@ std::string LastLine(const std::string& said) {
 }  // namespace
 
 absl::Status RunReport(const std::vector<std::string>& words) {
-  std::string python = Named("PULSE_PYTHON", "/usr/bin/python3");
-  std::string program = ReportProgram();
+  const std::string python = Named("PULSE_PYTHON", "/usr/bin/python3");
+  const std::string program = ReportProgram();
   std::error_code ec;
   if (!std::filesystem::exists(program, ec)) {
     return absl::UnavailableError(absl::StrCat(
         "the program that makes reports is not at ", program,
         "; build from a source tree, or name bench/report/report.py with PULSE_REPORT"));
   }
-  std::vector<std::string> all = {std::move(python), std::move(program)};
+  std::vector<std::string> all = {python, program};
   all.insert(all.end(), words.begin(), words.end());
-  std::vector<char*> argv;
-  for (std::string& word : all) argv.push_back(word.data());
-  argv.push_back(nullptr);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", all[1]);
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", program);
   const UniqueFd reads(ends[0]);
   UniqueFd writes(ends[1]);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoError(errno, "starting", all[0]);
-  if (pid == 0) {  // system calls only
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || dup2(writes.get(), STDERR_FILENO) < 0) _exit(126);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
+  const auto started = Spawn(python, std::move(all), {}, {{writes.get(), STDERR_FILENO}});
+  if (!started.ok()) return started.status();
+  const pid_t pid = *started;
   writes.reset();
   const std::string said = ReadAll(reads.get());
   int status = 0;
@@ -99,9 +89,9 @@ absl::Status RunReport(const std::vector<std::string>& words) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kWrongInput) {
     return absl::FailedPreconditionError(LastLine(said));
   }
-  if (WIFEXITED(status) && (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoProgram) {
     return absl::UnavailableError(
-        absl::StrCat("Python (", all[0], ") could not be started; ", kRemedy));
+        absl::StrCat("Python (", python, ") could not be started; ", kRemedy));
   }
   const std::string why = said.empty() ? fmt::format("wait status {}", status) : LastLine(said);
   return absl::UnavailableError(absl::StrCat("the program that makes reports failed: ", why));

@@ -255,32 +255,22 @@ void AddShares(const AgentCounts& before, const AgentCounts& after, uint64_t rea
 
 // As the parent has asked for it.
 struct ServeLoad {
-  explicit ServeLoad(const nlohmann::json& spec)
-      : fill(spec.value("fill", false)),
-        uniform(spec.value("uniform", false)),
-        workload(spec.value("workload", "C")),
-        records(spec.at("records").get<uint64_t>()),
-        used(spec.value("used", records)),
-        value_bytes(spec.at("value_bytes").get<size_t>()),
-        connections(spec.at("connections").get<uint32_t>()),
-        depth(spec.at("depth").get<uint32_t>()),
-        warm(spec.value("warm", 0.0)),
-        seconds(spec.at("seconds").get<double>()),
-        seed(spec.at("seed").get<uint64_t>()),
-        cpus(spec.at("client_cpus").get<std::vector<int>>()) {}
-  bool fill;
-  bool uniform;
-  std::string workload;
-  uint64_t records;
-  uint64_t used;
-  size_t value_bytes;
-  uint32_t connections;
-  uint32_t depth;
-  double warm;
-  double seconds;
-  uint64_t seed;
-  std::vector<int> cpus;
+  bool fill = false;
+  bool uniform = false;
+  std::string workload = "C";
+  uint64_t records = 0;
+  uint64_t used = 0;
+  size_t value_bytes = 0;
+  uint32_t connections = 0;
+  uint32_t depth = 0;
+  double warm = 0;
+  double seconds = 0;
+  uint64_t seed = 0;
+  std::vector<int> client_cpus;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ServeLoad, fill, uniform, workload, records, used,
+                                                value_bytes, connections, depth, warm, seconds,
+                                                seed, client_cpus)
 
 absl::StatusOr<nlohmann::json> FillRecords(const ServeLoad& o, uint16_t port) {
   RecordLoad load(o.records, o.value_bytes, o.seed, RecordLoad::Fill{});
@@ -330,7 +320,7 @@ absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
 absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   Neighbours neighbours;
   PULSE_RETURN_IF_ERROR(neighbours.WorkAsAsked(spec));
-  const ServeLoad o(spec);
+  const auto o = spec.get<ServeLoad>();
   const redis::ServeOptions options = ServerOptions(spec);
   const redis::OffloadedResp* agent = nullptr;
   const bool forwards_all = spec.value("forward_all", false);
@@ -352,7 +342,7 @@ absl::StatusOr<nlohmann::json> RunServeJob(const nlohmann::json& spec) {
   std::thread load([&] {
     pthread_setname_np(pthread_self(), "pulse-load");
     const uint16_t port = (*server)->port();
-    const absl::Status placed = SetThreadAffinity(o.cpus);
+    const absl::Status placed = SetThreadAffinity(o.client_cpus);
     result = !placed.ok() ? placed : o.fill ? FillRecords(o, port) : MeasureServer(o, port, agent);
   });
   load.join();

@@ -98,13 +98,13 @@ void QuietLostAgents() {
   setenv("PULSE_LOG", "error", 0);
 }
 
-absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
-                                                       const CommonArgs& args,
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(const BenchArgs& bench,
                                                        uint64_t need_bytes) {
+  const CommonArgs& args = bench.common;
   auto dir = BenchDir::Open(args.dir, args.allow_tmpfs, need_bytes);
   if (!dir.ok()) return dir.status();
   std::unique_ptr<Session> session(new Session(*std::move(dir)));
-  session->name_ = name;
+  session->name_ = bench.benchmark;
   session->args_ = args;
   session->pairs_ = args.pairs > 0 ? args.pairs : (args.tiny ? 1 : kDefaultPairs);
   session->warm_ups_ = args.warm_ups >= 0 ? args.warm_ups : (args.tiny ? 0 : 1);
@@ -115,6 +115,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(const std::string& name,
   PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("run"));
   PULSE_RETURN_IF_ERROR(session->dir_.RemoveAll("pool"));
   session->DescribeMachine();
+  session->report_["settings"].update(bench.own);
   return session;
 }
 
@@ -241,9 +242,9 @@ absl::StatusOr<nlohmann::json> Session::Prepared(
   return made;
 }
 
-absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::string& name,
-                                         const DbShape& shape, uint64_t value_bytes,
-                                         const Opponent& opponent) {
+absl::Status Session::Verify(const std::string& label, const std::string& name,
+                             const DbShape& shape, uint64_t value_bytes, const Opponent& opponent,
+                             bool keys_only, std::optional<Contents>* first) {
   ChildOptions options;
   options.timeout_seconds = args_.timeout_seconds;
   if (progress_ != nullptr) {
@@ -252,14 +253,21 @@ absl::StatusOr<Contents> Session::Verify(const std::string& label, const std::st
   }
   const auto seen = RunChild({{"job", "verify"},
                               {"dir", dir_.Sub(name)},
-                              {"shape", ToJson(shape)},
+                              {"shape", shape},
                               {"pool_uri", opponent.pool.empty() ? "" : opponent.uri},
                               {"value_bytes", value_bytes},
                               {"seed", args_.seed}},
                              options);
   if (!seen.ok()) return seen.status();
-  return Contents{seen->at("entries").get<uint64_t>(), seen->at("keys").get<std::string>(),
-                  seen->at("contents").get<std::string>()};
+  const Contents left{seen->at("entries").get<uint64_t>(), seen->at("keys").get<std::string>(),
+                      seen->at("contents").get<std::string>()};
+  if (!*first) *first = left;
+  const bool same = keys_only ? left.keys == (*first)->keys : left.sum == (*first)->sum;
+  if (same && left.entries == (*first)->entries) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "wrong contents after the run: {} entries with checksum {}, where the first opponent left {} "
+      "with {}",
+      left.entries, left.sum, (*first)->entries, (*first)->sum));
 }
 
 std::string Session::pool_path() const { return dir_.Sub("pool"); }
@@ -299,10 +307,9 @@ void Session::CoolDown() {
   report_["settings"]["page_cache"] = how;
 }
 
-absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents,
-                                          const std::string& label, const RunOne& run,
-                                          nlohmann::json* raw) {
-  RunSet runs;
+absl::StatusOr<Runs> Session::RunRounds(const std::vector<Opponent>& opponents,
+                                        const std::string& label, const RunOne& run) {
+  Runs runs;
   for (int round = 0; round < rounds(); ++round) {
     const bool recorded = round >= warm_ups_;
     const int pair = round - warm_ups_ + 1;
@@ -326,7 +333,7 @@ absl::StatusOr<RunSet> Session::RunRounds(const std::vector<Opponent>& opponents
       results[turn] = *std::move(result);
     }
     if (!recorded) continue;
-    for (nlohmann::json& result : results) raw->push_back(std::move(result));
+    for (nlohmann::json& result : results) runs.raw.push_back(std::move(result));
   }
   return runs;
 }
@@ -386,16 +393,14 @@ std::string Legend(const Session& session, const std::vector<Opponent>& opponent
   return text;
 }
 
-nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
-                           const std::vector<std::string>& metrics) {
-  nlohmann::json all = nlohmann::json::object();
+nlohmann::json Section(const Runs& runs, const std::vector<Opponent>& opponents) {
+  nlohmann::json spreads = nlohmann::json::object();
   for (const Opponent& o : opponents) {
-    for (const std::string& metric : metrics) {
-      if (runs.Series(o.name, metric).empty()) continue;
-      all[o.name][metric] = ToJson(runs.Of(o.name, metric));
+    for (const std::string& metric : runs.Metrics(o.name)) {
+      spreads[o.name][metric] = ToJson(runs.Of(o.name, metric));
     }
   }
-  return all;
+  return {{"opponents", std::move(spreads)}, {"runs", runs.raw}};
 }
 
 }  // namespace pulse::bench

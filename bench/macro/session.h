@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,26 @@ struct CommonArgs {
   bool pool = false;  // PulseDB takes part with its tables in a pool, too
   bool allow_tmpfs = false;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommonArgs, dir, size, memtable, pairs, warm_ups, host_cpus,
+                                   agent_cpus, usual_host_cpus, agent_on_host_cpus, agent_socket,
+                                   uri_options, opponents, json_file, seed, timeout_seconds, tiny,
+                                   keep, pool, allow_tmpfs)
+
+// What a command line says: of all benchmarks, and the options of `benchmark` alone by their names.
+struct BenchArgs {
+  std::string benchmark;
+  CommonArgs common;
+  nlohmann::json own;
+  template <typename T>
+  T Get(const char* name) const {
+    return own.at(name).get<T>();
+  }
+};
+
+// The runs of a benchmark, and each as JSON.
+struct Runs : RunSet {
+  nlohmann::json raw = nlohmann::json::array();
+};
 
 // Contents of a database, as a verify job saw them.
 struct Contents {
@@ -51,9 +72,8 @@ struct Contents {
 
 class Session {
  public:
-  // `name` is the benchmark's, for the report. `need_bytes` must be free in the directory.
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& name,
-                                                       const CommonArgs& args, uint64_t need_bytes);
+  // `need_bytes` must be free in the directory. The options are among the report's settings.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const BenchArgs& args, uint64_t need_bytes);
 
   const CommonArgs& args() const { return args_; }
   const BenchDir& dir() const { return dir_; }
@@ -94,11 +114,13 @@ class Session {
       const std::function<std::string(const nlohmann::json&)>& describe,
       const std::vector<int>& cpus = {});
 
-  // Reads the whole database in sub-directory `name` back, outside any measurement. The progress
-  // shows `label`. `opponent` has written it; who can do without the plug-in reads it so.
-  absl::StatusOr<Contents> Verify(const std::string& label, const std::string& name,
-                                  const DbShape& shape, uint64_t value_bytes,
-                                  const Opponent& opponent);
+  // Reads the whole database in sub-directory `name` back, outside any measurement, and compares it
+  // with the first one, which it keeps in `first`: all of it, or its keys only, where chance
+  // decides which of two threads wrote last. The progress shows `label`. `opponent` has written it;
+  // who can do without the plug-in reads it so.
+  absl::Status Verify(const std::string& label, const std::string& name, const DbShape& shape,
+                      uint64_t value_bytes, const Opponent& opponent, bool keys_only,
+                      std::optional<Contents>* first);
 
   // The pool of those who want one: in the directory, for `bytes` of tables. With every block
   // written before, and empty. Made once.
@@ -112,12 +134,12 @@ class Session {
 
   // Every opponent once per round, in each round another one first, so that what drifts within a
   // round favours nobody. `run` measures one opponent; `first` is its first time here. The warm-up
-  // is not recorded; each recorded result is also appended to `raw`, with its "pair" and its "turn"
-  // in that round, round by round in the order of `opponents`.
+  // is not recorded; each recorded result is also in `raw`, with its "pair" and its "turn" in that
+  // round, round by round in the order of `opponents`.
   using RunOne = std::function<absl::StatusOr<nlohmann::json>(
       const Opponent&, const std::string& label, bool first)>;
-  absl::StatusOr<RunSet> RunRounds(const std::vector<Opponent>& opponents, const std::string& label,
-                                   const RunOne& run, nlohmann::json* raw);
+  absl::StatusOr<Runs> RunRounds(const std::vector<Opponent>& opponents, const std::string& label,
+                                 const RunOne& run);
 
   // Writes the report to --json or into the directory; says on standard output where it is.
   absl::Status WriteReport();
@@ -167,8 +189,7 @@ absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
 // A block of text that says who runs where, and one line for each opponent.
 std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
 
-// The spreads of `metrics` for each opponent, of those that it has.
-nlohmann::json SpreadsJson(const RunSet& runs, const std::vector<Opponent>& opponents,
-                           const std::vector<std::string>& metrics);
+// "opponents", with the spreads of all their figures, and "runs".
+nlohmann::json Section(const Runs& runs, const std::vector<Opponent>& opponents);
 
 }  // namespace pulse::bench

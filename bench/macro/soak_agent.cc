@@ -1,13 +1,9 @@
 #include "bench/macro/soak_agent.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <thread>
 
@@ -15,7 +11,6 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/sibling_program.h"
-#include "base/unique_fd.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -51,31 +46,14 @@ absl::StatusOr<Mischief> ParseMischief(const std::string& name) {
   return absl::InvalidArgumentError(fmt::format("--events {}: choose among {}", name, all));
 }
 
-SoakAgent::~SoakAgent() { Kill(); }
-
 absl::Status SoakAgent::Start() {
-  const pid_t parent = getpid();
-  const UniqueFd log(open(log_file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!log.valid()) return ErrnoError(errno, "opening", log_file_);
-  const std::string program = SiblingProgram("pulse");
-  std::vector<std::string> words = {"pulse", "agent", "--socket", socket_};
+  std::vector<std::string> words = {"agent", "--socket", socket_};
   if (!cpus_.empty()) words.insert(words.end(), {"--cpus", cpus_});
   words.insert(words.end(), options_.begin(), options_.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoError(errno, "starting a process for", "the agent");
-  if (pid == 0) {  // system calls only
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(126);
-    if (dup2(log.get(), STDOUT_FILENO) < 0 || dup2(log.get(), STDERR_FILENO) < 0) _exit(126);
-    execv(program.c_str(), argv.data());
-    _exit(126);
-  }
-  pid_ = pid;
-  killed_ = false;
-  return absl::OkStatus();
+  const absl::Status started =
+      ProgramProcess::Start(words, {}, log_file_, SiblingProgram("pulse"), /*append=*/true);
+  if (started.ok()) killed_ = false;
+  return started;
 }
 
 absl::Status SoakAgent::WaitReady() {
@@ -88,31 +66,15 @@ absl::Status SoakAgent::WaitReady() {
       fmt::format("the agent does not answer at {}; see {}", socket_, log_file_));
 }
 
-void SoakAgent::Signal(int signal) const {
-  if (pid_ > 0) kill(pid_, signal);
-}
-
 void SoakAgent::Kill() {
   killed_ = true;
-  Signal(SIGKILL);
-  WaitForEnd();
+  ProgramProcess::Kill();
 }
 
 absl::Status SoakAgent::CheckNotCrashed() {
   if (killed_ || Runs()) return absl::OkStatus();
   return absl::InternalError(
-      fmt::format("the agent ended by itself, {}; see {}", DescribeEnd(wait_status_), log_file_));
-}
-
-bool SoakAgent::Runs() {
-  if (pid_ > 0 && waitpid(pid_, &wait_status_, WNOHANG) == pid_) pid_ = 0;
-  return pid_ > 0;
-}
-
-void SoakAgent::WaitForEnd() {
-  while (pid_ > 0 && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = 0;
+      fmt::format("the agent ended by itself, {}; see {}", DescribeEnd(wait_status()), log_file_));
 }
 
 Tormentor::Tormentor(SoakAgent* agent, Plan plan)

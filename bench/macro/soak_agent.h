@@ -2,8 +2,6 @@
 // plan of what is done to it. Main thread only: the agent dies with the thread that started it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <cstdint>
 #include <random>
@@ -12,10 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/macro/program_process.h"
 
 namespace pulse::bench {
 
-class SoakAgent {
+class SoakAgent : public ProgramProcess {
  public:
   // What the agent prints is appended to `log_file`. `cpus` empty: wherever this process may run.
   // `options`: further ones of `pulse agent`.
@@ -25,23 +24,13 @@ class SoakAgent {
         log_file_(std::move(log_file)),
         cpus_(std::move(cpus)),
         options_(std::move(options)) {}
-  ~SoakAgent();  // kills it
-  SoakAgent(const SoakAgent&) = delete;
-  SoakAgent& operator=(const SoakAgent&) = delete;
+  ~SoakAgent() { Kill(); }
 
   absl::Status Start();      // does not wait for it to listen
   absl::Status WaitReady();  // until it answers; DeadlineExceeded after half a minute
-  void Signal(int signal) const;
-  void Kill();  // SIGKILL; returns when it is gone
+  void Kill();
   // Internal, unless it runs, or its end was Kill()'s doing.
   absl::Status CheckNotCrashed();
-
-  // Whether it runs. Takes notice of its end; `wait_status` is then how it ended.
-  bool Runs();
-  void WaitForEnd();
-  int wait_status() const { return wait_status_; }
-
-  pid_t pid() const { return pid_; }  // 0: none
   const std::string& socket() const { return socket_; }
 
  private:
@@ -49,8 +38,6 @@ class SoakAgent {
   const std::string log_file_;
   const std::string cpus_;
   const std::vector<std::string> options_;
-  pid_t pid_ = 0;
-  int wait_status_ = 0;
   bool killed_ = true;  // by Kill(), or not started yet
 };
 

@@ -8,19 +8,18 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <queue>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "apps/pulse/commands.h"
 #include "apps/pulse/util/text_table.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
-#include "bench/macro/common_options.h"
+#include "bench/macro/benchmarks.h"
+#include "bench/macro/workload.h"
 #include "channel/region.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -31,78 +30,40 @@
 namespace pulse::bench {
 namespace {
 
-struct VdpuArgs {
-  std::string profile = "bf2";
-  int pairs = 5;
-  double job_seconds = 0.5;
-  std::string json_file;
-  bool tiny = false;
-};
-
 constexpr size_t kArena = size_t{8} << 20;
 constexpr size_t kSizes[] = {64, 4096, 64 << 10, 1 << 20, 4 << 20};
 
-double Median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
-}
+double Median(std::vector<double> v) { return Summarize(std::move(v)).median; }
 
-// What a compaction does with its core: sorted runs are merged, keys compared, values copied into
-// blocks. The same in every call.
+// What a compaction does with its core: sorted runs are merged, keys compared, values copied. The
+// same in every call.
 class MergeJob {
  public:
   MergeJob() {
-    uint64_t x = 88172645463325252;
+    Random random(1);
     for (auto& run : runs_) {
       run.resize(kEntries);
-      for (Entry& e : run) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        std::memcpy(e.key.data(), &x, sizeof(x));
-        std::memset(e.value, static_cast<int>(x & 0xff), sizeof(e.value));
-      }
-      std::sort(run.begin(), run.end(),
-                [](const Entry& a, const Entry& b) { return a.key < b.key; });
+      for (Entry& e : run) e[0] = random.Next();
+      std::sort(run.begin(), run.end());
     }
   }
 
   // Returns something of the result, so that it has to be computed.
   uint64_t Once() const {
-    struct Head {
-      const Entry* at;
-      const Entry* end;
-      bool operator>(const Head& other) const { return at->key > other.at->key; }
-    };
-    std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
-    for (const auto& run : runs_) heads.push({run.data(), run.data() + run.size()});
-    std::array<char, 4096> block;
-    size_t used = 0;
-    uint64_t sum = 0;
-    while (!heads.empty()) {
-      Head h = heads.top();
-      heads.pop();
-      if (used + sizeof(Entry) > block.size()) {
-        for (size_t i = 0; i < used; i += 8) {
-          uint64_t word;
-          std::memcpy(&word, block.data() + i, sizeof(word));
-          sum = (sum ^ word) * 0x9e3779b97f4a7c15;
-        }
-        used = 0;
-      }
-      std::memcpy(block.data() + used, h.at, sizeof(Entry));
-      used += sizeof(Entry);
-      if (++h.at != h.end) heads.push(h);
+    std::vector<Entry> merged, more;
+    for (const auto& run : runs_) {
+      more.resize(merged.size() + run.size());
+      std::merge(merged.begin(), merged.end(), run.begin(), run.end(), more.begin());
+      merged.swap(more);
     }
+    uint64_t sum = 0;
+    for (const Entry& e : merged) sum = (sum ^ e[0]) * 0x9e3779b97f4a7c15;
     return sum;
   }
 
  private:
-  static constexpr size_t kEntries = 2000;
-  struct Entry {
-    std::array<char, 16> key{};
-    char value[240];
-  };
+  static constexpr size_t kEntries = 500;
+  using Entry = std::array<uint64_t, 32>;  // the key, and a value of 248 B
   std::array<std::vector<Entry>, 8> runs_;
 };
 
@@ -125,8 +86,11 @@ struct JobTime {
 
 class VdpuBench {
  public:
-  VdpuBench(const VdpuArgs& args, vdpu::Profile profile)
-      : args_(args), profile_(std::move(profile)), cpus_(AllowedCpus()) {}
+  VdpuBench(const BenchArgs& args, vdpu::Profile profile)
+      : args_(args),
+        pairs_(args.common.pairs),
+        profile_(std::move(profile)),
+        cpus_(AllowedCpus()) {}
 
   absl::Status Run() {
     fmt::print("Virtual DPU {}\n", vdpu::Describe(profile_));
@@ -144,13 +108,13 @@ class VdpuBench {
     PULSE_RETURN_IF_ERROR(Speed());
     PULSE_RETURN_IF_ERROR(Cores());
     PULSE_RETURN_IF_ERROR(Dma());
-    if (args_.json_file.empty()) return absl::OkStatus();
-    std::ofstream out(args_.json_file);
+    if (args_.common.json_file.empty()) return absl::OkStatus();
+    std::ofstream out(args_.common.json_file);
     out << report_.dump(2) << '\n';
     out.close();
     if (out) return absl::OkStatus();
     return absl::UnavailableError(
-        absl::StrCat("writing ", args_.json_file, " failed; choose another --json file"));
+        absl::StrCat("writing ", args_.common.json_file, " failed; choose another --json file"));
   }
 
  private:
@@ -179,7 +143,8 @@ class VdpuBench {
   absl::Status Calibrate() {
     auto once = RunJob(4, nullptr);
     if (!once.ok()) return once.status();
-    turns_ = std::max(1, static_cast<int>(args_.job_seconds * 4 / std::max(once->cpu, 1e-6)));
+    turns_ = std::max(
+        1, static_cast<int>(args_.Get<double>("job_seconds") * 4 / std::max(once->cpu, 1e-6)));
     return absl::OkStatus();
   }
 
@@ -194,7 +159,7 @@ class VdpuBench {
     auto throttle = StartThrottle();
     if (!throttle.ok()) return throttle.status();
     std::vector<double> plain, slow, ratio, share, waited;
-    for (int i = 0; i < args_.pairs; ++i) {
+    for (int i = 0; i < pairs_; ++i) {
       auto fast = RunJob(turns_, nullptr);
       if (!fast.ok()) return fast.status();
       auto slowed = RunJob(turns_, throttle->get());
@@ -211,7 +176,7 @@ class VdpuBench {
     table.AddRow({"speed, time of a plain thread / of a slowed one",
                   fmt::format("{:.3f}", profile_.core_speed), fmt::format("{:.3f}", Median(ratio)),
                   fmt::format("{:.3f}", *least), fmt::format("{:.3f}", *most)});
-    fmt::print("\nA merge of {:.2f} s, medians of {} pairs\n{}", Median(plain), args_.pairs,
+    fmt::print("\nA merge of {:.2f} s, medians of {} pairs\n{}", Median(plain), pairs_,
                table.Render());
     const double most_waited = *std::max_element(waited.begin(), waited.end());
     if (most_waited > kBusy) {
@@ -287,7 +252,7 @@ class VdpuBench {
         auto mover = NewMover(kind, *region, &link);
         if (!mover.ok()) return mover.status();
         std::vector<double> micros;
-        for (int i = 0; i < (args_.tiny ? 5 : 201); ++i) {
+        for (int i = 0; i < (args_.common.tiny ? 5 : 201); ++i) {
           const int64_t begin = NowNanos();
           PULSE_RETURN_IF_ERROR((*mover)->Pull(0, bytes));
           micros.push_back(static_cast<double>(NowNanos() - begin) / 1e3);
@@ -320,7 +285,7 @@ class VdpuBench {
       if (!a.ok()) return a.status();
       auto b = NewMover(kind, region, &link);
       if (!b.ok()) return b.status();
-      const size_t pieces = args_.tiny ? 16 : 1024;
+      const size_t pieces = args_.common.tiny ? 16 : 1024;
       const int64_t begin = NowNanos();
       int64_t last = begin;
       for (size_t i = 0; i < pieces; ++i) {
@@ -357,7 +322,8 @@ class VdpuBench {
 
   static constexpr int kMostThreads = 64;
   static constexpr double kBusy = 0.02;
-  const VdpuArgs& args_;
+  const BenchArgs& args_;
+  const int pairs_;
   const vdpu::Profile profile_;
   const int cpus_;
   const MergeJob job_;
@@ -365,36 +331,17 @@ class VdpuBench {
   nlohmann::json report_;
 };
 
-absl::Status RunVdpuBench(VdpuArgs args) {
-  if (args.tiny) {
-    args.pairs = 1;
-    args.job_seconds = 0.02;
-  }
-  if (args.profile == "none") {
+}  // namespace
+
+absl::Status RunVdpuBench(BenchArgs args) {
+  const auto name = args.Get<std::string>("profile");
+  if (name == "none") {
     return absl::InvalidArgumentError(
         "--profile none emulates nothing; choose bf2, bf3 or a FILE.toml");
   }
-  auto profile = vdpu::LoadProfile(args.profile);
+  auto profile = vdpu::LoadProfile(name);
   if (!profile.ok()) return profile.status();
   return VdpuBench(args, *std::move(profile)).Run();
-}
-
-}  // namespace
-
-void AddVdpuBench(CLI::App& bench) {
-  auto args = std::make_shared<VdpuArgs>();
-  CLI::App* cmd = bench.add_subcommand(
-      "vdpu", "Check the virtual DPU of `pulse agent --profile`: what was asked, what is got");
-  cmd->add_option("--profile", args->profile, "bf2, bf3 or FILE.toml")->capture_default_str();
-  cmd->add_option("--pairs", args->pairs, "Runs of the job, plain and slowed in turn")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  cmd->add_option("--job-seconds", args->job_seconds, "Length of the job on a plain thread")
-      ->check(CLI::Range(0.01, 60.0))
-      ->capture_default_str();
-  cmd->add_option("--json", args->json_file, "Write all figures here")->type_name("FILE");
-  cmd->add_flag("--tiny", args->tiny, "One short pair: does everything work?");
-  cmd->callback([args] { Finish(RunVdpuBench(*args)); });
 }
 
 }  // namespace pulse::bench

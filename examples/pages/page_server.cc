@@ -51,13 +51,7 @@ int NewerSlot(const char* slots, uint64_t page) {
 }
 
 Io MakeIo(Op op, uint64_t file, uint64_t offset, char* data, uint32_t size) {
-  Io io;
-  io.op = op;
-  io.file = file;
-  io.offset = offset;
-  io.data = data;
-  io.size = size;
-  return io;
+  return {op, file, offset, size, data, absl::OkStatus(), nullptr};
 }
 
 }  // namespace

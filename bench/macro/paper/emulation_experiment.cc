@@ -1,14 +1,12 @@
-#include "bench/macro/paper/emulation_experiment.h"
-
 #include <algorithm>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "bench/macro/compaction_bench.h"
+#include "bench/macro/benchmarks.h"
 #include "bench/macro/pair_stats.h"
 #include "bench/macro/paper/agent_process.h"
-#include "bench/macro/paper/figures.h"
+#include "bench/macro/paper/experiments.h"
 #include "bench/macro/paper/result_files.h"
 #include "bench/macro/session.h"
 #include "bench/macro/workload.h"
@@ -33,16 +31,8 @@ uint64_t BytesAt(const Size& size) {
 
 class EmulationExperiment : public Experiment {
  public:
-  EmulationExperiment()
-      : Experiment("emulation", "Whole compactions on the virtual DPU",
-                   PaperJson({"Fig. 2"},
-                             {{"speed of a whole compaction, DPU / host",
-                               "Fig. 2",
-                               "bf2",
-                               0.455,
-                               0.455,
-                               {"mib_per_s", kWhole, kStockDefault}}},
-                             "the profile asks for 0.455; bf3 for 0.81")) {}
+  explicit EmulationExperiment(const nlohmann::json& spec)
+      : Experiment(spec.at("name"), spec.at("title"), spec.at("paper")) {}
 
   Needs NeedsAt(const Size& size) const override {
     return {FrozenSpace(BytesAt(size)),
@@ -75,10 +65,7 @@ class EmulationExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.Start());
       PulseTarget target = session->pulse_target();
       target.agent_socket = agent.socket();
-      absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "placement=whole");
-      Opponent whole = PulseOpponent(target, session->host_cpus());
-      whole.name = kWhole;
-      const std::vector<Opponent> opponents = {StockOpponents(session->host_cpus()).front(), whole};
+      const auto opponents = ExperimentOpponents({kStockDefault, kWhole}, *session, target);
       session->Say(Legend(*session, opponents));
       auto row = RunFrozen(session, BytesAt(size), profile, opponents);
       if (!row.ok()) return row.status();
@@ -105,8 +92,8 @@ class EmulationExperiment : public Experiment {
 
 }  // namespace
 
-std::unique_ptr<Experiment> MakeEmulationExperiment() {
-  return std::make_unique<EmulationExperiment>();
+std::unique_ptr<Experiment> MakeEmulationExperiment(const nlohmann::json& spec) {
+  return std::make_unique<EmulationExperiment>(spec);
 }
 
 }  // namespace pulse::bench

@@ -19,19 +19,12 @@ class Session;
 inline constexpr double kPaperBytes = 40e9;
 inline constexpr double kPaperOperations = 20e6;  // of each YCSB workload
 
-// What --quick stands for, beside two value sizes (one where opponents are many), a quarter of the
-// YCSB operations that the scale would have, and no warm-up.
-inline constexpr double kUsualScale = 0.025;
-inline constexpr double kQuickScale = 0.005;
-inline constexpr int kUsualThreads = 10;
-inline constexpr int kQuickThreads = 1;
-inline constexpr int kQuickPairs = 2;
 inline constexpr uint64_t kQuickMemtableBytes = uint64_t{4} << 20;
 
 // What the command line decides.
 struct Size {
-  double scale = kUsualScale;
-  int threads = kUsualThreads;  // that write, or operate
+  double scale = 0.025;
+  int threads = 10;             // that write, or operate
   uint64_t memtable_bytes = 0;  // 0: the paper's
   bool tiny = false;            // a few megabytes, whatever the scale
   bool quick = false;           // two value sizes only, and fewer YCSB operations

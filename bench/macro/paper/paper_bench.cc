@@ -8,17 +8,18 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "apps/pulse/commands.h"
 #include "apps/pulse/util/disk.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
-#include "bench/macro/common_options.h"
+#include "bench/macro/bench_data.h"
+#include "bench/macro/benchmarks.h"
 #include "bench/macro/fill_runs.h"
 #include "bench/macro/paper/experiment.h"
 #include "bench/macro/paper/result_files.h"
@@ -242,7 +243,8 @@ absl::Status WriteCatalogue(const std::string& out, const nlohmann::json& settin
                            {"paper", experiment->paper()},
                            {"optional", experiment->optional()}});
   }
-  nlohmann::json catalogue = {{"experiments", std::move(experiments)}, {"targets", AimsJson()}};
+  nlohmann::json catalogue = {{"experiments", std::move(experiments)},
+                              {"targets", DataOf("experiments").at("targets")}};
   if (!settings.is_null()) catalogue["settings"] = settings;
   if (!flags.empty()) catalogue["flags"] = flags;
   return WriteResult(absl::StrCat(out, "/", kCatalogueName), catalogue);
@@ -311,12 +313,6 @@ absl::Status CheckArgs(const PaperArgs& args) {
     return absl::InvalidArgumentError(fmt::format(
         "--scale {}: give a share of the paper's 40 GB, above 0 and up to 1", args.size.scale));
   }
-  if (!args.common.agent_socket.empty() || !args.common.opponents.empty() ||
-      !args.common.json_file.empty()) {
-    return absl::InvalidArgumentError(
-        "--agent, --opponents and --json are not for `paper`: each experiment has its own agents, "
-        "opponents and file; leave them out");
-  }
   return absl::OkStatus();
 }
 
@@ -328,29 +324,44 @@ std::string FurtherFlags(const PaperArgs& args) {
   return flags;
 }
 
-absl::Status RunPaper(PaperArgs args) {
+PaperArgs ArgsOf(const BenchArgs& bench) {
+  PaperArgs args;
+  args.common = bench.common;
+  args.out = bench.Get<std::string>("out");
+  args.only = bench.Get<std::vector<std::string>>("only");
+  args.redo = bench.Get<bool>("redo");
+  args.keep_older = bench.Get<bool>("keep_older");
+  args.report_only = bench.Get<bool>("report_only");
+  args.markdown = bench.Get<std::string>("markdown");
+  args.load = bench.Get<std::string>("load");
+  args.size.scale = bench.Get<double>("scale");
+  args.size.threads = bench.Get<int>("threads");
+  args.size.quick = bench.Get<bool>("quick");
+  args.size.tiny = args.common.tiny;
+  args.size.own_load = args.load == "own";
+  const auto sizes = bench.Get<std::set<uint64_t>>("value_sizes");
+  args.size.value_sizes.assign(sizes.begin(), sizes.end());
+  if (args.size.quick) args.common.warm_ups = 0;
+  if (args.common.dir.empty()) args.common.dir = args.out + "/work";
+  return args;
+}
+
+}  // namespace
+
+absl::Status RunPaperBench(BenchArgs bench) {
+  PaperArgs args = ArgsOf(bench);
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
   PULSE_RETURN_IF_ERROR(CheckMarkdown(args));
   if (args.report_only) return ReportOnly(args);
-  args.size.tiny = args.common.tiny;
-  args.size.own_load = args.load == "own";
-  std::sort(args.size.value_sizes.begin(), args.size.value_sizes.end());
-  args.size.value_sizes.erase(
-      std::unique(args.size.value_sizes.begin(), args.size.value_sizes.end()),
-      args.size.value_sizes.end());
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();
   args.size.memtable_bytes = *memtable;
-  if (args.size.quick && args.size.memtable_bytes == 0) {
-    args.size.memtable_bytes = kQuickMemtableBytes;
-  }
   const auto chosen = SelectExperiments(AllExperiments(), args.only);
   if (!chosen.ok()) return chosen.status();
-  if (args.common.dir.empty()) args.common.dir = args.out + "/work";
   std::error_code ec;
   std::filesystem::create_directories(args.out, ec);
   if (ec) return ErrnoError(ec.value(), "creating directory", args.out);
-  auto session = Session::Open("paper", args.common, 0);
+  auto session = Session::Open({"paper", args.common, nlohmann::json::object()}, 0);
   if (!session.ok()) return session.status();
   Session& s = **session;
 
@@ -389,85 +400,6 @@ absl::Status RunPaper(PaperArgs args) {
   redo.Forget();  // also what an interrupted one has left: all is there
   if (jobs.empty()) PULSE_RETURN_IF_ERROR(TryReport(args, /*last=*/true));
   return absl::OkStatus();
-}
-
-}  // namespace
-
-void AddPaperBench(CLI::App& bench) {
-  auto args = std::make_shared<PaperArgs>();
-  args->common.dir.clear();
-  args->common.timeout_seconds = 6 * 3600;
-  CLI::App* cmd = bench.add_subcommand(
-      "paper", "The experiments of the PulseDB paper, at any scale; goes on where it was stopped");
-  AddCommonOptions(cmd, &args->common);
-  cmd->get_option("--dir")->default_str("OUT/work");
-  cmd->add_option("--out", args->out, "The results go here, one JSON file each, and report.html")
-      ->capture_default_str();
-  CLI::Option* scale = cmd->add_option("--scale", args->size.scale,
-                                       "Share of the paper's 40 GB and 20 million YCSB operations")
-                           ->capture_default_str();
-  CLI::Option* threads =
-      cmd->add_option(
-             "--threads", args->size.threads,
-             "Threads that write or operate; as many as the paper's, on a few CPUs, can leave "
-             "none to compactions")
-          ->check(CLI::Range(1, 256))
-          ->capture_default_str();
-  std::vector<std::string> names;
-  std::string optional;
-  for (const auto& experiment : AllExperiments()) {
-    names.push_back(experiment->name());
-    if (experiment->optional() && optional.empty()) optional = experiment->name();
-  }
-  cmd->add_option("--only", args->only,
-                  "Only these: " + absl::StrJoin(names, ", ") +
-                      "; without it, those before the first that needs to be named (" + optional +
-                      ")")
-      ->delimiter(',');
-  cmd->add_flag("--redo", args->redo,
-                "Run also what is done; an earlier result is kept as NAME.json.old. Given again "
-                "after an interruption, it goes on");
-  cmd->add_flag("--keep-older", args->keep_older,
-                "Go on with results of another version of this program, which the report marks, "
-                "and with an interrupted experiment where the revision is unknown or dirty");
-  CLI::Option* quick = cmd->add_flag(
-      "--quick", args->size.quick,
-      fmt::format("For a short session, some 25 minutes on two slow CPUs: --scale {} --threads {} "
-                  "--memtable {}M --pairs {} unless given, no warm-up, values of 128 and 1024 B "
-                  "only, a quarter of the YCSB operations",
-                  kQuickScale, kQuickThreads, kQuickMemtableBytes >> 20, kQuickPairs));
-  cmd->add_option("--value-sizes", args->size.value_sizes,
-                  "Bytes of the values, where an experiment has several sizes: 1024,2048")
-      ->delimiter(',')
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20));
-  cmd->add_option("--load", args->load,
-                  "Who loads the databases of ycsb: \"own\", each opponent for itself, as in the "
-                  "paper; \"copied\", stock RocksDB for all")
-      ->check(CLI::IsMember({"own", "copied"}))
-      ->capture_default_str();
-  cmd->add_flag("--report-only", args->report_only,
-                "Run nothing: write the report of the results that are in --out");
-  cmd->add_option(
-      "--markdown", args->markdown,
-      "Write the report into this document, too, between its markers, with plots beside "
-      "it");
-  AddPaperOptions(cmd, &args->common);
-  cmd->footer(
-      "As the paper has it: 16-byte keys, ten threads (--threads), four background jobs, direct "
-      "reads, "
-      "64 MiB memtables and tables, Bloom filters of 10 bits, no compression; the block cache is "
-      "scaled with the data, nothing else is but by --memtable. Stock RocksDB runs on the host's "
-      "CPU and, as a third "
-      "line, on host's and agent's together.");
-  cmd->callback([args, quick, scale, threads] {
-    if (quick->count() != 0) {
-      if (scale->count() == 0) args->size.scale = kQuickScale;
-      if (threads->count() == 0) args->size.threads = kQuickThreads;
-      if (args->common.pairs == 0 && !args->common.tiny) args->common.pairs = kQuickPairs;
-      args->common.warm_ups = 0;
-    }
-    Finish(RunPaper(*args));
-  });
 }
 
 }  // namespace pulse::bench

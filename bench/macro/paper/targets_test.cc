@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/macro/bench_data.h"
 #include "bench/macro/opponent.h"
 
 namespace pulse::bench {
@@ -19,20 +20,41 @@ TEST(TargetsTest, AimsAreFoundByWhatTheyMeasure) {
             "at most 0.58");
 }
 
-TEST(TargetsTest, AimsJson_EveryAim_HasWhatTheReportReads) {
-  const nlohmann::json list = AimsJson();
-  ASSERT_EQ(list.size(), Aims().size());
-  for (size_t i = 0; i < list.size(); ++i) {
-    EXPECT_EQ(list[i]["what"], Aims()[i].what);
-    EXPECT_EQ(list[i]["quantity"]["metric"], Aims()[i].quantity.metric);
-    const std::string kind = list[i]["target"]["kind"];
+// In data/experiments.json.
+TEST(TargetsTest, AimFor_EveryListedTarget_IsWhatTheReportReads) {
+  const nlohmann::json& list = DataOf("experiments").at("targets");
+  ASSERT_GT(list.size(), 40U);
+  for (const nlohmann::json& aim : list) {
+    const nlohmann::json& q = aim.at("quantity");
+    const auto target =
+        AimFor(aim.at("experiment"), aim.at("row"),
+               {q.at("metric"), q.at("of"), q.at("over"), q.value("points", false)});
+    ASSERT_TRUE(target) << aim;
+    EXPECT_TRUE(aim.at("what").is_string() && aim.at("needs").is_string()) << aim;
+    const std::string kind = aim.at("target").at("kind");
     // "within" is described by its limits.
-    if (kind != "within") {
-      EXPECT_EQ(Describe(Aims()[i].target).rfind(kind, 0), 0U) << kind;
-    }
-    EXPECT_EQ(list[i]["target"]["value"], Aims()[i].target.value);
-    EXPECT_EQ(list[i]["target"].contains("most"), kind == "within");
+    if (kind != "within") EXPECT_EQ(Describe(*target).rfind(kind, 0), 0U) << kind;
+    EXPECT_EQ(aim.at("target").at("value"), target->value);
+    EXPECT_EQ(aim.at("target").contains("most"), kind == "within");
   }
+}
+
+TEST(TargetsTest, ExperimentsData_EveryValueOfThePaper_HasWhatTheReportReads) {
+  size_t values = 0;
+  for (const nlohmann::json& e : DataOf("experiments").at("experiments")) {
+    if (!e.contains("paper") || !e["paper"].contains("values")) continue;
+    for (const nlohmann::json& v : e["paper"]["values"]) {
+      ++values;
+      EXPECT_TRUE(v.at("what").is_string() && v.at("where").is_string()) << v;
+      EXPECT_TRUE(v.at("ours").at("metric").is_string() && v["ours"].at("of").is_string()) << v;
+      if (v.contains("value")) {
+        EXPECT_TRUE(v["value"].is_number() && !v.contains("least")) << v;
+      } else {
+        EXPECT_LT(v.at("least").get<double>(), v.at("most").get<double>()) << v;
+      }
+    }
+  }
+  EXPECT_GT(values, 40U);
 }
 
 }  // namespace

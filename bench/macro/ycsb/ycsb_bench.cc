@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "apps/pulse/commands.h"
 #include "base/errors.h"
-#include "bench/macro/common_options.h"
+#include "bench/macro/benchmarks.h"
+#include "bench/macro/description.h"
 #include "bench/macro/paper/experiment.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"
@@ -18,7 +18,6 @@ namespace {
 
 constexpr uint64_t kYcsbSize = uint64_t{1} << 30;
 constexpr uint64_t kYcsbSlack = uint64_t{256} << 20;
-constexpr uint64_t kTinyOperations = 2000;
 constexpr char kYcsbLoaded[] = "loaded";
 
 uint64_t DataBytes(const YcsbPlan& plan) { return plan.records * (kKeyBytes + plan.value_bytes); }
@@ -100,8 +99,8 @@ class Runner {
     const bool load = workload.IsLoad();
     return {{"job", "ycsb"},
             {"dir", session_->dir().Sub(dir)},
-            {"shape", ToJson(shape_)},
-            {"opponent", ToJson(opponent)},
+            {"shape", shape_},
+            {"opponent", opponent},
             {"workload", workload.name},
             {"records", load ? 0 : plan_.records},
             {"operations", load ? plan_.records : plan_.operations},
@@ -119,15 +118,12 @@ class Runner {
   // two threads wrote one last is chance.
   absl::Status Check(const nlohmann::json& result, const std::string& label,
                      const Opponent& opponent) {
-    const auto seen = session_->Verify(label, "run", shape_, plan_.value_bytes, opponent);
-    if (!seen.ok()) return seen.status();
-    if (!contents_) contents_ = *seen;
+    PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, plan_.value_bytes, opponent,
+                                           /*keys_only=*/true, &contents_));
     const auto records = result.at("records_after").get<uint64_t>();
-    if (seen->entries == records && seen->keys == contents_->keys) return absl::OkStatus();
-    return absl::DataLossError(fmt::format(
-        "wrong contents after the run: {} records with checksum of keys {}, where {} were written "
-        "and the first opponent left {} with {}",
-        seen->entries, seen->keys, records, contents_->entries, contents_->keys));
+    if (contents_->entries == records) return absl::OkStatus();
+    return absl::DataLossError(fmt::format("wrong contents after the run: {} records instead of {}",
+                                           contents_->entries, records));
   }
 
   Session* const session_;
@@ -160,7 +156,7 @@ nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny) {
       {"operations", plan.operations},
       {"value_bytes", plan.value_bytes},
       {"threads", plan.threads},
-      {"shape", ToJson(ShapeOf(plan, tiny))},
+      {"shape", ShapeOf(plan, tiny)},
       {"initial_database",
        plan.load == YcsbLoad::kCopied
            ? "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy"
@@ -197,109 +193,62 @@ absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<O
   if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load(opponents));
   for (const WorkloadSpec& workload : plan.workloads) {
     runner.Forget();
-    nlohmann::json raw = nlohmann::json::array();
-    const auto runs = session->RunRounds(
-        opponents, "workload " + workload.name,
-        [&](const Opponent& opponent, const std::string& label, bool first) {
-          return runner.RunOne(workload, opponent, label, first);
-        },
-        &raw);
+    const auto runs =
+        session->RunRounds(opponents, "workload " + workload.name,
+                           [&](const Opponent& opponent, const std::string& label, bool first) {
+                             return runner.RunOne(workload, opponent, label, first);
+                           });
     if (!runs.ok()) return runs.status();
     nlohmann::json section;
     session->Say(ReportYcsb(workload, opponents, *runs, session->args().tiny, &section));
-    section["runs"] = std::move(raw);
     PULSE_RETURN_IF_ERROR(done(std::move(section)));
   }
   return runner.CleanUp();
 }
 
-namespace {
-
-struct YcsbArgs {
-  CommonArgs common;
-  std::vector<std::string> workloads;
-  std::string load = "copied";
-  YcsbPlan plan;  // but for its workloads and its load
-};
-
-absl::Status RunYcsbBench(YcsbArgs args) {
-  YcsbPlan& plan = args.plan;
-  plan.load = args.load == "own" ? YcsbLoad::kOwn : YcsbLoad::kCopied;
+absl::Status RunYcsbBench(BenchArgs args) {
+  YcsbPlan plan;
+  plan.load = args.Get<std::string>("load") == "own" ? YcsbLoad::kOwn : YcsbLoad::kCopied;
+  plan.value_bytes = args.Get<uint64_t>("value_bytes");
+  plan.threads = args.Get<int>("threads");
+  plan.jobs = args.Get<int>("jobs");
   PULSE_RETURN_IF_ERROR(CheckValueBytes(plan.value_bytes, kStampBytes));
-  auto workloads = SelectWorkloads(args.workloads);
+  auto workloads = SelectWorkloads(args.Get<std::vector<std::string>>("workloads"));
   if (!workloads.ok()) return workloads.status();
   plan.workloads = *std::move(workloads);
-  const auto size = SizeOf(args.common, kYcsbSize);
+  const auto size = SizeOf(args.common, uint64_t{1} << 30);
   if (!size.ok()) return size.status();
   const auto memtable = MemtableOf(args.common);
   if (!memtable.ok()) return memtable.status();
   plan.memtable_bytes = *memtable;
+  plan.records = args.Get<uint64_t>("records");
   if (plan.records == 0) {
     plan.records = std::max<uint64_t>(1, *size / (kKeyBytes + plan.value_bytes));
   }
-  if (plan.operations == 0) {
-    // 20 million on 40 GB, the paper has.
-    plan.operations = args.common.tiny ? kTinyOperations : std::max<uint64_t>(1, plan.records / 2);
-  }
+  plan.operations = args.Get<uint64_t>("operations");
+  // 20 million on 40 GB, the paper has.
+  if (plan.operations == 0) plan.operations = std::max<uint64_t>(1, plan.records / 2);
   const size_t named = args.common.opponents.size();
-  auto session =
-      Session::Open("ycsb", args.common, YcsbSpace(plan, named == 0 ? kUsualOpponents : named));
+  auto session = Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualOpponents : named));
   if (!session.ok()) return session.status();
-  const auto opponents = PaperOpponents(**session, args.common.opponents);
+  Session& s = **session;
+  const auto opponents = PaperOpponents(s, args.common.opponents);
   if (!opponents.ok()) return opponents.status();
-  (*session)->report()["settings"].update(YcsbSettings(plan, args.common.tiny));
-  (*session)->ExpectSteps(YcsbSteps(**session, plan, opponents->size()));
-  (*session)->Say(Legend(**session, *opponents));
-  (*session)->Say(fmt::format(
+  const nlohmann::json settings = YcsbSettings(plan, args.common.tiny);
+  s.report()["settings"].update(settings);
+  s.ExpectSteps(YcsbSteps(s, plan, opponents->size()));
+  s.Say(Legend(s, *opponents));
+  s.Say(fmt::format(
       "{} records of {} B; {} operations for each workload by {} threads; {} background jobs, "
-      "direct reads, {} pair{}\nDatabase of A to F: {}\n",
-      plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, (*session)->pairs(),
-      (*session)->pairs() == 1 ? "" : "s",
-      YcsbSettings(plan, args.common.tiny).at("initial_database").get<std::string>()));
-  nlohmann::json& sections = (*session)->report()["workloads"] = nlohmann::json::array();
-  PULSE_RETURN_IF_ERROR(
-      RunYcsb(session->get(), plan, *opponents, [&sections](nlohmann::json section) {
-        sections.push_back(std::move(section));
-        return absl::OkStatus();
-      }));
-  return (*session)->WriteReport();
-}
-
-}  // namespace
-
-void AddYcsbBench(CLI::App& bench) {
-  auto args = std::make_shared<YcsbArgs>();
-  CLI::App* cmd = bench.add_subcommand(
-      "ycsb", "The YCSB workloads Load and A to F: throughput, latencies of reads and writes");
-  AddCommonOptions(cmd, &args->common);
-  cmd->add_option("--workloads", args->workloads,
-                  "Only these: load, A, B, C, D, E, F; always in YCSB's order [all]")
-      ->delimiter(',');
-  cmd->add_option("--size", args->common.size,
-                  "Keys and values to load, such as 512M; powers of 1024 [1G]");
-  cmd->add_option("--records", args->plan.records, "Number of records, instead of --size");
-  cmd->add_option("--operations", args->plan.operations,
-                  "Operations for each workload but the load [half as many as records]");
-  cmd->add_option("--value", args->plan.value_bytes, "Value size in bytes")->capture_default_str();
-  cmd->add_option("--threads", args->plan.threads, "Threads that operate")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  cmd->add_option(
-         "--load", args->load,
-         "Who loads the database of A to F: \"copied\", stock RocksDB for all; \"own\", each "
-         "opponent for itself, as in the paper")
-      ->check(CLI::IsMember({"copied", "own"}))
-      ->capture_default_str();
-  cmd->add_option("--jobs", args->plan.jobs, "RocksDB's max_background_jobs")
-      ->check(CLI::Range(2, 256))
-      ->capture_default_str();
-  AddPaperOptions(cmd, &args->common);
-  cmd->footer(
-      "Every run works on a copy of a loaded database (--load). "
-      "Threads go as fast as they are let (a closed loop); every value read is checked, and after "
-      "an opponent's first run of a workload the whole database. A read-modify-write counts as one "
-      "operation, and its two halves with the latencies of reads and of writes.");
-  cmd->callback([args] { Finish(RunYcsbBench(*args)); });
+      "direct reads, {} pair(s)\nDatabase of A to F: {}\n",
+      plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, s.pairs(),
+      settings.at("initial_database").get<std::string>()));
+  nlohmann::json& sections = s.report()["workloads"] = nlohmann::json::array();
+  PULSE_RETURN_IF_ERROR(RunYcsb(&s, plan, *opponents, [&sections](nlohmann::json section) {
+    sections.push_back(std::move(section));
+    return absl::OkStatus();
+  }));
+  return s.WriteReport();
 }
 
 }  // namespace pulse::bench

@@ -59,6 +59,6 @@ absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<O
 
 // One workload's tables; the same and the single figures into `section`.
 std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
-                       const RunSet& runs, bool tiny, nlohmann::json* section);
+                       const Runs& runs, bool tiny, nlohmann::json* section);
 
 }  // namespace pulse::bench

@@ -218,11 +218,10 @@ absl::StatusOr<Plan> PlanFrom(const nlohmann::json& spec) {
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
-  const Opponent opponent = OpponentFromJson(spec.at("opponent"));
+  const Opponent opponent = spec.at("opponent").get<Opponent>();
   const auto plan = PlanFrom(spec);
   if (!plan.ok()) return plan.status();
-  auto opened =
-      BenchDb::Open(spec.at("dir").get<std::string>(), opponent, DbShapeFromJson(spec.at("shape")));
+  auto opened = BenchDb::Open(spec);
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Crew crew(*plan, db.db());
