@@ -1,108 +1,22 @@
 // The children of `pulse bench crash`: one that writes until it is killed, one that opens what was
 // left and takes the time, and one that reads it all.
-#include <atomic>
+#include <chrono>
 #include <memory>
-#include <random>
-#include <set>
 #include <thread>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/errors.h"
 #include "bench/macro/bench_db.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/faults/crash_ledger.h"
+#include "bench/macro/faults/soak_load.h"
 #include "bench/macro/workload.h"
-#include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "rocksdb/write_batch.h"
 
 namespace pulse::bench {
 namespace {
 
-rocksdb::Slice ToSlice(const Key& key) { return {key.data(), key.size()}; }
-rocksdb::Slice ToSlice(std::string_view s) { return {s.data(), s.size()}; }
 std::string_view View(const rocksdb::Slice& s) { return {s.data(), s.size()}; }
-
-// One writing thread, on the keys whose number leaves `index` when divided by `count`.
-class CrashWriter {
- public:
-  CrashWriter(rocksdb::DB* db, CrashLedger* ledger, uint64_t index, uint64_t count,
-              size_t value_bytes, uint64_t seed, uint64_t round)
-      : db_(db),
-        ledger_(ledger),
-        index_(index),
-        count_(count),
-        values_(value_bytes, seed),
-        dice_(seed + 1'000'003 * round + 7919 * (index + 1)) {}
-
-  // Until something goes wrong.
-  void Run() {
-    while (!failed_) Any();
-  }
-
- private:
-  void Any() {
-    const uint64_t dice = dice_() % 100;
-    if (dice < 60) {
-      Change(1);
-    } else if (dice < 75) {
-      Change(2 + dice_() % 15);
-    } else {
-      Get(OwnKey());
-    }
-  }
-
-  uint64_t OwnKey() {
-    const uint64_t mine = (ledger_->keys() - index_ + count_ - 1) / count_;
-    return dice_() % mine * count_ + index_;
-  }
-
-  // Puts and deletions of `n` different keys, all or nothing.
-  void Change(uint64_t n) {
-    std::set<uint64_t> keys;
-    while (n-- > 0) keys.insert(OwnKey());
-    rocksdb::WriteBatch batch;
-    rocksdb::Status s;
-    for (const uint64_t key : keys) {
-      const bool present = dice_() % 8 != 0;
-      const uint64_t version = ledger_->Begin(key, present);
-      const Key name = EncodeKey(key);
-      s = present ? batch.Put(ToSlice(name), ToSlice(values_.Make(key, version)))
-                  : batch.Delete(ToSlice(name));
-      if (!s.ok()) return Fail("batch", s);
-    }
-    rocksdb::WriteOptions options;
-    options.sync = dice_() % 1000 == 0;
-    s = db_->Write(options, &batch);
-    if (!s.ok()) return Fail("write", s);
-    for (const uint64_t key : keys) ledger_->Acknowledge(key);
-  }
-
-  void Get(uint64_t key) {
-    rocksdb::PinnableSlice value;
-    const rocksdb::Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(),
-                                       ToSlice(EncodeKey(key)), &value);
-    if (!s.ok() && !s.IsNotFound()) return Fail("get", s);
-    const std::string_view seen = View(value);
-    const std::string problem = ledger_->Check(key, s.ok() ? &seen : nullptr, values_);
-    if (problem.empty()) return;
-    ledger_->Report("get: " + problem);
-    failed_ = true;
-  }
-
-  void Fail(const char* what, const rocksdb::Status& status) {
-    ledger_->Report(fmt::format("{} failed: {}", what, status.ToString()));
-    failed_ = true;
-  }
-
-  rocksdb::DB* const db_;
-  CrashLedger* const ledger_;
-  const uint64_t index_, count_;
-  ValueMaker values_;
-  std::mt19937_64 dice_;
-  bool failed_ = false;
-};
 
 }  // namespace
 
@@ -111,17 +25,15 @@ absl::StatusOr<nlohmann::json> RunCrashLoadJob(const nlohmann::json& spec) {
   if (!ledger.ok()) return ledger.status();
   auto db = BenchDb::Open(spec);
   if (!db.ok()) return db.status();
-  const auto count = spec.at("threads").get<uint64_t>();
   (*ledger)->SetStarted(true);
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      CrashWriter((*db)->db(), ledger->get(), i, count, spec.at("value_bytes").get<size_t>(),
-                  spec.at("seed").get<uint64_t>(), spec.at("round").get<uint64_t>())
-          .Run();
-    });
-  }
-  for (std::thread& t : threads) t.join();
+  SoakLoad load((*db)->db(), ledger->get(),
+                {spec.at("threads").get<int>(), spec.at("value_bytes").get<size_t>(),
+                 spec.at("seed").get<uint64_t>(), spec.at("round").get<uint64_t>() + 1});
+  load.Start();
+  // Until something goes wrong.
+  while (load.problems().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  (*ledger)->Report(load.problems().front());
+  load.Stop();
   return absl::DataLossError((*ledger)->problem());
 }
 

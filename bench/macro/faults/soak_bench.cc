@@ -20,6 +20,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "bench/macro/benchmarks.h"
+#include "bench/macro/faults/scan_check.h"
 #include "bench/macro/faults/soak_report.h"
 #include "bench/macro/report_program.h"
 #include "fmt/format.h"
@@ -34,6 +35,7 @@ constexpr int64_t kHangNanos = 120 * kSoakSecond;
 constexpr int64_t kSettleLimit = 900 * kSoakSecond;
 constexpr char kDbName[] = "run";
 constexpr char kLogName[] = "agent.log";
+constexpr char kLedgerOfSoak[] = "ledger";
 
 std::string_view View(const rocksdb::Slice& s) { return {s.data(), s.size()}; }
 
@@ -63,7 +65,7 @@ class Soak {
   Soak(Session* session, const BenchArgs& args)
       : session_(*session),
         args_(args),
-        model_(args.Get<uint64_t>("keys"), args.Get<size_t>("value_bytes"), args.common.seed),
+        values_(args.Get<size_t>("value_bytes"), args.common.seed),
         agent_(session->dir().Sub("agent.sock"), session->dir().Sub(kLogName)) {}
 
   // An error means that the soak could not be held; what it found is in the outcome.
@@ -107,6 +109,10 @@ class Soak {
   void Note(std::string problem) { outcome_.problems.push_back(std::move(problem)); }
 
   absl::Status Open() {
+    auto ledger =
+        CrashLedger::Create(session_.dir().Sub(kLedgerOfSoak), args_.Get<uint64_t>("keys"));
+    if (!ledger.ok()) return ledger.status();
+    ledger_ = *std::move(ledger);
     PULSE_RETURN_IF_ERROR(agent_.Start());
     PULSE_RETURN_IF_ERROR(agent_.WaitReady());
     PulseTarget target;
@@ -116,8 +122,9 @@ class Soak {
                             SoakShape(args_.common.tiny));
     if (!db.ok()) return db.status();
     db_ = *std::move(db);
-    load_ = std::make_unique<SoakLoad>(db_->db(), &model_, args_.Get<int>("threads"),
-                                       args_.Get<size_t>("value_bytes"), args_.common.seed);
+    const SoakLoad::Plan plan{args_.Get<int>("threads"), args_.Get<size_t>("value_bytes"),
+                              args_.common.seed, /*round=*/0};
+    load_ = std::make_unique<SoakLoad>(db_->db(), ledger_.get(), plan);
     return absl::OkStatus();
   }
 
@@ -177,7 +184,7 @@ class Soak {
       if (load_->OldestNanos() > kHangNanos) GiveUp("an operation hangs while loading");
       if (NowNanos() - said < 5 * kSoakSecond) continue;
       said = NowNanos();
-      fmt::print(stderr, "loading: {} of {} keys\n", load_->figures().total(), model_.keys());
+      fmt::print(stderr, "loading: {} of {} keys\n", load_->figures().total(), ledger_->keys());
     }
     return absl::OkStatus();
   }
@@ -302,15 +309,15 @@ class Soak {
   void ReadBack(BenchDb* db) {
     const rocksdb::Status sums = db->db()->VerifyChecksum();
     if (!sums.ok()) Note("VerifyChecksum: " + sums.ToString());
-    ScanCheck check(&model_, 0);
+    ScanCheck check(ledger_.get(), &values_, 0);
     const std::unique_ptr<rocksdb::Iterator> it(db->db()->NewIterator(rocksdb::ReadOptions()));
     for (it->SeekToFirst(); it->Valid(); it->Next()) check.See(View(it->key()), View(it->value()));
     const rocksdb::Status scan = it->status();
     if (!scan.ok()) Note("reading everything back: " + scan.ToString());
-    check.End(model_.keys());
+    check.End(ledger_->keys());
     outcome_.keys_checked = check.checked();
     outcome_.keys_wrong = check.wrong();
-    outcome_.checked = sums.ok() && scan.ok() && check.checked() == model_.keys();
+    outcome_.checked = sums.ok() && scan.ok() && check.checked() == ledger_->keys();
     for (const std::string& problem : check.problems()) Note("at the end: " + problem);
   }
 
@@ -326,8 +333,9 @@ class Soak {
 
   Session& session_;
   const BenchArgs& args_;
-  SoakModel model_;
+  const ValueMaker values_;
   SoakAgent agent_;
+  std::unique_ptr<CrashLedger> ledger_;
   std::unique_ptr<BenchDb> db_;
   std::unique_ptr<SoakLoad> load_;
   std::unique_ptr<Tormentor> tormentor_;
@@ -343,7 +351,7 @@ class Soak {
 
 absl::Status RunSoakBench(BenchArgs args) {
   const auto keys = args.Get<uint64_t>("keys"), value_bytes = args.Get<uint64_t>("value_bytes");
-  PULSE_RETURN_IF_ERROR(CheckValueBytes(value_bytes, SoakModel::kMinValueBytes));
+  PULSE_RETURN_IF_ERROR(CheckValueBytes(value_bytes, CrashLedger::kMinValueBytes));
   PULSE_RETURN_IF_ERROR(CheckKeys(keys, args.Get<int>("threads")));
   QuietLostAgents();
   // The data, its compactions' copies, and the logs.
@@ -363,8 +371,8 @@ absl::Status RunSoakBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(soak.Run());
   const absl::Status verdict = soak.Report();
   // What went wrong is kept for inspection.
-  if (verdict.ok() && !args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll(kDbName));
-  return verdict;
+  if (!verdict.ok() || args.common.keep) return verdict;
+  return RemoveUnlessKept(s, {kDbName, kLedgerOfSoak});
 }
 
 }  // namespace pulse::bench

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "base/clock.h"
+#include "bench/macro/faults/scan_check.h"
 #include "fmt/format.h"
 #include "rocksdb/write_batch.h"
 
@@ -38,8 +40,11 @@ uint64_t SoakLoad::Figures::total() const {
 
 // One thread's own things; the atomics are also read by whoever samples.
 struct alignas(64) SoakLoad::Lane {
-  Lane(uint64_t i, uint64_t n, size_t value_bytes, uint64_t seed)
-      : index(i), count(n), dice(seed + 7919 * (i + 1)), values(value_bytes, seed) {}
+  Lane(uint64_t i, const Plan& plan)
+      : index(i),
+        count(static_cast<uint64_t>(plan.threads)),
+        dice(plan.seed + 1'000'003 * plan.round + 7919 * (i + 1)),
+        values(plan.value_bytes, plan.seed) {}
 
   const uint64_t index;
   const uint64_t count;  // of lanes
@@ -54,12 +59,10 @@ struct alignas(64) SoakLoad::Lane {
   std::atomic<bool> writing{false};
 };
 
-SoakLoad::SoakLoad(rocksdb::DB* db, SoakModel* model, int threads, size_t value_bytes,
-                   uint64_t seed)
-    : db_(db), model_(model) {
-  const auto n = static_cast<uint64_t>(threads);
-  for (uint64_t i = 0; i < n; ++i) {
-    lanes_.push_back(std::make_unique<Lane>(i, n, value_bytes, seed));
+SoakLoad::SoakLoad(rocksdb::DB* db, CrashLedger* ledger, const Plan& plan)
+    : db_(db), ledger_(ledger), fills_(plan.round == 0) {
+  for (uint64_t i = 0; i < static_cast<uint64_t>(plan.threads); ++i) {
+    lanes_.push_back(std::make_unique<Lane>(i, plan));
   }
 }
 
@@ -79,25 +82,26 @@ void SoakLoad::Stop() {
 }
 
 void SoakLoad::Run(Lane* lane) {
-  Fill(lane);
+  if (fills_) Fill(lane);
   ++loaded_;
   while (!stop_.load(std::memory_order_relaxed)) Any(lane);
 }
 
 void SoakLoad::Fill(Lane* lane) {
-  for (uint64_t key = lane->index; key < model_->keys() && !stop_; key += lane->count) {
+  for (uint64_t key = lane->index; key < ledger_->keys() && !stop_; key += lane->count) {
     Put(lane, key);
   }
 }
 
 uint64_t SoakLoad::OwnKey(Lane* lane) const {
-  const uint64_t mine = (model_->keys() - lane->index + lane->count - 1) / lane->count;
+  const uint64_t mine = (ledger_->keys() - lane->index + lane->count - 1) / lane->count;
   return lane->dice() % mine * lane->count + lane->index;
 }
 
 void SoakLoad::Any(Lane* lane) {
   const uint64_t dice = lane->dice() % 100;
-  if (dice < 48) {
+  const uint64_t batches = fills_ ? 2 : 15;  // what a kill could tear apart
+  if (dice < 50 - batches) {
     Put(lane, OwnKey(lane));
   } else if (dice < 50) {
     Batch(lane);
@@ -126,53 +130,44 @@ void SoakLoad::Put(Lane* lane, uint64_t key) {
   rocksdb::WriteOptions options;
   options.sync = lane->dice() % 1000 == 0;
   const Key name = EncodeKey(key);
-  const std::string_view value = lane->values.Make(key, model_->NextVersion(key));
+  const std::string_view value = lane->values.Make(key, ledger_->Begin(key, true));
   const rocksdb::Status s =
       Timed(lane, kPut, [&] { return db_->Put(options, ToSlice(name), ToSlice(value)); });
-  model_->Put(key);
-  if (s.ok()) return;
-  model_->LoseTrack(key);
-  Failed(lane, "put", s);
+  if (!s.ok()) return Failed(lane, "put", s);
+  ledger_->Acknowledge(key);
 }
 
 void SoakLoad::Delete(Lane* lane, uint64_t key) {
   const Key name = EncodeKey(key);
+  ledger_->Begin(key, false);
   const rocksdb::Status s =
       Timed(lane, kDelete, [&] { return db_->Delete(rocksdb::WriteOptions(), ToSlice(name)); });
-  model_->Delete(key);
-  if (s.ok()) return;
-  model_->LoseTrack(key);
-  Failed(lane, "delete", s);
+  if (!s.ok()) return Failed(lane, "delete", s);
+  ledger_->Acknowledge(key);
 }
 
-// Several keys at once, some of them perhaps twice: the later change counts.
+// Several different keys at once, all or nothing.
 void SoakLoad::Batch(Lane* lane) {
+  std::set<uint64_t> keys;
+  for (uint64_t n = 2 + lane->dice() % 15; n > 0; --n) keys.insert(OwnKey(lane));
   rocksdb::WriteBatch batch;
-  std::vector<uint64_t> keys;
   rocksdb::Status s;
-  for (uint64_t n = 2 + lane->dice() % 15; n > 0 && s.ok(); --n) {
-    const uint64_t key = OwnKey(lane);
+  for (const uint64_t key : keys) {
+    const bool present = lane->dice() % 4 != 0;
+    const uint64_t version = ledger_->Begin(key, present);
     const Key name = EncodeKey(key);
-    if (lane->dice() % 4 == 0) {
-      s = batch.Delete(ToSlice(name));
-      model_->Delete(key);
-    } else {
-      s = batch.Put(ToSlice(name), ToSlice(lane->values.Make(key, model_->NextVersion(key))));
-      model_->Put(key);
-    }
-    keys.push_back(key);
+    s = present ? batch.Put(ToSlice(name), ToSlice(lane->values.Make(key, version)))
+                : batch.Delete(ToSlice(name));
+    if (!s.ok()) return Failed(lane, "batch", s);
   }
-  if (s.ok()) {
-    s = Timed(lane, kBatch, [&] { return db_->Write(rocksdb::WriteOptions(), &batch); });
-  }
-  if (s.ok()) return;
-  for (const uint64_t key : keys) model_->LoseTrack(key);
-  Failed(lane, "batch", s);
+  s = Timed(lane, kBatch, [&] { return db_->Write(rocksdb::WriteOptions(), &batch); });
+  if (!s.ok()) return Failed(lane, "batch", s);
+  for (const uint64_t key : keys) ledger_->Acknowledge(key);
 }
 
 void SoakLoad::Get(Lane* lane) {
   const bool own = lane->dice() % 4 != 0;
-  const uint64_t key = own ? OwnKey(lane) : lane->dice() % model_->keys();
+  const uint64_t key = own ? OwnKey(lane) : lane->dice() % ledger_->keys();
   const Key name = EncodeKey(key);
   rocksdb::PinnableSlice value;
   const rocksdb::Status s = Timed(lane, kGet, [&] {
@@ -181,17 +176,17 @@ void SoakLoad::Get(Lane* lane) {
   if (!s.ok() && !s.IsNotFound()) return Failed(lane, "get", s);
   const std::string_view seen = View(value);
   if (own || key % lane->count == lane->index) {
-    const std::string problem = model_->Check(key, s.ok() ? &seen : nullptr);
+    const std::string problem = ledger_->Check(key, s.ok() ? &seen : nullptr, lane->values);
     if (!problem.empty()) Wrong(lane, 1, "get: " + problem);
-  } else if (s.ok() && !model_->Belongs(key, seen)) {
+  } else if (s.ok() && !lane->values.Matches(key, seen)) {
     Wrong(lane, 1, fmt::format("get: key {} holds what was never its value", key));
   }
 }
 
 void SoakLoad::Scan(Lane* lane) {
-  const uint64_t begin = lane->dice() % model_->keys();
-  const uint64_t end = std::min(model_->keys(), begin + kScanKeys);
-  ScanCheck check(model_, begin, lane->count, lane->index);
+  const uint64_t begin = lane->dice() % ledger_->keys();
+  const uint64_t end = std::min(ledger_->keys(), begin + kScanKeys);
+  ScanCheck check(ledger_, &lane->values, begin, lane->count, lane->index);
   const rocksdb::Status s = Timed(lane, kScan, [&] {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
     for (it->Seek(ToSlice(EncodeKey(begin))); it->Valid(); it->Next()) {

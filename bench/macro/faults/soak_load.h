@@ -1,5 +1,5 @@
 // The load of a soak: threads that write, overwrite, delete, read and scan, and check all that they
-// read. The database and the model must outlive it. Start and Stop from one thread; figures may be
+// read. The database and the ledger must outlive it. Start and Stop from one thread; figures may be
 // read from any.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/macro/faults/soak_model.h"
+#include "bench/macro/faults/crash_ledger.h"
 #include "rocksdb/db.h"
 
 namespace pulse::bench {
@@ -28,10 +28,17 @@ class SoakLoad {
     uint64_t total() const;
   };
 
-  SoakLoad(rocksdb::DB* db, SoakModel* model, int threads, size_t value_bytes, uint64_t seed);
+  struct Plan {
+    int threads = 1;
+    size_t value_bytes = 0;
+    uint64_t seed = 0;   // of values, and with `round` of operations
+    uint64_t round = 0;  // of those on the same database; the first one fills it
+  };
+  SoakLoad(rocksdb::DB* db, CrashLedger* ledger, const Plan& plan);
   ~SoakLoad();
 
-  // Every thread writes each of its keys once, then goes on at random until Stop().
+  // Every thread writes each of its keys once (with `round` 0), then goes on at random until
+  // Stop().
   void Start();
   void Stop();
   // All keys have been written once.
@@ -64,7 +71,8 @@ class SoakLoad {
   uint64_t OwnKey(Lane* lane) const;
 
   rocksdb::DB* const db_;
-  SoakModel* const model_;
+  CrashLedger* const ledger_;
+  const bool fills_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<std::thread> threads_;
   std::atomic<bool> stop_{false};
