@@ -27,6 +27,9 @@ inline constexpr std::string_view kTooManyValues =
     "ERR too many values for one reply; ask for fewer keys";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
+// An integer that a client gave. False, after an error reply, when it is none.
+bool ReadInteger(Call& call, std::string_view text, int64_t* value);
+
 // A time that a client gave, in seconds or milliseconds, relative to `now_ms` or absolute, as an
 // expiry. False, after an error reply, when it is none; `positive` asks for one above 0.
 bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,

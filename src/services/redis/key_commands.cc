@@ -86,7 +86,7 @@ void Copy(Call& call) {
     if (EqualsIgnoringCase(call.args[i], "replace")) {
       replace = true;
     } else if (EqualsIgnoringCase(call.args[i], "db") && i + 1 < call.args.size()) {
-      if (!ParseInteger(call.args[++i], &database)) return call.reply.Error(kNotAnInteger);
+      if (!ReadInteger(call, call.args[++i], &database)) return;
       if (database != 0) return call.reply.Error("ERR DB index is out of range");
     } else {
       return call.reply.Error(kSyntaxError);
@@ -189,20 +189,22 @@ void TimeLeft(Call& call, bool seconds, bool relative) {
 
 }  // namespace
 
+bool ReadInteger(Call& call, std::string_view text, int64_t* value) {
+  if (ParseInteger(text, value)) return true;
+  call.reply.Error(kNotAnInteger);
+  return false;
+}
+
 bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,
                 int64_t* expires_ms) {
   int64_t time = 0;
-  if (!ParseInteger(text, &time)) {
-    call.reply.Error(kNotAnInteger);
-    return false;
-  }
+  if (!ReadInteger(call, text, &time)) return false;
   bool bad = positive && time <= 0;
   bad = bad || (seconds && __builtin_mul_overflow(time, int64_t{1000}, &time));
   bad = bad || (relative && __builtin_add_overflow(time, call.view.now_ms(), &time));
   if (bad) {
-    call.reply.Error(absl::StrCat(
-        "ERR invalid expire time in '",
-        absl::string_view(call.command.name.data(), call.command.name.size()), "' command"));
+    call.reply.Error(
+        absl::StrCat("ERR invalid expire time in '", AbslOf(call.command.name), "' command"));
     return false;
   }
   *expires_ms = time;

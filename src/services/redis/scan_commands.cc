@@ -59,10 +59,7 @@ bool ReadScanOptions(Call& call, ScanOptions* options) {
     } else if (EqualsIgnoringCase(call.args[i], "type")) {
       options->strings = EqualsIgnoringCase(value, "string");
     } else if (EqualsIgnoringCase(call.args[i], "count")) {
-      if (!ParseInteger(value, &options->count)) {
-        call.reply.Error(kNotAnInteger);
-        return false;
-      }
+      if (!ReadInteger(call, value, &options->count)) return false;
       if (options->count < 1) {
         call.reply.Error(kSyntaxError);
         return false;

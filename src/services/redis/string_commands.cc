@@ -59,15 +59,27 @@ bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
   return true;
 }
 
+void CountRead(Call& call, const Found& found) {
+  ++(found.exists ? call.counts.hits : call.counts.misses);
+}
+
 // A value, or none, as the reply to a read, which it counts.
 void ReplyValue(Call& call, const Found& found) {
+  CountRead(call, found);
   if (found.exists) {
-    ++call.counts.hits;
     call.reply.Bulk(found.value.data);
   } else {
-    ++call.counts.misses;
     call.reply.Null();
   }
+}
+
+std::string_view DataOf(const Found& found) {
+  return found.exists ? found.value.data : std::string_view();
+}
+
+// Replaces the value of the command's key, which keeps its expiry.
+void PutKeepingExpiry(Call& call, const Found& before, std::string_view data) {
+  call.view.Put(call.args[1], data, before.exists ? before.value.expires_ms : kNever);
 }
 
 void Get(Call& call) {
@@ -148,17 +160,13 @@ void GetSeveral(Call& call) {
 
 void SetSeveral(Call& call, bool if_absent) {
   if (call.args.size() % 2 == 0) {
-    call.reply.Error(absl::StrCat("ERR wrong number of arguments for '",
-                                  if_absent ? "msetnx" : "mset", "' command"));
-    return;
+    return call.reply.Error(absl::StrCat("ERR wrong number of arguments for '",
+                                         AbslOf(call.command.name), "' command"));
   }
   for (size_t i = 1; if_absent && i < call.args.size(); i += 2) {
     Found before;
     if (!call.view.Get(call.args[i], &before)) return;
-    if (before.exists) {
-      call.reply.Integer(0);
-      return;
-    }
+    if (before.exists) return call.reply.Integer(0);
   }
   for (size_t i = 1; i < call.args.size(); i += 2) {
     call.view.Put(call.args[i], call.args[i + 1], kNever);
@@ -174,31 +182,22 @@ void Add(Call& call, int64_t by) {
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
   int64_t value = 0;
-  if (before.exists && !ParseInteger(before.value.data, &value)) {
-    call.reply.Error(kNotAnInteger);
-    return;
-  }
+  if (before.exists && !ReadInteger(call, before.value.data, &value)) return;
   if (__builtin_add_overflow(value, by, &value)) {
-    call.reply.Error("ERR increment or decrement would overflow");
-    return;
+    return call.reply.Error("ERR increment or decrement would overflow");
   }
   char text[24];
   const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  call.view.Put(call.args[1], {text, static_cast<size_t>(end - text)},
-                before.exists ? before.value.expires_ms : kNever);
+  PutKeepingExpiry(call, before, {text, static_cast<size_t>(end - text)});
   call.reply.Integer(value);
 }
 
 // INCRBY and DECRBY.
 void AddGiven(Call& call, bool negate) {
   int64_t by = 0;
-  if (!ParseInteger(call.args[2], &by)) {
-    call.reply.Error(kNotAnInteger);
-  } else if (negate && by == INT64_MIN) {
-    call.reply.Error("ERR decrement would overflow");
-  } else {
-    Add(call, negate ? -by : by);
-  }
+  if (!ReadInteger(call, call.args[2], &by)) return;
+  if (negate && by == INT64_MIN) return call.reply.Error("ERR decrement would overflow");
+  Add(call, negate ? -by : by);
 }
 
 // What a number has, written without an exponent.
@@ -233,16 +232,14 @@ void AddFloat(Call& call) {
   long double value = 0;
   long double by = 0;
   if ((before.exists && !ParseFloat(before.value.data, &value)) || !ParseFloat(call.args[2], &by)) {
-    call.reply.Error("ERR value is not a valid float");
-    return;
+    return call.reply.Error("ERR value is not a valid float");
   }
   value += by;
   if (std::isnan(value) || std::isinf(value)) {
-    call.reply.Error("ERR increment would produce NaN or Infinity");
-    return;
+    return call.reply.Error("ERR increment would produce NaN or Infinity");
   }
   const std::string text = FormatFloat(value);
-  call.view.Put(call.args[1], text, before.exists ? before.value.expires_ms : kNever);
+  PutKeepingExpiry(call, before, text);
   call.reply.Bulk(text);
 }
 
@@ -255,63 +252,51 @@ bool TooLong(Call& call, uint64_t size) {
 void Append(Call& call) {
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
-  std::string value(before.exists ? before.value.data : std::string_view());
+  std::string value(DataOf(before));
   if (TooLong(call, uint64_t{value.size()} + call.args[2].size())) return;
   value.append(call.args[2]);
-  call.view.Put(call.args[1], value, before.exists ? before.value.expires_ms : kNever);
+  PutKeepingExpiry(call, before, value);
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
 
 void Length(Call& call) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.counts.hits : call.counts.misses);
-  call.reply.Integer(found.exists ? static_cast<int64_t>(found.value.data.size()) : 0);
+  CountRead(call, found);
+  call.reply.Integer(static_cast<int64_t>(DataOf(found).size()));
 }
 
 void GetRange(Call& call) {
   int64_t begin = 0;
   int64_t end = 0;
-  if (!ParseInteger(call.args[2], &begin) || !ParseInteger(call.args[3], &end)) {
-    call.reply.Error(kNotAnInteger);
-    return;
-  }
+  if (!ReadInteger(call, call.args[2], &begin) || !ReadInteger(call, call.args[3], &end)) return;
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
-  ++(found.exists ? call.counts.hits : call.counts.misses);
-  const std::string_view value = found.exists ? found.value.data : std::string_view();
+  CountRead(call, found);
+  const std::string_view value = DataOf(found);
   const auto size = static_cast<int64_t>(value.size());
   if (begin < 0 && end < 0 && begin > end) return call.reply.Bulk("");
   if (begin < 0) begin = std::max<int64_t>(0, begin + size);
   if (end < 0) end = std::max<int64_t>(0, end + size);
   end = std::min(end, size - 1);
-  if (begin > end || size == 0) {
-    call.reply.Bulk("");
-  } else {
-    call.reply.Bulk(value.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin + 1)));
-  }
+  if (begin > end || size == 0) return call.reply.Bulk("");
+  call.reply.Bulk(value.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin + 1)));
 }
 
 void SetRange(Call& call) {
   int64_t offset = 0;
-  if (!ParseInteger(call.args[2], &offset)) {
-    call.reply.Error(kNotAnInteger);
-    return;
-  }
-  if (offset < 0) {
-    call.reply.Error("ERR offset is out of range");
-    return;
-  }
+  if (!ReadInteger(call, call.args[2], &offset)) return;
+  if (offset < 0) return call.reply.Error("ERR offset is out of range");
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
-  std::string value(before.exists ? before.value.data : std::string_view());
+  std::string value(DataOf(before));
   const std::string_view part = call.args[3];
   if (!part.empty()) {
     const uint64_t end = static_cast<uint64_t>(offset) + part.size();
     if (TooLong(call, end)) return;
     if (value.size() < end) value.resize(end, '\0');
     value.replace(static_cast<size_t>(offset), part.size(), part);
-    call.view.Put(call.args[1], value, before.exists ? before.value.expires_ms : kNever);
+    PutKeepingExpiry(call, before, value);
   }
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
