@@ -27,6 +27,12 @@ inline constexpr std::string_view kTooManyValues =
     "ERR too many values for one reply; ask for fewer keys";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
+// Replies with the error; false, for what reads arguments to return.
+inline bool Refuse(Call& call, std::string_view error) {
+  call.reply.Error(error);
+  return false;
+}
+
 // An integer that a client gave. False, after an error reply, when it is none.
 bool ReadInteger(Call& call, std::string_view text, int64_t* value);
 

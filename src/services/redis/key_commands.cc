@@ -1,6 +1,4 @@
 // Commands on keys as such: existence, names, expiry.
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 
@@ -36,8 +34,7 @@ void Type(Call& call) {
 void Object(Call& call) {
   const std::string_view what = call.args[1];
   if (call.args.size() != 3) {
-    call.reply.Error("ERR wrong number of arguments for 'object' command");
-    return;
+    return call.reply.Error("ERR wrong number of arguments for 'object' command");
   }
   Found found;
   if (!call.view.Get(call.args[2], &found)) return;
@@ -51,20 +48,15 @@ void Object(Call& call) {
   } else if (EqualsIgnoringCase(what, "refcount")) {
     call.reply.Integer(1);
   } else {
-    call.reply.Error(
-        absl::StrCat("ERR unknown subcommand '",
-                     absl::string_view(what.data(), std::min<size_t>(what.size(), 128)),
-                     "'. ENCODING and REFCOUNT are known."));
+    call.reply.Error(absl::StrCat("ERR unknown subcommand '", AbslOf(what.substr(0, 128)),
+                                  "'. ENCODING and REFCOUNT are known."));
   }
 }
 
 void Rename(Call& call, bool if_absent) {
   Found from;
   if (!call.view.Get(call.args[1], &from)) return;
-  if (!from.exists) {
-    call.reply.Error("ERR no such key");
-    return;
-  }
+  if (!from.exists) return call.reply.Error("ERR no such key");
   const bool same = call.args[1] == call.args[2];
   Found to;
   if (if_absent && !call.view.Get(call.args[2], &to)) return;
@@ -131,19 +123,14 @@ bool ReadExpireWhen(Call& call, ExpireWhen* when) {
     } else if (EqualsIgnoringCase(word, "lt")) {
       when->earlier = true;
     } else {
-      call.reply.Error(
-          absl::StrCat("ERR Unsupported option ",
-                       absl::string_view(word.data(), std::min<size_t>(word.size(), 128))));
-      return false;
+      return Refuse(call, absl::StrCat("ERR Unsupported option ", AbslOf(word.substr(0, 128))));
     }
   }
   if (when->none && (when->some || when->later || when->earlier)) {
-    call.reply.Error("ERR NX and XX, GT or LT options at the same time are not compatible");
-    return false;
+    return Refuse(call, "ERR NX and XX, GT or LT options at the same time are not compatible");
   }
   if (when->later && when->earlier) {
-    call.reply.Error("ERR GT and LT options at the same time are not compatible");
-    return false;
+    return Refuse(call, "ERR GT and LT options at the same time are not compatible");
   }
   return true;
 }
@@ -156,8 +143,7 @@ void Expire(Call& call, bool seconds, bool relative) {
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
   if (!found.exists || !when.Holds(found.value.expires_ms, expires_ms)) {
-    call.reply.Integer(0);
-    return;
+    return call.reply.Integer(0);
   }
   if (expires_ms <= call.view.now_ms()) {
     call.view.Delete(call.args[1]);
@@ -180,8 +166,7 @@ void TimeLeft(Call& call, bool seconds, bool relative) {
   if (!call.view.Get(call.args[1], &found)) return;
   ++(found.exists ? call.counts.hits : call.counts.misses);
   if (!found.exists || found.value.expires_ms == kNever) {
-    call.reply.Integer(found.exists ? -1 : -2);
-    return;
+    return call.reply.Integer(found.exists ? -1 : -2);
   }
   const int64_t ms = found.value.expires_ms - (relative ? call.view.now_ms() : 0);
   call.reply.Integer(seconds ? (ms + 500) / 1000 : ms);
@@ -191,8 +176,7 @@ void TimeLeft(Call& call, bool seconds, bool relative) {
 
 bool ReadInteger(Call& call, std::string_view text, int64_t* value) {
   if (ParseInteger(text, value)) return true;
-  call.reply.Error(kNotAnInteger);
-  return false;
+  return Refuse(call, kNotAnInteger);
 }
 
 bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, bool positive,
@@ -203,9 +187,8 @@ bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, 
   bad = bad || (seconds && __builtin_mul_overflow(time, int64_t{1000}, &time));
   bad = bad || (relative && __builtin_add_overflow(time, call.view.now_ms(), &time));
   if (bad) {
-    call.reply.Error(
-        absl::StrCat("ERR invalid expire time in '", AbslOf(call.command.name), "' command"));
-    return false;
+    return Refuse(
+        call, absl::StrCat("ERR invalid expire time in '", AbslOf(call.command.name), "' command"));
   }
   *expires_ms = time;
   return true;

@@ -49,10 +49,7 @@ struct ScanOptions {
 
 bool ReadScanOptions(Call& call, ScanOptions* options) {
   for (size_t i = 2; i < call.args.size(); i += 2) {
-    if (i + 1 == call.args.size()) {
-      call.reply.Error(kSyntaxError);
-      return false;
-    }
+    if (i + 1 == call.args.size()) return Refuse(call, kSyntaxError);
     const std::string_view value = call.args[i + 1];
     if (EqualsIgnoringCase(call.args[i], "match")) {
       options->pattern = value;
@@ -60,13 +57,9 @@ bool ReadScanOptions(Call& call, ScanOptions* options) {
       options->strings = EqualsIgnoringCase(value, "string");
     } else if (EqualsIgnoringCase(call.args[i], "count")) {
       if (!ReadInteger(call, value, &options->count)) return false;
-      if (options->count < 1) {
-        call.reply.Error(kSyntaxError);
-        return false;
-      }
+      if (options->count < 1) return Refuse(call, kSyntaxError);
     } else {
-      call.reply.Error(kSyntaxError);
-      return false;
+      return Refuse(call, kSyntaxError);
     }
   }
   return true;

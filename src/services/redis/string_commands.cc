@@ -52,8 +52,7 @@ bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
       }
       options->expiry_given = true;
     } else {
-      call.reply.Error(kSyntaxError);
-      return false;
+      return Refuse(call, kSyntaxError);
     }
   }
   return true;
