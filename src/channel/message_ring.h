@@ -53,7 +53,8 @@ inline constexpr uint64_t MessageSpan(uint64_t length) {
   return sizeof(MessageHeader) + RoundUp(length, 8);
 }
 
-// How the rings reach memory; a parameter so that tests can drive every execution (ring_model.h).
+// How the rings reach memory; a parameter so that tests can drive every execution
+// (test_ring_model.h).
 struct StdMemory {
   template <typename T>
   using Atomic = std::atomic<T>;

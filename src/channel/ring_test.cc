@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "channel/ring_model.h"
 #include "channel/spsc_ring.h"
+#include "channel/test_ring_model.h"
 
 namespace pulse {
 namespace {

@@ -1,5 +1,5 @@
-// What the tests of the message rings share: rings in the model of ring_model.h, movers for it, and
-// rings on real memory. For tests only.
+// What the tests of the message rings share: rings in the model of test_ring_model.h, movers for
+// it, and rings on real memory. For tests only.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "base/testing.h"
 #include "channel/message_ring.h"
 #include "channel/region.h"
-#include "channel/ring_model.h"
+#include "channel/test_ring_model.h"
 #include "mover/mover.h"
 
 namespace pulse::testing_util {

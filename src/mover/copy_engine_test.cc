@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "mover/fake_copy_engine.h"
+#include "mover/test_copy_engine.h"
 
 namespace pulse {
 namespace {
