@@ -5,7 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -98,10 +102,126 @@ class Replacement {
   bool named_ = false;  // temp_ is its name
 };
 
+class PlainTarget : public OutputTarget {
+ public:
+  UniqueFd OpenForAgent() override {
+    return UniqueFd(open(path_.c_str(), O_RDWR | O_CLOEXEC | (direct_ ? O_DIRECT : 0)));
+  }
+
+  uint64_t Preallocate(uint64_t expected) override { return expected; }
+  uint64_t FinalSize(uint64_t size) const override { return size; }
+  bool WantsWriteBack() const override { return !direct_; }
+  absl::StatusOr<Place> PlaceOf(uint64_t offset, uint64_t length) override {
+    return Place{offset, length};
+  }
+  absl::Status TakeOver() override {
+    if (!direct_ || HostWritesDirect()) return absl::OkStatus();
+    const auto held = fd();
+    const int flags = fcntl(held->get(), F_GETFL);
+    if (flags < 0 || fcntl(held->get(), F_SETFL, flags & ~O_DIRECT) != 0) {
+      return ErrnoError(errno, "turning off direct I/O", path_);
+    }
+    direct_ = false;
+    return absl::OkStatus();
+  }
+
+  bool HostWritesDirect() const override { return direct_ && mode_ == IoMode::kDirect; }
+  void StartWriteBack(uint64_t offset, uint64_t length) override {
+    (void)sync_file_range(fd()->get(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                          SYNC_FILE_RANGE_WRITE);
+  }
+
+  absl::Status Write(uint64_t offset, const char* data, uint64_t length) override {
+    const int out = fd()->get();
+    while (length > 0) {
+      const ssize_t n = pwrite(out, data, length, offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path_);
+      offset += n;
+      data += n;
+      length -= n;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(uint64_t offset, char* data, uint64_t length) override {
+    // Through a descriptor of its own: fd_ may demand aligned buffers.
+    const UniqueFd in(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!in.valid() || pread(in.get(), data, length, offset) != static_cast<ssize_t>(length)) {
+      return ErrnoError(errno, "reading back", path_);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Truncate(uint64_t, uint64_t size) override {
+    if (ftruncate(fd()->get(), size) != 0) return ErrnoError(errno, "truncating", path_);
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync(uint64_t) override {
+    const auto held = fd();
+    if (fdatasync(held->get()) != 0) return ErrnoError(errno, "syncing", path_);
+    return absl::OkStatus();
+  }
+
+  absl::Status SyncClose(uint64_t size) override {
+    const auto held = fd();
+    if (ftruncate(held->get(), size) != 0 || fdatasync(held->get()) != 0) {
+      return ErrnoError(errno, "syncing", path_);
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts a copy in its place (docs/internals/lsm-loss.md, "Late writes").
+  absl::StatusOr<bool> MoveAside(uint64_t size) override {
+    const auto old = fd();
+    struct stat st;
+    if (fstat(old->get(), &st) != 0) return ErrnoError(errno, "examining", path_);
+    if (st.st_nlink == 0) return false;  // deleted or replaced: nobody looks for it
+    // An error of its write-back must not stay behind with the old inode.
+    if (!direct_ && fdatasync(old->get()) != 0) return ErrnoError(errno, "syncing", path_);
+    // Through a description of its own: fd_ may demand aligned buffers.
+    const UniqueFd in(
+        open(absl::StrCat("/proc/self/fd/", old->get()).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!in.valid()) return ErrnoError(errno, "opening again", path_);
+    auto out = Replacement::Create(path_, st.st_mode & mode_t{0777});
+    if (!out.ok()) return out.status();
+    PULSE_RETURN_IF_ERROR(CopyBytes(in.get(), out->fd(), size, path_));
+    PULSE_RETURN_IF_ERROR(out->TakePath());
+    {
+      std::lock_guard lock(mu_);
+      fd_ = std::make_shared<const UniqueFd>(out->TakeFd());
+    }
+    PULSE_RETURN_IF_ERROR(SyncDirectory(path_.substr(0, path_.rfind('/') + 1)));
+    return true;
+  }
+
+  bool OnDataDurableLocked(uint64_t) override { return true; }
+
+ private:
+  PlainTarget(std::string path, UniqueFd fd, IoMode mode, bool direct)
+      : path_(std::move(path)),
+        mode_(mode),
+        direct_(direct),
+        fd_(std::make_shared<const UniqueFd>(std::move(fd))) {}
+
+  // Kept open while it is held, though the output may move meanwhile.
+  std::shared_ptr<const UniqueFd> fd() const {
+    std::lock_guard lock(mu_);
+    return fd_;
+  }
+
+  const std::string path_;
+  const IoMode mode_;
+  std::atomic<bool> direct_;
+  mutable std::mutex mu_;  // taken last
+  std::shared_ptr<const UniqueFd> fd_;
+};
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<OutputTarget>> PlainTarget::Open(const std::string& path,
-                                                                IoMode mode) {
+absl::StatusOr<std::shared_ptr<OutputTarget>> OpenPlainTarget(const std::string& path,
+                                                              IoMode mode) {
   const int flags = O_CREAT | O_TRUNC | O_RDWR;
   bool direct = mode != IoMode::kBuffered;
   UniqueFd fd = OpenFile(path, flags | (direct ? O_DIRECT : 0), 0644);
@@ -119,89 +239,6 @@ absl::StatusOr<std::shared_ptr<OutputTarget>> PlainTarget::Open(const std::strin
   }
   if (!fd.valid()) return ErrnoError(errno, "creating", path);
   return std::shared_ptr<OutputTarget>(new PlainTarget(path, std::move(fd), mode, direct));
-}
-
-UniqueFd PlainTarget::OpenForAgent() {
-  return UniqueFd(open(path_.c_str(), O_RDWR | O_CLOEXEC | (direct_ ? O_DIRECT : 0)));
-}
-
-absl::Status PlainTarget::TakeOver() {
-  if (!direct_ || HostWritesDirect()) return absl::OkStatus();
-  const auto held = fd();
-  const int flags = fcntl(held->get(), F_GETFL);
-  if (flags < 0 || fcntl(held->get(), F_SETFL, flags & ~O_DIRECT) != 0) {
-    return ErrnoError(errno, "turning off direct I/O", path_);
-  }
-  direct_ = false;
-  return absl::OkStatus();
-}
-
-void PlainTarget::StartWriteBack(uint64_t offset, uint64_t length) {
-  (void)sync_file_range(fd()->get(), static_cast<off_t>(offset), static_cast<off_t>(length),
-                        SYNC_FILE_RANGE_WRITE);
-}
-
-absl::Status PlainTarget::Write(uint64_t offset, const char* data, uint64_t length) {
-  const int out = fd()->get();
-  while (length > 0) {
-    const ssize_t n = pwrite(out, data, length, offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path_);
-    offset += n;
-    data += n;
-    length -= n;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PlainTarget::Read(uint64_t offset, char* data, uint64_t length) {
-  // Through a descriptor of its own: fd_ may demand aligned buffers.
-  const UniqueFd in(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in.valid() || pread(in.get(), data, length, offset) != static_cast<ssize_t>(length)) {
-    return ErrnoError(errno, "reading back", path_);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PlainTarget::Truncate(uint64_t, uint64_t size) {
-  if (ftruncate(fd()->get(), size) != 0) return ErrnoError(errno, "truncating", path_);
-  return absl::OkStatus();
-}
-
-absl::Status PlainTarget::Sync(uint64_t) {
-  const auto held = fd();
-  if (fdatasync(held->get()) != 0) return ErrnoError(errno, "syncing", path_);
-  return absl::OkStatus();
-}
-
-absl::Status PlainTarget::SyncClose(uint64_t size) {
-  const auto held = fd();
-  if (ftruncate(held->get(), size) != 0 || fdatasync(held->get()) != 0) {
-    return ErrnoError(errno, "syncing", path_);
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<bool> PlainTarget::MoveAside(uint64_t size) {
-  const auto old = fd();
-  struct stat st;
-  if (fstat(old->get(), &st) != 0) return ErrnoError(errno, "examining", path_);
-  if (st.st_nlink == 0) return false;  // deleted or replaced: nobody looks for it
-  // An error of its write-back must not stay behind with the old inode.
-  if (!direct_ && fdatasync(old->get()) != 0) return ErrnoError(errno, "syncing", path_);
-  // Through a description of its own: fd_ may demand aligned buffers.
-  const UniqueFd in(open(absl::StrCat("/proc/self/fd/", old->get()).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in.valid()) return ErrnoError(errno, "opening again", path_);
-  auto out = Replacement::Create(path_, st.st_mode & mode_t{0777});
-  if (!out.ok()) return out.status();
-  PULSE_RETURN_IF_ERROR(CopyBytes(in.get(), out->fd(), size, path_));
-  PULSE_RETURN_IF_ERROR(out->TakePath());
-  {
-    std::lock_guard lock(mu_);
-    fd_ = std::make_shared<const UniqueFd>(out->TakeFd());
-  }
-  PULSE_RETURN_IF_ERROR(SyncDirectory(path_.substr(0, path_.rfind('/') + 1)));
-  return true;
 }
 
 }  // namespace pulse::lsm

@@ -220,7 +220,7 @@ IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& 
     made = target()->NewWritableFile(path, FileOptions(), &empty, dbg);
     if (made.ok()) made = empty->Close(IOOptions(), dbg);
     if (!made.ok()) return absl::UnknownError(made.ToString());
-    return PlainTarget::Open(canonical, context_->session->options().io);
+    return OpenPlainTarget(canonical, context_->session->options().io);
   };
   const bool on_agent = context_->AgentDoesIo();
   auto output = context_->registry->Create(
@@ -235,7 +235,7 @@ IOStatus PulseFileSystem::NewPoolTable(const std::string& path, const FileOption
                                        std::unique_ptr<rocksdb::FSWritableFile>* out) {
   const std::shared_ptr<Pool>& pool = context_->pool;
   const auto make = [&](const std::string& canonical) {
-    return PoolTarget::Create(pool, canonical, context_->session->options().io);
+    return CreatePoolTarget(pool, canonical, context_->session->options().io);
   };
   const bool marked = IsMarked(options) && context_->AgentDoesIo();
   auto output = context_->registry->Create(
