@@ -7,21 +7,21 @@
 
 namespace pulse::lsm {
 
-rocksdb::IOStatus ToIOStatus(const absl::Status& status) {
-  if (status.ok()) return rocksdb::IOStatus::OK();
+IOStatus ToIOStatus(const absl::Status& status) {
+  if (status.ok()) return IOStatus::OK();
   const std::string text(status.message());
   const int err = ErrnoOf(status);
-  rocksdb::IOStatus s;
+  IOStatus s;
   if (err == ENOSPC || err == EDQUOT) {
     // RocksDB resumes by itself when space is back; it must know that this is such an error.
-    s = rocksdb::IOStatus::NoSpace(text);
+    s = IOStatus::NoSpace(text);
     s.SetRetryable(true);
   } else if (err == ENOENT || (err == 0 && absl::IsNotFound(status))) {
-    s = rocksdb::IOStatus::PathNotFound(text);
+    s = IOStatus::PathNotFound(text);
   } else if (absl::IsInvalidArgument(status) && err == 0) {
-    s = rocksdb::IOStatus::InvalidArgument(text);
+    s = IOStatus::InvalidArgument(text);
   } else {
-    s = rocksdb::IOStatus::IOError(text);
+    s = IOStatus::IOError(text);
   }
   return s;
 }

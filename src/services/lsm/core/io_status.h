@@ -7,7 +7,7 @@
 
 namespace pulse::lsm {
 
-rocksdb::IOStatus ToIOStatus(const absl::Status& status);
+IOStatus ToIOStatus(const absl::Status& status);
 rocksdb::Status ToStatus(const absl::Status& status);
 
 }  // namespace pulse::lsm

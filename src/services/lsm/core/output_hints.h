@@ -19,7 +19,7 @@ struct OutputHints {
   bool thread_compacts = false;            // ThreadActivity::compacting
 
   // Adds the hints of an append. Behind an EnvWrapper there are no others.
-  void AddFrom(const rocksdb::IOOptions& options) {
+  void AddFrom(const IOOptions& options) {
     if (priority == rocksdb::Env::IO_TOTAL) priority = options.rate_limiter_priority;
 #if PULSE_ROCKSDB_AT_LEAST(8, 3)
     if (options.io_activity == rocksdb::Env::IOActivity::kFlush) activity = Activity::kFlush;

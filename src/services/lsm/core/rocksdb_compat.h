@@ -1,4 +1,5 @@
-// What differs between the RocksDB versions that the plug-in compiles against (7.8 to 11.x).
+// RocksDB's file interface, and what differs between the versions that the plug-in compiles against
+// (7.8 to 11.x).
 #pragma once
 
 #include "rocksdb/env.h"
@@ -9,6 +10,24 @@
   (ROCKSDB_MAJOR > (major) || (ROCKSDB_MAJOR == (major) && ROCKSDB_MINOR >= (minor)))
 
 namespace pulse::lsm {
+
+// The file interface that the plug-in sits in, by its own names.
+using rocksdb::FileAttributes;
+using rocksdb::FileLock;
+using rocksdb::FileOptions;
+using rocksdb::FileSystem;
+using rocksdb::FileSystemWrapper;
+using rocksdb::FSDirectory;
+using rocksdb::FSRandomAccessFile;
+using rocksdb::FSRandomRWFile;
+using rocksdb::FSReadRequest;
+using rocksdb::FSSequentialFile;
+using rocksdb::FSWritableFile;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::MemoryMappedFileBuffer;
+using rocksdb::Slice;
 
 // Whether a read serves a compaction's input. Where RocksDB does not say (before 8.3), a priority
 // for the rate limiter does: only background work sets one.

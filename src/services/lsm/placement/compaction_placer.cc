@@ -21,7 +21,6 @@ namespace pulse::lsm {
 namespace {
 
 using placement::Place;
-using rocksdb::IOOptions;
 
 constexpr int kMostFailures = 3;  // in a row, of a column family
 // How long a task that was given up is waited for, so that its directory can be removed.
@@ -60,8 +59,8 @@ placement::ControllerOptions ControllerOptionsOf(const Options& o, int cores) {
 
 }  // namespace
 
-CompactionPlacer::CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs,
-                                   PlacementContext* context, const rocksdb::DBOptions& db,
+CompactionPlacer::CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementContext* context,
+                                   const rocksdb::DBOptions& db,
                                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families)
     : fs_(std::move(fs)),
       context_(context),
@@ -413,7 +412,7 @@ absl::StatusOr<std::string> CompactionPlacer::WaitForTask(HostTask* task, const 
     done = task->Wait(options_.agent_deadline_ms, is_host_better);
   }
   // RocksDB fails a compaction whose result it cannot read. Strings in a result are hexadecimal.
-  if (done.ok() && !absl::StrContains(*done, rocksdb::Slice(dir).ToString(/*hex=*/true))) {
+  if (done.ok() && !absl::StrContains(*done, Slice(dir).ToString(/*hex=*/true))) {
     done = absl::InternalError("the agent's result is none of this compaction");
   }
   return done;

@@ -55,7 +55,7 @@ class CompactionPlacer final : public RemoteThreadHooks,
                                public std::enable_shared_from_this<CompactionPlacer> {
  public:
   // `context`: of `fs`. `families`: the column families that are known now.
-  CompactionPlacer(std::shared_ptr<rocksdb::FileSystem> fs, PlacementContext* context,
+  CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementContext* context,
                    const rocksdb::DBOptions& db,
                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
   ~CompactionPlacer();
@@ -161,7 +161,7 @@ class CompactionPlacer final : public RemoteThreadHooks,
   // Remembers and logs why no task did it.
   void NoteRefusal(const std::string& family, const absl::Status& why);
 
-  const std::shared_ptr<rocksdb::FileSystem> fs_;
+  const std::shared_ptr<FileSystem> fs_;
   PlacementContext* const context_;
   const Options& options_;
   const bool adaptive_;

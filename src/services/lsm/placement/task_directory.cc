@@ -15,8 +15,6 @@
 namespace pulse::lsm {
 namespace {
 
-using rocksdb::IOOptions;
-
 const std::string& Token() {
   static const std::string token = [] {
     std::random_device random;
@@ -44,7 +42,7 @@ absl::StatusOr<std::string> TaskDirectories::Make(const std::string& home) {
   static std::atomic<uint64_t> next{0};
   const std::string parent = absl::StrCat(home, "/", kTaskDirectory);
   const std::string dir = absl::StrCat(parent, "/", Token(), "-", next.fetch_add(1));
-  rocksdb::IOStatus s;
+  IOStatus s;
   // Another's Remove may take the parent away in between.
   for (int i = 0; i < 3; ++i) {
     s = fs_->CreateDirIfMissing(parent, IOOptions(), nullptr);
@@ -59,7 +57,7 @@ void TaskDirectories::Remove(const std::string& dir) {
   // An agent that has not heard yet that its host is gone may still make files there.
   for (int i = 0; i < 3; ++i) {
     std::vector<std::string> children;
-    const rocksdb::IOStatus s = fs_->GetChildren(dir, IOOptions(), &children, nullptr);
+    const IOStatus s = fs_->GetChildren(dir, IOOptions(), &children, nullptr);
     if (!s.ok()) break;
     for (const std::string& name : children) {
       if (name == "." || name == "..") continue;

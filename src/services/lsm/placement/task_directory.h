@@ -14,7 +14,7 @@ namespace pulse::lsm {
 
 class TaskDirectories {
  public:
-  explicit TaskDirectories(rocksdb::FileSystem* fs) : fs_(fs) {}
+  explicit TaskDirectories(FileSystem* fs) : fs_(fs) {}
 
   // A new one, empty, for the database in `home`.
   absl::StatusOr<std::string> Make(const std::string& home);
@@ -25,7 +25,7 @@ class TaskDirectories {
   void Remove(const std::string& dir);
 
  private:
-  rocksdb::FileSystem* const fs_;
+  FileSystem* const fs_;
 };
 
 }  // namespace pulse::lsm

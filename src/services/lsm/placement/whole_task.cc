@@ -177,7 +177,7 @@ std::string WhyNotOffloadable(const DBOptions& db, const ColumnFamilyOptions& fa
 
 TaskFunction RemoteTaskFunction() {
   // RocksDB's globals are made now, before there are threads.
-  rocksdb::FileSystem::Default();
+  FileSystem::Default();
   rocksdb::Env::Default();
   return [](const TaskRequest& request, std::atomic<bool>* canceled) {
     return RunCompactionTask(request, canceled);
@@ -204,13 +204,12 @@ absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
                                      ", and the database's process ", request.version,
                                      "; give both the same"));
   }
-  const auto fs =
-      std::make_shared<TaskFileSystem>(rocksdb::FileSystem::Default(), request.output_dir);
+  const auto fs = NewTaskFileSystem(FileSystem::Default(), request.output_dir);
   const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(fs);
   std::vector<std::string> children;
-  const rocksdb::IOOptions io;
+  const IOOptions io;
   for (const std::string& dir : {request.db, request.output_dir}) {
-    const rocksdb::IOStatus s = fs->GetChildren(dir, io, &children, nullptr);
+    const IOStatus s = fs->GetChildren(dir, io, &children, nullptr);
     if (!s.ok()) {
       return absl::NotFoundError(absl::StrCat(
           "the agent cannot read ", dir, ": ", s.ToString(),
@@ -232,7 +231,7 @@ absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
   if (s.ok()) {
     // Blob files may have been enabled while it began.
     std::vector<std::string> outputs;
-    const rocksdb::IOStatus listed = fs->GetChildren(request.output_dir, io, &outputs, nullptr);
+    const IOStatus listed = fs->GetChildren(request.output_dir, io, &outputs, nullptr);
     if (!listed.ok()) {
       return absl::InternalError(
           absl::StrCat("listing ", request.output_dir, ": ", listed.ToString()));

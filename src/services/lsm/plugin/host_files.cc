@@ -16,20 +16,13 @@
 namespace pulse::lsm {
 namespace {
 
-using rocksdb::FSRandomAccessFile;
-using rocksdb::FSWritableFile;
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Slice;
-
 // Compaction reads below this are index, filter and footer blocks: the file serves them.
 constexpr size_t kMinFetchRead = 32 * 1024;
 
 class OutputWritableFile : public FSWritableFile {
  public:
   OutputWritableFile(std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
-                     const rocksdb::FileOptions& options, bool strict)
+                     const FileOptions& options, bool strict)
       : FSWritableFile(options),
         context_(std::move(context)),
         output_(std::move(output)),
@@ -240,7 +233,7 @@ class BarrierWritableFile : public rocksdb::FSWritableFileOwnerWrapper {
 // again when a rescue has put another inode there.
 class InFlightBase {
  public:
-  InFlightBase(rocksdb::FileSystem* base, std::string path, const rocksdb::FileOptions& options,
+  InFlightBase(FileSystem* base, std::string path, const FileOptions& options,
                std::shared_ptr<OutputFile> output)
       : base_(base),
         path_(std::move(path)),
@@ -268,9 +261,9 @@ class InFlightBase {
   }
 
  private:
-  rocksdb::FileSystem* const base_;
+  FileSystem* const base_;
   const std::string path_;
-  const rocksdb::FileOptions options_;
+  const FileOptions options_;
   const std::shared_ptr<OutputFile> output_;
   std::atomic<uint32_t> generation_;
   std::mutex mu_;
@@ -310,7 +303,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
     return base == nullptr ? s : base->Read(offset, n, options, result, scratch, dbg);
   }
 
-  IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const IOOptions& options,
+  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions& options,
                      IODebugContext* dbg) override {
     if (!InFlight()) {
       IOStatus s;
@@ -318,7 +311,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
       return base == nullptr ? s : base->MultiRead(requests, count, options, dbg);
     }
     for (size_t i = 0; i < count; ++i) {
-      rocksdb::FSReadRequest& r = requests[i];
+      FSReadRequest& r = requests[i];
       r.status = ReadInFlight(r.offset, r.len, options, &r.result, r.scratch, dbg);
     }
     return IOStatus::OK();
@@ -337,13 +330,12 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
   }
 
 #if PULSE_ROCKSDB_AT_LEAST(9, 0)
-  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
-                     std::function<void(rocksdb::FSReadRequest&, void*)> callback, void* arg,
-                     void** handle, rocksdb::IOHandleDeleter* deleter,
-                     IODebugContext* dbg) override {
+  IOStatus ReadAsync(FSReadRequest& request, const IOOptions& options,
+                     std::function<void(FSReadRequest&, void*)> callback, void* arg, void** handle,
+                     rocksdb::IOHandleDeleter* deleter, IODebugContext* dbg) override {
 #else
-  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options,
-                     std::function<void(const rocksdb::FSReadRequest&, void*)> callback, void* arg,
+  IOStatus ReadAsync(FSReadRequest& request, const IOOptions& options,
+                     std::function<void(const FSReadRequest&, void*)> callback, void* arg,
                      void** handle, rocksdb::IOHandleDeleter* deleter,
                      IODebugContext* dbg) override {
 #endif
@@ -436,10 +428,10 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
   mutable std::shared_ptr<FetchedFile> fetched_;
 };
 
-class BarrierDirectory : public rocksdb::FSDirectory {
+class BarrierDirectory : public FSDirectory {
  public:
   BarrierDirectory(std::shared_ptr<FileContext> context, std::string dir,
-                   std::unique_ptr<rocksdb::FSDirectory> base)
+                   std::unique_ptr<FSDirectory> base)
       : context_(std::move(context)), dir_(std::move(dir)), base_(std::move(base)) {}
 
   IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
@@ -463,15 +455,14 @@ class BarrierDirectory : public rocksdb::FSDirectory {
 
   const std::shared_ptr<FileContext> context_;
   const std::string dir_;
-  const std::unique_ptr<rocksdb::FSDirectory> base_;
+  const std::unique_ptr<FSDirectory> base_;
 };
 
 }  // namespace
 
 std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
                                                       std::shared_ptr<OutputFile> output,
-                                                      const rocksdb::FileOptions& options,
-                                                      bool strict) {
+                                                      const FileOptions& options, bool strict) {
   return std::make_unique<OutputWritableFile>(std::move(context), std::move(output), options,
                                               strict);
 }
@@ -484,9 +475,8 @@ std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileConte
                                                std::move(base));
 }
 
-IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,
-                                     rocksdb::FileSystem* base, const std::string& path,
-                                     const rocksdb::FileOptions& options,
+IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context, FileSystem* base,
+                                     const std::string& path, const FileOptions& options,
                                      std::shared_ptr<OutputFile> output,
                                      std::unique_ptr<FSRandomAccessFile>* out,
                                      IODebugContext* dbg) {
@@ -501,9 +491,9 @@ IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,
   return s;
 }
 
-std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(
-    std::shared_ptr<FileContext> context, std::string dir,
-    std::unique_ptr<rocksdb::FSDirectory> base) {
+std::unique_ptr<FSDirectory> NewBarrierDirectory(std::shared_ptr<FileContext> context,
+                                                 std::string dir,
+                                                 std::unique_ptr<FSDirectory> base) {
   return std::make_unique<BarrierDirectory>(std::move(context), std::move(dir), std::move(base));
 }
 

@@ -34,10 +34,9 @@ inline constexpr size_t kWriterBufferBytes = 8192;
 
 // A table or blob file that is an OutputFile: a compaction or flush output, or, with layout=pool,
 // any. `strict`: Sync and Close wait until it is durable.
-std::unique_ptr<rocksdb::FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
-                                                               std::shared_ptr<OutputFile> output,
-                                                               const rocksdb::FileOptions& options,
-                                                               bool strict);
+std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
+                                                      std::shared_ptr<OutputFile> output,
+                                                      const FileOptions& options, bool strict);
 
 // What kind of metadata a file is, and with it which failed outputs are held against a write of it.
 enum class Metadata {
@@ -48,23 +47,22 @@ enum class Metadata {
 
 // A MANIFEST or the like: every append and sync passes the barrier of `dir` first. `offset`: the
 // size of the file.
-std::unique_ptr<rocksdb::FSWritableFile> NewBarrierWritableFile(
-    std::shared_ptr<FileContext> context, std::string dir, Metadata kind, uint64_t offset,
-    std::unique_ptr<rocksdb::FSWritableFile> base);
+std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileContext> context,
+                                                       std::string dir, Metadata kind,
+                                                       uint64_t offset,
+                                                       std::unique_ptr<FSWritableFile> base);
 
 // Opens a table or blob file for reading through `base`, the FileSystem beneath; compaction reads
 // are served by the fetch stage. `output` is the file's writer while it is not durable yet, or
 // null.
-rocksdb::IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context,
-                                              rocksdb::FileSystem* base, const std::string& path,
-                                              const rocksdb::FileOptions& options,
-                                              std::shared_ptr<OutputFile> output,
-                                              std::unique_ptr<rocksdb::FSRandomAccessFile>* out,
-                                              rocksdb::IODebugContext* dbg);
+IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context, FileSystem* base,
+                                     const std::string& path, const FileOptions& options,
+                                     std::shared_ptr<OutputFile> output,
+                                     std::unique_ptr<FSRandomAccessFile>* out, IODebugContext* dbg);
 
 // A directory whose fsync passes the barrier first.
-std::unique_ptr<rocksdb::FSDirectory> NewBarrierDirectory(
-    std::shared_ptr<FileContext> context, std::string dir,
-    std::unique_ptr<rocksdb::FSDirectory> base);
+std::unique_ptr<FSDirectory> NewBarrierDirectory(std::shared_ptr<FileContext> context,
+                                                 std::string dir,
+                                                 std::unique_ptr<FSDirectory> base);
 
 }  // namespace pulse::lsm

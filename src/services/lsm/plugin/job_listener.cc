@@ -132,7 +132,7 @@ class JobListener : public rocksdb::EventListener {
   static void Tell(rocksdb::DB* db, const JobWaits& w) {
     const std::shared_ptr<rocksdb::Logger> log = db->GetDBOptions().info_log;
     if (log == nullptr) return;
-    const rocksdb::FileSystem* fs = db->GetFileSystem();
+    const FileSystem* fs = db->GetFileSystem();
     if (fs == nullptr || fs->CheckedCast<PulseFileSystem>() == nullptr) {
       rocksdb::Warn(log,
                     "[pulse] job %d: the database is not on pulse://, so its waits are not known",

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -21,10 +23,6 @@
 
 namespace pulse::lsm {
 namespace {
-
-using rocksdb::FileOptions;
-using rocksdb::IOOptions;
-using rocksdb::IOStatus;
 
 // Marks file options that came out of OptimizeForCompactionTableWrite: with it, and only then, a
 // new table or blob file is a compaction or flush output. Ingestion, checkpoints, backups and
@@ -73,7 +71,7 @@ void LetMallocSeeLargeBuffers() {
 
 // Outputs and fetched inputs are opened by path, past `base`: that must be where it would put them,
 // in the same bytes.
-absl::Status CheckBase(const rocksdb::FileSystem& base) {
+absl::Status CheckBase(const FileSystem& base) {
   for (const rocksdb::Customizable* f = &base; f != nullptr; f = f->Inner()) {
     for (const char* name :
          {"EncryptedFileSystem", "ChrootFS", "RemapFileSystem", "ReadOnlyFileSystem"}) {
@@ -95,15 +93,15 @@ bool IsAnotherDisk(const IOStatus& s) {
 }
 
 // Moves a file by copying it, after renaming it has failed with `failure`.
-IOStatus MoveTaskOutput(rocksdb::FileSystem* fs, const std::string& from, const std::string& to,
+IOStatus MoveTaskOutput(FileSystem* fs, const std::string& from, const std::string& to,
                         const IOStatus& failure) {
   const IOOptions io;
-  std::unique_ptr<rocksdb::FSSequentialFile> in;
-  std::unique_ptr<rocksdb::FSWritableFile> out;
+  std::unique_ptr<FSSequentialFile> in;
+  std::unique_ptr<FSWritableFile> out;
   if (!fs->NewSequentialFile(from, FileOptions(), &in, nullptr).ok()) return failure;
   IOStatus s = fs->NewWritableFile(to, FileOptions(), &out, nullptr);
   std::string buffer(size_t{1} << 20, '\0');
-  for (rocksdb::Slice piece; s.ok();) {
+  for (Slice piece; s.ok();) {
     s = in->Read(buffer.size(), io, &piece, buffer.data(), nullptr);
     if (!s.ok() || piece.empty()) break;
     s = out->Append(piece, io, nullptr);
@@ -120,17 +118,337 @@ bool IsMarked(const FileOptions& options) {
          options.io_options.property_bag.count(kOutputMark) != 0;
 }
 
+class OffloadingFileSystem final : public PulseFileSystem {
+ public:
+  using PulseFileSystem::PulseFileSystem;
+
+  IOStatus NewSequentialFile(const std::string& path, const FileOptions& options,
+                             std::unique_ptr<FSSequentialFile>* out, IODebugContext* dbg) override {
+    // Sequential readers go to the physical end of the file, which is right only once it is closed.
+    IOStatus s = Settle(path);
+    return s.ok() ? target()->NewSequentialFile(path, options, out, dbg) : s;
+  }
+
+  IOStatus NewRandomAccessFile(const std::string& path, const FileOptions& options,
+                               std::unique_ptr<FSRandomAccessFile>* out,
+                               IODebugContext* dbg) override {
+    if (!IsTableOrBlob(path)) return target()->NewRandomAccessFile(path, options, out, dbg);
+    std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+    if (output != nullptr && options.use_mmap_reads) {
+      // A mapping takes the file's size as it is now.
+      IOStatus s = ToIOStatus(output->WaitDurable());
+      if (!s.ok()) return s;
+      output = nullptr;
+    }
+    // A file of a pool is read, not mapped.
+    if (options.use_mmap_reads && context_->pool == nullptr) {
+      return target()->NewRandomAccessFile(path, options, out, dbg);
+    }
+    return NewFetchingRandomAccessFile(context_, target(), path, options, std::move(output), out,
+                                       dbg);
+  }
+
+  IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
+                           std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) override {
+    if (context_->pool != nullptr && Pool::MayHold(NameOf(path))) {
+      return NewPoolTable(path, options, out);
+    }
+    if (IsTableOrBlob(path)) {
+      return IsMarked(options) ? NewOutput(path, options, out, dbg)
+                               : NewPlainTable(path, options, out, dbg);
+    }
+    const std::optional<Metadata> kind = MetadataAt(path);
+    if (!kind) return target()->NewWritableFile(path, options, out, dbg);
+    if (kind == Metadata::kManifest) WarmUp();
+    std::unique_ptr<FSWritableFile> base;
+    IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
+    if (s.ok()) {
+      *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, 0,
+                                    std::move(base));
+    }
+    return s;
+  }
+
+  IOStatus ReopenWritableFile(const std::string& path, const FileOptions& options,
+                              std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) override {
+    IOStatus s = Settle(path);
+    if (!s.ok()) return s;
+    if (context_->pool != nullptr && Pool::MayHold(NameOf(path)) &&
+        !target()->FileExists(path, options.io_options, dbg).ok()) {
+      return NewPoolTable(path, options, out);  // as a plain one would be made
+    }
+    std::unique_ptr<FSWritableFile> base;
+    s = target()->ReopenWritableFile(path, options, &base, dbg);
+    if (!s.ok()) return s;
+    const std::optional<Metadata> kind = MetadataAt(path);
+    if (!kind) {
+      *out = std::move(base);
+      return s;
+    }
+    if (kind == Metadata::kManifest) WarmUp();
+    uint64_t size = 0;
+    s = target()->GetFileSize(path, options.io_options, &size, dbg);
+    if (s.ok()) {
+      *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, size,
+                                    std::move(base));
+    }
+    return s;
+  }
+
+  IOStatus ReuseWritableFile(const std::string& path, const std::string& old_path,
+                             const FileOptions& options, std::unique_ptr<FSWritableFile>* out,
+                             IODebugContext* dbg) override {
+    // Used for recycled logs only, which are never in flight here.
+    return target()->ReuseWritableFile(path, old_path, options, out, dbg);
+  }
+
+  IOStatus NewRandomRWFile(const std::string& path, const FileOptions& options,
+                           std::unique_ptr<FSRandomRWFile>* out, IODebugContext* dbg) override {
+    IOStatus s = Settle(path);
+    return s.ok() ? target()->NewRandomRWFile(path, options, out, dbg) : s;
+  }
+
+  IOStatus NewMemoryMappedFileBuffer(const std::string& path,
+                                     std::unique_ptr<MemoryMappedFileBuffer>* out) override {
+    IOStatus s = Settle(path);
+    return s.ok() ? target()->NewMemoryMappedFileBuffer(path, out) : s;
+  }
+
+  IOStatus NewDirectory(const std::string& path, const IOOptions& options,
+                        std::unique_ptr<FSDirectory>* out, IODebugContext* dbg) override {
+    std::unique_ptr<FSDirectory> base;
+    IOStatus s = target()->NewDirectory(path, options, &base, dbg);
+    // A name inside gives the directory's own canonical spelling.
+    if (s.ok()) {
+      *out =
+          NewBarrierDirectory(context_, DirectoryOf(CanonicalPath(path + "/x")), std::move(base));
+    }
+    return s;
+  }
+
+  IOStatus GetChildrenFileAttributes(const std::string& dir, const IOOptions& options,
+                                     std::vector<FileAttributes>* out,
+                                     IODebugContext* dbg) override {
+    IOStatus s = target()->GetChildrenFileAttributes(dir, options, out, dbg);
+    if (!s.ok()) return s;
+    for (FileAttributes& a : *out) {
+      if (auto output = context_->registry->Find(dir + "/" + a.name)) a.size_bytes = output->size();
+    }
+    return s;
+  }
+
+  IOStatus DeleteFile(const std::string& path, const IOOptions& options,
+                      IODebugContext* dbg) override {
+    const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+    const OutputFile::PathGuard guard(output.get());
+    IOStatus s = target()->DeleteFile(path, options, dbg);
+    // The agent finishes with its descriptor by itself; nobody will ask for this output again. But
+    // one whose file is still there is still part of the barrier.
+    if (s.ok() && output != nullptr) context_->registry->Forget(output);
+    return s;
+  }
+
+  IOStatus Truncate(const std::string& path, size_t size, const IOOptions& options,
+                    IODebugContext* dbg) override {
+    IOStatus s = Settle(path);
+    return s.ok() ? target()->Truncate(path, size, options, dbg) : s;
+  }
+
+  IOStatus GetFileSize(const std::string& path, const IOOptions& options, uint64_t* size,
+                       IODebugContext* dbg) override {
+    if (auto output = context_->registry->Find(path)) {
+      // The physical size is the preallocated one until the file is closed.
+      *size = output->size();
+      return IOStatus::OK();
+    }
+    return target()->GetFileSize(path, options, size, dbg);
+  }
+
+  IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
+                      IODebugContext* dbg) override {
+    IOStatus s = Settle(from);
+    if (const std::optional<Metadata> kind = MetadataAt(to); s.ok() && kind) {
+      NamedFiles named;
+      named.all = kind != Metadata::kPointer;  // a CURRENT's MANIFEST was checked as it was written
+      s = ToIOStatus(context_->registry->BeforeMetadata(DirectoryOf(CanonicalPath(to)), named,
+                                                        /*ends_job=*/false));
+      if (s.ok() && context_->pool != nullptr) s = ToIOStatus(context_->pool->CommitNames());
+    }
+    if (!s.ok()) return s;
+    const std::shared_ptr<OutputFile> replaced = context_->registry->Find(to);
+    const OutputFile::PathGuard guard(replaced.get());
+    s = target()->RenameFile(from, to, options, dbg);
+    // Another disk (db_paths, cf_paths): RocksDB would give up the whole database over it.
+    if (!s.ok() && IsTableOrBlob(from) && IsInTaskDirectory(from) && IsAnotherDisk(s)) {
+      s = MoveTaskOutput(target(), from, to, s);
+    }
+    if (s.ok() && replaced != nullptr) context_->registry->Forget(replaced);
+    return s;
+  }
+
+  IOStatus LinkFile(const std::string& from, const std::string& to, const IOOptions& options,
+                    IODebugContext* dbg) override {
+    IOStatus s = Settle(from);
+    return s.ok() ? target()->LinkFile(from, to, options, dbg) : s;
+  }
+
+  IOStatus LockFile(const std::string& path, const IOOptions& options, FileLock** lock,
+                    IODebugContext* dbg) override {
+    IOStatus s = target()->LockFile(path, options, lock, dbg);
+    if (s.ok() && NameOf(path) == "LOCK") {
+      const std::string dir = DirectoryOf(CanonicalPath(path));
+      context_->registry->OnLocked(dir);
+      {
+        std::lock_guard guard(locks_mu_);
+        locks_[*lock] = dir;
+      }
+      // Wherever its compactions are done now.
+      TaskDirectories(this).Sweep(dir);
+    }
+    return s;
+  }
+
+  IOStatus UnlockFile(FileLock* lock, const IOOptions& options, IODebugContext* dbg) override {
+    std::string dir;
+    {
+      std::lock_guard guard(locks_mu_);
+      const auto it = locks_.find(lock);
+      if (it != locks_.end()) {
+        dir = std::move(it->second);
+        locks_.erase(it);
+      }
+    }
+    // Before the lock is free, or it could be taken anew in between.
+    if (!dir.empty()) {
+      context_->registry->OnUnlocked(dir);
+      context_->NotifyClosed(dir);
+    }
+    return target()->UnlockFile(lock, options, dbg);
+  }
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 5)
+  IOStatus SyncFile(const std::string& path, const FileOptions& file_options,
+                    const IOOptions& options, bool use_fsync, IODebugContext* dbg) override {
+    IOStatus s = Settle(path);
+    return s.ok() ? target()->SyncFile(path, file_options, options, use_fsync, dbg) : s;
+  }
+#endif
+
+  FileOptions OptimizeForCompactionTableWrite(
+      const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const override {
+    FileOptions o = target()->OptimizeForCompactionTableWrite(options, db_options);
+    // No output is ever the agent's: as without the plug-in.
+    if (context_->session->options().placement == PlacementMode::kHost) return o;
+    o.io_options.property_bag[kOutputMark] = "1";
+    o.writable_file_max_buffer_size = kWriterBufferBytes;
+    LetMallocSeeLargeBuffers();
+    // The stream does its own direct I/O; RocksDB's would copy everything into its buffer.
+    o.use_direct_writes = false;
+    o.use_mmap_writes = false;
+    // The stream's own sync interval takes their place.
+    o.bytes_per_sync = kOutputBytesPerSync;
+    o.strict_bytes_per_sync = false;
+    return o;
+  }
+
+  FileOptions OptimizeForCompactionTableRead(
+      const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const override {
+    // RocksDB asks when it makes a compaction job, on the thread that will run it.
+    ThreadActivity::BeginCompactionJob();
+    FileOptions o = target()->OptimizeForCompactionTableRead(options, db_options);
+    if (context_->fetch != nullptr) {
+      // How far ahead to read is the fetch stage's business; what RocksDB copies at a time should
+      // fit into the core's cache.
+      o.compaction_readahead_size = context_->session->options().readahead;
+    }
+    return o;
+  }
+
+ private:
+  // Waits until an output in flight at `path` is durable, if there is one.
+  IOStatus Settle(const std::string& path) const {
+    const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
+    return output == nullptr ? IOStatus::OK() : ToIOStatus(output->WaitDurable());
+  }
+
+  // A database was opened for writing: outputs and compactions will follow.
+  void WarmUp() {
+    if (context_->session->options().placement == PlacementMode::kHost) return;
+    context_->session->Prewarm();
+    if (context_->fetch != nullptr) context_->fetch->Warm();
+  }
+
+  // A new output at `path`, in a file that the base made.
+  IOStatus NewOutput(const std::string& path, const FileOptions& options,
+                     std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) {
+    // By the base, which knows with what rights.
+    IOStatus made;
+    const auto make =
+        [&](const std::string& canonical) -> absl::StatusOr<std::shared_ptr<OutputTarget>> {
+      std::unique_ptr<FSWritableFile> empty;
+      made = target()->NewWritableFile(path, FileOptions(), &empty, dbg);
+      if (made.ok()) made = empty->Close(IOOptions(), dbg);
+      if (!made.ok()) return absl::UnknownError(made.ToString());
+      return OpenPlainTarget(canonical, context_->session->options().io);
+    };
+    const bool on_agent = context_->AgentDoesIo();
+    auto output = context_->registry->Create(
+        path, make, on_agent ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
+    if (!made.ok()) return made;
+    if (!output.ok()) return ToIOStatus(output.status());
+    *out = NewOutputWritableFile(context_, *std::move(output), options, !on_agent || SyncsAtOnce());
+    return IOStatus::OK();
+  }
+
+  // With layout=pool: any table or blob file.
+  IOStatus NewPoolTable(const std::string& path, const FileOptions& options,
+                        std::unique_ptr<FSWritableFile>* out) {
+    const std::shared_ptr<Pool>& pool = context_->pool;
+    const auto make = [&](const std::string& canonical) {
+      return CreatePoolTarget(pool, canonical, context_->session->options().io);
+    };
+    const bool marked = IsMarked(options) && context_->AgentDoesIo();
+    auto output = context_->registry->Create(
+        path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
+    if (!output.ok()) return PoolStatus(output.status());
+    *out = NewOutputWritableFile(context_, *std::move(output), options, !marked || SyncsAtOnce());
+    return IOStatus::OK();
+  }
+
+  bool SyncsAtOnce() const { return context_->session->options().sync == SyncMode::kStrict; }
+  // With layout=files: a table or blob file that is no output.
+  IOStatus NewPlainTable(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<FSWritableFile>* out, IODebugContext* dbg) {
+    const std::shared_ptr<OutputFile> old = context_->registry->Find(path);
+    const bool in_flight = old != nullptr && context_->registry->InFlight(*old);
+    // The agent must not write into the new file, nor that of a process that was killed and has
+    // left a file of this number behind.
+    if (in_flight || HasNumberForName(path)) {
+      const OutputFile::PathGuard guard(in_flight ? old.get() : nullptr);
+      IOStatus s = target()->DeleteFile(path, options.io_options, dbg);
+      if (!s.ok() && !s.IsNotFound() && !s.IsPathNotFound()) return s;
+      if (in_flight) context_->registry->Forget(old);
+    }
+    IOStatus s = target()->NewWritableFile(path, options, out, dbg);
+    if (s.ok() && old != nullptr) context_->registry->Forget(old);
+    return s;
+  }
+
+  std::mutex locks_mu_;
+  std::map<FileLock*, std::string> locks_;  // the directories of open databases
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
-    const std::string& uri, std::shared_ptr<rocksdb::FileSystem> base) {
+    const std::string& uri, std::shared_ptr<FileSystem> base) {
   auto options = ParseOptions(uri);
   if (!options.ok()) return options.status();
   return Open(*options, std::move(base));
 }
 
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
-    const Options& options, std::shared_ptr<rocksdb::FileSystem> base) {
+    const Options& options, std::shared_ptr<FileSystem> base) {
   if (absl::Status st = CheckBase(*base); !st.ok()) return st;
   auto context = std::make_shared<FileContext>();
   if (options.layout == Layout::kPool) {
@@ -138,7 +456,7 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     if (!pool.ok()) return pool.status();
     context->pool = *std::move(pool);
     context->in_pool = true;
-    base = std::make_shared<PoolFileSystem>(std::move(base), context->pool);
+    base = NewPoolFileSystem(std::move(base), context->pool);
   }
   auto session = HostSession::Open(options);
   if (!session.ok()) return session.status();
@@ -146,321 +464,8 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   context->registry = std::make_shared<OutputRegistry>(*session);
   if (options.fetch && options.placement != PlacementMode::kHost)
     context->fetch = std::make_shared<FetchSource>(*session);
-  return std::unique_ptr<PulseFileSystem>(new PulseFileSystem(std::move(base), std::move(context)));
-}
-
-void PulseFileSystem::WarmUp() {
-  if (context_->session->options().placement == PlacementMode::kHost) return;
-  context_->session->Prewarm();
-  if (context_->fetch != nullptr) context_->fetch->Warm();
-}
-
-IOStatus PulseFileSystem::Settle(const std::string& path) const {
-  const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
-  return output == nullptr ? IOStatus::OK() : ToIOStatus(output->WaitDurable());
-}
-
-IOStatus PulseFileSystem::NewSequentialFile(const std::string& path, const FileOptions& options,
-                                            std::unique_ptr<rocksdb::FSSequentialFile>* out,
-                                            IODebugContext* dbg) {
-  // Sequential readers go to the physical end of the file, which is right only once it is closed.
-  IOStatus s = Settle(path);
-  return s.ok() ? target()->NewSequentialFile(path, options, out, dbg) : s;
-}
-
-IOStatus PulseFileSystem::NewRandomAccessFile(const std::string& path, const FileOptions& options,
-                                              std::unique_ptr<rocksdb::FSRandomAccessFile>* out,
-                                              IODebugContext* dbg) {
-  if (!IsTableOrBlob(path)) return target()->NewRandomAccessFile(path, options, out, dbg);
-  std::shared_ptr<OutputFile> output = context_->registry->Find(path);
-  if (output != nullptr && options.use_mmap_reads) {
-    // A mapping takes the file's size as it is now.
-    IOStatus s = ToIOStatus(output->WaitDurable());
-    if (!s.ok()) return s;
-    output = nullptr;
-  }
-  // A file of a pool is read, not mapped.
-  if (options.use_mmap_reads && context_->pool == nullptr) {
-    return target()->NewRandomAccessFile(path, options, out, dbg);
-  }
-  return NewFetchingRandomAccessFile(context_, target(), path, options, std::move(output), out,
-                                     dbg);
-}
-
-IOStatus PulseFileSystem::NewWritableFile(const std::string& path, const FileOptions& options,
-                                          std::unique_ptr<rocksdb::FSWritableFile>* out,
-                                          IODebugContext* dbg) {
-  if (context_->pool != nullptr && Pool::MayHold(NameOf(path))) {
-    return NewPoolTable(path, options, out);
-  }
-  if (IsTableOrBlob(path)) {
-    return IsMarked(options) ? NewOutput(path, options, out, dbg)
-                             : NewPlainTable(path, options, out, dbg);
-  }
-  const std::optional<Metadata> kind = MetadataAt(path);
-  if (!kind) return target()->NewWritableFile(path, options, out, dbg);
-  if (kind == Metadata::kManifest) WarmUp();
-  std::unique_ptr<rocksdb::FSWritableFile> base;
-  IOStatus s = target()->NewWritableFile(path, options, &base, dbg);
-  if (s.ok()) {
-    *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, 0,
-                                  std::move(base));
-  }
-  return s;
-}
-
-IOStatus PulseFileSystem::NewOutput(const std::string& path, const FileOptions& options,
-                                    std::unique_ptr<rocksdb::FSWritableFile>* out,
-                                    IODebugContext* dbg) {
-  // By the base, which knows with what rights.
-  IOStatus made;
-  const auto make =
-      [&](const std::string& canonical) -> absl::StatusOr<std::shared_ptr<OutputTarget>> {
-    std::unique_ptr<rocksdb::FSWritableFile> empty;
-    made = target()->NewWritableFile(path, FileOptions(), &empty, dbg);
-    if (made.ok()) made = empty->Close(IOOptions(), dbg);
-    if (!made.ok()) return absl::UnknownError(made.ToString());
-    return OpenPlainTarget(canonical, context_->session->options().io);
-  };
-  const bool on_agent = context_->AgentDoesIo();
-  auto output = context_->registry->Create(
-      path, make, on_agent ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
-  if (!made.ok()) return made;
-  if (!output.ok()) return ToIOStatus(output.status());
-  *out = NewOutputWritableFile(context_, *std::move(output), options, !on_agent || SyncsAtOnce());
-  return IOStatus::OK();
-}
-
-IOStatus PulseFileSystem::NewPoolTable(const std::string& path, const FileOptions& options,
-                                       std::unique_ptr<rocksdb::FSWritableFile>* out) {
-  const std::shared_ptr<Pool>& pool = context_->pool;
-  const auto make = [&](const std::string& canonical) {
-    return CreatePoolTarget(pool, canonical, context_->session->options().io);
-  };
-  const bool marked = IsMarked(options) && context_->AgentDoesIo();
-  auto output = context_->registry->Create(
-      path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
-  if (!output.ok()) return PoolStatus(output.status());
-  *out = NewOutputWritableFile(context_, *std::move(output), options, !marked || SyncsAtOnce());
-  return IOStatus::OK();
-}
-
-IOStatus PulseFileSystem::NewPlainTable(const std::string& path, const FileOptions& options,
-                                        std::unique_ptr<rocksdb::FSWritableFile>* out,
-                                        IODebugContext* dbg) {
-  const std::shared_ptr<OutputFile> old = context_->registry->Find(path);
-  const bool in_flight = old != nullptr && context_->registry->InFlight(*old);
-  // The agent must not write into the new file, nor that of a process that was killed and has left
-  // a file of this number behind.
-  if (in_flight || HasNumberForName(path)) {
-    const OutputFile::PathGuard guard(in_flight ? old.get() : nullptr);
-    IOStatus s = target()->DeleteFile(path, options.io_options, dbg);
-    if (!s.ok() && !s.IsNotFound() && !s.IsPathNotFound()) return s;
-    if (in_flight) context_->registry->Forget(old);
-  }
-  IOStatus s = target()->NewWritableFile(path, options, out, dbg);
-  if (s.ok() && old != nullptr) context_->registry->Forget(old);
-  return s;
-}
-
-IOStatus PulseFileSystem::ReopenWritableFile(const std::string& path, const FileOptions& options,
-                                             std::unique_ptr<rocksdb::FSWritableFile>* out,
-                                             IODebugContext* dbg) {
-  IOStatus s = Settle(path);
-  if (!s.ok()) return s;
-  if (context_->pool != nullptr && Pool::MayHold(NameOf(path)) &&
-      !target()->FileExists(path, options.io_options, dbg).ok()) {
-    return NewPoolTable(path, options, out);  // as a plain one would be made
-  }
-  std::unique_ptr<rocksdb::FSWritableFile> base;
-  s = target()->ReopenWritableFile(path, options, &base, dbg);
-  if (!s.ok()) return s;
-  const std::optional<Metadata> kind = MetadataAt(path);
-  if (!kind) {
-    *out = std::move(base);
-    return s;
-  }
-  if (kind == Metadata::kManifest) WarmUp();
-  uint64_t size = 0;
-  s = target()->GetFileSize(path, options.io_options, &size, dbg);
-  if (s.ok()) {
-    *out = NewBarrierWritableFile(context_, DirectoryOf(CanonicalPath(path)), *kind, size,
-                                  std::move(base));
-  }
-  return s;
-}
-
-IOStatus PulseFileSystem::ReuseWritableFile(const std::string& path, const std::string& old_path,
-                                            const FileOptions& options,
-                                            std::unique_ptr<rocksdb::FSWritableFile>* out,
-                                            IODebugContext* dbg) {
-  // Used for recycled logs only, which are never in flight here.
-  return target()->ReuseWritableFile(path, old_path, options, out, dbg);
-}
-
-IOStatus PulseFileSystem::NewRandomRWFile(const std::string& path, const FileOptions& options,
-                                          std::unique_ptr<rocksdb::FSRandomRWFile>* out,
-                                          IODebugContext* dbg) {
-  IOStatus s = Settle(path);
-  return s.ok() ? target()->NewRandomRWFile(path, options, out, dbg) : s;
-}
-
-IOStatus PulseFileSystem::NewMemoryMappedFileBuffer(
-    const std::string& path, std::unique_ptr<rocksdb::MemoryMappedFileBuffer>* out) {
-  IOStatus s = Settle(path);
-  return s.ok() ? target()->NewMemoryMappedFileBuffer(path, out) : s;
-}
-
-IOStatus PulseFileSystem::NewDirectory(const std::string& path, const IOOptions& options,
-                                       std::unique_ptr<rocksdb::FSDirectory>* out,
-                                       IODebugContext* dbg) {
-  std::unique_ptr<rocksdb::FSDirectory> base;
-  IOStatus s = target()->NewDirectory(path, options, &base, dbg);
-  // A name inside gives the directory's own canonical spelling.
-  if (s.ok()) {
-    *out = NewBarrierDirectory(context_, DirectoryOf(CanonicalPath(path + "/x")), std::move(base));
-  }
-  return s;
-}
-
-IOStatus PulseFileSystem::GetChildrenFileAttributes(const std::string& dir,
-                                                    const IOOptions& options,
-                                                    std::vector<rocksdb::FileAttributes>* out,
-                                                    IODebugContext* dbg) {
-  IOStatus s = target()->GetChildrenFileAttributes(dir, options, out, dbg);
-  if (!s.ok()) return s;
-  for (rocksdb::FileAttributes& a : *out) {
-    if (auto output = context_->registry->Find(dir + "/" + a.name)) a.size_bytes = output->size();
-  }
-  return s;
-}
-
-IOStatus PulseFileSystem::DeleteFile(const std::string& path, const IOOptions& options,
-                                     IODebugContext* dbg) {
-  const std::shared_ptr<OutputFile> output = context_->registry->Find(path);
-  const OutputFile::PathGuard guard(output.get());
-  IOStatus s = target()->DeleteFile(path, options, dbg);
-  // The agent finishes with its descriptor by itself; nobody will ask for this output again. But
-  // one whose file is still there is still part of the barrier.
-  if (s.ok() && output != nullptr) context_->registry->Forget(output);
-  return s;
-}
-
-IOStatus PulseFileSystem::Truncate(const std::string& path, size_t size, const IOOptions& options,
-                                   IODebugContext* dbg) {
-  IOStatus s = Settle(path);
-  return s.ok() ? target()->Truncate(path, size, options, dbg) : s;
-}
-
-IOStatus PulseFileSystem::GetFileSize(const std::string& path, const IOOptions& options,
-                                      uint64_t* size, IODebugContext* dbg) {
-  if (auto output = context_->registry->Find(path)) {
-    // The physical size is the preallocated one until the file is closed.
-    *size = output->size();
-    return IOStatus::OK();
-  }
-  return target()->GetFileSize(path, options, size, dbg);
-}
-
-IOStatus PulseFileSystem::RenameFile(const std::string& from, const std::string& to,
-                                     const IOOptions& options, IODebugContext* dbg) {
-  IOStatus s = Settle(from);
-  if (const std::optional<Metadata> kind = MetadataAt(to); s.ok() && kind) {
-    NamedFiles named;
-    named.all = kind != Metadata::kPointer;  // a CURRENT's MANIFEST was checked as it was written
-    s = ToIOStatus(context_->registry->BeforeMetadata(DirectoryOf(CanonicalPath(to)), named,
-                                                      /*ends_job=*/false));
-    if (s.ok() && context_->pool != nullptr) s = ToIOStatus(context_->pool->CommitNames());
-  }
-  if (!s.ok()) return s;
-  const std::shared_ptr<OutputFile> replaced = context_->registry->Find(to);
-  const OutputFile::PathGuard guard(replaced.get());
-  s = target()->RenameFile(from, to, options, dbg);
-  // Another disk (db_paths, cf_paths): RocksDB would give up the whole database over it.
-  if (!s.ok() && IsTableOrBlob(from) && IsInTaskDirectory(from) && IsAnotherDisk(s)) {
-    s = MoveTaskOutput(target(), from, to, s);
-  }
-  if (s.ok() && replaced != nullptr) context_->registry->Forget(replaced);
-  return s;
-}
-
-IOStatus PulseFileSystem::LinkFile(const std::string& from, const std::string& to,
-                                   const IOOptions& options, IODebugContext* dbg) {
-  IOStatus s = Settle(from);
-  return s.ok() ? target()->LinkFile(from, to, options, dbg) : s;
-}
-
-IOStatus PulseFileSystem::LockFile(const std::string& path, const IOOptions& options,
-                                   rocksdb::FileLock** lock, IODebugContext* dbg) {
-  IOStatus s = target()->LockFile(path, options, lock, dbg);
-  if (s.ok() && NameOf(path) == "LOCK") {
-    const std::string dir = DirectoryOf(CanonicalPath(path));
-    context_->registry->OnLocked(dir);
-    {
-      std::lock_guard guard(locks_mu_);
-      locks_[*lock] = dir;
-    }
-    // Wherever its compactions are done now.
-    TaskDirectories(this).Sweep(dir);
-  }
-  return s;
-}
-
-IOStatus PulseFileSystem::UnlockFile(rocksdb::FileLock* lock, const IOOptions& options,
-                                     IODebugContext* dbg) {
-  std::string dir;
-  {
-    std::lock_guard guard(locks_mu_);
-    const auto it = locks_.find(lock);
-    if (it != locks_.end()) {
-      dir = std::move(it->second);
-      locks_.erase(it);
-    }
-  }
-  // Before the lock is free, or it could be taken anew in between.
-  if (!dir.empty()) {
-    context_->registry->OnUnlocked(dir);
-    context_->NotifyClosed(dir);
-  }
-  return target()->UnlockFile(lock, options, dbg);
-}
-
-#if PULSE_ROCKSDB_AT_LEAST(11, 5)
-IOStatus PulseFileSystem::SyncFile(const std::string& path, const FileOptions& file_options,
-                                   const IOOptions& options, bool use_fsync, IODebugContext* dbg) {
-  IOStatus s = Settle(path);
-  return s.ok() ? target()->SyncFile(path, file_options, options, use_fsync, dbg) : s;
-}
-#endif
-
-FileOptions PulseFileSystem::OptimizeForCompactionTableWrite(
-    const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
-  FileOptions o = target()->OptimizeForCompactionTableWrite(options, db_options);
-  // No output is ever the agent's: as without the plug-in.
-  if (context_->session->options().placement == PlacementMode::kHost) return o;
-  o.io_options.property_bag[kOutputMark] = "1";
-  o.writable_file_max_buffer_size = kWriterBufferBytes;
-  LetMallocSeeLargeBuffers();
-  // The stream does its own direct I/O; RocksDB's would copy everything into its buffer.
-  o.use_direct_writes = false;
-  o.use_mmap_writes = false;
-  // The stream's own sync interval takes their place.
-  o.bytes_per_sync = kOutputBytesPerSync;
-  o.strict_bytes_per_sync = false;
-  return o;
-}
-
-FileOptions PulseFileSystem::OptimizeForCompactionTableRead(
-    const FileOptions& options, const rocksdb::ImmutableDBOptions& db_options) const {
-  // RocksDB asks when it makes a compaction job, on the thread that will run it.
-  ThreadActivity::BeginCompactionJob();
-  FileOptions o = target()->OptimizeForCompactionTableRead(options, db_options);
-  if (context_->fetch != nullptr) {
-    // How far ahead to read is the fetch stage's business; what RocksDB copies at a time should fit
-    // into the core's cache.
-    o.compaction_readahead_size = context_->session->options().readahead;
-  }
-  return o;
+  return std::unique_ptr<PulseFileSystem>(
+      new OffloadingFileSystem(std::move(base), std::move(context)));
 }
 
 }  // namespace pulse::lsm

@@ -10,7 +10,7 @@ namespace {
 
 class Statistics : public rocksdb::Statistics {
  public:
-  Statistics(std::shared_ptr<rocksdb::FileSystem> fs, std::shared_ptr<rocksdb::Statistics> base)
+  Statistics(std::shared_ptr<FileSystem> fs, std::shared_ptr<rocksdb::Statistics> base)
       : fs_(std::move(fs)), base_(std::move(base)) {
     set_stats_level(base_->get_stats_level());
   }
@@ -78,7 +78,7 @@ class Statistics : public rocksdb::Statistics {
     return now;
   }
 
-  const std::shared_ptr<rocksdb::FileSystem> fs_;
+  const std::shared_ptr<FileSystem> fs_;
   const std::shared_ptr<rocksdb::Statistics> base_;
   mutable std::mutex mu_;
   std::map<std::string, uint64_t> since_;
@@ -112,7 +112,7 @@ std::map<std::string, uint64_t> TickersOf(const Stats& s) {
   };
 }
 
-std::shared_ptr<rocksdb::Statistics> NewStatistics(std::shared_ptr<rocksdb::FileSystem> fs,
+std::shared_ptr<rocksdb::Statistics> NewStatistics(std::shared_ptr<FileSystem> fs,
                                                    std::shared_ptr<rocksdb::Statistics> base) {
   return std::make_shared<Statistics>(std::move(fs), std::move(base));
 }

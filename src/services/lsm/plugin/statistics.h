@@ -15,7 +15,7 @@ namespace pulse::lsm {
 std::map<std::string, uint64_t> TickersOf(const Stats& stats);
 
 // `fs` is one of this plug-in's.
-std::shared_ptr<rocksdb::Statistics> NewStatistics(std::shared_ptr<rocksdb::FileSystem> fs,
+std::shared_ptr<rocksdb::Statistics> NewStatistics(std::shared_ptr<FileSystem> fs,
                                                    std::shared_ptr<rocksdb::Statistics> base);
 
 }  // namespace pulse::lsm

@@ -17,11 +17,6 @@
 namespace pulse::lsm {
 namespace {
 
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
-using rocksdb::IOStatus;
-using rocksdb::Slice;
-
 constexpr uint64_t kPoolPage = wire::kPage;
 
 uint64_t RoundUpToPage(uint64_t n) { return (n + kPoolPage - 1) / kPoolPage * kPoolPage; }
@@ -108,7 +103,7 @@ class OpenFile {
   std::vector<store::Extent> extents_;
 };
 
-class PoolRandomAccessFile : public rocksdb::FSRandomAccessFile {
+class PoolRandomAccessFile : public FSRandomAccessFile {
  public:
   PoolRandomAccessFile(OpenFile file, bool direct)
       : file_(std::move(file)),
@@ -175,7 +170,7 @@ class PoolRandomAccessFile : public rocksdb::FSRandomAccessFile {
   const int direct_fd_;  // -1: buffered
 };
 
-class PoolSequentialFile : public rocksdb::FSSequentialFile {
+class PoolSequentialFile : public FSSequentialFile {
  public:
   PoolSequentialFile(OpenFile file, UniqueFd fd, bool direct)
       : file_(std::move(file)), fd_(std::move(fd)), direct_(direct) {}
@@ -220,7 +215,7 @@ absl::Status SyncAndCommit(store::Store& store) {
   return store.Commit();
 }
 
-class PoolRandomRWFile : public rocksdb::FSRandomRWFile {
+class PoolRandomRWFile : public FSRandomRWFile {
  public:
   explicit PoolRandomRWFile(OpenFile file) : file_(std::move(file)) {}
 
@@ -269,9 +264,9 @@ class PoolRandomRWFile : public rocksdb::FSRandomRWFile {
   const OpenFile file_;
 };
 
-class ReopenedPoolFile : public rocksdb::FSWritableFile {
+class ReopenedPoolFile : public FSWritableFile {
  public:
-  ReopenedPoolFile(OpenFile file, const rocksdb::FileOptions& options)
+  ReopenedPoolFile(OpenFile file, const FileOptions& options)
       : FSWritableFile(options), file_(std::move(file)) {}
 
   using FSWritableFile::Append;
@@ -312,7 +307,38 @@ class ReopenedPoolFile : public rocksdb::FSWritableFile {
   const OpenFile file_;
 };
 
+class PoolDirectory : public FSDirectory {
+ public:
+  PoolDirectory(std::shared_ptr<Pool> pool, std::unique_ptr<FSDirectory> base)
+      : pool_(std::move(pool)), base_(std::move(base)) {}
+
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = PoolStatus(pool_->CommitNames());
+    return s.ok() ? base_->Fsync(options, dbg) : s;
+  }
+  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg,
+                               const rocksdb::DirFsyncOptions& dir_options) override {
+    IOStatus s = PoolStatus(pool_->CommitNames());
+    return s.ok() ? base_->FsyncWithDirOptions(options, dbg, dir_options) : s;
+  }
+  IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
+    return base_->Close(options, dbg);
+  }
+  size_t GetUniqueId(char* id, size_t max_size) const override {
+    return base_->GetUniqueId(id, max_size);
+  }
+
+ private:
+  const std::shared_ptr<Pool> pool_;
+  const std::unique_ptr<FSDirectory> base_;
+};
+
 }  // namespace
+
+std::unique_ptr<FSDirectory> NewPoolDirectory(std::shared_ptr<Pool> pool,
+                                              std::unique_ptr<FSDirectory> base) {
+  return std::make_unique<PoolDirectory>(std::move(pool), std::move(base));
+}
 
 IOStatus PoolStatus(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status) || ErrnoOf(status) != 0) return ToIOStatus(status);
@@ -322,8 +348,8 @@ IOStatus PoolStatus(const absl::Status& status) {
 }
 
 IOStatus NewPoolRandomAccessFile(std::shared_ptr<Pool> pool, store::FileId file,
-                                 const std::string& path, const rocksdb::FileOptions& options,
-                                 std::unique_ptr<rocksdb::FSRandomAccessFile>* out) {
+                                 const std::string& path, const FileOptions& options,
+                                 std::unique_ptr<FSRandomAccessFile>* out) {
   const bool direct = options.use_direct_reads && pool->store().direct_io();
   auto f = OpenFile::Open(std::move(pool), file, path);
   if (!f.ok()) return PoolStatus(f.status());
@@ -332,8 +358,8 @@ IOStatus NewPoolRandomAccessFile(std::shared_ptr<Pool> pool, store::FileId file,
 }
 
 IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
-                               const std::string& path, const rocksdb::FileOptions& options,
-                               std::unique_ptr<rocksdb::FSSequentialFile>* out) {
+                               const std::string& path, const FileOptions& options,
+                               std::unique_ptr<FSSequentialFile>* out) {
   const bool direct = options.use_direct_reads && pool->store().direct_io();
   UniqueFd fd = pool->OpenDevice(O_RDONLY);
   if (!fd.valid()) return ToIOStatus(ErrnoError(errno, "opening", pool->store().path()));
@@ -344,8 +370,7 @@ IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
 }
 
 IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
-                             const std::string& path,
-                             std::unique_ptr<rocksdb::FSRandomRWFile>* out) {
+                             const std::string& path, std::unique_ptr<FSRandomRWFile>* out) {
   auto f = OpenFile::Open(std::move(pool), file, path);
   if (!f.ok()) return PoolStatus(f.status());
   *out = std::make_unique<PoolRandomRWFile>(*std::move(f));
@@ -353,8 +378,7 @@ IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
 }
 
 IOStatus ReopenPoolFile(std::shared_ptr<Pool> pool, store::FileId file, const std::string& path,
-                        const rocksdb::FileOptions& options,
-                        std::unique_ptr<rocksdb::FSWritableFile>* out) {
+                        const FileOptions& options, std::unique_ptr<FSWritableFile>* out) {
   auto f = OpenFile::Open(std::move(pool), file, path);
   if (!f.ok()) return PoolStatus(f.status());
   *out = std::make_unique<ReopenedPoolFile>(*std::move(f), options);

@@ -13,24 +13,24 @@
 namespace pulse::lsm {
 
 // With O_DIRECT if `options` say so and the pool's device can.
-rocksdb::IOStatus NewPoolRandomAccessFile(std::shared_ptr<Pool> pool, store::FileId file,
-                                          const std::string& path,
-                                          const rocksdb::FileOptions& options,
-                                          std::unique_ptr<rocksdb::FSRandomAccessFile>* out);
-rocksdb::IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
-                                        const std::string& path,
-                                        const rocksdb::FileOptions& options,
-                                        std::unique_ptr<rocksdb::FSSequentialFile>* out);
+IOStatus NewPoolRandomAccessFile(std::shared_ptr<Pool> pool, store::FileId file,
+                                 const std::string& path, const FileOptions& options,
+                                 std::unique_ptr<FSRandomAccessFile>* out);
+IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
+                               const std::string& path, const FileOptions& options,
+                               std::unique_ptr<FSSequentialFile>* out);
 // Reads and writes in place: an ingested file is given its sequence number.
-rocksdb::IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
-                                      const std::string& path,
-                                      std::unique_ptr<rocksdb::FSRandomRWFile>* out);
+IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
+                             const std::string& path, std::unique_ptr<FSRandomRWFile>* out);
 // A file that is there, to be synced or cut short, and not appended to.
-rocksdb::IOStatus ReopenPoolFile(std::shared_ptr<Pool> pool, store::FileId file,
-                                 const std::string& path, const rocksdb::FileOptions& options,
-                                 std::unique_ptr<rocksdb::FSWritableFile>* out);
+IOStatus ReopenPoolFile(std::shared_ptr<Pool> pool, store::FileId file, const std::string& path,
+                        const FileOptions& options, std::unique_ptr<FSWritableFile>* out);
+
+// A directory whose sync also makes durable which of its names are links to files of the pool.
+std::unique_ptr<FSDirectory> NewPoolDirectory(std::shared_ptr<Pool> pool,
+                                              std::unique_ptr<FSDirectory> base);
 
 // As ToIOStatus; what the store has no room for is NoSpace.
-rocksdb::IOStatus PoolStatus(const absl::Status& status);
+IOStatus PoolStatus(const absl::Status& status);
 
 }  // namespace pulse::lsm
