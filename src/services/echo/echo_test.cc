@@ -8,7 +8,6 @@
 #include <string>
 
 #include "agent/socket_server.h"
-#include "services/echo/agent_service.h"
 #include "services/echo/host_echo.h"
 #include "services/echo/spec.h"
 
@@ -23,9 +22,13 @@ class EchoTest : public ::testing::Test {
     AgentOptions options;
     options.socket_path = path_;
     options.known_services = {&kSpec};
-    auto server = SocketServer::Open(options, std::move(services));
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
+    server_ = SocketServer::Open(options, std::move(services)).value();
+  }
+  std::string RefusalBy(const ServiceSpec& offered) {
+    Serve({{&offered, &CreateAgentService}});
+    const auto host = Host::Open(path_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(host.status())) << host.status();
+    return std::string(host.status().message());
   }
 
   const std::string path_ = "/tmp/pulse-echo-" + std::to_string(getpid()) + ".sock";
@@ -34,25 +37,21 @@ class EchoTest : public ::testing::Test {
 
 TEST_F(EchoTest, Send_AnyText_ComesBack) {
   Serve();
-  const auto host = Host::Open(path_);
-  ASSERT_TRUE(host.ok()) << host.status();
+  const auto host = Host::Open(path_).value();
   std::mt19937 random(testing::UnitTest::GetInstance()->random_seed());
   for (size_t size : {0, 1, 7, 8, 4095, 4096, 100'000, 262'144}) {
     std::string text(size, '\0');
     for (char& c : text) c = static_cast<char>(random());
-    const auto back = (*host)->Send(text);
-    ASSERT_TRUE(back.ok()) << back.status();
-    EXPECT_EQ(*back, text) << size;
+    EXPECT_EQ(host->Send(text).value(), text) << size;
   }
 }
 
 TEST_F(EchoTest, Send_TooLongOrAgentGone_Fails) {
   Serve();
-  const auto host = Host::Open(path_);
-  ASSERT_TRUE(host.ok()) << host.status();
-  EXPECT_TRUE(absl::IsResourceExhausted((*host)->Send(std::string(1 << 20, 'x')).status()));
+  const auto host = Host::Open(path_).value();
+  EXPECT_TRUE(absl::IsResourceExhausted(host->Send(std::string(1 << 20, 'x')).status()));
   server_.reset();
-  EXPECT_FALSE((*host)->Send("hello").ok());
+  EXPECT_FALSE(host->Send("hello").ok());
   EXPECT_TRUE(absl::IsNotFound(Host::Open(path_).status()));
 }
 
@@ -60,22 +59,14 @@ TEST_F(EchoTest, Open_NotOffered_NamesWhatIs) {
   ServiceSpec other = kSpec;
   other.name = "other";
   other.id = 77;
-  Serve({{&other, &CreateAgentService}});
-  const auto host = Host::Open(path_);
-  EXPECT_TRUE(absl::IsFailedPrecondition(host.status())) << host.status();
-  EXPECT_THAT(std::string(host.status().message()),
-              AllOf(HasSubstr("does not offer the service echo"), HasSubstr("other"),
-                    HasSubstr("pulse agent --echo")));
+  EXPECT_THAT(RefusalBy(other), AllOf(HasSubstr("does not offer the service echo"),
+                                      HasSubstr("other"), HasSubstr("pulse agent --echo")));
 }
 
 TEST_F(EchoTest, Open_OtherVersion_NamesBoth) {
   ServiceSpec next = kSpec;
   next.version = kSpec.version + 1;
-  Serve({{&next, &CreateAgentService}});
-  const auto host = Host::Open(path_);
-  EXPECT_TRUE(absl::IsFailedPrecondition(host.status())) << host.status();
-  EXPECT_THAT(std::string(host.status().message()),
-              AllOf(HasSubstr("version 2"), HasSubstr("version 1")));
+  EXPECT_THAT(RefusalBy(next), AllOf(HasSubstr("version 2"), HasSubstr("version 1")));
 }
 
 }  // namespace

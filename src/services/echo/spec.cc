@@ -1,8 +1,9 @@
 #include "services/echo/spec.h"
 
-#include <optional>
+#include <cerrno>
+#include <cstring>
 
-#include "services/echo/agent_service.h"
+#include "agent/message_service.h"
 #include "services/echo/wire.h"
 
 namespace pulse::echo {
@@ -15,6 +16,29 @@ constexpr OptionSpec kOptions[] = {
      .kind = OptionSpec::Kind::kFlag,
      .help = "offer the echo service, to try the way to the agent and back"}};
 
+class AgentService : public MessageService {
+ public:
+  using MessageService::MessageService;
+
+ private:
+  bool OnRequest(MessageGroup* group, const RingMessage& message, uint64_t ticket) override {
+    if (message.length < sizeof(Request)) {
+      Break(absl::DataLossError("a request is shorter than a request"));
+    } else {
+      // The host may change its memory at any time: what decides is copied once.
+      Request request;
+      std::memcpy(&request, message.data, sizeof(request));
+      session()->counters().Take(0);
+      std::string body(message.data + sizeof(request), message.length - sizeof(request));
+      const auto bytes = static_cast<int64_t>(body.size());
+      group->Answer(request.id, kEcho, message.kind == kEcho ? bytes : -EOPNOTSUPP,
+                    std::move(body));
+    }
+    group->Forget(ticket);
+    return true;
+  }
+};
+
 class Module : public ServiceModule {
  public:
   std::optional<OfferedService> Offer() override {
@@ -25,8 +49,7 @@ class Module : public ServiceModule {
 
 absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& options,
                                                     const AgentFacts&) {
-  if (!options.Flag(kOptions[0])) return nullptr;
-  return std::make_unique<Module>();
+  return options.Flag(kOptions[0]) ? std::make_unique<Module>() : nullptr;
 }
 
 }  // namespace
@@ -37,5 +60,9 @@ const ServiceSpec kSpec = {.name = "echo",
                            .start_hint = "pulse agent --echo",
                            .request_kinds = kRequestKinds};
 const ServiceEntry kEntry = {&kSpec, kOptions, &Open};
+
+std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* /*engine*/) {
+  return std::make_unique<AgentService>(session);
+}
 
 }  // namespace pulse::echo

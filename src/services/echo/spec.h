@@ -8,4 +8,7 @@ namespace pulse::echo {
 extern const ServiceSpec kSpec;
 extern const ServiceEntry kEntry;
 
+// The agent's half for one session: each request comes back.
+std::unique_ptr<Service> CreateAgentService(Session* session, FileEngine* engine);
+
 }  // namespace pulse::echo
