@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
-#include "base/wake_event.h"
 #include "services/lsm/core/host_agent.h"
 
 namespace pulse::lsm {
@@ -21,12 +20,6 @@ namespace {
 constexpr int kPollMs = 1000;
 // Before it sleeps, a waiter spins this long: most answers are nearly there.
 constexpr int64_t kSpinNanos = 5'000;
-
-void Signal(const UniqueFd& event) {
-  const uint64_t one = 1;
-  while (write(event.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
-}
 
 }  // namespace
 
@@ -51,10 +44,10 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   }
   s->current_ = std::make_shared<AgentConnection>();
   s->current_->link = *std::move(link);
-  for (UniqueFd* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
-    auto fd = CreateEventFd();
-    if (!fd.ok()) return fd.status();
-    *event = *std::move(fd);
+  for (WakeEvent* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
+    auto made = WakeEvent::Create();
+    if (!made.ok()) return made.status();
+    *event = *std::move(made);
   }
   s->watch_ = std::thread([session = s.get()] { session->Watch(); });
   return s;
@@ -62,7 +55,7 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
 
 HostSession::~HostSession() {
   if (watch_.joinable()) {
-    Signal(stopping_);
+    stopping_.Set();
     watch_.join();
   }
   const AtomicCounters& c = counters_;
@@ -218,7 +211,7 @@ void HostSession::Prewarm() {
     if (prewarm_) return;
     prewarm_ = true;
   }
-  WakeWatch();
+  wake_watch_.Set();
 }
 
 uint32_t HostSession::Register(AgentConnection* c, CompletionTarget* target) {
@@ -243,7 +236,7 @@ absl::Status HostSession::Push(const Connection& c, StreamQueue* queue, const wi
 
 void HostSession::NotifyLocked() {
   cv_.notify_all();
-  if (sleeping_leaders_ > 0) Signal(wake_leader_);
+  if (sleeping_leaders_ > 0) wake_leader_.Set();
 }
 
 void HostSession::DrainLocked(AgentConnection* c) {
@@ -267,14 +260,14 @@ void HostSession::DrainLocked(AgentConnection* c) {
 
 void HostSession::RescueLaterLocked(CompletionTarget* target) {
   rescues_.push_back(target);
-  WakeWatch();
+  wake_watch_.Set();
 }
 
 void HostSession::SuspectLocked(AgentConnection* c, const absl::Status& why) {
   if (c->suspect || c->dead) return;
   c->suspect = true;
   Log(LogLevel::kError, absl::StrCat("parting with the agent: ", why.message()));
-  WakeWatch();
+  wake_watch_.Set();
 }
 
 bool HostSession::SomethingArrived(const AgentConnection& c) {
@@ -307,15 +300,13 @@ void HostSession::WaitOnce(std::unique_lock<std::mutex>& lock, AgentConnection* 
     // done() again, too: space is given back after the completion that announces it.
     if (!SomethingArrived(*c) && !done()) {
       pollfd fds[3] = {
-          {bell.fd(), POLLIN, 0}, {link.closed_fd(), POLLIN, 0}, {wake_leader_.get(), POLLIN, 0}};
+          {bell.fd(), POLLIN, 0}, {link.closed_fd(), POLLIN, 0}, {wake_leader_.fd(), POLLIN, 0}};
       ++sleeping_leaders_;
       lock.unlock();
       poll(fds, 3, kPollMs);
       lock.lock();
       --sleeping_leaders_;
-      if (uint64_t n; fds[2].revents != 0 && read(wake_leader_.get(), &n, sizeof(n)) < 0) {
-        // EAGAIN: another connection's leader has read it.
-      }
+      if (fds[2].revents != 0) wake_leader_.Clear();
     }
     bell.FinishSleep();
   }

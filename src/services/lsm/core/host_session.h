@@ -25,7 +25,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/trace.h"
-#include "base/unique_fd.h"
+#include "base/wake_event.h"
 #include "link/heartbeat.h"
 #include "services/lsm/core/counters.h"
 #include "services/lsm/core/host_connection.h"
@@ -126,7 +126,6 @@ class HostSession {
 
   // host_watch.cc: the watching thread.
   void Watch();
-  void WakeWatch();
   bool CheckAgent(const Connection& c, AgentHeartbeat* heartbeat);
   void LoseAgent(const Connection& c, bool may_still_write, const absl::Status& why);
   bool TryReconnect();
@@ -153,10 +152,10 @@ class HostSession {
   bool prewarmed_ = false;  // ... the current connection
 
   int sleeping_leaders_ = 0;
-  UniqueFd wake_leader_;  // eventfd: the host itself has brought something about
-  UniqueFd wake_watch_;   // eventfd
-  UniqueFd stopping_;     // eventfd, readable once ~HostSession has begun
-  std::thread warm_;      // of the watching thread
+  WakeEvent wake_leader_;  // the host itself has brought something about
+  WakeEvent wake_watch_;
+  WakeEvent stopping_;  // set once ~HostSession has begun
+  std::thread warm_;    // of the watching thread
   std::thread watch_;
 };
 

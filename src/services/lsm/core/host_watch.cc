@@ -1,7 +1,6 @@
 // The session's watching thread: the agent's death, its silence, its successor.
 #include <poll.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -24,12 +23,6 @@ constexpr int kPublishMs = 250;
 
 }  // namespace
 
-void HostSession::WakeWatch() {
-  const uint64_t one = 1;
-  while (write(wake_watch_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-  }
-}
-
 void HostSession::Watch() {
   pthread_setname_np(pthread_self(), "pulse-ag-watch");
   if (options_.socket_path.empty()) {
@@ -43,8 +36,8 @@ void HostSession::Watch() {
   while (true) {
     const Connection c = connection();
     const bool embedded = options_.socket_path.empty();
-    pollfd fds[3] = {{stopping_.get(), POLLIN, 0},
-                     {wake_watch_.get(), POLLIN, 0},
+    pollfd fds[3] = {{stopping_.fd(), POLLIN, 0},
+                     {wake_watch_.fd(), POLLIN, 0},
                      {c == nullptr ? -1 : c->link->death_fd(), POLLRDHUP, 0}};
     const int beat_ms = heartbeat.interval_ms();
     int timeout = embedded ? -1 : c == nullptr ? retry.delay_ms() : beat_ms;
@@ -58,11 +51,7 @@ void HostSession::Watch() {
       warm_.join();
       return;
     }
-    if (fds[1].revents != 0) {
-      uint64_t count;
-      while (read(wake_watch_.get(), &count, sizeof(count)) < 0 && errno == EINTR) {
-      }
-    }
+    if (fds[1].revents != 0) wake_watch_.Clear();
     std::vector<CompletionTarget*> rescues;
     {
       std::lock_guard lock(mu_);
@@ -155,7 +144,7 @@ void HostSession::LoseAgent(const Connection& c, bool may_still_write, const abs
 }
 
 bool HostSession::TryReconnect() {
-  auto link = ConnectToAgent(options_, stopping_.get());
+  auto link = ConnectToAgent(options_, stopping_.fd());
   if (!link.ok()) {
     // No agent is the expected case; say only what an operator could not see by himself.
     if (ErrnoOf(link.status()) != ENOENT && ErrnoOf(link.status()) != ECONNREFUSED &&

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "rocksdb/io_status.h"
 #include "rocksdb/status.h"
+#include "services/lsm/core/rocksdb_compat.h"
 
 namespace pulse::lsm {
 

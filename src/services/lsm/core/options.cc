@@ -1,6 +1,7 @@
 #include "services/lsm/core/options.h"
 
 #include <cstdlib>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
@@ -15,38 +16,36 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 uint64_t RoundDownToPage(uint64_t n) { return n / wire::kPage * wire::kPage; }
 
+// `choices` are those of T, a bool or an enumeration, in its order.
+template <typename T>
+void ReadEnum(OptionReader* r, const char* name, const std::vector<absl::string_view>& choices,
+              T* out) {
+  int choice = static_cast<int>(*out);
+  r->ReadChoice(name, choices, &choice);
+  *out = static_cast<T>(choice);
+}
+
 // Overlays `o` with `values`.
 absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   o->mover_given |= values.count("mover") != 0;
   o->engine_given |= values.count("engine") != 0;
   OptionReader r(std::move(values));
-  int layout = static_cast<int>(o->layout);
-  int placement = static_cast<int>(o->placement);
-  int offload_all = static_cast<int>(o->offload_all);
-  int flushes = static_cast<int>(o->flushes);
-  int sync = static_cast<int>(o->sync);
-  int io = static_cast<int>(o->io);
-  int fetch = o->fetch ? 1 : 0;
-  int fallback = o->fallback_embedded ? 1 : 0;
-  int mover = static_cast<int>(o->mover);
   std::string engine(EngineName(o->engine));
-  int sched = o->agent_background ? 1 : 0;
-  int policy = static_cast<int>(o->compaction.policy);
-  r.ReadChoice("layout", {"files", "pool"}, &layout);
+  ReadEnum(&r, "layout", {"files", "pool"}, &o->layout);
   r.ReadString("pool", &o->pool);
-  r.ReadChoice("placement", {"host", "split", "whole", "adaptive"}, &placement);
-  r.ReadChoice("whole", {"all", "deep"}, &offload_all);
+  ReadEnum(&r, "placement", {"host", "split", "whole", "adaptive"}, &o->placement);
+  ReadEnum(&r, "whole", {"all", "deep"}, &o->offload_all);
   r.ReadBytes("debt", 0, Options::kAutoPendingLimit - 1, &o->pending_limit);
-  r.ReadChoice("flushes", {"host", "agent", "adaptive"}, &flushes);
+  ReadEnum(&r, "flushes", {"host", "agent", "adaptive"}, &o->flushes);
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
   r.ReadString("trace", &o->trace);
   r.ReadString("status", &o->status);
-  r.ReadChoice("sync", {"barrier", "strict"}, &sync);
-  r.ReadChoice("io", {"auto", "direct", "buffered"}, &io);
-  r.ReadChoice("fetch", {"off", "on"}, &fetch);
-  r.ReadChoice("fallback", {"none", "embedded"}, &fallback);
-  r.ReadChoice("mover", {"shared", "vmread"}, &mover);
+  ReadEnum(&r, "sync", {"barrier", "strict"}, &o->sync);
+  ReadEnum(&r, "io", {"auto", "direct", "buffered"}, &o->io);
+  ReadEnum(&r, "fetch", {"off", "on"}, &o->fetch);
+  ReadEnum(&r, "fallback", {"none", "embedded"}, &o->fallback_embedded);
+  ReadEnum(&r, "mover", {"shared", "vmread"}, &o->mover);
   r.ReadString("engine", &engine);
   // What an agent accepts unless told otherwise; larger queues gain nothing (PulseDB IV-F).
   const uint64_t max_arena = AgentLimits().max_arena_bytes;
@@ -61,20 +60,9 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   r.ReadCpus("agent_cpus", &o->agent_cpus);
   r.ReadInt("agent_nice", 0, 19, &o->agent_nice);
   r.ReadInt("compaction_nice", 0, 19, &o->compaction.nice);
-  r.ReadChoice("compaction_sched", {"normal", "batch", "idle"}, &policy);
-  r.ReadChoice("agent_sched", {"normal", "background"}, &sched);
+  ReadEnum(&r, "compaction_sched", {"normal", "batch", "idle"}, &o->compaction.policy);
+  ReadEnum(&r, "agent_sched", {"normal", "background"}, &o->agent_background);
   r.ReadInt("spin_us", 0, 1'000'000, &o->spin_us);
-  o->compaction.policy = static_cast<CompactionPriority::Policy>(policy);
-  o->layout = static_cast<Layout>(layout);
-  o->placement = static_cast<PlacementMode>(placement);
-  o->offload_all = static_cast<OffloadAllScope>(offload_all);
-  o->flushes = static_cast<FlushMode>(flushes);
-  o->sync = static_cast<SyncMode>(sync);
-  o->io = static_cast<IoMode>(io);
-  o->fetch = fetch == 1;
-  o->fallback_embedded = fallback == 1;
-  o->mover = static_cast<MoverKind>(mover);
-  o->agent_background = sched == 1;
   o->queue_bytes = RoundDownToPage(o->queue_bytes);
   o->fetch_chunk = RoundDownToPage(o->fetch_chunk);
   o->write_threshold = RoundDownToPage(o->write_threshold);

@@ -102,8 +102,14 @@ class Replacement {
   bool named_ = false;  // temp_ is its name
 };
 
-class PlainTarget : public OutputTarget {
+class PlainTarget final : public OutputTarget {
  public:
+  PlainTarget(std::string path, UniqueFd fd, IoMode mode, bool direct)
+      : path_(std::move(path)),
+        mode_(mode),
+        direct_(direct),
+        fd_(std::make_shared<const UniqueFd>(std::move(fd))) {}
+
   UniqueFd OpenForAgent() override {
     return UniqueFd(open(path_.c_str(), O_RDWR | O_CLOEXEC | (direct_ ? O_DIRECT : 0)));
   }
@@ -199,12 +205,6 @@ class PlainTarget : public OutputTarget {
   bool OnDataDurableLocked(uint64_t) override { return true; }
 
  private:
-  PlainTarget(std::string path, UniqueFd fd, IoMode mode, bool direct)
-      : path_(std::move(path)),
-        mode_(mode),
-        direct_(direct),
-        fd_(std::make_shared<const UniqueFd>(std::move(fd))) {}
-
   // Kept open while it is held, though the output may move meanwhile.
   std::shared_ptr<const UniqueFd> fd() const {
     std::lock_guard lock(mu_);
@@ -238,7 +238,7 @@ absl::StatusOr<std::shared_ptr<OutputTarget>> OpenPlainTarget(const std::string&
     fd = OpenFile(path, flags, 0644);
   }
   if (!fd.valid()) return ErrnoError(errno, "creating", path);
-  return std::shared_ptr<OutputTarget>(new PlainTarget(path, std::move(fd), mode, direct));
+  return std::make_shared<PlainTarget>(path, std::move(fd), mode, direct);
 }
 
 }  // namespace pulse::lsm

@@ -30,7 +30,10 @@ using WaitTotals = std::array<uint64_t, static_cast<size_t>(Waited::kCount)>;
 class ThreadWaits {
  public:
   // The calling thread's. Its holder may read it after the thread has ended.
-  static const std::shared_ptr<ThreadWaits>& Mine();
+  static const std::shared_ptr<ThreadWaits>& Mine() {
+    thread_local const std::shared_ptr<ThreadWaits> mine = std::make_shared<ThreadWaits>();
+    return mine;
+  }
   static void Add(Waited what, uint64_t n) {
     std::atomic<uint64_t>& total = Mine()->totals_[static_cast<size_t>(what)];
     total.store(total.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 // Times in seconds of any clock. Not thread-safe; never blocks.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 
 #include "services/lsm/placement/cpu_share.h"
@@ -22,16 +23,30 @@ class AgentBackoff {
   // One more measurement; nullopt: it was too soon for one. Returns the share of a CPU that each
   // compaction has, while there is contention. The first contended measurement does not count: it
   // may be of threads that have just ended.
-  std::optional<double> Update(const std::optional<CpuShare::Share>& measured);
+  std::optional<double> Update(const std::optional<CpuShare::Share>& measured) {
+    if (measured) {
+      contended_in_a_row_ = measured->contended ? contended_in_a_row_ + 1 : 0;
+      share_ = measured->each;
+    }
+    if (!IsContended()) return std::nullopt;
+    return share_;
+  }
 
   bool IsContended() const { return contended_in_a_row_ >= 2; }
 
   // A compaction returns to the host, or the next one will stay there. Returns the pause that
   // begins, or 0 during one.
-  double BeginPause(double now);
+  double BeginPause(double now) {
+    if (IsPausing(now)) return 0;
+    pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+    until_ = now + pause_;
+    return pause_;
+  }
   // A compaction has ended on the agent. The next pause is a first one again, if the last has been
   // over for as long as it was, and the last measurement found no contention.
-  void OnDone(double now);
+  void OnDone(double now) {
+    if (contended_in_a_row_ == 0 && now > until_ + pause_) pause_ = 0;
+  }
   bool IsPausing(double now) const { return now < until_; }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "pulse/rocksdb.h"
 #include "rocksdb/statistics.h"
+#include "services/lsm/core/rocksdb_compat.h"
 
 namespace pulse::lsm {
 

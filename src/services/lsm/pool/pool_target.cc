@@ -41,8 +41,16 @@ absl::Status CopyExtents(int fd, const std::vector<store::Extent>& from,
   return absl::OkStatus();
 }
 
-class PoolTarget : public OutputTarget {
+class PoolTarget final : public OutputTarget {
  public:
+  PoolTarget(std::shared_ptr<Pool> pool, std::string path, store::FilePin pin, IoMode io,
+             bool direct)
+      : pool_(std::move(pool)),
+        path_(std::move(path)),
+        pin_(std::move(pin)),
+        io_(io),
+        direct_(direct) {}
+
   ~PoolTarget() override {
     // Deleted or given up while the agent was at it.
     if (!given_ || !pool_->MayStillWrite(pin_.file())) return;
@@ -177,13 +185,6 @@ class PoolTarget : public OutputTarget {
   }
 
  private:
-  PoolTarget(std::shared_ptr<Pool> pool, std::string path, store::FilePin pin, IoMode io,
-             bool direct)
-      : pool_(std::move(pool)),
-        path_(std::move(path)),
-        pin_(std::move(pin)),
-        io_(io),
-        direct_(direct) {}
   int fd() const { return pool_->store().device_fd(direct_); }
 
   const std::shared_ptr<Pool> pool_;
@@ -210,8 +211,7 @@ absl::StatusOr<std::shared_ptr<OutputTarget>> CreatePoolTarget(std::shared_ptr<P
   if (!file.ok()) return file.status();
   auto pin = pool->store().Pin(*file);
   if (!pin.ok()) return pin.status();
-  return std::shared_ptr<OutputTarget>(
-      new PoolTarget(std::move(pool), path, *std::move(pin), io, *direct));
+  return std::make_shared<PoolTarget>(std::move(pool), path, *std::move(pin), io, *direct);
 }
 
 }  // namespace pulse::lsm
