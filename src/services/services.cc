@@ -1,7 +1,7 @@
 #include "services/services.h"
 
 #include "services/echo/spec.h"
-#include "services/files/agent_module.h"
+#include "services/files/spec.h"
 #include "services/front/front_options.h"
 #include "services/lsm/plugin/agent_module.h"
 #include "services/offload/front_module.h"

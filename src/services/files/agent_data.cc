@@ -81,7 +81,7 @@ bool FileService::HandleRead(MessageGroup* group, const Request& r) {
   // The blocks at both ends are at most two more.
   if (error == 0 && r.length > group->MaxData(kMaxAlign) - 2 * kBlock) error = EINVAL;
   if (error != 0) {
-    AnswerError(group, r, Operation::kRead, error, "");
+    group->Answer(r.id, KindOf(Operation::kRead), -error, {});
     return true;
   }
   // Space is reserved for what there is to read now. While the size changes that is not known.

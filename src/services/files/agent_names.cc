@@ -180,34 +180,25 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
   if (number == 0 || number >= std::size(kNames) || kNames[number] == 0) return false;
   auto names = std::make_shared<Names>();
   if (!TakeNames(r, m, kNames[number], names.get())) {
-    AnswerError(group, r, kind, EINVAL, "");
+    group->Answer(r.id, KindOf(kind), -EINVAL, {});
     return true;
   }
   Op* op = NewOp(group, kind, r);
   store::Store* s = &files_->store();
-  const auto simple = [this, op](const absl::Status& st) { Complete(op, st); };
   switch (kind) {
     case Operation::kCreateDirectory:
-      Change(
-          op, true,
-          [s, names]() -> absl::Status {
-            PULSE_RETURN_IF_ERROR(CheckDirectory(names->name[0]));
-            return s->CreateDirectory(names->name[0]);
-          },
-          simple);
-      break;
     case Operation::kRemoveDirectory:
-      Change(
-          op, true, [s, names] { return s->RemoveDirectory(names->name[0]); }, simple);
-      break;
     case Operation::kRenameDirectory:
       Change(
           op, true,
-          [s, names]() -> absl::Status {
-            PULSE_RETURN_IF_ERROR(CheckDirectory(names->name[1]));
-            return s->RenameDirectory(names->name[0], names->name[1]);
+          [s, names, kind]() -> absl::Status {
+            const auto& n = names->name;
+            if (kind == Operation::kRemoveDirectory) return s->RemoveDirectory(n[0]);
+            const bool renames = kind == Operation::kRenameDirectory;
+            PULSE_RETURN_IF_ERROR(CheckDirectory(n[renames ? 1 : 0]));
+            return renames ? s->RenameDirectory(n[0], n[1]) : s->CreateDirectory(n[0]);
           },
-          simple);
+          [this, op](const absl::Status& st) { Complete(op, st); });
       break;
     case Operation::kRemoveFile:
     case Operation::kRenameFile: {

@@ -209,11 +209,6 @@ void FileService::Complete(Op* op, const absl::Status& status, std::string data)
   Complete(op, -ErrnoOfStore(status, op->kind), std::string(text.data(), text.size()));
 }
 
-void FileService::AnswerError(MessageGroup* group, const Request& r, Operation kind, int error,
-                              std::string text) {
-  group->Answer(r.id, KindOf(kind), -error, std::move(text));
-}
-
 bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uint64_t ticket) {
   Request r;
   if (message.length < sizeof(r)) {
@@ -233,7 +228,7 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
     case Operation::kCloseFile: {
       OpenFile* file = FileOf(r.file);
       if (file == nullptr) {
-        AnswerError(group, r, kind, EBADF, "");
+        group->Answer(r.id, KindOf(kind), -EBADF, {});
         break;
       }
       const auto index = static_cast<uint32_t>(r.file & 0xffffffff);
@@ -251,7 +246,7 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
     case Operation::kSync: {
       OpenFile* file = FileOf(r.file);
       if (file == nullptr) {
-        AnswerError(group, r, kind, EBADF, "");
+        group->Answer(r.id, KindOf(kind), -EBADF, {});
         break;
       }
       Op* op = NewOp(group, kind, r);
@@ -261,7 +256,7 @@ bool FileService::OnRequest(MessageGroup* group, const RingMessage& message, uin
       break;
     }
     default:
-      if (!HandleName(group, kind, r, message)) AnswerError(group, r, kind, EOPNOTSUPP, "");
+      if (!HandleName(group, kind, r, message)) group->Answer(r.id, KindOf(kind), -EOPNOTSUPP, {});
   }
   group->Forget(ticket);
   return true;

@@ -63,8 +63,6 @@ class FileService : public MessageService, public FileEngine::Client {
   // The end of an operation: answers, and frees it. `result` below 0: `text` says more.
   void Complete(Op* op, int64_t result, std::string data = {});
   void Complete(Op* op, const absl::Status& status, std::string data = {});
-  void AnswerError(MessageGroup* group, const Request& r, Operation kind, int error,
-                   std::string text);
 
   // agent_data.cc
   bool HandleRead(MessageGroup* group, const Request& r);

@@ -17,6 +17,9 @@ enum class ReadMode : uint8_t { kNone, kPieces, kInPlace };
 
 // What the library keeps of a request until it completes.
 struct Outstanding {
+  Outstanding() = default;
+  Outstanding(uint64_t its_cookie, Operation its) : cookie(its_cookie), operation(its) {}
+
   uint64_t cookie = 0;
   Operation operation = Operation::kNone;
   ReadMode mode = ReadMode::kNone;

@@ -25,7 +25,18 @@ constexpr uint64_t kMaxFile = std::numeric_limits<int64_t>::max();
 constexpr size_t kMaxDirectoryName = 1023;
 constexpr size_t kMaxFileName = 255;
 
-absl::Status CheckName(std::string_view name, bool directory) {
+constexpr bool kFile = false;
+constexpr bool kDirectory = true;
+
+struct Name {
+  std::string_view text;
+  bool directory;
+  bool optional = false;  // may be empty
+};
+
+absl::Status CheckName(const Name& checked) {
+  const auto [name, directory, optional] = checked;
+  if (name.empty() && optional) return absl::OkStatus();
   const size_t most = directory ? kMaxDirectoryName : kMaxFileName;
   const char* const what = directory ? "directory" : "file";
   if (name.empty() || name.size() > most) {
@@ -136,21 +147,19 @@ class Library::Impl {
   }
 
   // A request on names, one behind the other in its body.
-  absl::Status SubmitNames(Poll poll, Operation operation,
-                           std::initializer_list<std::string_view> names, uint64_t cookie,
-                           RequestId* id) {
+  absl::Status SubmitNames(Poll poll, Operation operation, std::initializer_list<Name> names,
+                           uint64_t cookie, RequestId* id) {
+    for (const Name& name : names) PULSE_RETURN_IF_ERROR(CheckName(name));
     HostGroup* group = GroupOf(poll);
     if (group == nullptr) return NoGroup();
     Request request{};
     std::string body;
     size_t i = 0;
-    for (const std::string_view name : names) {
-      request.names[i++] = static_cast<uint16_t>(name.size());
-      body += name;
+    for (const Name& name : names) {
+      request.names[i++] = static_cast<uint16_t>(name.text.size());
+      body += name.text;
     }
-    Outstanding what;
-    what.cookie = cookie;
-    what.operation = operation;
+    const Outstanding what(cookie, operation);
     return group->Submit(what, request, {body.data(), body.size()}, false, id);
   }
 
@@ -165,9 +174,7 @@ class Library::Impl {
     Request request{};
     request.file = static_cast<uint64_t>(file);
     request.offset = value;
-    Outstanding what;
-    what.cookie = cookie;
-    what.operation = operation;
+    const Outstanding what(cookie, operation);
     return (*group)->Submit(what, request, {}, false, id);
   }
 
@@ -292,66 +299,57 @@ uint64_t Library::Ping() { return impl_->connection_->Ping(); }
 
 absl::Status Library::CreateDirectory(Poll poll, std::string_view name, uint64_t cookie,
                                       RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(name, true));
-  return impl_->SubmitNames(poll, Operation::kCreateDirectory, {name}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kCreateDirectory, {{name, kDirectory}}, cookie, id);
 }
 
 absl::Status Library::RemoveDirectory(Poll poll, std::string_view name, uint64_t cookie,
                                       RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(name, true));
-  return impl_->SubmitNames(poll, Operation::kRemoveDirectory, {name}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kRemoveDirectory, {{name, kDirectory}}, cookie, id);
 }
 
 absl::Status Library::RenameDirectory(Poll poll, std::string_view from, std::string_view to,
                                       uint64_t cookie, RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(from, true));
-  PULSE_RETURN_IF_ERROR(CheckName(to, true));
-  return impl_->SubmitNames(poll, Operation::kRenameDirectory, {from, to}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kRenameDirectory,
+                            {{from, kDirectory}, {to, kDirectory}}, cookie, id);
 }
 
 absl::Status Library::ListDirectories(Poll poll, std::string_view after, uint64_t cookie,
                                       RequestId* id) {
-  if (!after.empty()) PULSE_RETURN_IF_ERROR(CheckName(after, true));
-  return impl_->SubmitNames(poll, Operation::kListDirectories, {after}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kListDirectories, {{after, kDirectory, true}}, cookie,
+                            id);
 }
 
 absl::Status Library::ListDirectory(Poll poll, std::string_view directory, std::string_view after,
                                     uint64_t cookie, RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(directory, true));
-  if (!after.empty()) PULSE_RETURN_IF_ERROR(CheckName(after, false));
-  return impl_->SubmitNames(poll, Operation::kListDirectory, {directory, after}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kListDirectory,
+                            {{directory, kDirectory}, {after, kFile, true}}, cookie, id);
 }
 
 absl::Status Library::CreateFile(Poll poll, std::string_view directory, std::string_view name,
                                  uint64_t cookie, RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(directory, true));
-  PULSE_RETURN_IF_ERROR(CheckName(name, false));
-  return impl_->SubmitNames(poll, Operation::kCreateFile, {directory, name}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kCreateFile, {{directory, kDirectory}, {name, kFile}},
+                            cookie, id);
 }
 
 absl::Status Library::OpenFile(Poll poll, std::string_view directory, std::string_view name,
                                uint64_t cookie, RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(directory, true));
-  PULSE_RETURN_IF_ERROR(CheckName(name, false));
-  return impl_->SubmitNames(poll, Operation::kOpenFile, {directory, name}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kOpenFile, {{directory, kDirectory}, {name, kFile}},
+                            cookie, id);
 }
 
 absl::Status Library::RemoveFile(Poll poll, std::string_view directory, std::string_view name,
                                  uint64_t cookie, RequestId* id) {
-  PULSE_RETURN_IF_ERROR(CheckName(directory, true));
-  PULSE_RETURN_IF_ERROR(CheckName(name, false));
-  return impl_->SubmitNames(poll, Operation::kRemoveFile, {directory, name}, cookie, id);
+  return impl_->SubmitNames(poll, Operation::kRemoveFile, {{directory, kDirectory}, {name, kFile}},
+                            cookie, id);
 }
 
 absl::Status Library::RenameFile(Poll poll, std::string_view directory, std::string_view name,
                                  std::string_view to_directory, std::string_view to_name,
                                  uint64_t cookie, RequestId* id) {
-  for (const std::string_view d : {directory, to_directory}) {
-    PULSE_RETURN_IF_ERROR(CheckName(d, true));
-  }
-  for (const std::string_view n : {name, to_name}) PULSE_RETURN_IF_ERROR(CheckName(n, false));
-  return impl_->SubmitNames(poll, Operation::kRenameFile, {directory, name, to_directory, to_name},
-                            cookie, id);
+  return impl_->SubmitNames(
+      poll, Operation::kRenameFile,
+      {{directory, kDirectory}, {name, kFile}, {to_directory, kDirectory}, {to_name, kFile}},
+      cookie, id);
 }
 
 // --- files
@@ -365,9 +363,7 @@ absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
   if (!e->handle.compare_exchange_strong(handle, 0)) return impl_->GroupOfFile(file).status();
   Request request{};
   request.file = static_cast<uint64_t>(file);
-  Outstanding what;
-  what.cookie = cookie;
-  what.operation = Operation::kCloseFile;
+  const Outstanding what(cookie, Operation::kCloseFile);
   const absl::Status st = (*group)->Submit(what, request, {}, false, id);
   // Nobody else can have been given the number meanwhile: the agent has it still.
   if (!st.ok()) e->handle.store(static_cast<uint64_t>(file), std::memory_order_release);
@@ -432,9 +428,7 @@ absl::Status Library::WriteFile(File file, uint64_t offset, const void* data, ui
   request.file = static_cast<uint64_t>(file);
   request.offset = offset;
   request.length = length;
-  Outstanding what;
-  what.cookie = cookie;
-  what.operation = Operation::kWrite;
+  const Outstanding what(cookie, Operation::kWrite);
   const bool direct = (offset | length) % kBlock == 0;
   return (*group)->Submit(what, request, {data, length}, direct, id);
 }

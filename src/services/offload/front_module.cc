@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/sibling_program.h"
 #include "net/director.h"
-#include "services/files/agent_module.h"
+#include "services/files/spec.h"
 #include "services/front/front_options.h"
 #include "services/offload/engine.h"
 #include "services/offload/program.h"
