@@ -79,16 +79,18 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
 }  // namespace
 
 absl::StatusOr<Options> ParseOptions(const std::string& uri) {
+  const auto refused = [&uri](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", why...));
+  };
   auto parsed = ParseUri(uri);
   if (!parsed.ok()) return parsed.status();
   if (parsed->scheme != "pulse") {
-    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": the scheme must be pulse://"));
+    return refused("the scheme must be pulse://");
   }
   if (!parsed->path.empty() && parsed->path[0] != '/') {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", uri, "\": \"", parsed->path,
-                     "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
-                     "pulse:// for an embedded agent"));
+    return refused("\"", parsed->path,
+                   "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
+                   "pulse:// for an embedded agent");
   }
   Options o;
   if (const char* env = std::getenv("PULSE_OPTIONS"); env != nullptr && *env != '\0') {
@@ -108,7 +110,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   const bool flushes_given = parsed->options.count("flushes") != 0;
   const bool status_given = parsed->options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", st.message()));
+    return refused(st.message());
   }
   if (!o.socket_path.empty() && !o.fallback_embedded && !unused.empty()) {
     LogOnce("idle options " + o.socket_path,
@@ -124,14 +126,11 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
                          o.socket_path));
   }
   if (o.layout == Layout::kPool && o.pool.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", uri,
-        "\": layout=pool needs pool=PATH; `pulse pool create PATH --size SIZE` makes one"));
+    return refused("layout=pool needs pool=PATH; `pulse pool create PATH --size SIZE` makes one");
   }
   if (o.layout != Layout::kPool && !o.pool.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": pool=", o.pool,
-                                                   " is of no use without layout=pool; add that, "
-                                                   "or leave pool out"));
+    return refused("pool=", o.pool,
+                   " is of no use without layout=pool; add that, or leave pool out");
   }
   if (!flushes_given && !o.socket_path.empty()) {
     // The environment's, which is for the embedded agents of the process.
@@ -139,23 +138,22 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   }
   const bool on_agent = o.flushes == FlushMode::kAgent || o.flushes == FlushMode::kAdaptive;
   if (on_agent && ((!o.socket_path.empty() && !o.fallback_embedded) || o.agent_cpus.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", uri,
-                                                   "\": flushes can be made on an embedded agent's "
-                                                   "CPUs only; name those by agent_cpus=, as in "
-                                                   "pulse://?agent_cpus=1, or leave flushes out"));
+    return refused(
+        "flushes can be made on an embedded agent's CPUs only; name those by agent_cpus=, as in "
+        "pulse://?agent_cpus=1, or leave flushes out");
   }
   if (o.flushes == FlushMode::kDefault) {
     o.flushes = o.placement == PlacementMode::kAdaptive ? FlushMode::kAdaptive : FlushMode::kHost;
   }
   if (o.write_threshold * 2 > o.queue_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", uri, "\": write_threshold=", o.write_threshold, " must be at most half of queue=",
-        o.queue_bytes, ", or nothing would overlap; lower it or raise queue"));
+    return refused("write_threshold=", o.write_threshold,
+                   " must be at most half of queue=", o.queue_bytes,
+                   ", or nothing would overlap; lower it or raise queue");
   }
   if (o.fetch_chunk * 4 > o.fetch_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", uri, "\": fetch_chunk=", o.fetch_chunk, " must be at most a quarter of fetch_memory=",
-        o.fetch_bytes, "; lower it or raise fetch_memory"));
+    return refused("fetch_chunk=", o.fetch_chunk,
+                   " must be at most a quarter of fetch_memory=", o.fetch_bytes,
+                   "; lower it or raise fetch_memory");
   }
   o.fetch_bytes = o.fetch_bytes / o.fetch_chunk * o.fetch_chunk;
   return o;
