@@ -23,14 +23,8 @@ constexpr size_t kMaxHandshakes = 64;
 // No descriptor was left for a connection: look again after this long.
 constexpr int kPauseMs = 100;
 
-// Answers with the reason, so that the host can show it; the connection ends either way.
-absl::Status Refuse(int socket, absl::Status why) {
-  wire::Message ack = MakeMessage(wire::MessageType::kHelloAck);
-  ack.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
-  SetText(&ack, why.message());
-  // The peer may be gone, or not read; the reason is logged here too.
-  SendMessage(socket, ack, {}, /*wait=*/false).IgnoreError();
-  return why;
+absl::Status Refuse(int socket, const absl::Status& why) {
+  return SendRefusal(socket, wire::MessageType::kHelloAck, why);
 }
 
 }  // namespace

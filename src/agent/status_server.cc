@@ -32,11 +32,7 @@ std::map<std::string, std::weak_ptr<StatusServer>>& Servers() {
 }
 
 absl::Status RefuseStatus(int socket, const absl::Status& why) {
-  wire::Message ack = MakeMessage(wire::MessageType::kStatusAck);
-  ack.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
-  SetText(&ack, absl::string_view(why.message().data(), why.message().size()));
-  SendMessage(socket, ack, {}, /*wait=*/false).IgnoreError();  // it may be gone
-  return why;
+  return SendRefusal(socket, wire::MessageType::kStatusAck, why);
 }
 
 }  // namespace

@@ -90,6 +90,14 @@ absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<i
   return absl::OkStatus();
 }
 
+absl::Status SendRefusal(int socket, wire::MessageType ack, const absl::Status& why) {
+  wire::Message m = MakeMessage(ack);
+  m.status = ErrnoOf(why) != 0 ? ErrnoOf(why) : EPROTO;
+  SetText(&m, why.message());
+  SendMessage(socket, m, {}, /*wait=*/false).IgnoreError();  // the caller logs the reason, too
+  return why;
+}
+
 absl::StatusOr<Received> ReceiveMessage(int socket, bool wait) {
   Received out;
   iovec iov{&out.message, sizeof(out.message)};

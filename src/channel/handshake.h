@@ -29,6 +29,10 @@ std::string TextOf(const wire::Message& m);
 absl::Status SendMessage(int socket, const wire::Message& m, const std::vector<int>& fds = {},
                          bool wait = true);
 
+// Answers with `why`, as a message of type `ack`, so that the peer can show it; does not wait for a
+// peer that is gone or does not read. Returns `why`.
+absl::Status SendRefusal(int socket, wire::MessageType ack, const absl::Status& why);
+
 // Receives one message and its descriptors. Unavailable at end of stream or when nothing is there
 // on a non-blocking socket with `wait` false (then the text is "no message"); InvalidArgument for a
 // message of wrong size or magic. The version is left to the caller, who answers the peer.
