@@ -28,15 +28,11 @@ using testing_util::ModelCopyMover;
 using testing_util::ModelMemory;
 using testing_util::ModelRegion;
 using testing_util::ModelSharedMover;
+using testing_util::NoMutex;
 using testing_util::TestSeed;
 using testing_util::Weak;
 
 // --- In the model: the agent and one thread of the host.
-
-struct NoMutex {
-  void lock() {}
-  void unlock() {}
-};
 
 struct Case {
   // Two calls of a word, and as many answers of one.
@@ -168,8 +164,7 @@ template <typename Model>
 void ExpectAllRight(Case run) {
   if (testing_util::kThreadSanitizer) run.options.preemptions = 1;
   Model m(run);
-  EXPECT_TRUE(m.Explore()) << "not every execution was run: " << m.executions();
-  EXPECT_EQ(m.failure(), "");
+  testing_util::ExpectAllExecutions(&m);
   printf("%llu calls: %llu executions\n", static_cast<unsigned long long>(run.calls),
          static_cast<unsigned long long>(m.executions()));
 }
@@ -229,9 +224,7 @@ class AgentCallsTest : public ::testing::TestWithParam<MoverKind> {
     responder_ = MakeHostResponder(region_.data(), kShape);
   }
   std::unique_ptr<Mover> NewMover(size_t offset, size_t bytes) {
-    char* const at = region_.data() + offset;
-    if (GetParam() == MoverKind::kShared) return Mover::CreateShared(at, bytes);
-    auto made = Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(at), bytes);
+    auto made = testing_util::MoverTo(GetParam(), region_.data() + offset, bytes);
     return made.ok() ? *std::move(made) : nullptr;
   }
   bool Call(uint64_t cookie, const std::string& text, uint16_t kind = 5) {

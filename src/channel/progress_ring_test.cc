@@ -151,9 +151,7 @@ template <typename Model>
 void ExpectAllRight(Case run) {
   if (testing_util::kThreadSanitizer) run.options.preemptions = 1;
   Model m(run);
-  const bool all = m.Explore();
-  EXPECT_EQ(m.failure(), "");
-  EXPECT_TRUE(all) << "not every execution was run: " << m.executions();
+  testing_util::ExpectAllExecutions(&m);
   printf("%d producers, %llu messages each: %llu executions\n", run.producers,
          static_cast<unsigned long long>(run.messages),
          static_cast<unsigned long long>(m.executions()));

@@ -25,16 +25,12 @@ using testing_util::ModelCopyMover;
 using testing_util::ModelMemory;
 using testing_util::ModelRegion;
 using testing_util::ModelSharedMover;
+using testing_util::NoMutex;
 using testing_util::RealRing;
 using testing_util::TestSeed;
 using testing_util::Weak;
 
 // --- In the model: the agent and one thread of the host.
-
-struct NoMutex {
-  void lock() {}
-  void unlock() {}
-};
 
 struct Case {
   ResponseShape shape = {.capacity = 16, .batch = 40, .slots = 2};  // two responses of a word
@@ -143,9 +139,7 @@ template <typename Model>
 void ExpectAllRight(Case run) {
   if (testing_util::kThreadSanitizer) run.options.preemptions = 1;
   Model m(run);
-  const bool all = m.Explore();
-  EXPECT_EQ(m.failure(), "");
-  EXPECT_TRUE(all) << "not every execution was run: " << m.executions();
+  testing_util::ExpectAllExecutions(&m);
   printf("%llu responses: %llu executions\n", static_cast<unsigned long long>(run.responses),
          static_cast<unsigned long long>(m.executions()));
 }

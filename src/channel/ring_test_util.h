@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -47,6 +48,12 @@ struct ModelMemory {
   template <typename T>
   using Atomic = MaybeWeakAtomic<T, kWeak>;
   static void Copy(void* to, const void* from, size_t n) { model::ModelBytes::Copy(to, from, n); }
+};
+
+// For the sides of a ring whose calls the model does not interleave.
+struct NoMutex {
+  void lock() {}
+  void unlock() {}
 };
 
 // A region of the model: pointers, and messages that are watched for races.
@@ -138,16 +145,25 @@ class ModelCopyMover {
   ModelRegion<Memory>& local_;
 };
 
+// A mover to memory of this process; an error where it may not read itself (kVmRead).
+inline absl::StatusOr<std::unique_ptr<Mover>> MoverTo(MoverKind kind, char* at, size_t bytes) {
+  if (kind == MoverKind::kShared) return Mover::CreateShared(at, bytes);
+  return Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(at), bytes);
+}
+
+// Runs every execution of a model (or all with few preemptions): none fails.
+template <typename Model>
+void ExpectAllExecutions(Model* m) {
+  const bool all = m->Explore();
+  EXPECT_EQ(m->failure(), "");
+  EXPECT_TRUE(all) << "not every execution was run: " << m->executions();
+}
+
 // A region on real memory and a mover to it, in one process.
 struct RealRing {
   RealRing(MoverKind kind, uint64_t capacity)
       : region(Region::CreatePrivate(wire::kPage + capacity).value()) {
-    const size_t bytes = wire::kPage + capacity;
-    if (kind == MoverKind::kShared) {
-      mover = Mover::CreateShared(region.data(), bytes);
-      return;
-    }
-    auto made = Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(region.data()), bytes);
+    auto made = MoverTo(kind, region.data(), wire::kPage + capacity);
     if (made.ok()) mover = *std::move(made);
     status = made.status();
   }
