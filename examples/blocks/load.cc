@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,15 +24,9 @@
 namespace pulse::blocks {
 namespace {
 
-constexpr size_t kReceive = size_t{256} << 10;
-constexpr int64_t kSecond = 1'000'000'000;
+using examples::Written;
 
-// What the load knows of one block.
-struct Known {
-  uint64_t acked = 0;   // the least that a read sent now must see
-  uint64_t issued = 0;  // the most that it can see
-  bool writing = false;
-};
+constexpr int64_t kSecond = 1'000'000'000;
 
 struct Pending {
   uint64_t place = 0;
@@ -44,11 +37,8 @@ struct Pending {
 };
 
 struct LoadConnection {
-  UniqueFd fd;
-  std::string out;
-  size_t sent = 0;
+  examples::MessageStream stream{"blocks"};
   bool want_write = false;
-  std::string in;
   std::unordered_map<uint64_t, Pending> pending;
   std::vector<uint32_t> left;  // requests of each message slot that have no answer
   std::vector<uint32_t> idle;  // message slots
@@ -74,7 +64,7 @@ class LoadRun {
     end_ = o_.fill ? INT64_MAX : begin + static_cast<int64_t>(o_.seconds * 1e9);
     PULSE_RETURN_IF_ERROR(Drive());
     result_.seconds = static_cast<double>(NowNanos() - begin) / 1e9;
-    if (o_.fill) PULSE_RETURN_IF_ERROR(Sync());
+    if (o_.fill) PULSE_RETURN_IF_ERROR(Ask(Op::kSync, {}).status());
     return std::move(result_);
   }
 
@@ -95,62 +85,57 @@ class LoadRun {
   }
 
   absl::Status Connect(LoadConnection* c) {
-    auto fd = examples::ConnectTcp(o_.host, o_.port);
-    if (!fd.ok()) return fd.status();
-    if (fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0) {
+    PULSE_RETURN_IF_ERROR(c->stream.Connect(o_.host, o_.port));
+    if (fcntl(c->stream.fd(), F_SETFL, O_NONBLOCK) != 0) {
       return ErrnoError(errno, "setting up", "a connection");
     }
-    c->fd = *std::move(fd);
-    c->out.clear();
-    c->in.clear();
-    c->sent = 0;
     c->want_write = false;
     c->pending.clear();
     c->left.assign(o_.outstanding, 0);
     c->idle.clear();
     for (uint32_t i = 0; i < o_.outstanding; ++i) c->idle.push_back(o_.outstanding - 1 - i);
+    return SetEvents(c, EPOLL_CTL_ADD);
+  }
+
+  absl::Status SetEvents(LoadConnection* c, int operation) {
     epoll_event e{};
-    e.events = EPOLLIN;
+    e.events = EPOLLIN | (c->want_write ? EPOLLOUT : 0u);
     e.data.ptr = c;
-    if (epoll_ctl(poll_.get(), EPOLL_CTL_ADD, c->fd.get(), &e) != 0) {
+    if (epoll_ctl(poll_.get(), operation, c->stream.fd(), &e) != 0) {
       return ErrnoError(errno, "watching", "a connection");
     }
     return absl::OkStatus();
   }
 
-  // One request on the first connection, waited for.
-  absl::StatusOr<std::string> Ask(const RequestHeader& h, std::string_view data) {
+  // One request, on a connection of its own, which blocks.
+  absl::StatusOr<std::string> Ask(Op op, std::string_view data) {
+    RequestHeader h{};
+    h.id = 1;
+    h.file = file_;
+    h.size = static_cast<uint32_t>(data.size());
+    h.op = op;
     MessageBuilder b(kRequestMagic);
     b.Add(h, data);
-    LoadConnection& c = connections_[0];
-    c.out.append(b.Finish());
-    PULSE_RETURN_IF_ERROR(Send(&c));
+    examples::MessageStream stream("blocks");
+    PULSE_RETURN_IF_ERROR(stream.Connect(o_.host, o_.port));
+    stream.Queue(b.Finish());
+    PULSE_RETURN_IF_ERROR(stream.Send());
     while (true) {
-      const auto size = SplitMessage(c.in, kReplyMagic);
-      if (!size.ok()) return size.status();
-      if (*size > 0) {
-        std::vector<Reply> replies;
-        PULSE_RETURN_IF_ERROR(DecodeReplies(std::string_view(c.in).substr(0, *size), &replies));
-        const Reply& r = replies[0];
-        absl::Status st = kCodes.ToStatus(r.header.code, r.data);
-        std::string text(r.data);
-        c.in.erase(0, *size);
-        if (!st.ok()) return st;
-        return text;
+      const auto message = stream.Next<MessageHeader>(kReplyMagic);
+      if (!message.ok()) return message.status();
+      if (message->empty()) {
+        PULSE_RETURN_IF_ERROR(stream.Receive());
+        continue;
       }
-      epoll_event events[8];
-      epoll_wait(poll_.get(), events, 8, 1000);
-      if (!c.out.empty()) PULSE_RETURN_IF_ERROR(Send(&c));
-      PULSE_RETURN_IF_ERROR(Receive(&c));
+      PULSE_RETURN_IF_ERROR(DecodeReplies(*message, &replies_));
+      const Reply& r = replies_[0];
+      PULSE_RETURN_IF_ERROR(kCodes.ToStatus(r.header.code, r.data));
+      return std::string(r.data);
     }
   }
 
   absl::Status OpenFile() {
-    RequestHeader h{};
-    h.op = Op::kOpen;
-    h.id = 1;
-    h.size = static_cast<uint32_t>(o_.file.size());
-    const auto reply = Ask(h, o_.file);
+    const auto reply = Ask(Op::kOpen, o_.file);
     if (!reply.ok()) return reply.status();
     FileInfo info;
     if (reply->size() != sizeof(info)) return absl::InternalError("blocks: no FileInfo came back");
@@ -158,16 +143,7 @@ class LoadRun {
     file_ = info.file;
     blocks_ = info.size / o_.block;
     if (blocks_ < 2) return absl::InvalidArgumentError("the file has not even two blocks");
-    next_id_ = 2;
     return absl::OkStatus();
-  }
-
-  absl::Status Sync() {
-    RequestHeader h{};
-    h.op = Op::kSync;
-    h.file = file_;
-    h.id = next_id_++;
-    return Ask(h, {}).status();
   }
 
   // --- The run.
@@ -216,10 +192,10 @@ class LoadRun {
   }
 
   absl::Status Serve(LoadConnection* c) {
-    absl::Status st = Receive(c);
-    PULSE_RETURN_IF_ERROR(TakeReplies(c));
+    absl::Status st = c->stream.Receive();
+    if (st.ok()) PULSE_RETURN_IF_ERROR(TakeReplies(c));
     if (st.ok()) st = Refill(c);
-    if (st.ok() && !c->out.empty()) st = Send(c);
+    if (st.ok() && !c->stream.all_sent()) st = Send(c);
     if (st.ok()) return st;
     if (!o_.reconnect || !absl::IsUnavailable(st)) return st;
     return Again(c);
@@ -235,58 +211,21 @@ class LoadRun {
     return Refill(c);
   }
 
-  absl::Status Receive(LoadConnection* c) {
-    while (true) {
-      const size_t had = c->in.size();
-      c->in.resize(had + kReceive);
-      const ssize_t n = recv(c->fd.get(), c->in.data() + had, kReceive, 0);
-      c->in.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
-      if (n == 0) return absl::UnavailableError("blocks: the server closed the connection");
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return absl::OkStatus();
-      if (n < 0) return absl::UnavailableError(ErrnoError(errno, "receiving", "replies").message());
-      if (n < static_cast<ssize_t>(kReceive)) return absl::OkStatus();
-    }
-  }
-
   absl::Status Send(LoadConnection* c) {
-    while (c->sent < c->out.size()) {
-      const ssize_t n =
-          send(c->fd.get(), c->out.data() + c->sent, c->out.size() - c->sent, MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return Watch(c, true);
-      if (n < 0) return absl::UnavailableError(ErrnoError(errno, "sending", "requests").message());
-      c->sent += static_cast<size_t>(n);
-    }
-    c->out.clear();
-    c->sent = 0;
-    return Watch(c, false);
-  }
-
-  absl::Status Watch(LoadConnection* c, bool write) {
-    if (c->want_write == write) return absl::OkStatus();
-    c->want_write = write;
-    epoll_event e{};
-    e.events = EPOLLIN | (write ? EPOLLOUT : 0u);
-    e.data.ptr = c;
-    if (epoll_ctl(poll_.get(), EPOLL_CTL_MOD, c->fd.get(), &e) != 0) {
-      return ErrnoError(errno, "watching", "a connection");
-    }
-    return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(c->stream.Send());
+    if (c->want_write != c->stream.all_sent()) return absl::OkStatus();
+    c->want_write = !c->stream.all_sent();
+    return SetEvents(c, EPOLL_CTL_MOD);
   }
 
   absl::Status TakeReplies(LoadConnection* c) {
-    std::string_view in = c->in;
     while (true) {
-      const auto size = SplitMessage(in, kReplyMagic);
-      if (!size.ok()) return size.status();
-      if (*size == 0) break;
-      PULSE_RETURN_IF_ERROR(DecodeReplies(in.substr(0, *size), &replies_));
+      const auto message = c->stream.Next<MessageHeader>(kReplyMagic);
+      if (!message.ok()) return message.status();
+      if (message->empty()) return absl::OkStatus();
+      PULSE_RETURN_IF_ERROR(DecodeReplies(*message, &replies_));
       for (const Reply& r : replies_) PULSE_RETURN_IF_ERROR(TakeReply(c, r));
-      in.remove_prefix(*size);
     }
-    c->in.erase(0, c->in.size() - in.size());
-    return absl::OkStatus();
   }
 
   absl::Status TakeReply(LoadConnection* c, const Reply& r) {
@@ -296,36 +235,30 @@ class LoadRun {
         return absl::DataLossError(
             absl::StrCat("blocks: request ", r.header.id, " was answered twice, or never asked"));
       }
-      const absl::Status st = kCodes.ToStatus(r.header.code, r.data);
-      result_.last_error = std::string(st.message());  // of the connection
-      ++result_.errors;
+      // Of the connection.
+      result_.Refused(examples::TextOf(kCodes.ToStatus(r.header.code, r.data)));
       return absl::OkStatus();
     }
     const Pending p = it->second;
     c->pending.erase(it);
     --outstanding_;
     if (--c->left[p.message] == 0) c->idle.push_back(p.message);
-    Known& k = known_[p.place];
+    Written& k = known_[p.place];
     if (p.op == Op::kWrite && r.header.code != Code::kUnavailable) k.writing = false;
     if (r.header.code != Code::kOk) {
-      ++result_.errors;
-      result_.last_error = r.data.empty() ? absl::StrCat("code ", static_cast<int>(r.header.code))
-                                          : std::string(r.data);
+      result_.Refused(r.data.empty() ? absl::StrCat("code ", static_cast<int>(r.header.code))
+                                     : std::string(r.data));
       return absl::OkStatus();
     }
-    const auto nanos = static_cast<uint64_t>(std::max<int64_t>(NowNanos() - p.due, 0));
+    result_.Answered(p.op == Op::kRead, NowNanos() - p.due);
     if (p.op == Op::kWrite) {
       k.acked = p.version;
-      ++result_.writes;
-      result_.write_nanos.Record(nanos);
       return absl::OkStatus();
     }
-    ++result_.reads;
-    result_.read_nanos.Record(nanos);
     return CheckRead(p, k, r.data);
   }
 
-  absl::Status CheckRead(const Pending& p, const Known& k, std::string_view data) {
+  absl::Status CheckRead(const Pending& p, const Written& k, std::string_view data) {
     if (data.size() != o_.block) {
       return absl::DataLossError(
           absl::StrCat("blocks: block ", p.place, " came with ", data.size(), " bytes"));
@@ -336,8 +269,7 @@ class LoadRun {
       return absl::DataLossError(
           absl::StrCat("blocks: block ", p.place, " does not hold what was written there"));
     }
-    const bool old = *version < first_version_;
-    if (old ? p.version != 0 : (*version < p.version || *version > k.issued)) {
+    if (!k.Allows(*version, p.version, first_version_)) {
       return absl::DataLossError(absl::StrCat("blocks: block ", p.place, " has version ", *version,
                                               "; it must be within ", p.version, " and ",
                                               k.issued));
@@ -379,61 +311,43 @@ class LoadRun {
     if (builder_.count() == 0) return false;
     c->idle.pop_back();
     c->left[slot] = builder_.count();
-    c->out.append(builder_.Finish());
+    c->stream.Queue(builder_.Finish());
     return true;
   }
 
-  // As many blocks as one request takes.
-  void AddFill(LoadConnection* c, uint32_t slot, int64_t due) {
-    const uint64_t count = std::min<uint64_t>(kMaxIo / o_.block, blocks_ - filled_);
-    Pending p;
-    p.place = filled_;
-    p.due = due;
-    p.message = slot;
-    p.op = Op::kWrite;
-    p.version = ++next_version_;
-    RequestHeader h{};
-    h.id = next_id_++;
-    h.file = file_;
-    h.offset = filled_ * o_.block;
-    h.size = static_cast<uint32_t>(count) * o_.block;
-    h.op = Op::kWrite;
-    data_.resize(h.size);
-    for (uint64_t i = 0; i < count; ++i) {
-      Stamp(data_.data() + i * o_.block, o_.block, filled_ + i, p.version);
-    }
-    builder_.Add(h, data_);
-    filled_ += count;
-    c->pending.emplace(h.id, p);
-    ++outstanding_;
-  }
-
   void AddRequest(LoadConnection* c, uint32_t slot, int64_t due) {
-    if (o_.fill) return AddFill(c, slot, due);
     Pending p;
-    p.place = dice_() % blocks_;
     p.due = due;
     p.message = slot;
-    const double coin = static_cast<double>(dice_() >> 11) * 0x1.0p-53;
-    p.op = coin >= o_.read_share ? Op::kWrite : Op::kRead;
-    // Another block rather than a second write of this one.
-    for (int i = 0; i < 16 && p.op == Op::kWrite && known_[p.place].writing; ++i) {
+    uint64_t count = 1;
+    if (o_.fill) {
+      p.place = filled_;
+      p.op = Op::kWrite;
+      count = std::min<uint64_t>(kMaxIo / o_.block, blocks_ - filled_);  // as one request takes
+      filled_ += count;
+    } else {
       p.place = dice_() % blocks_;
+      p.op = examples::Coin(dice_()) >= o_.read_share ? Op::kWrite : Op::kRead;
+      // Another block rather than a second write of this one.
+      for (int i = 0; i < 16 && p.op == Op::kWrite && known_[p.place].writing; ++i) {
+        p.place = dice_() % blocks_;
+      }
+      if (known_[p.place].writing) p.op = Op::kRead;
     }
-    Known& k = known_[p.place];
-    if (p.op == Op::kWrite && k.writing) p.op = Op::kRead;
+    Written& k = known_[p.place];
     RequestHeader h{};
     h.id = next_id_++;
     h.file = file_;
     h.offset = p.place * o_.block;
-    h.size = o_.block;
+    h.size = static_cast<uint32_t>(count) * o_.block;
     h.op = p.op;
     if (p.op == Op::kWrite) {
-      p.version = ++next_version_;
-      k.issued = p.version;
+      p.version = k.issued = ++next_version_;
       k.writing = true;
-      data_.resize(o_.block);
-      Stamp(data_.data(), o_.block, p.place, p.version);
+      data_.resize(h.size);
+      for (uint64_t i = 0; i < count; ++i) {
+        Stamp(data_.data() + i * o_.block, o_.block, p.place + i, p.version);
+      }
       builder_.Add(h, data_);
     } else {
       p.version = k.acked;
@@ -448,7 +362,7 @@ class LoadRun {
   std::mt19937_64 dice_;
   UniqueFd poll_;
   std::vector<LoadConnection> connections_;
-  std::vector<Known> known_;
+  std::vector<Written> known_;
   std::deque<int64_t> due_;  // messages of the open loop that are due and not sent
   std::vector<Reply> replies_;
   MessageBuilder builder_{kRequestMagic};

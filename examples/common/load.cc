@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
@@ -17,8 +19,35 @@ namespace {
 
 constexpr int64_t kGiveUpNanos = 30'000'000'000;
 constexpr useconds_t kPauseMicros = 20'000;
+constexpr size_t kReceive = size_t{256} << 10;
+
+absl::Status Lost(int err, const char* what, const std::string& on, const char* remedy = "") {
+  return absl::UnavailableError(ErrnoError(err, what, on, remedy).message());
+}
 
 }  // namespace
+
+void LoadResult::Answered(bool read, int64_t nanos) {
+  ++(read ? reads : writes);
+  (read ? read_nanos : write_nanos).Record(static_cast<uint64_t>(std::max<int64_t>(nanos, 0)));
+}
+
+void LoadResult::Refused(std::string_view why) {
+  ++errors;
+  last_error = std::string(why);
+}
+
+void LoadResult::Add(const LoadResult& other) {
+  reads += other.reads;
+  writes += other.writes;
+  errors += other.errors;
+  lost += other.lost;
+  reconnects += other.reconnects;
+  verified += other.verified;
+  if (!other.last_error.empty()) last_error = other.last_error;
+  read_nanos.Merge(other.read_nanos);
+  write_nanos.Merge(other.write_nanos);
+}
 
 absl::StatusOr<UniqueFd> ConnectTcp(const std::string& host, uint16_t port) {
   sockaddr_in address{};
@@ -30,13 +59,50 @@ absl::StatusOr<UniqueFd> ConnectTcp(const std::string& host, uint16_t port) {
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "creating", "a socket");
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return absl::UnavailableError(
-        ErrnoError(errno, "connecting to", absl::StrCat(host, ":", port), "is the server running?")
-            .message());
+    return Lost(errno, "connecting to", absl::StrCat(host, ":", port), "is the server running?");
   }
   const int one = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
   return fd;
+}
+
+absl::Status MessageStream::Connect(const std::string& host, uint16_t port) {
+  auto fd = ConnectTcp(host, port);
+  if (!fd.ok()) return fd.status();
+  fd_ = *std::move(fd);
+  out_.clear();
+  in_.clear();
+  sent_ = taken_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status MessageStream::Send() {
+  while (sent_ < out_.size()) {
+    const ssize_t n = send(fd_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return absl::OkStatus();
+    if (n < 0) return Lost(errno, "sending", "requests");
+    sent_ += static_cast<size_t>(n);
+  }
+  out_.clear();
+  sent_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status MessageStream::Receive() {
+  in_.erase(0, taken_);
+  taken_ = 0;
+  const size_t had = in_.size();
+  in_.resize(had + kReceive);
+  ssize_t n;
+  do {
+    n = recv(fd_.get(), in_.data() + had, kReceive, 0);
+  } while (n < 0 && errno == EINTR);
+  const int err = errno;
+  in_.resize(had + static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  if (n == 0) return absl::UnavailableError(name_ + ": the server closed the connection");
+  if (n < 0 && err != EAGAIN) return Lost(err, "receiving", "replies");
+  return absl::OkStatus();
 }
 
 absl::Status ConnectAgain(const std::function<absl::Status()>& connect) {

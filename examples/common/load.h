@@ -1,15 +1,17 @@
-// The part that the loads of the examples have in common: options, results, connections. Any
-// thread.
+// The part that the loads of the examples have in common: options, results, connections, and what a
+// reader may see of what was written. Each object is one thread's at a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/histogram.h"
 #include "base/unique_fd.h"
+#include "examples/common/wire.h"
 
 namespace pulse::examples {
 
@@ -35,11 +37,65 @@ struct LoadResult {
   std::string last_error;
   Histogram read_nanos;
   Histogram write_nanos;
+
+  void Answered(bool read, int64_t nanos);
+  void Refused(std::string_view why);
+  void Add(const LoadResult& other);  // all but the seconds
+};
+
+// What a load knows of one place that it writes numbers to, each higher than the last.
+struct Written {
+  uint64_t acked = 0;   // the least that a read sent now must see
+  uint64_t issued = 0;  // the most that it can see
+  bool writing = false;
+
+  // Whether a read may see `seen`, if `least` had been acknowledged when it was sent. What is below
+  // `first` an earlier run wrote.
+  bool Allows(uint64_t seen, uint64_t least, uint64_t first) const {
+    return seen < first ? least == 0 : seen >= least && seen <= issued;
+  }
 };
 
 // A connection to host:port, blocking. `host` is an IPv4 address. Unavailable: nobody answers.
 absl::StatusOr<UniqueFd> ConnectTcp(const std::string& host, uint16_t port);
+
+// A client's connection, over which messages of a protocol come and go. Errors begin with `name`;
+// Unavailable: the connection is lost, or nobody answers.
+class MessageStream {
+ public:
+  explicit MessageStream(std::string name) : name_(std::move(name)) {}
+  // Anew, without what was left of a connection before.
+  absl::Status Connect(const std::string& host, uint16_t port);
+  int fd() const { return fd_.get(); }
+
+  void Queue(std::string_view bytes) { out_ += bytes; }
+  // Sends what is queued: all of it, or what a socket that does not block takes.
+  absl::Status Send();
+  bool all_sent() const { return out_.empty(); }
+  // What has come; waits for it unless the socket does not block.
+  absl::Status Receive();
+  // The next whole message of what was received, good until Receive; empty: there is none.
+  template <typename Header>
+  absl::StatusOr<std::string_view> Next(uint32_t magic) {
+    const std::string_view rest = std::string_view(in_).substr(taken_);
+    const auto size = SplitMessage<Header>(rest, magic);
+    if (!size.ok()) return size.status();
+    taken_ += *size;
+    return rest.substr(0, *size);
+  }
+
+ private:
+  const std::string name_;
+  UniqueFd fd_;
+  std::string out_;
+  size_t sent_ = 0;  // of out_
+  std::string in_;
+  size_t taken_ = 0;  // of in_
+};
+
 // Calls `connect` until it succeeds, for up to half a minute. Blocks.
 absl::Status ConnectAgain(const std::function<absl::Status()>& connect);
+// From 0 to 1, of a random number.
+inline double Coin(uint64_t dice) { return static_cast<double>(dice >> 11) * 0x1.0p-53; }
 
 }  // namespace pulse::examples

@@ -1,97 +1,58 @@
 #include "examples/pages/client.h"
 
-#include <sys/socket.h>
-
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/errors.h"
-#include "examples/common/load.h"
 
 namespace pulse::pages {
-namespace {
-
-constexpr size_t kReceive = size_t{128} << 10;
-
-absl::Status Lost(const absl::Status& why) { return absl::UnavailableError(why.message()); }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& host, uint16_t port) {
-  auto fd = examples::ConnectTcp(host, port);
-  if (!fd.ok()) return fd.status();
-  return std::unique_ptr<Client>(new Client(*std::move(fd)));
+  std::unique_ptr<Client> client(new Client);
+  if (absl::Status st = client->stream_.Connect(host, port); !st.ok()) return st;
+  return client;
+}
+
+uint64_t Client::Queue(Kind kind, uint32_t count, std::string_view body, uint64_t page) {
+  const uint64_t id = next_id_++;
+  stream_.Queue(MakeMessage(kRequestMagic, {0, 0, id, kind, Code::kOk, count}, body));
+  pending_[id] = {kind, page};
+  return id;
 }
 
 uint64_t Client::QueueGet(uint64_t page, uint64_t lsn) {
-  const uint64_t id = next_id_++;
-  out_ += GetRequest(id, page, lsn);
-  pending_[id] = {Kind::kGet, page, lsn};
-  return id;
+  return Queue(Kind::kGet, 0, examples::BytesOf(GetBody{page, lsn}), page);
 }
 
 uint64_t Client::QueueAppend(std::span<const Record> records) {
-  const uint64_t id = next_id_++;
   std::string body;
   for (const Record& r : records) AppendRecord(r, &body);
-  out_ += MakeMessage(kRequestMagic,
-                      {0, 0, id, Kind::kAppend, Code::kOk, static_cast<uint32_t>(records.size())},
-                      body);
-  pending_[id] = {Kind::kAppend, 0, 0};
-  return id;
+  return Queue(Kind::kAppend, static_cast<uint32_t>(records.size()), body);
 }
 
-uint64_t Client::QueueStatus() {
-  const uint64_t id = next_id_++;
-  out_ += MakeMessage(kRequestMagic, {0, 0, id, Kind::kStatus, Code::kOk, 0}, {});
-  pending_[id] = {Kind::kStatus, 0, 0};
-  return id;
-}
-
-absl::Status Client::Flush() {
-  std::string_view rest = out_;
-  while (!rest.empty()) {
-    const ssize_t n = send(fd_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Lost(ErrnoError(errno, "sending", "requests"));
-    rest.remove_prefix(static_cast<size_t>(n));
-  }
-  out_.clear();
-  return absl::OkStatus();
-}
+uint64_t Client::QueueStatus() { return Queue(Kind::kStatus, 0, {}); }
 
 absl::StatusOr<Response> Client::Receive() {
   while (true) {
-    const std::string_view have = std::string_view(in_).substr(taken_);
-    const auto size = SplitMessage(have, kReplyMagic);
-    if (!size.ok()) return size.status();
-    if (*size > 0) {
-      const auto m = DecodeReply(have.substr(0, *size));
-      if (!m.ok()) return m.status();
-      const auto it = pending_.find(m->header.id);
-      if (it == pending_.end()) {
-        if (m->header.code != Code::kOk) return kCodes.ToStatus(m->header.code, m->body);
-        return absl::DataLossError("pages: a reply to a request that was not made");
-      }
-      Response r;
-      r.id = m->header.id;
-      r.kind = it->second.kind;
-      r.status = m->header.code == Code::kOk ? Interpret(*m, it->second, &r)
-                                             : kCodes.ToStatus(m->header.code, m->body);
-      pending_.erase(it);
-      taken_ += *size;
-      return r;
+    const auto message = stream_.Next<MessageHeader>(kReplyMagic);
+    if (!message.ok()) return message.status();
+    if (message->empty()) {
+      PULSE_RETURN_IF_ERROR(stream_.Receive());
+      continue;
     }
-    in_.erase(0, taken_);
-    taken_ = 0;
-    const size_t had = in_.size();
-    in_.resize(had + kReceive);
-    const ssize_t n = recv(fd_.get(), in_.data() + had, kReceive, 0);
-    in_.resize(had + static_cast<size_t>(n > 0 ? n : 0));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Lost(ErrnoError(errno, "receiving", "replies"));
-    if (n == 0) return absl::UnavailableError("pages: the server closed the connection");
+    const auto m = DecodeReply(*message);
+    if (!m.ok()) return m.status();
+    const bool ok = m->header.code == Code::kOk;
+    const auto asked = pending_.extract(m->header.id);
+    if (asked.empty()) {
+      if (!ok) return kCodes.ToStatus(m->header.code, m->body);
+      return absl::DataLossError("pages: a reply to a request that was not made");
+    }
+    Response r;
+    r.id = m->header.id;
+    r.kind = asked.mapped().kind;
+    r.status = ok ? Interpret(*m, asked.mapped(), &r) : kCodes.ToStatus(m->header.code, m->body);
+    return r;
   }
 }
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/unique_fd.h"
+#include "examples/common/load.h"
 #include "examples/pages/wire.h"
 
 namespace pulse::pages {
@@ -44,7 +44,7 @@ class Client {
   uint64_t QueueGet(uint64_t page, uint64_t lsn);
   uint64_t QueueAppend(std::span<const Record> records);
   uint64_t QueueStatus();
-  absl::Status Flush();
+  absl::Status Flush() { return stream_.Send(); }
   absl::StatusOr<Response> Receive();
   size_t outstanding() const { return pending_.size(); }
 
@@ -52,16 +52,13 @@ class Client {
   struct Pending {
     Kind kind;
     uint64_t page;
-    uint64_t lsn;
   };
-  explicit Client(UniqueFd fd) : fd_(std::move(fd)) {}
+  Client() = default;
+  uint64_t Queue(Kind kind, uint32_t count, std::string_view body, uint64_t page = 0);
   absl::StatusOr<Response> Only(uint64_t id);
   absl::Status Interpret(const Message& m, const Pending& asked, Response* r) const;
 
-  UniqueFd fd_;
-  std::string out_;
-  std::string in_;
-  size_t taken_ = 0;  // of in_
+  examples::MessageStream stream_{"pages"};
   uint64_t next_id_ = 1;
   std::unordered_map<uint64_t, Pending> pending_;
 };

@@ -28,12 +28,6 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr uint64_t kMaxPages = uint64_t{1} << 20;  // that are loaded
 constexpr int64_t kVerifyNanos = 60 * kSecond;     // for what cannot be read at once
 
-struct Cell {
-  uint64_t acked = 0;
-  uint64_t issued = 0;
-  bool writing = false;
-};
-
 uint64_t HashOf(uint64_t page, uint32_t cell, uint64_t number) {
   uint64_t x = page * 0x9E3779B97F4A7C15u ^ number * 0xD6E8FEB86659FD93u ^ cell;
   x ^= x >> 29;
@@ -98,8 +92,7 @@ class Worker {
   uint32_t CellOf(uint32_t own) const { return thread_ + o_.threads * own; }
 
   void Queue() {
-    const double coin = static_cast<double>(dice_() >> 11) * 0x1.0p-53;
-    if (coin < o_.read_share || !QueueAppend()) QueueRead(dice_() % pages_);
+    if (examples::Coin(dice_()) < o_.read_share || !QueueAppend()) QueueRead(dice_() % pages_);
   }
 
   void QueueRead(uint64_t page) {
@@ -118,7 +111,7 @@ class Worker {
     std::vector<Record> records;
     for (uint32_t i = 0; i < o_.records; ++i) {
       const uint64_t at = dice_() % cells_.size();
-      Cell& cell = cells_[at];
+      examples::Written& cell = cells_[at];
       if (cell.writing) continue;
       cell.writing = true;
       cell.issued = ++number_;
@@ -134,34 +127,34 @@ class Worker {
     return true;
   }
 
+  // The next reply, and what had asked for it.
+  absl::StatusOr<std::pair<Response, Asked>> Receive() {
+    auto r = client_->Receive();
+    if (!r.ok()) return r.status();
+    auto node = asked_.extract(r->id);
+    if (node.empty()) return absl::InternalError("pages: a reply that nobody waits for");
+    if (absl::IsDataLoss(r->status)) return r->status;
+    return std::pair(*std::move(r), std::move(node.mapped()));
+  }
+
   absl::Status Take() {
     if (client_->outstanding() == 0) return absl::OkStatus();
-    const auto r = client_->Receive();
-    if (!r.ok()) return r.status();
-    const auto node = asked_.extract(r->id);
-    if (node.empty()) return absl::InternalError("pages: a reply that nobody waits for");
-    const Asked& a = node.mapped();
-    const auto nanos = static_cast<uint64_t>(NowNanos() - a.at);
-    if (!r->status.ok()) {
-      if (absl::IsDataLoss(r->status)) return r->status;
-      ++result_->errors;
-      result_->last_error = std::string(r->status.message());
+    const auto reply = Receive();
+    if (!reply.ok()) return reply.status();
+    const auto& [r, a] = *reply;
+    if (!r.status.ok()) {
+      result_->Refused(examples::TextOf(r.status));
       // What was refused for certain may be written again.
-      const bool unknown = absl::IsUnavailable(r->status) || absl::IsInternal(r->status);
+      const bool unknown = absl::IsUnavailable(r.status) || absl::IsInternal(r.status);
       for (const auto& [cell, number] : a.numbers) cells_[cell].writing = unknown;
       return absl::OkStatus();
     }
-    if (r->kind == Kind::kGet) {
-      ++result_->reads;
-      result_->read_nanos.Record(nanos);
-      return Check(a, r->page);
-    }
-    ++result_->writes;
-    result_->write_nanos.Record(nanos);
+    result_->Answered(r.kind == Kind::kGet, NowNanos() - a.at);
+    if (r.kind == Kind::kGet) return Check(a, r.page);
     for (const auto& [at, number] : a.numbers) {
       cells_[at].acked = number;
       cells_[at].writing = false;
-      lsns_[at / kOwn] = std::max(lsns_[at / kOwn], r->lsn);
+      lsns_[at / kOwn] = std::max(lsns_[at / kOwn], r.lsn);
     }
     return absl::OkStatus();
   }
@@ -172,11 +165,11 @@ class Worker {
       uint64_t seen[2];
       std::memcpy(seen, page.data() + sizeof(PageHeader) + place * kCell, sizeof(seen));
       const bool empty = seen[0] == 0 && seen[1] == 0;
-      const Cell& cell = cells_[a.page * kOwn + k];
-      const bool old = seen[0] < first_;
-      const bool right = (empty || seen[1] == HashOf(a.page, place, seen[0])) &&
-                         (old ? a.acked[k] == 0 : seen[0] >= a.acked[k] && seen[0] <= cell.issued);
-      if (right) continue;
+      const examples::Written& cell = cells_[a.page * kOwn + k];
+      if ((empty || seen[1] == HashOf(a.page, place, seen[0])) &&
+          cell.Allows(seen[0], a.acked[k], first_)) {
+        continue;
+      }
       return absl::DataLossError(absl::StrCat(
           "pages: page ", a.page, " of LSN ", HeaderOf(page.data()).lsn, " has write ", seen[0],
           " in cell ", place, "; it must be within ", a.acked[k], " and ", cell.issued));
@@ -213,21 +206,18 @@ class Worker {
 
   // A reply to a read of VerifyAll. A page that cannot be had yet goes back to `left`.
   absl::Status TakeLast(std::deque<uint64_t>* left, absl::Status* late) {
-    const auto r = client_->Receive();
-    if (!r.ok()) return r.status();
-    const auto node = asked_.extract(r->id);
-    if (node.empty()) return absl::InternalError("pages: a reply that nobody waits for");
-    const Asked& a = node.mapped();
-    if (r->status.ok()) {
+    const auto reply = Receive();
+    if (!reply.ok()) return reply.status();
+    const auto& [r, a] = *reply;
+    if (r.status.ok()) {
       ++result_->verified;
-      return Check(a, r->page);
+      return Check(a, r.page);
     }
-    if (absl::IsDataLoss(r->status)) return r->status;
-    if (!absl::IsUnavailable(r->status) && !absl::IsDeadlineExceeded(r->status) &&
-        !absl::IsResourceExhausted(r->status)) {
-      return NotReadable(r->status);
+    if (!absl::IsUnavailable(r.status) && !absl::IsDeadlineExceeded(r.status) &&
+        !absl::IsResourceExhausted(r.status)) {
+      return NotReadable(r.status);
     }
-    *late = r->status;
+    *late = r.status;
     left->push_back(a.page);
     return absl::OkStatus();
   }
@@ -245,7 +235,7 @@ class Worker {
   uint64_t pages_ = 0;
   uint64_t first_ = 0;
   uint64_t number_ = 0;
-  std::vector<Cell> cells_;
+  std::vector<examples::Written> cells_;
   std::vector<uint64_t> lsns_;  // acknowledged, of each page
   std::unordered_map<uint64_t, Asked> asked_;
 };
@@ -274,16 +264,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
       std::min(static_cast<double>(NowNanos() - begin) / 1e9, std::max(options.seconds, 1e-3));
   for (uint32_t i = 0; i < options.threads; ++i) {
     PULSE_RETURN_IF_ERROR(statuses[i]);
-    const LoadResult& r = results[i];
-    all.reads += r.reads;
-    all.writes += r.writes;
-    all.errors += r.errors;
-    all.lost += r.lost;
-    all.reconnects += r.reconnects;
-    all.verified += r.verified;
-    if (!r.last_error.empty()) all.last_error = r.last_error;
-    all.read_nanos.Merge(r.read_nanos);
-    all.write_nanos.Merge(r.write_nanos);
+    all.Add(results[i]);
   }
   return all;
 }

@@ -464,6 +464,11 @@ struct TestTable {
   }
 };
 
+std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn) {
+  return MakeMessage(kRequestMagic, {0, 0, id, Kind::kGet, Code::kOk, 0},
+                     examples::BytesOf(GetBody{page, lsn}));
+}
+
 TEST(PagesOffloadTest, AWrittenPageIsAnsweredUpToItsLsn) {
   const offload::Program& p = OffloadProgram();
   TestTable t;

@@ -82,11 +82,6 @@ std::string MakeMessage(uint32_t magic, MessageHeader header, std::string_view b
   return out;
 }
 
-std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn) {
-  const GetBody body{page, lsn};
-  return MakeMessage(kRequestMagic, {0, 0, id, Kind::kGet, Code::kOk, 0}, examples::BytesOf(body));
-}
-
 std::string ErrorReply(uint64_t id, Kind kind, Code code, std::string_view text) {
   return MakeMessage(kReplyMagic, {0, 0, id, kind, code, 0}, text.substr(0, examples::kMaxText));
 }

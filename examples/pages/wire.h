@@ -76,7 +76,6 @@ absl::Status DecodeRecords(std::string_view body, uint32_t count, std::vector<Re
 
 void AppendRecord(const Record& record, std::string* out);
 std::string MakeMessage(uint32_t magic, MessageHeader header, std::string_view body);
-std::string GetRequest(uint64_t id, uint64_t page, uint64_t lsn);
 std::string ErrorReply(uint64_t id, Kind kind, Code code, std::string_view text);
 
 inline constexpr examples::Codes kCodes{
