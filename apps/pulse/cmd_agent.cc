@@ -1,10 +1,8 @@
 // `pulse agent`: the agent as a process of its own.
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -15,10 +13,10 @@
 #include "agent/socket_server.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
-#include "base/cpu_list.h"
+#include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
+#include "base/stop_signal.h"
 #include "base/trace.h"
-#include "base/uri_options.h"
 #include "services/services.h"
 #include "vdpu/virtual_dpu.h"
 
@@ -43,18 +41,6 @@ struct AgentArgs {
   uint32_t max_queues = 64;
   uint32_t max_files = AgentLimits().max_session_files;
 };
-
-// A size given to `option`, not 0.
-absl::Status ParseSize(const char* option, const std::string& text, uint64_t* bytes) {
-  const auto size = ParseBytes(text);
-  if (!size.ok())
-    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
-  if (*size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 16G"));
-  }
-  *bytes = *size;
-  return absl::OkStatus();
-}
 
 // The processor that the agent plays, or none. Says on standard error what cannot be shown of it.
 absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& args,
@@ -128,17 +114,9 @@ absl::Status RunAgent(const AgentArgs& args) {
   options.workers = args.workers;
   options.limits.max_sessions = args.max_sessions;
   options.limits.max_queues = args.max_queues;
-  if (!args.cpus.empty()) {
-    auto cpus = ParseCpuList(args.cpus);
-    if (!cpus.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--cpus: ", cpus.status().message()));
-    }
-    options.cpus = *cpus;
-  }
+  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &options.cpus));
   auto engine = ParseEngineKind(args.engine);
-  if (!engine.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--engine: ", engine.status().message()));
-  }
+  if (!engine.ok()) return OptionError("--engine", engine.status());
   options.engine = *engine;
   // A card has no memory in common with its host.
   const std::string mover_name = !args.mover.empty()      ? args.mover
@@ -148,10 +126,10 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (!mover.ok()) return mover.status();
   options.mover = *mover;
   PULSE_RETURN_IF_ERROR(
-      ParseSize("--session-memory", args.session_memory, &options.limits.max_session_bytes));
+      ReadSize("--session-memory", args.session_memory, "16G", &options.limits.max_session_bytes));
   if (!args.total_memory.empty()) {
     PULSE_RETURN_IF_ERROR(
-        ParseSize("--total-memory", args.total_memory, &options.limits.max_total_bytes));
+        ReadSize("--total-memory", args.total_memory, "16G", &options.limits.max_total_bytes));
   }
   options.limits.max_session_files = args.max_files;
 
@@ -159,13 +137,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
 
-  // Blocked before any thread starts, so that only the descriptor below sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
+  const StopSignal stop;  // before any thread starts
 
   std::shared_ptr<trace::Timeline> timeline;
   if (!args.trace.empty()) {
@@ -216,9 +188,7 @@ absl::Status RunAgent(const AgentArgs& args) {
     std::fprintf(stderr, "pulse agent: %s\n", front->DescribeFront().c_str());
   }
 
-  signalfd_siginfo info;
-  while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
-  }
+  stop.Wait();
   front_status->Set(nullptr);
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
   if (front != nullptr) front->Stop();

@@ -1,5 +1,4 @@
 // `pulse serve`: a RocksDB for Redis clients.
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,10 +13,10 @@
 #include "absl/strings/str_join.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
-#include "base/cpu_list.h"
+#include "apps/pulse/util/option_values.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
-#include "base/uri_options.h"
+#include "base/stop_signal.h"
 #include "services/redis/front_module.h"
 #include "services/redis/offload_choice.h"
 #include "services/redis/offload_resp.h"
@@ -41,16 +40,6 @@ struct RedisServerArgs {
   int port = 6379;
   bool port_given = false;
 };
-
-absl::Status ReadCpus(const char* option, const std::string& text, std::vector<int>* cpus) {
-  if (text.empty()) return absl::OkStatus();
-  auto list = ParseCpuList(text);
-  if (!list.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(option, ": ", list.status().message()));
-  }
-  *cpus = *std::move(list);
-  return absl::OkStatus();
-}
 
 // The first line of a file. A password on a command line would be seen by everyone.
 absl::Status ReadPassword(const std::string& path, std::string* password) {
@@ -150,13 +139,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   // A write beyond the limit of file size is that file's error, and not this process's end.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
-  // Blocked before any thread starts, so that only the descriptor below sees them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  const UniqueFd stop(signalfd(-1, &signals, SFD_CLOEXEC));
+  const StopSignal stop;  // before any thread starts
 
   std::weak_ptr<net::Application> reads;  // the server's agent
   auto server = redis::Server::Open(
@@ -179,9 +162,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
     std::fprintf(stderr, "pulse serve: metrics at %s\n", (*metrics)->url().c_str());
   }
 
-  signalfd_siginfo info;
-  while (read(stop.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
-  }
+  stop.Wait();
   std::fprintf(stderr, "pulse serve: stopping\n");
   metrics->reset();  // it asks the server
   return (*server)->Stop();

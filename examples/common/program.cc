@@ -1,43 +1,14 @@
 #include "examples/common/program.h"
 
-#include <sys/signalfd.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/stop_signal.h"
 #include "examples/common/load_report.h"
 #include "fmt/format.h"
 
 namespace pulse::examples {
-namespace {
-
-// Waits for SIGTERM or SIGINT. Made before all threads, which inherit that the signals are blocked.
-class StopSignal {
- public:
-  StopSignal() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals, nullptr);
-    fd_.reset(signalfd(-1, &signals, SFD_CLOEXEC));
-  }
-  void Wait() const {
-    signalfd_siginfo info;
-    while (read(fd_.get(), &info, sizeof(info)) < 0 && errno == EINTR) {
-    }
-  }
-
- private:
-  UniqueFd fd_;
-};
-
-}  // namespace
-
 Program::Program(const std::string& name, const std::string& description)
     : name_("pulse-" + name), app_(description) {
   app_.name(name_);

@@ -6,13 +6,12 @@
 #include <system_error>
 
 #include "CLI/CLI.hpp"
-#include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/pool/pool_commands.h"
 #include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/progress.h"
 #include "base/errors.h"
-#include "base/uri_options.h"
 #include "fmt/format.h"
 #include "services/lsm/pool/pool.h"
 #include "store/store.h"
@@ -32,24 +31,14 @@ struct CreateArgs {
 // One step of the progress display is this part of the whole.
 constexpr int kSteps = 10;
 
-absl::Status ParseSize(const char* option, const std::string& text, uint64_t* bytes) {
-  if (text.empty()) return absl::OkStatus();
-  const auto size = ParseBytes(text);
-  if (!size.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(option, ": ", size.status().message()));
-  }
-  if (*size == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(option, " 0: expected a size, such as 4G"));
-  }
-  *bytes = *size;
-  return absl::OkStatus();
-}
-
 absl::Status RunCreate(const CreateArgs& args) {
   store::CreateOptions options;
-  PULSE_RETURN_IF_ERROR(ParseSize("--size", args.size, &options.size));
-  PULSE_RETURN_IF_ERROR(ParseSize("--segment", args.segment, &options.segment_bytes));
-  PULSE_RETURN_IF_ERROR(ParseSize("--metadata", args.metadata, &options.metadata_bytes));
+  const auto read_size = [](const char* option, const std::string& text, uint64_t* bytes) {
+    return text.empty() ? absl::OkStatus() : ReadSize(option, text, "4G", bytes);
+  };
+  PULSE_RETURN_IF_ERROR(read_size("--size", args.size, &options.size));
+  PULSE_RETURN_IF_ERROR(read_size("--segment", args.segment, &options.segment_bytes));
+  PULSE_RETURN_IF_ERROR(read_size("--metadata", args.metadata, &options.metadata_bytes));
   std::error_code ec;
   const auto path = std::filesystem::weakly_canonical(args.path, ec);
   PULSE_RETURN_IF_ERROR(lsm::CheckPoolPath(ec ? args.path : path.string()));

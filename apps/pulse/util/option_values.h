@@ -1,0 +1,43 @@
+// What several commands take as options, from text to values. Errors name the option. Thread-safe;
+// never blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
+#include "base/uri_options.h"
+
+namespace pulse {
+
+// The error of what `option` was given, with the option's name.
+inline absl::Status OptionError(const char* option, const absl::Status& why) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", why.message()));
+}
+
+// A size above 0, of which `example` is one.
+inline absl::Status ReadSize(const char* option, const std::string& text, const char* example,
+                             uint64_t* bytes) {
+  const auto size = ParseBytes(text);
+  if (!size.ok()) return OptionError(option, size.status());
+  if (*size == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " 0: expected a size, such as ", example));
+  }
+  *bytes = *size;
+  return absl::OkStatus();
+}
+
+// An empty text leaves `cpus` as they are.
+inline absl::Status ReadCpus(const char* option, const std::string& text, std::vector<int>* cpus) {
+  if (text.empty()) return absl::OkStatus();
+  auto list = ParseCpuList(text);
+  if (!list.ok()) return OptionError(option, list.status());
+  *cpus = *std::move(list);
+  return absl::OkStatus();
+}
+
+}  // namespace pulse
