@@ -1,20 +1,9 @@
 // `pulse pool`: stores of files that host and agent share without a file system between them.
-#include <ctime>
-
 #include "CLI/CLI.hpp"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/pool/pool_commands.h"
-#include "fmt/chrono.h"
-#include "fmt/format.h"
 
 namespace pulse {
-
-std::string pool::FormatTime(int64_t nanos) {
-  const std::time_t seconds = nanos / 1'000'000'000;
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
-}
 
 void AddPoolCommand(CLI::App& app) {
   CLI::App* pool = app.add_subcommand(
@@ -27,12 +16,9 @@ void AddPoolCommand(CLI::App& app) {
       "no "
       "metadata of a file system. Only one process can have it open for writing.");
   pool::AddCreateCommand(*pool);
-  pool::AddListCommand(*pool);
+  pool::AddDirectoryCommands(*pool);
   pool::AddCheckCommand(*pool);
-  pool::AddImportCommand(*pool);
-  pool::AddExportCommand(*pool);
-  pool::AddMoveCommand(*pool);
-  pool::AddRemoveCommand(*pool);
+  pool::AddConvertCommands(*pool);
 }
 
 }  // namespace pulse

@@ -179,7 +179,7 @@ constexpr char kSafety[] =
 
 }  // namespace
 
-void AddImportCommand(CLI::App& pool) {
+void AddConvertCommands(CLI::App& pool) {
   auto args = std::make_shared<ConvertArgs>();
   CLI::App* cmd = pool.add_subcommand(
       "import", "Move the tables and blob files of a RocksDB database into a pool");
@@ -193,11 +193,8 @@ void AddImportCommand(CLI::App& pool) {
       "was stopped, run `pulse pool export PATH DB`.\n"
       "Example: pulse pool import /data/pool /data/db"));
   cmd->callback([args] { FinishConvert(RunConvert(kImport, *args)); });
-}
 
-void AddExportCommand(CLI::App& pool) {
-  auto args = std::make_shared<ConvertArgs>();
-  CLI::App* cmd = pool.add_subcommand(
+  cmd = pool.add_subcommand(
       "export", "Move the tables and blob files of a database out of a pool, or list databases");
   cmd->add_option("PATH", args->path, "The pool")->required();
   CLI::Option* const database = cmd->add_option(

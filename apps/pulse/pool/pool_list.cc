@@ -1,6 +1,7 @@
-// `pulse pool ls`, `pulse pool mv`.
+// `pulse pool ls`, `pulse pool mv`, `pulse pool rm`.
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/text_table.h"
 #include "base/errors.h"
+#include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "services/lsm/pool/convert/convert.h"
@@ -24,11 +26,49 @@
 namespace pulse::pool {
 namespace {
 
-struct ListArgs {
+struct DirectoryArgs {
   std::string path;
   std::string directory;
+  std::string to;  // of mv
   bool json = false;
 };
+
+// "2026-01-31 12:00:00", local time.
+std::string FormatTime(int64_t nanos_since_1970) {
+  const std::time_t seconds = nanos_since_1970 / 1'000'000'000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", local);
+}
+
+absl::StatusOr<std::shared_ptr<store::Store>> OpenToRead(const std::string& path) {
+  return store::Store::Open(path, {.read_only = true, .device = nullptr});
+}
+
+// What a directory holds, in all.
+struct Sums {
+  uint64_t files = 0;
+  uint64_t size = 0;
+  uint64_t allocated = 0;
+};
+
+// Calls `row(name, sums)` for each directory, by name.
+template <typename Row>
+absl::Status ForDirectories(const store::Store& pool, Row row) {
+  std::vector<std::string> names = pool.ListDirectories();
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const auto entries = pool.List(name);
+    if (!entries.ok()) return entries.status();
+    Sums sums{.files = entries->size()};
+    for (const auto& e : *entries) {
+      sums.size += e.attributes.size;
+      sums.allocated += e.attributes.allocated;
+    }
+    row(name, sums);
+  }
+  return absl::OkStatus();
+}
 
 void PrintListJson(const nlohmann::json& json) {
   // A name may hold bytes that are no UTF-8: show them as replacement characters.
@@ -50,26 +90,16 @@ std::string Printable(const std::string& name) {
 }
 
 absl::Status ListPool(const store::Store& pool, bool as_json) {
-  std::vector<std::string> names = pool.ListDirectories();
-  std::sort(names.begin(), names.end());
   TextTable table({"directory", "files", "size", "allocated"});
   nlohmann::json list = nlohmann::json::array();
-  for (const std::string& name : names) {
-    const auto entries = pool.List(name);
-    if (!entries.ok()) return entries.status();
-    uint64_t size = 0;
-    uint64_t allocated = 0;
-    for (const auto& e : *entries) {
-      size += e.attributes.size;
-      allocated += e.attributes.allocated;
-    }
-    table.AddRow({Printable(name), std::to_string(entries->size()), FormatBytes(size),
-                  FormatBytes(allocated)});
+  PULSE_RETURN_IF_ERROR(ForDirectories(pool, [&](const std::string& name, const Sums& sums) {
+    table.AddRow({Printable(name), std::to_string(sums.files), FormatBytes(sums.size),
+                  FormatBytes(sums.allocated)});
     list.push_back({{"directory", name},
-                    {"files", entries->size()},
-                    {"size", size},
-                    {"allocated", allocated}});
-  }
+                    {"files", sums.files},
+                    {"size", sums.size},
+                    {"allocated", sums.allocated}});
+  }));
   const store::Geometry& g = pool.geometry();
   const store::Usage usage = pool.usage();
   if (as_json) {
@@ -88,7 +118,7 @@ absl::Status ListPool(const store::Store& pool, bool as_json) {
              FormatBytes(usage.free * g.segment_bytes),
              FormatBytes(usage.segments * g.segment_bytes), FormatBytes(g.segment_bytes),
              usage.files, FormatTime(g.created_ns));
-  if (!names.empty()) fmt::print("{}", table.Render());
+  if (!list.empty()) fmt::print("{}", table.Render());
   return absl::OkStatus();
 }
 
@@ -125,8 +155,8 @@ absl::Status ListDirectory(const store::Store& pool, const std::string& director
   return absl::OkStatus();
 }
 
-absl::Status RunList(const ListArgs& args) {
-  const auto pool = store::Store::Open(args.path, {.read_only = true, .device = nullptr});
+absl::Status RunList(const DirectoryArgs& args) {
+  const auto pool = OpenToRead(args.path);
   if (!pool.ok()) return pool.status();
   return args.directory.empty() ? ListPool(**pool, args.json)
                                 : ListDirectory(**pool, args.directory, args.json);
@@ -142,38 +172,23 @@ std::string KindOf(const std::string& directory, const lsm::GuardInfo& pool) {
   return guard->pool_id == pool.pool_id ? "database" : "database, in another pool";
 }
 
-struct MoveArgs {
-  std::string path;
-  std::string from;
-  std::string to;
-};
+absl::Status WithHint(const absl::Status& st, const std::string& path) {
+  if (!absl::IsNotFound(st)) return st;
+  return absl::NotFoundError(absl::StrCat(st.message(), "; `pulse pool ls ", path, "` lists them"));
+}
 
-absl::Status RunMove(const MoveArgs& args) {
+absl::Status RunMove(const DirectoryArgs& args) {
   const auto pool = store::Store::Open(args.path);
   if (!pool.ok()) return pool.status();
-  const absl::Status moved = (*pool)->RenameDirectory(args.from, args.to);
-  if (absl::IsNotFound(moved)) {
-    return absl::NotFoundError(
-        absl::StrCat(moved.message(), "; `pulse pool ls ", args.path, "` lists them"));
-  }
-  PULSE_RETURN_IF_ERROR(moved);
+  PULSE_RETURN_IF_ERROR(WithHint((*pool)->RenameDirectory(args.directory, args.to), args.path));
   return (*pool)->Commit();
 }
 
-struct RemoveArgs {
-  std::string path;
-  std::string directory;
-};
-
-absl::Status RunRemove(const RemoveArgs& args) {
+absl::Status RunRemove(const DirectoryArgs& args) {
   const auto pool = store::Store::Open(args.path);
   if (!pool.ok()) return pool.status();
   const auto files = (*pool)->List(args.directory);
-  if (absl::IsNotFound(files.status())) {
-    return absl::NotFoundError(
-        absl::StrCat(files.status().message(), "; `pulse pool ls ", args.path, "` lists them"));
-  }
-  PULSE_RETURN_IF_ERROR(files.status());
+  PULSE_RETURN_IF_ERROR(WithHint(files.status(), args.path));
   PULSE_RETURN_IF_ERROR((*pool)->ClearDirectory(args.directory));
   PULSE_RETURN_IF_ERROR((*pool)->RemoveDirectory(args.directory));
   PULSE_RETURN_IF_ERROR((*pool)->Commit());
@@ -184,31 +199,23 @@ absl::Status RunRemove(const RemoveArgs& args) {
 }  // namespace
 
 absl::Status ListDatabases(const std::string& path) {
-  const auto pool = store::Store::Open(path, {.read_only = true, .device = nullptr});
+  const auto pool = OpenToRead(path);
   if (!pool.ok()) return pool.status();
-  std::vector<std::string> names = (*pool)->ListDirectories();
-  std::sort(names.begin(), names.end());
   const lsm::GuardInfo info = lsm::GuardInfoOf(**pool);
   TextTable table({"directory", "files", "size", "what it is"});
   table.AlignLeft(3);
-  for (const std::string& name : names) {
-    const auto entries = (*pool)->List(name);
-    if (!entries.ok()) return entries.status();
-    uint64_t size = 0;
-    for (const auto& e : *entries) size += e.attributes.size;
+  bool any = false;
+  PULSE_RETURN_IF_ERROR(ForDirectories(**pool, [&](const std::string& name, const Sums& sums) {
+    any = true;
     table.AddRow(
-        {Printable(name), std::to_string(entries->size()), FormatBytes(size), KindOf(name, info)});
-  }
-  if (names.empty()) {
-    fmt::print("{} has no tables\n", path);
-  } else {
-    fmt::print("{}", table.Render(0));
-  }
+        {Printable(name), std::to_string(sums.files), FormatBytes(sums.size), KindOf(name, info)});
+  }));
+  fmt::print("{}", any ? table.Render(0) : absl::StrCat(path, " has no tables\n"));
   return absl::OkStatus();
 }
 
-void AddListCommand(CLI::App& pool) {
-  auto args = std::make_shared<ListArgs>();
+void AddDirectoryCommands(CLI::App& pool) {
+  auto args = std::make_shared<DirectoryArgs>();
   CLI::App* cmd = pool.add_subcommand("ls", "List a pool's directories, or the files of one");
   cmd->add_option("PATH", args->path, "The pool")->required();
   cmd->add_option("DIR", args->directory,
@@ -216,23 +223,17 @@ void AddListCommand(CLI::App& pool) {
   cmd->add_flag("--json", args->json, "Print it as JSON");
   cmd->footer("The pool must not be in use by another process.");
   cmd->callback([args] { Finish(RunList(*args)); });
-}
 
-void AddMoveCommand(CLI::App& pool) {
-  auto args = std::make_shared<MoveArgs>();
-  CLI::App* cmd = pool.add_subcommand(
-      "mv", "Give a directory another name, such as after its database was moved");
+  cmd = pool.add_subcommand("mv",
+                            "Give a directory another name, such as after its database was moved");
   cmd->add_option("PATH", args->path, "The pool")->required();
-  cmd->add_option("OLDDIR", args->from, "The directory")->required();
+  cmd->add_option("OLDDIR", args->directory, "The directory")->required();
   cmd->add_option("NEWDIR", args->to, "Its new name; a directory of that name must be empty")
       ->required();
   cmd->footer("Example: mv /data/db /archive/db && pulse pool mv /data/pool /data/db /archive/db");
   cmd->callback([args] { Finish(RunMove(*args)); });
-}
 
-void AddRemoveCommand(CLI::App& pool) {
-  auto args = std::make_shared<RemoveArgs>();
-  CLI::App* cmd = pool.add_subcommand(
+  cmd = pool.add_subcommand(
       "rm", "Delete a directory and all its files, such as what a former database has left");
   cmd->add_option("PATH", args->path, "The pool")->required();
   cmd->add_option("DIR", args->directory, "The directory, as `pulse pool ls` shows it")->required();
