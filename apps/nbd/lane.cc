@@ -209,17 +209,8 @@ absl::Status Lane::Write(File file, uint64_t offset, const char* data, uint64_t 
   return Parts(
       length, most_written_, nullptr,
       [&](uint64_t at, uint64_t n, uint64_t cookie) {
-        return library_->WriteFile(file, offset + at, data + at, n, cookie);
-      },
-      &bytes);
-}
-
-absl::Status Lane::Zero(File file, uint64_t offset, uint64_t length) {
-  uint64_t bytes = 0;
-  return Parts(
-      length, most_written_, nullptr,
-      [&](uint64_t at, uint64_t n, uint64_t cookie) {
-        return library_->WriteFile(file, offset + at, Zeros(), n, cookie);
+        const char* const from = data == nullptr ? Zeros() : data + at;
+        return library_->WriteFile(file, offset + at, from, n, cookie);
       },
       &bytes);
 }

@@ -39,8 +39,8 @@ class Lane {
 
   // All of `length` bytes, in parts that are outstanding together. OutOfRange: the file ends first.
   absl::Status Read(files::File file, uint64_t offset, char* data, uint64_t length);
+  // `data` null: zeros.
   absl::Status Write(files::File file, uint64_t offset, const char* data, uint64_t length);
-  absl::Status Zero(files::File file, uint64_t offset, uint64_t length);
 
   // Takes what has arrived for calls that were given up. Whether nothing is outstanding any more.
   bool Drain();

@@ -176,14 +176,6 @@ absl::Status StoreExport::Write(uint64_t offset, const char* data, uint64_t leng
   return Explain(st);
 }
 
-absl::Status StoreExport::Zero(uint64_t offset, uint64_t length) {
-  if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
-  unflushed_->BeginWrite();
-  const absl::Status st = lane_->Zero(file_, offset, length);
-  unflushed_->EndWrite(st.ok());
-  return Explain(st);
-}
-
 absl::Status StoreExport::Flush() {
   if (absl::Status st = link_->CheckAnswers(); !st.ok()) return Explain(st);
   const uint64_t written = unflushed_->written();

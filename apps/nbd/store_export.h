@@ -117,8 +117,9 @@ class StoreExport {
 
   uint64_t size() const { return size_; }  // when it was opened
   absl::Status Read(uint64_t offset, char* data, uint64_t length);
+  // `data` null: zeros.
   absl::Status Write(uint64_t offset, const char* data, uint64_t length);
-  absl::Status Zero(uint64_t offset, uint64_t length);
+  absl::Status Zero(uint64_t offset, uint64_t length) { return Write(offset, nullptr, length); }
   absl::Status Flush();
 
  private:
