@@ -1,14 +1,13 @@
 // BlockFiles on the operating system's files: one thread that owns an IoBackend.
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
+#include "base/wake_event.h"
 #include "examples/common/block_files.h"
 
 namespace pulse::examples {
@@ -47,39 +47,30 @@ class OsFiles : public BlockFiles {
       const std::lock_guard lock(mu_);
       stop_ = true;
     }
-    Wake();
+    wake_.Set();
     thread_.join();
   }
 
   absl::Status Init() {
-    wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake_.valid()) return ErrnoError(errno, "creating", "an eventfd");
+    auto wake = WakeEvent::Create();
+    if (!wake.ok()) return wake.status();
+    wake_ = *std::move(wake);
     for (uint32_t i = 0; i < options_.files; ++i) PULSE_RETURN_IF_ERROR(OpenOne(i));
     bounce_.reset(static_cast<char*>(std::aligned_alloc(kPage, kBounce * options_.depth)));
     std::memset(bounce_.get(), 0, kBounce * options_.depth);
     slots_.resize(options_.depth);
     for (uint32_t i = 0; i < options_.depth; ++i) free_.push_back(options_.depth - 1 - i);
-    absl::Status started;
-    std::mutex mu;
-    std::condition_variable cv;
-    bool ready = false;
+    std::promise<absl::Status> promise;
+    std::future<absl::Status> started = promise.get_future();
     // A back-end belongs to the thread that makes it.
-    thread_ = std::thread([&] {
+    thread_ = std::thread([this, promise = std::move(promise)]() mutable {
       prctl(PR_SET_NAME, "pulse-host-io");
-      absl::Status st = MakeBackend();
-      const bool run = st.ok();
-      {
-        const std::lock_guard lock(mu);
-        started = std::move(st);
-        ready = true;
-        cv.notify_one();
-      }
-      if (run) Run();
+      const absl::Status st = MakeBackend();
+      promise.set_value(st);
+      if (st.ok()) Run();
       backend_.reset();
     });
-    std::unique_lock lock(mu);
-    cv.wait(lock, [&] { return ready; });
-    return started;
+    return started.get();
   }
 
   absl::StatusOr<FileInfo> Find(std::string_view name) const override {
@@ -98,7 +89,7 @@ class OsFiles : public BlockFiles {
       wake = sleeping_;
       sleeping_ = false;
     }
-    if (wake) Wake();
+    if (wake) wake_.Set();
   }
 
  private:
@@ -155,12 +146,6 @@ class OsFiles : public BlockFiles {
     return absl::OkStatus();
   }
 
-  void Wake() {
-    const uint64_t one = 1;
-    while (write(wake_.get(), &one, sizeof(one)) < 0 && errno == EINTR) {
-    }
-  }
-
   void Run() {
     std::vector<IoResult> results(options_.depth);
     std::vector<Io*> batch;
@@ -188,10 +173,9 @@ class OsFiles : public BlockFiles {
       if (!full && (!arrived_.empty() || (stop_ && backend_->in_flight() == 0))) return;
       sleeping_ = true;
     }
-    pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {backend_->wait_fd(), POLLIN, 0}};
+    pollfd fds[2] = {{wake_.fd(), POLLIN, 0}, {backend_->wait_fd(), POLLIN, 0}};
     poll(fds, backend_->wait_fd() >= 0 ? 2 : 1, -1);
-    uint64_t count;
-    if (read(wake_.get(), &count, sizeof(count)) < 0) count = 0;
+    wake_.Clear();
     const std::lock_guard lock(mu_);
     sleeping_ = false;
   }
@@ -266,7 +250,7 @@ class OsFiles : public BlockFiles {
   Sink* const sink_;
   std::vector<OpenedFile> files_;
   uint64_t align_ = kPage;
-  UniqueFd wake_;
+  WakeEvent wake_;
   std::thread thread_;
 
   std::mutex mu_;  // guards these

@@ -143,13 +143,19 @@ class StoreFiles : public BlockFiles {
     return link->Wait(lib.SetSize(file, options_.file_bytes, 0)).status();
   }
 
-  // False: no room now. An Io that is refused is told of by the thread, by way of waiting_.
+  // False: there is no room now, or it is refused, which its status says then: the thread tells of
+  // it, by way of waiting_.
   bool Issue(const Link& link, Io* io) {
+    io->status = absl::OkStatus();
+    const auto refuse = [io](absl::Status why) {
+      io->status = std::move(why);
+      return false;
+    };
     const auto at = std::find(ids_.begin(), ids_.end(), io->file);
-    if (at == ids_.end()) return Refuse(io, absl::NotFoundError("no such file"));
+    if (at == ids_.end()) return refuse(absl::NotFoundError("no such file"));
     const uint64_t end = options_.file_bytes;
     if (io->op != Op::kSync && (io->offset > end || io->size > end - io->offset)) {
-      return Refuse(io, absl::OutOfRangeError("beyond the end of the file"));
+      return refuse(absl::OutOfRangeError("beyond the end of the file"));
     }
     const files::File file = link.files[static_cast<size_t>(at - ids_.begin())];
     const auto cookie = reinterpret_cast<uint64_t>(io);
@@ -163,16 +169,7 @@ class StoreFiles : public BlockFiles {
     }
     if (st.ok()) return true;
     if (files::IsRetry(st)) return false;
-    return Refuse(io, absl::UnavailableError(st.message()));
-  }
-
-  bool Refuse(Io* io, absl::Status status) {
-    io->status = std::move(status);
-    const std::lock_guard lock(mu_);
-    refused_.push_back(io);
-    if (link_ != nullptr) link_->library->PollWake(link_->poll);
-    change_.notify_all();
-    return true;
+    return refuse(absl::UnavailableError(st.message()));
   }
 
   void Tell(Io* io) {
@@ -207,7 +204,6 @@ class StoreFiles : public BlockFiles {
         continue;
       }
       for (size_t i = 0; i < *n; ++i) Complete(&done[i]);
-      TellRefused();
       IssueWaiting(*link);
     }
   }
@@ -224,15 +220,6 @@ class StoreFiles : public BlockFiles {
     Tell(io);
   }
 
-  void TellRefused() {
-    std::vector<Io*> refused;
-    {
-      const std::lock_guard lock(mu_);
-      refused.swap(refused_);
-    }
-    for (Io* io : refused) Tell(io);
-  }
-
   void IssueWaiting(const Link& link) {
     while (true) {
       Io* io = nullptr;
@@ -242,9 +229,13 @@ class StoreFiles : public BlockFiles {
         io = waiting_.front();
       }
       // Nobody else takes from the front, and who comes meanwhile queues up behind.
-      if (!Issue(link, io)) return;
-      const std::lock_guard lock(mu_);
-      waiting_.pop_front();
+      const bool refused = !Issue(link, io);
+      if (refused && io->status.ok()) return;
+      {
+        const std::lock_guard lock(mu_);
+        waiting_.pop_front();
+      }
+      if (refused) Tell(io);
     }
   }
 
@@ -259,14 +250,13 @@ class StoreFiles : public BlockFiles {
       io->status = absl::UnavailableError("the agent that has the files cannot be reached");
       Tell(io);
     }
-    TellRefused();
   }
 
   void Reconnect(int64_t* pause) {
     FailWaiting();
     {
       std::unique_lock lock(mu_);
-      const auto over = [&] { return stop_ || !waiting_.empty() || !refused_.empty(); };
+      const auto over = [&] { return stop_ || !waiting_.empty(); };
       if (change_.wait_until(lock, next_try_, over)) return;
     }
     auto link = Connect();
@@ -293,8 +283,7 @@ class StoreFiles : public BlockFiles {
   std::mutex mu_;  // guards these
   std::condition_variable change_;
   std::shared_ptr<Link> link_;  // null while there is no agent
-  std::deque<Io*> waiting_;     // found no room
-  std::vector<Io*> refused_;
+  std::deque<Io*> waiting_;     // found no room, or are refused
   bool stop_ = false;
 };
 
