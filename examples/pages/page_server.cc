@@ -160,12 +160,16 @@ absl::Status PageServer::Init() {
 }
 
 // --- The pages as they are found.
+std::vector<PageServer::Change> PageServer::ChangesFrom(uint64_t first, uint64_t most) const {
+  std::vector<Change> changes(std::min(most, options_.pages - first));
+  for (uint64_t i = 0; i < changes.size(); ++i) changes[i].page = first + i;
+  return changes;
+}
+
 absl::Status PageServer::Scan(bool fresh) {
-  bool formatted = false;
   // Before anything is written: a log that begins is not these pages', if they have had one.
   for (uint64_t at = 0; fresh && at < options_.pages; at += kScanPages) {
-    std::vector<Change> changes(std::min(kScanPages, options_.pages - at));
-    for (uint64_t i = 0; i < changes.size(); ++i) changes[i].page = at + i;
+    std::vector<Change> changes = ChangesFrom(at, kScanPages);
     const absl::Status found = FindPlaces(changes.data(), changes.size());
     if (!found.ok() && !absl::IsDataLoss(found)) return found;
     for (const Change& c : changes) {
@@ -173,17 +177,14 @@ absl::Status PageServer::Scan(bool fresh) {
     }
   }
   for (uint64_t at = 0; at < options_.pages; at += kScanPages) {
-    PULSE_RETURN_IF_ERROR(
-        ScanSome(at, std::min(kScanPages, options_.pages - at), fresh, &formatted));
+    PULSE_RETURN_IF_ERROR(ScanSome(ChangesFrom(at, kScanPages), fresh));
   }
   // What a crash had left unsynced is about to become the durable one of its two slots.
   return SyncPages();
 }
 
-absl::Status PageServer::ScanSome(uint64_t first, uint64_t count, bool fresh, bool* formatted) {
-  std::vector<Change> changes(count);
-  for (uint64_t i = 0; i < count; ++i) changes[i].page = first + i;
-  const absl::Status found = FindPlaces(changes.data(), count);
+absl::Status PageServer::ScanSome(std::vector<Change> changes, bool fresh) {
+  const absl::Status found = FindPlaces(changes.data(), changes.size());
   if (!found.ok() && !absl::IsDataLoss(found)) return found;
   std::vector<Io> writes;
   for (Change& c : changes) {
@@ -193,7 +194,6 @@ absl::Status PageServer::ScanSome(uint64_t first, uint64_t count, bool fresh, bo
     Seal(c.bytes.data(), c.page, 0);
     writes.push_back(MakeIo(Op::kWrite, file_, SlotOffset(c.page, 0), c.bytes.data(), kPageBytes));
     c.place = {0, 0, true};
-    *formatted = true;
   }
   PULSE_RETURN_IF_ERROR(RunAll(&writes));
   for (const Change& c : changes) places_[c.page] = c.place;
@@ -418,6 +418,7 @@ void PageServer::LogLoop() {
 void PageServer::ApplyLoop() {
   while (true) {
     std::vector<Frame> batch;
+    bool failed = false;
     {
       std::unique_lock lock(mu_);
       const bool warm = options_.warm && warmed_ < options_.pages && failed_.ok();
@@ -428,8 +429,9 @@ void PageServer::ApplyLoop() {
         apply_change_.wait_for(lock, kTick, work);
       }
       if (stop_) break;
+      failed = !failed_.ok();
       uint64_t records = 0;
-      while (failed_.ok() && !frames_.empty() && records < options_.max_batch_pages) {
+      while (!failed && !frames_.empty() && records < options_.max_batch_pages) {
         records += frames_.front().count;
         batch.push_back(std::move(frames_.front()));
         frames_.pop_front();
@@ -441,7 +443,7 @@ void PageServer::ApplyLoop() {
     }
     absl::Status st;
     // Once something has failed, no slot is written any more: the one beside it may be torn.
-    if (!failed()) st = batch.empty() ? WarmSome() : ApplyBatch(batch);
+    if (!failed) st = batch.empty() ? WarmSome() : ApplyBatch(batch);
     while (absl::IsUnavailable(st)) {  // the agent is lost: until it is back
       {
         std::unique_lock lock(mu_);
@@ -464,11 +466,6 @@ void PageServer::ApplyLoop() {
     }
     WakeReaders();
   }
-}
-
-bool PageServer::failed() {
-  const std::lock_guard lock(mu_);
-  return !failed_.ok();
 }
 
 // What an agent has not synced, the next one's sync says nothing of.
@@ -564,13 +561,11 @@ absl::Status PageServer::ApplyChanges(Change* changes, size_t count) {
 // Pages that have no new records, written anew: the agent learns where they are.
 absl::Status PageServer::WarmSome() {
   if (!options_.warm || warmed_ >= options_.pages) return absl::OkStatus();
-  const uint64_t count = std::min(kWarmPages, options_.pages - warmed_);
-  std::vector<Change> changes(count);
-  for (uint64_t i = 0; i < count; ++i) changes[i].page = warmed_ + i;
+  std::vector<Change> changes = ChangesFrom(warmed_, kWarmPages);
   const uint64_t generation = files_->generation();
-  PULSE_RETURN_IF_ERROR(ApplyChanges(changes.data(), count));
+  PULSE_RETURN_IF_ERROR(ApplyChanges(changes.data(), changes.size()));
   PULSE_RETURN_IF_ERROR(SyncWritten(generation));
-  warmed_ += count;
+  warmed_ += changes.size();
   return absl::OkStatus();
 }
 

@@ -109,7 +109,9 @@ class PageServer : public examples::BlockFiles::Sink {
   absl::Status Scan(bool fresh);
   absl::Status CheckPlaces() const;
   absl::Status IsAhead(uint64_t page, uint64_t lsn) const;
-  absl::Status ScanSome(uint64_t first, uint64_t count, bool fresh, bool* formatted);
+  absl::Status ScanSome(std::vector<Change> changes, bool fresh);
+  // Of some pages, from one on; as many as there are.
+  std::vector<Change> ChangesFrom(uint64_t first, uint64_t most) const;
   void LogLoop();
   void ApplyLoop();
   bool Enough(uint64_t page, uint64_t lsn) const;  // under mu_
@@ -123,9 +125,7 @@ class PageServer : public examples::BlockFiles::Sink {
   absl::Status FindPlaces(Change* changes, size_t count);
   absl::Status SyncPages();
   absl::Status SyncWritten(uint64_t generation);
-  bool failed();
   absl::Status WarmSome();
-  void FailAll(const absl::Status& status);
 
   const PageServerOptions options_;
   std::unique_ptr<examples::BlockFiles> files_;
