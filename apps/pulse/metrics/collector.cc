@@ -24,16 +24,18 @@ double Seconds(uint64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 // Families by name, each with its samples.
 class Families {
  public:
-  void Counter(const char* name, const char* help, const Labels& labels, double value) {
+  template <typename T>
+  void Counter(const char* name, const char* help, const Labels& labels, T value) {
     ClientMetric m;
     m.label = labels;
-    m.counter.value = value;
+    m.counter.value = static_cast<double>(value);
     Add(name, help, MetricType::Counter, std::move(m));
   }
-  void Gauge(const char* name, const char* help, const Labels& labels, double value) {
+  template <typename T>
+  void Gauge(const char* name, const char* help, const Labels& labels, T value) {
     ClientMetric m;
     m.label = labels;
-    m.gauge.value = value;
+    m.gauge.value = static_cast<double>(value);
     Add(name, help, MetricType::Gauge, std::move(m));
   }
   void Add(const char* name, const char* help, MetricType type, ClientMetric metric) {
@@ -62,11 +64,10 @@ void AddAgent(const AgentStatusCopy& a, Families* out) {
              static_cast<double>(a.uptime_nanos) / 1e9);
   out->Counter("pulse_agent_cpu_seconds_total", "CPU time of the agent's process.", {},
                Seconds(a.cpu_nanos));
-  out->Gauge("pulse_agent_workers", "Worker threads.", {}, static_cast<double>(a.workers));
-  out->Gauge("pulse_agent_sessions", "Sessions attached.", {},
-             static_cast<double>(a.sessions.size()));
+  out->Gauge("pulse_agent_workers", "Worker threads.", {}, a.workers);
+  out->Gauge("pulse_agent_sessions", "Sessions attached.", {}, a.sessions.size());
   out->Counter("pulse_agent_sessions_total", "Sessions that were ever attached.", {},
-               static_cast<double>(a.sessions_total));
+               a.sessions_total);
 }
 
 void AddNumber(const Number& n, const Labels& labels, Families* out) {
@@ -101,33 +102,32 @@ void AddSyncs(const SessionStatus& s, const Labels& labels, Families* out) {
 }
 
 void AddSession(const SessionStatus& s, const Labels& labels, Families* out) {
+  const auto count = [&](const char* name, const char* help, uint64_t value) {
+    out->Counter(name, help, labels, value);
+  };
+  const auto gauge = [&](const char* name, const char* help, uint64_t value) {
+    out->Gauge(name, help, labels, value);
+  };
   const auto& kinds = s.service->request_kinds;
   for (size_t i = 0; i < kinds.size(); ++i) {
     out->Counter("pulse_requests_total", "Requests that the agent has taken, by kind.",
-                 With(labels, "kind", kinds[i]), static_cast<double>(s.requests[i]));
+                 With(labels, "kind", kinds[i]), s.requests[i]);
   }
-  out->Counter("pulse_requests_failed_total", "Requests that were answered with an error.", labels,
-               static_cast<double>(s.failed));
-  out->Counter("pulse_read_bytes_total", "Bytes that the agent has read.", labels,
-               static_cast<double>(s.bytes_read));
-  out->Counter("pulse_written_bytes_total", "Bytes that the agent has written.", labels,
-               static_cast<double>(s.bytes_written));
+  count("pulse_requests_failed_total", "Requests that were answered with an error.", s.failed);
+  count("pulse_read_bytes_total", "Bytes that the agent has read.", s.bytes_read);
+  count("pulse_written_bytes_total", "Bytes that the agent has written.", s.bytes_written);
   const auto stage = [&](const char* name, uint64_t busy, uint64_t in_flight) {
     const Labels staged = With(labels, "stage", name);
     out->Counter("pulse_stage_busy_seconds_total",
                  "Time in which the agent's stage had at least one request under way.", staged,
                  Seconds(busy));
-    out->Gauge("pulse_stage_requests_in_flight", "Requests under way.", staged,
-               static_cast<double>(in_flight));
+    out->Gauge("pulse_stage_requests_in_flight", "Requests under way.", staged, in_flight);
   };
   stage("fetch", s.fetch_busy_nanos, s.fetch_in_flight);
   stage("persist", s.persist_busy_nanos, s.persist_in_flight);
-  out->Gauge("pulse_session_memory_bytes", "Queue memory that the session has attached.", labels,
-             static_cast<double>(s.memory));
-  out->Gauge("pulse_session_queues", "Queues that the session has attached.", labels,
-             static_cast<double>(s.queues));
-  out->Gauge("pulse_session_files", "Files that the session has open.", labels,
-             static_cast<double>(s.files));
+  gauge("pulse_session_memory_bytes", "Queue memory that the session has attached.", s.memory);
+  gauge("pulse_session_queues", "Queues that the session has attached.", s.queues);
+  gauge("pulse_session_files", "Files that the session has open.", s.files);
   if (s.service->counts_syncs) AddSyncs(s, labels, out);
 }
 
@@ -145,11 +145,11 @@ void AddFront(const std::optional<FrontStatus>& front, Families* out) {
   if (!front) return;
   const FrontStatus& f = *front;
   const Labels labels = {{"front", f.service}};
-  const auto count = [&](const char* name, const char* help, uint64_t value) {
-    out->Counter(name, help, labels, static_cast<double>(value));
+  const auto count = [&](const char* name, const char* help, auto value) {
+    out->Counter(name, help, labels, value);
   };
   const auto gauge = [&](const char* name, const char* help, uint64_t value) {
-    out->Gauge(name, help, labels, static_cast<double>(value));
+    out->Gauge(name, help, labels, value);
   };
   gauge("pulse_front_connections", "Connections of clients.", f.connections);
   gauge("pulse_front_spliced_connections", "Those of them that are passed through untouched.",
@@ -168,36 +168,33 @@ void AddFront(const std::optional<FrontStatus>& front, Families* out) {
   count("pulse_front_spliced_bytes_total", "Bytes passed through untouched.", f.spliced_bytes);
   gauge("pulse_front_held_bytes", "Memory for bytes and requests on their way.", f.held_bytes);
   count("pulse_front_pauses_total", "Times that a side was not read for want of room.", f.pauses);
-  out->Counter("pulse_front_cpu_seconds_total", "CPU time of the threads that serve connections.",
-               labels, Seconds(f.cpu_nanos));
+  count("pulse_front_cpu_seconds_total", "CPU time of the threads that serve connections.",
+        Seconds(f.cpu_nanos));
   count("pulse_offload_answered_total", "Requests that the agent has answered.", f.answered);
   for (const auto& [reason, n] : f.to_host) {
     out->Counter("pulse_offload_to_host_total", "Requests that the host got, by reason.",
-                 With(labels, "reason", reason), static_cast<double>(n));
+                 With(labels, "reason", reason), n);
   }
   for (const Number& n : f.numbers) AddNumber(n, labels, out);
 }
 
 void AddServer(const redis::ServerNumbers& s, Families* out) {
-  const auto count = [&](const char* name, const char* help, double value) {
+  const auto count = [&](const char* name, const char* help, auto value) {
     out->Counter(name, help, {}, value);
   };
   out->Gauge("pulse_server_connections", "Connections, or an agent's for its clients.", {},
-             static_cast<double>(s.connections));
+             s.connections);
   out->Gauge("pulse_server_held_bytes", "Memory for requests and replies on their way.", {},
-             static_cast<double>(s.held_bytes));
+             s.held_bytes);
   count("pulse_server_connections_total", "Connections that were ever accepted.",
-        static_cast<double>(s.connections_total));
-  count("pulse_server_commands_total", "Commands carried out.", static_cast<double>(s.commands));
-  count("pulse_server_hits_total", "Keys that reads have found.", static_cast<double>(s.hits));
-  count("pulse_server_misses_total", "Keys that were not there.", static_cast<double>(s.misses));
-  count("pulse_server_errors_total", "Commands answered with an error.",
-        static_cast<double>(s.errors));
+        s.connections_total);
+  count("pulse_server_commands_total", "Commands carried out.", s.commands);
+  count("pulse_server_hits_total", "Keys that reads have found.", s.hits);
+  count("pulse_server_misses_total", "Keys that were not there.", s.misses);
+  count("pulse_server_errors_total", "Commands answered with an error.", s.errors);
   count("pulse_server_waited_total",
-        "Times that a connection's commands needed a thread that may wait.",
-        static_cast<double>(s.waited));
-  count("pulse_server_rejected_passwords_total", "Passwords that were wrong.",
-        static_cast<double>(s.rejected));
+        "Times that a connection's commands needed a thread that may wait.", s.waited);
+  count("pulse_server_rejected_passwords_total", "Passwords that were wrong.", s.rejected);
   count("pulse_server_loop_cpu_seconds_total", "CPU time of the threads that serve connections.",
         Seconds(static_cast<uint64_t>(s.loop_cpu_nanos)));
   rusage usage{};
