@@ -21,30 +21,6 @@ namespace {
 
 constexpr size_t kMaxFileBytes = size_t{64} << 10;
 constexpr int kMostCores = 1024;
-// What --profile none is, for those who print it: the bounds that a file may have at the most.
-constexpr char kNone[] =
-    R"(# No profile: the agent runs on this machine's processors as they are. No figures of
-# a card are behind this; in a file of one's own it slows nothing down. (But with any profile, payload
-# is copied as by DMA, --mover vmread, unless --mover shared is given.)
-name = "none"
-description = "no card: this machine's processors, and no link"
-
-[cpu]
-# One core, as a fraction of one host core.
-core_speed = 1.0
-# The most that a profile may have, which is no bound here.
-cores = 1024
-
-[dma]
-# No link: nothing is late, and 1000 is the most that a profile may have.
-latency_us = 0.0
-bandwidth_gb_s = 1000.0
-operation_us = 0.0
-
-[context]
-setup_ms = 0.0
-reconfigure_ms = 0.0
-)";
 constexpr char kSeeAnother[] = "`pulse agent --print-profile bf2` shows a whole one";
 
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
@@ -167,8 +143,10 @@ absl::Status Fill(TableReader top, Profile* p) {
 
 std::string KnownProfiles() {
   std::string list;
-  for (const BuiltInProfile& p : BuiltInProfiles()) absl::StrAppend(&list, p.name, ", ");
-  return list + "none";
+  for (const BuiltInProfile& p : BuiltInProfiles()) {
+    absl::StrAppend(&list, list.empty() ? "" : ", ", p.name);
+  }
+  return list;
 }
 
 absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view origin) {
@@ -188,7 +166,6 @@ absl::StatusOr<std::string> ProfileText(const std::string& name) {
   for (const BuiltInProfile& p : BuiltInProfiles()) {
     if (p.name == name) return p.text;
   }
-  if (name == "none") return std::string(kNone);
   return UnknownProfile(name);
 }
 
@@ -224,7 +201,7 @@ std::string Describe(const Profile& p) {
 
 std::string Shortfall(const Profile& p, int cpus) {
   const double wanted = p.cores * p.core_speed;
-  const bool no_bound = p.cores == kMostCores && p.core_speed >= 1;  // see kNone
+  const bool no_bound = p.cores == kMostCores && p.core_speed >= 1;  // see none.toml
   if (wanted <= cpus || no_bound) return {};
   const int shown = static_cast<int>(cpus / p.core_speed);
   return absl::StrCat("profile ", p.name, " has ", p.cores, " cores at ", p.core_speed,

@@ -30,6 +30,7 @@ struct BuiltInProfile {
   std::string name;
   std::string text;  // as a file would have it
 };
+// The last is "none", for those who print it: it has the bounds that a file may have at the most.
 const std::vector<BuiltInProfile>& BuiltInProfiles();
 // "bf2, bf3, none".
 std::string KnownProfiles();
