@@ -33,7 +33,9 @@ TEST(TargetsTest, AimFor_EveryListedTarget_IsWhatTheReportReads) {
     EXPECT_TRUE(aim.at("what").is_string() && aim.at("needs").is_string()) << aim;
     const std::string kind = aim.at("target").at("kind");
     // "within" is described by its limits.
-    if (kind != "within") EXPECT_EQ(Describe(*target).rfind(kind, 0), 0U) << kind;
+    if (kind != "within") {
+      EXPECT_EQ(Describe(*target).rfind(kind, 0), 0U) << kind;
+    }
     EXPECT_EQ(aim.at("target").at("value"), target->value);
     EXPECT_EQ(aim.at("target").contains("most"), kind == "within");
   }
