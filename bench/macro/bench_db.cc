@@ -25,7 +25,7 @@ namespace {
 constexpr uint64_t kReadahead = uint64_t{2} << 20;
 constexpr uint64_t kLeastCache = uint64_t{1} << 20;
 
-rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
+rocksdb::Options MakeOptions(const Variant& variant, const DbShape& shape) {
   rocksdb::Options o;
   o.create_if_missing = true;
   o.compression = rocksdb::kNoCompression;
@@ -35,12 +35,12 @@ rocksdb::Options MakeOptions(const Opponent& opponent, const DbShape& shape) {
   o.max_bytes_for_level_multiplier = 10;
   o.level_compaction_dynamic_level_bytes = false;
   o.max_background_jobs = shape.background_jobs;
-  o.max_subcompactions = opponent.subcompactions;
+  o.max_subcompactions = variant.subcompactions;
   o.compaction_readahead_size = kReadahead;
   o.disable_auto_compactions = !shape.auto_compactions;
-  o.bytes_per_sync = opponent.bytes_per_sync;
-  o.strict_bytes_per_sync = opponent.bytes_per_sync != 0;
-  o.use_direct_io_for_flush_and_compaction = opponent.direct_io;
+  o.bytes_per_sync = variant.bytes_per_sync;
+  o.strict_bytes_per_sync = variant.bytes_per_sync != 0;
+  o.use_direct_io_for_flush_and_compaction = variant.direct_io;
   o.use_direct_reads = shape.direct_reads;
   rocksdb::BlockBasedTableOptions table;
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
@@ -129,22 +129,22 @@ absl::Status FromRocks(const rocksdb::Status& status, const std::string& what) {
 }
 
 absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
-                                                       const Opponent& opponent,
-                                                       const DbShape& shape, bool read_only) {
+                                                       const Variant& variant, const DbShape& shape,
+                                                       bool read_only) {
   std::unique_ptr<BenchDb> result(new BenchDb());
-  rocksdb::Options options = MakeOptions(opponent, shape);
+  rocksdb::Options options = MakeOptions(variant, shape);
   result->statistics_ = options.statistics;
-  if (opponent.IsPulse()) {
+  if (variant.IsPulse()) {
     PULSE_RETURN_IF_ERROR(FromRocks(RegisterRocksDb(), "registering pulse:// with RocksDB"));
     rocksdb::Env* env = nullptr;
     rocksdb::ConfigOptions strict;
     strict.ignore_unsupported_options = false;  // or an unknown scheme would pass as no error
-    if (opponent.rival_engine.empty()) {
-      PULSE_RETURN_IF_ERROR(FromRocks(
-          rocksdb::Env::CreateFromUri(strict, "", opponent.uri, &env, &result->env_guard_),
-          absl::StrCat("opening the file system \"", opponent.uri, "\"")));
+    if (variant.rival_engine.empty()) {
+      PULSE_RETURN_IF_ERROR(
+          FromRocks(rocksdb::Env::CreateFromUri(strict, "", variant.uri, &env, &result->env_guard_),
+                    absl::StrCat("opening the file system \"", variant.uri, "\"")));
     } else {
-      auto made = EnvWithRival(opponent.uri, opponent.rival_engine);
+      auto made = EnvWithRival(variant.uri, variant.rival_engine);
       if (!made.ok()) return made.status();
       result->env_guard_ = *std::move(made);
       env = result->env_guard_.get();
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
     }
   }
   PULSE_RETURN_IF_ERROR(FromRocks(OpenAny<rocksdb::DB>(options, dir, read_only, &result->db_),
-                                  absl::StrCat("opening database ", dir, " as ", opponent.name)));
+                                  absl::StrCat("opening database ", dir, " as ", variant.name)));
   return result;
 }
 

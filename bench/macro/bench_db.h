@@ -1,5 +1,5 @@
-// Opening a RocksDB the way the benchmarks want it: one shape for all opponents, and on it the few
-// settings that make an opponent. Not thread-safe, but the DB inside is.
+// Opening a RocksDB the way the benchmarks want it: one shape for all variants, and on it the few
+// settings that make an variant. Not thread-safe, but the DB inside is.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/macro/opponent.h"
+#include "bench/macro/variant.h"
 #include "nlohmann/json.hpp"
 #include "rocksdb/db.h"
 #include "rocksdb/statistics.h"
 
 namespace pulse::bench {
 
-// What all opponents share. 10-bit Bloom filters, no compression, fan-out 10, compaction read-ahead
+// What all variants share. 10-bit Bloom filters, no compression, fan-out 10, compaction read-ahead
 // 2 MiB, 4 background jobs in every case.
 struct DbShape {
   uint64_t memtable_bytes = uint64_t{64} << 20;
@@ -52,12 +52,11 @@ class BenchDb {
   // Creates the database when it is missing, unless `read_only`.
   // As a job's "dir", "opponent" and "shape" say.
   static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const nlohmann::json& spec) {
-    return Open(spec.at("dir").get<std::string>(), spec.at("opponent").get<Opponent>(),
+    return Open(spec.at("dir").get<std::string>(), spec.at("opponent").get<Variant>(),
                 spec.at("shape").get<DbShape>());
   }
   static absl::StatusOr<std::unique_ptr<BenchDb>> Open(const std::string& dir,
-                                                       const Opponent& opponent,
-                                                       const DbShape& shape,
+                                                       const Variant& variant, const DbShape& shape,
                                                        bool read_only = false);
   ~BenchDb();
   BenchDb(const BenchDb&) = delete;

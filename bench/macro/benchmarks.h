@@ -30,9 +30,9 @@ absl::Status RunYcsbBench(BenchArgs args);
 absl::Status RunPaperBench(BenchArgs args);
 
 // For other benchmarks: a level 0 of `size` in values of 1 KiB, frozen, and compacted by
-// `opponents` in rounds. Says no tables. The result is a row with "label", "opponents" and "runs".
+// `variants` in rounds. Says no tables. The result is a row with "label", "opponents" and "runs".
 absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
-                                         const std::vector<Opponent>& opponents);
+                                         const std::vector<Variant>& variants);
 uint64_t FrozenSpace(uint64_t size);  // disk that it takes at the most
 
 // A new store "store" in the session's directory, with room for a file of `bytes` in segments.

@@ -117,21 +117,20 @@ absl::Status RunBlocksBench(BenchArgs args) {
   Session& s = **session;
   BlocksBench bench(&s, args, bytes);
   const nlohmann::json& data = DataOf("blocks");
-  const auto opponents = Select(OpponentsOf(data, s), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
+  const auto variants = Select(VariantsOf(data, s), args.common.variants);
+  if (!variants.ok()) return variants.status();
   const std::string only = args.Get<std::string>("part");
-  auto parts =
-      PartsOf(data, only == "all" ? std::vector<std::string>{} : std::vector<std::string>{only},
-              *opponents);
+  auto parts = PartsOf(
+      data, only == "all" ? std::vector<std::string>{} : std::vector<std::string>{only}, *variants);
   if (!parts.ok()) return parts.status();
-  s.Say(Legend(s, *opponents));
+  s.Say(Legend(s, *variants));
   s.Say("  The client may use both CPUs. Every block that is read is checked.\n");
   s.ExpectSteps(2 + RunsOf(*parts) * s.rounds());
   PULSE_RETURN_IF_ERROR(bench.Prepare());
   double rates[] = {args.Get<double>("rate"), args.Get<double>("rate")};  // idle host, busy host
   nlohmann::json& settings = s.report()["settings"];
   settings["bytes"] = bytes;
-  const auto run = [&](const Part& part, const Opponent& o,
+  const auto run = [&](const Part& part, const Variant& o,
                        const std::string& label) -> absl::StatusOr<nlohmann::json> {
     nlohmann::json spec = bench.Spec();
     spec["reads"] = part.data.at("reads");
@@ -145,7 +144,7 @@ absl::Status RunBlocksBench(BenchArgs args) {
     if (busy) spec.update(NeighboursOf(args, s));
     return bench.Run(o.name, label, std::move(spec));
   };
-  // Half of what the baseline can: no opponent is overloaded.
+  // Half of what the baseline can: no variant is overloaded.
   const auto done = [&](const Part& part, const RunSet& runs) {
     const bool busy = part.data.value("busy", false);
     double& rate = rates[busy];

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kLoadBatch = 64;
 constexpr size_t kScanReadahead = size_t{2} << 20;
 
-Opponent PlainStock() { return StockOpponents({}).front(); }
+Variant PlainStock() { return StockVariants({}).front(); }
 
 std::string Hex(const Checksum& sum) { return fmt::format("{:016x}", sum.value()); }
 
@@ -56,7 +56,7 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
 
 absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   const auto dir = spec.at("dir").get<std::string>();
-  Opponent reader = PlainStock();
+  Variant reader = PlainStock();
   reader.uri = spec.value("pool_uri", "");
   auto opened = BenchDb::Open(dir, reader, spec.at("shape").get<DbShape>(), /*read_only=*/true);
   if (!opened.ok()) return opened.status();

@@ -1,4 +1,4 @@
-// The compaction-alone probe: freeze a level 0, then let each opponent compact a copy of it.
+// The compaction-alone probe: freeze a level 0, then let each variant compact a copy of it.
 #include <algorithm>
 #include <optional>
 
@@ -18,18 +18,18 @@ constexpr uint64_t kSlack = uint64_t{128} << 20;
 
 double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::vector<Opponent> EveryOpponent(const Session& session) {
-  std::vector<Opponent> all = StockOpponents(session.host_cpus());
-  all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
+std::vector<Variant> EveryVariant(const Session& session) {
+  std::vector<Variant> all = StockVariants(session.host_cpus());
+  all.push_back(PulseVariant(session.pulse_target(), session.host_cpus()));
   if (session.args().pool) {
     all.push_back(
-        PulsePoolOpponent(session.pulse_target(), session.host_cpus(), session.pool_path()));
+        PulsePoolVariant(session.pulse_target(), session.host_cpus(), session.pool_path()));
   }
-  for (Opponent& o : StockOnBothProcessors(session.both_cpus())) all.push_back(std::move(o));
+  for (Variant& o : StockOnBothProcessors(session.both_cpus())) all.push_back(std::move(o));
   return all;
 }
 
-// The frozen level 0 that all opponents start from.
+// The frozen level 0 that all variants start from.
 struct Frozen {
   std::string name;  // of its sub-directory
   uint64_t value_bytes = 0;
@@ -58,10 +58,10 @@ class Probe {
   const Frozen& frozen() const { return frozen_; }
 
   // Freezes, runs all rounds, and cleans up.
-  absl::StatusOr<Runs> Run(const std::vector<Opponent>& opponents, const std::string& label) {
+  absl::StatusOr<Runs> Run(const std::vector<Variant>& variants, const std::string& label) {
     PULSE_RETURN_IF_ERROR(Freeze());
-    auto runs = session_->RunRounds(opponents, label,
-                                    [this](const Opponent& o, const std::string& what, bool first) {
+    auto runs = session_->RunRounds(variants, label,
+                                    [this](const Variant& o, const std::string& what, bool first) {
                                       return RunOne(o, what, first);
                                     });
     if (!runs.ok()) return runs;
@@ -84,12 +84,12 @@ class Probe {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
+  absl::StatusOr<nlohmann::json> RunOne(const Variant& variant, const std::string& label,
                                         bool first) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(frozen_.name, "run"));
     // The frozen tables are files for all; what is made of them goes into the pool.
-    if (!opponent.pool.empty()) {
+    if (!variant.pool.empty()) {
       PULSE_RETURN_IF_ERROR(session_->ReadyPool(frozen_.table_bytes * 3 / 2 + kSlack));
     }
     session_->CoolDown();
@@ -97,13 +97,13 @@ class Probe {
                                  {{"job", "compaction"},
                                   {"dir", session_->dir().Sub("run")},
                                   {"shape", shape_},
-                                  {"opponent", opponent}},
-                                 opponent.cpus, [this](const nlohmann::json& r) {
+                                  {"opponent", variant}},
+                                 variant.cpus, [this](const nlohmann::json& r) {
                                    return fmt::format("{:.2f} s, {:.0f} MiB/s",
                                                       r.value("wall_s", 0.0), MibPerSecond(r));
                                  });
     if (!result.ok()) return result.status();
-    PULSE_RETURN_IF_ERROR(Check(*result, label, opponent, first));
+    PULSE_RETURN_IF_ERROR(Check(*result, label, variant, first));
     (*result)["mib_per_s"] = MibPerSecond(*result);
     (*result)["host_cpu_s_per_gib"] = result->value("host_cpu_s", 0.0) / Gib(frozen_.table_bytes);
     (*result)["agent_cpu_s_per_gib"] = result->value("agent_cpu_s", 0.0) / Gib(frozen_.table_bytes);
@@ -116,11 +116,11 @@ class Probe {
     return wall > 0 ? static_cast<double>(frozen_.table_bytes) / (1 << 20) / wall : 0;
   }
 
-  // An opponent's first run is read back as a whole, the others by their number of entries.
-  absl::Status Check(const nlohmann::json& result, const std::string& label,
-                     const Opponent& opponent, bool first) {
+  // An variant's first run is read back as a whole, the others by their number of entries.
+  absl::Status Check(const nlohmann::json& result, const std::string& label, const Variant& variant,
+                     bool first) {
     if (first) {
-      PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, frozen_.value_bytes, opponent,
+      PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, frozen_.value_bytes, variant,
                                              /*keys_only=*/false, &contents_));
     }
     const uint64_t entries = result.value("entries", uint64_t{0});
@@ -176,29 +176,29 @@ absl::Status RunCompactionBench(BenchArgs args) {
   if (!size.ok()) return size.status();
   const auto values = args.own.value("values", std::vector<uint64_t>{1024});
   const bool unique_keys = args.own.value("unique_keys", false);
-  // The frozen database, one opponent's output, and the tables' own overhead on both.
+  // The frozen database, one variant's output, and the tables' own overhead on both.
   const uint64_t frozen = args.common.keep ? values.size() : 1;
   const uint64_t pool = args.common.pool ? 2 : 0;
   auto session = Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack);
   if (!session.ok()) return session.status();
   Session& s = **session;
-  const auto opponents = Select(EveryOpponent(s), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
+  const auto variants = Select(EveryVariant(s), args.common.variants);
+  if (!variants.ok()) return variants.status();
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
   s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
-  s.Say(Legend(s, *opponents));
-  s.ExpectSteps(static_cast<int>(values.size() * (1 + opponents->size() * s.rounds())));
+  s.Say(Legend(s, *variants));
+  s.ExpectSteps(static_cast<int>(values.size() * (1 + variants->size() * s.rounds())));
   for (const uint64_t value_bytes : values) {
     Probe probe(&s, unique_keys, value_bytes, *size);
-    const auto runs = probe.Run(*opponents, probe.Label());
+    const auto runs = probe.Run(*variants, probe.Label());
     if (!runs.ok()) return runs.status();
     const auto rows = CompactionRatios(*runs, value_bytes, !args.common.tiny);
     const Frozen& level0 = probe.frozen();
     s.Say(fmt::format("\nValues of {} B: level 0 of {} in {} files, {} pair(s)\n", value_bytes,
                       FormatBytes(level0.table_bytes), level0.files, s.pairs()));
-    s.Say(MedianTable("opponent (medians)", DataOf("compaction").at("columns"), *opponents, *runs));
+    s.Say(MedianTable("variant (medians)", DataOf("compaction").at("columns"), *variants, *runs));
     if (!rows.empty()) s.Say("\n" + RenderRatios(rows));
-    nlohmann::json section = Section(*runs, *opponents);
+    nlohmann::json section = Section(*runs, *variants);
     section["value_bytes"] = value_bytes;
     section["level0"] = {
         {"writes", level0.num}, {"files", level0.files}, {"table_bytes", level0.table_bytes}};
@@ -211,13 +211,13 @@ absl::Status RunCompactionBench(BenchArgs args) {
 uint64_t FrozenSpace(uint64_t size) { return size / 4 * 5 * 2 + kSlack; }
 
 absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const std::string& label,
-                                         const std::vector<Opponent>& opponents) {
+                                         const std::vector<Variant>& variants) {
   constexpr uint64_t kValueBytes = 1024;
   if (!session->args().keep) PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("frozen-"));
   Probe probe(session, /*unique_keys=*/false, kValueBytes, size);
-  const auto runs = probe.Run(opponents, label);
+  const auto runs = probe.Run(variants, label);
   if (!runs.ok()) return runs.status();
-  nlohmann::json row = Section(*runs, opponents);
+  nlohmann::json row = Section(*runs, variants);
   row.update({{"label", label}, {"num", probe.frozen().num}, {"value_bytes", kValueBytes}});
   return row;
 }

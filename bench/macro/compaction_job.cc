@@ -16,26 +16,26 @@ constexpr std::chrono::milliseconds kRest{250};
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
-  const Opponent opponent = spec.at("opponent").get<Opponent>();
+  const Variant variant = spec.at("opponent").get<Variant>();
   auto opened = BenchDb::Open(spec);
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
-  // What opening has begun comes to its end, for every opponent: a database in service is at rest.
+  // What opening has begun comes to its end, for every variant: a database in service is at rest.
   std::this_thread::sleep_for(kRest);
-  auto meter = RunMeter::Create(opponent);
+  auto meter = RunMeter::Create(variant);
   if (!meter.ok()) return meter.status();
 
   rocksdb::CompactRangeOptions range;
   range.exclusive_manual_compaction = true;
   range.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
-  range.max_subcompactions = opponent.subcompactions;
+  range.max_subcompactions = variant.subcompactions;
   const BenchDb::OnAgent before = db.TimeOnAgent();
   PULSE_RETURN_IF_ERROR((*meter)->Start());
   const rocksdb::Status status = db.db()->CompactRange(range, nullptr, nullptr);
   (*meter)->StopWall();
   nlohmann::json result;
   PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
-  PULSE_RETURN_IF_ERROR(FromRocks(status, "compacting the database as " + opponent.name));
+  PULSE_RETURN_IF_ERROR(FromRocks(status, "compacting the database as " + variant.name));
 
   db.CountOnAgent(before, &result);
   db.AddSyncTimes(&result);

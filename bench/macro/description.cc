@@ -126,30 +126,30 @@ void AddBenchmark(CLI::App& bench, const std::string& name, absl::Status (*run)(
   });
 }
 
-std::vector<Opponent> OpponentsOf(const Json& data, const Session& session) {
-  std::vector<Opponent> all;
+std::vector<Variant> VariantsOf(const Json& data, const Session& session) {
+  std::vector<Variant> all;
   for (const Json& o : data.at("opponents")) {
-    Opponent& opponent = all.emplace_back();
-    opponent.name = o[0].get<std::string>();
-    opponent.meaning = o[1].get<std::string>();
-    opponent.cpus = o[2] == "both" ? session.both_cpus() : session.host_cpus();
+    Variant& variant = all.emplace_back();
+    variant.name = o[0].get<std::string>();
+    variant.meaning = o[1].get<std::string>();
+    variant.cpus = o[2] == "both" ? session.both_cpus() : session.host_cpus();
   }
   return all;
 }
 
 absl::StatusOr<std::vector<Part>> PartsOf(const Json& data, const std::vector<std::string>& names,
-                                          const std::vector<Opponent>& opponents) {
+                                          const std::vector<Variant>& variants) {
   std::vector<Part> parts;
   std::vector<std::string> known;
   for (const Json& p : data.at("parts")) {
     Part part{p.at("name").get<std::string>(), p, {}};
     known.push_back(part.name);
     if (!names.empty() && std::find(names.begin(), names.end(), part.name) == names.end()) continue;
-    for (const Opponent& o : opponents) {
+    for (const Variant& o : variants) {
       const auto is_it = [&](const Json& name) { return name == o.name; };
       if (!p.contains("opponents") ||
           std::any_of(p["opponents"].begin(), p["opponents"].end(), is_it)) {
-        part.opponents.push_back(o);
+        part.variants.push_back(o);
       }
     }
     parts.push_back(std::move(part));
@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Json& data, const std::vector<st
 
 int RunsOf(const std::vector<Part>& parts) {
   int runs = 0;
-  for (const Part& part : parts) runs += static_cast<int>(part.opponents.size());
+  for (const Part& part : parts) runs += static_cast<int>(part.variants.size());
   return runs;
 }
 
@@ -176,12 +176,12 @@ std::string Figure(const Json& column, double value) {
 }
 
 std::string MedianTable(const std::string& title, const Json& columns,
-                        const std::vector<Opponent>& opponents, const RunSet& runs,
+                        const std::vector<Variant>& variants, const RunSet& runs,
                         const std::string& before_name) {
   std::vector<std::string> head = {title};
   for (const Json& column : columns) head.push_back(column[0].get<std::string>());
   TextTable table(head);
-  for (const Opponent& o : opponents) {
+  for (const Variant& o : variants) {
     std::vector<std::string> cells = {before_name + o.name};
     for (const Json& c : columns)
       cells.push_back(Cell(c, runs.Of(o.name, c[1].get<std::string>())));
@@ -215,16 +215,16 @@ absl::Status RunParts(Session* session, const Json& data, const std::vector<Part
   std::string text = "\n";
   std::vector<RatioRow> rows;
   for (const Part& part : parts) {
-    if (part.opponents.empty()) continue;
+    if (part.variants.empty()) continue;
     const auto runs = session->RunRounds(
-        part.opponents, part.name,
-        [&](const Opponent& o, const std::string& label, bool) { return run(part, o, label); });
+        part.variants, part.name,
+        [&](const Variant& o, const std::string& label, bool) { return run(part, o, label); });
     if (!runs.ok()) return runs.status();
     if (done) done(part, *runs);
     const Json& columns = part.data.contains("columns") ? part.data["columns"] : data.at("columns");
     absl::StrAppend(&text,
                     MedianTable(part.data.at("title").get<std::string>() + " (medians)", columns,
-                                part.opponents, *runs),
+                                part.variants, *runs),
                     "\n");
     const bool judged = !session->args().tiny && !part.data.value("busy", false);
     for (const Json& list : part.data.at("ratios")) {
@@ -233,7 +233,7 @@ absl::Status RunParts(Session* session, const Json& data, const std::vector<Part
         rows.push_back(std::move(row));
       }
     }
-    session->report()["parts"][part.name] = Section(*runs, part.opponents);
+    session->report()["parts"][part.name] = Section(*runs, part.variants);
   }
   session->Say(text + RenderRatios(rows));
   session->report()["ratios"] = ToJson(rows);

@@ -50,13 +50,13 @@ absl::Status RunDirectorBench(BenchArgs args) {
   const auto client_cpus = ClientCpus(client, s);
   if (!client_cpus.ok()) return client_cpus.status();
   const nlohmann::json& data = DataOf("director");
-  const auto opponents = Select(OpponentsOf(data, s), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
-  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *opponents);
+  const auto variants = Select(VariantsOf(data, s), args.common.variants);
+  if (!variants.ok()) return variants.status();
+  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *variants);
   if (!parts.ok()) return parts.status();
   const auto wanted = args.Get<uint32_t>("idle");
   const uint32_t idle = RaiseDescriptors(wanted);
-  s.Say(Legend(s, *opponents));
+  s.Say(Legend(s, *variants));
   s.Say(absl::StrCat("The server is on the host's CPU, the director on the agent's, the client on ",
                      client.empty() ? "both" : "CPU " + client, ".\n"));
   if (idle < wanted) {
@@ -69,7 +69,7 @@ absl::Status RunDirectorBench(BenchArgs args) {
   settings["idle_connections"] = idle;
   settings["client_cpus"] = *client_cpus;
   s.ExpectSteps(RunsOf(*parts) * s.rounds());
-  const auto run = [&](const Part& part, const Opponent& o, const std::string& label) {
+  const auto run = [&](const Part& part, const Variant& o, const std::string& label) {
     nlohmann::json spec = {{"job", "director"},
                            {"form", o.name},
                            {"bytes", args.own.at("bytes")},

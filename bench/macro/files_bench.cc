@@ -56,7 +56,7 @@ absl::Status RunFilesBench(BenchArgs args) {
   Session& s = **session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove("agent.log"));
   const nlohmann::json& data = DataOf("files");
-  const std::vector<Opponent> readers = OpponentsOf(data, s);
+  const std::vector<Variant> readers = VariantsOf(data, s);
   auto parts = PartsOf(data, {}, readers);
   if (!parts.ok()) return parts.status();
   const std::string only = args.Get<std::string>("part");
@@ -70,7 +70,7 @@ absl::Status RunFilesBench(BenchArgs args) {
   if (!begin.ok()) return begin.status();
   s.report()["settings"]["bytes"] = bytes;
   uint64_t seed = args.common.seed;
-  const auto run = [&](const Part& part, const Opponent& o,
+  const auto run = [&](const Part& part, const Variant& o,
                        const std::string& label) -> absl::StatusOr<nlohmann::json> {
     const auto io = part.data.at("io").get<uint64_t>();
     const auto most = args.Get<uint64_t>("depth");

@@ -32,26 +32,26 @@ absl::Status RunFillBench(BenchArgs args) {
   auto session = Session::Open(args, settings.space() * (args.common.pool ? 2 : 1));
   if (!session.ok()) return session.status();
   Session& s = **session;
-  std::vector<Opponent> all = StockOpponents(s.host_cpus());
-  all.push_back(PulseOpponent(s.pulse_target(), s.host_cpus()));
+  std::vector<Variant> all = StockVariants(s.host_cpus());
+  all.push_back(PulseVariant(s.pulse_target(), s.host_cpus()));
   if (args.common.pool) {
-    all.push_back(PulsePoolOpponent(s.pulse_target(), s.host_cpus(), s.pool_path()));
+    all.push_back(PulsePoolVariant(s.pulse_target(), s.host_cpus(), s.pool_path()));
   }
-  const auto opponents = Select(std::move(all), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
+  const auto variants = Select(std::move(all), args.common.variants);
+  if (!variants.ok()) return variants.status();
 
-  s.Say(Legend(s, *opponents));
-  s.ExpectSteps(static_cast<int>(opponents->size()) * s.rounds());
-  const auto runs = FillRuns(&s, settings).Run(*opponents, "fill");
+  s.Say(Legend(s, *variants));
+  s.ExpectSteps(static_cast<int>(variants->size()) * s.rounds());
+  const auto runs = FillRuns(&s, settings).Run(*variants, "fill");
   if (!runs.ok()) return runs.status();
   s.Say(fmt::format("\n{} random writes of {} B by {} thread(s), {} background jobs, {} pair(s)\n",
                     settings.num, settings.value_bytes, settings.threads,
                     settings.shape.background_jobs, s.pairs()));
   const auto ratios = RatiosOf(DataOf("fill").at("ratios"), *runs, !args.common.tiny);
-  s.Say(FillTables(*opponents, *runs));
+  s.Say(FillTables(*variants, *runs));
   if (!ratios.empty()) s.Say("\n" + RenderRatios(ratios));
   s.report()["settings"]["num"] = settings.num;
-  s.report().update(Section(*runs, *opponents));
+  s.report().update(Section(*runs, *variants));
   s.report()["ratios"] = ToJson(ratios);
   return s.WriteReport();
 }

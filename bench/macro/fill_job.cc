@@ -134,7 +134,7 @@ void AddPhases(const FillPlan& plan, const Phases& phases, nlohmann::json* resul
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
-  const Opponent opponent = spec.at("opponent").get<Opponent>();
+  const Variant variant = spec.at("opponent").get<Variant>();
   FillPlan plan;
   spec.at("num").get_to(plan.num);
   spec.at("value_bytes").get_to(plan.value_bytes);
@@ -147,12 +147,12 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   if (!opened.ok()) return opened.status();
   BenchDb& db = **opened;
   Histogram latency;
-  auto memory = MemoryMeter::Create(opponent);
+  auto memory = MemoryMeter::Create(variant);
   if (!memory.ok()) return memory.status();
   // fill has its own job descriptions, which do not ask for it.
   const bool measure_memory = spec.value("measure_memory", false);
   if (measure_memory) (*memory)->Start();
-  auto result = MeasureRun(&db, opponent, [&] {
+  auto result = MeasureRun(&db, variant, [&] {
     return phases.all.empty() ? WriteAll(&db, plan, &latency)
                               : WriteInPhases(&db, plan, &phases, &latency);
   });

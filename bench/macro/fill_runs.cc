@@ -29,7 +29,7 @@ uint64_t FillSettings::space() const {
   return run_space() + (overwrite ? data_bytes() * 5 / 4 : 0);
 }
 
-nlohmann::json FillRuns::Spec(const Opponent& opponent, const std::string& dir,
+nlohmann::json FillRuns::Spec(const Variant& variant, const std::string& dir,
                               uint64_t key_seed) const {
   nlohmann::json phases = nlohmann::json::array();
   for (const FillPhase& phase : settings_.phases) {
@@ -42,7 +42,7 @@ nlohmann::json FillRuns::Spec(const Opponent& opponent, const std::string& dir,
           {"agent_cpus", session_->agent_cpus()},
           {"dir", session_->dir().Sub(dir)},
           {"shape", settings_.shape},
-          {"opponent", opponent},
+          {"opponent", variant},
           {"num", settings_.num},
           {"value_bytes", settings_.value_bytes},
           {"threads", settings_.threads},
@@ -51,46 +51,45 @@ nlohmann::json FillRuns::Spec(const Opponent& opponent, const std::string& dir,
           {"key_seed", key_seed}};
 }
 
-absl::StatusOr<Runs> FillRuns::Run(const std::vector<Opponent>& opponents,
-                                   const std::string& label) {
+absl::StatusOr<Runs> FillRuns::Run(const std::vector<Variant>& variants, const std::string& label) {
   if (settings_.overwrite) {
     if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
-    const Opponent loader = StockOpponents({}).front();
+    const Variant loader = StockVariants({}).front();
     // Other keys than the runs will write: they are drawn with repeats, so many are new.
     const auto made = session_->Prepared(kLoaded, label + ", loading",
                                          Spec(loader, kLoaded, session_->args().seed + 1), Words);
     if (!made.ok()) return made.status();
   }
   auto runs = session_->RunRounds(
-      opponents, label, [this](const Opponent& opponent, const std::string& what, bool first) {
-        return RunOne(opponent, what, first);
+      variants, label, [this](const Variant& variant, const std::string& what, bool first) {
+        return RunOne(variant, what, first);
       });
   if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
   return runs;
 }
 
-absl::StatusOr<nlohmann::json> FillRuns::RunOne(const Opponent& opponent, const std::string& label,
+absl::StatusOr<nlohmann::json> FillRuns::RunOne(const Variant& variant, const std::string& label,
                                                 bool first) {
   PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
   if (settings_.overwrite) PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(kLoaded, "run"));
-  if (!opponent.pool.empty()) PULSE_RETURN_IF_ERROR(session_->ReadyPool(settings_.run_space()));
+  if (!variant.pool.empty()) PULSE_RETURN_IF_ERROR(session_->ReadyPool(settings_.run_space()));
   session_->CoolDown();
   auto result =
-      session_->Step(label, Spec(opponent, "run", session_->args().seed), opponent.cpus, Words);
+      session_->Step(label, Spec(variant, "run", session_->args().seed), variant.cpus, Words);
   if (!result.ok()) return result.status();
   // Which of two threads wrote a key last is chance.
   if (first) {
     PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", settings_.shape, settings_.value_bytes,
-                                           opponent, settings_.threads > 1, &contents_));
+                                           variant, settings_.threads > 1, &contents_));
   }
   PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
   return result;
 }
 
-std::string FillTables(const std::vector<Opponent>& opponents, const RunSet& runs) {
+std::string FillTables(const std::vector<Variant>& variants, const RunSet& runs) {
   const nlohmann::json& data = DataOf("fill");
-  return MedianTable("opponent (medians)", data.at("speed"), opponents, runs) + "\n" +
-         MedianTable("write latency, us (medians)", data.at("latency"), opponents, runs);
+  return MedianTable("variant (medians)", data.at("speed"), variants, runs) + "\n" +
+         MedianTable("write latency, us (medians)", data.at("latency"), variants, runs);
 }
 
 }  // namespace pulse::bench

@@ -1,4 +1,4 @@
-// Random writes with automatic compaction, run by several opponents in turn: what `fill` and the
+// Random writes with automatic compaction, run by several variants in turn: what `fill` and the
 // experiments of `paper` have in common. Main thread only.
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/macro/bench_db.h"
-#include "bench/macro/opponent.h"
 #include "bench/macro/pair_stats.h"
 #include "bench/macro/session.h"
+#include "bench/macro/variant.h"
 
 namespace pulse::bench {
 
@@ -50,18 +50,18 @@ class FillRuns {
   // Steps of progress beside the runs.
   int preparations() const { return settings_.overwrite ? 1 : 0; }
 
-  // All rounds of all opponents. After its first run each opponent's
-  // database is read back and compared with what the first opponent left. Leaves nothing on disk.
-  absl::StatusOr<Runs> Run(const std::vector<Opponent>& opponents, const std::string& label);
+  // All rounds of all variants. After its first run each variant's
+  // database is read back and compared with what the first variant left. Leaves nothing on disk.
+  absl::StatusOr<Runs> Run(const std::vector<Variant>& variants, const std::string& label);
 
-  // One run of `opponent`, nothing of which is kept or checked.
-  absl::StatusOr<nlohmann::json> Once(const Opponent& opponent) {
-    return RunOne(opponent, "", /*first=*/false);
+  // One run of `variant`, nothing of which is kept or checked.
+  absl::StatusOr<nlohmann::json> Once(const Variant& variant) {
+    return RunOne(variant, "", /*first=*/false);
   }
 
  private:
-  nlohmann::json Spec(const Opponent& opponent, const std::string& dir, uint64_t key_seed) const;
-  absl::StatusOr<nlohmann::json> RunOne(const Opponent& opponent, const std::string& label,
+  nlohmann::json Spec(const Variant& variant, const std::string& dir, uint64_t key_seed) const;
+  absl::StatusOr<nlohmann::json> RunOne(const Variant& variant, const std::string& label,
                                         bool first);
 
   Session* const session_;
@@ -69,7 +69,7 @@ class FillRuns {
   std::optional<Contents> contents_;
 };
 
-// Tables of medians, by opponent.
-std::string FillTables(const std::vector<Opponent>& opponents, const RunSet& runs);
+// Tables of medians, by variant.
+std::string FillTables(const std::vector<Variant>& variants, const RunSet& runs);
 
 }  // namespace pulse::bench

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Absolute figures differ from machine to machine and from day to day. What counts is the "
-      "ratio of runs made side by side: opponents take turns, each run is a fresh process with a "
+      "ratio of runs made side by side: variants take turns, each run is a fresh process with a "
       "cold page cache, and a ratio is shown as median and spread over pairs.");
   for (const auto& [name, run] : pulse::bench::kBenchmarks) {
     pulse::bench::AddBenchmark(app, name, run);

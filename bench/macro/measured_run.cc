@@ -42,15 +42,15 @@ class StallSampler {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunMeter>> RunMeter::Create(const Opponent& opponent) {
+absl::StatusOr<std::unique_ptr<RunMeter>> RunMeter::Create(const Variant& variant) {
   auto kind = CpuMeter::Agent::kNone;
   pid_t pid = 0;
-  if (!opponent.agent_socket.empty()) {
-    const auto agent = FindAgent(opponent.agent_socket);
+  if (!variant.agent_socket.empty()) {
+    const auto agent = FindAgent(variant.agent_socket);
     if (!agent.ok()) return agent.status();
     kind = CpuMeter::Agent::kProcess;
     pid = agent->pid;
-  } else if (opponent.IsPulse()) {
+  } else if (variant.IsPulse()) {
     kind = CpuMeter::Agent::kThreads;
   }
   return std::unique_ptr<RunMeter>(new RunMeter(kind, pid));
@@ -76,9 +76,9 @@ absl::Status RunMeter::Stop(nlohmann::json* result) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
+absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Variant& variant,
                                           const std::function<absl::Status()>& work, bool settle) {
-  auto meter = RunMeter::Create(opponent);
+  auto meter = RunMeter::Create(variant);
   if (!meter.ok()) return meter.status();
   const BenchDb::OnAgent before = db->TimeOnAgent();
   PULSE_RETURN_IF_ERROR((*meter)->Start());

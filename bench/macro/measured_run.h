@@ -16,7 +16,7 @@ namespace pulse::bench {
 class RunMeter {
  public:
   // For an agent in its own process, finds that process: it must be up.
-  static absl::StatusOr<std::unique_ptr<RunMeter>> Create(const Opponent& opponent);
+  static absl::StatusOr<std::unique_ptr<RunMeter>> Create(const Variant& variant);
 
   absl::Status Start();
 
@@ -42,8 +42,8 @@ class RunMeter {
 // work; stall_share, the part of wall_s in which RocksDB held the foreground up (one writer waits
 // for all in a stall, however many threads write); delayed_share and stopped_share, of samples each
 // 10 ms; the bytes of flushes and compactions, and PulseDB's syncs. `db` was opened for this as
-// `opponent`. Without `settle` it does not wait.
-absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Opponent& opponent,
+// `variant`. Without `settle` it does not wait.
+absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Variant& variant,
                                           const std::function<absl::Status()>& work,
                                           bool settle = true);
 

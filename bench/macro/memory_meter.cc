@@ -77,10 +77,10 @@ void MemoryMeter::Peaks::Take(const MemoryUse& use) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<MemoryMeter>> MemoryMeter::Create(const Opponent& opponent) {
+absl::StatusOr<std::unique_ptr<MemoryMeter>> MemoryMeter::Create(const Variant& variant) {
   pid_t pid = 0;
-  if (!opponent.agent_socket.empty()) {
-    const auto agent = FindAgent(opponent.agent_socket);
+  if (!variant.agent_socket.empty()) {
+    const auto agent = FindAgent(variant.agent_socket);
     if (!agent.ok()) return agent.status();
     pid = agent->pid;
   }

@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/macro/opponent.h"
 #include "bench/macro/repeater.h"
+#include "bench/macro/variant.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace pulse::bench {
@@ -37,7 +37,7 @@ MemoryUse ParseMemoryUse(const std::string& status, const std::string& maps);
 class MemoryMeter {
  public:
   // For an agent in its own process, finds that process: it must be up.
-  static absl::StatusOr<std::unique_ptr<MemoryMeter>> Create(const Opponent& opponent);
+  static absl::StatusOr<std::unique_ptr<MemoryMeter>> Create(const Variant& variant);
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 

@@ -32,7 +32,7 @@ TEST(MemoryMeterTest, OddTextIsNothing) {
 }
 
 TEST(MemoryMeterTest, SeesWhatThisProcessTakes) {
-  auto meter = MemoryMeter::Create(Opponent{});
+  auto meter = MemoryMeter::Create(Variant{});
   ASSERT_TRUE(meter.ok());
   (*meter)->Start();
   constexpr size_t kBytes = size_t{64} << 20;

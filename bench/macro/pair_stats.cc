@@ -26,44 +26,44 @@ size_t InTurn(int round, size_t turn, size_t all) {
   return (static_cast<size_t>(round) + turn) % all;
 }
 
-void RunSet::Add(const std::string& opponent, int round, const nlohmann::json& result) {
+void RunSet::Add(const std::string& variant, int round, const nlohmann::json& result) {
   for (const auto& [metric, value] : result.items()) {
     if (!value.is_number()) continue;
     const auto figure = value.get<double>();
-    if (std::isfinite(figure)) runs_[opponent][metric][round] = figure;
+    if (std::isfinite(figure)) runs_[variant][metric][round] = figure;
   }
 }
 
-const RunSet::Rounds& RunSet::RoundsOf(const std::string& opponent,
+const RunSet::Rounds& RunSet::RoundsOf(const std::string& variant,
                                        const std::string& metric) const {
   static const Rounds none;
-  const auto run = runs_.find(opponent);
+  const auto run = runs_.find(variant);
   if (run == runs_.end()) return none;
   const auto rounds = run->second.find(metric);
   return rounds == run->second.end() ? none : rounds->second;
 }
 
-std::vector<std::string> RunSet::Metrics(const std::string& opponent) const {
+std::vector<std::string> RunSet::Metrics(const std::string& variant) const {
   std::vector<std::string> names;
-  if (!Has(opponent)) return names;
-  for (const auto& [metric, rounds] : runs_.at(opponent)) names.push_back(metric);
+  if (!Has(variant)) return names;
+  for (const auto& [metric, rounds] : runs_.at(variant)) names.push_back(metric);
   return names;
 }
 
-std::vector<double> RunSet::Series(const std::string& opponent, const std::string& metric) const {
+std::vector<double> RunSet::Series(const std::string& variant, const std::string& metric) const {
   std::vector<double> series;
-  for (const auto& [round, figure] : RoundsOf(opponent, metric)) series.push_back(figure);
+  for (const auto& [round, figure] : RoundsOf(variant, metric)) series.push_back(figure);
   return series;
 }
 
-Spread RunSet::Of(const std::string& opponent, const std::string& metric) const {
-  return Summarize(Series(opponent, metric));
+Spread RunSet::Of(const std::string& variant, const std::string& metric) const {
+  return Summarize(Series(variant, metric));
 }
 
-std::string RunSet::Lowest(const std::vector<std::string>& opponents,
+std::string RunSet::Lowest(const std::vector<std::string>& variants,
                            const std::string& metric) const {
   std::string best;
-  for (const std::string& name : opponents) {
+  for (const std::string& name : variants) {
     if (!Has(name)) continue;
     if (best.empty() || Of(name, metric).median < Of(best, metric).median) best = name;
   }

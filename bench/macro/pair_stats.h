@@ -1,4 +1,4 @@
-// Paired runs and what follows from them. A benchmark runs all opponents once per round; figures of
+// Paired runs and what follows from them. A benchmark runs all variants once per round; figures of
 // the same round make a pair, and a ratio is the median over pairs, shown with its spread. Plain
 // computation; thread-compatible.
 #pragma once
@@ -25,25 +25,25 @@ Spread Summarize(std::vector<double> figures);
 // In another unit.
 Spread Times(const Spread& spread, double factor);
 
-// Who of `all` opponents runs as the `turn`-th, from 0, of a round: in each round another one
+// Who of `all` variants runs as the `turn`-th, from 0, of a round: in each round another one
 // first.
 size_t InTurn(int round, size_t turn, size_t all);
 
-// The figures of all runs, by opponent, metric and round. What one round lacks of an opponent, or
+// The figures of all runs, by variant, metric and round. What one round lacks of an variant, or
 // of a metric, makes no pair, and moves no other round's figure.
 class RunSet {
  public:
   // Adds the numbers of one run's result object, of which each is a metric. A number that is not
   // finite is none.
-  void Add(const std::string& opponent, int round, const nlohmann::json& result);
+  void Add(const std::string& variant, int round, const nlohmann::json& result);
 
-  bool Has(const std::string& opponent) const { return runs_.count(opponent) != 0; }
-  std::vector<std::string> Metrics(const std::string& opponent) const;
-  std::vector<double> Series(const std::string& opponent, const std::string& metric) const;
-  Spread Of(const std::string& opponent, const std::string& metric) const;
+  bool Has(const std::string& variant) const { return runs_.count(variant) != 0; }
+  std::vector<std::string> Metrics(const std::string& variant) const;
+  std::vector<double> Series(const std::string& variant, const std::string& metric) const;
+  Spread Of(const std::string& variant, const std::string& metric) const;
 
-  // Of the named opponents that ran, the one with the lowest median; empty when none ran.
-  std::string Lowest(const std::vector<std::string>& opponents, const std::string& metric) const;
+  // Of the named variants that ran, the one with the lowest median; empty when none ran.
+  std::string Lowest(const std::vector<std::string>& variants, const std::string& metric) const;
 
   // Over pairs: `upper`'s figure divided by `lower`'s.
   Spread Ratio(const std::string& upper, const std::string& lower, const std::string& metric) const;
@@ -53,7 +53,7 @@ class RunSet {
 
  private:
   using Rounds = std::map<int, double>;
-  const Rounds& RoundsOf(const std::string& opponent, const std::string& metric) const;
+  const Rounds& RoundsOf(const std::string& variant, const std::string& metric) const;
   // `combine` of the figures of each round in which both have one.
   Spread OverPairs(const std::string& upper, const std::string& lower, const std::string& metric,
                    const std::function<std::optional<double>(double, double)>& combine) const;

@@ -78,7 +78,7 @@ TEST(PairStatsTest, PairsAreOfTheSameRound) {
   EXPECT_EQ(runs.Difference("pulse", "stock", "p99_us").max, 30);
 }
 
-TEST(PairStatsTest, UnknownOpponentsAndMetricsAreEmpty) {
+TEST(PairStatsTest, UnknownVariantsAndMetricsAreEmpty) {
   const RunSet runs = ThreePairs();
   EXPECT_FALSE(runs.Has("nobody"));
   EXPECT_TRUE(runs.Series("stock", "word").empty());

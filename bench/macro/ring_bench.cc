@@ -25,7 +25,7 @@ struct RingCell {
 };
 
 absl::StatusOr<RingCell> Measure(Session* s, const BenchArgs& args,
-                                 const std::vector<Opponent>& rings, const std::string& mover,
+                                 const std::vector<Variant>& rings, const std::string& mover,
                                  const std::string& load, int producers) {
   nlohmann::json spec = args.own;
   spec.update({{"job", "ring"},
@@ -36,7 +36,7 @@ absl::StatusOr<RingCell> Measure(Session* s, const BenchArgs& args,
                {"agent_cpus", s->agent_cpus()}});
   auto runs = s->RunRounds(
       rings, fmt::format("{}, {}, {} producers", mover, load, producers),
-      [&](const Opponent& o, const std::string& label, bool) {
+      [&](const Variant& o, const std::string& label, bool) {
         spec["ring"] = o.name;
         return s->Step(label, spec, s->both_cpus(), [](const nlohmann::json& r) {
           return fmt::format("{:.3f} million/s, p50 {:.1f} us",
@@ -95,7 +95,7 @@ absl::Status RunRingBench(BenchArgs args) {
   auto session = Session::Open(args, uint64_t{1} << 20);
   if (!session.ok()) return session.status();
   Session& s = **session;
-  const auto rings = Select(OpponentsOf(data, s), args.common.opponents);
+  const auto rings = Select(VariantsOf(data, s), args.common.variants);
   if (!rings.ok()) return rings.status();
   auto producers = args.Get<std::vector<int>>("producers");
   std::sort(producers.begin(), producers.end());

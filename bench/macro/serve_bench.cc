@@ -15,7 +15,7 @@ constexpr uint64_t kCacheShare = 4;  // of the data, one in so many bytes fits i
 constexpr uint64_t kHotShare = 16;   // and of the records, one in so many is asked for by "get"
 constexpr char kServedData[] = "loaded";
 
-bool HasAgent(const Opponent& o) { return o.name == "on" || o.name == "forwarded"; }
+bool HasAgent(const Variant& o) { return o.name == "on" || o.name == "forwarded"; }
 
 }  // namespace
 
@@ -32,13 +32,13 @@ absl::Status RunServeBench(BenchArgs args) {
   if (!session.ok()) return session.status();
   Session& s = **session;
   const nlohmann::json& data = DataOf("serve");
-  const auto opponents = Select(OpponentsOf(data, s), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
-  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *opponents);
+  const auto variants = Select(VariantsOf(data, s), args.common.variants);
+  if (!variants.ok()) return variants.status();
+  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *variants);
   if (!parts.ok()) return parts.status();
   s.report()["settings"].update(
       {{"records", records}, {"cache_bytes", cache_bytes}, {"hot_records", hot_records}});
-  s.Say(Legend(s, *opponents));
+  s.Say(Legend(s, *variants));
   s.Say(
       fmt::format("{} records of {} B, caches of {:.1f} MiB; \"get\" asks for {} of them, "
                   "YCSB-B for all.\nThe client may use all these CPUs. Every value that is read is "
@@ -66,7 +66,7 @@ absl::Status RunServeBench(BenchArgs args) {
       kServedData, "loading the database through the server", fill,
       [](const nlohmann::json& j) { return fmt::format("{} records", j.value("records", 0)); });
   if (!loaded.ok()) return loaded.status();
-  const auto run = [&](const Part& part, const Opponent& o,
+  const auto run = [&](const Part& part, const Variant& o,
                        const std::string& label) -> absl::StatusOr<nlohmann::json> {
     PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("run"));
     PULSE_RETURN_IF_ERROR(s.dir().CloneDb(kServedData, "run"));

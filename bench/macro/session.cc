@@ -243,7 +243,7 @@ absl::StatusOr<nlohmann::json> Session::Prepared(
 }
 
 absl::Status Session::Verify(const std::string& label, const std::string& name,
-                             const DbShape& shape, uint64_t value_bytes, const Opponent& opponent,
+                             const DbShape& shape, uint64_t value_bytes, const Variant& variant,
                              bool keys_only, std::optional<Contents>* first) {
   ChildOptions options;
   options.timeout_seconds = args_.timeout_seconds;
@@ -254,7 +254,7 @@ absl::Status Session::Verify(const std::string& label, const std::string& name,
   const auto seen = RunChild({{"job", "verify"},
                               {"dir", dir_.Sub(name)},
                               {"shape", shape},
-                              {"pool_uri", opponent.pool.empty() ? "" : opponent.uri},
+                              {"pool_uri", variant.pool.empty() ? "" : variant.uri},
                               {"value_bytes", value_bytes},
                               {"seed", args_.seed}},
                              options);
@@ -265,7 +265,7 @@ absl::Status Session::Verify(const std::string& label, const std::string& name,
   const bool same = keys_only ? left.keys == (*first)->keys : left.sum == (*first)->sum;
   if (same && left.entries == (*first)->entries) return absl::OkStatus();
   return absl::DataLossError(fmt::format(
-      "wrong contents after the run: {} entries with checksum {}, where the first opponent left {} "
+      "wrong contents after the run: {} entries with checksum {}, where the first variant left {} "
       "with {}",
       left.entries, left.sum, (*first)->entries, (*first)->sum));
 }
@@ -307,27 +307,26 @@ void Session::CoolDown() {
   report_["settings"]["page_cache"] = how;
 }
 
-absl::StatusOr<Runs> Session::RunRounds(const std::vector<Opponent>& opponents,
+absl::StatusOr<Runs> Session::RunRounds(const std::vector<Variant>& variants,
                                         const std::string& label, const RunOne& run) {
   Runs runs;
   for (int round = 0; round < rounds(); ++round) {
     const bool recorded = round >= warm_ups_;
     const int pair = round - warm_ups_ + 1;
     const std::string which = recorded ? fmt::format("pair {}/{}", pair, pairs_) : "warm-up";
-    std::vector<nlohmann::json> results(opponents.size());
-    for (size_t i = 0; i < opponents.size(); ++i) {
-      const size_t turn = InTurn(round, i, opponents.size());
-      const Opponent& opponent = opponents[turn];
-      auto result =
-          run(opponent, fmt::format("{}, {}, {}", label, which, opponent.name), round == 0);
+    std::vector<nlohmann::json> results(variants.size());
+    for (size_t i = 0; i < variants.size(); ++i) {
+      const size_t turn = InTurn(round, i, variants.size());
+      const Variant& variant = variants[turn];
+      auto result = run(variant, fmt::format("{}, {}, {}", label, which, variant.name), round == 0);
       if (!result.ok()) {
         return absl::Status(
             result.status().code(),
-            absl::StrCat(label, ", ", which, ", ", opponent.name, ": ", result.status().message()));
+            absl::StrCat(label, ", ", which, ", ", variant.name, ": ", result.status().message()));
       }
       if (!recorded) continue;
-      runs.Add(opponent.name, pair, *result);
-      (*result)["opponent"] = opponent.name;
+      runs.Add(variant.name, pair, *result);
+      (*result)["opponent"] = variant.name;
       (*result)["pair"] = pair;
       (*result)["turn"] = i + 1;
       results[turn] = *std::move(result);
@@ -356,17 +355,17 @@ absl::Status Session::WriteReport() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
-                                                     const std::vector<std::string>& names) {
-  std::vector<Opponent> all = StockOpponents(session.host_cpus());
+absl::StatusOr<std::vector<Variant>> PaperVariants(const Session& session,
+                                                   const std::vector<std::string>& names) {
+  std::vector<Variant> all = StockVariants(session.host_cpus());
   all.push_back(StockOnBothProcessors(session.both_cpus()).front());
-  all.push_back(PulseOpponent(session.pulse_target(), session.host_cpus()));
+  all.push_back(PulseVariant(session.pulse_target(), session.host_cpus()));
   return Select(std::move(all), names.empty()
                                     ? std::vector<std::string>{kStockDefault, kStock2Cpu, kPulse}
                                     : names);
 }
 
-std::string Legend(const Session& session, const std::vector<Opponent>& opponents) {
+std::string Legend(const Session& session, const std::vector<Variant>& variants) {
   const CommonArgs& args = session.args();
   std::string text = fmt::format("Host on CPU {}, ", args.host_cpus);
   if (!args.agent_socket.empty()) {
@@ -385,17 +384,17 @@ std::string Legend(const Session& session, const std::vector<Opponent>& opponent
   if (args.tiny)
     absl::StrAppend(&text, "A tiny run: it shows that all works; its figures mean nothing.\n");
   size_t width = 0;
-  for (const Opponent& o : opponents) width = std::max(width, o.name.size());
-  for (const Opponent& o : opponents) {
+  for (const Variant& o : variants) width = std::max(width, o.name.size());
+  for (const Variant& o : variants) {
     absl::StrAppend(&text, fmt::format("  {:<{}}  {}; CPU {}\n", o.name, width, o.meaning,
                                        FormatCpuList(o.cpus)));
   }
   return text;
 }
 
-nlohmann::json Section(const Runs& runs, const std::vector<Opponent>& opponents) {
+nlohmann::json Section(const Runs& runs, const std::vector<Variant>& variants) {
   nlohmann::json spreads = nlohmann::json::object();
-  for (const Opponent& o : opponents) {
+  for (const Variant& o : variants) {
     for (const std::string& metric : runs.Metrics(o.name)) {
       spreads[o.name][metric] = ToJson(runs.Of(o.name, metric));
     }

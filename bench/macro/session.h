@@ -13,8 +13,8 @@
 #include "apps/pulse/util/progress.h"
 #include "bench/macro/bench_db.h"
 #include "bench/macro/bench_dir.h"
-#include "bench/macro/opponent.h"
 #include "bench/macro/pair_stats.h"
+#include "bench/macro/variant.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -33,7 +33,7 @@ struct CommonArgs {
   bool agent_on_host_cpus = false;  // ... and nowhere else
   std::string agent_socket;
   std::string uri_options;
-  std::vector<std::string> opponents;
+  std::vector<std::string> variants;
   std::string json_file;
   uint64_t seed = 1;
   double timeout_seconds = 900;
@@ -44,7 +44,7 @@ struct CommonArgs {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommonArgs, dir, size, memtable, pairs, warm_ups, host_cpus,
                                    agent_cpus, usual_host_cpus, agent_on_host_cpus, agent_socket,
-                                   uri_options, opponents, json_file, seed, timeout_seconds, tiny,
+                                   uri_options, variants, json_file, seed, timeout_seconds, tiny,
                                    keep, pool, allow_tmpfs)
 
 // What a command line says: of all benchmarks, and the options of `benchmark` alone by their names.
@@ -116,10 +116,10 @@ class Session {
 
   // Reads the whole database in sub-directory `name` back, outside any measurement, and compares it
   // with the first one, which it keeps in `first`: all of it, or its keys only, where chance
-  // decides which of two threads wrote last. The progress shows `label`. `opponent` has written it;
+  // decides which of two threads wrote last. The progress shows `label`. `variant` has written it;
   // who can do without the plug-in reads it so.
   absl::Status Verify(const std::string& label, const std::string& name, const DbShape& shape,
-                      uint64_t value_bytes, const Opponent& opponent, bool keys_only,
+                      uint64_t value_bytes, const Variant& variant, bool keys_only,
                       std::optional<Contents>* first);
 
   // The pool of those who want one: in the directory, for `bytes` of tables. With every block
@@ -132,13 +132,13 @@ class Session {
   // Readies sub-directory "run" before a run: on disk, and out of the page cache.
   void CoolDown();
 
-  // Every opponent once per round, in each round another one first, so that what drifts within a
-  // round favours nobody. `run` measures one opponent; `first` is its first time here. The warm-up
+  // Every variant once per round, in each round another one first, so that what drifts within a
+  // round favours nobody. `run` measures one variant; `first` is its first time here. The warm-up
   // is not recorded; each recorded result is also in `raw`, with its "pair" and its "turn" in that
-  // round, round by round in the order of `opponents`.
+  // round, round by round in the order of `variants`.
   using RunOne = std::function<absl::StatusOr<nlohmann::json>(
-      const Opponent&, const std::string& label, bool first)>;
-  absl::StatusOr<Runs> RunRounds(const std::vector<Opponent>& opponents, const std::string& label,
+      const Variant&, const std::string& label, bool first)>;
+  absl::StatusOr<Runs> RunRounds(const std::vector<Variant>& variants, const std::string& label,
                                  const RunOne& run);
 
   // Writes the report to --json or into the directory; says on standard output where it is.
@@ -183,13 +183,13 @@ void QuietLostAgents();
 
 // Stock RocksDB on the host's CPU, on both CPUs, PulseDB: those that the paper's figures ask for.
 // The tuned forms of stock take part when `names` says so.
-absl::StatusOr<std::vector<Opponent>> PaperOpponents(const Session& session,
-                                                     const std::vector<std::string>& names);
+absl::StatusOr<std::vector<Variant>> PaperVariants(const Session& session,
+                                                   const std::vector<std::string>& names);
 
-// A block of text that says who runs where, and one line for each opponent.
-std::string Legend(const Session& session, const std::vector<Opponent>& opponents);
+// A block of text that says who runs where, and one line for each variant.
+std::string Legend(const Session& session, const std::vector<Variant>& variants);
 
 // "opponents", with the spreads of all their figures, and "runs".
-nlohmann::json Section(const Runs& runs, const std::vector<Opponent>& opponents);
+nlohmann::json Section(const Runs& runs, const std::vector<Variant>& variants);
 
 }  // namespace pulse::bench

@@ -1,4 +1,4 @@
-// A message ring with a flag in each message, after the rings of FaRM: DDS 8.5's first opponent of
+// A message ring with a flag in each message, after the rings of FaRM: DDS 8.5's first variant of
 // the progress ring, kept to be compared with it (`pulse bench ring`).
 //
 // Slots of one cache line. A producer takes a slot, writes, and then sets the slot's flag; the

@@ -1,4 +1,4 @@
-// A message ring whose producers take a lock: DDS 8.5's second opponent of the progress ring, kept
+// A message ring whose producers take a lock: DDS 8.5's second variant of the progress ring, kept
 // to be compared with it (`pulse bench ring`). Layout, messages and consumer are the progress
 // ring's, in message_ring.h; what differs is how producers keep out of each other's way.
 //

@@ -36,8 +36,8 @@ grep -q '"memtable_bytes": 2097152' "$dir/loaded.json" || fail "--memtable: an o
 
 # ---- each opponent on what it loaded itself
 run_ok own-load 120 "${ycsb[@]}" --workloads load,F --load own --keep --seed 7
-require_match own-load 'loaded by each opponent for itself;;Workload F' "$SCRATCH/own-load.log"
-grep -q '"initial_database": "loaded by each opponent' "$dir/ycsb.json" ||
+require_match own-load 'loaded by each variant for itself;;Workload F' "$SCRATCH/own-load.log"
+grep -q '"initial_database": "loaded by each variant' "$dir/ycsb.json" ||
   fail "own-load: the report does not say who loaded"
 for opponent in stock-default stock-2cpu pulse; do
   grep -q "\"name\": \"$opponent\"" "$dir/loaded-$opponent.json" ||

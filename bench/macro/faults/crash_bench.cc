@@ -125,13 +125,13 @@ class Crash {
     return agent_.WaitReady();
   }
 
-  Opponent Pulse(bool external) const {
+  Variant Pulse(bool external) const {
     PulseTarget target = session_.pulse_target();
     if (external) target.agent_socket = agent_.socket();
     // Small queues: a full one belongs to the load.
     target.extra =
         absl::StrCat("queue=4M&fetch_memory=8M", target.extra.empty() ? "" : "&", target.extra);
-    return PulseOpponent(target, session_.host_cpus());
+    return PulseVariant(target, session_.host_cpus());
   }
 
   nlohmann::json Spec(const char* job, const char* dir) const {
@@ -207,29 +207,29 @@ class Crash {
     if (external) PULSE_RETURN_IF_ERROR(StartAgent());
     PULSE_RETURN_IF_ERROR(session_.dir().Remove(kCopyName));
     PULSE_RETURN_IF_ERROR(session_.dir().CloneDb(kRunName, kCopyName));
-    Opponent stock;
+    Variant stock;
     stock.name = kStockDefault;
     stock.cpus = session_.host_cpus();
-    const Opponent pulse = Pulse(external);
+    const Variant pulse = Pulse(external);
     struct One {
-      const Opponent* opponent;
+      const Variant* variant;
       const char* dir;
     };
     std::vector<One> both = {{&stock, kCopyName}, {&pulse, kRunName}};
     if (round % 4 >= 2) std::swap(both[0], both[1]);
     for (const One& one : both) {
       nlohmann::json spec = Spec("crash-open", one.dir);
-      spec["opponent"] = *one.opponent;
+      spec["opponent"] = *one.variant;
       ChildOptions options;
       options.cpus = session_.host_cpus();
       options.timeout_seconds = args_.common.timeout_seconds;
       const auto result = RunChild(spec, options);
       if (!result.ok()) {
-        outcome_.problem = absl::StrCat("opening with ", one.opponent->name, " after kill ",
+        outcome_.problem = absl::StrCat("opening with ", one.variant->name, " after kill ",
                                         round + 1, ": ", result.status().message());
         return absl::OkStatus();
       }
-      outcome_.recoveries.Add(one.opponent->name, round, *result);
+      outcome_.recoveries.Add(one.variant->name, round, *result);
     }
     return session_.dir().Remove(kCopyName);
   }

@@ -51,7 +51,7 @@ absl::StatusOr<nlohmann::json> RunCrashCheckJob(const nlohmann::json& spec) {
   if (!opened.ok()) return opened.status();
   CrashLedger& ledger = **opened;
   const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
-  Opponent stock;
+  Variant stock;
   stock.name = kStockDefault;
   auto db = BenchDb::Open(spec.at("dir").get<std::string>(), stock, spec.at("shape").get<DbShape>(),
                           /*read_only=*/true);

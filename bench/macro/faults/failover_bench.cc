@@ -14,26 +14,26 @@ namespace {
 constexpr char kFlapping[] = "pulse-flapping";
 constexpr char kOrphan[] = "pulse-orphan";
 
-std::vector<Opponent> FailoverOpponents(const Session& session, const std::string& socket) {
+std::vector<Variant> FailoverVariants(const Session& session, const std::string& socket) {
   PulseTarget target = session.pulse_target();
   target.agent_socket = socket;
-  Opponent steady = PulseOpponent(target, session.host_cpus());
+  Variant steady = PulseVariant(target, session.host_cpus());
   steady.agent_socket.clear();  // its CPU time cannot be followed through its deaths
   steady.meaning = "PulseDB with an external agent that is let alone";
-  Opponent flapping = steady, orphan = steady;
+  Variant flapping = steady, orphan = steady;
   flapping.name = kFlapping;
   flapping.meaning = "the same; the agent is killed and started again all the time, a second each";
   orphan.name = kOrphan;
   orphan.meaning = "the same; the agent is killed after half a second, for good";
-  return {StockOpponents(session.host_cpus()).front(), steady, flapping, orphan,
+  return {StockVariants(session.host_cpus()).front(), steady, flapping, orphan,
           StockOnBothProcessors(session.both_cpus()).front()};
 }
 
-// `spec` but for the opponent.
+// `spec` but for the variant.
 absl::StatusOr<nlohmann::json> RunOne(Session* session, SoakAgent* agent, nlohmann::json spec,
-                                      const Opponent& opponent, const std::string& label) {
+                                      const Variant& variant, const std::string& label) {
   PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("run"));
-  if (opponent.IsPulse()) {
+  if (variant.IsPulse()) {
     if (!agent->Runs()) PULSE_RETURN_IF_ERROR(agent->Start());
     PULSE_RETURN_IF_ERROR(agent->WaitReady());
   }
@@ -43,25 +43,25 @@ absl::StatusOr<nlohmann::json> RunOne(Session* session, SoakAgent* agent, nlohma
   session->OnTick([&] {  // each half second
     ++ticks;
     const bool runs = agent->Runs();
-    if (opponent.IsPulse()) status.Update(agent->CheckNotCrashed());
+    if (variant.IsPulse()) status.Update(agent->CheckNotCrashed());
     const bool down =
-        opponent.name == kFlapping ? ticks % 4 == 1 || ticks % 4 == 2 : opponent.name == kOrphan;
+        variant.name == kFlapping ? ticks % 4 == 1 || ticks % 4 == 2 : variant.name == kOrphan;
     if (down && runs) {
       agent->Kill();
       ++kills;
-    } else if (!down && !runs && opponent.IsPulse()) {
+    } else if (!down && !runs && variant.IsPulse()) {
       status.Update(agent->Start());
     }
   });
-  spec["opponent"] = opponent;
-  auto result = session->Step(label, spec, opponent.cpus, [&kills](const nlohmann::json& r) {
+  spec["opponent"] = variant;
+  auto result = session->Step(label, spec, variant.cpus, [&kills](const nlohmann::json& r) {
     return fmt::format("{:.0f} ops/s, max {:.0f} ms, {} kills", r.value("ops_per_s", 0.0),
                        r.value("max_us", 0.0) / 1e3, kills);
   });
   session->OnTick(nullptr);
   PULSE_RETURN_IF_ERROR(status);
   if (!result.ok()) return result.status();
-  const bool must_kill = opponent.name == kFlapping || opponent.name == kOrphan;
+  const bool must_kill = variant.name == kFlapping || variant.name == kOrphan;
   if (must_kill && kills == 0 && !session->args().tiny) {
     return absl::FailedPreconditionError(
         "the run ended before an agent was killed; choose a larger --size");
@@ -88,10 +88,10 @@ absl::Status RunFailoverBench(BenchArgs args) {
   // Starting agents is this program's work, and not to slow the host.
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(s.agent_cpus()));
   SoakAgent agent(s.dir().Sub("agent.sock"), s.dir().Sub("agent.log"), s.args().agent_cpus);
-  const auto opponents = Select(FailoverOpponents(s, agent.socket()), args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
-  s.Say(Legend(s, *opponents));
-  s.ExpectSteps(static_cast<int>(opponents->size()) * s.rounds());
+  const auto variants = Select(FailoverVariants(s, agent.socket()), args.common.variants);
+  if (!variants.ok()) return variants.status();
+  s.Say(Legend(s, *variants));
+  s.ExpectSteps(static_cast<int>(variants->size()) * s.rounds());
   DbShape shape = ShapeFor(args.common.tiny, /*auto_compactions=*/true);
   shape.background_jobs = 2;
   const nlohmann::json spec = {{"job", "fill"},
@@ -103,16 +103,16 @@ absl::Status RunFailoverBench(BenchArgs args) {
                                {"seed", args.common.seed},
                                {"key_seed", args.common.seed}};
   const auto runs =
-      s.RunRounds(*opponents, "failover", [&](const Opponent& o, const std::string& label, bool) {
+      s.RunRounds(*variants, "failover", [&](const Variant& o, const std::string& label, bool) {
         return RunOne(&s, &agent, spec, o, label);
       });
   if (!runs.ok()) return runs.status();
   const nlohmann::json& data = DataOf("failover");
   const auto ratios = RatiosOf(data.at("ratios"), *runs, !args.common.tiny);
-  s.Say("\n" + MedianTable("opponent (medians)", data.at("columns"), *opponents, *runs) + "\n" +
+  s.Say("\n" + MedianTable("variant (medians)", data.at("columns"), *variants, *runs) + "\n" +
         RenderRatios(ratios));
   s.report()["settings"]["num"] = num;
-  s.report().update(Section(*runs, *opponents));
+  s.report().update(Section(*runs, *variants));
   s.report()["ratios"] = ToJson(ratios);
   return s.WriteReport();
 }

@@ -118,7 +118,7 @@ class Soak {
     PulseTarget target;
     target.agent_socket = agent_.socket();
     target.extra = UriOptions(args_);
-    auto db = BenchDb::Open(session_.dir().Sub(kDbName), PulseOpponent(target, {}),
+    auto db = BenchDb::Open(session_.dir().Sub(kDbName), PulseVariant(target, {}),
                             SoakShape(args_.common.tiny));
     if (!db.ok()) return db.status();
     db_ = *std::move(db);
@@ -289,7 +289,7 @@ class Soak {
   absl::Status CheckOnStock() {
     agent_.Signal(SIGKILL);
     agent_.WaitForEnd();
-    Opponent stock;
+    Variant stock;
     stock.name = kStockDefault;
     auto db = BenchDb::Open(session_.dir().Sub(kDbName), stock, SoakShape(args_.common.tiny));
     if (!db.ok()) {

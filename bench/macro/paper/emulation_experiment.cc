@@ -17,7 +17,7 @@ namespace {
 
 // `none` shows how fast the processor behind the profiles is.
 constexpr const char* kProfiles[] = {"none", "bf2", "bf3"};
-constexpr size_t kOpponents = 2;
+constexpr size_t kVariants = 2;
 constexpr uint64_t kValueBytes = 1024;
 constexpr uint64_t kTinyBytes = uint64_t{6} << 20;
 // A level 0 of several tables, and a merge of seconds.
@@ -46,13 +46,13 @@ class EmulationExperiment : public Experiment {
   }
 
   int Steps(const Session& session, const Size&, const RowLog& rows) const override {
-    return Left(rows) * (static_cast<int>(kOpponents) * session.rounds() + 1);
+    return Left(rows) * (static_cast<int>(kVariants) * session.rounds() + 1);
   }
 
   double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
     const uint64_t num = BytesAt(size) / (kKeyBytes + kValueBytes);
     // One pass, where random writes have several; the load, and the slower of two processors.
-    return Left(rows) * (1 + kOpponents * session.rounds()) *
+    return Left(rows) * (1 + kVariants * session.rounds()) *
            (RunSeconds(0, 0) + RunSeconds(num, kKeyBytes + kValueBytes) / 4);
   }
 
@@ -65,9 +65,9 @@ class EmulationExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.Start());
       PulseTarget target = session->pulse_target();
       target.agent_socket = agent.socket();
-      const auto opponents = ExperimentOpponents({kStockDefault, kWhole}, *session, target);
-      session->Say(Legend(*session, opponents));
-      auto row = RunFrozen(session, BytesAt(size), profile, opponents);
+      const auto variants = ExperimentVariants({kStockDefault, kWhole}, *session, target);
+      session->Say(Legend(*session, variants));
+      auto row = RunFrozen(session, BytesAt(size), profile, variants);
       if (!row.ok()) return row.status();
       PULSE_RETURN_IF_ERROR(agent.CheckRuns());
       RunSet runs;

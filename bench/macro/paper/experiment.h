@@ -28,7 +28,7 @@ struct Size {
   uint64_t memtable_bytes = 0;  // 0: the paper's
   bool tiny = false;            // a few megabytes, whatever the scale
   bool quick = false;           // two value sizes only, and fewer YCSB operations
-  bool own_load = true;         // each opponent loads its own YCSB database
+  bool own_load = true;         // each variant loads its own YCSB database
   // In place of those of an experiment that has several; empty: its own.
   std::vector<uint64_t> value_sizes = {};
 };
@@ -59,7 +59,7 @@ class Experiment {
   bool optional() const { return optional_; }
   // Whether it can run as the session is set up: asked before anything runs.
   virtual absl::Status Check(const Session&) const { return absl::OkStatus(); }
-  // Adds the rows that `rows` has not: label, opponents with medians and spreads, ratios, runs.
+  // Adds the rows that `rows` has not: label, variants with medians and spreads, ratios, runs.
   // Says the tables.
   virtual absl::Status Run(Session* session, const Size& size, RowLog* rows) const = 0;
 

@@ -9,14 +9,14 @@
 
 namespace pulse::bench {
 
-std::vector<Opponent> ExperimentOpponents(const nlohmann::json& names, const Session& session,
-                                          const PulseTarget& target) {
-  std::vector<Opponent> all;
+std::vector<Variant> ExperimentVariants(const nlohmann::json& names, const Session& session,
+                                        const PulseTarget& target) {
+  std::vector<Variant> all;
   const std::vector<int>& host = session.host_cpus();
   for (const nlohmann::json& name : names) {
     const nlohmann::json& o = DataOf("experiments").at("opponents").at(name.get<std::string>());
     if (name == kStockDefault || name == kStock2Cpu) {
-      all.push_back(name == kStockDefault ? StockOpponents(host).front()
+      all.push_back(name == kStockDefault ? StockVariants(host).front()
                                           : StockOnBothProcessors(session.both_cpus()).front());
       continue;
     }
@@ -25,15 +25,14 @@ std::vector<Opponent> ExperimentOpponents(const nlohmann::json& names, const Ses
     if (const auto option = o.value("option", ""); !option.empty()) {
       absl::StrAppend(&reached.extra, reached.extra.empty() ? "" : "&", option);
     }
-    Opponent opponent = o.value("pool", false)
-                            ? PulsePoolOpponent(reached, host, session.pool_path())
-                            : PulseOpponent(reached, host);
-    opponent.name = o.value("name", name.get<std::string>());
-    opponent.rival_engine = o.value("engine", "");
+    Variant variant = o.value("pool", false) ? PulsePoolVariant(reached, host, session.pool_path())
+                                             : PulseVariant(reached, host);
+    variant.name = o.value("name", name.get<std::string>());
+    variant.rival_engine = o.value("engine", "");
     if (o.contains("meaning")) {
-      opponent.meaning = absl::StrCat(o["meaning"].get<std::string>(), ": ", opponent.uri);
+      variant.meaning = absl::StrCat(o["meaning"].get<std::string>(), ": ", variant.uri);
     }
-    all.push_back(std::move(opponent));
+    all.push_back(std::move(variant));
   }
   return all;
 }

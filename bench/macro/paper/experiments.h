@@ -17,7 +17,7 @@ std::unique_ptr<Experiment> MakeYcsbExperiment(const nlohmann::json& spec);
 std::unique_ptr<Experiment> MakeEmulationExperiment(const nlohmann::json& spec);
 
 // Those of `names`; PulseDB is reached through `target`.
-std::vector<Opponent> ExperimentOpponents(const nlohmann::json& names, const Session& session,
-                                          const PulseTarget& target);
+std::vector<Variant> ExperimentVariants(const nlohmann::json& names, const Session& session,
+                                        const PulseTarget& target);
 
 }  // namespace pulse::bench

@@ -37,7 +37,7 @@ class FillExperiment : public Experiment {
                    spec.value("optional", false)),
         spec_(spec),
         overwrite_(spec.value("overwrite", false)),
-        opponent_count_(spec.at("opponents").size()) {
+        variant_count_(spec.at("opponents").size()) {
     for (const Json& p : spec.value("phases", Json::array())) {
       phases_.push_back({p[0].get<std::string>(), p[1].get<int>(), p[2].get<int>()});
     }
@@ -78,12 +78,12 @@ class FillExperiment : public Experiment {
 
   int Steps(const Session& session, const Size& size, const RowLog& rows) const override {
     const auto left = static_cast<int>(PointsLeft(size, rows).size());
-    return left * (static_cast<int>(opponent_count_) * session.rounds() + (overwrite_ ? 1 : 0));
+    return left * (static_cast<int>(variant_count_) * session.rounds() + (overwrite_ ? 1 : 0));
   }
 
   double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
     double seconds = 0;
-    const auto runs = static_cast<double>(opponent_count_) * session.rounds();
+    const auto runs = static_cast<double>(variant_count_) * session.rounds();
     for (const Point& point : PointsLeft(size, rows)) {
       const double one = RunSeconds(SettingsFor(point, size).num, kKeyBytes + point.value_bytes);
       // Neighbours take half of the time.
@@ -111,10 +111,10 @@ class FillExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.emplace(session, options).Start());
       target.agent_socket = agent->socket();
     }
-    const auto opponents = ExperimentOpponents(spec_.at("opponents"), *session, target);
-    session->Say(Legend(*session, opponents));
+    const auto variants = ExperimentVariants(spec_.at("opponents"), *session, target);
+    session->Say(Legend(*session, variants));
     for (const Point& point : PointsLeft(size, *rows)) {
-      auto row = RunPoint(session, opponents, point, size);
+      auto row = RunPoint(session, variants, point, size);
       if (!row.ok()) return row.status();
       if (agent) PULSE_RETURN_IF_ERROR(agent->CheckRuns());
       // At once: a run that goes on later must not find the first without the others.
@@ -189,20 +189,20 @@ class FillExperiment : public Experiment {
     return rows;
   }
 
-  absl::StatusOr<Json> RunPoint(Session* session, const std::vector<Opponent>& opponents,
+  absl::StatusOr<Json> RunPoint(Session* session, const std::vector<Variant>& variants,
                                 const Point& point, const Size& size) const {
     const FillSettings settings = SettingsFor(point, size);
     const auto runs =
-        FillRuns(session, settings).Run(opponents, absl::StrCat(name(), ", ", point.label));
+        FillRuns(session, settings).Run(variants, absl::StrCat(name(), ", ", point.label));
     if (!runs.ok()) return runs.status();
     const std::vector<RatioRow> ratios = Compare(*runs, point.label, size.tiny);
     session->Say(fmt::format("\n{}, {}: {} {} by {} thread(s), values of {} B\n", name(),
                              point.label, settings.num, overwrite_ ? "overwrites" : "random writes",
                              settings.threads, point.value_bytes));
     session->Say(spec_.contains("columns")
-                     ? MedianTable("MiB (medians)", spec_["columns"], opponents, *runs)
-                     : FillTables(opponents, *runs));
-    Json row = Section(*runs, opponents);
+                     ? MedianTable("MiB (medians)", spec_["columns"], variants, *runs)
+                     : FillTables(variants, *runs));
+    Json row = Section(*runs, variants);
     row.update({{"label", point.label}, {"value_bytes", point.value_bytes}, {"num", settings.num}});
     if (ratios.empty()) return row;
     session->Say("\n" + RenderRatios(ratios));
@@ -234,7 +234,7 @@ class FillExperiment : public Experiment {
 
   const Json spec_;
   const bool overwrite_;
-  const size_t opponent_count_;
+  const size_t variant_count_;
   std::vector<FillPhase> phases_;
 };
 

@@ -169,7 +169,7 @@ absl::StatusOr<double> ProbeSpeed(Session* session) {
   FillSettings probe;
   probe.num = 60'000;
   probe.shape = PaperShapeFor(/*tiny=*/false, probe.data_bytes(), kQuickMemtableBytes);
-  const auto run = FillRuns(session, probe).Once(StockOpponents(session->host_cpus()).front());
+  const auto run = FillRuns(session, probe).Once(StockVariants(session->host_cpus()).front());
   if (!run.ok()) return run.status();
   const double seconds = run->value("wall_s", 0.0) + run->value("settle_s", 0.0);
   return seconds / (RunSeconds(probe.num, kKeyBytes + probe.value_bytes) - RunSeconds(0, 0));

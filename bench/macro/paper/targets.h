@@ -9,7 +9,7 @@
 
 namespace pulse::bench {
 
-// A figure of opponent `of`; with `over`, the ratio of its figure to that one's in the same pair,
+// A figure of variant `of`; with `over`, the ratio of its figure to that one's in the same pair,
 // or its lead in per cent points.
 struct Quantity {
   std::string metric;

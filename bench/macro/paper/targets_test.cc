@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/macro/bench_data.h"
-#include "bench/macro/opponent.h"
+#include "bench/macro/variant.h"
 
 namespace pulse::bench {
 namespace {

@@ -22,11 +22,11 @@ class YcsbExperiment : public Experiment {
       : Experiment(spec.at("name"), spec.at("title"), spec.at("paper"),
                    spec.value("optional", false)),
         spec_(spec),
-        opponent_count_(spec.at("opponents").size()) {}
+        variant_count_(spec.at("opponents").size()) {}
 
   Needs NeedsAt(const Size& size) const override {
     const YcsbPlan plan = PlanFor(size);
-    return {YcsbSpace(plan, opponent_count_), YcsbMemory(plan, size.tiny)};
+    return {YcsbSpace(plan, variant_count_), YcsbMemory(plan, size.tiny)};
   }
 
   nlohmann::json Settings(const Size& size) const override {
@@ -34,11 +34,11 @@ class YcsbExperiment : public Experiment {
   }
 
   int Steps(const Session& session, const Size& size, const RowLog& rows) const override {
-    return YcsbSteps(session, PlanLeft(size, rows), opponent_count_);
+    return YcsbSteps(session, PlanLeft(size, rows), variant_count_);
   }
 
   double Seconds(const Session& session, const Size& size, const RowLog& rows) const override {
-    return YcsbSeconds(session, PlanLeft(size, rows), opponent_count_);
+    return YcsbSeconds(session, PlanLeft(size, rows), variant_count_);
   }
 
   absl::Status Check(const Session& session) const override {
@@ -54,9 +54,9 @@ class YcsbExperiment : public Experiment {
       PULSE_RETURN_IF_ERROR(agent.emplace(session, options).Start());
       target.agent_socket = agent->socket();
     }
-    const auto opponents = ExperimentOpponents(spec_.at("opponents"), *session, target);
-    session->Say(Legend(*session, opponents));
-    PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, opponents, [rows](nlohmann::json row) {
+    const auto variants = ExperimentVariants(spec_.at("opponents"), *session, target);
+    session->Say(Legend(*session, variants));
+    PULSE_RETURN_IF_ERROR(RunYcsb(session, plan, variants, [rows](nlohmann::json row) {
       row["label"] = row.at("workload");
       return rows->Add(std::move(row));
     }));
@@ -91,7 +91,7 @@ class YcsbExperiment : public Experiment {
   }
 
   const nlohmann::json spec_;
-  const size_t opponent_count_;
+  const size_t variant_count_;
 };
 
 }  // namespace

@@ -28,9 +28,9 @@ bool NeedsLoaded(const YcsbPlan& plan) {
 }
 
 // How many databases are loaded beforehand.
-uint64_t LoadsOf(const YcsbPlan& plan, size_t opponents) {
+uint64_t LoadsOf(const YcsbPlan& plan, size_t variants) {
   if (!NeedsLoaded(plan)) return 0;
-  return plan.load == YcsbLoad::kOwn ? opponents : 1;
+  return plan.load == YcsbLoad::kOwn ? variants : 1;
 }
 
 DbShape ShapeOf(const YcsbPlan& plan, bool tiny) {
@@ -45,36 +45,36 @@ class Runner {
   Runner(Session* session, const YcsbPlan& plan)
       : session_(session), plan_(plan), shape_(ShapeOf(plan, session->args().tiny)) {}
 
-  absl::Status Load(const std::vector<Opponent>& opponents) {
+  absl::Status Load(const std::vector<Variant>& variants) {
     if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kYcsbLoaded));
     const WorkloadSpec& load = AllWorkloads().front();
     if (plan_.load == YcsbLoad::kCopied) {
       return session_
           ->Prepared(kYcsbLoaded, "loading the database of all workloads",
-                     Spec(load, StockOpponents({}).front(), kYcsbLoaded), Words)
+                     Spec(load, StockVariants({}).front(), kYcsbLoaded), Words)
           .status();
     }
-    for (const Opponent& opponent : opponents) {
-      const std::string name = LoadedBy(opponent);
-      nlohmann::json spec = Spec(load, opponent, name);
+    for (const Variant& variant : variants) {
+      const std::string name = LoadedBy(variant);
+      nlohmann::json spec = Spec(load, variant, name);
       spec["settle"] = false;
       PULSE_RETURN_IF_ERROR(session_
-                                ->Prepared(name, opponent.name + " loads its database",
-                                           std::move(spec), Words, opponent.cpus)
+                                ->Prepared(name, variant.name + " loads its database",
+                                           std::move(spec), Words, variant.cpus)
                                 .status());
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<nlohmann::json> RunOne(const WorkloadSpec& workload, const Opponent& opponent,
+  absl::StatusOr<nlohmann::json> RunOne(const WorkloadSpec& workload, const Variant& variant,
                                         const std::string& label, bool first) {
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     if (!workload.IsLoad())
-      PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(LoadedBy(opponent), "run"));
+      PULSE_RETURN_IF_ERROR(session_->dir().CloneDb(LoadedBy(variant), "run"));
     session_->CoolDown();
-    auto result = session_->Step(label, Spec(workload, opponent, "run"), opponent.cpus, Words);
+    auto result = session_->Step(label, Spec(workload, variant, "run"), variant.cpus, Words);
     if (!result.ok()) return result;
-    if (first) PULSE_RETURN_IF_ERROR(Check(*result, label, opponent));
+    if (first) PULSE_RETURN_IF_ERROR(Check(*result, label, variant));
     PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll("run"));
     return result;
   }
@@ -89,18 +89,18 @@ class Runner {
   }
 
  private:
-  std::string LoadedBy(const Opponent& opponent) const {
+  std::string LoadedBy(const Variant& variant) const {
     return plan_.load == YcsbLoad::kCopied ? kYcsbLoaded
-                                           : absl::StrCat(kYcsbLoaded, "-", opponent.name);
+                                           : absl::StrCat(kYcsbLoaded, "-", variant.name);
   }
 
-  nlohmann::json Spec(const WorkloadSpec& workload, const Opponent& opponent,
+  nlohmann::json Spec(const WorkloadSpec& workload, const Variant& variant,
                       const std::string& dir) const {
     const bool load = workload.IsLoad();
     return {{"job", "ycsb"},
             {"dir", session_->dir().Sub(dir)},
             {"shape", shape_},
-            {"opponent", opponent},
+            {"opponent", variant},
             {"workload", workload.name},
             {"records", load ? 0 : plan_.records},
             {"operations", load ? plan_.records : plan_.operations},
@@ -114,11 +114,11 @@ class Runner {
     return fmt::format("{:.0f} ops/s", r.value("ops_per_s", 0.0));
   }
 
-  // All of the database, value by value; and the same records as with the first opponent. Which of
+  // All of the database, value by value; and the same records as with the first variant. Which of
   // two threads wrote one last is chance.
   absl::Status Check(const nlohmann::json& result, const std::string& label,
-                     const Opponent& opponent) {
-    PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, plan_.value_bytes, opponent,
+                     const Variant& variant) {
+    PULSE_RETURN_IF_ERROR(session_->Verify(label, "run", shape_, plan_.value_bytes, variant,
                                            /*keys_only=*/true, &contents_));
     const auto records = result.at("records_after").get<uint64_t>();
     if (contents_->entries == records) return absl::OkStatus();
@@ -134,7 +134,7 @@ class Runner {
 
 }  // namespace
 
-uint64_t YcsbSpace(const YcsbPlan& plan, size_t opponents) {
+uint64_t YcsbSpace(const YcsbPlan& plan, size_t variants) {
   uint64_t writes = 0;
   for (const WorkloadSpec& workload : plan.workloads) {
     if (!workload.IsLoad()) writes = std::max(writes, workload.Writes(plan.operations));
@@ -142,7 +142,7 @@ uint64_t YcsbSpace(const YcsbPlan& plan, size_t opponents) {
   // A run's data, as much again while it is compacted, and the log; the loaded databases beside it.
   const uint64_t data = DataBytes(plan);
   const uint64_t run = (data + writes * (kKeyBytes + plan.value_bytes)) * 5 / 2;
-  const uint64_t loaded = LoadsOf(plan, opponents) * (data * 5 / 4);
+  const uint64_t loaded = LoadsOf(plan, variants) * (data * 5 / 4);
   return run + loaded + kYcsbSlack;
 }
 
@@ -160,18 +160,18 @@ nlohmann::json YcsbSettings(const YcsbPlan& plan, bool tiny) {
       {"initial_database",
        plan.load == YcsbLoad::kCopied
            ? "loaded once by stock-default on all CPUs, compactions at rest; each run has a copy"
-           : "loaded by each opponent for itself, and left when the last record was written, so "
+           : "loaded by each variant for itself, and left when the last record was written, so "
              "that what its compactions owe falls due in the run; each run has a copy"}};
 }
 
-int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t opponents) {
-  return static_cast<int>(plan.workloads.size() * opponents) * session.rounds() +
-         static_cast<int>(LoadsOf(plan, opponents));
+int YcsbSteps(const Session& session, const YcsbPlan& plan, size_t variants) {
+  return static_cast<int>(plan.workloads.size() * variants) * session.rounds() +
+         static_cast<int>(LoadsOf(plan, variants));
 }
 
-double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t opponents) {
+double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t variants) {
   const uint64_t record = kKeyBytes + plan.value_bytes;
-  double seconds = static_cast<double>(LoadsOf(plan, opponents)) * RunSeconds(plan.records, record);
+  double seconds = static_cast<double>(LoadsOf(plan, variants)) * RunSeconds(plan.records, record);
   for (const WorkloadSpec& workload : plan.workloads) {
     const uint64_t writes = workload.IsLoad() ? plan.records : workload.Writes(plan.operations);
     // A scan of fifty records goes to as many blocks as some reads do.
@@ -181,26 +181,25 @@ double YcsbSeconds(const Session& session, const YcsbPlan& plan, size_t opponent
             ? 0
             : plan.operations *
                   (workload.read + workload.read_modify_write + workload.scan * kReadsOfScan) / 100;
-    seconds +=
-        static_cast<double>(opponents) * session.rounds() * RunSeconds(writes, record, reads);
+    seconds += static_cast<double>(variants) * session.rounds() * RunSeconds(writes, record, reads);
   }
   return seconds;
 }
 
-absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<Opponent>& opponents,
+absl::Status RunYcsb(Session* session, const YcsbPlan& plan, const std::vector<Variant>& variants,
                      const std::function<absl::Status(nlohmann::json)>& done) {
   Runner runner(session, plan);
-  if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load(opponents));
+  if (NeedsLoaded(plan)) PULSE_RETURN_IF_ERROR(runner.Load(variants));
   for (const WorkloadSpec& workload : plan.workloads) {
     runner.Forget();
     const auto runs =
-        session->RunRounds(opponents, "workload " + workload.name,
-                           [&](const Opponent& opponent, const std::string& label, bool first) {
-                             return runner.RunOne(workload, opponent, label, first);
+        session->RunRounds(variants, "workload " + workload.name,
+                           [&](const Variant& variant, const std::string& label, bool first) {
+                             return runner.RunOne(workload, variant, label, first);
                            });
     if (!runs.ok()) return runs.status();
     nlohmann::json section;
-    session->Say(ReportYcsb(workload, opponents, *runs, session->args().tiny, &section));
+    session->Say(ReportYcsb(workload, variants, *runs, session->args().tiny, &section));
     PULSE_RETURN_IF_ERROR(done(std::move(section)));
   }
   return runner.CleanUp();
@@ -228,23 +227,23 @@ absl::Status RunYcsbBench(BenchArgs args) {
   plan.operations = args.Get<uint64_t>("operations");
   // 20 million on 40 GB, the paper has.
   if (plan.operations == 0) plan.operations = std::max<uint64_t>(1, plan.records / 2);
-  const size_t named = args.common.opponents.size();
-  auto session = Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualOpponents : named));
+  const size_t named = args.common.variants.size();
+  auto session = Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualVariants : named));
   if (!session.ok()) return session.status();
   Session& s = **session;
-  const auto opponents = PaperOpponents(s, args.common.opponents);
-  if (!opponents.ok()) return opponents.status();
+  const auto variants = PaperVariants(s, args.common.variants);
+  if (!variants.ok()) return variants.status();
   const nlohmann::json settings = YcsbSettings(plan, args.common.tiny);
   s.report()["settings"].update(settings);
-  s.ExpectSteps(YcsbSteps(s, plan, opponents->size()));
-  s.Say(Legend(s, *opponents));
+  s.ExpectSteps(YcsbSteps(s, plan, variants->size()));
+  s.Say(Legend(s, *variants));
   s.Say(fmt::format(
       "{} records of {} B; {} operations for each workload by {} threads; {} background jobs, "
       "direct reads, {} pair(s)\nDatabase of A to F: {}\n",
       plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, s.pairs(),
       settings.at("initial_database").get<std::string>()));
   nlohmann::json& sections = s.report()["workloads"] = nlohmann::json::array();
-  PULSE_RETURN_IF_ERROR(RunYcsb(&s, plan, *opponents, [&sections](nlohmann::json section) {
+  PULSE_RETURN_IF_ERROR(RunYcsb(&s, plan, *variants, [&sections](nlohmann::json section) {
     sections.push_back(std::move(section));
     return absl::OkStatus();
   }));

@@ -218,7 +218,7 @@ absl::StatusOr<Plan> PlanFrom(const nlohmann::json& spec) {
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
-  const Opponent opponent = spec.at("opponent").get<Opponent>();
+  const Variant variant = spec.at("opponent").get<Variant>();
   const auto plan = PlanFrom(spec);
   if (!plan.ok()) return plan.status();
   auto opened = BenchDb::Open(spec);
@@ -228,7 +228,7 @@ absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
   // Of two databases that hold the same, the one with more of them is the slower to scan.
   const uint64_t runs_before = db.SortedRuns();
   auto result = MeasureRun(
-      &db, opponent, [&crew] { return crew.Run(); }, spec.at("settle").get<bool>());
+      &db, variant, [&crew] { return crew.Run(); }, spec.at("settle").get<bool>());
   if (!result.ok()) return result.status();
   (*result)["ops_per_s"] =
       static_cast<double>(plan->operations) / result->at("wall_s").get<double>();

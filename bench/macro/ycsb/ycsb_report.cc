@@ -10,15 +10,15 @@ namespace pulse::bench {
 namespace {
 
 constexpr const char* kKinds[] = {"read", "write", "scan"};
-bool HasKind(const RunSet& runs, const Opponent& opponent, const char* kind) {
-  return !runs.Series(opponent.name, absl::StrCat(kind, "_p99_us")).empty();
+bool HasKind(const RunSet& runs, const Variant& variant, const char* kind) {
+  return !runs.Series(variant.name, absl::StrCat(kind, "_p99_us")).empty();
 }
 
-std::vector<RatioRow> Ratios(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
+std::vector<RatioRow> Ratios(const WorkloadSpec& workload, const std::vector<Variant>& variants,
                              const RunSet& runs, bool tiny) {
   std::vector<RatioRow> rows;
   if (!runs.Has(kPulse)) return rows;
-  for (const Opponent& stock : opponents) {
+  for (const Variant& stock : variants) {
     if (stock.IsPulse()) continue;
     const auto add = [&](const std::string& label, const std::string& metric,
                          std::optional<Target> target) {
@@ -41,21 +41,21 @@ std::vector<RatioRow> Ratios(const WorkloadSpec& workload, const std::vector<Opp
 
 }  // namespace
 
-std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Opponent>& opponents,
+std::string ReportYcsb(const WorkloadSpec& workload, const std::vector<Variant>& variants,
                        const Runs& runs, bool tiny, nlohmann::json* section) {
-  const std::vector<RatioRow> ratios = Ratios(workload, opponents, runs, tiny);
-  *section = Section(runs, opponents);
+  const std::vector<RatioRow> ratios = Ratios(workload, variants, runs, tiny);
+  *section = Section(runs, variants);
   (*section)["workload"] = workload.name;
   (*section)["meaning"] = workload.meaning;
   (*section)["ratios"] = ToJson(ratios);
   const nlohmann::json& data = DataOf("ycsb");
   std::string text = fmt::format("\nWorkload {}: {}\n", workload.name, workload.meaning);
-  absl::StrAppend(&text, MedianTable("opponent (medians)", data.at("columns"), opponents, runs));
+  absl::StrAppend(&text, MedianTable("variant (medians)", data.at("columns"), variants, runs));
   for (const char* kind : kKinds) {
     nlohmann::json columns = data.at("latency");
     for (nlohmann::json& c : columns) c[1] = absl::StrCat(kind, "_", c[1].get<std::string>());
-    std::vector<Opponent> with;
-    for (const Opponent& o : opponents) {
+    std::vector<Variant> with;
+    for (const Variant& o : variants) {
       if (HasKind(runs, o, kind)) with.push_back(o);
     }
     if (with.empty()) continue;

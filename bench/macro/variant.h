@@ -11,7 +11,7 @@
 
 namespace pulse::bench {
 
-struct Opponent {
+struct Variant {
   std::string name;
   std::string meaning;          // one line for the legend
   std::string uri;              // of the file system; empty means RocksDB's own
@@ -27,7 +27,7 @@ struct Opponent {
 };
 
 // From JSON it throws nlohmann's exceptions: for specs that this program wrote.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Opponent, name, meaning, uri, pool, agent_socket, rival_engine,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, name, meaning, uri, pool, agent_socket, rival_engine,
                                    bytes_per_sync, direct_io, subcompactions, cpus)
 
 // How PulseDB is reached.
@@ -55,20 +55,20 @@ inline constexpr char kWhole[] = "whole";
 inline constexpr char kAdaptive[] = "adaptive";
 
 // Stock RocksDB as it comes, and its two tuned forms. All read ahead 2 MiB in compactions.
-std::vector<Opponent> StockOpponents(const std::vector<int>& cpus);
+std::vector<Variant> StockVariants(const std::vector<int>& cpus);
 
-Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus);
+Variant PulseVariant(const PulseTarget& target, const std::vector<int>& cpus);
 
 // The same with its tables in the store at `pool`.
-Opponent PulsePoolOpponent(const PulseTarget& target, const std::vector<int>& cpus,
-                           const std::string& pool);
+Variant PulsePoolVariant(const PulseTarget& target, const std::vector<int>& cpus,
+                         const std::string& pool);
 
 // Stock RocksDB on all the processors that PulseDB has, host's and agent's: as it comes, and with
 // each compaction split in two.
-std::vector<Opponent> StockOnBothProcessors(const std::vector<int>& cpus);
+std::vector<Variant> StockOnBothProcessors(const std::vector<int>& cpus);
 
 // Keeps those named in `names` (all when empty). InvalidArgument for a name that nobody has.
-absl::StatusOr<std::vector<Opponent>> Select(std::vector<Opponent> all,
-                                             const std::vector<std::string>& names);
+absl::StatusOr<std::vector<Variant>> Select(std::vector<Variant> all,
+                                            const std::vector<std::string>& names);
 
 }  // namespace pulse::bench

@@ -1,4 +1,4 @@
-#include "bench/macro/opponent.h"
+#include "bench/macro/variant.h"
 
 #include <algorithm>
 
@@ -16,24 +16,24 @@ std::string PulseUri(const PulseTarget& target) {
   return uri;
 }
 
-std::vector<Opponent> StockOpponents(const std::vector<int>& cpus) {
-  Opponent plain;
+std::vector<Variant> StockVariants(const std::vector<int>& cpus) {
+  Variant plain;
   plain.name = kStockDefault;
   plain.meaning = "stock RocksDB, default writes";
   plain.cpus = cpus;
-  Opponent bps = plain;
+  Variant bps = plain;
   bps.name = kStockBps;
   bps.meaning = "stock RocksDB, bytes_per_sync=1 MiB, strict";
   bps.bytes_per_sync = uint64_t{1} << 20;
-  Opponent direct = plain;
+  Variant direct = plain;
   direct.name = kStockDirect;
   direct.meaning = "stock RocksDB, direct I/O for flush and compaction";
   direct.direct_io = true;
   return {plain, bps, direct};
 }
 
-Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus) {
-  Opponent pulse;
+Variant PulseVariant(const PulseTarget& target, const std::vector<int>& cpus) {
+  Variant pulse;
   pulse.name = kPulse;
   pulse.uri = PulseUri(target);
   pulse.agent_socket = target.agent_socket;
@@ -42,37 +42,37 @@ Opponent PulseOpponent(const PulseTarget& target, const std::vector<int>& cpus) 
   return pulse;
 }
 
-Opponent PulsePoolOpponent(const PulseTarget& target, const std::vector<int>& cpus,
-                           const std::string& pool) {
+Variant PulsePoolVariant(const PulseTarget& target, const std::vector<int>& cpus,
+                         const std::string& pool) {
   PulseTarget in_pool = target;
   absl::StrAppend(&in_pool.extra, in_pool.extra.empty() ? "" : "&", "layout=pool&pool=", pool);
-  Opponent opponent = PulseOpponent(in_pool, cpus);
-  opponent.name = kPulsePool;
-  opponent.pool = pool;
-  opponent.meaning = "the same with its tables in a pool: " + opponent.uri;
-  return opponent;
+  Variant variant = PulseVariant(in_pool, cpus);
+  variant.name = kPulsePool;
+  variant.pool = pool;
+  variant.meaning = "the same with its tables in a pool: " + variant.uri;
+  return variant;
 }
 
-std::vector<Opponent> StockOnBothProcessors(const std::vector<int>& cpus) {
-  Opponent plain = StockOpponents(cpus).front();
+std::vector<Variant> StockOnBothProcessors(const std::vector<int>& cpus) {
+  Variant plain = StockVariants(cpus).front();
   plain.name = kStock2Cpu;
   plain.meaning = "stock-default on host's and agent's CPUs together";
-  Opponent split = plain;
+  Variant split = plain;
   split.name = kStock2CpuSub;
   split.meaning = "the same with max_subcompactions=2";
   split.subcompactions = 2;
   return {plain, split};
 }
 
-absl::StatusOr<std::vector<Opponent>> Select(std::vector<Opponent> all,
-                                             const std::vector<std::string>& names) {
+absl::StatusOr<std::vector<Variant>> Select(std::vector<Variant> all,
+                                            const std::vector<std::string>& names) {
   if (names.empty()) return all;
-  std::vector<Opponent> chosen;
+  std::vector<Variant> chosen;
   for (const std::string& name : names) {
     const auto it =
-        std::find_if(all.begin(), all.end(), [&name](const Opponent& o) { return o.name == name; });
+        std::find_if(all.begin(), all.end(), [&name](const Variant& o) { return o.name == name; });
     if (it == all.end()) {
-      const auto append_name = [](std::string* out, const Opponent& o) { out->append(o.name); };
+      const auto append_name = [](std::string* out, const Variant& o) { out->append(o.name); };
       return absl::InvalidArgumentError(absl::StrCat("--opponents: there is no \"", name,
                                                      "\" here; choose from ",
                                                      absl::StrJoin(all, ", ", append_name)));
