@@ -2,6 +2,8 @@
 // statuses that keep all three. Thread-safe.
 #pragma once
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -24,3 +26,13 @@ int ErrnoOf(const absl::Status& status);
       return pulse_st_;                             \
     }                                               \
   } while (0)
+
+// Assigns the value of a StatusOr to `lhs`, which may declare a variable, or returns its error.
+#define PULSE_ASSIGN_OR_RETURN(lhs, ...) \
+  PULSE_ASSIGN_OR_RETURN_(PULSE_CONCAT_(pulse_or_, __LINE__), lhs, (__VA_ARGS__))
+#define PULSE_ASSIGN_OR_RETURN_(or_, lhs, expr)  \
+  auto or_ = expr;                               \
+  if (!or_.ok()) return std::move(or_).status(); \
+  lhs = *std::move(or_)
+#define PULSE_CONCAT_(a, b) PULSE_CONCAT_2_(a, b)
+#define PULSE_CONCAT_2_(a, b) a##b

@@ -32,10 +32,9 @@ constexpr uint64_t kTagClose = ~uint64_t{0} - 1;
 
 absl::StatusOr<std::shared_ptr<FetchPool>> FetchPool::Create(std::shared_ptr<HostSession> session,
                                                              HostSession::Connection connection) {
-  auto queue = session->AddQueue(connection, session->options().fetch_bytes);
-  if (!queue.ok()) return queue.status();
+  PULSE_ASSIGN_OR_RETURN(auto queue, session->AddQueue(connection, session->options().fetch_bytes));
   return std::shared_ptr<FetchPool>(
-      new FetchPool(std::move(session), std::move(connection), *queue));
+      new FetchPool(std::move(session), std::move(connection), queue));
 }
 
 FetchPool::FetchPool(std::shared_ptr<HostSession> session, HostSession::Connection connection,

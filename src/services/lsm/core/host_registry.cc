@@ -124,13 +124,12 @@ absl::StatusOr<std::shared_ptr<OutputFile>> OutputRegistry::Create(const std::st
     }
     if (in_flight) Forget(old);
   }
-  auto target = make(canonical);
-  if (!target.ok()) return target.status();
-  auto file = OutputFile::Create(canonical, *std::move(target), session_, this, writer);
-  if (!file.ok()) return file.status();
+  PULSE_ASSIGN_OR_RETURN(auto target, make(canonical));
+  PULSE_ASSIGN_OR_RETURN(auto file,
+                         OutputFile::Create(canonical, std::move(target), session_, this, writer));
   if (old != nullptr) Forget(old);
   auto output = std::make_shared<Output>();
-  output->file = *file;
+  output->file = file;
   output->creator_ended = ThisWriterEnded();
   std::lock_guard lock(session_->mu());
   output->owners = barrier::OwnersOf(homes_, DirectoryOf(canonical));

@@ -78,9 +78,8 @@ absl::Status OutputFile::LeaveLateWritesBehind() {
 // truncate. It has a descriptor of the output's place, not the path; so the output moves to another
 // place, and late requests change only the old one, which has no reader. Needs rescuing_.
 absl::Status OutputFile::MoveAside() {
-  auto reopen = target_->MoveAside(size());
-  if (!reopen.ok()) return reopen.status();
-  if (*reopen) generation_.fetch_add(1, std::memory_order_release);
+  PULSE_ASSIGN_OR_RETURN(auto reopen, target_->MoveAside(size()));
+  if (reopen) generation_.fetch_add(1, std::memory_order_release);
   return absl::OkStatus();
 }
 

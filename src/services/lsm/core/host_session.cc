@@ -38,16 +38,12 @@ absl::StatusOr<std::shared_ptr<HostSession>> HostSession::Open(const Options& op
   std::shared_ptr<HostSession> s(new HostSession(o));
   if (!o.trace.empty()) {
     // Now, since it replaces an earlier one, which an attempt without an agent should not.
-    auto opened = trace::Timeline::Open(o.trace);
-    if (!opened.ok()) return opened.status();
-    s->timeline_ = *std::move(opened);
+    PULSE_ASSIGN_OR_RETURN(s->timeline_, trace::Timeline::Open(o.trace));
   }
   s->current_ = std::make_shared<AgentConnection>();
   s->current_->link = *std::move(link);
   for (WakeEvent* event : {&s->wake_leader_, &s->wake_watch_, &s->stopping_}) {
-    auto made = WakeEvent::Create();
-    if (!made.ok()) return made.status();
-    *event = *std::move(made);
+    PULSE_ASSIGN_OR_RETURN(*event, WakeEvent::Create());
   }
   s->watch_ = std::thread([session = s.get()] { session->Watch(); });
   return s;
@@ -130,12 +126,8 @@ absl::StatusOr<StreamQueue*> HostSession::AddQueue(const Connection& c, uint64_t
 absl::StatusOr<StreamQueue*> HostSession::AttachQueue(const Connection& c, uint32_t id,
                                                       uint64_t arena_bytes) {
   auto sq = std::make_unique<StreamQueue>();
-  auto region = c->link->CreateRegion(QueueRegionBytes(arena_bytes));
-  if (!region.ok()) return region.status();
-  sq->region = *std::move(region);
-  auto queue = HostQueue::Init(sq->region, id, arena_bytes);
-  if (!queue.ok()) return queue.status();
-  sq->queue = *queue;
+  PULSE_ASSIGN_OR_RETURN(sq->region, c->link->CreateRegion(QueueRegionBytes(arena_bytes)));
+  PULSE_ASSIGN_OR_RETURN(sq->queue, HostQueue::Init(sq->region, id, arena_bytes));
   PULSE_RETURN_IF_ERROR(c->link->Attach(id, arena_bytes, sq->region));
   std::lock_guard lock(mu_);
   c->queues[id] = std::move(sq);

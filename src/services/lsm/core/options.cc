@@ -82,13 +82,12 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   const auto refused = [&uri](const auto&... why) {
     return absl::InvalidArgumentError(absl::StrCat("\"", uri, "\": ", why...));
   };
-  auto parsed = ParseUri(uri);
-  if (!parsed.ok()) return parsed.status();
-  if (parsed->scheme != "pulse") {
+  PULSE_ASSIGN_OR_RETURN(auto parsed, ParseUri(uri));
+  if (parsed.scheme != "pulse") {
     return refused("the scheme must be pulse://");
   }
-  if (!parsed->path.empty() && parsed->path[0] != '/') {
-    return refused("\"", parsed->path,
+  if (!parsed.path.empty() && parsed.path[0] != '/') {
+    return refused("\"", parsed.path,
                    "\" is not an absolute socket path; write pulse:///PATH/agent.sock, or "
                    "pulse:// for an embedded agent");
   }
@@ -101,15 +100,14 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
           absl::StrCat("environment variable PULSE_OPTIONS: ", st.message()));
     }
   }
-  o.socket_path = parsed->path;
+  o.socket_path = parsed.path;
   std::string unused;
   for (const char* name : {"agent_cpus", "agent_nice", "agent_sched", "agent_tasks", "spin_us"}) {
-    if (parsed->options.count(name) != 0)
-      absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
+    if (parsed.options.count(name) != 0) absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
   }
-  const bool flushes_given = parsed->options.count("flushes") != 0;
-  const bool status_given = parsed->options.count("status") != 0;
-  if (absl::Status st = Read(std::move(parsed->options), &o); !st.ok()) {
+  const bool flushes_given = parsed.options.count("flushes") != 0;
+  const bool status_given = parsed.options.count("status") != 0;
+  if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) {
     return refused(st.message());
   }
   if (!o.socket_path.empty() && !o.fallback_embedded && !unused.empty()) {

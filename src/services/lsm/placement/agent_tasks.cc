@@ -69,8 +69,7 @@ TaskRunner::~TaskRunner() {
 }
 
 absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
-  auto read = ReadTask(request.get());
-  if (!read.ok()) return read.status();
+  PULSE_ASSIGN_OR_RETURN(auto read, ReadTask(request.get()));
   int type = 0, domain = 0;
   socklen_t size = sizeof(type);
   if (getsockopt(reply.get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM ||
@@ -83,7 +82,7 @@ absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
   // Tasks that only have their answer to send hold no slot, but are limited as well: a host that
   // does not read must not accumulate them.
   auto slot = tasks_.size() < 2 * options_.max_tasks
-                  ? slots_.Take(static_cast<int>(options_.max_tasks), read->urgent)
+                  ? slots_.Take(static_cast<int>(options_.max_tasks), read.urgent)
                   : nullptr;
   if (slot == nullptr) {
     counters_->refused.fetch_add(1, std::memory_order_relaxed);
@@ -92,7 +91,7 @@ absl::Status TaskRunner::Start(UniqueFd request, UniqueFd reply) {
                       "pulse agent --tasks says how many it runs; the last is for level 0");
   }
   auto task = std::make_unique<Task>();
-  task->request = *std::move(read);
+  task->request = std::move(read);
   task->slot = std::move(slot);
   task->reply = std::move(reply);
   Task* raw = task.get();

@@ -23,18 +23,15 @@ constexpr int kPieces = 5;
 absl::StatusOr<std::unique_ptr<HostTask>> HostTask::Start(SendFunction send,
                                                           const TaskRequest& request) {
   auto task = std::make_unique<HostTask>();
-  auto cancel = WakeEvent::Create();
-  if (!cancel.ok()) return cancel.status();
-  task->cancel_ = *std::move(cancel);
+  PULSE_ASSIGN_OR_RETURN(task->cancel_, WakeEvent::Create());
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoError(errno, "creating", "the sockets for a compaction's answer");
   }
   task->socket_.reset(ends[0]);
   const UniqueFd reply(ends[1]);
-  auto memory = WriteTask(request);
-  if (!memory.ok()) return memory.status();
-  PULSE_RETURN_IF_ERROR(send(memory->get(), reply.get()));
+  PULSE_ASSIGN_OR_RETURN(auto memory, WriteTask(request));
+  PULSE_RETURN_IF_ERROR(send(memory.get(), reply.get()));
   return task;
 }
 

@@ -125,9 +125,9 @@ absl::StatusOr<TaskRequest> ReadTask(int fd) {
     return absl::InvalidArgumentError(
         absl::StrCat("a compaction's request of ", size, " bytes is too long"));
   }
-  const auto bytes = ReadFirst(fd, size, "reading", "a compaction's request");
-  if (!bytes.ok()) return bytes.status();
-  return DecodeTask(*bytes);
+  PULSE_ASSIGN_OR_RETURN(const auto bytes,
+                         ReadFirst(fd, size, "reading", "a compaction's request"));
+  return DecodeTask(bytes);
 }
 
 absl::Status CheckTaskFrame(const TaskFrame& frame) {

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/errors.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
@@ -218,9 +219,7 @@ absl::StatusOr<std::string> RunCompactionTask(const TaskRequest& request,
     if (HasBlobs(children)) return NotSupported(absl::StrCat(request.db, " has blob files"));
     if (absl::Status st = CheckDescriptors(children); !st.ok()) return st;
   }
-  auto loaded = LoadObjects(request, env.get());
-  if (!loaded.ok()) return loaded.status();
-  CompactionServiceOptionsOverride objects = *std::move(loaded);
+  PULSE_ASSIGN_OR_RETURN(auto objects, LoadObjects(request, env.get()));
   WrapFactories(request.manual, &objects);
   objects.env = env.get();
   rocksdb::OpenAndCompactOptions options;

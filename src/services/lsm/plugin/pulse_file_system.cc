@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/core/plain_target.h"
 #include "services/lsm/core/thread_activity.h"
@@ -442,9 +443,8 @@ class OffloadingFileSystem final : public PulseFileSystem {
 
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
     const std::string& uri, std::shared_ptr<FileSystem> base) {
-  auto options = ParseOptions(uri);
-  if (!options.ok()) return options.status();
-  return Open(*options, std::move(base));
+  PULSE_ASSIGN_OR_RETURN(auto options, ParseOptions(uri));
+  return Open(options, std::move(base));
 }
 
 absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
@@ -452,18 +452,14 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   if (absl::Status st = CheckBase(*base); !st.ok()) return st;
   auto context = std::make_shared<FileContext>();
   if (options.layout == Layout::kPool) {
-    auto pool = Pool::Open(options.pool);
-    if (!pool.ok()) return pool.status();
-    context->pool = *std::move(pool);
+    PULSE_ASSIGN_OR_RETURN(context->pool, Pool::Open(options.pool));
     context->in_pool = true;
     base = NewPoolFileSystem(std::move(base), context->pool);
   }
-  auto session = HostSession::Open(options);
-  if (!session.ok()) return session.status();
-  context->session = *session;
-  context->registry = std::make_shared<OutputRegistry>(*session);
+  PULSE_ASSIGN_OR_RETURN(context->session, HostSession::Open(options));
+  context->registry = std::make_shared<OutputRegistry>(context->session);
   if (options.fetch && options.placement != PlacementMode::kHost)
-    context->fetch = std::make_shared<FetchSource>(*session);
+    context->fetch = std::make_shared<FetchSource>(context->session);
   return std::unique_ptr<PulseFileSystem>(
       new OffloadingFileSystem(std::move(base), std::move(context)));
 }

@@ -63,11 +63,10 @@ absl::StatusOr<std::shared_ptr<Pool>> Pool::Open(const std::string& given) {
   std::string path = std::filesystem::canonical(given, ec).string();
   if (ec) path = given;  // the store says what is wrong with it
   std::unique_lock lock(Pools().mu);
-  auto store = store::Store::Open(path);
-  if (!store.ok()) return store.status();
-  std::weak_ptr<Pool>& known = Pools().pools[store->get()];
+  PULSE_ASSIGN_OR_RETURN(auto store, store::Store::Open(path));
+  std::weak_ptr<Pool>& known = Pools().pools[store.get()];
   if (std::shared_ptr<Pool> pool = known.lock()) return pool;
-  std::shared_ptr<Pool> pool(new Pool(*std::move(store)));
+  std::shared_ptr<Pool> pool(new Pool(std::move(store)));
   pool->lock_fd_ = pool->OpenDevice(O_RDWR);
   if (pool->lock_fd_.valid()) pool->read_fd_ = pool->OpenDevice(O_RDONLY);
   if (!pool->read_fd_.valid()) {
@@ -111,16 +110,13 @@ absl::StatusOr<store::FileId> Pool::Create(const std::string& canonical) {
 }
 
 absl::StatusOr<FetchInput> Pool::OpenInput(const std::string& canonical, IoMode io) {
-  auto file = Find(canonical);
-  if (!file.ok()) return file.status();
-  auto pin = store_->Pin(*file);
-  if (!pin.ok()) return pin.status();
-  auto attributes = store_->Stat(*file);
-  if (!attributes.ok()) return attributes.status();
+  PULSE_ASSIGN_OR_RETURN(auto file, Find(canonical));
+  PULSE_ASSIGN_OR_RETURN(auto pin, store_->Pin(file));
+  PULSE_ASSIGN_OR_RETURN(auto attributes, store_->Stat(file));
   FetchInput input;
-  input.size = attributes->size;
+  input.size = attributes.size;
   std::vector<store::Extent> extents;
-  PULSE_RETURN_IF_ERROR(store_->MapRead(*file, 0, input.size, &extents));
+  PULSE_RETURN_IF_ERROR(store_->MapRead(file, 0, input.size, &extents));
   uint64_t offset = 0;
   for (const store::Extent& e : extents) {
     if (e.hole()) return absl::UnimplementedError(absl::StrCat(canonical, " has holes"));
@@ -130,7 +126,7 @@ absl::StatusOr<FetchInput> Pool::OpenInput(const std::string& canonical, IoMode 
   const bool direct = io != IoMode::kBuffered && store_->direct_io();
   input.fd = OpenDevice(O_RDONLY | (direct ? O_DIRECT : 0));
   if (!input.fd.valid()) return ErrnoError(errno, "opening", store_->path());
-  input.held = std::make_shared<store::FilePin>(*std::move(pin));
+  input.held = std::make_shared<store::FilePin>(std::move(pin));
   return input;
 }
 
@@ -208,10 +204,9 @@ bool Pool::MayStillWrite(store::FileId file) const {
 }
 
 absl::Status Pool::HoldBack(store::FileId file) {
-  auto quarantine = store_->Quarantine(file);
-  if (!quarantine.ok()) return quarantine.status();
+  PULSE_ASSIGN_OR_RETURN(auto quarantine, store_->Quarantine(file));
   std::lock_guard lock(mu_);
-  held_.push_back({file, *quarantine});
+  held_.push_back({file, quarantine});
   return absl::OkStatus();
 }
 

@@ -29,9 +29,8 @@ class OpenFile {
  public:
   static absl::StatusOr<OpenFile> Open(std::shared_ptr<Pool> pool, store::FileId file,
                                        const std::string& path) {
-    auto pin = pool->store().Pin(file);
-    if (!pin.ok()) return pin.status();
-    OpenFile f(std::move(pool), path, *std::move(pin));
+    PULSE_ASSIGN_OR_RETURN(auto pin, pool->store().Pin(file));
+    OpenFile f(std::move(pool), path, std::move(pin));
     PULSE_RETURN_IF_ERROR(f.Map(&f.size_, &f.extents_));
     return f;
   }
@@ -78,9 +77,8 @@ class OpenFile {
       : pool_(std::move(pool)), path_(std::move(path)), pin_(std::move(pin)) {}
 
   absl::Status Map(uint64_t* size, std::vector<store::Extent>* extents) const {
-    auto now = store().Stat(file());
-    if (!now.ok()) return now.status();
-    *size = now->size;
+    PULSE_ASSIGN_OR_RETURN(auto now, store().Stat(file()));
+    *size = now.size;
     return store().MapRead(file(), 0, *size, extents);
   }
 
@@ -244,10 +242,9 @@ class PoolRandomRWFile : public FSRandomRWFile {
   absl::Status WriteAt(uint64_t offset, const Slice& data) {
     if (data.empty()) return absl::OkStatus();
     store::Store& store = file_.store();
-    auto now = store.Stat(file_.file());
-    if (!now.ok()) return now.status();
+    PULSE_ASSIGN_OR_RETURN(auto now, store.Stat(file_.file()));
     const uint64_t end = offset + data.size();
-    const uint64_t from = end > now->valid ? std::min(offset, now->valid) : offset;
+    const uint64_t from = end > now.valid ? std::min(offset, now.valid) : offset;
     // From what was written before on: a gap is filled with zeros.
     std::string bytes(offset - from, '\0');
     bytes.append(data.data(), data.size());
@@ -255,7 +252,7 @@ class PoolRandomRWFile : public FSRandomRWFile {
     PULSE_RETURN_IF_ERROR(
         file_.pool().MapWrite(file_.file(), from, bytes.size(), file_.path(), &extents));
     PULSE_RETURN_IF_ERROR(WriteExtents(fd(), extents, 0, bytes.size(), bytes.data(), file_.path()));
-    if (end <= now->valid) return absl::OkStatus();
+    if (end <= now.valid) return absl::OkStatus();
     // Any commit may carry the new size: the data goes first.
     PULSE_RETURN_IF_ERROR(store.SyncData());
     return store.Wrote(file_.file(), from, bytes.size());

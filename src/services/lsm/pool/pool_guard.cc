@@ -112,9 +112,8 @@ absl::StatusOr<bool> IsGuarded(const std::string& dir) {
 }
 
 absl::StatusOr<GuardInfo> ReadGuard(const std::string& dir) {
-  const auto guarded = IsGuarded(dir);
-  if (!guarded.ok()) return guarded.status();
-  if (!*guarded) return absl::NotFoundError(absl::StrCat(dir, " has no guard"));
+  PULSE_ASSIGN_OR_RETURN(const auto guarded, IsGuarded(dir));
+  if (!guarded) return absl::NotFoundError(absl::StrCat(dir, " has no guard"));
   const std::string path = absl::StrCat(dir, "/", kGuardManifestName);
   auto bytes = ReadAll(path);
   if (!bytes.ok() && ErrnoOf(bytes.status()) == ENOENT) {
@@ -141,9 +140,7 @@ absl::Status WriteGuard(const std::string& dir, const GuardInfo& info, bool know
   const std::string manifest = GuardManifest(info);
   const auto now = ReadAll(absl::StrCat(dir, "/", kGuardManifestName));
   if (!now.ok() && ErrnoOf(now.status()) != ENOENT) return now.status();
-  const auto before = IsGuarded(dir);
-  if (!before.ok()) return before.status();
-  const bool guarded = *before;
+  PULSE_ASSIGN_OR_RETURN(const bool guarded, IsGuarded(dir));
   if (guarded) {
     const auto guard = ReadGuard(dir);
     if (guard.ok() && guard->pool_id != info.pool_id) {

@@ -143,11 +143,10 @@ class PoolTarget final : public OutputTarget {
 
   absl::StatusOr<bool> MoveAside(uint64_t size) override {
     PULSE_RETURN_IF_ERROR(pool_->HoldBack(pin_.file()));
-    auto now = pool_->store().Stat(pin_.file());
-    if (!now.ok()) return now.status();
-    if (now->allocated == 0) return false;
+    PULSE_ASSIGN_OR_RETURN(auto now, pool_->store().Stat(pin_.file()));
+    if (now.allocated == 0) return false;
     const uint64_t written =
-        std::min((size + wire::kPage - 1) / wire::kPage * wire::kPage, now->allocated);
+        std::min((size + wire::kPage - 1) / wire::kPage * wire::kPage, now.allocated);
     const absl::Status moved = pool_->store().Relocate(
         pin_.file(),
         [&](const std::vector<store::Extent>& from, const std::vector<store::Extent>& to) {
@@ -205,13 +204,10 @@ absl::StatusOr<std::shared_ptr<OutputTarget>> CreatePoolTarget(std::shared_ptr<P
   // As in a plain directory, which has to be there.
   const std::string dir = DirectoryOf(path);
   if (access(dir.c_str(), W_OK) != 0) return ErrnoError(errno, "creating", path);
-  auto direct = pool->WritesDirect(io);
-  if (!direct.ok()) return direct.status();
-  auto file = pool->Create(path);
-  if (!file.ok()) return file.status();
-  auto pin = pool->store().Pin(*file);
-  if (!pin.ok()) return pin.status();
-  return std::make_shared<PoolTarget>(std::move(pool), path, *std::move(pin), io, *direct);
+  PULSE_ASSIGN_OR_RETURN(auto direct, pool->WritesDirect(io));
+  PULSE_ASSIGN_OR_RETURN(auto file, pool->Create(path));
+  PULSE_ASSIGN_OR_RETURN(auto pin, pool->store().Pin(file));
+  return std::make_shared<PoolTarget>(std::move(pool), path, std::move(pin), io, direct);
 }
 
 }  // namespace pulse::lsm

@@ -92,9 +92,7 @@ absl::StatusOr<std::unique_ptr<ClosedDatabase>> ClosedDatabase::Open(
   } else if (!absl::IsNotFound(guard.status())) {
     return guard.status();
   }
-  auto live = ReadLiveFiles(db->current());
-  if (!live.ok()) return live.status();
-  db->live_ = *std::move(live);
+  PULSE_ASSIGN_OR_RETURN(db->live_, ReadLiveFiles(db->current()));
   for (const LiveFile& f : db->live_.files) {
     // A table also as LevelDB called it; but that is none that would be moved.
     db->live_names_[FileName(f.number, f.blob ? ".blob" : ".sst")] = f;

@@ -56,15 +56,13 @@ class Exporter {
 };
 
 absl::Status Exporter::PlanDirectory(const std::string& dir) {
-  const auto stored = job_.Stored(dir);
-  if (!stored.ok()) return stored.status();
-  const auto moving = job_.Stored(dir + kMoving);
-  if (!moving.ok()) return moving.status();
-  for (const auto& [name, attributes] : *stored) {
+  PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto moving, job_.Stored(dir + kMoving));
+  for (const auto& [name, attributes] : stored) {
     if (!job_.guarded()) {
       // The database is plain already. What was stopped before it was all deleted; or an import.
-      const auto copy = moving->find(name);
-      if (copy == moving->end() || copy->second.id != attributes.id) {
+      const auto copy = moving.find(name);
+      if (copy == moving.end() || copy->second.id != attributes.id) {
         job_.report().foreign_files += lsm::IsNumbered(name) ? 1 : 0;
         continue;
       }
@@ -153,9 +151,8 @@ absl::Status Exporter::Plan() {
 
 absl::Status Exporter::Place(const Item& item) {
   if (item.in_place) {
-    const auto same = job_.Same(item.path(), item.file);
-    if (!same.ok()) return same.status();
-    if (*same) return SyncFile(item.path());  // it may be there by another's hand
+    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item.path(), item.file));
+    if (same) return SyncFile(item.path());  // it may be there by another's hand
     return absl::FailedPreconditionError(absl::StrCat(
         item.path(), " is a plain file, and is not what the pool ", store_.path(),
         " has of that name, which is what the database reads; move the plain file away and run "
@@ -195,9 +192,8 @@ absl::Status Exporter::DeleteFromPool() {
   for (const Item& item : items_) PULSE_RETURN_IF_ERROR(store_.Unlink(item.dir, item.name));
   PULSE_RETURN_IF_ERROR(job_.DeleteMoving());
   for (const std::string& dir : job_.database().dirs()) {
-    const auto left = job_.Stored(dir);
-    if (!left.ok()) return left.status();
-    if (left->empty() && store_.HasDirectory(dir)) {
+    PULSE_ASSIGN_OR_RETURN(const auto left, job_.Stored(dir));
+    if (left.empty() && store_.HasDirectory(dir)) {
       PULSE_RETURN_IF_ERROR(store_.RemoveDirectory(dir));
     }
   }
@@ -226,12 +222,11 @@ absl::Status Exporter::Run() {
 }  // namespace
 
 absl::StatusOr<Report> Export(const Options& options) {
-  auto job = Job::Open(options, /*into_pool=*/false);
-  if (!job.ok()) return job.status();
-  Exporter exporter(**job);
+  PULSE_ASSIGN_OR_RETURN(auto job, Job::Open(options, /*into_pool=*/false));
+  Exporter exporter(*job);
   PULSE_RETURN_IF_ERROR(exporter.Plan());
   if (!options.dry_run) PULSE_RETURN_IF_ERROR(exporter.Run());
-  return (*job)->report();
+  return job->report();
 }
 
 }  // namespace pulse::convert

@@ -89,40 +89,37 @@ absl::Status Importer::Differs(const ImportItem& item) const {
 }
 
 absl::Status Importer::PlanDirectory(const std::string& dir) {
-  const auto plain = job_.Plain(dir);
-  if (!plain.ok()) return plain.status();
-  const auto stored = job_.Stored(dir);
-  if (!stored.ok()) return stored.status();
-  const auto moving = job_.Stored(dir + kMoving);
-  if (!moving.ok()) return moving.status();
+  PULSE_ASSIGN_OR_RETURN(const auto plain, job_.Plain(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto moving, job_.Stored(dir + kMoving));
   const auto id_in = [](const Job::StoredFiles& files, const std::string& name, uint64_t size) {
     const auto it = files.find(name);
     return it != files.end() && it->second.size == size ? it->second.id : store::kNoFile;
   };
   Job::PlainFiles ours;
-  for (const auto& [name, size] : *plain) {
+  for (const auto& [name, size] : plain) {
     if (!lsm::IsNumbered(name)) continue;  // the user's own
-    const bool differs = job_.guarded() && stored->count(name) > 0 && stored->at(name).size != size;
+    const bool differs = job_.guarded() && stored.count(name) > 0 && stored.at(name).size != size;
     if (!differs && !job_.Owns(dir, name, size)) continue;
     ImportItem item;
     item.dir = dir;
     item.name = name;
     item.size = size;
-    const store::FileId named = id_in(*stored, name, size);
+    const store::FileId named = id_in(stored, name, size);
     if (job_.guarded()) {
       item.published = named;
-      if (named == store::kNoFile && stored->count(name) > 0) return Differs(item);
+      if (named == store::kNoFile && stored.count(name) > 0) return Differs(item);
     }
-    item.copy = id_in(*moving, name, size);
+    item.copy = id_in(moving, name, size);
     item.linked = item.copy != store::kNoFile && item.copy == named;
     ours[name] = size;
     items_.push_back(std::move(item));
   }
-  for (const auto& [name, attributes] : *moving) {
+  for (const auto& [name, attributes] : moving) {
     const auto it = ours.find(name);
     if (it != ours.end() && it->second == attributes.size) continue;
     // First where it would pass for a former database's.
-    if (!job_.guarded() && id_in(*stored, name, attributes.size) == attributes.id) {
+    if (!job_.guarded() && id_in(stored, name, attributes.size) == attributes.id) {
       stale_.emplace_back(dir, name);
     }
     stale_.emplace_back(dir + kMoving, name);
@@ -135,9 +132,8 @@ absl::Status Importer::CheckFiles() const {
   std::set<std::string> only_stored;  // of tables
   std::map<std::string, uint64_t> stored_sizes;
   for (const std::string& dir : job_.database().dirs()) {
-    const auto stored = job_.Stored(dir);
-    if (!stored.ok()) return stored.status();
-    for (const auto& [name, attributes] : *stored) {
+    PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
+    for (const auto& [name, attributes] : stored) {
       if (job_.guarded()) stored_sizes[name] = attributes.size;
       if (lsm::IsNumbered(name) && !SizeOfPlain(absl::StrCat(dir, "/", name))) {
         only_stored.insert(name);
@@ -224,28 +220,23 @@ absl::Status Importer::Plan() {
 
 // Afterwards the item is in the pool: published or copied, the same, and durable.
 absl::Status Importer::Place(ImportItem* item) {
-  const auto identity = Identity::Of(item->path());
-  if (!identity.ok()) return identity.status();
-  item->identity = *identity;
+  PULSE_ASSIGN_OR_RETURN(item->identity, Identity::Of(item->path()));
   if (item->published != store::kNoFile) {
-    const auto same = job_.Same(item->path(), item->published);
-    if (!same.ok()) return same.status();
-    return *same ? absl::OkStatus() : Differs(*item);
+    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item->path(), item->published));
+    return same ? absl::OkStatus() : Differs(*item);
   }
   const std::string moving = item->moving();
   if (item->copy != store::kNoFile) {
-    const auto same = job_.Same(item->path(), item->copy);
-    if (!same.ok()) return same.status();
-    if (*same) return absl::OkStatus();
+    PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item->path(), item->copy));
+    if (same) return absl::OkStatus();
     if (item->linked) PULSE_RETURN_IF_ERROR(store_.Unlink(item->dir, item->name));
     PULSE_RETURN_IF_ERROR(store_.Unlink(moving, item->name));
     item->linked = false;
   }
   if (!store_.HasDirectory(moving)) PULSE_RETURN_IF_ERROR(store_.CreateDirectory(moving));
-  const auto file = store_.CreateFile(moving, item->name);
-  if (!file.ok()) return file.status();
-  PULSE_RETURN_IF_ERROR(job_.CopyIn(item->path(), item->size, *file));
-  item->copy = *file;
+  PULSE_ASSIGN_OR_RETURN(const auto file, store_.CreateFile(moving, item->name));
+  PULSE_RETURN_IF_ERROR(job_.CopyIn(item->path(), item->size, file));
+  item->copy = file;
   return store_.Commit();
 }
 
@@ -305,12 +296,11 @@ absl::Status Importer::Run() {
 }  // namespace
 
 absl::StatusOr<Report> Import(const Options& options) {
-  auto job = Job::Open(options, /*into_pool=*/true);
-  if (!job.ok()) return job.status();
-  Importer importer(**job);
+  PULSE_ASSIGN_OR_RETURN(auto job, Job::Open(options, /*into_pool=*/true));
+  Importer importer(*job);
   PULSE_RETURN_IF_ERROR(importer.Plan());
   if (!options.dry_run) PULSE_RETURN_IF_ERROR(importer.Run());
-  return (*job)->report();
+  return job->report();
 }
 
 }  // namespace pulse::convert

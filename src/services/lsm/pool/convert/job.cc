@@ -16,9 +16,8 @@ namespace pulse::convert {
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into_pool) {
   std::unique_ptr<Job> job(new Job(options));
-  auto database = ClosedDatabase::Open(options.database, options.db_paths, options.dry_run);
-  if (!database.ok()) return database.status();
-  job->database_ = *std::move(database);
+  PULSE_ASSIGN_OR_RETURN(job->database_,
+                         ClosedDatabase::Open(options.database, options.db_paths, options.dry_run));
   // As the plug-in spells it, since the guard shows it.
   std::error_code ec;
   std::string path = std::filesystem::canonical(options.pool, ec).string();
@@ -71,10 +70,9 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Open(const Options& options, bool into
 }
 
 absl::StatusOr<Job::PlainFiles> Job::Plain(const std::string& dir) const {
-  const auto files = ListPlainFiles(dir);
-  if (!files.ok()) return files.status();
+  PULSE_ASSIGN_OR_RETURN(const auto files, ListPlainFiles(dir));
   PlainFiles found;
-  for (const PlainFile& f : *files) found[f.name] = f.size;
+  for (const PlainFile& f : files) found[f.name] = f.size;
   return found;
 }
 

@@ -83,11 +83,10 @@ struct TableCopy::Stored {
 TableCopy::TableCopy(store::Store& store) : store_(store), data_(kPiece), again_(kPiece) {}
 
 absl::StatusOr<TableCopy::Stored> TableCopy::Map(store::FileId file) const {
-  const auto now = store_.Stat(file);
-  if (!now.ok()) return now.status();
+  PULSE_ASSIGN_OR_RETURN(const auto now, store_.Stat(file));
   Stored stored;
-  stored.size = now->size;
-  PULSE_RETURN_IF_ERROR(store_.MapRead(file, 0, now->size, &stored.extents));
+  stored.size = now.size;
+  PULSE_RETURN_IF_ERROR(store_.MapRead(file, 0, now.size, &stored.extents));
   const bool whole = std::none_of(stored.extents.begin(), stored.extents.end(),
                                   [](const store::Extent& e) { return e.hole(); });
   // A hole may begin anywhere; direct I/O may not.
@@ -136,28 +135,27 @@ absl::Status TableCopy::CopyIn(const std::string& from, uint64_t size, store::Fi
 
 absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, const std::string& like,
                                 Advance advance) {
-  const auto stored = Map(from);
-  if (!stored.ok()) return stored.status();
+  PULSE_ASSIGN_OR_RETURN(const auto stored, Map(from));
   if (unlink(to.c_str()) != 0 && errno != ENOENT) return ErrnoError(errno, "replacing", to);
   const UniqueFd fd = OpenPlain(to, O_RDWR | O_CREAT | O_EXCL);
   if (!fd.valid()) return ErrnoError(errno, "creating", to);
   PULSE_RETURN_IF_ERROR(lsm::TakeOwner(fd.get(), to, like));
   // In one run, if the file system can.
-  if (stored->size > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(stored->size)) != 0 &&
+  if (stored.size > 0 && fallocate(fd.get(), 0, 0, static_cast<off_t>(stored.size)) != 0 &&
       errno == ENOSPC) {
     return ErrnoError(ENOSPC, "writing", to);
   }
-  for (uint64_t at = 0; at < stored->size;) {
-    const uint64_t n = std::min(kPiece, stored->size - at);
+  for (uint64_t at = 0; at < stored.size;) {
+    const uint64_t n = std::min(kPiece, stored.size - at);
     const uint64_t blocks = store::RoundUpToBlock(n);
-    PULSE_RETURN_IF_ERROR(ReadStored(*stored, at, n, data_.data()));
+    PULSE_RETURN_IF_ERROR(ReadStored(stored, at, n, data_.data()));
     PULSE_RETURN_IF_ERROR(WritePlain(fd.get(), to, at, blocks, data_.data()));
     PULSE_RETURN_IF_ERROR(ReadPlain(fd.get(), to, at, blocks, again_.data()));
     if (std::memcmp(data_.data(), again_.data(), n) != 0) return NotGivenBack(to, at);
     PULSE_RETURN_IF_ERROR(advance(n));
     at += n;
   }
-  if (ftruncate(fd.get(), static_cast<off_t>(stored->size)) != 0) {
+  if (ftruncate(fd.get(), static_cast<off_t>(stored.size)) != 0) {
     return ErrnoError(errno, "truncating", to);
   }
   return SyncFd(fd.get(), to);
@@ -165,16 +163,15 @@ absl::Status TableCopy::CopyOut(store::FileId from, const std::string& to, const
 
 absl::StatusOr<bool> TableCopy::Same(const std::string& plain, store::FileId file,
                                      Advance advance) {
-  const auto stored = Map(file);
-  if (!stored.ok()) return stored.status();
+  PULSE_ASSIGN_OR_RETURN(const auto stored, Map(file));
   const UniqueFd fd = OpenPlain(plain, O_RDONLY);
   struct stat st {};
   if (!fd.valid() || fstat(fd.get(), &st) != 0) return ErrnoError(errno, "opening", plain);
-  if (static_cast<uint64_t>(st.st_size) != stored->size) return false;
-  for (uint64_t at = 0; at < stored->size;) {
-    const uint64_t n = std::min(kPiece, stored->size - at);
+  if (static_cast<uint64_t>(st.st_size) != stored.size) return false;
+  for (uint64_t at = 0; at < stored.size;) {
+    const uint64_t n = std::min(kPiece, stored.size - at);
     PULSE_RETURN_IF_ERROR(ReadPlain(fd.get(), plain, at, n, data_.data()));
-    PULSE_RETURN_IF_ERROR(ReadStored(*stored, at, n, again_.data()));
+    PULSE_RETURN_IF_ERROR(ReadStored(stored, at, n, again_.data()));
     if (std::memcmp(data_.data(), again_.data(), n) != 0) return false;
     PULSE_RETURN_IF_ERROR(advance(n));
     at += n;
