@@ -143,8 +143,15 @@ bool ClosedDatabase::Owns(const std::string& name, uint64_t size) const {
   return it->second.blob ? size >= it->second.size : size == it->second.size;
 }
 
-absl::Status ClosedDatabase::CheckFiles(
-    absl::FunctionRef<std::optional<uint64_t>(const std::string& name)> size_of) const {
+absl::Status ClosedDatabase::CheckFiles(const std::map<std::string, uint64_t>& stored) const {
+  const auto size_of = [&](const std::string& name) -> std::optional<uint64_t> {
+    const auto it = stored.find(name);
+    if (it != stored.end()) return it->second;
+    for (const std::string& dir : dirs_) {
+      if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
+    }
+    return std::nullopt;
+  };
   std::vector<std::string> missing;
   for (const auto& [name, file] : live_names_) {
     std::optional<uint64_t> size = size_of(name);
@@ -171,10 +178,10 @@ absl::Status ClosedDatabase::CheckFiles(
       "restore it from a backup"));
 }
 
-absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
+absl::StatusOr<std::map<std::string, uint64_t>> ListPlainFiles(const std::string& dir) {
   DIR* const d = opendir(dir.c_str());
   if (d == nullptr) return ErrnoError(errno, "listing", dir);
-  std::vector<PlainFile> files;
+  std::map<std::string, uint64_t> files;
   absl::Status st;
   while (st.ok()) {
     errno = 0;
@@ -194,19 +201,11 @@ absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir) {
       st = absl::FailedPreconditionError(absl::StrCat(
           path, " is a symbolic link, and only files can be moved; put the file itself there"));
     }
-    if (S_ISREG(s.st_mode)) files.push_back({entry->d_name, static_cast<uint64_t>(s.st_size)});
+    if (S_ISREG(s.st_mode)) files[entry->d_name] = static_cast<uint64_t>(s.st_size);
   }
   closedir(d);
   if (!st.ok()) return st;
-  std::sort(files.begin(), files.end(),
-            [](const PlainFile& a, const PlainFile& b) { return a.name < b.name; });
   return files;
-}
-
-absl::Status SyncFile(const std::string& path) {
-  const UniqueFd fd = OpenFile(path, O_RDONLY);
-  if (!fd.valid()) return ErrnoError(errno, "syncing", path);
-  return SyncFd(fd.get(), path);
 }
 
 std::optional<uint64_t> SizeOfPlain(const std::string& path) {

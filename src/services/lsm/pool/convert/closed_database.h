@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -49,10 +48,9 @@ class ClosedDatabase {
   bool known() const { return live_.known; }
   // Whether the MANIFEST names such a file, as far as its size tells.
   bool Owns(const std::string& name, uint64_t size) const;
-  // Whether every file is there that the MANIFEST names, and has its size. `size_of` gives the size
-  // of the file of this name, in whatever directory and layout.
-  absl::Status CheckFiles(
-      absl::FunctionRef<std::optional<uint64_t>(const std::string& name)> size_of) const;
+  // Whether every file is there that the MANIFEST names, and has its size: in the pool, which has
+  // `stored` (their sizes by name), or else as a plain file.
+  absl::Status CheckFiles(const std::map<std::string, uint64_t>& stored) const;
 
  private:
   ClosedDatabase() = default;
@@ -65,15 +63,10 @@ class ClosedDatabase {
   rocksdb::FileLock* lock_ = nullptr;
 };
 
-// A plain file of a directory.
-struct PlainFile {
-  std::string name;
-  uint64_t size = 0;
-};
-// The regular files of `dir` whose names layout=pool may have in a pool. FailedPrecondition where
-// one of RocksDB's names is a symbolic link: to delete that would not be to move the file.
-absl::StatusOr<std::vector<PlainFile>> ListPlainFiles(const std::string& dir);
-absl::Status SyncFile(const std::string& path);
+// The sizes of the regular files of `dir` whose names layout=pool may have in a pool, by
+// name. FailedPrecondition where one of RocksDB's names is a symbolic link: to delete that would
+// not be to move the file.
+absl::StatusOr<std::map<std::string, uint64_t>> ListPlainFiles(const std::string& dir);
 // The size of the regular file at `path`, if there is one.
 std::optional<uint64_t> SizeOfPlain(const std::string& path);
 

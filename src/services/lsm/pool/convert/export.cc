@@ -1,5 +1,6 @@
 // Export: each table is written under a temporary name that RocksDB deletes if it finds it, and
 // then renamed; a guarded database reads those of the pool until its CURRENT is back.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -44,7 +45,6 @@ class Exporter {
 
  private:
   absl::Status PlanDirectory(const std::string& dir);
-  absl::Status CheckFiles() const;
   absl::Status CheckRoom();
   absl::Status Place(const Item& item);
   absl::Status MarkForDeletion();
@@ -75,19 +75,6 @@ absl::Status Exporter::PlanDirectory(const std::string& dir) {
     items_.push_back({dir, name, attributes.id, attributes.size, in_place});
   }
   return absl::OkStatus();
-}
-
-absl::Status Exporter::CheckFiles() const {
-  std::map<std::string, uint64_t> stored;
-  for (const Item& item : items_) stored[item.name] = item.size;
-  return job_.database().CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
-    const auto it = stored.find(name);
-    if (job_.guarded() && it != stored.end()) return it->second;
-    for (const std::string& dir : job_.database().dirs()) {
-      if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
-    }
-    return std::nullopt;
-  });
 }
 
 absl::Status Exporter::CheckRoom() {
@@ -144,19 +131,23 @@ absl::Status Exporter::Plan() {
   report.switched_before = !job_.guarded();
   report.already = !job_.guarded() && items_.empty() && !job_.HasMoving();
   report.files = items_.size();
-  for (const Item& item : items_) report.bytes += item.size;
-  PULSE_RETURN_IF_ERROR(CheckFiles());
+  std::map<std::string, uint64_t> stored;
+  for (const Item& item : items_) {
+    report.bytes += item.size;
+    if (job_.guarded()) stored[item.name] = item.size;
+  }
+  PULSE_RETURN_IF_ERROR(job_.database().CheckFiles(stored));
   return CheckRoom();
 }
 
 absl::Status Exporter::Place(const Item& item) {
   if (item.in_place) {
     PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item.path(), item.file));
-    if (same) return SyncFile(item.path());  // it may be there by another's hand
-    return absl::FailedPreconditionError(absl::StrCat(
-        item.path(), " is a plain file, and is not what the pool ", store_.path(),
-        " has of that name, which is what the database reads; move the plain file away and run "
-        "the command again"));
+    if (!same) return job_.Differs(item.path());
+    // It may be there by another's hand.
+    const UniqueFd fd = OpenFile(item.path(), O_RDONLY);
+    if (!fd.valid()) return ErrnoError(errno, "syncing", item.path());
+    return SyncFd(fd.get(), item.path());
   }
   const std::string temporary = absl::StrCat(item.dir, "/", kTemporaryName);
   PULSE_RETURN_IF_ERROR(job_.CopyOut(item.file, temporary));

@@ -72,7 +72,6 @@ class Importer {
   absl::Status Place(ImportItem* item);
   absl::Status Publish();
   absl::Status DeleteOriginals();
-  absl::Status Differs(const ImportItem& item) const;
 
   Job& job_;
   store::Store& store_;
@@ -81,22 +80,15 @@ class Importer {
   uint64_t stale_bytes_ = 0;
 };
 
-absl::Status Importer::Differs(const ImportItem& item) const {
-  return absl::FailedPreconditionError(absl::StrCat(
-      item.path(), " is a plain file, and is not what the pool ", store_.path(),
-      " has of that name, which is what the database reads; move the plain file away and run the "
-      "command again"));
-}
-
 absl::Status Importer::PlanDirectory(const std::string& dir) {
-  PULSE_ASSIGN_OR_RETURN(const auto plain, job_.Plain(dir));
+  PULSE_ASSIGN_OR_RETURN(const auto plain, ListPlainFiles(dir));
   PULSE_ASSIGN_OR_RETURN(const auto stored, job_.Stored(dir));
   PULSE_ASSIGN_OR_RETURN(const auto moving, job_.Stored(dir + kMoving));
   const auto id_in = [](const Job::StoredFiles& files, const std::string& name, uint64_t size) {
     const auto it = files.find(name);
     return it != files.end() && it->second.size == size ? it->second.id : store::kNoFile;
   };
-  Job::PlainFiles ours;
+  std::map<std::string, uint64_t> ours;
   for (const auto& [name, size] : plain) {
     if (!lsm::IsNumbered(name)) continue;  // the user's own
     const bool differs = job_.guarded() && stored.count(name) > 0 && stored.at(name).size != size;
@@ -108,7 +100,7 @@ absl::Status Importer::PlanDirectory(const std::string& dir) {
     const store::FileId named = id_in(stored, name, size);
     if (job_.guarded()) {
       item.published = named;
-      if (named == store::kNoFile && stored.count(name) > 0) return Differs(item);
+      if (named == store::kNoFile && stored.count(name) > 0) return job_.Differs(item.path());
     }
     item.copy = id_in(moving, name, size);
     item.linked = item.copy != store::kNoFile && item.copy == named;
@@ -140,15 +132,7 @@ absl::Status Importer::CheckFiles() const {
       }
     }
   }
-  const absl::Status checked =
-      job_.database().CheckFiles([&](const std::string& name) -> std::optional<uint64_t> {
-        const auto it = stored_sizes.find(name);
-        if (it != stored_sizes.end()) return it->second;
-        for (const std::string& dir : job_.database().dirs()) {
-          if (const auto size = SizeOfPlain(absl::StrCat(dir, "/", name))) return size;
-        }
-        return std::nullopt;
-      });
+  const absl::Status checked = job_.database().CheckFiles(stored_sizes);
   const bool whole = checked.ok() && job_.database().known();
   if (job_.guarded() || only_stored.empty() || whole) return checked;
   // Without its guard, nobody looks for its tables in the pool.
@@ -223,7 +207,7 @@ absl::Status Importer::Place(ImportItem* item) {
   PULSE_ASSIGN_OR_RETURN(item->identity, Identity::Of(item->path()));
   if (item->published != store::kNoFile) {
     PULSE_ASSIGN_OR_RETURN(const auto same, job_.Same(item->path(), item->published));
-    return same ? absl::OkStatus() : Differs(*item);
+    return same ? absl::OkStatus() : job_.Differs(item->path());
   }
   const std::string moving = item->moving();
   if (item->copy != store::kNoFile) {
