@@ -23,6 +23,25 @@ namespace {
 // Beyond this a file is not preallocated. The host stays far below it.
 constexpr uint64_t kMaxPreallocate = uint64_t{64} << 30;
 
+// By opcode, from kOpen on.
+struct OpcodeInfo {
+  RequestKind kind;
+  const char* traced;  // by which a timeline names it; null: not at all
+};
+constexpr OpcodeInfo kOpcodes[] = {{RequestKind::kOpen, "preallocate"},
+                                   {RequestKind::kWrite, "write"},
+                                   {RequestKind::kRangeSync, "write back"},
+                                   {RequestKind::kSync, "sync"},
+                                   {RequestKind::kSyncClose, "sync and close"},
+                                   {RequestKind::kDiscard, nullptr},
+                                   {RequestKind::kRead, "read"}};
+
+// Null for what is none.
+const OpcodeInfo* InfoOf(uint32_t opcode) {
+  const size_t i = size_t{opcode} - static_cast<size_t>(Opcode::kOpen);
+  return i < std::size(kOpcodes) ? &kOpcodes[i] : nullptr;
+}
+
 IoClass ClassOf(uint32_t flags) {
   switch (PurposeOf(flags)) {
     case IoPurpose::kFlush:
@@ -70,7 +89,7 @@ class AgentService : public Service, public FileEngine::Client {
   }
 
   void OnDescriptor(SessionQueue* q, const wire::Descriptor& d) override {
-    Count(static_cast<Opcode>(d.opcode));
+    if (const OpcodeInfo* info = InfoOf(d.opcode)) session_->counters().Take(info->kind);
     switch (static_cast<Opcode>(d.opcode)) {
       case Opcode::kOpen:
         OnOpen(q, d);
@@ -185,42 +204,12 @@ class AgentService : public Service, public FileEngine::Client {
     SessionCounters& c = session_->counters();
     return static_cast<Opcode>(d.opcode) == Opcode::kRead ? c.fetch : c.persist;
   }
-  void Count(Opcode opcode) {
-    static constexpr RequestKind kKinds[] = {
-        RequestKind::kOpen,      RequestKind::kWrite,   RequestKind::kRangeSync, RequestKind::kSync,
-        RequestKind::kSyncClose, RequestKind::kDiscard, RequestKind::kRead};
-    const size_t i = static_cast<size_t>(opcode) - static_cast<size_t>(Opcode::kOpen);
-    if (i < std::size(kKinds)) session_->counters().Take(kKinds[i]);
-  }
-
   // What the engine did about a request, from when it was taken to its result.
   void Trace(const wire::Descriptor& d, int64_t begun, int64_t result) const {
-    const char* stage = "agent: persist";
-    const char* name = "";
-    switch (static_cast<Opcode>(d.opcode)) {
-      case Opcode::kOpen:
-        name = "preallocate";
-        break;
-      case Opcode::kWrite:
-        name = "write";
-        break;
-      case Opcode::kRangeSync:
-        name = "write back";
-        break;
-      case Opcode::kSync:
-        name = "sync";
-        break;
-      case Opcode::kSyncClose:
-        name = "sync and close";
-        break;
-      case Opcode::kDiscard:
-        return;
-      case Opcode::kRead:
-        stage = "agent: fetch";
-        name = "read";
-        break;
-    }
-    trace::Flight(stage, name, begun, NowNanos(),
+    const OpcodeInfo* info = InfoOf(d.opcode);
+    if (info == nullptr || info->traced == nullptr) return;
+    const bool reads = static_cast<Opcode>(d.opcode) == Opcode::kRead;
+    trace::Flight(reads ? "agent: fetch" : "agent: persist", info->traced, begun, NowNanos(),
                   {absl::StrCat("#", d.file), d.file_offset, d.length, result < 0 ? result : 0});
   }
 

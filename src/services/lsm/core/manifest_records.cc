@@ -133,25 +133,18 @@ bool TakeNewFile(uint32_t tag, Fields* in, FileEdits* edits) {
   return in->ok();
 }
 
-bool TakeBlobFile(Fields* in, FileEdits* edits) {
+// Everything of a blob file, or of garbage in one, after its tag.
+bool TakeBlob(Fields* in, bool has_checksum, std::vector<FileEdits::Blob>* blobs) {
   FileEdits::Blob blob;
   blob.number = in->Varint64();
   blob.count = in->Varint64();
   blob.bytes = in->Varint64();
-  in->Bytes();  // checksum method
-  in->Bytes();  // checksum
+  if (has_checksum) {
+    in->Bytes();  // its method
+    in->Bytes();
+  }
   if (!TakeCustomFields(in, kBlobCustomEnd, 0, nullptr)) return false;
-  edits->blobs.push_back(blob);
-  return true;
-}
-
-bool TakeBlobGarbage(Fields* in, FileEdits* edits) {
-  FileEdits::Blob blob;
-  blob.number = in->Varint64();
-  blob.count = in->Varint64();
-  blob.bytes = in->Varint64();
-  if (!TakeCustomFields(in, kBlobCustomEnd, 0, nullptr)) return false;
-  edits->garbage.push_back(blob);
+  blobs->push_back(blob);
   return true;
 }
 
@@ -198,10 +191,10 @@ bool TakeField(Fields* in, FileEdits* edits) {
       return TakeNewFile(tag, in, edits);
     case kBlobFileAddition:
     case kOldBlobFileAddition:
-      return TakeBlobFile(in, edits);
+      return TakeBlob(in, /*has_checksum=*/true, &edits->blobs);
     case kBlobFileGarbage:
     case kOldBlobFileGarbage:
-      return TakeBlobGarbage(in, edits);
+      return TakeBlob(in, /*has_checksum=*/false, &edits->garbage);
     case kOldWalAddition:  // no length, and not written by any version that is served
     case kOldWalDeletion:
     case kSubcompactionProgress:  // ignorable, but it names outputs
