@@ -57,6 +57,21 @@ void Restore(pid_t thread, const cpu_set_t& former) {
                        "use change while it runs"));
 }
 
+// Returns the calling thread, if `owner` has moved it; null: whoever has.
+std::optional<int64_t> ReturnThread(const void* owner) {
+  std::map<pid_t, MigratedThread>::node_type gone;  // after the lock
+  ThreadRegistry& registry = TheRegistry();
+  std::lock_guard lock(registry.mu);
+  const auto it = registry.threads.find(gettid());
+  if (it == registry.threads.end() || (owner != nullptr && it->second.owner != owner)) {
+    return std::nullopt;
+  }
+  const int64_t nanos = ThreadCpuNanos() - it->second.cpu_nanos;
+  Restore(0, it->second.former);
+  gone = registry.threads.extract(it);
+  return nanos;
+}
+
 }  // namespace
 
 bool ThreadMigrator::Migrate(const std::string& home, std::shared_ptr<void> held) {
@@ -90,16 +105,10 @@ bool ThreadMigrator::Migrate(const std::string& home, std::shared_ptr<void> held
   return true;
 }
 
-std::optional<int64_t> ThreadMigrator::Return() {
-  std::map<pid_t, MigratedThread>::node_type gone;  // after the lock
-  ThreadRegistry& registry = TheRegistry();
-  std::lock_guard lock(registry.mu);
-  const auto it = registry.threads.find(gettid());
-  if (it == registry.threads.end() || it->second.owner != this) return std::nullopt;
-  const int64_t nanos = ThreadCpuNanos() - it->second.cpu_nanos;
-  Restore(0, it->second.former);
-  gone = registry.threads.extract(it);
-  return nanos;
+std::optional<int64_t> ThreadMigrator::Return() { return ReturnThread(this); }
+
+void ThreadMigrator::ReturnCallingThread() {
+  if (thread_end.moved) ReturnThread(nullptr);
 }
 
 int64_t ThreadMigrator::CpuNanosExcept(const std::vector<pid_t>& threads) const {
@@ -113,17 +122,6 @@ int64_t ThreadMigrator::CpuNanosExcept(const std::vector<pid_t>& threads) const 
     nanos += std::max<int64_t>(0, ThreadCpuNanos(thread) - m.cpu_nanos);
   }
   return nanos;
-}
-
-void ThreadMigrator::ReturnCallingThread() {
-  if (!thread_end.moved) return;
-  std::map<pid_t, MigratedThread>::node_type gone;
-  ThreadRegistry& registry = TheRegistry();
-  std::lock_guard lock(registry.mu);
-  const auto it = registry.threads.find(gettid());
-  if (it == registry.threads.end()) return;
-  Restore(0, it->second.former);
-  gone = registry.threads.extract(it);
 }
 
 void ThreadMigrator::ReturnAll(const std::string* home) {
