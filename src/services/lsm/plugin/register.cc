@@ -1,5 +1,7 @@
 // Registration of pulse:// with RocksDB, in the three ways of include/pulse/rocksdb.h.
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -8,13 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "pulse/rocksdb.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
+#include "services/lsm/core/host_session.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/plugin/job_listener.h"
 #include "services/lsm/plugin/placer_hooks.h"
 #include "services/lsm/plugin/pulse_file_system.h"
-#include "services/lsm/plugin/stall_listener.h"
 #include "services/lsm/plugin/statistics.h"
 
 namespace pulse {
@@ -63,6 +66,47 @@ void AddFactories(rocksdb::ObjectLibrary& library) {
         return guard->get();
       });
 }
+
+// Tells the agent of write stalls as they begin and end. Without it the host knows of stalls from
+// the priority of outputs only: later, without their end, and not whether writers are delayed or
+// stopped. Thread-safe; does not block, beyond a mutex that is held briefly.
+class StallListener : public rocksdb::EventListener {
+ public:
+  explicit StallListener(std::shared_ptr<lsm::HostSession> session)
+      : session_(std::move(session)) {}
+
+  ~StallListener() override {
+    for (uint32_t level = 0; level < families_.size(); ++level) {
+      session_->AddStalls(level, -families_[level]);
+    }
+  }
+
+  void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override {
+    std::lock_guard lock(mu_);
+    // Of all column families of all databases that share the listener. RocksDB may tell of two
+    // changes in the wrong order: a count may be below zero for a moment.
+    --families_[LevelOf(info.condition.prev)];
+    ++families_[LevelOf(info.condition.cur)];
+    session_->AddStalls(LevelOf(info.condition.prev), -1);
+    session_->AddStalls(LevelOf(info.condition.cur), 1);
+  }
+
+ private:
+  static uint32_t LevelOf(rocksdb::WriteStallCondition condition) {
+    switch (condition) {
+      case rocksdb::WriteStallCondition::kDelayed:
+        return wire::kPressureDelayed;
+      case rocksdb::WriteStallCondition::kStopped:
+        return wire::kPressureStopped;
+      default:
+        return wire::kPressureNone;
+    }
+  }
+
+  const std::shared_ptr<lsm::HostSession> session_;
+  std::mutex mu_;
+  std::array<int64_t, 3> families_{};
+};
 
 const lsm::PulseFileSystem* Find(const rocksdb::FileSystem* fs) {
   return fs == nullptr ? nullptr : fs->CheckedCast<lsm::PulseFileSystem>();
@@ -137,7 +181,7 @@ void CancelWholeCompactions(const rocksdb::DBOptions& options) {
 std::shared_ptr<rocksdb::EventListener> NewStallListener(const rocksdb::FileSystem* fs) {
   const lsm::PulseFileSystem* pulse = Find(fs);
   if (pulse == nullptr) return nullptr;
-  return std::make_shared<lsm::StallListener>(pulse->context().session);
+  return std::make_shared<StallListener>(pulse->context().session);
 }
 
 bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
