@@ -17,7 +17,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "services/lsm/pool/convert/live_files.h"
 #include "services/lsm/pool/pool_guard.h"
 
 namespace rocksdb {
@@ -25,6 +24,24 @@ class FileLock;
 }  // namespace rocksdb
 
 namespace pulse::convert {
+
+// The files that a database's MANIFEST says it consists of, read without RocksDB: which options and
+// comparators the database was made with makes no difference.
+struct LiveFile {
+  uint64_t number = 0;
+  bool blob = false;
+  uint64_t size = 0;  // of a table, exactly; of a blob file, at least
+};
+
+struct LiveFiles {
+  // False when the MANIFEST has something that is not understood, such as by a newer RocksDB: then
+  // `files` says nothing.
+  bool known = false;
+  std::vector<LiveFile> files;
+};
+
+// `current` is the path of CURRENT, by whatever name; the MANIFEST is beside it.
+absl::StatusOr<LiveFiles> ReadLiveFiles(const std::string& current);
 
 class ClosedDatabase {
  public:

@@ -1,5 +1,4 @@
-#include "services/lsm/pool/convert/live_files.h"
-
+// Which files a MANIFEST names.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "services/lsm/core/host_registry.h"
 #include "services/lsm/core/manifest_records.h"
+#include "services/lsm/pool/convert/closed_database.h"
 
 namespace pulse::convert {
 namespace {

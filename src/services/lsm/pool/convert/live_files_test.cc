@@ -1,6 +1,4 @@
 // What a MANIFEST says against what RocksDB makes of it.
-#include "services/lsm/pool/convert/live_files.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +10,7 @@
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_manifest.h"
 #include "services/lsm/core/test_support.h"
+#include "services/lsm/pool/convert/closed_database.h"
 
 namespace pulse::convert {
 namespace {
