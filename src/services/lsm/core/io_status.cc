@@ -2,10 +2,45 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include "base/errors.h"
 
 namespace pulse::lsm {
+namespace {
+
+class HookedDirectory : public FSDirectory {
+ public:
+  HookedDirectory(std::unique_ptr<FSDirectory> base, std::function<IOStatus()> before)
+      : base_(std::move(base)), before_(std::move(before)) {}
+
+  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
+    IOStatus s = before_();
+    return s.ok() ? base_->Fsync(options, dbg) : s;
+  }
+  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg,
+                               const rocksdb::DirFsyncOptions& dir_options) override {
+    IOStatus s = before_();
+    return s.ok() ? base_->FsyncWithDirOptions(options, dbg, dir_options) : s;
+  }
+  IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
+    return base_->Close(options, dbg);
+  }
+  size_t GetUniqueId(char* id, size_t max_size) const override {
+    return base_->GetUniqueId(id, max_size);
+  }
+
+ private:
+  const std::unique_ptr<FSDirectory> base_;
+  const std::function<IOStatus()> before_;
+};
+
+}  // namespace
+
+std::unique_ptr<FSDirectory> NewHookedDirectory(std::unique_ptr<FSDirectory> base,
+                                                std::function<IOStatus()> before) {
+  return std::make_unique<HookedDirectory>(std::move(base), std::move(before));
+}
 
 IOStatus ToIOStatus(const absl::Status& status) {
   if (status.ok()) return IOStatus::OK();

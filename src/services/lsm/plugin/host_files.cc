@@ -428,36 +428,6 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
   mutable std::shared_ptr<FetchedFile> fetched_;
 };
 
-class BarrierDirectory : public FSDirectory {
- public:
-  BarrierDirectory(std::shared_ptr<FileContext> context, std::string dir,
-                   std::unique_ptr<FSDirectory> base)
-      : context_(std::move(context)), dir_(std::move(dir)), base_(std::move(base)) {}
-
-  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
-    IOStatus s = Barrier();
-    return s.ok() ? base_->Fsync(options, dbg) : s;
-  }
-  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg,
-                               const rocksdb::DirFsyncOptions& dir_options) override {
-    IOStatus s = Barrier();
-    return s.ok() ? base_->FsyncWithDirOptions(options, dbg, dir_options) : s;
-  }
-  IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
-    return base_->Close(options, dbg);
-  }
-  size_t GetUniqueId(char* id, size_t max_size) const override {
-    return base_->GetUniqueId(id, max_size);
-  }
-
- private:
-  IOStatus Barrier() { return ToIOStatus(context_->registry->BeforeDirectorySync(dir_)); }
-
-  const std::shared_ptr<FileContext> context_;
-  const std::string dir_;
-  const std::unique_ptr<FSDirectory> base_;
-};
-
 }  // namespace
 
 std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
@@ -489,12 +459,6 @@ IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context, FileS
   *out = std::make_unique<FetchingRandomAccessFile>(std::move(context), path, std::move(in_flight),
                                                     std::move(file));
   return s;
-}
-
-std::unique_ptr<FSDirectory> NewBarrierDirectory(std::shared_ptr<FileContext> context,
-                                                 std::string dir,
-                                                 std::unique_ptr<FSDirectory> base) {
-  return std::make_unique<BarrierDirectory>(std::move(context), std::move(dir), std::move(base));
 }
 
 }  // namespace pulse::lsm

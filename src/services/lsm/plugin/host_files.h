@@ -60,9 +60,4 @@ IOStatus NewFetchingRandomAccessFile(std::shared_ptr<FileContext> context, FileS
                                      std::shared_ptr<OutputFile> output,
                                      std::unique_ptr<FSRandomAccessFile>* out, IODebugContext* dbg);
 
-// A directory whose fsync passes the barrier first.
-std::unique_ptr<FSDirectory> NewBarrierDirectory(std::shared_ptr<FileContext> context,
-                                                 std::string dir,
-                                                 std::unique_ptr<FSDirectory> base);
-
 }  // namespace pulse::lsm

@@ -219,11 +219,13 @@ class OffloadingFileSystem final : public PulseFileSystem {
                         std::unique_ptr<FSDirectory>* out, IODebugContext* dbg) override {
     std::unique_ptr<FSDirectory> base;
     IOStatus s = target()->NewDirectory(path, options, &base, dbg);
-    // A name inside gives the directory's own canonical spelling.
-    if (s.ok()) {
-      *out =
-          NewBarrierDirectory(context_, DirectoryOf(CanonicalPath(path + "/x")), std::move(base));
-    }
+    if (!s.ok()) return s;
+    // A name inside gives the directory's own canonical spelling. Its sync passes the barrier
+    // first.
+    const std::string dir = DirectoryOf(CanonicalPath(path + "/x"));
+    *out = NewHookedDirectory(std::move(base), [context = context_, dir] {
+      return ToIOStatus(context->registry->BeforeDirectorySync(dir));
+    });
     return s;
   }
 

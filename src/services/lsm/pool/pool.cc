@@ -130,14 +130,17 @@ absl::StatusOr<FetchInput> Pool::OpenInput(const std::string& canonical, IoMode 
   return input;
 }
 
-absl::Status Pool::MapWrite(store::FileId file, uint64_t offset, uint64_t length,
-                            const std::string& path, std::vector<store::Extent>* extents) {
-  absl::Status st = store_->MapWrite(file, offset, length, extents);
+absl::StatusOr<std::vector<store::Extent>> Pool::MapWrite(store::FileId file, uint64_t offset,
+                                                          uint64_t length,
+                                                          const std::string& path) {
+  std::vector<store::Extent> extents;
+  absl::Status st = store_->MapWrite(file, offset, length, &extents);
   if (absl::IsResourceExhausted(st)) {
     Reap();
-    extents->clear();
-    st = store_->MapWrite(file, offset, length, extents);
+    extents.clear();
+    st = store_->MapWrite(file, offset, length, &extents);
   }
+  if (st.ok()) return extents;
   if (!absl::IsResourceExhausted(st)) return st;
   return ErrnoError(ENOSPC, "writing", absl::StrCat(path, " to pool ", store_->path()),
                     kFullRemedy);

@@ -63,8 +63,8 @@ class Pool {
   absl::StatusOr<FetchInput> OpenInput(const std::string& canonical, IoMode io);
 
   // Where to write [offset, offset + length) of a file: see Store::MapWrite. ENOSPC when full.
-  absl::Status MapWrite(store::FileId file, uint64_t offset, uint64_t length,
-                        const std::string& path, std::vector<store::Extent>* extents);
+  absl::StatusOr<std::vector<store::Extent>> MapWrite(store::FileId file, uint64_t offset,
+                                                      uint64_t length, const std::string& path);
   // Whether outputs are written with O_DIRECT: if `io` and the device allow.
   absl::StatusOr<bool> WritesDirect(IoMode io) const;
   // Buffered, for reads at random places.

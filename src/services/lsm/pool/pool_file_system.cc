@@ -1,6 +1,5 @@
 #include "services/lsm/pool/pool_file_system.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,7 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "base/unique_fd.h"
+#include "base/file_calls.h"
 #include "services/lsm/core/host_registry.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/pool/pool_files.h"
@@ -28,13 +27,6 @@ namespace {
 bool IsCurrent(const std::string& path) { return NameOf(path) == kCurrentName; }
 
 bool IsMissing(const IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
-
-absl::Status SyncParent(const std::string& path) {
-  const std::string dir = DirectoryOf(path);
-  const UniqueFd fd(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) return ErrnoError(errno, "syncing", dir);
-  return absl::OkStatus();
-}
 
 class PoolFileSystem : public FileSystemWrapper {
  public:
@@ -114,7 +106,10 @@ class PoolFileSystem : public FileSystemWrapper {
                         std::unique_ptr<FSDirectory>* out, IODebugContext* dbg) override {
     std::unique_ptr<FSDirectory> base;
     IOStatus s = target()->NewDirectory(path, options, &base, dbg);
-    if (s.ok()) *out = NewPoolDirectory(pool_, std::move(base));
+    if (!s.ok()) return s;
+    // Its sync also makes durable which of its names are links to files of the pool.
+    *out = NewHookedDirectory(std::move(base),
+                              [pool = pool_] { return PoolStatus(pool->CommitNames()); });
     return s;
   }
 
@@ -562,8 +557,8 @@ class PoolFileSystem : public FileSystemWrapper {
     IOStatus s = target()->RenameFile(from, to, options, dbg);
     if (s.ok() && !moved.empty()) {
       // Any commit makes the drop durable: the rename has to be so before.
-      s = ToIOStatus(SyncParent(goal));
-      if (s.ok()) s = ToIOStatus(SyncParent(source));
+      s = ToIOStatus(SyncDirectory(DirectoryOf(goal)));
+      if (s.ok()) s = ToIOStatus(SyncDirectory(DirectoryOf(source)));
       if (!s.ok()) return s;  // both have their tables
     }
     drop(s.ok() ? source : goal);

@@ -248,9 +248,8 @@ class PoolRandomRWFile : public FSRandomRWFile {
     // From what was written before on: a gap is filled with zeros.
     std::string bytes(offset - from, '\0');
     bytes.append(data.data(), data.size());
-    std::vector<store::Extent> extents;
-    PULSE_RETURN_IF_ERROR(
-        file_.pool().MapWrite(file_.file(), from, bytes.size(), file_.path(), &extents));
+    PULSE_ASSIGN_OR_RETURN(const auto extents,
+                           file_.pool().MapWrite(file_.file(), from, bytes.size(), file_.path()));
     PULSE_RETURN_IF_ERROR(WriteExtents(fd(), extents, 0, bytes.size(), bytes.data(), file_.path()));
     if (end <= now.valid) return absl::OkStatus();
     // Any commit may carry the new size: the data goes first.
@@ -304,38 +303,17 @@ class ReopenedPoolFile : public FSWritableFile {
   const OpenFile file_;
 };
 
-class PoolDirectory : public FSDirectory {
- public:
-  PoolDirectory(std::shared_ptr<Pool> pool, std::unique_ptr<FSDirectory> base)
-      : pool_(std::move(pool)), base_(std::move(base)) {}
-
-  IOStatus Fsync(const IOOptions& options, IODebugContext* dbg) override {
-    IOStatus s = PoolStatus(pool_->CommitNames());
-    return s.ok() ? base_->Fsync(options, dbg) : s;
-  }
-  IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* dbg,
-                               const rocksdb::DirFsyncOptions& dir_options) override {
-    IOStatus s = PoolStatus(pool_->CommitNames());
-    return s.ok() ? base_->FsyncWithDirOptions(options, dbg, dir_options) : s;
-  }
-  IOStatus Close(const IOOptions& options, IODebugContext* dbg) override {
-    return base_->Close(options, dbg);
-  }
-  size_t GetUniqueId(char* id, size_t max_size) const override {
-    return base_->GetUniqueId(id, max_size);
-  }
-
- private:
-  const std::shared_ptr<Pool> pool_;
-  const std::unique_ptr<FSDirectory> base_;
-};
+// Opens the file for an object of `Made`, which takes `args` besides.
+template <typename Made, typename Base, typename... Args>
+IOStatus MakeFile(std::unique_ptr<Base>* out, std::shared_ptr<Pool> pool, store::FileId file,
+                  const std::string& path, Args&&... args) {
+  auto f = OpenFile::Open(std::move(pool), file, path);
+  if (!f.ok()) return PoolStatus(f.status());
+  *out = std::make_unique<Made>(*std::move(f), std::forward<Args>(args)...);
+  return IOStatus::OK();
+}
 
 }  // namespace
-
-std::unique_ptr<FSDirectory> NewPoolDirectory(std::shared_ptr<Pool> pool,
-                                              std::unique_ptr<FSDirectory> base) {
-  return std::make_unique<PoolDirectory>(std::move(pool), std::move(base));
-}
 
 IOStatus PoolStatus(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status) || ErrnoOf(status) != 0) return ToIOStatus(status);
@@ -348,10 +326,7 @@ IOStatus NewPoolRandomAccessFile(std::shared_ptr<Pool> pool, store::FileId file,
                                  const std::string& path, const FileOptions& options,
                                  std::unique_ptr<FSRandomAccessFile>* out) {
   const bool direct = options.use_direct_reads && pool->store().direct_io();
-  auto f = OpenFile::Open(std::move(pool), file, path);
-  if (!f.ok()) return PoolStatus(f.status());
-  *out = std::make_unique<PoolRandomAccessFile>(*std::move(f), direct);
-  return IOStatus::OK();
+  return MakeFile<PoolRandomAccessFile>(out, std::move(pool), file, path, direct);
 }
 
 IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
@@ -360,26 +335,17 @@ IOStatus NewPoolSequentialFile(std::shared_ptr<Pool> pool, store::FileId file,
   const bool direct = options.use_direct_reads && pool->store().direct_io();
   UniqueFd fd = pool->OpenDevice(O_RDONLY);
   if (!fd.valid()) return ToIOStatus(ErrnoError(errno, "opening", pool->store().path()));
-  auto f = OpenFile::Open(std::move(pool), file, path);
-  if (!f.ok()) return PoolStatus(f.status());
-  *out = std::make_unique<PoolSequentialFile>(*std::move(f), std::move(fd), direct);
-  return IOStatus::OK();
+  return MakeFile<PoolSequentialFile>(out, std::move(pool), file, path, std::move(fd), direct);
 }
 
 IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
                              const std::string& path, std::unique_ptr<FSRandomRWFile>* out) {
-  auto f = OpenFile::Open(std::move(pool), file, path);
-  if (!f.ok()) return PoolStatus(f.status());
-  *out = std::make_unique<PoolRandomRWFile>(*std::move(f));
-  return IOStatus::OK();
+  return MakeFile<PoolRandomRWFile>(out, std::move(pool), file, path);
 }
 
 IOStatus ReopenPoolFile(std::shared_ptr<Pool> pool, store::FileId file, const std::string& path,
                         const FileOptions& options, std::unique_ptr<FSWritableFile>* out) {
-  auto f = OpenFile::Open(std::move(pool), file, path);
-  if (!f.ok()) return PoolStatus(f.status());
-  *out = std::make_unique<ReopenedPoolFile>(*std::move(f), options);
-  return IOStatus::OK();
+  return MakeFile<ReopenedPoolFile>(out, std::move(pool), file, path, options);
 }
 
 }  // namespace pulse::lsm

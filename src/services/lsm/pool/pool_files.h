@@ -26,10 +26,6 @@ IOStatus NewPoolRandomRWFile(std::shared_ptr<Pool> pool, store::FileId file,
 IOStatus ReopenPoolFile(std::shared_ptr<Pool> pool, store::FileId file, const std::string& path,
                         const FileOptions& options, std::unique_ptr<FSWritableFile>* out);
 
-// A directory whose sync also makes durable which of its names are links to files of the pool.
-std::unique_ptr<FSDirectory> NewPoolDirectory(std::shared_ptr<Pool> pool,
-                                              std::unique_ptr<FSDirectory> base);
-
 // As ToIOStatus; what the store has no room for is NoSpace.
 IOStatus PoolStatus(const absl::Status& status);
 

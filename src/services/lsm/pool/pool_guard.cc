@@ -83,12 +83,7 @@ absl::Status Replace(const std::string& dir, const char* name, const std::string
   if (!fd.valid()) return ErrnoError(errno, "creating", temp);
   // Root may do this for the user whose database it is.
   PULSE_RETURN_IF_ERROR(TakeOwner(fd.get(), temp, absl::StrCat(dir, "/", kCurrentName)));
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t n = write(fd.get(), bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", temp);
-    at += static_cast<size_t>(n);
-  }
+  PULSE_RETURN_IF_ERROR(WriteAll(fd.get(), bytes, "writing", temp));
   PULSE_RETURN_IF_ERROR(SyncFd(fd.get(), temp));
   fd.reset();
   if (rename(temp.c_str(), path.c_str()) != 0) return ErrnoError(errno, "replacing", path);

@@ -78,8 +78,7 @@ class PoolTarget final : public OutputTarget {
   bool WantsWriteBack() const override { return !direct_; }
   bool ServesReads() const override { return true; }
   absl::StatusOr<OutputTarget::Place> PlaceOf(uint64_t offset, uint64_t length) override {
-    std::vector<store::Extent> extents;
-    PULSE_RETURN_IF_ERROR(pool_->MapWrite(pin_.file(), offset, length, path_, &extents));
+    PULSE_ASSIGN_OR_RETURN(const auto extents, Map(offset, length));
     return Place{extents.front().device_offset, extents.front().length};
   }
 
@@ -90,24 +89,22 @@ class PoolTarget final : public OutputTarget {
 
   bool HostWritesDirect() const override { return direct_ && io_ == IoMode::kDirect; }
   void StartWriteBack(uint64_t offset, uint64_t length) override {
-    std::vector<store::Extent> extents;
-    if (!pool_->MapWrite(pin_.file(), offset, length, path_, &extents).ok()) return;
-    for (const store::Extent& e : extents) {
+    const auto extents = Map(offset, length);
+    if (!extents.ok()) return;
+    for (const store::Extent& e : *extents) {
       (void)sync_file_range(fd(), static_cast<off_t>(e.device_offset), static_cast<off_t>(e.length),
                             SYNC_FILE_RANGE_WRITE);
     }
   }
 
   absl::Status Write(uint64_t offset, const char* data, uint64_t length) override {
-    std::vector<store::Extent> extents;
-    PULSE_RETURN_IF_ERROR(pool_->MapWrite(pin_.file(), offset, length, path_, &extents));
+    PULSE_ASSIGN_OR_RETURN(const auto extents, Map(offset, length));
     return WriteExtents(fd(), extents, 0, length, data, path_);
   }
 
   absl::Status Read(uint64_t offset, char* data, uint64_t length) override {
     // As for writing: the store knows nothing yet of what was written.
-    std::vector<store::Extent> extents;
-    PULSE_RETURN_IF_ERROR(pool_->MapWrite(pin_.file(), offset, length, path_, &extents));
+    PULSE_ASSIGN_OR_RETURN(const auto extents, Map(offset, length));
     // Buffered: the caller's memory has any alignment.
     return ReadExtents(pool_->store().device_fd(false), extents, 0, length, data, path_);
   }
@@ -118,8 +115,7 @@ class PoolTarget final : public OutputTarget {
     const std::vector<char> zeros(std::min(kPoolCopyBuffer, size > from ? size - from : 0));
     while (from < size) {
       const uint64_t part = std::min<uint64_t>(zeros.size(), size - from);
-      std::vector<store::Extent> extents;
-      PULSE_RETURN_IF_ERROR(pool_->MapWrite(pin_.file(), from, part, path_, &extents));
+      PULSE_ASSIGN_OR_RETURN(const auto extents, Map(from, part));
       PULSE_RETURN_IF_ERROR(
           WriteExtents(pool_->store().device_fd(false), extents, 0, part, zeros.data(), path_));
       from += part;
@@ -185,6 +181,9 @@ class PoolTarget final : public OutputTarget {
 
  private:
   int fd() const { return pool_->store().device_fd(direct_); }
+  absl::StatusOr<std::vector<store::Extent>> Map(uint64_t offset, uint64_t length) const {
+    return pool_->MapWrite(pin_.file(), offset, length, path_);
+  }
 
   const std::shared_ptr<Pool> pool_;
   const std::string path_;
