@@ -15,6 +15,7 @@
 #include "rocksdb/version.h"
 #include "services/lsm/core/host_agent.h"
 #include "services/lsm/core/host_registry.h"
+#include "services/lsm/placement/task_directory.h"
 #include "services/lsm/placement/whole_task.h"
 
 namespace pulse::lsm {
@@ -78,7 +79,6 @@ CompactionPlacer::CompactionPlacer(std::shared_ptr<FileSystem> fs, PlacementCont
           [this] { return agent_load_.BusyPart(); }, &context->flush_priority,
           &context->session->counters()),
       pending_(options_, families),
-      directories_(fs_.get()),
       controller_(ControllerOptionsOf(options_, host_load_.cores())) {
   for (const rocksdb::ColumnFamilyDescriptor& f : families) {
     if (options_.socket_path.empty()) break;  // a thread can be migrated whatever it compacts
@@ -104,7 +104,7 @@ CompactionPlacer::~CompactionPlacer() {
   context_->RemoveCloseListener(this);
   Cancel(true);
   for (const auto& [key, compaction] : compactions_) {
-    for (const std::string& dir : compaction.dirs) directories_.Remove(dir);
+    for (const std::string& dir : compaction.dirs) RemoveTaskDirectory(fs_.get(), dir);
   }
 }
 
@@ -147,7 +147,7 @@ bool CompactionPlacer::OnClosed(const std::string& home, bool unknown_to_all) {
     if (known || unknown_to_all) canceled_ = false;
   }
   threads_.ReturnAll(&home);
-  for (const std::string& dir : dirs) directories_.Remove(dir);
+  for (const std::string& dir : dirs) RemoveTaskDirectory(fs_.get(), dir);
   return known;
 }
 
@@ -197,7 +197,7 @@ void CompactionPlacer::OnEnd(rocksdb::DB* db, const rocksdb::CompactionJobInfo& 
   EndLocked(compaction, info.status.ok());
   lock.unlock();
   pending_.Update(db, compaction.home, compaction.family);
-  for (const std::string& dir : compaction.dirs) directories_.Remove(dir);
+  for (const std::string& dir : compaction.dirs) RemoveTaskDirectory(fs_.get(), dir);
 }
 
 void CompactionPlacer::OnFlushBegin(const std::string& db) {
@@ -356,7 +356,7 @@ bool CompactionPlacer::Start(const std::string& db, uint64_t id, const std::stri
 }
 
 bool CompactionPlacer::StartTaskFor(const Key& part, TaskRequest request, uint64_t cancels) {
-  auto dir = directories_.Make(request.db);
+  auto dir = MakeTaskDirectory(fs_.get(), request.db);
   if (!dir.ok()) LogOnce("task directory", dir.status().message());
   request.output_dir = dir.ok() ? *dir : "";
   auto task = dir.ok() ? StartTask(request) : dir.status();
@@ -377,7 +377,7 @@ bool CompactionPlacer::StartTaskFor(const Key& part, TaskRequest request, uint64
   }
   compacting_.Begin();
   if (task.ok()) (*task)->Abandon(kCancelWaitMs);
-  if (dir.ok()) directories_.Remove(*dir);
+  if (dir.ok()) RemoveTaskDirectory(fs_.get(), *dir);
   Add(&context_->session->counters().whole_returned, 1);
   NoteRefusal(request.column_family, why);
   return false;
@@ -462,7 +462,7 @@ bool CompactionPlacer::Wait(const std::string& db, uint64_t id, std::string* res
     return true;
   }
   // Its outputs would take the space that the same compaction needs here.
-  directories_.Remove(dir);
+  RemoveTaskDirectory(fs_.get(), dir);
   if (contended) {
     EndReturn();
   } else {

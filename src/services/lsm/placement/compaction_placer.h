@@ -38,6 +38,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
+#include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/placement/agent_backoff.h"
 #include "services/lsm/placement/compacting_threads.h"
 #include "services/lsm/placement/cpu_load.h"
@@ -46,7 +47,6 @@
 #include "services/lsm/placement/host_task.h"
 #include "services/lsm/placement/pending_ratio.h"
 #include "services/lsm/placement/placement_context.h"
-#include "services/lsm/placement/task_directory.h"
 #include "services/lsm/placement/thread_migrator.h"
 
 namespace pulse::lsm {
@@ -174,7 +174,6 @@ class CompactionPlacer final : public RemoteThreadHooks,
   ThreadMigrator threads_;
   FlushPlacement flushes_;
   PendingRatio pending_;
-  TaskDirectories directories_;
 
   std::mutex returning_mu_;  // before mu_
   std::atomic<int> returning_{0};

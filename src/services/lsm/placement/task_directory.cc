@@ -27,43 +27,43 @@ const std::string& Token() {
 
 }  // namespace
 
-void TaskDirectories::Sweep(const std::string& home) {
+void SweepTaskDirectories(FileSystem* fs, const std::string& home) {
   const std::string parent = absl::StrCat(home, "/", kTaskDirectory);
-  if (!fs_->FileExists(parent, IOOptions(), nullptr).ok()) return;
+  if (!fs->FileExists(parent, IOOptions(), nullptr).ok()) return;
   std::vector<std::string> old;
-  fs_->GetChildren(parent, IOOptions(), &old, nullptr).PermitUncheckedError();
+  fs->GetChildren(parent, IOOptions(), &old, nullptr).PermitUncheckedError();
   for (const std::string& name : old) {
     if (name == "." || name == ".." || absl::StartsWith(name, Token())) continue;
-    Remove(absl::StrCat(parent, "/", name));
+    RemoveTaskDirectory(fs, absl::StrCat(parent, "/", name));
   }
 }
 
-absl::StatusOr<std::string> TaskDirectories::Make(const std::string& home) {
+absl::StatusOr<std::string> MakeTaskDirectory(FileSystem* fs, const std::string& home) {
   static std::atomic<uint64_t> next{0};
   const std::string parent = absl::StrCat(home, "/", kTaskDirectory);
   const std::string dir = absl::StrCat(parent, "/", Token(), "-", next.fetch_add(1));
   IOStatus s;
   // Another's Remove may take the parent away in between.
   for (int i = 0; i < 3; ++i) {
-    s = fs_->CreateDirIfMissing(parent, IOOptions(), nullptr);
-    if (s.ok()) s = fs_->CreateDir(dir, IOOptions(), nullptr);
+    s = fs->CreateDirIfMissing(parent, IOOptions(), nullptr);
+    if (s.ok()) s = fs->CreateDir(dir, IOOptions(), nullptr);
     if (s.ok()) return dir;
   }
   return absl::UnavailableError(absl::StrCat(
       "no directory for a whole compaction's outputs, which is done by the host: ", s.ToString()));
 }
 
-void TaskDirectories::Remove(const std::string& dir) {
+void RemoveTaskDirectory(FileSystem* fs, const std::string& dir) {
   // An agent that has not heard yet that its host is gone may still make files there.
   for (int i = 0; i < 3; ++i) {
     std::vector<std::string> children;
-    const IOStatus s = fs_->GetChildren(dir, IOOptions(), &children, nullptr);
+    const IOStatus s = fs->GetChildren(dir, IOOptions(), &children, nullptr);
     if (!s.ok()) break;
     for (const std::string& name : children) {
       if (name == "." || name == "..") continue;
-      fs_->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
+      fs->DeleteFile(absl::StrCat(dir, "/", name), IOOptions(), nullptr).PermitUncheckedError();
     }
-    if (fs_->DeleteDir(dir, IOOptions(), nullptr).ok()) break;
+    if (fs->DeleteDir(dir, IOOptions(), nullptr).ok()) break;
   }
   rmdir(DirectoryOf(dir).c_str());
 }

@@ -1,4 +1,4 @@
-// TaskDirectories: the output directories of tasks, DB/pulse-tasks/TOKEN-N. Each task has one, with
+// The output directories of tasks, DB/pulse-tasks/TOKEN-N. Each task has one, with
 // a name that no task has had before, so that a writer of an earlier task cannot write into it.
 // TOKEN is drawn once in a process.
 //
@@ -12,20 +12,12 @@
 
 namespace pulse::lsm {
 
-class TaskDirectories {
- public:
-  explicit TaskDirectories(FileSystem* fs) : fs_(fs) {}
-
-  // A new one, empty, for the database in `home`.
-  absl::StatusOr<std::string> Make(const std::string& home);
-  // Removes what killed processes left for the database in `home`. The caller holds its LOCK, so no
-  // other process uses them; those of this process stay.
-  void Sweep(const std::string& home);
-  // Removes it with all that is in it; the parent goes with its last. Best effort.
-  void Remove(const std::string& dir);
-
- private:
-  FileSystem* const fs_;
-};
+// A new one, empty, for the database in `home`.
+absl::StatusOr<std::string> MakeTaskDirectory(FileSystem* fs, const std::string& home);
+// Removes what killed processes left for the database in `home`. The caller holds its LOCK, so no
+// other process uses them; those of this process stay.
+void SweepTaskDirectories(FileSystem* fs, const std::string& home);
+// Removes it with all that is in it; the parent goes with its last. Best effort.
+void RemoveTaskDirectory(FileSystem* fs, const std::string& dir);
 
 }  // namespace pulse::lsm

@@ -306,7 +306,7 @@ class OffloadingFileSystem final : public PulseFileSystem {
         locks_[*lock] = dir;
       }
       // Wherever its compactions are done now.
-      TaskDirectories(this).Sweep(dir);
+      SweepTaskDirectories(this, dir);
     }
     return s;
   }
