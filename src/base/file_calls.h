@@ -51,6 +51,19 @@ inline absl::Status WriteAll(int fd, absl::string_view bytes, absl::string_view 
   return absl::OkStatus();
 }
 
+// All of `bytes`, at `offset`. `path` is for the error.
+inline absl::Status WriteAt(int fd, absl::string_view bytes, uint64_t offset,
+                            const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+    offset += static_cast<uint64_t>(n);
+  }
+  return absl::OkStatus();
+}
+
 // The first `size` bytes of a file that has at least so many.
 inline absl::StatusOr<std::string> ReadFirst(int fd, uint64_t size, absl::string_view what,
                                              absl::string_view target) {

@@ -41,12 +41,7 @@ absl::Status CopyBytes(int in, int out, uint64_t length, const std::string& path
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoError(errno, "reading", path);
     if (n == 0) break;
-    for (ssize_t at = 0; at < n;) {
-      const ssize_t w = pwrite(out, buffer.data() + at, n - at, done + at);
-      if (w < 0 && errno == EINTR) continue;
-      if (w <= 0) return ErrnoError(w < 0 ? errno : ENOSPC, "writing", path);
-      at += w;
-    }
+    PULSE_RETURN_IF_ERROR(WriteAt(out, {buffer.data(), static_cast<size_t>(n)}, done, path));
     done += static_cast<uint64_t>(n);
   }
   return absl::OkStatus();
@@ -138,16 +133,8 @@ class PlainTarget final : public OutputTarget {
   }
 
   absl::Status Write(uint64_t offset, const char* data, uint64_t length) override {
-    const int out = fd()->get();
-    while (length > 0) {
-      const ssize_t n = pwrite(out, data, length, offset);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path_);
-      offset += n;
-      data += n;
-      length -= n;
-    }
-    return absl::OkStatus();
+    const auto held = fd();
+    return WriteAt(held->get(), {data, length}, offset, path_);
   }
 
   absl::Status Read(uint64_t offset, char* data, uint64_t length) override {

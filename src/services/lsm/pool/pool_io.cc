@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 
 namespace pulse::lsm {
 namespace {
@@ -66,15 +67,7 @@ absl::Status WriteExtents(int fd, const std::vector<store::Extent>& extents, uin
     if (to == store::Extent::kHole) {
       return absl::InternalError(absl::StrCat("writing ", path, ": no segment there"));
     }
-    while (part > 0) {
-      const ssize_t n = pwrite(fd, data + from, part, static_cast<off_t>(to));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return ErrnoError(n < 0 ? errno : ENOSPC, "writing", path);
-      to += n;
-      from += n;
-      part -= n;
-    }
-    return absl::OkStatus();
+    return WriteAt(fd, {data + from, part}, to, path);
   });
 }
 
