@@ -121,13 +121,12 @@ class LoadRun {
     stream.Queue(b.Finish());
     PULSE_RETURN_IF_ERROR(stream.Send());
     while (true) {
-      const auto message = stream.Next<MessageHeader>(kReplyMagic);
-      if (!message.ok()) return message.status();
-      if (message->empty()) {
+      PULSE_ASSIGN_OR_RETURN(const auto message, stream.Next<MessageHeader>(kReplyMagic));
+      if (message.empty()) {
         PULSE_RETURN_IF_ERROR(stream.Receive());
         continue;
       }
-      PULSE_RETURN_IF_ERROR(DecodeReplies(*message, &replies_));
+      PULSE_RETURN_IF_ERROR(DecodeReplies(message, &replies_));
       const Reply& r = replies_[0];
       PULSE_RETURN_IF_ERROR(kCodes.ToStatus(r.header.code, r.data));
       return std::string(r.data);
@@ -135,11 +134,10 @@ class LoadRun {
   }
 
   absl::Status OpenFile() {
-    const auto reply = Ask(Op::kOpen, o_.file);
-    if (!reply.ok()) return reply.status();
+    PULSE_ASSIGN_OR_RETURN(const auto reply, Ask(Op::kOpen, o_.file));
     FileInfo info;
-    if (reply->size() != sizeof(info)) return absl::InternalError("blocks: no FileInfo came back");
-    std::memcpy(&info, reply->data(), sizeof(info));
+    if (reply.size() != sizeof(info)) return absl::InternalError("blocks: no FileInfo came back");
+    std::memcpy(&info, reply.data(), sizeof(info));
     file_ = info.file;
     blocks_ = info.size / o_.block;
     if (blocks_ < 2) return absl::InvalidArgumentError("the file has not even two blocks");
@@ -220,10 +218,9 @@ class LoadRun {
 
   absl::Status TakeReplies(LoadConnection* c) {
     while (true) {
-      const auto message = c->stream.Next<MessageHeader>(kReplyMagic);
-      if (!message.ok()) return message.status();
-      if (message->empty()) return absl::OkStatus();
-      PULSE_RETURN_IF_ERROR(DecodeReplies(*message, &replies_));
+      PULSE_ASSIGN_OR_RETURN(const auto message, c->stream.Next<MessageHeader>(kReplyMagic));
+      if (message.empty()) return absl::OkStatus();
+      PULSE_RETURN_IF_ERROR(DecodeReplies(message, &replies_));
       for (const Reply& r : replies_) PULSE_RETURN_IF_ERROR(TakeReply(c, r));
     }
   }

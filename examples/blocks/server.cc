@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "examples/blocks/wire.h"
 #include "net/buffer.h"
 
@@ -175,9 +176,7 @@ class Server::ServerFlow : public examples::HostFlow<MessageHeader, kRequestMagi
 absl::StatusOr<std::unique_ptr<Server>> Server::Open(examples::HostOptions options) {
   options.files.store_directory = "blocks";
   std::unique_ptr<Server> server(new Server(options));
-  auto files = examples::OpenFiles(options.files, server.get());
-  if (!files.ok()) return files.status();
-  server->files_ = *std::move(files);
+  PULSE_ASSIGN_OR_RETURN(server->files_, examples::OpenFiles(options.files, server.get()));
   if (absl::Status st = server->Listen(options); !st.ok()) return st;
   return server;
 }

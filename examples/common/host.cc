@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/errors.h"
+
 namespace pulse::examples {
 
 absl::Status Host::Listen(const HostOptions& options) {
@@ -10,9 +12,7 @@ absl::Status Host::Listen(const HostOptions& options) {
   d.threads = options.threads;
   d.application = this;
   d.limits.max_message = kMaxMessage;
-  auto director = net::Director::Open(std::move(d));
-  if (!director.ok()) return director.status();
-  director_ = *std::move(director);
+  PULSE_ASSIGN_OR_RETURN(director_, net::Director::Open(std::move(d)));
   return absl::OkStatus();
 }
 

@@ -67,9 +67,7 @@ absl::StatusOr<UniqueFd> ConnectTcp(const std::string& host, uint16_t port) {
 }
 
 absl::Status MessageStream::Connect(const std::string& host, uint16_t port) {
-  auto fd = ConnectTcp(host, port);
-  if (!fd.ok()) return fd.status();
-  fd_ = *std::move(fd);
+  PULSE_ASSIGN_OR_RETURN(fd_, ConnectTcp(host, port));
   out_.clear();
   in_.clear();
   sent_ = taken_ = 0;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/errors.h"
 #include "base/histogram.h"
 #include "base/unique_fd.h"
 #include "examples/common/wire.h"
@@ -78,10 +79,9 @@ class MessageStream {
   template <typename Header>
   absl::StatusOr<std::string_view> Next(uint32_t magic) {
     const std::string_view rest = std::string_view(in_).substr(taken_);
-    const auto size = SplitMessage<Header>(rest, magic);
-    if (!size.ok()) return size.status();
-    taken_ += *size;
-    return rest.substr(0, *size);
+    PULSE_ASSIGN_OR_RETURN(const auto size, SplitMessage<Header>(rest, magic));
+    taken_ += size;
+    return rest.substr(0, size);
   }
 
  private:

@@ -52,9 +52,7 @@ class OsFiles : public BlockFiles {
   }
 
   absl::Status Init() {
-    auto wake = WakeEvent::Create();
-    if (!wake.ok()) return wake.status();
-    wake_ = *std::move(wake);
+    PULSE_ASSIGN_OR_RETURN(wake_, WakeEvent::Create());
     for (uint32_t i = 0; i < options_.files; ++i) PULSE_RETURN_IF_ERROR(OpenOne(i));
     bounce_.reset(static_cast<char*>(std::aligned_alloc(kPage, kBounce * options_.depth)));
     std::memset(bounce_.get(), 0, kBounce * options_.depth);
@@ -135,9 +133,7 @@ class OsFiles : public BlockFiles {
   }
 
   absl::Status MakeBackend() {
-    auto backend = CreateIoBackend({options_.engine, options_.depth, {}, {}});
-    if (!backend.ok()) return backend.status();
-    backend_ = *std::move(backend);
+    PULSE_ASSIGN_OR_RETURN(backend_, CreateIoBackend({options_.engine, options_.depth, {}, {}}));
     bounce_index_ = backend_->RegisterBuffer(bounce_.get(), kBounce * options_.depth);
     for (OpenedFile& f : files_) {
       f.plain_index = backend_->RegisterFile(f.plain.get());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "base/stop_signal.h"
 #include "examples/common/load_report.h"
 #include "fmt/format.h"
@@ -79,11 +80,10 @@ absl::Status Program::Serve(
   const std::string unix_socket = "unix:" + socket_;
   options->listen = socket_.empty() ? absl::StrCat("127.0.0.1:", port_) : unix_socket;
   const StopSignal stop;
-  const auto host = open();
-  if (!host.ok()) return host.status();
+  PULSE_ASSIGN_OR_RETURN(const auto host, open());
   const std::string where =
-      socket_.empty() ? absl::StrCat("127.0.0.1:", (*host)->port()) : unix_socket;
-  fmt::print(stderr, "{}: {}\n{}: serving at {}\n", name_, (*host)->Describe(), name_, where);
+      socket_.empty() ? absl::StrCat("127.0.0.1:", host->port()) : unix_socket;
+  fmt::print(stderr, "{}: {}\n{}: serving at {}\n", name_, host->Describe(), name_, where);
   stop.Wait();
   return absl::OkStatus();
 }

@@ -35,8 +35,7 @@ struct Link {
   absl::StatusOr<files::Completion> Wait(const absl::Status& submitted) {
     if (!submitted.ok()) return submitted;
     files::Completion c;
-    const auto n = library->PollWait(poll, &c, 1, files::kForever);
-    if (!n.ok()) return n.status();
+    PULSE_ASSIGN_OR_RETURN(const auto n, library->PollWait(poll, &c, 1, files::kForever));
     if (!c.status.ok()) return c.status;
     return c;
   }
@@ -57,9 +56,7 @@ class StoreFiles : public BlockFiles {
   }
 
   absl::Status Init() {
-    auto link = Connect();
-    if (!link.ok()) return link.status();
-    link_ = *std::move(link);
+    PULSE_ASSIGN_OR_RETURN(link_, Connect());
     thread_ = std::thread([this] {
       prctl(PR_SET_NAME, "pulse-host-io");
       Run();

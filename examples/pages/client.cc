@@ -34,24 +34,22 @@ uint64_t Client::QueueStatus() { return Queue(Kind::kStatus, 0, {}); }
 
 absl::StatusOr<Response> Client::Receive() {
   while (true) {
-    const auto message = stream_.Next<MessageHeader>(kReplyMagic);
-    if (!message.ok()) return message.status();
-    if (message->empty()) {
+    PULSE_ASSIGN_OR_RETURN(const auto message, stream_.Next<MessageHeader>(kReplyMagic));
+    if (message.empty()) {
       PULSE_RETURN_IF_ERROR(stream_.Receive());
       continue;
     }
-    const auto m = DecodeReply(*message);
-    if (!m.ok()) return m.status();
-    const bool ok = m->header.code == Code::kOk;
-    const auto asked = pending_.extract(m->header.id);
+    PULSE_ASSIGN_OR_RETURN(const auto m, DecodeReply(message));
+    const bool ok = m.header.code == Code::kOk;
+    const auto asked = pending_.extract(m.header.id);
     if (asked.empty()) {
-      if (!ok) return kCodes.ToStatus(m->header.code, m->body);
+      if (!ok) return kCodes.ToStatus(m.header.code, m.body);
       return absl::DataLossError("pages: a reply to a request that was not made");
     }
     Response r;
-    r.id = m->header.id;
+    r.id = m.header.id;
     r.kind = asked.mapped().kind;
-    r.status = ok ? Interpret(*m, asked.mapped(), &r) : kCodes.ToStatus(m->header.code, m->body);
+    r.status = ok ? Interpret(m, asked.mapped(), &r) : kCodes.ToStatus(m.header.code, m.body);
     return r;
   }
 }
@@ -82,22 +80,19 @@ absl::StatusOr<Response> Client::Only(uint64_t id) {
 }
 
 absl::StatusOr<std::string> Client::GetPage(uint64_t page, uint64_t lsn, uint64_t* page_lsn) {
-  auto r = Only(QueueGet(page, lsn));
-  if (!r.ok()) return r.status();
-  if (page_lsn != nullptr) *page_lsn = r->lsn;
-  return r->page.substr(sizeof(PageHeader));
+  PULSE_ASSIGN_OR_RETURN(auto r, Only(QueueGet(page, lsn)));
+  if (page_lsn != nullptr) *page_lsn = r.lsn;
+  return r.page.substr(sizeof(PageHeader));
 }
 
 absl::StatusOr<uint64_t> Client::Append(std::span<const Record> records) {
-  const auto r = Only(QueueAppend(records));
-  if (!r.ok()) return r.status();
-  return r->lsn;
+  PULSE_ASSIGN_OR_RETURN(const auto r, Only(QueueAppend(records)));
+  return r.lsn;
 }
 
 absl::StatusOr<StatusBody> Client::Status() {
-  const auto r = Only(QueueStatus());
-  if (!r.ok()) return r.status();
-  return r->server;
+  PULSE_ASSIGN_OR_RETURN(const auto r, Only(QueueStatus()));
+  return r.server;
 }
 
 }  // namespace pulse::pages

@@ -42,9 +42,8 @@ class Worker {
   absl::Status Run(LoadResult* result) {
     result_ = result;
     PULSE_RETURN_IF_ERROR(Connect());
-    const auto status = client_->Status();
-    if (!status.ok()) return status.status();
-    pages_ = std::min(status->pages, kMaxPages);
+    PULSE_ASSIGN_OR_RETURN(const auto status, client_->Status());
+    pages_ = std::min(status.pages, kMaxPages);
     cells_.resize(pages_ * kOwn);
     lsns_.assign(pages_, 0);
     first_ = static_cast<uint64_t>(ClockNanos(CLOCK_REALTIME));
@@ -75,9 +74,7 @@ class Worker {
   };
 
   absl::Status Connect() {
-    auto client = Client::Connect(o_.host, o_.port);
-    if (!client.ok()) return client.status();
-    client_ = *std::move(client);
+    PULSE_ASSIGN_OR_RETURN(client_, Client::Connect(o_.host, o_.port));
     return absl::OkStatus();
   }
 
@@ -129,19 +126,17 @@ class Worker {
 
   // The next reply, and what had asked for it.
   absl::StatusOr<std::pair<Response, Asked>> Receive() {
-    auto r = client_->Receive();
-    if (!r.ok()) return r.status();
-    auto node = asked_.extract(r->id);
+    PULSE_ASSIGN_OR_RETURN(auto r, client_->Receive());
+    auto node = asked_.extract(r.id);
     if (node.empty()) return absl::InternalError("pages: a reply that nobody waits for");
-    if (absl::IsDataLoss(r->status)) return r->status;
-    return std::pair(*std::move(r), std::move(node.mapped()));
+    if (absl::IsDataLoss(r.status)) return r.status;
+    return std::pair(std::move(r), std::move(node.mapped()));
   }
 
   absl::Status Take() {
     if (client_->outstanding() == 0) return absl::OkStatus();
-    const auto reply = Receive();
-    if (!reply.ok()) return reply.status();
-    const auto& [r, a] = *reply;
+    PULSE_ASSIGN_OR_RETURN(const auto reply, Receive());
+    const auto& [r, a] = reply;
     if (!r.status.ok()) {
       result_->Refused(examples::TextOf(r.status));
       // What was refused for certain may be written again.
@@ -206,9 +201,8 @@ class Worker {
 
   // A reply to a read of VerifyAll. A page that cannot be had yet goes back to `left`.
   absl::Status TakeLast(std::deque<uint64_t>* left, absl::Status* late) {
-    const auto reply = Receive();
-    if (!reply.ok()) return reply.status();
-    const auto& [r, a] = *reply;
+    PULSE_ASSIGN_OR_RETURN(const auto reply, Receive());
+    const auto& [r, a] = reply;
     if (r.status.ok()) {
       ++result_->verified;
       return Check(a, r.page);

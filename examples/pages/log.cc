@@ -103,9 +103,7 @@ absl::StatusOr<std::unique_ptr<Log>> Log::Open(const std::string& directory, uin
 }
 
 absl::Status Log::Recover(uint64_t after, const std::function<void(Frame)>& told) {
-  auto files = FilesIn(directory_);
-  if (!files.ok()) return files.status();
-  files_ = *std::move(files);
+  PULSE_ASSIGN_OR_RETURN(files_, FilesIn(directory_));
   if (files_.empty()) return Begin(next_lsn_);
   if (files_.front() > after + 1) {
     return absl::DataLossError(absl::StrCat("pages: the log in ", directory_, " begins with LSN ",
@@ -129,18 +127,17 @@ absl::Status Log::RecoverFile(uint64_t first, bool last, uint64_t after,
     return absl::DataLossError(absl::StrCat("pages: the log lacks records ", next_lsn_, " to ",
                                             first - 1, ", before ", path));
   }
-  const auto bytes = Contents(path);
-  if (!bytes.ok()) return bytes.status();
+  PULSE_ASSIGN_OR_RETURN(const auto bytes, Contents(path));
   std::vector<Frame> frames;
   size_t good = 0;
   for (Frame frame; true;) {
-    const size_t n = TakeFrame(std::string_view(*bytes).substr(good), &frame);
+    const size_t n = TakeFrame(std::string_view(bytes).substr(good), &frame);
     if (n == 0 || frame.first_lsn != next_lsn_) break;
     good += n;
     next_lsn_ = frame.last_lsn() + 1;
     if (frame.last_lsn() > after) frames.push_back(std::move(frame));
   }
-  if (good < bytes->size() && !last) {
+  if (good < bytes.size() && !last) {
     return absl::DataLossError(absl::StrCat("pages: ", path, " is damaged at byte ", good));
   }
   if (last) {
@@ -236,11 +233,10 @@ absl::StatusOr<Checkpoint> LoadCheckpoint(const std::string& directory) {
   if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
     return absl::NotFoundError("no checkpoint in " + directory);
   }
-  const auto bytes = Contents(path);
-  if (!bytes.ok()) return bytes.status();
+  PULSE_ASSIGN_OR_RETURN(const auto bytes, Contents(path));
   CheckpointFile c;
-  if (bytes->size() == sizeof(c)) {
-    std::memcpy(&c, bytes->data(), sizeof(c));
+  if (bytes.size() == sizeof(c)) {
+    std::memcpy(&c, bytes.data(), sizeof(c));
     if (c.magic == kCheckpointMagic && c.checksum == ChecksumOf(c))
       return Checkpoint{c.lsn, c.pages};
   }

@@ -129,13 +129,10 @@ absl::Status PageServer::Init() {
   examples::FilesOptions pages = options_.files;
   pages.store_directory = "pages";
   pages.file_bytes = 2 * options_.pages * kPageBytes;
-  auto files = options_.open_files != nullptr ? options_.open_files(pages, this)
-                                              : examples::OpenFiles(pages, this);
-  if (!files.ok()) return files.status();
-  files_ = *std::move(files);
-  const auto info = files_->Find("0");
-  if (!info.ok()) return info.status();
-  file_ = info->file;
+  PULSE_ASSIGN_OR_RETURN(files_, options_.open_files != nullptr ? options_.open_files(pages, this)
+                                                                : examples::OpenFiles(pages, this));
+  PULSE_ASSIGN_OR_RETURN(const auto info, files_->Find("0"));
+  file_ = info.file;
   places_.resize(options_.pages);
   PULSE_RETURN_IF_ERROR(Scan(fresh));
   if (fresh) PULSE_RETURN_IF_ERROR(SaveCheckpoint(options_.log_directory, {0, options_.pages}));

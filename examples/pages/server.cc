@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "examples/pages/wire.h"
 
 namespace pulse::pages {
@@ -92,9 +93,7 @@ absl::StatusOr<std::unique_ptr<HostProgram>> HostProgram::Open(const HostOptions
   std::unique_ptr<HostProgram> host(new HostProgram(options));
   PageServerOptions server_options = options.server;
   server_options.files = options.files;
-  auto server = PageServer::Open(server_options);
-  if (!server.ok()) return server.status();
-  host->server_ = *std::move(server);
+  PULSE_ASSIGN_OR_RETURN(host->server_, PageServer::Open(server_options));
   if (absl::Status st = host->Listen(options); !st.ok()) return st;
   return host;
 }

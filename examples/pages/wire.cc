@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 
 namespace pulse::pages {
 namespace {
@@ -12,9 +13,8 @@ absl::Status Invalid(const char* what) {
 }
 
 absl::StatusOr<Message> Decode(std::string_view bytes, uint32_t magic) {
-  const auto header = examples::HeaderOf<MessageHeader>(bytes, magic);
-  if (!header.ok()) return header.status();
-  return Message{*header, bytes.substr(sizeof(MessageHeader))};
+  PULSE_ASSIGN_OR_RETURN(const auto header, examples::HeaderOf<MessageHeader>(bytes, magic));
+  return Message{header, bytes.substr(sizeof(MessageHeader))};
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ int ErrnoOf(const absl::Status& status);
   } while (0)
 
 // Assigns the value of a StatusOr to `lhs`, which may declare a variable, or returns its error.
+// Several statements: not the only body of an `if`.
 #define PULSE_ASSIGN_OR_RETURN(lhs, ...) \
   PULSE_ASSIGN_OR_RETURN_(PULSE_CONCAT_(pulse_or_, __LINE__), lhs, (__VA_ARGS__))
 #define PULSE_ASSIGN_OR_RETURN_(or_, lhs, expr)  \

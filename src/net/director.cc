@@ -68,30 +68,28 @@ absl::Status Director::Listen() {
   const DirectorOptions& o = shared_->options;
   std::vector<std::vector<UniqueFd>> listeners(static_cast<size_t>(o.threads));
   for (const std::string& text : o.listen) {
-    auto address = ParseAddress(text);
-    if (!address.ok()) return address.status();
-    if (address->port() != 0) PULSE_RETURN_IF_ERROR(CheckFree(*address));
+    PULSE_ASSIGN_OR_RETURN(auto address, ParseAddress(text));
+    if (address.port() != 0) PULSE_RETURN_IF_ERROR(CheckFree(address));
     for (auto& mine : listeners) {
       // Loops share a Unix socket's queue; TCP has one for each.
-      if (address->is_unix() && &mine != &listeners.front()) {
+      if (address.is_unix() && &mine != &listeners.front()) {
         mine.push_back(listeners.front().back().Dup());
         continue;
       }
-      auto fd = net::Listen(*address, kBacklog);
-      if (!fd.ok()) return fd.status();
-      if (address->is_unix()) {
-        unix_paths_.push_back(address->ToString().substr(5));
+      PULSE_ASSIGN_OR_RETURN(auto fd, net::Listen(address, kBacklog));
+      if (address.is_unix()) {
+        unix_paths_.push_back(address.ToString().substr(5));
       } else {
-        *address = LocalAddress(fd->get());  // the others take the port that this one got
-        if (port_ == 0) port_ = address->port();
+        address = LocalAddress(fd.get());  // the others take the port that this one got
+        if (port_ == 0) port_ = address.port();
       }
-      mine.push_back(*std::move(fd));
+      mine.push_back(std::move(fd));
     }
   }
   for (int i = 0; i < o.threads; ++i) {
-    auto loop = Loop::Start(i, shared_.get(), std::move(listeners[static_cast<size_t>(i)]));
-    if (!loop.ok()) return loop.status();
-    loops_.push_back(*std::move(loop));
+    PULSE_ASSIGN_OR_RETURN(
+        auto loop, Loop::Start(i, shared_.get(), std::move(listeners[static_cast<size_t>(i)])));
+    loops_.push_back(std::move(loop));
   }
   local_port_ = std::make_shared<LocalPort>();
   for (const auto& loop : loops_) local_port_->Add(loop.get());

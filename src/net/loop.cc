@@ -87,9 +87,7 @@ absl::Status Loop::Open() {
     now_ = NowNanos();
     mailbox_->Woke();
   };
-  auto poller = Poller::Open(&chunks_, woke, shared_->options.spin_nanos);
-  if (!poller.ok()) return poller.status();
-  poller_ = *std::move(poller);
+  PULSE_ASSIGN_OR_RETURN(poller_, Poller::Open(&chunks_, woke, shared_->options.spin_nanos));
   wake_ = poller_->Add(mailbox_->wake_fd(), POLLIN, [this](short) {
     eventfd_t count;
     eventfd_read(mailbox_->wake_fd(), &count);

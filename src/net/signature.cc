@@ -146,9 +146,8 @@ absl::StatusOr<Signature::Rule> Signature::ParseRule(std::string_view text) {
 absl::StatusOr<Signature> Signature::Parse(const std::vector<std::string>& rules) {
   Signature signature;
   for (const std::string& text : rules) {
-    auto rule = ParseRule(text);
-    if (!rule.ok()) return rule.status();
-    signature.rules_.push_back(*rule);
+    PULSE_ASSIGN_OR_RETURN(auto rule, ParseRule(text));
+    signature.rules_.push_back(rule);
   }
   return signature;
 }

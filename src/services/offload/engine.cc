@@ -14,13 +14,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(const EngineOptions& option
   PULSE_RETURN_IF_ERROR(CheckProgram(*options.program));
   if (options.contexts == 0) return absl::InvalidArgumentError("offload engine: no contexts");
   std::unique_ptr<Engine> engine(new Engine(options));
-  auto runtime = Runtime::Create(options.program, options.table_items);
-  if (!runtime.ok()) return runtime.status();
-  engine->runtime_ = *std::move(runtime);
+  PULSE_ASSIGN_OR_RETURN(engine->runtime_, Runtime::Create(options.program, options.table_items));
   // The same way to the device as the file service's, so that both see the same bytes.
-  auto device = options.store->OpenDevice();
-  if (!device.ok()) return device.status();
-  engine->device_ = *std::move(device);
+  PULSE_ASSIGN_OR_RETURN(engine->device_, options.store->OpenDevice());
   options.store->Watch(engine.get());
   engine->watches_ = true;
   return engine;

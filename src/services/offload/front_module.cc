@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "base/sibling_program.h"
 #include "net/director.h"
 #include "services/files/spec.h"
@@ -86,15 +87,12 @@ class Module final : public ServiceModule, public NetworkFront {
   NetworkFront* front() override { return this; }
 
   absl::Status Listen() override {
-    auto made = front::DirectorOptionsOf(options_);
-    if (!made.ok()) return made.status();
-    made->application = engine_.get();
-    made->threads = static_cast<int>(*options_.Integer(kLoopsOption));
+    PULSE_ASSIGN_OR_RETURN(auto made, front::DirectorOptionsOf(options_));
+    made.application = engine_.get();
+    made.threads = static_cast<int>(*options_.Integer(kLoopsOption));
     // One for each read, and for those whose replies are on their way.
-    made->buffers.blocks = 2 * engine_->options().contexts;
-    auto director = net::Director::Open(*std::move(made));
-    if (!director.ok()) return director.status();
-    director_ = *std::move(director);
+    made.buffers.blocks = 2 * engine_->options().contexts;
+    PULSE_ASSIGN_OR_RETURN(director_, net::Director::Open(std::move(made)));
     return absl::OkStatus();
   }
   void Stop() override { director_.reset(); }
@@ -153,9 +151,8 @@ absl::StatusOr<std::unique_ptr<ServiceModule>> OpenModule(const OptionValues& op
   engine_options.table_items = static_cast<uint64_t>(*options.Integer(kItemsOption));
   engine_options.contexts = static_cast<uint32_t>(*options.Integer(kReadsOption));
   engine_options.copying = options.Flag(kCopyingOption);
-  auto engine = Engine::Open(engine_options);
-  if (!engine.ok()) return engine.status();
-  return std::make_unique<Module>(*std::move(engine), options);
+  PULSE_ASSIGN_OR_RETURN(auto engine, Engine::Open(engine_options));
+  return std::make_unique<Module>(std::move(engine), options);
 }
 
 }  // namespace

@@ -12,10 +12,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const Program* program,
   PULSE_RETURN_IF_ERROR(Containment::Install());
   std::unique_ptr<Runtime> runtime(new Runtime(program));
   if (program->key_size > 0) {
-    auto table = CacheTable::Create(
-        {.key_size = program->key_size, .item_size = program->item_size, .capacity = items});
-    if (!table.ok()) return table.status();
-    runtime->table_ = *std::move(table);
+    PULSE_ASSIGN_OR_RETURN(runtime->table_, CacheTable::Create({.key_size = program->key_size,
+                                                                .item_size = program->item_size,
+                                                                .capacity = items}));
   }
   runtime->view_ = {runtime.get(), &Runtime::Find};
   runtime->changes_ = {runtime.get(), &Runtime::Put, &Runtime::Erase};
