@@ -8,7 +8,7 @@
 #include "bench/macro/cpu_meter.h"
 #include "bench/macro/neighbours.h"
 #include "examples/blocks/load.h"
-#include "examples/common/load_report.h"
+#include "examples/common/load.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {

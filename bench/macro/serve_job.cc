@@ -21,7 +21,7 @@
 #include "bench/macro/neighbours.h"
 #include "bench/macro/workload.h"
 #include "bench/macro/ycsb/workload_spec.h"
-#include "examples/common/load_report.h"
+#include "examples/common/load.h"
 #include "net/application.h"
 #include "nlohmann/json.hpp"
 #include "services/redis/codec.h"

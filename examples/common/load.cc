@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "fmt/format.h"
 
 namespace pulse::examples {
 namespace {
@@ -23,6 +24,10 @@ constexpr size_t kReceive = size_t{256} << 10;
 
 absl::Status Lost(int err, const char* what, const std::string& on, const char* remedy = "") {
   return absl::UnavailableError(ErrnoError(err, what, on, remedy).message());
+}
+
+double Micros(const Histogram& h, double percentile) {
+  return static_cast<double>(h.ValueAtPercentile(percentile)) / 1e3;
 }
 
 }  // namespace
@@ -47,6 +52,37 @@ void LoadResult::Add(const LoadResult& other) {
   if (!other.last_error.empty()) last_error = other.last_error;
   read_nanos.Merge(other.read_nanos);
   write_nanos.Merge(other.write_nanos);
+}
+
+std::string RenderFigures(std::span<const LoadFigures> figures, double seconds) {
+  std::string table = fmt::format("{:8}{:>10}{:>9}{:>9}{:>9}{:>9}\n", "", "a second", "p50 us",
+                                  "p99 us", "p99.9 us", "max us");
+  for (const LoadFigures& f : figures) {
+    if (f.count == 0) continue;
+    table += fmt::format("{:8}{:>10.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>9.0f}\n", f.name,
+                         static_cast<double>(f.count) / seconds, Micros(*f.nanos, 50),
+                         Micros(*f.nanos, 99), Micros(*f.nanos, 99.9),
+                         static_cast<double>(f.nanos->Max()) / 1e3);
+  }
+  return table;
+}
+
+nlohmann::json FiguresJson(std::span<const LoadFigures> figures, double seconds) {
+  nlohmann::json out;
+  uint64_t all = 0;
+  for (const LoadFigures& f : figures) {
+    if (f.count == 0) continue;
+    all += f.count;
+    const std::string name = f.name;
+    out[name + "_per_s"] = static_cast<double>(f.count) / seconds;
+    out[name + "_p50_us"] = Micros(*f.nanos, 50);
+    out[name + "_p99_us"] = Micros(*f.nanos, 99);
+    out[name + "_p999_us"] = Micros(*f.nanos, 99.9);
+    out[name + "_max_us"] = static_cast<double>(f.nanos->Max()) / 1e3;
+  }
+  out["ops"] = all;
+  out["ops_per_s"] = static_cast<double>(all) / seconds;
+  return out;
 }
 
 absl::StatusOr<UniqueFd> ConnectTcp(const std::string& host, uint16_t port) {

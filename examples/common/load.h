@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "base/histogram.h"
 #include "base/unique_fd.h"
 #include "examples/common/wire.h"
+#include "nlohmann/json.hpp"
 
 namespace pulse::examples {
 
@@ -43,6 +45,17 @@ struct LoadResult {
   void Refused(std::string_view why);
   void Add(const LoadResult& other);  // all but the seconds
 };
+
+// What load generators print: rates and percentiles of latencies. Any thread.
+struct LoadFigures {
+  const char* name;  // "reads"
+  uint64_t count;
+  const Histogram* nanos;
+};
+
+std::string RenderFigures(std::span<const LoadFigures> figures, double seconds);
+// "reads_per_s", "reads_p50_us", ..., for those of which there are any; "ops_per_s" of all.
+nlohmann::json FiguresJson(std::span<const LoadFigures> figures, double seconds);
 
 // What a load knows of one place that it writes numbers to, each higher than the last.
 struct Written {

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/stop_signal.h"
-#include "examples/common/load_report.h"
 #include "fmt/format.h"
 
 namespace pulse::examples {
