@@ -50,9 +50,7 @@ int NewerSlot(const char* slots, uint64_t page) {
   return newer;
 }
 
-Io MakeIo(Op op, uint64_t file, uint64_t offset, char* data, uint32_t size) {
-  return {op, file, offset, size, data, absl::OkStatus(), nullptr};
-}
+absl::Status Ends() { return absl::UnavailableError("pages: the server ends"); }
 
 }  // namespace
 
@@ -156,6 +154,10 @@ absl::Status PageServer::Init() {
   return absl::OkStatus();
 }
 
+Io PageServer::PageIo(Op op, uint64_t page, int slot, char* data, uint32_t pages) const {
+  return {op, file_, SlotOffset(page, slot), pages * kPageBytes, data, absl::OkStatus(), nullptr};
+}
+
 // --- The pages as they are found.
 std::vector<PageServer::Change> PageServer::ChangesFrom(uint64_t first, uint64_t most) const {
   std::vector<Change> changes(std::min(most, options_.pages - first));
@@ -164,36 +166,34 @@ std::vector<PageServer::Change> PageServer::ChangesFrom(uint64_t first, uint64_t
 }
 
 absl::Status PageServer::Scan(bool fresh) {
-  // Before anything is written: a log that begins is not these pages', if they have had one.
-  for (uint64_t at = 0; fresh && at < options_.pages; at += kScanPages) {
+  for (uint64_t at = 0; at < options_.pages; at += kScanPages) {
     std::vector<Change> changes = ChangesFrom(at, kScanPages);
     const absl::Status found = FindPlaces(changes.data(), changes.size());
-    if (!found.ok() && !absl::IsDataLoss(found)) return found;
-    for (const Change& c : changes) {
-      if (c.place.known && c.place.lsn > 0) return IsAhead(c.page, c.place.lsn);
-    }
+    if (!found.ok() && !(fresh && absl::IsDataLoss(found))) return found;
+    for (const Change& c : changes) places_[c.page] = c.place;
   }
-  for (uint64_t at = 0; at < options_.pages; at += kScanPages) {
-    PULSE_RETURN_IF_ERROR(ScanSome(ChangesFrom(at, kScanPages), fresh));
+  if (fresh) {
+    // Before anything is written: a log that begins is not these pages', if they have had one.
+    PULSE_RETURN_IF_ERROR(CheckPlaces());
+    PULSE_RETURN_IF_ERROR(Format());
   }
   // What a crash had left unsynced is about to become the durable one of its two slots.
   return SyncPages();
 }
 
-absl::Status PageServer::ScanSome(std::vector<Change> changes, bool fresh) {
-  const absl::Status found = FindPlaces(changes.data(), changes.size());
-  if (!found.ok() && !absl::IsDataLoss(found)) return found;
-  std::vector<Io> writes;
-  for (Change& c : changes) {
-    if (c.place.known) continue;
-    if (!fresh) return found;
-    c.bytes.assign(kPageBytes, '\0');
-    Seal(c.bytes.data(), c.page, 0);
-    writes.push_back(MakeIo(Op::kWrite, file_, SlotOffset(c.page, 0), c.bytes.data(), kPageBytes));
-    c.place = {0, 0, true};
+// Pages of which there is nothing yet.
+absl::Status PageServer::Format() {
+  for (uint64_t at = 0; at < options_.pages; at += kScanPages) {
+    std::vector<Change> changes = ChangesFrom(at, kScanPages);
+    std::vector<Io> writes;
+    for (Change& c : changes) {
+      if (std::exchange(places_[c.page].known, true)) continue;
+      c.bytes.assign(kPageBytes, '\0');
+      Seal(c.bytes.data(), c.page, 0);
+      writes.push_back(PageIo(Op::kWrite, c.page, 0, c.bytes.data()));
+    }
+    PULSE_RETURN_IF_ERROR(RunAll(&writes));
   }
-  PULSE_RETURN_IF_ERROR(RunAll(&writes));
-  for (const Change& c : changes) places_[c.page] = c.place;
   return absl::OkStatus();
 }
 
@@ -201,16 +201,13 @@ absl::Status PageServer::ScanSome(std::vector<Change> changes, bool fresh) {
 // page's LSNs anew would be taken for applied.
 absl::Status PageServer::CheckPlaces() const {
   for (uint64_t page = 0; page < options_.pages; ++page) {
-    if (places_[page].lsn > durable_) return IsAhead(page, places_[page].lsn);
+    if (places_[page].lsn <= durable_) continue;
+    return absl::DataLossError(absl::StrCat(
+        "pages: page ", page, " has LSN ", places_[page].lsn, ", and the log in ",
+        options_.log_directory, " ends at ", durable_,
+        ": it is another log, or has lost its end; give the log that belongs to these pages"));
   }
   return absl::OkStatus();
-}
-
-absl::Status PageServer::IsAhead(uint64_t page, uint64_t lsn) const {
-  return absl::DataLossError(absl::StrCat(
-      "pages: page ", page, " has LSN ", lsn, ", and the log in ", options_.log_directory,
-      " ends at ", durable_,
-      ": it is another log, or has lost its end; give the log that belongs to these pages"));
 }
 
 // The newer valid slot of each, and its bytes. DataLoss when there is none for one; the others are
@@ -220,8 +217,7 @@ absl::Status PageServer::FindPlaces(Change* changes, size_t count) {
   std::vector<std::string> slots(count);
   for (size_t i = 0; i < count; ++i) {
     slots[i].resize(2 * kPageBytes);
-    reads.push_back(
-        MakeIo(Op::kRead, file_, SlotOffset(changes[i].page, 0), slots[i].data(), 2 * kPageBytes));
+    reads.push_back(PageIo(Op::kRead, changes[i].page, 0, slots[i].data(), 2));
   }
   PULSE_RETURN_IF_ERROR(RunAll(&reads));
   absl::Status damage;
@@ -258,7 +254,7 @@ absl::Status PageServer::RunAll(std::vector<Io>* ios) {
 }
 
 absl::Status PageServer::SyncPages() {
-  std::vector<Io> sync = {MakeIo(Op::kSync, file_, 0, nullptr, 0)};
+  std::vector<Io> sync = {PageIo(Op::kSync, 0, 0, nullptr, 0)};
   return RunAll(&sync);
 }
 
@@ -290,7 +286,7 @@ void PageServer::Read(GetOp* get) {
   {
     const std::lock_guard lock(mu_);
     if (stop_) {
-      refused = absl::UnavailableError("pages: the server ends");
+      refused = Ends();
     } else if (Enough(get->page, get->lsn)) {
       get->place = places_[get->page];
     } else if (readers_.size() < options_.max_waiting) {
@@ -305,12 +301,12 @@ void PageServer::Read(GetOp* get) {
   // Each time by what is known then.
   if (get->place.known) {
     get->slots.clear();
-    get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, get->place.slot), get->to, kPageBytes);
+    get->io = PageIo(Op::kRead, get->page, get->place.slot, get->to);
   } else {
     // The one that was to be newer may have been lost, and an old version be in its place.
     get->place.lsn = 0;
     get->slots.resize(2 * kPageBytes);
-    get->io = MakeIo(Op::kRead, file_, SlotOffset(get->page, 0), get->slots.data(), 2 * kPageBytes);
+    get->io = PageIo(Op::kRead, get->page, 0, get->slots.data(), 2);
   }
   get->io.owner = static_cast<Owner*>(get);
   Io* io = &get->io;
@@ -340,7 +336,7 @@ void PageServer::WakeReaders() {
       (enough ? ready : late).push_back(get);
       it = readers_.erase(it);
     }
-    if (stop_) failed = absl::UnavailableError("pages: the server ends");
+    if (stop_) failed = Ends();
   }
   for (GetOp* get : ready) Read(get);
   for (GetOp* get : late) {
@@ -355,7 +351,7 @@ void PageServer::Append(std::string records, uint32_t count, Appended done) {
   absl::Status refused;
   {
     const std::lock_guard lock(mu_);
-    if (stop_) refused = absl::UnavailableError("pages: the server ends");
+    if (stop_) refused = Ends();
     // It would never be applied.
     if (refused.ok()) refused = failed_;
     if (refused.ok() && unapplied_bytes_ > options_.max_log_bytes) {
@@ -529,8 +525,7 @@ absl::Status PageServer::ApplyChanges(Change* changes, size_t count) {
       continue;
     }
     c.bytes.resize(kPageBytes);
-    ios.push_back(
-        MakeIo(Op::kRead, file_, SlotOffset(c.page, c.place.slot), c.bytes.data(), kPageBytes));
+    ios.push_back(PageIo(Op::kRead, c.page, c.place.slot, c.bytes.data()));
   }
   PULSE_RETURN_IF_ERROR(RunAll(&ios));
   ios.clear();
@@ -546,8 +541,7 @@ absl::Status PageServer::ApplyChanges(Change* changes, size_t count) {
     }
     Seal(c.bytes.data(), c.page, lsn);
     c.place = {lsn, static_cast<uint8_t>(1 - c.place.slot), true};
-    ios.push_back(
-        MakeIo(Op::kWrite, file_, SlotOffset(c.page, c.place.slot), c.bytes.data(), kPageBytes));
+    ios.push_back(PageIo(Op::kWrite, c.page, c.place.slot, c.bytes.data()));
   }
   PULSE_RETURN_IF_ERROR(RunAll(&ios));
   const std::lock_guard lock(mu_);

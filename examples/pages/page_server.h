@@ -108,8 +108,10 @@ class PageServer : public examples::BlockFiles::Sink {
   absl::Status Init();
   absl::Status Scan(bool fresh);
   absl::Status CheckPlaces() const;
-  absl::Status IsAhead(uint64_t page, uint64_t lsn) const;
-  absl::Status ScanSome(std::vector<Change> changes, bool fresh);
+  absl::Status Format();
+  // Of one slot, or of both.
+  examples::Io PageIo(examples::Op op, uint64_t page, int slot, char* data,
+                      uint32_t pages = 1) const;
   // Of some pages, from one on; as many as there are.
   std::vector<Change> ChangesFrom(uint64_t first, uint64_t most) const;
   void LogLoop();
