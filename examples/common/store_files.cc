@@ -95,13 +95,9 @@ class StoreFiles : public BlockFiles {
  private:
   absl::StatusOr<std::shared_ptr<Link>> Connect() {
     auto link = std::make_shared<Link>();
-    auto library = files::Library::Open({.socket = options_.agent});
-    if (!library.ok()) return library.status();
-    link->library = *std::move(library);
+    PULSE_ASSIGN_OR_RETURN(link->library, files::Library::Open({.socket = options_.agent}));
     files::Library& lib = *link->library;
-    const auto poll = lib.CreatePoll();
-    if (!poll.ok()) return poll.status();
-    link->poll = *poll;
+    PULSE_ASSIGN_OR_RETURN(link->poll, lib.CreatePoll());
     const auto made = link->Wait(lib.CreateDirectory(link->poll, options_.store_directory, 0));
     if (!made.ok() && !absl::IsAlreadyExists(made.status())) return made.status();
     std::vector<uint64_t> ids;

@@ -53,13 +53,9 @@ absl::StatusOr<std::unique_ptr<Director>> Director::Open(DirectorOptions options
   director->shared_->options = std::move(options);
   const DirectorOptions& o = director->shared_->options;
   if (!o.host.empty()) {
-    auto host = ParseAddress(o.host);
-    if (!host.ok()) return host.status();
-    director->shared_->host = *host;
+    PULSE_ASSIGN_OR_RETURN(director->shared_->host, ParseAddress(o.host));
   }
-  auto signature = Signature::Parse(o.match);
-  if (!signature.ok()) return signature.status();
-  director->shared_->signature = *std::move(signature);
+  PULSE_ASSIGN_OR_RETURN(director->shared_->signature, Signature::Parse(o.match));
   if (absl::Status st = director->Listen(); !st.ok()) return st;
   return director;
 }
