@@ -120,17 +120,11 @@ class LoadRun {
     PULSE_RETURN_IF_ERROR(stream.Connect(o_.host, o_.port));
     stream.Queue(b.Finish());
     PULSE_RETURN_IF_ERROR(stream.Send());
-    while (true) {
-      PULSE_ASSIGN_OR_RETURN(const auto message, stream.Next<MessageHeader>(kReplyMagic));
-      if (message.empty()) {
-        PULSE_RETURN_IF_ERROR(stream.Receive());
-        continue;
-      }
-      PULSE_RETURN_IF_ERROR(DecodeReplies(message, &replies_));
-      const Reply& r = replies_[0];
-      PULSE_RETURN_IF_ERROR(kCodes.ToStatus(r.header.code, r.data));
-      return std::string(r.data);
-    }
+    PULSE_ASSIGN_OR_RETURN(const auto message, stream.WaitForNext<MessageHeader>(kReplyMagic));
+    PULSE_RETURN_IF_ERROR(DecodeReplies(message, &replies_));
+    const Reply& r = replies_[0];
+    PULSE_RETURN_IF_ERROR(kCodes.ToStatus(r.header.code, r.data));
+    return std::string(r.data);
   }
 
   absl::Status OpenFile() {

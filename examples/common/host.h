@@ -9,8 +9,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "base/errors.h"
 #include "examples/common/block_files.h"
 #include "examples/common/wire.h"
 #include "net/director.h"
@@ -36,7 +38,15 @@ class Host : public net::Application {
  protected:
   explicit Host(const HostOptions& options) : ordered_(options.ordered) {}
   // Returns when clients can connect.
-  absl::Status Listen(const HostOptions& options);
+  absl::Status Listen(const HostOptions& options) {
+    net::DirectorOptions d;
+    d.listen = {options.listen};
+    d.threads = options.threads;
+    d.application = this;
+    d.limits.max_message = kMaxMessage;
+    PULSE_ASSIGN_OR_RETURN(director_, net::Director::Open(std::move(d)));
+    return absl::OkStatus();
+  }
   void Stop() {
     if (director_ != nullptr) director_->Stop();
   }

@@ -96,6 +96,15 @@ class MessageStream {
     taken_ += size;
     return rest.substr(0, size);
   }
+  // The same of a socket that blocks: waits until there is one.
+  template <typename Header>
+  absl::StatusOr<std::string_view> WaitForNext(uint32_t magic) {
+    while (true) {
+      auto message = Next<Header>(magic);
+      if (!message.ok() || !message->empty()) return message;
+      PULSE_RETURN_IF_ERROR(Receive());
+    }
+  }
 
  private:
   const std::string name_;

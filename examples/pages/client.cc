@@ -30,28 +30,20 @@ uint64_t Client::QueueAppend(std::span<const Record> records) {
   return Queue(Kind::kAppend, static_cast<uint32_t>(records.size()), body);
 }
 
-uint64_t Client::QueueStatus() { return Queue(Kind::kStatus, 0, {}); }
-
 absl::StatusOr<Response> Client::Receive() {
-  while (true) {
-    PULSE_ASSIGN_OR_RETURN(const auto message, stream_.Next<MessageHeader>(kReplyMagic));
-    if (message.empty()) {
-      PULSE_RETURN_IF_ERROR(stream_.Receive());
-      continue;
-    }
-    PULSE_ASSIGN_OR_RETURN(const auto m, DecodeReply(message));
-    const bool ok = m.header.code == Code::kOk;
-    const auto asked = pending_.extract(m.header.id);
-    if (asked.empty()) {
-      if (!ok) return kCodes.ToStatus(m.header.code, m.body);
-      return absl::DataLossError("pages: a reply to a request that was not made");
-    }
-    Response r;
-    r.id = m.header.id;
-    r.kind = asked.mapped().kind;
-    r.status = ok ? Interpret(m, asked.mapped(), &r) : kCodes.ToStatus(m.header.code, m.body);
-    return r;
+  PULSE_ASSIGN_OR_RETURN(const auto message, stream_.WaitForNext<MessageHeader>(kReplyMagic));
+  PULSE_ASSIGN_OR_RETURN(const auto m, DecodeReply(message));
+  const bool ok = m.header.code == Code::kOk;
+  const auto asked = pending_.extract(m.header.id);
+  if (asked.empty()) {
+    if (!ok) return kCodes.ToStatus(m.header.code, m.body);
+    return absl::DataLossError("pages: a reply to a request that was not made");
   }
+  Response r;
+  r.id = m.header.id;
+  r.kind = asked.mapped().kind;
+  r.status = ok ? Interpret(m, asked.mapped(), &r) : kCodes.ToStatus(m.header.code, m.body);
+  return r;
 }
 
 absl::Status Client::Interpret(const Message& m, const Pending& asked, Response* r) const {
@@ -91,7 +83,7 @@ absl::StatusOr<uint64_t> Client::Append(std::span<const Record> records) {
 }
 
 absl::StatusOr<StatusBody> Client::Status() {
-  PULSE_ASSIGN_OR_RETURN(const auto r, Only(QueueStatus()));
+  PULSE_ASSIGN_OR_RETURN(const auto r, Only(Queue(Kind::kStatus, 0, {})));
   return r.server;
 }
 

@@ -43,7 +43,6 @@ class Client {
   // --- Many at a time: queue, flush, then receive as many as were queued. Returned: the id.
   uint64_t QueueGet(uint64_t page, uint64_t lsn);
   uint64_t QueueAppend(std::span<const Record> records);
-  uint64_t QueueStatus();
   absl::Status Flush() { return stream_.Send(); }
   absl::StatusOr<Response> Receive();
   size_t outstanding() const { return pending_.size(); }

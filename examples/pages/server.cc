@@ -20,6 +20,10 @@ std::string TextReply(uint64_t id, Kind kind, const absl::Status& st) {
   return ErrorReply(id, kind, kCodes.Of(st), examples::TextOf(st));
 }
 
+std::string GoodReply(uint64_t id, Kind kind, std::string_view body) {
+  return MakeMessage(kReplyMagic, {0, 0, id, kind, Code::kOk, 0}, body);
+}
+
 class PageFlow : public examples::HostFlow<MessageHeader, kRequestMagic> {
  public:
   PageFlow(PageServer* server, Connection* connection) : HostFlow(connection), server_(server) {}
@@ -37,10 +41,8 @@ class PageFlow : public examples::HostFlow<MessageHeader, kRequestMagic> {
       case Kind::kAppend:
         return Append(ticket, *m);
       case Kind::kStatus:
-        const StatusBody status = server_->status();
         return connection_->Reply(
-            ticket, MakeMessage(kReplyMagic, {0, 0, m->header.id, Kind::kStatus, Code::kOk, 0},
-                                BytesOf(status)));
+            ticket, GoodReply(m->header.id, Kind::kStatus, BytesOf(server_->status())));
     }
   }
 
@@ -70,13 +72,8 @@ class PageFlow : public examples::HostFlow<MessageHeader, kRequestMagic> {
     server_->Append(std::string(m.body), m.header.count,
                     [ticket, id = m.header.id, connection = connection_,
                      remote = connection_->remote()](const absl::StatusOr<uint64_t>& lsn) {
-                      std::string reply;
-                      if (lsn.ok()) {
-                        reply = MakeMessage(kReplyMagic, {0, 0, id, Kind::kAppend, Code::kOk, 0},
-                                            BytesOf(*lsn));
-                      } else {
-                        reply = TextReply(id, Kind::kAppend, lsn.status());
-                      }
+                      std::string reply = lsn.ok() ? GoodReply(id, Kind::kAppend, BytesOf(*lsn))
+                                                   : TextReply(id, Kind::kAppend, lsn.status());
                       remote->Post([reply = std::move(reply), ticket, connection] {
                         connection->Reply(ticket, reply);
                       });
