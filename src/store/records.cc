@@ -6,115 +6,134 @@
 namespace pulse::store {
 namespace {
 
-template <typename T>
-void Put(T value, std::string* out) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
+// Appends fields to a payload.
+class FieldWriter {
+ public:
+  explicit FieldWriter(std::string* out) : out_(out) {}
 
-void PutName(absl::string_view name, std::string* out) { out->append(name.data(), name.size()); }
+  template <typename... T>
+  void Numbers(const T&... values) {
+    (out_->append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+  }
+  void Name(absl::string_view name, size_t length, bool (*)(absl::string_view)) {
+    out_->append(name.data(), length);
+  }
+  void LastName(absl::string_view name, bool (*is_valid)(absl::string_view)) {
+    Name(name, name.size(), is_valid);
+  }
+  void Runs(const RunView& runs) { out_->append(runs.bytes(), runs.size() * sizeof(Run)); }
+
+ private:
+  std::string* const out_;
+};
 
 // Takes fields off the front of a payload; remembers when there was too little.
-class Fields {
+class FieldReader {
  public:
-  Fields(const char* at, const char* end) : at_(at), end_(end) {}
+  FieldReader(const char* at, const char* end) : at_(at), end_(end) {}
 
+  template <typename... T>
+  void Numbers(T&... values) {
+    (Number(&values), ...);
+  }
+  void Name(absl::string_view& name, size_t length, bool (*is_valid)(absl::string_view)) {
+    if (left() < length) {
+      ok_ = false;
+      return;
+    }
+    name = absl::string_view(at_, length);
+    ok_ &= is_valid(name);
+    at_ += length;
+  }
+  void LastName(absl::string_view& name, bool (*is_valid)(absl::string_view)) {
+    Name(name, left(), is_valid);
+  }
+  void Runs(RunView& runs) {
+    if (left() % sizeof(Run) != 0) ok_ = false;
+    runs = RunView(at_, left() / sizeof(Run));
+    at_ = end_;
+  }
+  bool Done() const { return ok_ && at_ == end_; }
+
+ private:
+  size_t left() const { return static_cast<size_t>(end_ - at_); }
   template <typename T>
-  void Take(T* value) {
-    if (static_cast<size_t>(end_ - at_) < sizeof(T)) {
+  void Number(T* value) {
+    if (left() < sizeof(T)) {
       ok_ = false;
       return;
     }
     std::memcpy(value, at_, sizeof(T));
     at_ += sizeof(T);
   }
-  void TakeName(size_t length, absl::string_view* name) {
-    if (static_cast<size_t>(end_ - at_) < length) {
-      ok_ = false;
-      return;
-    }
-    *name = absl::string_view(at_, length);
-    at_ += length;
-  }
-  void TakeRest(absl::string_view* name) { TakeName(static_cast<size_t>(end_ - at_), name); }
-  void TakeRuns(RunView* runs) {
-    const size_t n = static_cast<size_t>(end_ - at_);
-    if (n % sizeof(Run) != 0) ok_ = false;
-    *runs = RunView(at_, n / sizeof(Run));
-    at_ = end_;
-  }
-  bool Done() const { return ok_ && at_ == end_; }
 
- private:
   const char* at_;
   const char* const end_;
   bool ok_ = true;
 };
 
+// The fields of a record's payload in their order, written or read. False: an unknown type.
+template <typename AnyRecord, typename Fields>
+bool VisitFields(AnyRecord& r, Fields& fields) {
+  switch (r.type) {
+    case RecordType::kCreateDirectory:
+    case RecordType::kDirectory:
+      fields.Numbers(r.directory);
+      fields.LastName(r.name, IsDirectoryName);
+      return true;
+    case RecordType::kRemoveDirectory:
+    case RecordType::kClearDirectory:
+      fields.Numbers(r.directory);
+      return true;
+    case RecordType::kRenameDirectory:
+      fields.Numbers(r.directory, r.to_directory);
+      fields.LastName(r.to_name, IsDirectoryName);
+      return true;
+    case RecordType::kCreateFile:
+      fields.Numbers(r.file, r.directory, r.time_ns);
+      fields.LastName(r.name, IsFileName);
+      return true;
+    case RecordType::kUnlink:
+      fields.Numbers(r.directory);
+      fields.LastName(r.name, IsFileName);
+      return true;
+    case RecordType::kRename: {
+      auto length = static_cast<uint16_t>(r.name.size());
+      fields.Numbers(r.directory, r.to_directory, length);
+      fields.Name(r.name, length, IsFileName);
+      fields.LastName(r.to_name, IsFileName);
+      return true;
+    }
+    case RecordType::kLink:
+      fields.Numbers(r.file, r.directory);
+      fields.LastName(r.name, IsFileName);
+      return true;
+    case RecordType::kSetLength:
+      fields.Numbers(r.file, r.size, r.valid, r.time_ns);
+      return true;
+    case RecordType::kTrimSegments:
+      fields.Numbers(r.file, r.keep);
+      return true;
+    case RecordType::kAddSegments:
+    case RecordType::kReplaceSegments:
+      fields.Numbers(r.file);
+      fields.Runs(r.runs);
+      return true;
+    case RecordType::kFile:
+      fields.Numbers(r.file, r.size, r.valid, r.time_ns);
+      fields.Runs(r.runs);
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void AppendRecord(const Record& r, std::string* out) {
   const size_t start = out->size();
-  Put(RecordHeader{static_cast<uint16_t>(r.type), 0}, out);
-  switch (r.type) {
-    case RecordType::kCreateDirectory:
-    case RecordType::kDirectory:
-      Put(r.directory, out);
-      PutName(r.name, out);
-      break;
-    case RecordType::kRemoveDirectory:
-    case RecordType::kClearDirectory:
-      Put(r.directory, out);
-      break;
-    case RecordType::kRenameDirectory:
-      Put(r.directory, out);
-      Put(r.to_directory, out);
-      PutName(r.to_name, out);
-      break;
-    case RecordType::kCreateFile:
-      Put(r.file, out);
-      Put(r.directory, out);
-      Put(r.time_ns, out);
-      PutName(r.name, out);
-      break;
-    case RecordType::kUnlink:
-      Put(r.directory, out);
-      PutName(r.name, out);
-      break;
-    case RecordType::kRename:
-      Put(r.directory, out);
-      Put(r.to_directory, out);
-      Put(static_cast<uint16_t>(r.name.size()), out);
-      PutName(r.name, out);
-      PutName(r.to_name, out);
-      break;
-    case RecordType::kLink:
-      Put(r.file, out);
-      Put(r.directory, out);
-      PutName(r.name, out);
-      break;
-    case RecordType::kSetLength:
-      Put(r.file, out);
-      Put(r.size, out);
-      Put(r.valid, out);
-      Put(r.time_ns, out);
-      break;
-    case RecordType::kTrimSegments:
-      Put(r.file, out);
-      Put(r.keep, out);
-      break;
-    case RecordType::kAddSegments:
-    case RecordType::kReplaceSegments:
-      Put(r.file, out);
-      out->append(r.runs.bytes(), r.runs.size() * sizeof(Run));
-      break;
-    case RecordType::kFile:
-      Put(r.file, out);
-      Put(r.size, out);
-      Put(r.valid, out);
-      Put(r.time_ns, out);
-      out->append(r.runs.bytes(), r.runs.size() * sizeof(Run));
-      break;
-  }
+  FieldWriter fields(out);
+  fields.Numbers(RecordHeader{static_cast<uint16_t>(r.type), 0});
+  VisitFields(r, fields);
   const size_t payload = out->size() - start - sizeof(RecordHeader);
   PULSE_CHECK(payload <= UINT16_MAX, "a record's length must fit its header");
   const auto length = static_cast<uint16_t>(payload);
@@ -127,81 +146,10 @@ bool DecodeRecord(const char** at, const char* end, Record* record) {
   std::memcpy(&header, *at, sizeof(header));
   const char* payload = *at + sizeof(header);
   if (static_cast<size_t>(end - payload) < header.payload_bytes) return false;
-  Fields in(payload, payload + header.payload_bytes);
+  FieldReader fields(payload, payload + header.payload_bytes);
   Record r;
   r.type = static_cast<RecordType>(header.type);
-  bool names_ok = true;
-  switch (r.type) {
-    case RecordType::kCreateDirectory:
-    case RecordType::kDirectory:
-      in.Take(&r.directory);
-      in.TakeRest(&r.name);
-      names_ok = IsDirectoryName(r.name);
-      break;
-    case RecordType::kRemoveDirectory:
-    case RecordType::kClearDirectory:
-      in.Take(&r.directory);
-      break;
-    case RecordType::kRenameDirectory:
-      in.Take(&r.directory);
-      in.Take(&r.to_directory);
-      in.TakeRest(&r.to_name);
-      names_ok = IsDirectoryName(r.to_name);
-      break;
-    case RecordType::kCreateFile:
-      in.Take(&r.file);
-      in.Take(&r.directory);
-      in.Take(&r.time_ns);
-      in.TakeRest(&r.name);
-      names_ok = IsFileName(r.name);
-      break;
-    case RecordType::kUnlink:
-      in.Take(&r.directory);
-      in.TakeRest(&r.name);
-      names_ok = IsFileName(r.name);
-      break;
-    case RecordType::kRename: {
-      uint16_t length = 0;
-      in.Take(&r.directory);
-      in.Take(&r.to_directory);
-      in.Take(&length);
-      in.TakeName(length, &r.name);
-      in.TakeRest(&r.to_name);
-      names_ok = IsFileName(r.name) && IsFileName(r.to_name);
-      break;
-    }
-    case RecordType::kLink:
-      in.Take(&r.file);
-      in.Take(&r.directory);
-      in.TakeRest(&r.name);
-      names_ok = IsFileName(r.name);
-      break;
-    case RecordType::kSetLength:
-      in.Take(&r.file);
-      in.Take(&r.size);
-      in.Take(&r.valid);
-      in.Take(&r.time_ns);
-      break;
-    case RecordType::kTrimSegments:
-      in.Take(&r.file);
-      in.Take(&r.keep);
-      break;
-    case RecordType::kAddSegments:
-    case RecordType::kReplaceSegments:
-      in.Take(&r.file);
-      in.TakeRuns(&r.runs);
-      break;
-    case RecordType::kFile:
-      in.Take(&r.file);
-      in.Take(&r.size);
-      in.Take(&r.valid);
-      in.Take(&r.time_ns);
-      in.TakeRuns(&r.runs);
-      break;
-    default:
-      return false;
-  }
-  if (!in.Done() || !names_ok) return false;
+  if (!VisitFields(r, fields) || !fields.Done()) return false;
   *record = r;
   *at = payload + header.payload_bytes;
   return true;
