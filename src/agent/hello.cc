@@ -44,9 +44,7 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
       return absl::InvalidArgumentError(
           absl::StrCat("a hello asks for an unknown mover, ", m.args[2]));
   }
-  auto region = Region::Map(std::move(message.fds[0]), wire::kPage);
-  if (!region.ok()) return region.status();
-  hello.region = *std::move(region);
+  PULSE_ASSIGN_OR_RETURN(hello.region, Region::Map(std::move(message.fds[0]), wire::kPage));
   hello.control = reinterpret_cast<wire::ControlPage*>(hello.region.data());
   if (hello.control->magic != wire::kRegionMagic ||
       hello.control->version != wire::kProtocolVersion) {

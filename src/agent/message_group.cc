@@ -26,9 +26,8 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
                      kMaxGroupRing, " bytes and up to ", kMaxGroupRequests, " requests"));
   }
   PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(fds[1].get()));
-  auto region = Region::Map(std::move(fds[0]), GroupBytes(shape));
-  if (!region.ok()) return region.status();
-  auto* header = reinterpret_cast<GroupHeader*>(region->data());
+  PULSE_ASSIGN_OR_RETURN(auto region, Region::Map(std::move(fds[0]), GroupBytes(shape)));
+  auto* header = reinterpret_cast<GroupHeader*>(region.data());
   if (header->magic != wire::kRegionMagic || header->version != wire::kProtocolVersion) {
     return absl::InvalidArgumentError("the message group carries a wrong magic number or version");
   }
@@ -36,27 +35,22 @@ absl::StatusOr<std::unique_ptr<MessageGroup>> MessageGroup::Attach(Session* sess
   g->session_ = session;
   g->id_ = static_cast<uint32_t>(m.args[0]);
   g->shape_ = shape;
-  g->region_ = *std::move(region);
+  g->region_ = std::move(region);
   g->notifier_ = Doorbell(std::move(fds[1]), &header->host_waiting.value);
   const RingShape ring{shape.request_bytes, shape.request_bytes};
   const ResponseShape response = ResponsesOf(shape);
   const size_t request_bytes = RingBytes(ring);
   const size_t response_bytes = ResponseBytes(response);
   if (session->config().mover == MoverKind::kShared) g->region_.Populate();
-  auto request_mover = session->MakeMover(g->region_.data() + RequestOffset(),
-                                          m.args[4] + RequestOffset(), request_bytes);
-  if (!request_mover.ok()) return request_mover.status();
-  auto response_mover = session->MakeMover(g->region_.data() + ResponseOffset(shape),
-                                           m.args[4] + ResponseOffset(shape), response_bytes);
-  if (!response_mover.ok()) return response_mover.status();
-  g->request_mover_ = *std::move(request_mover);
-  g->response_mover_ = *std::move(response_mover);
-  auto requests = MakeProgressConsumer(g->request_mover_.get(), ring);
-  if (!requests.ok()) return requests.status();
-  g->requests_ = std::make_unique<ProgressConsumer<>>(*requests);
-  auto responses = MakeResponseBuffer(g->response_mover_.get(), response);
-  if (!responses.ok()) return responses.status();
-  g->responses_ = *std::move(responses);
+  PULSE_ASSIGN_OR_RETURN(g->request_mover_,
+                         session->MakeMover(g->region_.data() + RequestOffset(),
+                                            m.args[4] + RequestOffset(), request_bytes));
+  PULSE_ASSIGN_OR_RETURN(g->response_mover_,
+                         session->MakeMover(g->region_.data() + ResponseOffset(shape),
+                                            m.args[4] + ResponseOffset(shape), response_bytes));
+  PULSE_ASSIGN_OR_RETURN(auto requests, MakeProgressConsumer(g->request_mover_.get(), ring));
+  g->requests_ = std::make_unique<ProgressConsumer<>>(requests);
+  PULSE_ASSIGN_OR_RETURN(g->responses_, MakeResponseBuffer(g->response_mover_.get(), response));
   // Last, as nothing can fail any more: the session counts it until it ends.
   PULSE_RETURN_IF_ERROR(session->TakeMemory(GroupBytes(shape)));
   IoBackend& backend = session->engine()->backend();
@@ -85,9 +79,8 @@ absl::StatusOr<bool> MessageGroup::Take(RingMessage* message, uint64_t* ticket) 
     if (requests_->corrupt()) {
       return absl::DataLossError("a request ring holds a length that cannot be");
     }
-    const absl::StatusOr<bool> some = requests_->Fetch();
-    if (!some.ok()) return some.status();
-    if (!*some || !requests_->Next(message)) return false;
+    PULSE_ASSIGN_OR_RETURN(const bool some, requests_->Fetch());
+    if (!some || !requests_->Next(message)) return false;
   }
   ++open_;
   ++taken_now_;

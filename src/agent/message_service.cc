@@ -30,12 +30,10 @@ absl::Status MessageService::OnMessage(const wire::Message& m, std::vector<Uniqu
       return absl::AlreadyExistsError("the message group's number is in use");
     }
   }
-  const absl::StatusOr<uint64_t> alignment = OnAttach();
-  if (!alignment.ok()) return alignment.status();
-  auto group = MessageGroup::Attach(session_, m, std::move(fds));
-  if (!group.ok()) return group.status();
-  groups_.push_back(*std::move(group));
-  ack->args[1] = *alignment;
+  PULSE_ASSIGN_OR_RETURN(const uint64_t alignment, OnAttach());
+  PULSE_ASSIGN_OR_RETURN(auto group, MessageGroup::Attach(session_, m, std::move(fds)));
+  groups_.push_back(std::move(group));
+  ack->args[1] = alignment;
   return absl::OkStatus();
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/errors.h"
+
 namespace pulse {
 
 absl::StatusOr<std::unique_ptr<ServiceModules>> ServiceModules::Open(
@@ -9,11 +11,10 @@ absl::StatusOr<std::unique_ptr<ServiceModules>> ServiceModules::Open(
   std::unique_ptr<ServiceModules> all(new ServiceModules(entries));
   for (const ServiceEntry* entry : entries) {
     if (entry->open == nullptr) continue;
-    auto module = entry->open(options, facts);
-    if (!module.ok()) return module.status();
-    if (*module == nullptr) continue;
-    facts.opened.emplace_back(entry, module->get());
-    all->modules_.push_back(*std::move(module));
+    PULSE_ASSIGN_OR_RETURN(auto module, entry->open(options, facts));
+    if (module == nullptr) continue;
+    facts.opened.emplace_back(entry, module.get());
+    all->modules_.push_back(std::move(module));
   }
   return all;
 }

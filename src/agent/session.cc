@@ -156,12 +156,10 @@ absl::Status Session::AttachQueue(uint32_t id, uint64_t arena_bytes, uint64_t pe
   }
   PULSE_RETURN_IF_ERROR(CheckMemory(arena_bytes));
   const Region& mapped = host_region != nullptr ? *host_region : region;
-  auto queue = AgentQueue::Attach(mapped, arena_bytes);
-  if (!queue.ok()) return queue.status();
+  PULSE_ASSIGN_OR_RETURN(auto queue, AgentQueue::Attach(mapped, arena_bytes));
   if (config_.mover == MoverKind::kShared) mapped.Populate();
-  auto mover = MakeMover(queue->arena(), peer_address, arena_bytes);
-  if (!mover.ok()) return mover.status();
-  auto q = std::make_unique<SessionQueue>(id, *queue, std::move(region), *std::move(mover),
+  PULSE_ASSIGN_OR_RETURN(auto mover, MakeMover(queue.arena(), peer_address, arena_bytes));
+  auto q = std::make_unique<SessionQueue>(id, queue, std::move(region), std::move(mover),
                                           &outstanding_, &origin_);
   q->buffer_index = engine_->backend().RegisterBuffer(q->mover().local(), arena_bytes);
   queues_.push_back(std::move(q));

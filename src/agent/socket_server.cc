@@ -37,9 +37,7 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
   }
   PULSE_RETURN_IF_ERROR(ResolveLimits(&options.limits, options.workers));
   std::unique_ptr<SocketServer> s(new SocketServer(std::move(options), std::move(services)));
-  auto listener = ListenUnix(s->options_.socket_path);
-  if (!listener.ok()) return listener.status();
-  s->listener_ = *std::move(listener);
+  PULSE_ASSIGN_OR_RETURN(s->listener_, ListenUnix(s->options_.socket_path));
   for (int i = 0; i < s->options_.workers; ++i) {
     WorkerOptions w;
     w.name = absl::StrCat("pulse-agent-", i);
@@ -48,13 +46,10 @@ absl::StatusOr<std::unique_ptr<SocketServer>> SocketServer::Open(AgentOptions op
     w.backend.factory = s->options_.backend_factory;
     w.pace = s->options_.pace;
     w.status = s->status_;
-    auto worker = Worker::Start(std::move(w));
-    if (!worker.ok()) return worker.status();
-    s->workers_.push_back(*std::move(worker));
+    PULSE_ASSIGN_OR_RETURN(auto worker, Worker::Start(std::move(w)));
+    s->workers_.push_back(std::move(worker));
   }
-  auto stop = WakeEvent::Create();
-  if (!stop.ok()) return stop.status();
-  s->stop_event_ = *std::move(stop);
+  PULSE_ASSIGN_OR_RETURN(s->stop_event_, WakeEvent::Create());
   s->thread_ = std::thread([server = s.get()] { server->AcceptLoop(); });
   return s;
 }
@@ -148,12 +143,11 @@ void SocketServer::ReadHello(Handshake handshake) {
 }
 
 absl::Status SocketServer::CheckPeer(int socket) {
-  auto peer = GetPeerCredentials(socket);
-  if (!peer.ok()) return peer.status();
-  if (peer->uid == geteuid() || peer->uid == 0) return absl::OkStatus();
+  PULSE_ASSIGN_OR_RETURN(auto peer, GetPeerCredentials(socket));
+  if (peer.uid == geteuid() || peer.uid == 0) return absl::OkStatus();
   return Refuse(socket, absl::PermissionDeniedError(absl::StrCat(
-                            "the agent runs as user ", geteuid(), " and process ", peer->pid,
-                            " as user ", peer->uid, "; run both as the same user")));
+                            "the agent runs as user ", geteuid(), " and process ", peer.pid,
+                            " as user ", peer.uid, "; run both as the same user")));
 }
 
 absl::StatusOr<const OfferedService*> SocketServer::FindService(const Hello& hello) const {

@@ -65,9 +65,7 @@ absl::StatusOr<std::shared_ptr<StatusServer>> StatusServer::Open(const std::stri
   }
   std::shared_ptr<StatusServer> s(new StatusServer(path));
   s->listener_ = *std::move(listener);
-  auto stop = WakeEvent::Create();
-  if (!stop.ok()) return stop.status();
-  s->stop_ = *std::move(stop);
+  PULSE_ASSIGN_OR_RETURN(s->stop_, WakeEvent::Create());
   s->thread_ = std::thread([server = s.get()] { server->Serve(); });
   known = s;
   return s;

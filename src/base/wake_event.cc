@@ -18,10 +18,8 @@ absl::StatusOr<UniqueFd> CreateEventFd() {
 }
 
 absl::StatusOr<WakeEvent> WakeEvent::Create() {
-  auto fd = CreateEventFd();
-  if (!fd.ok()) return fd.status();
   WakeEvent event;
-  event.fd_ = *std::move(fd);
+  PULSE_ASSIGN_OR_RETURN(event.fd_, CreateEventFd());
   return event;
 }
 

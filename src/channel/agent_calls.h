@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/errors.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
 
@@ -103,9 +104,8 @@ class AgentCaller {
     RingMessage m;
     if (!answers_.Next(&m)) {
       if (answers_.corrupt()) return Corrupt();
-      const absl::StatusOr<bool> some = answers_.Fetch();
-      if (!some.ok()) return some.status();
-      if (!*some || !answers_.Next(&m)) {
+      PULSE_ASSIGN_OR_RETURN(const bool some, answers_.Fetch());
+      if (!some || !answers_.Next(&m)) {
         if (answers_.corrupt()) return Corrupt();
         return false;
       }

@@ -163,8 +163,7 @@ UniqueFd GetPeerPidfd(int socket) {
 }
 
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
-  auto addr = AddressOf(path);
-  if (!addr.ok()) return addr.status();
+  PULSE_ASSIGN_OR_RETURN(auto addr, AddressOf(path));
   struct stat st;
   if (lstat(path.c_str(), &st) == 0) {
     if (!S_ISSOCK(st.st_mode)) {
@@ -183,31 +182,28 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path) {
     }
     unlink(path.c_str());
   }
-  auto fd = NewSocket();
-  if (!fd.ok()) return fd.status();
+  PULSE_ASSIGN_OR_RETURN(auto fd, NewSocket());
   const mode_t old = umask(0177);
-  const int rc = bind(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr));
+  const int rc = bind(fd.get(), reinterpret_cast<sockaddr*>(&addr), sizeof(addr));
   const int err = errno;
   umask(old);
   if (rc != 0)
     return ErrnoError(err, "listening on", path, "check that its directory exists and is writable");
-  if (listen(fd->get(), 64) != 0) return ErrnoError(errno, "listening on", path);
+  if (listen(fd.get(), 64) != 0) return ErrnoError(errno, "listening on", path);
   return fd;
 }
 
 absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, int cancel_fd) {
-  auto addr = AddressOf(path);
-  if (!addr.ok()) return addr.status();
-  auto fd = NewSocket();
-  if (!fd.ok()) return fd.status();
+  PULSE_ASSIGN_OR_RETURN(auto addr, AddressOf(path));
+  PULSE_ASSIGN_OR_RETURN(auto fd, NewSocket());
   // A blocking connect waits, deaf to everything else, while a listener that hangs has its backlog
   // full. This one is asked again until it has room.
-  const int flags = fcntl(fd->get(), F_GETFL);
-  if (fcntl(fd->get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+  const int flags = fcntl(fd.get(), F_GETFL);
+  if (fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return ErrnoError(errno, "preparing a socket for", path);
   }
   const int64_t until = NowNanos() + int64_t{timeout_ms} * 1'000'000;
-  while (connect(fd->get(), reinterpret_cast<sockaddr*>(&*addr), sizeof(*addr)) != 0) {
+  while (connect(fd.get(), reinterpret_cast<sockaddr*>(&addr), sizeof(addr)) != 0) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) {
       return ErrnoError(errno, "connecting to the agent at", path,
@@ -221,7 +217,7 @@ absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int timeout_ms, in
     pollfd cancel{cancel_fd, POLLIN, 0};
     if (poll(&cancel, 1, kConnectRetryMs) > 0) return absl::CancelledError("no longer wanted");
   }
-  if (fcntl(fd->get(), F_SETFL, flags) != 0)
+  if (fcntl(fd.get(), F_SETFL, flags) != 0)
     return ErrnoError(errno, "preparing a socket for", path);
   return fd;
 }

@@ -74,12 +74,11 @@ absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
 }
 
 absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
-  auto memory = PrivateMemory::Create(bytes);
-  if (!memory.ok()) return memory.status();
+  PULSE_ASSIGN_OR_RETURN(auto memory, PrivateMemory::Create(bytes));
   Region r;
-  r.size_ = memory->size();
-  r.huge_ = memory->huge();
-  r.data_ = memory->release();
+  r.size_ = memory.size();
+  r.huge_ = memory.huge();
+  r.data_ = memory.release();
   return r;
 }
 

@@ -52,22 +52,20 @@ absl::Status SendStatus(int socket, absl::string_view json) {
 }
 
 absl::StatusOr<std::string> AskStatus(const std::string& path, int timeout_ms) {
-  auto socket = ConnectUnix(path, timeout_ms);
-  if (!socket.ok()) return socket.status();
-  PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket->get(), timeout_ms));
-  auto peer = GetPeerCredentials(socket->get());
-  if (!peer.ok()) return peer.status();
-  if (peer->uid != geteuid() && peer->uid != 0 && geteuid() != 0) {
+  PULSE_ASSIGN_OR_RETURN(auto socket, ConnectUnix(path, timeout_ms));
+  PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket.get(), timeout_ms));
+  PULSE_ASSIGN_OR_RETURN(auto peer, GetPeerCredentials(socket.get()));
+  if (peer.uid != geteuid() && peer.uid != 0 && geteuid() != 0) {
     return absl::PermissionDeniedError(
-        absl::StrCat("the agent at ", path, " runs as user ", peer->uid,
+        absl::StrCat("the agent at ", path, " runs as user ", peer.uid,
                      ", which is neither this user nor root; ask as that user"));
   }
   const auto with_path = [&](const absl::Status& st) {
     return absl::Status(st.code(), absl::StrCat("the agent at ", path, ": ", st.message()));
   };
-  absl::Status st = SendMessage(socket->get(), MakeMessage(wire::MessageType::kStatus));
+  absl::Status st = SendMessage(socket.get(), MakeMessage(wire::MessageType::kStatus));
   if (!st.ok()) return with_path(st);
-  auto answer = ReceiveMessage(socket->get());
+  auto answer = ReceiveMessage(socket.get());
   if (absl::IsDeadlineExceeded(answer.status())) {
     return absl::DeadlineExceededError(absl::StrCat("the agent at ", path,
                                                     " hangs, or is stopped: no answer in ",

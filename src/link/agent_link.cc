@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "base/errors.h"
+
 namespace pulse {
 
 absl::StatusOr<UniqueFd> AgentLink::Prepare(Region control_region) {
@@ -10,13 +12,10 @@ absl::StatusOr<UniqueFd> AgentLink::Prepare(Region control_region) {
   control_ = new (control_region_.data()) wire::ControlPage();
   control_->magic = wire::kRegionMagic;
   control_->version = wire::kProtocolVersion;
-  auto closed = WakeEvent::Create();
-  if (!closed.ok()) return closed.status();
-  closed_ = *std::move(closed);
-  auto ends = Doorbell::CreatePair();
-  if (!ends.ok()) return ends.status();
-  notify_ = Doorbell(std::move(ends->sleep), &control_->host_waiting.value);
-  return std::move(ends->ring);
+  PULSE_ASSIGN_OR_RETURN(closed_, WakeEvent::Create());
+  PULSE_ASSIGN_OR_RETURN(auto ends, Doorbell::CreatePair());
+  notify_ = Doorbell(std::move(ends.sleep), &control_->host_waiting.value);
+  return std::move(ends.ring);
 }
 
 void AgentLink::Close() { closed_.Set(); }

@@ -16,23 +16,16 @@ namespace {
 class EmbeddedLink : public AgentLink {
  public:
   absl::Status Start(EmbeddedOptions options) {
-    auto page = Region::CreatePrivate(wire::kPage);
-    if (!page.ok()) return page.status();
-    auto notify = Prepare(*std::move(page));
-    if (!notify.ok()) return notify.status();
-    auto kick = Doorbell::CreatePair();
-    if (!kick.ok()) return kick.status();
-    kick_ = Doorbell(std::move(kick->ring), &control_->agent_sleeping.value);
+    PULSE_ASSIGN_OR_RETURN(auto page, Region::CreatePrivate(wire::kPage));
+    PULSE_ASSIGN_OR_RETURN(auto notify, Prepare(std::move(page)));
+    PULSE_ASSIGN_OR_RETURN(auto kick, Doorbell::CreatePair());
+    kick_ = Doorbell(std::move(kick.ring), &control_->agent_sleeping.value);
     if (!options.status_path.empty()) {
-      auto server = StatusServer::Open(options.status_path);
-      if (!server.ok()) return server.status();
-      status_ = *std::move(server);
+      PULSE_ASSIGN_OR_RETURN(status_, StatusServer::Open(options.status_path));
       options.worker.status = std::shared_ptr<AgentStatus>(status_, &status_->status());
     }
     const std::shared_ptr<AgentStatus> status = options.worker.status;
-    auto worker = Worker::Start(std::move(options.worker));
-    if (!worker.ok()) return worker.status();
-    worker_ = *std::move(worker);
+    PULSE_ASSIGN_OR_RETURN(worker_, Worker::Start(std::move(options.worker)));
     worker_->Run([&] {
       Session::Config config;
       config.mover = options.mover;
@@ -42,8 +35,8 @@ class EmbeddedLink : public AgentLink {
       config.status = status;
       config.service = options.service;
       auto session = std::make_unique<Session>(std::move(config), control_, Region(),
-                                               std::move(kick->sleep), *std::move(notify),
-                                               UniqueFd(), worker_->engine(), options.factory);
+                                               std::move(kick.sleep), std::move(notify), UniqueFd(),
+                                               worker_->engine(), options.factory);
       session_ = session.get();
       worker_->AddSession(std::move(session));
     });

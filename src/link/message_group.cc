@@ -49,9 +49,7 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
         shape.requests, " requests; use powers of two, from ", kMinGroupRing, " to ", kMaxGroupRing,
         " bytes and up to ", kMaxGroupRequests, " requests"));
   }
-  auto region = Region::CreateShared(GroupBytes(shape));
-  if (!region.ok()) return region.status();
-  g->region_ = *std::move(region);
+  PULSE_ASSIGN_OR_RETURN(g->region_, Region::CreateShared(GroupBytes(shape)));
   const uint32_t number = channel->NewGroupNumber();
   auto* header = new (g->region_.data()) GroupHeader();
   header->magic = wire::kRegionMagic;
@@ -60,15 +58,11 @@ absl::StatusOr<std::unique_ptr<HostMessageGroup>> HostMessageGroup::Create(
   header->request_bytes = shape.request_bytes;
   header->response_bytes = shape.response_bytes;
   header->requests = shape.requests;
-  auto doorbell = Doorbell::CreatePair();
-  if (!doorbell.ok()) return doorbell.status();
-  g->notify_ = Doorbell(std::move(doorbell->sleep), &header->host_waiting.value);
-  auto wake = WakeEvent::Create();
-  if (!wake.ok()) return wake.status();
-  g->wake_ = *std::move(wake);
-  auto align = channel->AttachGroup(number, shape, g->region_, doorbell->ring.get());
-  if (!align.ok()) return align.status();
-  g->align_ = *align;
+  PULSE_ASSIGN_OR_RETURN(auto doorbell, Doorbell::CreatePair());
+  g->notify_ = Doorbell(std::move(doorbell.sleep), &header->host_waiting.value);
+  PULSE_ASSIGN_OR_RETURN(g->wake_, WakeEvent::Create());
+  PULSE_ASSIGN_OR_RETURN(g->align_,
+                         channel->AttachGroup(number, shape, g->region_, doorbell.ring.get()));
   g->region_.Populate();
   g->requests_ = std::make_unique<ProgressProducer<>>(MakeProgressProducer(
       g->region_.data() + RequestOffset(), {shape.request_bytes, shape.request_bytes}));

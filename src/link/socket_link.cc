@@ -26,10 +26,8 @@ class SocketLink : public AgentLink {
 
   absl::Status Connect(const LinkOptions& options, int cancel_fd) {
     cancel_fd_ = cancel_fd;
-    auto page = Region::CreateShared(wire::kPage);
-    if (!page.ok()) return page.status();
-    auto notify = Prepare(*std::move(page));
-    if (!notify.ok()) return notify.status();
+    PULSE_ASSIGN_OR_RETURN(auto page, Region::CreateShared(wire::kPage));
+    PULSE_ASSIGN_OR_RETURN(auto notify, Prepare(std::move(page)));
     auto socket = ConnectUnix(path_, timeout_ms_, cancel_fd);
     if (!socket.ok()) {
       const int err = ErrnoOf(socket.status());
@@ -44,7 +42,7 @@ class SocketLink : public AgentLink {
     hello.args[1] = options.service.id;
     hello.args[2] = options.mover;
     hello.args[3] = options.service.version;
-    if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify->get()});
+    if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify.get()});
         !st.ok()) {
       absent_ = true;  // it hung up
       return absl::Status(st.code(), absl::StrCat("the agent at ", path_, ": ", st.message()));
@@ -90,13 +88,12 @@ class SocketLink : public AgentLink {
     // one deadline.
     const int64_t until = Deadline();
     while (true) {
-      auto r = Receive(until);
-      if (!r.ok()) return r.status();
-      const bool ours = r->message.type == static_cast<uint32_t>(answer) &&
-                        r->message.args[0] == question.args[0];
-      if (!ours && IsAnswer(r->message.type)) continue;
-      PULSE_RETURN_IF_ERROR(Check(r->message, answer));
-      return r->message;
+      PULSE_ASSIGN_OR_RETURN(auto r, Receive(until));
+      const bool ours =
+          r.message.type == static_cast<uint32_t>(answer) && r.message.args[0] == question.args[0];
+      if (!ours && IsAnswer(r.message.type)) continue;
+      PULSE_RETURN_IF_ERROR(Check(r.message, answer));
+      return r.message;
     }
   }
 
@@ -129,14 +126,13 @@ class SocketLink : public AgentLink {
 
  private:
   absl::Status CheckPeer() {
-    const auto peer = GetPeerCredentials(socket_.get());
-    if (!peer.ok()) return peer.status();
-    if (peer->uid != geteuid() && peer->uid != 0) {
+    PULSE_ASSIGN_OR_RETURN(const auto peer, GetPeerCredentials(socket_.get()));
+    if (peer.uid != geteuid() && peer.uid != 0) {
       return absl::PermissionDeniedError(
-          absl::StrCat("the agent at ", path_, " runs as user ", peer->uid,
+          absl::StrCat("the agent at ", path_, " runs as user ", peer.uid,
                        ", which is neither this user nor root; data is not handed to it"));
     }
-    peer_.reset(static_cast<int>(syscall(SYS_pidfd_open, peer->pid, 0)));
+    peer_.reset(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
     return absl::OkStatus();
   }
 

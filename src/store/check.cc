@@ -29,16 +29,15 @@ class Checker {
       Tick();
     }
     std::vector<Finding> findings;
-    auto recovered = Recover(device_, superblock_, &findings);
-    if (!recovered.ok()) return recovered.status();
+    PULSE_ASSIGN_OR_RETURN(auto recovered, Recover(device_, superblock_, &findings));
     Tick();
     for (const Finding& f : findings) Problem(f.offset, f.what);
-    NoteSlots(*recovered);
-    CheckState(*recovered);
+    NoteSlots(recovered);
+    CheckState(recovered);
     Tick();
-    Describe(*recovered);
+    Describe(recovered);
     if (repair && !report_.problems.empty()) {
-      PULSE_RETURN_IF_ERROR(Repair(*recovered));
+      PULSE_RETURN_IF_ERROR(Repair(recovered));
       report_.repaired = true;
     }
     return report_;
@@ -202,9 +201,8 @@ absl::StatusOr<CheckReport> Check(Device& device, const CheckOptions& options) {
 }
 
 absl::StatusOr<CheckReport> Check(const std::string& path, const CheckOptions& options) {
-  auto device = FileDevice::Open(path, /*read_only=*/!options.repair);
-  if (!device.ok()) return device.status();
-  return Check(**device, options);
+  PULSE_ASSIGN_OR_RETURN(auto device, FileDevice::Open(path, /*read_only=*/!options.repair));
+  return Check(*device, options);
 }
 
 }  // namespace pulse::store

@@ -160,9 +160,8 @@ absl::Status CreateOn(FileDevice& device, bool existed, const CreateOptions& opt
   } else if (existed && size == 0) {
     size = device.size();
   }
-  const auto superblock = Design(device.name(), size, options);
-  if (!superblock.ok()) return superblock.status();
-  size = superblock->device_bytes();
+  PULSE_ASSIGN_OR_RETURN(const auto superblock, Design(device.name(), size, options));
+  size = superblock.device_bytes();
   if (!device.is_block_device()) {
     PULSE_RETURN_IF_ERROR(GiveSize(device, size));
     PULSE_RETURN_IF_ERROR(device.UpdateSize());
@@ -171,7 +170,7 @@ absl::Status CreateOn(FileDevice& device, bool existed, const CreateOptions& opt
     // What was a store is none while its data are overwritten.
     PULSE_RETURN_IF_ERROR(Prefill(device, size, options));
   }
-  PULSE_RETURN_IF_ERROR(WriteFormat(device, *superblock));
+  PULSE_RETURN_IF_ERROR(WriteFormat(device, superblock));
   // The size and the blocks of the file are metadata of its file system.
   return SyncFd(device.buffered_fd(), device.name());
 }
@@ -185,10 +184,10 @@ absl::Status SyncDirectoryOf(const std::string& path) {
 }  // namespace
 
 absl::Status Format(Device& device, const CreateOptions& options) {
-  const auto superblock =
-      Design(device.name(), options.size == 0 ? device.size() : options.size, options);
-  if (!superblock.ok()) return superblock.status();
-  return WriteFormat(device, *superblock);
+  PULSE_ASSIGN_OR_RETURN(
+      const auto superblock,
+      Design(device.name(), options.size == 0 ? device.size() : options.size, options));
+  return WriteFormat(device, superblock);
 }
 
 absl::Status Create(const std::string& path, const CreateOptions& options) {
@@ -204,8 +203,7 @@ absl::Status Create(const std::string& path, const CreateOptions& options) {
   }
   if (!existed) {
     // What cannot be is found out before there is a file.
-    const auto superblock = Design(path, options.size, options);
-    if (!superblock.ok()) return superblock.status();
+    PULSE_RETURN_IF_ERROR(Design(path, options.size, options).status());
     UniqueFd fd(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0640));
     if (!fd.valid()) return ErrnoError(errno, "store: cannot create", path);
   }

@@ -223,9 +223,8 @@ absl::Status CheckSlot(Device& device, const Superblock& superblock, int slot) {
 }
 
 absl::StatusOr<Recovered> Recover(Device& device, std::vector<Finding>* findings) {
-  const auto superblock = ReadSuperblock(device);
-  if (!superblock.ok()) return superblock.status();
-  return Recover(device, *superblock, findings);
+  PULSE_ASSIGN_OR_RETURN(const auto superblock, ReadSuperblock(device));
+  return Recover(device, superblock, findings);
 }
 
 absl::StatusOr<Recovered> Recover(Device& device, const Superblock& superblock,

@@ -56,9 +56,7 @@ void Store::Impl::GiveBack(const std::vector<Run>& runs) {
 absl::Status Store::Impl::ReserveSegments(FileId id, uint64_t count) {
   for (bool done = false; !done;) {
     const absl::Status status = Change([&]() -> absl::Status {
-      const auto found = FindFile(id);
-      if (!found.ok()) return found.status();
-      File* file = *found;
+      PULSE_ASSIGN_OR_RETURN(auto* file, FindFile(id));
       if (file->segments >= count) {
         done = true;
         return absl::OkStatus();
@@ -110,10 +108,9 @@ void Store::Impl::EnterTrim(File* file, uint64_t keep) {
 
 absl::Status Store::Trim(FileId id) {
   return impl_->Change([&]() -> absl::Status {
-    const auto file = impl_->FindFile(id);
-    if (!file.ok()) return file.status();
-    if ((*file)->relocating) return Relocating(id);
-    impl_->EnterTrim(*file, SegmentsFor((*file)->size, impl_->segment_bytes_));
+    PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+    if (file->relocating) return Relocating(id);
+    impl_->EnterTrim(file, SegmentsFor(file->size, impl_->segment_bytes_));
     return absl::OkStatus();
   });
 }
@@ -146,9 +143,7 @@ void Store::Impl::EnterLength(File* file, uint64_t size, uint64_t valid) {
 absl::Status Store::SetSize(FileId id, uint64_t size) {
   PULSE_RETURN_IF_ERROR(CheckRange(0, size));
   return impl_->Change([&]() -> absl::Status {
-    const auto found = impl_->FindFile(id);
-    if (!found.ok()) return found.status();
-    File* file = *found;
+    PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
     if (size == file->size) return absl::OkStatus();
     const bool shrinks = size < file->size;
     if (shrinks && file->relocating) return Relocating(id);
@@ -177,15 +172,13 @@ absl::Status Store::Wrote(FileId id, uint64_t offset, uint64_t length) {
   {
     // Overwriting changes nothing.
     std::shared_lock lock(impl_->mu_);
-    const auto file = impl_->FindFile(id);
-    if (!file.ok()) return file.status();
-    if (end <= (*file)->valid) return impl_->Writable();
+    PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+    if (end <= file->valid) return impl_->Writable();
   }
   return impl_->Change([&]() -> absl::Status {
-    const auto file = impl_->FindFile(id);
-    if (!file.ok()) return file.status();
-    PULSE_RETURN_IF_ERROR(check(**file));
-    if (end > (*file)->valid) impl_->EnterLength(*file, std::max((*file)->size, end), end);
+    PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+    PULSE_RETURN_IF_ERROR(check(*file));
+    if (end > file->valid) impl_->EnterLength(file, std::max(file->size, end), end);
     return absl::OkStatus();
   });
 }
@@ -193,9 +186,8 @@ absl::Status Store::Wrote(FileId id, uint64_t offset, uint64_t length) {
 absl::StatusOr<Range> Store::Gap(FileId id, uint64_t offset) const {
   PULSE_RETURN_IF_ERROR(CheckRange(offset, 0));
   std::shared_lock lock(impl_->mu_);
-  const auto file = impl_->FindFile(id);
-  if (!file.ok()) return file.status();
-  const uint64_t valid = (*file)->valid;
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  const uint64_t valid = file->valid;
   return offset <= valid ? Range{offset, 0} : Range{valid, offset - valid};
 }
 
@@ -222,13 +214,11 @@ void Store::Impl::Map(const File& file, uint64_t offset, uint64_t length,
 absl::Status Store::MapRead(FileId id, uint64_t offset, uint64_t length,
                             std::vector<Extent>* extents) const {
   std::shared_lock lock(impl_->mu_);
-  const auto found = impl_->FindFile(id);
-  if (!found.ok()) return found.status();
-  const File& file = **found;
-  if (offset >= file.size) return absl::OkStatus();
-  length = std::min(length, file.size - offset);
-  const uint64_t data = offset >= file.valid ? 0 : std::min(length, file.valid - offset);
-  impl_->Map(file, offset, data, extents);
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  if (offset >= file->size) return absl::OkStatus();
+  length = std::min(length, file->size - offset);
+  const uint64_t data = offset >= file->valid ? 0 : std::min(length, file->valid - offset);
+  impl_->Map(*file, offset, data, extents);
   if (length > data) extents->push_back({Extent::kHole, length - data});
   return absl::OkStatus();
 }
@@ -242,10 +232,9 @@ absl::Status Store::MapWrite(FileId id, uint64_t offset, uint64_t length,
     {
       std::shared_lock lock(impl_->mu_);
       PULSE_RETURN_IF_ERROR(impl_->Writable());
-      const auto file = impl_->FindFile(id);
-      if (!file.ok()) return file.status();
-      if ((*file)->segments >= segments) {
-        impl_->Map(**file, offset, length, extents);
+      PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+      if (file->segments >= segments) {
+        impl_->Map(*file, offset, length, extents);
         return absl::OkStatus();
       }
     }
@@ -256,9 +245,8 @@ absl::Status Store::MapWrite(FileId id, uint64_t offset, uint64_t length,
 absl::Status Store::MapAllocated(FileId id, std::vector<Extent>* extents) const {
   std::shared_lock lock(impl_->mu_);
   PULSE_RETURN_IF_ERROR(impl_->Writable());
-  const auto file = impl_->FindFile(id);
-  if (!file.ok()) return file.status();
-  impl_->Map(**file, 0, (*file)->segments * impl_->segment_bytes_, extents);
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  impl_->Map(*file, 0, file->segments * impl_->segment_bytes_, extents);
   return absl::OkStatus();
 }
 
@@ -266,9 +254,8 @@ absl::Status Store::MapAllocated(FileId id, std::vector<Extent>* extents) const 
 
 absl::StatusOr<FilePin> Store::Pin(FileId id) {
   std::unique_lock lock(impl_->mu_);
-  const auto file = impl_->FindFile(id);
-  if (!file.ok()) return file.status();
-  ++(*file)->pins;
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  ++file->pins;
   return FilePin(shared_from_this(), id);
 }
 
@@ -302,10 +289,9 @@ void FilePin::Reset() {
 
 absl::StatusOr<uint64_t> Store::Quarantine(FileId id) {
   std::unique_lock lock(impl_->mu_);
-  const auto file = impl_->FindFile(id);
-  if (!file.ok()) return file.status();
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
   std::vector<Run> runs;
-  for (const FileRun& run : (*file)->runs) {
+  for (const FileRun& run : file->runs) {
     runs.push_back({run.first, run.count});
     for (uint32_t i = 0; i < run.count; ++i) ++impl_->held_[run.first + i];
   }
@@ -338,9 +324,7 @@ absl::Status Store::Relocate(FileId id, const CopyFunction& copy) {
   std::vector<Run> runs;
   FilePin pin;
   const absl::Status prepared = impl_->Change([&]() -> absl::Status {
-    const auto found = impl_->FindFile(id);
-    if (!found.ok()) return found.status();
-    File* file = *found;
+    PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
     if (file->relocating) return Relocating(id);
     PULSE_RETURN_IF_ERROR(impl_->Allocate(File(), file->segments, &runs));
     if (runs.size() > kMaxRunsInRecord) {

@@ -37,9 +37,8 @@ absl::StatusOr<Directory*> Store::Impl::FindDirectory(absl::string_view name) co
 
 absl::StatusOr<Entry*> Store::Impl::FindEntry(absl::string_view directory,
                                               absl::string_view name) const {
-  const auto d = FindDirectory(directory);
-  if (!d.ok()) return d.status();
-  Entry* entry = state_->FindEntry(**d, name);
+  PULSE_ASSIGN_OR_RETURN(auto* d, FindDirectory(directory));
+  Entry* entry = state_->FindEntry(*d, name);
   if (entry == nullptr) {
     return absl::NotFoundError(
         absl::StrCat("store ", path_, " has no file ", name, " in directory ", directory));
@@ -126,15 +125,14 @@ absl::Status Store::CreateDirectory(absl::string_view name) {
 
 absl::Status Store::RemoveDirectory(absl::string_view name) {
   return impl_->Change([&]() -> absl::Status {
-    const auto directory = impl_->FindDirectory(name);
-    if (!directory.ok()) return directory.status();
-    if ((*directory)->entries.size() != 0) {
+    PULSE_ASSIGN_OR_RETURN(auto* directory, impl_->FindDirectory(name));
+    if (directory->entries.size() != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("store ", path(), ": directory ", name, " is not empty"));
     }
     Record r;
     r.type = RecordType::kRemoveDirectory;
-    r.directory = (*directory)->id;
+    r.directory = directory->id;
     impl_->Enter(r);
     return absl::OkStatus();
   });
@@ -142,12 +140,11 @@ absl::Status Store::RemoveDirectory(absl::string_view name) {
 
 absl::Status Store::ClearDirectory(absl::string_view name) {
   return impl_->Change([&]() -> absl::Status {
-    const auto directory = impl_->FindDirectory(name);
-    if (!directory.ok()) return directory.status();
-    if ((*directory)->entries.size() == 0) return absl::OkStatus();
+    PULSE_ASSIGN_OR_RETURN(auto* directory, impl_->FindDirectory(name));
+    if (directory->entries.size() == 0) return absl::OkStatus();
     Record r;
     r.type = RecordType::kClearDirectory;
-    r.directory = (*directory)->id;
+    r.directory = directory->id;
     impl_->Enter(r);
     return absl::OkStatus();
   });
@@ -156,10 +153,9 @@ absl::Status Store::ClearDirectory(absl::string_view name) {
 absl::Status Store::RenameDirectory(absl::string_view from, absl::string_view to) {
   PULSE_RETURN_IF_ERROR(CheckDirectoryName(to));
   return impl_->Change([&]() -> absl::Status {
-    const auto directory = impl_->FindDirectory(from);
-    if (!directory.ok()) return directory.status();
+    PULSE_ASSIGN_OR_RETURN(auto* directory, impl_->FindDirectory(from));
     const Directory* target = impl_->state_->FindDirectory(to);
-    if (target == *directory) return absl::OkStatus();
+    if (target == directory) return absl::OkStatus();
     if (target != nullptr && target->entries.size() != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("store ", path(), ": directory ", to, " is there, and not empty"));
@@ -167,7 +163,7 @@ absl::Status Store::RenameDirectory(absl::string_view from, absl::string_view to
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(to.size()));
     Record r;
     r.type = RecordType::kRenameDirectory;
-    r.directory = (*directory)->id;
+    r.directory = directory->id;
     r.to_directory = target == nullptr ? 0 : target->id;
     r.to_name = to;
     impl_->Enter(r);
@@ -190,11 +186,10 @@ std::vector<std::string> Store::ListDirectories() const {
 
 absl::StatusOr<std::vector<DirectoryEntry>> Store::List(absl::string_view directory) const {
   std::shared_lock lock(impl_->mu_);
-  const auto d = impl_->FindDirectory(directory);
-  if (!d.ok()) return d.status();
+  PULSE_ASSIGN_OR_RETURN(auto* d, impl_->FindDirectory(directory));
   std::vector<DirectoryEntry> entries;
-  entries.reserve((*d)->entries.size());
-  (*d)->entries.ForEach([&](const Entry& e) {
+  entries.reserve(d->entries.size());
+  d->entries.ForEach([&](const Entry& e) {
     entries.push_back({e.name, impl_->AttributesOf(*e.file)});
   });
   return entries;
@@ -206,9 +201,8 @@ absl::StatusOr<FileId> Store::CreateFile(absl::string_view directory, absl::stri
   PULSE_RETURN_IF_ERROR(CheckFileName(name));
   FileId id = kNoFile;
   const absl::Status status = impl_->Change([&]() -> absl::Status {
-    const auto d = impl_->FindDirectory(directory);
-    if (!d.ok()) return d.status();
-    if (impl_->state_->FindEntry(**d, name) != nullptr) {
+    PULSE_ASSIGN_OR_RETURN(auto* d, impl_->FindDirectory(directory));
+    if (impl_->state_->FindEntry(*d, name) != nullptr) {
       return absl::AlreadyExistsError(
           absl::StrCat("store ", path(), " has a file ", name, " in directory ", directory));
     }
@@ -217,7 +211,7 @@ absl::StatusOr<FileId> Store::CreateFile(absl::string_view directory, absl::stri
     Record r;
     r.type = RecordType::kCreateFile;
     r.file = id = impl_->state_->next_id();
-    r.directory = (*d)->id;
+    r.directory = d->id;
     r.time_ns = Impl::NowOfDay();
     r.name = name;
     impl_->Enter(r);
@@ -229,15 +223,13 @@ absl::StatusOr<FileId> Store::CreateFile(absl::string_view directory, absl::stri
 
 absl::StatusOr<FileId> Store::Lookup(absl::string_view directory, absl::string_view name) const {
   std::shared_lock lock(impl_->mu_);
-  const auto entry = impl_->FindEntry(directory, name);
-  if (!entry.ok()) return entry.status();
-  return (*entry)->file->id;
+  PULSE_ASSIGN_OR_RETURN(auto* entry, impl_->FindEntry(directory, name));
+  return entry->file->id;
 }
 
 absl::Status Store::Unlink(absl::string_view directory, absl::string_view name) {
   return impl_->Change([&]() -> absl::Status {
-    const auto entry = impl_->FindEntry(directory, name);
-    if (!entry.ok()) return entry.status();
+    PULSE_RETURN_IF_ERROR(impl_->FindEntry(directory, name).status());
     Record r;
     r.type = RecordType::kUnlink;
     r.directory = impl_->state_->FindDirectory(directory)->id;
@@ -251,17 +243,15 @@ absl::Status Store::Rename(absl::string_view directory, absl::string_view name,
                            absl::string_view to_directory, absl::string_view to_name) {
   PULSE_RETURN_IF_ERROR(CheckFileName(to_name));
   return impl_->Change([&]() -> absl::Status {
-    const auto entry = impl_->FindEntry(directory, name);
-    if (!entry.ok()) return entry.status();
-    const auto to = impl_->FindDirectory(to_directory);
-    if (!to.ok()) return to.status();
-    const Entry* target = impl_->state_->FindEntry(**to, to_name);
-    if (target != nullptr && target->file == (*entry)->file) return absl::OkStatus();
+    PULSE_ASSIGN_OR_RETURN(auto* entry, impl_->FindEntry(directory, name));
+    PULSE_ASSIGN_OR_RETURN(auto* to, impl_->FindDirectory(to_directory));
+    const Entry* target = impl_->state_->FindEntry(*to, to_name);
+    if (target != nullptr && target->file == entry->file) return absl::OkStatus();
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(to_name.size()));
     Record r;
     r.type = RecordType::kRename;
     r.directory = impl_->state_->FindDirectory(directory)->id;
-    r.to_directory = (*to)->id;
+    r.to_directory = to->id;
     r.name = name;
     r.to_name = to_name;
     impl_->Enter(r);
@@ -273,19 +263,17 @@ absl::Status Store::Link(absl::string_view directory, absl::string_view name,
                          absl::string_view to_directory, absl::string_view to_name) {
   PULSE_RETURN_IF_ERROR(CheckFileName(to_name));
   return impl_->Change([&]() -> absl::Status {
-    const auto entry = impl_->FindEntry(directory, name);
-    if (!entry.ok()) return entry.status();
-    const auto to = impl_->FindDirectory(to_directory);
-    if (!to.ok()) return to.status();
-    if (impl_->state_->FindEntry(**to, to_name) != nullptr) {
+    PULSE_ASSIGN_OR_RETURN(auto* entry, impl_->FindEntry(directory, name));
+    PULSE_ASSIGN_OR_RETURN(auto* to, impl_->FindDirectory(to_directory));
+    if (impl_->state_->FindEntry(*to, to_name) != nullptr) {
       return absl::AlreadyExistsError(
           absl::StrCat("store ", path(), " has a file ", to_name, " in directory ", to_directory));
     }
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(kLinkRecordBytes + to_name.size()));
     Record r;
     r.type = RecordType::kLink;
-    r.file = (*entry)->file->id;
-    r.directory = (*to)->id;
+    r.file = entry->file->id;
+    r.directory = to->id;
     r.name = to_name;
     impl_->Enter(r);
     return absl::OkStatus();
@@ -294,9 +282,8 @@ absl::Status Store::Link(absl::string_view directory, absl::string_view name,
 
 absl::StatusOr<Attributes> Store::Stat(FileId id) const {
   std::shared_lock lock(impl_->mu_);
-  const auto file = impl_->FindFile(id);
-  if (!file.ok()) return file.status();
-  return impl_->AttributesOf(**file);
+  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
+  return impl_->AttributesOf(*file);
 }
 
 }  // namespace pulse::store

@@ -104,10 +104,9 @@ Store::~Store() {
 absl::StatusOr<std::shared_ptr<Store>> Store::OpenDevice(const std::string& path,
                                                          std::shared_ptr<Device> device,
                                                          const OpenOptions& options) {
-  auto recovered = Recover(*device);
-  if (!recovered.ok()) return recovered.status();
+  PULSE_ASSIGN_OR_RETURN(auto recovered, Recover(*device));
   auto impl =
-      std::make_unique<Impl>(path, std::move(device), options.read_only, *std::move(recovered));
+      std::make_unique<Impl>(path, std::move(device), options.read_only, std::move(recovered));
   if (!options.read_only) {
     const absl::Status status = impl->Start();
     if (!status.ok()) return status;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/cpu_list.h"
+#include "base/errors.h"
 #include "base/wake_event.h"
 #include "uring/io_backend.h"
 
@@ -108,9 +109,8 @@ class ThreadBackend : public IoBackend {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateThreadBackend(const IoBackendOptions& options) {
-  auto event = WakeEvent::Create();
-  if (!event.ok()) return event.status();
-  return std::unique_ptr<IoBackend>(std::make_unique<ThreadBackend>(*std::move(event), options));
+  PULSE_ASSIGN_OR_RETURN(auto event, WakeEvent::Create());
+  return std::unique_ptr<IoBackend>(std::make_unique<ThreadBackend>(std::move(event), options));
 }
 
 }  // namespace pulse

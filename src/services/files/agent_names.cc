@@ -235,11 +235,9 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
           op, creates,
           [s, names, pin, creates]() -> absl::Status {
             const auto& n = names->name;
-            const auto id = creates ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]);
-            if (!id.ok()) return id.status();
-            auto pinned = s->Pin(*id);
-            if (!pinned.ok()) return pinned.status();
-            *pin = *std::move(pinned);
+            PULSE_ASSIGN_OR_RETURN(const auto id,
+                                   creates ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]));
+            PULSE_ASSIGN_OR_RETURN(*pin, s->Pin(id));
             return absl::OkStatus();
           },
           [this, op, pin, creates](const absl::Status& st) {
@@ -274,9 +272,7 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
               for (std::string& name : s->ListDirectories())
                 entries.push_back({std::move(name), {}});
             } else {
-              auto listed = s->List(listing->directory);
-              if (!listed.ok()) return listed.status();
-              entries = *std::move(listed);
+              PULSE_ASSIGN_OR_RETURN(entries, s->List(listing->directory));
             }
             if (!after.empty()) {
               std::erase_if(entries, [&](const auto& e) { return e.name <= after; });

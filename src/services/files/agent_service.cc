@@ -73,9 +73,8 @@ ServiceFactory FileStore::Factory(bool copying) {
 
 absl::Status FileService::OpenDevice() {
   if (device_ != nullptr) return absl::OkStatus();
-  auto fd = files_->OpenDevice();
-  if (!fd.ok()) return fd.status();
-  device_ = engine_->Open(*std::move(fd), this, /*pinned=*/true, /*sticky=*/false,
+  PULSE_ASSIGN_OR_RETURN(auto fd, files_->OpenDevice());
+  device_ = engine_->Open(std::move(fd), this, /*pinned=*/true, /*sticky=*/false,
                           &session()->origin(), IoClass::kInteractive);
   BeginWork();  // until closed
   return absl::OkStatus();

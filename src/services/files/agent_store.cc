@@ -235,9 +235,8 @@ bool PartsOfBlocksAtOnce(int fd) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& path) {
-  auto opened = store::Store::Open(path);
-  if (!opened.ok()) return opened.status();
-  return On(*std::move(opened));
+  PULSE_ASSIGN_OR_RETURN(auto opened, store::Store::Open(path));
+  return On(std::move(opened));
 }
 
 absl::StatusOr<std::unique_ptr<FileStore>> FileStore::On(std::shared_ptr<store::Store> store) {
@@ -376,9 +375,8 @@ absl::Status FileStore::RefreshSegments(OpenFile* file, uint64_t at_least) {
 }
 
 absl::Status FileStore::RefreshSize(OpenFile* file) {
-  const auto attributes = store_->Stat(file->id());
-  if (!attributes.ok()) return attributes.status();
-  file->size_ = attributes->size;
+  PULSE_ASSIGN_OR_RETURN(const auto attributes, store_->Stat(file->id()));
+  file->size_ = attributes.size;
   file->valid_ = std::min(file->valid_, file->size_);
   file->settled_ = std::min(file->settled_, file->size_);
   file->claimed_ = file->valid_;

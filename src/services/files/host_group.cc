@@ -140,9 +140,7 @@ absl::StatusOr<std::unique_ptr<HostGroup>> HostGroup::Create(MessageChannel* cha
   std::unique_ptr<HostGroup> g(new HostGroup(channel));
   g->poll_ = poll;
   const GroupShape shape{options.request_bytes, options.response_bytes, options.max_requests};
-  auto group = HostMessageGroup::Create(channel, shape);
-  if (!group.ok()) return group.status();
-  g->group_ = *std::move(group);
+  PULSE_ASSIGN_OR_RETURN(g->group_, HostMessageGroup::Create(channel, shape));
   g->requests_.resize(shape.requests);
   g->max_write_ = g->group_->MaxMessage(kMaxAlign) - sizeof(Request);
   // As the agent's ResponseBuffer::MaxData says, less the rest of the blocks at both ends.

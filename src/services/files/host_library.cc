@@ -165,8 +165,7 @@ class Library::Impl {
 
   absl::Status SubmitFile(File file, Operation operation, uint64_t value, uint64_t cookie,
                           RequestId* id) {
-    const auto group = GroupOfFile(file);
-    if (!group.ok()) return group.status();
+    PULSE_ASSIGN_OR_RETURN(const auto group, GroupOfFile(file));
     if (value > kMaxFile) {
       return absl::InvalidArgumentError(
           absl::StrCat("no file has ", value, " bytes; the most is 2^63 - 1"));
@@ -175,16 +174,15 @@ class Library::Impl {
     request.file = static_cast<uint64_t>(file);
     request.offset = value;
     const Outstanding what(cookie, operation);
-    return (*group)->Submit(what, request, {}, false, id);
+    return group->Submit(what, request, {}, false, id);
   }
 
   absl::Status SubmitRead(File file, uint64_t offset, Outstanding* what, RequestId* id) {
-    const auto group = GroupOfFile(file);
-    if (!group.ok()) return group.status();
+    PULSE_ASSIGN_OR_RETURN(const auto group, GroupOfFile(file));
     uint64_t length = 0;
     for (uint8_t i = 0; i < what->pieces; ++i) {
-      if (what->piece[i].size > (*group)->max_read() - length) {
-        return TooLong("read", (*group)->max_read(), "response_bytes");
+      if (what->piece[i].size > group->max_read() - length) {
+        return TooLong("read", group->max_read(), "response_bytes");
       }
       length += what->piece[i].size;
     }
@@ -195,7 +193,7 @@ class Library::Impl {
     request.length = length;
     what->operation = Operation::kRead;
     what->skip = static_cast<uint16_t>(offset % kBlock);
-    return (*group)->Submit(*what, request, {}, false, id);
+    return group->Submit(*what, request, {}, false, id);
   }
 
   static absl::Status TooLong(const char* what, uint64_t most, const char* option) {
@@ -221,10 +219,10 @@ absl::StatusOr<std::unique_ptr<Library>> Library::Open(const Options& options) {
   link.service = {kServiceId, kServiceVersion};
   link.socket_path = options.socket;
   link.mover = static_cast<uint64_t>(options.transfer);
-  auto connection = MessageChannel::Open(
-      link, absl::StrCat("pulse agent --socket ", options.socket, " --store PATH"));
-  if (!connection.ok()) return connection.status();
-  return std::unique_ptr<Library>(new Library(std::make_unique<Impl>(*std::move(connection))));
+  PULSE_ASSIGN_OR_RETURN(auto connection,
+                         MessageChannel::Open(link, absl::StrCat("pulse agent --socket ",
+                                                                 options.socket, " --store PATH")));
+  return std::unique_ptr<Library>(new Library(std::make_unique<Impl>(std::move(connection))));
 }
 
 // --- poll groups
@@ -237,10 +235,9 @@ absl::StatusOr<Poll> Library::CreatePoll(const PollOptions& options) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the library has its ", kMaxGroups, " poll groups already"));
   }
-  auto group = HostGroup::Create(impl_->connection_.get(), number, options);
-  if (!group.ok()) return group.status();
-  impl_->published_[number].store(group->get(), std::memory_order_release);
-  impl_->groups_.push_back(*std::move(group));
+  PULSE_ASSIGN_OR_RETURN(auto group, HostGroup::Create(impl_->connection_.get(), number, options));
+  impl_->published_[number].store(group.get(), std::memory_order_release);
+  impl_->groups_.push_back(std::move(group));
   return static_cast<Poll>(number);
 }
 
@@ -355,8 +352,7 @@ absl::Status Library::RenameFile(Poll poll, std::string_view directory, std::str
 // --- files
 
 absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
-  const auto group = impl_->GroupOfFile(file);
-  if (!group.ok()) return group.status();
+  PULSE_ASSIGN_OR_RETURN(const auto group, impl_->GroupOfFile(file));
   Impl::Entry* e = impl_->EntryOf(static_cast<uint64_t>(file), false);
   // Of several that close it, one does.
   auto handle = static_cast<uint64_t>(file);
@@ -364,7 +360,7 @@ absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
   Request request{};
   request.file = static_cast<uint64_t>(file);
   const Outstanding what(cookie, Operation::kCloseFile);
-  const absl::Status st = (*group)->Submit(what, request, {}, false, id);
+  const absl::Status st = group->Submit(what, request, {}, false, id);
   // Nobody else can have been given the number meanwhile: the agent has it still.
   if (!st.ok()) e->handle.store(static_cast<uint64_t>(file), std::memory_order_release);
   return st;
@@ -418,11 +414,10 @@ absl::Status Library::ReadInPlace(File file, uint64_t offset, uint64_t length, u
 
 absl::Status Library::WriteFile(File file, uint64_t offset, const void* data, uint64_t length,
                                 uint64_t cookie, RequestId* id) {
-  const auto group = impl_->GroupOfFile(file);
-  if (!group.ok()) return group.status();
+  PULSE_ASSIGN_OR_RETURN(const auto group, impl_->GroupOfFile(file));
   PULSE_RETURN_IF_ERROR(CheckRange(offset, length));
-  if (length > (*group)->max_write()) {
-    return Impl::TooLong("write", (*group)->max_write(), "request_bytes");
+  if (length > group->max_write()) {
+    return Impl::TooLong("write", group->max_write(), "request_bytes");
   }
   Request request{};
   request.file = static_cast<uint64_t>(file);
@@ -430,7 +425,7 @@ absl::Status Library::WriteFile(File file, uint64_t offset, const void* data, ui
   request.length = length;
   const Outstanding what(cookie, Operation::kWrite);
   const bool direct = (offset | length) % kBlock == 0;
-  return (*group)->Submit(what, request, {data, length}, direct, id);
+  return group->Submit(what, request, {data, length}, direct, id);
 }
 
 absl::Status Library::WriteGather(File file, uint64_t offset, const ConstPiece* pieces,
@@ -440,12 +435,11 @@ absl::Status Library::WriteGather(File file, uint64_t offset, const ConstPiece* 
         absl::StrCat("a write takes at most ", kMaxPieces, " pieces; here are ", count));
   }
   if (count == 1) return WriteFile(file, offset, pieces[0].data, pieces[0].size, cookie, id);
-  const auto group = impl_->GroupOfFile(file);
-  if (!group.ok()) return group.status();
+  PULSE_ASSIGN_OR_RETURN(const auto group, impl_->GroupOfFile(file));
   uint64_t length = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (pieces[i].size > (*group)->max_write() - length) {
-      return Impl::TooLong("write", (*group)->max_write(), "request_bytes");
+    if (pieces[i].size > group->max_write() - length) {
+      return Impl::TooLong("write", group->max_write(), "request_bytes");
     }
     length += pieces[i].size;
   }

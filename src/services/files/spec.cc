@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "services/files/agent_service.h"
 #include "services/files/wire.h"
 
@@ -50,9 +51,8 @@ absl::StatusOr<std::unique_ptr<ServiceModule>> Open(const OptionValues& options,
                                                     const AgentFacts&) {
   const std::string path = options.Text(kStore);
   if (path.empty()) return nullptr;
-  auto store = FileStore::Open(path);
-  if (!store.ok()) return store.status();
-  return std::make_unique<Module>(*std::move(store), path, options.Flag(kCopyPayload));
+  PULSE_ASSIGN_OR_RETURN(auto store, FileStore::Open(path));
+  return std::make_unique<Module>(std::move(store), path, options.Flag(kCopyPayload));
 }
 
 }  // namespace
