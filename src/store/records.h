@@ -70,9 +70,9 @@ struct Record {
   uint64_t valid = 0;
   int64_t time_ns = 0;
   uint32_t keep = 0;  // segments
-  absl::string_view name;
-  absl::string_view to_name;
-  RunView runs;
+  absl::string_view name = {};
+  absl::string_view to_name = {};
+  RunView runs = {};
 };
 
 // A record has this before its payload.

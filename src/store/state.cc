@@ -400,34 +400,27 @@ uint64_t State::Serialize(std::string* out) const {
     if (file.unlinked) return;
     runs.clear();
     for (const FileRun& run : file.runs) runs.push_back({run.first, run.count});
-    Record r;
-    r.type = RecordType::kFile;
-    r.file = file.id;
-    r.size = file.size;
-    r.valid = file.valid;
-    r.time_ns = file.modified_ns;
     size_t at = std::min(runs.size(), kMaxRunsInRecord);
-    r.runs = RunView(runs.data(), at);
-    append(r);
-    r.type = RecordType::kAddSegments;
+    append({.type = RecordType::kFile,
+            .file = file.id,
+            .size = file.size,
+            .valid = file.valid,
+            .time_ns = file.modified_ns,
+            .runs = RunView(runs.data(), at)});
     while (at < runs.size()) {
       const size_t n = std::min(runs.size() - at, kMaxRunsInRecord);
-      r.runs = RunView(runs.data() + at, n);
-      append(r);
+      append({.type = RecordType::kAddSegments,
+              .file = file.id,
+              .runs = RunView(runs.data() + at, n)});
       at += n;
     }
   });
   for (const auto& [name, directory] : by_name_) {
-    Record r;
-    r.type = RecordType::kDirectory;
-    r.directory = directory->id;
-    r.name = name;
-    append(r);
-    r.type = RecordType::kLink;
+    const uint64_t id = directory->id;
+    append({.type = RecordType::kDirectory, .directory = id, .name = name});
     directory->entries.ForEach([&](const Entry& entry) {
-      r.file = entry.file->id;
-      r.name = entry.name;
-      append(r);
+      append(
+          {.type = RecordType::kLink, .directory = id, .file = entry.file->id, .name = entry.name});
     });
   }
   return records;

@@ -74,13 +74,11 @@ absl::Status Store::Impl::ReserveSegments(FileId id, uint64_t count) {
       runs.resize(std::min(runs.size(), kMaxRunsInRecord));
       PULSE_RETURN_IF_ERROR(CheckMetadataRoom(FileCheckpointBytes(file->runs.size() + runs.size()) -
                                               FileCheckpointBytes(file->runs.size())));
-      Record r;
-      r.type = RecordType::kAddSegments;
-      r.file = id;
-      r.runs = RunView(runs.data(), runs.size());
-      Enter(r);
+      PULSE_RETURN_IF_ERROR(Enter({.type = RecordType::kAddSegments,
+                                   .file = id,
+                                   .runs = RunView(runs.data(), runs.size())}));
       done = file->segments >= count;
-      return failed_;
+      return absl::OkStatus();
     });
     if (!status.ok()) return status;
   }
@@ -92,52 +90,47 @@ absl::Status Store::Reserve(FileId id, uint64_t bytes) {
   return impl_->ReserveSegments(id, SegmentsFor(bytes, impl_->segment_bytes_));
 }
 
-void Store::Impl::EnterTrim(File* file, uint64_t keep) {
-  if (file->segments <= keep) return;
+absl::Status Store::Impl::EnterTrim(File* file, uint64_t keep) {
+  if (file->segments <= keep) return absl::OkStatus();
   if (file->unlinked) {
     state_->TrimUnlinked(file, static_cast<uint32_t>(keep));
     CollectFreed();
-    return;
+    return absl::OkStatus();
   }
-  Record r;
-  r.type = RecordType::kTrimSegments;
-  r.file = file->id;
-  r.keep = static_cast<uint32_t>(keep);
-  Enter(r);
+  return Enter(
+      {.type = RecordType::kTrimSegments, .file = file->id, .keep = static_cast<uint32_t>(keep)});
 }
 
 absl::Status Store::Trim(FileId id) {
   return impl_->Change([&]() -> absl::Status {
     PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
     if (file->relocating) return Relocating(id);
-    impl_->EnterTrim(file, SegmentsFor(file->size, impl_->segment_bytes_));
-    return absl::OkStatus();
+    return impl_->EnterTrim(file, SegmentsFor(file->size, impl_->segment_bytes_));
   });
 }
 
 // --- lengths
 
-void Store::Impl::EnterLength(File* file, uint64_t size, uint64_t valid) {
+absl::Status Store::Impl::EnterLength(File* file, uint64_t size, uint64_t valid) {
   if (file->unlinked) {
     file->size = size;
     file->valid = valid;
     file->modified_ns = NowOfDay();
-    return;
+    return absl::OkStatus();
   }
-  Record r;
-  r.type = RecordType::kSetLength;
-  r.file = file->id;
-  r.size = size;
-  r.valid = valid;
-  r.time_ns = NowOfDay();
   const auto last = last_length_;
   if (last.has_value() && last->second == file->id) {
     buffer_.resize(last->first);
     --buffer_records_;
   }
   const size_t at = buffer_.size();
-  Enter(r);
+  PULSE_RETURN_IF_ERROR(Enter({.type = RecordType::kSetLength,
+                               .file = file->id,
+                               .size = size,
+                               .valid = valid,
+                               .time_ns = NowOfDay()}));
   last_length_ = std::pair(at, file->id);
+  return absl::OkStatus();
 }
 
 absl::Status Store::SetSize(FileId id, uint64_t size) {
@@ -147,9 +140,9 @@ absl::Status Store::SetSize(FileId id, uint64_t size) {
     if (size == file->size) return absl::OkStatus();
     const bool shrinks = size < file->size;
     if (shrinks && file->relocating) return Relocating(id);
-    impl_->EnterLength(file, size, std::min(file->valid, size));
-    if (shrinks) impl_->EnterTrim(file, SegmentsFor(size, impl_->segment_bytes_));
-    return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(impl_->EnterLength(file, size, std::min(file->valid, size)));
+    return shrinks ? impl_->EnterTrim(file, SegmentsFor(size, impl_->segment_bytes_))
+                   : absl::OkStatus();
   });
 }
 
@@ -157,18 +150,6 @@ absl::Status Store::Wrote(FileId id, uint64_t offset, uint64_t length) {
   PULSE_RETURN_IF_ERROR(CheckRange(offset, length));
   if (length == 0) return absl::OkStatus();
   const uint64_t end = offset + length;
-  const auto check = [&](const File& file) -> absl::Status {
-    if (offset > file.valid) {
-      return absl::FailedPreconditionError(absl::StrCat("store: file ", id, " has ", file.valid,
-                                                        " valid bytes; a write at ", offset,
-                                                        " leaves a gap, which must be zeroed"));
-    }
-    if (end > file.segments * impl_->segment_bytes_) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("store: file ", id, " has no segments up to byte ", end));
-    }
-    return absl::OkStatus();
-  };
   {
     // Overwriting changes nothing.
     std::shared_lock lock(impl_->mu_);
@@ -177,9 +158,17 @@ absl::Status Store::Wrote(FileId id, uint64_t offset, uint64_t length) {
   }
   return impl_->Change([&]() -> absl::Status {
     PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
-    PULSE_RETURN_IF_ERROR(check(*file));
-    if (end > file->valid) impl_->EnterLength(file, std::max(file->size, end), end);
-    return absl::OkStatus();
+    if (offset > file->valid) {
+      return absl::FailedPreconditionError(absl::StrCat("store: file ", id, " has ", file->valid,
+                                                        " valid bytes; a write at ", offset,
+                                                        " leaves a gap, which must be zeroed"));
+    }
+    if (end > file->segments * impl_->segment_bytes_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("store: file ", id, " has no segments up to byte ", end));
+    }
+    if (end <= file->valid) return absl::OkStatus();
+    return impl_->EnterLength(file, std::max(file->size, end), end);
   });
 }
 
@@ -357,13 +346,11 @@ absl::Status Store::Relocate(FileId id, const CopyFunction& copy) {
     const uint64_t after = FileCheckpointBytes(runs.size());
     if (after > before) PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(after - before));
     impl_->GiveBack(runs);  // the record takes them
-    Record r;
-    r.type = RecordType::kReplaceSegments;
-    r.file = id;
-    r.runs = RunView(runs.data(), runs.size());
-    impl_->Enter(r);
+    const absl::Status entered = impl_->Enter({.type = RecordType::kReplaceSegments,
+                                               .file = id,
+                                               .runs = RunView(runs.data(), runs.size())});
     runs.clear();
-    return impl_->failed_;
+    return entered;
   };
   const absl::Status status = impl_->Change(finish);
   std::unique_lock lock(impl_->mu_);

@@ -63,10 +63,10 @@ class Store::Impl {
 
   // OK, or why changes are refused.
   absl::Status Writable() const;
-  // Under the exclusive lock. The record must suit the state.
-  void Enter(const Record& record);
+  // Under the exclusive lock. The record must suit the state: if it does not, the store has failed.
+  absl::Status Enter(const Record& record);
   // The same for a length, which replaces the length that was entered just before, if it can.
-  void EnterLength(File* file, uint64_t size, uint64_t valid);
+  absl::Status EnterLength(File* file, uint64_t size, uint64_t valid);
   // Takes `count` segments for a file; Retry() when a commit would free enough.
   absl::Status Allocate(const File& file, uint64_t count, std::vector<Run>* runs);
   void GiveBack(const std::vector<Run>& runs);  // what Allocate() took, unused
@@ -78,7 +78,7 @@ class Store::Impl {
   void CollectFreed();
   absl::Status Retry() const { return absl::AbortedError("retry after a commit"); }
   static bool IsRetry(const absl::Status& status) { return absl::IsAborted(status); }
-  void EnterTrim(File* file, uint64_t keep);
+  absl::Status EnterTrim(File* file, uint64_t keep);
   absl::Status StoreFull(uint64_t segments) const;
 
   // Under either lock.

@@ -55,14 +55,8 @@ absl::StatusOr<File*> Store::Impl::FindFile(FileId id) const {
 }
 
 Attributes Store::Impl::AttributesOf(const File& file) const {
-  Attributes a;
-  a.id = file.id;
-  a.size = file.size;
-  a.valid = file.valid;
-  a.allocated = file.segments * segment_bytes_;
-  a.links = file.links;
-  a.modified_ns = file.modified_ns;
-  return a;
+  return {file.id,    file.size,       file.valid, file.segments * segment_bytes_,
+          file.links, file.modified_ns};
 }
 
 absl::Status Store::Impl::Writable() const {
@@ -82,18 +76,19 @@ absl::Status Store::Impl::CheckMetadataRoom(uint64_t growth) const {
       " files); delete some, or make a store with more: `pulse pool create --metadata SIZE`"));
 }
 
-void Store::Impl::Enter(const Record& record) {
+absl::Status Store::Impl::Enter(const Record& record) {
   const absl::Status status = state_->Apply(record);
   if (!status.ok()) {
     // A fault of this program. What was committed is sound; nothing after it is made durable.
     failed_ = absl::InternalError(absl::StrCat("store ", path_, ": ", status.message()));
-    return;
+    return failed_;
   }
   AppendRecord(record, &buffer_);
   ++buffer_records_;
   ++changes_;
   last_length_.reset();
   CollectFreed();
+  return absl::OkStatus();
 }
 
 void Store::Impl::CollectFreed() {
@@ -114,12 +109,9 @@ absl::Status Store::CreateDirectory(absl::string_view name) {
           absl::StrCat("store ", path(), " has a directory ", name, " already"));
     }
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(kDirectoryRecordBytes + name.size()));
-    Record r;
-    r.type = RecordType::kCreateDirectory;
-    r.directory = impl_->state_->next_id();
-    r.name = name;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kCreateDirectory,
+                         .directory = impl_->state_->next_id(),
+                         .name = name});
   });
 }
 
@@ -130,11 +122,7 @@ absl::Status Store::RemoveDirectory(absl::string_view name) {
       return absl::FailedPreconditionError(
           absl::StrCat("store ", path(), ": directory ", name, " is not empty"));
     }
-    Record r;
-    r.type = RecordType::kRemoveDirectory;
-    r.directory = directory->id;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kRemoveDirectory, .directory = directory->id});
   });
 }
 
@@ -142,11 +130,7 @@ absl::Status Store::ClearDirectory(absl::string_view name) {
   return impl_->Change([&]() -> absl::Status {
     PULSE_ASSIGN_OR_RETURN(auto* directory, impl_->FindDirectory(name));
     if (directory->entries.size() == 0) return absl::OkStatus();
-    Record r;
-    r.type = RecordType::kClearDirectory;
-    r.directory = directory->id;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kClearDirectory, .directory = directory->id});
   });
 }
 
@@ -161,13 +145,10 @@ absl::Status Store::RenameDirectory(absl::string_view from, absl::string_view to
           absl::StrCat("store ", path(), ": directory ", to, " is there, and not empty"));
     }
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(to.size()));
-    Record r;
-    r.type = RecordType::kRenameDirectory;
-    r.directory = directory->id;
-    r.to_directory = target == nullptr ? 0 : target->id;
-    r.to_name = to;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kRenameDirectory,
+                         .directory = directory->id,
+                         .to_directory = target == nullptr ? 0 : target->id,
+                         .to_name = to});
   });
 }
 
@@ -208,14 +189,12 @@ absl::StatusOr<FileId> Store::CreateFile(absl::string_view directory, absl::stri
     }
     PULSE_RETURN_IF_ERROR(
         impl_->CheckMetadataRoom(FileCheckpointBytes(0) + kLinkRecordBytes + name.size()));
-    Record r;
-    r.type = RecordType::kCreateFile;
-    r.file = id = impl_->state_->next_id();
-    r.directory = d->id;
-    r.time_ns = Impl::NowOfDay();
-    r.name = name;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    id = impl_->state_->next_id();
+    return impl_->Enter({.type = RecordType::kCreateFile,
+                         .directory = d->id,
+                         .file = id,
+                         .time_ns = Impl::NowOfDay(),
+                         .name = name});
   });
   if (!status.ok()) return status;
   return id;
@@ -230,12 +209,9 @@ absl::StatusOr<FileId> Store::Lookup(absl::string_view directory, absl::string_v
 absl::Status Store::Unlink(absl::string_view directory, absl::string_view name) {
   return impl_->Change([&]() -> absl::Status {
     PULSE_RETURN_IF_ERROR(impl_->FindEntry(directory, name).status());
-    Record r;
-    r.type = RecordType::kUnlink;
-    r.directory = impl_->state_->FindDirectory(directory)->id;
-    r.name = name;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kUnlink,
+                         .directory = impl_->state_->FindDirectory(directory)->id,
+                         .name = name});
   });
 }
 
@@ -248,14 +224,11 @@ absl::Status Store::Rename(absl::string_view directory, absl::string_view name,
     const Entry* target = impl_->state_->FindEntry(*to, to_name);
     if (target != nullptr && target->file == entry->file) return absl::OkStatus();
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(to_name.size()));
-    Record r;
-    r.type = RecordType::kRename;
-    r.directory = impl_->state_->FindDirectory(directory)->id;
-    r.to_directory = to->id;
-    r.name = name;
-    r.to_name = to_name;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter({.type = RecordType::kRename,
+                         .directory = impl_->state_->FindDirectory(directory)->id,
+                         .to_directory = to->id,
+                         .name = name,
+                         .to_name = to_name});
   });
 }
 
@@ -270,13 +243,8 @@ absl::Status Store::Link(absl::string_view directory, absl::string_view name,
           absl::StrCat("store ", path(), " has a file ", to_name, " in directory ", to_directory));
     }
     PULSE_RETURN_IF_ERROR(impl_->CheckMetadataRoom(kLinkRecordBytes + to_name.size()));
-    Record r;
-    r.type = RecordType::kLink;
-    r.file = entry->file->id;
-    r.directory = to->id;
-    r.name = to_name;
-    impl_->Enter(r);
-    return absl::OkStatus();
+    return impl_->Enter(
+        {.type = RecordType::kLink, .directory = to->id, .file = entry->file->id, .name = to_name});
   });
 }
 
