@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
 
@@ -82,10 +83,11 @@ void AppendTime(std::string* out, absl::string_view key, int64_t nanos) {
   absl::StrAppend(out, ",\"", key, "\":", text);
 }
 
-void AppendHead(std::string* out, char phase, const char* name) {
+void AppendHead(std::string* out, char phase, const char* name, int64_t at) {
   absl::StrAppend(out, "{\"ph\":\"", absl::string_view(&phase, 1), "\",\"name\":\"");
   AppendEscaped(out, name);
   absl::StrAppend(out, "\",\"pid\":", getpid(), ",\"tid\":", ThisThread());
+  AppendTime(out, "ts", at);
 }
 
 void AppendDetail(std::string* out, const Detail& d) {
@@ -139,16 +141,10 @@ void WriteOut(Writer& w, const std::string& text) {
     w.failed = true;
     return;
   }
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t n = write(w.file.get(), text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const absl::Status st = ErrnoError(n < 0 ? errno : EIO, "writing the timeline", w.path);
-      Log(LogLevel::kWarn, absl::StrCat(st.message(), "; it ends here"));
-      w.failed = true;
-      return;
-    }
-    done += n;
+  if (absl::Status st = WriteAll(w.file.get(), text, "writing the timeline", w.path); !st.ok()) {
+    Log(LogLevel::kWarn, absl::StrCat(st.message(), "; it ends here"));
+    w.failed = true;
+    return;
   }
   w.written += text.size();
 }
@@ -261,8 +257,7 @@ Timeline::~Timeline() {
 void Slice(const char* name, int64_t begin, int64_t end, const Detail& detail) {
   if (!On()) return;
   std::string event;
-  AppendHead(&event, 'X', name);
-  AppendTime(&event, "ts", begin);
+  AppendHead(&event, 'X', name, begin);
   AppendTime(&event, "dur", end - begin);
   AppendDetail(&event, detail);
   event += "},\n";
@@ -274,23 +269,19 @@ void Flight(const char* stage, const char* name, int64_t begin, int64_t end, con
   static std::atomic<uint64_t> next{1};
   const uint64_t id = next.fetch_add(1, std::memory_order_relaxed);
   std::string events;
-  AppendHead(&events, 'b', name);
+  AppendHead(&events, 'b', name, begin);
   absl::StrAppend(&events, ",\"cat\":\"", stage, "\",\"id\":", id);
-  AppendTime(&events, "ts", begin);
   AppendDetail(&events, detail);
   events += "},\n";
-  AppendHead(&events, 'e', name);
-  absl::StrAppend(&events, ",\"cat\":\"", stage, "\",\"id\":", id);
-  AppendTime(&events, "ts", end);
-  events += "},\n";
+  AppendHead(&events, 'e', name, end);
+  absl::StrAppend(&events, ",\"cat\":\"", stage, "\",\"id\":", id, "},\n");
   Add(events);
 }
 
 void Instant(const char* name, absl::string_view what) {
   if (!On()) return;
   std::string event;
-  AppendHead(&event, 'i', name);
-  AppendTime(&event, "ts", NowNanos());
+  AppendHead(&event, 'i', name, NowNanos());
   event += ",\"s\":\"p\",\"args\":{\"what\":\"";
   AppendEscaped(&event, what);
   event += "\"}},\n";
@@ -300,8 +291,7 @@ void Instant(const char* name, absl::string_view what) {
 void Counter(const char* name, uint64_t value) {
   if (!On()) return;
   std::string event;
-  AppendHead(&event, 'C', name);
-  AppendTime(&event, "ts", NowNanos());
+  AppendHead(&event, 'C', name, NowNanos());
   absl::StrAppend(&event, ",\"args\":{\"value\":", value, "}},\n");
   Add(event);
 }
