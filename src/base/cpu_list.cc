@@ -37,13 +37,6 @@ absl::StatusOr<std::vector<int>> ParseCpuList(absl::string_view text) {
 
 std::string FormatCpuList(const std::vector<int>& cpus) { return absl::StrJoin(cpus, ","); }
 
-int AllowedCpus() {
-  cpu_set_t set;
-  // More CPUs than the set has room for: all of them, then.
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return get_nprocs();
-  return CPU_COUNT(&set);
-}
-
 std::vector<int> MyCpus() {
   std::vector<int> cpus;
   cpu_set_t set;
@@ -53,6 +46,12 @@ std::vector<int> MyCpus() {
     if (CPU_ISSET(static_cast<size_t>(i), &set)) cpus.push_back(i);
   }
   return cpus;
+}
+
+int AllowedCpus() {
+  const std::vector<int> cpus = MyCpus();
+  // More CPUs than the set has room for: all of them, then.
+  return cpus.empty() ? get_nprocs() : static_cast<int>(cpus.size());
 }
 
 absl::Status SetThreadAffinity(const std::vector<int>& cpus) {

@@ -29,17 +29,9 @@ spdlog::logger& Logger() {
 }
 
 spdlog::level::level_enum Native(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarn:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
+  constexpr spdlog::level::level_enum kNative[] = {spdlog::level::debug, spdlog::level::info,
+                                                   spdlog::level::warn, spdlog::level::err};
+  return kNative[static_cast<size_t>(level)];
 }
 
 }  // namespace

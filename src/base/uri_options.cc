@@ -53,24 +53,11 @@ absl::StatusOr<ParsedUri> ParseUri(absl::string_view uri) {
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   absl::string_view digits = text;
   double scale = 1;
-  if (!digits.empty()) {
-    switch (std::tolower(static_cast<unsigned char>(digits.back()))) {
-      case 'k':
-        scale = 1024.0;
-        break;
-      case 'm':
-        scale = 1024.0 * 1024;
-        break;
-      case 'g':
-        scale = 1024.0 * 1024 * 1024;
-        break;
-      case 't':
-        scale = 1024.0 * 1024 * 1024 * 1024;
-        break;
-      default:
-        break;
-    }
-    if (scale > 1) digits.remove_suffix(1);
+  constexpr absl::string_view kUnits = "kKmMgGtT";
+  if (const size_t at = digits.empty() ? kUnits.npos : kUnits.find(digits.back());
+      at != kUnits.npos) {
+    scale = static_cast<double>(uint64_t{1024} << at / 2 * 10);
+    digits.remove_suffix(1);
   }
   double value = 0;
   // Stricter than SimpleAtod, which takes signs, spaces, exponents and hexadecimal.
