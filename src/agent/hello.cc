@@ -1,6 +1,7 @@
 #include "agent/hello.h"
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,20 +31,12 @@ absl::StatusOr<Hello> CheckHello(Received message, MoverKind usual) {
   // Hosts of an early release say none; it was the first.
   hello.service_version = m.args[3] == 0 ? 1 : m.args[3];
   // A host may ask for a mover of its own.
-  switch (m.args[2]) {
-    case 0:
-      hello.mover = usual;
-      break;
-    case 1:
-      hello.mover = MoverKind::kShared;
-      break;
-    case 2:
-      hello.mover = MoverKind::kVmRead;
-      break;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("a hello asks for an unknown mover, ", m.args[2]));
+  const MoverKind movers[] = {usual, MoverKind::kShared, MoverKind::kVmRead};
+  if (m.args[2] >= std::size(movers)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a hello asks for an unknown mover, ", m.args[2]));
   }
+  hello.mover = movers[m.args[2]];
   PULSE_ASSIGN_OR_RETURN(hello.region, Region::Map(std::move(message.fds[0]), wire::kPage));
   hello.control = reinterpret_cast<wire::ControlPage*>(hello.region.data());
   if (hello.control->magic != wire::kRegionMagic ||

@@ -374,10 +374,8 @@ bool Session::Orphan() {
 
 bool Session::HasWork() const {
   if (shutting_down_) return false;
-  for (const auto& q : queues_) {
-    if (q->HasWork()) return true;
-  }
-  return service_->HasWork();
+  return std::any_of(queues_.begin(), queues_.end(), [](const auto& q) { return q->HasWork(); }) ||
+         service_->HasWork();
 }
 
 bool Session::HasDeferred() const {

@@ -39,14 +39,9 @@ absl::StatusOr<std::string> ReadAll(int fd, uint64_t bytes, const std::string& p
 }  // namespace
 
 absl::Status SendStatus(int socket, absl::string_view json) {
-  wire::Message ack = MakeMessage(wire::MessageType::kStatusAck);
   auto memory = MemoryWith(json);
-  if (!memory.ok()) {
-    ack.status = ErrnoOf(memory.status()) != 0 ? ErrnoOf(memory.status()) : EIO;
-    SetText(&ack, memory.status().message());
-    SendMessage(socket, ack, {}, /*wait=*/false).IgnoreError();  // the caller learns the cause
-    return memory.status();
-  }
+  if (!memory.ok()) return SendRefusal(socket, wire::MessageType::kStatusAck, memory.status());
+  wire::Message ack = MakeMessage(wire::MessageType::kStatusAck);
   ack.args[0] = json.size();
   return SendMessage(socket, ack, {memory->get()}, /*wait=*/false);
 }
