@@ -57,6 +57,10 @@ absl::Status CheckRange(uint64_t offset, uint64_t length) {
       absl::StrCat("no file has a range of ", length, " bytes at offset ", offset));
 }
 
+Request OnFile(File file, uint64_t offset, uint64_t length) {
+  return {0, static_cast<uint64_t>(file), offset, length, {}, 0};
+}
+
 }  // namespace
 
 class Library::Impl {
@@ -170,9 +174,7 @@ class Library::Impl {
       return absl::InvalidArgumentError(
           absl::StrCat("no file has ", value, " bytes; the most is 2^63 - 1"));
     }
-    Request request{};
-    request.file = static_cast<uint64_t>(file);
-    request.offset = value;
+    const Request request = OnFile(file, value, 0);
     const Outstanding what(cookie, operation);
     return group->Submit(what, request, {}, false, id);
   }
@@ -187,10 +189,7 @@ class Library::Impl {
       length += what->piece[i].size;
     }
     PULSE_RETURN_IF_ERROR(CheckRange(offset, length));
-    Request request{};
-    request.file = static_cast<uint64_t>(file);
-    request.offset = offset;
-    request.length = length;
+    const Request request = OnFile(file, offset, length);
     what->operation = Operation::kRead;
     what->skip = static_cast<uint16_t>(offset % kBlock);
     return group->Submit(*what, request, {}, false, id);
@@ -357,8 +356,7 @@ absl::Status Library::CloseFile(File file, uint64_t cookie, RequestId* id) {
   // Of several that close it, one does.
   auto handle = static_cast<uint64_t>(file);
   if (!e->handle.compare_exchange_strong(handle, 0)) return impl_->GroupOfFile(file).status();
-  Request request{};
-  request.file = static_cast<uint64_t>(file);
+  const Request request = OnFile(file, 0, 0);
   const Outstanding what(cookie, Operation::kCloseFile);
   const absl::Status st = group->Submit(what, request, {}, false, id);
   // Nobody else can have been given the number meanwhile: the agent has it still.
@@ -419,10 +417,7 @@ absl::Status Library::WriteFile(File file, uint64_t offset, const void* data, ui
   if (length > group->max_write()) {
     return Impl::TooLong("write", group->max_write(), "request_bytes");
   }
-  Request request{};
-  request.file = static_cast<uint64_t>(file);
-  request.offset = offset;
-  request.length = length;
+  const Request request = OnFile(file, offset, length);
   const Outstanding what(cookie, Operation::kWrite);
   const bool direct = (offset | length) % kBlock == 0;
   return group->Submit(what, request, {data, length}, direct, id);
