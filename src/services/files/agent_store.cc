@@ -82,13 +82,11 @@ bool OpenFile::Enter(Access access, FileUser* user, uint64_t offset, uint64_t en
 }
 
 void OpenFile::Leave(Access access) {
-  store_->AddUser(this);  // who is admitted now may be the last
   if (access == Access::kRead) --reads_;
   if (access == Access::kSettle) --settling_;
   if (access == Access::kReserve) --preparing_;
   if (access == Access::kExclusive) exclusive_ = false;
   Unpark();
-  store_->DropUser(this);
 }
 
 void OpenFile::RemoveWrite(FileUser* user) {
@@ -96,10 +94,8 @@ void OpenFile::RemoveWrite(FileUser* user) {
 }
 
 void OpenFile::LeaveWrite(FileUser* user) {
-  store_->AddUser(this);
   RemoveWrite(user);
   Unpark();
-  store_->DropUser(this);
 }
 
 bool OpenFile::EnterPrepared(FileUser* user, uint64_t offset, uint64_t end) {
@@ -114,16 +110,15 @@ bool OpenFile::EnterPrepared(FileUser* user, uint64_t offset, uint64_t end) {
 }
 
 void OpenFile::CancelPrepare() {
-  store_->AddUser(this);
   --preparing_;
   Unpark();
-  store_->DropUser(this);
 }
 
 void OpenFile::Unpark() {
   // Who is admitted may leave at once, and would come here again.
   if (unparking_) return;
   unparking_ = true;
+  store_->AddUser(this);  // who is admitted now may be the last
   while (!parked_.empty()) {
     const Parked next = parked_.front();
     // A read that is at the front waits for nobody behind it.
@@ -137,6 +132,7 @@ void OpenFile::Unpark() {
     next.user->OnAdmitted();
   }
   unparking_ = false;
+  store_->DropUser(this);
 }
 
 OpenFile::Claim OpenFile::BeginWrite(uint64_t end) {
