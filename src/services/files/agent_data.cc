@@ -152,16 +152,11 @@ void FileService::HandleWrite(MessageGroup* group, const Request& r, const RingM
   op->has_message = true;
   op->ticket = ticket;
   op->payload = m.data + sizeof(Request);
-  PrepareWrite(op);
-}
-
-// Segments first: who has none must not hold others up. Behind a change of the size it is not known
-// yet whether it has.
-void FileService::PrepareWrite(Op* op) {
-  const uint64_t offset = op->request.offset;
-  const uint64_t end = offset + op->request.length;
-  if (end > op->file->allocated() && !op->file->changing()) return GetSegments(op);
-  if (op->file->Enter(Access::kWrite, op, offset, end)) StartWrite(op);
+  // Segments first: who has none must not hold others up. Behind a change of the size it is not
+  // known yet whether it has.
+  const uint64_t end = r.offset + r.length;
+  if (end > file->allocated() && !file->changing()) return GetSegments(op);
+  if (file->Enter(Access::kWrite, op, r.offset, end)) StartWrite(op);
 }
 
 void FileService::GetSegments(Op* op) {

@@ -16,25 +16,24 @@ namespace {
 constexpr uint64_t kMaxFileSize = std::numeric_limits<int64_t>::max();
 // Of one response with a listing. Not more, since it is put together on the worker.
 constexpr size_t kListingBytes = size_t{64} << 10;
-constexpr size_t kNames[] = {0, 1, 1, 2, 1, 2, 2, 2, 0, 2, 4};  // by operation
+
+// By operation: how many names it takes, and whether it changes names.
+struct OnNames {
+  size_t count;
+  bool changes;
+};
+constexpr OnNames kOnNames[] = {{0, false}, {1, true},  {1, true}, {2, true},
+                                {1, false}, {2, false}, {2, true}, {2, false},
+                                {0, false}, {2, true},  {4, true}};
+
+OnNames NamesOf(Operation kind) {
+  const auto number = static_cast<size_t>(kind);
+  return number < std::size(kOnNames) ? kOnNames[number] : OnNames{0, false};
+}
 
 template <typename T>
 void Append(std::string* to, const T& value) {
   to->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
-bool ChangesNames(Operation kind) {
-  switch (kind) {
-    case Operation::kCreateDirectory:
-    case Operation::kRemoveDirectory:
-    case Operation::kRenameDirectory:
-    case Operation::kCreateFile:
-    case Operation::kRemoveFile:
-    case Operation::kRenameFile:
-      return true;
-    default:
-      return false;
-  }
 }
 
 // The store takes any byte but NUL in the name of a directory.
@@ -48,7 +47,7 @@ absl::Status CheckDirectory(const std::string& name) {
 
 void FileService::Change(Op* op, bool durable, std::function<absl::Status()> work,
                          std::function<void(const absl::Status&)> then) {
-  const bool names = ChangesNames(op->kind);
+  const bool names = NamesOf(op->kind).changes;
   files_->Change(this, [this, durable, names, post = session()->config().post,
                         work = std::move(work), then = std::move(then)] {
     absl::Status st = work();
@@ -79,7 +78,8 @@ void FileService::HandleFileChange(Op* op) {
       if (op->file->Enter(Access::kReserve, op)) StartReserve(op);
       return;
     case Operation::kSync:
-      return StartSync(op);
+      if (op->file->Enter(Access::kSettle, op)) SyncNow(op);
+      return;
     default: {
       const WireAttributes a = AttributesOf(op->file);
       std::string data;
@@ -130,10 +130,6 @@ void FileService::StartReserve(Op* op) {
       });
 }
 
-void FileService::StartSync(Op* op) {
-  if (op->file->Enter(Access::kSettle, op)) SyncNow(op);
-}
-
 void FileService::SyncNow(Op* op) {
   files_->Settle(session()->config().post, [this, op](const absl::Status& st) {
     op->file->Leave(Access::kSettle);
@@ -148,7 +144,7 @@ bool FileService::TakeNames(const Request& r, const RingMessage& m, size_t count
   uint64_t left = m.length - sizeof(Request);
   for (size_t i = 0; i < count; ++i) {
     if (r.names[i] > left || r.names[i] > store::kMaxDirectoryName + 1) return false;
-    names->name[i].assign(at, r.names[i]);
+    (*names)[i].assign(at, r.names[i]);
     at += r.names[i];
     left -= r.names[i];
   }
@@ -176,10 +172,10 @@ void FileService::TooManyFiles(Op* op) {
 
 bool FileService::HandleName(MessageGroup* group, Operation kind, const Request& r,
                              const RingMessage& m) {
-  const auto number = static_cast<size_t>(kind);
-  if (number == 0 || number >= std::size(kNames) || kNames[number] == 0) return false;
+  const size_t count = NamesOf(kind).count;
+  if (count == 0) return false;
   auto names = std::make_shared<Names>();
-  if (!TakeNames(r, m, kNames[number], names.get())) {
+  if (!TakeNames(r, m, count, names.get())) {
     group->Answer(r.id, KindOf(kind), -EINVAL, {});
     return true;
   }
@@ -192,7 +188,7 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
       Change(
           op, true,
           [s, names, kind]() -> absl::Status {
-            const auto& n = names->name;
+            const auto& n = *names;
             if (kind == Operation::kRemoveDirectory) return s->RemoveDirectory(n[0]);
             const bool renames = kind == Operation::kRenameDirectory;
             PULSE_RETURN_IF_ERROR(CheckDirectory(n[renames ? 1 : 0]));
@@ -206,7 +202,7 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
       Change(
           op, true,
           [s, names, gone, kind, hooks = files_->hooks()]() -> absl::Status {
-            const auto& n = names->name;
+            const auto& n = *names;
             const bool removes = kind == Operation::kRemoveFile;
             const auto id = s->Lookup(removes ? n[0] : n[2], removes ? n[1] : n[3]);
             if (id.ok()) *gone = *id;
@@ -234,7 +230,7 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
       Change(
           op, creates,
           [s, names, pin, creates]() -> absl::Status {
-            const auto& n = names->name;
+            const auto& n = *names;
             PULSE_ASSIGN_OR_RETURN(const auto id,
                                    creates ? s->CreateFile(n[0], n[1]) : s->Lookup(n[0], n[1]));
             PULSE_ASSIGN_OR_RETURN(*pin, s->Pin(id));
@@ -250,8 +246,8 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
     case Operation::kListDirectories:
     case Operation::kListDirectory: {
       const bool directories = kind == Operation::kListDirectories;
-      const std::string directory = directories ? "" : names->name[0];
-      const std::string after = names->name[directories ? 0 : 1];
+      const std::string directory = directories ? "" : (*names)[0];
+      const std::string after = (*names)[directories ? 0 : 1];
       auto listing = std::make_shared<Listing>();
       listing->directories = directories;
       listing->directory = directory;
@@ -289,7 +285,8 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
                 std::upper_bound(entries.begin(), entries.end(), after,
                                  [](const std::string& a, const auto& e) { return a < e.name; });
             listing_->at = static_cast<size_t>(next - entries.begin());
-            AnswerListing(op);
+            Complete(op, 0,
+                     EncodeListing(std::min<uint64_t>(kListingBytes, op->group->MaxData(8))));
           });
       break;
     }
@@ -297,10 +294,6 @@ bool FileService::HandleName(MessageGroup* group, Operation kind, const Request&
       break;
   }
   return true;
-}
-
-void FileService::AnswerListing(Op* op) {
-  Complete(op, 0, EncodeListing(std::min<uint64_t>(kListingBytes, op->group->MaxData(8))));
 }
 
 std::string FileService::EncodeListing(size_t most) {

@@ -71,17 +71,12 @@ ServiceFactory FileStore::Factory(bool copying) {
   };
 }
 
-absl::Status FileService::OpenDevice() {
-  if (device_ != nullptr) return absl::OkStatus();
+absl::StatusOr<uint64_t> FileService::OnAttach() {
+  if (device_ != nullptr) return files_->memory_alignment();
   PULSE_ASSIGN_OR_RETURN(auto fd, files_->OpenDevice());
   device_ = engine_->Open(std::move(fd), this, /*pinned=*/true, /*sticky=*/false,
                           &session()->origin(), IoClass::kInteractive);
   BeginWork();  // until closed
-  return absl::OkStatus();
-}
-
-absl::StatusOr<uint64_t> FileService::OnAttach() {
-  PULSE_RETURN_IF_ERROR(OpenDevice());
   return files_->memory_alignment();
 }
 

@@ -6,6 +6,7 @@
 // contract.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,14 +46,11 @@ class FileService : public MessageService, public FileEngine::Client {
     size_t at = 0;
     std::vector<store::DirectoryEntry> entries;  // by name
   };
-  struct Names {
-    std::string name[4];
-  };
+  using Names = std::array<std::string, 4>;
 
   bool OnRequest(MessageGroup* group, const RingMessage& message, uint64_t ticket) override;
   absl::StatusOr<uint64_t> OnAttach() override;
   void OnPolled() override { SettleIfDue(); }
-  absl::Status OpenDevice();
   void CloseDevice();
   OpenFile* FileOf(uint64_t handle) const;
   uint64_t NewHandle(OpenFile* file);  // 0: too many
@@ -71,7 +69,6 @@ class FileService : public MessageService, public FileEngine::Client {
   static uint64_t FirstByte(const Op& op);
   void StartRead(Op* op);
   void FinishRead(Op* op);
-  void PrepareWrite(Op* op);
   void GetSegments(Op* op);
   void Written(Op* op, int64_t result);
   void StartWrite(Op* op);
@@ -88,10 +85,8 @@ class FileService : public MessageService, public FileEngine::Client {
   void HandleFileChange(Op* op);
   void StartSetSize(Op* op);
   void StartReserve(Op* op);
-  void StartSync(Op* op);
   void SyncNow(Op* op);
   void FinishOpen(Op* op, store::FilePin pin);
-  void AnswerListing(Op* op);
   std::string EncodeListing(size_t most);
   WireAttributes AttributesOf(OpenFile* file) const;
   // Runs `work` on the change thread; then `then` here, with its status: after a commit, if
