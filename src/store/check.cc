@@ -146,12 +146,7 @@ class Checker {
   }
 
   void Describe(const Recovered& recovered) {
-    Geometry& g = report_.geometry;
-    g.uuid = superblock_.uuid;
-    g.segment_bytes = superblock_.segment_bytes;
-    g.segments = superblock_.segments;
-    g.metadata_segments = superblock_.metadata_segments;
-    g.created_ns = superblock_.created_ns;
+    report_.geometry = GeometryOf(superblock_);
     report_.closed = recovered.clean;
     report_.batches = recovered.batches;
     report_.directories = recovered.state->directories();

@@ -20,6 +20,7 @@
 #include "store/device.h"
 #include "store/format.h"
 #include "store/state.h"
+#include "store/store.h"
 
 namespace pulse::store {
 
@@ -51,6 +52,10 @@ absl::StatusOr<Recovered> Recover(Device& device, const Superblock& superblock,
                                   std::vector<Finding>* findings);
 
 absl::StatusOr<Superblock> ReadSuperblock(Device& device);
+
+inline Geometry GeometryOf(const Superblock& s) {
+  return {s.uuid, s.segment_bytes, s.segments, s.metadata_segments, s.created_ns};
+}
 
 // Why the checkpoint in a slot cannot be used, or OK.
 absl::Status CheckSlot(Device& device, const Superblock& superblock, int slot);

@@ -37,6 +37,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -247,11 +248,14 @@ class Store : public std::enable_shared_from_this<Store> {
 class FilePin {
  public:
   FilePin() = default;
-  FilePin(FilePin&& other) noexcept;
-  FilePin& operator=(FilePin&& other) noexcept;
-  FilePin(const FilePin&) = delete;
-  FilePin& operator=(const FilePin&) = delete;
-  ~FilePin();
+  FilePin(FilePin&& other) noexcept
+      : store_(std::move(other.store_)), file_(std::exchange(other.file_, kNoFile)) {}
+  FilePin& operator=(FilePin other) noexcept {
+    store_.swap(other.store_);
+    std::swap(file_, other.file_);
+    return *this;
+  }
+  ~FilePin() { Reset(); }
 
   FileId file() const { return file_; }
   void Reset();

@@ -61,17 +61,18 @@ absl::Status Store::Impl::LeadBatch() {
   uint64_t offset = 0;
   uint64_t changes = 0;
   std::unique_lock lock(mu_);
+  const auto make_durable = [&](std::vector<Run>* freed) {
+    ReleaseFreed(freed);
+    lock.unlock();
+    std::lock_guard commit_lock(commit_mu_);
+    durable_ = std::max(durable_, changes);
+    return absl::OkStatus();
+  };
   for (;;) {
     if (!failed_.ok()) return failed_;
     changes = changes_;
-    if (buffer_records_ == 0) {
-      // Nothing is in flight either, so all that was freed is durably so.
-      ReleaseFreed(&freed_);
-      lock.unlock();
-      std::lock_guard commit_lock(commit_mu_);
-      durable_ = std::max(durable_, changes);
-      return absl::OkStatus();
-    }
+    // Nothing is in flight either, so all that was freed is durably so.
+    if (buffer_records_ == 0) return make_durable(&freed_);
     if (journal_used_ + RoundUpToBlock(buffer_.size()) <= capacity) break;
     {
       std::unique_lock work(work_mu_);
@@ -116,11 +117,7 @@ absl::Status Store::Impl::LeadBatch() {
   lock.lock();
   in_flight_ = false;
   ++batches_;
-  ReleaseFreed(&freed_in_flight_);
-  lock.unlock();
-  std::lock_guard commit_lock(commit_mu_);
-  durable_ = std::max(durable_, changes);
-  return absl::OkStatus();
+  return make_durable(&freed_in_flight_);
 }
 
 void Store::Impl::ReleaseFreed(std::vector<Run>* runs) {

@@ -254,19 +254,6 @@ void Store::Unpin(FileId id) {
   impl_->CollectFreed();
 }
 
-FilePin::FilePin(FilePin&& other) noexcept
-    : store_(std::move(other.store_)), file_(std::exchange(other.file_, kNoFile)) {}
-
-FilePin& FilePin::operator=(FilePin&& other) noexcept {
-  if (this == &other) return *this;
-  Reset();
-  store_ = std::move(other.store_);
-  file_ = std::exchange(other.file_, kNoFile);
-  return *this;
-}
-
-FilePin::~FilePin() { Reset(); }
-
 void FilePin::Reset() {
   if (store_ == nullptr) return;
   store_->Unpin(file_);

@@ -63,16 +63,6 @@ class Registry {
   std::map<RegistryKey, std::weak_ptr<Store>> open_;
 };
 
-Geometry GeometryOf(const Superblock& s) {
-  Geometry g;
-  g.uuid = s.uuid;
-  g.segment_bytes = s.segment_bytes;
-  g.segments = s.segments;
-  g.metadata_segments = s.metadata_segments;
-  g.created_ns = s.created_ns;
-  return g;
-}
-
 }  // namespace
 
 Store::Impl::Impl(std::string path, std::shared_ptr<Device> device, bool read_only,
