@@ -19,26 +19,22 @@ size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-PrivateMemory::~PrivateMemory() {
-  if (data_ != nullptr) munmap(data_, size_);
-}
-
 absl::StatusOr<PrivateMemory> PrivateMemory::Create(size_t bytes) {
-  PrivateMemory m;
-  m.size_ = RoundUp(bytes, kPage);
+  const size_t size = RoundUp(bytes, kPage);
   // Over-allocate so that the start falls on a huge page, then give the rest back.
-  const size_t padded = m.size_ + kHugePage;
+  const size_t padded = size + kHugePage;
   void* p = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
-    return ErrnoError(errno, "mapping memory of", absl::StrCat(m.size_, " bytes"));
+    return ErrnoError(errno, "mapping memory of", absl::StrCat(size, " bytes"));
   }
   char* raw = static_cast<char*>(p);
   char* start = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage));
   if (start > raw) munmap(raw, static_cast<size_t>(start - raw));
-  char* end = start + m.size_;
+  char* end = start + size;
   if (raw + padded > end) munmap(end, static_cast<size_t>(raw + padded - end));
-  m.data_ = start;
-  m.huge_ = madvise(start, m.size_, MADV_HUGEPAGE) == 0;
+  PrivateMemory m;
+  m.memory_ = MappedMemory(start, Unmap{size});
+  m.huge_ = madvise(start, size, MADV_HUGEPAGE) == 0;
   return m;
 }
 

@@ -4,37 +4,35 @@
 // Move-only owner. Thread-safe after creation. Does not block.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
 
 namespace pulse {
 
+// Unmaps memory of `size` bytes.
+struct Unmap {
+  size_t size = 0;
+  void operator()(char* memory) const { munmap(memory, size); }
+};
+using MappedMemory = std::unique_ptr<char, Unmap>;
+
 class PrivateMemory {
  public:
   // `bytes` are rounded up to pages. ResourceExhausted where the kernel has no such memory.
   static absl::StatusOr<PrivateMemory> Create(size_t bytes);
-  PrivateMemory() = default;
-  ~PrivateMemory();
-  PrivateMemory(PrivateMemory&& o) noexcept
-      : data_(std::exchange(o.data_, nullptr)), size_(std::exchange(o.size_, 0)), huge_(o.huge_) {}
-  PrivateMemory& operator=(PrivateMemory&& o) noexcept {
-    std::swap(data_, o.data_);
-    std::swap(size_, o.size_);
-    std::swap(huge_, o.huge_);
-    return *this;
-  }
 
-  char* data() const { return data_; }
-  size_t size() const { return size_; }
+  char* data() const { return memory_.get(); }
+  size_t size() const { return memory_.get_deleter().size; }
   bool huge() const { return huge_; }
-  // The caller is to munmap it.
-  char* release() { return std::exchange(data_, nullptr); }
+  MappedMemory release() { return std::move(memory_); }
 
  private:
-  char* data_ = nullptr;
-  size_t size_ = 0;
+  MappedMemory memory_;
   bool huge_ = false;
 };
 

@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "base/private_memory.h"
 #include "channel/wire.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -30,42 +29,21 @@ size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-Region::~Region() {
-  if (data_ != nullptr) munmap(data_, size_);
-}
-
-Region::Region(Region&& o) noexcept
-    : data_(std::exchange(o.data_, nullptr)),
-      size_(std::exchange(o.size_, 0)),
-      huge_(o.huge_),
-      fd_(std::move(o.fd_)) {}
-
-Region& Region::operator=(Region&& o) noexcept {
-  if (this != &o) {
-    if (data_ != nullptr) munmap(data_, size_);
-    data_ = std::exchange(o.data_, nullptr);
-    size_ = std::exchange(o.size_, 0);
-    huge_ = o.huge_;
-    fd_ = std::move(o.fd_);
-  }
-  return *this;
-}
-
 absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
-  Region r;
-  r.size_ = RoundUp(bytes, wire::kPage);
+  const size_t size = RoundUp(bytes, wire::kPage);
   UniqueFd fd(memfd_create("pulse-region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return ErrnoError(errno, "creating shared memory", "memfd");
-  if (ftruncate(fd.get(), static_cast<off_t>(r.size_)) != 0) {
-    return ErrnoError(errno, "sizing shared memory to", absl::StrCat(r.size_, " bytes"));
+  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
+    return ErrnoError(errno, "sizing shared memory to", absl::StrCat(size, " bytes"));
   }
-  void* p = mmap(nullptr, r.size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (p == MAP_FAILED) {
-    return ErrnoError(errno, "mapping shared memory of", absl::StrCat(r.size_, " bytes"));
+    return ErrnoError(errno, "mapping shared memory of", absl::StrCat(size, " bytes"));
   }
-  r.data_ = static_cast<char*>(p);
+  Region r;
+  r.memory_ = MappedMemory(static_cast<char*>(p), Unmap{size});
   // Heeded where shmem_enabled=advise.
-  r.huge_ = r.size_ >= kHugePage && madvise(p, r.size_, MADV_HUGEPAGE) == 0;
+  r.huge_ = size >= kHugePage && madvise(p, size, MADV_HUGEPAGE) == 0;
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return ErrnoError(errno, "sealing shared memory", "memfd");
   }
@@ -76,9 +54,8 @@ absl::StatusOr<Region> Region::CreateShared(size_t bytes) {
 absl::StatusOr<Region> Region::CreatePrivate(size_t bytes) {
   PULSE_ASSIGN_OR_RETURN(auto memory, PrivateMemory::Create(bytes));
   Region r;
-  r.size_ = memory.size();
   r.huge_ = memory.huge();
-  r.data_ = memory.release();
+  r.memory_ = memory.release();
   return r;
 }
 
@@ -105,23 +82,17 @@ absl::StatusOr<Region> Region::Map(UniqueFd fd, size_t bytes) {
   if (p == MAP_FAILED)
     return ErrnoError(errno, "mapping the peer's memory of", absl::StrCat(bytes, " bytes"));
   Region r;
-  r.data_ = static_cast<char*>(p);
-  r.size_ = bytes;
+  r.memory_ = MappedMemory(static_cast<char*>(p), Unmap{bytes});
   r.fd_ = std::move(fd);
   return r;
-}
-
-void Region::Forget() {
-  data_ = nullptr;
-  size_ = 0;
 }
 
 void Region::Populate() const {
   // In pieces: the address space is locked meanwhile, and whoever maps memory, or allocates much of
   // it, waits. In one piece that stopped writers of the database for a tenth of a second.
   constexpr size_t kPiece = size_t{256} << 10;
-  for (size_t at = 0; at < size_; at += kPiece) {
-    madvise(data_ + at, std::min(kPiece, size_ - at), MADV_POPULATE_WRITE);
+  for (size_t at = 0; at < size(); at += kPiece) {
+    madvise(data() + at, std::min(kPiece, size() - at), MADV_POPULATE_WRITE);
   }
 }
 

@@ -9,17 +9,13 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "base/private_memory.h"
 #include "base/unique_fd.h"
 
 namespace pulse {
 
 class Region {
  public:
-  Region() = default;
-  ~Region();
-  Region(Region&& o) noexcept;
-  Region& operator=(Region&& o) noexcept;
-
   // A memfd of `bytes` (rounded up to pages), sealed against resizing. Transparent huge pages are
   // asked for; reserved ones (hugetlbfs) are not used, see Map.
   static absl::StatusOr<Region> CreateShared(size_t bytes);
@@ -30,19 +26,18 @@ class Region {
   // hole when no such page is left is a SIGBUS. A hole in ordinary memory reads as zeros.
   static absl::StatusOr<Region> Map(UniqueFd fd, size_t bytes);
 
-  char* data() const { return data_; }
-  size_t size() const { return size_; }
+  char* data() const { return memory_.get(); }
+  size_t size() const { return memory_.get_deleter().size; }
   int fd() const { return fd_.get(); }
   bool huge() const { return huge_; }
 
   // Touches every page now, so that nobody faults on the data path. Best effort.
   void Populate() const;
   // Gives up ownership: the memory stays mapped for good, as a peer may still write there.
-  void Forget();
+  void Forget() { (void)memory_.release(); }
 
  private:
-  char* data_ = nullptr;
-  size_t size_ = 0;
+  MappedMemory memory_;
   bool huge_ = false;
   UniqueFd fd_;
 };
