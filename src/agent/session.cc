@@ -211,8 +211,7 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
                                        *std::move(region), nullptr)
                          : region.status();
       }
-      wire::Message ack = MakeMessage(wire::MessageType::kAttachAck);
-      ack.args[0] = m.args[0];
+      wire::Message ack = MakeMessage(wire::MessageType::kAttachAck, {m.args[0]});
       return Answer(st, &ack);
     }
     case wire::MessageType::kFile:
@@ -233,9 +232,8 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
     case wire::MessageType::kAttachGroup:
     case wire::MessageType::kService: {
       const bool service = m.type == static_cast<uint32_t>(wire::MessageType::kService);
-      wire::Message ack =
-          MakeMessage(service ? wire::MessageType::kServiceAck : wire::MessageType::kAttachAck);
-      ack.args[0] = m.args[0];
+      wire::Message ack = MakeMessage(
+          service ? wire::MessageType::kServiceAck : wire::MessageType::kAttachAck, {m.args[0]});
       return Answer(
           fds_lost ? ErrnoError(EMFILE, "the agent cannot take",
                                 service ? "what was passed" : "the group's memory", kRaiseOpenFiles)

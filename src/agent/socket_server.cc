@@ -201,13 +201,10 @@ absl::Status SocketServer::Welcome(UniqueFd socket, Received message) {
   if (!kick.ok()) return Refuse(socket.get(), kick.status());
   auto peer = GetPeerCredentials(socket.get());
   if (!peer.ok()) return Refuse(socket.get(), peer.status());
-  wire::Message ack = MakeMessage(wire::MessageType::kHelloAck);
-  ack.args[0] = options_.limits.max_queues;
-  ack.args[1] = options_.limits.max_arena_bytes;
-  ack.args[2] = static_cast<uint64_t>(getpid());
-  ack.args[3] = static_cast<uint64_t>(engine_kind());
-  ack.args[4] = service.facts[0];
-  ack.args[5] = service.facts[1];
+  wire::Message ack = MakeMessage(
+      wire::MessageType::kHelloAck,
+      {options_.limits.max_queues, options_.limits.max_arena_bytes, static_cast<uint64_t>(getpid()),
+       static_cast<uint64_t>(engine_kind()), service.facts[0], service.facts[1]});
 
   Worker* const worker = ChooseWorker(*service.spec);
   Session::Config config;

@@ -47,11 +47,12 @@ absl::StatusOr<UniqueFd> NewSocket() {
 
 }  // namespace
 
-wire::Message MakeMessage(wire::MessageType type) {
+wire::Message MakeMessage(wire::MessageType type, std::initializer_list<uint64_t> args) {
   wire::Message m{};
   m.magic = wire::kMessageMagic;
   m.version = wire::kProtocolVersion;
   m.type = static_cast<uint32_t>(type);
+  std::copy(args.begin(), args.end(), m.args);
   return m;
 }
 

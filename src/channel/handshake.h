@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ inline constexpr size_t kMaxMessageFds = 3;
 // The remedy for lost descriptors.
 inline constexpr char kRaiseOpenFiles[] = "raise its limit of open files (ulimit -n, LimitNOFILE=)";
 
-wire::Message MakeMessage(wire::MessageType type);
+wire::Message MakeMessage(wire::MessageType type, std::initializer_list<uint64_t> args = {});
 // Copies `text` into the message, truncated to fit.
 void SetText(wire::Message* m, absl::string_view text);
 std::string TextOf(const wire::Message& m);

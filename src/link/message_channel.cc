@@ -37,12 +37,9 @@ absl::StatusOr<std::unique_ptr<MessageChannel>> MessageChannel::Open(
 absl::StatusOr<uint64_t> MessageChannel::AttachGroup(uint32_t group, const GroupShape& shape,
                                                      const Region& region, int notify) {
   if (CheckLost()) return LostError();
-  wire::Message m = MakeMessage(wire::MessageType::kAttachGroup);
-  m.args[0] = group;
-  m.args[1] = shape.request_bytes;
-  m.args[2] = shape.response_bytes;
-  m.args[3] = shape.requests;
-  m.args[4] = reinterpret_cast<uintptr_t>(region.data());
+  wire::Message m = MakeMessage(wire::MessageType::kAttachGroup,
+                                {group, shape.request_bytes, shape.response_bytes, shape.requests,
+                                 reinterpret_cast<uintptr_t>(region.data())});
   auto ack = link_->Ask(m, {region.fd(), notify}, wire::MessageType::kAttachAck);
   if (!ack.ok()) return CheckLost() ? LostError() : ack.status();
   const uint64_t align = ack->args[1];

@@ -37,11 +37,9 @@ class SocketLink : public AgentLink {
     socket_ = *std::move(socket);
     PULSE_RETURN_IF_ERROR(SetSocketTimeout(socket_.get(), timeout_ms_));
     PULSE_RETURN_IF_ERROR(CheckPeer());
-    wire::Message hello = MakeMessage(wire::MessageType::kHello);
-    hello.args[0] = static_cast<uint64_t>(getpid());
-    hello.args[1] = options.service.id;
-    hello.args[2] = options.mover;
-    hello.args[3] = options.service.version;
+    wire::Message hello =
+        MakeMessage(wire::MessageType::kHello, {static_cast<uint64_t>(getpid()), options.service.id,
+                                                options.mover, options.service.version});
     if (absl::Status st = SendMessage(socket_.get(), hello, {control_region_.fd(), notify.get()});
         !st.ok()) {
       absent_ = true;  // it hung up
@@ -66,16 +64,14 @@ class SocketLink : public AgentLink {
   absl::StatusOr<Region> CreateRegion(size_t bytes) override { return Region::CreateShared(bytes); }
 
   absl::Status Attach(uint32_t queue_id, uint64_t arena_bytes, const Region& region) override {
-    wire::Message m = MakeMessage(wire::MessageType::kAttachQueue);
-    m.args[0] = queue_id;
-    m.args[1] = arena_bytes;
-    m.args[2] = reinterpret_cast<uintptr_t>(region.data());
+    wire::Message m =
+        MakeMessage(wire::MessageType::kAttachQueue,
+                    {queue_id, arena_bytes, reinterpret_cast<uintptr_t>(region.data())});
     return Ask(m, {region.fd()}, wire::MessageType::kAttachAck).status();
   }
 
   absl::StatusOr<int> SendFile(uint32_t file, int fd) override {
-    wire::Message m = MakeMessage(wire::MessageType::kFile);
-    m.args[0] = file;
+    wire::Message m = MakeMessage(wire::MessageType::kFile, {file});
     PULSE_RETURN_IF_ERROR(SendMessage(socket_.get(), m, {fd}));
     return -1;
   }
