@@ -377,10 +377,9 @@ bool Session::HasWork() const {
 }
 
 bool Session::HasDeferred() const {
-  for (const auto& q : queues_) {
-    if (q->HasDeferred()) return true;
-  }
-  return service_->HasDeferred();
+  return std::any_of(queues_.begin(), queues_.end(),
+                     [](const auto& q) { return q->HasDeferred(); }) ||
+         service_->HasDeferred();
 }
 
 bool Session::Deliver() {

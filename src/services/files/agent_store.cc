@@ -151,7 +151,7 @@ void OpenFile::Advance() {
     ++first_claim_;
   }
   size_ = std::max(size_, valid_);
-  if (valid_ > settled_) store_->MarkDirty(this);
+  if (valid_ > settled_) store_->dirty_.insert(this);
 }
 
 void OpenFile::EndWrite(const Claim& claim, uint64_t end, int64_t error, FileUser* user) {
@@ -379,8 +379,6 @@ absl::Status FileStore::RefreshSize(OpenFile* file) {
   if (file->valid_ <= file->settled_) dirty_.erase(file);
   return LoadSegments(file);
 }
-
-void FileStore::MarkDirty(OpenFile* file) { dirty_.insert(file); }
 
 void FileStore::Change(const void* session, std::function<void()> work) {
   changes_->Post(session, std::move(work));

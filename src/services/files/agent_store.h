@@ -227,7 +227,6 @@ class FileStore {
   explicit FileStore(std::shared_ptr<store::Store> store) : store_(std::move(store)) {}
   absl::Status Init();
   absl::Status LoadSegments(OpenFile* file);
-  void MarkDirty(OpenFile* file);
   void DropIfUnused(OpenFile* file);
   void FinishSettle(const std::vector<Length>& lengths, bool ok);
   absl::Status SettleNow(const std::vector<SettleJob>& jobs);
