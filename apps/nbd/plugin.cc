@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/errors.h"
 #include "plugin_options.h"
 #include "store_export.h"
 
@@ -101,9 +102,7 @@ int ListExports(int /*readonly*/, int /*is_tls*/, nbdkit_exports* exports) {
   return Guarded([&]() -> absl::Status {
     std::vector<std::string> names = {options->file};
     if (options->file.empty()) {
-      auto listed = ListFiles(agent, options->directory, kMostExports);
-      if (!listed.ok()) return listed.status();
-      names = *std::move(listed);
+      PULSE_ASSIGN_OR_RETURN(names, ListFiles(agent, options->directory, kMostExports));
     }
     for (const std::string& name : names) {
       // It has said what is wrong.
@@ -128,9 +127,7 @@ void* Open(int /*readonly*/) {
       return absl::NotFoundError("there is no export \"" + name +
                                  "\" here; nbdinfo --list shows those there are");
     }
-    auto opened = StoreExport::Open(agent, options->directory, name);
-    if (!opened.ok()) return opened.status();
-    handle->file = *std::move(opened);
+    PULSE_ASSIGN_OR_RETURN(handle->file, StoreExport::Open(agent, options->directory, name));
     handle->description = "file of a PulseDB store: " + options->directory + "/" + name;
     return absl::OkStatus();
   });

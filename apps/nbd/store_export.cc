@@ -52,9 +52,8 @@ absl::StatusOr<std::shared_ptr<Link>> Link::Open(const std::string& socket,
                                                  std::chrono::milliseconds silence) {
   files::Options options;
   options.socket = socket;
-  auto library = files::Library::Open(options);
-  if (!library.ok()) return library.status();
-  return std::shared_ptr<Link>(new Link(*std::move(library), poll, silence));
+  PULSE_ASSIGN_OR_RETURN(auto library, files::Library::Open(options));
+  return std::shared_ptr<Link>(new Link(std::move(library), poll, silence));
 }
 
 absl::StatusOr<Lane*> Link::NextLane() {
@@ -123,9 +122,7 @@ absl::StatusOr<std::shared_ptr<Link>> Agent::Connect() {
         " was lost after writes that no flush had followed; they may be lost. Check the data, "
         "then start nbdkit again"));
   }
-  auto link = Link::Open(socket_, poll_, silence_);
-  if (!link.ok()) return link.status();
-  link_ = *std::move(link);
+  PULSE_ASSIGN_OR_RETURN(link_, Link::Open(socket_, poll_, silence_));
   return link_;
 }
 
@@ -135,12 +132,8 @@ absl::StatusOr<std::unique_ptr<StoreExport>> StoreExport::Open(Agent* agent,
                                                                const std::string& directory,
                                                                const std::string& file) {
   std::unique_ptr<StoreExport> e(new StoreExport);
-  auto link = agent->Connect();
-  if (!link.ok()) return link.status();
-  e->link_ = *std::move(link);
-  auto lane = e->link_->NextLane();
-  if (!lane.ok()) return lane.status();
-  e->lane_ = *lane;
+  PULSE_ASSIGN_OR_RETURN(e->link_, agent->Connect());
+  PULSE_ASSIGN_OR_RETURN(e->lane_, e->link_->NextLane());
   const Completion c = OpenIn(e->lane_, directory, file);
   if (absl::IsNotFound(c.status)) return NoFile(directory, file);
   if (!c.status.ok()) {
@@ -189,15 +182,13 @@ absl::Status StoreExport::Flush() {
 
 absl::StatusOr<std::vector<std::string>> ListFiles(Agent* agent, const std::string& directory,
                                                    size_t most) {
-  auto link = agent->Connect();
-  if (!link.ok()) return link.status();
-  auto lane = (*link)->NextLane();
-  if (!lane.ok()) return lane.status();
+  PULSE_ASSIGN_OR_RETURN(auto link, agent->Connect());
+  PULSE_ASSIGN_OR_RETURN(auto lane, link->NextLane());
   std::vector<std::string> names;
   std::string after;
   while (true) {
-    const Completion c = (*lane)->Run([&](uint64_t cookie) {
-      return (*lane)->library()->ListDirectory((*lane)->poll(), directory, after, cookie);
+    const Completion c = lane->Run([&](uint64_t cookie) {
+      return lane->library()->ListDirectory(lane->poll(), directory, after, cookie);
     });
     if (absl::IsNotFound(c.status)) {
       return absl::NotFoundError(absl::StrCat(
@@ -217,11 +208,8 @@ absl::StatusOr<std::vector<std::string>> ListFiles(Agent* agent, const std::stri
 
 absl::Status PrepareFile(Agent* agent, const std::string& directory, const std::string& file,
                          uint64_t size) {
-  auto link = agent->Connect();
-  if (!link.ok()) return link.status();
-  const auto next = (*link)->NextLane();
-  if (!next.ok()) return next.status();
-  Lane* const lane = *next;
+  PULSE_ASSIGN_OR_RETURN(auto link, agent->Connect());
+  PULSE_ASSIGN_OR_RETURN(Lane* const lane, link->NextLane());
   files::Library* const library = lane->library();
   const files::Poll poll = lane->poll();
   const std::string name = NameOf(directory, file);

@@ -62,9 +62,8 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
 }
 
 absl::Status PrintProfile(const std::string& name) {
-  const auto text = vdpu::ProfileText(name);
-  if (!text.ok()) return text.status();
-  std::fputs(text->c_str(), stdout);
+  PULSE_ASSIGN_OR_RETURN(const auto text, vdpu::ProfileText(name));
+  std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -141,17 +140,14 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   std::shared_ptr<trace::Timeline> timeline;
   if (!args.trace.empty()) {
-    auto opened = trace::Timeline::Open(args.trace);
-    if (!opened.ok()) return opened.status();
-    timeline = *std::move(opened);
+    PULSE_ASSIGN_OR_RETURN(timeline, trace::Timeline::Open(args.trace));
   }
 
   // After the signals, which its threads inherit, and before all threads that it slows down.
-  auto dpu = StartProfile(args, &options);
-  if (!dpu.ok()) return dpu.status();
+  PULSE_ASSIGN_OR_RETURN(auto dpu, StartProfile(args, &options));
   AgentFacts facts;
   facts.cpus = options.cpus;
-  if (*dpu != nullptr) facts.core_speed = (*dpu)->profile().core_speed;
+  if (dpu != nullptr) facts.core_speed = dpu->profile().core_speed;
   auto services = OpenServices(args.services, facts);
   if (!services.ok()) return services.status();
   options.known_services = (*services)->Known();
@@ -160,24 +156,21 @@ absl::Status RunAgent(const AgentArgs& args) {
   options.front = front_status;
   options.number_groups = [&open = **services] { return open.Numbers(); };
   // After the services, since its sessions go first.
-  auto server = SocketServer::Open(options, (*services)->Offered());
-  if (!server.ok()) return server.status();
+  PULSE_ASSIGN_OR_RETURN(auto server, SocketServer::Open(options, (*services)->Offered()));
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
-    auto opened = metrics::Endpoint::Open(args.metrics, args.metrics_anywhere,
-                                          {(*server)->status(), nullptr, nullptr});
-    if (!opened.ok()) return opened.status();
-    metrics = *std::move(opened);
+    PULSE_ASSIGN_OR_RETURN(metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere,
+                                                            {server->status(), nullptr, nullptr}));
   }
-  const std::string engine_name((*server)->engine_kind() == options.engine
+  const std::string engine_name(server->engine_kind() == options.engine
                                     ? args.engine
-                                    : std::string(EngineName((*server)->engine_kind())));
+                                    : std::string(EngineName(server->engine_kind())));
   std::fprintf(
       stderr, "pulse agent: listening on %s (process %d, %d worker%s, %s, mover %s%s%s%s%s%s)\n",
       args.socket.c_str(), getpid(), args.workers, args.workers == 1 ? "" : "s",
       engine_name.c_str(), mover_name.c_str(), args.cpus.empty() ? "" : ", CPUs ",
-      args.cpus.c_str(), (*services)->Describe().c_str(), *dpu == nullptr ? "" : ", profile ",
-      *dpu == nullptr ? "" : vdpu::Describe((*dpu)->profile()).c_str());
+      args.cpus.c_str(), (*services)->Describe().c_str(), dpu == nullptr ? "" : ", profile ",
+      dpu == nullptr ? "" : vdpu::Describe(dpu->profile()).c_str());
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
@@ -190,9 +183,9 @@ absl::Status RunAgent(const AgentArgs& args) {
 
   stop.Wait();
   front_status->Set(nullptr);
-  std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", (*server)->session_count());
+  std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", server->session_count());
   if (front != nullptr) front->Stop();
-  server->reset();
+  server.reset();
   return absl::OkStatus();
 }
 

@@ -69,10 +69,9 @@ absl::Status ChooseAgent(RedisServerArgs* args) {
   facts.server_cpus = options.cpus;
   facts.agent_cpus = options.agent_cpus;
   facts.process_cpus = MyCpus();
-  auto choice = redis::ChooseOffload(facts);
-  if (!choice.ok()) return choice.status();
-  options.offload = choice->on;
-  args->offload_reason = choice->reason;
+  PULSE_ASSIGN_OR_RETURN(auto choice, redis::ChooseOffload(facts));
+  options.offload = choice.on;
+  args->offload_reason = choice.reason;
   return absl::OkStatus();
 }
 
@@ -80,12 +79,10 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   redis::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
-  const auto cache = ParseSizeOption("--cache", args->cache, uint64_t{1} << 50);
-  if (!cache.ok()) return cache.status();
-  options.cache_bytes = *cache;
-  const auto longest = ParseSizeOption("--max-value", args->max_value, redis::kMostMaxBulk);
-  if (!longest.ok()) return longest.status();
-  options.limits.max_bulk = *longest;
+  PULSE_ASSIGN_OR_RETURN(options.cache_bytes,
+                         ParseSizeOption("--cache", args->cache, uint64_t{1} << 50));
+  PULSE_ASSIGN_OR_RETURN(options.limits.max_bulk,
+                         ParseSizeOption("--max-value", args->max_value, redis::kMostMaxBulk));
   if (!args->password_file.empty()) {
     PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
   }

@@ -141,21 +141,20 @@ absl::Status RunTop(TopArgs args) {
   }
   int signal = 0;
   {
-    auto screen = Terminal::Open();
-    if (!screen.ok()) return screen.status();
+    PULSE_ASSIGN_OR_RETURN(auto screen, Terminal::Open());
     Terminal::Event event = Terminal::Event::kTime;
     // The first rates come soon.
     int wait_ms = std::min(interval_ms, 300);
     do {
       const Terminal::Size size = Terminal::SizeOf(STDOUT_FILENO);
       look.width = size.width;
-      (*screen)->Draw(top::Render(agents, args.interval, Clock(), look, size.height, true));
-      event = (*screen)->Wait(wait_ms);
+      screen->Draw(top::Render(agents, args.interval, Clock(), look, size.height, true));
+      event = screen->Wait(wait_ms);
       if (event != Terminal::Event::kTime) continue;
       AskAll(&agents);
       wait_ms = interval_ms;
     } while (event != Terminal::Event::kQuit);
-    signal = (*screen)->signal();
+    signal = screen->signal();
   }
   if (signal != 0) raise(signal);  // as if it had not been caught
   return absl::OkStatus();

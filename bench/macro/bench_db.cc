@@ -70,18 +70,15 @@ rocksdb::Status OpenAny(const rocksdb::Options& options, const std::string& dir,
 // The file system of `uri` with a rival's I/O engine in its embedded agent.
 absl::StatusOr<std::unique_ptr<rocksdb::Env>> EnvWithRival(const std::string& uri,
                                                            const std::string& engine) {
-  auto options = lsm::ParseOptions(uri);
-  if (!options.ok()) return options.status();
-  if (!options->socket_path.empty()) {
+  PULSE_ASSIGN_OR_RETURN(auto options, lsm::ParseOptions(uri));
+  if (!options.socket_path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "engine ", engine, " is measured in an embedded agent; leave the agent's socket out"));
   }
-  auto factory = rivals::FactoryOf(engine);
-  if (!factory.ok()) return factory.status();
-  options->backend_factory = *std::move(factory);
-  auto fs = lsm::PulseFileSystem::Open(*options, rocksdb::FileSystem::Default());
-  if (!fs.ok()) return fs.status();
-  return rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(*std::move(fs)));
+  PULSE_ASSIGN_OR_RETURN(options.backend_factory, rivals::FactoryOf(engine));
+  PULSE_ASSIGN_OR_RETURN(auto fs,
+                         lsm::PulseFileSystem::Open(options, rocksdb::FileSystem::Default()));
+  return rocksdb::NewCompositeEnv(std::shared_ptr<rocksdb::FileSystem>(std::move(fs)));
 }
 
 }  // namespace
@@ -144,9 +141,7 @@ absl::StatusOr<std::unique_ptr<BenchDb>> BenchDb::Open(const std::string& dir,
           FromRocks(rocksdb::Env::CreateFromUri(strict, "", variant.uri, &env, &result->env_guard_),
                     absl::StrCat("opening the file system \"", variant.uri, "\"")));
     } else {
-      auto made = EnvWithRival(variant.uri, variant.rival_engine);
-      if (!made.ok()) return made.status();
-      result->env_guard_ = *std::move(made);
+      PULSE_ASSIGN_OR_RETURN(result->env_guard_, EnvWithRival(variant.uri, variant.rival_engine));
       env = result->env_guard_.get();
     }
     options.env = env;

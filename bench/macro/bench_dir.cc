@@ -72,17 +72,15 @@ absl::StatusOr<BenchDir> BenchDir::Open(const std::string& path, bool allow_tmpf
                                         uint64_t need_bytes) {
   std::error_code ec;
   const std::string absolute = fs::absolute(path, ec).lexically_normal().string();
-  const auto disk = InspectDisk(ExistingAncestor(absolute));
-  if (!disk.ok()) return disk.status();
-  PULSE_RETURN_IF_ERROR(CheckDisk(absolute, *disk, allow_tmpfs, need_bytes));
+  PULSE_ASSIGN_OR_RETURN(const auto disk, InspectDisk(ExistingAncestor(absolute)));
+  PULSE_RETURN_IF_ERROR(CheckDisk(absolute, disk, allow_tmpfs, need_bytes));
   fs::create_directories(absolute, ec);
   PULSE_RETURN_IF_ERROR(Error(ec, "creating directory", absolute));
-  auto mark = TakeMark(absolute);
-  if (!mark.ok()) return mark.status();
+  PULSE_ASSIGN_OR_RETURN(auto mark, TakeMark(absolute));
   BenchDir dir;
   dir.path_ = absolute;
-  dir.file_system_ = disk->type;
-  dir.mark_ = *std::move(mark);
+  dir.file_system_ = disk.type;
+  dir.mark_ = std::move(mark);
   return dir;
 }
 

@@ -40,8 +40,8 @@ class BlocksBench {
     for (const char* name : {"library", kOs}) {
       nlohmann::json spec = Spec();
       spec["fill"] = true;
-      auto filled = Run(name, absl::StrCat("writing the file, ", name), std::move(spec));
-      if (!filled.ok()) return filled.status();
+      PULSE_ASSIGN_OR_RETURN(auto filled,
+                             Run(name, absl::StrCat("writing the file, ", name), std::move(spec)));
     }
     return absl::OkStatus();
   }
@@ -86,9 +86,7 @@ class BlocksBench {
       }
       if (name == "offloaded-copying") more.push_back("--offload-copying");
       PULSE_RETURN_IF_ERROR(dir.Remove("agent.log"));
-      auto started = StartAgent(*session_, std::move(more));
-      if (!started.ok()) return started.status();
-      *agent = *std::move(started);
+      PULSE_ASSIGN_OR_RETURN(*agent, StartAgent(*session_, std::move(more)));
       words.insert(words.end(), {"--agent", (*agent)->socket()});
     }
     if (HasDirector(name)) words.insert(words.end(), {"--socket", host_socket, "--ordered"});
@@ -109,21 +107,19 @@ class BlocksBench {
 }  // namespace
 
 absl::Status RunBlocksBench(BenchArgs args) {
-  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kBlocksSize);
-  if (!size.ok()) return size.status();
-  const uint64_t bytes = std::max(*size / kStoreSegment, uint64_t{1}) * kStoreSegment;
-  auto session = Session::Open(args, bytes * 5 / 2 + (uint64_t{128} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(const auto size,
+                         SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : kBlocksSize));
+  const uint64_t bytes = std::max(size / kStoreSegment, uint64_t{1}) * kStoreSegment;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, bytes * 5 / 2 + (uint64_t{128} << 20)));
+  Session& s = *session;
   BlocksBench bench(&s, args, bytes);
   const nlohmann::json& data = DataOf("blocks");
-  const auto variants = Select(VariantsOf(data, s), args.common.variants);
-  if (!variants.ok()) return variants.status();
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
   const std::string only = args.Get<std::string>("part");
   auto parts = PartsOf(
-      data, only == "all" ? std::vector<std::string>{} : std::vector<std::string>{only}, *variants);
+      data, only == "all" ? std::vector<std::string>{} : std::vector<std::string>{only}, variants);
   if (!parts.ok()) return parts.status();
-  s.Say(Legend(s, *variants));
+  s.Say(Legend(s, variants));
   s.Say("  The client may use both CPUs. Every block that is read is checked.\n");
   s.ExpectSteps(2 + RunsOf(*parts) * s.rounds());
   PULSE_RETURN_IF_ERROR(bench.Prepare());

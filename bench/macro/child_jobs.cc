@@ -27,10 +27,9 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
   const auto num = spec.at("num").get<uint64_t>();
   const auto seed = spec.at("seed").get<uint64_t>();
   const bool unique = spec.at("unique_keys").get<bool>();
-  auto opened = BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(),
-                              spec.at("shape").get<DbShape>());
-  if (!opened.ok()) return opened.status();
-  BenchDb& db = **opened;
+  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(),
+                                                    spec.at("shape").get<DbShape>()));
+  BenchDb& db = *opened;
   KeyStream keys(unique ? KeyOrder::kUnique : KeyOrder::kRandom, num, seed);
   ValueMaker values(spec.at("value_bytes").get<size_t>(), seed);
   rocksdb::WriteOptions write;
@@ -48,23 +47,22 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
     PULSE_RETURN_IF_ERROR(FromRocks(db.db()->Write(write, &batch), "loading the database"));
   }
   PULSE_RETURN_IF_ERROR(FromRocks(db.db()->Flush(rocksdb::FlushOptions()), "flushing the load"));
-  const auto tables = db.CountTables();
-  if (!tables.ok()) return tables.status();
+  PULSE_ASSIGN_OR_RETURN(const auto tables, db.CountTables());
   PULSE_RETURN_IF_ERROR(db.Close());
-  return nlohmann::json{{"files", tables->files}, {"entries", tables->entries}};
+  return nlohmann::json{{"files", tables.files}, {"entries", tables.entries}};
 }
 
 absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   const auto dir = spec.at("dir").get<std::string>();
   Variant reader = PlainStock();
   reader.uri = spec.value("pool_uri", "");
-  auto opened = BenchDb::Open(dir, reader, spec.at("shape").get<DbShape>(), /*read_only=*/true);
-  if (!opened.ok()) return opened.status();
+  PULSE_ASSIGN_OR_RETURN(
+      auto opened, BenchDb::Open(dir, reader, spec.at("shape").get<DbShape>(), /*read_only=*/true));
   const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
   rocksdb::ReadOptions read;
   read.fill_cache = false;
   read.readahead_size = kScanReadahead;
-  const std::unique_ptr<rocksdb::Iterator> it((*opened)->db()->NewIterator(read));
+  const std::unique_ptr<rocksdb::Iterator> it(opened->db()->NewIterator(read));
   Checksum keys, contents;
   uint64_t entries = 0;
   for (it->SeekToFirst(); it->Valid(); it->Next(), ++entries) {

@@ -91,10 +91,9 @@ absl::StatusOr<nlohmann::json> RunChild(const nlohmann::json& spec, const ChildO
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", job);
   const UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
-  const auto started = Spawn("/proc/self/exe", {"pulse-bench", "child", spec.dump()}, options.cpus,
-                             {{out.get(), STDOUT_FILENO}});
-  if (!started.ok()) return started.status();
-  const pid_t pid = *started;
+  PULSE_ASSIGN_OR_RETURN(
+      const pid_t pid, Spawn("/proc/self/exe", {"pulse-bench", "child", spec.dump()}, options.cpus,
+                             {{out.get(), STDOUT_FILENO}}));
   out.reset();
 
   std::string result;

@@ -75,11 +75,12 @@ class Probe {
  private:
   // Takes the frozen database of an earlier run if it is the same, else makes it.
   absl::Status Freeze() {
-    const auto made = session_->Prepared(
-        frozen_.name, Label() + ", loading", load_,
-        [](const nlohmann::json& r) { return fmt::format("{} files", r.value("files", 0)); });
-    if (!made.ok()) return made.status();
-    frozen_.files = made->at("files").get<uint64_t>();
+    PULSE_ASSIGN_OR_RETURN(
+        const auto made,
+        session_->Prepared(frozen_.name, Label() + ", loading", load_, [](const nlohmann::json& r) {
+          return fmt::format("{} files", r.value("files", 0));
+        }));
+    frozen_.files = made.at("files").get<uint64_t>();
     frozen_.table_bytes = BytesIn(session_->dir().Sub(frozen_.name), ".sst");
     return absl::OkStatus();
   }
@@ -179,26 +180,24 @@ absl::Status RunCompactionBench(BenchArgs args) {
   // The frozen database, one variant's output, and the tables' own overhead on both.
   const uint64_t frozen = args.common.keep ? values.size() : 1;
   const uint64_t pool = args.common.pool ? 2 : 0;
-  auto session = Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack);
-  if (!session.ok()) return session.status();
-  Session& s = **session;
-  const auto variants = Select(EveryVariant(s), args.common.variants);
-  if (!variants.ok()) return variants.status();
+  PULSE_ASSIGN_OR_RETURN(auto session,
+                         Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack));
+  Session& s = *session;
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(EveryVariant(s), args.common.variants));
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
   s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
-  s.Say(Legend(s, *variants));
-  s.ExpectSteps(static_cast<int>(values.size() * (1 + variants->size() * s.rounds())));
+  s.Say(Legend(s, variants));
+  s.ExpectSteps(static_cast<int>(values.size() * (1 + variants.size() * s.rounds())));
   for (const uint64_t value_bytes : values) {
     Probe probe(&s, unique_keys, value_bytes, *size);
-    const auto runs = probe.Run(*variants, probe.Label());
-    if (!runs.ok()) return runs.status();
-    const auto rows = CompactionRatios(*runs, value_bytes, !args.common.tiny);
+    PULSE_ASSIGN_OR_RETURN(const auto runs, probe.Run(variants, probe.Label()));
+    const auto rows = CompactionRatios(runs, value_bytes, !args.common.tiny);
     const Frozen& level0 = probe.frozen();
     s.Say(fmt::format("\nValues of {} B: level 0 of {} in {} files, {} pair(s)\n", value_bytes,
                       FormatBytes(level0.table_bytes), level0.files, s.pairs()));
-    s.Say(MedianTable("variant (medians)", DataOf("compaction").at("columns"), *variants, *runs));
+    s.Say(MedianTable("variant (medians)", DataOf("compaction").at("columns"), variants, runs));
     if (!rows.empty()) s.Say("\n" + RenderRatios(rows));
-    nlohmann::json section = Section(*runs, *variants);
+    nlohmann::json section = Section(runs, variants);
     section["value_bytes"] = value_bytes;
     section["level0"] = {
         {"writes", level0.num}, {"files", level0.files}, {"table_bytes", level0.table_bytes}};
@@ -215,9 +214,8 @@ absl::StatusOr<nlohmann::json> RunFrozen(Session* session, uint64_t size, const 
   constexpr uint64_t kValueBytes = 1024;
   if (!session->args().keep) PULSE_RETURN_IF_ERROR(session->dir().RemoveAll("frozen-"));
   Probe probe(session, /*unique_keys=*/false, kValueBytes, size);
-  const auto runs = probe.Run(variants, label);
-  if (!runs.ok()) return runs.status();
-  nlohmann::json row = Section(*runs, variants);
+  PULSE_ASSIGN_OR_RETURN(const auto runs, probe.Run(variants, label));
+  nlohmann::json row = Section(runs, variants);
   row.update({{"label", label}, {"num", probe.frozen().num}, {"value_bytes", kValueBytes}});
   return row;
 }

@@ -17,34 +17,31 @@ constexpr std::chrono::milliseconds kRest{250};
 
 absl::StatusOr<nlohmann::json> RunCompactionJob(const nlohmann::json& spec) {
   const Variant variant = spec.at("opponent").get<Variant>();
-  auto opened = BenchDb::Open(spec);
-  if (!opened.ok()) return opened.status();
-  BenchDb& db = **opened;
+  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec));
+  BenchDb& db = *opened;
   // What opening has begun comes to its end, for every variant: a database in service is at rest.
   std::this_thread::sleep_for(kRest);
-  auto meter = RunMeter::Create(variant);
-  if (!meter.ok()) return meter.status();
+  PULSE_ASSIGN_OR_RETURN(auto meter, RunMeter::Create(variant));
 
   rocksdb::CompactRangeOptions range;
   range.exclusive_manual_compaction = true;
   range.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
   range.max_subcompactions = variant.subcompactions;
   const BenchDb::OnAgent before = db.TimeOnAgent();
-  PULSE_RETURN_IF_ERROR((*meter)->Start());
+  PULSE_RETURN_IF_ERROR(meter->Start());
   const rocksdb::Status status = db.db()->CompactRange(range, nullptr, nullptr);
-  (*meter)->StopWall();
+  meter->StopWall();
   nlohmann::json result;
-  PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
+  PULSE_RETURN_IF_ERROR(meter->Stop(&result));
   PULSE_RETURN_IF_ERROR(FromRocks(status, "compacting the database as " + variant.name));
 
   db.CountOnAgent(before, &result);
   db.AddSyncTimes(&result);
   result["read_bytes"] = db.Ticker(rocksdb::COMPACT_READ_BYTES);
   result["write_bytes"] = db.Ticker(rocksdb::COMPACT_WRITE_BYTES);
-  const auto tables = db.CountTables();
-  if (!tables.ok()) return tables.status();
-  result["entries"] = tables->entries;
-  result["files"] = tables->files;
+  PULSE_ASSIGN_OR_RETURN(const auto tables, db.CountTables());
+  result["entries"] = tables.entries;
+  result["files"] = tables.files;
   std::string level0;
   if (db.db()->GetProperty("rocksdb.num-files-at-level0", &level0) && level0 != "0") {
     return absl::InternalError("the manual compaction left " + level0 + " files in level 0");

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/errors.h"
 
 namespace pulse::bench {
 namespace {
@@ -100,9 +101,7 @@ void CpuMeter::Sample(bool first) {
 
 absl::Status CpuMeter::Start() {
   if (agent_ == Agent::kProcess) {
-    const auto nanos = ProcessNanos(agent_pid_);
-    if (!nanos.ok()) return nanos.status();
-    agent_start_ = *nanos;
+    PULSE_ASSIGN_OR_RETURN(agent_start_, ProcessNanos(agent_pid_));
   }
   getrusage(RUSAGE_SELF, &usage_start_);
   process_start_ = ClockNanos(CLOCK_PROCESS_CPUTIME_ID);
@@ -119,9 +118,8 @@ absl::StatusOr<CpuUse> CpuMeter::Stop() {
   CpuUse use;
   use.host_seconds = static_cast<double>(process - agent) / 1e9;
   if (agent_ == Agent::kProcess) {
-    const auto nanos = ProcessNanos(agent_pid_);
-    if (!nanos.ok()) return nanos.status();
-    agent = *nanos - agent_start_;
+    PULSE_ASSIGN_OR_RETURN(const auto nanos, ProcessNanos(agent_pid_));
+    agent = nanos - agent_start_;
     use.host_seconds = static_cast<double>(process) / 1e9;
   }
   use.agent_seconds = static_cast<double>(agent) / 1e9;

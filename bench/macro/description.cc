@@ -216,24 +216,25 @@ absl::Status RunParts(Session* session, const Json& data, const std::vector<Part
   std::vector<RatioRow> rows;
   for (const Part& part : parts) {
     if (part.variants.empty()) continue;
-    const auto runs = session->RunRounds(
-        part.variants, part.name,
-        [&](const Variant& o, const std::string& label, bool) { return run(part, o, label); });
-    if (!runs.ok()) return runs.status();
-    if (done) done(part, *runs);
+    PULSE_ASSIGN_OR_RETURN(
+        const auto runs, session->RunRounds(part.variants, part.name,
+                                            [&](const Variant& o, const std::string& label, bool) {
+                                              return run(part, o, label);
+                                            }));
+    if (done) done(part, runs);
     const Json& columns = part.data.contains("columns") ? part.data["columns"] : data.at("columns");
     absl::StrAppend(&text,
                     MedianTable(part.data.at("title").get<std::string>() + " (medians)", columns,
-                                part.variants, *runs),
+                                part.variants, runs),
                     "\n");
     const bool judged = !session->args().tiny && !part.data.value("busy", false);
     for (const Json& list : part.data.at("ratios")) {
-      for (RatioRow& row : RatiosOf(data.at("ratios").at(list.get<std::string>()), *runs, judged,
+      for (RatioRow& row : RatiosOf(data.at("ratios").at(list.get<std::string>()), runs, judged,
                                     part.data.value("prefix", ""))) {
         rows.push_back(std::move(row));
       }
     }
-    session->report()["parts"][part.name] = Section(*runs, part.variants);
+    session->report()["parts"][part.name] = Section(runs, part.variants);
   }
   session->Say(text + RenderRatios(rows));
   session->report()["ratios"] = ToJson(rows);

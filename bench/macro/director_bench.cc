@@ -43,20 +43,18 @@ absl::StatusOr<std::vector<int>> ClientCpus(const std::string& option, const Ses
 }  // namespace
 
 absl::Status RunDirectorBench(BenchArgs args) {
-  auto session = Session::Open(args, uint64_t{1} << 20);
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
+  Session& s = *session;
   const std::string client = args.Get<std::string>("client_cpus");
   const auto client_cpus = ClientCpus(client, s);
   if (!client_cpus.ok()) return client_cpus.status();
   const nlohmann::json& data = DataOf("director");
-  const auto variants = Select(VariantsOf(data, s), args.common.variants);
-  if (!variants.ok()) return variants.status();
-  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *variants);
-  if (!parts.ok()) return parts.status();
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
+  PULSE_ASSIGN_OR_RETURN(const auto parts,
+                         PartsOf(data, args.Get<std::vector<std::string>>("parts"), variants));
   const auto wanted = args.Get<uint32_t>("idle");
   const uint32_t idle = RaiseDescriptors(wanted);
-  s.Say(Legend(s, *variants));
+  s.Say(Legend(s, variants));
   s.Say(absl::StrCat("The server is on the host's CPU, the director on the agent's, the client on ",
                      client.empty() ? "both" : "CPU " + client, ".\n"));
   if (idle < wanted) {
@@ -68,7 +66,7 @@ absl::Status RunDirectorBench(BenchArgs args) {
   nlohmann::json& settings = s.report()["settings"];
   settings["idle_connections"] = idle;
   settings["client_cpus"] = *client_cpus;
-  s.ExpectSteps(RunsOf(*parts) * s.rounds());
+  s.ExpectSteps(RunsOf(parts) * s.rounds());
   const auto run = [&](const Part& part, const Variant& o, const std::string& label) {
     nlohmann::json spec = {{"job", "director"},
                            {"form", o.name},
@@ -96,7 +94,7 @@ absl::Status RunDirectorBench(BenchArgs args) {
                                      : fmt::format("p50 {:.1f} us", j.value("p50_us", 0.0));
     });
   };
-  return RunParts(&s, data, *parts, run);
+  return RunParts(&s, data, parts, run);
 }
 
 }  // namespace pulse::bench

@@ -131,9 +131,7 @@ class Setup {
     options.application = &echo_;
     options.thread_name = "pulse-host-";
     options.cpus = o.host_cpus;
-    auto host = net::Director::Open(options);
-    if (!host.ok()) return host.status();
-    host_ = *std::move(host);
+    PULSE_ASSIGN_OR_RETURN(host_, net::Director::Open(options));
     return absl::OkStatus();
   }
   absl::Status OpenFront(const DirectorRun& o, uint32_t host_port) {
@@ -145,9 +143,7 @@ class Setup {
     // Matches no TCP connection.
     if (o.form == "splice") options.match = {"protocol=unix"};
     if (o.form == "spin") options.spin_nanos = o.spin_us * 1000;
-    auto front = net::Director::Open(options);
-    if (!front.ok()) return front.status();
-    front_ = *std::move(front);
+    PULSE_ASSIGN_OR_RETURN(front_, net::Director::Open(options));
     return absl::OkStatus();
   }
   // What the client meets.
@@ -211,27 +207,26 @@ absl::StatusOr<nlohmann::json> MeasureLoad(const DirectorRun& o) {
   PULSE_RETURN_IF_ERROR(client.Connect(setup.outer().port(), o.connections));
   if (const auto warm = client.Run(o.warm); !warm.ok()) return warm.status();
   const LoopUse before(setup);
-  const auto run = client.Run(o.seconds);
-  if (!run.ok()) return run.status();
+  PULSE_ASSIGN_OR_RETURN(const auto run, client.Run(o.seconds));
   const LoopUse after(setup);
-  if (run->reads == 0) return absl::InternalError("no message came back in time");
-  PULSE_RETURN_IF_ERROR(CheckForm(o, before, after, run->reads));
-  const auto messages = static_cast<double>(run->reads);
+  if (run.reads == 0) return absl::InternalError("no message came back in time");
+  PULSE_RETURN_IF_ERROR(CheckForm(o, before, after, run.reads));
+  const auto messages = static_cast<double>(run.reads);
   const auto micros = [&](double percentile) {
-    return static_cast<double>(run->read_nanos.ValueAtPercentile(percentile)) / 1e3;
+    return static_cast<double>(run.read_nanos.ValueAtPercentile(percentile)) / 1e3;
   };
   const double front = static_cast<double>(after.front_nanos - before.front_nanos) / 1e9;
   const double host = static_cast<double>(after.host_nanos - before.host_nanos) / 1e9;
   const double gbit = 2 * messages * static_cast<double>(o.bytes) * 8 / 1e9;
-  nlohmann::json out = {{"messages", run->reads},
-                        {"messages_per_s", messages / run->seconds},
+  nlohmann::json out = {{"messages", run.reads},
+                        {"messages_per_s", messages / run.seconds},
                         {"p50_us", micros(50)},
                         {"p99_us", micros(99)},
                         {"p999_us", micros(99.9)},
                         {"host_us", host * 1e6 / messages},
                         {"loop_us", front * 1e6 / messages},
-                        {"loop_share", front / run->seconds},
-                        {"gbit_per_s", gbit / run->seconds}};
+                        {"loop_share", front / run.seconds},
+                        {"gbit_per_s", gbit / run.seconds}};
   if (front > 0) out["gbit_per_cpu_s"] = gbit / front;
   return out;
 }
@@ -304,14 +299,12 @@ absl::Status HoldHost(const DirectorRun& o, int line) {
 
 // Each connection asks once, so that it has all that it needs, and then keeps quiet.
 absl::Status HoldClients(const DirectorRun& o, int line) {
-  const auto port = Helper::Hear(line);
-  if (!port.ok()) return port.status();
+  PULSE_ASSIGN_OR_RETURN(const auto port, Helper::Hear(line));
   auto* const load = new EchoLoad(o.bytes, o.connections);
   auto* const client = new LoadClient(load, 1);
-  PULSE_RETURN_IF_ERROR(client->Connect(static_cast<uint16_t>(*port), o.connections));
-  const auto run = client->Run(o.seconds);
-  if (!run.ok()) return run.status();
-  return Helper::Tell(line, static_cast<uint32_t>(run->reads));
+  PULSE_RETURN_IF_ERROR(client->Connect(static_cast<uint16_t>(port), o.connections));
+  PULSE_ASSIGN_OR_RETURN(const auto run, client->Run(o.seconds));
+  return Helper::Tell(line, static_cast<uint32_t>(run.reads));
 }
 
 absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o) {
@@ -324,9 +317,8 @@ absl::StatusOr<nlohmann::json> MeasureIdle(const DirectorRun& o) {
   if (direct) {
     PULSE_RETURN_IF_ERROR(setup.OpenHost(o));
   } else {
-    const auto port = Helper::Hear(host.line());
-    if (!port.ok()) return port.status();
-    PULSE_RETURN_IF_ERROR(setup.OpenFront(o, *port));
+    PULSE_ASSIGN_OR_RETURN(const auto port, Helper::Hear(host.line()));
+    PULSE_RETURN_IF_ERROR(setup.OpenFront(o, port));
   }
   const MemoryUse before = OwnMemory();
   PULSE_RETURN_IF_ERROR(Helper::Tell(clients.line(), setup.outer().port()));

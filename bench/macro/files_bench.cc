@@ -19,28 +19,26 @@ namespace {
 absl::StatusOr<uint64_t> PrepareFile(Session* session, const BenchArgs& args, uint64_t bytes) {
   const std::string path = session->dir().Sub("store");
   PULSE_RETURN_IF_ERROR(MakeStore(*session, bytes));
-  auto agent = StartAgent(*session, {"--store", path});
-  if (!agent.ok()) return agent.status();
-  auto filled = session->Step("writing the file",
-                              {{"job", "files-fill"},
-                               {"socket", (*agent)->socket()},
-                               {"io", kStoreSegment},
-                               {"depth", 1},
-                               {"bytes", bytes},
-                               {"seed", args.common.seed}},
-                              session->host_cpus(),
-                              [](const nlohmann::json&) { return std::string("written"); });
-  if (!filled.ok()) return filled.status();
-  (*agent)->Signal(SIGTERM);
-  (*agent)->WaitForEnd();
+  PULSE_ASSIGN_OR_RETURN(auto agent, StartAgent(*session, {"--store", path}));
+  PULSE_ASSIGN_OR_RETURN(
+      auto filled, session->Step("writing the file",
+                                 {{"job", "files-fill"},
+                                  {"socket", agent->socket()},
+                                  {"io", kStoreSegment},
+                                  {"depth", 1},
+                                  {"bytes", bytes},
+                                  {"seed", args.common.seed}},
+                                 session->host_cpus(),
+                                 [](const nlohmann::json&) { return std::string("written"); }));
+  agent->Signal(SIGTERM);
+  agent->WaitForEnd();
   store::OpenOptions open;
   open.read_only = true;
   auto store = store::Store::Open(path, open);
   if (!store.ok()) return store.status();
-  const auto id = (*store)->Lookup("bench", "data");
-  if (!id.ok()) return id.status();
+  PULSE_ASSIGN_OR_RETURN(const auto id, (*store)->Lookup("bench", "data"));
   std::vector<store::Extent> extents;
-  PULSE_RETURN_IF_ERROR((*store)->MapRead(*id, 0, bytes, &extents));
+  PULSE_RETURN_IF_ERROR((*store)->MapRead(id, 0, bytes, &extents));
   if (extents.size() != 1) return absl::InternalError("the file is in pieces on a new store");
   return extents.front().device_offset;
 }
@@ -48,24 +46,23 @@ absl::StatusOr<uint64_t> PrepareFile(Session* session, const BenchArgs& args, ui
 }  // namespace
 
 absl::Status RunFilesBench(BenchArgs args) {
-  const auto size = SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : uint64_t{1} << 30);
-  if (!size.ok()) return size.status();
-  const uint64_t bytes = *size / kStoreSegment * kStoreSegment;
-  auto session = Session::Open(args, bytes * 5 / 4 + (uint64_t{64} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(
+      const auto size,
+      SizeOf(args.common, args.common.tiny ? uint64_t{8} << 20 : uint64_t{1} << 30));
+  const uint64_t bytes = size / kStoreSegment * kStoreSegment;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, bytes * 5 / 4 + (uint64_t{64} << 20)));
+  Session& s = *session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove("agent.log"));
   const nlohmann::json& data = DataOf("files");
   const std::vector<Variant> readers = VariantsOf(data, s);
-  auto parts = PartsOf(data, {}, readers);
-  if (!parts.ok()) return parts.status();
+  PULSE_ASSIGN_OR_RETURN(auto parts, PartsOf(data, {}, readers));
   const std::string only = args.Get<std::string>("part");
-  std::erase_if(*parts, [&](const Part& part) {
+  std::erase_if(parts, [&](const Part& part) {
     return (only != "all" && (only == "reads") != (part.name == "reads")) ||
            (args.common.tiny && part.data.value("full", false));
   });
   s.Say(Legend(s, readers));
-  s.ExpectSteps(1 + RunsOf(*parts) * s.rounds());
+  s.ExpectSteps(1 + RunsOf(parts) * s.rounds());
   const auto begin = PrepareFile(&s, args, bytes);
   if (!begin.ok()) return begin.status();
   s.report()["settings"]["bytes"] = bytes;
@@ -91,15 +88,13 @@ absl::Status RunFilesBench(BenchArgs args) {
     if (o.name.starts_with("library")) {
       std::vector<std::string> more = {"--store", s.dir().Sub("store")};
       if (o.name == "library-copying") more.push_back("--copy-payload");
-      auto started = StartAgent(s, std::move(more));
-      if (!started.ok()) return started.status();
-      agent = *std::move(started);
+      PULSE_ASSIGN_OR_RETURN(agent, StartAgent(s, std::move(more)));
       spec["socket"] = agent->socket();
       spec["agent_pid"] = agent->pid();
     }
     return s.Step(label, spec, s.host_cpus(), OpsAndHostCpu);
   };
-  PULSE_RETURN_IF_ERROR(RunParts(&s, data, *parts, run));
+  PULSE_RETURN_IF_ERROR(RunParts(&s, data, parts, run));
   return RemoveUnlessKept(s, {"store"});
 }
 

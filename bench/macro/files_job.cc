@@ -134,8 +134,7 @@ struct Opened {
 
 absl::StatusOr<files::Completion> Await(const Opened& o) {
   files::Completion c;
-  const auto n = o.library->PollWait(o.poll, &c, 1, files::kForever);
-  if (!n.ok()) return n.status();
+  PULSE_ASSIGN_OR_RETURN(const auto n, o.library->PollWait(o.poll, &c, 1, files::kForever));
   if (!c.status.ok()) return c.status;
   return c;
 }
@@ -163,9 +162,8 @@ absl::StatusOr<Opened> OpenLibrary(const nlohmann::json& spec, bool create) {
   } else {
     PULSE_RETURN_IF_ERROR(o.library->OpenFile(o.poll, kDirectory, kFile, 0));
   }
-  auto c = Await(o);
-  if (!c.ok()) return c.status();
-  o.file = c->file;
+  PULSE_ASSIGN_OR_RETURN(auto c, Await(o));
+  o.file = c.file;
   return o;
 }
 
@@ -193,17 +191,17 @@ absl::StatusOr<uint64_t> ReadByLibrary(const Opened& o, const ReadSpec& s, bool 
       idle.pop_back();
       ++open;
     }
-    const auto got = o.library->PollWait(o.poll, done.data(), done.size(), files::kForever);
-    if (!got.ok()) return got.status();
-    for (size_t i = 0; i < *got; ++i) {
+    PULSE_ASSIGN_OR_RETURN(const auto got,
+                           o.library->PollWait(o.poll, done.data(), done.size(), files::kForever));
+    for (size_t i = 0; i < got; ++i) {
       files::Completion& c = done[i];
       PULSE_RETURN_IF_ERROR(c.status);
       if (c.bytes != s.io) return absl::DataLossError("a short read");
       o.library->Release(o.poll, &c);
       idle.push_back(c.cookie);
     }
-    n += *got;
-    open -= static_cast<uint32_t>(*got);
+    n += got;
+    open -= static_cast<uint32_t>(got);
     more = NowNanos() < until;
   }
   return n;
@@ -212,19 +210,18 @@ absl::StatusOr<uint64_t> ReadByLibrary(const Opened& o, const ReadSpec& s, bool 
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunFilesFillJob(const nlohmann::json& spec) {
-  auto opened = OpenLibrary(spec, /*create=*/true);
-  if (!opened.ok()) return opened.status();
+  PULSE_ASSIGN_OR_RETURN(auto opened, OpenLibrary(spec, /*create=*/true));
   const auto bytes = spec.at("bytes").get<uint64_t>();
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   std::string data(kPiece, '\0');
   std::mt19937_64 random(spec.at("seed").get<uint64_t>());
   for (uint64_t at = 0; at < bytes; at += kPiece) {
     for (size_t i = 0; i < kPiece; i += 64) data[i] = static_cast<char>(random());
-    PULSE_RETURN_IF_ERROR(opened->library->WriteFile(opened->file, at, data.data(), kPiece, 0));
-    if (auto c = Await(*opened); !c.ok()) return c.status();
+    PULSE_RETURN_IF_ERROR(opened.library->WriteFile(opened.file, at, data.data(), kPiece, 0));
+    if (auto c = Await(opened); !c.ok()) return c.status();
   }
-  PULSE_RETURN_IF_ERROR(opened->library->SyncFile(opened->file, 0));
-  if (auto c = Await(*opened); !c.ok()) return c.status();
+  PULSE_RETURN_IF_ERROR(opened.library->SyncFile(opened.file, 0));
+  if (auto c = Await(opened); !c.ok()) return c.status();
   return nlohmann::json{{"bytes", bytes}};
 }
 
@@ -240,9 +237,7 @@ absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec) {
   Opened opened;
   UniqueFd fd;
   if (library) {
-    auto o = OpenLibrary(spec, /*create=*/false);
-    if (!o.ok()) return o.status();
-    opened = *std::move(o);
+    PULSE_ASSIGN_OR_RETURN(opened, OpenLibrary(spec, /*create=*/false));
     s.begin = 0;
   } else {
     const auto path = spec.at("path").get<std::string>();

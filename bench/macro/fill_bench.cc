@@ -29,29 +29,27 @@ absl::Status RunFillBench(BenchArgs args) {
   settings.threads = args.Get<int>("threads");
   settings.shape = ShapeFor(args.common.tiny, /*auto_compactions=*/true);
   settings.shape.background_jobs = args.Get<int>("background_jobs");
-  auto session = Session::Open(args, settings.space() * (args.common.pool ? 2 : 1));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session,
+                         Session::Open(args, settings.space() * (args.common.pool ? 2 : 1)));
+  Session& s = *session;
   std::vector<Variant> all = StockVariants(s.host_cpus());
   all.push_back(PulseVariant(s.pulse_target(), s.host_cpus()));
   if (args.common.pool) {
     all.push_back(PulsePoolVariant(s.pulse_target(), s.host_cpus(), s.pool_path()));
   }
-  const auto variants = Select(std::move(all), args.common.variants);
-  if (!variants.ok()) return variants.status();
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(std::move(all), args.common.variants));
 
-  s.Say(Legend(s, *variants));
-  s.ExpectSteps(static_cast<int>(variants->size()) * s.rounds());
-  const auto runs = FillRuns(&s, settings).Run(*variants, "fill");
-  if (!runs.ok()) return runs.status();
+  s.Say(Legend(s, variants));
+  s.ExpectSteps(static_cast<int>(variants.size()) * s.rounds());
+  PULSE_ASSIGN_OR_RETURN(const auto runs, FillRuns(&s, settings).Run(variants, "fill"));
   s.Say(fmt::format("\n{} random writes of {} B by {} thread(s), {} background jobs, {} pair(s)\n",
                     settings.num, settings.value_bytes, settings.threads,
                     settings.shape.background_jobs, s.pairs()));
-  const auto ratios = RatiosOf(DataOf("fill").at("ratios"), *runs, !args.common.tiny);
-  s.Say(FillTables(*variants, *runs));
+  const auto ratios = RatiosOf(DataOf("fill").at("ratios"), runs, !args.common.tiny);
+  s.Say(FillTables(variants, runs));
   if (!ratios.empty()) s.Say("\n" + RenderRatios(ratios));
   s.report()["settings"]["num"] = settings.num;
-  s.report().update(Section(*runs, *variants));
+  s.report().update(Section(runs, variants));
   s.report()["ratios"] = ToJson(ratios);
   return s.WriteReport();
 }

@@ -143,22 +143,20 @@ absl::StatusOr<nlohmann::json> RunFillJob(const nlohmann::json& spec) {
   spec.at("threads").get_to(plan.threads);
   Phases phases;
   PULSE_RETURN_IF_ERROR(ReadPhases(spec, &phases));
-  auto opened = BenchDb::Open(spec);
-  if (!opened.ok()) return opened.status();
-  BenchDb& db = **opened;
+  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec));
+  BenchDb& db = *opened;
   Histogram latency;
-  auto memory = MemoryMeter::Create(variant);
-  if (!memory.ok()) return memory.status();
+  PULSE_ASSIGN_OR_RETURN(auto memory, MemoryMeter::Create(variant));
   // fill has its own job descriptions, which do not ask for it.
   const bool measure_memory = spec.value("measure_memory", false);
-  if (measure_memory) (*memory)->Start();
+  if (measure_memory) memory->Start();
   auto result = MeasureRun(&db, variant, [&] {
     return phases.all.empty() ? WriteAll(&db, plan, &latency)
                               : WriteInPhases(&db, plan, &phases, &latency);
   });
   if (!result.ok()) return result.status();
   if (!phases.all.empty()) AddPhases(plan, phases, &*result);
-  if (measure_memory) (*memory)->Stop(&*result);
+  if (measure_memory) memory->Stop(&*result);
   const double wall = result->at("wall_s").get<double>();
   const auto bytes = static_cast<double>(plan.num * (kKeyBytes + plan.value_bytes));
   (*result)["ops_per_s"] = static_cast<double>(plan.num) / wall;

@@ -56,9 +56,10 @@ absl::StatusOr<Runs> FillRuns::Run(const std::vector<Variant>& variants, const s
     if (!session_->args().keep) PULSE_RETURN_IF_ERROR(session_->dir().RemoveAll(kLoaded));
     const Variant loader = StockVariants({}).front();
     // Other keys than the runs will write: they are drawn with repeats, so many are new.
-    const auto made = session_->Prepared(kLoaded, label + ", loading",
-                                         Spec(loader, kLoaded, session_->args().seed + 1), Words);
-    if (!made.ok()) return made.status();
+    PULSE_ASSIGN_OR_RETURN(
+        const auto made,
+        session_->Prepared(kLoaded, label + ", loading",
+                           Spec(loader, kLoaded, session_->args().seed + 1), Words));
   }
   auto runs = session_->RunRounds(
       variants, label, [this](const Variant& variant, const std::string& what, bool first) {

@@ -132,12 +132,12 @@ absl::Status LoadClient::Receive(Peer* peer) {
     // Most replies come whole, and are not copied.
     const bool kept = !peer->in.empty();
     if (kept) peer->in.append(bytes);
-    const auto taken = TakeReplies(peer, kept ? std::string_view(peer->in) : bytes);
-    if (!taken.ok()) return taken.status();
+    PULSE_ASSIGN_OR_RETURN(const auto taken,
+                           TakeReplies(peer, kept ? std::string_view(peer->in) : bytes));
     if (kept) {
-      peer->in.erase(0, *taken);
+      peer->in.erase(0, taken);
     } else {
-      peer->in.assign(bytes.substr(*taken));
+      peer->in.assign(bytes.substr(taken));
     }
     if (bytes.size() < buffer_.size()) return absl::OkStatus();
   }

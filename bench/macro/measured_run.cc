@@ -46,10 +46,9 @@ absl::StatusOr<std::unique_ptr<RunMeter>> RunMeter::Create(const Variant& varian
   auto kind = CpuMeter::Agent::kNone;
   pid_t pid = 0;
   if (!variant.agent_socket.empty()) {
-    const auto agent = FindAgent(variant.agent_socket);
-    if (!agent.ok()) return agent.status();
+    PULSE_ASSIGN_OR_RETURN(const auto agent, FindAgent(variant.agent_socket));
     kind = CpuMeter::Agent::kProcess;
-    pid = agent->pid;
+    pid = agent.pid;
   } else if (variant.IsPulse()) {
     kind = CpuMeter::Agent::kThreads;
   }
@@ -65,26 +64,24 @@ absl::Status RunMeter::Start() {
 void RunMeter::StopWall() { wall_nanos_ = NowNanos() - start_; }
 
 absl::Status RunMeter::Stop(nlohmann::json* result) {
-  const auto use = cpu_.Stop();
-  if (!use.ok()) return use.status();
+  PULSE_ASSIGN_OR_RETURN(const auto use, cpu_.Stop());
   (*result)["wall_s"] = wall_seconds();
-  (*result)["host_cpu_s"] = use->host_seconds;
-  (*result)["agent_cpu_s"] = use->agent_seconds;
-  (*result)["compaction_cpu_s"] = use->compaction_seconds;
-  (*result)["voluntary_switches"] = use->voluntary_switches;
-  (*result)["involuntary_switches"] = use->involuntary_switches;
+  (*result)["host_cpu_s"] = use.host_seconds;
+  (*result)["agent_cpu_s"] = use.agent_seconds;
+  (*result)["compaction_cpu_s"] = use.compaction_seconds;
+  (*result)["voluntary_switches"] = use.voluntary_switches;
+  (*result)["involuntary_switches"] = use.involuntary_switches;
   return absl::OkStatus();
 }
 
 absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Variant& variant,
                                           const std::function<absl::Status()>& work, bool settle) {
-  auto meter = RunMeter::Create(variant);
-  if (!meter.ok()) return meter.status();
+  PULSE_ASSIGN_OR_RETURN(auto meter, RunMeter::Create(variant));
   const BenchDb::OnAgent before = db->TimeOnAgent();
-  PULSE_RETURN_IF_ERROR((*meter)->Start());
+  PULSE_RETURN_IF_ERROR(meter->Start());
   StallSampler stalls(db);
   const absl::Status worked = work();
-  (*meter)->StopWall();
+  meter->StopWall();
   stalls.Stop();
   PULSE_RETURN_IF_ERROR(worked);
   const int64_t done = NowNanos();
@@ -95,10 +92,10 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Variant& variant,
   }
   nlohmann::json result;
   if (settle) result["settle_s"] = settled;
-  PULSE_RETURN_IF_ERROR((*meter)->Stop(&result));
+  PULSE_RETURN_IF_ERROR(meter->Stop(&result));
   db->CountOnAgent(before, &result);
   result["stall_share"] =
-      static_cast<double>(db->Ticker(rocksdb::STALL_MICROS)) / 1e6 / (*meter)->wall_seconds();
+      static_cast<double>(db->Ticker(rocksdb::STALL_MICROS)) / 1e6 / meter->wall_seconds();
   result["delayed_share"] = stalls.delayed();
   result["stopped_share"] = stalls.stopped();
   db->AddSyncTimes(&result);
@@ -110,7 +107,7 @@ absl::StatusOr<nlohmann::json> MeasureRun(BenchDb* db, const Variant& variant,
       db->Ticker(rocksdb::COMPACT_WRITE_BYTES) + db->Ticker(rocksdb::REMOTE_COMPACT_WRITE_BYTES);
   result["compaction_write_bytes"] = compacted;
   if (compacted != 0) {
-    const double seconds = (*meter)->wall_seconds() + settled;
+    const double seconds = meter->wall_seconds() + settled;
     result["compaction_mib_per_s"] = static_cast<double>(compacted) / (1 << 20) / seconds;
     // For compactions alone, and the process as a whole, writers and flushes included.
     for (const char* cpu : {"compaction_cpu_s", "host_cpu_s"}) {

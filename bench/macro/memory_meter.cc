@@ -80,9 +80,8 @@ void MemoryMeter::Peaks::Take(const MemoryUse& use) {
 absl::StatusOr<std::unique_ptr<MemoryMeter>> MemoryMeter::Create(const Variant& variant) {
   pid_t pid = 0;
   if (!variant.agent_socket.empty()) {
-    const auto agent = FindAgent(variant.agent_socket);
-    if (!agent.ok()) return agent.status();
-    pid = agent->pid;
+    PULSE_ASSIGN_OR_RETURN(const auto agent, FindAgent(variant.agent_socket));
+    pid = agent.pid;
   }
   return std::unique_ptr<MemoryMeter>(new MemoryMeter(pid));
 }

@@ -60,9 +60,8 @@ absl::StatusOr<uint16_t> PortOf(const std::string& line) {
 }  // namespace
 
 absl::StatusOr<uint16_t> PortInLog(const std::string& log_file, const std::string& marker) {
-  const auto line = LineBehind(log_file, marker, [] { return true; });
-  if (!line.ok()) return line.status();
-  return PortOf(*line);
+  PULSE_ASSIGN_OR_RETURN(const auto line, LineBehind(log_file, marker, [] { return true; }));
+  return PortOf(line);
 }
 
 absl::StatusOr<pid_t> Spawn(const std::string& program, std::vector<std::string> words,
@@ -98,10 +97,8 @@ absl::Status ProgramProcess::Start(const std::vector<std::string>& words,
   if (!log.valid()) return ErrnoError(errno, "opening", log_file);
   std::vector<std::string> all = {program};
   all.insert(all.end(), words.begin(), words.end());
-  const auto pid = Spawn(program, std::move(all), cpus,
-                         {{log.get(), STDOUT_FILENO}, {log.get(), STDERR_FILENO}});
-  if (!pid.ok()) return pid.status();
-  pid_ = *pid;
+  PULSE_ASSIGN_OR_RETURN(pid_, Spawn(program, std::move(all), cpus,
+                                     {{log.get(), STDOUT_FILENO}, {log.get(), STDERR_FILENO}}));
   return absl::OkStatus();
 }
 
@@ -111,9 +108,8 @@ bool ProgramProcess::Runs() {
 }
 
 absl::StatusOr<uint16_t> ProgramProcess::WaitForPort(const std::string& marker) {
-  const auto line = LineBehind(log_file_, marker, [this] { return Runs(); });
-  if (!line.ok()) return line.status();
-  return PortOf(*line);
+  PULSE_ASSIGN_OR_RETURN(const auto line, LineBehind(log_file_, marker, [this] { return Runs(); }));
+  return PortOf(line);
 }
 
 absl::Status ProgramProcess::WaitFor(const std::string& marker) {

@@ -34,21 +34,22 @@ absl::StatusOr<RingCell> Measure(Session* s, const BenchArgs& args,
                {"waits", load != "flood"},
                {"host_cpus", s->host_cpus()},
                {"agent_cpus", s->agent_cpus()}});
-  auto runs = s->RunRounds(
-      rings, fmt::format("{}, {}, {} producers", mover, load, producers),
-      [&](const Variant& o, const std::string& label, bool) {
-        spec["ring"] = o.name;
-        return s->Step(label, spec, s->both_cpus(), [](const nlohmann::json& r) {
-          return fmt::format("{:.3f} million/s, p50 {:.1f} us",
-                             r.value("messages_per_s", 0.0) / 1e6, r.value("p50_us", 0.0));
-        });
-      });
-  if (!runs.ok()) return runs.status();
-  for (nlohmann::json& run : runs->raw) {
+  PULSE_ASSIGN_OR_RETURN(
+      auto runs, s->RunRounds(rings, fmt::format("{}, {}, {} producers", mover, load, producers),
+                              [&](const Variant& o, const std::string& label, bool) {
+                                spec["ring"] = o.name;
+                                return s->Step(
+                                    label, spec, s->both_cpus(), [](const nlohmann::json& r) {
+                                      return fmt::format("{:.3f} million/s, p50 {:.1f} us",
+                                                         r.value("messages_per_s", 0.0) / 1e6,
+                                                         r.value("p50_us", 0.0));
+                                    });
+                              }));
+  for (nlohmann::json& run : runs.raw) {
     run.update({{"mover", mover}, {"load", load}, {"producers", producers}});
   }
-  s->report()["figures"][mover][load][absl::StrCat(producers)] = Section(*runs, rings)["opponents"];
-  return RingCell{load, producers, *std::move(runs)};
+  s->report()["figures"][mover][load][absl::StrCat(producers)] = Section(runs, rings)["opponents"];
+  return RingCell{load, producers, std::move(runs)};
 }
 
 // The targets are for the mover with a price, and for all producers.
@@ -92,9 +93,8 @@ void SayLowest(Session* s, const std::string& mover, const std::string& load,
 
 absl::Status RunRingBench(BenchArgs args) {
   const nlohmann::json& data = DataOf("ring");
-  auto session = Session::Open(args, uint64_t{1} << 20);
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
+  Session& s = *session;
   const auto rings = Select(VariantsOf(data, s), args.common.variants);
   if (!rings.ok()) return rings.status();
   auto producers = args.Get<std::vector<int>>("producers");
@@ -114,12 +114,11 @@ absl::Status RunRingBench(BenchArgs args) {
     for (const auto& [load, meaning] : data.at("loads").items()) {
       s.Say(fmt::format("\nMover {}; {}: {}\n", mover, load, meaning.get<std::string>()));
       for (const int n : producers) {
-        auto cell = Measure(&s, args, *rings, mover, load, n);
-        if (!cell.ok()) return cell.status();
-        raw.insert(raw.end(), cell->runs.raw.begin(), cell->runs.raw.end());
+        PULSE_ASSIGN_OR_RETURN(auto cell, Measure(&s, args, *rings, mover, load, n));
+        raw.insert(raw.end(), cell.runs.raw.begin(), cell.runs.raw.end());
         s.Say(MedianTable(fmt::format("{} producers (medians)", n), data.at("columns"), *rings,
-                          cell->runs));
-        cells.push_back(*std::move(cell));
+                          cell.runs));
+        cells.push_back(std::move(cell));
       }
     }
     const auto rows = RingRatios(cells, mover == "vmread" && !args.common.tiny);

@@ -190,9 +190,8 @@ absl::Status TakeBatches(absl::StatusOr<Consumer> made, Taker* taker, uint64_t* 
   if (!made.ok()) return made.status();
   Consumer& ring = *made;
   const absl::Status st = taker->Take([&ring, taker]() -> absl::Status {
-    const auto some = ring.Fetch();
-    if (!some.ok()) return some.status();
-    if (!*some) return absl::OkStatus();
+    PULSE_ASSIGN_OR_RETURN(const auto some, ring.Fetch());
+    if (!some) return absl::OkStatus();
     const int64_t at = NowNanos();  // the whole batch is here
     uint64_t end = 0;
     for (RingMessage m; ring.Next(&m); end = m.end) taker->See(m, at);
@@ -204,14 +203,12 @@ absl::Status TakeBatches(absl::StatusOr<Consumer> made, Taker* taker, uint64_t* 
 }
 
 absl::Status TakeOneByOne(const Run& run, Mover* mover, Taker* taker, uint64_t* calls) {
-  auto made = MakeFarmConsumer(mover, run.farm);
-  if (!made.ok()) return made.status();
-  FarmConsumer& ring = *made;
+  PULSE_ASSIGN_OR_RETURN(auto made, MakeFarmConsumer(mover, run.farm));
+  FarmConsumer& ring = made;
   const absl::Status st = taker->Take([&ring, taker]() -> absl::Status {
     RingMessage m;
-    const auto some = ring.Fetch(&m);
-    if (!some.ok()) return some.status();
-    if (!*some) return absl::OkStatus();
+    PULSE_ASSIGN_OR_RETURN(const auto some, ring.Fetch(&m));
+    if (!some) return absl::OkStatus();
     taker->See(m, NowNanos());
     return ring.Release();
   });
@@ -257,19 +254,16 @@ absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec) {
   run.farm = {spec.at("slots").get<uint32_t>()};
   run.host_cpus = spec.at("host_cpus").get<std::vector<int>>();
   run.agent_cpus = spec.at("agent_cpus").get<std::vector<int>>();
-  const auto kind = ParseMoverKind(spec.at("mover").get<std::string>());
-  if (!kind.ok()) return kind.status();
-  run.mover = *kind;
+  PULSE_ASSIGN_OR_RETURN(run.mover, ParseMoverKind(spec.at("mover").get<std::string>()));
   if (run.producers < 1 || run.producers > kMaxRingProducers || !Valid(run.shape) ||
       !Valid(run.farm)) {
     return absl::InvalidArgumentError("a ring or a number of producers that cannot be");
   }
-  auto region = Region::CreateShared(std::max(RingBytes(run.shape), RingBytes(run.farm)));
-  if (!region.ok()) return region.status();
-  region->Populate();
-  auto shared = Region::CreateShared(sizeof(Control));
-  if (!shared.ok()) return shared.status();
-  auto* control = new (shared->data()) Control;
+  PULSE_ASSIGN_OR_RETURN(auto region,
+                         Region::CreateShared(std::max(RingBytes(run.shape), RingBytes(run.farm))));
+  region.Populate();
+  PULSE_ASSIGN_OR_RETURN(auto shared, Region::CreateShared(sizeof(Control)));
+  auto* control = new (shared.data()) Control;
 
   const pid_t parent = getpid();
   const pid_t host = fork();
@@ -277,10 +271,10 @@ absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec) {
   if (host == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
-    RunProducers(run, control, region->data());
+    RunProducers(run, control, region.data());
     _exit(0);
   }
-  auto result = Consume(run, host, control, *region);
+  auto result = Consume(run, host, control, region);
   control->stop = true;
   control->go = true;
   rusage usage = {};

@@ -28,23 +28,21 @@ absl::Status RunServeBench(BenchArgs args) {
   const uint64_t records = std::max<uint64_t>(16, *size / each);
   const uint64_t cache_bytes = std::max<uint64_t>(records * each / kCacheShare, 1 << 20);
   const uint64_t hot_records = std::max<uint64_t>(records / kHotShare, 1);
-  auto session = Session::Open(args, *size * 4 + (uint64_t{256} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, *size * 4 + (uint64_t{256} << 20)));
+  Session& s = *session;
   const nlohmann::json& data = DataOf("serve");
-  const auto variants = Select(VariantsOf(data, s), args.common.variants);
-  if (!variants.ok()) return variants.status();
-  const auto parts = PartsOf(data, args.Get<std::vector<std::string>>("parts"), *variants);
-  if (!parts.ok()) return parts.status();
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(VariantsOf(data, s), args.common.variants));
+  PULSE_ASSIGN_OR_RETURN(const auto parts,
+                         PartsOf(data, args.Get<std::vector<std::string>>("parts"), variants));
   s.report()["settings"].update(
       {{"records", records}, {"cache_bytes", cache_bytes}, {"hot_records", hot_records}});
-  s.Say(Legend(s, *variants));
+  s.Say(Legend(s, variants));
   s.Say(
       fmt::format("{} records of {} B, caches of {:.1f} MiB; \"get\" asks for {} of them, "
                   "YCSB-B for all.\nThe client may use all these CPUs. Every value that is read is "
                   "checked, and its age.\n",
                   records, value_bytes, static_cast<double>(cache_bytes) / (1 << 20), hot_records));
-  s.ExpectSteps(RunsOf(*parts) * s.rounds() + 1);
+  s.ExpectSteps(RunsOf(parts) * s.rounds() + 1);
   const nlohmann::json common = {{"job", "serve"},
                                  {"cache_bytes", cache_bytes},
                                  {"records", records},
@@ -91,7 +89,7 @@ absl::Status RunServeBench(BenchArgs args) {
     if (result.ok()) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("run"));
     return result;
   };
-  PULSE_RETURN_IF_ERROR(RunParts(&s, data, *parts, run));
+  PULSE_RETURN_IF_ERROR(RunParts(&s, data, parts, run));
   return RemoveUnlessKept(s, {kServedData, "loaded.json"});
 }
 

@@ -152,8 +152,7 @@ absl::Status WaitForRest(uint16_t port) {
     InfoQuestion info;
     LoadClient client(&info, 1);
     PULSE_RETURN_IF_ERROR(client.Connect(port, 1));
-    const auto asked = client.Run(1);
-    if (!asked.ok()) return asked.status();
+    PULSE_ASSIGN_OR_RETURN(const auto asked, client.Run(1));
     const bool rests = info.text.find("running_compactions:0\r") != std::string::npos &&
                        info.text.find("running_flushes:0\r") != std::string::npos;
     quiet = rests ? quiet + 1 : 0;
@@ -276,21 +275,19 @@ absl::StatusOr<nlohmann::json> FillRecords(const ServeLoad& o, uint16_t port) {
   RecordLoad load(o.records, o.value_bytes, o.seed, RecordLoad::Fill{});
   LoadClient client(&load, o.depth);
   PULSE_RETURN_IF_ERROR(client.Connect(port, o.connections));
-  const auto filled = client.Run(o.seconds);
-  if (!filled.ok()) return filled.status();
-  if (filled->writes != o.records) {
-    return absl::DeadlineExceededError(absl::StrCat("only ", filled->writes, " of ", o.records,
+  PULSE_ASSIGN_OR_RETURN(const auto filled, client.Run(o.seconds));
+  if (filled.writes != o.records) {
+    return absl::DeadlineExceededError(absl::StrCat("only ", filled.writes, " of ", o.records,
                                                     " records were written in ", o.seconds, " s"));
   }
   PULSE_RETURN_IF_ERROR(WaitForRest(port));
-  return nlohmann::json{{"records", filled->writes}, {"wall_s", filled->seconds}};
+  return nlohmann::json{{"records", filled.writes}, {"wall_s", filled.seconds}};
 }
 
 absl::StatusOr<nlohmann::json> MeasureServer(const ServeLoad& o, uint16_t port,
                                              const redis::OffloadedResp* agent) {
-  auto workloads = SelectWorkloads({o.workload});
-  if (!workloads.ok()) return workloads.status();
-  WorkloadSpec workload = workloads->front();
+  PULSE_ASSIGN_OR_RETURN(auto workloads, SelectWorkloads({o.workload}));
+  WorkloadSpec workload = workloads.front();
   if (o.uniform) workload.distribution = Distribution::kUniform;
   RecordLoad load(workload, o.used, o.records, o.value_bytes, o.seed);
   LoadClient client(&load, o.depth);

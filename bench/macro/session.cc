@@ -101,9 +101,8 @@ void QuietLostAgents() {
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(const BenchArgs& bench,
                                                        uint64_t need_bytes) {
   const CommonArgs& args = bench.common;
-  auto dir = BenchDir::Open(args.dir, args.allow_tmpfs, need_bytes);
-  if (!dir.ok()) return dir.status();
-  std::unique_ptr<Session> session(new Session(*std::move(dir)));
+  PULSE_ASSIGN_OR_RETURN(auto dir, BenchDir::Open(args.dir, args.allow_tmpfs, need_bytes));
+  std::unique_ptr<Session> session(new Session(std::move(dir)));
   session->name_ = bench.benchmark;
   session->args_ = args;
   session->pairs_ = args.pairs > 0 ? args.pairs : (args.tiny ? 1 : kDefaultPairs);
@@ -251,16 +250,16 @@ absl::Status Session::Verify(const std::string& label, const std::string& name,
     progress_->Begin(label + ", reading back");
     options.tick = [this] { progress_->Tick(); };
   }
-  const auto seen = RunChild({{"job", "verify"},
-                              {"dir", dir_.Sub(name)},
-                              {"shape", shape},
-                              {"pool_uri", variant.pool.empty() ? "" : variant.uri},
-                              {"value_bytes", value_bytes},
-                              {"seed", args_.seed}},
-                             options);
-  if (!seen.ok()) return seen.status();
-  const Contents left{seen->at("entries").get<uint64_t>(), seen->at("keys").get<std::string>(),
-                      seen->at("contents").get<std::string>()};
+  PULSE_ASSIGN_OR_RETURN(const auto seen,
+                         RunChild({{"job", "verify"},
+                                   {"dir", dir_.Sub(name)},
+                                   {"shape", shape},
+                                   {"pool_uri", variant.pool.empty() ? "" : variant.uri},
+                                   {"value_bytes", value_bytes},
+                                   {"seed", args_.seed}},
+                                  options));
+  const Contents left{seen.at("entries").get<uint64_t>(), seen.at("keys").get<std::string>(),
+                      seen.at("contents").get<std::string>()};
   if (!*first) *first = left;
   const bool same = keys_only ? left.keys == (*first)->keys : left.sum == (*first)->sum;
   if (same && left.entries == (*first)->entries) return absl::OkStatus();
@@ -283,12 +282,11 @@ absl::Status Session::ReadyPool(uint64_t bytes) {
     PULSE_RETURN_IF_ERROR(store::Create(pool_path(), options));
     pool_made_ = true;
   }
-  auto opened = store::Store::Open(pool_path());
-  if (!opened.ok()) return opened.status();
-  for (const std::string& name : (*opened)->ListDirectories()) {
-    PULSE_RETURN_IF_ERROR((*opened)->ClearDirectory(name));
+  PULSE_ASSIGN_OR_RETURN(auto opened, store::Store::Open(pool_path()));
+  for (const std::string& name : opened->ListDirectories()) {
+    PULSE_RETURN_IF_ERROR(opened->ClearDirectory(name));
   }
-  return (*opened)->Commit();
+  return opened->Commit();
 }
 
 absl::Status Session::DropPool() {

@@ -200,8 +200,7 @@ absl::Status Tormentor::Finish() {
       break;
     }
     if (state_ == State::kDown) next_ = now;
-    const auto next = Tick(now);
-    if (!next.ok()) return next.status();
+    PULSE_ASSIGN_OR_RETURN(const auto next, Tick(now));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return absl::OkStatus();

@@ -141,10 +141,9 @@ class VdpuBench {
 
   // As many turns as take about --job-seconds.
   absl::Status Calibrate() {
-    auto once = RunJob(4, nullptr);
-    if (!once.ok()) return once.status();
+    PULSE_ASSIGN_OR_RETURN(auto once, RunJob(4, nullptr));
     turns_ = std::max(
-        1, static_cast<int>(args_.Get<double>("job_seconds") * 4 / std::max(once->cpu, 1e-6)));
+        1, static_cast<int>(args_.Get<double>("job_seconds") * 4 / std::max(once.cpu, 1e-6)));
     return absl::OkStatus();
   }
 
@@ -156,20 +155,17 @@ class VdpuBench {
   }
 
   absl::Status Speed() {
-    auto throttle = StartThrottle();
-    if (!throttle.ok()) return throttle.status();
+    PULSE_ASSIGN_OR_RETURN(auto throttle, StartThrottle());
     std::vector<double> plain, slow, ratio, share, waited;
     for (int i = 0; i < pairs_; ++i) {
-      auto fast = RunJob(turns_, nullptr);
-      if (!fast.ok()) return fast.status();
-      auto slowed = RunJob(turns_, throttle->get());
-      if (!slowed.ok()) return slowed.status();
-      if (fast->sum != slowed->sum) return absl::InternalError("two runs of one job differ");
-      plain.push_back(fast->wall);
-      slow.push_back(slowed->wall);
-      ratio.push_back(fast->wall / slowed->wall);
-      share.push_back(slowed->cpu / slowed->wall);
-      waited.push_back((fast->waited + slowed->waited) / (fast->wall + slowed->wall));
+      PULSE_ASSIGN_OR_RETURN(auto fast, RunJob(turns_, nullptr));
+      PULSE_ASSIGN_OR_RETURN(auto slowed, RunJob(turns_, throttle.get()));
+      if (fast.sum != slowed.sum) return absl::InternalError("two runs of one job differ");
+      plain.push_back(fast.wall);
+      slow.push_back(slowed.wall);
+      ratio.push_back(fast.wall / slowed.wall);
+      share.push_back(slowed.cpu / slowed.wall);
+      waited.push_back((fast.waited + slowed.waited) / (fast.wall + slowed.wall));
     }
     const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
     TextTable table({"one core", "asked", "got", "least", "most"});
@@ -205,8 +201,7 @@ class VdpuBench {
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const int threads : counts) {
       if (threads > kMostThreads) continue;
-      auto throttle = StartThrottle();
-      if (!throttle.ok()) return throttle.status();
+      PULSE_ASSIGN_OR_RETURN(auto throttle, StartThrottle());
       const int turns = std::max(1, turns_ / std::max(1, threads / 2));
       std::mutex mu;
       absl::Status status;
@@ -214,7 +209,7 @@ class VdpuBench {
       const int64_t begin = NowNanos();
       for (int i = 0; i < threads; ++i) {
         all.emplace_back([&] {
-          auto t = RunJob(turns, throttle->get());
+          auto t = RunJob(turns, throttle.get());
           std::lock_guard lock(mu);
           if (!t.ok()) status.Update(t.status());
         });
@@ -224,7 +219,7 @@ class VdpuBench {
       if (!status.ok()) return status;
       const double asked = std::min(threads, profile_.cores) * profile_.core_speed;
       const double can = std::min<double>(asked, cpus_);
-      const double got = static_cast<double>((*throttle)->usage().consumed) / wall;
+      const double got = static_cast<double>(throttle->usage().consumed) / wall;
       table.AddRow({fmt::format("{}", threads), fmt::format("{:.2f}", asked),
                     fmt::format("{:.2f}", can), fmt::format("{:.2f}", got)});
       rows.push_back({{"threads", threads}, {"asked", asked}, {"possible", can}, {"got", got}});
@@ -235,9 +230,8 @@ class VdpuBench {
   }
 
   absl::Status Dma() {
-    auto region = Region::CreatePrivate(kArena);
-    if (!region.ok()) return region.status();
-    std::memset(region->data(), 1, kArena);
+    PULSE_ASSIGN_OR_RETURN(auto region, Region::CreatePrivate(kArena));
+    std::memset(region.data(), 1, kArena);
     TextTable table({"transfer", "asked", "shared", "vmread"});
     nlohmann::json rows = nlohmann::json::array();
     for (const size_t bytes : kSizes) {
@@ -249,12 +243,11 @@ class VdpuBench {
           cells.push_back(Micros(static_cast<double>(link.Alone(bytes)) / 1e3));
           row["asked_us"] = static_cast<double>(link.Alone(bytes)) / 1e3;
         }
-        auto mover = NewMover(kind, *region, &link);
-        if (!mover.ok()) return mover.status();
+        PULSE_ASSIGN_OR_RETURN(auto mover, NewMover(kind, region, &link));
         std::vector<double> micros;
         for (int i = 0; i < (args_.common.tiny ? 5 : 201); ++i) {
           const int64_t begin = NowNanos();
-          PULSE_RETURN_IF_ERROR((*mover)->Pull(0, bytes));
+          PULSE_RETURN_IF_ERROR(mover->Pull(0, bytes));
           micros.push_back(static_cast<double>(NowNanos() - begin) / 1e3);
         }
         cells.push_back(Micros(Median(micros)));
@@ -263,7 +256,7 @@ class VdpuBench {
       table.AddRow(cells);
       rows.push_back(std::move(row));
     }
-    PULSE_RETURN_IF_ERROR(Bandwidth(*region, &table));
+    PULSE_RETURN_IF_ERROR(Bandwidth(region, &table));
     fmt::print(
         "\nTransfers through a priced mover, medians: `shared` copies nothing and shows the model, "
         "`vmread` copies\nas well and cannot be faster than this machine\n{}",
@@ -281,15 +274,13 @@ class VdpuBench {
     out["asked_gb_s"] = profile_.dma_bandwidth_gb_s;
     for (const MoverKind kind : {MoverKind::kShared, MoverKind::kVmRead}) {
       vdpu::DmaLink link(profile_);
-      auto a = NewMover(kind, region, &link);
-      if (!a.ok()) return a.status();
-      auto b = NewMover(kind, region, &link);
-      if (!b.ok()) return b.status();
+      PULSE_ASSIGN_OR_RETURN(auto a, NewMover(kind, region, &link));
+      PULSE_ASSIGN_OR_RETURN(auto b, NewMover(kind, region, &link));
       const size_t pieces = args_.common.tiny ? 16 : 1024;
       const int64_t begin = NowNanos();
       int64_t last = begin;
       for (size_t i = 0; i < pieces; ++i) {
-        Mover& m = i % 2 == 0 ? **a : **b;
+        Mover& m = i % 2 == 0 ? *a : *b;
         int64_t there_at = 0;
         PULSE_RETURN_IF_ERROR(m.StartPull(i * kPiece % kArena, kPiece, &there_at));
         last = std::max(last, there_at);
@@ -314,10 +305,11 @@ class VdpuBench {
     if (kind == MoverKind::kShared) {
       return vdpu::CreatePricedMover(Mover::CreateShared(region.data(), kArena), link, 0);
     }
-    auto inner = Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(region.data()), kArena);
-    if (!inner.ok()) return inner.status();
-    PULSE_RETURN_IF_ERROR((*inner)->Pull(0, kArena));  // its pages are there from now on
-    return vdpu::CreatePricedMover(*std::move(inner), link, 0);
+    PULSE_ASSIGN_OR_RETURN(
+        auto inner,
+        Mover::CreateVmRead(getpid(), reinterpret_cast<uintptr_t>(region.data()), kArena));
+    PULSE_RETURN_IF_ERROR(inner->Pull(0, kArena));  // its pages are there from now on
+    return vdpu::CreatePricedMover(std::move(inner), link, 0);
   }
 
   static constexpr int kMostThreads = 64;
@@ -339,9 +331,8 @@ absl::Status RunVdpuBench(BenchArgs args) {
     return absl::InvalidArgumentError(
         "--profile none emulates nothing; choose bf2, bf3 or a FILE.toml");
   }
-  auto profile = vdpu::LoadProfile(name);
-  if (!profile.ok()) return profile.status();
-  return VdpuBench(args, *std::move(profile)).Run();
+  PULSE_ASSIGN_OR_RETURN(auto profile, vdpu::LoadProfile(name));
+  return VdpuBench(args, std::move(profile)).Run();
 }
 
 }  // namespace pulse::bench

@@ -131,13 +131,11 @@ class AioBackend : public IoBackend {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IoBackend>> CreateAioBackend(const IoBackendOptions& options) {
-  auto rest = CreateThreadBackend(options);
-  if (!rest.ok()) return rest.status();
-  auto event = WakeEvent::Create();
-  if (!event.ok()) return event.status();
+  PULSE_ASSIGN_OR_RETURN(auto rest, CreateThreadBackend(options));
+  PULSE_ASSIGN_OR_RETURN(auto event, WakeEvent::Create());
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return ErrnoError(errno, "creating", "an epoll descriptor");
-  for (int fd : {event->fd(), (*rest)->wait_fd()}) {
+  for (int fd : {event.fd(), rest->wait_fd()}) {
     epoll_event ev{};
     ev.events = EPOLLIN;
     if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &ev) != 0) {
@@ -149,7 +147,7 @@ absl::StatusOr<std::unique_ptr<IoBackend>> CreateAioBackend(const IoBackendOptio
     return ErrnoError(-rc, "setting up", "Linux AIO", "raise fs.aio-max-nr");
   }
   return std::unique_ptr<IoBackend>(std::make_unique<AioBackend>(
-      context, *std::move(event), *std::move(rest), std::move(epoll), options.depth));
+      context, std::move(event), std::move(rest), std::move(epoll), options.depth));
 }
 
 }  // namespace pulse::rivals

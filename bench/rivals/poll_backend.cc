@@ -123,9 +123,8 @@ class PollBackendImpl : public PollBackend {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PollBackend>> CreatePollBackend(const IoBackendOptions& options) {
-  auto rest = CreateUringBackend(options);
-  if (!rest.ok()) return rest.status();
-  auto backend = std::make_unique<PollBackendImpl>(*std::move(rest), options.depth);
+  PULSE_ASSIGN_OR_RETURN(auto rest, CreateUringBackend(options));
+  auto backend = std::make_unique<PollBackendImpl>(std::move(rest), options.depth);
   PULSE_RETURN_IF_ERROR(backend->Open());
   return std::unique_ptr<PollBackend>(std::move(backend));
 }

@@ -136,9 +136,8 @@ std::unique_ptr<Mover> Mover::CreateShared(char* arena, size_t bytes) {
 
 absl::StatusOr<std::unique_ptr<Mover>> Mover::CreateVmRead(pid_t peer, uint64_t peer_address,
                                                            size_t bytes) {
-  auto mirror = PrivateMemory::Create(bytes);
-  if (!mirror.ok()) return mirror.status();
-  auto mover = std::make_unique<VmReadMover>(peer, peer_address, *std::move(mirror), bytes);
+  PULSE_ASSIGN_OR_RETURN(auto mirror, PrivateMemory::Create(bytes));
+  auto mover = std::make_unique<VmReadMover>(peer, peer_address, std::move(mirror), bytes);
   // Find out now, not at the first write, whether the kernel lets us.
   PULSE_RETURN_IF_ERROR(mover->Pull(0, kFirstLook));
   return std::unique_ptr<Mover>(std::move(mover));

@@ -32,48 +32,44 @@ class TableReader {
       : table_(table), prefix_(std::move(prefix)), origin_(origin) {}
 
   absl::Status ReadText(const char* key, std::string* out) {
-    auto node = Take(key);
-    if (!node.ok()) return node.status();
-    const auto value = (*node)->value_exact<std::string>();
-    if (!value) return Wrong(key, **node, "expected a text in quotes");
+    PULSE_ASSIGN_OR_RETURN(auto node, Take(key));
+    const auto value = node->value_exact<std::string>();
+    if (!value) return Wrong(key, *node, "expected a text in quotes");
     *out = *value;
     return absl::OkStatus();
   }
 
   absl::Status ReadNumber(const char* key, double least, double most, double* out) {
-    auto node = Take(key);
-    if (!node.ok()) return node.status();
+    PULSE_ASSIGN_OR_RETURN(auto node, Take(key));
     const std::string expected = absl::StrCat("expected a number from ", least, " to ", most);
     // 8 means 8.0.
-    if (!(*node)->is_number()) return Wrong(key, **node, expected);
-    const double value = *(*node)->value<double>();
+    if (!node->is_number()) return Wrong(key, *node, expected);
+    const double value = *node->value<double>();
     if (!std::isfinite(value) || value < least || value > most) {
-      return Wrong(key, **node, absl::StrCat(value, " is out of range; ", expected));
+      return Wrong(key, *node, absl::StrCat(value, " is out of range; ", expected));
     }
     *out = value;
     return absl::OkStatus();
   }
 
   absl::Status ReadInteger(const char* key, int least, int most, int* out) {
-    auto node = Take(key);
-    if (!node.ok()) return node.status();
+    PULSE_ASSIGN_OR_RETURN(auto node, Take(key));
     const std::string expected = absl::StrCat("expected a whole number from ", least, " to ", most);
-    const auto value = (*node)->value_exact<int64_t>();
-    if (!value) return Wrong(key, **node, expected);
+    const auto value = node->value_exact<int64_t>();
+    if (!value) return Wrong(key, *node, expected);
     if (*value < least || *value > most) {
-      return Wrong(key, **node, absl::StrCat(*value, " is out of range; ", expected));
+      return Wrong(key, *node, absl::StrCat(*value, " is out of range; ", expected));
     }
     *out = static_cast<int>(*value);
     return absl::OkStatus();
   }
 
   absl::StatusOr<TableReader> ReadTable(const char* key) {
-    auto node = Take(key);
-    if (!node.ok()) return node.status();
-    if (!(*node)->is_table()) {
-      return Wrong(key, **node, absl::StrCat("expected a table: a line [", key, "]"));
+    PULSE_ASSIGN_OR_RETURN(auto node, Take(key));
+    if (!node->is_table()) {
+      return Wrong(key, *node, absl::StrCat("expected a table: a line [", key, "]"));
     }
-    return TableReader((*node)->as_table(), absl::StrCat(key, "."), origin_);
+    return TableReader(node->as_table(), absl::StrCat(key, "."), origin_);
   }
 
   // To be called last.
@@ -120,22 +116,19 @@ absl::Status UnknownProfile(absl::string_view name) {
 absl::Status Fill(TableReader top, Profile* p) {
   PULSE_RETURN_IF_ERROR(top.ReadText("name", &p->name));
   PULSE_RETURN_IF_ERROR(top.ReadText("description", &p->description));
-  auto cpu = top.ReadTable("cpu");
-  if (!cpu.ok()) return cpu.status();
-  PULSE_RETURN_IF_ERROR(cpu->ReadNumber("core_speed", 0.01, 1, &p->core_speed));
-  PULSE_RETURN_IF_ERROR(cpu->ReadInteger("cores", 1, kMostCores, &p->cores));
-  PULSE_RETURN_IF_ERROR(cpu->NothingElse());
-  auto dma = top.ReadTable("dma");
-  if (!dma.ok()) return dma.status();
-  PULSE_RETURN_IF_ERROR(dma->ReadNumber("latency_us", 0, 100'000, &p->dma_latency_us));
-  PULSE_RETURN_IF_ERROR(dma->ReadNumber("bandwidth_gb_s", 0.01, 1000, &p->dma_bandwidth_gb_s));
-  PULSE_RETURN_IF_ERROR(dma->ReadNumber("operation_us", 0, 100'000, &p->dma_operation_us));
-  PULSE_RETURN_IF_ERROR(dma->NothingElse());
-  auto context = top.ReadTable("context");
-  if (!context.ok()) return context.status();
-  PULSE_RETURN_IF_ERROR(context->ReadNumber("setup_ms", 0, 10'000, &p->setup_ms));
-  PULSE_RETURN_IF_ERROR(context->ReadNumber("reconfigure_ms", 0, 10'000, &p->reconfigure_ms));
-  PULSE_RETURN_IF_ERROR(context->NothingElse());
+  PULSE_ASSIGN_OR_RETURN(auto cpu, top.ReadTable("cpu"));
+  PULSE_RETURN_IF_ERROR(cpu.ReadNumber("core_speed", 0.01, 1, &p->core_speed));
+  PULSE_RETURN_IF_ERROR(cpu.ReadInteger("cores", 1, kMostCores, &p->cores));
+  PULSE_RETURN_IF_ERROR(cpu.NothingElse());
+  PULSE_ASSIGN_OR_RETURN(auto dma, top.ReadTable("dma"));
+  PULSE_RETURN_IF_ERROR(dma.ReadNumber("latency_us", 0, 100'000, &p->dma_latency_us));
+  PULSE_RETURN_IF_ERROR(dma.ReadNumber("bandwidth_gb_s", 0.01, 1000, &p->dma_bandwidth_gb_s));
+  PULSE_RETURN_IF_ERROR(dma.ReadNumber("operation_us", 0, 100'000, &p->dma_operation_us));
+  PULSE_RETURN_IF_ERROR(dma.NothingElse());
+  PULSE_ASSIGN_OR_RETURN(auto context, top.ReadTable("context"));
+  PULSE_RETURN_IF_ERROR(context.ReadNumber("setup_ms", 0, 10'000, &p->setup_ms));
+  PULSE_RETURN_IF_ERROR(context.ReadNumber("reconfigure_ms", 0, 10'000, &p->reconfigure_ms));
+  PULSE_RETURN_IF_ERROR(context.NothingElse());
   return top.NothingElse();
 }
 
@@ -173,9 +166,8 @@ absl::StatusOr<Profile> LoadProfile(const std::string& name_or_path) {
   if (!absl::StrContains(name_or_path, "/") && !absl::EndsWith(name_or_path, ".toml")) {
     // There is nothing to load: who takes "none" knows what that is.
     if (name_or_path == "none") return UnknownProfile(name_or_path);
-    auto text = ProfileText(name_or_path);
-    if (!text.ok()) return text.status();
-    return ParseProfile(*text, name_or_path + ".toml");
+    PULSE_ASSIGN_OR_RETURN(auto text, ProfileText(name_or_path));
+    return ParseProfile(text, name_or_path + ".toml");
   }
   std::ifstream file(name_or_path, std::ios::binary);
   const int error = errno;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/errors.h"
 #include "vdpu/priced_mover.h"
 
 namespace pulse::vdpu {
@@ -31,9 +32,7 @@ absl::StatusOr<std::unique_ptr<VirtualDpu>> VirtualDpu::Start(const Profile& pro
   options.speed = profile.core_speed;
   options.cores = profile.cores;
   options.every_thread = true;
-  auto throttle = CpuThrottle::Start(options);
-  if (!throttle.ok()) return throttle.status();
-  dpu->throttle_ = *std::move(throttle);
+  PULSE_ASSIGN_OR_RETURN(dpu->throttle_, CpuThrottle::Start(options));
   return dpu;
 }
 

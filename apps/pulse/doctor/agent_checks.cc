@@ -31,16 +31,14 @@ Check FailWith(const std::string& path, const absl::Status& why) {
 
 // Says hello as a host does, and leaves when the answer has come.
 absl::StatusOr<Received> Greet(int socket) {
-  auto page = Region::CreateShared(wire::kPage);
-  if (!page.ok()) return page.status();
-  auto* control = new (page->data()) wire::ControlPage();
+  PULSE_ASSIGN_OR_RETURN(auto page, Region::CreateShared(wire::kPage));
+  auto* control = new (page.data()) wire::ControlPage();
   control->magic = wire::kRegionMagic;
   control->version = wire::kProtocolVersion;
-  auto notify = Doorbell::CreatePair();
-  if (!notify.ok()) return notify.status();
+  PULSE_ASSIGN_OR_RETURN(auto notify, Doorbell::CreatePair());
   wire::Message hello = MakeMessage(wire::MessageType::kHello);
   hello.args[0] = static_cast<uint64_t>(getpid());
-  const absl::Status st = SendMessage(socket, hello, {page->fd(), notify->ring.get()});
+  const absl::Status st = SendMessage(socket, hello, {page.fd(), notify.ring.get()});
   // Who refuses before the hello may have hung up; the reason is still there to be read.
   if (!st.ok() && ErrnoOf(st) != EPIPE) return st;
   return ReceiveMessage(socket);

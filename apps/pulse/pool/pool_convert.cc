@@ -12,6 +12,7 @@
 #include "apps/pulse/pool/pool_verify.h"
 #include "apps/pulse/util/byte_progress.h"
 #include "apps/pulse/util/disk.h"
+#include "base/errors.h"
 #include "fmt/format.h"
 #include "services/lsm/pool/convert/convert.h"
 
@@ -113,9 +114,8 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
       return VerifyDatabase(r.database, args.db_paths, direction.into_pool ? r.pool : "");
     };
   }
-  const auto report = direction.run(options);
-  if (!report.ok()) return report.status();
-  const convert::Report& r = *report;
+  PULSE_ASSIGN_OR_RETURN(const auto report, direction.run(options));
+  const convert::Report& r = report;
   if (r.already) {
     fmt::print("{}: its tables are {} already; there is nothing to do\n", r.database,
                Where(direction, r));

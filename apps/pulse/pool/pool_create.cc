@@ -60,9 +60,9 @@ absl::Status RunCreate(const CreateArgs& args) {
     progress.Tick();
   };
   PULSE_RETURN_IF_ERROR(store::Create(args.path, options));
-  const auto opened = store::Store::Open(args.path, {.read_only = true, .device = nullptr});
-  if (!opened.ok()) return opened.status();
-  const store::Geometry& g = (*opened)->geometry();
+  PULSE_ASSIGN_OR_RETURN(const auto opened,
+                         store::Store::Open(args.path, {.read_only = true, .device = nullptr}));
+  const store::Geometry& g = opened->geometry();
   fmt::print("{}: {} for files, in {} segments of {}; {} for metadata\n", args.path,
              FormatBytes((g.segments - g.metadata_segments) * g.segment_bytes),
              g.segments - g.metadata_segments, FormatBytes(g.segment_bytes),

@@ -58,10 +58,9 @@ absl::Status ForDirectories(const store::Store& pool, Row row) {
   std::vector<std::string> names = pool.ListDirectories();
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    const auto entries = pool.List(name);
-    if (!entries.ok()) return entries.status();
-    Sums sums{.files = entries->size()};
-    for (const auto& e : *entries) {
+    PULSE_ASSIGN_OR_RETURN(const auto entries, pool.List(name));
+    Sums sums{.files = entries.size()};
+    for (const auto& e : entries) {
       sums.size += e.attributes.size;
       sums.allocated += e.attributes.allocated;
     }
@@ -156,10 +155,9 @@ absl::Status ListDirectory(const store::Store& pool, const std::string& director
 }
 
 absl::Status RunList(const DirectoryArgs& args) {
-  const auto pool = OpenToRead(args.path);
-  if (!pool.ok()) return pool.status();
-  return args.directory.empty() ? ListPool(**pool, args.json)
-                                : ListDirectory(**pool, args.directory, args.json);
+  PULSE_ASSIGN_OR_RETURN(const auto pool, OpenToRead(args.path));
+  return args.directory.empty() ? ListPool(*pool, args.json)
+                                : ListDirectory(*pool, args.directory, args.json);
 }
 
 // Whether the directory is a database whose guard names this pool.
@@ -178,20 +176,18 @@ absl::Status WithHint(const absl::Status& st, const std::string& path) {
 }
 
 absl::Status RunMove(const DirectoryArgs& args) {
-  const auto pool = store::Store::Open(args.path);
-  if (!pool.ok()) return pool.status();
-  PULSE_RETURN_IF_ERROR(WithHint((*pool)->RenameDirectory(args.directory, args.to), args.path));
-  return (*pool)->Commit();
+  PULSE_ASSIGN_OR_RETURN(const auto pool, store::Store::Open(args.path));
+  PULSE_RETURN_IF_ERROR(WithHint(pool->RenameDirectory(args.directory, args.to), args.path));
+  return pool->Commit();
 }
 
 absl::Status RunRemove(const DirectoryArgs& args) {
-  const auto pool = store::Store::Open(args.path);
-  if (!pool.ok()) return pool.status();
-  const auto files = (*pool)->List(args.directory);
+  PULSE_ASSIGN_OR_RETURN(const auto pool, store::Store::Open(args.path));
+  const auto files = pool->List(args.directory);
   PULSE_RETURN_IF_ERROR(WithHint(files.status(), args.path));
-  PULSE_RETURN_IF_ERROR((*pool)->ClearDirectory(args.directory));
-  PULSE_RETURN_IF_ERROR((*pool)->RemoveDirectory(args.directory));
-  PULSE_RETURN_IF_ERROR((*pool)->Commit());
+  PULSE_RETURN_IF_ERROR(pool->ClearDirectory(args.directory));
+  PULSE_RETURN_IF_ERROR(pool->RemoveDirectory(args.directory));
+  PULSE_RETURN_IF_ERROR(pool->Commit());
   fmt::print("{}: {} files of {} deleted\n", args.path, files->size(), Printable(args.directory));
   return absl::OkStatus();
 }
@@ -199,13 +195,12 @@ absl::Status RunRemove(const DirectoryArgs& args) {
 }  // namespace
 
 absl::Status ListDatabases(const std::string& path) {
-  const auto pool = OpenToRead(path);
-  if (!pool.ok()) return pool.status();
-  const lsm::GuardInfo info = lsm::GuardInfoOf(**pool);
+  PULSE_ASSIGN_OR_RETURN(const auto pool, OpenToRead(path));
+  const lsm::GuardInfo info = lsm::GuardInfoOf(*pool);
   TextTable table({"directory", "files", "size", "what it is"});
   table.AlignLeft(3);
   bool any = false;
-  PULSE_RETURN_IF_ERROR(ForDirectories(**pool, [&](const std::string& name, const Sums& sums) {
+  PULSE_RETURN_IF_ERROR(ForDirectories(*pool, [&](const std::string& name, const Sums& sums) {
     any = true;
     table.AddRow(
         {Printable(name), std::to_string(sums.files), FormatBytes(sums.size), KindOf(name, info)});

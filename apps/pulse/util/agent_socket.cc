@@ -1,15 +1,14 @@
 #include "apps/pulse/util/agent_socket.h"
 
+#include "base/errors.h"
 #include "channel/handshake.h"
 
 namespace pulse {
 
 absl::StatusOr<AgentPeer> FindAgent(const std::string& path) {
-  const auto socket = ConnectUnix(path);
-  if (!socket.ok()) return socket.status();
-  const auto peer = GetPeerCredentials(socket->get());
-  if (!peer.ok()) return peer.status();
-  return AgentPeer{peer->pid, peer->uid};
+  PULSE_ASSIGN_OR_RETURN(const auto socket, ConnectUnix(path));
+  PULSE_ASSIGN_OR_RETURN(const auto peer, GetPeerCredentials(socket.get()));
+  return AgentPeer{peer.pid, peer.uid};
 }
 
 }  // namespace pulse

@@ -50,9 +50,7 @@ class Crash {
   }
 
   absl::Status Run() {
-    auto ledger = CrashLedger::Create(session_.dir().Sub(kLedgerName), keys_);
-    if (!ledger.ok()) return ledger.status();
-    ledger_ = *std::move(ledger);
+    PULSE_ASSIGN_OR_RETURN(ledger_, CrashLedger::Create(session_.dir().Sub(kLedgerName), keys_));
     if (args_.own.at("agents") != "embedded") PULSE_RETURN_IF_ERROR(StartAgent());
     const int64_t begin = NowNanos();
     int64_t said = begin;
@@ -266,9 +264,9 @@ absl::Status RunCrashBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(CheckValueBytes(value_bytes, CrashLedger::kMinValueBytes));
   PULSE_RETURN_IF_ERROR(CheckKeys(keys, args.Get<int>("threads")));
   QuietLostAgents();
-  auto session = Session::Open(args, keys * (value_bytes + kKeyBytes) * 4 + (uint64_t{512} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, keys * (value_bytes + kKeyBytes) * 4 +
+                                                               (uint64_t{512} << 20)));
+  Session& s = *session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove(kAgentLog));
   s.Say(fmt::format(
       "{} hosts killed under {} threads on {} keys of {} B; host on CPU {}, embedded agent on CPU "

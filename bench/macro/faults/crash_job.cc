@@ -21,35 +21,32 @@ std::string_view View(const rocksdb::Slice& s) { return {s.data(), s.size()}; }
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunCrashLoadJob(const nlohmann::json& spec) {
-  auto ledger = CrashLedger::Open(spec.at("ledger").get<std::string>());
-  if (!ledger.ok()) return ledger.status();
+  PULSE_ASSIGN_OR_RETURN(auto ledger, CrashLedger::Open(spec.at("ledger").get<std::string>()));
   auto db = BenchDb::Open(spec);
   if (!db.ok()) return db.status();
-  (*ledger)->SetStarted(true);
-  SoakLoad load((*db)->db(), ledger->get(),
+  ledger->SetStarted(true);
+  SoakLoad load((*db)->db(), ledger.get(),
                 {spec.at("threads").get<int>(), spec.at("value_bytes").get<size_t>(),
                  spec.at("seed").get<uint64_t>(), spec.at("round").get<uint64_t>() + 1});
   load.Start();
   // Until something goes wrong.
   while (load.problems().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  (*ledger)->Report(load.problems().front());
+  ledger->Report(load.problems().front());
   load.Stop();
-  return absl::DataLossError((*ledger)->problem());
+  return absl::DataLossError(ledger->problem());
 }
 
 absl::StatusOr<nlohmann::json> RunCrashOpenJob(const nlohmann::json& spec) {
   const int64_t begin = NowNanos();
-  auto db = BenchDb::Open(spec);
-  if (!db.ok()) return db.status();
+  PULSE_ASSIGN_OR_RETURN(auto db, BenchDb::Open(spec));
   const double open_s = static_cast<double>(NowNanos() - begin) / 1e9;
-  PULSE_RETURN_IF_ERROR((*db)->Close());
+  PULSE_RETURN_IF_ERROR(db->Close());
   return nlohmann::json{{"open_s", open_s}};
 }
 
 absl::StatusOr<nlohmann::json> RunCrashCheckJob(const nlohmann::json& spec) {
-  auto opened = CrashLedger::Open(spec.at("ledger").get<std::string>());
-  if (!opened.ok()) return opened.status();
-  CrashLedger& ledger = **opened;
+  PULSE_ASSIGN_OR_RETURN(auto opened, CrashLedger::Open(spec.at("ledger").get<std::string>()));
+  CrashLedger& ledger = *opened;
   const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
   Variant stock;
   stock.name = kStockDefault;

@@ -81,17 +81,17 @@ absl::Status RunFailoverBench(BenchArgs args) {
   if (!size.ok()) return size.status();
   const uint64_t each = kKeyBytes + value_bytes;
   const uint64_t num = std::max<uint64_t>(1, *size / each);
-  auto session = Session::Open(args, num * each * 5 / 2 + (uint64_t{256} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session,
+                         Session::Open(args, num * each * 5 / 2 + (uint64_t{256} << 20)));
+  Session& s = *session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove("agent.log"));
   // Starting agents is this program's work, and not to slow the host.
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(s.agent_cpus()));
   SoakAgent agent(s.dir().Sub("agent.sock"), s.dir().Sub("agent.log"), s.args().agent_cpus);
-  const auto variants = Select(FailoverVariants(s, agent.socket()), args.common.variants);
-  if (!variants.ok()) return variants.status();
-  s.Say(Legend(s, *variants));
-  s.ExpectSteps(static_cast<int>(variants->size()) * s.rounds());
+  PULSE_ASSIGN_OR_RETURN(const auto variants,
+                         Select(FailoverVariants(s, agent.socket()), args.common.variants));
+  s.Say(Legend(s, variants));
+  s.ExpectSteps(static_cast<int>(variants.size()) * s.rounds());
   DbShape shape = ShapeFor(args.common.tiny, /*auto_compactions=*/true);
   shape.background_jobs = 2;
   const nlohmann::json spec = {{"job", "fill"},
@@ -103,16 +103,16 @@ absl::Status RunFailoverBench(BenchArgs args) {
                                {"seed", args.common.seed},
                                {"key_seed", args.common.seed}};
   const auto runs =
-      s.RunRounds(*variants, "failover", [&](const Variant& o, const std::string& label, bool) {
+      s.RunRounds(variants, "failover", [&](const Variant& o, const std::string& label, bool) {
         return RunOne(&s, &agent, spec, o, label);
       });
   if (!runs.ok()) return runs.status();
   const nlohmann::json& data = DataOf("failover");
   const auto ratios = RatiosOf(data.at("ratios"), *runs, !args.common.tiny);
-  s.Say("\n" + MedianTable("variant (medians)", data.at("columns"), *variants, *runs) + "\n" +
+  s.Say("\n" + MedianTable("variant (medians)", data.at("columns"), variants, *runs) + "\n" +
         RenderRatios(ratios));
   s.report()["settings"]["num"] = num;
-  s.report().update(Section(*runs, *variants));
+  s.report().update(Section(*runs, variants));
   s.report()["ratios"] = ToJson(ratios);
   return s.WriteReport();
 }

@@ -198,9 +198,8 @@ class Soak {
     plan.deadline_nanos = args_.Get<int64_t>("agent_deadline_ms") * kSoakMilli;
     plan.mean_gap_nanos = static_cast<int64_t>(args_.Get<double>("mean_gap_s") * 1e9);
     for (const std::string& name : args_.Get<std::vector<std::string>>("events")) {
-      const auto kind = ParseMischief(name);
-      if (!kind.ok()) return kind.status();
-      plan.allowed.push_back(*kind);
+      PULSE_ASSIGN_OR_RETURN(const auto kind, ParseMischief(name));
+      plan.allowed.push_back(kind);
     }
     tormentor_ = std::make_unique<Tormentor>(&agent_, plan);
     sampler_ = std::make_unique<SoakSampler>(start_, FileSystem(), &agent_, load_.get());
@@ -209,8 +208,7 @@ class Soak {
     int64_t say_at = start_ + 5 * kSoakSecond;
     bool disturbed = false;
     for (int64_t now = start_; now < end && !load_->hopeless(); now = NowNanos()) {
-      const auto next = tormentor_->Tick(now);
-      if (!next.ok()) return next.status();
+      PULSE_ASSIGN_OR_RETURN(const auto next, tormentor_->Tick(now));
       disturbed = disturbed || tormentor_->at_work();
       if (now >= sample_at) {
         sampler_->Take(now, disturbed);
@@ -224,7 +222,7 @@ class Soak {
         say_at += 5 * kSoakSecond;
         Say(now, end);
       }
-      const int64_t wake = std::min({*next, sample_at, end});
+      const int64_t wake = std::min({next, sample_at, end});
       std::this_thread::sleep_for(
           std::chrono::nanoseconds(std::clamp<int64_t>(wake - NowNanos(), 0, 100 * kSoakMilli)));
     }
@@ -355,9 +353,9 @@ absl::Status RunSoakBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(CheckKeys(keys, args.Get<int>("threads")));
   QuietLostAgents();
   // The data, its compactions' copies, and the logs.
-  auto session = Session::Open(args, keys * (value_bytes + kKeyBytes) * 4 + (uint64_t{256} << 20));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, keys * (value_bytes + kKeyBytes) * 4 +
+                                                               (uint64_t{256} << 20)));
+  Session& s = *session;
   PULSE_RETURN_IF_ERROR(s.dir().Remove(kLogName));
   s.report()["settings"]["uri_options"] = UriOptions(args);
   s.Say(fmt::format(

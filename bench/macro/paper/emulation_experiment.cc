@@ -67,18 +67,17 @@ class EmulationExperiment : public Experiment {
       target.agent_socket = agent.socket();
       const auto variants = ExperimentVariants({kStockDefault, kWhole}, *session, target);
       session->Say(Legend(*session, variants));
-      auto row = RunFrozen(session, BytesAt(size), profile, variants);
-      if (!row.ok()) return row.status();
+      PULSE_ASSIGN_OR_RETURN(auto row, RunFrozen(session, BytesAt(size), profile, variants));
       PULSE_RETURN_IF_ERROR(agent.CheckRuns());
       RunSet runs;
-      for (const nlohmann::json& run : row->at("runs")) {
+      for (const nlohmann::json& run : row.at("runs")) {
         runs.Add(run.at("opponent"), run.at("pair"), run);
       }
       if (const Spread speed = runs.Ratio(kWhole, kStockDefault, "mib_per_s"); speed.count != 0) {
         session->Say(fmt::format("{}, profile {}: {:.2f} ({:.2f} .. {:.2f}) of the host's speed\n",
                                  name(), profile, speed.median, speed.min, speed.max));
       }
-      PULSE_RETURN_IF_ERROR(rows->Add(*std::move(row)));
+      PULSE_RETURN_IF_ERROR(rows->Add(std::move(row)));
     }
     return absl::OkStatus();
   }

@@ -114,12 +114,11 @@ class FillExperiment : public Experiment {
     const auto variants = ExperimentVariants(spec_.at("opponents"), *session, target);
     session->Say(Legend(*session, variants));
     for (const Point& point : PointsLeft(size, *rows)) {
-      auto row = RunPoint(session, variants, point, size);
-      if (!row.ok()) return row.status();
+      PULSE_ASSIGN_OR_RETURN(auto row, RunPoint(session, variants, point, size));
       if (agent) PULSE_RETURN_IF_ERROR(agent->CheckRuns());
       // At once: a run that goes on later must not find the first without the others.
-      std::vector<Json> all = PhaseRows(*row);
-      all.insert(all.begin(), *std::move(row));
+      std::vector<Json> all = PhaseRows(row);
+      all.insert(all.begin(), std::move(row));
       PULSE_RETURN_IF_ERROR(rows->AddAll(all));
     }
     return absl::OkStatus();

@@ -158,9 +158,8 @@ absl::Status CheckRoom(const PaperArgs& args, const std::string& dir,
                        const std::vector<Job>& jobs) {
   std::vector<const Experiment*> experiments;
   for (const Job& job : jobs) experiments.push_back(job.experiment);
-  const auto disk = InspectDisk(dir);
-  if (!disk.ok()) return disk.status();
-  return CheckNeeds(experiments, {disk->free_bytes, AvailableMemory()}, args.size, dir,
+  PULSE_ASSIGN_OR_RETURN(const auto disk, InspectDisk(dir));
+  return CheckNeeds(experiments, {disk.free_bytes, AvailableMemory()}, args.size, dir,
                     LeftOver(dir));
 }
 
@@ -169,9 +168,9 @@ absl::StatusOr<double> ProbeSpeed(Session* session) {
   FillSettings probe;
   probe.num = 60'000;
   probe.shape = PaperShapeFor(/*tiny=*/false, probe.data_bytes(), kQuickMemtableBytes);
-  const auto run = FillRuns(session, probe).Once(StockVariants(session->host_cpus()).front());
-  if (!run.ok()) return run.status();
-  const double seconds = run->value("wall_s", 0.0) + run->value("settle_s", 0.0);
+  PULSE_ASSIGN_OR_RETURN(
+      const auto run, FillRuns(session, probe).Once(StockVariants(session->host_cpus()).front()));
+  const double seconds = run.value("wall_s", 0.0) + run.value("settle_s", 0.0);
   return seconds / (RunSeconds(probe.num, kKeyBytes + probe.value_bytes) - RunSeconds(0, 0));
 }
 
@@ -183,12 +182,11 @@ absl::Status Estimate(const PaperArgs& args, Session* session, std::vector<Job>*
     session->ExpectSteps(steps);
     return absl::OkStatus();
   }
-  const auto speed = ProbeSpeed(session);
-  if (!speed.ok()) return speed.status();
+  PULSE_ASSIGN_OR_RETURN(const auto speed, ProbeSpeed(session));
   double all = 0;
   std::vector<std::string> each;
   for (Job& job : *jobs) {
-    job.seconds = *speed * job.experiment->Seconds(*session, args.size, job.rows);
+    job.seconds = speed * job.experiment->Seconds(*session, args.size, job.rows);
     all += job.seconds;
     each.push_back(absl::StrCat(job.experiment->name(), " ", FormatDuration(job.seconds)));
   }
@@ -209,9 +207,8 @@ absl::Status RunJob(const PaperArgs& args, RedoLog* redo, Session* session, Job*
                                          })));
   if (job->anew) {
     job->rows.Forget();
-    const auto said = redo->Begin(experiment.name(), job->file);
-    if (!said.ok()) return said.status();
-    if (!said->empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), *said));
+    PULSE_ASSIGN_OR_RETURN(const auto said, redo->Begin(experiment.name(), job->file));
+    if (!said.empty()) session->Say(fmt::format("{}: {}\n", experiment.name(), said));
   }
   PULSE_RETURN_IF_ERROR(job->rows.Begin());
   if (const absl::Status ran = experiment.Run(session, args.size, &job->rows); !ran.ok()) {
@@ -353,21 +350,18 @@ absl::Status RunPaperBench(BenchArgs bench) {
   PULSE_RETURN_IF_ERROR(CheckArgs(args));
   PULSE_RETURN_IF_ERROR(CheckMarkdown(args));
   if (args.report_only) return ReportOnly(args);
-  const auto memtable = MemtableOf(args.common);
-  if (!memtable.ok()) return memtable.status();
-  args.size.memtable_bytes = *memtable;
-  const auto chosen = SelectExperiments(AllExperiments(), args.only);
-  if (!chosen.ok()) return chosen.status();
+  PULSE_ASSIGN_OR_RETURN(args.size.memtable_bytes, MemtableOf(args.common));
+  PULSE_ASSIGN_OR_RETURN(const auto chosen, SelectExperiments(AllExperiments(), args.only));
   std::error_code ec;
   std::filesystem::create_directories(args.out, ec);
   if (ec) return ErrnoError(ec.value(), "creating directory", args.out);
-  auto session = Session::Open({"paper", args.common, nlohmann::json::object()}, 0);
-  if (!session.ok()) return session.status();
-  Session& s = **session;
+  PULSE_ASSIGN_OR_RETURN(auto session,
+                         Session::Open({"paper", args.common, nlohmann::json::object()}, 0));
+  Session& s = *session;
 
   const nlohmann::json storage = Storage(s);
   nlohmann::json identities = nlohmann::json::array();
-  for (const Experiment* experiment : *chosen) {
+  for (const Experiment* experiment : chosen) {
     identities.push_back(Identity(args, *experiment, s.report(), storage));
   }
   RedoLog redo(args.out + "/redo.log", identities);
@@ -376,14 +370,13 @@ absl::Status RunPaperBench(BenchArgs bench) {
     if (!said.empty()) s.Say(said + "\n");
   }
   std::vector<Job> jobs;
-  for (size_t i = 0; i < chosen->size(); ++i) {
-    const Experiment* const experiment = (*chosen)[i];
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const Experiment* const experiment = chosen[i];
     const std::string file = fmt::format("{}/{}", args.out, experiment->name());
     const nlohmann::json& identity = identities[i];
     Job job = {experiment, file + ".json", identity, RowLog(file + ".part", identity)};
-    const auto done = IsDone(args, redo, &s, &job);
-    if (!done.ok()) return done.status();
-    if (!*done) jobs.push_back(std::move(job));
+    PULSE_ASSIGN_OR_RETURN(const auto done, IsDone(args, redo, &s, &job));
+    if (!done) jobs.push_back(std::move(job));
   }
   PULSE_RETURN_IF_ERROR(CheckRoom(args, s.dir().path(), jobs));
   for (const Job& job : jobs) PULSE_RETURN_IF_ERROR(job.experiment->Check(s));

@@ -217,9 +217,7 @@ absl::Status RunYcsbBench(BenchArgs args) {
   plan.workloads = *std::move(workloads);
   const auto size = SizeOf(args.common, uint64_t{1} << 30);
   if (!size.ok()) return size.status();
-  const auto memtable = MemtableOf(args.common);
-  if (!memtable.ok()) return memtable.status();
-  plan.memtable_bytes = *memtable;
+  PULSE_ASSIGN_OR_RETURN(plan.memtable_bytes, MemtableOf(args.common));
   plan.records = args.Get<uint64_t>("records");
   if (plan.records == 0) {
     plan.records = std::max<uint64_t>(1, *size / (kKeyBytes + plan.value_bytes));
@@ -228,22 +226,21 @@ absl::Status RunYcsbBench(BenchArgs args) {
   // 20 million on 40 GB, the paper has.
   if (plan.operations == 0) plan.operations = std::max<uint64_t>(1, plan.records / 2);
   const size_t named = args.common.variants.size();
-  auto session = Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualVariants : named));
-  if (!session.ok()) return session.status();
-  Session& s = **session;
-  const auto variants = PaperVariants(s, args.common.variants);
-  if (!variants.ok()) return variants.status();
+  PULSE_ASSIGN_OR_RETURN(auto session,
+                         Session::Open(args, YcsbSpace(plan, named == 0 ? kUsualVariants : named)));
+  Session& s = *session;
+  PULSE_ASSIGN_OR_RETURN(const auto variants, PaperVariants(s, args.common.variants));
   const nlohmann::json settings = YcsbSettings(plan, args.common.tiny);
   s.report()["settings"].update(settings);
-  s.ExpectSteps(YcsbSteps(s, plan, variants->size()));
-  s.Say(Legend(s, *variants));
+  s.ExpectSteps(YcsbSteps(s, plan, variants.size()));
+  s.Say(Legend(s, variants));
   s.Say(fmt::format(
       "{} records of {} B; {} operations for each workload by {} threads; {} background jobs, "
       "direct reads, {} pair(s)\nDatabase of A to F: {}\n",
       plan.records, plan.value_bytes, plan.operations, plan.threads, plan.jobs, s.pairs(),
       settings.at("initial_database").get<std::string>()));
   nlohmann::json& sections = s.report()["workloads"] = nlohmann::json::array();
-  PULSE_RETURN_IF_ERROR(RunYcsb(&s, plan, *variants, [&sections](nlohmann::json section) {
+  PULSE_RETURN_IF_ERROR(RunYcsb(&s, plan, variants, [&sections](nlohmann::json section) {
     sections.push_back(std::move(section));
     return absl::OkStatus();
   }));

@@ -219,19 +219,17 @@ absl::StatusOr<Plan> PlanFrom(const nlohmann::json& spec) {
 
 absl::StatusOr<nlohmann::json> RunYcsbJob(const nlohmann::json& spec) {
   const Variant variant = spec.at("opponent").get<Variant>();
-  const auto plan = PlanFrom(spec);
-  if (!plan.ok()) return plan.status();
-  auto opened = BenchDb::Open(spec);
-  if (!opened.ok()) return opened.status();
-  BenchDb& db = **opened;
-  Crew crew(*plan, db.db());
+  PULSE_ASSIGN_OR_RETURN(const auto plan, PlanFrom(spec));
+  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec));
+  BenchDb& db = *opened;
+  Crew crew(plan, db.db());
   // Of two databases that hold the same, the one with more of them is the slower to scan.
   const uint64_t runs_before = db.SortedRuns();
   auto result = MeasureRun(
       &db, variant, [&crew] { return crew.Run(); }, spec.at("settle").get<bool>());
   if (!result.ok()) return result.status();
   (*result)["ops_per_s"] =
-      static_cast<double>(plan->operations) / result->at("wall_s").get<double>();
+      static_cast<double>(plan.operations) / result->at("wall_s").get<double>();
   crew.AddTo(&*result);
   (*result)["sorted_runs_before"] = runs_before;
   (*result)["sorted_runs_after"] = db.SortedRuns();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 
 namespace pulse::redis {
 namespace {
@@ -232,10 +233,9 @@ absl::Status ReplySplitter::Error(std::string_view what) {
 
 absl::StatusOr<size_t> ReplySplitter::Next(std::string_view bytes) {
   while (true) {
-    const auto step = Element(bytes);
-    if (!step.ok()) return step.status();
-    if (*step == Step::kIncomplete) return 0;
-    if (*step == Step::kMore) continue;
+    PULSE_ASSIGN_OR_RETURN(const auto step, Element(bytes));
+    if (step == Step::kIncomplete) return 0;
+    if (step == Step::kMore) continue;
     const size_t size = position_;
     position_ = 0;
     depth_ = 0;

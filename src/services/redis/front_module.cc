@@ -61,16 +61,15 @@ struct FrontSetup {
 
 absl::StatusOr<FrontSetup> SetupOf(const OptionValues& options, const std::vector<int>& cpus) {
   FrontSetup setup;
-  auto made = front::DirectorOptionsOf(options);
-  if (!made.ok()) return made.status();
+  PULSE_ASSIGN_OR_RETURN(auto made, front::DirectorOptionsOf(options));
   // A client that is passed through writes without the agent's knowledge, and comes to the server's
   // private socket.
-  if (!made->match.empty()) {
+  if (!made.match.empty()) {
     return absl::InvalidArgumentError(
         "--match does not go with --serve-db: the agent has to see all writes, or its answers "
         "would be old values");
   }
-  setup.director = *std::move(made);
+  setup.director = std::move(made);
   setup.at = front::FirstServe(options);
   setup.host = front::HostOf(options);
   const auto cache = ParseBytes(options.Text(kCacheOption));
@@ -107,13 +106,9 @@ class Module final : public ServiceModule, public NetworkFront {
     directory_.emplace();
     PULSE_RETURN_IF_ERROR(directory_->Make());
     setup_.reads.secondary.directory = directory_->path();
-    auto opened = OffloadedResp::Open(setup_.reads);
-    if (!opened.ok()) return opened.status();
-    application_ = *std::move(opened);
+    PULSE_ASSIGN_OR_RETURN(application_, OffloadedResp::Open(setup_.reads));
     setup_.director.application = application_.get();
-    auto director = net::Director::Open(setup_.director);
-    if (!director.ok()) return director.status();
-    director_ = *std::move(director);
+    PULSE_ASSIGN_OR_RETURN(director_, net::Director::Open(setup_.director));
     return absl::OkStatus();
   }
   void Stop() override {
@@ -138,9 +133,8 @@ class Module final : public ServiceModule, public NetworkFront {
 absl::StatusOr<std::unique_ptr<ServiceModule>> OpenModule(const OptionValues& options,
                                                           const AgentFacts& facts) {
   if (options.Text(kDbOption).empty()) return nullptr;
-  auto setup = SetupOf(options, facts.cpus);
-  if (!setup.ok()) return setup.status();
-  return std::make_unique<Module>(*std::move(setup));
+  PULSE_ASSIGN_OR_RETURN(auto setup, SetupOf(options, facts.cpus));
+  return std::make_unique<Module>(std::move(setup));
 }
 
 }  // namespace

@@ -80,16 +80,15 @@ void FenceClient::Run() {
 }
 
 absl::Status FenceClient::RequestFence(const std::string& id) {
-  const auto address = net::ParseAddress(host_);
-  if (!address.ok()) return address.status();
+  PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseAddress(host_));
   // A fresh connection: what an old one has in its buffers says nothing.
-  const UniqueFd fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError(errno, "opening a socket for", host_);
   // How long stopping may take.
   const timeval limit = {1, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0) {
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {
     return ErrnoError(errno, "connecting to the host", host_);
   }
   std::string request;
@@ -106,9 +105,8 @@ absl::Status FenceClient::RequestFence(const std::string& id) {
     if (n == 0) return absl::UnavailableError(absl::StrCat("the host ", host_, " hung up"));
     if (n < 0) return ErrnoError(errno, "waiting for the host", host_);
     reply.append(bytes, static_cast<size_t>(n));
-    const auto whole = splitter.Next(reply);
-    if (!whole.ok()) return whole.status();
-    if (*whole == 0) continue;
+    PULSE_ASSIGN_OR_RETURN(const auto whole, splitter.Next(reply));
+    if (whole == 0) continue;
     if (reply[0] != '$') {
       return absl::FailedPreconditionError(absl::StrCat("the host ", host_, " says ",
                                                         reply.substr(0, 100),

@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "services/redis/offload_shared.h"
 
 namespace pulse::redis {
@@ -56,9 +57,8 @@ OffloadFactory EmbeddedOffload() {
     options.limits = setup.limits;
     options.needs_auth = setup.needs_auth;
     options.wants_password = setup.wants_password;
-    auto opened = OffloadedResp::Open(options);
-    if (!opened.ok()) return opened.status();
-    return std::shared_ptr<net::Application>(*std::move(opened));
+    PULSE_ASSIGN_OR_RETURN(auto opened, OffloadedResp::Open(options));
+    return std::shared_ptr<net::Application>(std::move(opened));
   };
 }
 

@@ -110,9 +110,8 @@ absl::Status ServerImpl::CheckAccess() {
     return absl::InvalidArgumentError("TLS needs both --tls-cert and --tls-key");
   }
   if (!options_.tls_cert.empty()) {
-    auto tls = TlsContext::Open(options_.tls_cert, options_.tls_key, options_.tls_ca);
-    if (!tls.ok()) return tls.status();
-    tls_ = *std::move(tls);
+    PULSE_ASSIGN_OR_RETURN(tls_,
+                           TlsContext::Open(options_.tls_cert, options_.tls_key, options_.tls_ca));
   }
   if (!options_.listen_tcp) return absl::OkStatus();
   auto address = net::ParseAddress(TcpAddress(options_));
@@ -138,9 +137,7 @@ absl::Status ServerImpl::OpenStore() {
   store.sync = options_.sync;
   store.max_value = options_.limits.max_bulk;
   store.max_reply = ReplyLimit(options_.limits);
-  auto opened = Store::Open(store);
-  if (!opened.ok()) return opened.status();
-  store_ = *std::move(opened);
+  PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();
 }
 
@@ -167,9 +164,7 @@ absl::Status ServerImpl::OpenHostSocket() {
   options.listen = {"unix:" + options_.host_socket};
   options.limits.connections = options_.max_clients + 64;  // fences too
   options.limits.slow_ms = 0;                              // the director in front sees to that
-  auto opened = net::Director::Open(options);
-  if (!opened.ok()) return opened.status();
-  private_ = *std::move(opened);
+  PULSE_ASSIGN_OR_RETURN(private_, net::Director::Open(options));
   if (chmod(options_.host_socket.c_str(), 0600) != 0) {
     return ErrnoError(errno, "restricting access to", options_.host_socket);
   }
@@ -199,9 +194,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     std::error_code error;
     std::filesystem::create_directory(setup.secondary_dir, error);
     if (error) return ErrnoError(error.value(), "making", setup.secondary_dir);
-    auto app = offload(setup);
-    if (!app.ok()) return app.status();
-    offload_app_ = *std::move(app);
+    PULSE_ASSIGN_OR_RETURN(offload_app_, offload(setup));
     options.application = offload_app_.get();
     options.local_host = private_->local_port();
     options.thread_name = "pulse-agent-";
@@ -212,9 +205,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
                                                     pool_.get(), options_.limits, false);
     options.application = public_app_.get();
   }
-  auto opened = net::Director::Open(options);
-  if (!opened.ok()) return opened.status();
-  public_ = *std::move(opened);
+  PULSE_ASSIGN_OR_RETURN(public_, net::Director::Open(options));
   facts_.port = public_->port();
   return absl::OkStatus();
 }

@@ -177,13 +177,12 @@ class PlainTarget final : public OutputTarget {
     const UniqueFd in(
         open(absl::StrCat("/proc/self/fd/", old->get()).c_str(), O_RDONLY | O_CLOEXEC));
     if (!in.valid()) return ErrnoError(errno, "opening again", path_);
-    auto out = Replacement::Create(path_, st.st_mode & mode_t{0777});
-    if (!out.ok()) return out.status();
-    PULSE_RETURN_IF_ERROR(CopyBytes(in.get(), out->fd(), size, path_));
-    PULSE_RETURN_IF_ERROR(out->TakePath());
+    PULSE_ASSIGN_OR_RETURN(auto out, Replacement::Create(path_, st.st_mode & mode_t{0777}));
+    PULSE_RETURN_IF_ERROR(CopyBytes(in.get(), out.fd(), size, path_));
+    PULSE_RETURN_IF_ERROR(out.TakePath());
     {
       std::lock_guard lock(mu_);
-      fd_ = std::make_shared<const UniqueFd>(out->TakeFd());
+      fd_ = std::make_shared<const UniqueFd>(out.TakeFd());
     }
     PULSE_RETURN_IF_ERROR(SyncDirectory(path_.substr(0, path_.rfind('/') + 1)));
     return true;
