@@ -42,7 +42,10 @@ ROOMS = {
     "src/services/files": SUBSTRATE + ("store", "include"),
     "src/services/offload": ("base", "store", "net", "agent", "services/files", "services/front",
                              "include"),
-    "src/services/redis": ("base", "net", "agent", "services/front", "include", "rocksdb"),
+    "src/services/redis": ("base", "net", "include", "rocksdb"),
+    # What the agent answers of it.
+    "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
+                                   "include", "rocksdb"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

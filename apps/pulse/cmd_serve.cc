@@ -17,9 +17,9 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/stop_signal.h"
-#include "services/redis/front_module.h"
+#include "services/redis/offload/front_module.h"
+#include "services/redis/offload/resp.h"
 #include "services/redis/offload_choice.h"
-#include "services/redis/offload_resp.h"
 #include "services/redis/serve.h"
 
 namespace pulse {

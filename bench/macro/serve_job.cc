@@ -25,7 +25,7 @@
 #include "net/application.h"
 #include "nlohmann/json.hpp"
 #include "services/redis/codec.h"
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 #include "services/redis/serve.h"
 
 namespace pulse::bench {

@@ -5,7 +5,7 @@
 #include "services/front/front_options.h"
 #include "services/lsm/plugin/agent_module.h"
 #include "services/offload/front_module.h"
-#include "services/redis/front_module.h"
+#include "services/redis/offload/front_module.h"
 
 namespace pulse {
 namespace {

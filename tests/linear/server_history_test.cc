@@ -18,7 +18,7 @@
 #include "base/testing.h"
 #include "checker.h"
 #include "redis_load.h"
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 #include "services/redis/serve.h"
 #ifdef PULSE_PROGRAM
 #include "bench/macro/program_process.h"

@@ -5,7 +5,7 @@
 #include "agent/front_status.h"
 #include "agent/service_module.h"
 #include "net/director.h"
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 
 namespace pulse::redis {
 

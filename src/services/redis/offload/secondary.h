@@ -47,7 +47,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "services/redis/dirty_table.h"
+#include "services/redis/offload/dirty_table.h"
 
 namespace rocksdb {
 class Cache;

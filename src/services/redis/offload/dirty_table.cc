@@ -1,4 +1,4 @@
-#include "services/redis/dirty_table.h"
+#include "services/redis/offload/dirty_table.h"
 
 #include <algorithm>
 #include <bit>

@@ -26,7 +26,7 @@
 #include "base/unique_fd.h"
 #include "net/address.h"
 #include "services/redis/codec.h"
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 #include "tests/linear/checker.h"
 
 namespace pulse::redis::sim {

@@ -1,4 +1,4 @@
-#include "services/redis/offload_fence.h"
+#include "services/redis/offload/fence.h"
 
 #include <poll.h>
 #include <pthread.h>

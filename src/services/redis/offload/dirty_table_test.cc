@@ -1,5 +1,5 @@
 // DirtyTable against a simple model, and what its proof says, with threads.
-#include "services/redis/dirty_table.h"
+#include "services/redis/offload/dirty_table.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "services/redis/commands.h"
-#include "services/redis/offload_shared.h"
+#include "services/redis/offload/shared.h"
 #include "services/redis/value.h"
 
 namespace pulse::redis {

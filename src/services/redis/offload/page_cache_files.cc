@@ -1,4 +1,4 @@
-#include "services/redis/page_cache_files.h"
+#include "services/redis/offload/page_cache_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "services/redis/front_numbers.h"
+#include "services/redis/offload/front_numbers.h"
 
 namespace pulse::redis {
 namespace {

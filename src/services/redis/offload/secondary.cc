@@ -1,4 +1,4 @@
-#include "services/redis/secondary.h"
+#include "services/redis/offload/secondary.h"
 
 #include <pthread.h>
 #include <rocksdb/cache.h>
@@ -21,7 +21,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/log.h"
-#include "services/redis/page_cache_files.h"
+#include "services/redis/offload/page_cache_files.h"
 
 namespace pulse::redis {
 namespace {

@@ -1,6 +1,6 @@
 // What is known of keys: its bounds, and that it is never what a key does not hold, with threads
 // whose history the checker judges.
-#include "services/redis/value_cache.h"
+#include "services/redis/offload/value_cache.h"
 
 #include <gtest/gtest.h>
 

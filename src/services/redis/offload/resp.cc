@@ -1,10 +1,10 @@
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 
 #include <sys/random.h>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
-#include "services/redis/offload_shared.h"
+#include "services/redis/offload/shared.h"
 
 namespace pulse::redis {
 

@@ -1,4 +1,4 @@
-#include "services/redis/test_simulation.h"
+#include "services/redis/offload/test_simulation.h"
 
 #include <algorithm>
 #include <cstdlib>

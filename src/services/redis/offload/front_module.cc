@@ -1,4 +1,4 @@
-#include "services/redis/front_module.h"
+#include "services/redis/offload/front_module.h"
 
 #include <memory>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "base/errors.h"
 #include "base/uri_options.h"
 #include "services/front/front_options.h"
-#include "services/redis/front_numbers.h"
+#include "services/redis/offload/front_numbers.h"
 #include "services/redis/private_directory.h"
 
 namespace pulse::redis {

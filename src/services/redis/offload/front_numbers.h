@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "agent/numbers.h"
-#include "services/redis/offload_resp.h"
+#include "services/redis/offload/resp.h"
 
 namespace pulse::redis {
 

@@ -1,5 +1,5 @@
 // Secondary against a primary that is written, flushed, compacted, closed and opened under it.
-#include "services/redis/secondary.h"
+#include "services/redis/offload/secondary.h"
 
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
@@ -16,7 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
-#include "services/redis/page_cache_files.h"
+#include "services/redis/offload/page_cache_files.h"
 
 namespace pulse::redis {
 namespace {

@@ -1,5 +1,5 @@
 // The flow against a simulated primary (test_simulation.h).
-#include "services/redis/offload_flow.h"
+#include "services/redis/offload/flow.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
-#include "services/redis/test_simulation.h"
+#include "services/redis/offload/test_simulation.h"
 #include "services/redis/value.h"
 
 namespace pulse::redis {

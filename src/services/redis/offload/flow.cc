@@ -1,5 +1,5 @@
 // What is forwarded, and what the connection is to the host. Reads are in offload_reads.cc.
-#include "services/redis/offload_flow.h"
+#include "services/redis/offload/flow.h"
 
 #include <algorithm>
 #include <utility>

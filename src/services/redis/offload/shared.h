@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "services/redis/dirty_table.h"
-#include "services/redis/offload_fence.h"
-#include "services/redis/offload_resp.h"
-#include "services/redis/value_cache.h"
+#include "services/redis/offload/dirty_table.h"
+#include "services/redis/offload/fence.h"
+#include "services/redis/offload/resp.h"
+#include "services/redis/offload/value_cache.h"
 #include "services/redis/worker_pool.h"
 
 namespace pulse::redis {

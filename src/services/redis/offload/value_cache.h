@@ -21,7 +21,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "services/redis/dirty_table.h"
+#include "services/redis/offload/dirty_table.h"
 
 namespace pulse::redis {
 

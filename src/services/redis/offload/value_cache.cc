@@ -1,4 +1,4 @@
-#include "services/redis/value_cache.h"
+#include "services/redis/offload/value_cache.h"
 
 namespace pulse::redis {
 

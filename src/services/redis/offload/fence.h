@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "services/redis/dirty_table.h"
+#include "services/redis/offload/dirty_table.h"
 
 namespace pulse::redis {
 

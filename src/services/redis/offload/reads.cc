@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "net/ring.h"
-#include "services/redis/offload_flow.h"
+#include "services/redis/offload/flow.h"
 
 namespace pulse::redis {
 
