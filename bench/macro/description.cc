@@ -110,7 +110,7 @@ void AddBenchmark(CLI::App& bench, const std::string& name, absl::Status (*run)(
       cmd->get_option(NameOf(o))->excludes(cmd->get_option(o["excludes"].get<std::string>()));
     }
   }
-  cmd->footer(data.value("footer", ""));
+  if (data.contains("footer")) cmd->footer(data["footer"].get<std::string>());
   cmd->callback([=] {
     for (const char* flag : {"quick", "tiny"}) {
       if (!values->value(flag, false)) continue;

@@ -47,9 +47,6 @@ class FillRuns {
   FillRuns(Session* session, const FillSettings& settings)
       : session_(session), settings_(settings) {}
 
-  // Steps of progress beside the runs.
-  int preparations() const { return settings_.overwrite ? 1 : 0; }
-
   // All rounds of all variants. After its first run each variant's
   // database is read back and compared with what the first variant left. Leaves nothing on disk.
   absl::StatusOr<Runs> Run(const std::vector<Variant>& variants, const std::string& label);

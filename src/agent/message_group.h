@@ -64,7 +64,6 @@ class MessageGroup {
 
   uint32_t id() const { return id_; }
   bool copies() const { return request_mover_->kind() != MoverKind::kShared; }
-  const char* request_memory() const { return request_mover_->local(); }
   int request_buffer() const { return request_buffer_; }
   int response_buffer() const { return response_buffer_; }
 

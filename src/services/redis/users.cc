@@ -171,9 +171,4 @@ const User* Users::WithoutPassword() const {
   return nullptr;
 }
 
-bool Users::default_has_password() const {
-  const User* user = Find("default");
-  return user != nullptr && !user->no_password;
-}
-
 }  // namespace pulse::redis

@@ -45,7 +45,6 @@ class Users {
   const User* Anonymous() const;
   // A user that anybody can be, as it is enabled and has no password; null when there is none.
   const User* WithoutPassword() const;
-  bool default_has_password() const;
   const User* Find(std::string_view name) const;
 
  private:
