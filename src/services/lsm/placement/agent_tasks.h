@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "base/unique_fd.h"
 #include "services/lsm/placement/cpu_share.h"
+#include "services/lsm/placement/task_counters.h"
 #include "services/lsm/placement/task_slots.h"
 #include "services/lsm/placement/task_wire.h"
 
@@ -34,16 +34,6 @@ namespace pulse::lsm {
 // do. It must check `canceled` often, and end soon once that is set.
 using TaskFunction =
     std::function<absl::StatusOr<std::string>(const TaskRequest&, std::atomic<bool>* canceled)>;
-
-// What the compactions come to, for those who watch. Any thread reads and writes. Relaxed: words
-// that belong together may be of slightly different moments.
-struct TaskCounters {
-  std::atomic<uint64_t> most{0};  // that may run at a time
-  std::atomic<uint64_t> running{0};
-  std::atomic<uint64_t> done{0};     // answered with their result
-  std::atomic<uint64_t> failed{0};   // ... with an error, or given up
-  std::atomic<uint64_t> refused{0};  // not begun, since as many as may ran
-};
 
 struct TaskRunnerOptions {
   size_t max_tasks = 1;   // at a time; more are refused

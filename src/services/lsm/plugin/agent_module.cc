@@ -15,6 +15,7 @@
 #include "services/lsm/core/agent_service.h"
 #include "services/lsm/core/spec.h"
 #include "services/lsm/placement/agent_tasks.h"
+#include "services/lsm/placement/task_numbers.h"
 #include "services/lsm/placement/whole_task.h"
 
 namespace pulse::lsm {
@@ -49,33 +50,6 @@ absl::Status LoadPlugins(const std::vector<std::string>& paths) {
                      "ObjectLibrary::Default() when it is loaded"));
   }
   return absl::OkStatus();
-}
-
-// The whole compactions that an agent runs, for those who watch.
-constexpr char kOutcomes[] = "Whole compactions, by what became of them.";
-constexpr NumberSpec kMost = {"most", Unit::kCount, NumberKind::kGauge, "pulse_agent_task_slots",
-                              "Whole compactions that the agent may run at a time."};
-constexpr NumberSpec kRunning = {"running", Unit::kCount, NumberKind::kGauge,
-                                 "pulse_agent_tasks_running",
-                                 "Whole compactions that the agent runs."};
-constexpr NumberSpec Outcome(const char* name) {
-  return {name,      Unit::kCount, NumberKind::kCounter, "pulse_agent_tasks_total", kOutcomes,
-          "outcome", name};
-}
-constexpr NumberSpec kDone = Outcome("done");
-constexpr NumberSpec kFailed = Outcome("failed");
-constexpr NumberSpec kRefused = Outcome("refused");
-
-NumberGroup TaskNumbers(const TaskCounters& c) {
-  const auto read = [](const std::atomic<uint64_t>& n) {
-    return n.load(std::memory_order_relaxed);
-  };
-  return {"tasks",
-          {{&kMost, read(c.most)},
-           {&kRunning, read(c.running)},
-           {&kDone, read(c.done)},
-           {&kFailed, read(c.failed)},
-           {&kRefused, read(c.refused)}}};
 }
 
 class Module : public ServiceModule {

@@ -1,0 +1,13 @@
+// The whole compactions that an agent runs, as numbers for those who watch.
+#pragma once
+
+#include <memory>
+
+#include "agent/numbers.h"
+#include "services/lsm/placement/task_counters.h"
+
+namespace pulse::lsm {
+
+NumberGroup TaskNumbers(const TaskCounters& counters);
+
+}  // namespace pulse::lsm
