@@ -40,8 +40,8 @@ class BlocksBench {
     for (const char* name : {"library", kOs}) {
       nlohmann::json spec = Spec();
       spec["fill"] = true;
-      PULSE_ASSIGN_OR_RETURN(auto filled,
-                             Run(name, absl::StrCat("writing the file, ", name), std::move(spec)));
+      PULSE_RETURN_IF_ERROR(
+          Run(name, absl::StrCat("writing the file, ", name), std::move(spec)).status());
     }
     return absl::OkStatus();
   }

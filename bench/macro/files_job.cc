@@ -134,7 +134,7 @@ struct Opened {
 
 absl::StatusOr<files::Completion> Await(const Opened& o) {
   files::Completion c;
-  PULSE_ASSIGN_OR_RETURN(const auto n, o.library->PollWait(o.poll, &c, 1, files::kForever));
+  PULSE_RETURN_IF_ERROR(o.library->PollWait(o.poll, &c, 1, files::kForever).status());
   if (!c.status.ok()) return c.status;
   return c;
 }

@@ -152,7 +152,7 @@ absl::Status WaitForRest(uint16_t port) {
     InfoQuestion info;
     LoadClient client(&info, 1);
     PULSE_RETURN_IF_ERROR(client.Connect(port, 1));
-    PULSE_ASSIGN_OR_RETURN(const auto asked, client.Run(1));
+    PULSE_RETURN_IF_ERROR(client.Run(1).status());
     const bool rests = info.text.find("running_compactions:0\r") != std::string::npos &&
                        info.text.find("running_flushes:0\r") != std::string::npos;
     quiet = rests ? quiet + 1 : 0;

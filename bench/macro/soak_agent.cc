@@ -200,7 +200,7 @@ absl::Status Tormentor::Finish() {
       break;
     }
     if (state_ == State::kDown) next_ = now;
-    PULSE_ASSIGN_OR_RETURN(const auto next, Tick(now));
+    PULSE_RETURN_IF_ERROR(Tick(now).status());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return absl::OkStatus();

@@ -35,7 +35,7 @@ struct Link {
   absl::StatusOr<files::Completion> Wait(const absl::Status& submitted) {
     if (!submitted.ok()) return submitted;
     files::Completion c;
-    PULSE_ASSIGN_OR_RETURN(const auto n, library->PollWait(poll, &c, 1, files::kForever));
+    PULSE_RETURN_IF_ERROR(library->PollWait(poll, &c, 1, files::kForever).status());
     if (!c.status.ok()) return c.status;
     return c;
   }
