@@ -183,7 +183,7 @@ absl::Status RunCompactionBench(BenchArgs args) {
   PULSE_ASSIGN_OR_RETURN(auto session,
                          Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack));
   Session& s = *session;
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(EveryVariant(s), args.common.variants));
+  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(EveryVariant(s), args.common.opponents));
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
   s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
   s.Say(Legend(s, variants));

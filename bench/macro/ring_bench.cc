@@ -95,7 +95,7 @@ absl::Status RunRingBench(BenchArgs args) {
   const nlohmann::json& data = DataOf("ring");
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
   Session& s = *session;
-  const auto rings = Select(VariantsOf(data, s), args.common.variants);
+  const auto rings = Select(VariantsOf(data, s), args.common.opponents);
   if (!rings.ok()) return rings.status();
   auto producers = args.Get<std::vector<int>>("producers");
   std::sort(producers.begin(), producers.end());

@@ -33,7 +33,7 @@ struct CommonArgs {
   bool agent_on_host_cpus = false;  // ... and nowhere else
   std::string agent_socket;
   std::string uri_options;
-  std::vector<std::string> variants;
+  std::vector<std::string> opponents;  // of --opponents: names of variants
   std::string json_file;
   uint64_t seed = 1;
   double timeout_seconds = 900;
@@ -44,7 +44,7 @@ struct CommonArgs {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommonArgs, dir, size, memtable, pairs, warm_ups, host_cpus,
                                    agent_cpus, usual_host_cpus, agent_on_host_cpus, agent_socket,
-                                   uri_options, variants, json_file, seed, timeout_seconds, tiny,
+                                   uri_options, opponents, json_file, seed, timeout_seconds, tiny,
                                    keep, pool, allow_tmpfs)
 
 // What a command line says: of all benchmarks, and the options of `benchmark` alone by their names.

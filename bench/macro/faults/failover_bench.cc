@@ -89,7 +89,7 @@ absl::Status RunFailoverBench(BenchArgs args) {
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(s.agent_cpus()));
   SoakAgent agent(s.dir().Sub("agent.sock"), s.dir().Sub("agent.log"), s.args().agent_cpus);
   PULSE_ASSIGN_OR_RETURN(const auto variants,
-                         Select(FailoverVariants(s, agent.socket()), args.common.variants));
+                         Select(FailoverVariants(s, agent.socket()), args.common.opponents));
   s.Say(Legend(s, variants));
   s.ExpectSteps(static_cast<int>(variants.size()) * s.rounds());
   DbShape shape = ShapeFor(args.common.tiny, /*auto_compactions=*/true);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "bench/macro/bench_data.h"
 #include "bench/macro/variant.h"
 
@@ -24,8 +27,12 @@ TEST(TargetsTest, AimsAreFoundByWhatTheyMeasure) {
 TEST(TargetsTest, AimFor_EveryListedTarget_IsWhatTheReportReads) {
   const nlohmann::json& list = DataOf("experiments").at("targets");
   ASSERT_GT(list.size(), 40U);
+  std::set<std::string> seen;
   for (const nlohmann::json& aim : list) {
     const nlohmann::json& q = aim.at("quantity");
+    // Of two targets for the same, the first is the benchmark's; the report shows both.
+    if (!seen.insert(aim.at("experiment").dump() + aim.at("row").dump() + q.dump()).second)
+      continue;
     const auto target =
         AimFor(aim.at("experiment"), aim.at("row"),
                {q.at("metric"), q.at("of"), q.at("over"), q.value("points", false)});
