@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "services/redis/store.h"
 
 namespace pulse::redis {
@@ -16,11 +17,15 @@ inline absl::string_view AbslOf(std::string_view text) { return {text.data(), te
 // Any command with kRead or kWrite in the table.
 void RunCommand(Call& call);
 
-// Parts of it, by what they do.
-void RunStringCommand(Call& call);
-void RunKeyCommand(Call& call);
-void RunExpiryCommand(Call& call);
-void RunScanCommand(Call& call);
+// Who carries out which of them, by what they do.
+using Handler = void (*)(Call& call);
+struct Handling {
+  Command command;
+  Handler handler;
+};
+absl::Span<const Handling> StringCommands();
+absl::Span<const Handling> KeyCommands();
+absl::Span<const Handling> ScanCommands();
 
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kTooManyValues =

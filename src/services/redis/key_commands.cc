@@ -194,54 +194,28 @@ bool ReadExpiry(Call& call, std::string_view text, bool seconds, bool relative, 
   return true;
 }
 
-void RunExpiryCommand(Call& call) {
-  switch (call.command.id) {
-    case Command::kExpire:
-      return Expire(call, true, true);
-    case Command::kPexpire:
-      return Expire(call, false, true);
-    case Command::kExpireat:
-      return Expire(call, true, false);
-    case Command::kPexpireat:
-      return Expire(call, false, false);
-    case Command::kPersist:
-      return Persist(call);
-    case Command::kTtl:
-      return TimeLeft(call, true, true);
-    case Command::kPttl:
-      return TimeLeft(call, false, true);
-    case Command::kExpiretime:
-      return TimeLeft(call, true, false);
-    case Command::kPexpiretime:
-      return TimeLeft(call, false, false);
-    default:
-      return RunScanCommand(call);
-  }
+absl::Span<const Handling> KeyCommands() {
+  static constexpr Handling kHandlings[] = {
+      {Command::kExpire, [](Call& call) { Expire(call, true, true); }},
+      {Command::kPexpire, [](Call& call) { Expire(call, false, true); }},
+      {Command::kExpireat, [](Call& call) { Expire(call, true, false); }},
+      {Command::kPexpireat, [](Call& call) { Expire(call, false, false); }},
+      {Command::kPersist, Persist},
+      {Command::kTtl, [](Call& call) { TimeLeft(call, true, true); }},
+      {Command::kPttl, [](Call& call) { TimeLeft(call, false, true); }},
+      {Command::kExpiretime, [](Call& call) { TimeLeft(call, true, false); }},
+      {Command::kPexpiretime, [](Call& call) { TimeLeft(call, false, false); }},
+      {Command::kDel, Delete},
+      {Command::kUnlink, Delete},
+      {Command::kExists, CountExisting},
+      {Command::kTouch, CountExisting},
+      {Command::kType, Type},
+      {Command::kObject, Object},
+      {Command::kRename, [](Call& call) { Rename(call, false); }},
+      {Command::kRenamenx, [](Call& call) { Rename(call, true); }},
+      {Command::kCopy, Copy},
+  };
+  return kHandlings;
 }
-
-void RunKeyCommand(Call& call) {
-  switch (call.command.id) {
-    case Command::kDel:
-    case Command::kUnlink:
-      return Delete(call);
-    case Command::kExists:
-    case Command::kTouch:
-      return CountExisting(call);
-    case Command::kType:
-      return Type(call);
-    case Command::kObject:
-      return Object(call);
-    case Command::kRename:
-      return Rename(call, false);
-    case Command::kRenamenx:
-      return Rename(call, true);
-    case Command::kCopy:
-      return Copy(call);
-    default:
-      return RunExpiryCommand(call);
-  }
-}
-
-void RunCommand(Call& call) { RunStringCommand(call); }
 
 }  // namespace pulse::redis

@@ -207,22 +207,12 @@ std::string_view LiteralPrefix(std::string_view pattern) {
   return pattern.substr(0, pattern.find_first_of("*?[\\"));
 }
 
-void RunScanCommand(Call& call) {
-  switch (call.command.id) {
-    case Command::kScan:
-      return Scan(call);
-    case Command::kKeys:
-      return Keys(call);
-    case Command::kDbsize:
-      return CountKeys(call);
-    case Command::kRandomkey:
-      return RandomKey(call);
-    case Command::kFlushall:
-    case Command::kFlushdb:
-      return Flush(call);
-    default:
-      call.reply.Error("ERR this command is not carried out here");
-  }
+absl::Span<const Handling> ScanCommands() {
+  static constexpr Handling kHandlings[] = {
+      {Command::kScan, Scan},           {Command::kKeys, Keys},      {Command::kDbsize, CountKeys},
+      {Command::kRandomkey, RandomKey}, {Command::kFlushall, Flush}, {Command::kFlushdb, Flush},
+  };
+  return kHandlings;
 }
 
 }  // namespace pulse::redis

@@ -300,54 +300,32 @@ void SetRange(Call& call) {
   call.reply.Integer(static_cast<int64_t>(value.size()));
 }
 
+constexpr Handling kHandlings[] = {
+    {Command::kGet, Get},
+    {Command::kSet, Set},
+    {Command::kSetex, [](Call& call) { SetWithExpiry(call, true); }},
+    {Command::kPsetex, [](Call& call) { SetWithExpiry(call, false); }},
+    {Command::kSetnx, SetIfAbsent},
+    {Command::kGetset, GetAndSet},
+    {Command::kGetdel, GetAndDelete},
+    {Command::kGetex, GetAndExpire},
+    {Command::kMget, GetSeveral},
+    {Command::kMset, [](Call& call) { SetSeveral(call, false); }},
+    {Command::kMsetnx, [](Call& call) { SetSeveral(call, true); }},
+    {Command::kIncr, [](Call& call) { Add(call, 1); }},
+    {Command::kDecr, [](Call& call) { Add(call, -1); }},
+    {Command::kIncrby, [](Call& call) { AddGiven(call, false); }},
+    {Command::kDecrby, [](Call& call) { AddGiven(call, true); }},
+    {Command::kIncrbyfloat, AddFloat},
+    {Command::kAppend, Append},
+    {Command::kStrlen, Length},
+    {Command::kGetrange, GetRange},
+    {Command::kSubstr, GetRange},
+    {Command::kSetrange, SetRange},
+};
+
 }  // namespace
 
-void RunStringCommand(Call& call) {
-  switch (call.command.id) {
-    case Command::kGet:
-      return Get(call);
-    case Command::kSet:
-      return Set(call);
-    case Command::kSetex:
-      return SetWithExpiry(call, true);
-    case Command::kPsetex:
-      return SetWithExpiry(call, false);
-    case Command::kSetnx:
-      return SetIfAbsent(call);
-    case Command::kGetset:
-      return GetAndSet(call);
-    case Command::kGetdel:
-      return GetAndDelete(call);
-    case Command::kGetex:
-      return GetAndExpire(call);
-    case Command::kMget:
-      return GetSeveral(call);
-    case Command::kMset:
-      return SetSeveral(call, false);
-    case Command::kMsetnx:
-      return SetSeveral(call, true);
-    case Command::kIncr:
-      return Add(call, 1);
-    case Command::kDecr:
-      return Add(call, -1);
-    case Command::kIncrby:
-      return AddGiven(call, false);
-    case Command::kDecrby:
-      return AddGiven(call, true);
-    case Command::kIncrbyfloat:
-      return AddFloat(call);
-    case Command::kAppend:
-      return Append(call);
-    case Command::kStrlen:
-      return Length(call);
-    case Command::kGetrange:
-    case Command::kSubstr:
-      return GetRange(call);
-    case Command::kSetrange:
-      return SetRange(call);
-    default:
-      return RunKeyCommand(call);
-  }
-}
+absl::Span<const Handling> StringCommands() { return kHandlings; }
 
 }  // namespace pulse::redis
