@@ -146,6 +146,9 @@ class Application {
   // `connection` outlives the flow. Null refuses the connection.
   virtual std::unique_ptr<Flow> NewFlow(Connection* connection) = 0;
   virtual Ordering ordering() const { return Ordering::kRequest; }
+  // On each loop's thread, when it has given its flows what has arrived, and before replies leave:
+  // the time to carry out what flows of one loop have collected together.
+  virtual void OnTurnEnd() {}
 };
 
 }  // namespace pulse::net

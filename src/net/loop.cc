@@ -246,7 +246,8 @@ void Loop::SweepAll() {
 }
 
 void Loop::FinishTurn() {
-  while (!touched_.empty()) {
+  net::Application* const application = shared_->options.application;
+  while (application->OnTurnEnd(), !touched_.empty()) {
     for (Client* client : std::exchange(touched_, {})) {
       client->touched_ = false;
       if (!client->retired_) client->EndTurn();

@@ -1,5 +1,6 @@
 #include "services/redis/executor.h"
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 #include "services/redis/http_guard.h"
@@ -9,6 +10,9 @@ namespace {
 
 // Together: what one read, or one write, of RocksDB carries.
 constexpr size_t kMostBatched = 64;
+using RequestList = absl::InlinedVector<const Request*, kMostBatched>;
+// Of a SET that goes with those of other connections.
+constexpr size_t kLargestTogether = size_t{64} << 10;
 // Replies that are delivered before more are made.
 constexpr size_t kFullBytes = size_t{256} << 10;
 // Of one transaction.
@@ -41,12 +45,12 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
-void Job::Add(uint64_t ticket, std::string_view request) {
+void RequestBatch::Add(uint64_t ticket, std::string_view request) {
   entries.push_back({ticket, bytes.size(), request.size()});
   bytes.append(request);
 }
 
-void Job::Clear() {
+void RequestBatch::Clear() {
   bytes.clear();
   entries.clear();
   next = delivered = parsed = 0;
@@ -56,33 +60,33 @@ void Job::Clear() {
 }
 
 // Null, after an error reply, when it cannot be read.
-const Request* Executor::RequestAt(Job* job, size_t index, ReplyWriter* reply) {
+const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply) {
   // At once: requests hold views of themselves.
-  if (job->requests.size() < job->entries.size()) job->requests.resize(job->entries.size());
-  while (job->parsed <= index) {
-    const Job::Entry& entry = job->entries[job->parsed];
-    const auto status = job->requests[job->parsed].Parse(
-        std::string_view(job->bytes).substr(entry.begin, entry.size));
+  if (batch->requests.size() < batch->entries.size()) batch->requests.resize(batch->entries.size());
+  while (batch->parsed <= index) {
+    const RequestBatch::Entry& entry = batch->entries[batch->parsed];
+    const auto status = batch->requests[batch->parsed].Parse(
+        std::string_view(batch->bytes).substr(entry.begin, entry.size));
     if (!status.ok()) {
-      if (index != job->parsed) return nullptr;
+      if (index != batch->parsed) return nullptr;
       reply->out()->append(ErrorLine(status));
       return nullptr;
     }
-    ++job->parsed;
+    ++batch->parsed;
   }
-  return &job->requests[index];
+  return &batch->requests[index];
 }
 
-size_t Executor::CountBatchable(const Session& session, Job* job, Command command) {
-  if (session.in_multi || session.user == nullptr) return 1;
+size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
+  if (session.in_multi || session.user == nullptr) return 0;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
-  if (!session.user->May(info)) return 1;
+  if (!session.user->May(info)) return 0;
   const size_t arguments = command == Command::kGet ? 2 : 3;
   size_t length = 0;
   std::string ignored;
   ReplyWriter nowhere(&ignored, 2);
-  while (length < kMostBatched && job->next + length < job->entries.size()) {
-    const Request* request = RequestAt(job, job->next + length, &nowhere);
+  while (length < kMostBatched && batch->next + length < batch->entries.size()) {
+    const Request* request = RequestAt(batch, batch->next + length, &nowhere);
     if (request == nullptr || request->size() != arguments ||
         !EqualsIgnoringCase((*request)[0], info.name)) {
       break;
@@ -92,25 +96,56 @@ size_t Executor::CountBatchable(const Session& session, Job* job, Command comman
   return length;
 }
 
-Executor::Stop Executor::Run(Session* session, Job* job, bool may_block) {
-  Stop stop = Stop::kEnd;
-  while (stop == Stop::kEnd && job->next < job->entries.size()) {
-    stop = job->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, job, may_block);
+void Executor::AnswerSet(const rocksdb::Status& status, Session* session, RequestBatch* batch,
+                         CommandCounts* counts) {
+  ReplyWriter reply(&batch->out, session->protocol);
+  if (status.ok()) {
+    reply.Ok();
+  } else {
+    ReplyError(status, &reply);
+    ++counts->errors;
   }
-  if (stop == Stop::kWouldBlock) ++job->counts.waited;
-  facts_->Add(job->counts);
-  job->counts = {};
+  ++counts->commands;
+  ++batch->next;
+  batch->ends.push_back(batch->out.size());
+}
+
+bool Executor::IsPlainSet(const Session& session, RequestBatch* batch) {
+  return batch->entries.size() == 1 && batch->bytes.size() <= kLargestTogether &&
+         CountBatchable(session, batch, Command::kSet) == 1;
+}
+
+bool Executor::RunSetsTogether(absl::Span<const Member> members) {
+  RequestList sets;
+  for (const Member& m : members) sets.push_back(&m.batch->requests[0]);
+  rocksdb::Status status;
+  if (store_->RunSets(sets, false, &status) != Store::RunResult::kDone) return false;
+  CommandCounts counts;
+  for (const Member& m : members) AnswerSet(status, m.session, m.batch, &counts);
+  facts_->Add(counts);
+  return true;
+}
+
+Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_block) {
+  Stop stop = Stop::kEnd;
+  while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
+    stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
+  }
+  if (stop == Stop::kWouldBlock) ++batch->counts.waited;
+  facts_->Add(batch->counts);
+  batch->counts = {};
   return stop;
 }
 
-Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
-  ReplyWriter reply(&job->out, session->protocol);
+Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_block) {
+  ReplyWriter reply(&batch->out, session->protocol);
   const auto answered = [&](size_t count) {
-    job->next += count;
-    while (job->ends.size() < job->next - job->delivered) job->ends.push_back(job->out.size());
+    batch->next += count;
+    while (batch->ends.size() < batch->next - batch->delivered)
+      batch->ends.push_back(batch->out.size());
     return Stop::kEnd;
   };
-  const Request* request = RequestAt(job, job->next, &reply);
+  const Request* request = RequestAt(batch, batch->next, &reply);
   if (request == nullptr) {
     answered(1);
     return Stop::kClose;
@@ -126,25 +161,33 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
     return Stop::kClose;
   }
   if (!Admit(session, *request, command, &reply)) {
-    ++job->counts.errors;
+    ++batch->counts.errors;
     return answered(1);
   }
-  const Job::Entry& entry = job->entries[job->next];
+  const RequestBatch::Entry& entry = batch->entries[batch->next];
   if (session->in_multi && (command->flags & kNoQueue) == 0) {
-    Queue(session, std::string_view(job->bytes).substr(entry.begin, entry.size), command, &reply);
+    Queue(session, std::string_view(batch->bytes).substr(entry.begin, entry.size), command, &reply);
     return answered(1);
   }
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
-    const size_t length = CountBatchable(*session, job, command->id);
-    if (length > 1) {
-      const size_t before = job->ends.size();
-      const auto ran =
-          plain_get ? store_->RunGets(request, length, kFullBytes, may_block, &reply, &job->ends,
-                                      &job->counts)
-                    : store_->RunSets(request, length, may_block, &reply, &job->ends, &job->counts);
+    const size_t length = CountBatchable(*session, batch, command->id);
+    if (length > 1 && plain_get) {
+      const size_t before = batch->ends.size();
+      const auto ran = store_->RunGets(request, length, kFullBytes, may_block, &reply, &batch->ends,
+                                       &batch->counts);
       if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
-      return answered(job->ends.size() - before);
+      return answered(batch->ends.size() - before);
+    }
+    if (length > 1) {
+      RequestList sets;
+      for (size_t i = 0; i < length; ++i) sets.push_back(request + i);
+      rocksdb::Status status;
+      if (store_->RunSets(sets, may_block, &status) != Store::RunResult::kDone) {
+        return Stop::kWouldBlock;
+      }
+      for (size_t i = 0; i < length; ++i) AnswerSet(status, session, batch, &batch->counts);
+      return Stop::kEnd;
     }
   }
   const Arguments& args = request->arguments();
@@ -152,17 +195,17 @@ Executor::Stop Executor::RunOne(Session* session, Job* job, bool may_block) {
   if (command->id == Command::kWatch) {
     stop = Watch(session, args, may_block, &reply);
   } else if (command->reads() || command->writes()) {
-    const auto ran = store_->Run(*command, args, may_block, &reply, &job->counts);
+    const auto ran = store_->Run(*command, args, may_block, &reply, &batch->counts);
     if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
     return answered(1);
   } else if (command->id == Command::kMulti || command->id == Command::kExec ||
              command->id == Command::kDiscard) {
-    stop = Transact(session, *command, may_block, &reply, &job->counts);
+    stop = Transact(session, *command, may_block, &reply, &batch->counts);
   } else {
     stop = RunConnectionCommand(session, *command, args, &reply);
   }
   if (stop == Stop::kWouldBlock || stop == Stop::kFence) return stop;
-  ++job->counts.commands;
+  ++batch->counts.commands;
   answered(1);
   return stop;
 }
@@ -290,12 +333,14 @@ Executor::Stop Executor::Watch(Session* session, const Arguments& args, bool may
   return Stop::kEnd;
 }
 
-std::string Executor::FenceId(const Job& job) { return std::string(job.requests[job.next][1]); }
+std::string Executor::FenceId(const RequestBatch& batch) {
+  return std::string(batch.requests[batch.next][1]);
+}
 
-void Executor::AnswerFence(Session* session, Job* job) {
-  ReplyWriter(&job->out, session->protocol).Bulk(facts_->run_id);
-  ++job->next;
-  job->ends.push_back(job->out.size());
+void Executor::AnswerFence(Session* session, RequestBatch* batch) {
+  ReplyWriter(&batch->out, session->protocol).Bulk(facts_->run_id);
+  ++batch->next;
+  batch->ends.push_back(batch->out.size());
 }
 
 }  // namespace pulse::redis

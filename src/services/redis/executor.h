@@ -1,8 +1,8 @@
-// Executor: carries out the requests of connections, one job after the other. A job is what one
+// Executor: carries out the requests of connections, one batch after the other. A batch is what one
 // connection sent together; it stops where it would have to wait, and goes on from there on a
 // thread that may.
 //
-// One for all connections of a server; thread-safe. A job and a session belong to one thread at a
+// One for all connections of a server; thread-safe. A batch and a session belong to one thread at a
 // time.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "services/redis/session.h"
 #include "services/redis/store.h"
 
@@ -41,7 +42,7 @@ struct ServerFacts {
   void Add(const CommandCounts& counts);
 };
 
-struct Job {
+struct RequestBatch {
   struct Entry {
     uint64_t ticket;
     size_t begin;
@@ -73,18 +74,31 @@ class Executor {
     kFence,       // the next one is PULSE.FENCE; its caller waits, and answers it
     kClose,       // the connection ends after the last reply
   };
-  Stop Run(Session* session, Job* job, bool may_block);
+  Stop Run(Session* session, RequestBatch* batch, bool may_block);
 
-  // Answers the PULSE.FENCE that a job has stopped at.
-  void AnswerFence(Session* session, Job* job);
+  // Whether the batch is one SET without options, of a user who may do that: such batches of
+  // several connections can go together.
+  bool IsPlainSet(const Session& session, RequestBatch* batch);
+  // Carries them out by one write, on a thread that may not wait. False: nothing was done, as they
+  // would have had to.
+  struct Member {
+    Session* session;
+    RequestBatch* batch;
+  };
+  bool RunSetsTogether(absl::Span<const Member> members);
+
+  // Answers the PULSE.FENCE that a batch has stopped at.
+  void AnswerFence(Session* session, RequestBatch* batch);
   // Its id.
-  static std::string FenceId(const Job& job);
+  static std::string FenceId(const RequestBatch& batch);
 
  private:
-  Stop RunOne(Session* session, Job* job, bool may_block);
+  Stop RunOne(Session* session, RequestBatch* batch, bool may_block);
   // How many requests from the next on are of `command`, plain, and can go together.
-  size_t CountBatchable(const Session& session, Job* job, Command command);
-  const Request* RequestAt(Job* job, size_t index, ReplyWriter* reply);
+  static void AnswerSet(const rocksdb::Status& status, Session* session, RequestBatch* batch,
+                        CommandCounts* counts);
+  size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
+  const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);
   bool Admit(Session* session, const Request& request, const CommandInfo* command,
              ReplyWriter* reply);
   void Queue(Session* session, std::string_view bytes, const CommandInfo* command,

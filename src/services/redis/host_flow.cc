@@ -1,36 +1,49 @@
 #include "services/redis/host_flow.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+#include "services/redis/key_locks.h"
+
 namespace pulse::redis {
+
+class HostFlow;
+
 namespace {
 
-// Jobs that are kept for the next connection, per loop. Large ones go.
-constexpr size_t kKeptJobs = 16;
+// Batches that are kept for the next connection, per loop. Large ones go.
+constexpr size_t kKeptBatches = 16;
 constexpr size_t kKeptBytes = size_t{64} << 10;
 constexpr size_t kKeptRequests = 256;
 
-std::vector<std::shared_ptr<Job>>& KeptJobs() {
-  thread_local std::vector<std::shared_ptr<Job>> jobs;
-  return jobs;
+std::vector<std::shared_ptr<RequestBatch>>& KeptBatches() {
+  thread_local std::vector<std::shared_ptr<RequestBatch>> batches;
+  return batches;
 }
 
-std::shared_ptr<Job> TakeJob() {
-  auto& kept = KeptJobs();
-  if (kept.empty()) return std::make_shared<Job>();
-  std::shared_ptr<Job> job = std::move(kept.back());
+std::shared_ptr<RequestBatch> TakeBatch() {
+  auto& kept = KeptBatches();
+  if (kept.empty()) return std::make_shared<RequestBatch>();
+  std::shared_ptr<RequestBatch> batch = std::move(kept.back());
   kept.pop_back();
-  return job;
+  return batch;
 }
 
-void KeepJob(std::shared_ptr<Job> job) {
-  auto& kept = KeptJobs();
-  if (kept.size() >= kKeptJobs || job->MemoryHeld() > kKeptBytes ||
-      job->requests.size() > kKeptRequests) {
+void KeepBatch(std::shared_ptr<RequestBatch> batch) {
+  auto& kept = KeptBatches();
+  if (kept.size() >= kKeptBatches || batch->MemoryHeld() > kKeptBytes ||
+      batch->requests.size() > kKeptRequests) {
     return;
   }
-  job->Clear();
-  kept.push_back(std::move(job));
+  batch->Clear();
+  kept.push_back(std::move(batch));
+}
+
+// Whose SET waits for the end of the loop's turn.
+std::vector<HostFlow*>& Waiting() {
+  thread_local std::vector<HostFlow*> flows;
+  return flows;
 }
 
 // By its first word alone: a request may be long.
@@ -67,7 +80,10 @@ class HostFlow : public net::Flow {
     };
     app_->facts_->connections.fetch_add(1, std::memory_order_relaxed);
   }
-  ~HostFlow() override { app_->facts_->clients.Remove(session_->facts.id); }
+  ~HostFlow() override {
+    if (state_ == State::kGrouped) std::erase(Waiting(), this);
+    app_->facts_->clients.Remove(session_->facts.id);
+  }
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
     splitter_.set_authenticated(IsAuthenticated() || auth_pending_);
@@ -77,73 +93,80 @@ class HostFlow : public net::Flow {
     return absl::InternalError("there is no host");
   }
   void OnRequest(net::Ticket ticket, std::string_view bytes) override {
-    if (incoming_ == nullptr) incoming_ = TakeJob();
+    if (incoming_ == nullptr) incoming_ = TakeBatch();
     incoming_->Add(ticket, bytes);
     incoming_bytes_ += bytes.size();
     // What is under way may be a RESET.
     if (!IsAuthenticated() || state_ != State::kIdle) auth_pending_ |= MayAuthenticate(bytes);
   }
   void OnRequestsEnd() override {
-    if (state_ == State::kIdle) StartJob();
+    if (state_ == State::kIdle) StartBatch();
   }
-  size_t held() const override { return incoming_bytes_ + job_bytes_; }
+  size_t held() const override { return incoming_bytes_ + batch_bytes_; }
   void OnRoom() override {
-    if (state_ == State::kFull) RunJob();
+    if (state_ == State::kFull) RunBatch();
   }
   std::string OnHostLost(net::Ticket, bool) override { return "-ERR there is no host\r\n"; }
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }
 
  private:
+  friend class HostApplication;
   enum class State {
     kIdle,
+    kGrouped,  // for the end of the turn
     kWaiting,  // on the pool, or for a fence
     kFull,     // for the client to take replies
     kClosed,
   };
 
-  void StartJob() {
+  void StartBatch() {
     if (incoming_ == nullptr) return;
-    job_ = std::move(incoming_);
-    job_bytes_ = std::exchange(incoming_bytes_, 0);
-    RunJob();
+    batch_ = std::move(incoming_);
+    batch_bytes_ = std::exchange(incoming_bytes_, 0);
+    if (app_->groups_ && app_->executor_->IsPlainSet(*session_, batch_.get())) {
+      state_ = State::kGrouped;
+      Waiting().push_back(this);
+    } else {
+      RunBatch();
+    }
   }
 
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
 
   // On the loop.
-  void RunJob() { HandleStop(app_->executor_->Run(session_.get(), job_.get(), false)); }
+  void RunBatch() { HandleStop(app_->executor_->Run(session_.get(), batch_.get(), false)); }
 
-  // On the pool: the job belongs to it until it is back. What runs last holds the session, and with
-  // it the connection's fence.
-  void RunJobOnPool() {
+  // On the pool: the batch belongs to it until it is back. What runs last holds the session, and
+  // with it the connection's fence.
+  void RunBatchOnPool() {
     state_ = State::kWaiting;
-    app_->pool_->Post([this, executor = app_->executor_, session = session_, job = std::move(job_),
-                       remote = connection_->remote()]() mutable {
-      const Executor::Stop stop = executor->Run(session.get(), job.get(), true);
+    app_->pool_->Post([this, executor = app_->executor_, session = session_,
+                       batch = std::move(batch_), remote = connection_->remote()]() mutable {
+      const Executor::Stop stop = executor->Run(session.get(), batch.get(), true);
       session.reset();
-      remote->Post([this, job = std::move(job), stop] {
-        job_ = std::move(job);
+      remote->Post([this, batch = std::move(batch), stop] {
+        batch_ = std::move(batch);
         HandleStop(stop);
       });
     });
   }
 
-  // A job has stopped.
+  // A batch has stopped.
   void HandleStop(Executor::Stop stop) {
     Deliver();
     switch (stop) {
       case Executor::Stop::kEnd:
-        KeepJob(std::move(job_));
-        job_bytes_ = 0;
+        KeepBatch(std::move(batch_));
+        batch_bytes_ = 0;
         state_ = State::kIdle;
         if (incoming_ == nullptr) {
           auth_pending_ = false;
         } else {
-          StartJob();
+          StartBatch();
         }
         break;
       case Executor::Stop::kWouldBlock:
-        RunJobOnPool();
+        RunBatchOnPool();
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
@@ -153,9 +176,9 @@ class HostFlow : public net::Flow {
         break;
       case Executor::Stop::kClose:
         state_ = State::kClosed;
-        job_.reset();
+        batch_.reset();
         incoming_.reset();
-        incoming_bytes_ = job_bytes_ = 0;
+        incoming_bytes_ = batch_bytes_ = 0;
         connection_->Close({});
         break;
     }
@@ -163,24 +186,24 @@ class HostFlow : public net::Flow {
 
   void WaitForFence() {
     state_ = State::kWaiting;
-    app_->facts_->fences.Wait(Executor::FenceId(*job_), [this, remote = connection_->remote()] {
+    app_->facts_->fences.Wait(Executor::FenceId(*batch_), [this, remote = connection_->remote()] {
       remote->Post([this] {
-        app_->executor_->AnswerFence(session_.get(), job_.get());
-        RunJob();
+        app_->executor_->AnswerFence(session_.get(), batch_.get());
+        RunBatch();
       });
     });
   }
 
   void Deliver() {
     size_t begin = 0;
-    for (size_t i = 0; i < job_->ends.size(); ++i) {
-      const std::string_view reply(job_->out.data() + begin, job_->ends[i] - begin);
-      connection_->Reply(job_->entries[job_->delivered + i].ticket, reply);
-      begin = job_->ends[i];
+    for (size_t i = 0; i < batch_->ends.size(); ++i) {
+      const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);
+      connection_->Reply(batch_->entries[batch_->delivered + i].ticket, reply);
+      begin = batch_->ends[i];
     }
-    job_->delivered = job_->next;
-    job_->out.clear();
-    job_->ends.clear();
+    batch_->delivered = batch_->next;
+    batch_->out.clear();
+    batch_->ends.clear();
   }
 
   HostApplication* const app_;
@@ -188,14 +211,35 @@ class HostFlow : public net::Flow {
   const std::shared_ptr<Session> session_;
   RequestSplitter splitter_;
   State state_ = State::kIdle;
-  std::shared_ptr<Job> incoming_;  // collects while another is under way
-  std::shared_ptr<Job> job_;
-  // Of requests in them; the job's also while it is on the pool.
+  std::shared_ptr<RequestBatch> incoming_;  // collects while another is under way
+  std::shared_ptr<RequestBatch> batch_;
+  // Of requests in them; the batch's also while it is on the pool.
   size_t incoming_bytes_ = 0;
-  size_t job_bytes_ = 0;
+  size_t batch_bytes_ = 0;
   // An AUTH is on its way: requests behind it may be longer than a stranger's.
   bool auth_pending_ = false;
 };
+
+void HostApplication::OnTurnEnd() {
+  std::vector<HostFlow*>& waiting = Waiting();
+  // Those who come meanwhile are behind them.
+  for (size_t size = waiting.size(); size > 0; size = waiting.size()) {
+    size = std::min(size, KeyLocks::kMostStripes);
+    absl::InlinedVector<HostFlow*, KeyLocks::kMostStripes> flows(waiting.begin(),
+                                                                 waiting.begin() + size);
+    waiting.erase(waiting.begin(), waiting.begin() + size);
+    absl::InlinedVector<Executor::Member, KeyLocks::kMostStripes> members;
+    for (HostFlow* flow : flows) members.push_back({flow->session_.get(), flow->batch_.get()});
+    const bool together = size > 1 && executor_->RunSetsTogether(members);
+    for (HostFlow* flow : flows) {
+      if (together) {
+        flow->HandleStop(Executor::Stop::kEnd);
+      } else {
+        flow->RunBatch();
+      }
+    }
+  }
+}
 
 std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {
   return std::make_unique<HostFlow>(this, connection);

@@ -1,7 +1,7 @@
 // The host server as a director's application: its flows answer everything themselves. What arrived
-// together is one job, run on the loop as far as nothing has to wait, then on the pool; its replies
-// go out in order. A connection has one job under way at a time, so that its commands are carried
-// out in their order.
+// together is one batch, run on the loop as far as nothing has to wait, then on the pool; its
+// replies go out in order. A connection has one batch under way at a time, so that its commands are
+// carried out in their order.
 //
 // Threads: as net::Application and Flow say. The executor and the pool outlive the director.
 #pragma once
@@ -25,8 +25,11 @@ class HostApplication : public net::Application {
         facts_(facts),
         pool_(pool),
         limits_(limits),
-        private_(is_private) {}
+        private_(is_private),
+        groups_(store->options().sync != SyncMode::kAlways) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
+  // Carries out the SETs that several connections have sent, together.
+  void OnTurnEnd() override;
 
  private:
   friend class HostFlow;
@@ -36,6 +39,7 @@ class HostApplication : public net::Application {
   WorkerPool* pool_;
   Limits limits_;
   bool private_;
+  bool groups_;  // whether a loop may write at all
 };
 
 }  // namespace pulse::redis

@@ -87,13 +87,13 @@ class Store {
   RunResult Run(const CommandInfo& command, const Arguments& args, bool may_block,
                 ReplyWriter* reply, CommandCounts* counts);
 
-  // Commands of one kind that follow each other, carried out together and each answered: plain
-  // GETs, and SETs without options. Of GETs the first ones, as many as have about `most_bytes` of
-  // values between them; at least one. `ends` grows by as many as were answered.
+  // Plain GETs that follow each other, read together and each answered: the first ones, as many as
+  // have about `most_bytes` of values between them; at least one. `ends` grows by as many as were
+  // answered.
   RunResult RunGets(const Request* requests, size_t count, uint64_t most_bytes, bool may_block,
                     ReplyWriter* reply, std::vector<size_t>* ends, CommandCounts* counts);
-  RunResult RunSets(const Request* requests, size_t count, bool may_block, ReplyWriter* reply,
-                    std::vector<size_t>* ends, CommandCounts* counts);
+  // SETs without options, by one write. Where `status` is an error, none of them was carried out.
+  RunResult RunSets(absl::Span<const Request* const> sets, bool may_block, rocksdb::Status* status);
 
   // All commands of a transaction, or none of them: then the reply is the null array, as a watched
   // key has changed. `other` carries out what does not concern keys. Blocks.

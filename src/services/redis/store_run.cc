@@ -156,26 +156,16 @@ Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t 
   return RunResult::kDone;
 }
 
-Store::RunResult Store::RunSets(const Request* requests, size_t count, bool may_block,
-                                ReplyWriter* reply, std::vector<size_t>* ends,
-                                CommandCounts* counts) {
+Store::RunResult Store::RunSets(absl::Span<const Request* const> sets, bool may_block,
+                                rocksdb::Status* status) {
   KeyLocks::Wanted wanted;
-  for (size_t i = 0; i < count; ++i) wanted.Add(requests[i][1]);
+  for (const Request* set : sets) wanted.Add((*set)[1]);
   KeyLocks::Held held;
   if (!locks_.Take(std::move(wanted), may_block, &held)) return RunResult::kWouldBlock;
   View view(this, may_block, false, 0);
-  for (size_t i = 0; i < count; ++i) view.Put(requests[i][1], requests[i][2], kNever);
+  for (const Request* set : sets) view.Put((*set)[1], (*set)[2], kNever);
   if (view.error().ok() && !Commit(&view)) return RunResult::kWouldBlock;
-  for (size_t i = 0; i < count; ++i) {
-    if (view.error().ok()) {
-      reply->Ok();
-    } else {
-      ReplyError(view.error(), reply);
-      ++counts->errors;
-    }
-    ends->push_back(reply->out()->size());
-  }
-  counts->commands += count;
+  *status = view.error();
   return RunResult::kDone;
 }
 
