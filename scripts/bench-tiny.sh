@@ -13,7 +13,7 @@ printf '== pulse bench vdpu --tiny\n'
 printf '== pulse bench ycsb --tiny\n'
 "$build/bin/pulse" bench ycsb --tiny --workloads load,E,F
 printf '== pulse bench paper --tiny\n'
-"$build/bin/pulse" bench paper --tiny --only tails,engines,footprint --redo
+"$build/bin/pulse" bench paper --tiny --only tails,engines,footprint,shift,emulation --redo
 for program in "$build"/bin/*_bench; do
   [[ -x "$program" ]] || continue
   printf '== %s\n' "$(basename "$program")"

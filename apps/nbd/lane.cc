@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <string>
 #include <thread>
 #include <utility>
 

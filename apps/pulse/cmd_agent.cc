@@ -96,7 +96,7 @@ void AddServiceOptions(CLI::App* cmd, OptionValues* values) {
           spec.help);
       option->expected(1)->type_size(1)->allow_extra_args(false);
       option->type_name(is_integer ? "INT" : "TEXT");
-      if (spec.shows_default) option->default_str(spec.value);
+      if (spec.value[0] != 0) option->default_str(spec.value);
       if (spec.repeated) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       if (is_integer) option->check(CLI::Range(spec.least, spec.most));
     }
@@ -221,12 +221,7 @@ void AddAgentCommand(CLI::App& app) {
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");
-  cmd->add_option(
-      "--metrics", args->metrics,
-      "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9464, is\n"
-      "on 127.0.0.1");
-  cmd->add_flag("--metrics-anywhere", args->metrics_anywhere,
-                "allow --metrics an address that other machines reach");
+  metrics::Endpoint::AddOptions(cmd, "9464", &args->metrics, &args->metrics_anywhere);
   cmd->add_option("--max-sessions", args->max_sessions, "host processes attached at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();

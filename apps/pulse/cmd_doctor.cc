@@ -1,6 +1,5 @@
 // `pulse doctor`: is this machine fit for PulseDB, and what would make it fitter?
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <memory>
 

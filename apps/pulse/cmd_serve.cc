@@ -208,12 +208,7 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
          "its own")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  cmd->add_option(
-      "--metrics", args->metrics,
-      "serve Prometheus at http://ADDRESS:PORT/metrics; a port alone, such as 9465, is\n"
-      "on 127.0.0.1");
-  cmd->add_flag("--metrics-anywhere", args->metrics_anywhere,
-                "allow --metrics an address that other machines reach");
+  metrics::Endpoint::AddOptions(cmd, "9465", &args->metrics, &args->metrics_anywhere);
 }
 
 }  // namespace

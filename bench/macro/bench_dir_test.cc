@@ -1,7 +1,6 @@
 #include "bench/macro/bench_dir.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>

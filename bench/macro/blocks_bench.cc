@@ -12,7 +12,6 @@
 #include "bench/macro/description.h"
 #include "bench/macro/program_process.h"
 #include "bench/macro/soak_agent.h"
-#include "fmt/format.h"
 #include "store/store.h"
 
 namespace pulse::bench {
@@ -132,9 +131,7 @@ absl::Status RunBlocksBench(BenchArgs args) {
     spec["reads"] = part.data.at("reads");
     const bool busy = part.data.value("busy", false);
     if (part.data.value("timed", false)) {
-      if (rates[busy] == 0) {
-        return absl::InvalidArgumentError("give a --rate, or run all parts");
-      }
+      if (rates[busy] == 0) return absl::InvalidArgumentError("give a --rate, or run all parts");
       spec["rate"] = rates[busy];
     }
     if (busy) spec.update(NeighboursOf(args, s));

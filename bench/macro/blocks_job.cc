@@ -1,7 +1,5 @@
 // One measured load of `pulse bench blocks`. This process is the client; host and agent are others,
 // whose CPU time is read from outside.
-#include <string>
-#include <vector>
 
 #include "base/errors.h"
 #include "bench/macro/child_jobs.h"

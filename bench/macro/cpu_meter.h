@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "bench/macro/repeater.h"

@@ -8,7 +8,6 @@
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/description.h"
 #include "bench/macro/soak_agent.h"
-#include "fmt/format.h"
 #include "store/store.h"
 
 namespace pulse::bench {

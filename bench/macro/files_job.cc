@@ -12,13 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/unique_fd.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/cpu_meter.h"
-#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "pulse/files.h"
 

@@ -1,17 +1,13 @@
-#include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/histogram.h"
 #include "bench/macro/bench_db.h"

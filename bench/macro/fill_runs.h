@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/macro/bench_db.h"
 #include "bench/macro/pair_stats.h"

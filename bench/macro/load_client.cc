@@ -1,8 +1,6 @@
 #include "bench/macro/load_client.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "examples/common/load.h"
 
 namespace pulse::bench {
 namespace {
@@ -29,20 +28,9 @@ absl::Status LoadClient::Connect(uint16_t port, uint32_t connections) {
 }
 
 absl::Status LoadClient::ConnectOne(uint16_t port, Peer* peer) {
-  const std::string where = absl::StrCat("127.0.0.1:", port);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  peer->fd.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!peer->fd.valid()) return ErrnoError(errno, "creating", "a socket");
-  if (connect(peer->fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    return ErrnoError(errno, "connecting to", where, "is the server running?");
-  }
-  const int one = 1;
-  setsockopt(peer->fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  PULSE_ASSIGN_OR_RETURN(peer->fd, examples::ConnectTcp("127.0.0.1", port));
   if (fcntl(peer->fd.get(), F_SETFL, O_NONBLOCK) != 0) {
-    return ErrnoError(errno, "setting up", where);
+    return ErrnoError(errno, "setting up", "a connection");
   }
   return Watch(peer, false, EPOLL_CTL_ADD);
 }

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bench/macro/repeater.h"
 #include "bench/macro/variant.h"

@@ -40,9 +40,7 @@ absl::StatusOr<std::string> LineBehind(const std::string& file, const std::strin
     text = TextOf(file);
     const size_t at = text.find(marker);
     const size_t end = at == std::string::npos ? at : text.find('\n', at);
-    if (end != std::string::npos) {
-      return text.substr(at + marker.size(), end - at - marker.size());
-    }
+    if (end != std::string::npos) return text.substr(at + marker.size(), end - at - marker.size());
     if (last) break;
     usleep(5'000);
   }

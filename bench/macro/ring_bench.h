@@ -1,8 +1,6 @@
 // What `pulse bench ring` and its job share.
 #pragma once
 
-#include <cstdint>
-
 namespace pulse::bench {
 
 inline constexpr int kMaxRingProducers = 64;

@@ -1,6 +1,5 @@
 // One run of `pulse bench ring`: a process of producers, and this one, which takes the messages
 // through a mover.
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>

@@ -47,10 +47,7 @@ inline constexpr char kPulse[] = "pulse";
 inline constexpr char kPulsePool[] = "pulse-pool";
 inline constexpr char kStock2Cpu[] = "stock-2cpu";
 inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
-inline constexpr char kDcomp[] = "dcomp";
-inline constexpr char kAggressive[] = "aggressive";  // DComp's: all compactions on the agent
 inline constexpr char kHost[] = "host";
-inline constexpr char kSplit[] = "split";
 inline constexpr char kWhole[] = "whole";
 inline constexpr char kAdaptive[] = "adaptive";
 

@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <string>
-
 #include "base/clock.h"
 #include "channel/region.h"
 #include "uring/file_engine.h"

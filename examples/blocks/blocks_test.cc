@@ -1,6 +1,5 @@
 // The protocol's decoding, both kinds of files behind the server, the load's verification, and what
 // the offload functions make of messages.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -9,7 +8,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/testing.h"

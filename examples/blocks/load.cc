@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <random>
 #include <string_view>
 #include <unordered_map>

@@ -3,7 +3,6 @@
 // is version 0: nothing was written. Any thread.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>

@@ -23,9 +23,7 @@ absl::Status Check(const RequestHeader& h) {
       if (h.size == 0 || h.size > kMaxIo) {
         return Invalid(absl::StrCat("a request for ", h.size, " bytes; 1 to ", kMaxIo));
       }
-      if (h.offset > (uint64_t{1} << 62)) {
-        return Invalid("an offset beyond 2^62");
-      }
+      if (h.offset > (uint64_t{1} << 62)) return Invalid("an offset beyond 2^62");
       return absl::OkStatus();
     case Op::kOpen:
       if (h.size > 0 && h.size <= kMaxName) return absl::OkStatus();
@@ -54,9 +52,7 @@ absl::Status Decode(std::string_view message, uint32_t magic, std::vector<Part>*
     message.remove_prefix(sizeof(p.header));
     if (absl::Status st = Check(p.header); !st.ok()) return st;
     const uint32_t bytes = DataBytes(p.header);
-    if (bytes > message.size()) {
-      return Invalid("a message that ends within the data of a request");
-    }
+    if (bytes > message.size()) return Invalid("a message that ends within the data of a request");
     p.data = message.substr(0, bytes);
     message.remove_prefix(bytes);
     out->push_back(p);

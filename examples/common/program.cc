@@ -99,9 +99,7 @@ absl::Status Program::Load(const LoadResult& result, const char* writes) const {
     fmt::print("{}\n", out.dump());
   } else {
     fmt::print("{}", RenderFigures(figures, result.seconds));
-    if (result.verified > 0) {
-      fmt::print("{} pages were read back and verified\n", result.verified);
-    }
+    if (result.verified > 0) fmt::print("{} pages were read back and verified\n", result.verified);
   }
   if (result.errors > 0) {
     fmt::print(stderr, "{}: {} requests were refused, the last with: {}\n", name_, result.errors,

@@ -130,9 +130,7 @@ class StoreFiles : public BlockFiles {
                        c->attributes.size, " bytes, not the ", options_.file_bytes,
                        " asked for: give the size that it has, or remove it"));
     }
-    if (auto r = link->Wait(lib.Reserve(file, options_.file_bytes, 0)); !r.ok()) {
-      return r.status();
-    }
+    if (auto r = link->Wait(lib.Reserve(file, options_.file_bytes, 0)); !r.ok()) return r.status();
     return link->Wait(lib.SetSize(file, options_.file_bytes, 0)).status();
   }
 

@@ -1,7 +1,6 @@
 #include "examples/pages/client.h"
 
 #include <cstring>
-#include <utility>
 
 #include "base/errors.h"
 

@@ -25,7 +25,6 @@
 // server's ("pulse-host-log", "-apply", "-io"). Destruction tells all that is left Unavailable.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>

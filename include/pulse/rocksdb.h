@@ -23,7 +23,6 @@
 // answer or runs as another user.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>

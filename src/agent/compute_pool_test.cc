@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <future>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace pulse {
 namespace {

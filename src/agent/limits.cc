@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
 namespace pulse {

@@ -1,6 +1,5 @@
 #include "agent/message_group.h"
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/network_front.h"
 #include "agent/service_spec.h"
@@ -28,8 +27,7 @@ struct OptionSpec {
   const char* name;  // "--store"
   Kind kind = Kind::kText;
   const char* help = "";
-  const char* value = "";  // the default; of an integer without one: not given
-  bool shows_default = false;
+  const char* value = "";  // the default, which help shows; of an integer without one: not given
   bool repeated = false;
   int64_t least = 0, most = 0;  // of an integer
 };

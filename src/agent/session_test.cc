@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

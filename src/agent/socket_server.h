@@ -7,7 +7,6 @@
 // file. Thread-safe. A peer that does not say hello keeps nobody else waiting.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>

@@ -2,9 +2,7 @@
 // or through a socket. And the small service that such an agent runs. For tests only.
 #pragma once
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 
 #include "base/adaptive_spin.h"
 #include "base/clock.h"

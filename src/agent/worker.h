@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <string>

@@ -15,68 +15,53 @@ namespace {
 // (preload_absl.cc).
 constexpr char kErrnoMark[] = " (errno ";
 
-absl::StatusCode CodeOf(int err) {
-  switch (err) {
-    case ENOENT:
-      return absl::StatusCode::kNotFound;
-    case EEXIST:
-      return absl::StatusCode::kAlreadyExists;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::StatusCode::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case ENOMEM:
-    case EMFILE:
-    case ENFILE:
-      return absl::StatusCode::kResourceExhausted;
-    case EINVAL:
-      return absl::StatusCode::kInvalidArgument;
-    case ENOSYS:
-    case EOPNOTSUPP:
-      return absl::StatusCode::kUnimplemented;
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case EPIPE:
-    case ENOTCONN:
-      return absl::StatusCode::kUnavailable;
-    case ETIMEDOUT:
-      return absl::StatusCode::kDeadlineExceeded;
-    default:
-      return absl::StatusCode::kInternal;
-  }
-}
+struct Meaning {
+  int err;
+  absl::StatusCode code;
+  const char* remedy;
+};
 
-absl::string_view UsualRemedy(int err) {
-  switch (err) {
-    case ENOSPC:
-      return "free space on that file system";
-    case EDQUOT:
-      return "raise the quota or free space";
-    case EMFILE:
-      return "raise the limit of open files (ulimit -n)";
-    case ENOMEM:
-      return "free memory, or raise RLIMIT_MEMLOCK (ulimit -l) if memory was being locked";
-    case EACCES:
-    case EPERM:
-      return "check the permissions and the user this process runs as";
-    case EROFS:
-      return "use a file system that is mounted read-write";
-    default:
-      return {};
+constexpr Meaning kMeanings[] = {
+    {ENOENT, absl::StatusCode::kNotFound, ""},
+    {EEXIST, absl::StatusCode::kAlreadyExists, ""},
+    {EACCES, absl::StatusCode::kPermissionDenied,
+     "check the permissions and the user this process runs as"},
+    {EPERM, absl::StatusCode::kPermissionDenied,
+     "check the permissions and the user this process runs as"},
+    {EROFS, absl::StatusCode::kPermissionDenied, "use a file system that is mounted read-write"},
+    {ENOSPC, absl::StatusCode::kResourceExhausted, "free space on that file system"},
+    {EDQUOT, absl::StatusCode::kResourceExhausted, "raise the quota or free space"},
+    {ENOMEM, absl::StatusCode::kResourceExhausted,
+     "free memory, or raise RLIMIT_MEMLOCK (ulimit -l) if memory was being locked"},
+    {EMFILE, absl::StatusCode::kResourceExhausted, "raise the limit of open files (ulimit -n)"},
+    {ENFILE, absl::StatusCode::kResourceExhausted, ""},
+    {EINVAL, absl::StatusCode::kInvalidArgument, ""},
+    {ENOSYS, absl::StatusCode::kUnimplemented, ""},
+    {EOPNOTSUPP, absl::StatusCode::kUnimplemented, ""},
+    {ECONNREFUSED, absl::StatusCode::kUnavailable, ""},
+    {ECONNRESET, absl::StatusCode::kUnavailable, ""},
+    {EPIPE, absl::StatusCode::kUnavailable, ""},
+    {ENOTCONN, absl::StatusCode::kUnavailable, ""},
+    {ETIMEDOUT, absl::StatusCode::kDeadlineExceeded, ""},
+};
+
+Meaning MeaningOf(int err) {
+  for (const Meaning& m : kMeanings) {
+    if (m.err == err) return m;
   }
+  return {err, absl::StatusCode::kInternal, ""};
 }
 
 }  // namespace
 
 absl::Status ErrnoError(int err, absl::string_view what, absl::string_view target,
                         absl::string_view remedy) {
-  if (remedy.empty()) remedy = UsualRemedy(err);
+  const Meaning meaning = MeaningOf(err);
+  if (remedy.empty()) remedy = meaning.remedy;
   std::string text = absl::StrCat(what, target.empty() ? "" : " ", target, ": ", strerror(err),
                                   kErrnoMark, err, ")");
   if (!remedy.empty()) absl::StrAppend(&text, "; ", remedy);
-  return absl::Status(CodeOf(err), text);
+  return absl::Status(meaning.code, text);
 }
 
 int ErrnoOf(const absl::Status& status) {

@@ -49,14 +49,6 @@ void Histogram::Merge(const Histogram& other) {
   sum_ += other.sum_;
 }
 
-void Histogram::Reset() {
-  std::fill(counts_.begin(), counts_.end(), 0);
-  count_ = 0;
-  min_ = UINT64_MAX;
-  max_ = 0;
-  sum_ = 0;
-}
-
 uint64_t Histogram::ValueAtPercentile(double percentile) const {
   if (count_ == 0) return 0;
   if (percentile >= 100) return max_;

@@ -27,9 +27,6 @@ class Histogram {
   // Adds every value recorded in `other`.
   void Merge(const Histogram& other);
 
-  // Forgets every value; keeps the memory.
-  void Reset();
-
   // The smallest recorded value that is not exceeded by `percentile` per cent of
   // all values, to three significant digits and never above Max(). Percentiles
   // outside 0 .. 100 count as the nearer end. An empty histogram says 0.

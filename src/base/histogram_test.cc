@@ -107,16 +107,5 @@ TEST(HistogramTest, MergeEqualsRecordingTogether) {
   EXPECT_EQ(a.Min(), both.Min());
 }
 
-TEST(HistogramTest, ResetForgets) {
-  Histogram h;
-  h.Record(42);
-  h.Reset();
-  EXPECT_EQ(h.Count(), 0u);
-  EXPECT_EQ(h.Max(), 0u);
-  h.Record(3);
-  EXPECT_EQ(h.Min(), 3u);
-  EXPECT_EQ(h.ValueAtPercentile(50), 3u);
-}
-
 }  // namespace
 }  // namespace pulse

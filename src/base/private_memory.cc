@@ -1,7 +1,6 @@
 #include "base/private_memory.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -24,9 +23,7 @@ absl::StatusOr<PrivateMemory> PrivateMemory::Create(size_t bytes) {
   // Over-allocate so that the start falls on a huge page, then give the rest back.
   const size_t padded = size + kHugePage;
   void* p = mmap(nullptr, padded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) {
-    return ErrnoError(errno, "mapping memory of", absl::StrCat(size, " bytes"));
-  }
+  if (p == MAP_FAILED) return ErrnoError(errno, "mapping memory of", absl::StrCat(size, " bytes"));
   char* raw = static_cast<char*>(p);
   char* start = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(raw), kHugePage));
   if (start > raw) munmap(raw, static_cast<size_t>(start - raw));

@@ -288,14 +288,6 @@ void Instant(const char* name, absl::string_view what) {
   Add(event);
 }
 
-void Counter(const char* name, uint64_t value) {
-  if (!On()) return;
-  std::string event;
-  AppendHead(&event, 'C', name, NowNanos());
-  absl::StrAppend(&event, ",\"args\":{\"value\":", value, "}},\n");
-  Add(event);
-}
-
 Scope::Scope(const char* name, Detail detail)
     : name_(name), detail_(detail), begin_(On() ? NowNanos() : 0) {}
 

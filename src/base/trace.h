@@ -61,8 +61,6 @@ void Flight(const char* stage, const char* name, int64_t begin, int64_t end,
             const Detail& detail = {});
 // Something that happened just now, to the whole process.
 void Instant(const char* name, absl::string_view what);
-// A value from now on.
-void Counter(const char* name, uint64_t value);
 
 // A slice that ends with its scope.
 class Scope {

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <utility>
 
 #include "base/errors.h"
 

@@ -1,7 +1,6 @@
 #include "channel/host_numbers.h"
 
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"

@@ -182,16 +182,11 @@ class BatchConsumer {
   // space that was not released. An error, DataLoss for a ring with nonsense in it, is final.
   absl::StatusOr<bool> Fetch() {
     if (corrupt_) return Corrupt();
-    if (complete_ == fetched_) {
-      const absl::Status st = FetchPointers();
-      if (!st.ok()) return st;
-    }
-    const absl::Status st = FetchMessages();
-    if (!st.ok()) return st;
+    if (complete_ == fetched_) PULSE_RETURN_IF_ERROR(FetchPointers());
+    PULSE_RETURN_IF_ERROR(FetchMessages());
     if (parsed_ != fetched_ && fetched_ != waits_at_) return true;
     if (idle_) {  // nothing else to do: the host may have all its space back
-      const absl::Status published = Publish(8);
-      if (!published.ok()) return published;
+      PULSE_RETURN_IF_ERROR(Publish(8));
     }
     return false;
   }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "channel/region.h"
 #include "channel/spsc_ring.h"

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "base/private_memory.h"

@@ -27,14 +27,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/errors.h"
 #include "channel/message_ring.h"
 
 namespace pulse {
@@ -131,8 +129,7 @@ class ResponseBuffer {
     // Release pairs with the host's acquire of the tail; of a mover that copies, the order of spans
     // has the same effect.
     pointers_->tail.store(buffered_, std::memory_order_release);
-    const absl::Status st = Push();
-    if (!st.ok()) return st;
+    PULSE_RETURN_IF_ERROR(Push());
     completed_ = buffered_;
     ready_ = 0;
     return true;

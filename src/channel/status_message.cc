@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"

@@ -6,10 +6,8 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <limits>
 #include <new>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

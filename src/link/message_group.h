@@ -14,12 +14,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "base/wake_event.h"
 #include "channel/group_wire.h"
 #include "channel/progress_ring.h"

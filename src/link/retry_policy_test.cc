@@ -1,7 +1,5 @@
 #include "link/retry_policy.h"
 
-#include <vector>
-
 #include "gtest/gtest.h"
 
 namespace pulse {

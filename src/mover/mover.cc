@@ -96,16 +96,12 @@ class VmReadMover : public Mover {
 }  // namespace
 
 absl::Status Mover::PullSpans(const MoverSpan* spans, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    PULSE_RETURN_IF_ERROR(Pull(spans[i].offset, spans[i].length));
-  }
+  for (size_t i = 0; i < n; ++i) PULSE_RETURN_IF_ERROR(Pull(spans[i].offset, spans[i].length));
   return absl::OkStatus();
 }
 
 absl::Status Mover::PushSpans(const MoverSpan* spans, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    PULSE_RETURN_IF_ERROR(Push(spans[i].offset, spans[i].length));
-  }
+  for (size_t i = 0; i < n; ++i) PULSE_RETURN_IF_ERROR(Push(spans[i].offset, spans[i].length));
   return absl::OkStatus();
 }
 

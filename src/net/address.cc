@@ -47,8 +47,12 @@ bool IsServed(const Address& address) {
 
 absl::Status Bind(const UniqueFd& fd, const Address& address) {
   if (bind(fd.get(), address.get(), address.size) == 0) return absl::OkStatus();
-  return ErrnoError(errno, "listening on", address.ToString(),
-                    errno == EADDRINUSE ? "choose another port, or 0 for any free one" : "");
+  const char* const remedy =
+      errno == EADDRINUSE      ? "another program has this port; choose another port, or 0 for any"
+      : errno == EADDRNOTAVAIL ? "this machine has no such address"
+      : errno == EACCES        ? "choose a port from 1024 on"
+                               : "";
+  return ErrnoError(errno, "listening on", address.ToString(), remedy);
 }
 
 template <typename Call>

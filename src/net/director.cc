@@ -1,7 +1,6 @@
 #include "net/director.h"
 
 #include <sys/resource.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <utility>
@@ -17,9 +16,7 @@ namespace {
 constexpr int kBacklog = 4096;
 
 absl::Status Check(const DirectorOptions& o) {
-  if (o.application == nullptr) {
-    return absl::InvalidArgumentError("a director has no application");
-  }
+  if (o.application == nullptr) return absl::InvalidArgumentError("a director has no application");
   if (o.threads < 1 || o.threads > 64) {
     return absl::InvalidArgumentError(
         absl::StrCat(o.threads, " director threads: use a number from 1 to 64"));

@@ -1,6 +1,5 @@
 #include "net/host_link.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 

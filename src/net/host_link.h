@@ -3,7 +3,6 @@
 // no OnHostLost from within an event: its owner asks for what was lost at the end of its turn.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

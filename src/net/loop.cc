@@ -57,8 +57,7 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Start(int index, DirectorShared* sha
     if (ok) l->Run();
     l->cpu_at_end_ = ThreadCpuNanos();
   });
-  absl::Status status = opened.get_future().get();
-  if (!status.ok()) return status;
+  PULSE_RETURN_IF_ERROR(opened.get_future().get());
   return loop;
 }
 

@@ -1,7 +1,6 @@
 #include "net/out_queue.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <utility>

@@ -154,9 +154,7 @@ absl::StatusOr<Signature> Signature::Parse(const std::vector<std::string>& rules
 
 bool Signature::Matches(const Prefix& prefix, const Ports& ports, const Address& address) {
   std::array<uint8_t, 16> bytes{};
-  if (!BytesOf(address, &bytes)) {
-    return prefix.bits == 0 && ports.any();
-  }
+  if (!BytesOf(address, &bytes)) return prefix.bits == 0 && ports.any();
   const uint16_t port = address.port();
   return SameBits(prefix.bytes, bytes, prefix.bits) && ports.first <= port && port <= ports.last;
 }

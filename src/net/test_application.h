@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "base/unique_fd.h"
 #include "net/address.h"
 #include "net/application.h"

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "store/device.h"
 #include "store/store.h"

@@ -64,12 +64,6 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// A range of a file.
-struct Range {
-  uint64_t offset = 0;
-  uint64_t length = 0;
-};
-
 struct Attributes {
   FileId id = kNoFile;
   uint64_t size = 0;
@@ -192,11 +186,9 @@ class Store : public std::enable_shared_from_this<Store> {
   // Grows with a hole; shrinks, and gives back the segments past it.
   absl::Status SetSize(FileId file, uint64_t size);
   // [offset, offset + length) holds data now: raises valid, size, and the time. FailedPrecondition
-  // if `offset` is past valid (see Gap) or the range past the segments.
+  // if `offset` is past valid, since what lies between must be zeroed and declared before, or
+  // together; or if the range is past the segments.
   absl::Status Wrote(FileId file, uint64_t offset, uint64_t length);
-  // The range that must be zeroed before a write at `offset` may be declared with Wrote: what lies
-  // between valid and offset. Write zeros there and declare them with Wrote first, or together.
-  absl::StatusOr<Range> Gap(FileId file, uint64_t offset) const;
   // Appends the extents of [offset, offset + length), cut at the size; holes are marked.
   absl::Status MapRead(FileId file, uint64_t offset, uint64_t length,
                        std::vector<Extent>* extents) const;

@@ -172,14 +172,6 @@ absl::Status Store::Wrote(FileId id, uint64_t offset, uint64_t length) {
   });
 }
 
-absl::StatusOr<Range> Store::Gap(FileId id, uint64_t offset) const {
-  PULSE_RETURN_IF_ERROR(CheckRange(offset, 0));
-  std::shared_lock lock(impl_->mu_);
-  PULSE_ASSIGN_OR_RETURN(auto* file, impl_->FindFile(id));
-  const uint64_t valid = file->valid;
-  return offset <= valid ? Range{offset, 0} : Range{valid, offset - valid};
-}
-
 // --- maps
 
 void Store::Impl::Map(const File& file, uint64_t offset, uint64_t length,

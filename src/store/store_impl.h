@@ -10,7 +10,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -55,8 +54,7 @@ class Store::Impl {
         if (++commits > kMaxRetries) return StoreFull(1);
       }
       lock.unlock();
-      const absl::Status committed = Commit(/*release=*/true);
-      if (!committed.ok()) return committed;
+      PULSE_RETURN_IF_ERROR(Commit(/*release=*/true));
       lock.lock();
     }
   }

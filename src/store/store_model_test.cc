@@ -5,7 +5,6 @@
 
 #include <map>
 #include <mutex>
-#include <optional>
 #include <random>
 #include <set>
 

@@ -97,10 +97,7 @@ absl::StatusOr<std::shared_ptr<Store>> Store::OpenDevice(const std::string& path
   PULSE_ASSIGN_OR_RETURN(auto recovered, Recover(*device));
   auto impl =
       std::make_unique<Impl>(path, std::move(device), options.read_only, std::move(recovered));
-  if (!options.read_only) {
-    const absl::Status status = impl->Start();
-    if (!status.ok()) return status;
-  }
+  if (!options.read_only) PULSE_RETURN_IF_ERROR(impl->Start());
   return std::shared_ptr<Store>(new Store(std::move(impl)));
 }
 

@@ -172,12 +172,7 @@ TEST_F(StoreTest, LengthsHolesAndGaps) {
   ASSERT_EQ(extents.size(), 1u);
   EXPECT_EQ(extents[0].length, 1000u);
   EXPECT_TRUE(absl::IsFailedPrecondition(store_->Wrote(f, 5000, 1000)));  // a gap
-  const auto gap = store_->Gap(f, 5000);
-  ASSERT_TRUE(gap.ok());
-  EXPECT_EQ(gap->offset, 0u);
-  EXPECT_EQ(gap->length, 5000u);
   ASSERT_TRUE(store_->Wrote(f, 0, 6000).ok());
-  EXPECT_EQ(store_->Gap(f, 5000)->length, 0u);
   EXPECT_EQ(store_->Stat(f)->size, 10'000u);
   EXPECT_EQ(store_->Stat(f)->valid, 6000u);
   const auto read = Read(f, 5000, 20'000);

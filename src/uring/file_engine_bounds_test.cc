@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "uring/fake_backend.h"
 #include "uring/file_engine.h"

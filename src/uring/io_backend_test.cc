@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
 
 #include "base/testing.h"
 #include "uring/denied_uring_test_util.h"

@@ -22,7 +22,6 @@
 // One at a time in a process; it takes the signal SIGRTMIN+5. Threads: any, except where said.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>

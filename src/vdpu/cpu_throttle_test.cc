@@ -3,20 +3,14 @@
 #include "vdpu/cpu_throttle.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <ctime>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/testing.h"
-#include "base/unique_fd.h"
 #include "vdpu/core_budget.h"
 
 namespace pulse::vdpu {

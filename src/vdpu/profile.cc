@@ -3,12 +3,12 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/errors.h"
 
 #define TOML_HEADER_ONLY 1
@@ -78,11 +78,10 @@ class TableReader {
       bool known = false;
       for (const std::string& k : known_) known |= View(key.str()) == k;
       if (known) continue;
-      std::string list;
-      for (const std::string& k : known_) absl::StrAppend(&list, list.empty() ? "" : ", ", k);
       return Error(node.source().begin.line,
                    absl::StrCat("unknown key \"", prefix_, View(key.str()), "\"; known ",
-                                prefix_.empty() ? "at the top" : "in this table", " are ", list));
+                                prefix_.empty() ? "at the top" : "in this table", " are ",
+                                absl::StrJoin(known_, ", ")));
     }
     return absl::OkStatus();
   }
@@ -135,11 +134,9 @@ absl::Status Fill(TableReader top, Profile* p) {
 }  // namespace
 
 std::string KnownProfiles() {
-  std::string list;
-  for (const BuiltInProfile& p : BuiltInProfiles()) {
-    absl::StrAppend(&list, list.empty() ? "" : ", ", p.name);
-  }
-  return list;
+  return absl::StrJoin(BuiltInProfiles(), ", ", [](std::string* out, const BuiltInProfile& p) {
+    absl::StrAppend(out, p.name);
+  });
 }
 
 absl::StatusOr<Profile> ParseProfile(absl::string_view text, absl::string_view origin) {

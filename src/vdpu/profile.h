@@ -5,7 +5,6 @@
 // A plain value. Thread-safe. Loading blocks for the reading of a file.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -6,8 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "agent/test_host.h"

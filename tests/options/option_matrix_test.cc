@@ -24,10 +24,10 @@ using Settings = std::vector<const Setting*>;
 
 constexpr size_t kRowSize = 14;
 #if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kEach = 8;  // of the settings alone, one in so many
+constexpr size_t kEach = 8;  // of the settings alone, one in so many, unless all are wanted
 constexpr size_t kSampleRows = 4;
 #else
-constexpr size_t kEach = 1;
+constexpr size_t kEach = 3;
 constexpr size_t kSampleRows = 12;
 #endif
 constexpr size_t kPoolSettings = 16;
@@ -101,8 +101,9 @@ constexpr size_t kParts = 4;
 TEST_P(OptionMatrixTest, EachSetting_Alone_Works) {
   const Settings all = AllSettings();
   Count count;
-  const size_t first = testing_util::TestSample() % kEach;
-  for (size_t i = GetParam() + first * kParts; i < all.size(); i += kParts * kEach) {
+  const size_t each = testing_util::LongTests() ? 1 : kEach;
+  const size_t first = testing_util::TestSample() % each;
+  for (size_t i = GetParam() + first * kParts; i < all.size(); i += kParts * each) {
     Check({all[i]}, Where::kPulse, &count);
   }
   EXPECT_GT(count.passed, count.refused * 8);

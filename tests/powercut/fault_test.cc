@@ -238,7 +238,7 @@ bool WaitsForRecoveryOfNobody(const Outcome& o) {
 int Share(Setup setup) {
   const char* text = getenv("PULSE_FAULT_SHARE");
   if (text != nullptr) return std::max(atoi(text), 1);
-  const int share = testing_util::LongTests() ? 10 : 30;
+  const int share = testing_util::LongTests() ? 10 : 60;
   return setup == Setup::kPool ? 3 * share : share;
 }
 

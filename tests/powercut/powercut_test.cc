@@ -32,7 +32,7 @@ constexpr int kCutsPerRun = 100;
 
 int CutsInAll() {
   const char* text = getenv("PULSE_POWER_CUTS");
-  if (text == nullptr) return testing_util::LongTests() ? 2000 : 500;
+  if (text == nullptr) return testing_util::LongTests() ? 2000 : 250;
   return std::max(atoi(text), 1);
 }
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <new>
 #include <string>
-#include <utility>
 
 #include "apps/pulse/doctor/check.h"
 #include "base/errors.h"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "agent/socket_server.h"
 #include "apps/pulse/doctor/check.h"

@@ -126,9 +126,7 @@ Check CheckHugePages() {
   const std::string enabled = Chosen(FirstLineOf(thp + "enabled"));
   const std::string shmem = Chosen(FirstLineOf(thp + "shmem_enabled"));
   const std::string found = fmt::format("transparent {}, shared memory {}", enabled, shmem);
-  if (shmem != "never" && shmem != "deny" && shmem != "absent") {
-    return Ok("huge pages", found);
-  }
+  if (shmem != "never" && shmem != "deny" && shmem != "absent") return Ok("huge pages", found);
   return Warn("huge pages", found,
               "optional: echo advise > " + thp +
                   "shmem_enabled; until then the queues shared with an agent process use small "

@@ -20,9 +20,7 @@ Check CheckSetup(io_uring* ring, bool* up) {
   const std::string disabled = FirstLineOf("/proc/sys/kernel/io_uring_disabled");
   const int err = io_uring_queue_init(8, ring, 0);
   *up = err == 0;
-  if (*up) {
-    return Ok("io_uring", disabled == "1" ? "works (privileged processes only)" : "works");
-  }
+  if (*up) return Ok("io_uring", disabled == "1" ? "works (privileged processes only)" : "works");
   const std::string found =
       fmt::format("io_uring_setup: {}{}", strerror(-err),
                   disabled.empty() ? "" : ", kernel.io_uring_disabled=" + disabled);

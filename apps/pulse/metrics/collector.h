@@ -12,7 +12,6 @@
 #include <prometheus/metric_family.h>
 
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>

@@ -6,29 +6,21 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/status.h"
 
 namespace pulse::redis {
 struct ServerNumbers;
 }  // namespace pulse::redis
+namespace CLI {
+class App;
+}  // namespace CLI
 namespace prometheus {
 class Collectable;
 class Exposer;
 }  // namespace prometheus
 
 namespace pulse::metrics {
-
-struct Address {
-  std::string host;  // a literal IPv4 or IPv6 address
-  int port = 0;      // 0: any free one
-  bool loopback = false;
-  std::string ToString() const;
-};
-
-// "PORT", "ADDRESS:PORT", "[ADDRESS6]:PORT" or "localhost:PORT". Without an address: 127.0.0.1.
-absl::StatusOr<Address> ParseAddress(const std::string& text);
 
 // Where numbers come from; what is null has none.
 struct Sources {
@@ -39,12 +31,15 @@ struct Sources {
 
 class Endpoint {
  public:
-  // An address beyond loopback is refused unless `anywhere`: what is served has no password, and
-  // names databases and processes.
+  // "PORT", on 127.0.0.1, or what net::ParseAddress reads. One beyond loopback is refused unless
+  // `anywhere`: what is served has no password, and names databases and processes.
   static absl::StatusOr<std::unique_ptr<Endpoint>> Open(const std::string& address, bool anywhere,
                                                         Sources sources);
   ~Endpoint();
 
+  // The options of a command that has one.
+  static void AddOptions(CLI::App* command, const char* example_port, std::string* address,
+                         bool* anywhere);
   // As it may be given to a browser.
   const std::string& url() const { return url_; }
 

@@ -1,5 +1,4 @@
 // `pulse pool check`.
-#include <cstdio>
 #include <memory>
 #include <string>
 

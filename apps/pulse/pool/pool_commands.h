@@ -1,7 +1,6 @@
 // The sub-commands of `pulse pool`, one file each. Main thread only; they block on the device.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"

@@ -1,6 +1,5 @@
 // `pulse pool import` and `pulse pool export`.
 #include <csignal>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,8 +9,8 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/pool/pool_commands.h"
 #include "apps/pulse/pool/pool_verify.h"
-#include "apps/pulse/util/byte_progress.h"
 #include "apps/pulse/util/disk.h"
+#include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "fmt/format.h"
 #include "services/lsm/pool/convert/convert.h"
@@ -103,10 +102,10 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   options.db_paths = args.db_paths;
   options.dry_run = args.dry_run;
   options.unchecked = args.unchecked;
-  ByteProgress progress;
+  Progress progress(1);
   options.on_step = [&](const convert::Progress& p) {
     if (stop_asked != 0) return Stopped(direction, p.switched);
-    progress.Update(p.what, p.done, p.total);
+    progress.Bytes(p.what, p.done, p.total);
     return absl::OkStatus();
   };
   if (args.verify) {
@@ -122,7 +121,7 @@ absl::Status RunConvert(const Direction& direction, const ConvertArgs& args) {
   } else if (args.dry_run) {
     PrintPlan(direction, r);
   } else {
-    PrintResult(direction, r, progress.Seconds());
+    PrintResult(direction, r, progress.Elapsed());
   }
   if (r.foreign_files > 0) {
     fmt::print(

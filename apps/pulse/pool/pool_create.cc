@@ -1,5 +1,4 @@
 // `pulse pool create`.
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>

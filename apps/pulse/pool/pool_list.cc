@@ -1,6 +1,5 @@
 // `pulse pool ls`, `pulse pool mv`, `pulse pool rm`.
 #include <algorithm>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <string>

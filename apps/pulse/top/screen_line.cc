@@ -6,27 +6,9 @@
 namespace pulse::top {
 namespace {
 
-const char* Code(Style style) {
-  switch (style) {
-    case Style::kPlain:
-      return "";
-    case Style::kBold:
-      return "\x1b[1m";
-    case Style::kDim:
-      return "\x1b[2m";
-    case Style::kFetch:
-      return "\x1b[36m";
-    case Style::kMerge:
-      return "\x1b[33m";
-    case Style::kPersist:
-      return "\x1b[32m";
-    case Style::kQueue:
-      return "\x1b[34m";
-    case Style::kAlarm:
-      return "\x1b[1;31m";
-  }
-  return "";
-}
+// By Style.
+constexpr const char* kCodes[] = {"",         "\x1b[1m",  "\x1b[2m",  "\x1b[36m",
+                                  "\x1b[33m", "\x1b[32m", "\x1b[34m", "\x1b[1;31m"};
 
 bool IsFirstByte(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
@@ -62,7 +44,7 @@ ScreenLine& ScreenLine::Add(std::string_view text, Style style) {
   const std::string_view shown = Head(text, look_.width - std::min(look_.width, columns_));
   if (shown.empty()) return *this;
   const bool styled = look_.colours && style != Style::kPlain;
-  if (styled) text_ += Code(style);
+  if (styled) text_ += kCodes[static_cast<size_t>(style)];
   text_ += shown;
   if (styled) text_ += "\x1b[0m";
   columns_ += Columns(shown);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/errors.h"
 #include "fmt/format.h"
@@ -17,31 +18,17 @@ namespace {
 constexpr uint64_t kZfsMagic = 0x2fc12fc1;
 constexpr uint64_t kFuseMagic = 0x65735546;
 
+constexpr std::pair<uint64_t, const char*> kTypes[] = {
+    {EXT4_SUPER_MAGIC, "ext4"},  // ext2 and ext3 share the number
+    {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"}, {F2FS_SUPER_MAGIC, "f2fs"},
+    {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},       {OVERLAYFS_SUPER_MAGIC, "overlay"},
+    {NFS_SUPER_MAGIC, "nfs"},   {kZfsMagic, "zfs"},           {kFuseMagic, "fuse"}};
+
 std::string TypeName(uint64_t magic) {
-  switch (magic) {
-    case EXT4_SUPER_MAGIC:
-      return "ext4";  // ext2 and ext3 share the number
-    case XFS_SUPER_MAGIC:
-      return "xfs";
-    case BTRFS_SUPER_MAGIC:
-      return "btrfs";
-    case F2FS_SUPER_MAGIC:
-      return "f2fs";
-    case TMPFS_MAGIC:
-      return "tmpfs";
-    case RAMFS_MAGIC:
-      return "ramfs";
-    case OVERLAYFS_SUPER_MAGIC:
-      return "overlay";
-    case NFS_SUPER_MAGIC:
-      return "nfs";
-    case kZfsMagic:
-      return "zfs";
-    case kFuseMagic:
-      return "fuse";
-    default:
-      return fmt::format("type {:#x}", magic);
+  for (const auto& [number, name] : kTypes) {
+    if (number == magic) return name;
   }
+  return fmt::format("type {:#x}", magic);
 }
 
 }  // namespace

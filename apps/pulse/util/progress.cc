@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "apps/pulse/util/disk.h"
 #include "base/clock.h"
 #include "fmt/format.h"
 
@@ -14,6 +15,7 @@ namespace {
 constexpr int64_t kQuietNanos = 2'000'000'000;
 // Where lines cannot be redrawn, one now and then.
 constexpr int64_t kLineEveryNanos = 10'000'000'000;
+constexpr int64_t kRedrawEveryNanos = 200'000'000;
 
 double Seconds(int64_t nanos) { return static_cast<double>(nanos) / 1e9; }
 
@@ -70,15 +72,37 @@ void Progress::Begin(const std::string& what) {
   Tick();
 }
 
-void Progress::Tick() {
-  const int64_t now = NowNanos();
-  if (Quiet() || (!terminal_ && now - line_at_ < kLineEveryNanos)) return;
+bool Progress::Due(int64_t now, int64_t redraw_every) {
+  if (Quiet() || now - line_at_ < (terminal_ ? redraw_every : kLineEveryNanos)) return false;
   line_at_ = now;
+  return true;
+}
+
+void Progress::Show(const std::string& line) {
   ClearLine();
-  fmt::print(stderr, "[{}/{}] {} ... {:.0f} s{}{}", done_ + 1, steps_, what_,
-             Seconds(now - step_start_), Eta(), terminal_ ? "" : "\n");
+  fmt::print(stderr, "{}{}", line, terminal_ ? "" : "\n");
   std::fflush(stderr);
   line_open_ = terminal_;
+}
+
+void Progress::Tick() {
+  const int64_t now = NowNanos();
+  if (!Due(now, 0)) return;
+  Show(fmt::format("[{}/{}] {} ... {:.0f} s{}", done_ + 1, steps_, what_,
+                   Seconds(now - step_start_), Eta()));
+}
+
+double Progress::Elapsed() const { return Seconds(NowNanos() - start_); }
+
+void Progress::Bytes(const char* what, uint64_t done, uint64_t total) {
+  if (!Due(NowNanos(), kRedrawEveryNanos)) return;
+  const double rate = static_cast<double>(done) / Elapsed();
+  std::string left;
+  if (done > 0 && done < total) {
+    left = fmt::format(", {} left", FormatDuration(static_cast<double>(total - done) / rate));
+  }
+  Show(fmt::format("{}: {} of {}, {}/s{}", what, FormatBytes(done), FormatBytes(total),
+                   FormatBytes(static_cast<uint64_t>(rate)), left));
 }
 
 void Progress::End(const std::string& result) {

@@ -1,6 +1,7 @@
-// Progress with an estimated time of arrival, on standard error, for work made of known steps.
-// Silent for the first two seconds, so that short work stays quiet. On a terminal one line is
-// redrawn; elsewhere a long step says every ten seconds that it goes on. Main thread only.
+// Progress with an estimated time of arrival, on standard error, for work made of known steps, or
+// counted in bytes. Silent for the first two seconds, so that short work stays quiet. On a terminal
+// one line is redrawn; elsewhere long work says every ten seconds that it goes on. Main thread
+// only.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +29,18 @@ class Progress {
   // Ends the step; `result` is shown after its name.
   void End(const std::string& result);
 
+  // In place of steps: `what` is being done, "copying"; so many bytes of `total` are.
+  void Bytes(const char* what, uint64_t done, uint64_t total);
+  // Since the construction.
+  double Elapsed() const;
+
  private:
   std::string Eta() const;
   bool Quiet() const;
   void ClearLine();
+  // Replaces the line, unless that is too early. False: it is.
+  bool Due(int64_t now, int64_t redraw_every);
+  void Show(const std::string& line);
 
   const int64_t start_;
   const int steps_;
@@ -43,7 +52,7 @@ class Progress {
   double of_done_ = 0;
   bool running_ = false;  // between Begin() and End()
   int64_t step_start_ = 0;
-  int64_t line_at_ = 0;  // when Tick() last printed
+  int64_t line_at_ = 0;  // when it was last printed
   bool line_open_ = false;
   std::string what_;
 };

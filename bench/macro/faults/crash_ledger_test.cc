@@ -7,8 +7,6 @@
 
 #include <string>
 
-#include "base/testing.h"
-
 namespace pulse::bench {
 namespace {
 

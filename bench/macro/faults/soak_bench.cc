@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -18,7 +17,6 @@
 #include "apps/pulse/util/progress.h"
 #include "base/clock.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/faults/scan_check.h"
 #include "bench/macro/faults/soak_report.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/pair_stats.h"

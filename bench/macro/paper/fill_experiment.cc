@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "bench/macro/description.h"
 #include "bench/macro/fill_runs.h"

@@ -3,11 +3,8 @@
 #include <fcntl.h>
 #include <sys/vfs.h>
 
-#include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <memory>
 #include <set>
 #include <string>
 #include <system_error>

@@ -14,9 +14,7 @@ std::optional<Target> AimFor(const std::string& experiment, const std::string& r
       continue;
     }
     const nlohmann::json& t = aim.at("target");
-    if (t.at("kind") == "within") {
-      return Target{Target::Kind::kWithin, t.at("value"), t.at("most")};
-    }
+    if (t.at("kind") == "within") return Target{Target::Kind::kWithin, t.at("value"), t.at("most")};
     return ParseTarget(t.at("kind").get<std::string>() + " " + t.at("value").dump());
   }
   return std::nullopt;

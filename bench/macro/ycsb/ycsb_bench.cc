@@ -2,7 +2,6 @@
 #include "bench/macro/ycsb/ycsb_bench.h"
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 
 #include "absl/strings/str_cat.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "bench/macro/pair_stats.h"
 #include "bench/macro/session.h"
 #include "bench/macro/variant.h"

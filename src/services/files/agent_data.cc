@@ -5,8 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
-#include "base/errors.h"
 #include "services/files/agent_op.h"
 #include "services/files/agent_service.h"
 

@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
-#include <iterator>
 #include <utility>
 
 #include "base/errors.h"

@@ -3,11 +3,9 @@
 #include <sys/socket.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "agent/test_host.h"
-#include "base/testing.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
 #include "services/files/agent_store.h"

@@ -1,6 +1,5 @@
 // Clients that lie, at the level of rings and messages: each gets an error or loses its session,
 // and nobody else notices.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 

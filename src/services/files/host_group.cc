@@ -4,9 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 
 namespace pulse::files {
@@ -152,9 +150,7 @@ absl::Status HostGroup::Submit(const Outstanding& what, Request request, pulse::
                                bool direct, RequestId* id) {
   if (channel_->lost()) return channel_->LostError();
   const uint32_t slot = group_->TakeSlot(&request.id);
-  if (slot == HostMessageGroup::kNoSlot) {
-    return absl::Status(absl::StatusCode::kUnavailable, "");
-  }
+  if (slot == HostMessageGroup::kNoSlot) return absl::Status(absl::StatusCode::kUnavailable, "");
   Outstanding& kept = requests_[slot];
   kept.cookie = what.cookie;
   kept.operation = what.operation;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <initializer_list>
 #include <limits>
 #include <mutex>

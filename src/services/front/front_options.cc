@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/errors.h"
 #include "net/address.h"
 #include "net/signature.h"
 
@@ -32,7 +33,6 @@ constexpr OptionSpec kOptions[] = {
      .help = "for how long, at the most and while it helps, --serve looks for requests before\n"
              "it sleeps: for CPUs of its own",
      .value = "0",
-     .shows_default = true,
      .most = 10'000}};
 constexpr const OptionSpec& kServe = kOptions[0];
 constexpr const OptionSpec& kServeHost = kOptions[1];
@@ -107,8 +107,7 @@ absl::StatusOr<net::DirectorOptions> DirectorOptionsOf(const OptionValues& optio
   net::DirectorOptions made;
   made.listen.clear();
   for (const std::string& text : serve) {
-    absl::Status st = CheckListen(text, options.Flag(kServeAnywhere));
-    if (!st.ok()) return st;
+    PULSE_RETURN_IF_ERROR(CheckListen(text, options.Flag(kServeAnywhere)));
     made.listen.push_back(FullAddress(text));
   }
   made.match = options.List(kMatch);

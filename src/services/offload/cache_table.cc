@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 

@@ -19,7 +19,6 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
-#include <ctime>
 
 #include "absl/status/status.h"
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
-#include <map>
 #include <mutex>
 #include <random>
 

@@ -344,8 +344,8 @@ absl::StatusOr<ReplySplitter::Step> ReplySplitter::Aggregate(char type, size_t d
   return Step::kMore;
 }
 
-void ReplyWriter::Head(char type, uint64_t value) {
-  char text[kMaxBulkHead];
+void ReplyWriter::Head(char type, int64_t value) {
+  char text[24];
   text[0] = type;
   char* end = std::to_chars(text + 1, text + sizeof(text) - 2, value).ptr;
   *end++ = '\r';
@@ -363,15 +363,6 @@ void ReplyWriter::Error(std::string_view text) {
   out_->push_back('-');
   for (const char c : text) out_->push_back(c == '\r' || c == '\n' ? ' ' : c);
   out_->append("\r\n");
-}
-
-void ReplyWriter::Integer(int64_t value) {
-  char text[kMaxBulkHead];
-  text[0] = ':';
-  char* end = std::to_chars(text + 1, text + sizeof(text) - 2, value).ptr;
-  *end++ = '\r';
-  *end++ = '\n';
-  out_->append(text, static_cast<size_t>(end - text));
 }
 
 void ReplyWriter::Bulk(std::string_view bytes) {
@@ -400,30 +391,6 @@ void ReplyWriter::Verbatim(std::string_view text) {
   out_->append("txt:");
   out_->append(text);
   out_->append("\r\n");
-}
-
-void ReplyWriter::Double(double value) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  std::string_view shown(text, static_cast<size_t>(end - text));
-  if (std::isinf(value)) shown = value > 0 ? "inf" : "-inf";
-  if (std::isnan(value)) shown = "nan";
-  if (protocol_ < 3) {
-    Bulk(shown);
-    return;
-  }
-  out_->push_back(',');
-  out_->append(shown);
-  out_->append("\r\n");
-}
-
-void AppendBulkHead(uint64_t size, std::string* out) {
-  char text[kMaxBulkHead];
-  text[0] = '$';
-  char* end = std::to_chars(text + 1, text + sizeof(text) - 2, size).ptr;
-  *end++ = '\r';
-  *end++ = '\n';
-  out->append(text, static_cast<size_t>(end - text));
 }
 
 std::string ErrorLine(const absl::Status& error) {

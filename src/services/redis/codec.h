@@ -108,9 +108,6 @@ class ReplySplitter {
   uint64_t left_[kMaxNesting] = {};  // elements that are missing, from the outermost on
 };
 
-// Whether a whole message is one that the server sent of its own accord, and so answers nothing.
-inline bool IsPush(std::string_view message) { return !message.empty() && message[0] == '>'; }
-
 // Appends replies to a string, in the version that the client asked for.
 class ReplyWriter {
  public:
@@ -120,7 +117,7 @@ class ReplyWriter {
   void Simple(std::string_view text);
   // With its code: "ERR syntax error". Line ends become blanks.
   void Error(std::string_view text);
-  void Integer(int64_t value);
+  void Integer(int64_t value) { Head(':', value); }
   void Bulk(std::string_view bytes);
   void Null();       // no value
   void NullArray();  // an EXEC that was not carried out
@@ -130,22 +127,16 @@ class ReplyWriter {
   void Set(size_t elements) { Head(protocol_ >= 3 ? '~' : '*', elements); }
   // Text for people: INFO.
   void Verbatim(std::string_view text);
-  void Double(double value);
 
   int protocol() const { return protocol_; }
   std::string* out() const { return out_; }
 
  private:
-  void Head(char type, uint64_t value);
+  void Head(char type, int64_t value);
 
   std::string* out_;
   int protocol_;
 };
-
-// Appends the head of a bulk string ("$5\r\n") for a value of `size` bytes; at most
-// kMaxBulkHead bytes. The value and "\r\n" follow it.
-inline constexpr size_t kMaxBulkHead = 24;
-void AppendBulkHead(uint64_t size, std::string* out);
 
 // The reply that tells a client of `error`: its message with "ERR " in front, unless it has a code.
 std::string ErrorLine(const absl::Status& error);

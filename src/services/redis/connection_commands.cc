@@ -304,9 +304,7 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
   }
   std::string text;
   for (const ClientFacts& facts : facts_->clients.List()) {
-    if (others || (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) {
-      continue;
-    }
+    if (others || (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) continue;
     text += Line(facts, store_->now_ms());
   }
   reply->Verbatim(text);

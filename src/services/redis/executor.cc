@@ -252,9 +252,7 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
     return;
   }
   const size_t taken = sizeof(*queued) + bytes.size() + queued->request.MemoryHeld();
-  if (!session->TryReserve(taken)) {
-    return refuse(kTooMuchKept);
-  }
+  if (!session->TryReserve(taken)) return refuse(kTooMuchKept);
   session->queued_bytes += taken;
   session->queue.push_back(std::move(queued));
   reply->Simple("QUEUED");

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "net/application.h"
 #include "services/redis/executor.h"

@@ -28,9 +28,7 @@ OffloadChoice ChooseByCpus(const OffloadFacts& facts) {
   }
   const bool given = !facts.server_cpus.empty();
   const std::vector<int>& server = given ? facts.server_cpus : facts.process_cpus;
-  if (server.empty()) {
-    return {false, "the server's CPUs are not known: --cpus is not given"};
-  }
+  if (server.empty()) return {false, "the server's CPUs are not known: --cpus is not given"};
   const std::vector<int> shared = InBoth(server, facts.agent_cpus);
   if (!shared.empty()) {
     return {false, absl::StrCat("the agent has no CPUs of its own: the server may use ",

@@ -123,9 +123,7 @@ void Keys(Call& call) {
   };
   if (!call.view.ForEach("", LiteralPrefix(pattern), use)) return;
   // Who has more is to use SCAN.
-  if (body.size() > most) {
-    return call.reply.Error("ERR too many keys for one reply; use SCAN");
-  }
+  if (body.size() > most) return call.reply.Error("ERR too many keys for one reply; use SCAN");
   call.reply.Array(matches);
   call.reply.out()->append(body);
 }

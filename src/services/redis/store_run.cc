@@ -236,9 +236,7 @@ bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
     if (!view.Get(keys[i], &found)) break;
     if (found.exists) watches->Add(keys[i], found.value.expires_ms);
   }
-  if (!view.error().ok()) {
-    *error = absl::StrCat("ERR the database says: ", view.error().ToString());
-  }
+  if (!view.error().ok()) *error = absl::StrCat("ERR the database says: ", view.error().ToString());
   return !view.blocked();
 }
 

@@ -13,7 +13,6 @@
 #include "agent/session.h"
 #include "base/clock.h"
 #include "base/errors.h"
-#include "base/log.h"
 #include "base/trace.h"
 #include "services/lsm/core/wire.h"
 

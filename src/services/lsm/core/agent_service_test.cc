@@ -12,7 +12,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

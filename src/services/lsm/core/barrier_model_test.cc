@@ -12,10 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <set>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "services/lsm/core/barrier_rules.h"
@@ -373,15 +371,18 @@ TEST(BarrierModel, ReachableStates_Metadata_NamesOnlyDurableFiles) {
   size_t states = 0;
   size_t records = 0;
   size_t refused = 0;
-  for (const Slots& slots : Placements()) {
-    Model model(slots, Rules());
+  const std::vector<Slots> placements = Placements();
+  // One placement is about as good as another: each commit takes every third.
+  const size_t stride = testing_util::LongTests() ? 1 : 3;
+  for (size_t i = testing_util::TestSample() % stride; i < placements.size(); i += stride) {
+    Model model(placements[i], Rules());
     ASSERT_EQ(model.Check(), "");
     states += model.visited();
     records += model.records();
     refused += model.refused();
   }
-  std::printf("%zu placements, %zu states, %zu records written, %zu refused\n", Placements().size(),
-              states, records, refused);
+  std::printf("1 of %zu of %zu placements, %zu states, %zu records written, %zu refused\n", stride,
+              placements.size(), states, records, refused);
   // It does get somewhere.
   EXPECT_GT(records, 1000u);
   EXPECT_GT(refused, 1000u);

@@ -356,9 +356,7 @@ absl::Status OutputFile::Truncate(uint64_t size) {
   file_pos_ = size - tail_length_;
   range_synced_ = std::min(range_synced_.load(), file_pos_);
   room_ = 0;
-  if (tail_flushed_) {
-    PULSE_RETURN_IF_ERROR(target_->Read(file_pos_, tail_->data(), tail_length_));
-  }
+  if (tail_flushed_) PULSE_RETURN_IF_ERROR(target_->Read(file_pos_, tail_->data(), tail_length_));
   size_.store(size, std::memory_order_relaxed);
   return absl::OkStatus();
 }

@@ -107,9 +107,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
   }
   const bool flushes_given = parsed.options.count("flushes") != 0;
   const bool status_given = parsed.options.count("status") != 0;
-  if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) {
-    return refused(st.message());
-  }
+  if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) return refused(st.message());
   if (!o.socket_path.empty() && !o.fallback_embedded && !unused.empty()) {
     LogOnce("idle options " + o.socket_path,
             absl::StrCat("\"", uri, "\": ", unused,

@@ -9,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "rocksdb/version.h"

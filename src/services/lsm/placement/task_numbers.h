@@ -1,8 +1,6 @@
 // The whole compactions that an agent runs, as numbers for those who watch.
 #pragma once
 
-#include <memory>
-
 #include "agent/numbers.h"
 #include "services/lsm/placement/task_counters.h"
 

@@ -3,7 +3,6 @@
 // payloads; PulseDB attaches none, so these definitions are never reached and the linker leaves
 // Cord, its profiler and its locks out.
 #include <cstdlib>
-#include <functional>
 #include <new>
 #include <stdexcept>
 

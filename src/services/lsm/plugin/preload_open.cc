@@ -3,7 +3,6 @@
 // sets up. All others go through unchanged.
 #include <dlfcn.h>
 
-#include "base/log.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
 #include "services/lsm/core/rocksdb_compat.h"

@@ -137,8 +137,7 @@ class OffloadingFileSystem final : public PulseFileSystem {
     std::shared_ptr<OutputFile> output = context_->registry->Find(path);
     if (output != nullptr && options.use_mmap_reads) {
       // A mapping takes the file's size as it is now.
-      IOStatus s = ToIOStatus(output->WaitDurable());
-      if (!s.ok()) return s;
+      PULSE_RETURN_IF_ERROR(ToIOStatus(output->WaitDurable()));
       output = nullptr;
     }
     // A file of a pool is read, not mapped.

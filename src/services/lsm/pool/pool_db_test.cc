@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
-#include <climits>
 #include <filesystem>
 #include <future>
-#include <set>
 
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"

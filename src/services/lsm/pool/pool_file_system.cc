@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -14,7 +13,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/errors.h"
 #include "base/file_calls.h"
 #include "services/lsm/core/host_registry.h"
 #include "services/lsm/core/io_status.h"
@@ -256,9 +254,7 @@ class PoolFileSystem : public FileSystemWrapper {
 
   IOStatus RenameFile(const std::string& from, const std::string& to, const IOOptions& options,
                       IODebugContext* dbg) override {
-    if (Find(from) != store::kNoFile) {
-      return RenamePoolFile(from, to, options, dbg);
-    }
+    if (Find(from) != store::kNoFile) return RenamePoolFile(from, to, options, dbg);
     bool directory = false;
     if (target()->IsDirectory(from, options, &directory, dbg).ok() && directory) {
       return RenameDirectory(from, to, options, dbg);
@@ -470,8 +466,7 @@ class PoolFileSystem : public FileSystemWrapper {
 
   // The pool gets `dir`, which is there in the base, for a file that is about to be named in it.
   IOStatus EnterInPool(const std::string& dir, const IOOptions& options, IODebugContext* dbg) {
-    IOStatus s = target()->FileExists(dir, options, dbg);
-    if (!s.ok()) return s;
+    PULSE_RETURN_IF_ERROR(target()->FileExists(dir, options, dbg));
     if (absl::Status st = CheckDirectoryName(dir); !st.ok()) return ToIOStatus(st);
     store::Store& store = pool_->store();
     if (store.HasDirectory(dir)) return IOStatus::OK();

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "services/lsm/core/io_status.h"
 #include "services/lsm/core/wire.h"

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/errors.h"

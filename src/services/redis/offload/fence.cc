@@ -1,6 +1,5 @@
 #include "services/redis/offload/fence.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 

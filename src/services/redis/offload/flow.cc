@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "net/ring.h"
 #include "services/redis/http_guard.h"
@@ -155,9 +154,7 @@ bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,
   if (forwarded.cacheable != nullptr) cacheable_bytes_ += forwarded.cacheable->bytes();
   RecordConnectionState(bytes, &forwarded);
   // Kept until EXEC; marked by it once more, since queueing them has an answer of its own.
-  if (multi_ && (command == nullptr || command->id != Command::kMulti)) {
-    QueueSlots(forwarded.slots);
-  }
+  if (multi_ && (command == nullptr || command->id != Command::kMulti)) QueueSlots(forwarded.slots);
   shared_->Count(&shared_->counters.forwarded);
   forwarded_.push_back(std::move(forwarded));
   connection_->Forward(ticket, bytes);

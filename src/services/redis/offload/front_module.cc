@@ -20,14 +20,16 @@ constexpr OptionSpec kModuleOptions[] = {
     {.name = "--serve-db",
      .help = "answer reads of Redis clients from this RocksDB, which `pulse serve --db DIR\n"
              "--host-socket SOCKET` has open; needs --serve and --serve-host SOCKET"},
-    {.name = "--serve-cache",
-     .help = "memory for values and blocks of it that were read",
-     .value = "64M",
-     .shows_default = true},
-    {.name = "--serve-max-value",
-     .help = "the longest argument of a request: what `pulse serve` has as --max-value",
-     .value = "32M",
-     .shows_default = true},
+    {
+        .name = "--serve-cache",
+        .help = "memory for values and blocks of it that were read",
+        .value = "64M",
+    },
+    {
+        .name = "--serve-max-value",
+        .help = "the longest argument of a request: what `pulse serve` has as --max-value",
+        .value = "32M",
+    },
     {.name = "--serve-no-password",
      .kind = OptionSpec::Kind::kFlag,
      .help = "the server wants no password: answer everyone, also who comes while the server is\n"
@@ -36,13 +38,11 @@ constexpr OptionSpec kModuleOptions[] = {
      .kind = OptionSpec::Kind::kInteger,
      .help = "seconds after which a client that asks nothing is cut off; 0: never",
      .value = "0",
-     .shows_default = true,
      .most = 1'000'000'000},
     {.name = "--serve-loops",
      .kind = OptionSpec::Kind::kInteger,
      .help = "threads that serve its clients",
      .value = "1",
-     .shows_default = true,
      .least = 1,
      .most = 256}};
 constexpr const OptionSpec& kDbOption = kModuleOptions[0];

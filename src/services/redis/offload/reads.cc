@@ -122,9 +122,7 @@ void CheckedRead::CacheResults(const std::vector<std::string_view>& keys) const 
 
 Outcome CheckedRead::End(const std::vector<std::string_view>& keys, Command command, int protocol,
                          std::string* reply) {
-  if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) {
-    return Outcome::kNotInMemory;
-  }
+  if (std::count(found_.begin(), found_.end(), Found::kUnknown) > 0) return Outcome::kNotInMemory;
   if (!Unchanged()) return Outcome::kChanged;
   entries_.resize(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {

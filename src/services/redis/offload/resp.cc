@@ -75,8 +75,6 @@ OffloadNumbers OffloadedResp::numbers() const {
   return n;
 }
 
-std::string OffloadedResp::Info() const { return shared_->Info(); }
-
 std::string OffloadShared::Info() const {
   const OffloadCounters& c = counters;
   std::string text = "# Offload\r\n";

@@ -121,8 +121,6 @@ class OffloadedResp final : public net::Application {
 
   const OffloadCounters& counters() const;
   OffloadNumbers numbers() const;
-  // The lines of INFO's section.
-  std::string Info() const;
 
  private:
   explicit OffloadedResp(std::shared_ptr<OffloadShared> shared) : shared_(std::move(shared)) {}

@@ -1,8 +1,5 @@
 #include "services/redis/offload/test_simulation.h"
 
-#include <algorithm>
-#include <cstdlib>
-
 #include "services/redis/value.h"
 
 namespace pulse::redis::sim {

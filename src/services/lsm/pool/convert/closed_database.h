@@ -16,7 +16,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "services/lsm/pool/pool_guard.h"
 
 namespace rocksdb {

@@ -1,6 +1,5 @@
 // What a conversion leaves alone, and what it does not take for granted: neighbours, names that
 // pools keep for themselves, files that change meanwhile, and whose files they are.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +7,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "services/lsm/core/test_manifest.h"
 #include "services/lsm/pool/convert/convert.h"
 #include "services/lsm/pool/convert/test_conversion.h"

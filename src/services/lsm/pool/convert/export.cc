@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
@@ -124,9 +123,7 @@ absl::Status Exporter::CheckRoom() {
 }
 
 absl::Status Exporter::Plan() {
-  for (const std::string& dir : job_.database().dirs()) {
-    PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
-  }
+  for (const std::string& dir : job_.database().dirs()) PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
   Report& report = job_.report();
   report.switched_before = !job_.guarded();
   report.already = !job_.guarded() && items_.empty() && !job_.HasMoving();

@@ -186,9 +186,7 @@ absl::Status Importer::CheckRoom() {
 }
 
 absl::Status Importer::Plan() {
-  for (const std::string& dir : job_.database().dirs()) {
-    PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
-  }
+  for (const std::string& dir : job_.database().dirs()) PULSE_RETURN_IF_ERROR(PlanDirectory(dir));
   PULSE_RETURN_IF_ERROR(CheckFiles());
   Report& report = job_.report();
   report.files = items_.size();
