@@ -207,7 +207,7 @@ TEST(ReplyTest, WriterIsReadBySplitter) {
     ASSERT_TRUE(size.ok()) << size.status();
     EXPECT_EQ(*size, out.size());
     EXPECT_THAT(out, HasSubstr("-ERR a  b\r\n"));
-    EXPECT_THAT(out, HasSubstr(protocol == 3 ? "%1\r\n$1\r\nk\r\n,1.5\r\n"
+    EXPECT_THAT(out, HasSubstr(protocol == 3 ? "%1\r\n$1\r\nk\r\n$3\r\n1.5\r\n"
                                              : "*2\r\n$1\r\nk\r\n$3\r\n1.5\r\n"));
   }
 }
