@@ -23,8 +23,12 @@ absl::Status NoAddress(const std::string& text) {
 }
 
 absl::StatusOr<net::Address> AddressOf(const std::string& text) {
-  const bool port_alone = text.find(':') == std::string::npos;
-  auto address = net::ParseAddress(port_alone ? "127.0.0.1:" + text : text);
+  const size_t colon = text.rfind(':');
+  const std::string host = colon == std::string::npos ? "localhost" : text.substr(0, colon);
+  // Not ::1, which localhost may be, too.
+  auto address =
+      net::ParseAddress(absl::StrCat(host == "localhost" ? "127.0.0.1" : host, ":",
+                                     text.substr(colon == std::string::npos ? 0 : colon + 1)));
   if (!address.ok() || address->is_unix()) return NoAddress(text);
   return address;
 }
