@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # check-tidy.sh [--all | FILE...]: clang-tidy with the checks of .clang-tidy. Of a whole tree it takes
 # many minutes; without arguments it looks at C++ sources that the last commits changed, newest first
-# and at most 40 of them, and at what is not committed.
+# and at most 24 of them, and at what is not committed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 commits=15
-most=40
+most=24
 
 tidy=${CLANG_TIDY:-}
 for name in clang-tidy-14 clang-tidy; do
@@ -32,7 +32,8 @@ if ((${#existing[@]} == 0)); then echo "check-tidy: no file to look at"; exit 0;
 # counts goes to its standard error, what it found to the other.
 flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER_ONLY)
 # Those that CMake gives to a file of its own.
-for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM; do flags+=("-D$name=\"x\""); done
+for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM PULSE_TEST_BLOCKS_OFFLOAD \
+  PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM; do flags+=("-D$name=\"x\""); done
 rc=0
 printf '%s\0' "${existing[@]}" |
   xargs -0 -n 4 -P "${JOBS:-2}" bash -c \

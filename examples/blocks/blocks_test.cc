@@ -390,7 +390,7 @@ TEST(BlocksOffloadTest, ReadsAreTheAgentsAndAllElseTheHosts) {
 }
 
 TEST(BlocksOffloadTest, WholeOrBrokenMessagesGoToTheHost) {
-  for (std::string m : {Message("www"), Message("rwr").substr(0, 700)}) {
+  for (const std::string& m : {Message("www"), Message("rwr").substr(0, 700)}) {
     Outputs o;
     Decide(m, &o);
     EXPECT_TRUE(o.agent.empty());
