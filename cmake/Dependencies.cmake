@@ -48,8 +48,9 @@ target_link_libraries(rocksdb_dep INTERFACE ${ROCKSDB_LIB})
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # With precompiled headers it has to be told that they may be cached.
+  # With precompiled headers it has to be told that they may be cached. Checkouts of one machine share
+  # what they compile: paths below the project count as relative.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    ${CCACHE_PROGRAM})
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true ${CCACHE_PROGRAM})
 endif()
