@@ -46,6 +46,8 @@ ROOMS = {
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
                                    "include", "rocksdb"),
+    # The in-memory store's engine: pure.
+    "src/services/kv/core": ("base",),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),
@@ -72,7 +74,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 72000
+ALL_LINES = 90000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -1,0 +1,151 @@
+// The cleaner: walks a segment, drops what has expired or is to be evicted, moves the rest, and so
+// empties it.
+#include <algorithm>
+#include <array>
+
+#include "services/kv/core/partition.h"
+
+namespace pulse::kv {
+namespace {
+
+// Less than this much of a segment is not worth moving the rest.
+constexpr uint32_t kLeastDead = kSegmentBytes / 16;
+// Items whose buckets are fetched together.
+constexpr int kTogether = 16;
+
+}  // namespace
+
+bool Partition::ChooseVictim() {
+  victim_ = {};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    uint32_t dirtiest = kNoSegment;
+    uint32_t oldest = kNoSegment;
+    for (uint32_t number = 1; number < segments_.end(); ++number) {
+      const Segments::Segment& segment = segments_.at(number);
+      const bool run = segment.state == Segments::State::kRun;
+      if (segment.state != Segments::State::kSealed && !run) continue;
+      if (oldest == kNoSegment || segment.age < segments_.at(oldest).age) oldest = number;
+      if (run) continue;
+      if (segment.ttl_class != 0 && segment.last_expiry_ms <= now_ms_) {
+        victim_ = {number, segment.age};
+        return true;
+      }
+      if (dirtiest == kNoSegment || segment.dead > segments_.at(dirtiest).dead) dirtiest = number;
+    }
+    const uint32_t dead = dirtiest == kNoSegment ? 0 : segments_.at(dirtiest).dead;
+    const bool evicts = policy_ != Policy::kNoEviction;
+    // What is half dead is moved at less cost than what eviction loses.
+    if (dead >= (evicts ? kSegmentBytes / 2 : kLeastDead)) {
+      victim_ = {dirtiest, segments_.at(dirtiest).age};
+      return true;
+    }
+    if (evicts && oldest != kNoSegment) {
+      if (segments_.at(oldest).state == Segments::State::kRun) {
+        CleanRun(oldest);
+        return true;
+      }
+      victim_ = {oldest, segments_.at(oldest).age, 0, true};
+      return true;
+    }
+    // All that there is is in open segments.
+    if (!segments_.SealWhere(evicts ? 0 : kLeastDead)) return false;
+  }
+  return false;
+}
+
+bool Partition::CleanOne() {
+  if (!HasVictim() && !ChooseVictim()) return false;
+  while (HasVictim()) {
+    if (!CleanStep(kTogether)) return false;
+  }
+  return true;
+}
+
+bool Partition::CleanStep(int items) {
+  while (items > 0 && HasVictim()) {
+    const uint32_t used = segments_.at(victim_.number).used;
+    const uint64_t first = uint64_t{victim_.number} * kSegmentBytes;
+    std::array<std::pair<uint64_t, uint64_t>, kTogether> found;
+    int count = 0;
+    while (count < std::min(items, kTogether) && victim_.at < used) {
+      const Item* item = ItemAt(first + victim_.at);
+      if (!item->dead()) {
+        const uint64_t hash = HashKey(item->key());
+        PrefetchBucket(hash);
+        found[static_cast<size_t>(count++)] = {first + victim_.at, hash};
+      }
+      victim_.at += static_cast<uint32_t>(item->size());
+    }
+    items -= std::max(count, 1);
+    for (int i = 0; i < count; ++i) {
+      const auto& [offset, hash] = found[static_cast<size_t>(i)];
+      if (!CleanItem(offset, hash)) {
+        victim_ = {};  // another time, from its beginning
+        return false;
+      }
+    }
+    if (victim_.at < used || !victim_.evict) continue;
+    // As much of a segment as keeps what is used most, and yet makes room.
+    if (victim_.kept > victim_.walked / 3)
+      cutoff_ = std::min<uint32_t>(255, cutoff_ + 1 + cutoff_ / 4);
+    if (victim_.kept < victim_.walked / 6 && cutoff_ > 1) cutoff_ -= 1 + cutoff_ / 8;
+  }
+  return true;
+}
+
+bool Partition::MayKeep(uint32_t use, size_t bytes) {
+  victim_.walked += static_cast<uint32_t>(bytes);
+  const uint32_t least = policy_ == Policy::kLfu ? cutoff_ : policy_ == Policy::kLru ? 1 : 256;
+  if (use < least || victim_.kept + bytes > kSegmentBytes / 2) return false;
+  victim_.kept += static_cast<uint32_t>(bytes);
+  return true;
+}
+
+bool Partition::CleanItem(uint64_t offset, uint64_t hash) {
+  uint64_t* at = index_->FindOffset(hash, offset);
+  Item* item = ItemAt(offset);
+  const size_t bytes = item->size();
+  if (item->ExpiredAt(now_ms_)) {
+    DropExpired(at);
+    return true;
+  }
+  const uint32_t use = slot::Use(*at);
+  if (victim_.evict && !MayKeep(use, bytes)) {
+    DropItem(at);
+    ++numbers_.evicted;
+    return true;
+  }
+  const int ttl_class = segments_.of(offset).ttl_class;
+  uint64_t to = segments_.AllocateOpen(bytes, ttl_class);
+  if (to == 0) {
+    if (!segments_.Open(ttl_class, 0)) return false;
+    to = segments_.AllocateOpen(bytes, ttl_class);
+  }
+  std::memcpy(ItemAt(to), item, bytes);
+  if (ttl_class != 0) NoteExpiry(to, item->expires_ms());
+  *at = slot::WithOffset(*at, to);
+  // What was used long ago counts less and less.
+  if (victim_.evict) *at = slot::WithUse(*at, policy_ == Policy::kLfu ? use / 2 : 0);
+  item->MarkDead();
+  segments_.MarkDead(offset, bytes);
+  numbers_.moved_bytes += bytes;
+  return true;
+}
+
+void Partition::CleanRun(uint32_t number) {
+  const uint64_t offset = uint64_t{number} * kSegmentBytes;
+  Item* item = ItemAt(offset);
+  uint64_t* at = index_->FindOffset(HashKey(item->key()), offset);
+  if (item->ExpiredAt(now_ms_)) return DropExpired(at);
+  const uint32_t use = slot::Use(*at);
+  if (use >= (policy_ == Policy::kLfu ? cutoff_ : policy_ == Policy::kLru ? 1 : 256)) {
+    // It stays where it is, as the youngest.
+    *at = slot::WithUse(*at, policy_ == Policy::kLfu ? use / 2 : 0);
+    segments_.Renew(number);
+    return;
+  }
+  DropItem(at);
+  ++numbers_.evicted;
+}
+
+}  // namespace pulse::kv

@@ -1,0 +1,30 @@
+// The hash of a key, and which of its bits decide what: the low 40 the bucket, the top 16 the tag,
+// those between the partition. Host and agent use the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace pulse::kv {
+
+inline uint64_t HashKey(std::string_view key) {
+  // Of a size that the compiler knows it is a few instructions.
+  if (key.size() == 8) return XXH3_64bits(key.data(), 8);
+  return XXH3_64bits(key.data(), key.size());
+}
+
+inline uint64_t TagOf(uint64_t hash) {
+  const uint64_t tag = hash >> 48;
+  return tag == 0 ? 1 : tag;  // so that no slot in use is 0
+}
+
+// Of `partitions`, at most 256.
+inline uint32_t PartitionOf(uint64_t hash, uint32_t partitions) {
+  return static_cast<uint32_t>(((hash >> 40) & 0xff) * partitions >> 8);
+}
+
+}  // namespace pulse::kv

@@ -1,0 +1,141 @@
+// An item as it lies in a segment: a header of 8 bytes, the fields that this item has, key, value;
+// padded to 8 bytes. Whoever needs no expiry, no CAS number and no client flags pays for none.
+//
+//   u32 value size | u16 key size | u8 which fields | u8 zero
+//   i64 expiry, milliseconds since 1970          if kHasExpiry
+//   u64 CAS number                               if kHasCas
+//   u32 client flags, u32 zero                   if kHasClientFlags
+//
+// Items are written and read by the owner of their partition.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace pulse::kv {
+
+inline constexpr uint32_t kMaxKeyBytes = 65'535;
+inline constexpr uint32_t kMaxValueBytes = uint32_t{512} << 20;
+inline constexpr int64_t kNoExpiry = INT64_MAX;
+
+enum ItemFields : uint8_t {
+  kHasExpiry = 1,
+  kHasCas = 2,
+  kHasClientFlags = 4,
+  kDead = 8,  // overwritten, deleted or moved: no slot points here
+};
+
+// What a value carries beside its bytes.
+struct ItemFacts {
+  int64_t expires_ms = kNoExpiry;
+  uint64_t cas = 0;  // 0: none
+  uint32_t client_flags = 0;
+
+  uint8_t fields() const {
+    return static_cast<uint8_t>((expires_ms != kNoExpiry ? kHasExpiry : 0) |
+                                (cas != 0 ? kHasCas : 0) |
+                                (client_flags != 0 ? kHasClientFlags : 0));
+  }
+};
+
+class Item {
+ public:
+  static constexpr size_t FieldBytes(uint8_t fields) {
+    return ((fields & kHasExpiry) != 0 ? 8u : 0u) + ((fields & kHasCas) != 0 ? 8u : 0u) +
+           ((fields & kHasClientFlags) != 0 ? 8u : 0u);
+  }
+  static constexpr size_t SizeOf(size_t key_size, size_t value_size, uint8_t fields) {
+    return (8 + FieldBytes(fields) + key_size + value_size + 7) & ~size_t{7};
+  }
+
+  // Everything but the value.
+  void Write(std::string_view key, size_t value_size, const ItemFacts& facts) {
+    value_size_ = static_cast<uint32_t>(value_size);
+    key_size_ = static_cast<uint16_t>(key.size());
+    fields_ = facts.fields();
+    zero_ = 0;
+    WriteFacts(facts);
+    std::memcpy(bytes() + FieldBytes(fields_), key.data(), key.size());
+  }
+  // The fields alone; `facts` has the same ones.
+  void WriteFacts(const ItemFacts& facts) {
+    char* at = bytes();
+    if (fields_ == 0) return;
+    if ((fields_ & kHasExpiry) != 0) {
+      std::memcpy(at, &facts.expires_ms, 8);
+      at += 8;
+    }
+    if ((fields_ & kHasCas) != 0) {
+      std::memcpy(at, &facts.cas, 8);
+      at += 8;
+    }
+    if ((fields_ & kHasClientFlags) != 0) {
+      const uint64_t flags = facts.client_flags;
+      std::memcpy(at, &flags, 8);
+    }
+  }
+  ItemFacts facts() const {
+    ItemFacts facts;
+    const char* at = bytes();
+    if ((fields_ & kHasExpiry) != 0) {
+      std::memcpy(&facts.expires_ms, at, 8);
+      at += 8;
+    }
+    if ((fields_ & kHasCas) != 0) {
+      std::memcpy(&facts.cas, at, 8);
+      at += 8;
+    }
+    if ((fields_ & kHasClientFlags) != 0) std::memcpy(&facts.client_flags, at, 4);
+    return facts;
+  }
+
+  uint8_t fields() const { return fields_ & (kHasExpiry | kHasCas | kHasClientFlags); }
+  bool dead() const { return (fields_ & kDead) != 0; }
+  void MarkDead() { fields_ |= kDead; }
+  int64_t expires_ms() const {
+    if ((fields_ & kHasExpiry) == 0) return kNoExpiry;
+    int64_t at;
+    std::memcpy(&at, bytes(), 8);
+    return at;
+  }
+  bool ExpiredAt(int64_t now_ms) const {
+    return (fields_ & kHasExpiry) != 0 && expires_ms() <= now_ms;
+  }
+  std::string_view key() const { return {bytes() + FieldBytes(fields_), key_size_}; }
+  std::string_view value() const { return {value_bytes(), value_size_}; }
+  const char* value_bytes() const { return bytes() + FieldBytes(fields_) + key_size_; }
+  char* value_bytes() { return bytes() + FieldBytes(fields_) + key_size_; }
+  size_t value_size() const { return value_size_; }
+  // To one that takes as many bytes, padding included.
+  void set_value_size(size_t size) { value_size_ = static_cast<uint32_t>(size); }
+  size_t key_size() const { return key_size_; }
+  size_t size() const { return SizeOf(key_size_, value_size_, fields_); }
+
+  // Whether this is the item of `key`. Keys of 8 bytes are the case to be fast in.
+  bool Is(std::string_view key) const {
+    if (key.size() != key_size_) return false;
+    const char* mine = bytes() + FieldBytes(fields_);
+    if (key.size() == 8) {
+      uint64_t a;
+      uint64_t b;
+      std::memcpy(&a, mine, 8);
+      std::memcpy(&b, key.data(), 8);
+      return a == b;
+    }
+    return std::memcmp(mine, key.data(), key.size()) == 0;
+  }
+
+ private:
+  char* bytes() { return reinterpret_cast<char*>(this) + 8; }
+  const char* bytes() const { return reinterpret_cast<const char*>(this) + 8; }
+
+  uint32_t value_size_;
+  uint16_t key_size_;
+  uint8_t fields_;
+  uint8_t zero_;
+};
+static_assert(sizeof(Item) == 8);
+
+}  // namespace pulse::kv

@@ -1,0 +1,259 @@
+#include "services/kv/core/partition.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace pulse::kv {
+namespace {
+
+// The cleaner always finds one segment to move items to.
+constexpr uint32_t kKeep = 1;
+// Items that the cleaner looks at for each one that is added, where room is short.
+constexpr int kCleanAhead = 4;
+// Of Tick.
+constexpr int kCleanAtOnce = 4096;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOptions& options) {
+  if (options.memory_bytes < kLeastMemory) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a partition needs ", kLeastMemory >> 20, " MiB of memory at least, and would have ",
+        options.memory_bytes >> 20, " MiB: give more memory, or make fewer partitions"));
+  }
+  const uint64_t limit = options.memory_bytes / kPageBytes * kPageBytes;
+  // Buckets may take all of it, overflow buckets a quarter. Segments have four times the addresses,
+  // so that runs are found among them, too.
+  const uint64_t segments = 4 * limit / kPageBytes;
+  auto memory = Memory::Open(limit, limit + limit / 4 + kPageBytes + segments * kSegmentBytes);
+  if (!memory.ok()) return memory.status();
+  return std::unique_ptr<Partition>(
+      new Partition(options, *std::move(memory), static_cast<uint32_t>(segments)));
+}
+
+Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t segments)
+    : memory_(std::move(memory)),
+      base_(memory_.base() + memory_.limit_pages() * kPageBytes +
+            (memory_.limit_pages() / 4 + 1) * kPageBytes),
+      policy_(options.policy),
+      largest_item_(memory_.limit_pages() / 2 * kPageBytes),
+      segments_(base_, segments, &memory_),
+      low_(std::max<uint64_t>(2, memory_.limit_pages() / 64)) {
+  const uint64_t limit = memory_.limit_pages() * kPageBytes;
+  index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &memory_,
+                                   static_cast<const Index::Items*>(this), options.expected_items);
+}
+
+void Partition::DropItem(uint64_t* at) {
+  const uint64_t offset = slot::Offset(*at);
+  Item* item = ItemAt(offset);
+  const size_t bytes = item->size();
+  item->MarkDead();
+  index_->Erase(at);
+  segments_.MarkDead(offset, bytes);
+}
+
+void Partition::DropExpired(uint64_t* at) {
+  DropItem(at);
+  ++numbers_.expired;
+}
+
+uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class) {
+  do {
+    if (bytes > kSegmentBytes) {
+      if (const uint64_t run = segments_.AllocateRun(bytes, ttl_class, kKeep)) return run;
+    } else {
+      // What was cleaned may have left room.
+      if (const uint64_t at = segments_.AllocateOpen(bytes, ttl_class)) return at;
+      if (segments_.Open(ttl_class, kKeep)) return segments_.AllocateOpen(bytes, ttl_class);
+    }
+  } while (CleanOne());
+  return 0;
+}
+
+bool Partition::FeedIndex() {
+  while (index_->NeedsPage() || index_->WantsPage()) {
+    const bool needed = index_->NeedsPage();
+    if (segments_.available() <= kKeep) {
+      if (!needed) return true;
+      if (!CleanOne()) return false;
+      continue;
+    }
+    if (!memory_.Take(1)) {
+      segments_.GiveOnePage();
+      memory_.Take(1);
+    }
+    index_->AddPage(needed);
+  }
+  return true;
+}
+
+Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t value_size,
+                                 const ItemFacts& facts, Item** item) {
+  if (key.size() > kMaxKeyBytes || value_size > kMaxValueBytes) return Result::kTooLarge;
+  const uint8_t fields = facts.fields();
+  const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
+  if (bytes > largest_item_) return Result::kTooLarge;
+  const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
+  uint64_t* at = FindSlot(key, hash);
+  if (at != nullptr) {
+    const uint64_t offset = slot::Offset(*at);
+    Item* old = ItemAt(offset);
+    if (old->fields() == fields && old->size() == bytes &&
+        segments_.of(offset).ttl_class == ttl_class) {
+      old->set_value_size(value_size);
+      old->WriteFacts(facts);
+      if (ttl_class != 0) NoteExpiry(offset, facts.expires_ms);
+      if (policy_ != Policy::kNoEviction) CountUse(at);
+      *item = old;
+      return Result::kStored;
+    }
+  }
+  if (IsShort() && (HasVictim() || ChooseVictim())) {
+    CleanStep(kCleanAhead);
+    at = FindSlot(key, hash);
+  }
+  // First, as all that is in a segment is in the index, too.
+  if (index_->NeedsPage() || index_->WantsPage()) {
+    if (!FeedIndex()) {
+      ++numbers_.refused;
+      return Result::kNoMemory;
+    }
+    at = FindSlot(key, hash);
+  }
+  uint64_t offset = bytes <= kSegmentBytes ? segments_.AllocateOpen(bytes, ttl_class) : 0;
+  if (offset == 0) {
+    offset = AllocateSlowly(bytes, ttl_class);
+    at = FindSlot(key, hash);
+  }
+  if (offset == 0) {
+    ++numbers_.refused;
+    return Result::kNoMemory;
+  }
+  *item = ItemAt(offset);
+  (*item)->Write(key, value_size, facts);
+  if (ttl_class != 0) NoteExpiry(offset, facts.expires_ms);
+  if (at == nullptr) {
+    index_->Insert(hash, offset);
+    return Result::kStored;
+  }
+  const uint64_t old_offset = slot::Offset(*at);
+  Item* old = ItemAt(old_offset);
+  *at = slot::WithOffset(*at, offset);
+  if (policy_ != Policy::kNoEviction) CountUse(at);
+  const size_t old_bytes = old->size();
+  old->MarkDead();
+  segments_.MarkDead(old_offset, old_bytes);
+  return Result::kStored;
+}
+
+bool Partition::Erase(std::string_view key, uint64_t hash) {
+  uint64_t* at = FindSlot(key, hash);
+  if (at == nullptr) return false;
+  const bool expired = ItemAt(slot::Offset(*at))->ExpiredAt(now_ms_);
+  DropItem(at);
+  numbers_.expired += expired;
+  return !expired;
+}
+
+Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts,
+                                      bool* found) {
+  Item* item = Peek(key, hash);
+  *found = item != nullptr;
+  if (item == nullptr) return Result::kStored;
+  // The value has to be out of the way: Put may move what it lies in.
+  const uint64_t* at = FindSlot(key, hash);
+  const uint64_t offset = slot::Offset(*at);
+  if (item->fields() == facts.fields() &&
+      segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
+    item->WriteFacts(facts);
+    if (facts.expires_ms != kNoExpiry) NoteExpiry(offset, facts.expires_ms);
+    return Result::kStored;
+  }
+  const std::string value(item->value());
+  const Result result = Put(key, hash, value.size(), facts, &item);
+  if (result == Result::kStored) std::memcpy(item->value_bytes(), value.data(), value.size());
+  return result;
+}
+
+void Partition::Clear() {
+  victim_ = {};
+  segments_.Clear();
+  index_->Clear();
+}
+
+int Partition::UseOf(std::string_view key, uint64_t hash) {
+  const uint64_t* at = FindSlot(key, hash);
+  if (at == nullptr || ItemAt(slot::Offset(*at))->ExpiredAt(now_ms_)) return -1;
+  return static_cast<int>(slot::Use(*at));
+}
+
+Item* Partition::Random(uint64_t random) {
+  random_ = random | 1;
+  std::vector<Item*> live;
+  const auto collect = [&](const uint64_t* at) {
+    Item* item = ItemAt(slot::Offset(*at));
+    if (!item->ExpiredAt(now_ms_)) live.push_back(item);
+  };
+  // A bucket is taken as often as it has items, so that each item has the same chance.
+  constexpr uint64_t kFullest = size_t{4} * kSlots;
+  for (int tries = 0; tries < 64; ++tries) {
+    live.clear();
+    index_->ForEachIn(NextRandom() % index_->buckets(), collect);
+    const uint64_t draw = NextRandom() % kFullest;
+    if (draw < live.size()) return live[draw];
+  }
+  // Few are there: one of those that follow a random place.
+  live.clear();
+  uint64_t number = NextRandom() % index_->buckets();
+  for (uint64_t i = 0; i < index_->buckets() && live.size() < 512; ++i) {
+    index_->ForEachIn(number, collect);
+    if (++number == index_->buckets()) number = 0;
+  }
+  return live.empty() ? nullptr : live[NextRandom() % live.size()];
+}
+
+void Partition::Tick() {
+  int left = kCleanAtOnce;
+  for (uint32_t number = 1; number < segments_.end() && left > 0; ++number) {
+    Segments::Segment& segment = segments_.at(number);
+    const bool open = segment.state == Segments::State::kOpen && segment.used > 0;
+    const bool sealed = segment.state == Segments::State::kSealed;
+    const bool run = segment.state == Segments::State::kRun;
+    if (!(open || sealed || run) || segment.ttl_class == 0 || segment.last_expiry_ms > now_ms_) {
+      continue;
+    }
+    if (run) {
+      CleanRun(number);
+      --left;
+      continue;
+    }
+    if (open) segments_.Seal(number);
+    if (segments_.at(number).state != Segments::State::kSealed) continue;
+    // Unless it is at it already.
+    if (!HasVictim() || victim_.number != number) victim_ = {number, segments_.at(number).age};
+    for (; left > 0 && HasVictim(); left -= 16) {
+      if (!CleanStep(16)) return;
+    }
+  }
+  if (IsShort() && (HasVictim() || ChooseVictim())) {
+    for (; left > 0 && HasVictim(); left -= 16) {
+      if (!CleanStep(16)) return;
+    }
+  }
+}
+
+PartitionNumbers Partition::numbers() const {
+  PartitionNumbers numbers = numbers_;
+  numbers.items = index_->items();
+  numbers.item_bytes = segments_.item_bytes();
+  numbers.dead_bytes = segments_.dead_bytes();
+  numbers.index_bytes = index_->pages() * kPageBytes;
+  numbers.used_bytes = memory_.used_pages() * kPageBytes;
+  return numbers;
+}
+
+}  // namespace pulse::kv

@@ -1,0 +1,254 @@
+// Partition: the items of one part of the keys, with one owner: the processing engine of
+// section 4.1 of the DPU-KV paper. Pure: no I/O, no threads, no clock of its own.
+//
+// Memory: index and segments share one limit, which is never exceeded. When it is reached, the
+// cleaner makes room: it moves the live items of a segment together and gives the segment back.
+// Under kNoEviction it takes the segments with the most dead bytes, and when there are none, items
+// are refused. Under the other policies it takes the oldest ones and drops the items that are used
+// least. Expired items do not exist for any call; whole segments of them are given back by Tick.
+//
+// Pointers to items are valid until the next call that may add an item, and Tick. Bytes that are to
+// be stored must not lie in the partition.
+//
+// Threads: one at a time, the owner. Nothing blocks but for page faults. Errors: kNoMemory and
+// kTooLarge, and then nothing has changed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "services/kv/core/index.h"
+#include "services/kv/core/item.h"
+#include "services/kv/core/memory.h"
+#include "services/kv/core/segments.h"
+
+namespace pulse::kv {
+
+enum class Policy : uint8_t {
+  kNoEviction,
+  kLfu,     // drops what is used least often
+  kLru,     // drops what was not used since the cleaner last saw it
+  kRandom,  // drops the oldest segment, whatever is in it
+};
+
+struct PartitionOptions {
+  uint64_t memory_bytes = uint64_t{1} << 30;  // at least kLeastMemory
+  Policy policy = Policy::kNoEviction;
+  uint64_t expected_items = 0;  // the index begins with room for them
+};
+inline constexpr uint64_t kLeastMemory = uint64_t{16} << 20;
+
+struct PartitionNumbers {
+  uint64_t items = 0;
+  uint64_t item_bytes = 0;   // of live items, with headers and padding
+  uint64_t dead_bytes = 0;   // that the cleaner may give back
+  uint64_t index_bytes = 0;  // taken
+  uint64_t used_bytes = 0;   // taken, in all
+  uint64_t expired = 0;      // items, ever
+  uint64_t evicted = 0;
+  uint64_t refused = 0;
+  uint64_t moved_bytes = 0;  // by the cleaner
+};
+
+class Partition final : private Index::Items {
+ public:
+  enum class Result { kStored, kNoMemory, kTooLarge };
+
+  static absl::StatusOr<std::unique_ptr<Partition>> Open(const PartitionOptions& options);
+
+  // Milliseconds since 1970, for the calls that follow.
+  void SetNow(int64_t now_ms) { now_ms_ = now_ms; }
+  int64_t now_ms() const { return now_ms_; }
+
+  // The item of the key, counted as used; null when there is none.
+  Item* Find(std::string_view key, uint64_t hash) {
+    uint64_t* at = FindSlot(key, hash);
+    return at == nullptr ? nullptr : UseSlot(at);
+  }
+  // The same without counting.
+  Item* Peek(std::string_view key, uint64_t hash) {
+    uint64_t* at = FindSlot(key, hash);
+    if (at == nullptr) return nullptr;
+    Item* item = ItemAt(slot::Offset(*at));
+    return item->ExpiredAt(now_ms_) ? nullptr : item;
+  }
+  // Makes the key's item one with room for `value_size` bytes, which the caller writes to
+  // (*item)->value_bytes() before any other call.
+  Result Put(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
+             Item** item);
+  bool Erase(std::string_view key, uint64_t hash);
+  // Its expiry alone. False when there is no such item; kNoMemory when the item would have to move
+  // and cannot.
+  Result SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts, bool* found);
+  void Clear();
+
+  // Frequency of use of the key, 0 to 255, or -1.
+  int UseOf(std::string_view key, uint64_t hash);
+  // A live item of random choice, each with about the same chance; null when there is none.
+  Item* Random(uint64_t random);
+  // Calls `use(item)` for the live items of a step of a scan; returns the cursor of the next step,
+  // 0 at the end. Each item that exists throughout a scan is met at least once. Begins with 0.
+  template <class Use>
+  uint64_t Scan(uint64_t cursor, const Use& use);
+
+  // Gives expired segments back, and cleans a little where room is short. Some times in a second.
+  void Tick();
+
+  PartitionNumbers numbers() const;
+  Policy policy() const { return policy_; }
+  void set_policy(Policy policy) { policy_ = policy; }
+  // Most that one value may have here.
+  uint64_t largest_item() const { return largest_item_; }
+
+  // For batches (batch.h): the steps of Find, between which other keys' steps hide the misses.
+  void PrefetchBucket(uint64_t hash) const { __builtin_prefetch(index_->BucketOf(hash)); }
+  Bucket* BucketOf(uint64_t hash) const { return index_->BucketOf(hash); }
+  Bucket* Next(const Bucket& bucket) const { return index_->Next(bucket); }
+  // The first bytes of an item, and those that are `span` further: a typical item's last ones.
+  void PrefetchItem(uint64_t word, size_t span) const {
+    const char* item = base_ + slot::Offset(word);
+    __builtin_prefetch(item);
+    __builtin_prefetch(item + span);
+  }
+  size_t TypicalSpan() const {
+    const uint64_t items = index_->items();
+    return items == 0 ? 0 : std::min<uint64_t>(segments_.item_bytes() / items, 128) - 1;
+  }
+  // The item if `at` still is `word` and the item has this key; else by Find.
+  Item* FindAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash) {
+    if (word != 0 && *at == word && ItemAt(slot::Offset(word))->Is(key)) return UseSlot(at);
+    return Find(key, hash);
+  }
+  // Put, beginning where FindAt does.
+  Result PutAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash, size_t value_size,
+               const ItemFacts& facts, Item** item) {
+    if (word != 0 && *at == word && facts.fields() == 0 && policy_ == Policy::kNoEviction) {
+      Item* old = ItemAt(slot::Offset(word));
+      if (old->fields() == 0 && old->Is(key) &&
+          old->size() == Item::SizeOf(key.size(), value_size, 0)) {
+        old->set_value_size(value_size);
+        *item = old;
+        return Result::kStored;
+      }
+    }
+    return Put(key, hash, value_size, facts, item);
+  }
+
+ private:
+  Partition(const PartitionOptions& options, Memory memory, uint32_t segments);
+
+  uint64_t HashAt(uint64_t offset) const override { return HashKey(ItemAt(offset)->key()); }
+  void PrefetchAt(uint64_t offset) const override { __builtin_prefetch(base_ + offset); }
+
+  Item* ItemAt(uint64_t offset) const { return reinterpret_cast<Item*>(base_ + offset); }
+  uint64_t* FindSlot(std::string_view key, uint64_t hash) const {
+    return index_->Find(hash, [&](uint64_t word) { return ItemAt(slot::Offset(word))->Is(key); });
+  }
+  Item* UseSlot(uint64_t* at) {
+    Item* item = ItemAt(slot::Offset(*at));
+    if (item->ExpiredAt(now_ms_)) {
+      DropExpired(at);
+      return nullptr;
+    }
+    if (policy_ != Policy::kNoEviction) CountUse(at);
+    return item;
+  }
+  // As often as it takes for 255 to stand for some ten thousand uses.
+  void CountUse(uint64_t* at) {
+    const uint32_t use = slot::Use(*at);
+    if (use < 16 || (use < 255 && (NextRandom() & ((uint64_t{1} << (use / 16)) - 1)) == 0)) {
+      *at += slot::kUseUnit;
+    }
+  }
+  uint64_t NextRandom() {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return random_;
+  }
+
+  void DropExpired(uint64_t* at);
+  void DropItem(uint64_t* at);  // the slot, and what it points to
+  // Room for an item, made if need be; 0: there is none. Slots may have changed.
+  uint64_t AllocateSlowly(size_t bytes, int ttl_class);
+  // Sees to it that one more slot fits into the index.
+  bool FeedIndex();
+  void NoteExpiry(uint64_t offset, int64_t expires_ms) {
+    auto& segment = segments_.of(offset);
+    if (expires_ms > segment.last_expiry_ms) segment.last_expiry_ms = expires_ms;
+  }
+
+  // cleaner.cc
+  struct Victim {
+    uint32_t number = kNoSegment;
+    uint64_t age = 0;
+    uint32_t at = 0;
+    bool evict = false;
+    uint32_t walked = 0;  // bytes of live items
+    uint32_t kept = 0;
+  };
+  // Cleans one segment to its end. False when nothing can be gained.
+  bool CleanOne();
+  bool ChooseVictim();
+  // Looks at so many items of the victim, which there is. False when they have nowhere to go.
+  bool CleanStep(int items);
+  bool CleanItem(uint64_t offset, uint64_t hash);
+  bool MayKeep(uint32_t use, size_t bytes);
+  void CleanRun(uint32_t number);
+  bool HasVictim() {
+    return victim_.number != kNoSegment &&
+           segments_.at(victim_.number).state == Segments::State::kSealed &&
+           segments_.at(victim_.number).age == victim_.age;
+  }
+  bool IsShort() const { return segments_.available() < low_; }
+
+  Memory memory_;
+  char* const base_;  // of segments
+  Policy policy_;
+  int64_t now_ms_ = 0;
+  uint64_t random_ = 0x9e3779b97f4a7c15;
+  uint64_t largest_item_;
+  Segments segments_;
+  std::unique_ptr<Index> index_;
+  Victim victim_;
+  uint32_t cutoff_ = 1;  // of use, below which the cleaner drops
+  uint64_t low_;         // segments to take, below which it cleans ahead
+  PartitionNumbers numbers_;
+};
+
+// Small values are what it is for.
+inline void CopyValue(char* to, std::string_view from) {
+  if (from.size() == 8) {
+    std::memcpy(to, from.data(), 8);
+  } else {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+inline uint64_t ReverseBits(uint64_t v) {
+  v = __builtin_bswap64(v);
+  v = (v >> 4 & 0x0f0f0f0f0f0f0f0f) | (v & 0x0f0f0f0f0f0f0f0f) << 4;
+  v = (v >> 2 & 0x3333333333333333) | (v & 0x3333333333333333) << 2;
+  return (v >> 1 & 0x5555555555555555) | (v & 0x5555555555555555) << 1;
+}
+
+template <class Use>
+uint64_t Partition::Scan(uint64_t cursor, const Use& use) {
+  // Buckets in the order of their reversed bits, so that a bucket that splits during a scan has its
+  // halves either both before the cursor or both behind it.
+  const uint64_t mask = 2 * index_->half() - 1;
+  uint64_t number = cursor & mask;
+  if (number >= index_->buckets()) number &= index_->half() - 1;
+  index_->ForEachIn(number, [&](const uint64_t* at) {
+    const Item* item = ItemAt(slot::Offset(*at));
+    if (!item->ExpiredAt(now_ms_)) use(*item);
+  });
+  // Adds one to the reversed bits that this bucket has.
+  const bool split = number + index_->half() < index_->buckets() || number >= index_->half();
+  return ReverseBits(ReverseBits(number | ~(split ? mask : index_->half() - 1)) + 1);
+}
+
+}  // namespace pulse::kv

@@ -1,0 +1,285 @@
+#include "services/kv/core/partition.h"
+
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace pulse::kv {
+namespace {
+
+using Result = Partition::Result;
+
+std::unique_ptr<Partition> OpenPartition(uint64_t mib, Policy policy = Policy::kNoEviction) {
+  PartitionOptions options;
+  options.memory_bytes = mib << 20;
+  options.policy = policy;
+  auto partition = Partition::Open(options);
+  EXPECT_TRUE(partition.ok()) << partition.status();
+  (*partition)->SetNow(1'000'000);
+  return *std::move(partition);
+}
+
+Result Put(Partition* p, std::string_view key, std::string_view value,
+           const ItemFacts& facts = {}) {
+  Item* item = nullptr;
+  const Result result = p->Put(key, HashKey(key), value.size(), facts, &item);
+  if (result == Result::kStored) std::memcpy(item->value_bytes(), value.data(), value.size());
+  return result;
+}
+
+std::string Get(Partition* p, std::string_view key) {
+  const Item* item = p->Find(key, HashKey(key));
+  return item == nullptr ? "(none)" : std::string(item->value());
+}
+
+std::string KeyOf(uint64_t n) { return "key:" + std::to_string(n); }
+
+TEST(PartitionTest, Put_AnyKeyAndValue_IsFound) {
+  auto p = OpenPartition(16);
+  const std::string long_key(kMaxKeyBytes, 'k');
+  const std::string binary("\0\r\n\xff", 4);
+  EXPECT_EQ(Put(p.get(), "", "empty key"), Result::kStored);
+  EXPECT_EQ(Put(p.get(), "empty value", ""), Result::kStored);
+  EXPECT_EQ(Put(p.get(), long_key, "long"), Result::kStored);
+  EXPECT_EQ(Put(p.get(), binary, binary), Result::kStored);
+  EXPECT_EQ(Get(p.get(), ""), "empty key");
+  EXPECT_EQ(Get(p.get(), "empty value"), "");
+  EXPECT_EQ(Get(p.get(), long_key), "long");
+  EXPECT_EQ(Get(p.get(), binary), binary);
+  EXPECT_EQ(Get(p.get(), "other"), "(none)");
+  EXPECT_EQ(Put(p.get(), long_key + "k", "too long"), Result::kTooLarge);
+  EXPECT_EQ(p->numbers().items, 4u);
+}
+
+TEST(PartitionTest, Put_AgainWithAnySize_Replaces) {
+  auto p = OpenPartition(16);
+  for (const size_t size : {1, 8, 9, 100, 5, 100'000, 3'000'000, 0, 2'000'000, 7}) {
+    const std::string value(size, static_cast<char>('a' + size % 26));
+    ASSERT_EQ(Put(p.get(), "key", value), Result::kStored) << size;
+    ASSERT_EQ(Get(p.get(), "key"), value);
+  }
+  EXPECT_EQ(p->numbers().items, 1u);
+  EXPECT_TRUE(p->Erase("key", HashKey("key")));
+  EXPECT_FALSE(p->Erase("key", HashKey("key")));
+  EXPECT_EQ(p->numbers().item_bytes, 0u);
+}
+
+TEST(PartitionTest, Facts_OfAnItem_AreKept) {
+  auto p = OpenPartition(16);
+  const ItemFacts facts{2'000'000, 77, 0xdeadbeef};
+  ASSERT_EQ(Put(p.get(), "key", "value", facts), Result::kStored);
+  const Item* item = p->Find("key", HashKey("key"));
+  ASSERT_NE(item, nullptr);
+  EXPECT_EQ(item->facts().expires_ms, 2'000'000);
+  EXPECT_EQ(item->facts().cas, 77u);
+  EXPECT_EQ(item->facts().client_flags, 0xdeadbeefu);
+  EXPECT_EQ(item->value(), "value");
+  // Fewer, more, and others of the same kind.
+  for (const ItemFacts& other : {ItemFacts{}, ItemFacts{kNoExpiry, 5, 0},
+                                 ItemFacts{3'000'000, 0, 1}, ItemFacts{1'500'000'000, 0, 2}}) {
+    bool found = false;
+    ASSERT_EQ(p->SetFacts("key", HashKey("key"), other, &found), Result::kStored);
+    ASSERT_TRUE(found);
+    item = p->Find("key", HashKey("key"));
+    ASSERT_NE(item, nullptr);
+    EXPECT_EQ(item->value(), "value");
+    EXPECT_EQ(item->facts().expires_ms, other.expires_ms);
+    EXPECT_EQ(item->facts().cas, other.cas);
+    EXPECT_EQ(item->facts().client_flags, other.client_flags);
+  }
+}
+
+TEST(PartitionTest, Item_AtItsExpiry_IsGone) {
+  auto p = OpenPartition(16);
+  ASSERT_EQ(Put(p.get(), "key", "value", {1'000'500}), Result::kStored);
+  p->SetNow(1'000'499);
+  EXPECT_EQ(Get(p.get(), "key"), "value");
+  p->SetNow(1'000'500);
+  EXPECT_EQ(p->Peek("key", HashKey("key")), nullptr);
+  EXPECT_EQ(Get(p.get(), "key"), "(none)");
+  EXPECT_EQ(p->numbers().items, 0u);
+  EXPECT_EQ(p->numbers().expired, 1u);
+}
+
+TEST(PartitionTest, Tick_AfterExpiry_GivesAllSpaceBackUnasked) {
+  auto p = OpenPartition(64);
+  const std::string value(100, 'v');
+  uint64_t n = 0;
+  for (; n < 200'000; ++n) {
+    ASSERT_EQ(Put(p.get(), KeyOf(n), value, {1'010'000 + static_cast<int64_t>(n % 5000)}),
+              Result::kStored);
+  }
+  ASSERT_EQ(Put(p.get(), "stays", value), Result::kStored);
+  p->SetNow(1'015'000);
+  for (int i = 0; i < 200; ++i) p->Tick();
+  const PartitionNumbers numbers = p->numbers();
+  EXPECT_EQ(numbers.items, 1u);
+  EXPECT_EQ(numbers.expired, n);
+  EXPECT_EQ(numbers.item_bytes, Item::SizeOf(5, 100, 0));
+  EXPECT_EQ(Get(p.get(), "stays"), value);
+}
+
+TEST(PartitionTest, NoEviction_WhenFull_RefusesAndLosesNothing) {
+  auto p = OpenPartition(16);
+  const std::string value(1000, 'v');
+  uint64_t stored = 0;
+  while (Put(p.get(), KeyOf(stored), value) == Result::kStored) ++stored;
+  EXPECT_GT(stored * 1024, uint64_t{9} << 20);
+  for (uint64_t n = 0; n < stored; ++n) ASSERT_EQ(Get(p.get(), KeyOf(n)), value) << n;
+  // Not even an old value, when the new one does not fit.
+  EXPECT_EQ(Put(p.get(), KeyOf(0), std::string(500'000, 'x')), Result::kNoMemory);
+  EXPECT_EQ(Get(p.get(), KeyOf(0)), value);
+  // One of the same size does.
+  EXPECT_EQ(Put(p.get(), KeyOf(0), std::string(1000, 'w')), Result::kStored);
+  EXPECT_LE(p->numbers().used_bytes, uint64_t{16} << 20);
+  // What is deleted makes room for others.
+  for (uint64_t n = 0; n < stored; n += 2) ASSERT_TRUE(p->Erase(KeyOf(n), HashKey(KeyOf(n))));
+  uint64_t more = 0;
+  while (Put(p.get(), "more" + KeyOf(more), value) == Result::kStored) ++more;
+  EXPECT_GT(more, stored / 3);
+  for (uint64_t n = 1; n < stored; n += 2) ASSERT_EQ(Get(p.get(), KeyOf(n)), value) << n;
+  for (uint64_t n = 0; n < more; ++n) ASSERT_EQ(Get(p.get(), "more" + KeyOf(n)), value) << n;
+  EXPECT_GT(p->numbers().moved_bytes, 0u);
+}
+
+TEST(PartitionTest, NoEviction_ManySmallItems_RefusesAndStaysWithinTheLimit) {
+  auto p = OpenPartition(16);
+  uint64_t stored = 0;
+  while (Put(p.get(), KeyOf(stored), "v") == Result::kStored) ++stored;
+  EXPECT_LE(p->numbers().used_bytes, uint64_t{16} << 20);
+  EXPECT_GT(stored, 200'000u);
+  for (uint64_t n = 0; n < stored; ++n) ASSERT_EQ(Get(p.get(), KeyOf(n)), "v") << n;
+}
+
+class EvictionTest : public testing::TestWithParam<Policy> {};
+
+TEST_P(EvictionTest, FullStore_TakesEverythingWithinTheLimit) {
+  auto p = OpenPartition(16, GetParam());
+  const std::string value(500, 'v');
+  for (uint64_t n = 0; n < 200'000; ++n) {
+    ASSERT_EQ(Put(p.get(), KeyOf(n), value), Result::kStored) << n;
+    ASSERT_EQ(Get(p.get(), KeyOf(n)), value);
+  }
+  const PartitionNumbers numbers = p->numbers();
+  EXPECT_LE(numbers.used_bytes, uint64_t{16} << 20);
+  EXPECT_EQ(numbers.items + numbers.evicted, 200'000u);
+  EXPECT_GT(numbers.items * 520, uint64_t{6} << 20);
+  // Large ones beside small ones.
+  for (uint64_t n = 0; n < 200; ++n) {
+    const std::string large((n % 5) * 1'100'000 + 1, 'l');
+    ASSERT_EQ(Put(p.get(), "large" + KeyOf(n), large), Result::kStored) << n;
+    ASSERT_EQ(Get(p.get(), "large" + KeyOf(n)), large);
+    ASSERT_EQ(Put(p.get(), KeyOf(n), value), Result::kStored) << n;
+  }
+  EXPECT_LE(p->numbers().used_bytes, uint64_t{16} << 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EvictionTest,
+                         testing::Values(Policy::kLfu, Policy::kLru, Policy::kRandom));
+
+// How often hot keys are found while ten times the memory is written once each.
+double HotHitRatio(Policy policy) {
+  auto p = OpenPartition(32, policy);
+  const std::string value(500, 'v');
+  constexpr uint64_t kHot = 5000;
+  constexpr uint64_t kRounds = 600'000;
+  uint64_t hits = 0;
+  for (uint64_t n = 0; n < kRounds; ++n) {
+    EXPECT_EQ(Put(p.get(), KeyOf(1'000'000 + n), value), Result::kStored);
+    const std::string hot = KeyOf(n * 7 % kHot);
+    if (Get(p.get(), hot) == value) {
+      ++hits;
+    } else {
+      EXPECT_EQ(Put(p.get(), hot, value), Result::kStored);
+    }
+  }
+  return static_cast<double>(hits) / kRounds;
+}
+
+TEST(PartitionTest, LfuAndLru_UnderAScan_KeepWhatIsUsed) {
+  EXPECT_GT(HotHitRatio(Policy::kLfu), 0.98);
+  EXPECT_GT(HotHitRatio(Policy::kLru), 0.98);
+  EXPECT_LT(HotHitRatio(Policy::kRandom), 0.95);
+}
+
+TEST(PartitionTest, UseOf_CountsUses) {
+  auto p = OpenPartition(16, Policy::kLfu);
+  ASSERT_EQ(Put(p.get(), "a", "v"), Result::kStored);
+  ASSERT_EQ(Put(p.get(), "b", "v"), Result::kStored);
+  for (int i = 0; i < 10; ++i) Get(p.get(), "a");
+  EXPECT_EQ(p->UseOf("a", HashKey("a")), 10);
+  EXPECT_EQ(p->UseOf("b", HashKey("b")), 0);
+  EXPECT_EQ(p->UseOf("c", HashKey("c")), -1);
+  for (int i = 0; i < 100'000; ++i) Get(p.get(), "a");
+  EXPECT_GT(p->UseOf("a", HashKey("a")), 100);
+  EXPECT_LE(p->UseOf("a", HashKey("a")), 255);
+}
+
+TEST(PartitionTest, Scan_WhileTheIndexGrows_MeetsEachOldItem) {
+  auto p = OpenPartition(64);
+  constexpr uint64_t kOld = 100'000;
+  for (uint64_t n = 0; n < kOld; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
+  std::set<std::string> met;
+  uint64_t cursor = 0;
+  uint64_t added = kOld;
+  do {
+    cursor = p->Scan(cursor, [&](const Item& item) { met.insert(std::string(item.key())); });
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(Put(p.get(), KeyOf(added++), "v"), Result::kStored);
+  } while (cursor != 0);
+  for (uint64_t n = 0; n < kOld; ++n) ASSERT_TRUE(met.contains(KeyOf(n))) << n;
+}
+
+TEST(PartitionTest, Random_OfFewAndOfMany_GivesEachAChance) {
+  auto p = OpenPartition(64);
+  EXPECT_EQ(p->Random(1), nullptr);
+  std::set<std::string> drawn;
+  ASSERT_EQ(Put(p.get(), "a", "v"), Result::kStored);
+  ASSERT_EQ(Put(p.get(), "b", "v"), Result::kStored);
+  for (uint64_t i = 0; i < 100; ++i) drawn.insert(std::string(p->Random(i * 977)->key()));
+  EXPECT_EQ(drawn.size(), 2u);
+  drawn.clear();
+  for (uint64_t n = 0; n < 300'000; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
+  for (uint64_t i = 0; i < 20'000; ++i) drawn.insert(std::string(p->Random(i * 977)->key()));
+  EXPECT_GT(drawn.size(), 18'500u);  // with equal chances 19,350
+}
+
+TEST(PartitionTest, Clear_GivesMemoryBack) {
+  auto p = OpenPartition(64);
+  const uint64_t empty = p->numbers().used_bytes;
+  for (uint64_t n = 0; n < 300'000; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
+  ASSERT_EQ(Put(p.get(), "large", std::string(5'000'000, 'l')), Result::kStored);
+  p->Clear();
+  EXPECT_EQ(p->numbers().items, 0u);
+  EXPECT_EQ(p->numbers().used_bytes, empty);
+  EXPECT_EQ(p->numbers().item_bytes, 0u);
+  EXPECT_EQ(p->numbers().dead_bytes, 0u);
+  EXPECT_EQ(Get(p.get(), KeyOf(1)), "(none)");
+  EXPECT_EQ(Put(p.get(), KeyOf(1), "again"), Result::kStored);
+  EXPECT_EQ(Get(p.get(), KeyOf(1)), "again");
+}
+
+TEST(PartitionTest, Open_WithTooLittleMemory_SaysWhat) {
+  PartitionOptions options;
+  options.memory_bytes = kLeastMemory - 1;
+  const auto partition = Partition::Open(options);
+  ASSERT_FALSE(partition.ok());
+  EXPECT_THAT(std::string(partition.status().message()), testing::HasSubstr("16 MiB"));
+}
+
+TEST(TtlClassTest, EachClass_HoldsHalfAnOctave) {
+  EXPECT_EQ(TtlClassOf(kNoExpiry, 5), 0);
+  int last = 0;
+  for (int64_t seconds = 0; seconds < 100'000; ++seconds) {
+    const int ttl_class = TtlClassOf(seconds * 1000, 0);
+    EXPECT_GE(ttl_class, std::max(1, last));
+    EXPECT_LE(ttl_class, last + 2);
+    last = ttl_class;
+  }
+  EXPECT_EQ(TtlClassOf(INT64_MAX - 1, 0), kTtlClasses - 1);
+  EXPECT_EQ(TtlClassOf(-5, 10), 1);
+}
+
+}  // namespace
+}  // namespace pulse::kv
