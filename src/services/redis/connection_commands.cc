@@ -311,32 +311,29 @@ void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
 }
 
 void Executor::Config(const Arguments& args, ReplyWriter* reply) {
-  if (!EqualsIgnoringCase(args[1], "get")) {
-    return reply->Error(
-        "ERR only CONFIG GET is known; settings are options of pulse serve when it is started");
+  if (EqualsIgnoringCase(args[1], "set") && args.size() >= 4 && args.size() % 2 == 0) {
+    for (size_t i = 2; i < args.size(); i += 2) {
+      if (const std::string error = store_->Configure(args[i], args[i + 1]); !error.empty()) {
+        return reply->Error(error);
+      }
+    }
+    return reply->Ok();
   }
+  if (!EqualsIgnoringCase(args[1], "get")) return ReplyUnknownSubcommand("CONFIG", args[1], reply);
   if (args.size() < 3) {
     return reply->Error("ERR wrong number of arguments for 'config|get' command");
   }
-  const StoreOptions& options = store_->options();
-  const std::string sync = options.sync == SyncMode::kAlways        ? "always"
-                           : options.sync == SyncMode::kEverySecond ? "everysec"
-                                                                    : "no";
-  // RocksDB's log is what an append-only file is to Redis.
-  const std::pair<std::string_view, std::string> settings[] = {
-      {"appendfsync", sync},
-      {"appendonly", "yes"},
-      {"databases", "1"},
-      {"dir", options.path},
-      {"maxclients", std::to_string(facts_->max_clients)},
-      {"maxmemory", "0"},
-      {"maxmemory-policy", "noeviction"},
-      {"port", std::to_string(facts_->port)},
-      {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
-      {"save", ""},
-      {"timeout", std::to_string(facts_->idle_seconds)},
-  };
-  std::vector<const std::pair<std::string_view, std::string>*> found;
+  std::vector<Keyspace::Setting> settings = store_->Settings();
+  settings.insert(settings.end(), {
+                                      {"databases", "1"},
+                                      {"maxclients", std::to_string(facts_->max_clients)},
+                                      {"port", std::to_string(facts_->port)},
+                                      {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
+                                      {"save", ""},
+                                      {"timeout", std::to_string(facts_->idle_seconds)},
+                                  });
+  std::sort(settings.begin(), settings.end());
+  std::vector<const Keyspace::Setting*> found;
   for (const auto& setting : settings) {
     for (size_t i = 2; i < args.size(); ++i) {
       std::string pattern(args[i]);

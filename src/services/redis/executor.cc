@@ -1,5 +1,7 @@
 #include "services/redis/executor.h"
 
+#include <array>
+
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
@@ -96,13 +98,13 @@ size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Com
   return length;
 }
 
-void Executor::AnswerSet(const rocksdb::Status& status, Session* session, RequestBatch* batch,
+void Executor::AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                          CommandCounts* counts) {
   ReplyWriter reply(&batch->out, session->protocol);
-  if (status.ok()) {
+  if (error.empty()) {
     reply.Ok();
   } else {
-    ReplyError(status, &reply);
+    reply.Error(error);
     ++counts->errors;
   }
   ++counts->commands;
@@ -118,10 +120,15 @@ bool Executor::IsPlainSet(const Session& session, RequestBatch* batch) {
 bool Executor::RunSetsTogether(absl::Span<const Member> members) {
   RequestList sets;
   for (const Member& m : members) sets.push_back(&m.batch->requests[0]);
-  rocksdb::Status status;
-  if (store_->RunSets(sets, false, &status) != Store::RunResult::kDone) return false;
+  std::array<std::string, kMostBatched> errors;
+  if (store_->RunSets(sets, false, absl::MakeSpan(errors.data(), sets.size())) !=
+      Keyspace::RunResult::kDone) {
+    return false;
+  }
   CommandCounts counts;
-  for (const Member& m : members) AnswerSet(status, m.session, m.batch, &counts);
+  for (size_t i = 0; i < members.size(); ++i) {
+    AnswerSet(errors[i], members[i].session, members[i].batch, &counts);
+  }
   facts_->Add(counts);
   return true;
 }
@@ -176,17 +183,18 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
       const size_t before = batch->ends.size();
       const auto ran = store_->RunGets(request, length, kFullBytes, may_block, &reply, &batch->ends,
                                        &batch->counts);
-      if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
+      if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
       return answered(batch->ends.size() - before);
     }
     if (length > 1) {
       RequestList sets;
       for (size_t i = 0; i < length; ++i) sets.push_back(request + i);
-      rocksdb::Status status;
-      if (store_->RunSets(sets, may_block, &status) != Store::RunResult::kDone) {
+      std::array<std::string, kMostBatched> errors;
+      if (store_->RunSets(sets, may_block, absl::MakeSpan(errors.data(), length)) !=
+          Keyspace::RunResult::kDone) {
         return Stop::kWouldBlock;
       }
-      for (size_t i = 0; i < length; ++i) AnswerSet(status, session, batch, &batch->counts);
+      for (size_t i = 0; i < length; ++i) AnswerSet(errors[i], session, batch, &batch->counts);
       return Stop::kEnd;
     }
   }
@@ -196,7 +204,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     stop = Watch(session, args, may_block, &reply);
   } else if (command->reads() || command->writes()) {
     const auto ran = store_->Run(*command, args, may_block, &reply, &batch->counts);
-    if (ran == Store::RunResult::kWouldBlock) return Stop::kWouldBlock;
+    if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
     return answered(1);
   } else if (command->id == Command::kMulti || command->id == Command::kExec ||
              command->id == Command::kDiscard) {
@@ -285,11 +293,11 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;
-  std::vector<Store::Queued> commands;
+  std::vector<Keyspace::Queued> commands;
   for (const auto& queued : session->queue) {
     commands.push_back({queued->command, &queued->request.arguments()});
   }
-  const auto other = [&](const Store::Queued& queued, ReplyWriter* r) {
+  const auto other = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
     RunConnectionCommand(session, *queued.command, *queued.args, r);
   };
   store_->RunTransaction(commands, session->watches, other, reply, counts);

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "services/redis/keyspace.h"
 #include "services/redis/session.h"
-#include "services/redis/store.h"
 
 namespace pulse::redis {
 
@@ -65,7 +65,7 @@ struct RequestBatch {
 
 class Executor {
  public:
-  Executor(Store* store, ServerFacts* facts) : store_(store), facts_(facts) {}
+  Executor(Keyspace* store, ServerFacts* facts) : store_(store), facts_(facts) {}
 
   enum class Stop {
     kEnd,         // all is done
@@ -95,7 +95,7 @@ class Executor {
  private:
   Stop RunOne(Session* session, RequestBatch* batch, bool may_block);
   // How many requests from the next on are of `command`, plain, and can go together.
-  static void AnswerSet(const rocksdb::Status& status, Session* session, RequestBatch* batch,
+  static void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                         CommandCounts* counts);
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);
@@ -123,7 +123,7 @@ class Executor {
   std::string Info(const Arguments& args);
   void CommandCommand(const Arguments& args, ReplyWriter* reply);
 
-  Store* store_;
+  Keyspace* store_;
   ServerFacts* facts_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "services/redis/store.h"
+#include "services/redis/keyspace.h"
 
 namespace pulse::redis {
 

@@ -17,7 +17,7 @@ namespace pulse::redis {
 class HostApplication : public net::Application {
  public:
   // `is_private`: of the listener for directors.
-  HostApplication(Executor* executor, Store* store, ServerFacts* facts, WorkerPool* pool,
+  HostApplication(Executor* executor, Keyspace* store, ServerFacts* facts, WorkerPool* pool,
                   const Limits& limits, bool is_private)
       : executor_(executor),
         store_(store),
@@ -25,7 +25,7 @@ class HostApplication : public net::Application {
         pool_(pool),
         limits_(limits),
         private_(is_private),
-        groups_(store->options().sync != SyncMode::kAlways) {}
+        groups_(store->CollectsSets()) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
   // Carries out the SETs that several connections have sent, together.
   void OnTurnEnd() override;
@@ -33,7 +33,7 @@ class HostApplication : public net::Application {
  private:
   friend class HostFlow;
   Executor* executor_;
-  Store* store_;
+  Keyspace* store_;
   ServerFacts* facts_;
   WorkerPool* pool_;
   Limits limits_;

@@ -35,7 +35,7 @@ size_t CommonPrefix(std::string_view a, std::string_view b) {
 }
 
 // A key before which there are about as many bytes as a random number says.
-bool FindBySize(View* view, std::mt19937_64* random, std::string* key) {
+bool FindBySize(StoreView* view, std::mt19937_64* random, std::string* key) {
   std::string low;
   std::string high;
   if (!view->Narrow(&low, &high)) return false;
@@ -72,7 +72,7 @@ bool FindBySize(View* view, std::mt19937_64* random, std::string* key) {
 }
 
 // Any key of the window that begins at `from`, which ends before `*next`.
-bool SampleWindow(View* view, std::string_view from, std::mt19937_64* random,
+bool SampleWindow(StoreView* view, std::string_view from, std::mt19937_64* random,
                   std::optional<std::string>* key, std::string* next) {
   uint64_t existing = 0;
   size_t bytes = 0;
@@ -96,7 +96,7 @@ bool SampleWindow(View* view, std::string_view from, std::mt19937_64* random,
 
 }  // namespace
 
-bool KeySampler::Choose(View* view, std::optional<std::string>* key) {
+bool KeySampler::Choose(StoreView* view, std::optional<std::string>* key) {
   key->reset();
   if (!view->MayBlock()) return false;
   uint64_t seed = 0;

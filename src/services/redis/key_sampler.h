@@ -27,7 +27,7 @@
 
 namespace pulse::redis {
 
-class View;
+class StoreView;
 
 class KeySampler {
  public:
@@ -38,7 +38,7 @@ class KeySampler {
   explicit KeySampler(uint64_t seed) : random_(seed) {}
 
   // A key that exists, or none. False: the view would block, or has failed.
-  bool Choose(View* view, std::optional<std::string>* key);
+  bool Choose(StoreView* view, std::optional<std::string>* key);
 
  private:
   std::mutex mutex_;

@@ -9,14 +9,6 @@
 namespace pulse::redis {
 namespace {
 
-// DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
-constexpr uint64_t kCountedKeys = 1'000'000;
-// The estimate counts what was overwritten and is not compacted yet: it is not taken if this many
-// are all.
-constexpr uint64_t kAlwaysCounted = 100'000;
-// SCAN looks at COUNT keys; at more, if they have expired, but at no more than this.
-constexpr int64_t kMostExpired = 1000;
-
 // Whether `c` is in the class that begins at pattern[*at], after its '['. Moves behind the ']'.
 bool InClass(std::string_view pattern, size_t* at, char c) {
   bool negated = false;
@@ -74,36 +66,31 @@ void Scan(Call& call) {
   }
   ScanOptions options;
   if (!ReadScanOptions(call, &options)) return;
-  if (!call.view.MayBlock()) return;
-  std::string from;
-  if (cursor != 0 && !call.store.cursors().Get(cursor, &from)) {
-    return call.reply.Error(
-        "ERR invalid cursor: this server has not given it, or has given too many others since; "
-        "begin again with 0");
-  }
   std::string body;
   ReplyWriter keys(&body, call.reply.protocol());
   size_t matches = 0;
-  int64_t left = options.count;
-  std::string next;
-  const uint64_t most = call.store.options().max_reply;
-  const auto use = [&](std::string_view key, const Value&) {
-    if (left == 0 || body.size() > most) {
-      next = key;
-      // The empty key comes first of all, and so is never where a scan goes on.
-      return false;
-    }
-    --left;
+  const uint64_t most = call.view.limits().max_reply;
+  const auto use = [&](std::string_view key) {
+    if (body.size() > most) return false;
     if (options.strings && MatchesPattern(options.pattern, key)) {
       keys.Bulk(key);
       ++matches;
     }
     return true;
   };
-  const auto visits = static_cast<uint64_t>(std::max(options.count, kMostExpired));
-  if (!call.view.ForEach(from, LiteralPrefix(options.pattern), use, visits, &next)) return;
+  uint64_t next = 0;
+  bool known = true;
+  if (!call.view.ScanStep(cursor, LiteralPrefix(options.pattern), options.count, use, &next,
+                          &known)) {
+    return;
+  }
+  if (!known) {
+    return call.reply.Error(
+        "ERR invalid cursor: this server has not given it, or has given too many others since; "
+        "begin again with 0");
+  }
   call.reply.Array(2);
-  call.reply.Bulk(next.empty() ? "0" : std::to_string(call.store.cursors().Put(next, cursor)));
+  call.reply.Bulk(std::to_string(next));
   call.reply.Array(matches);
   call.reply.out()->append(body);
 }
@@ -113,15 +100,15 @@ void Keys(Call& call) {
   ReplyWriter keys(&body, call.reply.protocol());
   size_t matches = 0;
   const std::string_view pattern = call.args[1];
-  const uint64_t most = call.store.options().max_reply;
-  const auto use = [&](std::string_view key, const Value&) {
+  const uint64_t most = call.view.limits().max_reply;
+  const auto use = [&](std::string_view key) {
     if (MatchesPattern(pattern, key)) {
       keys.Bulk(key);
       ++matches;
     }
     return body.size() <= most;
   };
-  if (!call.view.ForEach("", LiteralPrefix(pattern), use)) return;
+  if (!call.view.ForEachKey(LiteralPrefix(pattern), use)) return;
   // Who has more is to use SCAN.
   if (body.size() > most) return call.reply.Error("ERR too many keys for one reply; use SCAN");
   call.reply.Array(matches);
@@ -129,22 +116,13 @@ void Keys(Call& call) {
 }
 
 void CountKeys(Call& call) {
-  if (!call.view.MayBlock()) return;
-  const uint64_t estimate = call.store.KeysEstimate();
-  int64_t count = 0;
-  const auto use = [&](std::string_view, const Value&) {
-    ++count;
-    return true;
-  };
-  std::string next;
-  const uint64_t most = estimate > kCountedKeys ? kAlwaysCounted : UINT64_MAX;
-  if (!call.view.ForEach("", "", use, most, &next)) return;
-  call.reply.Integer(next.empty() ? count : static_cast<int64_t>(estimate));
+  uint64_t count = 0;
+  if (call.view.CountKeys(&count)) call.reply.Integer(static_cast<int64_t>(count));
 }
 
 void RandomKey(Call& call) {
   std::optional<std::string> key;
-  if (!call.store.key_sampler().Choose(&call.view, &key)) return;
+  if (!call.view.ChooseKey(&key)) return;
   if (key.has_value()) {
     call.reply.Bulk(*key);
   } else {

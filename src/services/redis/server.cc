@@ -22,7 +22,7 @@ namespace {
 
 // Of many keys or values; one value of any length is told.
 uint64_t ReplyLimit(const Limits& limits) {
-  return std::max(StoreOptions().max_reply, limits.max_bulk + 64);
+  return std::max(KeyspaceLimits().max_reply, limits.max_bulk + 64);
 }
 
 std::string RandomId() {
@@ -135,8 +135,8 @@ absl::Status ServerImpl::OpenStore() {
   store.uri = options_.uri;
   store.cache_bytes = options_.cache_bytes;
   store.sync = options_.sync;
-  store.max_value = options_.limits.max_bulk;
-  store.max_reply = ReplyLimit(options_.limits);
+  store.limits.max_value = options_.limits.max_bulk;
+  store.limits.max_reply = ReplyLimit(options_.limits);
   PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();
 }

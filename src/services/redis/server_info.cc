@@ -4,8 +4,10 @@
 
 #include <cstdio>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "services/redis/executor.h"
+#include "services/redis/handlers.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -144,16 +146,12 @@ std::string Executor::Info(const Arguments& args) {
     begin("Memory");
     add("used_memory", ResidentBytes());
     add("used_memory_rss", ResidentBytes());
-    add("block_cache_bytes", store_->Property("rocksdb.block-cache-usage"));
-    add("memtable_bytes", store_->Property("rocksdb.cur-size-all-mem-tables"));
-    add("maxmemory", 0);
-    add("maxmemory_policy", "noeviction");
+    store_->AddInfo("memory", &out);
   }
   if (wanted("persistence")) {
     begin("Persistence");
     add("loading", 0);
-    add("aof_enabled", 1);
-    add("background_errors", store_->Property("rocksdb.background-errors"));
+    store_->AddInfo("persistence", &out);
   }
   if (wanted("stats")) {
     begin("Stats");
@@ -162,7 +160,7 @@ std::string Executor::Info(const Arguments& args) {
     add("total_error_replies", facts_->errors.load());
     add("keyspace_hits", facts_->hits.load());
     add("keyspace_misses", facts_->misses.load());
-    add("expired_keys", store_->expired_dropped());
+    store_->AddInfo("stats", &out);
     add("waited_commands", facts_->waited.load());
     add("watched_keys", store_->watch_table()->watches());
     add("acl_access_denied_auth", facts_->rejected.load());
@@ -182,21 +180,12 @@ std::string Executor::Info(const Arguments& args) {
   }
   if (wanted("keyspace")) {
     begin("Keyspace");
-    // RocksDB's estimate: counting would read everything, as it would of those that expire. The
-    // form is Redis's, which clients take apart.
-    if (const uint64_t keys = store_->KeysEstimate(); keys > 0) {
-      add("db0", absl::StrCat("keys=", keys, ",expires=0,avg_ttl=0"));
-    }
+    // The form is Redis's, which clients take apart.
+    store_->AddInfo("keyspace", &out);
   }
-  if (wanted("rocksdb")) {
-    begin("RocksDB");
-    add("live_sst_bytes", store_->Property("rocksdb.live-sst-files-size"));
-    add("estimate_keys", store_->KeysEstimate());
-    add("running_compactions", store_->Property("rocksdb.num-running-compactions"));
-    add("running_flushes", store_->Property("rocksdb.num-running-flushes"));
-    add("pending_compaction_bytes", store_->Property("rocksdb.estimate-pending-compaction-bytes"));
-    add("write_stopped", store_->Property("rocksdb.is-write-stopped"));
-    add("delayed_write_rate", store_->Property("rocksdb.actual-delayed-write-rate"));
+  if (wanted(absl::AsciiStrToLower(AbslOf(store_->section_name())))) {
+    begin(store_->section_name().data());
+    store_->AddInfo(store_->section_name(), &out);
   }
   return out;
 }

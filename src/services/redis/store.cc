@@ -152,4 +152,45 @@ uint64_t Store::Property(const char* name) const {
 
 uint64_t Store::KeysEstimate() const { return Property("rocksdb.estimate-num-keys"); }
 
+void Store::AddInfo(std::string_view section, std::string* out) const {
+  const auto add = [&](absl::string_view name, const auto& value) {
+    absl::StrAppend(out, name, ":", value, "\r\n");
+  };
+  if (section == "memory") {
+    add("block_cache_bytes", Property("rocksdb.block-cache-usage"));
+    add("memtable_bytes", Property("rocksdb.cur-size-all-mem-tables"));
+    add("maxmemory", 0);
+    add("maxmemory_policy", "noeviction");
+  } else if (section == "persistence") {
+    add("aof_enabled", 1);  // RocksDB's log is what an append-only file is to Redis
+    add("background_errors", Property("rocksdb.background-errors"));
+  } else if (section == "stats") {
+    add("expired_keys", expired_dropped());
+  } else if (section == "keyspace") {
+    // RocksDB's estimate: counting would read everything, as it would of those that expire.
+    if (const uint64_t keys = KeysEstimate(); keys > 0) {
+      add("db0", absl::StrCat("keys=", keys, ",expires=0,avg_ttl=0"));
+    }
+  } else if (section == section_name()) {
+    add("live_sst_bytes", Property("rocksdb.live-sst-files-size"));
+    add("estimate_keys", KeysEstimate());
+    add("running_compactions", Property("rocksdb.num-running-compactions"));
+    add("running_flushes", Property("rocksdb.num-running-flushes"));
+    add("pending_compaction_bytes", Property("rocksdb.estimate-pending-compaction-bytes"));
+    add("write_stopped", Property("rocksdb.is-write-stopped"));
+    add("delayed_write_rate", Property("rocksdb.actual-delayed-write-rate"));
+  }
+}
+
+std::vector<Keyspace::Setting> Store::Settings() const {
+  const char* const sync = options_.sync == SyncMode::kAlways        ? "always"
+                           : options_.sync == SyncMode::kEverySecond ? "everysec"
+                                                                     : "no";
+  return {{"appendfsync", sync},
+          {"appendonly", "yes"},
+          {"dir", options_.path},
+          {"maxmemory", "0"},
+          {"maxmemory-policy", "noeviction"}};
+}
+
 }  // namespace pulse::redis

@@ -29,11 +29,11 @@ __attribute__((noinline)) rocksdb::Status WriteToRocksDb(rocksdb::DB* db,
 
 }  // namespace
 
-void ReplyError(const rocksdb::Status& error, ReplyWriter* reply) {
-  reply->Error(absl::StrCat("ERR the database says: ", error.ToString()));
+std::string DatabaseError(const rocksdb::Status& error) {
+  return absl::StrCat("ERR the database says: ", error.ToString());
 }
 
-__attribute__((noinline)) bool Store::Write(rocksdb::WriteBatch* batch, View* view) {
+__attribute__((noinline)) bool Store::Write(rocksdb::WriteBatch* batch, StoreView* view) {
   rocksdb::WriteOptions how;
   how.sync = options_.sync == SyncMode::kAlways;
   how.no_slowdown = !view->may_block_;
@@ -44,14 +44,14 @@ __attribute__((noinline)) bool Store::Write(rocksdb::WriteBatch* batch, View* vi
     return false;
   }
   if (!status.ok()) {
-    view->Fail(std::move(status));
+    view->Fail(status);
     return true;
   }
   if (!unsynced_.load(std::memory_order_relaxed)) unsynced_.store(true, std::memory_order_relaxed);
   return true;
 }
 
-bool Store::Commit(View* view) {
+bool Store::Commit(StoreView* view) {
   rocksdb::WriteBatch& batch = view->batch_;
   if (view->cleared_) {
     rocksdb::ReadOptions how;
@@ -65,14 +65,14 @@ bool Store::Commit(View* view) {
     if (it->Valid()) {
       std::string end = it->key().ToString();
       end.push_back('\0');
-      if (auto status = batch.DeleteRange("", end); !status.ok()) view->Fail(std::move(status));
+      if (auto status = batch.DeleteRange("", end); !status.ok()) view->Fail(status);
     }
   }
   for (const auto& [key, stored] : view->buffered_writes_) {
     auto status = stored.has_value() ? batch.Put(key, *stored) : batch.Delete(key);
-    if (!status.ok()) view->Fail(std::move(status));
+    if (!status.ok()) view->Fail(status);
   }
-  if (!view->error_.ok() || batch.Count() == 0) return true;
+  if (!view->error_.empty() || batch.Count() == 0) return true;
   if (!Write(&batch, view)) return false;
   if (view->cleared_) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -82,7 +82,7 @@ bool Store::Commit(View* view) {
   return true;
 }
 
-void Store::TouchWatched(const View& view) {
+void Store::TouchWatched(const StoreView& view) {
   if (view.cleared_) watch_.TouchAll();
   for (const auto& [key, stored] : view.buffered_writes_) watch_.Touch(key);
   for (const std::string_view key : view.changed_) watch_.Touch(key);
@@ -100,20 +100,20 @@ Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, b
   }
   // A key that is named twice is to be seen as the first has left it.
   const bool buffered = command.id == Command::kDel || command.id == Command::kUnlink;
-  View view(this, may_block, buffered && args.size() > 2, now_ms());
+  StoreView view(this, may_block, buffered && args.size() > 2, now_ms());
   const size_t begin = reply->out()->size();
   const CommandCounts before = *counts;
-  Call call{command, args, view, *reply, *this, *counts};
+  Call call{command, args, view, *reply, *counts};
   RunCommand(call);
-  if (!view.blocked() && view.error().ok() && writes) Commit(&view);
+  if (!view.blocked() && view.error().empty() && writes) Commit(&view);
   if (view.blocked()) {
     reply->out()->resize(begin);
     *counts = before;
     return RunResult::kWouldBlock;
   }
-  if (!view.error().ok()) {
+  if (!view.error().empty()) {
     reply->out()->resize(begin);
-    ReplyError(view.error(), reply);
+    reply->Error(view.error());
   }
   ++counts->commands;
   counts->errors += (*reply->out())[begin] == '-';
@@ -123,13 +123,13 @@ Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, b
 Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
                                 bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
                                 CommandCounts* counts) {
-  View view(this, may_block, false, now_ms());
+  StoreView view(this, may_block, false, now_ms());
   std::vector<std::string_view> keys(count);
   for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
   std::vector<Found> found;
   view.GetMany(keys.data(), count, &found, most_bytes);
   if (view.blocked()) return RunResult::kWouldBlock;
-  if (!view.error().ok()) {
+  if (!view.error().empty()) {
     // Each by itself, as the fault may be one key's.
     const size_t begin = reply->out()->size();
     const size_t first = ends->size();
@@ -157,15 +157,15 @@ Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t 
 }
 
 Store::RunResult Store::RunSets(absl::Span<const Request* const> sets, bool may_block,
-                                rocksdb::Status* status) {
+                                absl::Span<std::string> errors) {
   KeyLocks::Wanted wanted;
   for (const Request* set : sets) wanted.Add((*set)[1]);
   KeyLocks::Held held;
   if (!locks_.Take(std::move(wanted), may_block, &held)) return RunResult::kWouldBlock;
-  View view(this, may_block, false, 0);
+  StoreView view(this, may_block, false, 0);
   for (const Request* set : sets) view.Put((*set)[1], (*set)[2], kNever);
-  if (view.error().ok() && !Commit(&view)) return RunResult::kWouldBlock;
-  *status = view.error();
+  if (view.error().empty() && !Commit(&view)) return RunResult::kWouldBlock;
+  for (std::string& error : errors) error = view.error();
   return RunResult::kDone;
 }
 
@@ -185,7 +185,7 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
     reply->NullArray();
     return;
   }
-  View view(this, true, true, now);
+  StoreView view(this, true, true, now);
   const size_t begin = reply->out()->size();
   bool full = false;
   reply->Array(commands.size());
@@ -195,15 +195,15 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
       reply->Error(kTooManyValues);
       ++counts->commands;
     } else if (queued.command->reads() || queued.command->writes()) {
-      Call call{*queued.command, *queued.args, view, *reply, *this, *counts};
+      Call call{*queued.command, *queued.args, view, *reply, *counts};
       RunCommand(call);
       ++counts->commands;
     } else {
       other(queued, reply);
     }
-    if (!view.error().ok() || view.written_bytes() > options_.max_transaction) break;
+    if (!view.error().empty() || view.written_bytes() > options_.max_transaction) break;
     // A write is carried out all the same.
-    if (reply->out()->size() - begin > options_.max_reply &&
+    if (reply->out()->size() - begin > options_.limits.max_reply &&
         reply->out()->size() - element > kShortReply) {
       full = true;
       reply->out()->resize(element);
@@ -212,12 +212,12 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
     counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
   }
   const bool fits = view.written_bytes() <= options_.max_transaction;
-  if (fits && view.error().ok()) Commit(&view);
-  if (fits && view.error().ok()) return;
+  if (fits && view.error().empty()) Commit(&view);
+  if (fits && view.error().empty()) return;
   // Nothing was written. A transaction is never half done.
   reply->out()->resize(begin);
   if (fits) {
-    ReplyError(view.error(), reply);
+    reply->Error(view.error());
   } else {
     reply->Error(absl::StrCat("ERR the transaction would write more than ",
                               options_.max_transaction,
@@ -229,14 +229,14 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
 bool Store::Watch(const std::string_view* keys, size_t count, bool may_block,
                   WatchTable::Set* watches, std::string* error) {
   if (!may_block && count > kFewWatches) return false;
-  View view(this, may_block, false, now_ms());
+  StoreView view(this, may_block, false, now_ms());
   for (size_t i = 0; i < count; ++i) watches->Add(keys[i], kNever);  // before they are read
   for (size_t i = 0; i < count; ++i) {
     Found found;
     if (!view.Get(keys[i], &found)) break;
     if (found.exists) watches->Add(keys[i], found.value.expires_ms);
   }
-  if (!view.error().ok()) *error = absl::StrCat("ERR the database says: ", view.error().ToString());
+  *error = view.error();
   return !view.blocked();
 }
 

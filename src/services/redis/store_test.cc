@@ -77,7 +77,7 @@ TEST(StoreTest, StringCommands_EachForm_ReplyAsRedis) {
 
 TEST(StoreTest, ManyValues_BeyondReplyLimit_Error) {
   TestStore store;
-  store.options().max_reply = 100;
+  store.options().limits.max_reply = 100;
   store.Reopen();
   const std::string value(40, 'v');
   Play(store, {{"MSET a 1 b 2", "+OK"}, {"KEYS *", "*2 $1 a $1 b"}});

@@ -15,34 +15,45 @@ namespace {
 // That one MultiGet reads: it may hold as many values before it looks at how long they are.
 constexpr size_t kReadTogether = 8;
 
+// DBSIZE counts up to about so many keys, and takes RocksDB's estimate beyond.
+constexpr uint64_t kCountedKeys = 1'000'000;
+// The estimate counts what was overwritten and is not compacted yet: it is not taken if this many
+// are all.
+constexpr uint64_t kAlwaysCounted = 100'000;
+// SCAN looks at COUNT keys; at more, if they have expired, but at no more than this.
+constexpr int64_t kMostExpired = 1000;
+
 }  // namespace
 
-View::View(Store* store, bool may_block, bool buffered, int64_t now_ms)
-    : store_(store), may_block_(may_block), buffered_(buffered), now_ms_(now_ms) {}
+StoreView::StoreView(Store* store, bool may_block, bool buffered, int64_t now_ms)
+    : View(now_ms, store->options().limits),
+      store_(store),
+      may_block_(may_block),
+      buffered_(buffered) {}
 
-rocksdb::ReadOptions View::MakeReadOptions() const {
+rocksdb::ReadOptions StoreView::MakeReadOptions() const {
   rocksdb::ReadOptions how;
   if (!may_block_) how.read_tier = rocksdb::kBlockCacheTier;
   return how;
 }
 
-bool View::MayBlock() {
+bool StoreView::MayBlock() {
   blocked_ |= !may_block_;
   return may_block_;
 }
 
-void View::Fail(rocksdb::Status status) {
-  if (error_.ok()) error_ = std::move(status);
+void StoreView::Fail(const rocksdb::Status& status) {
+  if (error_.empty()) error_ = DatabaseError(status);
 }
 
-const std::optional<std::string>* View::FindBuffered(std::string_view key) const {
+const std::optional<std::string>* StoreView::FindBuffered(std::string_view key) const {
   if (!buffered_) return nullptr;
   const auto it = buffered_writes_.find(key);
   return it == buffered_writes_.end() ? nullptr : &it->second;
 }
 
 // Takes what a read of `found->pin` has brought.
-bool View::DecodeFound(const rocksdb::Status& status, Found* found) {
+bool StoreView::DecodeFound(const rocksdb::Status& status, Found* found) {
   found->exists = false;
   if (status.IsNotFound()) return true;
   if (status.IsIncomplete() && !may_block_) {
@@ -57,11 +68,11 @@ bool View::DecodeFound(const rocksdb::Status& status, Found* found) {
     Fail(rocksdb::Status::Corruption("a value that pulse serve has not written"));
     return false;
   }
-  found->exists = !found->value.ExpiredAt(now_ms_);
+  found->exists = !found->value.ExpiredAt(now_ms());
   return true;
 }
 
-bool View::Get(std::string_view key, Found* found) {
+bool StoreView::Get(std::string_view key, Found* found) {
   found->pin.Reset();
   if (const auto* written = FindBuffered(key); written != nullptr) {
     found->exists = written->has_value();
@@ -76,14 +87,14 @@ bool View::Get(std::string_view key, Found* found) {
   return GetOne(MakeReadOptions(), key, found);
 }
 
-bool View::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
+bool StoreView::GetOne(const rocksdb::ReadOptions& how, std::string_view key, Found* found) {
   found->pin.Reset();
   rocksdb::DB* db = store_->db_.get();
   return DecodeFound(db->Get(how, db->DefaultColumnFamily(), SliceOf(key), &found->pin), found);
 }
 
-bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
-                   uint64_t most_bytes) {
+bool StoreView::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                        uint64_t most_bytes) {
   found->clear();
   found->resize(count);
   uint64_t bytes = 0;
@@ -134,8 +145,8 @@ bool View::GetMany(const std::string_view* keys, size_t count, std::vector<Found
 }
 
 // Not by MultiGet, which (in RocksDB 7.8) reads from the device whatever the tier.
-bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
-                     uint64_t most_bytes) {
+bool StoreView::GetCached(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                          uint64_t most_bytes) {
   rocksdb::ManagedSnapshot snapshot(store_->db_.get());
   rocksdb::ReadOptions how = MakeReadOptions();
   how.snapshot = snapshot.snapshot();
@@ -152,7 +163,7 @@ bool View::GetCached(const std::string_view* keys, size_t count, std::vector<Fou
   return true;
 }
 
-bool View::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
+bool StoreView::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
   *existing = 0;
   Found found;
   // What a transaction reads, it has locked.
@@ -173,26 +184,26 @@ bool View::CountExisting(const std::string_view* keys, size_t count, size_t* exi
   return true;
 }
 
-void View::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+void StoreView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
   EncodeValue(data, expires_ms, &scratch_);
   if (buffered_) {
     BufferWrite(key, scratch_);
     return;
   }
   changed_.push_back(key);
-  if (auto status = batch_.Put(SliceOf(key), scratch_); !status.ok()) Fail(std::move(status));
+  if (auto status = batch_.Put(SliceOf(key), scratch_); !status.ok()) Fail(status);
 }
 
-void View::Delete(std::string_view key) {
+void StoreView::Delete(std::string_view key) {
   if (buffered_) {
     BufferWrite(key, std::nullopt);
     return;
   }
   changed_.push_back(key);
-  if (auto status = batch_.Delete(SliceOf(key)); !status.ok()) Fail(std::move(status));
+  if (auto status = batch_.Delete(SliceOf(key)); !status.ok()) Fail(status);
 }
 
-void View::BufferWrite(std::string_view key, std::optional<std::string> stored) {
+void StoreView::BufferWrite(std::string_view key, std::optional<std::string> stored) {
   written_bytes_ += stored.has_value() ? stored->size() : 0;
   auto it = buffered_writes_.find(key);
   if (it == buffered_writes_.end()) {
@@ -204,7 +215,7 @@ void View::BufferWrite(std::string_view key, std::optional<std::string> stored) 
   it->second = std::move(stored);
 }
 
-bool View::Clear() {
+bool StoreView::Clear() {
   if (!MayBlock()) return false;
   buffered_writes_.clear();
   written_bytes_ = 0;
@@ -213,9 +224,9 @@ bool View::Clear() {
   return true;
 }
 
-bool View::ForEach(std::string_view from, std::string_view prefix,
-                   const std::function<bool(std::string_view, const Value&)>& use, uint64_t most,
-                   std::string* next) {
+bool StoreView::ForEach(std::string_view from, std::string_view prefix,
+                        const std::function<bool(std::string_view, const Value&)>& use,
+                        uint64_t most, std::string* next) {
   if (!MayBlock()) return false;
   std::unique_ptr<rocksdb::Iterator> it;
   if (!cleared_) {
@@ -250,13 +261,59 @@ bool View::ForEach(std::string_view from, std::string_view prefix,
       Fail(rocksdb::Status::Corruption("a value that pulse serve has not written"));
       return false;
     }
-    if (exists && !value.ExpiredAt(now_ms_) && !use(key, value)) return true;
+    if (exists && !value.ExpiredAt(now_ms()) && !use(key, value)) return true;
     if (order >= 0) ++mine;
     if (order <= 0) it->Next();
   }
 }
 
-bool View::Narrow(std::string* first, std::string* last) {
+bool StoreView::ForEachKey(std::string_view prefix, const UseKey& use) {
+  return ForEach("", prefix, [&](std::string_view key, const Value&) { return use(key); });
+}
+
+bool StoreView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
+                         uint64_t* next, bool* known) {
+  if (!MayBlock()) return false;
+  std::string from;
+  *known = cursor == 0 || store_->cursors().Get(cursor, &from);
+  if (!*known) return true;
+  int64_t left = count;
+  std::string next_key;
+  const auto use_some = [&](std::string_view key, const Value&) {
+    if (left > 0 && use(key)) {
+      --left;
+      return true;
+    }
+    // The empty key comes first of all, and so is never where a scan goes on.
+    next_key = key;
+    return false;
+  };
+  const auto visits = static_cast<uint64_t>(std::max(count, kMostExpired));
+  if (!ForEach(from, prefix, use_some, visits, &next_key)) return false;
+  *next = next_key.empty() ? 0 : store_->cursors().Put(next_key, cursor);
+  return true;
+}
+
+bool StoreView::CountKeys(uint64_t* count) {
+  if (!MayBlock()) return false;
+  const uint64_t estimate = store_->KeysEstimate();
+  *count = 0;
+  const auto use = [&](std::string_view, const Value&) {
+    ++*count;
+    return true;
+  };
+  std::string next;
+  const uint64_t most = estimate > kCountedKeys ? kAlwaysCounted : UINT64_MAX;
+  if (!ForEach("", "", use, most, &next)) return false;
+  if (!next.empty()) *count = estimate;
+  return true;
+}
+
+bool StoreView::ChooseKey(std::optional<std::string>* key) {
+  return store_->key_sampler().Choose(this, key);
+}
+
+bool StoreView::Narrow(std::string* first, std::string* last) {
   if (!MayBlock()) return false;
   rocksdb::ReadOptions how = MakeReadOptions();
   how.total_order_seek = true;
@@ -272,10 +329,10 @@ bool View::Narrow(std::string* first, std::string* last) {
   }
   *last = it->Valid() ? it->key().ToString() : *first;
   if (!it->status().ok()) Fail(it->status());
-  return error_.ok();
+  return error_.empty();
 }
 
-uint64_t View::BytesBefore(std::string_view key) const {
+uint64_t StoreView::BytesBefore(std::string_view key) const {
   rocksdb::SizeApproximationOptions how;
   how.include_memtables = true;
   const rocksdb::Range range("", SliceOf(key));

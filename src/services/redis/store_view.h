@@ -1,5 +1,5 @@
-// View: what a command reads and writes through. It reads the database and, in a transaction, what
-// the commands before it have written; its writes are kept until Store commits them as one batch.
+// StoreView: the View of a RocksDB. It reads the database and, in a transaction, what the commands
+// before it have written; its writes are kept until Store commits them as one batch.
 //
 // Ownership: the store outlives its views; keys that are written without a transaction are views of
 // the command's arguments. Threads: one at a time. Blocking: with `may_block` false, a call that
@@ -16,40 +16,32 @@
 
 #include "absl/container/inlined_vector.h"
 #include "rocksdb/options.h"
-#include "rocksdb/slice.h"
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
-#include "services/redis/value.h"
+#include "services/redis/keyspace.h"
 
 namespace pulse::redis {
 
 class Store;
 
-// A key's value as a command finds it.
-struct Found {
-  bool exists = false;
-  Value value;
-  rocksdb::PinnableSlice pin;  // holds `value.data`
-};
-
-// What a command reads and writes through: the database, and in a transaction what the commands
-// before it have written. A call that returns false ends the command: it would block, or failed.
-class View {
+class StoreView final : public View {
  public:
-  View(Store* store, bool may_block, bool buffered, int64_t now_ms);
+  StoreView(Store* store, bool may_block, bool buffered, int64_t now_ms);
 
-  bool Get(std::string_view key, Found* found);
-  // All at one point in time. Beyond about `most_bytes` of values it reads no more, and `found` has
-  // fewer than `count`, but at least one.
+  bool Get(std::string_view key, Found* found) override;
   bool GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
-               uint64_t most_bytes);
-  // How many exist, one that is named twice counted twice, at one point in time. Holds one value at
-  // a time.
-  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing);
-  void Put(std::string_view key, std::string_view data, int64_t expires_ms);
-  void Delete(std::string_view key);
-  // All keys.
-  bool Clear();
+               uint64_t most_bytes) override;
+  // Holds one value at a time.
+  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) override;
+  void Put(std::string_view key, std::string_view data, int64_t expires_ms) override;
+  void Delete(std::string_view key) override;
+  bool Clear() override;
+  bool ForEachKey(std::string_view prefix, const UseKey& use) override;
+  bool ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
+                uint64_t* next, bool* known) override;
+  bool CountKeys(uint64_t* count) override;
+  bool ChooseKey(std::optional<std::string>* key) override;
+
   // Calls `use` for the keys that exist from `from` on, in order, while they begin with `prefix`
   // and `use` returns true. Having looked at `most` keys, expired ones included, it stops, with the
   // next one in `next`.
@@ -66,8 +58,8 @@ class View {
   bool MayBlock();
 
   bool blocked() const { return blocked_; }
-  const rocksdb::Status& error() const { return error_; }
-  int64_t now_ms() const { return now_ms_; }
+  // What ended the command, as a reply without its "-"; empty: nothing did.
+  const std::string& error() const { return error_; }
   // Of what a transaction has written.
   uint64_t written_bytes() const { return written_bytes_; }
 
@@ -81,7 +73,7 @@ class View {
   void BufferWrite(std::string_view key, std::optional<std::string> stored);
   // What a transaction has written to `key`.
   const std::optional<std::string>* FindBuffered(std::string_view key) const;
-  void Fail(rocksdb::Status status);
+  void Fail(const rocksdb::Status& status);
   rocksdb::ReadOptions MakeReadOptions() const;
 
   Store* store_;
@@ -89,8 +81,7 @@ class View {
   bool buffered_;
   bool blocked_ = false;
   bool cleared_ = false;
-  int64_t now_ms_;
-  rocksdb::Status error_;
+  std::string error_;
   rocksdb::WriteBatch batch_;
   // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
   std::map<std::string, std::optional<std::string>, std::less<>> buffered_writes_;

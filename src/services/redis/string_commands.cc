@@ -151,7 +151,7 @@ void GetAndExpire(Call& call) {
 void GetSeveral(Call& call) {
   std::vector<Found> found;
   const size_t count = call.args.size() - 1;
-  if (!call.view.GetMany(&call.args[1], count, &found, call.store.options().max_reply)) return;
+  if (!call.view.GetMany(&call.args[1], count, &found, call.view.limits().max_reply)) return;
   if (found.size() < count) return call.reply.Error(kTooManyValues);
   call.reply.Array(count);
   for (const Found& one : found) ReplyValue(call, one);
@@ -243,7 +243,7 @@ void AddFloat(Call& call) {
 }
 
 bool TooLong(Call& call, uint64_t size) {
-  if (size <= call.store.options().max_value) return false;
+  if (size <= call.view.limits().max_value) return false;
   call.reply.Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
   return true;
 }

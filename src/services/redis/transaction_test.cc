@@ -64,7 +64,7 @@ TEST_F(TransactionTest, FlushAll_WithinTransaction_HidesEarlierKeys) {
 
 // Beyond the limit commands are answered by errors, but what they write is written.
 TEST_F(TransactionTest, Exec_LargeReplies_ErrorsButWritesCommitted) {
-  store.options().max_reply = 1000;
+  store.options().limits.max_reply = 1000;
   store.Reopen();
   const std::string value(400, 'v');
   store("SET a " + value);
