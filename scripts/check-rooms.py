@@ -35,8 +35,8 @@ ROOMS = {
     "src/net": ("base", "uring"),
     # The table of services.
     "src/services": ("agent", "services/*"),
-    # Services. No service includes another one, but for offload, which reads what files stores; front
-    # is what those with remote clients share.
+    # Services. No service includes another one, but for offload, which reads what files stores, and
+    # kv, which answers Redis's commands; front is what those with remote clients share.
     "src/services/front": ("base", "net", "agent"),
     "src/services/echo": SUBSTRATE,
     "src/services/files": SUBSTRATE + ("store", "include"),
@@ -46,7 +46,8 @@ ROOMS = {
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
                                    "include", "rocksdb"),
-    # The in-memory store's engine: pure.
+    # The in-memory store: its commands are those of the Redis server. Its engine is pure.
+    "src/services/kv": ("base", "services/kv/core", "services/redis"),
     "src/services/kv/core": ("base",),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",

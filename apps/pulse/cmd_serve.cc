@@ -14,6 +14,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/stop_signal.h"
@@ -25,37 +26,13 @@
 namespace pulse {
 namespace {
 
-struct RedisServerArgs {
-  redis::ServeOptions options;
+struct RedisServerArgs : ServerArgs {
   std::string cache = "256M";
-  std::string max_value = "32M";
   std::string sync = "everysec";
   std::string offload = "auto";
   std::string offload_reason;  // why there is an agent in front, or none
-  std::string cpus;
   std::string agent_cpus;
-  std::string password_file;
-  std::string metrics;
-  bool metrics_anywhere = false;
-  int port = 6379;
-  bool port_given = false;
 };
-
-// The first line of a file. A password on a command line would be seen by everyone.
-absl::Status ReadPassword(const std::string& path, std::string* password) {
-  const UniqueFd fd = OpenFile(path, O_RDONLY);
-  if (!fd.valid()) return ErrnoError(errno, "reading --requirepass", path);
-  char text[4096];
-  const ssize_t n = read(fd.get(), text, sizeof(text));
-  if (n < 0) return ErrnoError(errno, "reading --requirepass", path);
-  password->assign(text, static_cast<size_t>(n));
-  password->resize(std::min(password->find_first_of("\r\n"), password->size()));
-  if (password->empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--requirepass ", path, ": expected a password in its first line"));
-  }
-  return absl::OkStatus();
-}
 
 // Whether there is an agent in front of the server, and why.
 absl::Status ChooseAgent(RedisServerArgs* args) {
@@ -77,16 +54,10 @@ absl::Status ChooseAgent(RedisServerArgs* args) {
 
 absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   redis::ServeOptions& options = args->options;
-  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
+  PULSE_RETURN_IF_ERROR(ReadServerArgs(args));
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
   PULSE_ASSIGN_OR_RETURN(options.cache_bytes,
                          ParseSizeOption("--cache", args->cache, uint64_t{1} << 50));
-  PULSE_ASSIGN_OR_RETURN(options.limits.max_bulk,
-                         ParseSizeOption("--max-value", args->max_value, redis::kMostMaxBulk));
-  if (!args->password_file.empty()) {
-    PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
-  }
-  options.port = static_cast<uint16_t>(args->port);
   PULSE_RETURN_IF_ERROR(ChooseAgent(args));
   if (!options.host_socket.empty()) {
     // Clients come to the agent, which may take the port.
@@ -102,16 +73,6 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
                  : args->sync == "no"   ? redis::SyncMode::kNo
                                         : redis::SyncMode::kEverySecond;
   return absl::OkStatus();
-}
-
-// Where clients, or their agent, come to.
-std::string Listeners(const redis::ServeOptions& options, uint16_t port) {
-  std::vector<std::string> all;
-  if (options.listen_tcp) all.push_back(absl::StrCat(options.bind, ":", port));
-  for (const std::string& path : {options.socket, options.host_socket}) {
-    if (!path.empty()) all.push_back(path);
-  }
-  return absl::StrJoin(all, " and ");
 }
 
 // None when none is asked for. To be gone before `server` stops.
@@ -150,7 +111,7 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   if (!metrics.ok()) return metrics.status();
   const redis::ServeOptions& options = args.options;
   std::fprintf(stderr, "pulse serve: %s on %s (process %d, offload %s%s)\n", options.db.c_str(),
-               Listeners(options, (*server)->port()).c_str(), getpid(),
+               ListenersText(options, (*server)->port()).c_str(), getpid(),
                options.offload ? "on" : "off", options.tls_cert.empty() ? "" : ", TLS");
   std::fprintf(stderr, "pulse serve: %s, as %s\n",
                options.offload ? "an agent in front answers reads" : "no agent in front",
@@ -165,41 +126,14 @@ absl::Status RunRedisServer(RedisServerArgs args) {
   return (*server)->Stop();
 }
 
-void AddAccessOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
-  redis::ServeOptions& options = args->options;
-  cmd->add_option("--requirepass", args->password_file,
-                  "file whose first line is the password of the user `default`");
-  cmd->add_option("--users", options.users_file,
-                  "file of users, in Redis's form: user NAME on #SHA256 +@read +@write");
-  cmd->add_option("--tls-cert", options.tls_cert, "speak TLS, with this certificate (PEM)");
-  cmd->add_option("--tls-key", options.tls_key, "its private key (PEM)");
-  cmd->add_option("--tls-ca", options.tls_ca,
-                  "clients must show a certificate that one of these has signed (PEM)");
-  cmd->add_flag("--insecure", options.insecure, "listen beyond loopback without password and TLS");
-}
-
 void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& args) {
   redis::ServeOptions& options = args->options;
   cmd->add_option("--cache", args->cache,
                   "memory for blocks that were read; as much again for the agent")
       ->capture_default_str();
-  cmd->add_option("--max-value", args->max_value, "the longest argument of a request")
-      ->capture_default_str();
-  cmd->add_option("--max-clients", options.max_clients, "connections at a time")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  cmd->add_option("--idle-timeout", options.idle_seconds,
-                  "seconds after which a client that asks nothing is cut off; 0: never")
-      ->check(CLI::Range(0, 1'000'000'000))
-      ->capture_default_str();
-  cmd->add_option("--threads", options.threads, "threads that serve connections")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
   cmd->add_option("--workers", options.workers, "threads for what has to wait for the device")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  cmd->add_option("--cpus", args->cpus,
-                  "CPUs of the host's threads and RocksDB's, as 0,2-3 (default: all)");
   cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent's threads (default: all)");
   cmd->add_option(
          "--spin-us", options.agent_spin_us,
@@ -208,7 +142,7 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
          "its own")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
-  metrics::Endpoint::AddOptions(cmd, "9465", &args->metrics, &args->metrics_anywhere);
+  AddConnectionOptions(cmd, args.get());
 }
 
 }  // namespace
@@ -224,13 +158,7 @@ void AddServeCommand(CLI::App& app) {
   redis::ServeOptions& options = args->options;
   cmd->add_option("--db", options.db, "directory of the database; made if it is missing")
       ->required();
-  cmd->add_option("--port", args->port, "TCP port; 0: one that the kernel chooses")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  cmd->add_option("--bind", options.bind,
-                  "address to listen on; beyond loopback only with a password or TLS")
-      ->capture_default_str();
-  cmd->add_option("--socket", options.socket, "listen on this Unix socket too");
+  AddListenOptions(cmd, args.get());
   cmd->add_option(
       "--host-socket", options.host_socket,
       "Unix socket for a separate agent (pulse agent --serve-host), which clients then come\n"
@@ -249,7 +177,7 @@ void AddServeCommand(CLI::App& app) {
                   "everysec, or no (when the kernel likes)")
       ->check(CLI::IsMember({"always", "everysec", "no"}))
       ->capture_default_str();
-  AddAccessOptions(cmd, args);
+  AddAccessOptions(cmd, args.get());
   AddResourceOptions(cmd, args);
   cmd->callback([args, cmd] {
     args->port_given = cmd->get_option("--port")->count() > 0;

@@ -13,6 +13,7 @@ namespace pulse {
 
 void AddAgentCommand(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
+void AddKvCommand(CLI::App& app);
 void AddServeCommand(CLI::App& app);
 void AddTopCommand(CLI::App& app);
 

@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   app.footer("Start with `pulse doctor`; `pulse bench demo` shows the gain on this machine.");
   pulse::AddAgentCommand(app);
   pulse::AddServeCommand(app);
+  pulse::AddKvCommand(app);
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);

@@ -30,6 +30,9 @@ absl::Span<const Handling> ScanCommands();
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kTooManyValues =
     "ERR too many values for one reply; ask for fewer keys";
+// In a transaction, in place of the reply to a command that writes.
+inline constexpr std::string_view kTooManyValuesWritten =
+    "ERR too many values for one reply; this command was carried out";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
 // Replies with the error; false, for what reads arguments to return.

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rocksdb/slice.h"
 #include "services/redis/codec.h"
@@ -150,6 +151,9 @@ class Keyspace {
   virtual std::string Configure(std::string_view name, std::string_view value) {
     return "ERR only CONFIG GET is known; settings are options of pulse serve when it is started";
   }
+
+  // Makes what was written durable, where it is to be. Once; no call is under way or follows.
+  virtual absl::Status Close() { return absl::OkStatus(); }
 
   WatchTable* watch_table() { return &watch_; }
   const WatchTable& watch_table() const { return watch_; }

@@ -43,7 +43,7 @@ TEST(ScanTest, Scan_ConcurrentWrites_ReturnsStableKeysOnce) {
     // "*2 $n cursor *m $n key ..."
     std::vector<std::string> words;
     std::string word;
-    for (const char c : TestStore::Plain(out) + " ") {
+    for (const char c : PlainReply(out) + " ") {
       if (c != ' ') {
         word.push_back(c);
       } else {

@@ -81,7 +81,7 @@ class ServerImpl : public Server {
   ServeOptions options_;
   PrivateDirectory directory_;
   std::unique_ptr<TlsContext> tls_;
-  std::unique_ptr<Store> store_;
+  std::unique_ptr<Keyspace> store_;
   ServerFacts facts_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<WorkerPool> pool_;
@@ -131,12 +131,16 @@ absl::Status ServerImpl::CheckAccess() {
 
 absl::Status ServerImpl::OpenStore() {
   StoreOptions store;
+  store.limits.max_value = options_.limits.max_bulk;
+  store.limits.max_reply = ReplyLimit(options_.limits);
+  if (options_.keyspace != nullptr) {
+    PULSE_ASSIGN_OR_RETURN(store_, options_.keyspace(store.limits));
+    return absl::OkStatus();
+  }
   store.path = options_.db;
   store.uri = options_.uri;
   store.cache_bytes = options_.cache_bytes;
   store.sync = options_.sync;
-  store.limits.max_value = options_.limits.max_bulk;
-  store.limits.max_reply = ReplyLimit(options_.limits);
   PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();
 }
@@ -211,7 +215,9 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
 }
 
 absl::Status ServerImpl::Start(const OffloadFactory& offload) {
-  if (options_.db.empty()) return absl::InvalidArgumentError("--db is required: a directory");
+  if (options_.db.empty() && options_.keyspace == nullptr) {
+    return absl::InvalidArgumentError("--db is required: a directory");
+  }
   PULSE_RETURN_IF_ERROR(CheckAccess());
   // What RocksDB starts inherits it.
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));

@@ -52,7 +52,7 @@ class Store final : public Keyspace {
   static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
   ~Store() override;
   // Makes all writes durable and closes the database. Once; no call is under way or follows.
-  absl::Status Close();
+  absl::Status Close() override;
 
   RunResult Run(const CommandInfo& command, const Arguments& args, bool may_block,
                 ReplyWriter* reply, CommandCounts* counts) override;

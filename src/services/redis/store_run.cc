@@ -12,10 +12,6 @@ namespace {
 constexpr size_t kShortReply = 128;
 // WATCH of more is not for a loop.
 constexpr size_t kFewWatches = 64;
-// In place of the reply to a command of it that writes.
-constexpr std::string_view kTooManyValuesWritten =
-    "ERR too many values for one reply; this command was carried out";
-
 // One thread writes the batches of several, which RocksDB's own atomics hand over to it, unseen by
 // ThreadSanitizer. In a frame of its own, so that its reports name the caller, Store::Write, and
 // scripts/tsan.supp can.

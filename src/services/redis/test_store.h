@@ -5,11 +5,11 @@
 
 #include <atomic>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <string>
 
 #include "base/testing.h"
+#include "services/redis/command_suite.h"
 #include "services/redis/store.h"
 
 namespace pulse::redis {
@@ -34,30 +34,8 @@ class TestStore {
     Open();
   }
 
-  // One request, as a line; the reply with "\r\n" as blanks, but for the last.
   std::string operator()(std::string_view line, int protocol = 2) {
-    Request request;
-    if (!request.Parse(std::string(line) + "\r\n").ok()) return "no request";
-    const CommandInfo* command = FindCommand(request[0]);
-    if (command == nullptr || !command->ArityFits(request.size())) return "no command";
-    std::string out;
-    ReplyWriter reply(&out, protocol);
-    CommandCounts counts;
-    if (store_->Run(*command, request.arguments(), true, &reply, &counts) !=
-        Store::RunResult::kDone) {
-      return "would block";
-    }
-    return Plain(out);
-  }
-
-  static std::string Plain(std::string_view reply) {
-    std::string text;
-    for (size_t i = 0; i < reply.size(); ++i) {
-      if (reply[i] == '\r' && i + 1 < reply.size() && reply[i + 1] == '\n') continue;
-      text.push_back(reply[i] == '\n' && i > 0 && reply[i - 1] == '\r' ? ' ' : reply[i]);
-    }
-    if (!text.empty() && text.back() == ' ') text.pop_back();
-    return text;
+    return RunLine(store_.get(), line, protocol);
   }
 
   Store* operator->() { return store_.get(); }
@@ -78,15 +56,5 @@ class TestStore {
   StoreOptions options_;
   std::unique_ptr<Store> store_;
 };
-
-struct Step {
-  const char* request;
-  const char* reply;
-};
-
-// Each request, in turn, with its reply.
-inline void Play(TestStore& store, std::initializer_list<Step> steps) {
-  for (const Step& step : steps) EXPECT_EQ(store(step.request), step.reply) << step.request;
-}
 
 }  // namespace pulse::redis

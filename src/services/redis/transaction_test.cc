@@ -13,27 +13,7 @@ namespace {
 
 class TransactionTest : public ::testing::Test {
  protected:
-  std::string Exec(std::vector<std::string> lines, const WatchTable::Set* watches = nullptr) {
-    std::vector<Request> requests(lines.size());
-    std::vector<Store::Queued> queued;
-    for (size_t i = 0; i < lines.size(); ++i) {
-      EXPECT_TRUE(requests[i].Parse(lines[i]).ok());
-      queued.push_back({FindCommand(requests[i][0]), &requests[i].arguments()});
-    }
-    WatchTable::Set none(store->watch_table());
-    std::string out;
-    ReplyWriter reply(&out, 2);
-    CommandCounts counts;
-    store->RunTransaction(
-        queued, watches == nullptr ? none : *watches,
-        [](const Store::Queued&, ReplyWriter* r) { r->Simple("other"); }, &reply, &counts);
-    return TestStore::Plain(out);
-  }
-  void Watch(WatchTable::Set* watches, std::string_view key) {
-    std::string error;
-    ASSERT_TRUE(store->Watch(&key, 1, true, watches, &error));
-    ASSERT_EQ(error, "");
-  }
+  std::string Exec(const std::vector<std::string>& lines) { return RunExec(store.get(), lines); }
   TestStore store;
 };
 
@@ -95,57 +75,10 @@ TEST_F(TransactionTest, Exec_TooManyBytesWritten_NothingCommitted) {
             "*5 :901 :902 :903 :1 +OK");
 }
 
-TEST_F(TransactionTest, Watch_KeyChanged_ExecFails) {
-  store("SET a 1");
-  WatchTable::Set watches(store->watch_table());
-  Watch(&watches, "a");
-  EXPECT_EQ(Exec({"SET a 2"}, &watches), "*1 +OK");
-  EXPECT_TRUE(watches.Broken(store.now_ms));  // by its own write; EXEC ends the watch
-  watches.Clear();
-  Watch(&watches, "a");
-  store("SET other 1");
-  store("SET a 3 NX");  // changes nothing
-  store("DEL nope");
-  EXPECT_EQ(Exec({"GET a"}, &watches), "*1 $1 2");
-  for (const char* change : {"SET a 2", "DEL a", "INCR a", "EXPIRE a 100", "MSET b 1 a 2",
-                             "RENAME a b", "COPY other a", "FLUSHALL", "GETSET a 5"}) {
-    watches.Clear();
-    Watch(&watches, "a");
-    EXPECT_EQ(Exec({"PING"}, &watches), "*1 +other");
-    store(change);
-    EXPECT_EQ(Exec({"SET a bad"}, &watches), "*-1") << change;
-  }
-  watches.Clear();
-  store("SET a 1 PX 100");
-  Watch(&watches, "a");
-  EXPECT_EQ(Exec({"PING"}, &watches), "*1 +other");
-  store.now_ms += 100;
-  EXPECT_EQ(Exec({"SET a bad"}, &watches), "*-1");
-  watches.Clear();
-  EXPECT_EQ(store->watch_table()->watches(), 0u);
-}
+TEST_F(TransactionTest, Watch_KeyChanged_ExecFails) { PlayWatch(store); }
 
 // The classical use: a counter that is read, and written if nobody else has.
-TEST_F(TransactionTest, Watch_ConcurrentCounters_LoseNoUpdate) {
-  constexpr int kThreads = 4;
-  constexpr int kEach = 200;
-  store("SET n 0");
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&] {
-      WatchTable::Set watches(store->watch_table());
-      for (int done = 0; done < kEach;) {
-        watches.Clear();
-        Watch(&watches, "n");
-        const std::string seen = store("GET n");
-        const int next = std::stoi(seen.substr(seen.find(' ') + 1)) + 1;
-        done += Exec({"SET n " + std::to_string(next)}, &watches) == "*1 +OK";
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(store("GET n"), "$3 800");
-}
+TEST_F(TransactionTest, Watch_ConcurrentCounters_LoseNoUpdate) { PlayWatchedCounters(store); }
 
 }  // namespace
 }  // namespace pulse::redis

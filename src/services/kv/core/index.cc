@@ -48,7 +48,7 @@ uint64_t Index::TakeOverflow() {
   }
   const uint64_t number = overflow_free_;
   overflow_free_ = overflow_[number].next;
-  std::memset(&overflow_[number], 0, sizeof(Bucket));
+  overflow_[number].next = 0;
   return number;
 }
 
@@ -93,6 +93,8 @@ void Index::Split() {
       if (word != 0) words.push_back(word);
     }
     const uint64_t next = bucket->next;
+    // A batch may still look at its slots.
+    std::memset(bucket, 0, sizeof(Bucket));
     bucket->next = overflow_free_;
     overflow_free_ = number;
     number = next;

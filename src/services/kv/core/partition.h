@@ -51,6 +51,19 @@ struct PartitionNumbers {
   uint64_t evicted = 0;
   uint64_t refused = 0;
   uint64_t moved_bytes = 0;  // by the cleaner
+
+  PartitionNumbers& operator+=(const PartitionNumbers& other) {
+    items += other.items;
+    item_bytes += other.item_bytes;
+    dead_bytes += other.dead_bytes;
+    index_bytes += other.index_bytes;
+    used_bytes += other.used_bytes;
+    expired += other.expired;
+    evicted += other.evicted;
+    refused += other.refused;
+    moved_bytes += other.moved_bytes;
+    return *this;
+  }
 };
 
 class Partition final : private Index::Items {

@@ -1,0 +1,109 @@
+// `pulse kv`: an in-memory store for Redis clients.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/metrics/endpoint.h"
+#include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/server_options.h"
+#include "base/errors.h"
+#include "base/stop_signal.h"
+#include "services/kv/store.h"
+
+namespace pulse {
+namespace {
+
+struct KvArgs : ServerArgs {
+  std::string memory = "1G";
+  std::string policy = "noeviction";
+  std::string design = "cpu";
+};
+
+// What the process has before it holds a key, and what connections take, comes out of --memory, so
+// that the process as a whole obeys it.
+constexpr uint64_t kProcessBytes = uint64_t{32} << 20;
+
+absl::Status RunKv(KvArgs args) {
+  PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
+  if (args.design != "cpu") {
+    return absl::UnimplementedError(
+        absl::StrCat("--design ", args.design, ": this release has `cpu` alone"));
+  }
+  kv::KvStoreOptions store;
+  PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
+                         ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
+  const uint64_t least =
+      kProcessBytes + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
+  if (memory < least) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory ", args.memory, ": at least ",
+                                                   least >> 20, "M are needed with ",
+                                                   args.options.threads, " threads"));
+  }
+  PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
+  store.memory_bytes = memory - kProcessBytes;
+  store.partitions = std::min(args.options.threads, kv::kMostPartitions);
+  args.options.keyspace =
+      [&store](
+          const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
+    store.limits = limits;
+    return kv::KvStore::Open(store);
+  };
+  signal(SIGPIPE, SIG_IGN);
+  const StopSignal stop;  // before any thread starts
+  auto server = redis::Server::Open(args.options);
+  if (!server.ok()) return server.status();
+  std::unique_ptr<metrics::Endpoint> metrics;
+  if (!args.metrics.empty()) {
+    metrics::Sources sources;
+    sources.server = [&server] { return (*server)->numbers(); };
+    PULSE_ASSIGN_OR_RETURN(
+        metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
+  }
+  std::fprintf(stderr, "pulse kv: %s of memory on %s (process %d, %s, %d partition%s%s)\n",
+               args.memory.c_str(), ListenersText(args.options, (*server)->port()).c_str(),
+               getpid(), args.policy.c_str(), store.partitions, store.partitions == 1 ? "" : "s",
+               args.options.tls_cert.empty() ? "" : ", TLS");
+  if (metrics != nullptr) {
+    std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
+  }
+  stop.Wait();
+  std::fprintf(stderr, "pulse kv: stopping\n");
+  metrics.reset();  // it asks the server
+  return (*server)->Stop();
+}
+
+}  // namespace
+
+void AddKvCommand(CLI::App& app) {
+  auto args = std::make_shared<KvArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "kv",
+      "Keep keys and values in memory, for Redis clients: strings, bits, expiry, SCAN, MULTI,\n"
+      "over RESP2 and RESP3.\n"
+      "  pulse kv --memory 4G &   redis-cli set greeting hello\n"
+      "Nothing is written to disk. Stops on SIGTERM or SIGINT.");
+  AddListenOptions(cmd, args.get());
+  cmd->add_option(
+         "--memory", args->memory,
+         "what the process may take in all, fixed from the start: index, keys, values and\n"
+         "buffers")
+      ->capture_default_str();
+  cmd->add_option("--policy", args->policy,
+                  "when memory is full: noeviction (writes get an error), or allkeys-lfu,\n"
+                  "allkeys-lru or allkeys-random (old items go); CONFIG SET maxmemory-policy\n"
+                  "changes it")
+      ->capture_default_str();
+  cmd->add_option("--design", args->design, "which processor does what; cpu: all on the host")
+      ->capture_default_str();
+  AddAccessOptions(cmd, args.get());
+  AddConnectionOptions(cmd, args.get());
+  cmd->callback([args] { Finish(RunKv(*args)); });
+}
+
+}  // namespace pulse

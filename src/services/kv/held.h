@@ -1,0 +1,56 @@
+// Partitions that a thread has for itself.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "services/kv/store.h"
+
+namespace pulse::kv {
+
+class KvStore::Held {
+ public:
+  explicit Held(KvStore* store) : store_(store) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { Release(); }
+
+  // Takes them in ascending order, and tells them the time. False when it would have to wait and
+  // may not; then none is held.
+  bool Take(ShardSet shards, bool may_block, int64_t now_ms) {
+    for (ShardSet left = shards; left != 0; left &= left - 1) {
+      const auto number = static_cast<uint32_t>(std::countr_zero(left));
+      Shard& shard = store_->shards_[number];
+      if (may_block) {
+        shard.mutex.lock();
+      } else if (!TrySpinning(&shard.mutex)) {
+        Release();
+        return false;
+      }
+      held_ |= ShardSet{1} << number;
+      shard.partition->SetNow(now_ms);
+    }
+    return true;
+  }
+  void Release() {
+    for (; held_ != 0; held_ &= held_ - 1) {
+      store_->shards_[static_cast<uint32_t>(std::countr_zero(held_))].mutex.unlock();
+    }
+  }
+
+ private:
+  // About as long as another thread's batch takes.
+  static bool TrySpinning(std::mutex* mutex) {
+    for (int i = 0; i < 200; ++i) {
+      if (mutex->try_lock()) return true;
+      CpuPause();
+    }
+    return false;
+  }
+
+  KvStore* const store_;
+  ShardSet held_ = 0;
+};
+
+}  // namespace pulse::kv

@@ -1,0 +1,348 @@
+#include "services/kv/store.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "services/kv/held.h"
+#include "services/kv/view.h"
+#include "services/redis/handlers.h"
+
+namespace pulse::kv {
+namespace {
+
+using redis::Request;
+
+constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
+    {{"noeviction", Policy::kNoEviction},
+     {"allkeys-lfu", Policy::kLfu},
+     {"allkeys-lru", Policy::kLru},
+     {"allkeys-random", Policy::kRandom}}};
+// Between looks at what has expired.
+constexpr auto kTick = std::chrono::milliseconds(100);
+// Of a transaction: one this short is not replaced by an error.
+constexpr size_t kShortReply = 128;
+
+// A command on all keys that takes long, or must have all of them at once.
+bool NeedsAll(const redis::CommandInfo& command) {
+  return (command.flags & redis::kKeyspace) != 0 && command.writes();
+}
+
+}  // namespace
+
+absl::StatusOr<Policy> ParsePolicy(std::string_view name) {
+  for (const auto& [known, policy] : kPolicies) {
+    if (redis::EqualsIgnoringCase(name, known)) return policy;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", redis::AbslOf(name.substr(0, 64)),
+      "' is no policy; noeviction, allkeys-lfu, allkeys-lru and allkeys-random are known"));
+}
+
+std::string_view PolicyName(Policy policy) { return kPolicies[static_cast<size_t>(policy)].first; }
+
+absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& options) {
+  std::unique_ptr<KvStore> store(new KvStore(options));
+  const int partitions = std::clamp(options.partitions, 1, kMostPartitions);
+  store->options_.partitions = partitions;
+  store->policy_ = options.policy;
+  store->random_ = options.seed;
+  store->shards_ = std::vector<Shard>(static_cast<size_t>(partitions));
+  PartitionOptions one;
+  one.memory_bytes = options.memory_bytes / static_cast<uint64_t>(partitions);
+  one.policy = options.policy;
+  for (Shard& shard : store->shards_) {
+    auto opened = Partition::Open(one);
+    if (!opened.ok()) return opened.status();
+    shard.partition = *std::move(opened);
+  }
+  if (options.ticks) store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
+  return store;
+}
+
+KvStore::~KvStore() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (housekeeper_.joinable()) housekeeper_.join();
+}
+
+void KvStore::Housekeeping() {
+  pthread_setname_np(pthread_self(), "pulse-kv-tick");
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!wake_.wait_for(lock, kTick, [this] { return stopping_; })) {
+    lock.unlock();
+    Tick();
+    lock.lock();
+  }
+}
+
+void KvStore::Tick() {
+  for (Shard& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.partition->SetNow(now_ms());
+    shard.partition->Tick();
+  }
+}
+
+// SplitMix64.
+uint64_t KvStore::NextRandom() {
+  uint64_t z = random_.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+PartitionNumbers KvStore::numbers() const {
+  PartitionNumbers sum;
+  for (const Shard& shard : shards_) {
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    sum += shard.partition->numbers();
+  }
+  return sum;
+}
+
+KvStore::RunResult KvStore::Run(const redis::CommandInfo& command, const redis::Arguments& args,
+                                bool may_block, redis::ReplyWriter* reply,
+                                redis::CommandCounts* counts) {
+  const bool all = NeedsAll(command);
+  if (all && !may_block) return RunResult::kWouldBlock;
+  ShardSet wanted = all ? AllShards() : 0;
+  redis::ForEachKey(command, args,
+                    [&](std::string_view key) { wanted |= ShardSet{1} << ShardOf(HashKey(key)); });
+  const int64_t now = now_ms();
+  Held held(this);
+  if (!held.Take(wanted, may_block, now)) return RunResult::kWouldBlock;
+  KvView view(this, command.writes(), may_block, all, now);
+  const size_t begin = reply->out()->size();
+  const redis::CommandCounts before = *counts;
+  redis::Call call{command, args, view, *reply, *counts};
+  redis::RunCommand(call);
+  if (view.blocked()) {
+    reply->out()->resize(begin);
+    *counts = before;
+    return RunResult::kWouldBlock;
+  }
+  if (!view.error().empty()) {
+    reply->out()->resize(begin);
+    reply->Error(view.error());
+  }
+  ++counts->commands;
+  counts->errors += (*reply->out())[begin] == '-';
+  return RunResult::kDone;
+}
+
+// The misses of all keys overlap, as in ExecuteBatch, which is for one partition.
+template <class Execute>
+void KvStore::RunTogether(const std::string_view* keys, size_t count, const Execute& execute) {
+  std::array<uint64_t, kMostTogether> hashes;
+  std::array<Candidate, kMostTogether> candidates;
+  for (size_t i = 0; i < count; ++i) {
+    hashes[i] = HashKey(keys[i]);
+    partition(ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
+  }
+  if (shards_.size() == 1) {
+    BestMatch()(partition(0), hashes.data(), count, candidates.data());
+  } else {
+    for (size_t i = 0; i < count; ++i) {
+      BestMatch()(partition(ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!execute(i, partition(ShardOf(hashes[i])), hashes[i], candidates[i])) return;
+  }
+}
+
+KvStore::RunResult KvStore::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
+                                    bool may_block, redis::ReplyWriter* reply,
+                                    std::vector<size_t>* ends, redis::CommandCounts* counts) {
+  count = std::min(count, kMostTogether);
+  std::array<std::string_view, kMostTogether> keys;
+  ShardSet wanted = 0;
+  for (size_t i = 0; i < count; ++i) {
+    keys[i] = requests[i][1];
+    if (shards_.size() > 1) wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+  }
+  Held held(this);
+  if (!held.Take(shards_.size() > 1 ? wanted : 1, may_block, now_ms())) {
+    return RunResult::kWouldBlock;
+  }
+  uint64_t bytes = 0;
+  RunTogether(keys.data(), count,
+              [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
+                const Item* item = partition.FindAt(candidate.at, candidate.word, keys[i], hash);
+                if (item != nullptr) {
+                  reply->Bulk(item->value());
+                  bytes += item->value_size();
+                  ++counts->hits;
+                } else {
+                  reply->Null();
+                  ++counts->misses;
+                }
+                ends->push_back(reply->out()->size());
+                ++counts->commands;
+                return bytes <= most_bytes;
+              });
+  return RunResult::kDone;
+}
+
+KvStore::RunResult KvStore::RunSets(absl::Span<const Request* const> sets, bool may_block,
+                                    absl::Span<std::string> errors) {
+  std::array<std::string_view, kMostTogether> keys;
+  ShardSet wanted = 0;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    keys[i] = (*sets[i])[1];
+    wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+  }
+  Held held(this);
+  if (!held.Take(wanted, may_block, now_ms())) return RunResult::kWouldBlock;
+  RunTogether(keys.data(), sets.size(),
+              [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
+                const std::string_view value = (*sets[i])[2];
+                Item* item = nullptr;
+                const auto result = partition.PutAt(candidate.at, candidate.word, keys[i], hash,
+                                                    value.size(), {}, &item);
+                if (result != Partition::Result::kStored) {
+                  errors[i] = RefusalOf(result);
+                  return true;
+                }
+                CopyValue(item->value_bytes(), value);
+                if (watch_.active()) watch_.Touch(keys[i]);
+                return true;
+              });
+  return RunResult::kDone;
+}
+
+void KvStore::RunTransaction(const std::vector<Queued>& commands,
+                             const redis::WatchTable::Set& watches,
+                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             redis::ReplyWriter* reply, redis::CommandCounts* counts) {
+  ShardSet wanted = 0;
+  const auto want = [&](std::string_view key) { wanted |= ShardSet{1} << ShardOf(HashKey(key)); };
+  for (const Queued& queued : commands) {
+    if ((queued.command->flags & redis::kKeyspace) != 0) wanted = AllShards();
+    redis::ForEachKey(*queued.command, *queued.args, want);
+  }
+  for (const std::string& key : watches.keys()) want(key);
+  const int64_t now = now_ms();
+  Held held(this);
+  held.Take(wanted, true, now);
+  if (watches.Broken(now)) {
+    reply->NullArray();
+    return;
+  }
+  const size_t begin = reply->out()->size();
+  bool full = false;
+  reply->Array(commands.size());
+  for (const Queued& queued : commands) {
+    const size_t element = reply->out()->size();
+    const bool writes = queued.command->writes();
+    if (full && queued.command->reads() && !writes) {
+      reply->Error(redis::kTooManyValues);
+      ++counts->commands;
+    } else if (queued.command->reads() || writes) {
+      KvView view(this, writes, true, wanted == AllShards(), now);
+      redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
+      redis::RunCommand(call);
+      if (!view.error().empty()) {
+        reply->out()->resize(element);
+        reply->Error(view.error());
+      }
+      ++counts->commands;
+    } else {
+      other(queued, reply);
+    }
+    // A write was carried out all the same.
+    if (reply->out()->size() - begin > options_.limits.max_reply &&
+        reply->out()->size() - element > kShortReply) {
+      full = true;
+      reply->out()->resize(element);
+      reply->Error(writes ? redis::kTooManyValuesWritten : redis::kTooManyValues);
+    }
+    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
+  }
+}
+
+bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,
+                    redis::WatchTable::Set* watches, std::string* error) {
+  ShardSet wanted = 0;
+  for (size_t i = 0; i < count; ++i) wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+  Held held(this);
+  if (!held.Take(wanted, may_block, now_ms())) return false;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    const Item* item = partition(ShardOf(hash)).Peek(keys[i], hash);
+    const int64_t expires_ms = item == nullptr ? kNoExpiry : item->expires_ms();
+    watches->Add(keys[i], expires_ms == kNoExpiry ? redis::kNever : expires_ms);
+  }
+  return true;
+}
+
+void KvStore::AddInfo(std::string_view section, std::string* out) const {
+  const auto add = [&](absl::string_view name, const auto& value) {
+    absl::StrAppend(out, name, ":", value, "\r\n");
+  };
+  const PartitionNumbers n = numbers();
+  if (section == "memory") {
+    add("maxmemory", options_.memory_bytes);
+    add("maxmemory_policy", redis::AbslOf(PolicyName(policy_)));
+    add("item_bytes", n.item_bytes);
+    add("dead_bytes", n.dead_bytes);
+    add("index_bytes", n.index_bytes);
+    add("partition_bytes", n.used_bytes);
+  } else if (section == "persistence") {
+    add("aof_enabled", 0);
+  } else if (section == "stats") {
+    add("expired_keys", n.expired);
+    add("evicted_keys", n.evicted);
+    add("refused_keys", n.refused);
+  } else if (section == "keyspace") {
+    if (n.items > 0) add("db0", absl::StrCat("keys=", n.items, ",expires=0,avg_ttl=0"));
+  } else if (section == section_name()) {
+    add("partitions", shards_.size());
+    add("design", "cpu");
+    add("moved_bytes", n.moved_bytes);
+  }
+}
+
+std::vector<redis::Keyspace::Setting> KvStore::Settings() const {
+  return {{"appendonly", "no"},
+          {"design", "cpu"},
+          {"maxmemory", std::to_string(options_.memory_bytes)},
+          {"maxmemory-policy", std::string(PolicyName(policy_))}};
+}
+
+std::string KvStore::Configure(std::string_view name, std::string_view value) {
+  if (redis::EqualsIgnoringCase(name, "maxmemory-policy")) {
+    const auto policy = ParsePolicy(value);
+    if (!policy.ok()) {
+      return absl::StrCat("ERR CONFIG SET failed - maxmemory-policy: ", policy.status().message());
+    }
+    policy_ = *policy;
+    for (Shard& shard : shards_) {
+      const std::lock_guard<std::mutex> lock(shard.mutex);
+      shard.partition->set_policy(*policy);
+    }
+    return "";
+  }
+  if (redis::EqualsIgnoringCase(name, "maxmemory")) {
+    return "ERR CONFIG SET failed - maxmemory is fixed at start, by --memory";
+  }
+  if (redis::EqualsIgnoringCase(name, "design") && redis::EqualsIgnoringCase(value, "cpu"))
+    return "";
+  if (redis::EqualsIgnoringCase(name, "design")) {
+    return absl::StrCat("ERR CONFIG SET failed - design '", redis::AbslOf(value.substr(0, 32)),
+                        "' cannot run here: this release has `cpu` alone, which stays in force");
+  }
+  return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
+                      redis::AbslOf(name.substr(0, 64)),
+                      "'; design and maxmemory-policy can be set");
+}
+
+}  // namespace pulse::kv

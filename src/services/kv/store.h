@@ -1,0 +1,113 @@
+// KvStore: an in-memory Keyspace for the server of Redis's protocol (services/redis): partitions of
+// the keys by hash, each with a lock, so that one thread at a time has it. A command holds the
+// partitions of its keys, in order, while it runs: so commands of several keys, and transactions,
+// are atomic and isolated.
+//
+// Memory: `memory_bytes` are shared equally among the partitions and never exceeded. What does not
+// fit is refused with Redis's OOM error (noeviction), or takes the place of what is used least.
+//
+// Threads: thread-safe. Blocking: a thread that may not block spins for a partition for some
+// microseconds, and then says kWouldBlock; commands on all keys (KEYS, FLUSHALL) do so at once.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "services/kv/core/batch.h"
+#include "services/kv/core/partition.h"
+#include "services/redis/keyspace.h"
+
+namespace pulse::kv {
+
+inline constexpr int kMostPartitions = 64;
+
+struct KvStoreOptions {
+  uint64_t memory_bytes = uint64_t{1} << 30;
+  int partitions = 1;
+  Policy policy = Policy::kNoEviction;
+  redis::KeyspaceLimits limits;
+  std::function<int64_t()> clock = &redis::WallMillis;
+  bool ticks = true;  // a thread gives back what has expired; tests call Tick
+  uint64_t seed = std::random_device{}();
+};
+
+// "noeviction", "allkeys-lfu", "allkeys-lru", "allkeys-random", whatever their case.
+absl::StatusOr<Policy> ParsePolicy(std::string_view name);
+std::string_view PolicyName(Policy policy);
+
+class KvStore final : public redis::Keyspace {
+ public:
+  static absl::StatusOr<std::unique_ptr<KvStore>> Open(const KvStoreOptions& options);
+  ~KvStore() override;
+
+  RunResult Run(const redis::CommandInfo& command, const redis::Arguments& args, bool may_block,
+                redis::ReplyWriter* reply, redis::CommandCounts* counts) override;
+  RunResult RunGets(const redis::Request* requests, size_t count, uint64_t most_bytes,
+                    bool may_block, redis::ReplyWriter* reply, std::vector<size_t>* ends,
+                    redis::CommandCounts* counts) override;
+  RunResult RunSets(absl::Span<const redis::Request* const> sets, bool may_block,
+                    absl::Span<std::string> errors) override;
+  bool CollectsSets() const override { return false; }
+  void RunTransaction(const std::vector<Queued>& commands, const redis::WatchTable::Set& watches,
+                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                      redis::ReplyWriter* reply, redis::CommandCounts* counts) override;
+  bool Watch(const std::string_view* keys, size_t count, bool may_block,
+             redis::WatchTable::Set* watches, std::string* error) override;
+  int64_t now_ms() const override { return options_.clock(); }
+  void AddInfo(std::string_view section, std::string* out) const override;
+  std::string_view section_name() const override { return "KV"; }
+  std::vector<Setting> Settings() const override;
+  std::string Configure(std::string_view name, std::string_view value) override;
+
+  // Gives back what has expired.
+  void Tick();
+  // Sums over all partitions, one after the other.
+  PartitionNumbers numbers() const;
+  const KvStoreOptions& options() const { return options_; }
+
+ private:
+  friend class KvView;
+  struct alignas(64) Shard {
+    mutable std::mutex mutex;
+    std::unique_ptr<Partition> partition;
+  };
+  // Bits of shards.
+  using ShardSet = uint64_t;
+  class Held;
+
+  explicit KvStore(const KvStoreOptions& options) : options_(options) {}
+  uint32_t ShardOf(uint64_t hash) const {
+    return PartitionOf(hash, static_cast<uint32_t>(shards_.size()));
+  }
+  ShardSet AllShards() const {
+    return shards_.size() == kMostPartitions ? ~ShardSet{0} : (ShardSet{1} << shards_.size()) - 1;
+  }
+  Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
+  static constexpr size_t kMostTogether = kLargestGroup;
+  // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
+  template <class Execute>
+  void RunTogether(const std::string_view* keys, size_t count, const Execute& execute);
+  uint64_t NextRandom();
+  void Housekeeping();
+
+  KvStoreOptions options_;
+  std::vector<Shard> shards_;
+  std::atomic<Policy> policy_{Policy::kNoEviction};
+  std::atomic<uint64_t> random_{0};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread housekeeper_;
+};
+
+}  // namespace pulse::kv

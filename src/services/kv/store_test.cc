@@ -1,0 +1,208 @@
+#include "services/kv/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/testing.h"
+#include "services/redis/command_suite.h"
+
+namespace pulse::kv {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TestKvStore {
+ public:
+  explicit TestKvStore(int partitions, uint64_t mib = 64, Policy policy = Policy::kNoEviction) {
+    KvStoreOptions options;
+    options.partitions = partitions;
+    options.memory_bytes = mib << 20;
+    options.policy = policy;
+    options.clock = [this] { return now_ms.load(); };
+    options.ticks = false;
+    options.seed = 1;
+    auto store = KvStore::Open(options);
+    EXPECT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  std::string operator()(std::string_view line, int protocol = 2) {
+    return redis::RunLine(store_.get(), line, protocol);
+  }
+  KvStore* operator->() { return store_.get(); }
+  KvStore* get() { return store_.get(); }
+  std::atomic<int64_t> now_ms{1'700'000'000'000};
+
+ private:
+  std::unique_ptr<KvStore> store_;
+};
+
+class KvStoreTest : public testing::TestWithParam<int> {
+ protected:
+  TestKvStore store{GetParam()};
+};
+
+TEST_P(KvStoreTest, StringCommands_EachForm_ReplyAsRedis) { redis::PlayStringCommands(store); }
+TEST_P(KvStoreTest, NumberCommands_EachForm_ReplyAsRedis) { redis::PlayNumberCommands(store); }
+TEST_P(KvStoreTest, KeyCommands_EachForm_ReplyAsRedis) { redis::PlayKeyCommands(store); }
+TEST_P(KvStoreTest, ExpiryCommands_EachForm_ReplyAsRedis) { redis::PlayExpiryCommands(store); }
+TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }
+TEST_P(KvStoreTest, Watch_ConcurrentCounters_LoseNoUpdate) { redis::PlayWatchedCounters(store); }
+
+TEST_P(KvStoreTest, Scan_WhileOthersWrite_MeetsEachStableKey) {
+  for (int i = 0; i < 5000; ++i) store("SET stable" + std::to_string(i) + " 1");
+  std::set<std::string> met;
+  std::string cursor = "0";
+  int added = 0;
+  do {
+    const std::string reply = store("SCAN " + cursor + " COUNT 37");
+    // *2 $n cursor *m $k key ...
+    std::vector<std::string> words;
+    size_t at = 0;
+    while (at < reply.size()) {
+      const size_t end = std::min(reply.find(' ', at), reply.size());
+      words.push_back(reply.substr(at, end - at));
+      at = end + 1;
+    }
+    ASSERT_GE(words.size(), 4u) << reply;
+    cursor = words[2];
+    for (size_t i = 5; i < words.size(); i += 2) met.insert(words[i]);
+    for (int i = 0; i < 50; ++i) store("SET other" + std::to_string(added++) + " 1");
+  } while (cursor != "0");
+  for (int i = 0; i < 5000; ++i) ASSERT_TRUE(met.contains("stable" + std::to_string(i))) << i;
+  EXPECT_THAT(store("SCAN 18446744073709551615"), HasSubstr("-ERR invalid cursor"));
+}
+
+TEST_P(KvStoreTest, RandomKey_OfTwo_ReturnsBoth) {
+  store("MSET a 1 b 2");
+  std::set<std::string> drawn;
+  for (int i = 0; i < 200; ++i) drawn.insert(store("RANDOMKEY"));
+  EXPECT_EQ(drawn.size(), 2u);
+}
+
+TEST_P(KvStoreTest, GetsAndSets_Together_ReplyInOrder) {
+  std::mt19937_64 random(20261125);
+  std::map<std::string, std::string> model;
+  for (int round = 0; round < 500; ++round) {
+    const size_t count = 1 + random() % 64;
+    std::vector<redis::Request> requests(count);
+    std::vector<std::string> lines(count);
+    const bool sets = random() % 2 == 0;
+    std::string expected;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string key = "k" + std::to_string(random() % 500);
+      if (sets) {
+        const std::string value(1 + random() % 50, static_cast<char>('a' + random() % 26));
+        lines[i] = "SET " + key + " " + value + "\r\n";
+        model[key] = value;
+      } else {
+        lines[i] = "GET " + key + "\r\n";
+        const auto it = model.find(key);
+        expected += it == model.end()
+                        ? "$-1\r\n"
+                        : "$" + std::to_string(it->second.size()) + "\r\n" + it->second + "\r\n";
+      }
+      ASSERT_TRUE(requests[i].Parse(lines[i]).ok());
+    }
+    if (sets) {
+      std::vector<const redis::Request*> all;
+      for (const auto& request : requests) all.push_back(&request);
+      std::vector<std::string> errors(count);
+      ASSERT_EQ(store->RunSets(all, false, absl::MakeSpan(errors)),
+                redis::Keyspace::RunResult::kDone);
+      for (const std::string& error : errors) ASSERT_EQ(error, "");
+      continue;
+    }
+    std::string out;
+    redis::ReplyWriter reply(&out, 2);
+    std::vector<size_t> ends;
+    redis::CommandCounts counts;
+    ASSERT_EQ(store->RunGets(requests.data(), count, UINT64_MAX, false, &reply, &ends, &counts),
+              redis::Keyspace::RunResult::kDone);
+    ASSERT_EQ(out, expected);
+    ASSERT_EQ(ends.size(), count);
+  }
+}
+
+// Money moves between accounts in transactions; whoever reads all of them together sees its sum.
+TEST_P(KvStoreTest, Transactions_OverPartitions_AreIsolated) {
+  constexpr int kAccounts = 8;
+  std::string all = "MGET";
+  for (int i = 0; i < kAccounts; ++i) {
+    store("SET account" + std::to_string(i) + " 100");
+    all += " account" + std::to_string(i);
+  }
+  std::atomic<bool> done{false};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937_64 random(t);
+      for (int i = 0; i < 3000; ++i) {
+        const std::string from = "account" + std::to_string(random() % kAccounts);
+        const std::string to = "account" + std::to_string(random() % kAccounts);
+        redis::RunExec(store.get(), {"DECRBY " + from + " 7", "INCRBY " + to + " 7"});
+      }
+      done = true;
+    });
+  }
+  while (!done) {
+    const std::string reply = store(all);
+    int64_t sum = 0;
+    for (size_t at = reply.find(' '); at != std::string::npos; at = reply.find(' ', at + 1)) {
+      if (reply[at + 1] != '$') sum += std::stoll(reply.substr(at + 1));
+    }
+    ASSERT_EQ(sum, kAccounts * 100) << reply;
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Partitions, KvStoreTest, testing::Values(1, 3));
+
+TEST(KvStoreLimitsTest, FullStore_RefusesWritesAndAnswersReads) {
+  TestKvStore store(1, 16);
+  int stored = 0;
+  const std::string value(1000, 'v');
+  while (store("SET k" + std::to_string(stored) + " " + value) == "+OK") ++stored;
+  EXPECT_GT(stored, 5000);
+  const std::string oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+  EXPECT_EQ(store("SET new " + value), oom);
+  EXPECT_EQ(store("APPEND k1 " + std::string(300'000, 'w')), oom);
+  EXPECT_EQ(store("STRLEN k1"), ":1000");
+  EXPECT_EQ(redis::RunExec(store.get(), {"SET new " + value, "STRLEN k2"}), "*2 " + oom + " :1000");
+  EXPECT_EQ(store->Configure("maxmemory-policy", "allkeys-lru"), "");
+  EXPECT_EQ(store("SET new " + value), "+OK");
+  EXPECT_LE(store->numbers().used_bytes, uint64_t{16} << 20);
+}
+
+TEST(KvStoreLimitsTest, Configure_UnknownValues_KeepsTheOldOnes) {
+  TestKvStore store(1);
+  EXPECT_THAT(store->Configure("maxmemory-policy", "volatile-lru"), HasSubstr("allkeys-lfu"));
+  EXPECT_THAT(store->Configure("maxmemory", "1g"), HasSubstr("--memory"));
+  EXPECT_THAT(store->Configure("design", "shrd"), HasSubstr("stays in force"));
+  EXPECT_EQ(store->Configure("design", "cpu"), "");
+  EXPECT_THAT(store->Configure("save", "1"), HasSubstr("ERR Unknown option"));
+  std::map<std::string, std::string> settings;
+  for (const auto& [name, value] : store->Settings()) settings[std::string(name)] = value;
+  EXPECT_EQ(settings["maxmemory-policy"], "noeviction");
+  EXPECT_EQ(settings["design"], "cpu");
+}
+
+TEST(KvStoreLimitsTest, Expired_ByTicks_IsGivenBack) {
+  TestKvStore store(2);
+  for (int i = 0; i < 10'000; ++i) store("SET k" + std::to_string(i) + " v PX 1000");
+  EXPECT_EQ(store("DBSIZE"), ":10000");
+  store.now_ms += 1001;
+  for (int i = 0; i < 20; ++i) store->Tick();
+  EXPECT_EQ(store("DBSIZE"), ":0");
+  EXPECT_EQ(store->numbers().expired, 10'000u);
+}
+
+}  // namespace
+}  // namespace pulse::kv

@@ -1,0 +1,206 @@
+#include "services/kv/view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "services/kv/held.h"
+
+namespace pulse::kv {
+
+using redis::Found;
+
+std::string RefusalOf(Partition::Result result) {
+  switch (result) {
+    case Partition::Result::kStored:
+      return "";
+    case Partition::Result::kNoMemory:
+      return "OOM command not allowed when used memory > 'maxmemory'.";
+    case Partition::Result::kTooLarge:
+      break;
+  }
+  return "ERR the key or value is larger than one partition takes; give more --memory";
+}
+
+KvView::KvView(KvStore* store, bool writes, bool may_block, bool held_all, int64_t now_ms)
+    : View(now_ms, store->options().limits),
+      store_(store),
+      writes_(writes),
+      may_block_(may_block),
+      held_all_(held_all) {}
+
+bool KvView::Get(std::string_view key, Found* found) {
+  const uint64_t hash = HashKey(key);
+  const Item* item = store_->partition(store_->ShardOf(hash)).Find(key, hash);
+  found->exists = item != nullptr;
+  if (item == nullptr) return true;
+  const int64_t expires_ms = item->expires_ms();
+  found->value.expires_ms = expires_ms == kNoExpiry ? redis::kNever : expires_ms;
+  found->value.data = item->value();
+  if (writes_) {
+    found->pin.PinSelf({found->value.data.data(), found->value.data.size()});
+    found->value.data = {found->pin.data(), found->pin.size()};
+  }
+  return true;
+}
+
+bool KvView::GetMany(const std::string_view* keys, size_t count, std::vector<Found>* found,
+                     uint64_t most_bytes) {
+  found->clear();
+  found->resize(count);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Get(keys[i], &(*found)[i]);
+    if ((*found)[i].exists) bytes += (*found)[i].value.data.size();
+    if (bytes > most_bytes && i > 0) {
+      found->resize(i);
+      return true;
+    }
+  }
+  return true;
+}
+
+bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* existing) {
+  *existing = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    *existing += store_->partition(store_->ShardOf(hash)).Find(keys[i], hash) != nullptr ? 1 : 0;
+  }
+  return true;
+}
+
+void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+  const uint64_t hash = HashKey(key);
+  Item* item = nullptr;
+  ItemFacts facts;
+  facts.expires_ms = ItemExpiry(expires_ms);
+  const auto result =
+      store_->partition(store_->ShardOf(hash)).Put(key, hash, data.size(), facts, &item);
+  if (result == Partition::Result::kStored) {
+    CopyValue(item->value_bytes(), data);
+    if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
+  } else if (error_.empty()) {
+    error_ = RefusalOf(result);
+  }
+}
+
+void KvView::Delete(std::string_view key) {
+  const uint64_t hash = HashKey(key);
+  store_->partition(store_->ShardOf(hash)).Erase(key, hash);
+  if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
+}
+
+template <class Use>
+bool KvView::WithEach(const Use& use) {
+  for (uint32_t shard = 0; shard < store_->shards_.size(); ++shard) {
+    KvStore::Held held(store_);
+    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
+      blocked_ = true;
+      return false;
+    }
+    if (!use(store_->partition(shard))) return true;
+  }
+  return true;
+}
+
+bool KvView::Clear() {
+  // A thread that may wait; and, as the caller holds all of them, at one point in time.
+  if (!held_all_) {
+    blocked_ = true;
+    return false;
+  }
+  for (uint32_t shard = 0; shard < store_->shards_.size(); ++shard)
+    store_->partition(shard).Clear();
+  if (store_->watch_table()->active()) store_->watch_table()->TouchAll();
+  return true;
+}
+
+bool KvView::ForEachKey(std::string_view prefix, const UseKey& use) {
+  if (!may_block_) {
+    blocked_ = true;
+    return false;
+  }
+  bool more = true;
+  return WithEach([&](Partition& partition) {
+    uint64_t cursor = 0;
+    do {
+      cursor = partition.Scan(cursor, [&](const Item& item) {
+        const std::string_view key = item.key();
+        if (more && key.compare(0, prefix.size(), prefix) == 0) more = use(key);
+      });
+    } while (more && cursor != 0);
+    return more;
+  });
+}
+
+bool KvView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
+                      uint64_t* next, bool* known) {
+  // The partition, and the cursor within it. Below 2^63, as clients may read it as signed.
+  constexpr int kShardBit = 48;
+  uint64_t shard = cursor >> kShardBit;
+  uint64_t within = cursor & ((uint64_t{1} << kShardBit) - 1);
+  *known = shard < store_->shards_.size();
+  if (!*known) return true;
+  bool room = true;
+  int64_t left = count;
+  // A small store in a large index is passed in one step, too.
+  int buckets = 100'000;
+  while (shard < store_->shards_.size() && room && left > 0 && buckets > 0) {
+    KvStore::Held held(store_);
+    if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
+      blocked_ = true;
+      return false;
+    }
+    // Whole buckets.
+    do {
+      within = store_->partition(static_cast<uint32_t>(shard)).Scan(within, [&](const Item& item) {
+        --left;
+        const std::string_view key = item.key();
+        if (key.compare(0, prefix.size(), prefix) == 0) room &= use(key);
+      });
+    } while (within != 0 && left > 0 && --buckets > 0 && room);
+    if (within == 0) ++shard;
+  }
+  *next = within == 0 && shard == store_->shards_.size() ? 0 : shard << kShardBit | within;
+  return true;
+}
+
+bool KvView::CountKeys(uint64_t* count) {
+  *count = 0;
+  return WithEach([&](Partition& partition) {
+    *count += partition.numbers().items;
+    return true;
+  });
+}
+
+bool KvView::ChooseKey(std::optional<std::string>* key) {
+  // A partition by its share of the items.
+  uint64_t items = 0;
+  if (!CountKeys(&items)) return false;
+  if (items == 0) return true;
+  uint64_t draw = store_->NextRandom() % items;
+  return WithEach([&](Partition& partition) {
+    const uint64_t mine = partition.numbers().items;
+    if (draw >= mine) {
+      draw -= mine;
+      return true;
+    }
+    if (const Item* item = partition.Random(store_->NextRandom()); item != nullptr) {
+      *key = std::string(item->key());
+    }
+    return !key->has_value();
+  });
+}
+
+std::optional<int> KvView::UseOf(std::string_view key) {
+  const uint64_t hash = HashKey(key);
+  Partition& partition = store_->partition(store_->ShardOf(hash));
+  if (partition.policy() != Policy::kLfu) return std::nullopt;
+  return partition.UseOf(key, hash);
+}
+
+std::optional<uint64_t> KvView::MemoryOf(std::string_view key, const Found& found) {
+  const uint8_t fields = found.value.expires_ms == redis::kNever ? 0 : kHasExpiry;
+  return Item::SizeOf(key.size(), found.value.data.size(), fields) + sizeof(uint64_t);
+}
+
+}  // namespace pulse::kv

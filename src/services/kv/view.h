@@ -1,0 +1,62 @@
+// KvView: the View of a KvStore. It reads and writes its partitions directly; whoever made it holds
+// them, but for calls on all keys, which take each partition in turn unless `held_all`.
+//
+// Values that a command which writes has read are copies; those of one that only reads are not.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/kv/store.h"
+
+namespace pulse::kv {
+
+class KvView final : public redis::View {
+ public:
+  KvView(KvStore* store, bool writes, bool may_block, bool held_all, int64_t now_ms);
+
+  bool Get(std::string_view key, redis::Found* found) override;
+  bool GetMany(const std::string_view* keys, size_t count, std::vector<redis::Found>* found,
+               uint64_t most_bytes) override;
+  bool CountExisting(const std::string_view* keys, size_t count, size_t* existing) override;
+  void Put(std::string_view key, std::string_view data, int64_t expires_ms) override;
+  void Delete(std::string_view key) override;
+  bool Clear() override;
+  bool ForEachKey(std::string_view prefix, const UseKey& use) override;
+  bool ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
+                uint64_t* next, bool* known) override;
+  bool CountKeys(uint64_t* count) override;
+  bool ChooseKey(std::optional<std::string>* key) override;
+  std::optional<int> UseOf(std::string_view key) override;
+  std::optional<uint64_t> MemoryOf(std::string_view key, const redis::Found& found) override;
+
+  bool blocked() const { return blocked_; }
+  // As a reply without its "-"; empty: nothing failed.
+  const std::string& error() const { return error_; }
+  void ClearError() { error_.clear(); }
+
+ private:
+  // Runs `use` with each partition held, while it returns true. False: it would block.
+  template <class Use>
+  bool WithEach(const Use& use);
+
+  KvStore* const store_;
+  const bool writes_;
+  const bool may_block_;
+  const bool held_all_;
+  bool blocked_ = false;
+  std::string error_;
+};
+
+// The reply to a value that could not be stored.
+std::string RefusalOf(Partition::Result result);
+
+// An expiry as Redis's commands have it, and as items do.
+inline int64_t ItemExpiry(int64_t expires_ms) {
+  return expires_ms == redis::kNever ? kNoExpiry : expires_ms;
+}
+
+}  // namespace pulse::kv
