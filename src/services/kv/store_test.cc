@@ -50,6 +50,7 @@ class KvStoreTest : public testing::TestWithParam<int> {
 };
 
 TEST_P(KvStoreTest, StringCommands_EachForm_ReplyAsRedis) { redis::PlayStringCommands(store); }
+TEST_P(KvStoreTest, BitCommands_EachForm_ReplyAsRedis) { redis::PlayBitCommands(store); }
 TEST_P(KvStoreTest, NumberCommands_EachForm_ReplyAsRedis) { redis::PlayNumberCommands(store); }
 TEST_P(KvStoreTest, KeyCommands_EachForm_ReplyAsRedis) { redis::PlayKeyCommands(store); }
 TEST_P(KvStoreTest, ExpiryCommands_EachForm_ReplyAsRedis) { redis::PlayExpiryCommands(store); }

@@ -23,6 +23,7 @@ struct Handling {
   Command command;
   Handler handler;
 };
+absl::Span<const Handling> BitCommands();
 absl::Span<const Handling> StringCommands();
 absl::Span<const Handling> KeyCommands();
 absl::Span<const Handling> ScanCommands();

@@ -1,4 +1,6 @@
 // Commands on keys as such: existence, names, expiry.
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 
@@ -47,10 +49,29 @@ void Object(Call& call) {
                                                             : "raw");
   } else if (EqualsIgnoringCase(what, "refcount")) {
     call.reply.Integer(1);
+  } else if (EqualsIgnoringCase(what, "freq")) {
+    const std::optional<int> use = call.view.UseOf(call.args[2]);
+    if (use.has_value()) return call.reply.Integer(*use);
+    call.reply.Error(
+        "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note "
+        "that when switching between policies at runtime LRU and LFU data will take some time to "
+        "adjust.");
   } else {
     call.reply.Error(absl::StrCat("ERR unknown subcommand '", AbslOf(what.substr(0, 128)),
-                                  "'. ENCODING and REFCOUNT are known."));
+                                  "'. ENCODING, FREQ and REFCOUNT are known."));
   }
+}
+
+void Memory(Call& call) {
+  const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
+  if (!EqualsIgnoringCase(call.args[1], "usage") || (call.args.size() != 3 && !samples)) {
+    return call.reply.Error("ERR MEMORY USAGE key is known, and no other subcommand");
+  }
+  Found found;
+  if (!call.view.Get(call.args[2], &found)) return;
+  if (!found.exists) return call.reply.Null();
+  const uint64_t least = call.args[2].size() + found.value.data.size();
+  call.reply.Integer(static_cast<int64_t>(call.view.MemoryOf(call.args[2], found).value_or(least)));
 }
 
 void Rename(Call& call, bool if_absent) {
@@ -211,6 +232,7 @@ absl::Span<const Handling> KeyCommands() {
       {Command::kTouch, CountExisting},
       {Command::kType, Type},
       {Command::kObject, Object},
+      {Command::kMemory, Memory},
       {Command::kRename, [](Call& call) { Rename(call, false); }},
       {Command::kRenamenx, [](Call& call) { Rename(call, true); }},
       {Command::kCopy, Copy},

@@ -53,6 +53,11 @@ TEST(StoreTest, ManyValues_BeyondReplyLimit_Error) {
   EXPECT_EQ(store("KEYS *"), "-ERR too many keys for one reply; use SCAN");
 }
 
+TEST(StoreTest, BitCommands_EachForm_ReplyAsRedis) {
+  TestStore store;
+  PlayBitCommands(store);
+}
+
 TEST(StoreTest, NumberCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   PlayNumberCommands(store);
