@@ -24,7 +24,7 @@ SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*Ever
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
-  bench-tiny browser-test client-tests clean
+  bench-tiny browser-test client-tests differential clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -82,6 +82,10 @@ browser-test: build ## open the report of `pulse bench paper` in a browser (inst
 
 client-tests: build ## redis-py's own tests against `pulse serve` (installs pytest, downloads the tests)
 	@scripts/redis-py-tests.sh $(PULSE)
+
+differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's redis-server, replies compared
+	tests/clients/redis_differential.py $(PULSE) --server kv
+	tests/clients/redis_differential.py $(PULSE) --server serve
 
 clean: ## remove the build directories
 	rm -rf build/release build/asan build/tsan build/fuzz

@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kBadOffset = "ERR bit offset is not an integer or out of range";
 
-// A bit's place, within the longest value. False after an error reply.
-bool ReadOffset(Call& call, std::string_view text, uint64_t bits, uint64_t* offset) {
+// A bit's place, within the longest value; `field` bits are what "#2" counts in, 0 where it may not
+// be given. False after an error reply.
+bool ReadOffset(Call& call, std::string_view text, uint64_t field, uint64_t* offset) {
   uint64_t unit = 1;
-  const bool counted = bits > 1 && !text.empty() && text[0] == '#';
-  if (counted) {
+  if (field > 0 && !text.empty() && text[0] == '#') {
     text.remove_prefix(1);
-    unit = bits;
+    unit = field;
   }
   int64_t number = 0;
   if (!ParseInteger(text, &number) || number < 0 ||
@@ -52,7 +52,7 @@ void SetBitAt(std::string* bytes, uint64_t offset, int bit) {
 
 void SetBit(Call& call) {
   uint64_t offset = 0;
-  if (!ReadOffset(call, call.args[2], 1, &offset)) return;
+  if (!ReadOffset(call, call.args[2], 0, &offset)) return;
   if (call.args[3] != "0" && call.args[3] != "1") {
     return call.reply.Error("ERR bit is not an integer or out of range");
   }
@@ -68,7 +68,7 @@ void SetBit(Call& call) {
 
 void GetBit(Call& call) {
   uint64_t offset = 0;
-  if (!ReadOffset(call, call.args[2], 1, &offset)) return;
+  if (!ReadOffset(call, call.args[2], 0, &offset)) return;
   Found found;
   if (!call.view.Get(call.args[1], &found)) return;
   call.reply.Integer(BitAt(BytesOf(found), offset));
@@ -82,7 +82,9 @@ struct BitRange {
 };
 
 // What [start [end [BYTE | BIT]]] from the argument `at` on means. False after an error reply.
-bool ReadRange(Call& call, size_t at, int64_t bytes, BitRange* range) {
+// `ordered`: a start that is behind the end, both counted from the end, ends it without a look at
+// the rest, as Redis's BITCOUNT does, and its BITPOS does not.
+bool ReadRange(Call& call, size_t at, int64_t bytes, bool ordered, BitRange* range) {
   const size_t given = call.args.size() - std::min(at, call.args.size());
   bool bits = false;
   int64_t start = 0;
@@ -90,16 +92,16 @@ bool ReadRange(Call& call, size_t at, int64_t bytes, BitRange* range) {
   if (given > 3) return Refuse(call, kSyntaxError);
   if (given > 0 && !ReadInteger(call, call.args[at], &start)) return false;
   if (given > 1 && !ReadInteger(call, call.args[at + 1], &end)) return false;
+  if (ordered && start < 0 && end < 0 && start > end) return true;
   if (given > 2) {
     bits = EqualsIgnoringCase(call.args[at + 2], "bit");
     if (!bits && !EqualsIgnoringCase(call.args[at + 2], "byte")) return Refuse(call, kSyntaxError);
   }
   const int64_t size = bits ? bytes * 8 : bytes;
-  const bool backwards = start < 0 && end < 0 && start > end;
   if (start < 0) start = std::max<int64_t>(0, start + size);
   if (end < 0) end = std::max<int64_t>(0, end + size);
   end = std::min(end, size - 1);
-  if (backwards || start > end) return true;
+  if (start > end) return true;
   range->first = bits ? start : start * 8;
   range->last = bits ? end : end * 8 + 7;
   return true;
@@ -120,7 +122,7 @@ void CountBits(Call& call) {
   if (call.args.size() == 3) return call.reply.Error(kSyntaxError);
   const std::string_view bytes = BytesOf(found);
   BitRange range;
-  if (!ReadRange(call, 2, static_cast<int64_t>(bytes.size()), &range)) return;
+  if (!ReadRange(call, 2, static_cast<int64_t>(bytes.size()), true, &range)) return;
   int64_t count = 0;
   if (!range.empty()) {
     const int64_t first = range.first >> 3;
@@ -151,7 +153,7 @@ void FindBit(Call& call) {
   if (!found.exists) return call.reply.Integer(one ? -1 : 0);
   const std::string_view bytes = BytesOf(found);
   BitRange range;
-  if (!ReadRange(call, 3, static_cast<int64_t>(bytes.size()), &range)) return;
+  if (!ReadRange(call, 3, static_cast<int64_t>(bytes.size()), false, &range)) return;
   // Whole bytes that have no such bit are passed.
   const uint8_t none = one ? 0 : 0xff;
   for (int64_t at = range.first; at <= range.last; ++at) {
@@ -330,7 +332,14 @@ void Fields(Call& call, bool read_only) {
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
   std::string value(BytesOf(before));
-  bool changed = false;
+  // What is written to must be there, even if the operation then fails; so it is in Redis.
+  bool writes = false;
+  for (const FieldOp& op : ops) {
+    if (op.kind == FieldOp::kGet) continue;
+    writes = true;
+    const uint64_t size = (op.offset + static_cast<uint64_t>(op.bits) + 7) / 8;
+    if (value.size() < size) value.resize(size, '\0');
+  }
   call.reply.Array(ops.size());
   for (const FieldOp& op : ops) {
     const int64_t was = ReadField(value, op);
@@ -340,14 +349,11 @@ void Fields(Call& call, bool read_only) {
     } else if (!NewField(op, was, &now)) {
       call.reply.Null();
     } else {
-      const uint64_t size = (op.offset + static_cast<uint64_t>(op.bits) + 7) / 8;
-      if (value.size() < size) value.resize(size, '\0');
       WriteField(&value, op, now);
-      changed = true;
       call.reply.Integer(op.kind == FieldOp::kSet ? was : now);
     }
   }
-  if (changed) PutBack(call, before, value);
+  if (writes) PutBack(call, before, value);
 }
 
 constexpr Handling kHandlings[] = {

@@ -17,8 +17,11 @@ struct SetOptions {
   bool get = false;
   bool keep_expiry = false;
   bool persist = false;
+  // What was given as an expiry, to be read by ReadExpiryOption.
   bool expiry_given = false;
-  int64_t expires_ms = kNever;
+  std::string_view expiry;
+  bool expiry_seconds = false;
+  bool expiry_relative = false;
 };
 
 // Whether `word` is one of EX, PX, EXAT and PXAT, and what its number then means.
@@ -47,15 +50,22 @@ bool ReadSetOptions(Call& call, size_t first, bool set, SetOptions* options) {
       options->persist = true;
     } else if (IsExpiryOption(word, &seconds, &relative) && expiry_free &&
                i + 1 < call.args.size()) {
-      if (!ReadExpiry(call, call.args[++i], seconds, relative, true, &options->expires_ms)) {
-        return false;
-      }
+      options->expiry = call.args[++i];
+      options->expiry_seconds = seconds;
+      options->expiry_relative = relative;
       options->expiry_given = true;
     } else {
       return Refuse(call, kSyntaxError);
     }
   }
   return true;
+}
+
+// False after an error reply.
+bool ReadExpiryOption(Call& call, const SetOptions& options, int64_t* expires_ms) {
+  *expires_ms = kNever;
+  return !options.expiry_given || ReadExpiry(call, options.expiry, options.expiry_seconds,
+                                             options.expiry_relative, true, expires_ms);
 }
 
 void CountRead(Call& call, const Found& found) {
@@ -88,7 +98,9 @@ void Get(Call& call) {
 
 void Set(Call& call) {
   SetOptions options;
+  int64_t expires_ms = kNever;
   if (!ReadSetOptions(call, 3, true, &options)) return;
+  if (!ReadExpiryOption(call, options, &expires_ms)) return;
   Found before;
   if (options.if_absent || options.if_present || options.get || options.keep_expiry) {
     if (!call.view.Get(call.args[1], &before)) return;
@@ -96,7 +108,7 @@ void Set(Call& call) {
   const bool set = !(options.if_absent && before.exists) && !(options.if_present && !before.exists);
   if (set) {
     const int64_t kept = options.keep_expiry && before.exists ? before.value.expires_ms : kNever;
-    call.view.Put(call.args[1], call.args[2], options.expiry_given ? options.expires_ms : kept);
+    call.view.Put(call.args[1], call.args[2], options.expiry_given ? expires_ms : kept);
   }
   if (options.get) {
     ReplyValue(call, before);
@@ -140,11 +152,14 @@ void GetAndExpire(Call& call) {
   if (!ReadSetOptions(call, 2, false, &options)) return;
   Found before;
   if (!call.view.Get(call.args[1], &before)) return;
+  int64_t expires_ms = kNever;
+  // As Redis, which looks at the time only for a key that exists.
+  if (before.exists && !ReadExpiryOption(call, options, &expires_ms)) return;
   ReplyValue(call, before);
   if (!before.exists) return;
   const bool drop = options.persist && before.value.expires_ms != kNever;
   if (options.expiry_given || drop) {
-    call.view.Put(call.args[1], before.value.data, drop ? kNever : options.expires_ms);
+    call.view.Put(call.args[1], before.value.data, drop ? kNever : expires_ms);
   }
 }
 
