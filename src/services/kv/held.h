@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdint>
 
-#include "base/clock.h"
 #include "services/kv/store.h"
 
 namespace pulse::kv {
@@ -22,9 +21,7 @@ class KvStore::Held {
     for (ShardSet left = shards; left != 0; left &= left - 1) {
       const auto number = static_cast<uint32_t>(std::countr_zero(left));
       Shard& shard = store_->shards_[number];
-      if (may_block) {
-        shard.mutex.lock();
-      } else if (!TrySpinning(&shard.mutex)) {
+      if (!Lock(&shard.mutex, may_block)) {
         Release();
         return false;
       }
@@ -40,15 +37,6 @@ class KvStore::Held {
   }
 
  private:
-  // About as long as another thread's batch takes.
-  static bool TrySpinning(std::mutex* mutex) {
-    for (int i = 0; i < 200; ++i) {
-      if (mutex->try_lock()) return true;
-      CpuPause();
-    }
-    return false;
-  }
-
   KvStore* const store_;
   ShardSet held_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "services/kv/held.h"
 #include "services/kv/view.h"
 #include "services/redis/handlers.h"
@@ -81,6 +82,26 @@ void KvStore::Housekeeping() {
     Tick();
     lock.lock();
   }
+}
+
+bool KvStore::Lock(std::mutex* mutex, bool may_block) {
+  if (may_block) {
+    mutex->lock();
+    return true;
+  }
+  for (int i = 0; i < 200; ++i) {
+    if (mutex->try_lock()) return true;
+    CpuPause();
+  }
+  return false;
+}
+
+bool KvStore::Clear(bool may_block) {
+  Held held(this);
+  if (!held.Take(AllShards(), may_block, now_ms())) return false;
+  for (Shard& shard : shards_) shard.partition->Clear();
+  if (watch_.active()) watch_.TouchAll();
+  return true;
 }
 
 void KvStore::Tick() {

@@ -69,6 +69,23 @@ class KvStore final : public redis::Keyspace {
   std::vector<Setting> Settings() const override;
   std::string Configure(std::string_view name, std::string_view value) override;
 
+  // Runs `use(partition, hash)` with the key's partition held. False, and `use` was not called: it
+  // would block.
+  template <class Use>
+  bool WithPartition(std::string_view key, bool may_block, const Use& use) {
+    const uint64_t hash = HashKey(key);
+    Shard& shard = shards_[ShardOf(hash)];
+    if (!Lock(&shard.mutex, may_block)) return false;
+    const std::lock_guard<std::mutex> lock(shard.mutex, std::adopt_lock);
+    shard.partition->SetNow(now_ms());
+    use(*shard.partition, hash);
+    return true;
+  }
+  // Drops all keys. False: it would block.
+  bool Clear(bool may_block);
+  // A number for an item's version that no other has had.
+  uint64_t NextCas() { return last_cas_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
   // Gives back what has expired.
   void Tick();
   // Sums over all partitions, one after the other.
@@ -98,12 +115,15 @@ class KvStore final : public redis::Keyspace {
   template <class Execute>
   void RunTogether(const std::string_view* keys, size_t count, const Execute& execute);
   uint64_t NextRandom();
+  // Spins for about as long as another thread's batch takes, if it may not block.
+  static bool Lock(std::mutex* mutex, bool may_block);
   void Housekeeping();
 
   KvStoreOptions options_;
   std::vector<Shard> shards_;
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
+  std::atomic<uint64_t> last_cas_{0};
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
