@@ -5,10 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/hash.h"
 #include "store/records.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace pulse::store {
 namespace {

@@ -1,11 +1,9 @@
 #include "services/redis/commands.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "base/hash.h"
 
 namespace pulse::redis {
 namespace {

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/hash.h"
 
 namespace pulse::kv {
 

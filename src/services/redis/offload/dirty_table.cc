@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/hash.h"
 
 namespace pulse::redis {
 
