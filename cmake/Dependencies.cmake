@@ -19,7 +19,7 @@ find_path(XXHASH_INCLUDE xxhash.h REQUIRED)
 
 # Abseil, spdlog and fmt go into the preloadable object statically or as headers, so that it drags no
 # shared library of theirs into its host program. Debian's CMake targets would link the shared ones.
-pkg_check_modules(ABSL_PC REQUIRED absl_status absl_statusor absl_strings absl_cord)
+pkg_check_modules(ABSL_PC REQUIRED absl_status absl_statusor absl_strings absl_cord absl_flat_hash_map)
 add_library(pulse_absl INTERFACE)
 foreach(lib ${ABSL_PC_STATIC_LIBRARIES})
   if(lib MATCHES "^absl_")

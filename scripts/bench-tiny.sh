@@ -3,7 +3,7 @@
 set -euo pipefail
 build=${1:?usage: bench-tiny.sh BUILD_DIR}
 
-for name in compaction fill soak crash failover ring files blocks serve director; do
+for name in compaction fill soak crash failover ring kv files blocks serve director; do
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done

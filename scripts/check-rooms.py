@@ -64,6 +64,7 @@ ROOMS = {
     "bench/rivals": ANY,
     "bench/macro": ANY,
     "bench/macro/faults": ANY,
+    "bench/macro/kv": ANY,
     "bench/macro/paper": ANY,
     "bench/macro/ycsb": ANY,
 }

@@ -25,6 +25,7 @@ absl::Status RunBlocksBench(BenchArgs args);
 absl::Status RunServeBench(BenchArgs args);
 absl::Status RunDirectorBench(BenchArgs args);
 absl::Status RunRingBench(BenchArgs args);
+absl::Status RunKvBench(BenchArgs args);
 absl::Status RunVdpuBench(BenchArgs args);
 absl::Status RunYcsbBench(BenchArgs args);
 absl::Status RunPaperBench(BenchArgs args);

@@ -95,6 +95,7 @@ constexpr struct {
              {"crash-open", RunCrashOpenJob},
              {"crash-check", RunCrashCheckJob},
              {"ring", RunRingJob},
+             {"kv", RunKvJob},
              {"files-fill", RunFilesFillJob},
              {"files-read", RunFilesReadJob},
              {"blocks-load", RunBlocksLoadJob},

@@ -36,6 +36,9 @@ absl::StatusOr<nlohmann::json> RunFilesReadJob(const nlohmann::json& spec);
 // For `pulse bench ring`: one ring, one number of producers.
 absl::StatusOr<nlohmann::json> RunRingJob(const nlohmann::json& spec);
 
+// For `pulse bench kv`: one part, one variant.
+absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec);
+
 // For `pulse bench blocks`: a load on a server, and what its processes use.
 absl::StatusOr<nlohmann::json> RunBlocksLoadJob(const nlohmann::json& spec);
 

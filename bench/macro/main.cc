@@ -24,8 +24,9 @@ constexpr struct {
                    {"crash", RunCrashBench}, {"failover", RunFailoverBench},
                    {"files", RunFilesBench}, {"blocks", RunBlocksBench},
                    {"serve", RunServeBench}, {"director", RunDirectorBench},
-                   {"ring", RunRingBench},   {"vdpu", RunVdpuBench},
-                   {"ycsb", RunYcsbBench},   {"paper", RunPaperBench}};
+                   {"ring", RunRingBench},   {"kv", RunKvBench},
+                   {"vdpu", RunVdpuBench},   {"ycsb", RunYcsbBench},
+                   {"paper", RunPaperBench}};
 
 // One run, in a process of its own; not for people.
 int RunAsChild(const std::string& spec) {

@@ -48,43 +48,48 @@ struct Matcher {
 const std::array<Matcher, 3>& Matchers();
 MatchFunction BestMatch();
 
-// `sink` is told of each request in turn:
-//   Got(i, const Item*)       null when there is none; the item is valid during the call
-//   Stored(i, Partition::Result)
-//   Deleted(i, bool)
-template <class Sink>
-inline void ExecuteOne(Partition* partition, const BatchRequest& request, size_t i,
-                       const Candidate& candidate, Sink* sink) {
-  if (request.op == Op::kGet) {
-    sink->Got(i, partition->FindAt(candidate.at, candidate.word, request.key, request.hash));
-  } else if (request.op == Op::kSet) {
-    Item* item;
-    const auto result = partition->PutAt(candidate.at, candidate.word, request.key, request.hash,
-                                         request.value.size(), request.facts, &item);
-    if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), request.value);
-    sink->Stored(i, result);
-  } else {
-    sink->Deleted(i, partition->Erase(request.key, request.hash));
-  }
-}
-
-template <class Sink>
-void ExecuteBatch(Partition* partition, const BatchRequest* requests, size_t count, size_t group,
-                  MatchFunction match, Sink* sink) {
+// Calls `execute(i, candidate)` for `count` requests in turn, in groups of at most `group` whose
+// misses overlap; `hash_of(i)` is the hash of the i-th one's key.
+template <class HashOf, class Execute>
+inline void RunGroups(const Partition& partition, size_t count, size_t group, MatchFunction match,
+                      const HashOf& hash_of, const Execute& execute) {
   std::array<uint64_t, kLargestGroup> hashes;
   std::array<Candidate, kLargestGroup> candidates;
   group = std::min(group, kLargestGroup);
   for (size_t first = 0; first < count; first += group) {
     const size_t size = std::min(group, count - first);
     for (size_t i = 0; i < size; ++i) {
-      hashes[i] = requests[first + i].hash;
-      partition->PrefetchBucket(hashes[i]);
+      hashes[i] = hash_of(first + i);
+      partition.PrefetchBucket(hashes[i]);
     }
-    match(*partition, hashes.data(), size, candidates.data());
-    for (size_t i = 0; i < size; ++i) {
-      ExecuteOne(partition, requests[first + i], first + i, candidates[i], sink);
-    }
+    match(partition, hashes.data(), size, candidates.data());
+    for (size_t i = 0; i < size; ++i) execute(first + i, candidates[i]);
   }
+}
+
+// `sink` is told of each request in turn:
+//   Got(i, const Item*)       null when there is none; the item is valid during the call
+//   Stored(i, Partition::Result)
+//   Deleted(i, bool)
+template <class Sink>
+void ExecuteBatch(Partition* partition, const BatchRequest* requests, size_t count, size_t group,
+                  MatchFunction match, Sink* sink) {
+  RunGroups(
+      *partition, count, group, match, [&](size_t i) { return requests[i].hash; },
+      [&](size_t i, const Candidate& candidate) {
+        const BatchRequest& r = requests[i];
+        if (r.op == Op::kGet) {
+          sink->Got(i, partition->FindAt(candidate.at, candidate.word, r.key, r.hash));
+        } else if (r.op == Op::kSet) {
+          Item* item;
+          const auto result = partition->PutAt(candidate.at, candidate.word, r.key, r.hash,
+                                               r.value.size(), r.facts, &item);
+          if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), r.value);
+          sink->Stored(i, result);
+        } else {
+          sink->Deleted(i, partition->Erase(r.key, r.hash));
+        }
+      });
 }
 
 }  // namespace pulse::kv

@@ -1,0 +1,198 @@
+#include "services/kv/memcached/codec.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+namespace pulse::kv::memcached {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Command>, 26> kCommands = {{
+    {"get", Command::kGet},
+    {"gets", Command::kGets},
+    {"gat", Command::kGat},
+    {"gats", Command::kGats},
+    {"set", Command::kSet},
+    {"add", Command::kAdd},
+    {"replace", Command::kReplace},
+    {"append", Command::kAppend},
+    {"prepend", Command::kPrepend},
+    {"cas", Command::kCas},
+    {"incr", Command::kIncr},
+    {"decr", Command::kDecr},
+    {"touch", Command::kTouch},
+    {"delete", Command::kDelete},
+    {"flush_all", Command::kFlushAll},
+    {"stats", Command::kStats},
+    {"version", Command::kVersion},
+    {"verbosity", Command::kVerbosity},
+    {"quit", Command::kQuit},
+    {"shutdown", Command::kShutdown},
+    {"mg", Command::kMetaGet},
+    {"ms", Command::kMetaSet},
+    {"md", Command::kMetaDelete},
+    {"ma", Command::kMetaArithmetic},
+    {"mn", Command::kMetaNoop},
+    {"me", Command::kMetaDebug},
+}};
+
+// The next word of `line`, taken off it; empty at its end.
+std::string_view TakeWord(std::string_view* line) {
+  const size_t begin = std::min(line->find_first_not_of(' '), line->size());
+  const size_t end = std::min(line->find(' ', begin), line->size());
+  const std::string_view word = line->substr(begin, end - begin);
+  line->remove_prefix(end);
+  return word;
+}
+
+// What counts of the line that ends at `end`, where its '\n' is.
+std::string_view LineOf(std::string_view bytes, size_t end) {
+  std::string_view line = bytes.substr(0, end);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line.substr(0, line.find('\0'));
+}
+
+// The data block that the line announces; none for a line that does not say how long one is.
+std::optional<uint64_t> BlockOf(std::string_view line) {
+  size_t most;
+  size_t least;
+  size_t length;
+  switch (FindCommand(TakeWord(&line))) {
+    case Command::kSet:
+    case Command::kAdd:
+    case Command::kReplace:
+    case Command::kAppend:
+    case Command::kPrepend:
+      least = 4;
+      most = 5;
+      length = 3;
+      break;
+    case Command::kCas:
+      least = 5;
+      most = 6;
+      length = 3;
+      break;
+    case Command::kMetaSet:
+      least = 2;
+      most = SIZE_MAX;
+      length = 1;
+      break;
+    default:
+      return std::nullopt;
+  }
+  std::string_view length_word;
+  size_t words = 0;
+  for (; words <= std::min<size_t>(most, 8); ++words) {
+    const std::string_view word = TakeWord(&line);
+    if (word.empty()) break;
+    if (words == length) length_word = word;
+  }
+  uint64_t size = 0;
+  if (words < least || words > most || !ParseUnsigned(length_word, &size) || size > kMaxBlock) {
+    return std::nullopt;
+  }
+  return size;
+}
+
+template <class Number>
+bool Parse(std::string_view text, Number* value) {
+  if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+Command FindCommand(std::string_view name) {
+  for (const auto& [known, command] : kCommands) {
+    if (name == known) return command;
+  }
+  return Command::kUnknown;
+}
+
+bool ParseUnsigned(std::string_view text, uint64_t* value) { return Parse(text, value); }
+bool ParseSigned(std::string_view text, int64_t* value) { return Parse(text, value); }
+
+absl::StatusOr<size_t> RequestSplitter::FindLine(std::string_view bytes) {
+  const size_t end = bytes.substr(0, kMaxLine + 2).find('\n', seen_);
+  // The same whether the line has arrived as a whole or not.
+  const size_t size = end != std::string_view::npos ? end : bytes.size();
+  const bool too_long = size > kMaxLine + 1 || (size == kMaxLine + 1 && bytes[kMaxLine] != '\r') ||
+                        (size > kMaxWord && bytes.substr(0, kMaxWord).find(' ') == bytes.npos);
+  if (too_long) {
+    seen_ = 0;
+    return absl::InvalidArgumentError("line too long");
+  }
+  if (end == std::string_view::npos) {
+    seen_ = bytes.size();
+    return 0;
+  }
+  seen_ = 0;
+  return end + 1;
+}
+
+absl::StatusOr<size_t> RequestSplitter::Next(std::string_view bytes) {
+  skipped_ = skip_ > 0 && !bytes.empty();
+  if (skip_ > 0) {
+    const size_t piece = std::min<uint64_t>(skip_, bytes.size());
+    skip_ -= piece;
+    return piece;
+  }
+  if (need_ == 0) {
+    const auto line = FindLine(bytes);
+    if (!line.ok() || *line == 0) return line;
+    const auto block = BlockOf(LineOf(bytes, *line - 1));
+    if (!block.has_value()) return line;
+    if (*block > max_data_) {
+      skip_ = *block + 2;
+      return line;
+    }
+    need_ = *line + *block + 2;
+  }
+  return bytes.size() < need_ ? 0 : std::exchange(need_, 0);
+}
+
+void Request::Parse(std::string_view bytes) {
+  words.clear();
+  data = {};
+  noreply = too_large = bad_chunk = false;
+  const size_t end = std::min(bytes.find('\n'), bytes.size());
+  std::string_view line = LineOf(bytes, end);
+  if (const auto block = BlockOf(line)) {
+    std::string_view rest = bytes.substr(std::min(end + 1, bytes.size()));
+    too_large = rest.size() < *block + 2;
+    if (!too_large) {
+      data = rest.substr(0, *block);
+      bad_chunk = rest.substr(*block, 2) != "\r\n";
+    }
+  }
+  for (std::string_view word = TakeWord(&line); !word.empty(); word = TakeWord(&line)) {
+    words.push_back(word);
+  }
+  command = words.empty() ? Command::kUnknown : FindCommand(words[0]);
+  noreply = words.size() > 1 && words.back() == "noreply";
+}
+
+bool Request::closes() const {
+  return command == Command::kQuit ||
+         (command == Command::kUnknown && words.size() > 1 && words.back().starts_with("HTTP/"));
+}
+
+bool LooksLikeMemcached(std::string_view first_bytes, bool* undecided) {
+  *undecided = false;
+  for (const auto& [name, command] : kCommands) {
+    if (first_bytes.size() <= name.size()) {
+      *undecided |= name.starts_with(first_bytes);
+    } else if (first_bytes.starts_with(name)) {
+      const char next = first_bytes[name.size()];
+      if (next == ' ' || next == '\r' || next == '\n') {
+        *undecided = false;
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace pulse::kv::memcached

@@ -1,0 +1,111 @@
+// memcached's commands, text and meta, on a KvStore: what memcached 1.6.18 answers, byte for byte,
+// but for:
+//
+// - mg h, l, N and R, ms I and md I are answered as unknown flags are: an item of this store does
+//   not know when it was used, and cannot be marked as stale, or as given to one client to make
+//   anew. So no reply has W, X or Z. me tells exp, cas and size alone.
+// - ms and ma also know E (the version to give the item), from later releases; not 0.
+// - Without `b`, k returns the key as it is: the store does not remember that it was set with `b`.
+// - incr and decr leave no blanks behind a number that gets shorter, and a number is all digits:
+//   "5 apples" is none.
+// - Numbers that do not fit are refused, and not cut off. Times may have 64 bits.
+// - append and prepend say why they failed: SERVER_ERROR, not NOT_STORED.
+// - A delay of flush_all is refused. shutdown, slabs, lru, lru_crawler, watch and cache_memlimit
+// are
+//   not served, and statistics are those that the store has.
+//
+// An item that a Redis client has written has no version until one is asked for, by gets or c.
+//
+// Threads: an Executor is thread-safe. Blocking: Run only if it may. Errors: all are replies.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "services/kv/memcached/codec.h"
+#include "services/kv/memcached/operations.h"
+#include "services/kv/store.h"
+
+namespace pulse::kv::memcached {
+
+inline constexpr std::string_view kVersion = "1.6.18";  // of memcached, whose commands these are
+
+// Counts up; `stats reset` begins anew, for memcached's clients alone.
+class Counter {
+ public:
+  void Add(uint64_t n) { total_.fetch_add(n, std::memory_order_relaxed); }
+  uint64_t total() const { return total_.load(std::memory_order_relaxed); }
+  uint64_t since_reset() const { return total() - base_.load(std::memory_order_relaxed); }
+  void Reset() { base_.store(total(), std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> total_{0};
+  std::atomic<uint64_t> base_{0};
+};
+
+// Of all connections. Thread-safe.
+struct Counters {
+  Counter commands;
+  Counter hits;  // keys of get, gets, gat, gats, mg
+  Counter misses;
+  Counter stores;  // requests to store, whatever became of them
+};
+
+struct ExecutorOptions {
+  uint64_t max_value = uint64_t{1} << 20;  // bytes; what RequestSplitter was given
+  int64_t started_ms = 0;                  // for uptime
+};
+
+class Executor {
+ public:
+  // Both outlive it.
+  Executor(KvStore* store, Counters* counters, const ExecutorOptions& options)
+      : store_(store), counters_(counters), options_(options) {}
+
+  // Carries one request out and appends the reply, if it has one. False: it would have blocked;
+  // nothing was done, and it is to be run again with `may_block`.
+  bool Run(const Request& request, bool may_block, std::string* out) const;
+  const ExecutorOptions& options() const { return options_; }
+
+ private:
+  bool RunCommand(const Request& request, bool may_block, std::string* out) const;
+  bool Get(const Request& request, bool cas, bool touch, bool may_block, std::string* out) const;
+  bool Set(const Request& request, StoreMode mode, bool cas, bool may_block,
+           std::string* out) const;
+  bool Increment(const Request& request, bool increment, bool may_block, std::string* out) const;
+  bool TouchKey(const Request& request, bool may_block, std::string* out) const;
+  bool DeleteKey(const Request& request, bool may_block, std::string* out) const;
+  bool FlushAll(const Request& request, bool may_block, std::string* out) const;
+  bool Stats(const Request& request, bool may_block, std::string* out) const;
+
+  // meta_commands.cc
+  bool MetaGet(const Request& request, bool may_block, std::string* out) const;
+  bool MetaSet(const Request& request, bool may_block, std::string* out) const;
+  bool MetaDelete(const Request& request, bool may_block, std::string* out) const;
+  bool MetaArithmetic(const Request& request, bool may_block, std::string* out) const;
+  bool MetaDebug(const Request& request, bool may_block, std::string* out) const;
+
+  KvStore* const store_;
+  Counters* const counters_;
+  const ExecutorOptions options_;
+};
+
+inline constexpr std::string_view kBadLine = "CLIENT_ERROR bad command line format";
+inline constexpr std::string_view kBadChunk = "CLIENT_ERROR bad data chunk";
+inline constexpr std::string_view kNotNumeric =
+    "CLIENT_ERROR cannot increment or decrement non-numeric value";
+inline constexpr std::string_view kObjectTooLarge = "SERVER_ERROR object too large for cache";
+inline constexpr std::string_view kOutOfMemory = "SERVER_ERROR out of memory storing object";
+
+inline void AppendLine(std::string_view line, std::string* out) {
+  out->append(line).append("\r\n");
+}
+// A reply that noreply does not leave out. Always true: done.
+inline bool Refuse(std::string_view line, std::string* out) {
+  AppendLine(line, out);
+  return true;
+}
+
+}  // namespace pulse::kv::memcached

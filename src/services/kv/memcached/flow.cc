@@ -1,0 +1,126 @@
+#include "services/kv/memcached/flow.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace pulse::kv::memcached {
+namespace {
+
+// Of replies that the client has not taken: no more are made beyond it.
+constexpr size_t kFullBytes = size_t{256} << 10;
+
+}  // namespace
+
+absl::StatusOr<size_t> MemcachedFlow::SplitReply(std::string_view bytes) {
+  return absl::InternalError("there is no host");
+}
+
+std::string MemcachedFlow::OnHostLost(net::Ticket ticket, bool sent) {
+  return "SERVER_ERROR there is no host\r\n";
+}
+
+std::string MemcachedFlow::ErrorReply(const absl::Status& error) {
+  const absl::string_view whose =
+      absl::IsInvalidArgument(error) ? "CLIENT_ERROR " : "SERVER_ERROR ";
+  return absl::StrCat(whose, error.message(), "\r\n");
+}
+
+void MemcachedFlow::OnRequest(net::Ticket ticket, std::string_view bytes) {
+  if (splitter_.skipped()) {
+    // Of a block whose line has been answered, or will be.
+    connection_->Reply(ticket, std::string_view());
+    return;
+  }
+  if (incoming_ == nullptr) incoming_ = std::make_shared<Batch>();
+  incoming_->entries.push_back({ticket, incoming_->bytes.size(), bytes.size()});
+  incoming_->bytes.append(bytes);
+  incoming_bytes_ += bytes.size();
+}
+
+void MemcachedFlow::OnRequestsEnd() {
+  if (state_ == State::kIdle) StartBatch();
+}
+
+void MemcachedFlow::OnRoom() {
+  // Otherwise there is another turn once the client has taken more.
+  if (state_ == State::kFull && connection_->unsent() <= kFullBytes) RunBatch();
+}
+
+void MemcachedFlow::StartBatch() {
+  if (incoming_ == nullptr) return;
+  batch_ = std::move(incoming_);
+  batch_bytes_ = std::exchange(incoming_bytes_, 0);
+  if (connection_->unsent() > kFullBytes) {
+    state_ = State::kFull;
+  } else {
+    RunBatch();
+  }
+}
+
+MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, bool may_block) {
+  while (batch->next < batch->entries.size()) {
+    if (batch->out.size() > kFullBytes) return Stop::kFull;
+    const Entry& entry = batch->entries[batch->next];
+    batch->request.Parse(std::string_view(batch->bytes).substr(entry.begin, entry.size));
+    if (batch->request.closes()) return Stop::kClose;
+    if (!executor.Run(batch->request, may_block, &batch->out)) return Stop::kWouldBlock;
+    batch->ends.push_back(batch->out.size());
+    ++batch->next;
+  }
+  return Stop::kEnd;
+}
+
+void MemcachedFlow::RunBatch() { HandleStop(Run(*executor_, batch_.get(), false)); }
+
+// The batch belongs to the pool until it is back.
+void MemcachedFlow::RunBatchOnPool() {
+  state_ = State::kWaiting;
+  pool_->Post([this, executor = executor_, batch = std::move(batch_),
+               remote = connection_->remote()]() mutable {
+    const Stop stop = Run(*executor, batch.get(), true);
+    remote->Post([this, batch = std::move(batch), stop] {
+      batch_ = batch;
+      HandleStop(stop);
+    });
+  });
+}
+
+void MemcachedFlow::HandleStop(Stop stop) {
+  Deliver();
+  switch (stop) {
+    case Stop::kEnd:
+      batch_.reset();
+      batch_bytes_ = 0;
+      state_ = State::kIdle;
+      StartBatch();
+      break;
+    case Stop::kWouldBlock:
+      RunBatchOnPool();
+      break;
+    case Stop::kFull:
+      state_ = State::kFull;
+      break;
+    case Stop::kClose:
+      state_ = State::kClosed;
+      batch_.reset();
+      incoming_.reset();
+      incoming_bytes_ = batch_bytes_ = 0;
+      connection_->Close({});
+      break;
+  }
+}
+
+void MemcachedFlow::Deliver() {
+  size_t begin = 0;
+  for (size_t i = 0; i < batch_->ends.size(); ++i) {
+    const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);
+    connection_->Reply(batch_->entries[batch_->delivered + i].ticket, reply);
+    begin = batch_->ends[i];
+  }
+  batch_->delivered = batch_->next;
+  batch_->out.clear();
+  batch_->ends.clear();
+}
+
+}  // namespace pulse::kv::memcached

@@ -1,0 +1,105 @@
+// A connection that speaks memcached's protocol, as a director's flow: it answers everything
+// itself. What arrived together is one batch, run on the loop as far as nothing has to wait, then
+// on the pool; its replies go out in order. A connection has one batch under way at a time, so that
+// its requests are carried out in their order.
+//
+// Ownership: the executor outlives the pool, and the pool the director. Threads: as net::Flow says.
+// Errors: replies; a request that can never become whole ends the connection, after a line that
+// says why.
+//
+// The director's max_message must have room for a line and a value: kMessageOverhead more than the
+// executor's max_value. Nobody is asked for a password here: who serves this where one is needed
+// has to refuse it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/application.h"
+#include "services/kv/memcached/codec.h"
+#include "services/kv/memcached/commands.h"
+#include "services/redis/worker_pool.h"
+
+namespace pulse::kv::memcached {
+
+inline constexpr size_t kMessageOverhead = kMaxLine + 4;
+
+class MemcachedFlow final : public net::Flow {
+ public:
+  MemcachedFlow(const Executor* executor, redis::WorkerPool* pool, net::Connection* connection)
+      : executor_(executor),
+        pool_(pool),
+        connection_(connection),
+        splitter_(executor->options().max_value) {}
+
+  absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
+    return splitter_.Next(bytes);
+  }
+  absl::StatusOr<size_t> SplitReply(std::string_view bytes) override;
+  void OnRequest(net::Ticket ticket, std::string_view bytes) override;
+  void OnRequestsEnd() override;
+  size_t held() const override { return incoming_bytes_ + batch_bytes_; }
+  void OnRoom() override;
+  std::string OnHostLost(net::Ticket ticket, bool sent) override;
+  std::string ErrorReply(const absl::Status& error) override;
+
+ private:
+  enum class State {
+    kIdle,
+    kWaiting,  // on the pool
+    kFull,     // for the client to take replies
+    kClosed,
+  };
+  enum class Stop { kEnd, kWouldBlock, kFull, kClose };
+  struct Entry {
+    net::Ticket ticket;
+    size_t begin;
+    size_t size;
+  };
+  struct Batch {
+    std::string bytes;
+    std::vector<Entry> entries;
+    size_t next = 0;       // the first that has no reply
+    size_t delivered = 0;  // the first whose reply the connection does not have
+    std::string out;       // replies since `delivered`
+    std::vector<size_t> ends;
+    Request request;
+  };
+
+  static Stop Run(const Executor& executor, Batch* batch, bool may_block);
+  void StartBatch();
+  void RunBatch();
+  void RunBatchOnPool();
+  void HandleStop(Stop stop);
+  void Deliver();
+
+  const Executor* const executor_;
+  redis::WorkerPool* const pool_;
+  net::Connection* const connection_;
+  RequestSplitter splitter_;
+  State state_ = State::kIdle;
+  std::shared_ptr<Batch> incoming_;  // collects while another is under way
+  std::shared_ptr<Batch> batch_;
+  // Of requests in them; the batch's also while it is on the pool.
+  size_t incoming_bytes_ = 0;
+  size_t batch_bytes_ = 0;
+};
+
+// A listener for memcached's clients alone.
+class MemcachedApplication final : public net::Application {
+ public:
+  MemcachedApplication(const Executor* executor, redis::WorkerPool* pool)
+      : executor_(executor), pool_(pool) {}
+  std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override {
+    return std::make_unique<MemcachedFlow>(executor_, pool_, connection);
+  }
+
+ private:
+  const Executor* const executor_;
+  redis::WorkerPool* const pool_;
+};
+
+}  // namespace pulse::kv::memcached

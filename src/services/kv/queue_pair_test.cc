@@ -1,0 +1,200 @@
+#include "services/kv/queue_pair.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/testing.h"
+#include "services/kv/processing.h"
+
+namespace pulse::kv {
+namespace {
+
+std::unique_ptr<Partition> OpenPartition() {
+  PartitionOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  auto opened = Partition::Open(options);
+  EXPECT_TRUE(opened.ok());
+  (*opened)->SetNow(1'000'000);
+  return *std::move(opened);
+}
+
+struct Answered {
+  WireStatus status;
+  std::string value;
+  bool operator==(const Answered&) const = default;
+};
+
+std::vector<Answered> ReadAll(const char* responses, size_t size, size_t count) {
+  BatchHeader header;
+  std::memcpy(&header, responses, sizeof(header));
+  EXPECT_EQ(header.count, count);
+  std::vector<Answered> all;
+  const ResponseReader reader(responses, size);
+  for (size_t i = 0; i < count; ++i) {
+    ResponseDescriptor d;
+    std::string_view value;
+    EXPECT_TRUE(reader.Read(i, &d, &value));
+    all.push_back({d.status, std::string(value)});
+  }
+  return all;
+}
+
+// The agent and the host on threads of their own: every batch is answered, in its order, as a map
+// would.
+TEST(QueuePairTest, TwoThreads_RandomBatches_AnswerAsAMap) {
+  QueuePairOptions options;
+  options.slots = 2;
+  options.batch = 64;
+  options.buffer_bytes = 64 << 10;
+  QueuePair queue(options);
+  constexpr int kBatches = 3000;
+  std::thread host([&] {
+    auto partition = OpenPartition();
+    BatchCounts counts;
+    for (int done = 0; done < kBatches;) {
+      const char* requests = queue.PeekRequests();
+      if (requests == nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      ProcessBatch(partition.get(), requests, queue.ResponseBufferOfOldest(), options.buffer_bytes,
+                   options.batch, done % 2 == 0, &counts);
+      queue.Answer();
+      ++done;
+    }
+    EXPECT_GT(counts.requests, 0u);
+  });
+  const uint64_t seed = testing_util::TestSeed();
+  std::mt19937_64 random(seed);
+  std::map<std::string, std::string> model;
+  std::vector<std::vector<Answered>> expected;
+  int submitted = 0;
+  int taken = 0;
+  while (taken < kBatches) {
+    if (const char* responses = queue.PeekResponses(); responses != nullptr) {
+      const auto& batch = expected[static_cast<size_t>(taken)];
+      ASSERT_EQ(ReadAll(responses, options.buffer_bytes, batch.size()), batch) << taken;
+      queue.TakeResponses();
+      ++taken;
+    } else if (submitted < kBatches && queue.HasRoom()) {
+      RequestWriter writer = queue.BeginRequests();
+      std::vector<Answered>& batch = expected.emplace_back();
+      const size_t count = random() % (options.batch + 1);
+      for (size_t i = 0; i < count; ++i) {
+        const std::string key = std::string(random() % 20, 'k') + std::to_string(random() % 300);
+        const std::string value(random() % 30, static_cast<char>('a' + random() % 26));
+        const uint64_t draw = random() % 10;
+        const WireOp op = draw < 5 ? WireOp::kGet : draw < 9 ? WireOp::kSet : WireOp::kDelete;
+        ASSERT_TRUE(writer.Add(op, key, HashKey(key), op == WireOp::kSet ? value : "", 0));
+        const auto it = model.find(key);
+        const bool exists = it != model.end();
+        if (op == WireOp::kGet) {
+          batch.push_back(
+              {exists ? WireStatus::kOk : WireStatus::kNotFound, exists ? it->second : ""});
+        } else if (op == WireOp::kSet) {
+          model[key] = value;
+          batch.push_back({WireStatus::kOk, ""});
+        } else {
+          if (exists) model.erase(it);
+          batch.push_back({exists ? WireStatus::kOk : WireStatus::kNotFound, ""});
+        }
+      }
+      writer.Finish();
+      queue.Submit();
+      ++submitted;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  host.join();
+}
+
+TEST(QueuePairTest, Transfer_OfSmallItems_HasTheSizesOfThePaper) {
+  std::vector<char> requests(64 << 10);
+  std::vector<char> responses(64 << 10);
+  RequestWriter writer(requests.data(), requests.size(), 256);
+  for (int i = 0; i < 64; ++i) {
+    const std::string key = std::to_string(10'000'000 + i);
+    ASSERT_TRUE(writer.Add(WireOp::kSet, key, HashKey(key), "12345678", 0));
+  }
+  EXPECT_EQ(writer.Finish(), 8u + 64 * 32);
+  auto partition = OpenPartition();
+  BatchCounts counts;
+  EXPECT_EQ(ProcessBatch(partition.get(), requests.data(), responses.data(), responses.size(), 256,
+                         true, &counts),
+            8u + 64 * 16);
+  EXPECT_EQ(counts.request_bytes, 8u + 64 * 32);
+}
+
+TEST(QueuePairTest, Writer_FullBatchOrBuffer_TakesNoMore) {
+  std::vector<char> buffer(4096);
+  RequestWriter few(buffer.data(), buffer.size(), 2);
+  EXPECT_TRUE(few.Add(WireOp::kGet, "a", 1, "", 0));
+  EXPECT_TRUE(few.Add(WireOp::kGet, "a", 1, "", 0));
+  EXPECT_FALSE(few.Add(WireOp::kGet, "a", 1, "", 0));
+  RequestWriter large(buffer.data(), buffer.size(), 2);
+  EXPECT_FALSE(large.Add(WireOp::kSet, "a", 1, std::string(5000, 'v'), 0));
+  EXPECT_TRUE(large.Add(WireOp::kSet, "a", 1, std::string(3000, 'v'), 0));
+  EXPECT_FALSE(large.Add(WireOp::kSet, "b", 1, std::string(3000, 'v'), 0));
+}
+
+TEST(ProcessBatchTest, Expiry_OfASet_IsKept) {
+  std::vector<char> requests(4096);
+  std::vector<char> responses(4096);
+  RequestWriter writer(requests.data(), requests.size(), 4);
+  ASSERT_TRUE(writer.Add(WireOp::kSet, "k", HashKey("k"), "v", 1'000'500));
+  ASSERT_TRUE(writer.Add(WireOp::kGet, "k", HashKey("k"), "", 0));
+  writer.Finish();
+  auto partition = OpenPartition();
+  BatchCounts counts;
+  ProcessBatch(partition.get(), requests.data(), responses.data(), 4096, 4, false, &counts);
+  EXPECT_EQ(ReadAll(responses.data(), 4096, 2),
+            (std::vector<Answered>{{WireStatus::kOk, ""}, {WireStatus::kOk, "v"}}));
+  partition->SetNow(1'000'500);
+  EXPECT_EQ(partition->Find("k", HashKey("k")), nullptr);
+}
+
+// A hostile agent: any bytes in the buffer. Whatever makes no sense is refused by itself, the
+// requests around it are carried out, and nothing outside of the buffer is read.
+TEST(ProcessBatchTest, HostileRequests_AreRefusedOneByOne) {
+  const uint64_t seed = testing_util::TestSeed();
+  std::mt19937_64 random(seed);
+  auto partition = OpenPartition();
+  constexpr size_t kSize = 8192;
+  constexpr size_t kMost = 64;
+  for (int round = 0; round < 3000; ++round) {
+    // Of exactly this size, so that a sanitizer sees what is outside.
+    std::vector<char> requests(kSize);
+    std::vector<char> responses(kSize);
+    RequestWriter writer(requests.data(), kSize, kMost);
+    for (size_t i = 0; i < kMost; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      ASSERT_TRUE(writer.Add(WireOp::kSet, key, HashKey(key), "value of 11", 0));
+    }
+    writer.Finish();
+    const uint64_t changes = 1 + random() % 40;
+    for (uint64_t change = 0; change < changes; ++change) {
+      requests[random() % (8 + kMost * 32)] = static_cast<char>(random());
+    }
+    BatchCounts counts;
+    const size_t bytes = ProcessBatch(partition.get(), requests.data(), responses.data(), kSize,
+                                      kMost, false, &counts);
+    ASSERT_LE(bytes, kSize);
+    ASSERT_LE(counts.requests, kMost);
+  }
+  // What was stored is whole.
+  uint64_t cursor = 0;
+  do {
+    cursor = partition->Scan(cursor, [&](const Item& item) {
+      EXPECT_EQ(partition->Peek(item.key(), HashKey(item.key())), &item);
+    });
+  } while (cursor != 0);
+}
+
+}  // namespace
+}  // namespace pulse::kv

@@ -1,0 +1,59 @@
+// The KV queue pair: what host and agent say to each other, one contiguous transfer for a batch and
+// direction (section 4.2 of the DPU-KV paper, whose one-byte count does not hold its own bursts of
+// 256):
+//
+//   u16 count | 6 bytes of zeros | count descriptors | payload
+//
+// A request's descriptor has 32 bytes, a response's 16. Responses stand in the order of their
+// requests. Keys and values of at most 8 bytes lie in the descriptor itself; longer ones in the
+// payload, the key first. Little-endian; offsets are from the beginning of the transfer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pulse::kv {
+
+inline constexpr size_t kMostInBatch = 1024;
+
+struct BatchHeader {
+  uint16_t count;
+  uint16_t zero[3];
+};
+static_assert(sizeof(BatchHeader) == 8);
+
+enum class WireOp : uint8_t { kGet = 1, kSet = 2, kDelete = 3 };
+enum WireFlags : uint8_t {
+  kInline = 1,  // key and value are in the descriptor
+};
+
+struct RequestDescriptor {
+  uint64_t hash;   // of the key; the host computes it again unless it trusts its agent
+  uint64_t key;    // kInline: its bytes; else the offset of key and value
+  uint64_t value;  // kInline: its bytes; else the expiry in milliseconds since 1970, or 0
+  uint32_t value_size;
+  uint16_t key_size;
+  WireOp op;
+  uint8_t flags;
+};
+static_assert(sizeof(RequestDescriptor) == 32);
+static_assert(offsetof(RequestDescriptor, value_size) == 24);
+
+enum class WireStatus : uint8_t {
+  kOk = 0,
+  kNotFound = 1,
+  kNoMemory = 2,
+  kTooLarge = 3,
+  kMalformed = 4,
+};
+
+struct ResponseDescriptor {
+  uint64_t value;  // kInline: its bytes; else its offset
+  uint32_t value_size;
+  WireStatus status;
+  uint8_t flags;
+  uint16_t zero;
+};
+static_assert(sizeof(ResponseDescriptor) == 16);
+
+}  // namespace pulse::kv
