@@ -47,7 +47,7 @@ ROOMS = {
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
                                    "include", "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
-    "src/services/kv": ("base", "services/kv/core", "services/redis"),
+    "src/services/kv": ("base", "net", "services/kv/core", "services/redis"),
     "src/services/kv/core": ("base",),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
