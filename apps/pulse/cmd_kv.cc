@@ -23,6 +23,7 @@ struct KvArgs : ServerArgs {
   std::string memory = "1G";
   std::string policy = "noeviction";
   std::string design = "cpu";
+  std::string agent_cpus;
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -31,11 +32,14 @@ constexpr uint64_t kProcessBytes = uint64_t{32} << 20;
 
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
-  if (args.design != "cpu") {
-    return absl::UnimplementedError(
-        absl::StrCat("--design ", args.design, ": this release has `cpu` alone"));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &args.options.agent_cpus));
+  redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus);
+  if (const absl::Status status = designs.Set(args.design); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("--design: ", status.message()));
   }
+  args.options.designs = &designs;
   kv::KvStoreOptions store;
+  store.designs = &designs;
   PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   const uint64_t least =
@@ -99,8 +103,14 @@ void AddKvCommand(CLI::App& app) {
                   "allkeys-lru or allkeys-random (old items go); CONFIG SET maxmemory-policy\n"
                   "changes it")
       ->capture_default_str();
-  cmd->add_option("--design", args->design, "which processor does what; cpu: all on the host")
+  cmd->add_option(
+         "--design", args->design,
+         "which processor does what: cpu: all on the host; lat: connections on the agent's\n"
+         "CPUs, commands on the host's; sav: the same, with one thread of the host; dpu: all\n"
+         "on the agent's CPUs. CONFIG SET design changes it")
       ->capture_default_str();
+  cmd->add_option("--agent-cpus", args->agent_cpus,
+                  "CPUs of the agent, for the designs that have one");
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });

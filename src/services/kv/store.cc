@@ -84,6 +84,10 @@ void KvStore::Housekeeping() {
   }
 }
 
+std::string KvStore::DesignName() const {
+  return options_.designs == nullptr ? "cpu" : options_.designs->name();
+}
+
 bool KvStore::Lock(std::mutex* mutex, bool may_block) {
   if (may_block) {
     mutex->lock();
@@ -327,14 +331,14 @@ void KvStore::AddInfo(std::string_view section, std::string* out) const {
     if (n.items > 0) add("db0", absl::StrCat("keys=", n.items, ",expires=0,avg_ttl=0"));
   } else if (section == section_name()) {
     add("partitions", shards_.size());
-    add("design", "cpu");
+    add("design", DesignName());
     add("moved_bytes", n.moved_bytes);
   }
 }
 
 std::vector<redis::Keyspace::Setting> KvStore::Settings() const {
   return {{"appendonly", "no"},
-          {"design", "cpu"},
+          {"design", DesignName()},
           {"maxmemory", std::to_string(options_.memory_bytes)},
           {"maxmemory-policy", std::string(PolicyName(policy_))}};
 }
@@ -355,11 +359,10 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
   if (redis::EqualsIgnoringCase(name, "maxmemory")) {
     return "ERR CONFIG SET failed - maxmemory is fixed at start, by --memory";
   }
-  if (redis::EqualsIgnoringCase(name, "design") && redis::EqualsIgnoringCase(value, "cpu"))
-    return "";
   if (redis::EqualsIgnoringCase(name, "design")) {
-    return absl::StrCat("ERR CONFIG SET failed - design '", redis::AbslOf(value.substr(0, 32)),
-                        "' cannot run here: this release has `cpu` alone, which stays in force");
+    const absl::Status status = options_.designs != nullptr ? options_.designs->Set(value)
+                                                            : redis::Designs(1, {}, {}).Set(value);
+    return status.ok() ? "" : absl::StrCat("ERR CONFIG SET failed - ", status.message());
   }
   return absl::StrCat("ERR Unknown option or number of arguments for CONFIG SET - '",
                       redis::AbslOf(name.substr(0, 64)),

@@ -25,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
+#include "services/redis/designs.h"
 #include "services/redis/keyspace.h"
 
 namespace pulse::kv {
@@ -37,7 +38,8 @@ struct KvStoreOptions {
   Policy policy = Policy::kNoEviction;
   redis::KeyspaceLimits limits;
   std::function<int64_t()> clock = &redis::WallMillis;
-  bool ticks = true;  // a thread gives back what has expired; tests call Tick
+  redis::Designs* designs = nullptr;  // null: cpu alone; outlives the store
+  bool ticks = true;                  // a thread gives back what has expired; tests call Tick
   uint64_t seed = std::random_device{}();
 };
 
@@ -110,6 +112,7 @@ class KvStore final : public redis::Keyspace {
     return shards_.size() == kMostPartitions ? ~ShardSet{0} : (ShardSet{1} << shards_.size()) - 1;
   }
   Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
+  std::string DesignName() const;
   static constexpr size_t kMostTogether = kLargestGroup;
   // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
   template <class Execute>

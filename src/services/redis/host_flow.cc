@@ -40,7 +40,7 @@ void KeepBatch(std::shared_ptr<RequestBatch> batch) {
   kept.push_back(std::move(batch));
 }
 
-// Whose SET waits for the end of the loop's turn.
+// Whose batch waits for the end of the loop's turn.
 std::vector<HostFlow*>& Waiting() {
   thread_local std::vector<HostFlow*> flows;
   return flows;
@@ -123,7 +123,9 @@ class HostFlow : public net::Flow {
     if (incoming_ == nullptr) return;
     batch_ = std::move(incoming_);
     batch_bytes_ = std::exchange(incoming_bytes_, 0);
-    if (app_->groups_ && app_->executor_->IsPlainSet(*session_, batch_.get())) {
+    worker_ = WorkerOfDesign();
+    if (worker_ != nullptr ||
+        (app_->groups_ && app_->executor_->IsPlainSet(*session_, batch_.get()))) {
       state_ = State::kGrouped;
       Waiting().push_back(this);
     } else {
@@ -131,24 +133,40 @@ class HostFlow : public net::Flow {
     }
   }
 
+  WorkerPool* WorkerOfDesign() const {
+    if (app_->designs_ == nullptr) return nullptr;
+    net::EventLoop* loop = connection_->loop();
+    return app_->designs_->WorkerFor(loop == nullptr ? 0 : loop->index());
+  }
+
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
 
   // On the loop.
   void RunBatch() { HandleStop(app_->executor_->Run(session_.get(), batch_.get(), false)); }
 
-  // On the pool: the batch belongs to it until it is back. What runs last holds the session, and
-  // with it the connection's fence.
-  void RunBatchOnPool() {
-    state_ = State::kWaiting;
-    app_->pool_->Post([this, executor = app_->executor_, session = session_,
-                       batch = std::move(batch_), remote = connection_->remote()]() mutable {
+  // The batch belongs to the thread that carries it out until it is back. What runs last holds the
+  // session, and with it the connection's fence.
+  struct Away {
+    HostFlow* flow;
+    std::shared_ptr<Session> session;
+    std::shared_ptr<RequestBatch> batch;
+    std::shared_ptr<net::Remote> remote;
+    void Run(Executor* executor) {
       const Executor::Stop stop = executor->Run(session.get(), batch.get(), true);
       session.reset();
-      remote->Post([this, batch = std::move(batch), stop] {
-        batch_ = std::move(batch);
-        HandleStop(stop);
+      remote->Post([f = flow, b = std::move(batch), stop]() mutable {
+        f->batch_ = std::move(b);
+        f->HandleStop(stop);
       });
-    });
+    }
+  };
+  Away SendAway() {
+    state_ = State::kWaiting;
+    return {this, session_, std::move(batch_), connection_->remote()};
+  }
+  void RunBatchOnPool() {
+    WorkerPool* pool = worker_ != nullptr ? worker_ : app_->pool_;
+    pool->Post([away = SendAway(), executor = app_->executor_]() mutable { away.Run(executor); });
   }
 
   // A batch has stopped.
@@ -211,6 +229,7 @@ class HostFlow : public net::Flow {
   const std::shared_ptr<Session> session_;
   RequestSplitter splitter_;
   State state_ = State::kIdle;
+  WorkerPool* worker_ = nullptr;            // that the batch is for
   std::shared_ptr<RequestBatch> incoming_;  // collects while another is under way
   std::shared_ptr<RequestBatch> batch_;
   // Of requests in them; the batch's also while it is on the pool.
@@ -222,6 +241,27 @@ class HostFlow : public net::Flow {
 
 void HostApplication::OnTurnEnd() {
   std::vector<HostFlow*>& waiting = Waiting();
+  if (designs_ != nullptr) {
+    // Those of one loop are for one thread, but for a change of design between them.
+    std::vector<HostFlow::Away> together;
+    WorkerPool* worker = nullptr;
+    const auto post = [&] {
+      if (together.empty()) return;
+      worker->Post([all = std::move(together), executor = executor_]() mutable {
+        for (HostFlow::Away& away : all) away.Run(executor);
+      });
+      together = {};
+    };
+    for (HostFlow*& flow : waiting) {
+      if (flow->worker_ == nullptr) continue;
+      if (flow->worker_ != worker) post();
+      worker = flow->worker_;
+      together.push_back(flow->SendAway());
+      flow = nullptr;
+    }
+    post();
+    std::erase(waiting, nullptr);
+  }
   // Those who come meanwhile are behind them.
   for (size_t size = waiting.size(); size > 0; size = waiting.size()) {
     size = std::min(size, KeyLocks::kMostStripes);

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "net/application.h"
+#include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/worker_pool.h"
 
@@ -18,16 +19,18 @@ class HostApplication : public net::Application {
  public:
   // `is_private`: of the listener for directors.
   HostApplication(Executor* executor, Keyspace* store, ServerFacts* facts, WorkerPool* pool,
-                  const Limits& limits, bool is_private)
+                  const Limits& limits, bool is_private, Designs* designs = nullptr)
       : executor_(executor),
         store_(store),
         facts_(facts),
         pool_(pool),
         limits_(limits),
         private_(is_private),
+        designs_(designs),
         groups_(store->CollectsSets()) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
-  // Carries out the SETs that several connections have sent, together.
+  // Carries out the SETs that several connections have sent, together; hands what a thread of the
+  // host is to carry out to it, all at once.
   void OnTurnEnd() override;
 
  private:
@@ -38,7 +41,8 @@ class HostApplication : public net::Application {
   WorkerPool* pool_;
   Limits limits_;
   bool private_;
-  bool groups_;  // whether a loop may write at all
+  Designs* designs_;  // null: loops carry out what needs no waiting
+  bool groups_;       // whether a loop may write at all
 };
 
 }  // namespace pulse::redis

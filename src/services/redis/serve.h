@@ -31,6 +31,7 @@ namespace pulse::redis {
 
 enum class SyncMode { kAlways, kEverySecond, kNo };
 
+class Designs;
 class Keyspace;
 struct KeyspaceLimits;
 // Makes what holds the keys.
@@ -38,9 +39,10 @@ using KeyspaceFactory =
     std::function<absl::StatusOr<std::unique_ptr<Keyspace>>(const KeyspaceLimits&)>;
 
 struct ServeOptions {
-  KeyspaceFactory keyspace;  // instead of a RocksDB, of which db to sync tell
-  std::string db;            // directory of the database; made when it is missing
-  std::string uri;           // pulse://... to run its compactions on; empty: RocksDB alone
+  KeyspaceFactory keyspace;    // instead of a RocksDB, of which db to sync tell
+  Designs* designs = nullptr;  // for keys in memory: who carries commands out; outlives the server
+  std::string db;              // directory of the database; made when it is missing
+  std::string uri;             // pulse://... to run its compactions on; empty: RocksDB alone
   uint64_t cache_bytes = uint64_t{256} << 20;
   SyncMode sync = SyncMode::kEverySecond;
 

@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "net/address.h"
 #include "net/director.h"
+#include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/host_flow.h"
 #include "services/redis/private_directory.h"
@@ -205,8 +206,9 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     options.cpus = options_.agent_cpus;
     options.spin_nanos = options_.agent_spin_us * int64_t{1000};
   } else {
-    public_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
-                                                    pool_.get(), options_.limits, false);
+    public_app_ =
+        std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_, pool_.get(),
+                                          options_.limits, false, options_.designs);
     options.application = public_app_.get();
   }
   PULSE_ASSIGN_OR_RETURN(public_, net::Director::Open(options));
@@ -258,6 +260,7 @@ absl::Status ServerImpl::Stop() {
   offload_app_.reset();
   private_.reset();
   pool_.reset();
+  if (options_.designs != nullptr) options_.designs->StopWorkers();
   return store_ == nullptr ? absl::OkStatus() : store_->Close();
 }
 
