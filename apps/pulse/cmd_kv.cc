@@ -14,6 +14,7 @@
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/stop_signal.h"
+#include "services/kv/memcached/flow.h"
 #include "services/kv/store.h"
 
 namespace pulse {
@@ -52,11 +53,25 @@ absl::Status RunKv(KvArgs args) {
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
   store.memory_bytes = memory - kProcessBytes;
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
+  // They outlive the server.
+  kv::memcached::Counters counters;
+  std::unique_ptr<kv::memcached::Executor> memcached;
   args.options.keyspace =
-      [&store](
+      [&store, &counters, &memcached](
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
-    return kv::KvStore::Open(store);
+    auto opened = kv::KvStore::Open(store);
+    if (!opened.ok()) return opened.status();
+    kv::memcached::ExecutorOptions options;
+    options.max_value = limits.max_value;
+    options.started_ms = (*opened)->now_ms();
+    memcached = std::make_unique<kv::memcached::Executor>(opened->get(), &counters, options);
+    return opened;
+  };
+  args.options.other.is_it = &kv::memcached::LooksLikeMemcached;
+  args.options.other.make = [&](net::Connection* connection, redis::WorkerPool* workers) {
+    return std::make_unique<kv::memcached::MemcachedFlow>(memcached.get(), workers, &designs,
+                                                          connection);
   };
   signal(SIGPIPE, SIG_IGN);
   const StopSignal stop;  // before any thread starts

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "services/redis/detecting_flow.h"
 #include "services/redis/key_locks.h"
 
 namespace pulse::redis {
@@ -282,7 +283,14 @@ void HostApplication::OnTurnEnd() {
 }
 
 std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {
-  return std::make_unique<HostFlow>(this, connection);
+  const User* anonymous = facts_->users.Anonymous();
+  if (other_ == nullptr || other_->is_it == nullptr || anonymous == nullptr ||
+      !anonymous->may_read || !anonymous->may_write) {
+    return std::make_unique<HostFlow>(this, connection);
+  }
+  return std::make_unique<DetectingFlow>(
+      other_->is_it, [this, connection] { return std::make_unique<HostFlow>(this, connection); },
+      [this, connection] { return other_->make(connection, pool_); });
 }
 
 }  // namespace pulse::redis

@@ -11,6 +11,7 @@
 #include "net/application.h"
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
+#include "services/redis/serve.h"
 #include "services/redis/worker_pool.h"
 
 namespace pulse::redis {
@@ -19,7 +20,8 @@ class HostApplication : public net::Application {
  public:
   // `is_private`: of the listener for directors.
   HostApplication(Executor* executor, Keyspace* store, ServerFacts* facts, WorkerPool* pool,
-                  const Limits& limits, bool is_private, Designs* designs = nullptr)
+                  const Limits& limits, bool is_private, Designs* designs = nullptr,
+                  const OtherProtocol* other = nullptr)
       : executor_(executor),
         store_(store),
         facts_(facts),
@@ -27,6 +29,7 @@ class HostApplication : public net::Application {
         limits_(limits),
         private_(is_private),
         designs_(designs),
+        other_(other),
         groups_(store->CollectsSets()) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
   // Carries out the SETs that several connections have sent, together; hands what a thread of the
@@ -42,7 +45,8 @@ class HostApplication : public net::Application {
   Limits limits_;
   bool private_;
   Designs* designs_;  // null: loops carry out what needs no waiting
-  bool groups_;       // whether a loop may write at all
+  const OtherProtocol* other_;
+  bool groups_;  // whether a loop may write at all
 };
 
 }  // namespace pulse::redis

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,7 +24,9 @@
 
 namespace pulse::net {
 class Application;
+class Connection;
 class Director;
+class Flow;
 struct DirectorLimits;
 }  // namespace pulse::net
 
@@ -33,13 +36,24 @@ enum class SyncMode { kAlways, kEverySecond, kNo };
 
 class Designs;
 class Keyspace;
+class WorkerPool;
 struct KeyspaceLimits;
 // Makes what holds the keys.
 using KeyspaceFactory =
     std::function<absl::StatusOr<std::unique_ptr<Keyspace>>(const KeyspaceLimits&)>;
 
+// Another protocol on the public listeners, chosen by a connection's first bytes. It knows no
+// passwords: it is there only for clients who need none for reading and writing.
+struct OtherProtocol {
+  using IsIt = std::function<bool(std::string_view first_bytes, bool* undecided)>;
+  IsIt is_it;  // null: there is none
+  // `workers` are for what has to wait.
+  std::function<std::unique_ptr<net::Flow>(net::Connection*, WorkerPool* workers)> make;
+};
+
 struct ServeOptions {
-  KeyspaceFactory keyspace;    // instead of a RocksDB, of which db to sync tell
+  KeyspaceFactory keyspace;  // instead of a RocksDB, of which db to sync tell
+  OtherProtocol other;
   Designs* designs = nullptr;  // for keys in memory: who carries commands out; outlives the server
   std::string db;              // directory of the database; made when it is missing
   std::string uri;             // pulse://... to run its compactions on; empty: RocksDB alone

@@ -206,9 +206,9 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     options.cpus = options_.agent_cpus;
     options.spin_nanos = options_.agent_spin_us * int64_t{1000};
   } else {
-    public_app_ =
-        std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_, pool_.get(),
-                                          options_.limits, false, options_.designs);
+    public_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
+                                                    pool_.get(), options_.limits, false,
+                                                    options_.designs, &options_.other);
     options.application = public_app_.get();
   }
   PULSE_ASSIGN_OR_RETURN(public_, net::Director::Open(options));

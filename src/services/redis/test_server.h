@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/testing.h"
 #include "base/unique_fd.h"
@@ -67,6 +68,15 @@ class BlockingClient {
   std::string Ask(const std::string& line) {
     Send(line + "\r\n");
     return Receive();
+  }
+  // What comes until the end of the stream.
+  std::string ReadAll() {
+    char buffer[4096];
+    ssize_t n = 0;
+    while ((n = recv(fd_.get(), buffer, sizeof(buffer), 0)) > 0) {
+      in_.append(buffer, static_cast<size_t>(n));
+    }
+    return std::exchange(in_, std::string());
   }
   void ShutDown() { shutdown(fd_.get(), SHUT_WR); }
   void Close() { fd_.reset(); }

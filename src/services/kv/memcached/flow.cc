@@ -71,13 +71,22 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
   return Stop::kEnd;
 }
 
-void MemcachedFlow::RunBatch() { HandleStop(Run(*executor_, batch_.get(), false)); }
+void MemcachedFlow::RunBatch() {
+  if (designs_ != nullptr) {
+    net::EventLoop* loop = connection_->loop();
+    if (auto* worker = designs_->WorkerFor(loop == nullptr ? 0 : loop->index());
+        worker != nullptr) {
+      return RunBatchOnPool(worker);
+    }
+  }
+  HandleStop(Run(*executor_, batch_.get(), false));
+}
 
 // The batch belongs to the pool until it is back.
-void MemcachedFlow::RunBatchOnPool() {
+void MemcachedFlow::RunBatchOnPool(redis::WorkerPool* pool) {
   state_ = State::kWaiting;
-  pool_->Post([this, executor = executor_, batch = std::move(batch_),
-               remote = connection_->remote()]() mutable {
+  pool->Post([this, executor = executor_, batch = std::move(batch_),
+              remote = connection_->remote()]() mutable {
     const Stop stop = Run(*executor, batch.get(), true);
     remote->Post([this, batch = std::move(batch), stop] {
       batch_ = batch;
@@ -96,7 +105,7 @@ void MemcachedFlow::HandleStop(Stop stop) {
       StartBatch();
       break;
     case Stop::kWouldBlock:
-      RunBatchOnPool();
+      RunBatchOnPool(pool_);
       break;
     case Stop::kFull:
       state_ = State::kFull;

@@ -21,6 +21,7 @@
 #include "net/application.h"
 #include "services/kv/memcached/codec.h"
 #include "services/kv/memcached/commands.h"
+#include "services/redis/designs.h"
 #include "services/redis/worker_pool.h"
 
 namespace pulse::kv::memcached {
@@ -29,9 +30,12 @@ inline constexpr size_t kMessageOverhead = kMaxLine + 4;
 
 class MemcachedFlow final : public net::Flow {
  public:
-  MemcachedFlow(const Executor* executor, redis::WorkerPool* pool, net::Connection* connection)
+  // `designs` null: the loop carries out what has not to wait.
+  MemcachedFlow(const Executor* executor, redis::WorkerPool* pool, redis::Designs* designs,
+                net::Connection* connection)
       : executor_(executor),
         pool_(pool),
+        designs_(designs),
         connection_(connection),
         splitter_(executor->options().max_value) {}
 
@@ -72,12 +76,13 @@ class MemcachedFlow final : public net::Flow {
   static Stop Run(const Executor& executor, Batch* batch, bool may_block);
   void StartBatch();
   void RunBatch();
-  void RunBatchOnPool();
+  void RunBatchOnPool(redis::WorkerPool* pool);
   void HandleStop(Stop stop);
   void Deliver();
 
   const Executor* const executor_;
   redis::WorkerPool* const pool_;
+  redis::Designs* const designs_;
   net::Connection* const connection_;
   RequestSplitter splitter_;
   State state_ = State::kIdle;
@@ -94,7 +99,7 @@ class MemcachedApplication final : public net::Application {
   MemcachedApplication(const Executor* executor, redis::WorkerPool* pool)
       : executor_(executor), pool_(pool) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override {
-    return std::make_unique<MemcachedFlow>(executor_, pool_, connection);
+    return std::make_unique<MemcachedFlow>(executor_, pool_, nullptr, connection);
   }
 
  private:

@@ -1,0 +1,61 @@
+// DetectingFlow: a connection on a port that more than one protocol comes to. Its first bytes
+// decide which flow answers it; until they do, it waits for more.
+//
+// Threads: as net::Flow says. The factories outlive it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "net/application.h"
+#include "services/redis/serve.h"
+
+namespace pulse::redis {
+
+class DetectingFlow final : public net::Flow {
+ public:
+  using Make = std::function<std::unique_ptr<net::Flow>()>;
+  // `is_other(first bytes, &undecided)` chooses `other`, else `usual`.
+  DetectingFlow(const OtherProtocol::IsIt& is_other, Make usual, Make other)
+      : is_other_(is_other), usual_(std::move(usual)), other_(std::move(other)) {}
+
+  absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
+    if (flow_ == nullptr) {
+      bool undecided = false;
+      const bool other = is_other_(bytes, &undecided);
+      if (undecided && bytes.size() < kLongestFirstWord) return 0;
+      flow_ = other ? other_() : usual_();
+    }
+    return flow_->SplitRequest(bytes);
+  }
+  absl::StatusOr<size_t> SplitReply(std::string_view bytes) override {
+    return absl::InternalError("there is no host");
+  }
+  void OnRequest(net::Ticket ticket, std::string_view bytes) override {
+    flow_->OnRequest(ticket, bytes);
+  }
+  void OnRequestsEnd() override {
+    if (flow_ != nullptr) flow_->OnRequestsEnd();
+  }
+  size_t held() const override { return flow_ == nullptr ? 0 : flow_->held(); }
+  void OnRoom() override {
+    if (flow_ != nullptr) flow_->OnRoom();
+  }
+  std::string OnHostLost(net::Ticket ticket, bool sent) override {
+    return flow_->OnHostLost(ticket, sent);
+  }
+  std::string ErrorReply(const absl::Status& error) override {
+    return flow_ == nullptr ? std::string() : flow_->ErrorReply(error);
+  }
+
+ private:
+  static constexpr size_t kLongestFirstWord = 64;
+  const OtherProtocol::IsIt& is_other_;
+  const Make usual_;
+  const Make other_;
+  std::unique_ptr<net::Flow> flow_;
+};
+
+}  // namespace pulse::redis
