@@ -66,7 +66,7 @@ TEST_F(DetectionTest, Port_ClientsOfBothProtocols_ShareTheKeys) {
   redis::BlockingClient redis_client(server_->port());
   EXPECT_EQ(LineClient(server_->port()).SendAndRead("set a 5 0 2\r\nhi\r\ngets a\r\n"),
             "STORED\r\nVALUE a 5 2 1\r\nhi\r\nEND\r\n");
-  EXPECT_EQ(redis_client.Ask("get a"), "$2\r\nhi\r\n");
+  EXPECT_EQ(redis_client.Ask("GET a"), "$2\r\nhi\r\n");
   EXPECT_EQ(redis_client.Ask("SET b 1"), "+OK\r\n");
   EXPECT_EQ(LineClient(server_->port()).SendAndRead("get b\r\nmg b v\r\n"),
             "VALUE b 0 1\r\n1\r\nEND\r\nVA 1\r\n1\r\n");
