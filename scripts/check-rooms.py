@@ -42,12 +42,12 @@ ROOMS = {
     "src/services/files": SUBSTRATE + ("store", "include"),
     "src/services/offload": ("base", "store", "net", "agent", "services/files", "services/front",
                              "include"),
-    "src/services/redis": ("base", "net", "include", "rocksdb"),
+    "src/services/redis": ("base", "net", "services/kv/core", "include", "rocksdb"),
     # What the agent answers of it.
     "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
                                    "include", "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
-    "src/services/kv": ("base", "net", "services/kv/core", "services/redis"),
+    "src/services/kv": ("base", "net", "services/kv/core", "services/redis", "include"),
     "src/services/kv/core": ("base",),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",

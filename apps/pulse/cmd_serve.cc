@@ -18,6 +18,7 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/stop_signal.h"
+#include "services/kv/core/partition.h"
 #include "services/redis/offload/front_module.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/offload_choice.h"
@@ -28,6 +29,7 @@ namespace {
 
 struct RedisServerArgs : ServerArgs {
   std::string cache = "256M";
+  std::string hot = "64M";
   std::string sync = "everysec";
   std::string offload = "auto";
   std::string offload_reason;  // why there is an agent in front, or none
@@ -58,6 +60,16 @@ absl::Status ReadRedisServerArgs(RedisServerArgs* args) {
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args->agent_cpus, &options.agent_cpus));
   PULSE_ASSIGN_OR_RETURN(options.cache_bytes,
                          ParseSizeOption("--cache", args->cache, uint64_t{1} << 50));
+  if (args->hot != "0") {
+    PULSE_ASSIGN_OR_RETURN(options.hot_bytes,
+                           ParseSizeOption("--hot", args->hot, uint64_t{1} << 40));
+    if (options.hot_bytes < kv::kLeastMemory) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--hot ", args->hot, ": 0, or at least ", kv::kLeastMemory >> 20, "M"));
+    }
+  } else {
+    options.hot_bytes = 0;
+  }
   PULSE_RETURN_IF_ERROR(ChooseAgent(args));
   if (!options.host_socket.empty()) {
     // Clients come to the agent, which may take the port.
@@ -130,6 +142,9 @@ void AddResourceOptions(CLI::App* cmd, const std::shared_ptr<RedisServerArgs>& a
   redis::ServeOptions& options = args->options;
   cmd->add_option("--cache", args->cache,
                   "memory for blocks that were read; as much again for the agent")
+      ->capture_default_str();
+  cmd->add_option("--hot", args->hot,
+                  "memory for values that were read lately, in front of RocksDB; 0: none")
       ->capture_default_str();
   cmd->add_option("--workers", options.workers, "threads for what has to wait for the device")
       ->check(CLI::Range(1, 256))

@@ -179,7 +179,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
     const size_t length = CountBatchable(*session, batch, command->id);
-    if (length > 1 && plain_get) {
+    if (length > 0 && plain_get) {
       const size_t before = batch->ends.size();
       const auto ran = store_->RunGets(request, length, kFullBytes, may_block, &reply, &batch->ends,
                                        &batch->counts);

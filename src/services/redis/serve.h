@@ -58,6 +58,7 @@ struct ServeOptions {
   std::string db;              // directory of the database; made when it is missing
   std::string uri;             // pulse://... to run its compactions on; empty: RocksDB alone
   uint64_t cache_bytes = uint64_t{256} << 20;
+  uint64_t hot_bytes = uint64_t{64} << 20;  // for values that were read lately; 0: none
   SyncMode sync = SyncMode::kEverySecond;
 
   std::string bind = "127.0.0.1";

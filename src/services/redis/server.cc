@@ -141,6 +141,7 @@ absl::Status ServerImpl::OpenStore() {
   store.path = options_.db;
   store.uri = options_.uri;
   store.cache_bytes = options_.cache_bytes;
+  store.hot_bytes = options_.hot_bytes;
   store.sync = options_.sync;
   PULSE_ASSIGN_OR_RETURN(store_, Store::Open(store));
   return absl::OkStatus();

@@ -37,6 +37,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   std::unique_ptr<Store> store(new Store(options));
   PULSE_RETURN_IF_ERROR(store->OpenDatabase());
   PULSE_RETURN_IF_ERROR(store->CheckFormat());
+  if (options.hot_bytes > 0) {
+    PULSE_ASSIGN_OR_RETURN(store->hot_, HotTier::Open(options.hot_bytes));
+  }
   store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
   pthread_setname_np(store->housekeeper_.native_handle(), "pulse-host-sync");
   store->compactor_ = std::thread([s = store.get()] { s->CompactAfterFlushes(); });
@@ -158,6 +161,11 @@ void Store::AddInfo(std::string_view section, std::string* out) const {
   };
   if (section == "memory") {
     add("block_cache_bytes", Property("rocksdb.block-cache-usage"));
+    if (hot_ != nullptr) {
+      const kv::PartitionNumbers hot = hot_->numbers();
+      add("hot_keys", hot.items);
+      add("hot_bytes", hot.used_bytes);
+    }
     add("memtable_bytes", Property("rocksdb.cur-size-all-mem-tables"));
     add("maxmemory", 0);
     add("maxmemory_policy", "noeviction");

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "rocksdb/db.h"
 #include "services/redis/cursors.h"
+#include "services/redis/hot_tier.h"
 #include "services/redis/key_locks.h"
 #include "services/redis/key_sampler.h"
 #include "services/redis/keyspace.h"
@@ -39,6 +40,7 @@ struct StoreOptions {
   std::string path;
   std::string uri;  // pulse://..., or empty
   uint64_t cache_bytes = uint64_t{256} << 20;
+  uint64_t hot_bytes = uint64_t{64} << 20;  // of HotTier; 0: none
   SyncMode sync = SyncMode::kEverySecond;
   std::function<int64_t()> clock = &WallMillis;  // milliseconds since 1970
   KeyspaceLimits limits;
@@ -89,6 +91,10 @@ class Store final : public Keyspace {
   // Writes what the view holds. False: it was held back, and nothing was written.
   bool Commit(StoreView* view);
   bool Write(rocksdb::WriteBatch* batch, StoreView* view);
+  // The same, with the hot tier told of it.
+  bool WriteThrough(rocksdb::WriteBatch* batch, StoreView* view);
+  template <class Use>
+  static void ForEachChanged(const StoreView& view, const Use& use);
   void TouchWatched(const StoreView& view);
   void Housekeeping();
   void CompactAfterFlushes();
@@ -98,6 +104,7 @@ class Store final : public Keyspace {
       std::make_shared<std::atomic<uint64_t>>(0);
   std::shared_ptr<void> env_guard_;
   std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<HotTier> hot_;  // null: none
   KeyLocks locks_;
   CursorTable cursors_;
   KeySampler key_sampler_;

@@ -1,6 +1,9 @@
 // Commands and transactions: locks, reads and writes through a view, one commit.
+#include <algorithm>
+#include <array>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "services/redis/handlers.h"
 #include "services/redis/store.h"
@@ -69,7 +72,7 @@ bool Store::Commit(StoreView* view) {
     if (!status.ok()) view->Fail(status);
   }
   if (!view->error_.empty() || batch.Count() == 0) return true;
-  if (!Write(&batch, view)) return false;
+  if (!WriteThrough(&batch, view)) return false;
   if (view->cleared_) {
     const std::lock_guard<std::mutex> lock(mutex_);
     compact_ = true;
@@ -78,10 +81,27 @@ bool Store::Commit(StoreView* view) {
   return true;
 }
 
+template <class Use>
+void Store::ForEachChanged(const StoreView& view, const Use& use) {
+  for (const auto& [key, stored] : view.buffered_writes_) use(key);
+  for (const std::string_view key : view.changed_) use(key);
+}
+
+bool Store::WriteThrough(rocksdb::WriteBatch* batch, StoreView* view) {
+  if (hot_ == nullptr) return Write(batch, view);
+  if (view->cleared_) hot_->BeginClear();
+  absl::InlinedVector<std::string_view, HotTier::kMostTogether> keys;
+  ForEachChanged(*view, [&](std::string_view key) { keys.push_back(key); });
+  hot_->BeginWrite(keys);
+  const bool written = Write(batch, view);
+  hot_->EndWrite(keys);
+  if (view->cleared_) hot_->EndClear();
+  return written;
+}
+
 void Store::TouchWatched(const StoreView& view) {
   if (view.cleared_) watch_.TouchAll();
-  for (const auto& [key, stored] : view.buffered_writes_) watch_.Touch(key);
-  for (const std::string_view key : view.changed_) watch_.Touch(key);
+  ForEachChanged(view, [this](std::string_view key) { watch_.Touch(key); });
 }
 
 Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, bool may_block,
@@ -119,15 +139,58 @@ Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, b
 Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
                                 bool may_block, ReplyWriter* reply, std::vector<size_t>* ends,
                                 CommandCounts* counts) {
-  StoreView view(this, may_block, false, now_ms());
-  std::vector<std::string_view> keys(count);
+  count = std::min(count, HotTier::kMostTogether);
+  std::array<std::string_view, HotTier::kMostTogether> keys;
   for (size_t i = 0; i < count; ++i) keys[i] = requests[i][1];
+  const auto answer = [&](bool exists, std::string_view value) {
+    if (exists) {
+      reply->Bulk(value);
+      ++counts->hits;
+    } else {
+      reply->Null();
+      ++counts->misses;
+    }
+    ++counts->commands;
+    ends->push_back(reply->out()->size());
+  };
+  const size_t begin = reply->out()->size();
+  size_t answered = 0;
+  const auto fits = [&](size_t bytes) {
+    return answered == 0 || reply->out()->size() - begin + bytes <= most_bytes;
+  };
+  // Those at the front that the hot tier has are answered at once; of later ones, it keeps a copy.
+  std::array<HotTier::Probe, HotTier::kMostTogether> probes;
+  std::array<int64_t, HotTier::kMostTogether> copied;  // where it begins; negative: not here
+  std::array<size_t, HotTier::kMostTogether> sizes;
+  std::string copies;
+  bool full = false;
+  std::fill_n(copied.begin(), count, -1);
+  if (hot_ != nullptr) {
+    hot_->Find(keys.data(), count, now_ms(), probes.data(), [&](size_t i, std::string_view value) {
+      if (i == answered && fits(value.size())) {
+        answer(true, value);
+        ++answered;
+      } else if (i == answered) {
+        full = true;
+      } else if (copies.size() <= most_bytes) {
+        copied[i] = static_cast<int64_t>(copies.size());
+        sizes[i] = value.size();
+        copies.append(value);
+      }
+    });
+    if (answered == count || full) return RunResult::kDone;
+  }
+  absl::InlinedVector<std::string_view, HotTier::kMostTogether> missing;
+  for (size_t i = answered; i < count; ++i) {
+    if (copied[i] < 0) missing.push_back(keys[i]);
+  }
+  StoreView view(this, may_block, false, now_ms());
   std::vector<Found> found;
-  view.GetMany(keys.data(), count, &found, most_bytes);
-  if (view.blocked()) return RunResult::kWouldBlock;
+  if (!missing.empty()) view.GetMany(missing.data(), missing.size(), &found, most_bytes);
+  if (view.blocked()) return answered > 0 ? RunResult::kDone : RunResult::kWouldBlock;
   if (!view.error().empty()) {
+    if (answered > 0) return RunResult::kDone;
     // Each by itself, as the fault may be one key's.
-    const size_t begin = reply->out()->size();
     const size_t first = ends->size();
     for (size_t i = 0; i < count && reply->out()->size() - begin <= most_bytes; ++i) {
       if (Run(*FindCommand("get"), requests[i].arguments(), may_block, reply, counts) !=
@@ -138,17 +201,22 @@ Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t 
     }
     return ends->size() > first ? RunResult::kDone : RunResult::kWouldBlock;
   }
-  for (const Found& one : found) {
-    if (one.exists) {
-      reply->Bulk(one.value.data);
-      ++counts->hits;
-    } else {
-      reply->Null();
-      ++counts->misses;
+  size_t read = 0;
+  for (; answered < count; ++answered) {
+    const size_t i = answered;
+    if (copied[i] >= 0) {
+      if (!fits(sizes[i])) break;
+      answer(true, std::string_view(copies).substr(static_cast<size_t>(copied[i]), sizes[i]));
+      continue;
     }
-    ends->push_back(reply->out()->size());
+    if (read == found.size()) break;
+    const Found& one = found[read++];
+    if (!fits(one.exists ? one.value.data.size() : 0)) break;
+    answer(one.exists, one.value.data);
+    if (hot_ != nullptr && one.exists) {
+      hot_->Keep(keys[i], probes[i], one.value.data, one.value.expires_ms);
+    }
   }
-  counts->commands += found.size();
   return RunResult::kDone;
 }
 
