@@ -15,8 +15,13 @@ constexpr int kTogether = 16;
 
 }  // namespace
 
-bool Partition::ChooseVictim() {
+bool Partition::ChooseVictim(bool urgent) {
   victim_ = {};
+  if (!urgent && policy_ == Policy::kNoEviction && futile_dead_ == segments_.dead_bytes() &&
+      futile_ms_ == now_ms_) {
+    return false;
+  }
+  const uint32_t least = urgent ? 1 : kLeastDead;
   for (int attempt = 0; attempt < 2; ++attempt) {
     uint32_t dirtiest = kNoSegment;
     uint32_t oldest = kNoSegment;
@@ -35,7 +40,7 @@ bool Partition::ChooseVictim() {
     const uint32_t dead = dirtiest == kNoSegment ? 0 : segments_.at(dirtiest).dead;
     const bool evicts = policy_ != Policy::kNoEviction;
     // What is half dead is moved at less cost than what eviction loses.
-    if (dead >= (evicts ? kSegmentBytes / 2 : kLeastDead)) {
+    if (dead >= (evicts ? kSegmentBytes / 2 : least)) {
       victim_ = {dirtiest, segments_.at(dirtiest).age};
       return true;
     }
@@ -48,13 +53,15 @@ bool Partition::ChooseVictim() {
       return true;
     }
     // All that there is is in open segments.
-    if (!segments_.SealWhere(evicts ? 0 : kLeastDead)) return false;
+    if (!segments_.SealWhere(evicts ? 0 : least)) break;
   }
+  futile_dead_ = segments_.dead_bytes();
+  futile_ms_ = now_ms_;
   return false;
 }
 
-bool Partition::CleanOne() {
-  if (!HasVictim() && !ChooseVictim()) return false;
+bool Partition::CleanOne(bool urgent) {
+  if (!HasVictim() && !ChooseVictim(urgent)) return false;
   while (HasVictim()) {
     if (!CleanStep(kTogether)) return false;
   }
@@ -111,18 +118,22 @@ bool Partition::CleanItem(uint64_t offset, uint64_t hash) {
   }
   const uint32_t use = slot::Use(*at);
   if (victim_.evict && !MayKeep(use, bytes)) {
-    DropItem(at);
-    ++numbers_.evicted;
+    EvictItem(at);
     return true;
   }
-  const int ttl_class = segments_.of(offset).ttl_class;
+  const int ttl_class = TtlClassOf(item->expires_ms(), now_ms_);
   uint64_t to = segments_.AllocateOpen(bytes, ttl_class);
+  if (to == 0 && segments_.open_segments() >= most_open_) to = segments_.AllocateAnyOpen(bytes);
+  if (to == 0 && segments_.Open(ttl_class, 0)) to = segments_.AllocateOpen(bytes, ttl_class);
+  if (to == 0) to = segments_.AllocateAnyOpen(bytes);
   if (to == 0) {
-    if (!segments_.Open(ttl_class, 0)) return false;
-    to = segments_.AllocateOpen(bytes, ttl_class);
+    if (policy_ == Policy::kNoEviction) return false;
+    // It has nowhere to go; whoever waits for room gets it.
+    EvictItem(at);
+    return true;
   }
   std::memcpy(ItemAt(to), item, bytes);
-  if (ttl_class != 0) NoteExpiry(to, item->expires_ms());
+  NoteExpiry(to, item->expires_ms());
   *at = slot::WithOffset(*at, to);
   // What was used long ago counts less and less.
   if (victim_.evict) *at = slot::WithUse(*at, policy_ == Policy::kLfu ? use / 2 : 0);
@@ -144,8 +155,7 @@ void Partition::CleanRun(uint32_t number) {
     segments_.Renew(number);
     return;
   }
-  DropItem(at);
-  ++numbers_.evicted;
+  EvictItem(at);
 }
 
 }  // namespace pulse::kv

@@ -1,5 +1,6 @@
 // The hash of a key, and which of its bits decide what: the low 40 the bucket, the top 16 the tag,
-// those between the partition. Host and agent use the same.
+// those between the partition. Its seed is drawn when the process starts, so that nobody can choose
+// keys that all belong to one bucket.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +11,12 @@
 
 namespace pulse::kv {
 
+extern const uint64_t kHashSeed;
+
 inline uint64_t HashKey(std::string_view key) {
   // Of a size that the compiler knows it is a few instructions.
-  if (key.size() == 8) return XXH3_64bits(key.data(), 8);
-  return XXH3_64bits(key.data(), key.size());
+  if (key.size() == 8) return XXH3_64bits_withSeed(key.data(), 8, kHashSeed);
+  return XXH3_64bits_withSeed(key.data(), key.size(), kHashSeed);
 }
 
 inline uint64_t TagOf(uint64_t hash) {

@@ -79,6 +79,37 @@ void Index::Insert(uint64_t hash, uint64_t offset) {
   }
 }
 
+void Index::Erase(uint64_t hash, uint64_t* at) {
+  --items_;
+  Bucket* before = nullptr;
+  Bucket* last = BucketOf(hash);
+  if (last->next == 0) {
+    *at = 0;
+    return;
+  }
+  while (last->next != 0) {
+    before = last;
+    last = overflow_ + last->next;
+  }
+  uint64_t* moved = nullptr;
+  int used = 0;
+  for (uint64_t& word : last->slots) {
+    if (word == 0) continue;
+    moved = &word;
+    ++used;
+  }
+  // The last bucket of a chain is never empty.
+  const uint64_t word = *moved;
+  *moved = 0;
+  if (moved != at) *at = word;
+  if (used > 1) return;
+  const uint64_t number = before->next;
+  before->next = 0;
+  std::memset(last, 0, sizeof(Bucket));
+  last->next = overflow_free_;
+  overflow_free_ = number;
+}
+
 void Index::Split() {
   const uint64_t from = count_ - half_;
   absl::InlinedVector<uint64_t, size_t{4} * kSlots> words;

@@ -65,8 +65,8 @@ class Index {
     ~Items() = default;
   };
 
-  // Addresses for at most `most` bytes of buckets begin at `buckets`, for a quarter of that of
-  // overflow buckets at `overflow`; both at a page. Takes memory for `expected` items if it can.
+  // Addresses for at most `most` bytes of buckets begin at `buckets`, and for as many of overflow
+  // buckets at `overflow`; both at a page. Takes memory for `expected` items if it can.
   Index(char* buckets, char* overflow, uint64_t most, Memory* memory, const Items* items,
         uint64_t expected);
 
@@ -101,14 +101,15 @@ class Index {
   bool NeedsPage() const {
     return overflow_free_ == 0 && overflow_used_ >= overflow_pages_ * kPerPage;
   }
+  // Whether a page that it needs would have addresses.
+  bool MayAddOverflow() const { return (overflow_pages_ + 1) * kPerPage <= most_buckets_; }
   // A page that the caller has counted in its memory.
   void AddPage(bool needed) { ++(needed ? overflow_pages_ : bucket_pages_); }
   // Adds a slot, and splits a bucket where it may.
   void Insert(uint64_t hash, uint64_t offset);
-  void Erase(uint64_t* at) {
-    *at = 0;
-    --items_;
-  }
+  // Frees a slot of the hash's bucket; the last one of the chain takes its place, so that no chain
+  // is longer than it needs to be.
+  void Erase(uint64_t hash, uint64_t* at);
   // Forgets all; gives memory back, but for what `expected` items need.
   void Clear();
 

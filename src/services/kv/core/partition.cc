@@ -25,10 +25,10 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
         options.memory_bytes >> 20, " MiB: give more memory, or make fewer partitions"));
   }
   const uint64_t limit = options.memory_bytes / kPageBytes * kPageBytes;
-  // Buckets may take all of it, overflow buckets a quarter. Segments have four times the addresses,
-  // so that runs are found among them, too.
+  // Buckets may take all of it, and so may overflow buckets. Segments have four times the
+  // addresses, so that runs are found among them, too.
   const uint64_t segments = 4 * limit / kPageBytes;
-  auto memory = Memory::Open(limit, limit + limit / 4 + kPageBytes + segments * kSegmentBytes);
+  auto memory = Memory::Open(limit, 2 * limit + segments * kSegmentBytes);
   if (!memory.ok()) return memory.status();
   return std::unique_ptr<Partition>(
       new Partition(options, *std::move(memory), static_cast<uint32_t>(segments)));
@@ -36,13 +36,13 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
 
 Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t segments)
     : memory_(std::move(memory)),
-      base_(memory_.base() + memory_.limit_pages() * kPageBytes +
-            (memory_.limit_pages() / 4 + 1) * kPageBytes),
+      base_(memory_.base() + 2 * memory_.limit_pages() * kPageBytes),
       policy_(options.policy),
       largest_item_(memory_.limit_pages() / 2 * kPageBytes),
       segments_(base_, segments, &memory_),
       low_(std::max<uint64_t>(2, memory_.limit_pages() / 64)) {
   const uint64_t limit = memory_.limit_pages() * kPageBytes;
+  most_open_ = static_cast<uint32_t>(std::max<uint64_t>(3, memory_.limit_pages() / 4));
   index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &memory_,
                                    static_cast<const Index::Items*>(this), options.expected_items);
 }
@@ -51,9 +51,15 @@ void Partition::DropItem(uint64_t* at) {
   const uint64_t offset = slot::Offset(*at);
   Item* item = ItemAt(offset);
   const size_t bytes = item->size();
+  index_->Erase(HashKey(item->key()), at);
   item->MarkDead();
-  index_->Erase(at);
   segments_.MarkDead(offset, bytes);
+}
+
+void Partition::EvictItem(uint64_t* at) {
+  if (on_evict_) on_evict_(ItemAt(slot::Offset(*at))->key());
+  DropItem(at);
+  ++numbers_.evicted;
 }
 
 void Partition::DropExpired(uint64_t* at) {
@@ -61,22 +67,30 @@ void Partition::DropExpired(uint64_t* at) {
   ++numbers_.expired;
 }
 
-uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class) {
+uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
   do {
     if (bytes > kSegmentBytes) {
       if (const uint64_t run = segments_.AllocateRun(bytes, ttl_class, kKeep)) return run;
-    } else {
-      // What was cleaned may have left room.
-      if (const uint64_t at = segments_.AllocateOpen(bytes, ttl_class)) return at;
-      if (segments_.Open(ttl_class, kKeep)) return segments_.AllocateOpen(bytes, ttl_class);
+      continue;
     }
-  } while (CleanOne());
+    // What was cleaned may have left room.
+    if (const uint64_t at = segments_.AllocateOpen(bytes, ttl_class)) return at;
+    // A small memory has no room for a segment of each class.
+    if (segments_.open_segments() >= most_open_) {
+      if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
+    }
+    if (segments_.Open(ttl_class, kKeep)) return segments_.AllocateOpen(bytes, ttl_class);
+  } while (CleanOne(urgent));
+  if (bytes > kSegmentBytes) return urgent ? segments_.AllocateRun(bytes, ttl_class, 0) : 0;
+  if (const uint64_t at = segments_.AllocateAnyOpen(bytes)) return at;
+  if (urgent && segments_.Open(ttl_class, 0)) return segments_.AllocateOpen(bytes, ttl_class);
   return 0;
 }
 
 bool Partition::FeedIndex() {
   while (index_->NeedsPage() || index_->WantsPage()) {
     const bool needed = index_->NeedsPage();
+    if (needed && !index_->MayAddOverflow()) return false;
     if (segments_.available() <= kKeep) {
       if (!needed) return true;
       if (!CleanOne()) return false;
@@ -92,7 +106,7 @@ bool Partition::FeedIndex() {
 }
 
 Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t value_size,
-                                 const ItemFacts& facts, Item** item) {
+                                 const ItemFacts& facts, Item** item, bool urgent) {
   if (key.size() > kMaxKeyBytes || value_size > kMaxValueBytes) return Result::kTooLarge;
   const uint8_t fields = facts.fields();
   const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
@@ -106,7 +120,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
         segments_.of(offset).ttl_class == ttl_class) {
       old->set_value_size(value_size);
       old->WriteFacts(facts);
-      if (ttl_class != 0) NoteExpiry(offset, facts.expires_ms);
+      NoteExpiry(offset, facts.expires_ms);
       if (policy_ != Policy::kNoEviction) CountUse(at);
       *item = old;
       return Result::kStored;
@@ -116,8 +130,9 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
     CleanStep(kCleanAhead);
     at = FindSlot(key, hash);
   }
-  // First, as all that is in a segment is in the index, too.
-  if (index_->NeedsPage() || index_->WantsPage()) {
+  // First, as all that is in a segment is in the index, too. The old item may be evicted meanwhile.
+  if ((at == nullptr || policy_ != Policy::kNoEviction) &&
+      (index_->NeedsPage() || index_->WantsPage())) {
     if (!FeedIndex()) {
       ++numbers_.refused;
       return Result::kNoMemory;
@@ -126,7 +141,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   }
   uint64_t offset = bytes <= kSegmentBytes ? segments_.AllocateOpen(bytes, ttl_class) : 0;
   if (offset == 0) {
-    offset = AllocateSlowly(bytes, ttl_class);
+    offset = AllocateSlowly(bytes, ttl_class, urgent);
     at = FindSlot(key, hash);
   }
   if (offset == 0) {
@@ -135,7 +150,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   }
   *item = ItemAt(offset);
   (*item)->Write(key, value_size, facts);
-  if (ttl_class != 0) NoteExpiry(offset, facts.expires_ms);
+  NoteExpiry(offset, facts.expires_ms);
   if (at == nullptr) {
     index_->Insert(hash, offset);
     return Result::kStored;
@@ -170,11 +185,11 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   if (item->fields() == facts.fields() &&
       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
     item->WriteFacts(facts);
-    if (facts.expires_ms != kNoExpiry) NoteExpiry(offset, facts.expires_ms);
+    NoteExpiry(offset, facts.expires_ms);
     return Result::kStored;
   }
   const std::string value(item->value());
-  const Result result = Put(key, hash, value.size(), facts, &item);
+  const Result result = Put(key, hash, value.size(), facts, &item, true);
   if (result == Result::kStored) std::memcpy(item->value_bytes(), value.data(), value.size());
   return result;
 }
@@ -223,15 +238,15 @@ void Partition::Tick() {
     const bool open = segment.state == Segments::State::kOpen && segment.used > 0;
     const bool sealed = segment.state == Segments::State::kSealed;
     const bool run = segment.state == Segments::State::kRun;
-    if (!(open || sealed || run) || segment.ttl_class == 0 || segment.last_expiry_ms > now_ms_) {
-      continue;
-    }
+    if (!(open || sealed || run) || segment.ttl_class == 0) continue;
+    // An open one whose items have begun to expire takes no more, so that its end comes.
+    if (open && segment.first_expiry_ms <= now_ms_) segments_.Seal(number);
+    if (segments_.at(number).last_expiry_ms > now_ms_) continue;
     if (run) {
       CleanRun(number);
       --left;
       continue;
     }
-    if (open) segments_.Seal(number);
     if (segments_.at(number).state != Segments::State::kSealed) continue;
     // Unless it is at it already.
     if (!HasVictim() || victim_.number != number) victim_ = {number, segments_.at(number).age};

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -90,11 +91,13 @@ class Partition final : private Index::Items {
   }
   // Makes the key's item one with room for `value_size` bytes, which the caller writes to
   // (*item)->value_bytes() before any other call.
+  // `urgent`: for an item that only changes its facts or name; it may use what is otherwise kept
+  // for the cleaner.
   Result Put(std::string_view key, uint64_t hash, size_t value_size, const ItemFacts& facts,
-             Item** item);
+             Item** item, bool urgent = false);
   bool Erase(std::string_view key, uint64_t hash);
-  // Its expiry alone. False when there is no such item; kNoMemory when the item would have to move
-  // and cannot.
+  // Its expiry alone, urgently. False when there is no such item; kNoMemory when the item would
+  // have to move and cannot.
   Result SetFacts(std::string_view key, uint64_t hash, const ItemFacts& facts, bool* found);
   void Clear();
 
@@ -112,7 +115,14 @@ class Partition final : private Index::Items {
 
   PartitionNumbers numbers() const;
   Policy policy() const { return policy_; }
-  void set_policy(Policy policy) { policy_ = policy; }
+  void set_policy(Policy policy) {
+    policy_ = policy;
+    victim_ = {};  // which may have been chosen for eviction
+  }
+  // Is told of each key that is evicted, before it is.
+  void set_on_evict(std::function<void(std::string_view key)> on_evict) {
+    on_evict_ = std::move(on_evict);
+  }
   // Most that one value may have here.
   uint64_t largest_item() const { return largest_item_; }
 
@@ -186,13 +196,17 @@ class Partition final : private Index::Items {
   void DropExpired(uint64_t* at);
   void DropItem(uint64_t* at);  // the slot, and what it points to
   // Room for an item, made if need be; 0: there is none. Slots may have changed.
-  uint64_t AllocateSlowly(size_t bytes, int ttl_class);
+  uint64_t AllocateSlowly(size_t bytes, int ttl_class, bool urgent);
   // Sees to it that one more slot fits into the index.
   bool FeedIndex();
+  // Of an item that lies at `offset` now. Segments of class 0 are not looked at for expiry.
   void NoteExpiry(uint64_t offset, int64_t expires_ms) {
     auto& segment = segments_.of(offset);
-    if (expires_ms > segment.last_expiry_ms) segment.last_expiry_ms = expires_ms;
+    if (segment.ttl_class == 0) return;
+    segment.last_expiry_ms = std::max(segment.last_expiry_ms, expires_ms);
+    segment.first_expiry_ms = std::min(segment.first_expiry_ms, expires_ms);
   }
+  void EvictItem(uint64_t* at);
 
   // cleaner.cc
   struct Victim {
@@ -204,8 +218,9 @@ class Partition final : private Index::Items {
     uint32_t kept = 0;
   };
   // Cleans one segment to its end. False when nothing can be gained.
-  bool CleanOne();
-  bool ChooseVictim();
+  bool CleanOne(bool urgent = false);
+  // `urgent`: whatever has dead bytes.
+  bool ChooseVictim(bool urgent = false);
   // Looks at so many items of the victim, which there is. False when they have nowhere to go.
   bool CleanStep(int items);
   bool CleanItem(uint64_t offset, uint64_t hash);
@@ -229,6 +244,11 @@ class Partition final : private Index::Items {
   Victim victim_;
   uint32_t cutoff_ = 1;  // of use, below which the cleaner drops
   uint64_t low_;         // segments to take, below which it cleans ahead
+  // When nothing was left to clean, so that it is not looked for again at once.
+  uint64_t futile_dead_ = UINT64_MAX;
+  int64_t futile_ms_ = 0;
+  uint32_t most_open_ = 0;  // segments, before classes share them
+  std::function<void(std::string_view)> on_evict_;
   PartitionNumbers numbers_;
 };
 

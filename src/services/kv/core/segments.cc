@@ -23,6 +23,13 @@ Segments::Segments(char* base, uint32_t count, Memory* memory)
   for (auto& both : open_) both[0] = both[1] = kNoSegment;
 }
 
+uint64_t Segments::AllocateAnyOpen(size_t bytes) {
+  for (int ttl_class = kTtlClasses - 1; ttl_class >= 0; --ttl_class) {
+    if (const uint64_t offset = AllocateOpen(bytes, ttl_class)) return offset;
+  }
+  return 0;
+}
+
 void Segments::SetFree(uint32_t number) {
   Segment& segment = segments_[number];
   segment.state = State::kFree;
@@ -63,6 +70,7 @@ bool Segments::Open(int ttl_class, uint32_t keep) {
   segments_[number] = Segment{};
   segments_[number].listed = listed;
   segments_[number].state = State::kOpen;
+  ++open_segments_;
   segments_[number].ttl_class = static_cast<uint8_t>(ttl_class);
   segments_[number].age = ++last_age_;
   end_ = std::max(end_, number + 1);
@@ -123,6 +131,7 @@ void Segments::MarkDead(uint64_t offset, size_t bytes) {
     dead_bytes_ -= segment.dead;
     segment.used = segment.dead = 0;
     segment.last_expiry_ms = 0;
+    segment.first_expiry_ms = INT64_MAX;
   } else {
     Free(number);
   }
@@ -141,6 +150,7 @@ void Segments::Seal(uint32_t number) {
   for (uint32_t& place : open_[segments_[number].ttl_class]) {
     if (place == number) place = kNoSegment;
   }
+  --open_segments_;
   segments_[number].state = State::kSealed;
   if (segments_[number].dead == segments_[number].used) Free(number);
 }

@@ -42,7 +42,8 @@ class Segments {
     uint8_t ttl_class = 0;
     bool listed = false;         // in free_
     int64_t last_expiry_ms = 0;  // no item expires later
-    uint64_t age = 0;            // ascending in the order of their opening
+    int64_t first_expiry_ms = INT64_MAX;
+    uint64_t age = 0;  // ascending in the order of their opening
   };
 
   // Segments may have any number from 1 to `count` - 1, at `base`: no item is at offset 0.
@@ -61,6 +62,9 @@ class Segments {
     }
     return 0;
   }
+  // Room in an open segment of any class, or 0: where memory is too little for one of each.
+  uint64_t AllocateAnyOpen(size_t bytes);
+  uint32_t open_segments() const { return open_segments_; }
   // Opens another segment for the class, in place of its fullest, unless fewer than `keep` would be
   // left to take.
   bool Open(int ttl_class, uint32_t keep);
@@ -108,6 +112,7 @@ class Segments {
   uint32_t free_count_ = 0;
   uint32_t end_ = 0;
   uint64_t last_age_ = 0;
+  uint32_t open_segments_ = 0;
   uint64_t dead_bytes_ = 0;
   uint64_t item_bytes_ = 0;
   // Two for each class: what does not fit into the one may fit into the other.
