@@ -28,15 +28,28 @@ class KvStore::Held {
       held_ |= ShardSet{1} << number;
       shard.partition->SetNow(now_ms);
     }
+    held_here = {store_, held_here.shards | shards};
     return true;
   }
   void Release() {
+    held_here.shards &= ~held_;
     for (; held_ != 0; held_ &= held_ - 1) {
       store_->shards_[static_cast<uint32_t>(std::countr_zero(held_))].mutex.unlock();
     }
   }
 
+ public:
+  // What this thread has: commands within a transaction may ask for the same, as INFO does.
+  struct Here {
+    const KvStore* store;
+    ShardSet shards;
+  };
+  static bool IsHere(const KvStore* store, size_t shard) {
+    return held_here.store == store && (held_here.shards >> shard & 1) != 0;
+  }
+
  private:
+  static inline thread_local Here held_here{};
   KvStore* const store_;
   ShardSet held_ = 0;
 };

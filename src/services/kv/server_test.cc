@@ -90,6 +90,22 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
   switcher.join();
 }
 
+// Which ask for the partitions that the transaction has.
+TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
+  Open(2);
+  redis::BlockingClient client(server_->port());
+  client.Send(
+      "multi\r\nset a 1\r\ninfo\r\nconfig set maxmemory-policy allkeys-lru\r\nget a\r\nexec\r\n");
+  for (const char* reply :
+       {"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}) {
+    ASSERT_EQ(client.Receive(), reply);
+  }
+  const std::string replies = client.Receive();
+  EXPECT_THAT(replies, HasSubstr("keyspace_hits"));
+  EXPECT_THAT(replies, HasSubstr("+OK\r\n$1\r\n1\r\n"));
+  EXPECT_THAT(client.Ask("config get maxmemory-policy"), HasSubstr("allkeys-lru"));
+}
+
 TEST_F(KvServerTest, Lat_WithClientsThatLeave_ServesTheOthers) {
   Open(1);
   ASSERT_TRUE(designs_->Set("lat").ok());

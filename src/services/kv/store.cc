@@ -28,6 +28,49 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 // Of a transaction: one this short is not replaced by an error.
 constexpr size_t kShortReply = 128;
 
+// What changes keys without adding to them, and is never refused for want of memory.
+bool IsUrgent(redis::Command command) {
+  using redis::Command;
+  switch (command) {
+    case Command::kExpire:
+    case Command::kPexpire:
+    case Command::kExpireat:
+    case Command::kPexpireat:
+    case Command::kPersist:
+    case Command::kGetex:
+    case Command::kRename:
+    case Command::kRenamenx:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What looks at a key without using it.
+bool CountsAsUse(redis::Command command) {
+  using redis::Command;
+  switch (command) {
+    case Command::kObject:
+    case Command::kMemory:
+    case Command::kExists:
+    case Command::kTtl:
+    case Command::kPttl:
+    case Command::kExpiretime:
+    case Command::kPexpiretime:
+    case Command::kType:
+      return false;
+    default:
+      return true;
+  }
+}
+
+KvView::Manner MannerOf(const redis::CommandInfo& command) {
+  using redis::Command;
+  const bool many = command.id == Command::kMset || command.id == Command::kMsetnx ||
+                    command.id == Command::kRename || command.id == Command::kRenamenx;
+  return {command.writes(), IsUrgent(command.id), CountsAsUse(command.id), many};
+}
+
 // A command on all keys that takes long, or must have all of them at once.
 bool NeedsAll(const redis::CommandInfo& command) {
   return (command.flags & redis::kKeyspace) != 0 && command.writes();
@@ -60,6 +103,9 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
     auto opened = Partition::Open(one);
     if (!opened.ok()) return opened.status();
     shard.partition = *std::move(opened);
+    shard.partition->set_on_evict([s = store.get()](std::string_view key) {
+      if (s->watch_.active()) s->watch_.Touch(key);
+    });
   }
   if (options.ticks) store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
   return store;
@@ -126,9 +172,10 @@ uint64_t KvStore::NextRandom() {
 
 PartitionNumbers KvStore::numbers() const {
   PartitionNumbers sum;
-  for (const Shard& shard : shards_) {
-    const std::lock_guard<std::mutex> lock(shard.mutex);
-    sum += shard.partition->numbers();
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
+    if (!Held::IsHere(this, i)) lock.lock();
+    sum += shards_[i].partition->numbers();
   }
   return sum;
 }
@@ -144,11 +191,12 @@ KvStore::RunResult KvStore::Run(const redis::CommandInfo& command, const redis::
   const int64_t now = now_ms();
   Held held(this);
   if (!held.Take(wanted, may_block, now)) return RunResult::kWouldBlock;
-  KvView view(this, command.writes(), may_block, all, now);
+  KvView view(this, MannerOf(command), may_block, all, now);
   const size_t begin = reply->out()->size();
   const redis::CommandCounts before = *counts;
   redis::Call call{command, args, view, *reply, *counts};
   redis::RunCommand(call);
+  if (!view.error().empty()) view.Undo();
   if (view.blocked()) {
     reply->out()->resize(begin);
     *counts = before;
@@ -272,10 +320,11 @@ void KvStore::RunTransaction(const std::vector<Queued>& commands,
       reply->Error(redis::kTooManyValues);
       ++counts->commands;
     } else if (queued.command->reads() || writes) {
-      KvView view(this, writes, true, wanted == AllShards(), now);
+      KvView view(this, MannerOf(*queued.command), true, wanted == AllShards(), now);
       redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
       redis::RunCommand(call);
       if (!view.error().empty()) {
+        view.Undo();
         reply->out()->resize(element);
         reply->Error(view.error());
       }
@@ -350,9 +399,10 @@ std::string KvStore::Configure(std::string_view name, std::string_view value) {
       return absl::StrCat("ERR CONFIG SET failed - maxmemory-policy: ", policy.status().message());
     }
     policy_ = *policy;
-    for (Shard& shard : shards_) {
-      const std::lock_guard<std::mutex> lock(shard.mutex);
-      shard.partition->set_policy(*policy);
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
+      if (!Held::IsHere(this, i)) lock.lock();
+      shards_[i].partition->set_policy(*policy);
     }
     return "";
   }

@@ -182,6 +182,86 @@ TEST(KvStoreLimitsTest, FullStore_RefusesWritesAndAnswersReads) {
   EXPECT_LE(store->numbers().used_bytes, uint64_t{16} << 20);
 }
 
+// With a store that takes nothing more, what adds nothing is still done, and what fails is not
+// half done.
+TEST(KvStoreLimitsTest, FullStore_CommandsOfSeveralWrites_AreWholeOrNothing) {
+  TestKvStore store(1, 16);
+  store("MSET victim precious m1 old m2 old");
+  int stored = 0;
+  for (const size_t size : {1000, 100, 1}) {
+    const std::string value(size, 'v');
+    while (store("SET k" + std::to_string(stored) + " " + value) == "+OK") ++stored;
+  }
+  EXPECT_EQ(store("RENAME victim a-name-that-is-longer-than-the-old-one"), "+OK");
+  EXPECT_EQ(store("GET a-name-that-is-longer-than-the-old-one"), "$8 precious");
+  EXPECT_EQ(store("EXPIRE k5 1000"), ":1");
+  EXPECT_EQ(store("TTL k5"), ":1000");
+  EXPECT_EQ(store("PERSIST k5"), ":1");
+  const std::string large(3'000'000, 'l');
+  EXPECT_THAT(store("MSET m1 new n1 new m2 " + large), HasSubstr("-OOM"));
+  EXPECT_EQ(store("MGET m1 n1 m2"), "*3 $3 old $-1 $3 old");
+  EXPECT_THAT(store("MSETNX n1 new n2 " + large), HasSubstr("-OOM"));
+  EXPECT_EQ(store("EXISTS n1 n2"), ":0");
+  EXPECT_EQ(store("GETEX k6 EX 100"), "$1000 " + std::string(1000, 'v'));
+}
+
+TEST(KvStoreLimitsTest, Scan_WithSmallReplies_MeetsEachKey) {
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  options.limits.max_reply = 500;
+  options.ticks = false;
+  auto store = KvStore::Open(options);
+  ASSERT_TRUE(store.ok());
+  for (int i = 0; i < 3000; ++i) redis::RunLine(store->get(), "SET key" + std::to_string(i) + " 1");
+  std::set<std::string> met;
+  std::string cursor = "0";
+  do {
+    const std::string reply = redis::RunLine(store->get(), "SCAN " + cursor + " COUNT 100000");
+    std::vector<std::string> words;
+    for (size_t at = 0; at < reply.size();) {
+      const size_t end = std::min(reply.find(' ', at), reply.size());
+      words.push_back(reply.substr(at, end - at));
+      at = end + 1;
+    }
+    cursor = words[2];
+    for (size_t i = 5; i < words.size(); i += 2) met.insert(words[i]);
+  } while (cursor != "0");
+  EXPECT_EQ(met.size(), 3000u);
+}
+
+TEST(KvStoreLimitsTest, Watch_KeyEvicted_ExecFails) {
+  TestKvStore store(1, 16, Policy::kRandom);
+  store("SET watched 1");
+  redis::WatchTable::Set watches(store->watch_table());
+  redis::WatchKey(store.get(), &watches, "watched");
+  const std::string value(1000, 'v');
+  for (int i = 0; store("EXISTS watched") == ":1"; ++i) {
+    store("SET k" + std::to_string(i) + " " + value);
+  }
+  EXPECT_EQ(redis::RunExec(store.get(), {"GET watched"}, &watches), "*-1");
+}
+
+TEST(KvStoreLimitsTest, RandomKey_BesideExpiredOnes_FindsTheLiveOne) {
+  TestKvStore store(2);
+  for (int i = 0; i < 1000; ++i) store("SET k" + std::to_string(i) + " v PX 10");
+  store("SET live 1");
+  store.now_ms += 10;
+  for (int i = 0; i < 50; ++i) ASSERT_EQ(store("RANDOMKEY"), "$4 live");
+}
+
+TEST(KvStoreLimitsTest, Look_WithoutUse_CountsNoUse) {
+  TestKvStore store(1, 16, Policy::kLfu);
+  store("SET a 1");
+  for (int i = 0; i < 5; ++i) {
+    store("EXISTS a");
+    store("TTL a");
+    store("TYPE a");
+    EXPECT_EQ(store("OBJECT FREQ a"), ":0");
+  }
+  store("GET a");
+  EXPECT_EQ(store("OBJECT FREQ a"), ":1");
+}
+
 TEST(KvStoreLimitsTest, Configure_UnknownValues_KeepsTheOldOnes) {
   TestKvStore store(1);
   EXPECT_THAT(store->Configure("maxmemory-policy", "volatile-lru"), HasSubstr("allkeys-lfu"));

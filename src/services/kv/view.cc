@@ -21,22 +21,23 @@ std::string RefusalOf(Partition::Result result) {
   return "ERR the key or value is larger than one partition takes; give more --memory";
 }
 
-KvView::KvView(KvStore* store, bool writes, bool may_block, bool held_all, int64_t now_ms)
+KvView::KvView(KvStore* store, const Manner& manner, bool may_block, bool held_all, int64_t now_ms)
     : View(now_ms, store->options().limits),
       store_(store),
-      writes_(writes),
+      manner_(manner),
       may_block_(may_block),
       held_all_(held_all) {}
 
 bool KvView::Get(std::string_view key, Found* found) {
   const uint64_t hash = HashKey(key);
-  const Item* item = store_->partition(store_->ShardOf(hash)).Find(key, hash);
+  Partition& partition = store_->partition(store_->ShardOf(hash));
+  const Item* item = manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
   found->exists = item != nullptr;
   if (item == nullptr) return true;
   const int64_t expires_ms = item->expires_ms();
   found->value.expires_ms = expires_ms == kNoExpiry ? redis::kNever : expires_ms;
   found->value.data = item->value();
-  if (writes_) {
+  if (manner_.writes) {
     found->pin.PinSelf({found->value.data.data(), found->value.data.size()});
     found->value.data = {found->pin.data(), found->pin.size()};
   }
@@ -63,30 +64,66 @@ bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* e
   *existing = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t hash = HashKey(keys[i]);
-    *existing += store_->partition(store_->ShardOf(hash)).Find(keys[i], hash) != nullptr ? 1 : 0;
+    Partition& partition = store_->partition(store_->ShardOf(hash));
+    const Item* item =
+        manner_.counts_as_use ? partition.Find(keys[i], hash) : partition.Peek(keys[i], hash);
+    *existing += item != nullptr ? 1 : 0;
   }
   return true;
 }
 
+// Of a command that writes to one key alone, nothing has to be taken back.
+void KvView::Remember(std::string_view key, uint64_t hash) {
+  Before& before = before_.emplace_back();
+  before.key = key;
+  const Item* item = store_->partition(store_->ShardOf(hash)).Peek(key, hash);
+  before.existed = item != nullptr;
+  if (item == nullptr) return;
+  before.value = item->value();
+  before.facts = item->facts();
+}
+
 void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms) {
+  if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
+  if (manner_.many) Remember(key, hash);
   Item* item = nullptr;
   ItemFacts facts;
   facts.expires_ms = ItemExpiry(expires_ms);
-  const auto result =
-      store_->partition(store_->ShardOf(hash)).Put(key, hash, data.size(), facts, &item);
+  const auto result = store_->partition(store_->ShardOf(hash))
+                          .Put(key, hash, data.size(), facts, &item, manner_.urgent);
   if (result == Partition::Result::kStored) {
     CopyValue(item->value_bytes(), data);
     if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
-  } else if (error_.empty()) {
+  } else {
     error_ = RefusalOf(result);
   }
 }
 
+void KvView::Undo() {
+  for (auto it = before_.rbegin(); it != before_.rend(); ++it) {
+    const uint64_t hash = HashKey(it->key);
+    Partition& partition = store_->partition(store_->ShardOf(hash));
+    if (!it->existed) {
+      partition.Erase(it->key, hash);
+      continue;
+    }
+    // There was room for it before.
+    Item* item = nullptr;
+    if (partition.Put(it->key, hash, it->value.size(), it->facts, &item, true) ==
+        Partition::Result::kStored) {
+      CopyValue(item->value_bytes(), it->value);
+    }
+  }
+  before_.clear();
+}
+
 void KvView::Delete(std::string_view key) {
+  if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
-  store_->partition(store_->ShardOf(hash)).Erase(key, hash);
-  if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
+  if (manner_.many) Remember(key, hash);
+  const bool deleted = store_->partition(store_->ShardOf(hash)).Erase(key, hash);
+  if (deleted && store_->watch_table()->active()) store_->watch_table()->Touch(key);
 }
 
 template <class Use>
@@ -119,17 +156,24 @@ bool KvView::ForEachKey(std::string_view prefix, const UseKey& use) {
     blocked_ = true;
     return false;
   }
+  // So many buckets at a time, so that others get a partition meanwhile.
+  constexpr int kBuckets = 1024;
   bool more = true;
-  return WithEach([&](Partition& partition) {
+  for (uint32_t shard = 0; shard < store_->shards_.size() && more; ++shard) {
     uint64_t cursor = 0;
     do {
-      cursor = partition.Scan(cursor, [&](const Item& item) {
-        const std::string_view key = item.key();
-        if (more && key.compare(0, prefix.size(), prefix) == 0) more = use(key);
-      });
+      KvStore::Held held(store_);
+      if (!held_all_) held.Take(uint64_t{1} << shard, true, now_ms());
+      int left = kBuckets;
+      do {
+        cursor = store_->partition(shard).Scan(cursor, [&](const Item& item) {
+          const std::string_view key = item.key();
+          if (more && key.compare(0, prefix.size(), prefix) == 0) more = use(key);
+        });
+      } while (more && cursor != 0 && --left > 0);
     } while (more && cursor != 0);
-    return more;
-  });
+  }
+  return true;
 }
 
 bool KvView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
@@ -178,15 +222,26 @@ bool KvView::ChooseKey(std::optional<std::string>* key) {
   if (!CountKeys(&items)) return false;
   if (items == 0) return true;
   uint64_t draw = store_->NextRandom() % items;
-  return WithEach([&](Partition& partition) {
-    const uint64_t mine = partition.numbers().items;
-    if (draw >= mine) {
-      draw -= mine;
-      return true;
-    }
+  const auto choose = [&](Partition& partition) {
     if (const Item* item = partition.Random(store_->NextRandom()); item != nullptr) {
       *key = std::string(item->key());
     }
+  };
+  if (!WithEach([&](Partition& partition) {
+        const uint64_t mine = partition.numbers().items;
+        if (draw >= mine) {
+          draw -= mine;
+          return true;
+        }
+        choose(partition);
+        return false;
+      })) {
+    return false;
+  }
+  if (key->has_value()) return true;
+  // All of that one's had expired.
+  return WithEach([&](Partition& partition) {
+    choose(partition);
     return !key->has_value();
   });
 }

@@ -16,7 +16,14 @@ namespace pulse::kv {
 
 class KvView final : public redis::View {
  public:
-  KvView(KvStore* store, bool writes, bool may_block, bool held_all, int64_t now_ms);
+  // What kind of command it is for.
+  struct Manner {
+    bool writes = false;
+    bool urgent = false;        // Partition::Put
+    bool counts_as_use = true;  // of the keys that it reads
+    bool many = false;          // writes to more than one key
+  };
+  KvView(KvStore* store, const Manner& manner, bool may_block, bool held_all, int64_t now_ms);
 
   bool Get(std::string_view key, redis::Found* found) override;
   bool GetMany(const std::string_view* keys, size_t count, std::vector<redis::Found>* found,
@@ -36,7 +43,9 @@ class KvView final : public redis::View {
   bool blocked() const { return blocked_; }
   // As a reply without its "-"; empty: nothing failed.
   const std::string& error() const { return error_; }
-  void ClearError() { error_.clear(); }
+  // After an error nothing more is written; this takes back what was: a command is carried out as a
+  // whole or not at all.
+  void Undo();
 
  private:
   // Runs `use` with each partition held, while it returns true. False: it would block.
@@ -44,7 +53,17 @@ class KvView final : public redis::View {
   bool WithEach(const Use& use);
 
   KvStore* const store_;
-  const bool writes_;
+  // A key as it was before this command wrote to it.
+  struct Before {
+    std::string key;
+    bool existed = false;
+    std::string value;
+    ItemFacts facts;
+  };
+  void Remember(std::string_view key, uint64_t hash);
+
+  const Manner manner_;
+  std::vector<Before> before_;
   const bool may_block_;
   const bool held_all_;
   bool blocked_ = false;

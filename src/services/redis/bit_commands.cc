@@ -239,7 +239,7 @@ bool ReadFieldOps(Call& call, bool read_only, std::vector<FieldOp>* ops) {
   for (size_t i = 2; i < call.args.size();) {
     const std::string_view word = call.args[i];
     const size_t left = call.args.size() - i - 1;
-    if (EqualsIgnoringCase(word, "overflow") && left >= 1 && !read_only) {
+    if (EqualsIgnoringCase(word, "overflow") && left >= 1) {
       const std::string_view how = call.args[i + 1];
       if (EqualsIgnoringCase(how, "wrap")) {
         overflow = FieldOp::kWrap;

@@ -105,7 +105,12 @@ class HostFlow : public net::Flow {
   }
   size_t held() const override { return incoming_bytes_ + batch_bytes_; }
   void OnRoom() override {
-    if (state_ == State::kFull) RunBatch();
+    if (state_ != State::kFull) return;
+    if (worker_ != nullptr) {
+      RunBatchOnPool();
+    } else {
+      RunBatch();
+    }
   }
   std::string OnHostLost(net::Ticket, bool) override { return "-ERR there is no host\r\n"; }
   std::string ErrorReply(const absl::Status& error) override { return ErrorLine(error); }

@@ -72,7 +72,8 @@ class View {
   using UseKey = std::function<bool(std::string_view key)>;
   // Calls `use` for the keys that begin with `prefix`, while it returns true.
   virtual bool ForEachKey(std::string_view prefix, const UseKey& use) = 0;
-  // One step of a SCAN from `cursor` on, over about `count` keys; `use` false: no room for more.
+  // One step of a SCAN from `cursor` on, over about `count` keys; `use` takes its key, and says
+  // whether there is room for more.
   // `next` is 0 at the end. `known` false: it has not given this cursor, or has forgotten it.
   virtual bool ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, const UseKey& use,
                         uint64_t* next, bool* known) = 0;

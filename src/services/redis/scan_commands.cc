@@ -71,12 +71,11 @@ void Scan(Call& call) {
   size_t matches = 0;
   const uint64_t most = call.view.limits().max_reply;
   const auto use = [&](std::string_view key) {
-    if (body.size() > most) return false;
     if (options.strings && MatchesPattern(options.pattern, key)) {
       keys.Bulk(key);
       ++matches;
     }
-    return true;
+    return body.size() <= most;
   };
   uint64_t next = 0;
   bool known = true;

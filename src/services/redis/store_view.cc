@@ -279,9 +279,11 @@ bool StoreView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count
   if (!*known) return true;
   int64_t left = count;
   std::string next_key;
+  bool room = true;
   const auto use_some = [&](std::string_view key, const Value&) {
-    if (left > 0 && use(key)) {
+    if (left > 0 && room) {
       --left;
+      room = use(key);
       return true;
     }
     // The empty key comes first of all, and so is never where a scan goes on.

@@ -1,4 +1,5 @@
 // Commands that read and write values.
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -224,8 +225,10 @@ bool ParseFloat(std::string_view text, long double* value) {
   }
   const std::string copy(text);
   char* end = nullptr;
+  errno = 0;
   *value = strtold(copy.c_str(), &end);
-  return end == copy.c_str() + copy.size() && !std::isnan(*value);
+  const bool fits = errno != ERANGE || std::fabs(*value) < 1;
+  return end == copy.c_str() + copy.size() && !std::isnan(*value) && fits;
 }
 
 // As people write it: no exponent, no zeros at the end. Up to about 5000 characters.

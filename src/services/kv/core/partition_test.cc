@@ -1,8 +1,10 @@
 #include "services/kv/core/partition.h"
 
+#include <random>
 #include <set>
 #include <string>
 
+#include "base/testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -243,6 +245,74 @@ TEST(PartitionTest, Random_OfFewAndOfMany_GivesEachAChance) {
   for (uint64_t n = 0; n < 300'000; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
   for (uint64_t i = 0; i < 20'000; ++i) drawn.insert(std::string(p->Random(i * 977)->key()));
   EXPECT_GT(drawn.size(), 18'500u);  // with equal chances 19,350
+}
+
+// Keys come and go, and their number stays: so does the index.
+TEST(PartitionTest, Churn_OfKeys_LeavesTheIndexAsItIs) {
+  auto p = OpenPartition(64);
+  constexpr uint64_t kLive = 200'000;
+  for (uint64_t n = 0; n < kLive; ++n) ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
+  const uint64_t before = p->numbers().index_bytes;
+  for (uint64_t n = kLive; n < 20 * kLive; ++n) {
+    ASSERT_TRUE(p->Erase(KeyOf(n - kLive), HashKey(KeyOf(n - kLive))));
+    ASSERT_EQ(Put(p.get(), KeyOf(n), "v"), Result::kStored);
+  }
+  EXPECT_LE(p->numbers().index_bytes, before + kPageBytes);
+  for (uint64_t n = 19 * kLive; n < 20 * kLive; ++n) ASSERT_EQ(Get(p.get(), KeyOf(n)), "v") << n;
+}
+
+TEST(PartitionTest, SmallMemory_KeysOfAllTimesToLive_FindRoom) {
+  auto p = OpenPartition(16);
+  for (int octave = 0; octave < 30; ++octave) {
+    ASSERT_EQ(Put(p.get(), KeyOf(static_cast<uint64_t>(octave)), "v",
+                  {1'000'000 + (int64_t{1000} << octave)}),
+              Result::kStored)
+        << octave;
+  }
+  EXPECT_EQ(p->numbers().items, 30u);
+}
+
+TEST(PartitionTest, Tick_WithATrickleOfShortLives_GivesThemBack) {
+  auto p = OpenPartition(32);
+  int64_t now = 1'000'000;
+  for (uint64_t n = 0; n < 5000; ++n, now += 100) {
+    p->SetNow(now);
+    ASSERT_EQ(Put(p.get(), KeyOf(n), "v", {now + 1000}), Result::kStored);
+    p->Tick();
+  }
+  // Ten are alive; others are there until the last one of their segment has expired.
+  EXPECT_LE(p->numbers().items, 40u);
+}
+
+TEST(PartitionTest, SetPolicy_ToNoEviction_EvictsNothingMore) {
+  auto p = OpenPartition(16, Policy::kLru);
+  const std::string value(500, 'v');
+  uint64_t n = 0;
+  while (p->numbers().evicted == 0) ASSERT_EQ(Put(p.get(), KeyOf(n++), value), Result::kStored);
+  const uint64_t evicted = p->numbers().evicted;
+  p->set_policy(Policy::kNoEviction);
+  for (int i = 0; i < 50'000; ++i) Put(p.get(), KeyOf(n++), value);
+  EXPECT_EQ(p->numbers().evicted, evicted);
+}
+
+// Random sizes and hot keys: whatever the cleaner is at, an item finds room.
+TEST(PartitionTest, Eviction_UnderRandomLoads_NeverRefuses) {
+  const uint64_t seed = testing_util::TestSeed();
+  for (uint64_t run = 0; run < 12; ++run) {
+    std::mt19937_64 random(seed + run);
+    auto p = OpenPartition(20 + 2 * (random() % 12), run % 2 == 0 ? Policy::kLru : Policy::kLfu);
+    for (int i = 0; i < 40'000; ++i) {
+      const size_t size = random() % 100 == 0 ? random() % 900'000 : random() % 2000;
+      ItemFacts facts;
+      if (random() % 4 == 0)
+        facts.expires_ms = 1'000'000 + static_cast<int64_t>(random() % 100'000);
+      ASSERT_EQ(Put(p.get(), KeyOf(random() % 100'000), std::string(size, 'v'), facts),
+                Result::kStored)
+          << "run " << run << ", step " << i;
+      Get(p.get(), KeyOf(random() % 1000));
+      if (i % 100 == 0) p->SetNow(1'000'000 + i);
+    }
+  }
 }
 
 TEST(PartitionTest, Clear_GivesMemoryBack) {
