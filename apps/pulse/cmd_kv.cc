@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -29,7 +30,9 @@ struct KvArgs : ServerArgs {
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
 // that the process as a whole obeys it.
-constexpr uint64_t kProcessBytes = uint64_t{32} << 20;
+constexpr uint64_t kLeastProcessBytes = uint64_t{32} << 20;
+constexpr uint64_t kProgramBytes = uint64_t{20} << 20;
+uint64_t ProcessBytes(uint64_t memory) { return std::max(kLeastProcessBytes, memory / 16); }
 
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
@@ -44,14 +47,15 @@ absl::Status RunKv(KvArgs args) {
   PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   const uint64_t least =
-      kProcessBytes + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
+      kLeastProcessBytes + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
   if (memory < least) {
     return absl::InvalidArgumentError(absl::StrCat("--memory ", args.memory, ": at least ",
                                                    least >> 20, "M are needed with ",
                                                    args.options.threads, " threads"));
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
-  store.memory_bytes = memory - kProcessBytes;
+  store.memory_bytes = memory - ProcessBytes(memory);
+  args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
   // They outlive the server.
   kv::memcached::Counters counters;

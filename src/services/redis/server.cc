@@ -134,6 +134,12 @@ absl::Status ServerImpl::OpenStore() {
   StoreOptions store;
   store.limits.max_value = options_.limits.max_bulk;
   store.limits.max_reply = ReplyLimit(options_.limits);
+  if (options_.buffer_bytes > 0) {
+    store.limits.max_reply =
+        std::min(store.limits.max_reply,
+                 std::max<uint64_t>(options_.buffer_bytes / 4, options_.limits.max_bulk + 64));
+    facts_.transactions.set_limit(options_.buffer_bytes / 4);
+  }
   if (options_.keyspace != nullptr) {
     PULSE_ASSIGN_OR_RETURN(store_, options_.keyspace(store.limits));
     return absl::OkStatus();
@@ -154,6 +160,10 @@ net::DirectorOptions ServerImpl::HostOptions() {
   options.cpus = options_.cpus;
   options.limits.connections = options_.max_clients;
   LimitMessages(options_.limits, &options.limits);
+  if (options_.buffer_bytes > 0) {
+    options.limits.all_bytes =
+        std::max<uint64_t>(options_.buffer_bytes / 2, 2 * options_.limits.max_bulk);
+  }
   return options;
 }
 

@@ -99,9 +99,11 @@ class TransactionMemory {
   }
   void Give(uint64_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
   uint64_t held() const { return held_.load(std::memory_order_relaxed); }
+  // Before anything is taken.
+  void set_limit(uint64_t limit) { limit_ = limit; }
 
  private:
-  const uint64_t limit_;
+  uint64_t limit_;
   std::atomic<uint64_t> held_{0};
 };
 
