@@ -40,7 +40,7 @@ struct CheckingSink {
 struct Drawn {
   std::vector<uint64_t> numbers;
   std::vector<char> keys;
-  std::vector<bool> sets;
+  std::vector<char> sets;  // 1: a SET
   std::string value;
 };
 
@@ -52,7 +52,7 @@ Drawn Draw(const KvShape& shape) {
   Random random(2);
   for (size_t i = 0; i < kDrawn; ++i) {
     WriteKey(drawn.numbers[i], shape.key_bytes, &drawn.keys[i * shape.key_bytes]);
-    drawn.sets[i] = random.Unit() < shape.set_share;
+    drawn.sets[i] = random.Unit() < shape.set_share ? 1 : 0;
   }
   drawn.value.assign(shape.value_bytes, 'w');
   return drawn;
@@ -82,14 +82,14 @@ absl::StatusOr<nlohmann::json> RunPartition(const KvShape& shape, const Drawn& d
   const kv::PartitionNumbers numbers = partition->numbers();
   CheckingSink sink;
   std::array<kv::BatchRequest, 256> requests;
+  for (kv::BatchRequest& r : requests) r.value = drawn.value;
   const bool together = shape.design == "batch";
   const double rate = TimeBatches(shape, [&](size_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       kv::BatchRequest& r = requests[i];
       r.key = {&drawn.keys[(first + i) * shape.key_bytes], shape.key_bytes};
       r.hash = kv::HashKey(r.key);
-      r.op = drawn.sets[first + i] ? kv::Op::kSet : kv::Op::kGet;
-      r.value = drawn.value;
+      r.op = drawn.sets[first + i] != 0 ? kv::Op::kSet : kv::Op::kGet;
     }
     kv::ExecuteBatch(partition.get(), requests.data(), count, together ? count : 1, kv::BestMatch(),
                      &sink);
@@ -118,7 +118,7 @@ absl::StatusOr<nlohmann::json> RunHashMap(const KvShape& shape, const Drawn& dra
       const absl::string_view wanted(&drawn.keys[i * shape.key_bytes], shape.key_bytes);
       const auto it = map.find(wanted);
       if (it == map.end()) continue;
-      if (drawn.sets[i]) {
+      if (drawn.sets[i] != 0) {
         it->second = drawn.value;
       } else {
         sum += static_cast<unsigned char>(it->second[0]);

@@ -41,7 +41,7 @@ TEST(BatchTest, RandomBatches_WithEachMatcher_DoWhatAMapDoes) {
     partition.SetNow(1);
     std::map<std::string, std::string> model;
     std::mt19937_64 random(20261125);
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 800; ++round) {
       const size_t count = 1 + random() % 300;
       std::vector<std::string> keys(count);
       std::vector<std::string> values(count);

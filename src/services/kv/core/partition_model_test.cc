@@ -182,7 +182,7 @@ TEST_P(PartitionModelTest, RandomCalls_AgreeWithAMap) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE(seed);
   const auto [policy, mib] = GetParam();
-  Model(seed, policy, static_cast<uint64_t>(mib)).Run(150'000);
+  Model(seed, policy, static_cast<uint64_t>(mib)).Run(100'000);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartitionModelTest,
