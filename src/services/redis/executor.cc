@@ -79,6 +79,12 @@ const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWrite
   return &batch->requests[index];
 }
 
+void Executor::Parse(RequestBatch* batch) {
+  std::string ignored;
+  ReplyWriter nowhere(&ignored, 2);
+  if (!batch->entries.empty()) RequestAt(batch, batch->entries.size() - 1, &nowhere);
+}
+
 size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
   if (session.in_multi || session.user == nullptr) return 0;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];

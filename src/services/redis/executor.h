@@ -87,6 +87,9 @@ class Executor {
   };
   bool RunSetsTogether(absl::Span<const Member> members);
 
+  // Reads all of its requests, so that whoever runs it need not.
+  void Parse(RequestBatch* batch);
+
   // Answers the PULSE.FENCE that a batch has stopped at.
   void AnswerFence(Session* session, RequestBatch* batch);
   // Its id.

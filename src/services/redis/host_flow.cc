@@ -142,7 +142,7 @@ class HostFlow : public net::Flow {
   WorkerPool* WorkerOfDesign() const {
     if (app_->designs_ == nullptr) return nullptr;
     net::EventLoop* loop = connection_->loop();
-    return app_->designs_->WorkerFor(loop == nullptr ? 0 : loop->index());
+    return loop == nullptr ? nullptr : app_->designs_->WorkerFor(loop->index());
   }
 
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
@@ -154,25 +154,31 @@ class HostFlow : public net::Flow {
   // session, and with it the connection's fence.
   struct Away {
     HostFlow* flow;
+    std::weak_ptr<HostFlow*> alive;  // looked at on the loop
     std::shared_ptr<Session> session;
     std::shared_ptr<RequestBatch> batch;
-    std::shared_ptr<net::Remote> remote;
+    Executor::Stop stop = Executor::Stop::kEnd;
     void Run(Executor* executor) {
-      const Executor::Stop stop = executor->Run(session.get(), batch.get(), true);
+      stop = executor->Run(session.get(), batch.get(), true);
       session.reset();
-      remote->Post([f = flow, b = std::move(batch), stop]() mutable {
-        f->batch_ = std::move(b);
-        f->HandleStop(stop);
-      });
+    }
+    void Return() {
+      if (alive.expired()) return;
+      flow->batch_ = std::move(batch);
+      flow->HandleStop(stop);
     }
   };
   Away SendAway() {
     state_ = State::kWaiting;
-    return {this, session_, std::move(batch_), connection_->remote()};
+    return {this, alive_, session_, std::move(batch_)};
   }
   void RunBatchOnPool() {
     WorkerPool* pool = worker_ != nullptr ? worker_ : app_->pool_;
-    pool->Post([away = SendAway(), executor = app_->executor_]() mutable { away.Run(executor); });
+    pool->Post(
+        [away = SendAway(), executor = app_->executor_, remote = connection_->remote()]() mutable {
+          away.Run(executor);
+          remote->Post([a = std::move(away)]() mutable { a.Return(); });
+        });
   }
 
   // A batch has stopped.
@@ -234,6 +240,7 @@ class HostFlow : public net::Flow {
   net::Connection* const connection_;
   const std::shared_ptr<Session> session_;
   RequestSplitter splitter_;
+  const std::shared_ptr<HostFlow*> alive_ = std::make_shared<HostFlow*>(this);
   State state_ = State::kIdle;
   WorkerPool* worker_ = nullptr;            // that the batch is for
   std::shared_ptr<RequestBatch> incoming_;  // collects while another is under way
@@ -251,10 +258,14 @@ void HostApplication::OnTurnEnd() {
     // Those of one loop are for one thread, but for a change of design between them.
     std::vector<HostFlow::Away> together;
     WorkerPool* worker = nullptr;
+    net::EventLoop* loop = nullptr;
     const auto post = [&] {
       if (together.empty()) return;
-      worker->Post([all = std::move(together), executor = executor_]() mutable {
+      worker->Post([all = std::move(together), executor = executor_, loop]() mutable {
         for (HostFlow::Away& away : all) away.Run(executor);
+        loop->Post([back = std::move(all)]() mutable {
+          for (HostFlow::Away& away : back) away.Return();
+        });
       });
       together = {};
     };
@@ -262,6 +273,9 @@ void HostApplication::OnTurnEnd() {
       if (flow->worker_ == nullptr) continue;
       if (flow->worker_ != worker) post();
       worker = flow->worker_;
+      loop = flow->connection_->loop();
+      // The agent's part of the work.
+      executor_->Parse(flow->batch_.get());
       together.push_back(flow->SendAway());
       flow = nullptr;
     }
