@@ -47,6 +47,12 @@ std::vector<HostFlow*>& Waiting() {
   return flows;
 }
 
+// Groups of batches that the loop has given to a thread of the host and not got back.
+int& GroupsAway() {
+  thread_local int groups = 0;
+  return groups;
+}
+
 // By its first word alone: a request may be long.
 bool MayAuthenticate(std::string_view bytes) {
   if (bytes[0] == '*') {
@@ -252,45 +258,57 @@ class HostFlow : public net::Flow {
   bool auth_pending_ = false;
 };
 
+// To the threads of the host that their design names: all that waits, together. While a group is
+// away, what comes is collected for the next one, which costs one wake-up each way.
+void HostApplication::SendGroupAway() {
+  std::vector<HostFlow*>& waiting = Waiting();
+  if (GroupsAway() > 0) return;
+  std::vector<HostFlow::Away> together;
+  WorkerPool* worker = nullptr;
+  net::EventLoop* loop = nullptr;
+  const auto post = [&] {
+    if (together.empty()) return;
+    ++GroupsAway();
+    worker->Post([all = std::move(together), executor = executor_, loop]() mutable {
+      for (HostFlow::Away& away : all) away.Run(executor);
+      loop->Post([back = std::move(all)]() mutable {
+        --GroupsAway();
+        for (HostFlow::Away& away : back) away.Return();
+      });
+    });
+    together = {};
+  };
+  // Those of one loop are for one thread, but for a change of design between them.
+  for (HostFlow*& flow : waiting) {
+    if (flow->worker_ == nullptr) continue;
+    if (flow->worker_ != worker) post();
+    worker = flow->worker_;
+    loop = flow->connection_->loop();
+    // The agent's part of the work.
+    executor_->Parse(flow->batch_.get());
+    together.push_back(flow->SendAway());
+    flow = nullptr;
+  }
+  post();
+  std::erase(waiting, nullptr);
+}
+
 void HostApplication::OnTurnEnd() {
   std::vector<HostFlow*>& waiting = Waiting();
-  if (designs_ != nullptr) {
-    // Those of one loop are for one thread, but for a change of design between them.
-    std::vector<HostFlow::Away> together;
-    WorkerPool* worker = nullptr;
-    net::EventLoop* loop = nullptr;
-    const auto post = [&] {
-      if (together.empty()) return;
-      worker->Post([all = std::move(together), executor = executor_, loop]() mutable {
-        for (HostFlow::Away& away : all) away.Run(executor);
-        loop->Post([back = std::move(all)]() mutable {
-          for (HostFlow::Away& away : back) away.Return();
-        });
-      });
-      together = {};
-    };
+  while (true) {
+    if (designs_ != nullptr) SendGroupAway();
+    // Those who come meanwhile are behind them.
+    absl::InlinedVector<HostFlow*, KeyLocks::kMostStripes> flows;
     for (HostFlow*& flow : waiting) {
-      if (flow->worker_ == nullptr) continue;
-      if (flow->worker_ != worker) post();
-      worker = flow->worker_;
-      loop = flow->connection_->loop();
-      // The agent's part of the work.
-      executor_->Parse(flow->batch_.get());
-      together.push_back(flow->SendAway());
-      flow = nullptr;
+      if (flow->worker_ != nullptr) continue;
+      flows.push_back(std::exchange(flow, nullptr));
+      if (flows.size() == KeyLocks::kMostStripes) break;
     }
-    post();
+    if (flows.empty()) return;
     std::erase(waiting, nullptr);
-  }
-  // Those who come meanwhile are behind them.
-  for (size_t size = waiting.size(); size > 0; size = waiting.size()) {
-    size = std::min(size, KeyLocks::kMostStripes);
-    absl::InlinedVector<HostFlow*, KeyLocks::kMostStripes> flows(waiting.begin(),
-                                                                 waiting.begin() + size);
-    waiting.erase(waiting.begin(), waiting.begin() + size);
     absl::InlinedVector<Executor::Member, KeyLocks::kMostStripes> members;
     for (HostFlow* flow : flows) members.push_back({flow->session_.get(), flow->batch_.get()});
-    const bool together = size > 1 && executor_->RunSetsTogether(members);
+    const bool together = flows.size() > 1 && executor_->RunSetsTogether(members);
     for (HostFlow* flow : flows) {
       if (together) {
         flow->HandleStop(Executor::Stop::kEnd);

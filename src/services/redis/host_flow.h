@@ -38,6 +38,7 @@ class HostApplication : public net::Application {
 
  private:
   friend class HostFlow;
+  void SendGroupAway();
   Executor* executor_;
   Keyspace* store_;
   ServerFacts* facts_;
