@@ -25,7 +25,7 @@ class DetectingFlow final : public net::Flow {
     if (flow_ == nullptr) {
       bool undecided = false;
       const bool other = is_other_(bytes, &undecided);
-      if (undecided && bytes.size() < kLongestFirstWord) return 0;
+      if (undecided && bytes.size() < kLongestFirst) return 0;
       flow_ = other ? other_() : usual_();
     }
     return flow_->SplitRequest(bytes);
@@ -51,7 +51,7 @@ class DetectingFlow final : public net::Flow {
   }
 
  private:
-  static constexpr size_t kLongestFirstWord = 64;
+  static constexpr size_t kLongestFirst = 4096;
   const OtherProtocol::IsIt& is_other_;
   const Make usual_;
   const Make other_;

@@ -179,18 +179,62 @@ bool Request::closes() const {
          (command == Command::kUnknown && words.size() > 1 && words.back().starts_with("HTTP/"));
 }
 
+namespace {
+
+// A command of both protocols, sent as a line: memcached's has so many arguments, and a number at
+// this place. Redis's own have others.
+struct SharedName {
+  std::string_view name;
+  size_t least;
+  size_t most;
+  size_t number;
+};
+constexpr SharedName kSharedNames[] = {{"set", 4, 5, 2},
+                                       {"append", 4, 5, 2},
+                                       {"incr", 2, 3, 2},
+                                       {"decr", 2, 3, 2},
+                                       {"touch", 2, 3, 2}};
+// A line that is longer than that is no such command.
+constexpr size_t kLongestFirstLine = 2048;
+
+bool HasShapeOfMemcached(const SharedName& shared, std::string_view line) {
+  size_t arguments = 0;
+  bool number = false;
+  size_t at = shared.name.size();
+  while (at < line.size()) {
+    const size_t begin = line.find_first_not_of(" \r", at);
+    if (begin == std::string_view::npos) break;
+    at = std::min(line.find_first_of(" \r", begin), line.size());
+    if (++arguments == shared.number) {
+      const std::string_view word = line.substr(begin, at - begin);
+      number = word.find_first_not_of("-0123456789") == std::string_view::npos;
+    }
+  }
+  return number && arguments >= shared.least && arguments <= shared.most;
+}
+
+}  // namespace
+
 bool LooksLikeMemcached(std::string_view first_bytes, bool* undecided) {
   *undecided = false;
   for (const auto& [name, command] : kCommands) {
     if (first_bytes.size() <= name.size()) {
       *undecided |= name.starts_with(first_bytes);
-    } else if (first_bytes.starts_with(name)) {
-      const char next = first_bytes[name.size()];
-      if (next == ' ' || next == '\r' || next == '\n') {
-        *undecided = false;
-        return true;
-      }
+      continue;
     }
+    const char next = first_bytes[name.size()];
+    if (!first_bytes.starts_with(name) || (next != ' ' && next != '\r' && next != '\n')) continue;
+    *undecided = false;
+    for (const SharedName& shared : kSharedNames) {
+      if (shared.name != name) continue;
+      const size_t end = first_bytes.find('\n');
+      if (end != std::string_view::npos) {
+        return HasShapeOfMemcached(shared, first_bytes.substr(0, end));
+      }
+      *undecided = first_bytes.size() < kLongestFirstLine;
+      return false;
+    }
+    return true;
   }
   return false;
 }

@@ -214,19 +214,40 @@ TEST(MemcachedNumber, EachForm_AsMemcached) {
 
 TEST(FirstBytes, FirstWord_Decides) {
   bool undecided = true;
-  for (const char* bytes : {"get a", "gets ", "set a 0", "mg x\r\n", "mn\r\n", "mn\n", "stats\r",
-                            "version\r\n", "flush_all\n", "quit\r\n", "ms a 1", "gat 1"}) {
+  for (const char* bytes :
+       {"get a", "gets ", "set a 0 0 1\r\n", "set a 0 -1 1 noreply\n", "incr a 1\r\n",
+        "touch a 60\r\n", "append a 0 0 3\r\n", "mg x\r\n", "mn\r\n", "mn\n", "stats\r",
+        "version\r\n", "flush_all\n", "quit\r\n", "ms a 1", "gat 1"}) {
     EXPECT_TRUE(LooksLikeMemcached(bytes, &undecided)) << bytes;
     EXPECT_FALSE(undecided) << bytes;
   }
-  for (const char* bytes : {"*1\r\n", "PING", "GET a", "Get a", "ping\r\n", "hello 3", "getx",
-                            "gets4 ", " get a", "\r\n", "mget a", "setex ", "mn\t", "m g"}) {
+  for (const char* bytes : {"*1\r\n",
+                            "PING",
+                            "GET a",
+                            "Get a",
+                            "ping\r\n",
+                            "hello 3",
+                            "getx",
+                            "gets4 ",
+                            "set a b\r\n",
+                            "set a b ex 10\r\n",
+                            "set \"a b\" c d e\r\n",
+                            "incr a\r\n",
+                            "append a b\r\n",
+                            "touch a b\r\n",
+                            " get a",
+                            "\r\n",
+                            "mget a",
+                            "setex ",
+                            "mn\t",
+                            "m g"}) {
     EXPECT_FALSE(LooksLikeMemcached(bytes, &undecided)) << bytes;
     EXPECT_FALSE(undecided) << bytes;
   }
   EXPECT_FALSE(LooksLikeMemcached(std::string_view("get\0 a", 6), &undecided));
   EXPECT_FALSE(undecided);
-  for (const char* bytes : {"", "g", "get", "gets", "m", "mg", "flush_", "v"}) {
+  for (const char* bytes :
+       {"", "g", "get", "gets", "m", "mg", "flush_", "v", "set a 0 0", "incr a 1"}) {
     EXPECT_FALSE(LooksLikeMemcached(bytes, &undecided)) << bytes;
     EXPECT_TRUE(undecided) << bytes;
   }
