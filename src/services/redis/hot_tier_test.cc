@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/testing.h"
 #include "services/redis/test_store.h"
 
 namespace pulse::redis {
@@ -70,9 +72,63 @@ TEST(HotTierTest, Clear_OfAllKeys_KeepsNothing) {
   EXPECT_EQ(tier->numbers().items, 0u);
 }
 
+// The same with a number in the place of RocksDB, for ThreadSanitizer, too: several writers, each
+// at a key of its own, of which some share a word.
+TEST(HotTierTest, Tier_UnderReadersAndWriters_NeverShowsAnOldValue) {
+  auto tier = OpenTier();
+  constexpr int kKeys = 3;
+  std::array<std::atomic<int64_t>, kKeys> database{};
+  std::array<std::atomic<int64_t>, kKeys> acknowledged{};
+  std::atomic<int> writing{kKeys};
+  std::vector<std::thread> threads;
+  for (int k = 0; k < kKeys; ++k) {
+    threads.emplace_back([&, k] {
+      const std::string key = "key" + std::to_string(k);
+      for (int64_t i = 1; i <= 3000; ++i) {
+        tier->BeginWrite({key});
+        database[static_cast<size_t>(k)] = i;
+        tier->EndWrite({key});
+        acknowledged[static_cast<size_t>(k)] = i;
+        if (i % 100 == 0) {
+          tier->BeginClear();
+          tier->EndClear();
+        }
+        if (i % 20 == 0) std::this_thread::yield();
+      }
+      --writing;
+    });
+  }
+  std::atomic<uint64_t> hits{0};
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      std::array<int64_t, kKeys> last{};
+      for (size_t n = 0; writing > 0; ++n) {
+        const size_t k = n % kKeys;
+        const std::string key = "key" + std::to_string(k);
+        const int64_t least = acknowledged[k];
+        HotTier::Probe probe;
+        const std::string found = FindOne(tier.get(), key, &probe);
+        const int64_t value = found == "(none)" ? database[k].load() : std::stoll(found);
+        if (found == "(none)") {
+          tier->Keep(key, probe, std::to_string(value), kNever);
+        } else {
+          ++hits;
+        }
+        ASSERT_GE(value, least);
+        ASSERT_GE(value, last[k]);
+        last[k] = value;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Readers never see a counter go back, and see at least what its writer had been told before they
 // began.
 TEST(HotTierTest, Store_UnderReadersAndAWriter_NeverShowsAnOldValue) {
+  if (testing_util::kThreadSanitizer) {
+    GTEST_SKIP() << "RocksDB's readers read what its writers wrote, unseen by the sanitizer";
+  }
   TestStore store;
   store("SET n 0");
   std::atomic<int64_t> acknowledged{0};
