@@ -50,8 +50,9 @@ void HotTier::BeginWrite(Keys keys) {
   // Who keeps something after this sees the words.
   if (!used_.load(std::memory_order_seq_cst)) return;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const uint64_t hash : hashes) partition_->PrefetchBucket(hash);
-  for (size_t i = 0; i < keys.size(); ++i) partition_->Erase(keys[i], hashes[i]);
+  kv::RunGroups(
+      *partition_, keys.size(), kMostTogether, kv::BestMatch(), [&](size_t i) { return hashes[i]; },
+      [&](size_t i, const kv::Candidate&) { partition_->Erase(keys[i], hashes[i]); });
 }
 
 void HotTier::EndWrite(Keys keys) {
