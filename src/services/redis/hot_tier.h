@@ -43,7 +43,6 @@ class HotTier {
   void Find(const std::string_view* keys, size_t count, int64_t now_ms, Probe* probes,
             const Found& found) {
     std::array<uint64_t, kMostTogether> hashes;
-    std::array<kv::Candidate, kMostTogether> candidates;
     for (size_t i = 0; i < count; ++i) {
       hashes[i] = probes[i].hash = kv::HashKey(keys[i]);
       probes[i].word = kWriting;
