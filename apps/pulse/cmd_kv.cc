@@ -36,6 +36,8 @@ uint64_t ProcessBytes(uint64_t memory) { return std::max(kLeastProcessBytes, mem
 
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
+  signal(SIGPIPE, SIG_IGN);
+  const StopSignal stop;  // before any thread starts
   PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &args.options.agent_cpus));
   redis::Designs designs(args.options.threads, args.options.cpus, args.options.agent_cpus);
   if (const absl::Status status = designs.Set(args.design); !status.ok()) {
@@ -77,8 +79,6 @@ absl::Status RunKv(KvArgs args) {
     return std::make_unique<kv::memcached::MemcachedFlow>(memcached.get(), workers, &designs,
                                                           connection);
   };
-  signal(SIGPIPE, SIG_IGN);
-  const StopSignal stop;  // before any thread starts
   auto server = redis::Server::Open(args.options);
   if (!server.ok()) return server.status();
   std::unique_ptr<metrics::Endpoint> metrics;

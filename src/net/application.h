@@ -53,6 +53,8 @@ class EventLoop {
                     std::function<void(int64_t)> done) = 0;
   // Runs `work` on the loop's thread, unless the director has stopped by then. Thread-safe.
   virtual void Post(std::function<void()> work) = 0;
+  // The same for who may outlive the loop: then it does nothing.
+  virtual std::shared_ptr<Remote> remote() = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
 };

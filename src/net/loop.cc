@@ -187,6 +187,18 @@ void Loop::Read(int fd, uint64_t offset, char* data, size_t size,
   poller_->Read(fd, offset, data, size, std::move(done));
 }
 
+std::shared_ptr<Remote> Loop::remote() {
+  class LoopRemote final : public Remote {
+   public:
+    explicit LoopRemote(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+    void Post(std::function<void()> work) override { mailbox_->Push(std::move(work)); }
+
+   private:
+    const std::shared_ptr<Mailbox> mailbox_;
+  };
+  return std::make_shared<LoopRemote>(mailbox_);
+}
+
 BufferPool* Loop::buffers() {
   if (buffers_ == nullptr) buffers_ = std::make_unique<BufferPool>(shared_->options.buffers);
   return buffers_.get();

@@ -100,6 +100,7 @@ class Loop final : public EventLoop {
   void Read(int fd, uint64_t offset, char* data, size_t size,
             std::function<void(int64_t)> done) override;
   void Post(std::function<void()> work) override { mailbox_->Push(std::move(work)); }
+  std::shared_ptr<Remote> remote() override;
   // A client of this process.
   void WelcomeLocal(LocalOffer* offer);
   BufferPool* buffers() override;

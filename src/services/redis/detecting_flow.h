@@ -47,7 +47,7 @@ class DetectingFlow final : public net::Flow {
     return flow_->OnHostLost(ticket, sent);
   }
   std::string ErrorReply(const absl::Status& error) override {
-    return flow_ == nullptr ? std::string() : flow_->ErrorReply(error);
+    return flow_ == nullptr ? ErrorLine(error) : flow_->ErrorReply(error);
   }
 
  private:

@@ -265,7 +265,7 @@ void HostApplication::SendGroupAway() {
   if (GroupsAway() > 0) return;
   std::vector<HostFlow::Away> together;
   WorkerPool* worker = nullptr;
-  net::EventLoop* loop = nullptr;
+  std::shared_ptr<net::Remote> loop;  // which may end while they are away
   const auto post = [&] {
     if (together.empty()) return;
     ++GroupsAway();
@@ -283,7 +283,7 @@ void HostApplication::SendGroupAway() {
     if (flow->worker_ == nullptr) continue;
     if (flow->worker_ != worker) post();
     worker = flow->worker_;
-    loop = flow->connection_->loop();
+    if (loop == nullptr) loop = flow->connection_->loop()->remote();
     // The agent's part of the work.
     executor_->Parse(flow->batch_.get());
     together.push_back(flow->SendAway());

@@ -61,6 +61,10 @@ class HotTier {
         });
   }
 
+  // Whether nobody has written to the key, or its like, since its probe.
+  bool IsUnchanged(const Probe& probe) {
+    return WordOf(probe.hash).load(std::memory_order_acquire) == probe.word;
+  }
   // Keeps what RocksDB has said of a key after its probe, unless somebody has written meanwhile.
   void Keep(std::string_view key, const Probe& probe, std::string_view value, int64_t expires_ms);
 
@@ -76,10 +80,10 @@ class HotTier {
 
  private:
   static constexpr size_t kWords = 4096;
-  static constexpr uint64_t kWriters = 0xffff;  // the count; above it, the version
+  static constexpr uint64_t kWriters = UINT32_MAX;  // the count; above it, the version
   static constexpr uint64_t kWriting = 1;
   // A key's lock is one of fewer, and no more writers than threads are there.
-  static constexpr uint64_t kLeave = (1 << 16) - 1;
+  static constexpr uint64_t kLeave = (uint64_t{1} << 32) - 1;
   // Values beyond it would drive out too many others.
   static constexpr size_t kLargestValue = size_t{64} << 10;
 

@@ -59,6 +59,22 @@ TEST(HotTierTest, Write_BetweenProbeAndKeep_KeepsNothing) {
   EXPECT_EQ(FindOne(tier.get(), "a", &after), "(none)");
 }
 
+TEST(HotTierTest, Write_WithAKeyNamedVeryOften_StaysAWrite) {
+  auto tier = OpenTier();
+  HotTier::Probe before;
+  FindOne(tier.get(), "a", &before);
+  const std::vector<std::string_view> keys(65'536, "a");
+  tier->BeginWrite(keys);
+  HotTier::Probe during;
+  FindOne(tier.get(), "a", &during);
+  tier->Keep("a", during, "old", kNever);
+  tier->EndWrite(keys);
+  HotTier::Probe after;
+  EXPECT_EQ(FindOne(tier.get(), "a", &after), "(none)");
+  EXPECT_FALSE(tier->IsUnchanged(before));
+  EXPECT_TRUE(tier->IsUnchanged(after));
+}
+
 TEST(HotTierTest, Clear_OfAllKeys_KeepsNothing) {
   auto tier = OpenTier();
   HotTier::Probe probe;

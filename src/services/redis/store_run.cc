@@ -205,7 +205,8 @@ Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t 
   for (; answered < count; ++answered) {
     const size_t i = answered;
     if (copied[i] >= 0) {
-      if (!fits(sizes[i])) break;
+      // Those before it were read later: it has to be as new.
+      if (!fits(sizes[i]) || !hot_->IsUnchanged(probes[i])) break;
       answer(true, std::string_view(copies).substr(static_cast<size_t>(copied[i]), sizes[i]));
       continue;
     }

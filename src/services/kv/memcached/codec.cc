@@ -181,36 +181,31 @@ bool Request::closes() const {
 
 namespace {
 
-// A command of both protocols, sent as a line: memcached's has so many arguments, and a number at
-// this place. Redis's own have others.
+// A command of both protocols, sent as a line: memcached's has a key, so many numbers, and may have
+// noreply. Redis's own have other words.
 struct SharedName {
   std::string_view name;
-  size_t least;
-  size_t most;
-  size_t number;
+  size_t numbers;
 };
-constexpr SharedName kSharedNames[] = {{"set", 4, 5, 2},
-                                       {"append", 4, 5, 2},
-                                       {"incr", 2, 3, 2},
-                                       {"decr", 2, 3, 2},
-                                       {"touch", 2, 3, 2}};
+constexpr SharedName kSharedNames[] = {
+    {"set", 3}, {"append", 3}, {"incr", 1}, {"decr", 1}, {"touch", 1}};
 // A line that is longer than that is no such command.
 constexpr size_t kLongestFirstLine = 2048;
 
 bool HasShapeOfMemcached(const SharedName& shared, std::string_view line) {
   size_t arguments = 0;
-  bool number = false;
-  size_t at = shared.name.size();
-  while (at < line.size()) {
+  for (size_t at = shared.name.size(); at < line.size();) {
     const size_t begin = line.find_first_not_of(" \r", at);
     if (begin == std::string_view::npos) break;
     at = std::min(line.find_first_of(" \r", begin), line.size());
-    if (++arguments == shared.number) {
-      const std::string_view word = line.substr(begin, at - begin);
-      number = word.find_first_not_of("-0123456789") == std::string_view::npos;
-    }
+    const std::string_view word = line.substr(begin, at - begin);
+    ++arguments;
+    if (arguments == 1) continue;
+    const bool number = word.find_first_not_of("-0123456789") == std::string_view::npos;
+    const bool last = arguments == shared.numbers + 2;
+    if (arguments > shared.numbers + 2 || (last ? word != "noreply" : !number)) return false;
   }
-  return number && arguments >= shared.least && arguments <= shared.most;
+  return arguments > shared.numbers;
 }
 
 }  // namespace

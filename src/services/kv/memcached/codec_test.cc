@@ -231,6 +231,8 @@ TEST(FirstBytes, FirstWord_Decides) {
                             "gets4 ",
                             "set a b\r\n",
                             "set a b ex 10\r\n",
+                            "set a 1 ex 60\r\n",
+                            "set a 1 px 100 nx\r\n",
                             "set \"a b\" c d e\r\n",
                             "incr a\r\n",
                             "append a b\r\n",
