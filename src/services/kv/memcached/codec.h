@@ -23,7 +23,7 @@
 namespace pulse::kv::memcached {
 
 inline constexpr size_t kMaxKey = 250;
-inline constexpr size_t kMaxLine = size_t{1} << 20;  // without its end
+inline constexpr size_t kMaxLine = size_t{1} << 20;   // without its end
 inline constexpr size_t kMaxWord = 2048;              // of a line without blanks
 inline constexpr uint64_t kMaxBlock = INT32_MAX - 2;  // the most that a line may announce
 
