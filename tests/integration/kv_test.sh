@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# `pulse kv` as Redis's own programs see it. usage: kv_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+export LC_ALL=C.UTF-8 NO_COLOR=1
+
+# start_kv NAME ARGUMENTS...: KV is its pid, KV_LOG its output, PORT its port.
+start_kv() {
+  KV_LOG="$SCRATCH/kv.$1.log"
+  shift
+  start "$KV_LOG" "$PULSE" kv --port 0 "$@"
+  KV=$STARTED
+  await 60 grep -q 'process [0-9]' "$KV_LOG" || fail "the server does not start" "$KV_LOG"
+  PORT=$(grep -oE ':[0-9]+ ' "$KV_LOG" | head -n 1 | tr -d ': ')
+}
+
+# says WHAT EXPECTED COMMAND...
+says() {
+  local what=$1 expected=$2 said
+  shift 2
+  said=$(timeout 60 "$@" 2>&1)
+  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$KV_LOG"
+  note "$what: ${said:0:120}"
+}
+
+# memcached EXPECTED LINE...: what a client of memcached's protocol is told.
+memcached() {
+  local expected=$1 said
+  shift
+  exec 3<>"/dev/tcp/127.0.0.1/$PORT" || fail "no connection" "$KV_LOG"
+  printf '%s\r\n' "$@" quit >&3
+  said=$(timeout 60 cat <&3)
+  exec 3>&-
+  [[ "$said" == *"$expected"* ]] || fail "memcached: expected '$expected', got '$said'" "$KV_LOG"
+  note "memcached: ${said:0:120}"
+}
+
+cpus=$(taskset -pc $$ | sed 's/.*: //')
+start_kv plain --memory 64M --cpus "$cpus" --agent-cpus "$cpus"
+cli=(redis-cli -p "$PORT")
+
+# 1. Bad input.
+expect_error kv-memory '--memory;;at least' "$PULSE" kv --port 0 --memory 20M
+expect_error kv-threads '--memory;;at least' "$PULSE" kv --port 0 --memory 64M --threads 8
+expect_error kv-size '--memory' "$PULSE" kv --port 0 --memory plenty
+expect_error kv-policy 'volatile-lru;;allkeys-lfu' "$PULSE" kv --port 0 --policy volatile-lru
+expect_error kv-design '--design;;not built yet' "$PULSE" kv --port 0 --design shrd
+expect_error kv-no-design '--design;;cpu, dpu, lat and sav' "$PULSE" kv --port 0 --design fast
+expect_error kv-no-agent '--design;;--agent-cpus' "$PULSE" kv --port 0 --design lat
+expect_error kv-port 'another program has this port;;--port' "$PULSE" kv --port "$PORT"
+expect_error kv-open 'other machines;;--insecure' "$PULSE" kv --port 0 --bind 0.0.0.0
+
+# 2. Both protocols, the same keys.
+says set OK "${cli[@]}" set greeting hello
+says get hello "${cli[@]}" get greeting
+memcached 'VALUE greeting 0 5' 'get greeting'
+memcached 'STORED' 'set other 0 0 2' 'hi'
+says other hi "${cli[@]}" get other
+says unknown 'ERR unknown command' "${cli[@]}" lpush list a
+
+# 3. A full store refuses, loses nothing, and evicts once it may.
+redis-benchmark -p "$PORT" -t set -n 60000 -r 1000000 -d 2000 -P 32 -q >/dev/null 2>&1
+says full 'OOM command not allowed' "${cli[@]}" set more "$(head -c 100000 /dev/zero | tr '\0' x)"
+says kept hello "${cli[@]}" get greeting
+says policy OK "${cli[@]}" config set maxmemory-policy allkeys-lru
+says evicts OK "${cli[@]}" set more "$(head -c 100000 /dev/zero | tr '\0' x)"
+says info 'maxmemory_policy:allkeys-lru' "${cli[@]}" info memory
+
+# 4. Designs, while clients are at work.
+start "$SCRATCH/load.log" redis-benchmark -p "$PORT" -t set,get -n 100000 -r 1000 -P 8 -q
+load=$STARTED
+for design in lat sav dpu cpu lat; do
+  says "design $design" OK "${cli[@]}" config set design "$design"
+  says "design $design" "$design" "${cli[@]}" config get design
+done
+says refused 'not built yet' "${cli[@]}" config set design dual
+wait "$load" || fail "the load fails" "$SCRATCH/load.log"
+kill "$KV"
+wait "$KV" || fail "the server does not end well" "$KV_LOG"
+
+# 5. One that starts with a thread of the host, and ends.
+start_kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
+says lat OK redis-cli -p "$PORT" set a 1
+kill "$KV"
+wait "$KV" || fail "the server does not end well" "$KV_LOG"
+grep -q stopping "$KV_LOG" || fail "the server says nothing of its end" "$KV_LOG"
+
+# 6. A password keeps memcached's clients, who cannot give one, out.
+echo secret >"$SCRATCH/password"
+start_kv password --memory 64M --requirepass "$SCRATCH/password"
+memcached 'NOAUTH' 'get greeting'
+says password OK redis-cli -p "$PORT" -a secret --no-auth-warning set a 1
