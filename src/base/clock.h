@@ -19,6 +19,9 @@ inline int64_t ClockNanos(clockid_t clock) {
 inline int64_t NowNanos() { return ClockNanos(CLOCK_MONOTONIC); }
 inline double NowSeconds() { return static_cast<double>(NowNanos()) * 1e-9; }
 
+// Milliseconds since 1970, UTC.
+inline int64_t WallMillis() { return ClockNanos(CLOCK_REALTIME) / 1'000'000; }
+
 // Of the calling thread.
 inline int64_t ThreadCpuNanos() { return ClockNanos(CLOCK_THREAD_CPUTIME_ID); }
 

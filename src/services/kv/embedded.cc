@@ -73,8 +73,6 @@ std::string KeyText(std::string_view key) {
                       key.size() > 64 ? "...'" : "'");
 }
 
-int64_t WallMillis() { return ClockNanos(CLOCK_REALTIME) / 1'000'000; }
-
 int64_t After(int64_t now_ms, int64_t ttl_ms) {
   int64_t sum;
   return __builtin_add_overflow(now_ms, ttl_ms, &sum) ? kKvNever : sum;

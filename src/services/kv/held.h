@@ -38,7 +38,6 @@ class KvStore::Held {
     }
   }
 
- public:
   // What this thread has: commands within a transaction may ask for the same, as INFO does.
   struct Here {
     const KvStore* store;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
+#include "base/spin_lock.h"
 #include "services/kv/held.h"
 #include "services/kv/view.h"
 #include "services/redis/handlers.h"
@@ -139,11 +139,7 @@ bool KvStore::Lock(std::mutex* mutex, bool may_block) {
     mutex->lock();
     return true;
   }
-  for (int i = 0; i < 200; ++i) {
-    if (mutex->try_lock()) return true;
-    CpuPause();
-  }
-  return false;
+  return TrySpinning(mutex, 200);
 }
 
 bool KvStore::Clear(bool may_block) {

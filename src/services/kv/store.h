@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
 #include "services/redis/designs.h"
@@ -37,7 +38,7 @@ struct KvStoreOptions {
   int partitions = 1;
   Policy policy = Policy::kNoEviction;
   redis::KeyspaceLimits limits;
-  std::function<int64_t()> clock = &redis::WallMillis;
+  std::function<int64_t()> clock = &WallMillis;
   redis::Designs* designs = nullptr;  // null: cpu alone; outlives the store
   bool ticks = true;                  // a thread gives back what has expired; tests call Tick
   uint64_t seed = std::random_device{}();

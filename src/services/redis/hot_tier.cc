@@ -1,7 +1,6 @@
 #include "services/redis/hot_tier.h"
 
 #include "absl/container/inlined_vector.h"
-#include "base/clock.h"
 #include "services/redis/value.h"
 
 namespace pulse::redis {
@@ -15,14 +14,6 @@ absl::StatusOr<std::unique_ptr<HotTier>> HotTier::Open(uint64_t bytes) {
   auto tier = std::make_unique<HotTier>();
   tier->partition_ = *std::move(partition);
   return tier;
-}
-
-bool HotTier::TryLock() {
-  for (int i = 0; i < 100; ++i) {
-    if (mutex_.try_lock()) return true;
-    CpuPause();
-  }
-  return false;
 }
 
 void HotTier::Keep(std::string_view key, const Probe& probe, std::string_view value,

@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/spin_lock.h"
 #include "services/kv/core/batch.h"
 
 namespace pulse::redis {
@@ -82,13 +83,13 @@ class HotTier {
   static constexpr size_t kWords = 4096;
   static constexpr uint64_t kWriters = UINT32_MAX;  // the count; above it, the version
   static constexpr uint64_t kWriting = 1;
-  // A key's lock is one of fewer, and no more writers than threads are there.
+  // One writer less, one version more.
   static constexpr uint64_t kLeave = (uint64_t{1} << 32) - 1;
   // Values beyond it would drive out too many others.
   static constexpr size_t kLargestValue = size_t{64} << 10;
 
   std::atomic<uint64_t>& WordOf(uint64_t hash) { return words_[hash % kWords]; }
-  bool TryLock();
+  bool TryLock() { return TrySpinning(&mutex_, 100); }
 
   mutable std::mutex mutex_;
   std::unique_ptr<kv::Partition> partition_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "net/address.h"

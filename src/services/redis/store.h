@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/clock.h"
 #include "rocksdb/db.h"
 #include "services/redis/cursors.h"
 #include "services/redis/hot_tier.h"

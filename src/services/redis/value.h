@@ -16,8 +16,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
-
 namespace pulse::redis {
 
 inline constexpr char kPlainTag = static_cast<char>(0xF5);
@@ -61,8 +59,5 @@ inline void EncodeValue(std::string_view data, int64_t expires_ms, std::string* 
   }
   stored->append(data);
 }
-
-// The clock that expiry is measured with.
-inline int64_t WallMillis() { return ClockNanos(CLOCK_REALTIME) / 1'000'000; }
 
 }  // namespace pulse::redis

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/testing.h"
 #include "services/redis/offload/test_simulation.h"
 #include "services/redis/value.h"

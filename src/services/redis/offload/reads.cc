@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clock.h"
 #include "net/ring.h"
 #include "services/redis/offload/flow.h"
 
