@@ -65,9 +65,13 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = 1 + in.Below(64);
   const std::string bytes = in.Rest();
   bool undecided = false;
-  if (LooksLikeMemcached(bytes, &undecided)) {
-    bool still = true;
-    FUZZ_CHECK(!undecided && LooksLikeMemcached(bytes.substr(0, 12), &still));
+  const bool is_memcached = LooksLikeMemcached(bytes, &undecided);
+  FUZZ_CHECK(!is_memcached || !undecided);
+  // The first bytes that decide, decide as all of them do.
+  bool still = true;
+  for (size_t arrived = 0; still && arrived < bytes.size(); ++arrived) {
+    const bool early = LooksLikeMemcached(std::string_view(bytes).substr(0, arrived), &still);
+    FUZZ_CHECK(still ? !early : early == is_memcached && !undecided);
   }
   const auto requests = Split(bytes, bytes.size() + 1);
   FUZZ_CHECK(Split(bytes, piece) == requests);

@@ -222,7 +222,8 @@ bool LooksLikeMemcached(std::string_view first_bytes, bool* undecided) {
     *undecided = false;
     for (const SharedName& shared : kSharedNames) {
       if (shared.name != name) continue;
-      const size_t end = first_bytes.find('\n');
+      // The same whether more of it has arrived or not.
+      const size_t end = first_bytes.substr(0, kLongestFirstLine).find('\n');
       if (end != std::string_view::npos) {
         return HasShapeOfMemcached(shared, first_bytes.substr(0, end));
       }

@@ -255,5 +255,14 @@ TEST(FirstBytes, FirstWord_Decides) {
   }
 }
 
+TEST(FirstBytes, LineThatIsTooLong_DecidedTheSame_WhenMoreArrives) {
+  const std::string line = "set " + std::string(2100, 'a') + " 1 0 1\r\n";
+  for (const size_t arrived : {size_t{2048}, size_t{2049}, line.size()}) {
+    bool undecided = true;
+    EXPECT_FALSE(LooksLikeMemcached(std::string_view(line).substr(0, arrived), &undecided));
+    EXPECT_FALSE(undecided) << arrived;
+  }
+}
+
 }  // namespace
 }  // namespace pulse::kv::memcached
