@@ -32,6 +32,19 @@ inline int64_t ThreadCpuNanos(int thread) {
   return ClockNanos(static_cast<clockid_t>((~static_cast<uint32_t>(thread) << 3) | 6));
 }
 
+// A counter that goes on at a steady rate, whatever that is: for proportions of short times.
+inline uint64_t Cycles() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t count;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(count));
+  return count;
+#else
+  return static_cast<uint64_t>(NowNanos());
+#endif
+}
+
 inline void CpuPause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/cpu_profile.h"
 #include "net/application.h"
 #include "net/transport.h"
 
@@ -60,6 +61,7 @@ struct DirectorOptions {
   int threads = 1;
   std::string thread_name = "pulse-dir-";  // and a number; at most 15 characters
   std::vector<int> cpus;                   // of the threads; empty: as they are
+  CpuSide side = CpuSide::kHost;           // whose CPU time they take
   int64_t spin_nanos = 0;                  // for how long a loop looks for events, before it sleeps
   BufferPool::Options buffers;             // per loop
   std::function<std::unique_ptr<Transport>()> transport;  // none: plain

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/cpu_profile.h"
 #include "base/errors.h"
 #include "base/log.h"
 #include "net/proxy_client.h"
@@ -83,6 +84,7 @@ int64_t Loop::cpu_nanos() const {
 absl::Status Loop::Open() {
   if (!mailbox_->Open()) return ErrnoError(errno, "making", "an eventfd");
   const auto woke = [this] {
+    CpuProfile::OfThread().EndWait(CpuComponent::kReceive);
     now_ = NowNanos();
     mailbox_->Woke();
   };
@@ -300,11 +302,15 @@ void Loop::Drain() {
 void Loop::Run() {
   now_ = NowNanos();
   next_sweep_ = now_ + sweep_nanos_;
+  CpuProfile& profile = CpuProfile::OfThread();
+  profile.set_side(shared_->options.side);
   while (!draining_ || (!clients_.empty() && now_ < drain_until_)) {
+    profile.BeginWait();
     poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     RunPosted();
     if (now_ >= next_sweep_) SweepAll();
     FinishTurn();
+    profile.EndTurn();
   }
   for (const auto& client : clients_) Retire(client.get());
   FinishTurn();

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/clock.h"
+#include "base/cpu_profile.h"
 #include "base/errors.h"
 
 namespace pulse::net {
@@ -99,6 +100,7 @@ void SocketStream::Fail(int error) {
 
 void SocketStream::Flush() {
   if (blocked_ || error_ != 0) return;
+  const CpuScope scope(CpuComponent::kRespond);
   while (!out_.empty()) {
     std::array<iovec, kIovecs> iov;
     msghdr message{};
@@ -130,7 +132,10 @@ void SocketStream::Close() {
 
 void SocketStream::Receive() {
   char* const bytes = poller_->received_.data();
-  const ssize_t n = recv(fd(), bytes, kReceiveBytes, MSG_DONTWAIT);
+  const ssize_t n = [&] {
+    const CpuScope scope(CpuComponent::kReceive);
+    return recv(fd(), bytes, kReceiveBytes, MSG_DONTWAIT);
+  }();
   if (n > 0) {
     events_->OnBytes({bytes, static_cast<size_t>(n)});
   } else if (n == 0) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/cpu_profile.h"
 
 namespace pulse::net {
 namespace {
@@ -137,8 +138,18 @@ void ProxyClient::TakeKept() {
 
 // Returns how many bytes became requests.
 size_t ProxyClient::Split(std::string_view bytes) {
+  const size_t taken = GiveRequests(bytes);
+  if (taken > 0) {
+    message_since_ = loop_->now();
+    flow_->OnRequestsEnd();
+  }
+  if (taken == 0 && in_.empty()) message_since_ = loop_->now();
+  return taken;
+}
+
+size_t ProxyClient::GiveRequests(std::string_view bytes) {
+  const CpuScope scope(CpuComponent::kParse);
   size_t taken = 0;
-  bool gave = false;
   need_more_ = false;
   while (state_ == State::kOpen) {
     size_t size = 0;
@@ -155,13 +166,7 @@ size_t ProxyClient::Split(std::string_view bytes) {
     flow_->OnRequest(ticket, bytes.substr(taken, size));
     current_ = 0;
     taken += size;
-    gave = true;
   }
-  if (gave) {
-    message_since_ = loop_->now();
-    flow_->OnRequestsEnd();
-  }
-  if (taken == 0 && in_.empty()) message_since_ = loop_->now();
   return taken;
 }
 

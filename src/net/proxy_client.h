@@ -72,6 +72,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void Begin(const absl::Status& refusal);
   void Take(std::string_view bytes);
   size_t Split(std::string_view bytes);
+  size_t GiveRequests(std::string_view bytes);
   bool SplitOne(std::string_view bytes, size_t* size);
   bool MayTake();
   void TakeKept();

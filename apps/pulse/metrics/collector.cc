@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/cpu_profile.h"
 #include "services/redis/serve.h"
 
 namespace pulse::metrics {
@@ -205,6 +206,16 @@ void AddServer(const redis::ServerNumbers& s, Families* out) {
   count("pulse_server_process_cpu_seconds_total",
         "CPU time of the process: an agent in it and RocksDB's threads, too.",
         seconds(usage.ru_utime) + seconds(usage.ru_stime));
+  const CpuProfileNumbers profile = ReadCpuProfile();
+  for (size_t side = 0; side < profile.nanos.size(); ++side) {
+    for (size_t i = 0; i < profile.nanos[side].size(); ++i) {
+      out->Counter("pulse_server_profile_cpu_seconds_total",
+                   "CPU time of the threads that serve requests, by component; estimated from a "
+                   "sample of their turns.",
+                   {{"side", kCpuSideNames[side]}, {"component", kCpuComponentNames[i]}},
+                   Seconds(profile.nanos[side][i]));
+    }
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/cpu_profile.h"
 #include "services/redis/handlers.h"
 #include "services/redis/http_guard.h"
 
@@ -63,6 +64,8 @@ void RequestBatch::Clear() {
 
 // Null, after an error reply, when it cannot be read.
 const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply) {
+  if (index < batch->parsed) return &batch->requests[index];
+  const CpuScope scope(CpuComponent::kParse);
   // At once: requests hold views of themselves.
   if (batch->requests.size() < batch->entries.size()) batch->requests.resize(batch->entries.size());
   while (batch->parsed <= index) {
@@ -127,6 +130,7 @@ bool Executor::RunSetsTogether(absl::Span<const Member> members) {
   RequestList sets;
   for (const Member& m : members) sets.push_back(&m.batch->requests[0]);
   std::array<std::string, kMostBatched> errors;
+  const CpuScope scope(CpuComponent::kStore);
   if (store_->RunSets(sets, false, absl::MakeSpan(errors.data(), sets.size())) !=
       Keyspace::RunResult::kDone) {
     return false;
@@ -185,6 +189,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
     const size_t length = CountBatchable(*session, batch, command->id);
+    const CpuScope scope(CpuComponent::kStore);
     if (length > 0 && plain_get) {
       const size_t before = batch->ends.size();
       const auto ran = store_->RunGets(request, length, kFullBytes, may_block, &reply, &batch->ends,
@@ -209,6 +214,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   if (command->id == Command::kWatch) {
     stop = Watch(session, args, may_block, &reply);
   } else if (command->reads() || command->writes()) {
+    const CpuScope scope(CpuComponent::kStore);
     const auto ran = store_->Run(*command, args, may_block, &reply, &batch->counts);
     if (ran == Keyspace::RunResult::kWouldBlock) return Stop::kWouldBlock;
     return answered(1);
@@ -306,6 +312,7 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   const auto other = [&](const Keyspace::Queued& queued, ReplyWriter* r) {
     RunConnectionCommand(session, *queued.command, *queued.args, r);
   };
+  const CpuScope scope(CpuComponent::kStore);
   store_->RunTransaction(commands, session->watches, other, reply, counts);
   session->EndMulti();
   return Stop::kEnd;

@@ -215,6 +215,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     options.application = offload_app_.get();
     options.local_host = private_->local_port();
     options.thread_name = "pulse-agent-";
+    options.side = CpuSide::kAgent;
     options.cpus = options_.agent_cpus;
     options.spin_nanos = options_.agent_spin_us * int64_t{1000};
   } else {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "base/cpu_profile.h"
 #include "services/redis/executor.h"
 #include "services/redis/handlers.h"
 
@@ -38,6 +39,14 @@ void AddCpu(std::string* out) {
   snprintf(text, sizeof(text), "used_cpu_sys:%.6f\r\nused_cpu_user:%.6f\r\n",
            Seconds(usage.ru_stime), Seconds(usage.ru_utime));
   out->append(text);
+  const CpuProfileNumbers profile = ReadCpuProfile();
+  for (size_t side = 0; side < profile.nanos.size(); ++side) {
+    for (size_t i = 0; i < profile.nanos[side].size(); ++i) {
+      snprintf(text, sizeof(text), "profile_%s_%s:%.6f\r\n", kCpuSideNames[side],
+               kCpuComponentNames[i], static_cast<double>(profile.nanos[side][i]) * 1e-9);
+      out->append(text);
+    }
+  }
 }
 
 void AppendFlags(const CommandInfo& command, ReplyWriter* reply) {
