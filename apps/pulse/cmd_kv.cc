@@ -125,8 +125,10 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option(
          "--design", args->design,
          "which processor does what: cpu: all on the host; lat: connections on the agent's\n"
-         "CPUs, commands on the host's; sav: the same, with one thread of the host; dpu: all\n"
-         "on the agent's CPUs. CONFIG SET design changes it")
+         "CPUs, commands on the host's; sav: the same, with one thread of the host; dual: as\n"
+         "sav, with a quarter of the threads on the host; dpu: all on the agent's CPUs; shrd:\n"
+         "half of the threads on either side; adaptive: cpu, lat, sav or dual, by measurement.\n"
+         "CONFIG SET design changes it")
       ->capture_default_str();
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");

@@ -40,7 +40,7 @@ memcached() {
 }
 
 cpus=$(taskset -pc $$ | sed 's/.*: //')
-start_kv plain --memory 64M --cpus "$cpus" --agent-cpus "$cpus"
+start_kv plain --memory 96M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
 cli=(redis-cli -p "$PORT")
 
 # 1. Bad input.
@@ -48,8 +48,9 @@ expect_error kv-memory '--memory;;at least' "$PULSE" kv --port 0 --memory 20M
 expect_error kv-threads '--memory;;at least' "$PULSE" kv --port 0 --memory 64M --threads 8
 expect_error kv-size '--memory' "$PULSE" kv --port 0 --memory plenty
 expect_error kv-policy 'volatile-lru;;allkeys-lfu' "$PULSE" kv --port 0 --policy volatile-lru
-expect_error kv-design '--design;;not built yet' "$PULSE" kv --port 0 --design shrd
-expect_error kv-no-design '--design;;cpu, dpu, lat and sav' "$PULSE" kv --port 0 --design fast
+expect_error kv-design '--design;;--agent-cpus' "$PULSE" kv --port 0 --design shrd
+expect_error kv-one-loop '--design;;--threads 2' "$PULSE" kv --port 0 --agent-cpus 0 --design dual
+expect_error kv-no-design '--design;;cpu, dpu, lat, sav, dual' "$PULSE" kv --port 0 --design fast
 expect_error kv-no-agent '--design;;--agent-cpus' "$PULSE" kv --port 0 --design lat
 expect_error kv-port 'another program has this port;;--port' "$PULSE" kv --port "$PORT"
 expect_error kv-open 'other machines;;--insecure' "$PULSE" kv --port 0 --bind 0.0.0.0
@@ -73,11 +74,11 @@ says info 'maxmemory_policy:allkeys-lru' "${cli[@]}" info memory
 # 4. Designs, while clients are at work.
 start "$SCRATCH/load.log" redis-benchmark -p "$PORT" -t set,get -n 100000 -r 1000 -P 8 -q
 load=$STARTED
-for design in lat sav dpu cpu lat; do
+for design in lat sav dpu cpu dual adaptive shrd lat; do
   says "design $design" OK "${cli[@]}" config set design "$design"
   says "design $design" "$design" "${cli[@]}" config get design
 done
-says refused 'not built yet' "${cli[@]}" config set design dual
+says refused 'is none' "${cli[@]}" config set design fast
 wait "$load" || fail "the load fails" "$SCRATCH/load.log"
 kill "$KV"
 wait "$KV" || fail "the server does not end well" "$KV_LOG"
@@ -85,6 +86,7 @@ wait "$KV" || fail "the server does not end well" "$KV_LOG"
 # 5. One that starts with a thread of the host, and ends.
 start_kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
 says lat OK redis-cli -p "$PORT" set a 1
+says refused '--threads 2' redis-cli -p "$PORT" config set design dual
 kill "$KV"
 wait "$KV" || fail "the server does not end well" "$KV_LOG"
 grep -q stopping "$KV_LOG" || fail "the server says nothing of its end" "$KV_LOG"

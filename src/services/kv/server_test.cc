@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,7 +21,10 @@
 namespace pulse::kv {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+constexpr const char* kDesigns[] = {"lat", "cpu", "dual", "sav", "adaptive", "dpu", "shrd"};
 
 class KvServerTest : public testing::Test {
  protected:
@@ -42,6 +50,20 @@ class KvServerTest : public testing::Test {
     if (server_ != nullptr) {
       EXPECT_TRUE(server_->Stop().ok());
     }
+  }
+
+  // Of the threads that serve connections or carry commands out.
+  static std::set<std::string> LoopNames() {
+    std::set<std::string> names;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      if (name.starts_with("pulse-agent-") || name.starts_with("pulse-host-kv") ||
+          (name.starts_with("pulse-host-") && std::isdigit(name.back()) && name.size() == 12)) {
+        names.insert(name);
+      }
+    }
+    return names;
   }
 
   redis::ServeOptions options_;
@@ -80,9 +102,9 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
   std::thread switcher([&] {
     redis::BlockingClient client(server_->port());
     for (size_t i = 0; !done; ++i) {
-      const char* designs[] = {"lat", "cpu", "sav", "dpu"};
-      ASSERT_EQ(client.Ask(std::string("config set design ") + designs[i % 4]), "+OK\r\n");
-      ASSERT_THAT(client.Ask("config get design"), HasSubstr(designs[i % 4]));
+      const std::string design = kDesigns[i % std::size(kDesigns)];
+      ASSERT_EQ(client.Ask("config set design " + design), "+OK\r\n");
+      ASSERT_THAT(client.Ask("config get design"), HasSubstr(design));
     }
   });
   for (auto& thread : threads) thread.join();
@@ -123,10 +145,56 @@ TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
   Open(1, false);
   redis::BlockingClient client(server_->port());
   EXPECT_THAT(client.Ask("config set design lat"), HasSubstr("--agent-cpus"));
-  EXPECT_THAT(client.Ask("config set design shrd"), HasSubstr("not built yet"));
+  EXPECT_THAT(client.Ask("config set design adaptive"), HasSubstr("--agent-cpus"));
   EXPECT_THAT(client.Ask("config set design fast"), HasSubstr("is none"));
   EXPECT_THAT(client.Ask("config get design"), HasSubstr("cpu"));
-  EXPECT_THAT(client.Ask("info kv"), HasSubstr("design:cpu"));
+  EXPECT_THAT(client.Ask("info kv"), HasSubstr("design:cpu\r\ndesign_now:cpu"));
+}
+
+TEST_F(KvServerTest, DesignWithLoopsOnBothSides_WithOneLoop_IsRefused) {
+  Open(1);
+  redis::BlockingClient client(server_->port());
+  EXPECT_THAT(client.Ask("config set design dual"), HasSubstr("--threads 2"));
+  EXPECT_THAT(client.Ask("config set design shrd"), HasSubstr("--threads 2"));
+  EXPECT_THAT(client.Ask("config get design"), HasSubstr("cpu"));
+}
+
+// Which names its threads tell, as `top -H` shows them.
+TEST_F(KvServerTest, Dual_QuarterOfTheLoopsIsOnTheHost_TheRestOnTheAgent) {
+  Open(4);
+  ASSERT_TRUE(designs_->Set("dual").ok());
+  std::vector<std::unique_ptr<redis::BlockingClient>> clients;
+  const std::set<std::string> expected = {"pulse-agent-1", "pulse-agent-2", "pulse-agent-3",
+                                          "pulse-host-0", "pulse-host-kv00"};
+  std::set<std::string> names;
+  // The kernel chooses a connection's loop.
+  for (int i = 0; i < 500 && names != expected; ++i) {
+    clients.push_back(std::make_unique<redis::BlockingClient>(server_->port()));
+    ASSERT_EQ(clients.back()->Ask("set a 1"), "+OK\r\n");
+    names = LoopNames();
+  }
+  EXPECT_EQ(names, expected);
+}
+
+// From the counters alone: it tries all that it may choose, and the rate of requests with it.
+TEST_F(KvServerTest, Adaptive_UnderLoad_TriesDesigns) {
+  Open(2);
+  redis::BlockingClient client(server_->port());
+  ASSERT_EQ(client.Ask("config set design adaptive"), "+OK\r\n");
+  std::set<std::string> seen;
+  std::string pings;
+  for (int i = 0; i < 100; ++i) pings += "set a 1\r\n";
+  while (seen.size() < 4) {
+    client.Send(pings);
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(client.Receive(), "+OK\r\n");
+    seen.insert(designs_->status().now);
+  }
+  EXPECT_THAT(seen, ElementsAre("cpu", "dual", "lat", "sav"));
+  EXPECT_THAT(client.Ask("config get design"), HasSubstr("adaptive"));
+  EXPECT_GT(designs_->status().host_cpu_nanos, 0);
+  // Another design ends it.
+  ASSERT_EQ(client.Ask("config set design lat"), "+OK\r\n");
+  EXPECT_EQ(designs_->status().now, "lat");
 }
 
 }  // namespace

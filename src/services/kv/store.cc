@@ -377,6 +377,12 @@ void KvStore::AddInfo(std::string_view section, std::string* out) const {
   } else if (section == section_name()) {
     add("partitions", shards_.size());
     add("design", DesignName());
+    if (options_.designs != nullptr) {
+      const redis::Designs::Status status = options_.designs->status();
+      add("design_now", status.now);
+      add("design_changes", status.changes);
+      add("host_cpu_us", status.host_cpu_nanos / 1000);
+    }
     add("moved_bytes", n.moved_bytes);
   }
 }

@@ -1,70 +1,175 @@
 #include "services/redis/designs.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/cpu_profile.h"
 #include "services/redis/commands.h"
 #include "services/redis/handlers.h"
 
 namespace pulse::redis {
+namespace {
+
+// What `adaptive` chooses among; it begins with the first.
+std::vector<std::string_view> Admissible(size_t loops) {
+  // With one loop lat is sav.
+  if (loops == 1) return {"cpu", "sav"};
+  return {"cpu", "sav", "lat", "dual"};
+}
+
+}  // namespace
 
 Designs::Designs(int loops, std::vector<int> host_cpus, std::vector<int> agent_cpus)
-    : host_cpus_(std::move(host_cpus)), agent_cpus_(std::move(agent_cpus)), loops_(loops) {}
+    : host_cpus_(std::move(host_cpus)),
+      agent_cpus_(std::move(agent_cpus)),
+      loops_(static_cast<size_t>(loops)) {}
+
+Designs::~Designs() { StopWorkers(); }
 
 std::string Designs::name() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return name_;
 }
 
-absl::Status Designs::Set(std::string_view name) {
-  static constexpr std::string_view kKnown[] = {"cpu", "dpu", "lat", "sav"};
-  static constexpr std::string_view kPlanned[] = {"dual", "shrd", "adaptive"};
-  const auto is_it = [&](std::string_view known) { return EqualsIgnoringCase(name, known); };
-  const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown), is_it);
+Designs::Status Designs::status() const {
   const std::lock_guard<std::mutex> lock(mutex_);
+  return {now_, changes_, HostCpu()};
+}
+
+absl::Status Designs::Set(std::string_view name) {
+  static constexpr std::string_view kKnown[] = {"cpu",  "dpu",  "lat",     "sav",
+                                                "dual", "shrd", "adaptive"};
+  const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                   [&](std::string_view k) { return EqualsIgnoringCase(name, k); });
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto cannot_run = [&](std::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat("design '", AbslOf(*known),
+                                                      "' cannot run here: ", AbslOf(why), ". ",
+                                                      name_, " stays in force"));
+  };
   if (known == std::end(kKnown)) {
-    const bool planned = std::any_of(std::begin(kPlanned), std::end(kPlanned), is_it);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "design '", AbslOf(name.substr(0, 32)), planned ? "' is not built yet" : "' is none",
-        "; cpu, dpu, lat and sav are there, and ", name_, " stays in force"));
-  }
-  if (*known != "cpu" && agent_cpus_.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("design '", AbslOf(*known),
-                     "' cannot run here: the agent has no CPUs; start with "
-                     "--agent-cpus, and --cpus for the host. ",
+    return absl::InvalidArgumentError(
+        absl::StrCat("design '", AbslOf(name.substr(0, 32)),
+                     "' is none; cpu, dpu, lat, sav, dual, shrd and adaptive are there, and ",
                      name_, " stays in force"));
   }
-  const size_t wanted = *known == "lat" ? static_cast<size_t>(loops_) : *known == "sav" ? 1 : 0;
+  if (*known != "cpu" && agent_cpus_.empty()) {
+    return cannot_run("the agent has no CPUs; start with --agent-cpus, and --cpus for the host");
+  }
+  if ((*known == "dual" || *known == "shrd") && loops_.size() < 2) {
+    return cannot_run("host and agent both serve connections; start with --threads 2 or more");
+  }
+  if (stopping_) return cannot_run("the server stops");
+  name_ = *known;
+  if (name_ != "adaptive") {
+    Enforce(name_);
+    return absl::OkStatus();
+  }
+  // It goes on from the design in force, if it may choose that.
+  const auto admissible = Admissible(loops_.size());
+  if (std::find(admissible.begin(), admissible.end(), now_) == admissible.end()) {
+    Enforce(admissible[0]);
+  }
+  if (!adaptive_.joinable()) {
+    adaptive_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "pulse-host-adpt");
+      SetThreadAffinity(host_cpus_).IgnoreError();  // which were checked at the start
+      RunAdaptive();
+    });
+  }
+  wake_.notify_one();
+  return absl::OkStatus();
+}
+
+void Designs::Enforce(std::string_view name) {
+  if (now_ == name) return;
+  const size_t wanted = name == "lat" ? loops_.size() : name == "sav" || name == "dual" ? 1 : 0;
   while (workers_.size() < wanted) {
     workers_.push_back(std::make_unique<WorkerPool>(
         1, absl::StrCat("pulse-host-kv", workers_.size()), host_cpus_));
   }
-  name_ = *known;
+  now_ = name;
+  ++changes_;
   generation_.fetch_add(1, std::memory_order_release);
-  return absl::OkStatus();
 }
 
 void Designs::StopWorkers() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  name_ = "cpu";
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    name_ = now_ = "cpu";
+  }
+  wake_.notify_one();
+  if (adaptive_.joinable()) adaptive_.join();
   workers_.clear();
+}
+
+bool Designs::IsOnHost(size_t loop) const {
+  if (now_ == "dual") return loop < std::max<size_t>(1, loops_.size() / 4);
+  if (now_ == "shrd") return loop < loops_.size() / 2;
+  return now_ == "cpu";
 }
 
 void Designs::TakeUp(int loop, Seen* seen) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const auto index = static_cast<size_t>(loop);
+  const bool on_host = IsOnHost(index);
   seen->owner = this;
   seen->generation = generation_.load(std::memory_order_relaxed);
-  seen->worker = name_ == "lat"   ? workers_[static_cast<size_t>(loop) % workers_.size()].get()
-                 : name_ == "sav" ? workers_[0].get()
-                                  : nullptr;
-  const bool on_host = name_ == "cpu";
+  seen->worker = nullptr;
+  if (!on_host && now_ != "dpu" && now_ != "shrd") {
+    seen->worker = workers_[now_ == "lat" ? index : 0].get();
+  }
+  LoopFacts& facts = loops_[index];
+  const int64_t cpu = ThreadCpuNanos();
+  if (facts.on_host && facts.thread != 0) facts.host_cpu_nanos += cpu - facts.cpu_since;
+  facts.thread = gettid();
+  facts.cpu_since = cpu;
+  facts.on_host = on_host;
+  CpuProfile::OfThread().set_side(on_host ? CpuSide::kHost : CpuSide::kAgent);
   // Which were checked when the server started.
   SetThreadAffinity(on_host ? host_cpus_ : agent_cpus_).IgnoreError();
   pthread_setname_np(pthread_self(),
                      absl::StrCat(on_host ? "pulse-host-" : "pulse-agent-", loop).c_str());
+}
+
+int64_t Designs::HostCpu() const {
+  int64_t sum = 0;
+  for (const LoopFacts& facts : loops_) {
+    sum += facts.host_cpu_nanos;
+    if (!facts.on_host || facts.thread == 0) continue;
+    sum += std::max<int64_t>(0, ThreadCpuNanos(facts.thread) - facts.cpu_since);
+  }
+  for (const auto& worker : workers_) sum += worker->cpu_nanos();
+  return sum;
+}
+
+// While another design is set, it waits, and forgets.
+void Designs::RunAdaptive() {
+  const auto admissible = Admissible(loops_.size());
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stopping_) {
+    wake_.wait(lock, [this] { return stopping_ || name_ == "adaptive"; });
+    const auto current = std::find(admissible.begin(), admissible.end(), now_);
+    AdaptiveChoice choice(admissible.size(), static_cast<size_t>(current - admissible.begin()));
+    while (!stopping_ && name_ == "adaptive") {
+      AdaptiveChoice::Sample sample;
+      sample.now_nanos = NowNanos();
+      sample.host_cpu_nanos = HostCpu();
+      for (const LoopFacts& facts : loops_) {
+        sample.requests += facts.requests.load(std::memory_order_relaxed);
+      }
+      Enforce(admissible[choice.Next(sample)]);
+      wake_.wait_for(lock, std::chrono::nanoseconds(AdaptiveChoice::kTickNanos));
+    }
+  }
 }
 
 }  // namespace pulse::redis

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "base/cpu_profile.h"
 #include "services/redis/detecting_flow.h"
 #include "services/redis/key_locks.h"
 
@@ -148,7 +149,8 @@ class HostFlow : public net::Flow {
   WorkerPool* WorkerOfDesign() const {
     if (app_->designs_ == nullptr) return nullptr;
     net::EventLoop* loop = connection_->loop();
-    return loop == nullptr ? nullptr : app_->designs_->WorkerFor(loop->index());
+    if (loop == nullptr) return nullptr;
+    return app_->designs_->WorkerFor(loop->index(), batch_->entries.size());
   }
 
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
@@ -231,6 +233,7 @@ class HostFlow : public net::Flow {
   }
 
   void Deliver() {
+    const CpuScope scope(CpuComponent::kRespond);
     size_t begin = 0;
     for (size_t i = 0; i < batch_->ends.size(); ++i) {
       const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/cpu_profile.h"
 
 namespace pulse::redis {
 
@@ -26,7 +29,9 @@ class WorkerPool {
         SetThreadAffinity(cpus).IgnoreError();  // checked by who made the list
         Run();
       });
-      pthread_setname_np(threads_.back().native_handle(), (name + std::to_string(i)).c_str());
+      const pthread_t thread = threads_.back().native_handle();
+      pthread_setname_np(thread, (name + std::to_string(i)).c_str());
+      if (pthread_getcpuclockid(thread, &clocks_.emplace_back()) != 0) clocks_.pop_back();
     }
   }
   ~WorkerPool() {
@@ -45,18 +50,28 @@ class WorkerPool {
     }
     wake_.notify_one();
   }
+  // CPU time of its threads.
+  int64_t cpu_nanos() const {
+    int64_t sum = 0;
+    for (const clockid_t clock : clocks_) sum += std::max<int64_t>(0, ClockNanos(clock));
+    return sum;
+  }
 
  private:
   void Run() {
     std::unique_lock<std::mutex> lock(mutex_);
+    CpuProfile& profile = CpuProfile::OfThread();
     while (true) {
+      profile.BeginWait();
       wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+      profile.EndWait(CpuComponent::kOther);
       if (work_.empty()) return;
       std::function<void()> work = std::move(work_.front());
       work_.pop_front();
       lock.unlock();
       work();
       work = nullptr;
+      profile.EndTurn();
       lock.lock();
     }
   }
@@ -66,6 +81,7 @@ class WorkerPool {
   std::deque<std::function<void()>> work_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+  std::vector<clockid_t> clocks_;
 };
 
 }  // namespace pulse::redis

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/cpu_profile.h"
 
 namespace pulse::kv::memcached {
 namespace {
@@ -62,8 +63,12 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
   while (batch->next < batch->entries.size()) {
     if (batch->out.size() > kFullBytes) return Stop::kFull;
     const Entry& entry = batch->entries[batch->next];
-    batch->request.Parse(std::string_view(batch->bytes).substr(entry.begin, entry.size));
+    {
+      const CpuScope scope(CpuComponent::kParse);
+      batch->request.Parse(std::string_view(batch->bytes).substr(entry.begin, entry.size));
+    }
     if (batch->request.closes()) return Stop::kClose;
+    const CpuScope scope(CpuComponent::kStore);
     if (!executor.Run(batch->request, may_block, &batch->out)) return Stop::kWouldBlock;
     batch->ends.push_back(batch->out.size());
     ++batch->next;
@@ -74,7 +79,8 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
 void MemcachedFlow::RunBatch() {
   if (designs_ != nullptr) {
     net::EventLoop* loop = connection_->loop();
-    if (auto* worker = designs_->WorkerFor(loop == nullptr ? 0 : loop->index());
+    if (auto* worker = designs_->WorkerFor(loop == nullptr ? 0 : loop->index(),
+                                           batch_->entries.size() - batch_->next);
         worker != nullptr) {
       return RunBatchOnPool(worker);
     }
@@ -121,6 +127,7 @@ void MemcachedFlow::HandleStop(Stop stop) {
 }
 
 void MemcachedFlow::Deliver() {
+  const CpuScope scope(CpuComponent::kRespond);
   size_t begin = 0;
   for (size_t i = 0; i < batch_->ends.size(); ++i) {
     const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);

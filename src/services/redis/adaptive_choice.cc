@@ -1,0 +1,107 @@
+#include "services/redis/adaptive_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pulse::redis {
+namespace {
+
+// Of a trial: what is under way when a design begins is not its own.
+constexpr int kSkippedTicks = 1;
+constexpr int kMeasuredTicks = 4;
+// What is too little to measure by: nobody waits then.
+constexpr double kIdleRate = 500;
+constexpr double kTolerance = 0.98;
+constexpr double kMoved = 0.2;
+constexpr int kMovedWindows = 2;  // one may be a hiccup
+constexpr int64_t kRenewNanos = 30'000'000'000;
+constexpr double kMostTokens = 4;
+constexpr double kNanosForToken = 10e9;
+
+bool Differ(double rate, double from) { return std::abs(rate - from) > kMoved * from; }
+
+}  // namespace
+
+AdaptiveChoice::AdaptiveChoice(size_t designs, size_t current)
+    : results_(designs), current_(current), tokens_(kMostTokens) {}
+
+AdaptiveChoice::Result AdaptiveChoice::Since(const Sample& begin, const Sample& now) const {
+  const double seconds = static_cast<double>(now.now_nanos - begin.now_nanos) * 1e-9;
+  const auto requests = static_cast<double>(now.requests - begin.requests);
+  const auto host = static_cast<double>(now.host_cpu_nanos - begin.host_cpu_nanos);
+  return {requests / std::max(seconds, 1e-9), host / std::max(requests, 1.0)};
+}
+
+size_t AdaptiveChoice::Next(const Sample& sample) {
+  if (ticks_++ == 0) {
+    if (tokens_at_ == 0) tokens_at_ = sample.now_nanos;
+    window_ = sample;
+    return current_;
+  }
+  if (!trying_) return WantsTrial(sample) ? BeginTrial(sample) : current_;
+  if (ticks_ == 1 + kSkippedTicks) window_ = sample;
+  if (ticks_ < 1 + kSkippedTicks + kMeasuredTicks) return current_;
+  const Result result = Since(window_, sample);
+  ticks_ = 1;
+  window_ = sample;
+  if (tried_ == results_.size()) return Settle(result.rate);
+  results_[current_] = result;
+  ++tried_;
+  return current_ = (current_ + 1) % results_.size();
+}
+
+// Called at each tick; a window has two.
+bool AdaptiveChoice::WantsTrial(const Sample& now) {
+  if (ticks_ < 3) return false;
+  const double rate = Since(window_, now).rate;
+  ticks_ = 1;
+  window_ = now;
+  tokens_ = std::min(kMostTokens,
+                     tokens_ + static_cast<double>(now.now_nanos - tokens_at_) / kNanosForToken);
+  tokens_at_ = now.now_nanos;
+  if (rate < kIdleRate) {
+    settled_at_ = 0;  // whatever comes next is another load
+    return false;
+  }
+  moved_ = Differ(rate, settled_at_) ? moved_ + 1 : 0;
+  const bool renew = now.now_nanos - last_trial_ >= kRenewNanos;
+  return tokens_ >= 1 && (renew || moved_ >= kMovedWindows);
+}
+
+size_t AdaptiveChoice::BeginTrial(const Sample& now) {
+  trying_ = true;
+  tried_ = 0;
+  ++trials_;
+  tokens_ -= 1;
+  last_trial_ = now.now_nanos;
+  ticks_ = 1;
+  window_ = now;
+  return current_;  // the first, as it runs already
+}
+
+// The first design ran once more, at `rate`: had the load changed meanwhile, the others' rates
+// would say nothing.
+size_t AdaptiveChoice::Settle(double rate) {
+  if (Differ(rate, results_[current_].rate) && tokens_ >= 1) return BeginTrial(window_);
+  trying_ = false;
+  moved_ = 0;
+  current_ = Best();
+  settled_at_ = results_[current_].rate;
+  return current_;
+}
+
+size_t AdaptiveChoice::Best() const {
+  const auto slower = [](const Result& a, const Result& b) { return a.rate < b.rate; };
+  const double highest = std::max_element(results_.begin(), results_.end(), slower)->rate;
+  size_t best = current_;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const Result& result = results_[i];
+    if (result.rate < kTolerance * highest) continue;
+    if (results_[best].rate < kTolerance * highest || result.host_cpu < results_[best].host_cpu) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace pulse::redis
