@@ -26,6 +26,7 @@ struct KvArgs : ServerArgs {
   std::string policy = "noeviction";
   std::string design = "cpu";
   std::string agent_cpus;
+  std::string memory_file;
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -59,6 +60,7 @@ absl::Status RunKv(KvArgs args) {
   store.memory_bytes = memory - ProcessBytes(memory);
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
+  store.memory_file = args.memory_file;
   // They outlive the server.
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
@@ -68,6 +70,12 @@ absl::Status RunKv(KvArgs args) {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
     if (!opened.ok()) return opened.status();
+    if ((*opened)->resumed()) {
+      std::fprintf(stderr, "pulse kv: goes on with %llu keys in %s%s\n",
+                   static_cast<unsigned long long>((*opened)->numbers().items),
+                   store.memory_file.c_str(),
+                   (*opened)->recovered() > 0 ? ", whose index it made anew" : "");
+    }
     kv::memcached::ExecutorOptions options;
     options.max_value = limits.max_value;
     options.started_ms = (*opened)->now_ms();
@@ -117,6 +125,11 @@ void AddKvCommand(CLI::App& app) {
          "what the process may take in all, fixed from the start: index, keys, values and\n"
          "buffers")
       ->capture_default_str();
+  cmd->add_option(
+      "--memory-file", args->memory_file,
+      "keep index, keys and values in this file on a tmpfs (/dev/shm/...), so that the\n"
+      "next server with the same --memory and --threads goes on with them, however\n"
+      "this one ends; made when it is missing");
   cmd->add_option("--policy", args->policy,
                   "when memory is full: noeviction (writes get an error), or allkeys-lfu,\n"
                   "allkeys-lru or allkeys-random (old items go); CONFIG SET maxmemory-policy\n"

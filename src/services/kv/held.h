@@ -34,7 +34,9 @@ class KvStore::Held {
   void Release() {
     held_here.shards &= ~held_;
     for (; held_ != 0; held_ &= held_ - 1) {
-      store_->shards_[static_cast<uint32_t>(std::countr_zero(held_))].mutex.unlock();
+      Shard& shard = store_->shards_[static_cast<uint32_t>(std::countr_zero(held_))];
+      shard.partition->Settle();
+      shard.mutex.unlock();
     }
   }
 

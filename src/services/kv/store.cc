@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "base/spin_lock.h"
 #include "services/kv/held.h"
 #include "services/kv/view.h"
@@ -99,16 +100,44 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
   PartitionOptions one;
   one.memory_bytes = options.memory_bytes / static_cast<uint64_t>(partitions);
   one.policy = options.policy;
-  for (Shard& shard : store->shards_) {
-    auto opened = Partition::Open(one);
-    if (!opened.ok()) return opened.status();
-    shard.partition = *std::move(opened);
-    shard.partition->set_on_evict([s = store.get()](std::string_view key) {
-      if (s->watch_.active()) s->watch_.Touch(key);
-    });
+  if (!options.memory_file.empty()) {
+    PULSE_ASSIGN_OR_RETURN(store->file_,
+                           StoreFile::Open(options.memory_file, options.memory_bytes, partitions));
+    store->last_cas_ = &store->file_->last_cas();
   }
+  PULSE_RETURN_IF_ERROR(store->OpenPartitions(one));
+  if (store->file_ != nullptr) store->file_->Finish();
   if (options.ticks) store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
   return store;
+}
+
+// Together, as one that was being changed takes its time.
+absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
+  std::vector<absl::Status> statuses(shards_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    threads.emplace_back([this, i, &statuses, one = options]() mutable {
+      if (file_ != nullptr) one.file = file_->place(static_cast<int>(i));
+      auto opened = Partition::Open(one);
+      if (!opened.ok()) {
+        statuses[i] = opened.status();
+        return;
+      }
+      shards_[i].partition = *std::move(opened);
+      shards_[i].partition->set_on_evict([this](std::string_view key) {
+        if (watch_.active()) watch_.Touch(key);
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) PULSE_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+int KvStore::recovered() const {
+  int count = 0;
+  for (const Shard& shard : shards_) count += shard.partition->recovered();
+  return count;
 }
 
 KvStore::~KvStore() {
@@ -155,6 +184,7 @@ void KvStore::Tick() {
     const std::lock_guard<std::mutex> lock(shard.mutex);
     shard.partition->SetNow(now_ms());
     shard.partition->Tick();
+    shard.partition->Settle();
   }
 }
 
@@ -384,6 +414,11 @@ void KvStore::AddInfo(std::string_view section, std::string* out) const {
       add("host_cpu_us", status.host_cpu_nanos / 1000);
     }
     add("moved_bytes", n.moved_bytes);
+    if (file_ != nullptr) {
+      add("memory_file", options_.memory_file);
+      add("resumed", file_->existed() ? 1 : 0);
+      add("recovered_partitions", recovered());
+    }
   }
 }
 

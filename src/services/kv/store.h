@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
+#include "services/kv/store_file.h"
 #include "services/redis/designs.h"
 #include "services/redis/keyspace.h"
 
@@ -42,6 +43,8 @@ struct KvStoreOptions {
   redis::Designs* designs = nullptr;  // null: cpu alone; outlives the store
   bool ticks = true;                  // a thread gives back what has expired; tests call Tick
   uint64_t seed = std::random_device{}();
+  // A file on a tmpfs that keeps the keys for the next process (store_file.h); empty: none.
+  std::string memory_file;
 };
 
 // "noeviction", "allkeys-lfu", "allkeys-lru", "allkeys-random", whatever their case.
@@ -82,15 +85,19 @@ class KvStore final : public redis::Keyspace {
     const std::lock_guard<std::mutex> lock(shard.mutex, std::adopt_lock);
     shard.partition->SetNow(now_ms());
     use(*shard.partition, hash);
+    shard.partition->Settle();
     return true;
   }
   // Drops all keys. False: it would block.
   bool Clear(bool may_block);
   // A number for an item's version that no other has had.
-  uint64_t NextCas() { return last_cas_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  uint64_t NextCas() { return last_cas_->fetch_add(1, std::memory_order_relaxed) + 1; }
 
   // Gives back what has expired.
   void Tick();
+  // Keys were there when it opened; and so many partitions had to get a new index.
+  bool resumed() const { return file_ != nullptr && file_->existed(); }
+  int recovered() const;
   // Sums over all partitions, one after the other.
   PartitionNumbers numbers() const;
   const KvStoreOptions& options() const { return options_; }
@@ -106,6 +113,7 @@ class KvStore final : public redis::Keyspace {
   class Held;
 
   explicit KvStore(const KvStoreOptions& options) : options_(options) {}
+  absl::Status OpenPartitions(const PartitionOptions& options);
   uint32_t ShardOf(uint64_t hash) const {
     return PartitionOf(hash, static_cast<uint32_t>(shards_.size()));
   }
@@ -127,7 +135,9 @@ class KvStore final : public redis::Keyspace {
   std::vector<Shard> shards_;
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
-  std::atomic<uint64_t> last_cas_{0};
+  std::unique_ptr<StoreFile> file_;  // null: the keys go with the process
+  std::atomic<uint64_t> own_last_cas_{0};
+  std::atomic<uint64_t>* last_cas_ = &own_last_cas_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

@@ -27,8 +27,8 @@ bool Partition::ChooseVictim(bool urgent) {
     uint32_t oldest = kNoSegment;
     for (uint32_t number = 1; number < segments_.end(); ++number) {
       const Segments::Segment& segment = segments_.at(number);
-      const bool run = segment.state == Segments::State::kRun;
-      if (segment.state != Segments::State::kSealed && !run) continue;
+      const bool run = segment.use == Segments::Use::kRun;
+      if (segment.use != Segments::Use::kSealed && !run) continue;
       if (oldest == kNoSegment || segment.age < segments_.at(oldest).age) oldest = number;
       if (run) continue;
       if (segment.ttl_class != 0 && segment.last_expiry_ms <= now_ms_) {
@@ -45,7 +45,7 @@ bool Partition::ChooseVictim(bool urgent) {
       return true;
     }
     if (evicts && oldest != kNoSegment) {
-      if (segments_.at(oldest).state == Segments::State::kRun) {
+      if (segments_.at(oldest).use == Segments::Use::kRun) {
         CleanRun(oldest);
         return true;
       }
@@ -132,14 +132,14 @@ bool Partition::CleanItem(uint64_t offset, uint64_t hash) {
     EvictItem(at);
     return true;
   }
-  std::memcpy(ItemAt(to), item, bytes);
+  ItemAt(to)->CopyFrom(*item, bytes);
   NoteExpiry(to, item->expires_ms());
   *at = slot::WithOffset(*at, to);
   // What was used long ago counts less and less.
   if (victim_.evict) *at = slot::WithUse(*at, policy_ == Policy::kLfu ? use / 2 : 0);
   item->MarkDead();
   segments_.MarkDead(offset, bytes);
-  numbers_.moved_bytes += bytes;
+  state_->numbers.moved_bytes += bytes;
   return true;
 }
 

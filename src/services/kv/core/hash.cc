@@ -15,6 +15,6 @@ uint64_t DrawSeed() {
 
 }  // namespace
 
-const uint64_t kHashSeed = DrawSeed();
+uint64_t hash_seed = DrawSeed();
 
 }  // namespace pulse::kv

@@ -11,12 +11,15 @@
 
 namespace pulse::kv {
 
-extern const uint64_t kHashSeed;
+// Drawn at random unless it is set, which has to be before any key is hashed.
+extern uint64_t hash_seed;
+inline uint64_t HashSeed() { return hash_seed; }
+inline void SetHashSeed(uint64_t seed) { hash_seed = seed; }
 
 inline uint64_t HashKey(std::string_view key) {
   // Of a size that the compiler knows it is a few instructions.
-  if (key.size() == 8) return XXH3_64bits_withSeed(key.data(), 8, kHashSeed);
-  return XXH3_64bits_withSeed(key.data(), key.size(), kHashSeed);
+  if (key.size() == 8) return XXH3_64bits_withSeed(key.data(), 8, hash_seed);
+  return XXH3_64bits_withSeed(key.data(), key.size(), hash_seed);
 }
 
 inline uint64_t TagOf(uint64_t hash) {

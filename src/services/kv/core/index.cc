@@ -13,41 +13,52 @@ uint64_t BucketsFor(uint64_t items) { return items * 10 / (kSlots * 7) + 1; }
 
 }  // namespace
 
-Index::Index(char* buckets, char* overflow, uint64_t most, Memory* memory, const Items* items,
-             uint64_t expected)
+Index::Index(char* buckets, char* overflow, uint64_t most, State* state, Memory* memory,
+             const Items* items, uint64_t expected)
     : buckets_(reinterpret_cast<Bucket*>(buckets)),
       overflow_(reinterpret_cast<Bucket*>(overflow)),
       most_buckets_(most / sizeof(Bucket)),
+      state_(state),
       memory_(memory),
       items_of_(items),
-      expected_(std::min(BucketsFor(expected), most_buckets_)) {
-  Clear();
+      expected_(expected) {
+  if (state_->count == 0) Clear();
 }
 
-void Index::Clear() {
-  if (bucket_pages_ > 0) memory_->Give(reinterpret_cast<char*>(buckets_), bucket_pages_);
-  if (overflow_pages_ > 0) memory_->Give(reinterpret_cast<char*>(overflow_), overflow_pages_);
-  overflow_pages_ = overflow_free_ = items_ = 0;
-  overflow_used_ = 1;
+void Index::Begin(uint64_t expected) {
+  if (state_->bucket_pages > 0) memory_->Give(PageAt(buckets_, 0), state_->bucket_pages);
+  if (state_->overflow_pages > 0) memory_->Give(PageAt(overflow_, 0), state_->overflow_pages);
+  state_->overflow_pages = state_->overflow_free = state_->items = 0;
+  state_->overflow_used = 1;
   prefetched_ = false;
-  bucket_pages_ = (expected_ + kPerPage - 1) / kPerPage;
-  if (!memory_->Take(bucket_pages_)) {
-    bucket_pages_ = 1;
-    PULSE_CHECK(memory_->Take(1), "an index has room for one page at least");
+  const uint64_t wanted = std::min(BucketsFor(expected), most_buckets_);
+  state_->bucket_pages = (wanted + kPerPage - 1) / kPerPage;
+  if (!memory_->Take(state_->bucket_pages) ||
+      !memory_->Back(PageAt(buckets_, 0), state_->bucket_pages)) {
+    state_->bucket_pages = 1;
+    PULSE_CHECK(memory_->Take(1) && memory_->Back(PageAt(buckets_, 0), 1),
+                "an index has room for one page at least");
   }
   // All of a page, as it is there.
-  count_ = std::max<uint64_t>(std::min(expected_, bucket_pages_ * kPerPage), kPerPage);
-  half_ = 1;
-  while (half_ * 2 <= count_) half_ *= 2;
+  state_->count = std::max<uint64_t>(std::min(wanted, state_->bucket_pages * kPerPage), kPerPage);
+  state_->half = 1;
+  while (state_->half * 2 <= state_->count) state_->half *= 2;
+}
+
+bool Index::AddPage(bool needed) {
+  uint64_t& pages = needed ? state_->overflow_pages : state_->bucket_pages;
+  if (!memory_->Back(PageAt(needed ? overflow_ : buckets_, pages), 1)) return false;
+  ++pages;
+  return true;
 }
 
 uint64_t Index::TakeOverflow() {
-  if (overflow_free_ == 0) {
+  if (state_->overflow_free == 0) {
     PULSE_CHECK(!NeedsPage(), "an index is given pages before it runs out of them");
-    return overflow_used_++;
+    return state_->overflow_used++;
   }
-  const uint64_t number = overflow_free_;
-  overflow_free_ = overflow_[number].next;
+  const uint64_t number = state_->overflow_free;
+  state_->overflow_free = overflow_[number].next;
   overflow_[number].next = 0;
   return number;
 }
@@ -66,21 +77,22 @@ void Index::Append(Bucket* bucket, uint64_t word) {
 
 void Index::Insert(uint64_t hash, uint64_t offset) {
   Append(BucketOf(hash), slot::Make(TagOf(hash), offset));
-  ++items_;
+  ++state_->items;
   // Without a page to grow into, chains get longer.
-  if (MustGrow() && count_ < bucket_pages_ * kPerPage && count_ < most_buckets_) {
+  if (MustGrow() && state_->count < state_->bucket_pages * kPerPage &&
+      state_->count < most_buckets_) {
     Split();
     prefetched_ = false;
-    __builtin_prefetch(buckets_ + (count_ - half_));
+    __builtin_prefetch(buckets_ + (state_->count - state_->half));
   } else if (!prefetched_) {
     prefetched_ = true;
-    ForEachIn(count_ - half_,
+    ForEachIn(state_->count - state_->half,
               [this](const uint64_t* at) { items_of_->PrefetchAt(slot::Offset(*at)); });
   }
 }
 
 void Index::Erase(uint64_t hash, uint64_t* at) {
-  --items_;
+  --state_->items;
   Bucket* before = nullptr;
   Bucket* last = BucketOf(hash);
   if (last->next == 0) {
@@ -106,12 +118,12 @@ void Index::Erase(uint64_t hash, uint64_t* at) {
   const uint64_t number = before->next;
   before->next = 0;
   std::memset(last, 0, sizeof(Bucket));
-  last->next = overflow_free_;
-  overflow_free_ = number;
+  last->next = state_->overflow_free;
+  state_->overflow_free = number;
 }
 
 void Index::Split() {
-  const uint64_t from = count_ - half_;
+  const uint64_t from = state_->count - state_->half;
   absl::InlinedVector<uint64_t, size_t{4} * kSlots> words;
   Bucket* first = buckets_ + from;
   uint64_t number = first->next;
@@ -126,19 +138,19 @@ void Index::Split() {
     const uint64_t next = bucket->next;
     // A batch may still look at its slots.
     std::memset(bucket, 0, sizeof(Bucket));
-    bucket->next = overflow_free_;
-    overflow_free_ = number;
+    bucket->next = state_->overflow_free;
+    state_->overflow_free = number;
     number = next;
   }
   std::memset(first, 0, sizeof(Bucket));
-  Bucket* second = buckets_ + count_;
+  Bucket* second = buckets_ + state_->count;
   for (const uint64_t word : words) {
-    const bool up = (items_of_->HashAt(slot::Offset(word)) & half_) != 0;
+    const bool up = (items_of_->HashAt(slot::Offset(word)) & state_->half) != 0;
     // As many overflow buckets as were freed suffice.
     Append(up ? second : first, word);
   }
-  ++count_;
-  if (count_ == half_ * 2) half_ *= 2;
+  ++state_->count;
+  if (state_->count == state_->half * 2) state_->half *= 2;
 }
 
 }  // namespace pulse::kv

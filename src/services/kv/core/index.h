@@ -65,15 +65,26 @@ class Index {
     ~Items() = default;
   };
 
+  // All that has to be known, beside the buckets, to go on with an index.
+  struct State {
+    uint64_t count;  // of buckets; 0: there is no index yet
+    uint64_t half;
+    uint64_t items;
+    uint64_t bucket_pages;
+    uint64_t overflow_pages;
+    uint64_t overflow_used;  // the first number that was never used; number 0 is none
+    uint64_t overflow_free;  // first of a list by `next`
+  };
+
   // Addresses for at most `most` bytes of buckets begin at `buckets`, and for as many of overflow
-  // buckets at `overflow`; both at a page. Takes memory for `expected` items if it can.
-  Index(char* buckets, char* overflow, uint64_t most, Memory* memory, const Items* items,
-        uint64_t expected);
+  // buckets at `overflow`; both at a page. Goes on with what state and buckets tell.
+  Index(char* buckets, char* overflow, uint64_t most, State* state, Memory* memory,
+        const Items* items, uint64_t expected);
 
   Bucket* BucketOf(uint64_t hash) const {
     const uint64_t low = hash & kBucketBits;
-    const uint64_t number = low & (2 * half_ - 1);
-    return buckets_ + (number < count_ ? number : low & (half_ - 1));
+    const uint64_t number = low & (2 * state_->half - 1);
+    return buckets_ + (number < state_->count ? number : low & (state_->half - 1));
   }
   Bucket* Next(const Bucket& bucket) const {
     return bucket.next == 0 ? nullptr : overflow_ + bucket.next;
@@ -96,22 +107,25 @@ class Index {
 
   // Whether it wants a page to grow into, and whether it needs one before Insert may be called.
   bool WantsPage() const {
-    return count_ == bucket_pages_ * kPerPage && MustGrow() && count_ < most_buckets_;
+    return state_->count == state_->bucket_pages * kPerPage && MustGrow() &&
+           state_->count < most_buckets_;
   }
   bool NeedsPage() const {
-    return overflow_free_ == 0 && overflow_used_ >= overflow_pages_ * kPerPage;
+    return state_->overflow_free == 0 && state_->overflow_used >= state_->overflow_pages * kPerPage;
   }
   // Whether a page that it needs would have addresses.
-  bool MayAddOverflow() const { return (overflow_pages_ + 1) * kPerPage <= most_buckets_; }
-  // A page that the caller has counted in its memory.
-  void AddPage(bool needed) { ++(needed ? overflow_pages_ : bucket_pages_); }
+  bool MayAddOverflow() const { return (state_->overflow_pages + 1) * kPerPage <= most_buckets_; }
+  // A page that the caller has counted in its memory. False: there is no memory for it after all.
+  bool AddPage(bool needed);
   // Adds a slot, and splits a bucket where it may.
   void Insert(uint64_t hash, uint64_t offset);
   // Frees a slot of the hash's bucket; the last one of the chain takes its place, so that no chain
   // is longer than it needs to be.
   void Erase(uint64_t hash, uint64_t* at);
-  // Forgets all; gives memory back, but for what `expected` items need.
-  void Clear();
+  // Forgets all; gives memory back, but takes what `expected` items need, if it can.
+  void Clear() { Begin(expected_); }
+  // The same for as many items as are to come now.
+  void Begin(uint64_t expected);
 
   // Calls `use(slot)` for each slot of bucket `number`.
   template <class Use>
@@ -123,17 +137,22 @@ class Index {
     }
   }
 
-  uint64_t items() const { return items_; }
-  uint64_t buckets() const { return count_; }
+  // That fit well into so many pages of buckets.
+  static uint64_t ItemsOf(uint64_t pages) { return (pages * kPerPage - 1) / 10 * kSlots * 7; }
+  uint64_t items() const { return state_->items; }
+  uint64_t buckets() const { return state_->count; }
   // Bits of a bucket's number that are in use by all buckets: buckets below half() were split.
-  uint64_t half() const { return half_; }
-  uint64_t pages() const { return bucket_pages_ + overflow_pages_; }
+  uint64_t half() const { return state_->half; }
+  uint64_t pages() const { return state_->bucket_pages + state_->overflow_pages; }
 
  private:
   static constexpr uint64_t kBucketBits = (uint64_t{1} << 40) - 1;
   static constexpr uint64_t kPerPage = kPageBytes / sizeof(Bucket);
 
-  bool MustGrow() const { return items_ * 10 > count_ * kSlots * 7; }
+  static char* PageAt(Bucket* buckets, uint64_t page) {
+    return reinterpret_cast<char*>(buckets + page * kPerPage);
+  }
+  bool MustGrow() const { return state_->items * 10 > state_->count * kSlots * 7; }
   void Split();
   void Append(Bucket* bucket, uint64_t word);
   uint64_t TakeOverflow();
@@ -141,17 +160,11 @@ class Index {
   Bucket* const buckets_;
   Bucket* const overflow_;
   const uint64_t most_buckets_;
+  State* const state_;
   Memory* const memory_;
   const Items* const items_of_;
   const uint64_t expected_;
-  uint64_t count_ = 0;
-  uint64_t half_ = 1;
-  uint64_t items_ = 0;
-  uint64_t bucket_pages_ = 0;
-  uint64_t overflow_pages_ = 0;
-  uint64_t overflow_used_ = 1;  // number 0 is none
-  uint64_t overflow_free_ = 0;  // first of a list by `next`
-  bool prefetched_ = false;     // items of the bucket to split next
+  bool prefetched_ = false;  // items of the bucket to split next
 };
 
 }  // namespace pulse::kv

@@ -6,15 +6,20 @@
 //   u64 CAS number                               if kHasCas
 //   u32 client flags, u32 zero                   if kHasClientFlags
 //
-// Items are written and read by the owner of their partition.
+// Items are written and read by the owner of their partition. What is in a file must make sense
+// wherever the process is killed: its stores are seen in the order of the program, which InOrder
+// keeps the compiler to.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 namespace pulse::kv {
+
+inline void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 inline constexpr uint32_t kMaxKeyBytes = 65'535;
 inline constexpr uint32_t kMaxValueBytes = uint32_t{512} << 20;
@@ -50,28 +55,38 @@ class Item {
     return (8 + FieldBytes(fields) + key_size + value_size + 7) & ~size_t{7};
   }
 
-  // Everything but the value.
+  // Everything but the value. The header comes last: until then it is what it was, a hole.
   void Write(std::string_view key, size_t value_size, const ItemFacts& facts) {
-    value_size_ = static_cast<uint32_t>(value_size);
-    key_size_ = static_cast<uint16_t>(key.size());
-    fields_ = facts.fields();
-    zero_ = 0;
     WriteFacts(facts);
-    std::memcpy(bytes() + FieldBytes(fields_), key.data(), key.size());
+    const uint8_t fields = facts.fields();
+    std::memcpy(bytes() + FieldBytes(fields), key.data(), key.size());
+    InOrder();
+    SetHeader(value_size, key.size(), fields);
+  }
+  // All of `from`, which has `size` bytes; again the header last.
+  void CopyFrom(const Item& from, size_t size) {
+    std::memcpy(bytes(), from.bytes(), size - 8);
+    InOrder();
+    SetHeader(from.value_size_, from.key_size_, from.fields_);
+  }
+  // A dead item of `bytes` at `at`.
+  static void WriteHole(char* at, size_t bytes) {
+    reinterpret_cast<Item*>(at)->SetHeader(bytes - 8, 0, kDead);
   }
   // The fields alone; `facts` has the same ones.
   void WriteFacts(const ItemFacts& facts) {
     char* at = bytes();
-    if (fields_ == 0) return;
-    if ((fields_ & kHasExpiry) != 0) {
+    const uint8_t fields = facts.fields();
+    if (fields == 0) return;
+    if ((fields & kHasExpiry) != 0) {
       std::memcpy(at, &facts.expires_ms, 8);
       at += 8;
     }
-    if ((fields_ & kHasCas) != 0) {
+    if ((fields & kHasCas) != 0) {
       std::memcpy(at, &facts.cas, 8);
       at += 8;
     }
-    if ((fields_ & kHasClientFlags) != 0) {
+    if ((fields & kHasClientFlags) != 0) {
       const uint64_t flags = facts.client_flags;
       std::memcpy(at, &flags, 8);
     }
@@ -94,6 +109,7 @@ class Item {
   uint8_t fields() const { return fields_ & (kHasExpiry | kHasCas | kHasClientFlags); }
   bool dead() const { return (fields_ & kDead) != 0; }
   void MarkDead() { fields_ |= kDead; }
+  void Revive() { fields_ &= static_cast<uint8_t>(~kDead); }
   int64_t expires_ms() const {
     if ((fields_ & kHasExpiry) == 0) return kNoExpiry;
     int64_t at;
@@ -128,6 +144,14 @@ class Item {
   }
 
  private:
+  // In one store, so that a walk never meets half of it.
+  void SetHeader(size_t value_size, size_t key_size, uint8_t fields) {
+    const uint64_t header = uint64_t{static_cast<uint32_t>(value_size)} |
+                            uint64_t{static_cast<uint16_t>(key_size)} << 32 |
+                            uint64_t{fields} << 48;
+    using Word [[gnu::may_alias]] = uint64_t;
+    __atomic_store_n(reinterpret_cast<Word*>(this), header, __ATOMIC_RELAXED);
+  }
   char* bytes() { return reinterpret_cast<char*>(this) + 8; }
   const char* bytes() const { return reinterpret_cast<const char*>(this) + 8; }
 

@@ -2,8 +2,10 @@
 // more addresses than memory, so that what grows never has to move; pages of 2 MiB are taken and
 // given back, and counted against one limit, which the process therefore obeys.
 //
-// Ownership: the object owns the mapping. Threads: one. Blocking: Give calls the kernel.
-// Errors: Open says what the kernel refused, and the remedy.
+// It is this process's alone, or a piece of a file in memory (tmpfs, memfd), which outlives it.
+//
+// Ownership: the object owns the mapping; the file is the caller's. Threads: one. Blocking: Give
+// calls the kernel. Errors: Open says what the kernel refused, and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -15,34 +17,60 @@ namespace pulse::kv {
 
 inline constexpr size_t kPageBytes = size_t{2} << 20;
 
+// Where a partition's memory is; the default: nowhere but in this process.
+struct MemoryFile {
+  int fd = -1;
+  uint64_t offset = 0;  // a multiple of kPageBytes
+  bool is_given() const { return fd >= 0; }
+};
+
 class Memory {
  public:
-  // `limit` bytes of memory at most, in whole pages; `reserve` bytes of addresses.
-  static absl::StatusOr<Memory> Open(uint64_t limit, uint64_t reserve);
+  // `limit` bytes of memory at most, in whole pages; `reserve` bytes of addresses, and before them
+  // `uncounted` bytes that are not of the limit. A file is made as long as it takes.
+  static absl::StatusOr<Memory> Open(uint64_t limit, uint64_t reserve, uint64_t uncounted,
+                                     const MemoryFile& file = {});
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
   ~Memory();
 
-  char* base() const { return base_; }
+  char* uncounted() const { return mapping_; }
+  char* base() const { return mapping_ + uncounted_; }
+  // The count of pages in use is kept there from now on.
+  void CountAt(uint64_t* used_pages) { used_pages_ = used_pages; }
   // Counts so many pages as used. False when the limit does not allow it; then none are.
   bool Take(uint64_t pages) {
-    if (pages > limit_pages_ - used_pages_) return false;
-    used_pages_ += pages;
+    if (pages > limit_pages_ - *used_pages_) return false;
+    *used_pages_ += pages;
     return true;
   }
+  // Sees to it that `pages` at `first`, which were counted, have memory: a file system may be full,
+  // and to write to what it has no room for would end the process. False: it is, and they are given
+  // back.
+  bool Back(char* first, uint64_t pages);
   // Gives the memory of pages that were counted back to the system; they read as zeros then.
   void Give(char* first, uint64_t pages);
+  // Makes bytes read as zeros, whatever memory they have. Counts nothing.
+  void Drop(char* first, uint64_t bytes);
 
   uint64_t limit_pages() const { return limit_pages_; }
-  uint64_t used_pages() const { return used_pages_; }
+  uint64_t used_pages() const { return *used_pages_; }
 
  private:
-  Memory(char* base, uint64_t reserve, uint64_t limit_pages)
-      : base_(base), reserve_(reserve), limit_pages_(limit_pages) {}
-  char* base_;
+  Memory(char* mapping, uint64_t uncounted, uint64_t reserve, uint64_t limit_pages,
+         const MemoryFile& file)
+      : mapping_(mapping),
+        uncounted_(uncounted),
+        reserve_(reserve),
+        limit_pages_(limit_pages),
+        file_(file) {}
+
+  char* mapping_;
+  uint64_t uncounted_;
   uint64_t reserve_;
   uint64_t limit_pages_;
-  uint64_t used_pages_ = 0;
+  MemoryFile file_;
+  uint64_t* used_pages_ = nullptr;
 };
 
 }  // namespace pulse::kv

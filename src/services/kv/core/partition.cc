@@ -16,6 +16,10 @@ constexpr int kCleanAhead = 4;
 // Of Tick.
 constexpr int kCleanAtOnce = 4096;
 
+// Buckets may take all of the limit, and so may overflow buckets. Segments have four times the
+// addresses, so that runs are found among them, too.
+uint64_t SegmentsFor(uint64_t limit) { return 4 * limit / kPageBytes; }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOptions& options) {
@@ -25,26 +29,45 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
         options.memory_bytes >> 20, " MiB: give more memory, or make fewer partitions"));
   }
   const uint64_t limit = options.memory_bytes / kPageBytes * kPageBytes;
-  // Buckets may take all of it, and so may overflow buckets. Segments have four times the
-  // addresses, so that runs are found among them, too.
-  const uint64_t segments = 4 * limit / kPageBytes;
-  auto memory = Memory::Open(limit, 2 * limit + segments * kSegmentBytes);
+  const uint64_t segments = SegmentsFor(limit);
+  auto memory = Memory::Open(limit, 2 * limit + segments * kSegmentBytes,
+                             UncountedBytes(static_cast<uint32_t>(segments)), options.file);
   if (!memory.ok()) return memory.status();
-  return std::unique_ptr<Partition>(
+  std::unique_ptr<Partition> partition(
       new Partition(options, *std::move(memory), static_cast<uint32_t>(segments)));
+  if (const absl::Status status = partition->Attach(); !status.ok()) return status;
+  return partition;
+}
+
+uint64_t Partition::FileBytes(uint64_t memory_bytes) {
+  const uint64_t limit = memory_bytes / kPageBytes * kPageBytes;
+  const uint64_t segments = SegmentsFor(limit);
+  const uint64_t uncounted = UncountedBytes(static_cast<uint32_t>(segments));
+  return (uncounted + kPageBytes - 1) / kPageBytes * kPageBytes + 2 * limit +
+         segments * kSegmentBytes;
+}
+
+uint64_t Partition::FileLayout() {
+  return sizeof(State) << 40 | sizeof(Segments::Segment) << 24 | sizeof(Bucket) << 8 | sizeof(Item);
 }
 
 Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t segments)
     : memory_(std::move(memory)),
+      state_(reinterpret_cast<State*>(memory_.uncounted())),
       base_(memory_.base() + 2 * memory_.limit_pages() * kPageBytes),
       policy_(options.policy),
+      kept_(options.file.is_given()),
+      in_place_(policy_ == Policy::kNoEviction && !kept_),
       largest_item_(memory_.limit_pages() / 2 * kPageBytes),
-      segments_(base_, segments, &memory_),
+      segments_(base_, segments, reinterpret_cast<Segments::Segment*>(state_ + 1),
+                &state_->segments, &memory_),
       low_(std::max<uint64_t>(2, memory_.limit_pages() / 64)) {
+  memory_.CountAt(&state_->used_pages);
   const uint64_t limit = memory_.limit_pages() * kPageBytes;
   most_open_ = static_cast<uint32_t>(std::max<uint64_t>(3, memory_.limit_pages() / 4));
-  index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &memory_,
-                                   static_cast<const Index::Items*>(this), options.expected_items);
+  index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &state_->index,
+                                   &memory_, static_cast<const Index::Items*>(this),
+                                   options.expected_items);
 }
 
 void Partition::DropItem(uint64_t* at) {
@@ -59,12 +82,13 @@ void Partition::DropItem(uint64_t* at) {
 void Partition::EvictItem(uint64_t* at) {
   if (on_evict_) on_evict_(ItemAt(slot::Offset(*at))->key());
   DropItem(at);
-  ++numbers_.evicted;
+  ++state_->numbers.evicted;
 }
 
 void Partition::DropExpired(uint64_t* at) {
+  Change();
   DropItem(at);
-  ++numbers_.expired;
+  ++state_->numbers.expired;
 }
 
 uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
@@ -100,7 +124,7 @@ bool Partition::FeedIndex() {
       segments_.GiveOnePage();
       memory_.Take(1);
     }
-    index_->AddPage(needed);
+    if (!index_->AddPage(needed)) return !needed;
   }
   return true;
 }
@@ -112,8 +136,9 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   const size_t bytes = Item::SizeOf(key.size(), value_size, fields);
   if (bytes > largest_item_) return Result::kTooLarge;
   const int ttl_class = TtlClassOf(facts.expires_ms, now_ms_);
+  Change();
   uint64_t* at = FindSlot(key, hash);
-  if (at != nullptr) {
+  if (at != nullptr && !kept_) {
     const uint64_t offset = slot::Offset(*at);
     Item* old = ItemAt(offset);
     if (old->fields() == fields && old->size() == bytes &&
@@ -134,7 +159,7 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   if ((at == nullptr || policy_ != Policy::kNoEviction) &&
       (index_->NeedsPage() || index_->WantsPage())) {
     if (!FeedIndex()) {
-      ++numbers_.refused;
+      ++state_->numbers.refused;
       return Result::kNoMemory;
     }
     at = FindSlot(key, hash);
@@ -145,10 +170,14 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
     at = FindSlot(key, hash);
   }
   if (offset == 0) {
-    ++numbers_.refused;
+    ++state_->numbers.refused;
     return Result::kNoMemory;
   }
   *item = ItemAt(offset);
+  state_->replaced = at == nullptr ? 0 : slot::Offset(*at);
+  InOrder();
+  state_->stored = offset;
+  InOrder();
   (*item)->Write(key, value_size, facts);
   NoteExpiry(offset, facts.expires_ms);
   if (at == nullptr) {
@@ -166,11 +195,12 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
 }
 
 bool Partition::Erase(std::string_view key, uint64_t hash) {
+  Change();
   uint64_t* at = FindSlot(key, hash);
   if (at == nullptr) return false;
   const bool expired = ItemAt(slot::Offset(*at))->ExpiredAt(now_ms_);
   DropItem(at);
-  numbers_.expired += expired;
+  state_->numbers.expired += expired;
   return !expired;
 }
 
@@ -195,6 +225,7 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
 }
 
 void Partition::Clear() {
+  Change();
   victim_ = {};
   segments_.Clear();
   index_->Clear();
@@ -232,12 +263,13 @@ Item* Partition::Random(uint64_t random) {
 }
 
 void Partition::Tick() {
+  Change();
   int left = kCleanAtOnce;
   for (uint32_t number = 1; number < segments_.end() && left > 0; ++number) {
     Segments::Segment& segment = segments_.at(number);
-    const bool open = segment.state == Segments::State::kOpen && segment.used > 0;
-    const bool sealed = segment.state == Segments::State::kSealed;
-    const bool run = segment.state == Segments::State::kRun;
+    const bool open = segment.use == Segments::Use::kOpen && segment.used > 0;
+    const bool sealed = segment.use == Segments::Use::kSealed;
+    const bool run = segment.use == Segments::Use::kRun;
     if (!(open || sealed || run) || segment.ttl_class == 0) continue;
     // An open one whose items have begun to expire takes no more, so that its end comes.
     if (open && segment.first_expiry_ms <= now_ms_) segments_.Seal(number);
@@ -247,7 +279,7 @@ void Partition::Tick() {
       --left;
       continue;
     }
-    if (segments_.at(number).state != Segments::State::kSealed) continue;
+    if (segments_.at(number).use != Segments::Use::kSealed) continue;
     // Unless it is at it already.
     if (!HasVictim() || victim_.number != number) victim_ = {number, segments_.at(number).age};
     for (; left > 0 && HasVictim(); left -= 16) {
@@ -262,7 +294,7 @@ void Partition::Tick() {
 }
 
 PartitionNumbers Partition::numbers() const {
-  PartitionNumbers numbers = numbers_;
+  PartitionNumbers numbers = state_->numbers;
   numbers.items = index_->items();
   numbers.item_bytes = segments_.item_bytes();
   numbers.dead_bytes = segments_.dead_bytes();

@@ -10,6 +10,12 @@
 // Pointers to items are valid until the next call that may add an item, and Tick. Bytes that are to
 // be stored must not lie in the partition.
 //
+// In a file of memory (MemoryFile) it outlives its process, wherever that is killed. Open goes on
+// with what is there. A partition that was settled is taken as it is; one that was being changed
+// gets a new index from its items: the last item, whose value may not have been written to its end,
+// is again what it was before. What lies in the file is checked as far as the partition could not
+// go on without, not item by item.
+//
 // Threads: one at a time, the owner. Nothing blocks but for page faults. Errors: kNoMemory and
 // kTooLarge, and then nothing has changed.
 #pragma once
@@ -39,6 +45,7 @@ struct PartitionOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;  // at least kLeastMemory
   Policy policy = Policy::kNoEviction;
   uint64_t expected_items = 0;  // the index begins with room for them
+  MemoryFile file;              // where its memory is; none: it goes with the process
 };
 inline constexpr uint64_t kLeastMemory = uint64_t{16} << 20;
 
@@ -71,7 +78,12 @@ class Partition final : private Index::Items {
  public:
   enum class Result { kStored, kNoMemory, kTooLarge };
 
+  // DataLoss: what is in the file makes no sense.
   static absl::StatusOr<std::unique_ptr<Partition>> Open(const PartitionOptions& options);
+  // Bytes of the file that it takes from its offset on.
+  static uint64_t FileBytes(uint64_t memory_bytes);
+  // Tells files of other layouts apart.
+  static uint64_t FileLayout();
 
   // Milliseconds since 1970, for the calls that follow.
   void SetNow(int64_t now_ms) { now_ms_ = now_ms; }
@@ -113,10 +125,19 @@ class Partition final : private Index::Items {
   // Gives expired segments back, and cleans a little where room is short. Some times in a second.
   void Tick();
 
+  // What was done until now is complete, values included. Due before anybody is told of it.
+  void Settle() {
+    InOrder();
+    state_->busy = 0;
+  }
+  // Open had to make a new index.
+  bool recovered() const { return recovered_; }
+
   PartitionNumbers numbers() const;
   Policy policy() const { return policy_; }
   void set_policy(Policy policy) {
     policy_ = policy;
+    in_place_ = policy == Policy::kNoEviction && !kept_;
     victim_ = {};  // which may have been chosen for eviction
   }
   // Is told of each key that is evicted, before it is.
@@ -148,7 +169,7 @@ class Partition final : private Index::Items {
   // Put, beginning where FindAt does.
   Result PutAt(uint64_t* at, uint64_t word, std::string_view key, uint64_t hash, size_t value_size,
                const ItemFacts& facts, Item** item) {
-    if (word != 0 && *at == word && facts.fields() == 0 && policy_ == Policy::kNoEviction) {
+    if (word != 0 && *at == word && facts.fields() == 0 && in_place_) {
       Item* old = ItemAt(slot::Offset(word));
       if (old->fields() == 0 && old->Is(key) &&
           old->size() == Item::SizeOf(key.size(), value_size, 0)) {
@@ -161,7 +182,37 @@ class Partition final : private Index::Items {
   }
 
  private:
+  // What outlives the process, beside buckets and segments. Zeros at first.
+  struct State {
+    uint64_t busy;  // since the last Settle it was changed
+    // The item that was stored last, and the one that it took the place of; 0: none.
+    uint64_t stored;
+    uint64_t replaced;
+    uint64_t used_pages;
+    Index::State index;
+    Segments::State segments;
+    PartitionNumbers numbers;
+  };
+  static uint64_t UncountedBytes(uint32_t segments) {
+    return sizeof(State) + segments * sizeof(Segments::Segment);
+  }
+
   Partition(const PartitionOptions& options, Memory memory, uint32_t segments);
+  // Before anything is changed.
+  void Change() {
+    state_->busy = 1;
+    state_->stored = 0;
+    InOrder();
+  }
+
+  // recovery.cc
+  absl::Status Attach();
+  absl::Status CheckState() const;
+  absl::Status Recover();
+  absl::Status WalkSegments(uint64_t* items);
+  absl::Status WalkSegment(uint32_t number, uint64_t* items);
+  absl::Status IndexSegment(uint32_t number);
+  absl::Status TakeBackStored();
 
   uint64_t HashAt(uint64_t offset) const override { return HashKey(ItemAt(offset)->key()); }
   void PrefetchAt(uint64_t offset) const override { __builtin_prefetch(base_ + offset); }
@@ -228,14 +279,19 @@ class Partition final : private Index::Items {
   void CleanRun(uint32_t number);
   bool HasVictim() {
     return victim_.number != kNoSegment &&
-           segments_.at(victim_.number).state == Segments::State::kSealed &&
+           segments_.at(victim_.number).use == Segments::Use::kSealed &&
            segments_.at(victim_.number).age == victim_.age;
   }
   bool IsShort() const { return segments_.available() < low_; }
 
   Memory memory_;
+  State* const state_;
   char* const base_;  // of segments
   Policy policy_;
+  const bool kept_;  // in a file
+  // Whether a value may be written over. What is in a file must not be lost half way.
+  bool in_place_;
+  bool recovered_ = false;
   int64_t now_ms_ = 0;
   uint64_t random_ = 0x9e3779b97f4a7c15;
   uint64_t largest_item_;
@@ -249,7 +305,6 @@ class Partition final : private Index::Items {
   int64_t futile_ms_ = 0;
   uint32_t most_open_ = 0;  // segments, before classes share them
   std::function<void(std::string_view)> on_evict_;
-  PartitionNumbers numbers_;
 };
 
 // Small values are what it is for.

@@ -18,9 +18,17 @@ int TtlClassOf(int64_t expires_ms, int64_t now_ms) {
   return std::min(1 + 2 * octave + half, kTtlClasses - 1);
 }
 
-Segments::Segments(char* base, uint32_t count, Memory* memory)
-    : base_(base), memory_(memory), segments_(count) {
-  for (auto& both : open_) both[0] = both[1] = kNoSegment;
+Segments::Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory)
+    : base_(base), count_(count), table_(table), state_(state), memory_(memory) {
+  ListFree();
+}
+
+void Segments::ListFree() {
+  free_.clear();
+  for (uint32_t number = 1; number < std::min(state_->end, count_); ++number) {
+    table_[number].listed = table_[number].use == Use::kFree;
+    if (table_[number].listed) free_.push_back(number);
+  }
 }
 
 uint64_t Segments::AllocateAnyOpen(size_t bytes) {
@@ -31,9 +39,9 @@ uint64_t Segments::AllocateAnyOpen(size_t bytes) {
 }
 
 void Segments::SetFree(uint32_t number) {
-  Segment& segment = segments_[number];
-  segment.state = State::kFree;
-  ++free_count_;
+  Segment& segment = table_[number];
+  segment.use = Use::kFree;
+  ++state_->free_count;
   if (segment.listed) return;
   segment.listed = true;
   free_.push_back(number);
@@ -43,45 +51,55 @@ uint32_t Segments::Take() {
   while (!free_.empty()) {
     const uint32_t number = free_.back();
     free_.pop_back();
-    segments_[number].listed = false;
-    if (segments_[number].state != State::kFree) continue;
-    --free_count_;
+    table_[number].listed = false;
+    if (table_[number].use != Use::kFree) continue;
+    --state_->free_count;
     return number;
   }
   if (!memory_->Take(1)) return kNoSegment;
   for (uint32_t number = 1; number < count(); ++number) {
-    if (segments_[number].state == State::kAbsent) return number;
+    if (table_[number].use != Use::kAbsent) continue;
+    return memory_->Back(base_ + uint64_t{number} * kSegmentBytes, 1) ? number : kNoSegment;
   }
   PULSE_CHECK(false, "there are more addresses than memory");
   return kNoSegment;
+}
+
+void Segments::Reset(uint32_t number, Use use) {
+  Segment& segment = table_[number];
+  segment.used = segment.dead = 0;
+  segment.length = 1;
+  segment.ttl_class = 0;
+  segment.last_expiry_ms = 0;
+  segment.first_expiry_ms = INT64_MAX;
+  segment.age = 0;
+  InOrder();
+  segment.use = use;
 }
 
 bool Segments::Open(int ttl_class, uint32_t keep) {
   if (available() <= keep) return false;
   const uint32_t number = Take();
   if (number == kNoSegment) return false;
-  auto& both = open_[ttl_class];
+  auto& both = state_->open[ttl_class];
   const bool first = both[0] == kNoSegment ||
-                     (both[1] != kNoSegment && segments_[both[0]].used > segments_[both[1]].used);
+                     (both[1] != kNoSegment && table_[both[0]].used > table_[both[1]].used);
   uint32_t& place = both[first ? 0 : 1];
   if (place != kNoSegment) Seal(place);
   place = number;
-  const bool listed = segments_[number].listed;
-  segments_[number] = Segment{};
-  segments_[number].listed = listed;
-  segments_[number].state = State::kOpen;
-  ++open_segments_;
-  segments_[number].ttl_class = static_cast<uint8_t>(ttl_class);
-  segments_[number].age = ++last_age_;
-  end_ = std::max(end_, number + 1);
+  state_->end = std::max(state_->end, number + 1);
+  Reset(number, Use::kOpen);
+  ++state_->open_segments;
+  table_[number].ttl_class = static_cast<uint8_t>(ttl_class);
+  table_[number].age = ++state_->last_age;
   return true;
 }
 
 uint32_t Segments::FindRun(uint32_t length) const {
   uint32_t found = 0;
   for (uint32_t number = 1; number < count(); ++number) {
-    const State state = segments_[number].state;
-    found = state == State::kAbsent || state == State::kFree ? found + 1 : 0;
+    const Use use = table_[number].use;
+    found = use == Use::kAbsent || use == Use::kFree ? found + 1 : 0;
     if (found == length) return number + 1 - length;
   }
   return kNoSegment;
@@ -94,41 +112,42 @@ uint64_t Segments::AllocateRun(size_t bytes, int ttl_class, uint32_t keep) {
   if (first == kNoSegment) return 0;
   // What is free in it already has its memory; the rest may have to come from elsewhere.
   uint32_t absent = 0;
-  for (uint32_t number = first; number < first + length; ++number) {
-    Segment& segment = segments_[number];
-    if (segment.state == State::kFree) {
-      --free_count_;
-    } else {
-      ++absent;
-    }
-    const bool listed = segment.listed;
-    segment = Segment{};
-    segment.listed = listed;
-    segment.state = number == first ? State::kRun : State::kRunRest;
+  for (uint32_t i = 0; i < length; ++i) absent += table_[first + i].use == Use::kAbsent;
+  state_->end = std::max(state_->end, first + length);
+  for (uint32_t i = 0; i < length; ++i) {
+    if (table_[first + i].use == Use::kFree) --state_->free_count;
+    Reset(first + i, Use::kRunRest);
   }
   while (!memory_->Take(absent)) {
     PULSE_CHECK(GiveOnePage(), "a run was counted to fit");
   }
-  Segment& head = segments_[first];
+  // Those that had memory, too: all of them are given back where it is too little.
+  if (!memory_->Back(base_ + uint64_t{first} * kSegmentBytes, length)) {
+    for (uint32_t i = 0; i < length; ++i) table_[first + i].use = Use::kAbsent;
+    return 0;
+  }
+  Segment& head = table_[first];
   head.length = length;
   head.ttl_class = static_cast<uint8_t>(ttl_class);
   head.used = static_cast<uint32_t>(bytes);
-  head.age = ++last_age_;
-  item_bytes_ += bytes;
-  end_ = std::max(end_, first + length);
+  head.age = ++state_->last_age;
+  state_->item_bytes += bytes;
+  Item::WriteHole(base_ + uint64_t{first} * kSegmentBytes, bytes);
+  InOrder();
+  head.use = Use::kRun;
   return uint64_t{first} * kSegmentBytes;
 }
 
 void Segments::MarkDead(uint64_t offset, size_t bytes) {
   const uint32_t number = NumberOf(offset);
-  Segment& segment = segments_[number];
+  Segment& segment = table_[number];
   segment.dead += static_cast<uint32_t>(bytes);
-  dead_bytes_ += bytes;
-  item_bytes_ -= bytes;
+  state_->dead_bytes += bytes;
+  state_->item_bytes -= bytes;
   if (segment.dead < segment.used) return;
-  if (segment.state == State::kOpen) {
+  if (segment.use == Use::kOpen) {
     // Nothing is in it: it begins anew.
-    dead_bytes_ -= segment.dead;
+    state_->dead_bytes -= segment.dead;
     segment.used = segment.dead = 0;
     segment.last_expiry_ms = 0;
     segment.first_expiry_ms = INT64_MAX;
@@ -138,28 +157,28 @@ void Segments::MarkDead(uint64_t offset, size_t bytes) {
 }
 
 void Segments::Free(uint32_t number) {
-  Segment& segment = segments_[number];
-  PULSE_DCHECK(segment.state == State::kSealed || segment.state == State::kRun);
-  dead_bytes_ -= segment.dead;
-  item_bytes_ -= segment.used - segment.dead;
+  Segment& segment = table_[number];
+  PULSE_DCHECK(segment.use == Use::kSealed || segment.use == Use::kRun);
+  state_->dead_bytes -= segment.dead;
+  state_->item_bytes -= segment.used - segment.dead;
   const uint32_t length = segment.length;
   for (uint32_t i = 0; i < length; ++i) SetFree(number + i);
 }
 
 void Segments::Seal(uint32_t number) {
-  for (uint32_t& place : open_[segments_[number].ttl_class]) {
+  for (uint32_t& place : state_->open[table_[number].ttl_class]) {
     if (place == number) place = kNoSegment;
   }
-  --open_segments_;
-  segments_[number].state = State::kSealed;
-  if (segments_[number].dead == segments_[number].used) Free(number);
+  --state_->open_segments;
+  table_[number].use = Use::kSealed;
+  if (table_[number].dead == table_[number].used) Free(number);
 }
 
 bool Segments::SealWhere(uint32_t dead) {
   bool any = false;
-  for (uint32_t number = 1; number < end_; ++number) {
-    const Segment& segment = segments_[number];
-    if (segment.state != State::kOpen || segment.used == 0 || segment.dead < dead) continue;
+  for (uint32_t number = 1; number < state_->end; ++number) {
+    const Segment& segment = table_[number];
+    if (segment.use != Use::kOpen || segment.used == 0 || segment.dead < dead) continue;
     Seal(number);
     any = true;
   }
@@ -170,10 +189,10 @@ bool Segments::GiveOnePage() {
   while (!free_.empty()) {
     const uint32_t number = free_.back();
     free_.pop_back();
-    segments_[number].listed = false;
-    if (segments_[number].state != State::kFree) continue;
-    --free_count_;
-    segments_[number].state = State::kAbsent;
+    table_[number].listed = false;
+    if (table_[number].use != Use::kFree) continue;
+    --state_->free_count;
+    table_[number].use = Use::kAbsent;
     memory_->Give(base_ + uint64_t{number} * kSegmentBytes, 1);
     return true;
   }
@@ -181,9 +200,9 @@ bool Segments::GiveOnePage() {
 }
 
 void Segments::Clear() {
-  for (uint32_t number = 1; number < end_; ++number) {
-    if (segments_[number].state == State::kOpen) Seal(number);
-    if (segments_[number].state == State::kSealed || segments_[number].state == State::kRun) {
+  for (uint32_t number = 1; number < state_->end; ++number) {
+    if (table_[number].use == Use::kOpen) Seal(number);
+    if (table_[number].use == Use::kSealed || table_[number].use == Use::kRun) {
       Free(number);
     }
   }

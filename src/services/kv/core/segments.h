@@ -19,14 +19,14 @@ namespace pulse::kv {
 
 // A page each, so that it can be given back alone.
 inline constexpr size_t kSegmentBytes = kPageBytes;
-inline constexpr uint32_t kNoSegment = UINT32_MAX;
+inline constexpr uint32_t kNoSegment = 0;
 // Class 0 never expires; the others are half octaves of seconds to live.
 inline constexpr int kTtlClasses = 64;
 int TtlClassOf(int64_t expires_ms, int64_t now_ms);
 
 class Segments {
  public:
-  enum class State : uint8_t {
+  enum class Use : uint8_t {
     kAbsent,  // no memory
     kFree,
     kOpen,  // takes items
@@ -35,36 +35,51 @@ class Segments {
     kRunRest,  // the others
   };
   struct Segment {
-    uint32_t used = 0;  // bytes of items, dead ones included
-    uint32_t dead = 0;
-    uint32_t length = 1;  // segments of a run
-    State state = State::kAbsent;
-    uint8_t ttl_class = 0;
-    bool listed = false;         // in free_
-    int64_t last_expiry_ms = 0;  // no item expires later
-    int64_t first_expiry_ms = INT64_MAX;
-    uint64_t age = 0;  // ascending in the order of their opening
+    uint32_t used;  // bytes of items, dead ones included
+    uint32_t dead;
+    uint32_t length;  // segments of a run
+    Use use;
+    uint8_t ttl_class;
+    bool listed;             // in free_
+    int64_t last_expiry_ms;  // no item expires later
+    int64_t first_expiry_ms;
+    uint64_t age;  // ascending in the order of their opening
   };
 
-  // Segments may have any number from 1 to `count` - 1, at `base`: no item is at offset 0.
-  Segments(char* base, uint32_t count, Memory* memory);
+  // All that has to be known to go on with the segments; zeros are none.
+  struct State {
+    uint32_t free_count;
+    uint32_t end;
+    uint64_t last_age;
+    uint32_t open_segments;
+    uint64_t dead_bytes;
+    uint64_t item_bytes;
+    // Two for each class: what does not fit into the one may fit into the other. 0: none.
+    uint32_t open[kTtlClasses][2];
+  };
+
+  // Segments may have any number from 1 to `count` - 1, at `base`: no item is at offset 0. `table`
+  // has `count` of them, all zeros at first. Goes on with what state and table tell.
+  Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory);
 
   // Room for `bytes` (a multiple of 8) in an open segment of the class: its offset from base, or 0.
   uint64_t AllocateOpen(size_t bytes, int ttl_class) {
-    for (uint32_t number : open_[ttl_class]) {
+    for (uint32_t number : state_->open[ttl_class]) {
       if (number == kNoSegment) continue;
-      Segment& segment = segments_[number];
+      Segment& segment = table_[number];
       if (segment.used + bytes > kSegmentBytes) continue;
       const uint64_t offset = uint64_t{number} * kSegmentBytes + segment.used;
+      // Before it counts: a segment can always be walked to its end.
+      Item::WriteHole(base_ + offset, bytes);
       segment.used += static_cast<uint32_t>(bytes);
-      item_bytes_ += bytes;
+      state_->item_bytes += bytes;
       return offset;
     }
     return 0;
   }
   // Room in an open segment of any class, or 0: where memory is too little for one of each.
   uint64_t AllocateAnyOpen(size_t bytes);
-  uint32_t open_segments() const { return open_segments_; }
+  uint32_t open_segments() const { return state_->open_segments; }
   // Opens another segment for the class, in place of its fullest, unless fewer than `keep` would be
   // left to take.
   bool Open(int ttl_class, uint32_t keep);
@@ -79,44 +94,43 @@ class Segments {
   // Seals open segments that have items, and at least so many dead bytes. False: there is none.
   bool SealWhere(uint32_t dead);
   // Counts a run as opened now.
-  void Renew(uint32_t number) { segments_[number].age = ++last_age_; }
+  void Renew(uint32_t number) { table_[number].age = ++state_->last_age; }
   void Clear();
 
-  Segment& of(uint64_t offset) { return segments_[NumberOf(offset)]; }
-  Segment& at(uint32_t number) { return segments_[number]; }
+  Segment& of(uint64_t offset) { return table_[NumberOf(offset)]; }
+  Segment& at(uint32_t number) { return table_[number]; }
+  const Segment& at(uint32_t number) const { return table_[number]; }
   static uint32_t NumberOf(uint64_t offset) {
     return static_cast<uint32_t>(offset / kSegmentBytes);
   }
+  // Learns anew which segments are free, when the table was changed from outside.
+  void ListFree();
   // One more than the highest number that was ever in use.
-  uint32_t end() const { return end_; }
-  uint32_t count() const { return static_cast<uint32_t>(segments_.size()); }
+  uint32_t end() const { return state_->end; }
+  uint32_t count() const { return count_; }
   // Segments that could be taken now.
   uint64_t available() const {
-    return free_count_ + memory_->limit_pages() - memory_->used_pages();
+    return state_->free_count + memory_->limit_pages() - memory_->used_pages();
   }
   // Gives the memory of one free segment back. False when there is none.
   bool GiveOnePage();
-  uint64_t dead_bytes() const { return dead_bytes_; }
-  uint64_t item_bytes() const { return item_bytes_; }  // of live items
+  uint64_t dead_bytes() const { return state_->dead_bytes; }
+  uint64_t item_bytes() const { return state_->item_bytes; }  // of live items
 
  private:
   uint32_t Take();
+  // An empty one. What it is is written last.
+  void Reset(uint32_t number, Use use);
   void SetFree(uint32_t number);
   void CountDead(Segment* segment, size_t bytes);
   uint32_t FindRun(uint32_t length) const;
 
   char* const base_;
+  const uint32_t count_;
+  Segment* const table_;
+  State* const state_;
   Memory* const memory_;
-  std::vector<Segment> segments_;
   std::vector<uint32_t> free_;  // may name some that are free no more
-  uint32_t free_count_ = 0;
-  uint32_t end_ = 0;
-  uint64_t last_age_ = 0;
-  uint32_t open_segments_ = 0;
-  uint64_t dead_bytes_ = 0;
-  uint64_t item_bytes_ = 0;
-  // Two for each class: what does not fit into the one may fit into the other.
-  uint32_t open_[kTtlClasses][2];
 };
 
 }  // namespace pulse::kv

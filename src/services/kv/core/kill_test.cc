@@ -1,0 +1,319 @@
+// A process that changes a partition in a file is killed at a random moment; another one goes on
+// with the file. What was settled is there; what came after it is there up to some operation.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "services/kv/core/partition.h"
+
+namespace pulse::kv {
+namespace {
+
+constexpr int64_t kKillStart = 1'700'000'000'000;
+constexpr uint64_t kKillMemory = kLeastMemory + (uint64_t{8} << 20);
+constexpr uint64_t kMostOperations = 100'000;
+
+// What the child tells its parent; it outlives the child.
+struct Told {
+  std::atomic<uint64_t> done;     // operations
+  std::atomic<uint64_t> settled;  // of them
+  std::atomic<uint8_t> results[kMostOperations];
+};
+
+struct KillOperation {
+  enum Kind { kPut, kErase, kExpiry, kClear, kTick } kind;
+  std::string key;
+  std::string value;
+  ItemFacts facts;
+};
+
+struct Stored {
+  std::string bytes;
+  ItemFacts facts;
+  bool operator==(const Stored& other) const {
+    return bytes == other.bytes && facts.expires_ms == other.facts.expires_ms &&
+           facts.client_flags == other.facts.client_flags;
+  }
+};
+using Expected = std::map<std::string, Stored>;
+
+// The same operations for everybody who has the seed.
+class Operations {
+ public:
+  explicit Operations(uint64_t seed) : random_(seed) {}
+  KillOperation Next(uint64_t number) {
+    KillOperation o;
+    const uint64_t draw = random_() % 1000;
+    o.kind = draw < 700   ? KillOperation::kPut
+             : draw < 860 ? KillOperation::kErase
+             : draw < 940 ? KillOperation::kExpiry
+             : draw < 942 ? KillOperation::kClear
+                          : KillOperation::kTick;
+    o.key = "key" + std::to_string(random_() % 300);
+    size_t size = random_() % 200;
+    if (random_() % 20 == 0) size = random_() % 100'000;
+    if (random_() % 100 == 0) size = random_() % (uint64_t{5} << 20);
+    o.value = std::string(size, static_cast<char>('a' + random_() % 26));
+    if (!o.value.empty()) o.value.back() = static_cast<char>('A' + number % 26);
+    if (random_() % 3 == 0)
+      o.facts.expires_ms = Now(number) + 1 + static_cast<int64_t>(random_() % 3000);
+    if (random_() % 4 == 0) o.facts.client_flags = static_cast<uint32_t>(random_());
+    return o;
+  }
+  static int64_t Now(uint64_t number) { return kKillStart + static_cast<int64_t>(number) * 3; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Returns whether it was carried out.
+bool Apply(const KillOperation& o, Partition* partition) {
+  const uint64_t hash = HashKey(o.key);
+  Item* item = nullptr;
+  bool found = false;
+  switch (o.kind) {
+    case KillOperation::kPut:
+      if (partition->Put(o.key, hash, o.value.size(), o.facts, &item) !=
+          Partition::Result::kStored) {
+        return false;
+      }
+      std::memcpy(item->value_bytes(), o.value.data(), o.value.size());
+      return true;
+    case KillOperation::kErase:
+      return partition->Erase(o.key, hash);
+    case KillOperation::kExpiry:
+      return partition->SetFacts(o.key, hash, o.facts, &found) == Partition::Result::kStored &&
+             found;
+    case KillOperation::kClear:
+      partition->Clear();
+      return true;
+    case KillOperation::kTick:
+      partition->Tick();
+      return true;
+  }
+  return false;
+}
+
+void Apply(const KillOperation& o, int64_t now, Expected* model) {
+  std::erase_if(*model, [now](const auto& entry) { return entry.second.facts.expires_ms <= now; });
+  switch (o.kind) {
+    case KillOperation::kPut:
+      (*model)[o.key] = {o.value, o.facts};
+      break;
+    case KillOperation::kErase:
+      model->erase(o.key);
+      break;
+    case KillOperation::kExpiry:
+      if (model->contains(o.key)) (*model)[o.key].facts = o.facts;
+      break;
+    case KillOperation::kClear:
+      model->clear();
+      break;
+    case KillOperation::kTick:
+      break;
+  }
+}
+
+class KillTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = UniqueFd(memfd_create("partition", MFD_CLOEXEC));
+    ASSERT_TRUE(file_.valid());
+    void* at =
+        mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(at, MAP_FAILED);
+    told_ = static_cast<Told*>(at);
+  }
+  ~KillTest() override { munmap(told_, sizeof(Told)); }
+
+  absl::StatusOr<std::unique_ptr<Partition>> Open() {
+    PartitionOptions options;
+    options.memory_bytes = kKillMemory;
+    options.file = {file_.get(), 0};
+    return Partition::Open(options);
+  }
+  // In a process of its own, from operation `first` on, until it is killed.
+  [[noreturn]] void Change(uint64_t seed, uint64_t first, uint64_t settle_every) {
+    auto partition = Open();
+    if (!partition.ok()) _exit(2);
+    Operations operations(seed);
+    for (uint64_t i = 0; i < kMostOperations; ++i) {
+      const KillOperation o = operations.Next(i);
+      if (i < first) continue;
+      (*partition)->SetNow(Operations::Now(i));
+      told_->results[i].store(Apply(o, partition->get()) ? 1 : 2);
+      told_->done.store(i + 1);
+      if ((i + 1) % settle_every != 0) continue;
+      (*partition)->Settle();
+      told_->settled.store(i + 1);
+    }
+    (*partition)->Settle();
+    told_->settled.store(kMostOperations);
+    _exit(0);
+  }
+  // As far as it is there at `now`.
+  static Expected Contents(Partition* partition, int64_t now) {
+    Expected contents;
+    partition->SetNow(now);
+    uint64_t cursor = 0;
+    do {
+      cursor = partition->Scan(cursor, [&](const Item& item) {
+        EXPECT_TRUE(contents
+                        .try_emplace(std::string(item.key()),
+                                     Stored{std::string(item.value()), item.facts()})
+                        .second);
+        EXPECT_EQ(partition->Peek(item.key(), HashKey(item.key())), &item);
+      });
+    } while (cursor != 0);
+    return contents;
+  }
+
+  UniqueFd file_;
+  Told* told_ = nullptr;
+};
+
+TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  int recovered = 0;
+  int unsettled = 0;
+  Operations again(seed);
+  Expected model;  // after `known` operations
+  uint64_t known = 0;
+  for (int round = 0; round < 150 && known < kMostOperations; ++round) {
+    const uint64_t settle_every = round % 2 == 0 ? 1 : 8;
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) Change(seed, known, settle_every);
+    // Once it is at work, at any moment.
+    while (told_->done.load() <= known && waitpid(child, nullptr, WNOHANG) == 0) usleep(100);
+    usleep(static_cast<useconds_t>(random() % 3000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+
+    auto opened = Open();
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    Partition* partition = opened->get();
+    recovered += partition->recovered();
+    const uint64_t settled = std::max(known, told_->settled.load());
+    const uint64_t done = std::max(known, told_->done.load());
+    const int64_t now = Operations::Now(done);
+    const Expected contents = Contents(partition, now);
+    // Whichever operation was the last to count: one that was told, or the one after it.
+    bool matches = false;
+    while (true) {
+      if (known >= settled) {
+        Expected live = model;
+        std::erase_if(live, [now](const auto& e) { return e.second.facts.expires_ms <= now; });
+        matches = live == contents;
+      }
+      if (matches || known > done || known == kMostOperations) break;
+      const KillOperation o = again.Next(known);
+      // 0: nobody was told of it. A refusal has changed nothing.
+      if (told_->results[known].load() != 2) Apply(o, Operations::Now(known), &model);
+      ++known;
+    }
+    ASSERT_TRUE(matches) << "round " << round << ", settled " << settled << ", done " << done
+                         << ", " << contents.size() << " keys of " << model.size();
+    unsettled += known < done;
+    // The next child goes on behind it; what it finds again was told by another.
+    for (uint64_t i = known; i < std::min(done + 1, kMostOperations); ++i) told_->results[i] = 0;
+    told_->done = known;
+    told_->settled = known;
+    const auto numbers = partition->numbers();
+    EXPECT_EQ(numbers.items >= contents.size(), true);
+  }
+  // Else the test has not seen what it is about.
+  EXPECT_GT(recovered, 0);
+}
+
+TEST_F(KillTest, Settled_IsTakenAsItIs) {
+  {
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok());
+    Item* item = nullptr;
+    (*partition)->SetNow(kKillStart);
+    ASSERT_EQ((*partition)->Put("a", HashKey("a"), 3, {}, &item), Partition::Result::kStored);
+    std::memcpy(item->value_bytes(), "one", 3);
+    (*partition)->Settle();
+  }
+  auto partition = Open();
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_FALSE((*partition)->recovered());
+  ASSERT_NE((*partition)->Find("a", HashKey("a")), nullptr);
+  EXPECT_EQ((*partition)->Find("a", HashKey("a"))->value(), "one");
+}
+
+// The value that was being written is not there; the one before it is.
+TEST_F(KillTest, HalfWrittenValue_IsTheOneBefore) {
+  for (const size_t size : {size_t{3}, size_t{300}, size_t{5} << 20}) {
+    {
+      auto partition = Open();
+      ASSERT_TRUE(partition.ok());
+      (*partition)->SetNow(kKillStart);
+      Item* item = nullptr;
+      ASSERT_EQ((*partition)->Put("a", HashKey("a"), size, {}, &item), Partition::Result::kStored);
+      std::memset(item->value_bytes(), 'x', size);
+      (*partition)->Settle();
+      ASSERT_EQ((*partition)->Put("a", HashKey("a"), size, {}, &item), Partition::Result::kStored);
+      std::memset(item->value_bytes(), 'y', size / 2);
+      ASSERT_EQ((*partition)->Put("b", HashKey("b"), 1, {}, &item), Partition::Result::kStored);
+      *item->value_bytes() = 'b';
+      (*partition)->Settle();
+      ASSERT_EQ((*partition)->Put("a", HashKey("a"), size, {}, &item), Partition::Result::kStored);
+      std::memset(item->value_bytes(), 'z', size / 2);
+    }
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    EXPECT_TRUE((*partition)->recovered());
+    const Item* item = (*partition)->Find("a", HashKey("a"));
+    ASSERT_NE(item, nullptr);
+    ASSERT_EQ(item->value_size(), size);
+    EXPECT_EQ(item->value()[0], 'y');
+    EXPECT_NE((*partition)->Find("b", HashKey("b")), nullptr);
+    // It is settled now, and sound.
+    partition->reset();
+    auto next = Open();
+    ASSERT_TRUE(next.ok()) << next.status();
+    EXPECT_FALSE((*next)->recovered());
+    (*next)->Clear();
+    (*next)->Settle();
+  }
+}
+
+TEST_F(KillTest, NumbersThatMakeNoSense_AreRefused) {
+  {
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok());
+    (*partition)->Settle();
+  }
+  // Any word of the state but the counters, one at a time.
+  int refused = 0;
+  for (off_t at = 24; at < 24 + 8 * 20; at += 8) {
+    uint64_t word = 0;
+    ASSERT_EQ(pread(file_.get(), &word, 8, at), 8);
+    const uint64_t wrong = word ^ 0x123'4567;
+    ASSERT_EQ(pwrite(file_.get(), &wrong, 8, at), 8);
+    const auto partition = Open();
+    if (!partition.ok()) {
+      EXPECT_EQ(partition.status().code(), absl::StatusCode::kDataLoss);
+      ++refused;
+    }
+    ASSERT_EQ(pwrite(file_.get(), &word, 8, at), 8);
+  }
+  EXPECT_GT(refused, 8);
+  EXPECT_TRUE(Open().ok());
+}
+
+}  // namespace
+}  // namespace pulse::kv

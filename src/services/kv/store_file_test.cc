@@ -1,0 +1,154 @@
+// A store in a file: another one goes on with it, and what does not fit is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "services/kv/store.h"
+
+namespace pulse::kv {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StoreFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    struct statfs system {};
+    if (statfs("/dev/shm", &system) != 0 || system.f_type != TMPFS_MAGIC ||
+        access("/dev/shm", W_OK) != 0) {
+      GTEST_SKIP() << "/dev/shm is no tmpfs that this test may write to";
+    }
+    path_ = "/dev/shm/pulse-store-file-test-" + std::to_string(getpid());
+    unlink(path_.c_str());
+    options_.memory_bytes = 2 * kLeastMemory;
+    options_.partitions = 2;
+    options_.ticks = false;
+    options_.memory_file = path_;
+  }
+  void TearDown() override { unlink(path_.c_str()); }
+
+  static bool Put(KvStore* store, const std::string& key, const std::string& value) {
+    bool stored = false;
+    store->WithPartition(key, true, [&](Partition& partition, uint64_t hash) {
+      Item* item = nullptr;
+      stored = partition.Put(key, hash, value.size(), {}, &item) == Partition::Result::kStored;
+      if (stored) CopyValue(item->value_bytes(), value);
+    });
+    return stored;
+  }
+  static std::string Get(KvStore* store, const std::string& key) {
+    std::string value = "(none)";
+    store->WithPartition(key, true, [&](Partition& partition, uint64_t hash) {
+      if (const Item* item = partition.Find(key, hash)) value = item->value();
+    });
+    return value;
+  }
+  std::string WhyNot() {
+    const auto store = KvStore::Open(options_);
+    return store.ok() ? "" : std::string(store.status().message());
+  }
+
+  std::string path_;
+  KvStoreOptions options_;
+};
+
+TEST_F(StoreFileTest, NextStore_GoesOnWithKeysAndVersions) {
+  uint64_t version = 0;
+  {
+    auto store = KvStore::Open(options_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_FALSE((*store)->resumed());
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_TRUE(Put(store->get(), "key" + std::to_string(i), std::to_string(i)));
+    }
+    version = (*store)->NextCas();
+  }
+  auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->resumed());
+  EXPECT_EQ((*store)->recovered(), 0);
+  EXPECT_EQ((*store)->numbers().items, 1000u);
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(Get(store->get(), "key" + std::to_string(i)), std::to_string(i));
+  }
+  EXPECT_GT((*store)->NextCas(), version);
+}
+
+// A process whose hashes have another seed.
+TEST_F(StoreFileTest, AnotherProcess_FindsTheKeys) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    SetHashSeed(HashSeed() + 1);
+    auto store = KvStore::Open(options_);
+    _exit(store.ok() && Put(store->get(), "a", "1") ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  ASSERT_EQ(status, 0);
+  auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Get(store->get(), "a"), "1");
+}
+
+TEST_F(StoreFileTest, SecondStore_IsKeptOut) {
+  auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_THAT(WhyNot(), HasSubstr("another server"));
+}
+
+TEST_F(StoreFileTest, OtherSizes_AreRefusedAndNothingIsLost) {
+  {
+    auto store = KvStore::Open(options_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE(Put(store->get(), "a", "1"));
+  }
+  options_.partitions = 1;
+  EXPECT_THAT(WhyNot(), HasSubstr("2 threads"));
+  options_.partitions = 2;
+  options_.memory_bytes = 4 * kLeastMemory;
+  EXPECT_THAT(WhyNot(), HasSubstr("64 MiB"));
+  options_.memory_bytes = uint64_t{1} << 50;
+  EXPECT_THAT(WhyNot(), HasSubstr("--memory"));
+  options_.memory_bytes = 2 * kLeastMemory;
+  auto store = KvStore::Open(options_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Get(store->get(), "a"), "1");
+}
+
+TEST_F(StoreFileTest, TooLittleRoom_IsRefused) {
+  options_.memory_bytes = uint64_t{1} << 45;
+  EXPECT_THAT(WhyNot(), HasSubstr("MiB of room"));
+}
+
+TEST_F(StoreFileTest, WhatIsNoMemoryFile_IsRefusedAndKept) {
+  std::ofstream(path_) << "something else, and worth keeping";
+  chmod(path_.c_str(), 0600);
+  EXPECT_THAT(WhyNot(), HasSubstr("no memory file"));
+  EXPECT_EQ(std::filesystem::file_size(path_), 33u);
+  chmod(path_.c_str(), 0644);
+  EXPECT_THAT(WhyNot(), HasSubstr("0600"));
+  options_.memory_file = "/dev/shm";
+  EXPECT_THAT(WhyNot(), HasSubstr("/dev/shm"));
+  options_.memory_file = "/proc/self/none";
+  EXPECT_THAT(WhyNot(), HasSubstr("/proc/self/none"));
+  // On a disk.
+  options_.memory_file = testing::TempDir() + "pulse-store-file-test";
+  struct statfs system {};
+  if (statfs(testing::TempDir().c_str(), &system) == 0 && system.f_type != TMPFS_MAGIC) {
+    EXPECT_THAT(WhyNot(), HasSubstr("tmpfs"));
+    unlink(options_.memory_file.c_str());
+  }
+}
+
+}  // namespace
+}  // namespace pulse::kv
