@@ -13,6 +13,18 @@ struct State {
   std::optional<std::string> value;
   int64_t expires_ms = 0;
 };
+// Of a group of keys.
+using States = std::vector<State>;
+
+// What tells states apart, and what a reader is shown.
+std::string TextOf(const State& state) {
+  return absl::StrCat(state.expires_ms, state.value ? "+" : "-", state.value.value_or(""));
+}
+std::string TextOf(const States& states) {
+  std::string text;
+  for (const State& state : states) absl::StrAppend(&text, TextOf(state), " ");
+  return text;
+}
 
 // Without a value: it is no number.
 std::optional<int64_t> Number(const std::optional<std::string>& text) {
@@ -25,10 +37,10 @@ std::optional<int64_t> Number(const std::optional<std::string>& text) {
 }
 
 // The state after `op` in `state`, a state without an expiry that may have passed; none when it
-// would not have returned what it did.
-std::optional<State> Apply(const State& state, const Operation& op) {
+// would not have returned what it did, if that is `known`.
+std::optional<State> Apply(const State& state, const Operation& op, bool known) {
   const auto returned = [&](const std::optional<std::string>& result) {
-    return !op.known() || op.result == result;
+    return !known || op.result == result;
   };
   switch (op.kind) {
     case Kind::kGet:
@@ -66,19 +78,50 @@ void Step(const State& state, const Operation& op, std::vector<State>* next) {
   next->clear();
   const bool expires = state.value && state.expires_ms != 0;
   if (!expires || Millis(op.begin) < state.expires_ms) {
-    if (auto after = Apply(state, op)) next->push_back(*std::move(after));
+    if (auto after = Apply(state, op, op.known())) next->push_back(*std::move(after));
   }
   if (expires && Millis(op.end) >= state.expires_ms) {
-    if (auto after = Apply(State{}, op)) next->push_back(*std::move(after));
+    if (auto after = Apply(State{}, op, op.known())) next->push_back(*std::move(after));
   }
 }
 
-// The search. Operations are ordered by their beginning; an order that is tried is a set of them
-// and a state.
+template <class Operation>
+std::string TimesOf(const Operation& op) {
+  return absl::StrCat("client ", op.client, " [", op.begin / 1000, ", ",
+                      op.known() ? absl::StrCat(op.end / 1000) : "?", "] us: ");
+}
+
+std::string EffectOf(const Operation& op, bool known) {
+  static constexpr const char* kNames[] = {"GET", "SET", "DEL", "INCR", "APPEND", "EXPIRE"};
+  std::string text = kNames[static_cast<size_t>(op.kind)];
+  if (!op.argument.empty()) absl::StrAppend(&text, " ", op.argument);
+  if (op.expires_ms != 0) absl::StrAppend(&text, " until ", op.expires_ms, " ms");
+  if (known && op.kind != Kind::kSet) absl::StrAppend(&text, " -> ", op.result.value_or("(none)"));
+  return text;
+}
+
+void Step(const States& states, const Transaction& transaction, std::vector<States>* next) {
+  next->clear();
+  States after = states;
+  for (const Transaction::Part& part : transaction.parts) {
+    auto state = Apply(after[part.key], part.operation, transaction.known());
+    if (!state) return;
+    after[part.key] = *std::move(state);
+  }
+  next->push_back(std::move(after));
+}
+
+// The search, of operations on a state. They are ordered by their beginning; an order that is tried
+// is a set of them and a state.
+template <class State, class Operation>
 class Search {
  public:
-  Search(const std::vector<Operation>& operations, uint64_t max_steps)
-      : ops_(operations), max_steps_(max_steps), done_(ops_.size()) {
+  Search(const std::vector<Operation>& operations, uint64_t max_steps, State initial = {})
+      : ops_(operations),
+        max_steps_(max_steps),
+        done_(ops_.size()),
+        state_(initial),
+        longest_state_(std::move(initial)) {
     std::stable_sort(ops_.begin(), ops_.end(),
                      [](const Operation& a, const Operation& b) { return a.begin < b.begin; });
     for (const Operation& op : ops_) known_left_ += op.known();
@@ -117,13 +160,15 @@ class Search {
   State longest_state_;
 };
 
-void Search::Set(size_t op, bool done) {
+template <class State, class Operation>
+void Search<State, Operation>::Set(size_t op, bool done) {
   done_[op] = done;
   if (done) last_ = std::max(last_, op + 1);
   if (ops_[op].known()) known_left_ += done ? -1 : 1;
 }
 
-bool Search::Choose(size_t from, Choice* choice) {
+template <class State, class Operation>
+bool Search<State, Operation>::Choose(size_t from, Choice* choice) {
   // What began after the end of one that is left cannot come before it.
   int64_t end = kNever;
   for (size_t i = first_; i < ops_.size() && ops_[i].begin <= end; ++i) {
@@ -143,7 +188,8 @@ bool Search::Choose(size_t from, Choice* choice) {
 }
 
 // An earlier one of the same client is left, though it is known to have been answered.
-bool Search::Overtakes(size_t op) const {
+template <class State, class Operation>
+bool Search<State, Operation>::Overtakes(size_t op) const {
   if (!ops_[op].known()) return false;
   for (size_t i = first_; i < op; ++i) {
     if (!done_[i] && ops_[i].client == ops_[op].client && ops_[i].known() &&
@@ -155,9 +201,9 @@ bool Search::Overtakes(size_t op) const {
 }
 
 // Whether this set of operations and this state have been reached before.
-bool Search::Seen(const State& state) {
-  std::string memory = absl::StrCat(first_, " ", state.expires_ms, state.value ? "+" : "-",
-                                    state.value.value_or(""), " ");
+template <class State, class Operation>
+bool Search<State, Operation>::Seen(const State& state) {
+  std::string memory = absl::StrCat(first_, " ", TextOf(state), " ");
   // The set: all before first_, and these.
   while (last_ > first_ && !done_[last_ - 1]) --last_;
   for (size_t i = first_; i < last_; i += 8) {
@@ -171,7 +217,8 @@ bool Search::Seen(const State& state) {
 }
 
 // Takes the first of the choice's states that is new. False, and all is as before, if none is.
-bool Search::Enter(Choice* choice) {
+template <class State, class Operation>
+bool Search<State, Operation>::Enter(Choice* choice) {
   Set(choice->op, true);
   while (first_ < ops_.size() && done_[first_]) ++first_;
   while (!choice->after.empty()) {
@@ -188,7 +235,8 @@ bool Search::Enter(Choice* choice) {
   return false;
 }
 
-Verdict Search::Run(const std::string& key) {
+template <class State, class Operation>
+Verdict Search<State, Operation>::Run(const std::string& key) {
   size_t from = 0;
   Verdict verdict;
   verdict.key = key;
@@ -234,15 +282,16 @@ Verdict Search::Run(const std::string& key) {
   return verdict;
 }
 
-std::string Search::Report() const {
+template <class State, class Operation>
+std::string Search<State, Operation>::Report() const {
   std::string text = absl::StrCat("the longest order has ", longest_.size(), " of ", ops_.size(),
                                   " operations; its last:\n");
   const size_t shown = std::min<size_t>(longest_.size(), 8);
   for (size_t i = longest_.size() - shown; i < longest_.size(); ++i) {
     absl::StrAppend(&text, "  ", Describe(ops_[longest_[i]]), "\n");
   }
-  absl::StrAppend(&text, "then the value is ", longest_state_.value.value_or("(none)"),
-                  ", and none of these can follow:\n");
+  absl::StrAppend(&text, "then there is ", TextOf(longest_state_),
+                  " (expiry, + or - for none, value), and none of these can follow:\n");
   std::vector<bool> done(ops_.size());
   for (const size_t op : longest_) done[op] = true;
   size_t left = 8;
@@ -257,21 +306,26 @@ std::string Search::Report() const {
 }  // namespace
 
 std::string Describe(const Operation& op) {
-  static constexpr const char* kNames[] = {"GET", "SET", "DEL", "INCR", "APPEND", "EXPIRE"};
-  std::string text = absl::StrCat("client ", op.client, " [", op.begin / 1000, ", ",
-                                  op.known() ? absl::StrCat(op.end / 1000) : "?",
-                                  "] us: ", kNames[static_cast<size_t>(op.kind)]);
-  if (!op.argument.empty()) absl::StrAppend(&text, " ", op.argument);
-  if (op.expires_ms != 0) absl::StrAppend(&text, " until ", op.expires_ms, " ms");
-  if (op.known() && op.kind != Kind::kSet) {
-    absl::StrAppend(&text, " -> ", op.result.value_or("(none)"));
+  return absl::StrCat(TimesOf(op), EffectOf(op, op.known()));
+}
+
+std::string Describe(const Transaction& transaction) {
+  std::string text = TimesOf(transaction);
+  for (const Transaction::Part& part : transaction.parts) {
+    absl::StrAppend(&text, "[", part.key, "] ", EffectOf(part.operation, transaction.known()),
+                    "; ");
   }
   return text;
 }
 
 Verdict CheckKey(const std::string& key, const std::vector<Operation>& operations,
                  uint64_t max_steps) {
-  return Search(operations, max_steps).Run(key);
+  return Search<State, Operation>(operations, max_steps).Run(key);
+}
+
+Verdict CheckTransactions(const std::string& group, size_t keys,
+                          const std::vector<Transaction>& transactions, uint64_t max_steps) {
+  return Search<States, Transaction>(transactions, max_steps, States(keys)).Run(group);
 }
 
 Verdict Check(const History& history, uint64_t max_steps) {

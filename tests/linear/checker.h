@@ -2,6 +2,8 @@
 // agrees with what each returned and with which of them ended before another began? The search of
 // Wing and Gong with Lowe's memory of states that were seen, for each key on its own, as
 // linearizability is local. The model is a Redis string: value or none, and a time of expiry.
+// Transactions are checked on a group of keys at once, without expiry: all parts of one take effect
+// at one point.
 //
 // Times are nanoseconds of CLOCK_REALTIME, which is what expiry is measured with. An operation
 // whose outcome is not known (the connection was lost) may take effect at any time after it began,
@@ -37,6 +39,19 @@ struct Operation {
   bool known() const { return end != kNever; }
 };
 
+struct Transaction {
+  struct Part {
+    size_t key = 0;       // its number in the group
+    Operation operation;  // whose times and client are not looked at
+  };
+  std::vector<Part> parts;  // in their order
+  int64_t begin = 0;
+  int64_t end = kNever;
+  uint32_t client = 0;
+
+  bool known() const { return end != kNever; }
+};
+
 // By key.
 using History = std::map<std::string, std::vector<Operation>>;
 
@@ -54,6 +69,12 @@ Verdict CheckKey(const std::string& key, const std::vector<Operation>& operation
 // The first key that is not linearizable.
 Verdict Check(const History& history, uint64_t max_steps = 50'000'000);
 
+// Of a group of `keys` keys.
+Verdict CheckTransactions(const std::string& group, size_t keys,
+                          const std::vector<Transaction>& transactions,
+                          uint64_t max_steps = 50'000'000);
+
 std::string Describe(const Operation& operation);
+std::string Describe(const Transaction& transaction);
 
 }  // namespace pulse::linear

@@ -243,5 +243,53 @@ TEST(CheckerTest, AgreesWithTryingEveryOrder) {
   EXPECT_LT(good, kRounds - kRounds / 100);
 }
 
+Transaction Both(int64_t begin, int64_t end, Operation first, Operation second, uint32_t client) {
+  return {{{0, std::move(first)}, {1, std::move(second)}}, begin, end, client};
+}
+
+TEST(CheckTransactionsTest, ReadOfBothKeys_BetweenTheWritesOfOneTransaction_IsSeen) {
+  const Transaction write = Both(1, 9, Set(0, 0, "a"), Set(0, 0, "b"), 0);
+  const auto read = [](std::optional<std::string> first, std::optional<std::string> second) {
+    return Both(2, 8, Get(0, 0, std::move(first)), Get(0, 0, std::move(second)), 1);
+  };
+  EXPECT_TRUE(CheckTransactions("g", 2, {write, read("a", "b")}).ok());
+  EXPECT_TRUE(CheckTransactions("g", 2, {write, read(std::nullopt, std::nullopt)}).ok());
+  const Verdict torn = CheckTransactions("g", 2, {write, read("a", std::nullopt)});
+  EXPECT_EQ(torn.outcome, Verdict::Outcome::kViolation);
+  EXPECT_NE(torn.report.find("[1] GET -> (none)"), std::string::npos) << torn.report;
+  EXPECT_FALSE(CheckTransactions("g", 2, {write, read(std::nullopt, "b")}).ok());
+}
+
+// Each key by itself is linearizable here.
+TEST(CheckTransactionsTest, ReadersThatDisagreeOnTheOrderOfTwoKeys_AreSeen) {
+  const auto one = [](size_t key, Operation operation, uint32_t client) {
+    return Transaction{{{key, std::move(operation)}}, 1, 20, client};
+  };
+  std::vector<Transaction> history = {one(0, Set(0, 0, "a"), 0), one(1, Set(0, 0, "b"), 1),
+                                      Both(2, 8, Get(0, 0, "a"), Get(0, 0, std::nullopt), 2)};
+  EXPECT_TRUE(CheckTransactions("g", 2, history).ok());
+  history.push_back(Both(2, 8, Get(0, 0, std::nullopt), Get(0, 0, "b"), 3));
+  EXPECT_FALSE(CheckTransactions("g", 2, history).ok());
+}
+
+TEST(CheckTransactionsTest, LaterCommandOfATransaction_SeesWhatAnEarlierHasWritten) {
+  const auto twice = [](std::optional<std::string> seen) {
+    return std::vector<Transaction>{
+        {{{0, Set(0, 0, "7")}, {0, Incr(0, 0, "8")}, {0, Get(0, 0, std::move(seen))}}, 1, 2, 0}};
+  };
+  EXPECT_TRUE(CheckTransactions("g", 1, twice("8")).ok());
+  EXPECT_FALSE(CheckTransactions("g", 1, twice("7")).ok());
+}
+
+TEST(CheckTransactionsTest, TransactionWithoutAnAnswer_TakesEffectWhollyOrNotAtAll) {
+  const Transaction lost = Both(1, kNever, Set(0, 0, "a"), Set(0, 0, "b"), 0);
+  const auto read = [](std::optional<std::string> first, std::optional<std::string> second) {
+    return Both(5, 6, Get(0, 0, std::move(first)), Get(0, 0, std::move(second)), 1);
+  };
+  EXPECT_TRUE(CheckTransactions("g", 2, {lost, read("a", "b")}).ok());
+  EXPECT_TRUE(CheckTransactions("g", 2, {lost, read(std::nullopt, std::nullopt)}).ok());
+  EXPECT_FALSE(CheckTransactions("g", 2, {lost, read("a", std::nullopt)}).ok());
+}
+
 }  // namespace
 }  // namespace pulse::linear

@@ -1,104 +1,11 @@
 #include "redis_load.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <time.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 
 namespace pulse::linear {
-namespace {
-
-// What servers measure expiry with.
-int64_t Now() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
-
-bool StartsWith(std::string_view text, std::string_view with) {
-  return text.substr(0, with.size()) == with;
-}
-
-// A scalar at the beginning of `bytes`, which it is removed from. False: it is none.
-bool TakeScalar(std::string_view* bytes, std::optional<std::string>* value) {
-  const size_t line = bytes->find("\r\n");
-  if (line == bytes->npos || line == 0) return false;
-  const char type = bytes->front();
-  const std::string text(bytes->substr(1, line - 1));
-  bytes->remove_prefix(line + 2);
-  value->reset();
-  if (type == '_' || (type == '$' && text == "-1")) return true;
-  if (type == ':' || type == '+') {
-    *value = text;
-    return true;
-  }
-  const size_t size = strtoull(text.c_str(), nullptr, 10);
-  if (type != '$' || bytes->size() < size + 2) return false;
-  *value = std::string(bytes->substr(0, size));
-  bytes->remove_prefix(size + 2);
-  return true;
-}
-
-}  // namespace
-
-bool RedisConnection::Open(uint16_t port) {
-  Close();
-  fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const timeval limit = {60, 0};
-  setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  if (connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) fd_.reset();
-  return fd_.valid();
-}
-
-void RedisConnection::Close() {
-  fd_.reset();
-  in_.clear();
-  splitter_ = redis::ReplySplitter();
-}
-
-bool RedisConnection::Send(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
-std::string RedisConnection::Receive() {
-  while (true) {
-    const auto size = splitter_.Next(in_);
-    if (size.ok() && *size > 0) {
-      std::string reply = in_.substr(0, *size);
-      in_.erase(0, *size);
-      return reply;
-    }
-    char bytes[16384];
-    const ssize_t n = size.ok() ? recv(fd_.get(), bytes, sizeof(bytes), 0) : 0;
-    if (n <= 0) {
-      timed_out_ = timed_out_ || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
-      Close();
-      return "";
-    }
-    in_.append(bytes, static_cast<size_t>(n));
-  }
-}
-
-std::string RedisConnection::Ask(const std::vector<std::string_view>& words) {
-  std::string bytes;
-  redis::AppendRequest(words, &bytes);
-  return Send(bytes) ? Receive() : "";
-}
 
 RedisLoad::RedisLoad(const LoadOptions& options) : options_(options), port_(options.port) {
   std::mt19937_64 seeds(options.seed);
@@ -191,7 +98,9 @@ void RedisLoad::PlanWrite(Client* client, uint64_t dice, Planned* plan,
   const std::string key = Key(client, &counter);
   plan->keys = {key};
   Operation& op = plan->operation;
-  const auto soon = [&] { return Now() / 1'000'000 + static_cast<int64_t>(client->random() % 40); };
+  const auto soon = [&] {
+    return WallNanos() / 1'000'000 + static_cast<int64_t>(client->random() % 40);
+  };
   if (dice < 40) {
     op.kind = Kind::kSet;
     op.argument = Value(client, counter);
@@ -260,7 +169,7 @@ void RedisLoad::Round(Client* client) {
   std::string bytes;
   for (uint64_t i = 0; i < pipeline; ++i) plans.push_back(Plan(client, &bytes));
   // One after another, for the order within a connection.
-  const int64_t begin = Now();
+  const int64_t begin = WallNanos();
   for (uint64_t i = 0; i < pipeline; ++i) {
     plans[i].operation.begin = begin + static_cast<int64_t>(i);
   }
@@ -325,7 +234,7 @@ void RedisLoad::Record(Client* client, const Planned& plan, bool known,
     unknown_.fetch_add(1);
     if (plan.operation.kind == Kind::kGet) return;
   }
-  const int64_t end = known ? Now() : kNever;
+  const int64_t end = known ? WallNanos() : kNever;
   for (size_t i = 0; i < plan.keys.size(); ++i) {
     Operation op = plan.operation;
     op.end = end;

@@ -18,30 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/unique_fd.h"
 #include "checker.h"
-#include "services/redis/codec.h"
+#include "redis_connection.h"
 
 namespace pulse::linear {
-
-// A connection that blocks; an answer that takes a minute counts as lost.
-class RedisConnection {
- public:
-  bool Open(uint16_t port);  // false: nobody listens there
-  bool is_open() const { return fd_.valid(); }
-  void Close();
-  bool Send(std::string_view bytes);
-  // One reply; empty, and closed, when there is none any more.
-  std::string Receive();
-  std::string Ask(const std::vector<std::string_view>& words);
-  bool timed_out() const { return timed_out_; }
-
- private:
-  UniqueFd fd_;
-  std::string in_;
-  redis::ReplySplitter splitter_;
-  bool timed_out_ = false;
-};
 
 struct LoadOptions {
   uint64_t seed = 0;

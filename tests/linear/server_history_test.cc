@@ -5,11 +5,8 @@
 #include <stdlib.h>
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "checker.h"
+#include "history_test.h"
 #include "redis_load.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/serve.h"
@@ -28,57 +26,6 @@ namespace pulse::linear {
 namespace {
 
 using testing_util::Eventually;
-
-std::mt19937_64& Seeds() {
-  static std::mt19937_64 seeds(testing_util::TestSeed());
-  return seeds;
-}
-
-// A directory that goes with the object, for a database, logs and sockets, whose paths are short.
-class Directory {
- public:
-  Directory() {
-    std::string name = "/tmp/pulse-history-XXXXXX";
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~Directory() {
-    std::error_code ignored;
-    if (!testing::Test::HasFailure()) std::filesystem::remove_all(path_, ignored);
-  }
-  std::string operator/(const char* name) const { return absl::StrCat(path_, "/", name); }
-
- private:
-  std::string path_;
-};
-
-// What one wants to know of a server, on a connection of its own.
-class Control {
- public:
-  explicit Control(uint16_t port, const std::string& password = "") {
-    EXPECT_TRUE(connection_.Open(port));
-    if (!password.empty()) {
-      EXPECT_EQ(connection_.Ask({"AUTH", password}), "+OK\r\n");
-    }
-  }
-  std::string Ask(const std::vector<std::string_view>& words) { return connection_.Ask(words); }
-  // A number of INFO's section on offloading; none while the host is away.
-  std::optional<uint64_t> Info(const std::string& name) {
-    const std::string info = connection_.Ask({"INFO", "offload"});
-    const size_t at = info.find(absl::StrCat("\n", name, ":"));
-    if (at == std::string::npos) return std::nullopt;
-    return strtoull(info.c_str() + at + name.size() + 2, nullptr, 10);
-  }
-
- private:
-  RedisConnection connection_;
-};
-
-// The load's next `count` answers. False: they do not come.
-bool Answers(const RedisLoad& load, uint64_t count) {
-  const uint64_t until = load.answered() + count;
-  return Eventually([&] { return load.answered() >= until; });
-}
 
 // While the load goes on: of a thousand answers, one in twenty is to be a read of the agent's. As
 // long as its view is behind there are fewer.
@@ -99,24 +46,6 @@ void ExpectAllClean(const RedisLoad& load, uint16_t port, const std::string& pas
     for (const std::string& key : keys) EXPECT_NE(control.Ask({"GET", key})[0], '-');
     return control.Info("offload_reads") == *before + keys.size();
   })) << control.Ask({"INFO", "offload"});
-}
-
-void ExpectLinearizable(const RedisLoad& load) {
-  for (const std::string& reply : load.surprises()) ADD_FAILURE() << reply;
-  const History history = load.history();
-  size_t operations = 0;
-  for (const auto& [key, ops] : history) operations += ops.size();
-  const Verdict verdict = Check(history);
-  EXPECT_TRUE(verdict.ok()) << verdict.report;
-  printf(
-      "  %zu operations, %llu commands answered, %llu of them reads; %llu outcomes not known, "
-      "%llu refused, %llu connections lost\n",
-      operations, static_cast<unsigned long long>(load.answered()),
-      static_cast<unsigned long long>(load.reads()),
-      static_cast<unsigned long long>(load.unknown()),
-      static_cast<unsigned long long>(load.refused()),
-      static_cast<unsigned long long>(load.lost()));
-  fflush(stdout);
 }
 
 // Of the agent within this process.
@@ -256,17 +185,6 @@ class World {
   bench::ProgramProcess host_;
   bench::ProgramProcess agent_;
 };
-
-// Runs `body` once, or for PULSE_TEST_MINUTES.
-template <typename Body>
-void ForMinutes(Body body) {
-  const char* text = getenv("PULSE_TEST_MINUTES");
-  const auto until =
-      std::chrono::steady_clock::now() + std::chrono::minutes(text == nullptr ? 0 : atoi(text));
-  do {
-    body();
-  } while (std::chrono::steady_clock::now() < until && !testing::Test::HasFailure());
-}
 
 constexpr uint64_t kAnswers = 20'000;
 

@@ -1,0 +1,253 @@
+#include "transaction_load.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+
+namespace pulse::linear {
+namespace {
+
+std::string KeyOf(const std::string& group, size_t key) { return absl::StrCat(group, ".", key); }
+
+void AppendCommand(const std::string& group, const Transaction::Part& part, std::string* bytes) {
+  static constexpr std::string_view kNames[] = {"GET", "SET", "DEL", "INCR", "APPEND"};
+  const std::string key = KeyOf(group, part.key);
+  std::vector<std::string_view> words = {kNames[static_cast<size_t>(part.operation.kind)], key};
+  if (!part.operation.argument.empty()) words.push_back(part.operation.argument);
+  redis::AppendRequest(words, bytes);
+}
+
+// A reply to one command, taken from the beginning of `bytes`.
+bool TakeResult(std::string_view* bytes, Operation* operation) {
+  std::optional<std::string> result;
+  if (!TakeScalar(bytes, &result)) return false;
+  if (operation->kind == Kind::kSet) return result == "OK";
+  operation->result = std::move(result);
+  return true;
+}
+
+}  // namespace
+
+TransactionLoad::TransactionLoad(const TransactionLoadOptions& options) : options_(options) {
+  std::mt19937_64 seeds(options.seed);
+  for (int i = 0; i < options.clients; ++i) {
+    clients_.push_back(std::make_unique<Client>());
+    Client* const client = clients_.back().get();
+    client->number = static_cast<uint32_t>(i);
+    client->random.seed(seeds());
+    client->thread = std::thread([this, client] { Run(client); });
+  }
+}
+
+void TransactionLoad::Stop() {
+  stop_.store(true);
+  for (auto& client : clients_) {
+    if (client->thread.joinable()) client->thread.join();
+    client->connection.Close();
+  }
+}
+
+std::map<std::string, std::vector<Transaction>> TransactionLoad::history() const {
+  std::map<std::string, std::vector<Transaction>> history;
+  for (const auto& client : clients_) {
+    for (const auto& [group, transaction] : client->done) history[group].push_back(transaction);
+  }
+  return history;
+}
+
+std::vector<std::string> TransactionLoad::surprises() const {
+  std::vector<std::string> all;
+  for (const auto& client : clients_) {
+    all.insert(all.end(), client->surprises.begin(), client->surprises.end());
+  }
+  return all;
+}
+
+void TransactionLoad::Run(Client* client) {
+  if (!client->connection.Open(options_.port)) {
+    client->surprises.emplace_back("no connection");
+    return;
+  }
+  while (!stop_.load() && client->connection.is_open()) {
+    if (options_.watches && client->random() % 4 == 0) {
+      WatchedRound(client);
+    } else {
+      Round(client);
+    }
+  }
+}
+
+std::string TransactionLoad::Group(Client* client) const {
+  return absl::StrCat(options_.prefix, client->random() % static_cast<uint64_t>(options_.groups));
+}
+
+// Some keys of a group, in any order.
+std::vector<size_t> TransactionLoad::Choose(Client* client, size_t least) const {
+  std::vector<size_t> keys(kKeys);
+  std::iota(keys.begin(), keys.end(), size_t{0});
+  std::shuffle(keys.begin(), keys.end(), client->random);
+  keys.resize(least + client->random() % (kKeys - least + 1));
+  return keys;
+}
+
+Operation TransactionLoad::Write(Client* client, size_t key) const {
+  Operation op;
+  const uint64_t dice = client->random() % 10;
+  const uint64_t unique =
+      ++client->values * static_cast<uint64_t>(options_.clients) + client->number;
+  if (dice < 2) {
+    op.kind = Kind::kDel;
+  } else if (dice < 6) {
+    op.kind = Kind::kSet;
+    // INCRs come nowhere near each other.
+    op.argument = key == 0 ? absl::StrCat(unique * 1'000'000) : absl::StrCat("v", unique, ",");
+  } else if (key == 0) {
+    op.kind = Kind::kIncr;
+  } else {
+    op.kind = Kind::kAppend;
+    op.argument = absl::StrCat("a", unique, ",");
+  }
+  return op;
+}
+
+// MULTI, two to six commands, EXEC.
+void TransactionLoad::AddExec(Client* client, Sent* sent, std::string* bytes) const {
+  sent->form = Sent::Form::kExec;
+  redis::AppendRequest({"MULTI"}, bytes);
+  for (uint64_t left = 2 + client->random() % 5; left > 0; --left) {
+    const size_t key = client->random() % kKeys;
+    const bool reads = client->random() % 3 == 0;
+    sent->transaction.parts.push_back({key, reads ? Operation() : Write(client, key)});
+    AppendCommand(sent->group, sent->transaction.parts.back(), bytes);
+  }
+  redis::AppendRequest({"EXEC"}, bytes);
+}
+
+TransactionLoad::Sent TransactionLoad::Plan(Client* client, std::string* bytes) const {
+  Sent sent;
+  sent.group = Group(client);
+  sent.transaction.client = client->number;
+  auto& parts = sent.transaction.parts;
+  const uint64_t dice = client->random() % 10;
+  if (dice < 4) {
+    AddExec(client, &sent, bytes);
+    return sent;
+  }
+  if (dice < 6) {
+    const size_t key = client->random() % kKeys;
+    parts.push_back({key, dice == 4 ? Operation() : Write(client, key)});
+    AppendCommand(sent.group, parts[0], bytes);
+    return sent;
+  }
+  const bool reads = dice < 8;
+  sent.form = reads ? Sent::Form::kMget : Sent::Form::kMset;
+  std::vector<std::string> words = {reads ? "MGET" : "MSET"};
+  for (const size_t key : Choose(client, 2)) {
+    Operation op;
+    words.push_back(KeyOf(sent.group, key));
+    if (!reads) {
+      do op = Write(client, key);
+      while (op.kind != Kind::kSet);
+      words.push_back(op.argument);
+    }
+    parts.push_back({key, std::move(op)});
+  }
+  redis::AppendRequest({words.begin(), words.end()}, bytes);
+  return sent;
+}
+
+bool TransactionLoad::Surprised(Client* client, const std::string& reply) const {
+  client->surprises.push_back(reply.empty() ? "no answer" : reply);
+  client->connection.Close();
+  return false;
+}
+
+bool TransactionLoad::Receive(Client* client, Sent* sent) {
+  auto& parts = sent->transaction.parts;
+  const size_t asked = parts.size() - sent->known;
+  if (sent->form == Sent::Form::kExec) {
+    for (size_t i = 0; i <= asked; ++i) {
+      const std::string queued = client->connection.Receive();
+      if (queued != (i == 0 ? "+OK\r\n" : "+QUEUED\r\n")) return Surprised(client, queued);
+    }
+  }
+  const std::string reply = client->connection.Receive();
+  sent->transaction.end = WallNanos();
+  if (reply == "*-1\r\n" && sent->known > 0) {
+    aborted_.fetch_add(1);
+    return true;
+  }
+  std::string_view rest = reply;
+  if (sent->form == Sent::Form::kMset) {
+    if (reply != "+OK\r\n") return Surprised(client, reply);
+    rest = {};
+  } else {
+    const std::string head = sent->form == Sent::Form::kOne ? "" : absl::StrCat("*", asked, "\r\n");
+    if (!StartsWith(rest, head)) return Surprised(client, reply);
+    rest.remove_prefix(head.size());
+    for (size_t i = sent->known; i < parts.size(); ++i) {
+      if (!TakeResult(&rest, &parts[i].operation)) return Surprised(client, reply);
+    }
+  }
+  if (!rest.empty()) return Surprised(client, reply);
+  if (sent->known > 0) committed_.fetch_add(1);
+  answered_.fetch_add(1);
+  client->done.emplace_back(sent->group, sent->transaction);
+  return true;
+}
+
+// One to three, sent together.
+void TransactionLoad::Round(Client* client) {
+  std::vector<Sent> all;
+  std::string bytes;
+  for (uint64_t left = 1 + client->random() % 3; left > 0; --left) {
+    all.push_back(Plan(client, &bytes));
+  }
+  // One after another, for the order within a connection.
+  const int64_t begin = WallNanos();
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].transaction.begin = begin + static_cast<int64_t>(i);
+  }
+  client->connection.Send(bytes);
+  for (Sent& sent : all) {
+    if (!Receive(client, &sent)) return;
+  }
+}
+
+void TransactionLoad::WatchedRound(Client* client) {
+  Sent read;
+  read.group = Group(client);
+  read.form = Sent::Form::kMget;
+  read.transaction.client = client->number;
+  std::vector<std::string> keys = {""};
+  for (const size_t key : Choose(client, 1)) {
+    keys.push_back(KeyOf(read.group, key));
+    read.transaction.parts.push_back({key, Operation()});
+  }
+  std::string bytes;
+  for (const char* name : {"WATCH", "MGET"}) {
+    keys[0] = name;
+    redis::AppendRequest({keys.begin(), keys.end()}, &bytes);
+  }
+  read.transaction.begin = WallNanos();
+  client->connection.Send(bytes);
+  const std::string watching = client->connection.Receive();
+  if (watching != "+OK\r\n") {
+    Surprised(client, watching);
+    return;
+  }
+  if (!Receive(client, &read)) return;
+  Sent exec;
+  exec.group = read.group;
+  exec.transaction.client = client->number;
+  exec.transaction.parts = read.transaction.parts;
+  exec.known = exec.transaction.parts.size();
+  bytes.clear();
+  AddExec(client, &exec, &bytes);
+  exec.transaction.begin = WallNanos();
+  client->connection.Send(bytes);
+  Receive(client, &exec);
+}
+
+}  // namespace pulse::linear

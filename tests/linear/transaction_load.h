@@ -1,0 +1,91 @@
+// TransactionLoad: clients of a real server that read and write groups of keys at once (MSET, MGET,
+// MULTI/EXEC, WATCH) beside commands of one key, and the history of what they were answered, for
+// CheckTransactions. Values are unique; the first key of a group is a counter. Nothing expires.
+//
+// An EXEC behind a WATCH is recorded with the watched keys' values as the client read them after
+// its WATCH: carried out, it may not have found others. One that was refused has no effect, and is
+// left out.
+//
+// Threads: one for each client. The object is used by one thread. Memory: the history.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "checker.h"
+#include "redis_connection.h"
+
+namespace pulse::linear {
+
+struct TransactionLoadOptions {
+  uint64_t seed = 0;
+  uint16_t port = 0;
+  std::string prefix = "t";  // of the keys
+  int clients = 6;
+  int groups = 4;
+  bool watches = true;
+};
+
+class TransactionLoad {
+ public:
+  static constexpr size_t kKeys = 4;  // of a group
+
+  explicit TransactionLoad(const TransactionLoadOptions& options);
+  ~TransactionLoad() { Stop(); }
+  // Until then, clients go on.
+  void Stop();
+
+  uint64_t answered() const { return answered_.load(); }    // EXECs and commands that took effect
+  uint64_t committed() const { return committed_.load(); }  // EXECs behind a WATCH: carried out
+  uint64_t aborted() const { return aborted_.load(); }      // and refused
+
+  // After Stop.
+  std::map<std::string, std::vector<Transaction>> history() const;  // by group
+  // What no server may say, and answers that never came.
+  std::vector<std::string> surprises() const;
+
+ private:
+  using Part = Transaction::Part;
+  struct Client {
+    uint32_t number = 0;
+    std::mt19937_64 random;
+    RedisConnection connection;
+    std::vector<std::pair<std::string, Transaction>> done;
+    std::vector<std::string> surprises;
+    uint64_t values = 0;
+    std::thread thread;
+  };
+  // What a client has sent, of which `parts` are to be answered.
+  struct Sent {
+    std::string group;
+    Transaction transaction;
+    enum class Form { kOne, kMget, kMset, kExec } form = Form::kOne;
+    size_t known = 0;  // parts at the beginning whose results are there: of watched keys
+  };
+
+  void Run(Client* client);
+  void Round(Client* client);
+  void WatchedRound(Client* client);
+  std::string Group(Client* client) const;
+  std::vector<size_t> Choose(Client* client, size_t least) const;
+  Operation Write(Client* client, size_t key) const;
+  void AddExec(Client* client, Sent* sent, std::string* bytes) const;
+  Sent Plan(Client* client, std::string* bytes) const;
+  // False: the connection is of no use any more.
+  bool Receive(Client* client, Sent* sent);
+  bool Surprised(Client* client, const std::string& reply) const;
+
+  const TransactionLoadOptions options_;
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> answered_{0}, committed_{0}, aborted_{0};
+  std::vector<std::unique_ptr<Client>> clients_;
+};
+
+}  // namespace pulse::linear
