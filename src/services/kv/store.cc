@@ -26,8 +26,6 @@ constexpr std::array<std::pair<std::string_view, Policy>, 4> kPolicies = {
      {"allkeys-random", Policy::kRandom}}};
 // Between looks at what has expired.
 constexpr auto kTick = std::chrono::milliseconds(100);
-// Of a transaction: one this short is not replaced by an error.
-constexpr size_t kShortReply = 128;
 
 // What changes keys without adding to them, and is never refused for want of memory.
 bool IsUrgent(redis::Command command) {
@@ -223,18 +221,7 @@ KvStore::RunResult KvStore::Run(const redis::CommandInfo& command, const redis::
   redis::Call call{command, args, view, *reply, *counts};
   redis::RunCommand(call);
   if (!view.error().empty()) view.Undo();
-  if (view.blocked()) {
-    reply->out()->resize(begin);
-    *counts = before;
-    return RunResult::kWouldBlock;
-  }
-  if (!view.error().empty()) {
-    reply->out()->resize(begin);
-    reply->Error(view.error());
-  }
-  ++counts->commands;
-  counts->errors += (*reply->out())[begin] == '-';
-  return RunResult::kDone;
+  return EndCommand(view, begin, before, reply, counts);
 }
 
 // The misses of all keys overlap, as in ExecuteBatch, which is for one partition.
@@ -336,37 +323,20 @@ void KvStore::RunTransaction(const std::vector<Queued>& commands,
     reply->NullArray();
     return;
   }
-  const size_t begin = reply->out()->size();
-  bool full = false;
-  reply->Array(commands.size());
-  for (const Queued& queued : commands) {
-    const size_t element = reply->out()->size();
-    const bool writes = queued.command->writes();
-    if (full && queued.command->reads() && !writes) {
-      reply->Error(redis::kTooManyValues);
-      ++counts->commands;
-    } else if (queued.command->reads() || writes) {
-      KvView view(this, MannerOf(*queued.command), true, wanted == AllShards(), now);
-      redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
-      redis::RunCommand(call);
-      if (!view.error().empty()) {
+  RunQueued(
+      commands, options_.limits.max_reply,
+      [&](const Queued& queued) {
+        const size_t element = reply->out()->size();
+        KvView view(this, MannerOf(*queued.command), true, wanted == AllShards(), now);
+        redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
+        redis::RunCommand(call);
+        if (view.error().empty()) return true;
         view.Undo();
         reply->out()->resize(element);
         reply->Error(view.error());
-      }
-      ++counts->commands;
-    } else {
-      other(queued, reply);
-    }
-    // A write was carried out all the same.
-    if (reply->out()->size() - begin > options_.limits.max_reply &&
-        reply->out()->size() - element > kShortReply) {
-      full = true;
-      reply->out()->resize(element);
-      reply->Error(writes ? redis::kTooManyValuesWritten : redis::kTooManyValues);
-    }
-    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
-  }
+        return true;
+      },
+      other, reply, counts);
 }
 
 bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,

@@ -40,9 +40,6 @@ class KvView final : public redis::View {
   std::optional<int> UseOf(std::string_view key) override;
   std::optional<uint64_t> MemoryOf(std::string_view key, const redis::Found& found) override;
 
-  bool blocked() const { return blocked_; }
-  // As a reply without its "-"; empty: nothing failed.
-  const std::string& error() const { return error_; }
   // After an error nothing more is written; this takes back what was: a command is carried out as a
   // whole or not at all.
   void Undo();
@@ -66,8 +63,6 @@ class KvView final : public redis::View {
   std::vector<Before> before_;
   const bool may_block_;
   const bool held_all_;
-  bool blocked_ = false;
-  std::string error_;
 };
 
 // The reply to a value that could not be stored.

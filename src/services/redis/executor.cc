@@ -48,11 +48,6 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
 }
 
-void RequestBatch::Add(uint64_t ticket, std::string_view request) {
-  entries.push_back({ticket, bytes.size(), request.size()});
-  bytes.append(request);
-}
-
 void RequestBatch::Clear() {
   bytes.clear();
   entries.clear();
@@ -69,9 +64,7 @@ const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWrite
   // At once: requests hold views of themselves.
   if (batch->requests.size() < batch->entries.size()) batch->requests.resize(batch->entries.size());
   while (batch->parsed <= index) {
-    const RequestBatch::Entry& entry = batch->entries[batch->parsed];
-    const auto status = batch->requests[batch->parsed].Parse(
-        std::string_view(batch->bytes).substr(entry.begin, entry.size));
+    const auto status = batch->requests[batch->parsed].Parse(batch->At(batch->parsed));
     if (!status.ok()) {
       if (index != batch->parsed) return nullptr;
       reply->out()->append(ErrorLine(status));
@@ -181,9 +174,8 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     ++batch->counts.errors;
     return answered(1);
   }
-  const RequestBatch::Entry& entry = batch->entries[batch->next];
   if (session->in_multi && (command->flags & kNoQueue) == 0) {
-    Queue(session, std::string_view(batch->bytes).substr(entry.begin, entry.size), command, &reply);
+    Queue(session, batch->At(batch->next), command, &reply);
     return answered(1);
   }
   const bool plain_get = command->id == Command::kGet;

@@ -14,6 +14,7 @@
 
 #include "absl/types/span.h"
 #include "services/redis/keyspace.h"
+#include "services/redis/message_batch.h"
 #include "services/redis/session.h"
 
 namespace pulse::redis {
@@ -42,23 +43,11 @@ struct ServerFacts {
   void Add(const CommandCounts& counts);
 };
 
-struct RequestBatch {
-  struct Entry {
-    uint64_t ticket;
-    size_t begin;
-    size_t size;
-  };
-  std::string bytes;
-  std::vector<Entry> entries;
-  size_t next = 0;       // the first that has no reply
-  size_t delivered = 0;  // the first whose reply has not been given to the connection
-  std::string out;       // replies since `delivered`
-  std::vector<size_t> ends;
+struct RequestBatch : MessageBatch {
   std::vector<Request> requests;  // of entries, as far as they were read
   size_t parsed = 0;
   CommandCounts counts;
 
-  void Add(uint64_t ticket, std::string_view request);
   void Clear();
   size_t MemoryHeld() const { return bytes.capacity() + out.capacity(); }
 };

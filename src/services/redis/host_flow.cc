@@ -191,7 +191,7 @@ class HostFlow : public net::Flow {
 
   // A batch has stopped.
   void HandleStop(Executor::Stop stop) {
-    Deliver();
+    batch_->Deliver(connection_);
     switch (stop) {
       case Executor::Stop::kEnd:
         KeepBatch(std::move(batch_));
@@ -230,19 +230,6 @@ class HostFlow : public net::Flow {
         RunBatch();
       });
     });
-  }
-
-  void Deliver() {
-    const CpuScope scope(CpuComponent::kRespond);
-    size_t begin = 0;
-    for (size_t i = 0; i < batch_->ends.size(); ++i) {
-      const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);
-      connection_->Reply(batch_->entries[batch_->delivered + i].ticket, reply);
-      begin = batch_->ends[i];
-    }
-    batch_->delivered = batch_->next;
-    batch_->out.clear();
-    batch_->ends.clear();
   }
 
   HostApplication* const app_;

@@ -88,9 +88,15 @@ class View {
 
   int64_t now_ms() const { return now_ms_; }
   const KeyspaceLimits& limits() const { return limits_; }
+  bool blocked() const { return blocked_; }
+  // What ended the command, as a reply without its "-"; empty: nothing did.
+  const std::string& error() const { return error_; }
 
  protected:
   View(int64_t now_ms, const KeyspaceLimits& limits) : now_ms_(now_ms), limits_(limits) {}
+
+  bool blocked_ = false;
+  std::string error_;
 
  private:
   const int64_t now_ms_;
@@ -160,6 +166,18 @@ class Keyspace {
   const WatchTable& watch_table() const { return watch_; }
 
  protected:
+  // The end of a command: its reply, which begins at `begin`, or the view's error. What would block
+  // has done nothing: `before` are the counts then.
+  static RunResult EndCommand(const View& view, size_t begin, const CommandCounts& before,
+                              ReplyWriter* reply, CommandCounts* counts);
+  // The replies to a transaction's commands: `run` carries out what concerns keys, and false from
+  // it ends the transaction; `other` the rest. Replies beyond `most_bytes` in all become errors; a
+  // write behind them is carried out all the same.
+  static bool RunQueued(const std::vector<Queued>& commands, uint64_t most_bytes,
+                        const std::function<bool(const Queued&)>& run,
+                        const std::function<void(const Queued&, ReplyWriter*)>& other,
+                        ReplyWriter* reply, CommandCounts* counts);
+
   WatchTable watch_;
 };
 

@@ -11,8 +11,6 @@
 namespace pulse::redis {
 namespace {
 
-// Of a transaction that is too long: one this short is not replaced by an error.
-constexpr size_t kShortReply = 128;
 // WATCH of more is not for a loop.
 constexpr size_t kFewWatches = 64;
 // One thread writes the batches of several, which RocksDB's own atomics hand over to it, unseen by
@@ -122,18 +120,7 @@ Store::RunResult Store::Run(const CommandInfo& command, const Arguments& args, b
   Call call{command, args, view, *reply, *counts};
   RunCommand(call);
   if (!view.blocked() && view.error().empty() && writes) Commit(&view);
-  if (view.blocked()) {
-    reply->out()->resize(begin);
-    *counts = before;
-    return RunResult::kWouldBlock;
-  }
-  if (!view.error().empty()) {
-    reply->out()->resize(begin);
-    reply->Error(view.error());
-  }
-  ++counts->commands;
-  counts->errors += (*reply->out())[begin] == '-';
-  return RunResult::kDone;
+  return EndCommand(view, begin, before, reply, counts);
 }
 
 Store::RunResult Store::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
@@ -252,30 +239,14 @@ void Store::RunTransaction(const std::vector<Queued>& commands, const WatchTable
   }
   StoreView view(this, true, true, now);
   const size_t begin = reply->out()->size();
-  bool full = false;
-  reply->Array(commands.size());
-  for (const Queued& queued : commands) {
-    const size_t element = reply->out()->size();
-    if (full && queued.command->reads() && !queued.command->writes()) {
-      reply->Error(kTooManyValues);
-      ++counts->commands;
-    } else if (queued.command->reads() || queued.command->writes()) {
-      Call call{*queued.command, *queued.args, view, *reply, *counts};
-      RunCommand(call);
-      ++counts->commands;
-    } else {
-      other(queued, reply);
-    }
-    if (!view.error().empty() || view.written_bytes() > options_.max_transaction) break;
-    // A write is carried out all the same.
-    if (reply->out()->size() - begin > options_.limits.max_reply &&
-        reply->out()->size() - element > kShortReply) {
-      full = true;
-      reply->out()->resize(element);
-      reply->Error(queued.command->writes() ? kTooManyValuesWritten : kTooManyValues);
-    }
-    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
-  }
+  RunQueued(
+      commands, options_.limits.max_reply,
+      [&](const Queued& queued) {
+        Call call{*queued.command, *queued.args, view, *reply, *counts};
+        RunCommand(call);
+        return view.error().empty() && view.written_bytes() <= options_.max_transaction;
+      },
+      other, reply, counts);
   const bool fits = view.written_bytes() <= options_.max_transaction;
   if (fits && view.error().empty()) Commit(&view);
   if (fits && view.error().empty()) return;

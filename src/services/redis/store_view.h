@@ -57,9 +57,6 @@ class StoreView final : public View {
   // For what is known to read from the device.
   bool MayBlock();
 
-  bool blocked() const { return blocked_; }
-  // What ended the command, as a reply without its "-"; empty: nothing did.
-  const std::string& error() const { return error_; }
   // Of what a transaction has written.
   uint64_t written_bytes() const { return written_bytes_; }
 
@@ -79,9 +76,7 @@ class StoreView final : public View {
   Store* store_;
   bool may_block_;
   bool buffered_;
-  bool blocked_ = false;
   bool cleared_ = false;
-  std::string error_;
   rocksdb::WriteBatch batch_;
   // Of a buffered view, in place of the batch: values as they are stored, none where deleted.
   std::map<std::string, std::optional<std::string>, std::less<>> buffered_writes_;

@@ -34,8 +34,7 @@ void MemcachedFlow::OnRequest(net::Ticket ticket, std::string_view bytes) {
     return;
   }
   if (incoming_ == nullptr) incoming_ = std::make_shared<Batch>();
-  incoming_->entries.push_back({ticket, incoming_->bytes.size(), bytes.size()});
-  incoming_->bytes.append(bytes);
+  incoming_->Add(ticket, bytes);
   incoming_bytes_ += bytes.size();
 }
 
@@ -62,10 +61,9 @@ void MemcachedFlow::StartBatch() {
 MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, bool may_block) {
   while (batch->next < batch->entries.size()) {
     if (batch->out.size() > kFullBytes) return Stop::kFull;
-    const Entry& entry = batch->entries[batch->next];
     {
       const CpuScope scope(CpuComponent::kParse);
-      batch->request.Parse(std::string_view(batch->bytes).substr(entry.begin, entry.size));
+      batch->request.Parse(batch->At(batch->next));
     }
     if (batch->request.closes()) return Stop::kClose;
     const CpuScope scope(CpuComponent::kStore);
@@ -102,7 +100,7 @@ void MemcachedFlow::RunBatchOnPool(redis::WorkerPool* pool) {
 }
 
 void MemcachedFlow::HandleStop(Stop stop) {
-  Deliver();
+  batch_->Deliver(connection_);
   switch (stop) {
     case Stop::kEnd:
       batch_.reset();
@@ -124,19 +122,6 @@ void MemcachedFlow::HandleStop(Stop stop) {
       connection_->Close({});
       break;
   }
-}
-
-void MemcachedFlow::Deliver() {
-  const CpuScope scope(CpuComponent::kRespond);
-  size_t begin = 0;
-  for (size_t i = 0; i < batch_->ends.size(); ++i) {
-    const std::string_view reply(batch_->out.data() + begin, batch_->ends[i] - begin);
-    connection_->Reply(batch_->entries[batch_->delivered + i].ticket, reply);
-    begin = batch_->ends[i];
-  }
-  batch_->delivered = batch_->next;
-  batch_->out.clear();
-  batch_->ends.clear();
 }
 
 }  // namespace pulse::kv::memcached

@@ -22,6 +22,7 @@
 #include "services/kv/memcached/codec.h"
 #include "services/kv/memcached/commands.h"
 #include "services/redis/designs.h"
+#include "services/redis/message_batch.h"
 #include "services/redis/worker_pool.h"
 
 namespace pulse::kv::memcached {
@@ -58,18 +59,7 @@ class MemcachedFlow final : public net::Flow {
     kClosed,
   };
   enum class Stop { kEnd, kWouldBlock, kFull, kClose };
-  struct Entry {
-    net::Ticket ticket;
-    size_t begin;
-    size_t size;
-  };
-  struct Batch {
-    std::string bytes;
-    std::vector<Entry> entries;
-    size_t next = 0;       // the first that has no reply
-    size_t delivered = 0;  // the first whose reply the connection does not have
-    std::string out;       // replies since `delivered`
-    std::vector<size_t> ends;
+  struct Batch : redis::MessageBatch {
     Request request;
   };
 
@@ -78,7 +68,6 @@ class MemcachedFlow final : public net::Flow {
   void RunBatch();
   void RunBatchOnPool(redis::WorkerPool* pool);
   void HandleStop(Stop stop);
-  void Deliver();
 
   const Executor* const executor_;
   redis::WorkerPool* const pool_;

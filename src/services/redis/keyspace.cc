@@ -1,0 +1,59 @@
+#include "services/redis/keyspace.h"
+
+#include "services/redis/handlers.h"
+
+namespace pulse::redis {
+namespace {
+
+// Of a transaction that is too long: one this short is not replaced by an error.
+constexpr size_t kShortReply = 128;
+
+}  // namespace
+
+Keyspace::RunResult Keyspace::EndCommand(const View& view, size_t begin,
+                                         const CommandCounts& before, ReplyWriter* reply,
+                                         CommandCounts* counts) {
+  if (view.blocked()) {
+    reply->out()->resize(begin);
+    *counts = before;
+    return RunResult::kWouldBlock;
+  }
+  if (!view.error().empty()) {
+    reply->out()->resize(begin);
+    reply->Error(view.error());
+  }
+  ++counts->commands;
+  counts->errors += (*reply->out())[begin] == '-';
+  return RunResult::kDone;
+}
+
+bool Keyspace::RunQueued(const std::vector<Queued>& commands, uint64_t most_bytes,
+                         const std::function<bool(const Queued&)>& run,
+                         const std::function<void(const Queued&, ReplyWriter*)>& other,
+                         ReplyWriter* reply, CommandCounts* counts) {
+  const size_t begin = reply->out()->size();
+  bool full = false;
+  reply->Array(commands.size());
+  for (const Queued& queued : commands) {
+    const size_t element = reply->out()->size();
+    const bool writes = queued.command->writes();
+    const bool on_keys = writes || queued.command->reads();
+    counts->commands += on_keys;
+    if (!on_keys) {
+      other(queued, reply);
+    } else if (full && !writes) {
+      reply->Error(kTooManyValues);
+    } else if (!run(queued)) {
+      return false;
+    }
+    if (reply->out()->size() - begin > most_bytes && reply->out()->size() - element > kShortReply) {
+      full = true;
+      reply->out()->resize(element);
+      reply->Error(writes ? kTooManyValuesWritten : kTooManyValues);
+    }
+    counts->errors += reply->out()->size() > element && (*reply->out())[element] == '-';
+  }
+  return true;
+}
+
+}  // namespace pulse::redis
