@@ -13,10 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/cpu_list.h"
-#include "services/kv/store.h"
-#include "services/redis/designs.h"
-#include "services/redis/test_server.h"
+#include "services/kv/test_server.h"
 
 namespace pulse::kv {
 namespace {
@@ -26,50 +23,19 @@ using ::testing::HasSubstr;
 
 constexpr const char* kDesigns[] = {"lat", "cpu", "dual", "sav", "adaptive", "dpu", "shrd"};
 
-class KvServerTest : public testing::Test {
- protected:
-  void Open(int threads, bool agent = true) {
-    const std::vector<int> cpus = MyCpus();
-    options_.threads = threads;
-    designs_ = std::make_unique<redis::Designs>(threads, cpus, agent ? cpus : std::vector<int>());
-    options_.designs = designs_.get();
-    options_.keyspace = [this, threads](const redis::KeyspaceLimits& limits)
-        -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
-      KvStoreOptions store;
-      store.memory_bytes = uint64_t{64} << 20;
-      store.partitions = threads;
-      store.limits = limits;
-      store.designs = designs_.get();
-      return KvStore::Open(store);
-    };
-    auto server = redis::Server::Open(options_);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
-  ~KvServerTest() override {
-    if (server_ != nullptr) {
-      EXPECT_TRUE(server_->Stop().ok());
+// Of the threads that serve connections or carry commands out.
+std::set<std::string> LoopNames() {
+  std::set<std::string> names;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.starts_with("pulse-agent-") || name.starts_with("pulse-host-kv") ||
+        (name.starts_with("pulse-host-") && std::isdigit(name.back()) && name.size() == 12)) {
+      names.insert(name);
     }
   }
-
-  // Of the threads that serve connections or carry commands out.
-  static std::set<std::string> LoopNames() {
-    std::set<std::string> names;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::string name;
-      std::getline(std::ifstream(task.path() / "comm"), name);
-      if (name.starts_with("pulse-agent-") || name.starts_with("pulse-host-kv") ||
-          (name.starts_with("pulse-host-") && std::isdigit(name.back()) && name.size() == 12)) {
-        names.insert(name);
-      }
-    }
-    return names;
-  }
-
-  redis::ServeOptions options_;
-  std::unique_ptr<redis::Designs> designs_;  // outlives the server
-  std::unique_ptr<redis::Server> server_;
-};
+  return names;
+}
 
 // A counter for each client: its pipelines of commands are answered in order, while the design
 // changes all the time.
@@ -79,7 +45,7 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      redis::BlockingClient client(server_->port());
+      redis::BlockingClient client(port());
       const std::string key = "counter" + std::to_string(t);
       int64_t value = 0;
       for (int round = 0; round < 400; ++round) {
@@ -100,7 +66,7 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
     });
   }
   std::thread switcher([&] {
-    redis::BlockingClient client(server_->port());
+    redis::BlockingClient client(port());
     for (size_t i = 0; !done; ++i) {
       const std::string design = kDesigns[i % std::size(kDesigns)];
       ASSERT_EQ(client.Ask("config set design " + design), "+OK\r\n");
@@ -115,7 +81,7 @@ TEST_F(KvServerTest, Designs_ChangedUnderLoad_LoseAndReorderNothing) {
 // Which ask for the partitions that the transaction has.
 TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
   Open(2);
-  redis::BlockingClient client(server_->port());
+  redis::BlockingClient client(port());
   client.Send(
       "multi\r\nset a 1\r\ninfo\r\nconfig set maxmemory-policy allkeys-lru\r\nget a\r\nexec\r\n");
   for (const char* reply :
@@ -131,9 +97,9 @@ TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
 TEST_F(KvServerTest, Lat_WithClientsThatLeave_ServesTheOthers) {
   Open(1);
   ASSERT_TRUE(designs_->Set("lat").ok());
-  redis::BlockingClient stays(server_->port());
+  redis::BlockingClient stays(port());
   for (int i = 0; i < 100; ++i) {
-    redis::BlockingClient leaves(server_->port());
+    redis::BlockingClient leaves(port());
     leaves.Send("set a 1\r\nget a\r\nkeys *\r\n");
     leaves.Close();
     ASSERT_EQ(stays.Ask("set b " + std::to_string(i)), "+OK\r\n");
@@ -143,7 +109,7 @@ TEST_F(KvServerTest, Lat_WithClientsThatLeave_ServesTheOthers) {
 
 TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
   Open(1, false);
-  redis::BlockingClient client(server_->port());
+  redis::BlockingClient client(port());
   EXPECT_THAT(client.Ask("config set design lat"), HasSubstr("--agent-cpus"));
   EXPECT_THAT(client.Ask("config set design adaptive"), HasSubstr("--agent-cpus"));
   EXPECT_THAT(client.Ask("config set design fast"), HasSubstr("is none"));
@@ -153,7 +119,7 @@ TEST_F(KvServerTest, Design_ThatCannotRun_IsRefusedAndTheOldOneStays) {
 
 TEST_F(KvServerTest, DesignWithLoopsOnBothSides_WithOneLoop_IsRefused) {
   Open(1);
-  redis::BlockingClient client(server_->port());
+  redis::BlockingClient client(port());
   EXPECT_THAT(client.Ask("config set design dual"), HasSubstr("--threads 2"));
   EXPECT_THAT(client.Ask("config set design shrd"), HasSubstr("--threads 2"));
   EXPECT_THAT(client.Ask("config get design"), HasSubstr("cpu"));
@@ -169,7 +135,7 @@ TEST_F(KvServerTest, Dual_QuarterOfTheLoopsIsOnTheHost_TheRestOnTheAgent) {
   std::set<std::string> names;
   // The kernel chooses a connection's loop.
   for (int i = 0; i < 500 && names != expected; ++i) {
-    clients.push_back(std::make_unique<redis::BlockingClient>(server_->port()));
+    clients.push_back(std::make_unique<redis::BlockingClient>(port()));
     ASSERT_EQ(clients.back()->Ask("set a 1"), "+OK\r\n");
     names = LoopNames();
   }
@@ -179,7 +145,7 @@ TEST_F(KvServerTest, Dual_QuarterOfTheLoopsIsOnTheHost_TheRestOnTheAgent) {
 // From the counters alone: it tries all that it may choose, and the rate of requests with it.
 TEST_F(KvServerTest, Adaptive_UnderLoad_TriesDesigns) {
   Open(2);
-  redis::BlockingClient client(server_->port());
+  redis::BlockingClient client(port());
   ASSERT_EQ(client.Ask("config set design adaptive"), "+OK\r\n");
   std::set<std::string> seen;
   std::string pings;

@@ -108,7 +108,12 @@ void Designs::StopWorkers() {
   }
   wake_.notify_one();
   if (adaptive_.joinable()) adaptive_.join();
-  workers_.clear();
+  std::vector<std::unique_ptr<WorkerPool>> workers;
+  {
+    // Commands that are carried out elsewhere may ask for the status.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    workers.swap(workers_);
+  }
 }
 
 bool Designs::IsOnHost(size_t loop) const {

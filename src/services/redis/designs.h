@@ -51,7 +51,7 @@ class Designs {
     int64_t host_cpu_nanos = 0;  // of loops and threads on the host, so far
   };
   Status status() const;
-  // The loops have ended. What the threads were given is carried out.
+  // The loops have ended. What the threads have begun is carried out.
   void StopWorkers();
 
   // Of the calling loop: the thread that carries its next `requests` commands out; null: itself.

@@ -26,6 +26,11 @@ constexpr size_t kMostWatches = 10'000;
 constexpr std::string_view kTooMuchKept =
     "ERR the transactions of all clients hold too many bytes; try again later";
 
+// Of those on the connection, what asks the keyspace, which others may be at work on.
+bool AsksKeyspace(Command command) {
+  return command == Command::kInfo || command == Command::kConfig;
+}
+
 void ReplyUnknown(const Request& request, ReplyWriter* reply) {
   std::string text = absl::StrCat("ERR unknown command '", AbslOf(request[0].substr(0, 128)),
                                   "', with args beginning with: ");
@@ -139,6 +144,7 @@ bool Executor::RunSetsTogether(absl::Span<const Member> members) {
 Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_block) {
   Stop stop = Stop::kEnd;
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
+    if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
   }
   if (stop == Stop::kWouldBlock) ++batch->counts.waited;
@@ -213,6 +219,8 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
   } else if (command->id == Command::kMulti || command->id == Command::kExec ||
              command->id == Command::kDiscard) {
     stop = Transact(session, *command, may_block, &reply, &batch->counts);
+  } else if (!may_block && AsksKeyspace(command->id)) {
+    stop = Stop::kWouldBlock;
   } else {
     stop = RunConnectionCommand(session, *command, args, &reply);
   }

@@ -64,6 +64,8 @@ class Executor {
     kClose,       // the connection ends after the last reply
   };
   Stop Run(Session* session, RequestBatch* batch, bool may_block);
+  // The connections are gone: what is left of their batches is not carried out. Thread-safe.
+  void End() { ended_.store(true, std::memory_order_relaxed); }
 
   // Whether the batch is one SET without options, of a user who may do that: such batches of
   // several connections can go together.
@@ -117,6 +119,7 @@ class Executor {
 
   Keyspace* store_;
   ServerFacts* facts_;
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace pulse::redis

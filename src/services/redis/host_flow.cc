@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "base/cpu_profile.h"
 #include "services/redis/detecting_flow.h"
 #include "services/redis/key_locks.h"
 
@@ -114,7 +113,7 @@ class HostFlow : public net::Flow {
   void OnRoom() override {
     if (state_ != State::kFull) return;
     if (worker_ != nullptr) {
-      RunBatchOnPool();
+      JoinGroup();
     } else {
       RunBatch();
     }
@@ -139,11 +138,15 @@ class HostFlow : public net::Flow {
     worker_ = WorkerOfDesign();
     if (worker_ != nullptr ||
         (app_->groups_ && app_->executor_->IsPlainSet(*session_, batch_.get()))) {
-      state_ = State::kGrouped;
-      Waiting().push_back(this);
+      JoinGroup();
     } else {
       RunBatch();
     }
+  }
+
+  void JoinGroup() {
+    state_ = State::kGrouped;
+    Waiting().push_back(this);
   }
 
   WorkerPool* WorkerOfDesign() const {
@@ -166,9 +169,12 @@ class HostFlow : public net::Flow {
     std::shared_ptr<Session> session;
     std::shared_ptr<RequestBatch> batch;
     Executor::Stop stop = Executor::Stop::kEnd;
-    void Run(Executor* executor) {
-      stop = executor->Run(session.get(), batch.get(), true);
+    // False: it would block.
+    bool Run(Executor* executor, bool may_block) {
+      stop = executor->Run(session.get(), batch.get(), may_block);
+      if (stop == Executor::Stop::kWouldBlock) return false;
       session.reset();
+      return true;
     }
     void Return() {
       if (alive.expired()) return;
@@ -180,13 +186,12 @@ class HostFlow : public net::Flow {
     state_ = State::kWaiting;
     return {this, alive_, session_, std::move(batch_)};
   }
-  void RunBatchOnPool() {
-    WorkerPool* pool = worker_ != nullptr ? worker_ : app_->pool_;
-    pool->Post(
-        [away = SendAway(), executor = app_->executor_, remote = connection_->remote()]() mutable {
-          away.Run(executor);
-          remote->Post([a = std::move(away)]() mutable { a.Return(); });
-        });
+  static void RunOnPool(WorkerPool* pool, Executor* executor, Away away,
+                        std::shared_ptr<net::Remote> remote) {
+    pool->Post([executor, away = std::move(away), remote = std::move(remote)]() mutable {
+      away.Run(executor, true);
+      remote->Post([a = std::move(away)]() mutable { a.Return(); });
+    });
   }
 
   // A batch has stopped.
@@ -204,7 +209,7 @@ class HostFlow : public net::Flow {
         }
         break;
       case Executor::Stop::kWouldBlock:
-        RunBatchOnPool();
+        RunOnPool(app_->pool_, app_->executor_, SendAway(), connection_->remote());
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
@@ -259,8 +264,13 @@ void HostApplication::SendGroupAway() {
   const auto post = [&] {
     if (together.empty()) return;
     ++GroupsAway();
-    worker->Post([all = std::move(together), executor = executor_, loop]() mutable {
-      for (HostFlow::Away& away : all) away.Run(executor);
+    worker->Post([all = std::move(together), executor = executor_, pool = pool_, loop]() mutable {
+      // What would block delays nobody else of the group.
+      std::erase_if(all, [&](HostFlow::Away& away) {
+        if (away.Run(executor, false)) return false;
+        HostFlow::RunOnPool(pool, executor, std::move(away), loop);
+        return true;
+      });
       loop->Post([back = std::move(all)]() mutable {
         --GroupsAway();
         for (HostFlow::Away& away : back) away.Return();

@@ -272,8 +272,10 @@ absl::Status ServerImpl::Stop() {
   public_.reset();
   offload_app_.reset();
   private_.reset();
-  pool_.reset();
+  // Their connections are gone: nobody waits for what was not answered in time.
+  if (executor_ != nullptr) executor_->End();
   if (options_.designs != nullptr) options_.designs->StopWorkers();
+  pool_.reset();  // to which those post
   return store_ == nullptr ? absl::OkStatus() : store_->Close();
 }
 

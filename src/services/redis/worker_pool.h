@@ -1,6 +1,6 @@
-// WorkerPool: threads that may wait. What is posted is run in order of arrival; all of it before
-// the pool is gone. Post is thread-safe and does not block. Who posts bounds what waits: a
-// connection waits for at most one piece of work here.
+// WorkerPool: threads that may wait. What is posted is run in order of arrival; what has not begun
+// when the pool is destroyed is dropped. Post is thread-safe and does not block. Who posts bounds
+// what waits: a connection waits for at most one piece of work here.
 #pragma once
 
 #include <pthread.h>
@@ -35,11 +35,14 @@ class WorkerPool {
     }
   }
   ~WorkerPool() {
+    std::deque<std::function<void()>> dropped;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
+      dropped.swap(work_);
     }
     wake_.notify_all();
+    dropped.clear();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -65,7 +68,7 @@ class WorkerPool {
       profile.BeginWait();
       wake_.wait(lock, [this] { return stopping_ || !work_.empty(); });
       profile.EndWait(CpuComponent::kOther);
-      if (work_.empty()) return;
+      if (stopping_) return;
       std::function<void()> work = std::move(work_.front());
       work_.pop_front();
       lock.unlock();

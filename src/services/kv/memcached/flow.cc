@@ -89,9 +89,11 @@ void MemcachedFlow::RunBatch() {
 // The batch belongs to the pool until it is back.
 void MemcachedFlow::RunBatchOnPool(redis::WorkerPool* pool) {
   state_ = State::kWaiting;
-  pool->Post([this, executor = executor_, batch = std::move(batch_),
+  // A thread of the design has others to serve, too.
+  const bool may_block = pool == pool_;
+  pool->Post([this, executor = executor_, batch = std::move(batch_), may_block,
               remote = connection_->remote()]() mutable {
-    const Stop stop = Run(*executor, batch.get(), true);
+    const Stop stop = Run(*executor, batch.get(), may_block);
     remote->Post([this, batch = std::move(batch), stop] {
       batch_ = batch;
       HandleStop(stop);

@@ -1,0 +1,137 @@
+// What has to wait for a partition delays nobody else of its loop, in any design, and a server that
+// stops does not carry out what nobody waits for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/testing.h"
+#include "services/kv/test_server.h"
+#include "services/redis/executor.h"
+
+namespace pulse::kv {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Has a store's only partition, as a command that takes long, until it ends.
+class LongCommand {
+ public:
+  explicit LongCommand(KvStore* store)
+      : thread_([this, store] {
+          store->WithPartition("", true, [this](Partition&, uint64_t) {
+            begun_.set_value();
+            end_.get_future().wait();
+          });
+        }) {
+    begun_.get_future().wait();
+  }
+  ~LongCommand() { End(); }
+  void End() {
+    if (!thread_.joinable()) return;
+    end_.set_value();
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> begun_;
+  std::promise<void> end_;
+  std::thread thread_;
+};
+
+class KvServerWaitTest : public KvServerTest, public testing::WithParamInterface<const char*> {
+ protected:
+  // What `waiting` is told comes only once the partition is free, and others are answered before.
+  void ExpectOthersAnswered(const std::string& request, const std::string& reply) {
+    Open();
+    ASSERT_TRUE(designs_->Set(GetParam()).ok());
+    redis::BlockingClient waiting(port());
+    redis::BlockingClient other(port());
+    ASSERT_EQ(other.Ask("set a 1"), "+OK\r\n");
+    LongCommand command(store_);
+    waiting.Send(request);
+    waiting.ShutDown();
+    auto waits = std::async(std::launch::async, [&] { return waiting.ReadAll(); });
+    for (int i = 0; i < 3; ++i) {
+      auto answered = std::async(std::launch::async, [&] { return other.Ask("ping"); });
+      EXPECT_TRUE(testing_util::Eventually(
+          [&] { return answered.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+      if (HasFailure()) command.End();
+    }
+    EXPECT_TRUE(HasFailure() || testing_util::StaysBlocked(waits));
+    command.End();
+    EXPECT_THAT(waits.get(), HasSubstr(reply));
+  }
+};
+
+TEST_P(KvServerWaitTest, Get_OfAPartitionThatIsTaken_DelaysNobodyElse) {
+  ExpectOthersAnswered("GET a\r\n", "$1\r\n1\r\n");
+}
+
+TEST_P(KvServerWaitTest, Exec_OfAPartitionThatIsTaken_DelaysNobodyElse) {
+  ExpectOthersAnswered("multi\r\nget a\r\nexec\r\n", "*1\r\n$1\r\n1\r\n");
+}
+
+TEST_P(KvServerWaitTest, Info_OfAPartitionThatIsTaken_DelaysNobodyElse) {
+  ExpectOthersAnswered("info keyspace\r\n", "keys=1");
+}
+
+TEST_P(KvServerWaitTest, ConfigSet_OfAPartitionThatIsTaken_DelaysNobodyElse) {
+  ExpectOthersAnswered("config set maxmemory-policy allkeys-lru\r\n", "+OK\r\n");
+}
+
+TEST_P(KvServerWaitTest, MemcachedGet_OfAPartitionThatIsTaken_DelaysNobodyElse) {
+  ExpectOthersAnswered("mg a v\r\n", "VA 1\r\n1\r\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Designs, KvServerWaitTest, testing::Values("cpu", "lat", "sav", "dpu"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST(ExecutorTest, Run_AfterEnd_CarriesOutNoMore) {
+  KvStoreOptions options;
+  options.memory_bytes = uint64_t{32} << 20;
+  const auto store = *KvStore::Open(options);
+  redis::ServerFacts facts;
+  redis::Executor executor(store.get(), &facts);
+  redis::Session session(store->watch_table(), &facts.transactions, false);
+  const redis::Users users = redis::Users::WithPassword("");
+  session.SetUser(users.Anonymous());
+  redis::RequestBatch batch;
+  batch.Add(1, "set a 1\r\n");
+  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kEnd);
+  batch.Add(2, "set b 1\r\n");
+  executor.End();
+  EXPECT_EQ(executor.Run(&session, &batch, true), redis::Executor::Stop::kClose);
+  EXPECT_EQ(store->numbers().items, 1u);
+}
+
+// So a server that stops does not wait for the batches of clients that are gone.
+TEST(WorkerPoolTest, Destruction_WithWorkThatHasNotBegun_DropsIt) {
+  std::promise<void> dropped;
+  std::atomic<bool> begun{false};
+  bool ran = false;
+  bool in_time = true;
+  {
+    redis::WorkerPool pool(1, "test", {});
+    pool.Post([&] {
+      begun = true;
+      // Until the next one is gone; the limit only ends a hang.
+      in_time =
+          dropped.get_future().wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    });
+    const std::shared_ptr<void> held(nullptr, [&](void*) { dropped.set_value(); });
+    pool.Post([held, &ran] { ran = true; });
+    ASSERT_TRUE(testing_util::Eventually([&] { return begun.load(); }));
+  }
+  EXPECT_TRUE(in_time);
+  EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace pulse::kv

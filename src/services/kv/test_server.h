@@ -1,0 +1,66 @@
+// The in-memory store's server on a port of the kernel's choice, as `pulse kv` puts it together.
+// For tests only.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/cpu_list.h"
+#include "services/kv/memcached/flow.h"
+#include "services/kv/store.h"
+#include "services/redis/designs.h"
+#include "services/redis/test_server.h"
+
+namespace pulse::kv {
+
+class KvServerTest : public testing::Test {
+ protected:
+  // `agent` false: it has no CPUs.
+  void Open(int threads = 1, bool agent = true) {
+    const std::vector<int> cpus = MyCpus();
+    options_.threads = threads;
+    designs_ = std::make_unique<redis::Designs>(threads, cpus, agent ? cpus : std::vector<int>());
+    options_.designs = designs_.get();
+    options_.keyspace = [this, threads](const redis::KeyspaceLimits& limits)
+        -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
+      KvStoreOptions store;
+      store.memory_bytes = memory_bytes_;
+      store.partitions = threads;
+      store.limits = limits;
+      store.designs = designs_.get();
+      auto opened = KvStore::Open(store);
+      if (!opened.ok()) return opened.status();
+      store_ = opened->get();
+      memcached::ExecutorOptions of_memcached;
+      of_memcached.max_value = limits.max_value;
+      memcached_ = std::make_unique<memcached::Executor>(store_, &counters_, of_memcached);
+      return opened;
+    };
+    options_.other.is_it = &memcached::LooksLikeMemcached;
+    options_.other.make = [this](net::Connection* connection, redis::WorkerPool* workers) {
+      return std::make_unique<memcached::MemcachedFlow>(memcached_.get(), workers, designs_.get(),
+                                                        connection);
+    };
+    auto server = redis::Server::Open(options_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  ~KvServerTest() override {
+    if (server_ != nullptr) {
+      EXPECT_TRUE(server_->Stop().ok());
+    }
+  }
+  uint16_t port() const { return server_->port(); }
+
+  uint64_t memory_bytes_ = uint64_t{64} << 20;
+  redis::ServeOptions options_;
+  std::unique_ptr<redis::Designs> designs_;  // these outlive the server
+  memcached::Counters counters_;
+  std::unique_ptr<memcached::Executor> memcached_;
+  std::unique_ptr<redis::Server> server_;
+  KvStore* store_ = nullptr;  // the server's
+};
+
+}  // namespace pulse::kv
