@@ -141,6 +141,27 @@ start_agent() {
 }
 AGENT_COUNT=0
 
+# start_server COMMAND NAME ARGUMENTS...: `pulse serve` or `pulse kv` on a port of the kernel's choice:
+# SERVER is its pid, SERVER_LOG its output, PORT its port.
+start_server() {
+  local command=$1
+  SERVER_LOG="$SCRATCH/$command.$2.log"
+  shift 2
+  start "$SERVER_LOG" "$PULSE" "$command" --port 0 "$@"
+  SERVER=$STARTED
+  await 60 grep -q 'process [0-9]' "$SERVER_LOG" || fail "the server does not start" "$SERVER_LOG"
+  PORT=$(grep -oE ':[0-9]+ ' "$SERVER_LOG" | head -n 1 | tr -d ': ')
+}
+
+# says WHAT EXPECTED COMMAND...: what a client of the server is told has EXPECTED in it.
+says() {
+  local what=$1 expected=$2 said
+  shift 2
+  said=$(timeout 60 "$@" 2>&1)
+  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$SERVER_LOG"
+  note "$what: ${said:0:120}"
+}
+
 # stop_agent PID LOG: SIGTERM must drain and end with status 0.
 stop_agent() {
   local pid=$1 log=$2 rc

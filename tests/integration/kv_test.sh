@@ -8,39 +8,20 @@ source "$here/common.sh"
 setup_scratch
 export LC_ALL=C.UTF-8 NO_COLOR=1
 
-# start_kv NAME ARGUMENTS...: KV is its pid, KV_LOG its output, PORT its port.
-start_kv() {
-  KV_LOG="$SCRATCH/kv.$1.log"
-  shift
-  start "$KV_LOG" "$PULSE" kv --port 0 "$@"
-  KV=$STARTED
-  await 60 grep -q 'process [0-9]' "$KV_LOG" || fail "the server does not start" "$KV_LOG"
-  PORT=$(grep -oE ':[0-9]+ ' "$KV_LOG" | head -n 1 | tr -d ': ')
-}
-
-# says WHAT EXPECTED COMMAND...
-says() {
-  local what=$1 expected=$2 said
-  shift 2
-  said=$(timeout 60 "$@" 2>&1)
-  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$KV_LOG"
-  note "$what: ${said:0:120}"
-}
-
 # memcached EXPECTED LINE...: what a client of memcached's protocol is told.
 memcached() {
   local expected=$1 said
   shift
-  exec 3<>"/dev/tcp/127.0.0.1/$PORT" || fail "no connection" "$KV_LOG"
+  exec 3<>"/dev/tcp/127.0.0.1/$PORT" || fail "no connection" "$SERVER_LOG"
   printf '%s\r\n' "$@" quit >&3
   said=$(timeout 60 cat <&3)
   exec 3>&-
-  [[ "$said" == *"$expected"* ]] || fail "memcached: expected '$expected', got '$said'" "$KV_LOG"
+  [[ "$said" == *"$expected"* ]] || fail "memcached: expected '$expected', got '$said'" "$SERVER_LOG"
   note "memcached: ${said:0:120}"
 }
 
 cpus=$(taskset -pc $$ | sed 's/.*: //')
-start_kv plain --memory 96M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
+start_server kv plain --memory 96M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
 cli=(redis-cli -p "$PORT")
 
 # 1. Bad input.
@@ -80,19 +61,19 @@ for design in lat sav dpu cpu dual adaptive shrd lat; do
 done
 says refused 'is none' "${cli[@]}" config set design fast
 wait "$load" || fail "the load fails" "$SCRATCH/load.log"
-kill "$KV"
-wait "$KV" || fail "the server does not end well" "$KV_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
 # 5. One that starts with a thread of the host, and ends.
-start_kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
+start_server kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
 says lat OK redis-cli -p "$PORT" set a 1
 says refused '--threads 2' redis-cli -p "$PORT" config set design dual
-kill "$KV"
-wait "$KV" || fail "the server does not end well" "$KV_LOG"
-grep -q stopping "$KV_LOG" || fail "the server says nothing of its end" "$KV_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+grep -q stopping "$SERVER_LOG" || fail "the server says nothing of its end" "$SERVER_LOG"
 
 # 6. A password keeps memcached's clients, who cannot give one, out.
 echo secret >"$SCRATCH/password"
-start_kv password --memory 64M --requirepass "$SCRATCH/password"
+start_server kv password --memory 64M --requirepass "$SCRATCH/password"
 memcached 'NOAUTH' 'get greeting'
 says password OK redis-cli -p "$PORT" -a secret --no-auth-warning set a 1

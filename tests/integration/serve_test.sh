@@ -16,27 +16,8 @@ done
 python=/usr/bin/python3
 "$python" -c 'import redis' || fail "python3-redis is not installed"
 
-# start_serve NAME ARGUMENTS...: SERVE is its pid, SERVE_LOG its output, PORT its port.
-start_serve() {
-  SERVE_LOG="$SCRATCH/serve.$1.log"
-  shift
-  start "$SERVE_LOG" "$PULSE" serve --port 0 "$@"
-  SERVE=$STARTED
-  await 60 grep -q 'process [0-9]' "$SERVE_LOG" || fail "the server does not start" "$SERVE_LOG"
-  PORT=$(grep -oE ':[0-9]+ ' "$SERVE_LOG" | head -n 1 | tr -d ': ')
-}
-
-# says WHAT EXPECTED COMMAND...
-says() {
-  local what=$1 expected=$2 said
-  shift 2
-  said=$(timeout 60 "$@" 2>&1)
-  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$SERVE_LOG"
-  note "$what: ${said:0:120}"
-}
-
 db="$SCRATCH/db"
-start_serve plain --db "$db" --offload on
+start_server serve plain --db "$db" --offload on
 cli=(redis-cli -p "$PORT")
 
 # 1. Bad input.
@@ -78,29 +59,29 @@ timeout 250 "$python" "$here/serve_clients.py" "$PORT" >"$SCRATCH/clients.log" 2
   fail "the Python client" "$SCRATCH/clients.log"
 
 # 4. Stopped and killed, and back again.
-stop_agent "$SERVE" "$SERVE_LOG"
-start_serve again --db "$db" --sync always --offload on
+stop_agent "$SERVER" "$SERVER_LOG"
+start_server serve again --db "$db" --sync always --offload on
 cli=(redis-cli -p "$PORT")
 says kept yes "${cli[@]}" get kept
 says flushed 1 "${cli[@]}" dbsize
 says synced OK "${cli[@]}" set killed never
-kill -9 "$SERVE"
-await 60 is_gone "$SERVE"
-start_serve killed --db "$db" --offload on
+kill -9 "$SERVER"
+await 60 is_gone "$SERVER"
+start_server serve killed --db "$db" --offload on
 cli=(redis-cli -p "$PORT")
 says survived never "${cli[@]}" get killed
-stop_agent "$SERVE" "$SERVE_LOG"
+stop_agent "$SERVER" "$SERVER_LOG"
 
 # 5. Passwords and users, on a compacting agent.
 echo secret >"$SCRATCH/password"
-start_serve password --db "$db" --offload on --requirepass "$SCRATCH/password" --uri pulse:// \
+start_server serve password --db "$db" --offload on --requirepass "$SCRATCH/password" --uri pulse:// \
   --socket "$SOCKET_DIR/redis.sock"
 cli=(redis-cli -p "$PORT")
 says stranger NOAUTH "${cli[@]}" get killed
 says wrong WRONGPASS "${cli[@]}" --user default --pass nonsense get killed
 says password never "${cli[@]}" --no-auth-warning -a secret get killed
 says socket never redis-cli -s "$SOCKET_DIR/redis.sock" --no-auth-warning -a secret get killed
-stop_agent "$SERVE" "$SERVE_LOG"
+stop_agent "$SERVER" "$SERVER_LOG"
 hash=$(printf 'see' | sha256sum | cut -d' ' -f1)
 printf 'user reader on #%s ~* +@read\nuser default off\n' "$hash" >"$SCRATCH/users"
 
@@ -114,7 +95,7 @@ printf 'user reader on #%s ~* +@read\nuser default off\n' "$hash" >"$SCRATCH/use
       -out "$name.pem"
   done
 ) >"$SCRATCH/openssl.log" 2>&1 || fail "openssl" "$SCRATCH/openssl.log"
-start_serve tls --db "$db" --offload on --users "$SCRATCH/users" --tls-cert "$SCRATCH/server.pem" \
+start_server serve tls --db "$db" --offload on --users "$SCRATCH/users" --tls-cert "$SCRATCH/server.pem" \
   --tls-key "$SCRATCH/server.key" --tls-ca "$SCRATCH/ca.pem"
 tls=(redis-cli -p "$PORT" --tls --cacert "$SCRATCH/ca.pem" --no-auth-warning)
 mine=(--cert "$SCRATCH/client.pem" --key "$SCRATCH/client.key")
@@ -123,7 +104,7 @@ says read-only NOPERM "${tls[@]}" "${mine[@]}" --user reader --pass see set kill
 says no-certificate rror "${tls[@]}" --user reader --pass see get killed
 says plain-text rror redis-cli -p "$PORT" get killed
 says whoami reader "${tls[@]}" "${mine[@]}" --user reader --pass see acl whoami
-stop_agent "$SERVE" "$SERVE_LOG"
+stop_agent "$SERVER" "$SERVER_LOG"
 
 # An idle client is cut off, with an agent in front and without. By default there is none, as nothing
 # says that it would have CPUs of its own.
@@ -131,19 +112,19 @@ declare -A reason=([on]='an agent in front answers reads, as --offload on'
   [off]='no agent in front, as --offload off'
   [auto]='no agent in front, as the agent has no CPUs of its own')
 for offload in on off auto; do
-  start_serve "idle-$offload" --db "$SCRATCH/idle" --offload "$offload" --idle-timeout 1
-  await 60 grep -q -e "${reason[$offload]}" "$SERVE_LOG" ||
-    fail "--offload $offload: the log does not say so and why" "$SERVE_LOG"
+  start_server serve "idle-$offload" --db "$SCRATCH/idle" --offload "$offload" --idle-timeout 1
+  await 60 grep -q -e "${reason[$offload]}" "$SERVER_LOG" ||
+    fail "--offload $offload: the log does not say so and why" "$SERVER_LOG"
   timeout 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$PORT && [[ -z \$(cat <&3) ]]" ||
-    fail "an idle client is not cut off" "$SERVE_LOG"
-  stop_agent "$SERVE" "$SERVE_LOG"
+    fail "an idle client is not cut off" "$SERVER_LOG"
+  stop_agent "$SERVER" "$SERVER_LOG"
 done
 
 # 7. An agent of its own takes what the server takes, and passes on what the server says.
-SERVE_LOG="$SCRATCH/serve.apart.log"
-start "$SERVE_LOG" "$PULSE" serve --db "$SCRATCH/apart" --host-socket "$SOCKET_DIR/host.sock"
-SERVE=$STARTED
-await 60 grep -q 'process [0-9]' "$SERVE_LOG" || fail "the server does not start" "$SERVE_LOG"
+SERVER_LOG="$SCRATCH/serve.apart.log"
+start "$SERVER_LOG" "$PULSE" serve --db "$SCRATCH/apart" --host-socket "$SOCKET_DIR/host.sock"
+SERVER=$STARTED
+await 60 grep -q 'process [0-9]' "$SERVER_LOG" || fail "the server does not start" "$SERVER_LOG"
 front=("$PULSE" agent --socket "$SOCKET_DIR/agent.sock" --serve 0
   --serve-host "$SOCKET_DIR/host.sock" --serve-db "$SCRATCH/apart")
 expect_error serve-max-value '--serve-max-value 1G;;at most' "${front[@]}" --serve-max-value 1G
@@ -169,14 +150,14 @@ assert client.get("large") == value
 assert client.mget("large", "none", "other") == [value, None, value]
 EOF
 stop_agent "$FRONT" "$SCRATCH/front.log"
-stop_agent "$SERVE" "$SERVE_LOG"
+stop_agent "$SERVER" "$SERVER_LOG"
 
 # 8. A thousand connections, of which many are reset.
 ulimit -n 8192 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-start_serve resets --db "$SCRATCH/resets" --offload on
+start_server serve resets --db "$SCRATCH/resets" --offload on
 "$python" "$here/serve_resets.py" "$PORT" ${PULSE_TEST_SEED:+"$PULSE_TEST_SEED"} \
-  >"$SCRATCH/resets.log" 2>&1 || fail "connections that are reset" "$SCRATCH/resets.log" "$SERVE_LOG"
+  >"$SCRATCH/resets.log" 2>&1 || fail "connections that are reset" "$SCRATCH/resets.log" "$SERVER_LOG"
 note "$(tail -n 1 "$SCRATCH/resets.log")"
-stop_agent "$SERVE" "$SERVE_LOG"
+stop_agent "$SERVER" "$SERVER_LOG"
 
 note "pulse serve answers Redis's clients"
