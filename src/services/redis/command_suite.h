@@ -397,7 +397,9 @@ void PlayBitCommands(TestStoreOf& store) {
                {"BITFIELD nope GET u8 0", "*1 :0"},
                {"EXISTS nope", ":0"},
                {"MEMORY USAGE nope", "$-1"},
-               {"MEMORY DOCTOR", "-ERR MEMORY USAGE key is known, and no other subcommand"}});
+               {"MEMORY DOCTOR", "-ERR unknown subcommand 'DOCTOR'. USAGE is known."},
+               {"MEMORY USAGE", "-ERR wrong number of arguments for 'memory|usage' command"},
+               {"MEMORY USAGE nope SAMPLES", "-ERR syntax error"}});
 }
 
 }  // namespace pulse::redis

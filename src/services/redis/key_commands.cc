@@ -63,10 +63,15 @@ void Object(Call& call) {
 }
 
 void Memory(Call& call) {
-  const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
-  if (!EqualsIgnoringCase(call.args[1], "usage") || (call.args.size() != 3 && !samples)) {
-    return call.reply.Error("ERR MEMORY USAGE key is known, and no other subcommand");
+  if (!EqualsIgnoringCase(call.args[1], "usage")) {
+    return call.reply.Error(absl::StrCat(
+        "ERR unknown subcommand '", AbslOf(call.args[1].substr(0, 128)), "'. USAGE is known."));
   }
+  if (call.args.size() < 3) {
+    return call.reply.Error("ERR wrong number of arguments for 'memory|usage' command");
+  }
+  const bool samples = call.args.size() == 5 && EqualsIgnoringCase(call.args[3], "samples");
+  if (call.args.size() != 3 && !samples) return call.reply.Error("ERR syntax error");
   Found found;
   if (!call.view.Get(call.args[2], &found)) return;
   if (!found.exists) return call.reply.Null();
