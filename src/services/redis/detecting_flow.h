@@ -1,7 +1,7 @@
 // DetectingFlow: a connection on a port that more than one protocol comes to. Its first bytes
-// decide which flow answers it; until they do, it waits for more.
+// decide which flow answers it; until they do, it waits for more, as a client of the usual one.
 //
-// Threads: as net::Flow says. The factories outlive it.
+// Threads: as net::Flow says. The functions outlive it.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,17 @@ namespace pulse::redis {
 class DetectingFlow final : public net::Flow {
  public:
   using Make = std::function<std::unique_ptr<net::Flow>()>;
-  // `is_other(first bytes, &undecided)` chooses `other`, else `usual`.
-  DetectingFlow(const OtherProtocol::IsIt& is_other, Make usual, Make other)
-      : is_other_(is_other), usual_(std::move(usual)), other_(std::move(other)) {}
+  // `is_other(first bytes, &undecided)` chooses what `other` makes, else `usual`.
+  DetectingFlow(const OtherProtocol::IsIt& is_other, std::unique_ptr<net::Flow> usual, Make other)
+      : is_other_(is_other), other_(std::move(other)), flow_(std::move(usual)) {}
 
   absl::StatusOr<size_t> SplitRequest(std::string_view bytes) override {
-    if (flow_ == nullptr) {
+    if (!decided_) {
       bool undecided = false;
       const bool other = is_other_(bytes, &undecided);
       if (undecided && bytes.size() < kLongestFirst) return 0;
-      flow_ = other ? other_() : usual_();
+      decided_ = true;
+      if (other) flow_ = other_();
     }
     return flow_->SplitRequest(bytes);
   }
@@ -36,26 +37,20 @@ class DetectingFlow final : public net::Flow {
   void OnRequest(net::Ticket ticket, std::string_view bytes) override {
     flow_->OnRequest(ticket, bytes);
   }
-  void OnRequestsEnd() override {
-    if (flow_ != nullptr) flow_->OnRequestsEnd();
-  }
-  size_t held() const override { return flow_ == nullptr ? 0 : flow_->held(); }
-  void OnRoom() override {
-    if (flow_ != nullptr) flow_->OnRoom();
-  }
+  void OnRequestsEnd() override { flow_->OnRequestsEnd(); }
+  size_t held() const override { return flow_->held(); }
+  void OnRoom() override { flow_->OnRoom(); }
   std::string OnHostLost(net::Ticket ticket, bool sent) override {
     return flow_->OnHostLost(ticket, sent);
   }
-  std::string ErrorReply(const absl::Status& error) override {
-    return flow_ == nullptr ? ErrorLine(error) : flow_->ErrorReply(error);
-  }
+  std::string ErrorReply(const absl::Status& error) override { return flow_->ErrorReply(error); }
 
  private:
   static constexpr size_t kLongestFirst = 4096;
   const OtherProtocol::IsIt& is_other_;
-  const Make usual_;
   const Make other_;
   std::unique_ptr<net::Flow> flow_;
+  bool decided_ = false;
 };
 
 }  // namespace pulse::redis

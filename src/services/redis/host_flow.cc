@@ -326,7 +326,7 @@ std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection)
     return std::make_unique<HostFlow>(this, connection);
   }
   return std::make_unique<DetectingFlow>(
-      other_->is_it, [this, connection] { return std::make_unique<HostFlow>(this, connection); },
+      other_->is_it, std::make_unique<HostFlow>(this, connection),
       [this, connection] { return other_->make(connection, pool_); });
 }
 

@@ -46,6 +46,18 @@ TEST_F(DetectionTest, Port_ClientsOfBothProtocols_ShareTheKeys) {
   EXPECT_EQ(slow.Ask("NG"), "+PONG\r\n");
 }
 
+TEST_F(DetectionTest, ClientsThatHaveSaidNothing_AreListed) {
+  Open();
+  redis::BlockingClient asker(port());
+  const redis::BlockingClient silent(port());
+  EXPECT_TRUE(testing_util::Eventually(
+      [&] { return asker.Ask("INFO clients").find("connected_clients:2") != std::string::npos; }));
+  // One that turns out to be memcached's is none of Redis's.
+  EXPECT_EQ(LineClient(port()).SendAndRead("get a\r\n"), "END\r\n");
+  EXPECT_TRUE(testing_util::Eventually(
+      [&] { return asker.Ask("INFO clients").find("connected_clients:2") != std::string::npos; }));
+}
+
 TEST_F(DetectionTest, Password_ForMemcachedClients_CannotBeGoneAround) {
   options_.password = "secret";
   Open();
