@@ -77,3 +77,14 @@ echo secret >"$SCRATCH/password"
 start_server kv password --memory 64M --requirepass "$SCRATCH/password"
 memcached 'NOAUTH' 'get greeting'
 says password OK redis-cli -p "$PORT" -a secret --no-auth-warning set a 1
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+
+# 7. A crowd of clients that are idle, slow or half through.
+ulimit -n 16384 2>/dev/null || ulimit -n "$(ulimit -Hn)"
+start_server kv crowd --memory 256M --max-value 1M --threads 2 --cpus "$cpus" --agent-cpus "$cpus"
+timeout 250 /usr/bin/python3 "$here/kv_crowd.py" "$PORT" $((1 << 20)) $((256 << 20)) \
+  >"$SCRATCH/crowd.log" 2>&1 || fail "a crowd of clients" "$SCRATCH/crowd.log"
+note "$(tail -n 1 "$SCRATCH/crowd.log")"
+kill "$SERVER"
+await 60 is_gone "$SERVER" || fail "the server does not end with a crowd of clients" "$SERVER_LOG"
