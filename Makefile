@@ -80,8 +80,10 @@ browser-test: build ## open the report of `pulse bench paper` in a browser (inst
 	@scripts/setup-debian.sh --browser
 	ctest --preset release -L browser
 
-client-tests: build ## redis-py's own tests against `pulse serve` (installs pytest, downloads the tests)
-	@scripts/redis-py-tests.sh $(PULSE)
+client-tests: build ## client libraries' own tests against `pulse serve` and `pulse kv` (installs and downloads them)
+	@scripts/redis-py-tests.sh serve $(PULSE)
+	@scripts/redis-py-tests.sh kv $(PULSE)
+	@scripts/kv-clients.sh $(PULSE)
 
 differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's redis-server, replies compared
 	tests/clients/redis_differential.py $(PULSE) --server kv

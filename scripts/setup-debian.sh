@@ -2,7 +2,8 @@
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
 # --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
-# test of the report, unless there is one; with --clients what scripts/redis-py-tests.sh needs.
+# test of the report, unless there is one; with --clients what scripts/redis-py-tests.sh, kv-clients.sh
+# and kv-suites.sh need.
 set -euo pipefail
 
 packages=(
@@ -48,7 +49,8 @@ if [[ "${1:-}" == --browser ]] &&
   missing+=(chromium)
 fi
 if [[ "${1:-}" == --clients ]]; then
-  for package in python3-pip python3-pytest python3-pytest-asyncio; do
+  for package in python3-pip python3-pytest python3-pytest-asyncio python3-setuptools python3-wheel \
+    python3-pymemcache libmemcached-tools memcached perl tcl; do
     is_installed "$package" || missing+=("$package")
   done
 fi
