@@ -14,7 +14,7 @@ import sys
 import time
 
 PORT, MAX_VALUE, MEMORY = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-DESIGNS = ("cpu", "lat", "sav", "dpu")
+DESIGNS = ("cpu", "lat", "dual", "sav", "adaptive", "dpu", "shrd")
 # As many as this process may have, and as the server takes.
 CROWD = min(9_900, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 100)
 SLOW = CROWD // 10

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,6 +32,7 @@
 namespace pulse::linear {
 namespace {
 
+constexpr const char* kDesigns[] = {"lat", "cpu", "dual", "sav", "adaptive", "dpu", "shrd"};
 constexpr int kPartitions = 4;
 constexpr int kThreads = 2;
 
@@ -223,8 +225,8 @@ class DesignChanger {
  public:
   explicit DesignChanger(uint16_t port) : control_(port) {}
   void Change() {
-    const char* designs[] = {"lat", "cpu", "sav", "dpu"};
-    EXPECT_EQ(control_.Ask({"CONFIG", "SET", "design", designs[changes_++ % 4]}), "+OK\r\n");
+    const char* const design = kDesigns[changes_++ % std::size(kDesigns)];
+    EXPECT_EQ(control_.Ask({"CONFIG", "SET", "design", design}), "+OK\r\n");
   }
   uint64_t changes() const { return changes_; }
 
@@ -241,7 +243,7 @@ TEST_P(KvHistoryTest, Design_RandomLoad_Linearizable) {
   RunLoads(server.port(), 2, kAnswers);
 }
 
-INSTANTIATE_TEST_SUITE_P(Designs, KvHistoryTest, testing::Values("cpu", "lat", "sav", "dpu"),
+INSTANTIATE_TEST_SUITE_P(Designs, KvHistoryTest, testing::ValuesIn(kDesigns),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(KvHistoryTest, DesignsChanged_UnderLoad_Linearizable) {

@@ -90,7 +90,8 @@ TEST_P(KvServerWaitTest, MemcachedGet_OfAPartitionThatIsTaken_DelaysNobodyElse) 
   ExpectOthersAnswered("mg a v\r\n", "VA 1\r\n1\r\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(Designs, KvServerWaitTest, testing::Values("cpu", "lat", "sav", "dpu"),
+INSTANTIATE_TEST_SUITE_P(Designs, KvServerWaitTest,
+                         testing::Values("cpu", "lat", "sav", "dpu", "adaptive"),
                          [](const auto& param) { return std::string(param.param); });
 
 TEST(ExecutorTest, Run_AfterEnd_CarriesOutNoMore) {
