@@ -88,3 +88,38 @@ timeout 250 /usr/bin/python3 "$here/kv_crowd.py" "$PORT" $((1 << 20)) $((256 << 
 note "$(tail -n 1 "$SCRATCH/crowd.log")"
 kill "$SERVER"
 await 60 is_gone "$SERVER" || fail "the server does not end with a crowd of clients" "$SERVER_LOG"
+
+# 8. A memory file: what clients were told of is there, after a kill and after an end.
+expect_error kv-file-disk 'tmpfs' "$PULSE" kv --port 0 --memory-file "$SCRATCH/memory"
+file=/dev/shm/pulse-kv-test-$$
+if ! : 2>/dev/null >"$file" || [[ "$(stat -f -c %T "$file")" != tmpfs ]]; then
+  rm -f "$file"
+  skip_part "/dev/shm is no tmpfs that may be written to: no memory file"
+  exit 0
+fi
+rm -f "$file"
+trap 'rc=$?; rm -f "$file"; (exit "$rc"); clean_up' EXIT
+kept=(--memory 80M --threads 2 --memory-file "$file" --cpus "$cpus")
+start_server kv kept "${kept[@]}"
+for round in 1 2 3; do
+  # Each reply is written down; the server is killed among them.
+  start "$SCRATCH/told-$round" /usr/bin/python3 "$here/kv_told.py" "$PORT" "$round"
+  told=$STARTED
+  await 60 grep -q '^2000$' "$SCRATCH/told-$round"
+  kill -9 "$SERVER"
+  wait "$SERVER" || true
+  wait "$told" || fail "the client fails" "$SCRATCH/told-$round"
+  start_server kv "kept-$round" "${kept[@]}"
+  grep -q "goes on with" "$SERVER_LOG" || fail "the server does not say that it goes on" "$SERVER_LOG"
+  last=$(tail -n 1 "$SCRATCH/told-$round")
+  /usr/bin/python3 "$here/kv_told.py" "$PORT" "$round" "$last" || fail "keys are lost" "$SERVER_LOG"
+  note "killed after $last replies: all are there"
+done
+expect_error kv-file-taken 'another server' "$PULSE" kv --port 0 --memory 80M --threads 2 --memory-file "$file"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+expect_error kv-file-sizes '--threads;;remove it' "$PULSE" kv --port 0 --memory 80M --threads 1 --memory-file "$file"
+start_server kv again "${kept[@]}"
+/usr/bin/python3 "$here/kv_told.py" "$PORT" 3 "$last" || fail "keys are lost" "$SERVER_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
