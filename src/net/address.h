@@ -20,7 +20,9 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
   bool is_unix() const { return storage.ss_family == AF_UNIX; }
   uint16_t port() const;
+  void set_port(uint16_t port);  // of TCP
   bool is_loopback() const;
+  bool is_any() const;  // 0.0.0.0, ::
   // As it is parsed. "unix:" for a socket without a name.
   std::string ToString() const;
 };

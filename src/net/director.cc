@@ -62,23 +62,36 @@ absl::Status Director::Listen() {
   std::vector<std::vector<UniqueFd>> listeners(static_cast<size_t>(o.threads));
   for (const std::string& text : o.listen) {
     PULSE_ASSIGN_OR_RETURN(auto address, ParseAddress(text));
-    if (address.port() != 0) PULSE_RETURN_IF_ERROR(CheckFree(address));
+    const uint16_t first = address.port();
+    const bool is_first_tcp = !address.is_unix() && ports_.empty();
+    const int last = first + o.threads - 1;
+    if (o.port_per_loop && first != 0 && last > UINT16_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat("port ", first, " and those that follow for ",
+                                                     o.threads, " threads end at ", last,
+                                                     ": choose a lower port"));
+    }
+    if (first != 0) PULSE_RETURN_IF_ERROR(CheckFree(address));
     for (auto& mine : listeners) {
       // Loops share a Unix socket's queue; TCP has one for each.
       if (address.is_unix() && &mine != &listeners.front()) {
         mine.push_back(listeners.front().back().Dup());
         continue;
       }
+      if (o.port_per_loop && &mine != &listeners.front()) {
+        address.set_port(first == 0 ? 0 : static_cast<uint16_t>(address.port() + 1));
+        if (first != 0) PULSE_RETURN_IF_ERROR(CheckFree(address));
+      }
       PULSE_ASSIGN_OR_RETURN(auto fd, net::Listen(address, kBacklog));
       if (address.is_unix()) {
         unix_paths_.push_back(address.ToString().substr(5));
       } else {
         address = LocalAddress(fd.get());  // the others take the port that this one got
-        if (port_ == 0) port_ = address.port();
+        if (is_first_tcp) ports_.push_back(address.port());
       }
       mine.push_back(std::move(fd));
     }
   }
+  if (o.on_listening != nullptr) o.on_listening(ports_);
   for (int i = 0; i < o.threads; ++i) {
     PULSE_ASSIGN_OR_RETURN(
         auto loop, Loop::Start(i, shared_.get(), std::move(listeners[static_cast<size_t>(i)])));

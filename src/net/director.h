@@ -50,7 +50,12 @@ struct DirectorLimits {
 
 struct DirectorOptions {
   std::vector<std::string> listen = {"127.0.0.1:0"};  // port 0: one that the kernel chooses
-  std::string host;                                   // none: a server
+  // TCP: each loop has a port of its own: the one given, or with 0 one that the kernel chooses, and
+  // the ones that follow. Else they share it.
+  bool port_per_loop = false;
+  // Is told the port of each loop, of the first TCP address, before a loop starts.
+  std::function<void(const std::vector<uint16_t>&)> on_listening;
+  std::string host;  // none: a server
   // A director of this process as the host, by memory; `host` is then for connections that the
   // application does not see.
   std::shared_ptr<const LocalPort> local_host;
@@ -92,8 +97,8 @@ class Director {
   ~Director();
 
   void Stop();
-  // Of the first TCP address; 0 when there is none.
-  uint16_t port() const { return port_; }
+  // Of the first TCP address, and the first loop; 0 when there is none.
+  uint16_t port() const { return ports_.empty() ? 0 : ports_.front(); }
   // Takes connections of other directors in this process, for DirectorOptions::local_host.
   std::shared_ptr<const LocalPort> local_port() const { return local_port_; }
   DirectorStats stats() const;
@@ -108,7 +113,7 @@ class Director {
   std::vector<std::unique_ptr<Loop>> loops_;
   std::shared_ptr<LocalPort> local_port_;
   std::vector<std::string> unix_paths_;
-  uint16_t port_ = 0;
+  std::vector<uint16_t> ports_;  // of the first TCP address, by loop
 };
 
 }  // namespace pulse::net

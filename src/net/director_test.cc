@@ -7,6 +7,7 @@
 #include <chrono>
 #include <fstream>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,6 +51,41 @@ TEST_P(DirectorTest, AServerAnswersWithoutAHost) {
   EXPECT_EQ(client.Ask("l3"), "latel3");
   EXPECT_EQ(client.Ask("h4"), "-lost unsent");
   EXPECT_EQ(client.Ask("o5"), "-lost unsent");
+}
+
+TEST_P(DirectorTest, PortPerLoop_EachServes_AndOneTooManyIsRefused) {
+  options_.threads = 3;
+  options_.port_per_loop = true;
+  std::vector<uint16_t> ports;
+  options_.on_listening = [&](const std::vector<uint16_t>& chosen) { ports = chosen; };
+  Open();
+  ASSERT_EQ(ports.size(), 3u);
+  EXPECT_EQ(ports[0], director_->port());
+  EXPECT_EQ(std::set<uint16_t>(ports.begin(), ports.end()).size(), 3u);
+  for (const uint16_t port : ports) EXPECT_EQ(TestClient(port).Ask("a1"), "agenta1");
+  // A range whose end somebody else has, and one that has no end.
+  options_.listen = {absl::StrCat("127.0.0.1:", ports[1] - 1)};
+  EXPECT_FALSE(Director::Open(options_).ok());
+  options_.listen = {"127.0.0.1:65534"};
+  EXPECT_THAT(Director::Open(options_).status().message(),
+              ::testing::HasSubstr("choose a lower port"));
+}
+
+TEST_P(DirectorTest, PortPerLoop_WithFirstPort_TakesThoseThatFollow) {
+  options_.threads = 3;
+  options_.port_per_loop = true;
+  std::vector<uint16_t> ports;
+  options_.on_listening = [&](const std::vector<uint16_t>& chosen) { ports = chosen; };
+  // Somebody may have one of them.
+  for (int port = 21'500; director_ == nullptr && port < 22'000; port += 3) {
+    options_.listen = {absl::StrCat("127.0.0.1:", port)};
+    options_.application = &app_;
+    if (auto director = Director::Open(options_); director.ok()) director_ = *std::move(director);
+  }
+  ASSERT_NE(director_, nullptr);
+  EXPECT_EQ(ports[1], ports[0] + 1);
+  EXPECT_EQ(ports[2], ports[0] + 2);
+  for (const uint16_t port : ports) EXPECT_EQ(TestClient(port).Ask("a1"), "agenta1");
 }
 
 TEST_P(DirectorTest, RepliesKeepTheOrderOfRandomPipelines) {
