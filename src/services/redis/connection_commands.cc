@@ -46,12 +46,13 @@ void Ping(const Arguments& args, ReplyWriter* reply) {
   }
 }
 
-void Select(const Arguments& args, ReplyWriter* reply) {
+void Select(const Arguments& args, bool in_cluster, ReplyWriter* reply) {
   int64_t database = 0;
   if (!ParseInteger(args[1], &database)) {
     reply->Error("ERR value is not an integer or out of range");
   } else if (database != 0) {
-    reply->Error("ERR DB index is out of range");
+    reply->Error(in_cluster ? "ERR SELECT is not allowed in cluster mode"
+                            : "ERR DB index is out of range");
   } else {
     reply->Ok();
   }
@@ -76,7 +77,17 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       reply->Bulk(args[1]);
       break;
     case Command::kSelect:
-      Select(args, reply);
+      Select(args, static_cast<bool>(node_), reply);
+      break;
+    case Command::kAsking:
+    case Command::kReadonly:
+    case Command::kReadwrite:
+      // No slot has a replica, and none moves.
+      if (node_) {
+        reply->Ok();
+      } else {
+        reply->Error(kNoCluster);
+      }
       break;
     case Command::kTime:
       Time(reply);
@@ -211,7 +222,7 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
   now.Bulk("id");
   now.Integer(static_cast<int64_t>(session->facts.id));
   now.Bulk("mode");
-  now.Bulk("standalone");
+  now.Bulk(node_ ? "cluster" : "standalone");
   now.Bulk("role");
   now.Bulk("master");
   now.Bulk("modules");
@@ -325,9 +336,10 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
   }
   std::vector<Keyspace::Setting> settings = store_->Settings();
   settings.insert(settings.end(), {
+                                      {"cluster-enabled", node_ ? "yes" : "no"},
                                       {"databases", "1"},
                                       {"maxclients", std::to_string(facts_->max_clients)},
-                                      {"port", std::to_string(facts_->port)},
+                                      {"port", std::to_string(port())},
                                       {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
                                       {"save", ""},
                                       {"timeout", std::to_string(facts_->idle_seconds)},

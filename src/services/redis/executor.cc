@@ -23,6 +23,7 @@ constexpr size_t kMostQueued = size_t{64} << 20;
 constexpr size_t kMostQueuedCommands = 100'000;
 // Of one connection; to end them takes a loop as long as this many take.
 constexpr size_t kMostWatches = 10'000;
+constexpr std::string_view kCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
 constexpr std::string_view kTooMuchKept =
     "ERR the transactions of all clients hold too many bytes; try again later";
 
@@ -97,7 +98,7 @@ size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Com
   while (length < kMostBatched && batch->next + length < batch->entries.size()) {
     const Request* request = RequestAt(batch, batch->next + length, &nowhere);
     if (request == nullptr || request->size() != arguments ||
-        !EqualsIgnoringCase((*request)[0], info.name)) {
+        !EqualsIgnoringCase((*request)[0], info.name) || (node_ && !node_.Has((*request)[1]))) {
       break;
     }
     ++length;
@@ -245,10 +246,41 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
     reply->Error(absl::StrCat("NOPERM User ", session->user->name,
                               " has no permissions to run the '", AbslOf(command->name),
                               "' command"));
+  } else if (node_) {
+    CheckSlots(*command, request, reply);
   }
   const bool admitted = reply->out()->size() == begin;
   if (!admitted && session->in_multi) session->BreakMulti();
   return admitted;
+}
+
+void Executor::CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply) {
+  int slot = -1;
+  bool several = false;
+  ForEachKey(command, request.arguments(), [&](std::string_view key) {
+    const int of_key = SlotOf(key);
+    several |= slot >= 0 && of_key != slot;
+    slot = of_key;
+  });
+  if (several) {
+    reply->Error(kCrossSlot);
+  } else if (const int owner = slot < 0 ? node_.index : node_.cluster->NodeOf(slot);
+             owner != node_.index) {
+    reply->Error(absl::StrCat("MOVED ", slot, " ", node_.cluster->AddressOf(owner)));
+  }
+}
+
+bool Executor::IsOfOneSlot(const Session& session) const {
+  int slot = -1;
+  bool several = false;
+  for (const auto& queued : session.queue) {
+    ForEachKey(*queued->command, queued->request.arguments(), [&](std::string_view key) {
+      const int of_key = SlotOf(key);
+      several |= slot >= 0 && of_key != slot;
+      slot = of_key;
+    });
+  }
+  return !several;
 }
 
 void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo* command,
@@ -302,6 +334,11 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
   if (session->broken_multi) {
     session->EndMulti();
     reply->Error("EXECABORT Transaction discarded because of previous errors.");
+    return Stop::kEnd;
+  }
+  if (node_ && !IsOfOneSlot(*session)) {
+    session->EndMulti();
+    reply->Error(kCrossSlot);
     return Stop::kEnd;
   }
   if (!may_block) return Stop::kWouldBlock;

@@ -54,7 +54,9 @@ struct RequestBatch : MessageBatch {
 
 class Executor {
  public:
-  Executor(Keyspace* store, ServerFacts* facts) : store_(store), facts_(facts) {}
+  // `node`: of the cluster, in that mode; then the keyspace is that node's.
+  Executor(Keyspace* store, ServerFacts* facts, const ClusterNode& node = {})
+      : store_(store), facts_(facts), node_(node) {}
 
   enum class Stop {
     kEnd,         // all is done
@@ -88,13 +90,16 @@ class Executor {
 
  private:
   Stop RunOne(Session* session, RequestBatch* batch, bool may_block);
-  // How many requests from the next on are of `command`, plain, and can go together.
   static void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                         CommandCounts* counts);
+  // How many requests from the next on are of `command`, plain, and can go together.
   size_t CountBatchable(const Session& session, RequestBatch* batch, Command command);
   const Request* RequestAt(RequestBatch* batch, size_t index, ReplyWriter* reply);
   bool Admit(Session* session, const Request& request, const CommandInfo* command,
              ReplyWriter* reply);
+  // In cluster mode: refuses keys of another node, or of several slots.
+  void CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply);
+  bool IsOfOneSlot(const Session& session) const;
   void Queue(Session* session, std::string_view bytes, const CommandInfo* command,
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
@@ -116,9 +121,11 @@ class Executor {
   // server_info.cc
   std::string Info(const Arguments& args);
   void CommandCommand(const Arguments& args, ReplyWriter* reply);
+  uint16_t port() const { return node_ ? node_.self().port : facts_->port; }
 
   Keyspace* store_;
   ServerFacts* facts_;
+  const ClusterNode node_;
   std::atomic<bool> ended_{false};
 };
 

@@ -27,6 +27,7 @@ absl::Span<const Handling> BitCommands();
 absl::Span<const Handling> StringCommands();
 absl::Span<const Handling> KeyCommands();
 absl::Span<const Handling> ScanCommands();
+absl::Span<const Handling> ClusterCommands();
 
 inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kTooManyValues =
@@ -34,6 +35,7 @@ inline constexpr std::string_view kTooManyValues =
 // In a transaction, in place of the reply to a command that writes.
 inline constexpr std::string_view kTooManyValuesWritten =
     "ERR too many values for one reply; this command was carried out";
+inline constexpr std::string_view kNoCluster = "ERR This instance has cluster support disabled";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 
 // Replies with the error; false, for what reads arguments to return.

@@ -74,6 +74,7 @@ class HostFlow : public net::Flow {
  public:
   HostFlow(HostApplication* application, net::Connection* connection)
       : app_(application),
+        executor_(application->ExecutorOf(connection)),
         connection_(connection),
         session_(std::make_shared<Session>(app_->store_->watch_table(), &app_->facts_->transactions,
                                            app_->private_)),
@@ -136,8 +137,7 @@ class HostFlow : public net::Flow {
     batch_ = std::move(incoming_);
     batch_bytes_ = std::exchange(incoming_bytes_, 0);
     worker_ = WorkerOfDesign();
-    if (worker_ != nullptr ||
-        (app_->groups_ && app_->executor_->IsPlainSet(*session_, batch_.get()))) {
+    if (worker_ != nullptr || (app_->groups_ && executor_->IsPlainSet(*session_, batch_.get()))) {
       JoinGroup();
     } else {
       RunBatch();
@@ -159,7 +159,7 @@ class HostFlow : public net::Flow {
   bool IsAuthenticated() const { return session_->authenticated.load(std::memory_order_relaxed); }
 
   // On the loop.
-  void RunBatch() { HandleStop(app_->executor_->Run(session_.get(), batch_.get(), false)); }
+  void RunBatch() { HandleStop(executor_->Run(session_.get(), batch_.get(), false)); }
 
   // The batch belongs to the thread that carries it out until it is back. What runs last holds the
   // session, and with it the connection's fence.
@@ -209,7 +209,7 @@ class HostFlow : public net::Flow {
         }
         break;
       case Executor::Stop::kWouldBlock:
-        RunOnPool(app_->pool_, app_->executor_, SendAway(), connection_->remote());
+        RunOnPool(app_->pool_, executor_, SendAway(), connection_->remote());
         break;
       case Executor::Stop::kFull:
         state_ = State::kFull;
@@ -231,13 +231,14 @@ class HostFlow : public net::Flow {
     state_ = State::kWaiting;
     app_->facts_->fences.Wait(Executor::FenceId(*batch_), [this, remote = connection_->remote()] {
       remote->Post([this] {
-        app_->executor_->AnswerFence(session_.get(), batch_.get());
+        executor_->AnswerFence(session_.get(), batch_.get());
         RunBatch();
       });
     });
   }
 
   HostApplication* const app_;
+  Executor* const executor_;
   net::Connection* const connection_;
   const std::shared_ptr<Session> session_;
   RequestSplitter splitter_;
@@ -260,11 +261,12 @@ void HostApplication::SendGroupAway() {
   if (GroupsAway() > 0) return;
   std::vector<HostFlow::Away> together;
   WorkerPool* worker = nullptr;
+  Executor* executor = nullptr;
   std::shared_ptr<net::Remote> loop;  // which may end while they are away
   const auto post = [&] {
     if (together.empty()) return;
     ++GroupsAway();
-    worker->Post([all = std::move(together), executor = executor_, pool = pool_, loop]() mutable {
+    worker->Post([all = std::move(together), executor, pool = pool_, loop]() mutable {
       // What would block delays nobody else of the group.
       std::erase_if(all, [&](HostFlow::Away& away) {
         if (away.Run(executor, false)) return false;
@@ -283,9 +285,10 @@ void HostApplication::SendGroupAway() {
     if (flow->worker_ == nullptr) continue;
     if (flow->worker_ != worker) post();
     worker = flow->worker_;
+    executor = flow->executor_;  // one loop's flows have one
     if (loop == nullptr) loop = flow->connection_->loop()->remote();
     // The agent's part of the work.
-    executor_->Parse(flow->batch_.get());
+    executor->Parse(flow->batch_.get());
     together.push_back(flow->SendAway());
     flow = nullptr;
   }
@@ -308,7 +311,7 @@ void HostApplication::OnTurnEnd() {
     std::erase(waiting, nullptr);
     absl::InlinedVector<Executor::Member, KeyLocks::kMostStripes> members;
     for (HostFlow* flow : flows) members.push_back({flow->session_.get(), flow->batch_.get()});
-    const bool together = flows.size() > 1 && executor_->RunSetsTogether(members);
+    const bool together = flows.size() > 1 && flows[0]->executor_->RunSetsTogether(members);
     for (HostFlow* flow : flows) {
       if (together) {
         flow->HandleStop(Executor::Stop::kEnd);
@@ -317,6 +320,11 @@ void HostApplication::OnTurnEnd() {
       }
     }
   }
+}
+
+Executor* HostApplication::ExecutorOf(net::Connection* connection) const {
+  if (executors_.size() == 1) return executors_[0];
+  return executors_[static_cast<size_t>(connection->loop()->index())];
 }
 
 std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {

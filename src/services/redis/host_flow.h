@@ -7,6 +7,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "net/application.h"
 #include "services/redis/designs.h"
@@ -19,10 +21,11 @@ namespace pulse::redis {
 class HostApplication : public net::Application {
  public:
   // `is_private`: of the listener for directors.
-  HostApplication(Executor* executor, Keyspace* store, ServerFacts* facts, WorkerPool* pool,
-                  const Limits& limits, bool is_private, Designs* designs = nullptr,
-                  const OtherProtocol* other = nullptr)
-      : executor_(executor),
+  // `executors`: one for each loop of the director, or one for all.
+  HostApplication(std::vector<Executor*> executors, Keyspace* store, ServerFacts* facts,
+                  WorkerPool* pool, const Limits& limits, bool is_private,
+                  Designs* designs = nullptr, const OtherProtocol* other = nullptr)
+      : executors_(std::move(executors)),
         store_(store),
         facts_(facts),
         pool_(pool),
@@ -39,7 +42,10 @@ class HostApplication : public net::Application {
  private:
   friend class HostFlow;
   void SendGroupAway();
-  Executor* executor_;
+  // Of the node that a loop is.
+  Executor* ExecutorOf(net::Connection* connection) const;
+
+  const std::vector<Executor*> executors_;
   Keyspace* store_;
   ServerFacts* facts_;
   WorkerPool* pool_;

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rocksdb/slice.h"
+#include "services/redis/cluster.h"
 #include "services/redis/codec.h"
 #include "services/redis/commands.h"
 #include "services/redis/value.h"
@@ -85,6 +86,9 @@ class View {
   virtual std::optional<uint64_t> MemoryOf(std::string_view key, const Found& found) {
     return std::nullopt;
   }
+
+  // Whose keys these are, in cluster mode.
+  virtual ClusterNode node() const { return {}; }
 
   int64_t now_ms() const { return now_ms_; }
   const KeyspaceLimits& limits() const { return limits_; }
@@ -162,8 +166,10 @@ class Keyspace {
   // Makes what was written durable, where it is to be. Once; no call is under way or follows.
   virtual absl::Status Close() { return absl::OkStatus(); }
 
-  WatchTable* watch_table() { return &watch_; }
-  const WatchTable& watch_table() const { return watch_; }
+  virtual WatchTable* watch_table() { return &watch_; }
+  // In cluster mode: the keys of one node's slots, for commands that name no other keys. Lives as
+  // long as this.
+  virtual Keyspace* Node(int index) { return this; }
 
  protected:
   // The end of a command: its reply, which begins at `begin`, or the view's error. What would block

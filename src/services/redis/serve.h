@@ -34,6 +34,7 @@ namespace pulse::redis {
 
 enum class SyncMode { kAlways, kEverySecond, kNo };
 
+class Cluster;
 class Designs;
 class Keyspace;
 class WorkerPool;
@@ -54,6 +55,9 @@ struct OtherProtocol {
 struct ServeOptions {
   KeyspaceFactory keyspace;  // instead of a RocksDB, of which db to sync tell
   OtherProtocol other;
+  // For keys in memory: the server's endpoints; outlives it. In cluster mode each thread is a node,
+  // with a port of its own and Keyspace::Node. Null: not in cluster mode.
+  Cluster* cluster = nullptr;
   Designs* designs = nullptr;  // for keys in memory: who carries commands out; outlives the server
   std::string db;              // directory of the database; made when it is missing
   std::string uri;             // pulse://... to run its compactions on; empty: RocksDB alone

@@ -1,4 +1,3 @@
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "base/errors.h"
 #include "net/address.h"
 #include "net/director.h"
+#include "services/redis/cluster.h"
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/host_flow.h"
@@ -25,18 +25,6 @@ namespace {
 // Of many keys or values; one value of any length is told.
 uint64_t ReplyLimit(const Limits& limits) {
   return std::max(KeyspaceLimits().max_reply, limits.max_bulk + 64);
-}
-
-std::string RandomId() {
-  unsigned char bytes[20];
-  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-    std::terminate();  // cannot fail so early
-  std::string id;
-  for (const unsigned char byte : bytes) {
-    id.push_back("0123456789abcdef"[byte >> 4]);
-    id.push_back("0123456789abcdef"[byte & 15]);
-  }
-  return id;
 }
 
 std::string TcpAddress(const ServeOptions& options) {
@@ -79,13 +67,16 @@ class ServerImpl : public Server {
   net::DirectorOptions HostOptions();
   absl::Status OpenHostSocket();
   absl::Status OpenPublic(const OffloadFactory& offload);
+  bool in_cluster() const { return options_.cluster != nullptr && options_.cluster->enabled(); }
+  void MakeExecutors();
+  std::vector<Executor*> ExecutorList() const;
 
   ServeOptions options_;
   PrivateDirectory directory_;
   std::unique_ptr<TlsContext> tls_;
   std::unique_ptr<Keyspace> store_;
   ServerFacts facts_;
-  std::unique_ptr<Executor> executor_;
+  std::vector<std::unique_ptr<Executor>> executors_;  // one, or one for each node
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<HostApplication> public_app_;
   std::unique_ptr<HostApplication> private_app_;
@@ -174,7 +165,7 @@ absl::Status ServerImpl::OpenHostSocket() {
     options_.host_socket = directory_.path() + "/host.sock";
   }
   if (options_.host_socket.empty()) return absl::OkStatus();
-  private_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
+  private_app_ = std::make_unique<HostApplication>(ExecutorList(), store_.get(), &facts_,
                                                    pool_.get(), options_.limits, true);
   net::DirectorOptions options = HostOptions();
   options.application = private_app_.get();
@@ -219,14 +210,37 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     options.cpus = options_.agent_cpus;
     options.spin_nanos = options_.agent_spin_us * int64_t{1000};
   } else {
-    public_app_ = std::make_unique<HostApplication>(executor_.get(), store_.get(), &facts_,
+    public_app_ = std::make_unique<HostApplication>(ExecutorList(), store_.get(), &facts_,
                                                     pool_.get(), options_.limits, false,
                                                     options_.designs, &options_.other);
     options.application = public_app_.get();
   }
+  options.port_per_loop = in_cluster();
+  options.on_listening = [this](const std::vector<uint16_t>& ports) {
+    if (ports.empty()) return;
+    facts_.port = ports.front();
+    if (options_.cluster == nullptr) return;
+    options_.cluster->Listen(in_cluster() ? ports : std::vector<uint16_t>{ports.front()});
+  };
   PULSE_ASSIGN_OR_RETURN(public_, net::Director::Open(options));
-  facts_.port = public_->port();
   return absl::OkStatus();
+}
+
+void ServerImpl::MakeExecutors() {
+  if (!in_cluster()) {
+    executors_.push_back(std::make_unique<Executor>(store_.get(), &facts_));
+    return;
+  }
+  for (int i = 0; i < options_.threads; ++i) {
+    executors_.push_back(
+        std::make_unique<Executor>(store_->Node(i), &facts_, ClusterNode{options_.cluster, i}));
+  }
+}
+
+std::vector<Executor*> ServerImpl::ExecutorList() const {
+  std::vector<Executor*> list;
+  for (const auto& executor : executors_) list.push_back(executor.get());
+  return list;
 }
 
 absl::Status ServerImpl::Start(const OffloadFactory& offload) {
@@ -236,13 +250,13 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   PULSE_RETURN_IF_ERROR(CheckAccess());
   // What RocksDB starts inherits it.
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(options_.cpus));
-  facts_.run_id = RandomId();
+  facts_.run_id = RandomHex(20);
   facts_.started_ms = WallMillis();
   facts_.max_clients = options_.max_clients;
   facts_.idle_seconds = options_.idle_seconds;
   facts_.max_bulk = options_.limits.max_bulk;
   PULSE_RETURN_IF_ERROR(OpenStore());
-  executor_ = std::make_unique<Executor>(store_.get(), &facts_);
+  MakeExecutors();
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);
   PULSE_RETURN_IF_ERROR(OpenHostSocket());
   return OpenPublic(offload);
@@ -273,7 +287,7 @@ absl::Status ServerImpl::Stop() {
   offload_app_.reset();
   private_.reset();
   // Their connections are gone: nobody waits for what was not answered in time.
-  if (executor_ != nullptr) executor_->End();
+  for (const auto& executor : executors_) executor->End();
   if (options_.designs != nullptr) options_.designs->StopWorkers();
   pool_.reset();  // to which those post
   return store_ == nullptr ? absl::OkStatus() : store_->Close();

@@ -137,11 +137,11 @@ std::string Executor::Info(const Arguments& args) {
     begin("Server");
     add("redis_version", "7.0.15");
     add("pulse_version", PULSE_VERSION);
-    add("redis_mode", "standalone");
+    add("redis_mode", node_ ? "cluster" : "standalone");
     add("arch_bits", 64);
     add("process_id", getpid());
     add("run_id", facts_->run_id);
-    add("tcp_port", facts_->port);
+    add("tcp_port", port());
     add("uptime_in_seconds", uptime);
     add("uptime_in_days", uptime / 86400);
   }
@@ -185,7 +185,7 @@ std::string Executor::Info(const Arguments& args) {
   }
   if (wanted("cluster")) {
     begin("Cluster");
-    add("cluster_enabled", 0);
+    add("cluster_enabled", node_ ? 1 : 0);
   }
   if (wanted("keyspace")) {
     begin("Keyspace");

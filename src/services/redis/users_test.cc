@@ -33,6 +33,7 @@ TEST(UsersTest, Parse_UsersFile_GrantsAsWritten) {
   const User* writer = users->Check("writer", "pw");
   ASSERT_NE(writer, nullptr);
   const CommandInfo& set = *FindCommand("set");
+  EXPECT_TRUE(writer->May(*FindCommand("cluster")));
   EXPECT_TRUE(writer->May(set, {"set", "get", "get"}));
   EXPECT_TRUE(writer->May(set, {"set", "k", "v", "nx"}));
   EXPECT_FALSE(writer->May(set, {"set", "k", "v", "nx", "Get"}));

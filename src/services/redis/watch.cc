@@ -48,9 +48,10 @@ void WatchTable::Touch(std::string_view key) {
   for (const auto& watcher : it->second) watcher->store(true, std::memory_order_release);
 }
 
-void WatchTable::TouchAll() {
+void WatchTable::TouchAll(const std::function<bool(std::string_view)>& which) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [key, watchers] : keys_) {
+    if (which != nullptr && !which(key)) continue;
     for (const auto& watcher : watchers) watcher->store(true, std::memory_order_release);
   }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,7 +51,8 @@ class WatchTable {
 
   bool active() const { return watches_.load(std::memory_order_seq_cst) > 0; }
   void Touch(std::string_view key);
-  void TouchAll();
+  // Those that `which` names; all without it.
+  void TouchAll(const std::function<bool(std::string_view key)>& which = nullptr);
   size_t watches() const { return watches_.load(std::memory_order_relaxed); }
 
  private:
