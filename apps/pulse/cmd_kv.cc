@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
@@ -15,8 +16,10 @@
 #include "apps/pulse/util/server_options.h"
 #include "base/errors.h"
 #include "base/stop_signal.h"
+#include "net/address.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/store.h"
+#include "services/redis/cluster.h"
 
 namespace pulse {
 namespace {
@@ -27,6 +30,8 @@ struct KvArgs : ServerArgs {
   std::string design = "cpu";
   std::string agent_cpus;
   std::string memory_file;
+  bool cluster = false;
+  std::string announce_host;
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -34,6 +39,39 @@ struct KvArgs : ServerArgs {
 constexpr uint64_t kLeastProcessBytes = uint64_t{32} << 20;
 constexpr uint64_t kProgramBytes = uint64_t{20} << 20;
 uint64_t ProcessBytes(uint64_t memory) { return std::max(kLeastProcessBytes, memory / 16); }
+
+// Where clients of other machines reach this one; empty when it is not known.
+absl::StatusOr<std::string> AnnouncedHost(const KvArgs& args) {
+  const std::string& given = args.announce_host;
+  if (!given.empty()) {
+    const bool fits = std::all_of(given.begin(), given.end(), [](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+             std::string_view(".-:_").find(c) != std::string_view::npos;
+    });
+    if (fits) return given;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--announce-host '", given, "': expected a host name or an address"));
+  }
+  std::string bind = args.options.bind;
+  if (bind.starts_with('[') && bind.ends_with(']')) bind = bind.substr(1, bind.size() - 2);
+  const auto address = net::ParseAddress(absl::StrCat(bind, ":0"));
+  // Whoever listens there says what is wrong with it.
+  return address.ok() && address->is_any() ? "" : bind;
+}
+
+absl::Status CheckCluster(const KvArgs& args, const std::string& host) {
+  if (!args.cluster) return absl::OkStatus();
+  if (host.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cluster: clients have to be told where each node is, and --bind ",
+                     args.options.bind, " does not say it: add --announce-host"));
+  }
+  if (!args.options.socket.empty()) {
+    return absl::InvalidArgumentError(
+        "--cluster: a node is a TCP port, and --socket would be no node's; leave it out");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
@@ -45,8 +83,13 @@ absl::Status RunKv(KvArgs args) {
     return absl::Status(status.code(), absl::StrCat("--design: ", status.message()));
   }
   args.options.designs = &designs;
+  PULSE_ASSIGN_OR_RETURN(const std::string host, AnnouncedHost(args));
+  PULSE_RETURN_IF_ERROR(CheckCluster(args, host));
+  redis::Cluster cluster(args.cluster, args.options.threads, host);
+  args.options.cluster = &cluster;
   kv::KvStoreOptions store;
   store.designs = &designs;
+  store.cluster = &cluster;
   PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   const uint64_t least =
@@ -65,7 +108,7 @@ absl::Status RunKv(KvArgs args) {
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
   args.options.keyspace =
-      [&store, &counters, &memcached](
+      [&store, &counters, &memcached, &cluster](
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
@@ -79,6 +122,7 @@ absl::Status RunKv(KvArgs args) {
     kv::memcached::ExecutorOptions options;
     options.max_value = limits.max_value;
     options.started_ms = (*opened)->now_ms();
+    options.endpoints = &cluster;
     memcached = std::make_unique<kv::memcached::Executor>(opened->get(), &counters, options);
     return opened;
   };
@@ -100,6 +144,11 @@ absl::Status RunKv(KvArgs args) {
                args.memory.c_str(), ListenersText(args.options, (*server)->port()).c_str(),
                getpid(), args.policy.c_str(), store.partitions, store.partitions == 1 ? "" : "s",
                args.options.tls_cert.empty() ? "" : ", TLS");
+  for (size_t i = 0; args.cluster && i < cluster.nodes().size(); ++i) {
+    const redis::Cluster::Node& node = cluster.nodes()[i];
+    std::fprintf(stderr, "pulse kv: node %s at %s has slots %d-%d\n", node.id.c_str(),
+                 cluster.AddressOf(static_cast<int>(i)).c_str(), node.first_slot, node.last_slot);
+  }
   if (metrics != nullptr) {
     std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
   }
@@ -128,7 +177,7 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option(
       "--memory-file", args->memory_file,
       "keep index, keys and values in this file on a tmpfs (/dev/shm/...), so that the\n"
-      "next server with the same --memory and --threads goes on with them, however\n"
+      "next server with the same --memory, --threads and --cluster goes on, however\n"
       "this one ends; made when it is missing");
   cmd->add_option("--policy", args->policy,
                   "when memory is full: noeviction (writes get an error), or allkeys-lfu,\n"
@@ -145,6 +194,11 @@ void AddKvCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--agent-cpus", args->agent_cpus,
                   "CPUs of the agent, for the designs that have one");
+  cmd->add_flag("--cluster", args->cluster,
+                "each thread is a node of a Redis Cluster: it has a part of the slots, and a TCP\n"
+                "port, the first --port and the others those that follow");
+  cmd->add_option("--announce-host", args->announce_host,
+                  "where clients are told to find this server (default: --bind)");
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });

@@ -11,6 +11,7 @@
 #include "base/errors.h"
 #include "base/spin_lock.h"
 #include "services/kv/held.h"
+#include "services/kv/node.h"
 #include "services/kv/view.h"
 #include "services/redis/handlers.h"
 
@@ -98,13 +99,21 @@ absl::StatusOr<std::unique_ptr<KvStore>> KvStore::Open(const KvStoreOptions& opt
   PartitionOptions one;
   one.memory_bytes = options.memory_bytes / static_cast<uint64_t>(partitions);
   one.policy = options.policy;
+  if (store->in_cluster() && options.cluster->nodes().size() != store->shards_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("a cluster of ", options.cluster->nodes().size(),
+                                                   " nodes cannot have ", partitions,
+                                                   " partitions"));
+  }
   if (!options.memory_file.empty()) {
-    PULSE_ASSIGN_OR_RETURN(store->file_,
-                           StoreFile::Open(options.memory_file, options.memory_bytes, partitions));
+    PULSE_ASSIGN_OR_RETURN(store->file_, StoreFile::Open(options.memory_file, options.memory_bytes,
+                                                         partitions, store->in_cluster()));
     store->last_cas_ = &store->file_->last_cas();
   }
   PULSE_RETURN_IF_ERROR(store->OpenPartitions(one));
   if (store->file_ != nullptr) store->file_->Finish();
+  for (int i = 0; store->in_cluster() && i < partitions; ++i) {
+    store->nodes_.push_back(std::make_unique<KvNode>(store.get(), i));
+  }
   if (options.ticks) store->housekeeper_ = std::thread([s = store.get()] { s->Housekeeping(); });
   return store;
 }
@@ -137,6 +146,8 @@ int KvStore::recovered() const {
   for (const Shard& shard : shards_) count += shard.partition->recovered();
   return count;
 }
+
+KvStore::KvStore(const KvStoreOptions& options) : options_(options) {}
 
 KvStore::~KvStore() {
   {
@@ -171,7 +182,7 @@ bool KvStore::Lock(std::mutex* mutex, bool may_block) {
 
 bool KvStore::Clear(bool may_block) {
   Held held(this);
-  if (!held.Take(AllShards(), may_block, now_ms())) return false;
+  if (!held.Take(Everywhere().all(), may_block, now_ms())) return false;
   for (Shard& shard : shards_) shard.partition->Clear();
   if (watch_.active()) watch_.TouchAll();
   return true;
@@ -194,9 +205,16 @@ uint64_t KvStore::NextRandom() {
   return z ^ (z >> 31);
 }
 
-PartitionNumbers KvStore::numbers() const {
+redis::Keyspace* KvStore::Node(int index) {
+  return in_cluster() ? nodes_[static_cast<size_t>(index)].get()
+                      : static_cast<redis::Keyspace*>(this);
+}
+
+PartitionNumbers KvStore::numbers() const { return Numbers(Everywhere()); }
+
+PartitionNumbers KvStore::Numbers(const Place& place) const {
   PartitionNumbers sum;
-  for (size_t i = 0; i < shards_.size(); ++i) {
+  for (uint32_t i = place.begin(); i < place.end(); ++i) {
     std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
     if (!Held::IsHere(this, i)) lock.lock();
     sum += shards_[i].partition->numbers();
@@ -207,15 +225,20 @@ PartitionNumbers KvStore::numbers() const {
 KvStore::RunResult KvStore::Run(const redis::CommandInfo& command, const redis::Arguments& args,
                                 bool may_block, redis::ReplyWriter* reply,
                                 redis::CommandCounts* counts) {
+  return Run(Everywhere(), command, args, may_block, reply, counts);
+}
+
+KvStore::RunResult KvStore::Run(const Place& place, const redis::CommandInfo& command,
+                                const redis::Arguments& args, bool may_block,
+                                redis::ReplyWriter* reply, redis::CommandCounts* counts) {
   const bool all = NeedsAll(command);
   if (all && !may_block) return RunResult::kWouldBlock;
-  ShardSet wanted = all ? AllShards() : 0;
-  redis::ForEachKey(command, args,
-                    [&](std::string_view key) { wanted |= ShardSet{1} << ShardOf(HashKey(key)); });
+  ShardSet wanted = all ? place.all() : 0;
+  redis::ForEachKey(command, args, [&](std::string_view key) { wanted |= place.SetOf(key); });
   const int64_t now = now_ms();
   Held held(this);
   if (!held.Take(wanted, may_block, now)) return RunResult::kWouldBlock;
-  KvView view(this, MannerOf(command), may_block, all, now);
+  KvView view(this, place, MannerOf(command), may_block, all, now);
   const size_t begin = reply->out()->size();
   const redis::CommandCounts before = *counts;
   redis::Call call{command, args, view, *reply, *counts};
@@ -226,41 +249,46 @@ KvStore::RunResult KvStore::Run(const redis::CommandInfo& command, const redis::
 
 // The misses of all keys overlap, as in ExecuteBatch, which is for one partition.
 template <class Execute>
-void KvStore::RunTogether(const std::string_view* keys, size_t count, const Execute& execute) {
+void KvStore::RunTogether(const Place& place, const std::string_view* keys, size_t count,
+                          const Execute& execute) {
   std::array<uint64_t, kMostTogether> hashes;
   std::array<Candidate, kMostTogether> candidates;
   for (size_t i = 0; i < count; ++i) {
     hashes[i] = HashKey(keys[i]);
-    partition(ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
+    partition(place.ShardOf(hashes[i])).PrefetchBucket(hashes[i]);
   }
-  if (shards_.size() == 1) {
-    BestMatch()(partition(0), hashes.data(), count, candidates.data());
+  if (place.is_one()) {
+    BestMatch()(partition(place.begin()), hashes.data(), count, candidates.data());
   } else {
     for (size_t i = 0; i < count; ++i) {
-      BestMatch()(partition(ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
+      BestMatch()(partition(place.ShardOf(hashes[i])), &hashes[i], 1, &candidates[i]);
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    if (!execute(i, partition(ShardOf(hashes[i])), hashes[i], candidates[i])) return;
+    if (!execute(i, partition(place.ShardOf(hashes[i])), hashes[i], candidates[i])) return;
   }
 }
 
 KvStore::RunResult KvStore::RunGets(const Request* requests, size_t count, uint64_t most_bytes,
                                     bool may_block, redis::ReplyWriter* reply,
                                     std::vector<size_t>* ends, redis::CommandCounts* counts) {
+  return RunGets(Everywhere(), requests, count, most_bytes, may_block, reply, ends, counts);
+}
+
+KvStore::RunResult KvStore::RunGets(const Place& place, const Request* requests, size_t count,
+                                    uint64_t most_bytes, bool may_block, redis::ReplyWriter* reply,
+                                    std::vector<size_t>* ends, redis::CommandCounts* counts) {
   count = std::min(count, kMostTogether);
   std::array<std::string_view, kMostTogether> keys;
   ShardSet wanted = 0;
   for (size_t i = 0; i < count; ++i) {
     keys[i] = requests[i][1];
-    if (shards_.size() > 1) wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+    wanted |= place.SetOf(keys[i]);
   }
   Held held(this);
-  if (!held.Take(shards_.size() > 1 ? wanted : 1, may_block, now_ms())) {
-    return RunResult::kWouldBlock;
-  }
+  if (!held.Take(wanted, may_block, now_ms())) return RunResult::kWouldBlock;
   uint64_t bytes = 0;
-  RunTogether(keys.data(), count,
+  RunTogether(place, keys.data(), count,
               [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
                 const Item* item = partition.FindAt(candidate.at, candidate.word, keys[i], hash);
                 if (item != nullptr) {
@@ -280,15 +308,20 @@ KvStore::RunResult KvStore::RunGets(const Request* requests, size_t count, uint6
 
 KvStore::RunResult KvStore::RunSets(absl::Span<const Request* const> sets, bool may_block,
                                     absl::Span<std::string> errors) {
+  return RunSets(Everywhere(), sets, may_block, errors);
+}
+
+KvStore::RunResult KvStore::RunSets(const Place& place, absl::Span<const Request* const> sets,
+                                    bool may_block, absl::Span<std::string> errors) {
   std::array<std::string_view, kMostTogether> keys;
   ShardSet wanted = 0;
   for (size_t i = 0; i < sets.size(); ++i) {
     keys[i] = (*sets[i])[1];
-    wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+    wanted |= place.SetOf(keys[i]);
   }
   Held held(this);
   if (!held.Take(wanted, may_block, now_ms())) return RunResult::kWouldBlock;
-  RunTogether(keys.data(), sets.size(),
+  RunTogether(place, keys.data(), sets.size(),
               [&](size_t i, Partition& partition, uint64_t hash, const Candidate& candidate) {
                 const std::string_view value = (*sets[i])[2];
                 Item* item = nullptr;
@@ -309,10 +342,17 @@ void KvStore::RunTransaction(const std::vector<Queued>& commands,
                              const redis::WatchTable::Set& watches,
                              const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
                              redis::ReplyWriter* reply, redis::CommandCounts* counts) {
+  RunTransaction(Everywhere(), commands, watches, other, reply, counts);
+}
+
+void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& commands,
+                             const redis::WatchTable::Set& watches,
+                             const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                             redis::ReplyWriter* reply, redis::CommandCounts* counts) {
   ShardSet wanted = 0;
-  const auto want = [&](std::string_view key) { wanted |= ShardSet{1} << ShardOf(HashKey(key)); };
+  const auto want = [&](std::string_view key) { wanted |= place.SetOf(key); };
   for (const Queued& queued : commands) {
-    if ((queued.command->flags & redis::kKeyspace) != 0) wanted = AllShards();
+    if ((queued.command->flags & redis::kKeyspace) != 0) wanted = place.all();
     redis::ForEachKey(*queued.command, *queued.args, want);
   }
   for (const std::string& key : watches.keys()) want(key);
@@ -327,7 +367,7 @@ void KvStore::RunTransaction(const std::vector<Queued>& commands,
       commands, options_.limits.max_reply,
       [&](const Queued& queued) {
         const size_t element = reply->out()->size();
-        KvView view(this, MannerOf(*queued.command), true, wanted == AllShards(), now);
+        KvView view(this, place, MannerOf(*queued.command), true, wanted == place.all(), now);
         redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
         redis::RunCommand(call);
         if (view.error().empty()) return true;
@@ -340,14 +380,19 @@ void KvStore::RunTransaction(const std::vector<Queued>& commands,
 }
 
 bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,
-                    redis::WatchTable::Set* watches, std::string* error) {
+                    redis::WatchTable::Set* watches, std::string*) {
+  return Watch(Everywhere(), keys, count, may_block, watches);
+}
+
+bool KvStore::Watch(const Place& place, const std::string_view* keys, size_t count, bool may_block,
+                    redis::WatchTable::Set* watches) {
   ShardSet wanted = 0;
-  for (size_t i = 0; i < count; ++i) wanted |= ShardSet{1} << ShardOf(HashKey(keys[i]));
+  for (size_t i = 0; i < count; ++i) wanted |= place.SetOf(keys[i]);
   Held held(this);
   if (!held.Take(wanted, may_block, now_ms())) return false;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t hash = HashKey(keys[i]);
-    const Item* item = partition(ShardOf(hash)).Peek(keys[i], hash);
+    const Item* item = partition(place.ShardOf(hash)).Peek(keys[i], hash);
     const int64_t expires_ms = item == nullptr ? kNoExpiry : item->expires_ms();
     watches->Add(keys[i], expires_ms == kNoExpiry ? redis::kNever : expires_ms);
   }
@@ -355,10 +400,14 @@ bool KvStore::Watch(const std::string_view* keys, size_t count, bool may_block,
 }
 
 void KvStore::AddInfo(std::string_view section, std::string* out) const {
+  AddInfo(Everywhere(), section, out);
+}
+
+void KvStore::AddInfo(const Place& place, std::string_view section, std::string* out) const {
   const auto add = [&](absl::string_view name, const auto& value) {
     absl::StrAppend(out, name, ":", value, "\r\n");
   };
-  const PartitionNumbers n = numbers();
+  const PartitionNumbers n = Numbers(place);
   if (section == "memory") {
     add("maxmemory", options_.memory_bytes);
     add("maxmemory_policy", redis::AbslOf(PolicyName(policy_)));

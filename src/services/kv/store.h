@@ -3,6 +3,9 @@
 // partitions of its keys, in order, while it runs: so commands of several keys, and transactions,
 // are atomic and isolated.
 //
+// In cluster mode the slot of a key decides its partition, and each partition belongs to a node of
+// the cluster (node.h): a node's commands find their partition without looking at the key.
+//
 // Memory: `memory_bytes` are shared equally among the partitions and never exceeded. What does not
 // fit is refused with Redis's OOM error (noeviction), or takes the place of what is used least.
 //
@@ -27,6 +30,7 @@
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
 #include "services/kv/store_file.h"
+#include "services/redis/cluster.h"
 #include "services/redis/designs.h"
 #include "services/redis/keyspace.h"
 
@@ -41,7 +45,10 @@ struct KvStoreOptions {
   redis::KeyspaceLimits limits;
   std::function<int64_t()> clock = &WallMillis;
   redis::Designs* designs = nullptr;  // null: cpu alone; outlives the store
-  bool ticks = true;                  // a thread gives back what has expired; tests call Tick
+  // In cluster mode, with as many nodes as there are partitions; else null, or not enabled.
+  // Outlives the store.
+  const redis::Cluster* cluster = nullptr;
+  bool ticks = true;  // a thread gives back what has expired; tests call Tick
   uint64_t seed = std::random_device{}();
   // A file on a tmpfs that keeps the keys for the next process (store_file.h); empty: none.
   std::string memory_file;
@@ -50,6 +57,8 @@ struct KvStoreOptions {
 // "noeviction", "allkeys-lfu", "allkeys-lru", "allkeys-random", whatever their case.
 absl::StatusOr<Policy> ParsePolicy(std::string_view name);
 std::string_view PolicyName(Policy policy);
+
+class KvNode;
 
 class KvStore final : public redis::Keyspace {
  public:
@@ -74,13 +83,14 @@ class KvStore final : public redis::Keyspace {
   std::string_view section_name() const override { return "KV"; }
   std::vector<Setting> Settings() const override;
   std::string Configure(std::string_view name, std::string_view value) override;
+  redis::Keyspace* Node(int index) override;
 
   // Runs `use(partition, hash)` with the key's partition held. False, and `use` was not called: it
   // would block.
   template <class Use>
   bool WithPartition(std::string_view key, bool may_block, const Use& use) {
     const uint64_t hash = HashKey(key);
-    Shard& shard = shards_[ShardOf(hash)];
+    Shard& shard = shards_[ShardOf(key, hash)];
     if (!Lock(&shard.mutex, may_block)) return false;
     const std::lock_guard<std::mutex> lock(shard.mutex, std::adopt_lock);
     shard.partition->SetNow(now_ms());
@@ -103,6 +113,7 @@ class KvStore final : public redis::Keyspace {
   const KvStoreOptions& options() const { return options_; }
 
  private:
+  friend class KvNode;
   friend class KvView;
   struct alignas(64) Shard {
     mutable std::mutex mutex;
@@ -112,20 +123,62 @@ class KvStore final : public redis::Keyspace {
   using ShardSet = uint64_t;
   class Held;
 
-  explicit KvStore(const KvStoreOptions& options) : options_(options) {}
+  explicit KvStore(const KvStoreOptions& options);
   absl::Status OpenPartitions(const PartitionOptions& options);
-  uint32_t ShardOf(uint64_t hash) const {
+  bool in_cluster() const { return options_.cluster != nullptr && options_.cluster->enabled(); }
+  uint32_t ShardOf(std::string_view key, uint64_t hash) const {
+    if (in_cluster()) return static_cast<uint32_t>(options_.cluster->NodeOf(redis::SlotOf(key)));
     return PartitionOf(hash, static_cast<uint32_t>(shards_.size()));
   }
-  ShardSet AllShards() const {
-    return shards_.size() == kMostPartitions ? ~ShardSet{0} : (ShardSet{1} << shards_.size()) - 1;
-  }
+
+  // Where a command's keys are: in any partition, or all in one, a node's or the only one.
+  class Place {
+   public:
+    static constexpr uint32_t kAny = UINT32_MAX;
+    Place(const KvStore& store, uint32_t one) : one_(one), count_(store.shards_.size()) {}
+    bool is_one() const { return one_ != kAny; }
+    uint32_t ShardOf(uint64_t hash) const {
+      return is_one() ? one_ : PartitionOf(hash, static_cast<uint32_t>(count_));
+    }
+    ShardSet SetOf(std::string_view key) const {
+      return ShardSet{1} << (is_one() ? one_ : ShardOf(HashKey(key)));
+    }
+    uint32_t begin() const { return is_one() ? one_ : 0; }
+    uint32_t end() const { return is_one() ? one_ + 1 : static_cast<uint32_t>(count_); }
+    ShardSet all() const {
+      if (is_one()) return ShardSet{1} << one_;
+      return count_ == kMostPartitions ? ~ShardSet{0} : (ShardSet{1} << count_) - 1;
+    }
+
+   private:
+    const uint32_t one_;
+    const size_t count_;
+  };
+  Place Everywhere() const { return {*this, shards_.size() == 1 ? 0 : Place::kAny}; }
+  // What is public does the same Everywhere.
+  RunResult Run(const Place& place, const redis::CommandInfo& command, const redis::Arguments& args,
+                bool may_block, redis::ReplyWriter* reply, redis::CommandCounts* counts);
+  RunResult RunGets(const Place& place, const redis::Request* requests, size_t count,
+                    uint64_t most_bytes, bool may_block, redis::ReplyWriter* reply,
+                    std::vector<size_t>* ends, redis::CommandCounts* counts);
+  RunResult RunSets(const Place& place, absl::Span<const redis::Request* const> sets,
+                    bool may_block, absl::Span<std::string> errors);
+  void RunTransaction(const Place& place, const std::vector<Queued>& commands,
+                      const redis::WatchTable::Set& watches,
+                      const std::function<void(const Queued&, redis::ReplyWriter*)>& other,
+                      redis::ReplyWriter* reply, redis::CommandCounts* counts);
+  bool Watch(const Place& place, const std::string_view* keys, size_t count, bool may_block,
+             redis::WatchTable::Set* watches);
+  void AddInfo(const Place& place, std::string_view section, std::string* out) const;
+  PartitionNumbers Numbers(const Place& place) const;
+
   Partition& partition(uint32_t shard) { return *shards_[shard].partition; }
   std::string DesignName() const;
   static constexpr size_t kMostTogether = kLargestGroup;
   // Calls `execute(i, partition, hash, candidate)` for each key in turn, while it returns true.
   template <class Execute>
-  void RunTogether(const std::string_view* keys, size_t count, const Execute& execute);
+  void RunTogether(const Place& place, const std::string_view* keys, size_t count,
+                   const Execute& execute);
   uint64_t NextRandom();
   // Spins for about as long as another thread's batch takes, if it may not block.
   static bool Lock(std::mutex* mutex, bool may_block);
@@ -133,6 +186,7 @@ class KvStore final : public redis::Keyspace {
 
   KvStoreOptions options_;
   std::vector<Shard> shards_;
+  std::vector<std::unique_ptr<KvNode>> nodes_;  // in cluster mode, by partition
   std::atomic<Policy> policy_{Policy::kNoEviction};
   std::atomic<uint64_t> random_{0};
   std::unique_ptr<StoreFile> file_;  // null: the keys go with the process

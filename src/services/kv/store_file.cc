@@ -19,12 +19,13 @@ namespace pulse::kv {
 namespace {
 
 constexpr uint64_t kMagic = 0x31564b4553'4c5550;  // "PULSEKV1"
-constexpr uint64_t kVersion = 1;                  // of what lies where, and means what
+constexpr uint64_t kVersion = 2;                  // of what lies where, and means what
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& path,
-                                                           uint64_t memory_bytes, int partitions) {
+                                                           uint64_t memory_bytes, int partitions,
+                                                           bool by_slot) {
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!fd.valid()) return ErrnoError(errno, "opening", path);
   std::unique_ptr<StoreFile> file(new StoreFile(std::move(fd), path));
@@ -35,6 +36,7 @@ absl::StatusOr<std::unique_ptr<StoreFile>> StoreFile::Open(const std::string& pa
   mine.layout = Partition::FileLayout();
   mine.memory_bytes = memory_bytes;
   mine.partitions = static_cast<uint64_t>(partitions);
+  mine.by_slot = by_slot ? 1 : 0;
   mine.hash_seed = HashSeed();
   file->partition_bytes_ = Partition::FileBytes(memory_bytes / static_cast<uint64_t>(partitions));
   PULSE_RETURN_IF_ERROR(file->Map(mine));
@@ -89,6 +91,12 @@ absl::Status StoreFile::Map(const Header& mine) {
         mine.partitions,
         "; start with the same --memory and --threads, or remove it to start without its keys"));
   }
+  if (existed_ && there.by_slot != mine.by_slot) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": it was made ", there.by_slot != 0 ? "with" : "without",
+        " --cluster, and its keys are divided accordingly; start the same way, or remove it to "
+        "start without its keys"));
+  }
   const uint64_t has = static_cast<uint64_t>(facts.st_blocks) * 512;
   const uint64_t room =
       static_cast<uint64_t>(system.f_bavail) * static_cast<uint64_t>(system.f_bsize);
@@ -115,6 +123,7 @@ absl::Status StoreFile::Map(const Header& mine) {
   header_->layout = mine.layout;
   header_->memory_bytes = mine.memory_bytes;
   header_->partitions = mine.partitions;
+  header_->by_slot = mine.by_slot;
   header_->hash_seed = mine.hash_seed;
   return absl::OkStatus();
 }

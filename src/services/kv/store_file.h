@@ -2,9 +2,9 @@
 // was ended, or killed, goes on with its keys when it starts again. DPU-KV paper, section 4.1,
 // leaves the store in the host's process; there a crash costs all of it.
 //
-// Its first page tells what it is of: another version, number of partitions or size of memory is
-// refused, as nothing would be where it is looked for. A lock keeps a second server out. The file
-// has mode 0600 and belongs to the server's user.
+// Its first page tells what it is of: another version, number of partitions, way to divide keys
+// among them, or size of memory is refused, as nothing would be where it is looked for. A lock
+// keeps a second server out. The file has mode 0600 and belongs to the server's user.
 //
 // Ownership: the object owns the descriptor, the lock and the mapping of the first page; the file
 // stays. Threads: Open and Finish for one; next_cas() for any. Blocking: system calls at Open.
@@ -25,10 +25,12 @@ namespace pulse::kv {
 
 class StoreFile {
  public:
-  // `memory_bytes` of all partitions. Sets the hash's seed to the file's, so it is to be called
+  // `memory_bytes` of all partitions. `by_slot`: keys belong to a partition by their slot, as in
+  // cluster mode, and not by their hash. Sets the hash's seed to the file's, so it is to be called
   // before any key is hashed; one store of a process can have a file of other seed.
   static absl::StatusOr<std::unique_ptr<StoreFile>> Open(const std::string& path,
-                                                         uint64_t memory_bytes, int partitions);
+                                                         uint64_t memory_bytes, int partitions,
+                                                         bool by_slot);
   ~StoreFile();
   StoreFile(const StoreFile&) = delete;
   StoreFile& operator=(const StoreFile&) = delete;
@@ -49,6 +51,7 @@ class StoreFile {
     uint64_t layout;  // sizes of what lies in it
     uint64_t memory_bytes;
     uint64_t partitions;
+    uint64_t by_slot;
     uint64_t hash_seed;
     std::atomic<uint64_t> last_cas;
   };

@@ -120,9 +120,31 @@ TEST_F(StoreFileTest, OtherSizes_AreRefusedAndNothingIsLost) {
   options_.memory_bytes = uint64_t{1} << 50;
   EXPECT_THAT(WhyNot(), HasSubstr("--memory"));
   options_.memory_bytes = 2 * kLeastMemory;
+  const redis::Cluster cluster(true, 2, "host");
+  options_.cluster = &cluster;
+  EXPECT_THAT(WhyNot(), HasSubstr("without --cluster"));
+  options_.cluster = nullptr;
   auto store = KvStore::Open(options_);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ(Get(store->get(), "a"), "1");
+}
+
+TEST_F(StoreFileTest, Cluster_NextStore_GoesOnWithKeysOfTheirSlots) {
+  const redis::Cluster cluster(true, 2, "host");
+  options_.cluster = &cluster;
+  for (const bool next : {false, true}) {
+    auto store = KvStore::Open(options_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      if (!next) {
+        ASSERT_TRUE(Put(store->get(), key, "1"));
+      }
+      EXPECT_EQ(Get(store->get(), key), "1");
+    }
+  }
+  options_.cluster = nullptr;
+  EXPECT_THAT(WhyNot(), HasSubstr("with --cluster"));
 }
 
 TEST_F(StoreFileTest, TooLittleRoom_IsRefused) {

@@ -10,6 +10,7 @@
 #include "base/cpu_list.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/store.h"
+#include "services/redis/cluster.h"
 #include "services/redis/designs.h"
 #include "services/redis/test_server.h"
 
@@ -23,6 +24,7 @@ class KvServerTest : public testing::Test {
     options_.threads = threads;
     designs_ = std::make_unique<redis::Designs>(threads, cpus, agent ? cpus : std::vector<int>());
     options_.designs = designs_.get();
+    options_.cluster = cluster_.get();
     options_.keyspace = [this, threads](const redis::KeyspaceLimits& limits)
         -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
       KvStoreOptions store;
@@ -30,11 +32,13 @@ class KvServerTest : public testing::Test {
       store.partitions = threads;
       store.limits = limits;
       store.designs = designs_.get();
+      store.cluster = cluster_.get();
       auto opened = KvStore::Open(store);
       if (!opened.ok()) return opened.status();
       store_ = opened->get();
       memcached::ExecutorOptions of_memcached;
       of_memcached.max_value = limits.max_value;
+      of_memcached.endpoints = cluster_.get();
       memcached_ = std::make_unique<memcached::Executor>(store_, &counters_, of_memcached);
       return opened;
     };
@@ -57,6 +61,7 @@ class KvServerTest : public testing::Test {
   uint64_t memory_bytes_ = uint64_t{64} << 20;
   redis::ServeOptions options_;
   std::unique_ptr<redis::Designs> designs_;  // these outlive the server
+  std::unique_ptr<redis::Cluster> cluster_;  // made by a test that needs one, before Open
   memcached::Counters counters_;
   std::unique_ptr<memcached::Executor> memcached_;
   std::unique_ptr<redis::Server> server_;

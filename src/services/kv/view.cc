@@ -21,16 +21,23 @@ std::string RefusalOf(Partition::Result result) {
   return "ERR the key or value is larger than one partition takes; give more --memory";
 }
 
-KvView::KvView(KvStore* store, const Manner& manner, bool may_block, bool held_all, int64_t now_ms)
+KvView::KvView(KvStore* store, const KvStore::Place& place, const Manner& manner, bool may_block,
+               bool held_all, int64_t now_ms)
     : View(now_ms, store->options().limits),
       store_(store),
+      place_(place),
       manner_(manner),
       may_block_(may_block),
       held_all_(held_all) {}
 
+redis::ClusterNode KvView::node() const {
+  if (!store_->in_cluster()) return {};
+  return {store_->options().cluster, static_cast<int>(place_.begin())};
+}
+
 bool KvView::Get(std::string_view key, Found* found) {
   const uint64_t hash = HashKey(key);
-  Partition& partition = store_->partition(store_->ShardOf(hash));
+  Partition& partition = PartitionFor(hash);
   const Item* item = manner_.counts_as_use ? partition.Find(key, hash) : partition.Peek(key, hash);
   found->exists = item != nullptr;
   if (item == nullptr) return true;
@@ -64,7 +71,7 @@ bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* e
   *existing = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t hash = HashKey(keys[i]);
-    Partition& partition = store_->partition(store_->ShardOf(hash));
+    Partition& partition = PartitionFor(hash);
     const Item* item =
         manner_.counts_as_use ? partition.Find(keys[i], hash) : partition.Peek(keys[i], hash);
     *existing += item != nullptr ? 1 : 0;
@@ -76,7 +83,7 @@ bool KvView::CountExisting(const std::string_view* keys, size_t count, size_t* e
 void KvView::Remember(std::string_view key, uint64_t hash) {
   Before& before = before_.emplace_back();
   before.key = key;
-  const Item* item = store_->partition(store_->ShardOf(hash)).Peek(key, hash);
+  const Item* item = PartitionFor(hash).Peek(key, hash);
   before.existed = item != nullptr;
   if (item == nullptr) return;
   before.value = item->value();
@@ -90,8 +97,7 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
   Item* item = nullptr;
   ItemFacts facts;
   facts.expires_ms = ItemExpiry(expires_ms);
-  const auto result = store_->partition(store_->ShardOf(hash))
-                          .Put(key, hash, data.size(), facts, &item, manner_.urgent);
+  const auto result = PartitionFor(hash).Put(key, hash, data.size(), facts, &item, manner_.urgent);
   if (result == Partition::Result::kStored) {
     CopyValue(item->value_bytes(), data);
     if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
@@ -103,7 +109,7 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
 void KvView::Undo() {
   for (auto it = before_.rbegin(); it != before_.rend(); ++it) {
     const uint64_t hash = HashKey(it->key);
-    Partition& partition = store_->partition(store_->ShardOf(hash));
+    Partition& partition = PartitionFor(hash);
     if (!it->existed) {
       partition.Erase(it->key, hash);
       continue;
@@ -122,13 +128,13 @@ void KvView::Delete(std::string_view key) {
   if (!error_.empty()) return;
   const uint64_t hash = HashKey(key);
   if (manner_.many) Remember(key, hash);
-  const bool deleted = store_->partition(store_->ShardOf(hash)).Erase(key, hash);
+  const bool deleted = PartitionFor(hash).Erase(key, hash);
   if (deleted && store_->watch_table()->active()) store_->watch_table()->Touch(key);
 }
 
 template <class Use>
 bool KvView::WithEach(const Use& use) {
-  for (uint32_t shard = 0; shard < store_->shards_.size(); ++shard) {
+  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard) {
     KvStore::Held held(store_);
     if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
       blocked_ = true;
@@ -145,9 +151,14 @@ bool KvView::Clear() {
     blocked_ = true;
     return false;
   }
-  for (uint32_t shard = 0; shard < store_->shards_.size(); ++shard)
+  for (uint32_t shard = place_.begin(); shard < place_.end(); ++shard)
     store_->partition(shard).Clear();
-  if (store_->watch_table()->active()) store_->watch_table()->TouchAll();
+  if (store_->watch_table()->active()) {
+    store_->watch_table()->TouchAll([this](std::string_view key) {
+      const uint32_t shard = store_->ShardOf(key, HashKey(key));
+      return shard >= place_.begin() && shard < place_.end();
+    });
+  }
   return true;
 }
 
@@ -159,7 +170,7 @@ bool KvView::ForEachKey(std::string_view prefix, const UseKey& use) {
   // So many buckets at a time, so that others get a partition meanwhile.
   constexpr int kBuckets = 1024;
   bool more = true;
-  for (uint32_t shard = 0; shard < store_->shards_.size() && more; ++shard) {
+  for (uint32_t shard = place_.begin(); shard < place_.end() && more; ++shard) {
     uint64_t cursor = 0;
     do {
       KvStore::Held held(store_);
@@ -180,15 +191,15 @@ bool KvView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, c
                       uint64_t* next, bool* known) {
   // The partition, and the cursor within it. Below 2^63, as clients may read it as signed.
   constexpr int kShardBit = 48;
-  uint64_t shard = cursor >> kShardBit;
+  uint64_t shard = place_.begin() + (cursor >> kShardBit);
   uint64_t within = cursor & ((uint64_t{1} << kShardBit) - 1);
-  *known = shard < store_->shards_.size();
+  *known = shard < place_.end();
   if (!*known) return true;
   bool room = true;
   int64_t left = count;
   // A small store in a large index is passed in one step, too.
   int buckets = 100'000;
-  while (shard < store_->shards_.size() && room && left > 0 && buckets > 0) {
+  while (shard < place_.end() && room && left > 0 && buckets > 0) {
     KvStore::Held held(store_);
     if (!held_all_ && !held.Take(uint64_t{1} << shard, may_block_, now_ms())) {
       blocked_ = true;
@@ -204,7 +215,8 @@ bool KvView::ScanStep(uint64_t cursor, std::string_view prefix, int64_t count, c
     } while (within != 0 && left > 0 && --buckets > 0 && room);
     if (within == 0) ++shard;
   }
-  *next = within == 0 && shard == store_->shards_.size() ? 0 : shard << kShardBit | within;
+  const bool ended = within == 0 && shard == place_.end();
+  *next = ended ? 0 : (shard - place_.begin()) << kShardBit | within;
   return true;
 }
 
@@ -248,7 +260,7 @@ bool KvView::ChooseKey(std::optional<std::string>* key) {
 
 std::optional<int> KvView::UseOf(std::string_view key) {
   const uint64_t hash = HashKey(key);
-  Partition& partition = store_->partition(store_->ShardOf(hash));
+  Partition& partition = PartitionFor(hash);
   if (partition.policy() != Policy::kLfu) return std::nullopt;
   return partition.UseOf(key, hash);
 }

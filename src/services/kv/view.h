@@ -23,7 +23,8 @@ class KvView final : public redis::View {
     bool counts_as_use = true;  // of the keys that it reads
     bool many = false;          // writes to more than one key
   };
-  KvView(KvStore* store, const Manner& manner, bool may_block, bool held_all, int64_t now_ms);
+  KvView(KvStore* store, const KvStore::Place& place, const Manner& manner, bool may_block,
+         bool held_all, int64_t now_ms);
 
   bool Get(std::string_view key, redis::Found* found) override;
   bool GetMany(const std::string_view* keys, size_t count, std::vector<redis::Found>* found,
@@ -40,6 +41,8 @@ class KvView final : public redis::View {
   std::optional<int> UseOf(std::string_view key) override;
   std::optional<uint64_t> MemoryOf(std::string_view key, const redis::Found& found) override;
 
+  redis::ClusterNode node() const override;
+
   // After an error nothing more is written; this takes back what was: a command is carried out as a
   // whole or not at all.
   void Undo();
@@ -49,7 +52,10 @@ class KvView final : public redis::View {
   template <class Use>
   bool WithEach(const Use& use);
 
+  Partition& PartitionFor(uint64_t hash) { return store_->partition(place_.ShardOf(hash)); }
+
   KvStore* const store_;
+  const KvStore::Place place_;
   // A key as it was before this command wrote to it.
   struct Before {
     std::string key;

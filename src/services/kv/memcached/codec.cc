@@ -8,7 +8,7 @@
 namespace pulse::kv::memcached {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Command>, 26> kCommands = {{
+constexpr std::array<std::pair<std::string_view, Command>, 27> kCommands = {{
     {"get", Command::kGet},
     {"gets", Command::kGets},
     {"gat", Command::kGat},
@@ -26,6 +26,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 26> kCommands = {{
     {"flush_all", Command::kFlushAll},
     {"stats", Command::kStats},
     {"version", Command::kVersion},
+    {"config", Command::kConfig},
     {"verbosity", Command::kVerbosity},
     {"quit", Command::kQuit},
     {"shutdown", Command::kShutdown},
@@ -182,17 +183,21 @@ bool Request::closes() const {
 namespace {
 
 // A command of both protocols, sent as a line: memcached's has a key, so many numbers, and may have
-// noreply. Redis's own have other words.
+// noreply. Redis's own have other words. Of config, one line is memcached's.
 struct SharedName {
   std::string_view name;
   size_t numbers;
 };
-constexpr SharedName kSharedNames[] = {
-    {"set", 3}, {"append", 3}, {"incr", 1}, {"decr", 1}, {"touch", 1}};
+constexpr SharedName kSharedNames[] = {{"set", 3},  {"append", 3}, {"incr", 1},
+                                       {"decr", 1}, {"touch", 1},  {"config", 0}};
+constexpr std::string_view kConfigLine = "config get cluster";
 // A line that is longer than that is no such command.
 constexpr size_t kLongestFirstLine = 2048;
 
 bool HasShapeOfMemcached(const SharedName& shared, std::string_view line) {
+  if (shared.name == "config") {
+    return line.substr(0, line.find_last_not_of(" \r") + 1) == kConfigLine;
+  }
   size_t arguments = 0;
   for (size_t at = shared.name.size(); at < line.size();) {
     const size_t begin = line.find_first_not_of(" \r", at);

@@ -46,6 +46,7 @@ enum class Command : uint8_t {
   kFlushAll,
   kStats,
   kVersion,
+  kConfig,
   kVerbosity,
   kQuit,
   kShutdown,

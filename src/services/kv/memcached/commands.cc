@@ -1,5 +1,6 @@
 #include "services/kv/memcached/commands.h"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,6 +68,8 @@ bool Executor::RunCommand(const Request& request, bool may_block, std::string* o
       return FlushAll(request, may_block, out);
     case Command::kStats:
       return Stats(request, may_block, out);
+    case Command::kConfig:
+      return Config(request, out);
     case Command::kVersion:
       return Refuse(absl::StrCat("VERSION ", redis::AbslOf(kVersion)), out);
     case Command::kVerbosity: {
@@ -266,6 +269,27 @@ bool Executor::FlushAll(const Request& request, bool may_block, std::string* out
   if (delay > 0) return Answer(request, "CLIENT_ERROR flush_all with a delay is not served", out);
   if (!store_->Clear(may_block)) return false;
   return Answer(request, "OK", out);
+}
+
+bool Executor::Config(const Request& request, std::string* out) const {
+  const auto& words = request.words;
+  if (words.size() != 3 || words[1] != "get" || words[2] != "cluster") return Refuse("ERROR", out);
+  if (options_.endpoints == nullptr || options_.endpoints->host().empty()) {
+    return Refuse("SERVER_ERROR the server does not know its host; start it with --announce-host",
+                  out);
+  }
+  const std::string& host = options_.endpoints->host();
+  in6_addr address;
+  const bool is_address = inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+                          inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  std::string text = "1\n";  // version: they stay as they are
+  for (const redis::Cluster::Node& node : options_.endpoints->nodes()) {
+    absl::StrAppend(&text, text.ends_with('\n') ? "" : " ", host, "|", is_address ? host : "", "|",
+                    node.port);
+  }
+  text += "\n";
+  absl::StrAppend(out, "CONFIG cluster 0 ", text.size(), "\r\n", text, "\r\n");
+  return Refuse("END", out);
 }
 
 bool Executor::Stats(const Request& request, bool may_block, std::string* out) const {

@@ -14,6 +14,9 @@
 // are
 //   not served, and statistics are those that the store has.
 //
+// config get cluster, which memcached does not know, lists the endpoints as Amazon's ElastiCache
+// does, for the clients that ask for it.
+//
 // An item that a Redis client has written has no version until one is asked for, by gets or c.
 //
 // Threads: an Executor is thread-safe. Blocking: Run only if it may. Errors: all are replies.
@@ -54,8 +57,9 @@ struct Counters {
 };
 
 struct ExecutorOptions {
-  uint64_t max_value = uint64_t{1} << 20;  // bytes; what RequestSplitter was given
-  int64_t started_ms = 0;                  // for uptime
+  uint64_t max_value = uint64_t{1} << 20;     // bytes; what RequestSplitter was given
+  int64_t started_ms = 0;                     // for uptime
+  const redis::Cluster* endpoints = nullptr;  // outlives the executor; null: not known
 };
 
 class Executor {
@@ -79,6 +83,7 @@ class Executor {
   bool DeleteKey(const Request& request, bool may_block, std::string* out) const;
   bool FlushAll(const Request& request, bool may_block, std::string* out) const;
   bool Stats(const Request& request, bool may_block, std::string* out) const;
+  bool Config(const Request& request, std::string* out) const;
 
   // meta_commands.cc
   bool MetaGet(const Request& request, bool may_block, std::string* out) const;
