@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/util/option_values.h"
@@ -17,6 +18,7 @@
 #include "base/errors.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
+#include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/store.h"
 #include "services/redis/cluster.h"
@@ -32,12 +34,16 @@ struct KvArgs : ServerArgs {
   std::string memory_file;
   bool cluster = false;
   std::string announce_host;
+  std::string etcd;
+  std::string etcd_prefix = "/pulse/kv";
+  std::string etcd_ttl = "5s";
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
 // that the process as a whole obeys it.
 constexpr uint64_t kLeastProcessBytes = uint64_t{32} << 20;
 constexpr uint64_t kProgramBytes = uint64_t{20} << 20;
+constexpr int64_t kMostEtcdTtl = 24 * 60 * 60;
 uint64_t ProcessBytes(uint64_t memory) { return std::max(kLeastProcessBytes, memory / 16); }
 
 // Where clients of other machines reach this one; empty when it is not known.
@@ -71,6 +77,37 @@ absl::Status CheckCluster(const KvArgs& args, const std::string& host) {
         "--cluster: a node is a TCP port, and --socket would be no node's; leave it out");
   }
   return absl::OkStatus();
+}
+
+// None without --etcd.
+absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(const KvArgs& args,
+                                                               const redis::Cluster& endpoints) {
+  if (args.etcd.empty()) return nullptr;
+  kv::EtcdOptions options;
+  options.url = args.etcd;
+  options.prefix = args.etcd_prefix;
+  while (options.prefix.ends_with('/')) options.prefix.pop_back();
+  absl::Duration ttl;
+  options.ttl_seconds = absl::ParseDuration(args.etcd_ttl, &ttl) ? absl::ToInt64Seconds(ttl) : 0;
+  if (options.ttl_seconds < 1 || options.ttl_seconds > kMostEtcdTtl ||
+      absl::Seconds(options.ttl_seconds) != ttl) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--etcd-ttl '", args.etcd_ttl, "': expected whole seconds, such as 5s"));
+  }
+  if (endpoints.host().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--etcd: clients have to be told where the server is, and --bind ",
+                     args.options.bind, " does not say it: add --announce-host"));
+  }
+  options.protocols = {"redis"};
+  // Which know no passwords.
+  if (args.password_file.empty() && args.options.users_file.empty()) {
+    options.protocols.push_back("memcached");
+  }
+  options.tls = !args.options.tls_cert.empty();
+  auto registration = kv::EtcdRegistration::Open(options, endpoints);
+  if (!registration.ok()) return OptionError("--etcd", registration.status());
+  return registration;
 }
 
 absl::Status RunKv(KvArgs args) {
@@ -152,9 +189,11 @@ absl::Status RunKv(KvArgs args) {
   if (metrics != nullptr) {
     std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
   }
+  PULSE_ASSIGN_OR_RETURN(auto registration, Register(args, cluster));
   stop.Wait();
   std::fprintf(stderr, "pulse kv: stopping\n");
-  metrics.reset();  // it asks the server
+  registration.reset();  // before clients are turned away
+  metrics.reset();       // it asks the server
   return (*server)->Stop();
 }
 
@@ -199,6 +238,14 @@ void AddKvCommand(CLI::App& app) {
                 "port, the first --port and the others those that follow");
   cmd->add_option("--announce-host", args->announce_host,
                   "where clients are told to find this server (default: --bind)");
+  cmd->add_option("--etcd", args->etcd,
+                  "register the server's endpoints in etcd, as http://HOST:PORT, by its JSON\n"
+                  "gateway (version 3)");
+  cmd->add_option("--etcd-prefix", args->etcd_prefix, "what their keys begin with")
+      ->capture_default_str();
+  cmd->add_option("--etcd-ttl", args->etcd_ttl,
+                  "seconds after which etcd drops them when the server has died")
+      ->capture_default_str();
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });

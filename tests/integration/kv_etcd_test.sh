@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Registration of `pulse kv` in a real etcd: its keys come, stay, and go. usage:
+#   kv_etcd_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+python=/usr/bin/python3
+
+# 1. Bad input.
+url=http://127.0.0.1:2379
+expect_error etcd-url '--etcd:;;expected a URL' "$PULSE" kv --port 0 --etcd 127.0.0.1:2379
+expect_error etcd-ttl '--etcd-ttl;;whole seconds' "$PULSE" kv --port 0 --etcd "$url" --etcd-ttl 1500ms
+expect_error etcd-no-ttl '--etcd-ttl;;whole seconds' "$PULSE" kv --port 0 --etcd "$url" --etcd-ttl 0
+expect_error etcd-host '--etcd;;--announce-host' \
+  "$PULSE" kv --port 0 --etcd "$url" --bind 0.0.0.0 --insecure
+
+if ! command -v etcd >/dev/null; then
+  echo 'etcd is not installed (Debian: etcd-server): its part of the test is left out'
+  exit 77
+fi
+
+# Two ports that are free now: for clients and for peers.
+read -r -a free < <("$python" -c 'import socket
+s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(x.getsockname()[1] for x in s))')
+url="http://127.0.0.1:${free[0]}"
+peers="http://127.0.0.1:${free[1]}"
+
+start_etcd() {
+  start "$SCRATCH/etcd.log" etcd --data-dir "$SCRATCH/$1" --listen-client-urls "$url" \
+    --advertise-client-urls "$url" --listen-peer-urls "$peers" \
+    --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers"
+  ETCD=$STARTED
+}
+
+start_kv() {
+  KV_LOG="$SCRATCH/kv.$1.log"
+  shift
+  start "$KV_LOG" "$PULSE" kv --port 0 --memory 128M --etcd "$url" "$@"
+  KV=$STARTED
+  await 60 grep -q 'process [0-9]' "$KV_LOG" || fail "the server does not start" "$KV_LOG"
+  PORT=$(grep -oE ':[0-9]+ ' "$KV_LOG" | head -n 1 | tr -d ': ')
+}
+
+# The values below a prefix, one a line.
+keys() {
+  "$python" - "$url" "$1" <<'EOF'
+import base64, json, sys, urllib.request
+url, prefix = sys.argv[1:]
+b64 = lambda text: base64.b64encode(text.encode()).decode()
+body = json.dumps({"key": b64(prefix), "range_end": b64(prefix + "\x7f")}).encode()
+with urllib.request.urlopen(urllib.request.Request(url + "/v3/kv/range", body), timeout=10) as reply:
+    for kv in json.load(reply).get("kvs", []):
+        value = json.loads(base64.b64decode(kv["value"]))
+        assert base64.b64decode(kv["key"]).decode() == f"{prefix}/{value['id']}"
+        print(value["host"], value["port"], value["first_slot"], value["last_slot"],
+              ",".join(value["protocols"]))
+EOF
+}
+has() { (($(keys "$2" 2>/dev/null | wc -l) == $1)); }
+serves() {
+  [[ $(timeout 60 redis-cli -p "$PORT" set k v) == OK ]] || fail "the server does not serve" "$KV_LOG"
+}
+
+# 2. An etcd that is away when the server starts, and comes.
+start_kv early --threads 2 --cluster
+redis-cli -c -p "$PORT" set k v | grep -q OK || fail "the server does not serve" "$KV_LOG"
+await 60 grep -q 'cannot keep 2 endpoints registered' "$KV_LOG" || fail "no warning" "$KV_LOG"
+start_etcd data
+await 60 has 2 /pulse/kv || fail "no keys" "$KV_LOG"
+[[ $(keys /pulse/kv | sort -k3n | head -n 1) == "127.0.0.1 $PORT 0 8191 redis,memcached" ]] ||
+  fail "the first node's key: $(keys /pulse/kv)" "$KV_LOG"
+(($(grep -c 'cannot keep' "$KV_LOG") == 1)) || fail "more than one warning" "$KV_LOG"
+note "registered: $(keys /pulse/kv | tr '\n' ';')"
+
+# 3. A server that ends takes its keys along; one that dies loses them.
+kill "$KV"
+wait "$KV" || fail "the server does not end well" "$KV_LOG"
+has 0 /pulse/kv || fail "the keys stay: $(keys /pulse/kv)" "$KV_LOG"
+start_kv one --etcd-prefix /other/ --etcd-ttl 2s
+await 60 has 1 /other || fail "no key" "$KV_LOG"
+kill -9 "$KV"
+wait "$KV" 2>/dev/null
+await 60 has 0 /other || fail "the key of a dead server stays" "$KV_LOG"
+
+# 4. An etcd that hangs, and one that has lost everything.
+start_kv steady --etcd-ttl 2s
+await 60 has 1 /pulse/kv || fail "no key" "$KV_LOG"
+kill -STOP "$ETCD"
+await 60 grep -q 'cannot keep 1 endpoint registered' "$KV_LOG" || fail "no warning" "$KV_LOG"
+serves
+kill -CONT "$ETCD"
+await 60 grep -q '1 endpoint registered$' "$KV_LOG" || fail "no return" "$KV_LOG"
+await 60 has 1 /pulse/kv || fail "the key does not come back" "$KV_LOG"
+kill -9 "$ETCD"
+wait "$ETCD" 2>/dev/null
+start_etcd empty
+await 60 has 1 /pulse/kv || fail "the key does not come into a new etcd" "$KV_LOG"
+serves
+kill "$KV"
+wait "$KV" || fail "the server does not end well" "$KV_LOG"
+has 0 /pulse/kv || fail "the key stays" "$KV_LOG"
