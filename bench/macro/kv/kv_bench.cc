@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "bench/macro/benchmarks.h"
 #include "bench/macro/description.h"
+#include "bench/macro/kv/kv_model.h"
 #include "fmt/format.h"
 
 namespace pulse::bench {
@@ -13,6 +14,7 @@ absl::Status RunKvBench(BenchArgs args) {
   const nlohmann::json& data = DataOf("kv");
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
   Session& s = *session;
+  if (args.Get<std::string>("part") == "model") return RunKvModelPart(&s, args);
   const auto variants = Select(VariantsOf(data, s), args.common.opponents);
   if (!variants.ok()) return variants.status();
   PULSE_ASSIGN_OR_RETURN(auto parts, PartsOf(data, {}, *variants));

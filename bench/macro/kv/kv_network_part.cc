@@ -107,8 +107,9 @@ struct Counts {
   int64_t receive = 0;   // nanoseconds of them
   int64_t parse = 0;
   int64_t process = 0;
-  int64_t respond = 0;
-  int64_t busy = 0;  // of the host, in all batches
+  int64_t prepare = 0;  // of lat
+  int64_t respond = 0;  // of lat: to send
+  int64_t busy = 0;     // of the host, in all batches
   Histogram latency;
 };
 
@@ -133,6 +134,13 @@ void RecordLatency(const KvShape& shape, const PacketSource& source, uint64_t nu
     counts->latency.Record(
         static_cast<uint64_t>(std::max<int64_t>(0, now - source.ArrivalOf(number))));
   }
+}
+
+// Of each interval that is timed, so much is the clock's own.
+int64_t ClockNanos() {
+  const int64_t begin = NowNanos();
+  for (int i = 0; i < 1000; ++i) NowNanos();
+  return (NowNanos() - begin) / 1000;
 }
 
 // All on one core: Figure 4(a) of the paper.
@@ -174,9 +182,11 @@ class WholeServer {
         RecordLatency(shape_, source_, packet_of_[i], t3, counts);
       if (!timed) continue;
       counts->sampled += parsed;
-      counts->receive += t1 - t0;
-      counts->parse += t2 - t1;
-      counts->process += t3 - t2 - responder.respond;
+      counts->receive += t1 - t0 - clock_nanos_;
+      counts->parse += t2 - t1 - clock_nanos_;
+      // Two clocks for each response that was timed.
+      const int64_t clocks = 1 + 2 * static_cast<int64_t>((parsed + 7) / 8);
+      counts->process += t3 - t2 - responder.respond - clocks * clock_nanos_;
       counts->respond += responder.respond;
     }
   }
@@ -209,12 +219,6 @@ class WholeServer {
       Respond(i, deleted ? WireStatus::kOk : WireStatus::kNotFound, {});
     }
   };
-  static int64_t ClockNanos() {
-    const int64_t begin = NowNanos();
-    for (int i = 0; i < 1000; ++i) NowNanos();
-    return (NowNanos() - begin) / 1000;
-  }
-
   const KvShape& shape_;
   kv::Partition* const partition_;
   PacketSource& source_;
@@ -243,7 +247,8 @@ class CommunicationEngine {
 
  private:
   void ReceiveAndPrepare(Counts* counts) {
-    const int64_t now = shape_.rate > 0 ? NowNanos() : 0;
+    const bool timed = next_ % kSampled == 0;
+    const int64_t now = timed || shape_.rate > 0 ? NowNanos() : 0;
     uint64_t first = 0;
     const size_t count = source_.Receive(shape_.batch, now, &first);
     if (count == 0) return;
@@ -261,15 +266,21 @@ class CommunicationEngine {
     }
     writer.Finish();
     queue_.Submit();
+    const int64_t submitted = timed ? NowNanos() : 0;
     // The host is at it; meanwhile, what is known of the replies.
     for (size_t i = 0; i < parsed; ++i) {
       PrepareResponse(source_.at(packets[i]), sink_.at(next_ % kSlots, i));
     }
     parsed_[next_++ % kSlots] = parsed;
+    if (!timed) return;
+    counts->receive += submitted - now - clock_nanos_;
+    counts->prepare += NowNanos() - submitted - clock_nanos_;
   }
 
   void Send(const char* responses, Counts* counts) {
     const size_t slot = sent_ % kSlots;
+    const bool timed = sent_ % kSampled == 0;
+    const int64_t begin = timed ? NowNanos() : 0;
     const kv::ResponseReader reader(responses, queue_.options().buffer_bytes);
     for (size_t i = 0; i < parsed_[slot]; ++i) {
       kv::ResponseDescriptor descriptor;
@@ -282,6 +293,10 @@ class CommunicationEngine {
       counts->not_ok += descriptor.status != WireStatus::kOk ? 1 : 0;
     }
     queue_.TakeResponses();
+    if (timed) {
+      counts->respond += NowNanos() - begin - clock_nanos_;
+      counts->sampled += parsed_[slot];
+    }
     if (shape_.rate > 0) {
       const int64_t now = NowNanos();
       for (size_t i = 0; i < parsed_[slot]; i += kLatencySampled) {
@@ -300,6 +315,7 @@ class CommunicationEngine {
   std::array<size_t, kSlots> parsed_{};
   uint64_t next_ = 0;
   uint64_t sent_ = 0;
+  const int64_t clock_nanos_ = ClockNanos();
 };
 
 // The host's half of `lat`.
@@ -331,6 +347,7 @@ nlohmann::json Describe(const KvShape& shape, const Counts& counts, double secon
     result["receive_ns"] = static_cast<double>(counts.receive) / n;
     result["parse_ns"] = static_cast<double>(counts.parse) / n;
     result["process_ns"] = static_cast<double>(counts.process) / n;
+    result["prepare_ns"] = static_cast<double>(counts.prepare) / n;
     result["respond_ns"] = static_cast<double>(counts.respond) / n;
   }
   if (counts.busy > 0) result["host_ns"] = static_cast<double>(counts.busy) / requests;
@@ -412,9 +429,31 @@ absl::StatusOr<nlohmann::json> RunSplit(const KvShape& shape) {
   return result;
 }
 
+// The time from one core's Submit until the other one sees it: half of an empty batch's round.
+absl::StatusOr<nlohmann::json> RunTransfer(const KvShape& shape) {
+  kv::QueuePair queue({});
+  uint64_t rounds = 0;
+  std::atomic<bool> stop{false};
+  const double seconds =
+      RunThreads(shape, {shape.host_cpus.at(0), shape.agent_cpus.at(0)}, &stop, [&](size_t i) {
+        if (i == 1) queue.Submit();
+        while (!stop.load(std::memory_order_relaxed)) {
+          if (i == 0) {
+            if (queue.PeekRequests() != nullptr) queue.Answer();
+          } else if (queue.PeekResponses() != nullptr) {
+            queue.TakeResponses();
+            queue.Submit();
+            ++rounds;
+          }
+        }
+      });
+  return nlohmann::json{{"transfer_ns", seconds * 1e9 / 2 / static_cast<double>(rounds)}};
+}
+
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunKvNetwork(const KvShape& shape) {
+  if (shape.design == "transfer") return RunTransfer(shape);
   if (shape.design == "cpu") return RunWhole(shape, 1);
   if (shape.design == "cpu-2") return RunWhole(shape, 2);
   return RunSplit(shape);

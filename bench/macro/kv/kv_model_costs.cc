@@ -1,0 +1,213 @@
+// The model's inputs: what is measured here, what is made of it, and how far the model is off what
+// two CPUs can measure.
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "bench/macro/bench_data.h"
+#include "bench/macro/kv/kv_model.h"
+#include "fmt/format.h"
+
+namespace pulse::bench {
+namespace {
+
+using kvmodel::Design;
+using kvmodel::StageCost;
+
+constexpr double kBatch = 128;
+constexpr double kSmallBatch = 8;
+
+double Number(const nlohmann::json& costs, const std::string& workload, const char* run,
+              const char* metric) {
+  return costs.at(workload).at(run).at(metric).get<double>();
+}
+
+// From the nanoseconds of a request in a large and in a small batch.
+StageCost FromBatches(double large, double small) {
+  StageCost cost;
+  cost.fixed = std::max(0.0, (small - large) / (1 / kSmallBatch - 1 / kBatch));
+  cost.each = std::max(0.0, large - cost.fixed / kBatch);
+  return cost;
+}
+
+absl::StatusOr<nlohmann::json> ReadCosts(const std::string& file) {
+  std::ifstream in(file);
+  const nlohmann::json found = nlohmann::json::parse(in, nullptr, false);
+  if (found.is_object() && found.contains("model") && found["model"].contains("costs")) {
+    return found["model"]["costs"];
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--costs ", file,
+      ": no JSON with measured costs; give a file that pulse bench kv --part model --json wrote"));
+}
+
+absl::StatusOr<nlohmann::json> MeasureWorkload(Session* s, const BenchArgs& args,
+                                               const nlohmann::json& workload) {
+  nlohmann::json runs = DataOf("kv-model").at("runs");
+  if (workload.at("validated").get<bool>()) runs.update(DataOf("kv-model").at("validation_runs"));
+  const auto name = workload.at("name").get<std::string>();
+  std::vector<Variant> variants;
+  // cpu comes first, since its throughput is what loads are shares of.
+  for (const auto& [run, unused] : runs.items()) variants.emplace_back().name = run;
+  double peak = 0;
+  const auto run = [&](const Variant& variant, const std::string& label,
+                       bool) -> absl::StatusOr<nlohmann::json> {
+    nlohmann::json spec = workload;
+    spec.update(runs.at(variant.name));
+    spec.update({{"job", "kv"},
+                 {"part", "network"},
+                 {"key_bytes", 8},
+                 {"value_bytes", 8},
+                 {"items", args.own.at("items")},
+                 {"seconds", args.own.at("seconds")},
+                 {"host_cpus", s->host_cpus()},
+                 {"agent_cpus", s->agent_cpus()}});
+    if (spec.contains("load")) spec["rate"] = spec["load"].get<double>() * peak;
+    PULSE_ASSIGN_OR_RETURN(
+        auto result, s->Step(label, spec, s->both_cpus(), [](const nlohmann::json& r) {
+          return fmt::format("{:.2f} million/s", r.value("ops_per_s", 0.0) / 1e6);
+        }));
+    if (variant.name == "cpu") peak = result.at("ops_per_s").get<double>();
+    if (spec.contains("rate")) result["offered_per_s"] = spec["rate"];
+    return result;
+  };
+  PULSE_ASSIGN_OR_RETURN(const auto measured, s->RunRounds(variants, name, run));
+  nlohmann::json medians;
+  for (const Variant& variant : variants) {
+    for (const std::string& metric : measured.Metrics(variant.name)) {
+      medians[variant.name][metric] = measured.Of(variant.name, metric).median;
+    }
+  }
+  s->report()["parts"]["model-" + name] = Section(measured, variants);
+  return medians;
+}
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> KvCosts(Session* s, const BenchArgs& args) {
+  if (const auto file = args.Get<std::string>("costs"); !file.empty()) return ReadCosts(file);
+  const nlohmann::json& data = DataOf("kv-model");
+  const auto each = data.at("runs").size();
+  size_t steps = 1;
+  for (const auto& workload : data.at("workloads")) {
+    steps += each + (workload.at("validated").get<bool>() ? data.at("validation_runs").size() : 0);
+  }
+  s->ExpectSteps(static_cast<int>(steps) * s->rounds());
+  nlohmann::json costs;
+  for (const auto& workload : data.at("workloads")) {
+    PULSE_ASSIGN_OR_RETURN(costs[workload.at("name").get<std::string>()],
+                           MeasureWorkload(s, args, workload));
+  }
+  const nlohmann::json spec = {{"job", "kv"},
+                               {"part", "network"},
+                               {"design", "transfer"},
+                               {"items", 1},
+                               {"key_bytes", 8},
+                               {"value_bytes", 8},
+                               {"set_share", 0.0},
+                               {"zipf", false},
+                               {"batch", 1},
+                               {"seconds", args.own.at("seconds")},
+                               {"host_cpus", s->host_cpus()},
+                               {"agent_cpus", s->agent_cpus()}};
+  Variant transfer;
+  transfer.name = "transfer";
+  PULSE_ASSIGN_OR_RETURN(
+      const auto runs,
+      s->RunRounds({transfer}, "transfer", [&](const Variant&, const std::string& label, bool) {
+        return s->Step(label, spec, s->both_cpus(), [](const nlohmann::json& r) {
+          return fmt::format("{:.0f} ns", r.value("transfer_ns", 0.0));
+        });
+      }));
+  costs["transfer_ns"] = runs.Of("transfer", "transfer_ns").median;
+  return costs;
+}
+
+kvmodel::StageCosts MeasuredCosts(const nlohmann::json& costs, const std::string& workload) {
+  const auto at = [&](const char* run, const char* metric) {
+    return Number(costs, workload, run, metric);
+  };
+  kvmodel::StageCosts result;
+  // What a batch costs beside its requests, from throughput; a request's part, from its stages.
+  const double stages = at("cpu", "receive_ns") + at("cpu", "parse_ns") + at("cpu", "process_ns") +
+                        at("cpu", "respond_ns");
+  result.whole = FromBatches(1e9 / at("cpu", "ops_per_s"), 1e9 / at("cpu-small", "ops_per_s"));
+  result.whole.each = std::max(0.0, stages - result.whole.fixed / kBatch);
+  const auto stage = [&](const char* metric) {
+    return FromBatches(at("lat", metric), at("lat-small", metric));
+  };
+  result.receive = stage("receive_ns");
+  result.prepare = stage("prepare_ns");
+  result.send = stage("respond_ns");
+  result.process = stage("host_ns");
+  return result;
+}
+
+kvmodel::StageCosts PaperMixCosts(const nlohmann::json& costs, const nlohmann::json& workload,
+                                  const std::string& card) {
+  const auto name = workload.at("name").get<std::string>();
+  const auto ycsb = workload.at("ycsb").get<std::string>();
+  const auto shares = DataOf("kv-model").at("table1").at(ycsb).at(card).get<std::vector<double>>();
+  // Table 1 is of uniformly distributed keys. Packets cost the same, whatever the keys.
+  const double unit = Number(costs, ycsb + "-uniform", "cpu", "process_ns") / shares.at(3);
+  const double process = Number(costs, name, "cpu", "process_ns");
+  const double receive = (shares.at(0) + shares.at(1) + shares.at(4)) * unit;
+  const double respond = shares.at(2) * unit;
+  const kvmodel::StageCosts measured = MeasuredCosts(costs, name);
+  const double prepare = Number(costs, name, "lat", "prepare_ns");
+  const double send = Number(costs, name, "lat", "respond_ns");
+  kvmodel::StageCosts result;
+  result.whole.each = receive + process + respond;
+  result.receive.each = receive;
+  result.prepare.each = respond * prepare / (prepare + send);
+  result.send.each = respond * send / (prepare + send);
+  result.process = measured.process;
+  return result;
+}
+
+nlohmann::json ValidateKvModel(const nlohmann::json& costs) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& workload : DataOf("kv-model").at("workloads")) {
+    const auto name = workload.at("name").get<std::string>();
+    const kvmodel::StageCosts stages = MeasuredCosts(costs, name);
+    kvmodel::Machine machine;
+    machine.burst = static_cast<size_t>(kBatch);
+    machine.dma_latency = costs.at("transfer_ns").get<double>();
+    machine.receive_queue = size_t{1} << 14;
+    machine.agent_cores = 1;
+    const auto add = [&](const char* what, double measured, double model) {
+      rows.push_back({{"workload", name},
+                      {"what", what},
+                      {"measured", measured},
+                      {"model", model},
+                      {"error_percent", measured > 0 ? 100 * (model / measured - 1) : 0}});
+    };
+    const auto simulate = [&](const char* run, int host_cores) {
+      kvmodel::Load load;
+      load.even = true;
+      machine.host_cores = host_cores;
+      const double offered = costs.at(name).at(run).value("offered_per_s", 0.0);
+      if (offered > 0) load.rates = {offered};
+      return kvmodel::Simulate(run[0] == 'c' ? Design::kCpu : Design::kLat, machine, stages, load);
+    };
+    const auto throughput = [&](const char* what, const char* run, int host_cores) {
+      add(what, Number(costs, name, run, "ops_per_s") / 1e6,
+          simulate(run, host_cores).per_second / 1e6);
+    };
+    throughput("cpu, M/s", "cpu", 1);
+    throughput("lat, M/s", "lat", 1);
+    if (!costs.at(name).contains("cpu-2")) continue;
+    throughput("cpu on two cores, M/s", "cpu-2", 2);
+    for (const auto& [what, run] : {std::pair{"cpu, p50 us at 50 % of its peak", "cpu-50"},
+                                    {"cpu, p50 us at 80 %", "cpu-80"},
+                                    {"lat, p50 us at 50 % of cpu's peak", "lat-50"},
+                                    {"lat, p50 us at 80 %", "lat-80"}}) {
+      add(what, Number(costs, name, run, "p50_us"), simulate(run, 1).p50_us);
+    }
+  }
+  return rows;
+}
+
+}  // namespace pulse::bench
