@@ -1,6 +1,7 @@
 """Puts a report together from the results of a directory."""
 import json
 
+import kv
 import paper_pages
 import remote
 import soak
@@ -12,7 +13,7 @@ from overview import date_of, facts, highlights, revision_of, warnings
 
 # A service that comes adds the page of its benchmark here, by the name in its JSON file.
 BENCHMARK_PAGES = {"blocks": remote.fill, "serve": remote.fill, "director": remote.fill,
-                   "soak": soak.fill, "paper": paper_pages.fill}
+                   "kv": kv.fill, "soak": soak.fill, "paper": paper_pages.fill}
 
 
 def _settings(result):

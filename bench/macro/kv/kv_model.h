@@ -22,9 +22,12 @@ absl::StatusOr<nlohmann::json> KvCosts(Session* session, const BenchArgs& args);
 
 // As measured.
 kvmodel::StageCosts MeasuredCosts(const nlohmann::json& costs, const std::string& workload);
-// Get and set as measured, and what communicates in the proportion to it of the paper's Table 1.
-kvmodel::StageCosts PaperMixCosts(const nlohmann::json& costs, const nlohmann::json& workload,
-                                  const std::string& card);
+// Get, set and the host's half of lat as measured, and what communicates in the proportion to it of
+// the paper's Table 1: on a core of this machine.
+kvmodel::StageCosts PaperCosts(const nlohmann::json& costs, const std::string& workload,
+                               const std::string& card);
+// How many times as long they take on a core of the paper's host.
+double PaperHostScale(const nlohmann::json& costs);
 
 // What the model says of this machine's runs, beside them: rows of workload, what, measured, model,
 // error_percent.

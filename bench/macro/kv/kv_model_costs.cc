@@ -18,18 +18,31 @@ using kvmodel::StageCost;
 
 constexpr double kBatch = 128;
 constexpr double kSmallBatch = 8;
+// Where small batches are measured, too: what a batch costs beside its requests is the same in all.
+constexpr char kSmallWorkload[] = "C-uniform";
 
 double Number(const nlohmann::json& costs, const std::string& workload, const char* run,
               const char* metric) {
   return costs.at(workload).at(run).at(metric).get<double>();
 }
 
-// From the nanoseconds of a request in a large and in a small batch.
-StageCost FromBatches(double large, double small) {
+// From the nanoseconds of a request in a large batch, and in a large and in a small one of
+// kSmallWorkload.
+StageCost FromBatches(double here, double large, double small) {
   StageCost cost;
   cost.fixed = std::max(0.0, (small - large) / (1 / kSmallBatch - 1 / kBatch));
-  cost.each = std::max(0.0, large - cost.fixed / kBatch);
+  cost.each = std::max(0.0, here - cost.fixed / kBatch);
   return cost;
+}
+
+// The runs that `workload` takes part in, by name. cpu comes first by its name; loads are shares of
+// its throughput.
+nlohmann::json RunsOf(const nlohmann::json& workload) {
+  nlohmann::json runs = nlohmann::json::object();
+  for (const auto& list : workload.at("runs")) {
+    runs.update(DataOf("kv-model").at(list.get<std::string>()));
+  }
+  return runs;
 }
 
 absl::StatusOr<nlohmann::json> ReadCosts(const std::string& file) {
@@ -45,11 +58,9 @@ absl::StatusOr<nlohmann::json> ReadCosts(const std::string& file) {
 
 absl::StatusOr<nlohmann::json> MeasureWorkload(Session* s, const BenchArgs& args,
                                                const nlohmann::json& workload) {
-  nlohmann::json runs = DataOf("kv-model").at("runs");
-  if (workload.at("validated").get<bool>()) runs.update(DataOf("kv-model").at("validation_runs"));
+  const nlohmann::json runs = RunsOf(workload);
   const auto name = workload.at("name").get<std::string>();
   std::vector<Variant> variants;
-  // cpu comes first, since its throughput is what loads are shares of.
   for (const auto& [run, unused] : runs.items()) variants.emplace_back().name = run;
   double peak = 0;
   const auto run = [&](const Variant& variant, const std::string& label,
@@ -89,11 +100,8 @@ absl::StatusOr<nlohmann::json> MeasureWorkload(Session* s, const BenchArgs& args
 absl::StatusOr<nlohmann::json> KvCosts(Session* s, const BenchArgs& args) {
   if (const auto file = args.Get<std::string>("costs"); !file.empty()) return ReadCosts(file);
   const nlohmann::json& data = DataOf("kv-model");
-  const auto each = data.at("runs").size();
   size_t steps = 1;
-  for (const auto& workload : data.at("workloads")) {
-    steps += each + (workload.at("validated").get<bool>() ? data.at("validation_runs").size() : 0);
-  }
+  for (const auto& workload : data.at("workloads")) steps += RunsOf(workload).size();
   s->ExpectSteps(static_cast<int>(steps) * s->rounds());
   nlohmann::json costs;
   for (const auto& workload : data.at("workloads")) {
@@ -129,15 +137,18 @@ kvmodel::StageCosts MeasuredCosts(const nlohmann::json& costs, const std::string
   const auto at = [&](const char* run, const char* metric) {
     return Number(costs, workload, run, metric);
   };
-  kvmodel::StageCosts result;
-  // What a batch costs beside its requests, from throughput; a request's part, from its stages.
+  const auto there = [&](const char* run, const char* metric) {
+    return Number(costs, kSmallWorkload, run, metric);
+  };
   const double stages = at("cpu", "receive_ns") + at("cpu", "parse_ns") + at("cpu", "process_ns") +
                         at("cpu", "respond_ns");
-  result.whole = FromBatches(1e9 / at("cpu", "ops_per_s"), 1e9 / at("cpu-small", "ops_per_s"));
-  result.whole.each = std::max(0.0, stages - result.whole.fixed / kBatch);
   const auto stage = [&](const char* metric) {
-    return FromBatches(at("lat", metric), at("lat-small", metric));
+    return FromBatches(at("lat", metric), there("lat", metric), there("lat-small", metric));
   };
+  kvmodel::StageCosts result;
+  // Clocks within a small batch would cost as much as it, so what it costs is from its throughput.
+  result.whole =
+      FromBatches(stages, 1e9 / there("cpu", "ops_per_s"), 1e9 / there("cpu-small", "ops_per_s"));
   result.receive = stage("receive_ns");
   result.prepare = stage("prepare_ns");
   result.send = stage("respond_ns");
@@ -145,26 +156,37 @@ kvmodel::StageCosts MeasuredCosts(const nlohmann::json& costs, const std::string
   return result;
 }
 
-kvmodel::StageCosts PaperMixCosts(const nlohmann::json& costs, const nlohmann::json& workload,
-                                  const std::string& card) {
-  const auto name = workload.at("name").get<std::string>();
-  const auto ycsb = workload.at("ycsb").get<std::string>();
-  const auto shares = DataOf("kv-model").at("table1").at(ycsb).at(card).get<std::vector<double>>();
-  // Table 1 is of uniformly distributed keys. Packets cost the same, whatever the keys.
-  const double unit = Number(costs, ycsb + "-uniform", "cpu", "process_ns") / shares.at(3);
-  const double process = Number(costs, name, "cpu", "process_ns");
-  const double receive = (shares.at(0) + shares.at(1) + shares.at(4)) * unit;
-  const double respond = shares.at(2) * unit;
-  const kvmodel::StageCosts measured = MeasuredCosts(costs, name);
-  const double prepare = Number(costs, name, "lat", "prepare_ns");
-  const double send = Number(costs, name, "lat", "respond_ns");
+kvmodel::StageCosts PaperCosts(const nlohmann::json& costs, const std::string& workload,
+                               const std::string& card) {
+  // What a packet costs depends on no key and no operation: the mean of Table 1's columns, which
+  // are of uniformly distributed keys.
+  const nlohmann::json& table = DataOf("kv-model").at("table1");
+  double receive = 0;
+  double respond = 0;
+  for (const auto& [ycsb, cards] : table.items()) {
+    const auto shares = cards.at(card).get<std::vector<double>>();
+    const double unit = Number(costs, ycsb + "-uniform", "cpu", "process_ns") / shares.at(3) /
+                        static_cast<double>(table.size());
+    receive += (shares.at(0) + shares.at(1) + shares.at(4)) * unit;
+    respond += shares.at(2) * unit;
+  }
+  const double prepare = Number(costs, workload, "lat", "prepare_ns");
+  const double send = Number(costs, workload, "lat", "respond_ns");
   kvmodel::StageCosts result;
-  result.whole.each = receive + process + respond;
+  result.whole.each = receive + Number(costs, workload, "cpu", "process_ns") + respond;
   result.receive.each = receive;
   result.prepare.each = respond * prepare / (prepare + send);
   result.send.each = respond * send / (prepare + send);
-  result.process = measured.process;
+  result.process = MeasuredCosts(costs, workload).process;
   return result;
+}
+
+double PaperHostScale(const nlohmann::json& costs) {
+  const nlohmann::json& host = DataOf("kv-model").at("host");
+  const double theirs = 1e9 * host.at("cores").get<double>() / host.at("per_second").get<double>();
+  const auto ours =
+      PaperCosts(costs, host.at("workload").get<std::string>(), host.at("card").get<std::string>());
+  return theirs / ours.whole.each;
 }
 
 nlohmann::json ValidateKvModel(const nlohmann::json& costs) {
