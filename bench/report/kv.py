@@ -8,7 +8,14 @@ from figures import (flag_in, format_figure, list_in, number_in, object_in, summ
                      text_in)
 from model import Chart, Point, Series, Spread, Table
 
-CARDS = {"bf2": ("Figure 11", "Figure 12(a) to (e)"), "bf3": ("Figure 13", "Figure 12(f) to (j)")}
+# The figures of the paper with peaks, latency against throughput, and cores.
+CARDS = {"bf2": ("Figure 11", "Figure 12(a) to (c)", "Figure 12(d)"),
+         "bf3": ("Figure 13", "Figure 12(f) to (h)", "Figure 12(i)")}
+NO_FIGURES = ("As Figure 11", "As Figure 12(a) to (c)", "As Figure 12(d)")
+STAGES = [("receive", "cpu", "receive_ns"), ("parse", "cpu", "parse_ns"),
+          ("get, set", "cpu", "process_ns"), ("respond", "cpu", "respond_ns"),
+          ("receive, parse, queue pair", "lat", "receive_ns"), ("prepare", "lat", "prepare_ns"),
+          ("host's half", "lat", "host_ns"), ("send", "lat", "respond_ns")]
 INPUTS = {"measured": 1, "paper": 4}
 NO_CURVES = (
     "The paper's text gives no points of the curves of Figure 12, and of the bars of Figures 11 and 13 "
@@ -62,28 +69,30 @@ def _to_dpu(model, card, figure, metric, title):
                 if base and number_in(base[0], metric) > 0:
                     ratios.append(number_in(row, metric) / number_in(base[0], metric))
             points.append(Point(summarize(ratios), paper.get(design)))
-        chart.series.append(Series(inputs, INPUTS.get(inputs, 3), points))
+        chart.series.append(Series(f"inputs {inputs}", INPUTS.get(inputs, 3), points))
     return chart
 
 
 def _latency(model, card, inputs, workload, figure):
     rows = _of(_rows(model, "latency"), card=card, inputs=inputs, workload=workload)
     loads = list(dict.fromkeys(number_in(row, "load") for row in rows))
-    chart = Chart("against", f"{figure}: {workload} on {card}, inputs {inputs}",
+    chart = Chart("against", f"{figure}: latency and throughput, {workload} on {card}, inputs {inputs}",
                   "p50, µs, from bottom to top, less is better",
                   groups=[f"{100 * load:.0f} % of its peak" for load in loads],
                   group_title="million requests a second, more is better")
     for design in _values(rows, "design"):
+        found = {number_in(row, "load"): row for row in _of(rows, design=design)}
         chart.series.append(Series(design, colour_of(design), [
-            Point(_exact(number_in(row, "p50_us")), across=_exact(number_in(row, "per_second") / 1e6))
-            for row in _of(rows, design=design)]))
+            Point(_exact(number_in(found[load], "p50_us")),
+                  across=_exact(number_in(found[load], "per_second") / 1e6))
+            if load in found else Point() for load in loads]))
     return chart
 
 
 def _by_cores(model, card, inputs, figure):
     rows = _of(_rows(model, "by_cores"), card=card, inputs=inputs, workload="B-uniform")
     most = int(max((number_in(row, "cores") for row in rows), default=0))
-    chart = Chart("line", f"{figure}: B-uniform on {card}, inputs {inputs}",
+    chart = Chart("line", f"{figure}: cores, B-uniform on {card}, inputs {inputs}",
                   "million requests a second, more is better",
                   groups=[str(cores) for cores in range(1, most + 1)],
                   group_title="cores: of the host for cpu, of the card for the others")
@@ -131,6 +140,12 @@ def _peak_table(model, card, inputs):
 
 
 def _tables(model):
+    costs = object_in(model, "costs")
+    yield Table("Measured costs, ns a request in batches of 128: of cpu, and of lat's two cores",
+                ["", *(f"{run}: {name}" for name, run, _ in STAGES)],
+                [[workload, *(format_figure(number_in(object_in(runs, run), metric))
+                              for _, run, metric in STAGES)]
+                 for workload, runs in costs.items() if isinstance(runs, dict)])
     yield Table("The model beside what two CPUs measure", ["", "measured", "model", "error, %"],
                 [[f"{text_in(row, 'what')}, {text_in(row, 'workload')}",
                   format_figure(number_in(row, "measured")), format_figure(number_in(row, "model")),
@@ -178,13 +193,13 @@ def fill(entry, page):
     page.statement = ("A tiny run: its figures mean nothing. " if tiny else "") + WHAT
     charts = []
     for card in _values(_rows(model, "peaks"), "card"):
-        bars, curves = CARDS.get(card, ("As Figure 11", "As Figure 12"))
+        bars, curves, scaling = CARDS.get(card, NO_FIGURES)
         charts += [_to_dpu(model, card, bars, "per_second", "throughput"),
                    _to_dpu(model, card, bars, "latency_us", "latency at the peak")]
         for inputs in _values(_of(_rows(model, "peaks"), card=card), "inputs"):
             charts += [_latency(model, card, inputs, workload, curves)
                        for workload in ("A-uniform", "B-uniform", "C-uniform")]
-            charts.append(_by_cores(model, card, inputs, curves))
+            charts.append(_by_cores(model, card, inputs, scaling))
     page.charts += [chart for chart in charts if any(p.ours for s in chart.series for p in s.points)]
     page.tables += [table for table in _tables(model) if table.rows]
     page.notes += [NO_CURVES, *_misses(model)]
