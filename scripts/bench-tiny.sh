@@ -7,6 +7,8 @@ for name in compaction fill soak crash failover ring kv files blocks serve direc
   printf '== pulse bench %s --tiny\n' "$name"
   "$build/bin/pulse" bench "$name" --tiny
 done
+printf '== pulse bench kv --part model --tiny\n'
+"$build/bin/pulse" bench kv --part model --tiny
 printf '== pulse bench vdpu --tiny\n'
 "$build/bin/pulse" bench vdpu --tiny
 # Workloads that read, scan, insert, and read, modify, write.

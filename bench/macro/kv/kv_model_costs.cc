@@ -45,15 +45,67 @@ nlohmann::json RunsOf(const nlohmann::json& workload) {
   return runs;
 }
 
-absl::StatusOr<nlohmann::json> ReadCosts(const std::string& file) {
-  std::ifstream in(file);
-  const nlohmann::json found = nlohmann::json::parse(in, nullptr, false);
-  if (found.is_object() && found.contains("model") && found["model"].contains("costs")) {
-    return found["model"]["costs"];
+// The clock's own time is taken from what it measures, which leaves nothing of a very short time.
+constexpr double kLeast = 0.1;
+constexpr double kMost = 1e6;
+
+// Of the figures that the model follows from, one that is missing or that no core can have; empty
+// when there is none. With `repair` too short a time becomes the least.
+std::string FindImpossible(nlohmann::json* costs, bool repair) try {
+  std::string found;
+  const auto check = [&](const std::string& workload, const char* run, const char* metric) {
+    nlohmann::json& value = costs->at(workload).at(run).at(metric);
+    const auto number = value.get<double>();
+    if (number >= kLeast && number <= kMost) return;
+    if (repair && number < kLeast) {
+      value = kLeast;
+      return;
+    }
+    found = absl::StrCat(metric, " of ", run, ", ", workload, ", is ", number);
+  };
+  for (const auto& workload : DataOf("kv-model").at("workloads")) {
+    const auto name = workload.at("name").get<std::string>();
+    for (const char* metric : {"receive_ns", "parse_ns", "process_ns", "respond_ns"}) {
+      check(name, "cpu", metric);
+    }
+    for (const char* run : {"lat", "lat-small"}) {
+      if (run == std::string("lat-small") && name != kSmallWorkload) continue;
+      for (const char* metric : {"receive_ns", "prepare_ns", "respond_ns", "host_ns"}) {
+        check(name, run, metric);
+      }
+    }
+    const nlohmann::json runs = RunsOf(workload);
+    for (const auto& [run, shape] : runs.items()) {
+      const nlohmann::json& figures = costs->at(name).at(run);
+      const bool loaded = shape.contains("load");
+      const auto rate = figures.at(loaded ? "offered_per_s" : "ops_per_s").get<double>();
+      if (loaded) figures.at("p50_us").get<double>();
+      if (!(rate >= 1e3 && rate <= 1e10)) {
+        return absl::StrCat("requests a second of ", run, ", ", name, ", are ", rate);
+      }
+    }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--costs ", file,
-      ": no JSON with measured costs; give a file that pulse bench kv --part model --json wrote"));
+  const auto transfer = costs->at("transfer_ns").get<double>();
+  if (!(transfer >= kLeast && transfer <= kMost)) {
+    return absl::StrCat("transfer_ns is ", transfer);
+  }
+  return found;
+} catch (const nlohmann::json::exception& e) {
+  return e.what();
+}
+
+absl::StatusOr<nlohmann::json> ReadCosts(const std::string& file) {
+  constexpr char kRemedy[] = "; give a file that pulse bench kv --part model --json wrote";
+  std::ifstream in(file);
+  if (!in) return absl::NotFoundError(absl::StrCat("--costs ", file, ": there is no such file"));
+  const nlohmann::json found = nlohmann::json::parse(in, nullptr, false);
+  nlohmann::json costs = found.is_object() && found.contains("model") && found["model"].is_object()
+                             ? found["model"].value("costs", nlohmann::json())
+                             : nlohmann::json();
+  const std::string wrong = FindImpossible(&costs, false);
+  if (wrong.empty()) return costs;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--costs ", file, ": no measured costs (", wrong, ")", kRemedy));
 }
 
 absl::StatusOr<nlohmann::json> MeasureWorkload(Session* s, const BenchArgs& args,
@@ -130,6 +182,12 @@ absl::StatusOr<nlohmann::json> KvCosts(Session* s, const BenchArgs& args) {
         });
       }));
   costs["transfer_ns"] = runs.Of("transfer", "transfer_ns").median;
+  // A tiny run is too short to time stages; its figures mean nothing.
+  if (const std::string wrong = FindImpossible(&costs, args.common.tiny); !wrong.empty()) {
+    return absl::UnavailableError(absl::StrCat(
+        "a stage could not be timed: ", wrong,
+        "; run again with longer --seconds and more --items, when the machine is less busy"));
+  }
   return costs;
 }
 
@@ -220,7 +278,7 @@ nlohmann::json ValidateKvModel(const nlohmann::json& costs) {
     };
     throughput("cpu, M/s", "cpu", 1);
     throughput("lat, M/s", "lat", 1);
-    if (!costs.at(name).contains("cpu-2")) continue;
+    if (!RunsOf(workload).contains("cpu-2")) continue;
     throughput("cpu on two cores, M/s", "cpu-2", 2);
     for (const auto& [what, run] : {std::pair{"cpu, p50 us at 50 % of its peak", "cpu-50"},
                                     {"cpu, p50 us at 80 %", "cpu-80"},
