@@ -46,8 +46,8 @@ nlohmann::json RunsOf(const nlohmann::json& workload) {
 }
 
 // The clock's own time is taken from what it measures, which leaves nothing of a very short time.
-constexpr double kLeast = 0.1;
-constexpr double kMost = 1e6;
+constexpr double kLeastNanos = 0.1;
+constexpr double kMostNanos = 1e6;
 
 // Of the figures that the model follows from, one that is missing or that no core can have; empty
 // when there is none. With `repair` too short a time becomes the least.
@@ -56,9 +56,9 @@ std::string FindImpossible(nlohmann::json* costs, bool repair) try {
   const auto check = [&](const std::string& workload, const char* run, const char* metric) {
     nlohmann::json& value = costs->at(workload).at(run).at(metric);
     const auto number = value.get<double>();
-    if (number >= kLeast && number <= kMost) return;
-    if (repair && number < kLeast) {
-      value = kLeast;
+    if (number >= kLeastNanos && number <= kMostNanos) return;
+    if (repair && number < kLeastNanos) {
+      value = kLeastNanos;
       return;
     }
     found = absl::StrCat(metric, " of ", run, ", ", workload, ", is ", number);
@@ -86,7 +86,7 @@ std::string FindImpossible(nlohmann::json* costs, bool repair) try {
     }
   }
   const auto transfer = costs->at("transfer_ns").get<double>();
-  if (!(transfer >= kLeast && transfer <= kMost)) {
+  if (!(transfer >= kLeastNanos && transfer <= kMostNanos)) {
     return absl::StrCat("transfer_ns is ", transfer);
   }
   return found;

@@ -79,7 +79,7 @@ std::string Validation(const Json& rows) {
   return Titled("The model beside what two CPUs measure", table);
 }
 
-std::string Peaks(const Json& model, const std::string& card, const std::string& inputs) {
+std::string PeakTable(const Json& model, const std::string& card, const std::string& inputs) {
   std::vector<std::string> head = {"design"};
   for (const std::string& name : WorkloadNames()) head.push_back(name);
   for (const char* what : {"host cores", "busy", "p50 us: 50 %", "80 %", "95 %", "p99 us: 80 %"}) {
@@ -211,7 +211,7 @@ std::string DescribeKvModel(const Json& costs, const Json& model) {
     const std::string inputs = Text(stage, "inputs");
     if (last == card + inputs) continue;
     last = card + inputs;
-    text += Peaks(model, card, inputs) + ByCores(model, card, inputs);
+    text += PeakTable(model, card, inputs) + ByCores(model, card, inputs);
   }
   return text + Queues(model) + Congestion(model) + Sensitivity(model) + Paper(model.at("paper")) +
          Orderings(model);

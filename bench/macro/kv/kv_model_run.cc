@@ -132,12 +132,12 @@ Setting MakeSetting(const Card& card, const std::string& inputs, const Json& wor
   return setting;
 }
 
-class Runner {
+class ModelRunner {
  public:
-  Runner(Json* model, bool tiny, uint64_t seed) : model_(*model) {
+  ModelRunner(Json* model, bool tiny, uint64_t seed) : model_(*model) {
     load_.seed = seed;
     load_.warm_up = tiny ? 1e5 : 3e5;
-    load_.length = tiny ? 2e5 : 1e6;
+    load_.length = tiny ? 2e5 : 3e6;
   }
 
   void RunAll(const Setting& setting) {
@@ -183,7 +183,7 @@ class Runner {
     for (const double share : kLoads) {
       kvmodel::Load load = load_;
       // So many requests are enough for a p99.
-      load.length = std::min(3 * load_.length, 1e5 / (share * peak.per_second) * 1e9);
+      load.length = std::min(load_.length, 1e5 / (share * peak.per_second) * 1e9);
       for (const double weight : weights) {
         load.rates.push_back(share * peak.per_second * weight / sum);
       }
@@ -406,7 +406,7 @@ absl::StatusOr<Json> RunKvModel(const Json& costs, const BenchArgs& args) {
        {"peaks", "latency", "by_cores", "congestion", "queues", "sensitivity", "stages"}) {
     model[rows] = Json::array();
   }
-  Runner runner(&model, args.common.tiny, args.common.seed);
+  ModelRunner runner(&model, args.common.tiny, args.common.seed);
   for (const Card& card : cards) {
     for (const std::string& inputs : card.inputs) {
       for (const Json& workload : DataOf("kv-model").at("workloads")) {
