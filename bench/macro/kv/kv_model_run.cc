@@ -126,8 +126,9 @@ Setting MakeSetting(const Card& card, const std::string& inputs, const Json& wor
   m.dma_rate = card.profile.dma_bandwidth_gb_s;
   m.pcie_rate = 16 * 8 * 128.0 / 130 / 8;  // PCIe 3.0 x16, in bytes a nanosecond
   const auto sets = workload.at("set_share").get<double>();
-  m.packet_request_bytes = 32 / ((1 - sets) * (1 - 0.6367) + sets * (1 - 0.6667));
-  m.packet_response_bytes = 16 / ((1 - sets) * (1 - 0.833) + sets * (1 - 0.8181));
+  // What the queue pair saves of a packet's bytes, of a GET and of a SET (section 4.2.1).
+  m.packet_request_bytes = (1 - sets) * 32 / (1 - 0.6367) + sets * 32 / (1 - 0.6667);
+  m.packet_response_bytes = (1 - sets) * 16 / (1 - 0.833) + sets * 16 / (1 - 0.8181);
   if (cards.contains(card.name)) m.burst = cards[card.name].at("burst").get<size_t>();
   return setting;
 }
