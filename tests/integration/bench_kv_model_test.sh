@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `pulse bench kv --part model`: that it measures, that the same costs give the same figures, and what
 # it refuses. usage:
-#   bench_kv_model_test.sh PLUGIN PULSE SCRATCH
+#   bench_kv_model_test.sh PLUGIN PULSE SCRATCH DB_CHECK
 
-PLUGIN=$1 PULSE=$2 SCRATCH=$3
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
 here=$(dirname "${BASH_SOURCE[0]}")
 # shellcheck source=tests/integration/common.sh
 source "$here/common.sh"
