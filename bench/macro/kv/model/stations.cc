@@ -53,7 +53,8 @@ void Core::Look() {
     if (!work.has_value()) continue;
     turn_ = at + 1;
     busy_ = true;
-    events_.At(events_.now() + work->nanos, [this, work = *std::move(work)] {
+    const double end = events_.now() + work->nanos;
+    events_.At(end, [this, work = *std::move(work)] {
       busy_nanos_ += work.nanos;
       work.done();
       busy_ = false;
