@@ -41,6 +41,6 @@ expect_error no-profile 'bf9;;bf2, bf3' "${model[@]}" --profiles bf9
 expect_error no-costs 'no such file' "${model[@]}" --costs "$SCRATCH/none.json"
 echo '{"model": {"costs": {"transfer_ns": 5}}}' >"$SCRATCH/half.json"
 expect_error half-costs 'no measured costs;;--json' "${model[@]}" --costs "$SCRATCH/half.json"
-sed 's/"host_ns": [0-9.e+-]*/"host_ns": 0/' "$SCRATCH/measured.json" >"$SCRATCH/zero.json"
+sed 's/"host_ns": [0-9][0-9.e+-]*/"host_ns": 0/' "$SCRATCH/measured.json" >"$SCRATCH/zero.json"
 expect_error zero-costs 'no measured costs;;host_ns;;--json' "${model[@]}" --costs "$SCRATCH/zero.json"
 note "the model refuses what cannot be"
