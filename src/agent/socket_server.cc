@@ -110,7 +110,8 @@ bool SocketServer::Accept() {
     LogOnce("accept", ErrnoError(errno, "accepting a session on", options_.socket_path).message());
     return false;
   }
-  if (absl::Status st = CheckPeer(socket.get()); !st.ok()) {
+  if (absl::Status st = CheckPeerUser(socket.get(), "the agent"); !st.ok()) {
+    Refuse(socket.get(), st).IgnoreError();
     Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
     return true;
   }
@@ -140,14 +141,6 @@ void SocketServer::ReadHello(Handshake handshake) {
   const absl::Status st = hello.ok() ? Welcome(std::move(handshake.socket), *std::move(hello))
                                      : Refuse(handshake.socket.get(), hello.status());
   if (!st.ok()) Log(LogLevel::kWarn, absl::StrCat("refused a session: ", st.message()));
-}
-
-absl::Status SocketServer::CheckPeer(int socket) {
-  PULSE_ASSIGN_OR_RETURN(auto peer, GetPeerCredentials(socket));
-  if (peer.uid == geteuid() || peer.uid == 0) return absl::OkStatus();
-  return Refuse(socket, absl::PermissionDeniedError(absl::StrCat(
-                            "the agent runs as user ", geteuid(), " and process ", peer.pid,
-                            " as user ", peer.uid, "; run both as the same user")));
 }
 
 absl::StatusOr<const OfferedService*> SocketServer::FindService(const Hello& hello) const {

@@ -70,7 +70,6 @@ class SocketServer {
   bool Accept();  // false when it had better not be tried again at once
   void ReadHello(Handshake handshake);
   void GiveUpOn(Handshake handshake);
-  absl::Status CheckPeer(int socket);
   absl::Status Welcome(UniqueFd socket, Received message);
   // The service that the hello asks for, in the version that it speaks.
   absl::StatusOr<const OfferedService*> FindService(const Hello& hello) const;

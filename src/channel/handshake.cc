@@ -154,6 +154,14 @@ absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket) {
   return PeerCredentials{cred.pid, cred.uid, cred.gid};
 }
 
+absl::Status CheckPeerUser(int socket, absl::string_view who) {
+  PULSE_ASSIGN_OR_RETURN(auto peer, GetPeerCredentials(socket));
+  if (peer.uid == geteuid() || peer.uid == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(who, " runs as user ", geteuid(), " and process ",
+                                                  peer.pid, " as user ", peer.uid,
+                                                  "; run both as the same user"));
+}
+
 UniqueFd GetPeerPidfd(int socket) {
   int fd = -1;
   socklen_t len = sizeof(fd);

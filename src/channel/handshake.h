@@ -53,6 +53,9 @@ struct PeerCredentials {
   gid_t gid;
 };
 absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket);
+// PermissionDenied unless the peer's user is this process's own or root. `who`: this process, as
+// the peer is told.
+absl::Status CheckPeerUser(int socket, absl::string_view who);
 // A pidfd of the process that connected or listened; invalid where the kernel has none to give.
 UniqueFd GetPeerPidfd(int socket);
 
