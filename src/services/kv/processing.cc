@@ -16,7 +16,8 @@ class ResponseSink {
         end_(sizeof(BatchHeader) + most * sizeof(ResponseDescriptor)),
         payload_(end_) {}
 
-  void Got(size_t i, const Item* item) {
+  // False: there is no room for it, but in a transfer that begins with it.
+  bool Got(size_t i, const Item* item) {
     ResponseDescriptor d{};
     d.flags = kInline;
     if (item == nullptr) {
@@ -24,8 +25,12 @@ class ResponseSink {
     } else if (item->value_size() <= 8) {
       d.value_size = static_cast<uint32_t>(item->value_size());
       CopyValue(reinterpret_cast<char*>(&d.value), item->value());
+    } else if (item->value_size() > size_ - payload_) {
+      d.status = WireStatus::kTooLarge;
+      d.value_size = 8;
+      d.value = item->value_size();
     } else if (item->value_size() > size_ - end_) {
-      d.status = WireStatus::kTooLarge;  // in no batch; or in a smaller one
+      return false;
     } else {
       d.flags = 0;
       d.value = end_;
@@ -34,6 +39,7 @@ class ResponseSink {
       end_ += item->value_size();
     }
     Write(i, d);
+    return true;
   }
   void Stored(size_t i, Partition::Result result) {
     WriteStatus(i, result == Partition::Result::kStored     ? WireStatus::kOk
@@ -79,12 +85,15 @@ bool Locate(const char* buffer, size_t size, const RequestDescriptor& d, std::st
 
 class BatchProcessor {
  public:
-  BatchProcessor(Partition* partition, const char* requests, char* responses, size_t size,
-                 size_t most)
-      : partition_(*partition), requests_(requests), size_(size), sink_(responses, size, most) {}
+  BatchProcessor(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules)
+      : partition_(*partition),
+        buffers_(buffers),
+        rules_(rules),
+        sink_(buffers.responses, buffers.size, buffers.most) {}
 
   const RequestDescriptor* SharedDescriptors() const {
-    return reinterpret_cast<const RequestDescriptor*>(requests_ + sizeof(BatchHeader));
+    return reinterpret_cast<const RequestDescriptor*>(buffers_.requests + sizeof(BatchHeader)) +
+           buffers_.first;
   }
 
   // The agent is part of this process: its descriptors are used where they are, with its hashes.
@@ -95,8 +104,8 @@ class BatchProcessor {
         [&](size_t i, const Candidate& candidate) {
           std::string_view key;
           std::string_view value;
-          if (!Locate(requests_, size_, all[i], &key, &value)) {
-            return sink_.WriteStatus(i, WireStatus::kMalformed);
+          if (!Locate(buffers_.requests, buffers_.size, all[i], &key, &value)) {
+            return Refuse(i);
           }
           Execute(i, candidate, all[i], key, value, all[i].hash);
         });
@@ -111,90 +120,135 @@ class BatchProcessor {
     std::array<uint64_t, kLargestGroup> hashes;
     std::array<bool, kLargestGroup> known;
     thread_local std::string bytes;
-    bytes.reserve(kLargestGroup * kMaxKeyBytes);  // so that it does not move
-    for (size_t first = 0; first < count; first += kLargestGroup) {
+    bytes.reserve(std::min(kLargestGroup * kMaxKeyBytes, buffers_.size));  // it must not move
+    size_t payload = 0;
+    for (size_t first = 0; first < count && !stopped_; first += kLargestGroup) {
       const size_t together = std::min(kLargestGroup, count - first);
       std::memcpy(copies.data(), SharedDescriptors() + first, together * sizeof(copies[0]));
       bytes.clear();
       for (size_t i = 0; i < together; ++i) {
         hashes[i] = 0;
-        known[i] = Locate(requests_, size_, copies[i], &keys[i], &values[i]);
+        known[i] = Locate(buffers_.requests, buffers_.size, copies[i], &keys[i], &values[i]);
         if (!known[i]) continue;
         if ((copies[i].flags & kInline) == 0) {
+          payload += keys[i].size() + values[i].size();
+          known[i] = payload <= buffers_.size;
+          if (!known[i]) continue;
           const size_t begin = bytes.size();
           bytes.append(keys[i]);
           keys[i] = std::string_view(bytes).substr(begin);
         }
         hashes[i] = HashKey(keys[i]);
+        known[i] = PartitionOf(hashes[i], rules_.partitions) == rules_.partition;
       }
       RunGroups(
           partition_, together, kLargestGroup, BestMatch(), [&](size_t i) { return hashes[i]; },
           [&](size_t i, const Candidate& candidate) {
-            if (!known[i]) return sink_.WriteStatus(first + i, WireStatus::kMalformed);
+            if (!known[i]) return Refuse(first + i);
             Execute(first + i, candidate, copies[i], keys[i], values[i], hashes[i]);
           });
     }
   }
   size_t payload_bytes() const { return sink_.payload_bytes(); }
+  size_t answered() const { return answered_; }
+  bool stopped() const { return stopped_; }
 
  private:
+  void Refuse(size_t i) {
+    if (stopped_) return;
+    sink_.WriteStatus(i, WireStatus::kMalformed);
+    ++answered_;
+  }
+
   void Execute(size_t i, const Candidate& candidate, const RequestDescriptor& d,
                std::string_view key, std::string_view value, uint64_t hash) {
+    if (stopped_) return;
     switch (d.op) {
       case WireOp::kGet:
-        return sink_.Got(i, partition_.FindAt(candidate.at, candidate.word, key, hash));
+        if (!sink_.Got(i, partition_.FindAt(candidate.at, candidate.word, key, hash))) {
+          stopped_ = true;
+          return;
+        }
+        break;
       case WireOp::kSet: {
         ItemFacts facts;
-        const auto expires_ms = (d.flags & kInline) != 0 ? 0 : static_cast<int64_t>(d.value);
-        if (expires_ms < 0) break;
-        if (expires_ms > 0) facts.expires_ms = expires_ms;
+        if (!ReadExpiry(d, &facts)) return Refuse(i);
         Item* item = nullptr;
         const auto result =
             partition_.PutAt(candidate.at, candidate.word, key, hash, value.size(), facts, &item);
-        if (result == Partition::Result::kStored) CopyValue(item->value_bytes(), value);
-        return sink_.Stored(i, result);
+        if (result == Partition::Result::kStored) {
+          CopyValue(item->value_bytes(), value);
+          TellWatchers(key);
+        }
+        sink_.Stored(i, result);
+        break;
       }
-      case WireOp::kDelete:
-        return sink_.Deleted(i, partition_.Erase(key, hash));
+      case WireOp::kDelete: {
+        const bool deleted = partition_.Erase(key, hash);
+        if (deleted) TellWatchers(key);
+        sink_.Deleted(i, deleted);
+        break;
+      }
+      default:
+        return Refuse(i);
     }
-    sink_.WriteStatus(i, WireStatus::kMalformed);
+    ++answered_;
+  }
+
+  bool ReadExpiry(const RequestDescriptor& d, ItemFacts* facts) const {
+    if ((d.flags & kInline) != 0 || d.value == 0) return true;
+    if (d.value >= static_cast<uint64_t>(kNoExpiry)) return false;
+    auto expires_ms = static_cast<int64_t>(d.value);
+    if ((d.flags & kTtl) != 0) {
+      if (__builtin_add_overflow(expires_ms, partition_.now_ms(), &expires_ms)) return false;
+    }
+    facts->expires_ms = expires_ms;
+    return true;
+  }
+
+  void TellWatchers(std::string_view key) {
+    if (rules_.watch != nullptr && rules_.watch->active()) rules_.watch->Touch(key);
   }
 
   Partition& partition_;
-  const char* const requests_;
-  const size_t size_;
+  const BatchBuffers buffers_;
+  const BatchRules rules_;
   ResponseSink sink_;
+  size_t answered_ = 0;
+  bool stopped_ = false;  // no room for the next response
 };
 
 }  // namespace
 
-size_t ProcessBatch(Partition* partition, const char* requests, char* responses, size_t size,
-                    size_t most, bool trusted, BatchCounts* counts) {
+BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts) {
   BatchHeader header;
-  std::memcpy(&header, requests, sizeof(header));
-  const size_t count = std::min<size_t>(header.count, most);
-  BatchProcessor processor(partition, requests, responses, size, most);
+  std::memcpy(&header, buffers.requests, sizeof(header));
+  const size_t all = std::min<size_t>(header.count, buffers.most);
+  const size_t count = all - std::min(buffers.first, all);
+  BatchProcessor processor(partition, buffers, rules);
   // The other core has both in its cache: all lines are asked for at once.
-  const char* descriptors = requests + sizeof(header);
+  const auto* descriptors = reinterpret_cast<const char*>(processor.SharedDescriptors());
   for (size_t at = 0; at < count * sizeof(RequestDescriptor); at += 64) {
     __builtin_prefetch(descriptors + at);
   }
   for (size_t at = 0; at < count * sizeof(ResponseDescriptor); at += 64) {
-    __builtin_prefetch(responses + at, 1);
+    __builtin_prefetch(buffers.responses + at, 1);
   }
-  if (trusted) {
+  if (rules.trusted) {
     processor.RunTrusted(count);
   } else {
     processor.RunUntrusted(count);
   }
-  const BatchHeader answer{static_cast<uint16_t>(count), {}};
-  std::memcpy(responses, &answer, sizeof(answer));
+  const size_t answered = processor.answered();
+  const BatchHeader answer{static_cast<uint16_t>(answered), {}};
+  std::memcpy(buffers.responses, &answer, sizeof(answer));
   const size_t bytes =
-      sizeof(answer) + count * sizeof(ResponseDescriptor) + processor.payload_bytes();
-  counts->requests += count;
-  counts->request_bytes += sizeof(header) + count * sizeof(RequestDescriptor);
+      sizeof(answer) + answered * sizeof(ResponseDescriptor) + processor.payload_bytes();
+  counts->requests += answered;
+  counts->request_bytes += sizeof(header) + answered * sizeof(RequestDescriptor);
   counts->response_bytes += bytes;
-  return bytes;
+  return {bytes, answered, !processor.stopped()};
 }
 
 }  // namespace pulse::kv

@@ -2,13 +2,17 @@
 // and writes the responses, as one transfer each way.
 //
 // The requests are untrusted: each descriptor is copied once and checked; what makes no sense is
-// answered with kMalformed, and harms no other request. Threads: the partition's owner.
+// answered with kMalformed, and harms no other request. All keys and values of a batch together
+// are no larger than its buffer, so that no batch takes longer than an honest one. Threads: the
+// partition's owner.
 #pragma once
 
 #include <cstddef>
 
 #include "services/kv/core/batch.h"
+#include "services/kv/queue_pair.h"
 #include "services/kv/wire.h"
+#include "services/redis/watch.h"
 
 namespace pulse::kv {
 
@@ -18,36 +22,30 @@ struct BatchCounts {
   uint64_t response_bytes = 0;  // of whole transfers
 };
 
-// `requests` and `responses` are buffers of `size` bytes. `trusted`: the agent is part of this
-// process, so that its hashes are taken as they are. Returns the bytes of the response's transfer.
-size_t ProcessBatch(Partition* partition, const char* requests, char* responses, size_t size,
-                    size_t most, bool trusted, BatchCounts* counts);
-
-// The responses of one batch, for the agent.
-class ResponseReader {
- public:
-  // `size`: of the buffer.
-  ResponseReader(const char* buffer, size_t size) : buffer_(buffer), size_(size) {}
-  // Response `i`, and its value, a view of `*descriptor` or of the buffer; false when it makes no
-  // sense.
-  bool Read(size_t i, ResponseDescriptor* descriptor, std::string_view* value) const {
-    std::memcpy(descriptor, buffer_ + sizeof(BatchHeader) + i * sizeof(*descriptor),
-                sizeof(*descriptor));
-    if ((descriptor->flags & kInline) != 0) {
-      if (descriptor->value_size > 8) return false;
-      *value = {reinterpret_cast<const char*>(&descriptor->value), descriptor->value_size};
-      return true;
-    }
-    if (descriptor->value > size_ || descriptor->value_size > size_ - descriptor->value) {
-      return false;
-    }
-    *value = {buffer_ + descriptor->value, descriptor->value_size};
-    return true;
-  }
-
- private:
-  const char* buffer_;
-  size_t size_;
+// Two buffers of `size` bytes, for at most `most` requests. Those before `first` were answered.
+struct BatchBuffers {
+  const char* requests;
+  char* responses;
+  size_t size;
+  size_t most;
+  size_t first = 0;
 };
+
+struct BatchRules {
+  // The agent is part of this process: its hashes are taken as they are.
+  bool trusted = false;
+  // Which partition it is, of how many; keys of others make no sense. Only of untrusted ones.
+  uint32_t partition = 0;
+  uint32_t partitions = 1;
+  redis::WatchTable* watch = nullptr;  // is told of the keys that are written
+};
+
+struct BatchResult {
+  size_t bytes;     // of the transfer of responses
+  size_t answered;  // requests
+  bool whole;       // false: there was no room for the responses of those that follow
+};
+BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts);
 
 }  // namespace pulse::kv

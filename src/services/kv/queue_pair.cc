@@ -10,16 +10,31 @@
 namespace pulse::kv {
 
 QueuePair::QueuePair(const QueuePairOptions& options) : options_(options) {
-  PULSE_CHECK(std::has_single_bit(options.slots) && options.batch > 0 &&
-              options.batch <= kMostInBatch);
-  PULSE_CHECK(options.buffer_bytes > RequestWriter::PayloadBegin(options.batch));
-  bytes_ = 4096 + size_t{2} * options.slots * options.buffer_bytes;
-  void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Check();
+  void* at =
+      mmap(nullptr, BytesFor(options), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) throw std::bad_alloc();
+  own_ = static_cast<char*>(at);
   control_ = new (at) Control{};
-  buffers_ = static_cast<char*>(at) + 4096;
+  buffers_ = own_ + kControlBytes;
 }
 
-QueuePair::~QueuePair() { munmap(control_, bytes_); }
+// Control begins its life where the memory was made: it is zeros until the other side has written.
+QueuePair::QueuePair(const QueuePairOptions& options, char* memory)
+    : options_(options),
+      control_(reinterpret_cast<Control*>(memory)),
+      buffers_(memory + kControlBytes) {
+  Check();
+}
+
+QueuePair::~QueuePair() {
+  if (own_ != nullptr) munmap(own_, BytesFor(options_));
+}
+
+void QueuePair::Check() const {
+  PULSE_CHECK(std::has_single_bit(options_.slots) && options_.batch > 0 &&
+              options_.batch <= kMostInBatch);
+  PULSE_CHECK(options_.buffer_bytes > RequestWriter::PayloadBegin(options_.batch));
+}
 
 }  // namespace pulse::kv

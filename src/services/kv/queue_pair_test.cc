@@ -62,8 +62,11 @@ TEST(QueuePairTest, TwoThreads_RandomBatches_AnswerAsAMap) {
         std::this_thread::yield();
         continue;
       }
-      ProcessBatch(partition.get(), requests, queue.ResponseBufferOfOldest(), options.buffer_bytes,
-                   options.batch, done % 2 == 0, &counts);
+      EXPECT_TRUE(ProcessBatch(partition.get(),
+                               {requests, queue.ResponseBufferOfOldest(), options.buffer_bytes,
+                                options.batch},
+                               {.trusted = done % 2 == 0}, &counts)
+                      .whole);
       queue.Answer();
       ++done;
     }
@@ -125,9 +128,11 @@ TEST(QueuePairTest, Transfer_OfSmallItems_HasTheSizesOfThePaper) {
   EXPECT_EQ(writer.Finish(), 8u + 64 * 32);
   auto partition = OpenPartition();
   BatchCounts counts;
-  EXPECT_EQ(ProcessBatch(partition.get(), requests.data(), responses.data(), responses.size(), 256,
-                         true, &counts),
-            8u + 64 * 16);
+  EXPECT_EQ(
+      ProcessBatch(partition.get(), {requests.data(), responses.data(), responses.size(), 256},
+                   {.trusted = true}, &counts)
+          .bytes,
+      8u + 64 * 16);
   EXPECT_EQ(counts.request_bytes, 8u + 64 * 32);
 }
 
@@ -143,6 +148,116 @@ TEST(QueuePairTest, Writer_FullBatchOrBuffer_TakesNoMore) {
   EXPECT_FALSE(large.Add(WireOp::kSet, "b", 1, std::string(3000, 'v'), 0));
 }
 
+// Responses that do not fit into one transfer come in parts, in order; each side has its own object
+// over the same memory.
+TEST(QueuePairTest, Responses_LargerThanABuffer_ComeInParts) {
+  constexpr QueuePairOptions options = {.slots = 2, .batch = 16, .buffer_bytes = 8192};
+  alignas(4096) static char memory[QueuePair::BytesFor(options)];
+  QueuePair agent(options, memory);
+  QueuePair host(options, memory);
+  auto partition = OpenPartition();
+  Item* item = nullptr;
+  ASSERT_EQ(partition->Put("large", HashKey("large"), 3000, {}, &item), Partition::Result::kStored);
+  std::memset(item->value_bytes(), 'v', 3000);
+  ASSERT_EQ(partition->Put("larger", HashKey("larger"), 8000, {}, &item),
+            Partition::Result::kStored);
+  std::vector<Answered> expected;
+  for (int batch = 0; batch < 2; ++batch) {
+    RequestWriter writer = agent.BeginRequests();
+    for (int i = 0; i < 16; ++i) {
+      const std::string key = i % 5 == 4 ? "none" : "large";
+      ASSERT_TRUE(writer.Add(WireOp::kGet, key, 0, "", 0));
+      expected.push_back(i % 5 == 4 ? Answered{WireStatus::kNotFound, ""}
+                                    : Answered{WireStatus::kOk, std::string(3000, 'v')});
+    }
+    writer.Finish();
+    agent.Submit();
+  }
+  EXPECT_FALSE(agent.HasRoom());
+  std::vector<Answered> all;
+  BatchCounts counts;
+  int parts = 0;
+  while (all.size() < expected.size()) {
+    const char* requests = host.PeekRequests();
+    ASSERT_NE(requests, nullptr);
+    const BatchResult result = ProcessBatch(partition.get(),
+                                            {requests, host.ResponseBufferOfOldest(),
+                                             options.buffer_bytes, options.batch, host.first()},
+                                            {}, &counts);
+    if (result.whole) {
+      host.Answer();
+    } else {
+      host.AnswerPart(result.answered);
+      // The buffer is the agent's until it has taken this part.
+      EXPECT_EQ(host.PeekRequests(), nullptr);
+      ++parts;
+    }
+    const char* responses = agent.PeekResponses();
+    ASSERT_NE(responses, nullptr);
+    const auto some = ReadAll(responses, options.buffer_bytes, result.answered);
+    all.insert(all.end(), some.begin(), some.end());
+    agent.TakeResponses(result.whole);
+  }
+  EXPECT_EQ(all, expected);
+  EXPECT_GT(parts, 4);
+  EXPECT_EQ(host.PeekRequests(), nullptr);
+  EXPECT_TRUE(agent.HasRoom());
+  // One that fits into no transfer says its size.
+  RequestWriter writer = agent.BeginRequests();
+  ASSERT_TRUE(writer.Add(WireOp::kGet, "larger", 0, "", 0));
+  writer.Finish();
+  agent.Submit();
+  ProcessBatch(
+      partition.get(),
+      {host.PeekRequests(), host.ResponseBufferOfOldest(), options.buffer_bytes, options.batch}, {},
+      &counts);
+  host.Answer();
+  ResponseDescriptor d;
+  std::string_view value;
+  ASSERT_TRUE(ResponseReader(agent.PeekResponses(), options.buffer_bytes).Read(0, &d, &value));
+  EXPECT_EQ(d.status, WireStatus::kTooLarge);
+  EXPECT_EQ(d.value, 8000u);
+}
+
+TEST(QueuePairTest, Counters_OutOfRange_AreCorrupt) {
+  constexpr QueuePairOptions options = {.slots = 2, .batch = 16, .buffer_bytes = 8192};
+  alignas(4096) static char memory[QueuePair::BytesFor(options)];
+  QueuePair agent(options, memory);
+  QueuePair host(options, memory);
+  const char* found = nullptr;
+  EXPECT_EQ(host.FindRequests(&found), QueuePair::Found::kNothing);
+  EXPECT_EQ(agent.FindResponses(&found), QueuePair::Found::kNothing);
+  // What the other side has counted: batches, and transfers of responses.
+  auto* submitted = reinterpret_cast<std::atomic<uint64_t>*>(memory);
+  auto* answered = reinterpret_cast<std::atomic<uint64_t>*>(memory + 64);
+  for (const uint64_t evil : {uint64_t{3}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    submitted->store(evil);
+    answered->store(evil);
+    EXPECT_EQ(host.FindRequests(&found), QueuePair::Found::kCorrupt) << evil;
+    EXPECT_EQ(agent.FindResponses(&found), QueuePair::Found::kCorrupt) << evil;
+  }
+  answered->store(1);
+  EXPECT_EQ(agent.FindResponses(&found), QueuePair::Found::kCorrupt) << "nothing is under way";
+}
+
+TEST(ProcessBatchTest, TimeToLive_OfASet_BeginsNow) {
+  std::vector<char> requests(4096);
+  std::vector<char> responses(4096);
+  auto partition = OpenPartition();
+  for (const int64_t ttl : {int64_t{500}, INT64_MAX - 10}) {
+    RequestWriter writer(requests.data(), requests.size(), 4);
+    ASSERT_TRUE(writer.Add(WireOp::kSet, "k", HashKey("k"), "v", ttl, kTtl));
+    writer.Finish();
+    BatchCounts counts;
+    ProcessBatch(partition.get(), {requests.data(), responses.data(), 4096, 4}, {}, &counts);
+    EXPECT_EQ(ReadAll(responses.data(), 4096, 1)[0].status,
+              ttl == 500 ? WireStatus::kOk : WireStatus::kMalformed);
+  }
+  const Item* item = partition->Find("k", HashKey("k"));
+  ASSERT_NE(item, nullptr);
+  EXPECT_EQ(item->expires_ms(), 1'000'500);
+}
+
 TEST(ProcessBatchTest, Expiry_OfASet_IsKept) {
   std::vector<char> requests(4096);
   std::vector<char> responses(4096);
@@ -152,7 +267,7 @@ TEST(ProcessBatchTest, Expiry_OfASet_IsKept) {
   writer.Finish();
   auto partition = OpenPartition();
   BatchCounts counts;
-  ProcessBatch(partition.get(), requests.data(), responses.data(), 4096, 4, false, &counts);
+  ProcessBatch(partition.get(), {requests.data(), responses.data(), 4096, 4}, {}, &counts);
   EXPECT_EQ(ReadAll(responses.data(), 4096, 2),
             (std::vector<Answered>{{WireStatus::kOk, ""}, {WireStatus::kOk, "v"}}));
   partition->SetNow(1'000'500);
@@ -182,9 +297,10 @@ TEST(ProcessBatchTest, HostileRequests_AreRefusedOneByOne) {
       requests[random() % (8 + kMost * 32)] = static_cast<char>(random());
     }
     BatchCounts counts;
-    const size_t bytes = ProcessBatch(partition.get(), requests.data(), responses.data(), kSize,
-                                      kMost, false, &counts);
-    ASSERT_LE(bytes, kSize);
+    const BatchResult result = ProcessBatch(
+        partition.get(), {requests.data(), responses.data(), kSize, kMost}, {}, &counts);
+    ASSERT_LE(result.bytes, kSize);
+    ASSERT_LE(result.answered, kMost);
     ASSERT_LE(counts.requests, kMost);
   }
   // What was stored is whole.

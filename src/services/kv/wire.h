@@ -5,8 +5,9 @@
 //   u16 count | 6 bytes of zeros | count descriptors | payload
 //
 // A request's descriptor has 32 bytes, a response's 16. Responses stand in the order of their
-// requests. Keys and values of at most 8 bytes lie in the descriptor itself; longer ones in the
-// payload, the key first. Little-endian; offsets are from the beginning of the transfer.
+// requests; where they do not all fit, a transfer has the first of them, and the next one goes on.
+// Keys and values of at most 8 bytes lie in the descriptor itself; longer ones in the payload, the
+// key first. Little-endian; offsets are from the beginning of the transfer.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +26,7 @@ static_assert(sizeof(BatchHeader) == 8);
 enum class WireOp : uint8_t { kGet = 1, kSet = 2, kDelete = 3 };
 enum WireFlags : uint8_t {
   kInline = 1,  // key and value are in the descriptor
+  kTtl = 2,     // of a request that is not kInline: `value` is a time to live instead of an expiry
 };
 
 struct RequestDescriptor {
@@ -43,7 +45,7 @@ enum class WireStatus : uint8_t {
   kOk = 0,
   kNotFound = 1,
   kNoMemory = 2,
-  kTooLarge = 3,
+  kTooLarge = 3,  // to store; or, of a GET, to send: then an inline value of 8 bytes is its size
   kMalformed = 4,
 };
 
