@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check-public-headers.sh: each public header compiles alone, and so do all of them together; the parts
-# of the version agree with its text.
+# check-public-headers.sh: each public header compiles alone, and so do all of them together; those of C
+# also as C99; the parts of the version agree with its text.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,6 +9,11 @@ compile() { "${CXX:-c++}" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Iinclu
 for header in include/pulse/*.h; do
   printf '#include "pulse/%s"\n' "$(basename "$header")" | compile ||
     { echo "check-public-headers: $header does not compile alone" >&2; exit 1; }
+done
+for header in kv_client; do
+  printf '#include "pulse/%s.h"\nint nothing;\n' "$header" |
+    "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -Iinclude -x c - ||
+    { echo "check-public-headers: $header.h does not compile as C99" >&2; exit 1; }
 done
 {
   for header in include/pulse/*.h; do printf '#include "pulse/%s"\n' "$(basename "$header")"; done

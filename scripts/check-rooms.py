@@ -49,6 +49,10 @@ ROOMS = {
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
     "src/services/kv": ("base", "net", "services/kv/core", "services/redis", "include"),
     "src/services/kv/core": ("base",),
+    # Its clients that share memory with it: both halves, and the client's, which has no store.
+    "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
+    "src/services/kv/client": ("base", "channel", "services/kv", "services/kv/core",
+                               "services/kv/shm", "include"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

@@ -180,6 +180,18 @@ bool KvStore::Lock(std::mutex* mutex, bool may_block) {
   return TrySpinning(mutex, 200);
 }
 
+BatchResult KvStore::RunBatch(uint32_t partition, const BatchBuffers& buffers) {
+  Shard& shard = shards_[partition];
+  const std::lock_guard<std::mutex> lock(shard.mutex);
+  shard.partition->SetNow(now_ms());
+  const BatchRules rules = {.partition = partition,
+                            .partitions = static_cast<uint32_t>(shards_.size()),
+                            .watch = &watch_};
+  const BatchResult result = ProcessBatch(shard.partition.get(), buffers, rules, &shard.batches);
+  shard.partition->Settle();
+  return result;
+}
+
 bool KvStore::Clear(bool may_block) {
   Held held(this);
   if (!held.Take(Everywhere().all(), may_block, now_ms())) return false;
@@ -218,6 +230,16 @@ PartitionNumbers KvStore::Numbers(const Place& place) const {
     std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
     if (!Held::IsHere(this, i)) lock.lock();
     sum += shards_[i].partition->numbers();
+  }
+  return sum;
+}
+
+uint64_t KvStore::batch_requests() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    std::unique_lock<std::mutex> lock(shards_[i].mutex, std::defer_lock);
+    if (!Held::IsHere(this, i)) lock.lock();
+    sum += shards_[i].batches.requests;
   }
   return sum;
 }
@@ -433,6 +455,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
       add("host_cpu_us", status.host_cpu_nanos / 1000);
     }
     add("moved_bytes", n.moved_bytes);
+    add("shared_memory_requests", batch_requests());
     if (file_ != nullptr) {
       add("memory_file", options_.memory_file);
       add("resumed", file_->existed() ? 1 : 0);

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "services/kv/core/batch.h"
 #include "services/kv/core/partition.h"
+#include "services/kv/processing.h"
 #include "services/kv/store_file.h"
 #include "services/redis/cluster.h"
 #include "services/redis/designs.h"
@@ -98,6 +99,9 @@ class KvStore final : public redis::Keyspace {
     shard.partition->Settle();
     return true;
   }
+  // A batch of a client in another process, or the next part of it, with a partition held: requests
+  // for keys of other partitions are malformed. Waits for the partition.
+  BatchResult RunBatch(uint32_t partition, const BatchBuffers& buffers);
   // Drops all keys. False: it would block.
   bool Clear(bool may_block);
   // A number for an item's version that no other has had.
@@ -110,6 +114,8 @@ class KvStore final : public redis::Keyspace {
   int recovered() const;
   // Sums over all partitions, one after the other.
   PartitionNumbers numbers() const;
+  // Requests that RunBatch has answered, ever.
+  uint64_t batch_requests() const;
   const KvStoreOptions& options() const { return options_; }
 
  private:
@@ -118,6 +124,7 @@ class KvStore final : public redis::Keyspace {
   struct alignas(64) Shard {
     mutable std::mutex mutex;
     std::unique_ptr<Partition> partition;
+    BatchCounts batches;  // of RunBatch
   };
   // Bits of shards.
   using ShardSet = uint64_t;

@@ -1,0 +1,252 @@
+// Clients that break the protocol: the server answers the others as if they were not there.
+#include <sys/eventfd.h>
+
+#include <random>
+#include <thread>
+
+#include "services/kv/client/test_shm.h"
+
+namespace pulse::kv {
+namespace {
+
+using testing_util::Eventually;
+
+class HostileClientTest : public ShmTest {
+ protected:
+  // What is stored is whole, and where it belongs.
+  void CheckStore() {
+    server_.reset();
+    std::vector<std::string> keys;
+    for (int i = 0; i < 200; ++i) {
+      // A key of each partition, so that all are seen.
+      store_->WithPartition("seen" + std::to_string(i), true, [&](Partition& partition, uint64_t) {
+        uint64_t cursor = 0;
+        do {
+          cursor = partition.Scan(cursor, [&](const Item& item) {
+            EXPECT_EQ(partition.Peek(item.key(), HashKey(item.key())), &item);
+            if (i < 8) keys.emplace_back(item.key());
+          });
+        } while (cursor != 0 && i < 8);
+      });
+    }
+    for (const std::string& key : keys) {
+      store_->WithPartition(key, true, [&](Partition& partition, uint64_t hash) {
+        EXPECT_NE(partition.Peek(key, hash), nullptr) << "not in its partition: " << key;
+      });
+    }
+  }
+  // Takes the responses of one batch.
+  static std::vector<WireStatus> Await(RawClient* client, uint32_t partition, size_t count) {
+    QueuePair& queue = client->queue(partition);
+    EXPECT_TRUE(Eventually([&] { return queue.PeekResponses() != nullptr; }));
+    const ResponseReader reader(queue.PeekResponses(), client->facts().buffer_bytes);
+    std::vector<WireStatus> all;
+    for (size_t i = 0; i < std::min<size_t>(count, reader.count()); ++i) {
+      ResponseDescriptor d;
+      std::string_view value;
+      EXPECT_TRUE(reader.Read(i, &d, &value));
+      all.push_back(d.status);
+    }
+    queue.TakeResponses();
+    return all;
+  }
+};
+
+TEST_F(HostileClientTest, Hello_ThatMakesNoSense_IsRefusedWithAReason) {
+  Open();
+  auto ends = Doorbell::CreatePair();
+  ASSERT_TRUE(ends.ok());
+  const UniqueFd event(eventfd(0, EFD_CLOEXEC));
+  const int bell = ends->ring.get();
+  wire::Message other_version = RawClient::Hello();
+  other_version.args[3] = kShmVersion + 1;
+  wire::Message other_protocol = RawClient::Hello();
+  other_protocol.version = wire::kProtocolVersion + 1;
+  wire::Message other_service = RawClient::Hello();
+  other_service.args[1] = 1;
+  struct Case {
+    wire::Message hello;
+    std::vector<int> fds;
+    std::string says;
+  };
+  for (const Case& c :
+       {Case{other_version, {bell}, "same release"}, Case{other_protocol, {bell}, "same release"},
+        Case{other_service, {bell}, "same release"},
+        Case{MakeMessage(wire::MessageType::kStatus), {}, "same release"},
+        Case{RawClient::Hello(), {}, "one doorbell"},
+        Case{RawClient::Hello(), {bell, bell}, "one doorbell"},
+        Case{RawClient::Hello(), {event.get()}, "doorbell is not"}}) {
+    RawClient client(path());
+    ASSERT_TRUE(client.Send(c.hello, c.fds).ok());
+    const auto answer = client.Receive();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_NE(answer->message.status, 0);
+    EXPECT_NE(TextOf(answer->message).find(c.says), std::string::npos) << TextOf(answer->message);
+    EXPECT_TRUE(client.IsCutOff());
+  }
+  EXPECT_EQ(server_->clients(), 0u);
+}
+
+TEST_F(HostileClientTest, SilentPeers_KeepNobodyWaiting_AndAreLetGo) {
+  Open(1, {.hello_ms = 50});
+  std::vector<std::unique_ptr<RawClient>> silent;
+  for (int i = 0; i < 70; ++i) silent.push_back(std::make_unique<RawClient>(path()));
+  TestClient honest(path());
+  ASSERT_EQ(honest.open_code(), PULSE_KV_OK) << honest.why();
+  EXPECT_EQ(honest.Set("k", "v"), PULSE_KV_OK);
+  for (const auto& client : silent) EXPECT_TRUE(client->IsCutOff());
+}
+
+TEST_F(HostileClientTest, Message_AfterTheHandshake_EndsTheClient) {
+  Open();
+  RawClient client(path());
+  client.Attach();
+  ASSERT_TRUE(client.Send(RawClient::Hello(), {}).ok());
+  EXPECT_TRUE(client.IsCutOff());
+  EXPECT_TRUE(Eventually([&] { return server_->clients() == 0; }));
+}
+
+TEST_F(HostileClientTest, Counter_OutOfRange_EndsTheClient) {
+  Open(2);
+  TestClient honest(path());
+  for (const uint64_t submitted : {uint64_t{5}, uint64_t{1} << 40, ~uint64_t{0}}) {
+    RawClient client(path());
+    client.Attach();
+    // The first line of a queue pair counts the batches that were submitted.
+    auto* counter = reinterpret_cast<std::atomic<uint64_t>*>(client.memory() +
+                                                             ShmQueueOffset(client.facts(), 1));
+    counter->store(submitted);
+    client.Kick(1);
+    EXPECT_TRUE(client.IsCutOff()) << submitted;
+    EXPECT_EQ(honest.Set("k", std::to_string(submitted)), PULSE_KV_OK);
+  }
+  EXPECT_TRUE(Eventually([&] { return server_->clients() == 1; }));
+}
+
+TEST_F(HostileClientTest, Key_InTheQueueOfAnotherPartition_IsRefused) {
+  Open(2);
+  RawClient client(path());
+  client.Attach();
+  const std::string key = "a key";
+  const uint32_t right = PartitionOf(HashKey(key), 2);
+  for (const uint32_t partition : {1 - right, right}) {
+    RequestWriter writer = client.queue(partition).BeginRequests();
+    ASSERT_TRUE(writer.Add(WireOp::kSet, key, 0, "v", 0));
+    writer.Finish();
+    client.queue(partition).Submit();
+    client.Ring(partition);
+    EXPECT_EQ(Await(&client, partition, 1),
+              std::vector{partition == right ? WireStatus::kOk : WireStatus::kMalformed});
+  }
+  CheckStore();
+}
+
+// Overlapping keys and values would make one batch as much work as many.
+TEST_F(HostileClientTest, Payload_LargerThanTheBuffer_IsRefused) {
+  Open();
+  RawClient client(path());
+  client.Attach();
+  char* buffer = client.memory() + ShmQueueOffset(client.facts(), 0) + 4096;
+  const BatchHeader header{200, {}};
+  std::memcpy(buffer, &header, sizeof(header));
+  for (size_t i = 0; i < 200; ++i) {
+    const RequestDescriptor d{.hash = 0,
+                              .key = RequestWriter::PayloadBegin(client.facts().batch),
+                              .value = 0,
+                              .value_size = 30'000,
+                              .key_size = 100,
+                              .op = WireOp::kSet,
+                              .flags = 0};
+    std::memcpy(buffer + sizeof(header) + i * sizeof(d), &d, sizeof(d));
+  }
+  client.queue(0).Submit();
+  client.Ring(0);
+  const auto answers = Await(&client, 0, 200);
+  ASSERT_EQ(answers.size(), 200u);
+  EXPECT_EQ(answers[0], WireStatus::kOk);
+  EXPECT_EQ(answers[199], WireStatus::kMalformed);
+}
+
+TEST_F(HostileClientTest, Parts_ThatAreNotTaken_KeepNobodyElseWaiting) {
+  Open();
+  TestClient honest(path());
+  ASSERT_EQ(honest.Set("large", std::string(60'000, 'v')), PULSE_KV_OK);
+  RawClient client(path());
+  client.Attach();
+  RequestWriter writer = client.queue(0).BeginRequests();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(writer.Add(WireOp::kGet, "large", 0, "", 0));
+  writer.Finish();
+  client.queue(0).Submit();
+  client.Ring(0);
+  EXPECT_TRUE(Eventually([&] { return client.queue(0).PeekResponses() != nullptr; }));
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(honest.Set("k", std::to_string(i)), PULSE_KV_OK);
+  EXPECT_EQ(honest.Get("k"), "99");
+}
+
+// Any bytes anywhere in the memory, while the server is at it.
+TEST_F(HostileClientTest, Garbage_InSharedMemory_HarmsNobodyElse) {
+  Open(2, {.threads = 2, .spin_nanos = 1000});
+  std::atomic<bool> done{false};
+  std::thread hostile([&] {
+    const uint64_t seed = testing_util::TestSeed();
+    std::mt19937_64 random(seed);
+    while (!done) {
+      RawClient client(path());
+      client.Attach();
+      ASSERT_FALSE(testing::Test::HasFatalFailure());
+      for (int round = 0; round < 100 && !done; ++round) {
+        const uint32_t partition = random() % 2;
+        QueuePair& queue = client.queue(partition);
+        char* begin = client.memory() + ShmQueueOffset(client.facts(), partition);
+        while (queue.PeekResponses() != nullptr) queue.TakeResponses();
+        if (queue.HasRoom()) {
+          RequestWriter writer = queue.BeginRequests();
+          for (int i = 0; i < 100; ++i) {
+            writer.Add(WireOp::kSet, "hostile key " + std::to_string(i), 0, "some value", 0);
+          }
+          writer.Finish();
+          queue.Submit();
+        }
+        client.Ring(partition);
+        // Requests, and seldom the counters.
+        for (uint64_t i = random() % 200; i > 0; --i)
+          begin[4096 + random() % 8192] = static_cast<char>(random());
+        if (random() % 20 == 0) begin[random() % 4096] = static_cast<char>(random());
+        if (random() % 20 == 0) client.memory()[random() % 4096] = static_cast<char>(random());
+      }
+    }
+  });
+  {
+    TestClient honest(path());
+    ASSERT_EQ(honest.open_code(), PULSE_KV_OK) << honest.why();
+    for (int i = 0; i < 3000; ++i) {
+      const std::string key = "honest" + std::to_string(i % 100);
+      ASSERT_EQ(honest.Set(key, std::to_string(i)), PULSE_KV_OK);
+      ASSERT_EQ(honest.Get(key), std::to_string(i));
+    }
+  }
+  done = true;
+  hostile.join();
+  CheckStore();
+}
+
+TEST_F(HostileClientTest, Server_WithoutRequests_SleepsUntilItIsRung) {
+  Open(2, {.threads = 2});
+  RawClient client(path());
+  client.Attach();
+  for (int round = 0; round < 3; ++round) {
+    for (const uint32_t partition : {0u, 1u}) {
+      ASSERT_TRUE(Eventually(
+          [&] { return client.header()->server_sleeping[partition].value.load() != 0; }));
+      RequestWriter writer = client.queue(partition).BeginRequests();
+      ASSERT_TRUE(writer.Add(WireOp::kGet, "k", 0, "", 0));
+      writer.Finish();
+      client.queue(partition).Submit();
+      client.Ring(partition);
+      EXPECT_EQ(Await(&client, partition, 1).size(), 1u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pulse::kv

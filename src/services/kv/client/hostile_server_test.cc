@@ -1,0 +1,224 @@
+// Servers that lie: the client says so, and neither crashes nor waits for longer than it was told.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "services/kv/client/test_shm.h"
+
+namespace pulse::kv {
+namespace {
+
+// A server whose part of the handshake the test chooses.
+class FakeServer {
+ public:
+  using Serve = std::function<void(FakeServer*, int socket)>;
+  explicit FakeServer(const std::string& path, Serve serve) : serve_(std::move(serve)) {
+    auto listener = ListenUnix(path);
+    EXPECT_TRUE(listener.ok()) << listener.status();
+    listener_ = *std::move(listener);
+    thread_ = std::thread([this] {
+      const UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      ASSERT_TRUE(socket.valid());
+      ASSERT_TRUE(ReceiveMessage(socket.get()).ok());
+      serve_(this, socket.get());
+    });
+  }
+  FakeServer(const FakeServer&) = delete;
+  FakeServer& operator=(const FakeServer&) = delete;
+  ~FakeServer() { thread_.join(); }
+
+  static ShmFacts Facts() {
+    return {.magic = kShmMagic,
+            .hash_seed = 1,
+            .version = kShmVersion,
+            .partitions = 2,
+            .threads = 1,
+            .slots = 4,
+            .batch = 64,
+            .buffer_bytes = 16 << 10};
+  }
+  // An honest handshake, but for what `facts` say. Memory of `bytes`, which are announced.
+  void Welcome(int socket, const ShmFacts& facts, uint64_t bytes) {
+    auto region = Region::CreateShared(std::max<uint64_t>(bytes, wire::kPage));
+    ASSERT_TRUE(region.ok());
+    region_ = *std::move(region);
+    std::memcpy(region_.data(), &facts, sizeof(facts));
+    ASSERT_TRUE(SendMessage(socket, MakeMessage(wire::MessageType::kHelloAck, {bytes, kShmVersion}),
+                            {region_.fd()})
+                    .ok());
+    auto kick = Doorbell::CreatePair();
+    ASSERT_TRUE(kick.ok());
+    sleep_ = std::move(kick->sleep);
+    // The client may be gone.
+    SendMessage(socket, MakeMessage(wire::MessageType::kServiceAck, {0}), {kick->ring.get()})
+        .IgnoreError();
+  }
+  char* memory() { return region_.data(); }
+  // Until the client has left.
+  static void AwaitEnd(int socket) { EXPECT_FALSE(ReceiveMessage(socket).ok()); }
+
+ private:
+  Serve serve_;
+  UniqueFd listener_;
+  Region region_;
+  UniqueFd sleep_;
+  std::thread thread_;
+};
+
+class HostileServerTest : public testing::Test {
+ protected:
+  testing_util::ScratchPath path_{"kv.shm"};
+};
+
+TEST_F(HostileServerTest, Handshake_ThatMakesNoSense_IsAnErrorWithAReason) {
+  const ShmFacts good = FakeServer::Facts();
+  const uint64_t bytes = good.bytes();
+  const auto region = Region::CreateShared(bytes);
+  ASSERT_TRUE(region.ok());
+  const UniqueFd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), static_cast<off_t>(bytes)), 0);
+  struct Case {
+    int code;
+    FakeServer::Serve serve;
+  };
+  const auto ack = [](uint64_t size, std::vector<int> fds) {
+    return [size, fds](FakeServer*, int socket) {
+      ASSERT_TRUE(
+          SendMessage(socket, MakeMessage(wire::MessageType::kHelloAck, {size, kShmVersion}), fds)
+              .ok());
+      FakeServer::AwaitEnd(socket);
+    };
+  };
+  wire::Message refusal = MakeMessage(wire::MessageType::kHelloAck);
+  refusal.status = EPROTONOSUPPORT;
+  wire::Message other = MakeMessage(wire::MessageType::kHelloAck, {bytes, kShmVersion + 1});
+  const auto answer = [](wire::Message m, std::vector<int> fds) {
+    return [m, fds](FakeServer*, int socket) {
+      ASSERT_TRUE(SendMessage(socket, m, fds).ok());
+      FakeServer::AwaitEnd(socket);
+    };
+  };
+  const std::vector<Case> cases = {
+      {PULSE_KV_NO_SERVER, [](FakeServer*, int) {}},  // it ends
+      {PULSE_KV_TIMEOUT, [](FakeServer*, int socket) { FakeServer::AwaitEnd(socket); }},
+      {PULSE_KV_VERSION, answer(refusal, {})},
+      {PULSE_KV_VERSION, answer(other, {region->fd()})},
+      {PULSE_KV_VERSION, answer(MakeMessage(wire::MessageType::kStatusAck, {bytes, 1}), {})},
+      {PULSE_KV_VERSION, ack(bytes, {})},
+      {PULSE_KV_VERSION, ack(bytes, {region->fd(), region->fd()})},
+      {PULSE_KV_VERSION, ack(0, {region->fd()})},
+      {PULSE_KV_VERSION, ack(~uint64_t{0}, {region->fd()})},
+      {PULSE_KV_VERSION, ack(bytes + 8192, {region->fd()})},
+      {PULSE_KV_VERSION, ack(bytes, {region->fd()})},  // zeros
+      {PULSE_KV_VERSION, ack(bytes, {unsealed.get()})},
+      {PULSE_KV_VERSION, [](FakeServer*, int socket) {
+         const char text[] = "+OK\r\n";
+         ASSERT_EQ(send(socket, text, sizeof(text), MSG_NOSIGNAL), ssize_t{sizeof(text)});
+         FakeServer::AwaitEnd(socket);
+       }}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const FakeServer server(path_.get(), cases[i].serve);
+    const TestClient client(path_.get(), cases[i].code == PULSE_KV_TIMEOUT ? 20 : 60'000);
+    EXPECT_EQ(client.open_code(), cases[i].code) << i << ": " << client.why();
+    EXPECT_NE(client.why(), "") << i;
+  }
+}
+
+TEST_F(HostileServerTest, Facts_OutOfRange_AreRefused) {
+  struct Case {
+    uint32_t ShmFacts::*field;
+    std::vector<uint32_t> values;
+  };
+  for (const Case& c :
+       {Case{&ShmFacts::version, {0, 2}}, Case{&ShmFacts::partitions, {0, 1, 3, 65, 1U << 31, ~0U}},
+        Case{&ShmFacts::threads, {0, 17, ~0U}},
+        Case{&ShmFacts::slots, {0, 3, 8, 128, 1U << 31, ~0U}},
+        // The last one leaves no room for what follows the descriptors.
+        Case{&ShmFacts::batch, {0, 1025, ~0U, 600}},
+        Case{&ShmFacts::buffer_bytes, {0, 4097, 8192, 1U << 31, ~0U}}}) {
+    for (const uint32_t value : c.values) {
+      ShmFacts facts = FakeServer::Facts();
+      facts.*c.field = value;
+      const FakeServer server(path_.get(), [&](FakeServer* s, int socket) {
+        s->Welcome(socket, facts, FakeServer::Facts().bytes());
+        FakeServer::AwaitEnd(socket);
+      });
+      const TestClient client(path_.get());
+      EXPECT_EQ(client.open_code(), PULSE_KV_VERSION) << value << ": " << client.why();
+    }
+  }
+}
+
+// It answers with any bytes, and moves its counters as it likes.
+TEST_F(HostileServerTest, Answers_ThatMakeNoSense_EndTheConnection) {
+  const uint64_t seed = testing_util::TestSeed();
+  std::mt19937_64 random(seed);
+  int lost = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<bool> done{false};
+    const FakeServer server(path_.get(), [&, own = random()](FakeServer* s, int socket) {
+      const ShmFacts facts = FakeServer::Facts();
+      s->Welcome(socket, facts, facts.bytes());
+      std::mt19937_64 draw(own);
+      const size_t slot = facts.buffer_bytes;
+      while (!done) {
+        for (uint32_t partition = 0; partition < 2; ++partition) {
+          char* begin = s->memory() + ShmQueueOffset(facts, partition);
+          char* responses = begin + 4096 + facts.slots * slot;
+          for (uint32_t i = 0; i < facts.slots; ++i) {
+            const BatchHeader header{static_cast<uint16_t>(draw() % 4), {}};
+            std::memcpy(responses + i * slot, &header, sizeof(header));
+            for (int change = 0; change < 20; ++change) {
+              const size_t at = 8 + draw() % 64;
+              responses[i * slot + at] = static_cast<char>(draw() % 8 == 0 ? draw() : 0);
+            }
+          }
+          auto* answered = reinterpret_cast<std::atomic<uint64_t>*>(begin + 64);
+          answered->store(draw() % 20 == 0 ? draw() : answered->load() + draw() % 2,
+                          std::memory_order_release);
+        }
+      }
+    });
+    {
+      TestClient client(path_.get(), 5);
+      std::string value(100'000, '\0');
+      for (int i = 0; i < 200; ++i) {
+        size_t size = 0;
+        const int code =
+            pulse_kv_get(client.get(), &i, sizeof(i), value.data(), value.size(), &size);
+        ASSERT_TRUE(code >= PULSE_KV_OK && code <= PULSE_KV_BUSY) << code;
+        if (code == PULSE_KV_OK) {
+          ASSERT_LE(size, FakeServer::Facts().buffer_bytes);
+        }
+        if (code == PULSE_KV_LOST) {
+          ++lost;
+          break;
+        }
+      }
+    }
+    done = true;
+  }
+  EXPECT_GT(lost, 100);
+}
+
+TEST_F(HostileServerTest, Silence_AfterTheHandshake_IsATimeout) {
+  const FakeServer server(path_.get(), [](FakeServer* s, int socket) {
+    s->Welcome(socket, FakeServer::Facts(), FakeServer::Facts().bytes());
+    FakeServer::AwaitEnd(socket);
+  });
+  TestClient client(path_.get(), 60'000);
+  ASSERT_EQ(client.open_code(), PULSE_KV_OK) << client.why();
+  ASSERT_EQ(pulse_kv_submit_get(client.get(), "k", 1, 7), PULSE_KV_OK);
+  pulse_kv_completion done;
+  size_t count = 0;
+  EXPECT_EQ(pulse_kv_wait(client.get(), &done, 1, &count, 5), PULSE_KV_TIMEOUT);
+  EXPECT_EQ(count, 0u);
+  EXPECT_EQ(pulse_kv_outstanding(client.get()), 1u);
+}
+
+}  // namespace
+}  // namespace pulse::kv

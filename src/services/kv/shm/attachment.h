@@ -1,0 +1,52 @@
+// ShmAttachment: what the server has of one client: the memory that it made for it, a queue pair
+// for each partition, and the ways to wake and to be woken.
+//
+// Ownership: the last holder's end gives the memory back. Threads: queue pair `p` and its doorbell
+// are those of the poller `p % threads`; Ring and Break are for any. Nothing blocks. The client is
+// untrusted (wire.h).
+#pragma once
+
+#include <sys/socket.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "channel/doorbell.h"
+#include "channel/region.h"
+#include "services/kv/shm/wire.h"
+
+namespace pulse::kv {
+
+class ShmAttachment {
+ public:
+  // `kick_rings`: for the client, the ring end of each thread's doorbell.
+  static absl::StatusOr<std::shared_ptr<ShmAttachment>> Create(const ShmFacts& facts,
+                                                               UniqueFd socket, UniqueFd notify,
+                                                               std::vector<UniqueFd>* kick_rings);
+
+  const ShmFacts& facts() const { return facts_; }
+  int socket() const { return socket_.get(); }
+  int memory() const { return region_.fd(); }
+  QueuePair& queue(uint32_t partition) { return queues_[partition]; }
+  // What the thread sleeps on.
+  Doorbell& kick(uint32_t thread) { return kicks_[thread]; }
+  // Wakes the client if it sleeps.
+  void Ring() { notify_.Ring(); }
+  // It broke the protocol: both sides see the socket end.
+  void Break() { shutdown(socket_.get(), SHUT_RDWR); }
+
+ private:
+  ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify);
+  ShmHeader* header() { return reinterpret_cast<ShmHeader*>(region_.data()); }
+
+  const ShmFacts facts_;
+  const Region region_;
+  const UniqueFd socket_;
+  Doorbell notify_;
+  std::deque<QueuePair> queues_;
+  std::vector<Doorbell> kicks_;
+};
+
+}  // namespace pulse::kv
