@@ -20,6 +20,7 @@
 #include "net/address.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
+#include "services/kv/shm/server.h"
 #include "services/kv/store.h"
 #include "services/redis/cluster.h"
 
@@ -37,6 +38,8 @@ struct KvArgs : ServerArgs {
   std::string etcd;
   std::string etcd_prefix = "/pulse/kv";
   std::string etcd_ttl = "5s";
+  kv::ShmOptions shm;  // with a path: clients that share memory are served
+  std::string shm_value = "64K";
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -110,6 +113,22 @@ absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(const KvArgs& arg
   return registration;
 }
 
+// What all clients that share memory may take together.
+absl::StatusOr<uint64_t> ReadShm(KvArgs* args, int partitions) {
+  if (args->shm.path.empty()) return 0;
+  if (args->cluster) {
+    return absl::InvalidArgumentError(
+        "--shm and --cluster do not go together: a client that shares memory finds a key's "
+        "partition by its hash, and a cluster's nodes have slots; leave one of them out");
+  }
+  PULSE_ASSIGN_OR_RETURN(const uint64_t value,
+                         ParseSizeOption("--shm-value", args->shm_value, uint64_t{32} << 20));
+  args->shm.value_bytes = static_cast<uint32_t>(value);
+  args->shm.cpus = args->options.cpus;
+  PULSE_RETURN_IF_ERROR(kv::ShmServer::Check(args->shm));
+  return kv::ShmServer::BytesFor(args->shm, partitions);
+}
+
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
   signal(SIGPIPE, SIG_IGN);
@@ -129,23 +148,26 @@ absl::Status RunKv(KvArgs args) {
   store.cluster = &cluster;
   PULSE_ASSIGN_OR_RETURN(const uint64_t memory,
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
-  const uint64_t least =
-      kLeastProcessBytes + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
+  store.partitions = std::min(args.options.threads, kv::kMostPartitions);
+  PULSE_ASSIGN_OR_RETURN(const uint64_t shm_bytes, ReadShm(&args, store.partitions));
+  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes;
+  const uint64_t least = set_aside + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
   if (memory < least) {
-    return absl::InvalidArgumentError(absl::StrCat("--memory ", args.memory, ": at least ",
-                                                   least >> 20, "M are needed with ",
-                                                   args.options.threads, " threads"));
+    constexpr uint64_t kMiB = uint64_t{1} << 20;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--memory ", args.memory, ": at least ", (least + kMiB - 1) / kMiB, "M are needed with ",
+        args.options.threads, " threads", shm_bytes == 0 ? "" : " and the clients of --shm"));
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
-  store.memory_bytes = memory - ProcessBytes(memory);
+  store.memory_bytes = memory - set_aside;
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
-  store.partitions = std::min(args.options.threads, kv::kMostPartitions);
   store.memory_file = args.memory_file;
   // They outlive the server.
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
+  kv::KvStore* keys = nullptr;  // the server's
   args.options.keyspace =
-      [&store, &counters, &memcached, &cluster](
+      [&store, &counters, &memcached, &cluster, &keys](
           const redis::KeyspaceLimits& limits) -> absl::StatusOr<std::unique_ptr<redis::Keyspace>> {
     store.limits = limits;
     auto opened = kv::KvStore::Open(store);
@@ -160,6 +182,7 @@ absl::Status RunKv(KvArgs args) {
     options.max_value = limits.max_value;
     options.started_ms = (*opened)->now_ms();
     options.endpoints = &cluster;
+    keys = opened->get();
     memcached = std::make_unique<kv::memcached::Executor>(opened->get(), &counters, options);
     return opened;
   };
@@ -170,6 +193,10 @@ absl::Status RunKv(KvArgs args) {
   };
   auto server = redis::Server::Open(args.options);
   if (!server.ok()) return server.status();
+  std::unique_ptr<kv::ShmServer> shm;
+  if (!args.shm.path.empty()) {
+    PULSE_ASSIGN_OR_RETURN(shm, kv::ShmServer::Open(keys, args.shm));
+  }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
     metrics::Sources sources;
@@ -186,6 +213,9 @@ absl::Status RunKv(KvArgs args) {
     std::fprintf(stderr, "pulse kv: node %s at %s has slots %d-%d\n", node.id.c_str(),
                  cluster.AddressOf(static_cast<int>(i)).c_str(), node.first_slot, node.last_slot);
   }
+  if (shm != nullptr) {
+    std::fprintf(stderr, "pulse kv: clients that share memory on %s\n", args.shm.path.c_str());
+  }
   if (metrics != nullptr) {
     std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
   }
@@ -194,6 +224,7 @@ absl::Status RunKv(KvArgs args) {
   std::fprintf(stderr, "pulse kv: stopping\n");
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
+  shm.reset();           // it has the server's keys
   return (*server)->Stop();
 }
 
@@ -245,6 +276,18 @@ void AddKvCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--etcd-ttl", args->etcd_ttl,
                   "seconds after which etcd drops them when the server has died")
+      ->capture_default_str();
+  cmd->add_option("--shm", args->shm.path,
+                  "Unix socket, of mode 0600, for programs of this machine and user that share\n"
+                  "memory with the server (pulse/kv_client.h); it knows no passwords");
+  cmd->add_option("--shm-clients", args->shm.max_clients,
+                  "such clients at a time; memory is set aside for all of them")
+      ->capture_default_str();
+  cmd->add_option("--shm-value", args->shm_value,
+                  "of such clients: the most that a key and its value may have together")
+      ->capture_default_str();
+  cmd->add_option("--shm-threads", args->shm.threads,
+                  "threads that serve such clients, and divide the partitions among them")
       ->capture_default_str();
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());

@@ -89,7 +89,38 @@ note "$(tail -n 1 "$SCRATCH/crowd.log")"
 kill "$SERVER"
 await 60 is_gone "$SERVER" || fail "the server does not end with a crowd of clients" "$SERVER_LOG"
 
-# 8. A memory file: what clients were told of is there, after a kill and after an end.
+# 8. Programs that share memory with it have the same keys; it knows no passwords.
+shm="$SOCKET_DIR/kv.shm"
+example=("$(dirname "$PULSE")/kv_client_example" "$shm")
+expect_error shm-nobody 'pulse kv --shm' "${example[@]}"
+expect_error shm-memory '--memory;;--shm' "$PULSE" kv --port 0 --memory 64M --shm "$shm" --shm-value 32M
+expect_error shm-value '--shm-value' "$PULSE" kv --port 0 --shm "$shm" --shm-value 64M
+expect_error shm-cluster '--shm and --cluster' "$PULSE" kv --port 0 --shm "$shm" --cluster
+expect_error shm-clients '--shm-clients' "$PULSE" kv --port 0 --shm "$shm" --shm-clients 0
+start_server kv shm --memory 96M --shm "$shm" --shm-clients 1 --requirepass "$SCRATCH/password"
+says shm 'city = Lisbon' "${example[@]}"
+says shared Lisbon redis-cli -p "$PORT" -a secret --no-auth-warning get city
+says numbers 1001 redis-cli -p "$PORT" -a secret --no-auth-warning dbsize
+says info 'shared_memory_requests:1003' redis-cli -p "$PORT" -a secret --no-auth-warning info kv
+expect_error shm-twice 'another server listens' "$PULSE" kv --port 0 --shm "$shm"
+# One that is killed leaves its place to the next one.
+for ((i = 0; i < 10; i++)); do
+  start "$SCRATCH/example.log" bash -c 'while "$@"; do :; done' loop "${example[@]}"
+  loop=$STARTED
+  await 60 grep -q Lisbon "$SCRATCH/example.log" || fail "no client is served" "$SCRATCH/example.log"
+  kill -9 "$loop"
+  await 60 "${example[@]}" >/dev/null 2>&1 || fail "the next client is not served" "$SERVER_LOG"
+done
+# The server's end is an error to its client, and the socket goes with it.
+start "$SCRATCH/example.log" bash -c 'while "$@"; do :; done' loop "${example[@]}"
+loop=$STARTED
+await 60 grep -q Lisbon "$SCRATCH/example.log" || fail "no client is served" "$SCRATCH/example.log"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+await 60 is_gone "$loop" || fail "a client hangs" "$SCRATCH/example.log"
+[[ ! -e "$shm" ]] || fail "the socket's file is still there"
+
+# 9. A memory file: what clients were told of is there, after a kill and after an end.
 expect_error kv-file-disk 'tmpfs' "$PULSE" kv --port 0 --memory-file "$SCRATCH/memory"
 file=/dev/shm/pulse-kv-test-$$
 if ! : 2>/dev/null >"$file" || [[ "$(stat -f -c %T "$file")" != tmpfs ]]; then
