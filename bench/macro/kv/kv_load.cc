@@ -70,7 +70,9 @@ absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
     return absl::InvalidArgumentError(
         "keys of 8 to 250 bytes, values of 1 to 1024, and batches of 1 to 256 are possible");
   }
-  return spec.at("part").get<std::string>() == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
+  const auto part = spec.at("part").get<std::string>();
+  if (part == "shm") return RunKvShm(shape);
+  return part == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
 }
 
 }  // namespace pulse::bench
