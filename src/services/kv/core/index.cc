@@ -23,6 +23,7 @@ Index::Index(char* buckets, char* overflow, uint64_t most, State* state, Memory*
       items_of_(items),
       expected_(expected) {
   if (state_->count == 0) Clear();
+  Learn();
 }
 
 void Index::Begin(uint64_t expected) {
@@ -43,6 +44,7 @@ void Index::Begin(uint64_t expected) {
   state_->count = std::max<uint64_t>(std::min(wanted, state_->bucket_pages * kPerPage), kPerPage);
   state_->half = 1;
   while (state_->half * 2 <= state_->count) state_->half *= 2;
+  Learn();
 }
 
 bool Index::AddPage(bool needed) {
@@ -151,6 +153,7 @@ void Index::Split() {
   }
   ++state_->count;
   if (state_->count == state_->half * 2) state_->half *= 2;
+  Learn();
 }
 
 }  // namespace pulse::kv

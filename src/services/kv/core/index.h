@@ -83,8 +83,8 @@ class Index {
 
   Bucket* BucketOf(uint64_t hash) const {
     const uint64_t low = hash & kBucketBits;
-    const uint64_t number = low & (2 * state_->half - 1);
-    return buckets_ + (number < state_->count ? number : low & (state_->half - 1));
+    const uint64_t number = low & (2 * half_ - 1);
+    return buckets_ + (number < count_ ? number : low & (half_ - 1));
   }
   Bucket* Next(const Bucket& bucket) const {
     return bucket.next == 0 ? nullptr : overflow_ + bucket.next;
@@ -153,6 +153,10 @@ class Index {
     return reinterpret_cast<char*>(buckets + page * kPerPage);
   }
   bool MustGrow() const { return state_->items * 10 > state_->count * kSlots * 7; }
+  void Learn() {
+    count_ = state_->count;
+    half_ = state_->half;
+  }
   void Split();
   void Append(Bucket* bucket, uint64_t word);
   uint64_t TakeOverflow();
@@ -164,6 +168,9 @@ class Index {
   Memory* const memory_;
   const Items* const items_of_;
   const uint64_t expected_;
+  // As in the state: each lookup needs them.
+  uint64_t count_ = 0;
+  uint64_t half_ = 1;
   bool prefetched_ = false;  // items of the bucket to split next
 };
 
