@@ -94,6 +94,27 @@ TEST_F(KvServerTest, Exec_WithInfoAndConfig_IsAnswered) {
   EXPECT_THAT(client.Ask("config get maxmemory-policy"), HasSubstr("allkeys-lru"));
 }
 
+// Each EXEC has a partition, and INFO looks at all of them.
+TEST_F(KvServerTest, ExecsWithInfo_OnDifferentPartitions_DoNotWaitForEachOther) {
+  Open(4);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this, t] {
+      redis::BlockingClient client(server_->port());
+      const std::string set = "set key" + std::to_string(t) + " 1\r\n";
+      for (int i = 0; i < 200; ++i) {
+        client.Send("multi\r\n" + set + "info\r\nconfig get design\r\n" + set + "exec\r\n");
+        for (const char* reply :
+             {"+OK\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n", "+QUEUED\r\n"}) {
+          ASSERT_EQ(client.Receive(), reply);
+        }
+        ASSERT_THAT(client.Receive(), HasSubstr("design_now"));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST_F(KvServerTest, Lat_WithClientsThatLeave_ServesTheOthers) {
   Open(1);
   ASSERT_TRUE(designs_->Set("lat").ok());

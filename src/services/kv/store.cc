@@ -374,7 +374,12 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
   ShardSet wanted = 0;
   const auto want = [&](std::string_view key) { wanted |= place.SetOf(key); };
   for (const Queued& queued : commands) {
-    if ((queued.command->flags & redis::kKeyspace) != 0) wanted = place.all();
+    if ((queued.command->flags & redis::kKeyspace) != 0) wanted |= place.all();
+    // They look at all partitions: what they have to wait for is taken in order, with the others.
+    if (queued.command->id == redis::Command::kInfo ||
+        queued.command->id == redis::Command::kConfig) {
+      wanted |= Everywhere().all();
+    }
     redis::ForEachKey(*queued.command, *queued.args, want);
   }
   for (const std::string& key : watches.keys()) want(key);
@@ -389,7 +394,8 @@ void KvStore::RunTransaction(const Place& place, const std::vector<Queued>& comm
       commands, options_.limits.max_reply,
       [&](const Queued& queued) {
         const size_t element = reply->out()->size();
-        KvView view(this, place, MannerOf(*queued.command), true, wanted == place.all(), now);
+        KvView view(this, place, MannerOf(*queued.command), true,
+                    (wanted & place.all()) == place.all(), now);
         redis::Call call{*queued.command, *queued.args, view, *reply, *counts};
         redis::RunCommand(call);
         if (view.error().empty()) return true;

@@ -19,7 +19,8 @@ namespace pulse::kv {
 namespace {
 
 constexpr uint64_t kMagic = 0x31564b4553'4c5550;  // "PULSEKV1"
-constexpr uint64_t kVersion = 2;                  // of what lies where, and means what
+constexpr uint64_t kBeingMade = kMagic - 1;
+constexpr uint64_t kVersion = 2;  // of what lies where, and means what
 
 }  // namespace
 
@@ -75,7 +76,7 @@ absl::Status StoreFile::Map(const Header& mine) {
     return ErrnoError(errno, "reading", path_);
   }
   existed_ = there.magic == kMagic;
-  if (!existed_ && there.magic != 0) {
+  if (!existed_ && facts.st_size != 0 && there.magic != kBeingMade) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": this is no memory file; give another path"));
   }
@@ -89,7 +90,8 @@ absl::Status StoreFile::Map(const Header& mine) {
         path_, ": it was made for ", there.memory_bytes >> 20, " MiB of keys and ",
         there.partitions, " threads, and this is ", mine.memory_bytes >> 20, " MiB and ",
         mine.partitions,
-        "; start with the same --memory and --threads, or remove it to start without its keys"));
+        "; start with the same --memory, --threads and --shm options, or remove it to start "
+        "without its keys"));
   }
   if (existed_ && there.by_slot != mine.by_slot) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -109,8 +111,8 @@ absl::Status StoreFile::Map(const Header& mine) {
   }
   // What a server that did not come to Finish has left.
   if (!existed_ && ftruncate(fd_.get(), 0) != 0) return ErrnoError(errno, "emptying", path_);
-  if (!existed_ && ftruncate(fd_.get(), kPageBytes) != 0) {
-    return ErrnoError(errno, "making longer", path_);
+  if (!existed_ && !TakeRoom(fd_.get(), 0, kPageBytes)) {
+    return ErrnoError(errno, "taking room for", path_);
   }
   void* at = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (at == MAP_FAILED) return ErrnoError(errno, "mapping", path_);
@@ -119,6 +121,8 @@ absl::Status StoreFile::Map(const Header& mine) {
     SetHashSeed(there.hash_seed);
     return absl::OkStatus();
   }
+  header_->magic = kBeingMade;
+  InOrder();
   header_->version = mine.version;
   header_->layout = mine.layout;
   header_->memory_bytes = mine.memory_bytes;

@@ -46,7 +46,7 @@ class StoreFile {
 
  private:
   struct Header {
-    uint64_t magic;  // written last
+    uint64_t magic;  // another one until the rest is there
     uint64_t version;
     uint64_t layout;  // sizes of what lies in it
     uint64_t memory_bytes;

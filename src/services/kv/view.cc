@@ -100,6 +100,8 @@ void KvView::Put(std::string_view key, std::string_view data, int64_t expires_ms
   const auto result = PartitionFor(hash).Put(key, hash, data.size(), facts, &item, manner_.urgent);
   if (result == Partition::Result::kStored) {
     CopyValue(item->value_bytes(), data);
+    // It is complete before another partition is changed: of RENAME the source is not gone before.
+    PartitionFor(hash).Settle();
     if (store_->watch_table()->active()) store_->watch_table()->Touch(key);
   } else {
     error_ = RefusalOf(result);
@@ -119,6 +121,7 @@ void KvView::Undo() {
     if (partition.Put(it->key, hash, it->value.size(), it->facts, &item, true) ==
         Partition::Result::kStored) {
       CopyValue(item->value_bytes(), it->value);
+      partition.Settle();
     }
   }
   before_.clear();

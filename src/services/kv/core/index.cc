@@ -22,29 +22,40 @@ Index::Index(char* buckets, char* overflow, uint64_t most, State* state, Memory*
       memory_(memory),
       items_of_(items),
       expected_(expected) {
-  if (state_->count == 0) Clear();
-  Learn();
+  if (state_->count > 0) Learn();
 }
 
-void Index::Begin(uint64_t expected) {
-  if (state_->bucket_pages > 0) memory_->Give(PageAt(buckets_, 0), state_->bucket_pages);
-  if (state_->overflow_pages > 0) memory_->Give(PageAt(overflow_, 0), state_->overflow_pages);
+void Index::Clear() {
+  // One page stays: there may be none to get.
+  const uint64_t kept = std::min<uint64_t>(state_->bucket_pages, 1);
+  if (kept > 0) {
+    std::memset(buckets_, 0, kPageBytes);
+    if (state_->bucket_pages > 1) memory_->Give(PageAt(buckets_, 1), state_->bucket_pages - 1);
+    if (state_->overflow_pages > 0) memory_->Give(PageAt(overflow_, 0), state_->overflow_pages);
+  }
+  state_->bucket_pages = kept;
+  PULSE_CHECK(Begin(expected_), "an index has a page at least");
+}
+
+bool Index::Begin(uint64_t expected) {
   state_->overflow_pages = state_->overflow_free = state_->items = 0;
   state_->overflow_used = 1;
   prefetched_ = false;
   const uint64_t wanted = std::min(BucketsFor(expected), most_buckets_);
-  state_->bucket_pages = (wanted + kPerPage - 1) / kPerPage;
-  if (!memory_->Take(state_->bucket_pages) ||
-      !memory_->Back(PageAt(buckets_, 0), state_->bucket_pages)) {
-    state_->bucket_pages = 1;
-    PULSE_CHECK(memory_->Take(1) && memory_->Back(PageAt(buckets_, 0), 1),
-                "an index has room for one page at least");
+  // As many pages as there are.
+  uint64_t& has = state_->bucket_pages;
+  for (uint64_t more = (wanted + kPerPage - 1) / kPerPage - has; more > 0; more /= 2) {
+    if (!memory_->Take(more) || !memory_->Back(PageAt(buckets_, has), more)) continue;
+    has += more;
+    break;
   }
+  if (has == 0) return false;
   // All of a page, as it is there.
-  state_->count = std::max<uint64_t>(std::min(wanted, state_->bucket_pages * kPerPage), kPerPage);
+  state_->count = std::max<uint64_t>(std::min(wanted, has * kPerPage), kPerPage);
   state_->half = 1;
   while (state_->half * 2 <= state_->count) state_->half *= 2;
   Learn();
+  return true;
 }
 
 bool Index::AddPage(bool needed) {

@@ -77,7 +77,8 @@ class Index {
   };
 
   // Addresses for at most `most` bytes of buckets begin at `buckets`, and for as many of overflow
-  // buckets at `overflow`; both at a page. Goes on with what state and buckets tell.
+  // buckets at `overflow`; both at a page. Goes on with what state and buckets tell; where that is
+  // nothing, Begin is due.
   Index(char* buckets, char* overflow, uint64_t most, State* state, Memory* memory,
         const Items* items, uint64_t expected);
 
@@ -122,10 +123,10 @@ class Index {
   // Frees a slot of the hash's bucket; the last one of the chain takes its place, so that no chain
   // is longer than it needs to be.
   void Erase(uint64_t hash, uint64_t* at);
-  // Forgets all; gives memory back, but takes what `expected` items need, if it can.
-  void Clear() { Begin(expected_); }
-  // The same for as many items as are to come now.
-  void Begin(uint64_t expected);
+  // Forgets all; gives memory back, but for a page, and what `expected` items need, if it can.
+  void Clear();
+  // Begins without any memory, for as many items. False: there is not one page.
+  bool Begin(uint64_t expected);
 
   // Calls `use(slot)` for each slot of bucket `number`.
   template <class Use>

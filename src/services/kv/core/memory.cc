@@ -19,6 +19,14 @@ uint64_t WholePages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageByt
 
 }  // namespace
 
+bool TakeRoom(int fd, off_t at, off_t bytes) {
+  int result;
+  do {
+    result = fallocate(fd, 0, at, bytes);
+  } while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 absl::StatusOr<Memory> Memory::Open(uint64_t limit, uint64_t reserve, uint64_t uncounted,
                                     const MemoryFile& file) {
   reserve = WholePages(reserve);
@@ -49,8 +57,7 @@ absl::StatusOr<Memory> Memory::Open(uint64_t limit, uint64_t reserve, uint64_t u
              file.fd, static_cast<off_t>(file.offset)) == MAP_FAILED) {
       return ErrnoError(errno, "mapping", "the memory file");
     }
-    if (fallocate(file.fd, 0, static_cast<off_t>(file.offset), static_cast<off_t>(uncounted)) !=
-        0) {
+    if (!TakeRoom(file.fd, static_cast<off_t>(file.offset), static_cast<off_t>(uncounted))) {
       return ErrnoError(errno, "taking room for", "the memory file",
                         "it has to be on a tmpfs with room for all of --memory");
     }
@@ -79,12 +86,9 @@ void Memory::Drop(char* first, uint64_t bytes) {
 bool Memory::Back(char* first, uint64_t pages) {
   if (!file_.is_given()) return true;
   const auto at = static_cast<off_t>(file_.offset) + (first - mapping_);
-  int result;
-  do {
-    result = fallocate(file_.fd, 0, at, static_cast<off_t>(pages * kPageBytes));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) Give(first, pages);
-  return result == 0;
+  refused_ = !TakeRoom(file_.fd, at, static_cast<off_t>(pages * kPageBytes));
+  if (refused_) Give(first, pages);
+  return !refused_;
 }
 
 void Memory::Give(char* first, uint64_t pages) {

@@ -8,6 +8,8 @@
 // calls the kernel. Errors: Open says what the kernel refused, and the remedy.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +25,9 @@ struct MemoryFile {
   uint64_t offset = 0;  // a multiple of kPageBytes
   bool is_given() const { return fd >= 0; }
 };
+
+// Sees to it that bytes of a file have room. False, with errno: the file system has none.
+bool TakeRoom(int fd, off_t at, off_t bytes);
 
 class Memory {
  public:
@@ -48,6 +53,8 @@ class Memory {
   // and to write to what it has no room for would end the process. False: it is, and they are given
   // back.
   bool Back(char* first, uint64_t pages);
+  // The last Back has failed.
+  bool is_refused() const { return refused_; }
   // Gives the memory of pages that were counted back to the system; they read as zeros then.
   void Give(char* first, uint64_t pages);
   // Makes bytes read as zeros, whatever memory they have. Counts nothing.
@@ -71,6 +78,7 @@ class Memory {
   uint64_t limit_pages_;
   MemoryFile file_;
   uint64_t* used_pages_ = nullptr;
+  bool refused_ = false;
 };
 
 }  // namespace pulse::kv

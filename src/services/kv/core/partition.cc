@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
   if (!memory.ok()) return memory.status();
   std::unique_ptr<Partition> partition(
       new Partition(options, *std::move(memory), static_cast<uint32_t>(segments)));
-  if (const absl::Status status = partition->Attach(); !status.ok()) return status;
+  if (const absl::Status status = partition->Attach(options.expected_items); !status.ok())
+    return status;
   return partition;
 }
 
@@ -95,6 +96,8 @@ uint64_t Partition::AllocateSlowly(size_t bytes, int ttl_class, bool urgent) {
   do {
     if (bytes > kSegmentBytes) {
       if (const uint64_t run = segments_.AllocateRun(bytes, ttl_class, kKeep)) return run;
+      // To evict more would give the file system nothing.
+      if (memory_.is_refused()) return 0;
       continue;
     }
     // What was cleaned may have left room.
@@ -214,6 +217,7 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   const uint64_t offset = slot::Offset(*at);
   if (item->fields() == facts.fields() &&
       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
+    Change();
     item->WriteFacts(facts);
     NoteExpiry(offset, facts.expires_ms);
     return Result::kStored;

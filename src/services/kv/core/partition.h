@@ -189,6 +189,7 @@ class Partition final : private Index::Items {
     uint64_t stored;
     uint64_t replaced;
     uint64_t used_pages;
+    uint64_t overflow_pages;  // that a recovery has to leave room for, while it is under way
     Index::State index;
     Segments::State segments;
     PartitionNumbers numbers;
@@ -200,13 +201,16 @@ class Partition final : private Index::Items {
   Partition(const PartitionOptions& options, Memory memory, uint32_t segments);
   // Before anything is changed.
   void Change() {
-    state_->busy = 1;
+    // In this order: what was stored last is complete, so nobody may take it back.
+    InOrder();
     state_->stored = 0;
+    InOrder();
+    state_->busy = 1;
     InOrder();
   }
 
   // recovery.cc
-  absl::Status Attach();
+  absl::Status Attach(uint64_t expected_items);
   absl::Status CheckState() const;
   absl::Status Recover();
   absl::Status WalkSegments(uint64_t* items);

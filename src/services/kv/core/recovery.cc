@@ -24,8 +24,11 @@ absl::Status Damaged(std::string_view what) {
 
 }  // namespace
 
-absl::Status Partition::Attach() {
-  if (!kept_) return absl::OkStatus();
+absl::Status Partition::Attach(uint64_t expected_items) {
+  if (state_->index.count == 0 && state_->busy == 0) {
+    if (index_->Begin(expected_items)) return absl::OkStatus();
+    return absl::ResourceExhaustedError("the file system has no room for an index");
+  }
   return state_->busy != 0 ? Recover() : CheckState();
 }
 
@@ -80,16 +83,23 @@ absl::Status Partition::Recover() {
   if (state_->segments.end > segments_.count()) return Damaged("it has too many segments");
   PULSE_RETURN_IF_ERROR(TakeBackStored());
   const uint64_t limit = memory_.limit_pages();
-  const uint64_t overflow = std::clamp<uint64_t>(state_->index.overflow_pages, 1, limit);
+  const uint64_t overflow = std::clamp<uint64_t>(
+      std::max(state_->index.overflow_pages, state_->overflow_pages), 1, limit);
+  state_->overflow_pages = overflow;
+  InOrder();
   uint64_t items = 0;
   PULSE_RETURN_IF_ERROR(WalkSegments(&items));
   memory_.Drop(memory_.base(), 2 * limit * kPageBytes);
   state_->index = {};
   if (state_->used_pages + overflow >= limit) return Damaged("it has more pages than memory");
-  index_->Begin(std::min(items, Index::ItemsOf(limit - state_->used_pages - overflow)));
+  const uint64_t room = Index::ItemsOf(limit - state_->used_pages - overflow);
+  if (!index_->Begin(std::min(items, room))) {
+    return absl::ResourceExhaustedError("the file system has no room for a new index");
+  }
   for (uint32_t number = 1; number < state_->segments.end; ++number) {
     PULSE_RETURN_IF_ERROR(IndexSegment(number));
   }
+  state_->overflow_pages = 0;
   Settle();
   return absl::OkStatus();
 }
@@ -123,11 +133,11 @@ absl::Status Partition::TakeBackStored() {
 // Learns what segments hold, and counts anew. Open ones are sealed.
 absl::Status Partition::WalkSegments(uint64_t* items) {
   Segments::State& all = state_->segments;
+  // Not `end`, nor the last age: this may be killed, too.
   const uint32_t end = all.end;
-  const uint64_t age = all.last_age;
-  all = {};
-  all.end = end;
-  all.last_age = age;
+  all.free_count = all.open_segments = 0;
+  all.dead_bytes = all.item_bytes = 0;
+  for (auto& both : all.open) both[0] = both[1] = kNoSegment;
   state_->used_pages = 0;
   uint32_t rest = 0;  // segments of a run that follow
   for (uint32_t number = 1; number < end; ++number) {

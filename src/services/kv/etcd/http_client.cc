@@ -37,6 +37,12 @@ absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::Open(std::string url) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", CleanText(url), "': expected a URL, such as http://127.0.0.1:2379"));
   }
+  char* user = nullptr;
+  const CURLUcode has_user = curl_url_get(parsed.get(), CURLUPART_USER, &user, 0);
+  curl_free(user);
+  if (has_user != CURLUE_NO_USER) {
+    return absl::InvalidArgumentError("a URL with a user's name would be logged: leave it out");
+  }
   static const CURLcode initialized = curl_global_init(CURL_GLOBAL_DEFAULT);
   std::unique_ptr<HttpClient> client(new HttpClient(std::move(url)));
   client->curl_ = initialized == CURLE_OK ? curl_easy_init() : nullptr;

@@ -13,6 +13,7 @@ namespace pulse::kv {
 namespace {
 
 constexpr int64_t kMostBackOffMs = 5'000;
+constexpr int64_t kLongestTtl = 24 * 60 * 60;
 
 // A whole number, which the gateway sends as text; 0 where there is none.
 int64_t NumberIn(const nlohmann::json& object, const char* name) {
@@ -51,7 +52,8 @@ absl::Status EtcdLease::Grant() {
   constexpr char kPath[] = "/v3/lease/grant";
   PULSE_ASSIGN_OR_RETURN(const auto reply, Ask(kPath, {{"TTL", asked_ttl_}}));
   const int64_t id = NumberIn(reply, "ID");
-  ttl_ = NumberIn(reply, "TTL");  // etcd has a least one
+  // etcd has a least one. Who answers may say anything.
+  ttl_ = std::min(NumberIn(reply, "TTL"), kLongestTtl);
   if (id == 0 || ttl_ <= 0) return NoSense(kPath);
   lease_ = std::to_string(id);
   put_ = false;

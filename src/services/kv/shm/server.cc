@@ -126,11 +126,12 @@ void ShmServer::AcceptLoop() {
     if (fds[0].revents != 0) return;
     // A client says nothing more on its socket: whatever comes is its end.
     const pollfd* of_clients = fds.data() + 2 + greetings_.size();
-    size_t number = 0;
-    if (std::erase_if(clients_, [&](const auto&) { return of_clients[number++].revents != 0; }) >
-        0) {
-      SetClients();
+    // Those that have ended are destroyed here, and not by a poller that others wait for.
+    const auto ended = std::exchange(clients_, {});
+    for (size_t i = 0; i < ended.size(); ++i) {
+      if (of_clients[i].revents == 0) clients_.push_back(ended[i]);
     }
+    if (clients_.size() < ended.size()) SetClients();
     std::vector<Greeting> waiting = std::exchange(greetings_, {});
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (fds[2 + i].revents != 0) {
@@ -146,7 +147,7 @@ void ShmServer::AcceptLoop() {
 bool ShmServer::Accept() {
   UniqueFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
-    if (errno != EMFILE && errno != ENFILE) return true;
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return true;
     LogOnce("shm-accept",
             ErrnoError(errno, "accepting a client on", options_.path, kRaiseOpenFiles).message());
     return false;
@@ -170,7 +171,8 @@ void ShmServer::ReadHello(Greeting greeting) {
   if (greeting.socket.valid()) {
     SendRefusal(greeting.socket.get(), wire::MessageType::kHelloAck, status).IgnoreError();
   }
-  Log(LogLevel::kWarn, absl::StrCat("refused a shared-memory client: ", status.message()));
+  LogOnce(absl::StrCat("shm-refused", status.raw_code()),
+          absl::StrCat("refused a shared-memory client: ", status.message()));
 }
 
 absl::Status ShmServer::Welcome(UniqueFd* socket, Received hello) {
