@@ -61,9 +61,10 @@ TEST(CpuProfileTest, Scopes_DivideTheTurn) {
   EXPECT_GT(Of(nanos, CpuComponent::kStore), Of(nanos, CpuComponent::kParse));
   EXPECT_GT(Of(nanos, CpuComponent::kParse), Of(nanos, CpuComponent::kRespond));
   EXPECT_EQ(Of(nanos, CpuComponent::kRespond), 0u);
-  // One turn counts for all those that are not measured.
-  EXPECT_GE(Of(nanos, CpuComponent::kStore), 30'000u * CpuProfile::kSampleEvery * 20);
-  EXPECT_GE(Of(nanos, CpuComponent::kParse), 20'000u * CpuProfile::kSampleEvery * 20 * 9 / 10);
+  // One turn counts for all those that are not measured. (All of its CPU time; how it is divided
+  // depends on when the thread had to wait for a CPU. What is less than a nanosecond is lost.)
+  const uint64_t all = std::accumulate(nanos.begin(), nanos.end(), uint64_t{0});
+  EXPECT_GE(all, (50'000u * CpuProfile::kSampleEvery - nanos.size()) * 20);
 }
 
 TEST(CpuProfileTest, WhatSleeps_TakesNoCpu) {
