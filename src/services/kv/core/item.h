@@ -158,7 +158,7 @@ class Item {
   uint32_t value_size_;
   uint16_t key_size_;
   uint8_t fields_;
-  uint8_t zero_;
+  // And a byte of zero.
 };
 static_assert(sizeof(Item) == 8);
 
