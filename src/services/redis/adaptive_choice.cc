@@ -13,9 +13,12 @@ constexpr int kMeasuredTicks = 4;
 constexpr double kIdleRate = 500;
 constexpr double kTolerance = 0.98;
 constexpr double kMoved = 0.2;
-constexpr int kMovedWindows = 2;  // one may be a hiccup
+constexpr int kWindowTicks = 4;
+constexpr int kMovedWindows = 3;  // fewer may be a hiccup
+// Of a window's rate in the one that is compared with, so that what drifts is no step.
+constexpr double kDrift = 0.1;
 constexpr int64_t kRenewNanos = 30'000'000'000;
-constexpr double kMostTokens = 4;
+constexpr double kMostTokens = 2;
 constexpr double kNanosForToken = 10e9;
 
 bool Differ(double rate, double from) { return std::abs(rate - from) > kMoved * from; }
@@ -50,9 +53,9 @@ size_t AdaptiveChoice::Next(const Sample& sample) {
   return current_ = (current_ + 1) % results_.size();
 }
 
-// Called at each tick; a window has two.
+// Called at each tick.
 bool AdaptiveChoice::WantsTrial(const Sample& now) {
-  if (ticks_ < 3) return false;
+  if (ticks_ < 1 + kWindowTicks) return false;
   const double rate = Since(window_, now).rate;
   ticks_ = 1;
   window_ = now;
@@ -63,7 +66,12 @@ bool AdaptiveChoice::WantsTrial(const Sample& now) {
     settled_at_ = 0;  // whatever comes next is another load
     return false;
   }
-  moved_ = Differ(rate, settled_at_) ? moved_ + 1 : 0;
+  if (Differ(rate, settled_at_)) {
+    ++moved_;
+  } else {
+    moved_ = 0;
+    settled_at_ += kDrift * (rate - settled_at_);
+  }
   const bool renew = now.now_nanos - last_trial_ >= kRenewNanos;
   return tokens_ >= 1 && (renew || moved_ >= kMovedWindows);
 }
