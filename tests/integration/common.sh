@@ -45,6 +45,7 @@ clean_up() {
 
 setup_scratch() {
   local file
+  export PYTHONDONTWRITEBYTECODE=1  # nothing is written beside the tests
   for file in "$PLUGIN" "$PULSE" "$DB_CHECK"; do
     [[ -e "$file" ]] || fail "$file is not there; build first"
   done

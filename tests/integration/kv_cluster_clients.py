@@ -10,16 +10,9 @@ import time
 import redis
 from redis.cluster import RedisCluster
 
+from client_checks import refused
+
 PORT = int(sys.argv[1])
-
-
-def refused(call, text):
-    try:
-        call()
-    except redis.RedisError as error:
-        assert text in str(error), f"{error!r} does not say {text!r}"
-        return
-    raise AssertionError(f"no error that says {text!r}")
 
 
 def keys_of_all_nodes(r):

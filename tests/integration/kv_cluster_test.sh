@@ -12,25 +12,6 @@ export LC_ALL=C.UTF-8 NO_COLOR=1
 python=/usr/bin/python3
 "$python" -c 'import redis.cluster' || fail "python3-redis is not installed"
 
-# start_kv NAME ARGUMENTS...: KV is its pid, KV_LOG its output, PORT its first port.
-start_kv() {
-  KV_LOG="$SCRATCH/kv.$1.log"
-  shift
-  start "$KV_LOG" "$PULSE" kv --port 0 --memory 128M "$@"
-  KV=$STARTED
-  await 60 grep -q 'process [0-9]' "$KV_LOG" || fail "the server does not start" "$KV_LOG"
-  PORT=$(grep -oE ':[0-9]+ ' "$KV_LOG" | head -n 1 | tr -d ': ')
-}
-
-# says WHAT EXPECTED COMMAND...
-says() {
-  local what=$1 expected=$2 said
-  shift 2
-  said=$(timeout 60 "$@" 2>&1)
-  [[ "$said" == *"$expected"* ]] || fail "$what: expected '$expected', got '$said'" "$KV_LOG"
-  note "$what: ${said:0:120}"
-}
-
 # 1. Bad input.
 expect_error cluster-host '--announce-host;;0.0.0.0' \
   "$PULSE" kv --port 0 --cluster --insecure --bind 0.0.0.0
@@ -40,8 +21,8 @@ expect_error cluster-name '--announce-host;;expected a host name' \
 expect_error cluster-ports 'choose a lower port' "$PULSE" kv --port 65535 --threads 2 --cluster
 
 # 2. Clients that follow MOVED.
-start_kv cluster --threads 3 --cluster
-await 60 grep -q 'has slots 10923-16383' "$KV_LOG" || fail "the nodes are not shown" "$KV_LOG"
+start_server kv cluster --memory 128M --threads 3 --cluster
+await 60 grep -q 'has slots 10923-16383' "$SERVER_LOG" || fail "the nodes are not shown" "$SERVER_LOG"
 for word in alpha beta gamma delta; do
   says "set $word" OK redis-cli -c -p "$PORT" set "$word" "$word!"
   says "get $word" "$word!" redis-cli -c -p "$PORT" get "$word"
@@ -71,9 +52,9 @@ else
 fi
 timeout 120 "$python" "$here/kv_cluster_clients.py" "$PORT" ${reference[@]+"${reference[@]}"} \
   >"$SCRATCH/clients.log" 2>&1 || fail "the Python clients" "$SCRATCH/clients.log"
-kill "$KV"
-wait "$KV" || fail "the server does not end well" "$KV_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 
 # 4. Another host's name, on every port that follows the first one.
-start_kv announced --threads 2 --cluster --announce-host cache.example
+start_server kv announced --memory 128M --threads 2 --cluster --announce-host cache.example
 says announced 'cache.example' redis-cli -p "$PORT" cluster slots

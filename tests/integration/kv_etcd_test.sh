@@ -36,14 +36,7 @@ start_etcd() {
   ETCD=$STARTED
 }
 
-start_kv() {
-  KV_LOG="$SCRATCH/kv.$1.log"
-  shift
-  start "$KV_LOG" "$PULSE" kv --port 0 --memory 128M --etcd "$url" "$@"
-  KV=$STARTED
-  await 60 grep -q 'process [0-9]' "$KV_LOG" || fail "the server does not start" "$KV_LOG"
-  PORT=$(grep -oE ':[0-9]+ ' "$KV_LOG" | head -n 1 | tr -d ': ')
-}
+start_kv() { start_server kv "$1" --memory 128M --etcd "$url" "${@:2}"; }
 
 # The values below a prefix, one a line.
 keys() {
@@ -62,44 +55,44 @@ EOF
 }
 has() { (($(keys "$2" 2>/dev/null | wc -l) == $1)); }
 serves() {
-  [[ $(timeout 60 redis-cli -p "$PORT" set k v) == OK ]] || fail "the server does not serve" "$KV_LOG"
+  [[ $(timeout 60 redis-cli -p "$PORT" set k v) == OK ]] || fail "the server does not serve" "$SERVER_LOG"
 }
 
 # 2. An etcd that is away when the server starts, and comes.
 start_kv early --threads 2 --cluster
-redis-cli -c -p "$PORT" set k v | grep -q OK || fail "the server does not serve" "$KV_LOG"
-await 60 grep -q 'cannot keep 2 endpoints registered' "$KV_LOG" || fail "no warning" "$KV_LOG"
+redis-cli -c -p "$PORT" set k v | grep -q OK || fail "the server does not serve" "$SERVER_LOG"
+await 60 grep -q 'cannot keep 2 endpoints registered' "$SERVER_LOG" || fail "no warning" "$SERVER_LOG"
 start_etcd data
-await 60 has 2 /pulse/kv || fail "no keys" "$KV_LOG"
+await 60 has 2 /pulse/kv || fail "no keys" "$SERVER_LOG"
 [[ $(keys /pulse/kv | sort -k3n | head -n 1) == "127.0.0.1 $PORT 0 8191 redis,memcached" ]] ||
-  fail "the first node's key: $(keys /pulse/kv)" "$KV_LOG"
-(($(grep -c 'cannot keep' "$KV_LOG") == 1)) || fail "more than one warning" "$KV_LOG"
+  fail "the first node's key: $(keys /pulse/kv)" "$SERVER_LOG"
+(($(grep -c 'cannot keep' "$SERVER_LOG") == 1)) || fail "more than one warning" "$SERVER_LOG"
 note "registered: $(keys /pulse/kv | tr '\n' ';')"
 
 # 3. A server that ends takes its keys along; one that dies loses them.
-kill "$KV"
-wait "$KV" || fail "the server does not end well" "$KV_LOG"
-has 0 /pulse/kv || fail "the keys stay: $(keys /pulse/kv)" "$KV_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+has 0 /pulse/kv || fail "the keys stay: $(keys /pulse/kv)" "$SERVER_LOG"
 start_kv one --etcd-prefix /other/ --etcd-ttl 2s
-await 60 has 1 /other || fail "no key" "$KV_LOG"
-kill -9 "$KV"
-wait "$KV" 2>/dev/null
-await 60 has 0 /other || fail "the key of a dead server stays" "$KV_LOG"
+await 60 has 1 /other || fail "no key" "$SERVER_LOG"
+kill -9 "$SERVER"
+wait "$SERVER" 2>/dev/null
+await 60 has 0 /other || fail "the key of a dead server stays" "$SERVER_LOG"
 
 # 4. An etcd that hangs, and one that has lost everything.
 start_kv steady --etcd-ttl 2s
-await 60 has 1 /pulse/kv || fail "no key" "$KV_LOG"
+await 60 has 1 /pulse/kv || fail "no key" "$SERVER_LOG"
 kill -STOP "$ETCD"
-await 60 grep -q 'cannot keep 1 endpoint registered' "$KV_LOG" || fail "no warning" "$KV_LOG"
+await 60 grep -q 'cannot keep 1 endpoint registered' "$SERVER_LOG" || fail "no warning" "$SERVER_LOG"
 serves
 kill -CONT "$ETCD"
-await 60 grep -q '1 endpoint registered$' "$KV_LOG" || fail "no return" "$KV_LOG"
-await 60 has 1 /pulse/kv || fail "the key does not come back" "$KV_LOG"
+await 60 grep -q '1 endpoint registered$' "$SERVER_LOG" || fail "no return" "$SERVER_LOG"
+await 60 has 1 /pulse/kv || fail "the key does not come back" "$SERVER_LOG"
 kill -9 "$ETCD"
 wait "$ETCD" 2>/dev/null
 start_etcd empty
-await 60 has 1 /pulse/kv || fail "the key does not come into a new etcd" "$KV_LOG"
+await 60 has 1 /pulse/kv || fail "the key does not come into a new etcd" "$SERVER_LOG"
 serves
-kill "$KV"
-wait "$KV" || fail "the server does not end well" "$KV_LOG"
-has 0 /pulse/kv || fail "the key stays" "$KV_LOG"
+kill "$SERVER"
+wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+has 0 /pulse/kv || fail "the key stays" "$SERVER_LOG"

@@ -12,7 +12,6 @@ setup_nbd() {
     fi
   done
   [[ -e "$NBD_PLUGIN" ]] || fail "$NBD_PLUGIN is not there; build first"
-  export PYTHONDONTWRITEBYTECODE=1
   setup_scratch
   agent_socket="$SOCKET_DIR/agent.sock"
 }

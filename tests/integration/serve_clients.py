@@ -8,20 +8,13 @@ import time
 
 import redis
 
+from client_checks import refused
+
 PORT = int(sys.argv[1])
 
 
 def client(**options):
     return redis.Redis(host="127.0.0.1", port=PORT, decode_responses=True, **options)
-
-
-def refused(call, text):
-    try:
-        call()
-    except redis.RedisError as error:
-        assert text in str(error), f"{error!r} does not say {text!r}"
-        return
-    raise AssertionError(f"no error that says {text!r}")
 
 
 def pipelines(r):

@@ -29,7 +29,7 @@ inline std::mt19937_64& Seeds() {
 class Directory {
  public:
   Directory() {
-    std::string name = "/tmp/pulse-history-XXXXXX";
+    std::string name = (std::filesystem::temp_directory_path() / "pulse-history-XXXXXX").string();
     EXPECT_NE(mkdtemp(name.data()), nullptr);
     path_ = name;
   }

@@ -2,28 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
 namespace pulse::linear {
 
 RedisLoad::RedisLoad(const LoadOptions& options) : options_(options), port_(options.port) {
-  std::mt19937_64 seeds(options.seed);
-  for (int i = 0; i < options.clients; ++i) {
-    clients_.push_back(std::make_unique<Client>());
-    Client* const client = clients_.back().get();
-    client->number = static_cast<uint32_t>(i);
-    client->random.seed(seeds());
-    client->thread = std::thread([this, client] { Run(client); });
-  }
-}
-
-void RedisLoad::Stop() {
-  stop_.store(true);
-  for (auto& client : clients_) {
-    if (client->thread.joinable()) client->thread.join();
-    client->connection.Close();
-  }
+  clients_.Start(options.seed, options.clients, [this](Client* client) { Run(client); });
 }
 
 std::vector<std::string> RedisLoad::keys() const {
@@ -32,27 +18,8 @@ std::vector<std::string> RedisLoad::keys() const {
   return keys;
 }
 
-History RedisLoad::history() const {
-  History history;
-  for (const auto& client : clients_) {
-    for (const auto& [key, operation] : client->done) history[key].push_back(operation);
-  }
-  return history;
-}
-
-std::vector<std::string> RedisLoad::surprises() const {
-  std::vector<std::string> all;
-  for (const auto& client : clients_) {
-    all.insert(all.end(), client->surprises.begin(), client->surprises.end());
-    if (client->connection.timed_out()) {
-      all.push_back(absl::StrCat("client ", client->number, ": no answer within a minute"));
-    }
-  }
-  return all;
-}
-
 void RedisLoad::Run(Client* client) {
-  while (!stop_.load()) {
+  while (!clients_.stopping()) {
     if (!client->connection.is_open() && !Connect(client)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       continue;

@@ -11,15 +11,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "checker.h"
-#include "redis_connection.h"
+#include "load_clients.h"
 
 namespace pulse::linear {
 
@@ -40,7 +37,7 @@ class RedisLoad {
 
   void PointTo(uint16_t port) { port_.store(port); }
   // Until then, clients go on.
-  void Stop();
+  void Stop() { clients_.Stop(); }
 
   uint64_t answered() const { return answered_.load(); }  // commands, errors left out
   uint64_t reads() const { return reads_.load(); }        // of these
@@ -50,9 +47,9 @@ class RedisLoad {
   std::vector<std::string> keys() const;
 
   // After Stop.
-  History history() const;
+  History history() const { return clients_.history(); }
   // What no server may say, and answers that never came.
-  std::vector<std::string> surprises() const;
+  std::vector<std::string> surprises() const { return clients_.surprises(); }
 
  private:
   struct Planned {
@@ -61,15 +58,7 @@ class RedisLoad {
     std::vector<std::string> values;
     bool several = false;  // MGET or MSET
   };
-  struct Client {
-    uint32_t number = 0;
-    std::mt19937_64 random;
-    RedisConnection connection;
-    std::vector<std::pair<std::string, Operation>> done;
-    std::vector<std::string> surprises;
-    uint64_t values = 0;
-    std::thread thread;
-  };
+  using Client = LoadClients<Operation>::Client;
 
   void Run(Client* client);
   bool Connect(Client* client);
@@ -84,9 +73,8 @@ class RedisLoad {
 
   const LoadOptions options_;
   std::atomic<uint16_t> port_;
-  std::atomic<bool> stop_{false};
   std::atomic<uint64_t> answered_{0}, reads_{0}, unknown_{0}, refused_{0}, lost_{0};
-  std::vector<std::unique_ptr<Client>> clients_;
+  LoadClients<Operation> clients_;
 };
 
 }  // namespace pulse::linear

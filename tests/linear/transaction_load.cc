@@ -30,38 +30,7 @@ bool TakeResult(std::string_view* bytes, Operation* operation) {
 }  // namespace
 
 TransactionLoad::TransactionLoad(const TransactionLoadOptions& options) : options_(options) {
-  std::mt19937_64 seeds(options.seed);
-  for (int i = 0; i < options.clients; ++i) {
-    clients_.push_back(std::make_unique<Client>());
-    Client* const client = clients_.back().get();
-    client->number = static_cast<uint32_t>(i);
-    client->random.seed(seeds());
-    client->thread = std::thread([this, client] { Run(client); });
-  }
-}
-
-void TransactionLoad::Stop() {
-  stop_.store(true);
-  for (auto& client : clients_) {
-    if (client->thread.joinable()) client->thread.join();
-    client->connection.Close();
-  }
-}
-
-std::map<std::string, std::vector<Transaction>> TransactionLoad::history() const {
-  std::map<std::string, std::vector<Transaction>> history;
-  for (const auto& client : clients_) {
-    for (const auto& [group, transaction] : client->done) history[group].push_back(transaction);
-  }
-  return history;
-}
-
-std::vector<std::string> TransactionLoad::surprises() const {
-  std::vector<std::string> all;
-  for (const auto& client : clients_) {
-    all.insert(all.end(), client->surprises.begin(), client->surprises.end());
-  }
-  return all;
+  clients_.Start(options.seed, options.clients, [this](Client* client) { Run(client); });
 }
 
 void TransactionLoad::Run(Client* client) {
@@ -69,7 +38,7 @@ void TransactionLoad::Run(Client* client) {
     client->surprises.emplace_back("no connection");
     return;
   }
-  while (!stop_.load() && client->connection.is_open()) {
+  while (!clients_.stopping() && client->connection.is_open()) {
     if (options_.watches && client->random() % 4 == 0) {
       WatchedRound(client);
     } else {

@@ -12,15 +12,12 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <random>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "checker.h"
-#include "redis_connection.h"
+#include "load_clients.h"
 
 namespace pulse::linear {
 
@@ -40,28 +37,22 @@ class TransactionLoad {
   explicit TransactionLoad(const TransactionLoadOptions& options);
   ~TransactionLoad() { Stop(); }
   // Until then, clients go on.
-  void Stop();
+  void Stop() { clients_.Stop(); }
 
   uint64_t answered() const { return answered_.load(); }    // EXECs and commands that took effect
   uint64_t committed() const { return committed_.load(); }  // EXECs behind a WATCH: carried out
   uint64_t aborted() const { return aborted_.load(); }      // and refused
 
   // After Stop.
-  std::map<std::string, std::vector<Transaction>> history() const;  // by group
+  std::map<std::string, std::vector<Transaction>> history() const {  // by group
+    return clients_.history();
+  }
   // What no server may say, and answers that never came.
-  std::vector<std::string> surprises() const;
+  std::vector<std::string> surprises() const { return clients_.surprises(); }
 
  private:
   using Part = Transaction::Part;
-  struct Client {
-    uint32_t number = 0;
-    std::mt19937_64 random;
-    RedisConnection connection;
-    std::vector<std::pair<std::string, Transaction>> done;
-    std::vector<std::string> surprises;
-    uint64_t values = 0;
-    std::thread thread;
-  };
+  using Client = LoadClients<Transaction>::Client;
   // What a client has sent, of which `parts` are to be answered.
   struct Sent {
     std::string group;
@@ -83,9 +74,8 @@ class TransactionLoad {
   bool Surprised(Client* client, const std::string& reply) const;
 
   const TransactionLoadOptions options_;
-  std::atomic<bool> stop_{false};
   std::atomic<uint64_t> answered_{0}, committed_{0}, aborted_{0};
-  std::vector<std::unique_ptr<Client>> clients_;
+  LoadClients<Transaction> clients_;
 };
 
 }  // namespace pulse::linear
