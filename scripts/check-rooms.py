@@ -55,6 +55,7 @@ ROOMS = {
                                "services/kv/shm", "include"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
+    "src/services/ops/filter": ("base", "services/ops"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

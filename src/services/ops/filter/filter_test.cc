@@ -1,0 +1,207 @@
+#include "services/ops/filter/filter.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/cpu_list.h"
+#include "base/file_calls.h"
+#include "base/testing.h"
+#include "services/ops/filter/test_rules.h"
+
+namespace pulse::filter {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_util::ScratchPath;
+using testing_util::Text;
+
+struct Ran {
+  absl::StatusOr<FilterOutcome> outcome;
+  std::string output;
+};
+
+Ran RunOn(const RuleSet& set, const std::string& input, FilterOptions options = {}) {
+  const ScratchPath in("in");
+  const ScratchPath out("out");
+  {
+    const UniqueFd fd = OpenFile(in.get(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    EXPECT_TRUE(WriteAll(fd.get(), input, "writing", in.get()).ok());
+  }
+  const UniqueFd from = OpenFile(in.get(), O_RDONLY);
+  const UniqueFd to = OpenFile(out.get(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  options.source.records = set.records();
+  options.source.name = "the input";
+  auto outcome = RunFilter(set, options, from.get(), to.get());
+  const auto size = static_cast<uint64_t>(lseek(to.get(), 0, SEEK_END));
+  return {std::move(outcome), *ReadFirst(to.get(), size, "reading", out.get())};
+}
+
+std::string ManyLines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&text, "line ", i, i % 10 == 0 ? " hit\n" : i % 10 == 1 ? " hit too\n" : "\n");
+  }
+  return text;
+}
+
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
+  return text;
+}
+
+FilterOptions SmallChunks() {
+  FilterOptions options;
+  options.source.chunk_bytes = 1000;
+  return options;
+}
+
+TEST(FilterTest, Records_OfManyChunks_AreInOrder) {
+  const std::string text = ManyLines(50000);
+  const auto set = MakeSet({"hit"});
+  const Ran ran = RunOn(*set, text, SmallChunks());
+  ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+  EXPECT_EQ(ran.outcome->selected, 10000U);
+  EXPECT_EQ(ran.output, JoinLines(Re2Lines({"hit"}, text)));
+  EXPECT_EQ(ran.outcome->stats.input_bytes, text.size());
+}
+
+TEST(FilterTest, Invert_GivesTheOtherRecords) {
+  FilterOptions options = SmallChunks();
+  options.selection.invert = true;
+  const auto set = MakeSet({"hit"});
+  const std::string text = "hit\na\nhit\nhit\n\nb\nhit\nc";
+  const Ran ran = RunOn(*set, text, options);
+  ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+  EXPECT_EQ(ran.output, "a\n\nb\nc\n");
+  EXPECT_EQ(ran.outcome->selected, 4U);
+  EXPECT_EQ(RunOn(*set, ManyLines(5000), options).outcome->selected, 4000U);
+}
+
+TEST(FilterTest, Count_WritesNothing) {
+  FilterOptions options = SmallChunks();
+  options.selection.select = Select::kCount;
+  const auto set = MakeSet({"hit"});
+  const Ran ran = RunOn(*set, ManyLines(5000), options);
+  ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+  EXPECT_EQ(ran.outcome->selected, 1000U);
+  EXPECT_EQ(ran.output, "");
+  options.selection.invert = true;
+  EXPECT_EQ(RunOn(*set, "a\nhit\nb", options).outcome->selected, 2U);
+}
+
+TEST(FilterTest, Captures_AreOfTheFirstRuleThatMatches) {
+  FilterOptions options;
+  options.selection.select = Select::kCaptures;
+  const auto set = MakeSet({"at (\\w+)/Exit (\\d+)(x)?", "Ramp to \\w+", "to (.)"});
+  const Ran ran =
+      RunOn(*set, "At or at I70/Exit 12 - Accident\nnothing\nRamp to US50\ngo to x\n", options);
+  ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+  EXPECT_EQ(ran.output, "I70\t12\t\nRamp to US50\nx\n");
+}
+
+TEST(FilterTest, LastLineWithoutNewline_GetsOne) {
+  const auto set = MakeSet({"b"});
+  EXPECT_EQ(RunOn(*set, "a\nb").output, "b\n");
+  EXPECT_EQ(RunOn(*set, "b\n").output, "b\n");
+  EXPECT_EQ(RunOn(*set, "").output, "");
+}
+
+TEST(FilterTest, Prefixed_RecordsKeepTheirLength) {
+  RuleSetOptions rules;
+  rules.records = Records::kPrefixed;
+  const auto set = MakeSet({"b(.)"}, rules);
+  const std::string a("\3\0\0\0a\nc", 7);
+  const std::string b("\3\0\0\0xbz", 7);
+  EXPECT_EQ(RunOn(*set, a + b + a + b).output, b + b);
+  FilterOptions options;
+  options.selection.invert = true;
+  const Ran inverted = RunOn(*set, a + b + a, options);
+  EXPECT_EQ(inverted.output, a + a);
+  EXPECT_EQ(inverted.outcome->selected, 2U);
+  options.selection = {.select = Select::kCaptures};
+  EXPECT_EQ(RunOn(*set, a + b, options).output, std::string("\1\0\0\0z", 5));
+}
+
+TEST(FilterTest, Placements_GiveTheSame) {
+  const std::string text = ManyLines(20000);
+  const auto set = MakeSet({"hit$", "[3-5]{3}"});
+  const std::string expected = JoinLines(Re2Lines({"hit$", "[3-5]{3}"}, text));
+  const std::vector<int> cpus = MyCpus();
+  ASSERT_FALSE(cpus.empty());
+  for (const char* placement : {"host", "agent", "split=30", "auto"}) {
+    FilterOptions options = SmallChunks();
+    options.placement = *ops::Placement::Parse(placement);
+    options.host_cpus = {cpus.front()};
+    options.agent_cpus = {cpus.back()};
+    const Ran ran = RunOn(*set, text, options);
+    ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+    EXPECT_EQ(ran.output, expected) << placement;
+  }
+}
+
+TEST(FilterTest, ReaderThatGoesAway_EndsItWithoutError) {
+  signal(SIGPIPE, SIG_IGN);
+  int to_filter[2];
+  int from_filter[2];
+  ASSERT_EQ(pipe2(to_filter, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(from_filter, O_CLOEXEC), 0);
+  UniqueFd in(to_filter[0]);
+  UniqueFd feed(to_filter[1]);
+  UniqueFd out(from_filter[1]);
+  close(from_filter[0]);
+  // The input stays open, and nothing more comes.
+  ASSERT_EQ(write(feed.get(), "hit\n", 4), 4);
+  const auto set = MakeSet({"hit"});
+  const auto outcome = RunFilter(*set, {}, in.get(), out.get());
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_TRUE(outcome->reader_gone);
+}
+
+TEST(FilterTest, NoSpace_IsAnError) {
+  const UniqueFd full = OpenFile("/dev/full", O_WRONLY);
+  if (!full.valid()) GTEST_SKIP() << "no /dev/full";
+  const ScratchPath path("in");
+  const UniqueFd in = OpenFile(path.get(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(write(in.get(), "hit\n", 4), 4);
+  ASSERT_EQ(lseek(in.get(), 0, SEEK_SET), 0);
+  const auto set = MakeSet({"hit"});
+  FilterOptions options;
+  options.out_name = "/dev/full";
+  const auto outcome = RunFilter(*set, options, in.get(), full.get());
+  EXPECT_EQ(ErrnoOf(outcome.status()), ENOSPC);
+  EXPECT_THAT(Text(outcome.status()), HasSubstr("/dev/full"));
+}
+
+TEST(FilterTest, LineThatIsTooLong_EndsItAfterWhatIsBefore) {
+  FilterOptions options = SmallChunks();
+  options.source.max_record = 3000;
+  const auto set = MakeSet({"hit"});
+  const Ran ran = RunOn(*set, ManyLines(500) + std::string(5000, 'x') + "\n", options);
+  EXPECT_EQ(ran.outcome.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(ran.output, JoinLines(Re2Lines({"hit"}, ManyLines(500))));
+}
+
+TEST(FilterTest, ReadRules_SkipsCommentsAndEmptyLines) {
+  const auto rules = ReadRules("one\n\n# no rule\n\\#two\r\n three ", "F");
+  ASSERT_TRUE(rules.ok());
+  ASSERT_EQ(rules->size(), 3U);
+  EXPECT_EQ((*rules)[0].text, "one");
+  EXPECT_EQ((*rules)[1].text, "\\#two");
+  EXPECT_EQ((*rules)[1].where, "F, line 4");
+  EXPECT_EQ((*rules)[2].text, " three ");
+  EXPECT_TRUE(ReadRules("", "F")->empty());
+  std::string many;
+  for (size_t i = 0; i <= kMostRules; ++i) many += "a\n";
+  EXPECT_EQ(ReadRules(many, "F").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace pulse::filter

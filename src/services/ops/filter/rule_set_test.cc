@@ -1,0 +1,136 @@
+#include "services/ops/filter/rule_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/testing.h"
+#include "services/ops/filter/test_rules.h"
+
+namespace pulse::filter {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_util::Text;
+
+RuleEngine EngineOf(const std::string& rule, bool ignore_case = false) {
+  RuleSetOptions options;
+  options.ignore_case = ignore_case;
+  const auto set = MakeSet({rule}, options);
+  return set == nullptr ? RuleEngine::kNever : set->rules().front().engine;
+}
+
+TEST(RuleSetTest, Compile_TextsAndGaps_NeedNoAutomaton) {
+  for (const char* rule : {"ERROR", "at (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "^GET .*404$",
+                           "(foo|bar) baz.{3,}x", "^.*late", "a\\.b", "\\Qa.b*\\E", "(?i)error",
+                           "(ab|cd)+e", "(Failed|Accepted) (?:password|publickey) for"}) {
+    EXPECT_EQ(EngineOf(rule), RuleEngine::kTexts) << rule;
+  }
+}
+
+TEST(RuleSetTest, Compile_Automata_ArePatterns) {
+  for (const char* rule : {"[0-9]+ms", "a.b", "a{3}b?c", "\\bword\\b", "x(ab|cd)+e", "^$",
+                           "x{2,5}$", "^foo.$", "[^a]b", "\\d\\d:\\d\\d"}) {
+    EXPECT_EQ(EngineOf(rule), RuleEngine::kPattern) << rule;
+  }
+}
+
+TEST(RuleSetTest, Compile_WhatMatchesTheEmptyText_MatchesAll) {
+  for (const char* rule : {"a*", "", "(x|)", "b?c*", ".*", "(a*|b)", "\\n*"}) {
+    EXPECT_EQ(EngineOf(rule), RuleEngine::kAll) << rule;
+  }
+}
+
+TEST(RuleSetTest, Compile_WhatNeedsANewline_MatchesNoLine) {
+  for (const char* rule : {"a\\nb", "\\x0a", "[\\n]", "(x\\n|\\n)"}) {
+    EXPECT_EQ(EngineOf(rule), RuleEngine::kNever) << rule;
+  }
+  // Where another way is left, it is taken.
+  EXPECT_EQ(EngineOf("a(\\n|b)c"), RuleEngine::kTexts);
+}
+
+TEST(RuleSetTest, Compile_TooMuchForVectorscan_IsPrefilteredOrRe2) {
+  for (const char* rule :
+       {"(?:a.{900}){1}b.{900}c[xy]", "(\\b|x)y{1,700}z{300,900}[a-f]{500,1000}"}) {
+    const RuleEngine engine = EngineOf(rule);
+    EXPECT_TRUE(engine == RuleEngine::kPrefiltered || engine == RuleEngine::kRe2 ||
+                engine == RuleEngine::kPattern)
+        << rule << ": " << NameOf(engine);
+  }
+}
+
+TEST(RuleSetTest, Compile_BadRules_AreAllNamedAtOnce) {
+  const auto set = RuleSet::Compile(
+      Named({"fine", "(open", "a(?=b)", "(x)\\1", "a++", "(?<!x)y", "[b-a]", "a\xff", "also fine"}),
+      {});
+  ASSERT_EQ(set.status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string text = Text(set.status());
+  EXPECT_THAT(text, HasSubstr("7 rules cannot be used"));
+  EXPECT_THAT(text, HasSubstr("rule 2: '(open': missing )"));
+  EXPECT_THAT(text, HasSubstr("neither ahead nor behind"));
+  EXPECT_THAT(text, HasSubstr("no back-references"));
+  EXPECT_THAT(text, HasSubstr("no possessive repetition"));
+  EXPECT_THAT(text, HasSubstr("rule 7: '[b-a]'"));
+  EXPECT_THAT(text, HasSubstr("rule 8: 'a?'"));
+  EXPECT_EQ(text.find("fine"), std::string::npos);
+}
+
+TEST(RuleSetTest, Compile_NoRules_MatchNothing) {
+  const auto set = MakeSet({});
+  EXPECT_TRUE(FoundIn(*set, "a\nb\n\n").empty());
+}
+
+TEST(RuleSetTest, Compile_Literal_TakesEachCharacterForItself) {
+  RuleSetOptions options;
+  options.literal = true;
+  const auto set = MakeSet({"a.b*", "(", "\\d", std::string("n\0l", 3)}, options);
+  const std::string block = std::string("a.b*\naxb\n(\n7\n\\d\nn") + std::string("\0l\n", 3);
+  EXPECT_EQ(FoundIn(*set, block),
+            (std::vector<std::string>{"a.b*", "(", "\\d", std::string("n\0l", 3)}));
+}
+
+TEST(RuleSetTest, Compile_EngineThatMisses_RuleGoesToRe2) {
+  RuleSetOptions options;
+  options.change_form = [](uint32_t rule, RuleForm* form) {
+    if (rule == 1) form->pattern = "never[0-9]this";
+  };
+  const std::vector<std::string> rules = {"x[0-9]y", "a[0-9]b"};
+  const auto set = MakeSet(rules, options);
+  EXPECT_EQ(set->rules()[0].engine, RuleEngine::kPattern);
+  EXPECT_EQ(set->rules()[1].engine, RuleEngine::kRe2);
+  EXPECT_THAT(set->Explain(), HasSubstr("the engines differ"));
+  const std::string block = "a1b\nx1y\nab\na22b\n";
+  EXPECT_EQ(FoundIn(*set, block), Re2Lines(rules, block));
+}
+
+TEST(RuleSetTest, Compile_EngineThatFindsTooMuch_RuleGoesToRe2) {
+  RuleSetOptions options;
+  options.change_form = [](uint32_t, RuleForm* form) { form->pattern = "[0-9]"; };
+  const auto set = MakeSet({"a[0-9]b[0-9]"}, options);
+  EXPECT_EQ(set->rules()[0].engine, RuleEngine::kRe2);
+}
+
+TEST(RuleSetTest, Compile_RuleThatIsNotParsed_IsServedByRe2) {
+  // Repetitions of nothing that RE2 allows and ParseRule leaves to it.
+  const std::vector<std::string> rules = {"x\\Q\\E*y", "q[0-9]"};
+  const auto set = MakeSet(rules);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->rules()[0].engine, RuleEngine::kRe2);
+  EXPECT_FALSE(set->rules()[0].reason.empty());
+  const std::string block = "xxy\nq1\ny\nz\n";
+  EXPECT_EQ(FoundIn(*set, block), Re2Lines(rules, block));
+}
+
+TEST(RuleSetTest, ManyRules_OfAllEngines_AgreeWithRe2) {
+  std::vector<std::string> rules;
+  for (int i = 0; i < 120; ++i) {
+    rules.push_back(absl::StrCat("word", i, i % 3 == 0 ? "[0-9]+x" : i % 3 == 1 ? ".*end" : "$"));
+  }
+  const auto set = MakeSet(rules);
+  std::string block;
+  for (int i = 0; i < 2000; ++i)
+    absl::StrAppend(&block, "a word", i % 190, i % 7 == 0 ? "5x" : " end\n");
+  EXPECT_EQ(FoundIn(*set, block), Re2Lines(rules, block));
+}
+
+}  // namespace
+}  // namespace pulse::filter

@@ -1,0 +1,148 @@
+#include "services/ops/filter/scanner.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace pulse::filter {
+namespace {
+
+unsigned ScanFlags(bool lines, bool prefilter) {
+  return (lines ? HS_FLAG_MULTILINE : 0U) | (prefilter ? HS_FLAG_PREFILTER : 0U) |
+         HS_FLAG_ALLOWEMPTY;
+}
+
+absl::Status CompileError(hs_compile_error_t* error) {
+  const std::string text = error == nullptr ? "out of memory" : error->message;
+  hs_free_compile_error(error);
+  return absl::UnimplementedError(text);
+}
+
+// How rare a byte is in text and logs, roughly.
+int Rarity(unsigned char c) {
+  if (absl::ascii_islower(c) || c == ' ') return 2;
+  return absl::ascii_isdigit(c) ? 3 : 4;
+}
+
+const Piece& RarestPiece(const Chain& chain) {
+  const auto weight = [](const Piece& piece) {
+    int sum = 0;
+    for (const char c : piece.bytes) sum += Rarity(static_cast<unsigned char>(c));
+    return sum;
+  };
+  return *std::max_element(
+      chain.pieces.begin(), chain.pieces.end(),
+      [&weight](const Piece& a, const Piece& b) { return weight(a) < weight(b); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Scanner>> Scanner::Build(const std::vector<ScannerRule>& rules,
+                                                        bool lines) {
+  auto scanner = std::make_unique<Scanner>();
+  PULSE_RETURN_IF_ERROR(scanner->BuildKeys(rules));
+  PULSE_RETURN_IF_ERROR(scanner->BuildPatterns(rules, lines));
+  return scanner;
+}
+
+absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules) {
+  std::map<std::pair<bool, std::string>, unsigned> keys;  // its number
+  for (const ScannerRule& rule : rules) {
+    for (const Chain& chain : rule.form.chains) {
+      const auto number = static_cast<unsigned>(keys.size());
+      const auto [it, added] =
+          keys.try_emplace({chain.ignore_case, RarestPiece(chain).bytes}, number);
+      if (added) by_key_.emplace_back();
+      by_key_[it->second].push_back({rule.rule, chain});
+    }
+  }
+  if (keys.empty()) return absl::OkStatus();
+  std::vector<const char*> texts;
+  std::vector<size_t> sizes;
+  std::vector<unsigned> flags;
+  std::vector<unsigned> ids;
+  for (const auto& [key, number] : keys) {
+    texts.push_back(key.second.data());
+    sizes.push_back(key.second.size());
+    flags.push_back(key.first ? HS_FLAG_CASELESS : 0U);
+    ids.push_back(number);
+  }
+  hs_database_t* db = nullptr;
+  hs_compile_error_t* error = nullptr;
+  if (hs_compile_lit_multi(texts.data(), flags.data(), ids.data(), sizes.data(),
+                           static_cast<unsigned>(texts.size()), HS_MODE_BLOCK, nullptr, &db,
+                           &error) != HS_SUCCESS) {
+    return CompileError(error);
+  }
+  keys_.reset(db);
+  return absl::OkStatus();
+}
+
+absl::Status Scanner::BuildPatterns(const std::vector<ScannerRule>& rules, bool lines) {
+  std::vector<const char*> patterns;
+  std::vector<unsigned> flags;
+  std::vector<unsigned> ids;
+  for (const ScannerRule& rule : rules) {
+    if (!rule.form.chains.empty()) continue;
+    patterns.push_back(rule.form.pattern.c_str());
+    flags.push_back(ScanFlags(lines, rule.prefilter));
+    ids.push_back(rule.rule);
+  }
+  if (patterns.empty()) return absl::OkStatus();
+  hs_database_t* db = nullptr;
+  hs_compile_error_t* error = nullptr;
+  if (hs_compile_multi(patterns.data(), flags.data(), ids.data(),
+                       static_cast<unsigned>(patterns.size()), HS_MODE_BLOCK, nullptr, &db,
+                       &error) != HS_SUCCESS) {
+    return CompileError(error);
+  }
+  patterns_.reset(db);
+  return absl::OkStatus();
+}
+
+absl::Status Scanner::CanCompile(const std::string& pattern, bool lines, bool prefilter) {
+  hs_database_t* db = nullptr;
+  hs_compile_error_t* error = nullptr;
+  if (hs_compile(pattern.c_str(), ScanFlags(lines, prefilter), HS_MODE_BLOCK, nullptr, &db,
+                 &error) != HS_SUCCESS) {
+    return CompileError(error);
+  }
+  hs_free_database(db);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Scanner::Scratch> Scanner::MakeScratch() const {
+  hs_scratch_t* scratch = nullptr;
+  for (const Database* db : {&keys_, &patterns_}) {
+    if (*db == nullptr) continue;
+    const hs_error_t error = hs_alloc_scratch(db->get(), &scratch);
+    if (error != HS_SUCCESS) {
+      hs_free_scratch(scratch);
+      return absl::ResourceExhaustedError(
+          absl::StrCat("memory for a scan of rules: Vectorscan's error ", error));
+    }
+  }
+  return Scratch(scratch);
+}
+
+size_t Scanner::bytes() const {
+  size_t all = 0;
+  for (const Database* db : {&keys_, &patterns_}) {
+    size_t bytes = 0;
+    if (*db != nullptr && hs_database_size(db->get(), &bytes) == HS_SUCCESS) all += bytes;
+  }
+  return all;
+}
+
+absl::Status Scanner::RunScan(const hs_database_t* db, absl::string_view data,
+                              hs_scratch_t* scratch, match_event_handler handler, void* context) {
+  const hs_error_t error =
+      hs_scan(db, data.data(), static_cast<unsigned>(data.size()), 0, scratch, handler, context);
+  if (error == HS_SUCCESS || error == HS_SCAN_TERMINATED) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("scanning records: Vectorscan's error ", error));
+}
+
+}  // namespace pulse::filter

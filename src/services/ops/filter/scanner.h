@@ -1,0 +1,116 @@
+// Scanner: many rules in one database of Vectorscan, or in two: rules that are chains are found by
+// their rarest piece, in a database of texts alone, which is several times as fast as one of
+// patterns.
+//
+// It finds candidates: the rule, and where in the data a match ended. It never reports a place
+// where no rule of it can have matched, except rules that were compiled as prefilters. An order of
+// candidates is not promised, since Vectorscan promises none.
+//
+// Immutable once built; any number of threads may scan, each with a Scratch of its own.
+#pragma once
+
+#include <hs/hs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/errors.h"
+#include "services/ops/filter/rule_form.h"
+
+namespace pulse::filter {
+
+struct ScannerRule {
+  uint32_t rule = 0;  // as the caller counts them
+  RuleForm form;
+  bool prefilter = false;  // Vectorscan may report more than the rule accepts
+};
+
+// One place of the data at which a rule may have matched.
+struct Candidate {
+  uint32_t rule;
+  const Chain* chain;  // to be checked by the caller; null with a pattern, which has matched
+  size_t piece_end;    // of a chain: where its rarest piece ends; else where the match ends
+};
+
+class Scanner {
+ public:
+  struct FreeDatabase {
+    void operator()(hs_database_t* db) const { hs_free_database(db); }
+  };
+  struct FreeScratch {
+    void operator()(hs_scratch_t* scratch) const { hs_free_scratch(scratch); }
+  };
+  using Scratch = std::unique_ptr<hs_scratch_t, FreeScratch>;
+
+  // What Vectorscan needs beyond a database it cannot say why; that one rule cannot be compiled,
+  // and why, CanCompile says before.
+  static absl::StatusOr<std::unique_ptr<Scanner>> Build(const std::vector<ScannerRule>& rules,
+                                                        bool lines);
+
+  // Whether Vectorscan takes this pattern; if not, with its reason.
+  static absl::Status CanCompile(const std::string& pattern, bool lines, bool prefilter);
+
+  absl::StatusOr<Scratch> MakeScratch() const;
+
+  // Calls `handler(candidate)` for each candidate in `data`, which is less than 4 GiB, until one
+  // call returns false. Internal when Vectorscan fails.
+  template <typename Handler>
+  absl::Status Scan(absl::string_view data, hs_scratch_t* scratch, Handler&& handler) const {
+    struct Context {
+      const Scanner* scanner;
+      Handler* handler;
+      bool stopped;
+    } context{this, &handler, false};
+    if (keys_ != nullptr) {
+      const auto on_key = [](unsigned key, unsigned long long, unsigned long long to, unsigned,
+                             void* raw) -> int {
+        auto* c = static_cast<Context*>(raw);
+        for (const KeyedChain& keyed : c->scanner->by_key_[key]) {
+          if (!(*c->handler)(Candidate{keyed.rule, &keyed.chain, static_cast<size_t>(to)})) {
+            c->stopped = true;
+            return 1;
+          }
+        }
+        return 0;
+      };
+      PULSE_RETURN_IF_ERROR(RunScan(keys_.get(), data, scratch, on_key, &context));
+    }
+    if (patterns_ != nullptr && !context.stopped) {
+      const auto on_pattern = [](unsigned rule, unsigned long long, unsigned long long to, unsigned,
+                                 void* raw) -> int {
+        auto* c = static_cast<Context*>(raw);
+        return (*c->handler)(Candidate{rule, nullptr, static_cast<size_t>(to)}) ? 0 : 1;
+      };
+      PULSE_RETURN_IF_ERROR(RunScan(patterns_.get(), data, scratch, on_pattern, &context));
+    }
+    return absl::OkStatus();
+  }
+
+  bool empty() const { return keys_ == nullptr && patterns_ == nullptr; }
+  size_t bytes() const;  // of both databases
+
+ private:
+  using Database = std::unique_ptr<hs_database_t, FreeDatabase>;
+
+  // A chain, with which of its pieces is looked for.
+  struct KeyedChain {
+    uint32_t rule;
+    Chain chain;
+  };
+
+  static absl::Status RunScan(const hs_database_t* db, absl::string_view data,
+                              hs_scratch_t* scratch, match_event_handler handler, void* context);
+  absl::Status BuildKeys(const std::vector<ScannerRule>& rules);
+  absl::Status BuildPatterns(const std::vector<ScannerRule>& rules, bool lines);
+
+  Database keys_;
+  Database patterns_;
+  std::vector<std::vector<KeyedChain>> by_key_;
+};
+
+}  // namespace pulse::filter
