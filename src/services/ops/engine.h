@@ -37,12 +37,15 @@ struct Chunk {
 // What an engine made of a chunk. Members other than `bytes` mean what the operation says.
 struct Result {
   Buffer bytes;
+  size_t skip = 0;  // bytes at the front of `bytes` that are not part of the result
   uint32_t checksum = 0;
   uint64_t count = 0;
   std::vector<uint64_t> marks;
 
+  absl::string_view payload() const { return bytes.view().substr(skip); }
   void Clear() {
     bytes.Clear();
+    skip = 0;
     checksum = 0;
     count = 0;
     marks.clear();

@@ -49,6 +49,7 @@ std::string QueueStats::Explain() const {
     absl::StrAppendFormat(&text, "; %s (%s, %d lane%s): %d chunks", engine.name,
                           engine.side == Side::kHost ? "host" : "agent", engine.lanes,
                           engine.lanes == 1 ? "" : "s", engine.chunks);
+    absl::StrAppendFormat(&text, " in %.3f s", static_cast<double>(engine.busy_nanos) * 1e-9);
     if (engine.bytes_per_second > 0) {
       absl::StrAppendFormat(&text, " at %.0f MB/s", engine.bytes_per_second * engine.lanes / 1e6);
     }
@@ -260,7 +261,7 @@ void Queue::Deliver(Lock& lock) {
     }
     // The slot is this chunk's until delivered_ grows.
     lock.unlock();
-    const uint64_t bytes = slot.result->bytes.size();
+    const uint64_t bytes = slot.result->payload().size();
     absl::Status status = sink_->Take(*slot.chunk, *slot.result);
     lock.lock();
     if (!status.ok()) {

@@ -133,6 +133,20 @@ TEST(Queue, ManyLanes_DeliverAllInOrder) {
   }
 }
 
+TEST(Queue, KnownTotal_EndsWithTheLastChunk) {
+  Brackets host("host", 2);
+  for (const uint64_t count : {0, 1, 2, 3, 50}) {
+    Numbers source(count);
+    InOrder sink;
+    QueueOptions options;
+    options.chunk_bytes = 1;
+    options.total_bytes = count;
+    Queue queue(options, {&host});
+    ASSERT_TRUE(queue.Run(source, sink).ok());
+    EXPECT_EQ(sink.taken(), count);
+  }
+}
+
 TEST(Queue, EmptySource_DeliversNothing) {
   Numbers source(0);
   InOrder sink;

@@ -97,8 +97,8 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   const int64_t mine = TimeFor(engine, bytes, now);
   if (mine == 0) return false;  // not known: this chunk tells
   uint64_t left = ChunksLeft();
-  // What was announced is claimed. Somebody has to ask the source for its end.
-  if (left == 0 && !ended_) return false;
+  if (left == 0)
+    return false;  // the source has not yet said that this is the end: asking it is cheap
   // When each of the other lanes would be free, and how long it takes for a chunk.
   struct Lane {
     int64_t done;  // with one chunk more
