@@ -1,15 +1,23 @@
 #include "services/ops/filter/filter.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/ops/compress.h"
+#include "services/ops/decompress.h"
+#include "services/ops/file_io.h"
 
 namespace pulse::filter {
 namespace {
@@ -35,43 +43,114 @@ class FdSink : public ops::Sink {
   FilterOutcome* const outcome_;
 };
 
-}  // namespace
+// A thread that reads one descriptor and writes another: a stage before or behind the filter.
+class Stage {
+ public:
+  // `work` gets its end of a new pipe; `other` becomes the filter's end.
+  absl::Status Start(bool writes, std::function<absl::Status(int)> work, UniqueFd* other) {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) return ErrnoError(errno, "making a pipe for", "a filter");
+    UniqueFd mine(fds[writes ? 1 : 0]);
+    other->reset(fds[writes ? 0 : 1]);
+    ops::EnlargePipe(mine.get());
+    thread_ = std::thread([this, work = std::move(work), fd = std::move(mine)]() mutable {
+      status_ = work(fd.get());
+      fd.reset();  // the other end sees that nothing follows, or that nobody reads
+    });
+    return absl::OkStatus();
+  }
+  ~Stage() {
+    if (thread_.joinable()) thread_.join();
+  }
+  // The filter's end is to be closed before.
+  absl::Status Join() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
 
-absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
-                                        int out) {
+ private:
+  std::thread thread_;
+  absl::Status status_;
+};
+
+// Whether what begins with `bytes` may be compressed; with fewer than kRecogniseBytes, whether it
+// still may turn out to be.
+bool LooksCompressed(absl::string_view bytes) {
+  static constexpr absl::string_view kMagics[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd",
+                                                  "\x04\x22\x4d\x18", "\x2a\x4d\x18"};
+  for (const absl::string_view magic : kMagics) {
+    // A frame to be skipped begins with 0x50 to 0x5f.
+    const bool skip = magic.front() == '\x2a';
+    if (skip && (bytes.empty() || (static_cast<unsigned char>(bytes.front()) & 0xf0) != 0x50))
+      continue;
+    const absl::string_view rest = bytes.substr(skip ? 1 : 0);
+    const size_t n = std::min(rest.size(), magic.size());
+    if (rest.substr(0, n) == magic.substr(0, n)) return true;
+  }
+  return false;
+}
+
+// The first bytes of the input: as many as it takes to tell whether it is compressed. Those of a
+// stream are read; `*before` has them then.
+absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* before) {
+  const off_t at = lseek(fd, 0, SEEK_CUR);
+  std::string bytes;
+  while (bytes.size() < ops::kRecogniseBytes && (bytes.empty() || LooksCompressed(bytes))) {
+    char more[ops::kRecogniseBytes];
+    const size_t want = ops::kRecogniseBytes - bytes.size();
+    const ssize_t n = at >= 0 ? pread(fd, more, want, at + static_cast<off_t>(bytes.size()))
+                              : read(fd, more, want);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, "reading", name);
+    if (n == 0) break;
+    bytes.append(more, static_cast<size_t>(n));
+  }
+  if (at < 0) *before = bytes;
+  const auto format = ops::Recognise(bytes);
+  return LooksCompressed(bytes) && format.ok() && *format != ops::Format::kZlib;
+}
+
+// All that `before` holds and `from` gives, to `to`.
+absl::Status Pump(const std::string& before, int from, const std::string& name, int to) {
+  PULSE_RETURN_IF_ERROR(WriteAll(to, before, "passing on", name));
+  std::vector<char> buffer(size_t{256} << 10);
+  while (true) {
+    const ssize_t n = read(from, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, "reading", name);
+    if (n == 0) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(
+        WriteAll(to, {buffer.data(), static_cast<size_t>(n)}, "passing on", name));
+  }
+}
+
+// From records to records, without compression.
+absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOptions& options,
+                                            SourceOptions source_options, int in, int out) {
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
-                         RecordSource::Make(in, options.source));
+                         RecordSource::Make(in, std::move(source_options)));
   std::vector<std::unique_ptr<FilterEngine>> engines;
   std::vector<ops::Engine*> pointers;
-  const auto add = [&](ops::Side side, const std::vector<int>& cpus, int lanes) -> absl::Status {
-    ops::EngineTraits traits;
-    traits.name = side == ops::Side::kHost ? "filter" : "filter@agent";
-    traits.side = side;
-    traits.lanes = lanes;
-    traits.cpus = cpus;
-    PULSE_ASSIGN_OR_RETURN(auto engine,
-                           FilterEngine::Make(&rules, options.selection, std::move(traits)));
+  PULSE_ASSIGN_OR_RETURN(const std::vector<ops::EngineTraits> traits,
+                         ops::EnginesFor(options.processors, "filter"));
+  for (const ops::EngineTraits& one : traits) {
+    PULSE_ASSIGN_OR_RETURN(auto engine, FilterEngine::Make(&rules, options.selection, one));
     pointers.push_back(engine.get());
     engines.push_back(std::move(engine));
-    return absl::OkStatus();
-  };
-  const auto lanes = [](const std::vector<int>& cpus) { return static_cast<int>(cpus.size()); };
-  if (!options.host_cpus.empty()) {
-    PULSE_RETURN_IF_ERROR(add(ops::Side::kHost, options.host_cpus, lanes(options.host_cpus)));
-  } else if (options.agent_cpus.empty()) {
-    PULSE_RETURN_IF_ERROR(add(ops::Side::kHost, {}, AllowedCpus()));
-  }
-  if (!options.agent_cpus.empty()) {
-    PULSE_RETURN_IF_ERROR(add(ops::Side::kAgent, options.agent_cpus, lanes(options.agent_cpus)));
   }
   ops::QueueOptions queue_options;
-  queue_options.placement = options.placement;
+  queue_options.placement = options.processors.placement;
   queue_options.operation = "filter";
   queue_options.chunk_bytes = options.source.chunk_bytes;
   queue_options.total_bytes = source->TotalBytes();
+  queue_options.rates = options.processors.rates;
   ops::Queue* running = nullptr;
-  if (options.progress) {
-    queue_options.tick = [&] { options.progress(running->input_bytes(), running->output_bytes()); };
+  if (options.processors.progress) {
+    queue_options.tick = [&] {
+      if (options.processors.progress(running->input_bytes(), running->output_bytes())) return;
+      source->Stop();
+      running->Cancel();
+    };
   }
   FilterOutcome outcome;
   FdSink sink(out, options.out_name, source.get(), &outcome);
@@ -81,6 +160,71 @@ absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOption
   outcome.stats = queue.stats();
   if (!status.ok() && ErrnoOf(status) != EPIPE) return status;
   outcome.reader_gone = !status.ok();
+  return outcome;
+}
+
+}  // namespace
+
+absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
+                                        int out) {
+  const std::string& name = options.source.name;
+  SourceOptions source = options.source;
+  Stage pump;
+  Stage before;
+  Stage behind;
+  UniqueFd from;  // the filter's ends of the pipes, closed before the stages are waited for
+  UniqueFd to;
+  PULSE_ASSIGN_OR_RETURN(const bool compressed, IsCompressed(in, name, &source.before));
+  if (compressed) {
+    auto whole = std::make_shared<UniqueFd>();
+    if (!source.before.empty()) {
+      PULSE_RETURN_IF_ERROR(pump.Start(
+          true, [&, bytes = source.before](int fd) { return Pump(bytes, in, name, fd); },
+          whole.get()));
+      source.before.clear();
+    }
+    ops::DecompressOptions decompress;
+    decompress.processors = options.processors;
+    decompress.processors.progress = nullptr;
+    const absl::Status started = before.Start(
+        true,
+        [=, &name](int fd) {
+          const int compressed_in = whole->valid() ? whole->get() : in;
+          const auto report = ops::Decompress(decompress, compressed_in, name, fd, name);
+          whole->reset();  // the pump may wait for its reader
+          return report.status();
+        },
+        &from);
+    PULSE_RETURN_IF_ERROR(started);
+    source.name = absl::StrCat(name, ", decompressed");
+  }
+  const bool compresses =
+      options.compress.has_value() && options.selection.select != Select::kCount;
+  if (compresses) {
+    ops::CompressOptions compress;
+    compress.format = *options.compress;
+    compress.level = options.level;
+    compress.processors = options.processors;
+    compress.processors.progress = nullptr;
+    PULSE_RETURN_IF_ERROR(behind.Start(
+        false,
+        [=, &options](int fd) {
+          return ops::Compress(compress, fd, "the records", out, options.out_name).status();
+        },
+        &to));
+  }
+  auto outcome = FilterRecords(rules, options, std::move(source), compressed ? from.get() : in,
+                               compresses ? to.get() : out);
+  from.reset();
+  to.reset();
+  const absl::Status first = before.Join();
+  pump.Join().IgnoreError();  // it fails only where its reader has gone or its input has failed
+  const absl::Status last = behind.Join();
+  if (!outcome.ok()) return outcome;
+  // A stage before the filter that lost its reader has done nothing wrong.
+  if (!first.ok() && ErrnoOf(first) != EPIPE) return first;
+  if (!last.ok() && ErrnoOf(last) != EPIPE) return last;
+  outcome->reader_gone = outcome->reader_gone || !last.ok();
   return outcome;
 }
 

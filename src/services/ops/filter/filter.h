@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,8 @@
 #include "services/ops/filter/filter_engine.h"
 #include "services/ops/filter/record_source.h"
 #include "services/ops/filter/rule_set.h"
+#include "services/ops/format.h"
+#include "services/ops/operation.h"
 #include "services/ops/queue.h"
 
 namespace pulse::filter {
@@ -22,12 +24,10 @@ struct FilterOptions {
   Selection selection;
   SourceOptions source;
   std::string out_name;
-  // One lane for each CPU. Both empty: every CPU that this process may use is the host's.
-  std::vector<int> host_cpus;
-  std::vector<int> agent_cpus;
-  ops::Placement placement;
-  // Now and then, by the calling thread: bytes read and written so far.
-  std::function<void(uint64_t in, uint64_t out)> progress;
+  ops::Processors processors;
+  // The output is one stream of this format.
+  std::optional<ops::Format> compress;
+  int level = 1;
 };
 
 struct FilterOutcome {
@@ -38,9 +38,11 @@ struct FilterOutcome {
 };
 
 // Reads `in` from where it is to its end, and writes to `out` unless records are only counted.
-// SIGPIPE is to be ignored. Blocks. Errors: of reading and writing, DataLoss (a file that became
-// shorter, a record that is cut off), OutOfRange (a record that is too long), InvalidArgument
-// (CPUs).
+// Input that begins as gzip, BGZF, zstd or LZ4 does is decompressed on the way (zlib's streams
+// cannot be told from text). Decompression, filter and compression run at the same time, and pass
+// pieces on; nothing is kept in a file. SIGPIPE is to be ignored. Blocks. Errors: of reading and
+// writing, DataLoss (a file that became shorter, a damaged stream, a record that is cut off),
+// OutOfRange (a record that is too long), InvalidArgument (CPUs), Cancelled.
 absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
                                         int out);
 

@@ -13,6 +13,8 @@
 #include "base/cpu_list.h"
 #include "base/file_calls.h"
 #include "base/testing.h"
+#include "services/ops/compress.h"
+#include "services/ops/decompress.h"
 #include "services/ops/filter/test_rules.h"
 
 namespace pulse::filter {
@@ -138,9 +140,9 @@ TEST(FilterTest, Placements_GiveTheSame) {
   ASSERT_FALSE(cpus.empty());
   for (const char* placement : {"host", "agent", "split=30", "auto"}) {
     FilterOptions options = SmallChunks();
-    options.placement = *ops::Placement::Parse(placement);
-    options.host_cpus = {cpus.front()};
-    options.agent_cpus = {cpus.back()};
+    options.processors.placement = *ops::Placement::Parse(placement);
+    options.processors.host_cpus = {cpus.front()};
+    options.processors.agent_cpus = {cpus.back()};
     const Ran ran = RunOn(*set, text, options);
     ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
     EXPECT_EQ(ran.output, expected) << placement;
@@ -178,6 +180,108 @@ TEST(FilterTest, NoSpace_IsAnError) {
   const auto outcome = RunFilter(*set, options, in.get(), full.get());
   EXPECT_EQ(ErrnoOf(outcome.status()), ENOSPC);
   EXPECT_THAT(Text(outcome.status()), HasSubstr("/dev/full"));
+}
+
+// What Compress makes of `text`, on all formats that can be told from text.
+std::string Compressed(const std::string& text, ops::Format format) {
+  const ScratchPath in("plain");
+  const ScratchPath out("compressed");
+  const UniqueFd from = OpenFile(in.get(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  EXPECT_TRUE(WriteAll(from.get(), text, "writing", in.get()).ok());
+  EXPECT_EQ(lseek(from.get(), 0, SEEK_SET), 0);
+  const UniqueFd to = OpenFile(out.get(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  ops::CompressOptions options;
+  options.format = format;
+  EXPECT_TRUE(ops::Compress(options, from.get(), "plain", to.get(), "compressed").ok());
+  return *ReadFirst(to.get(), static_cast<uint64_t>(lseek(to.get(), 0, SEEK_END)), "reading", "");
+}
+
+std::string Decompressed(const std::string& bytes) {
+  const ScratchPath in("compressed");
+  const ScratchPath out("plain");
+  const UniqueFd from = OpenFile(in.get(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  EXPECT_TRUE(WriteAll(from.get(), bytes, "writing", in.get()).ok());
+  EXPECT_EQ(lseek(from.get(), 0, SEEK_SET), 0);
+  const UniqueFd to = OpenFile(out.get(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  const auto report = ops::Decompress({}, from.get(), "compressed", to.get(), "plain");
+  EXPECT_TRUE(report.ok()) << report.status();
+  return *ReadFirst(to.get(), static_cast<uint64_t>(lseek(to.get(), 0, SEEK_END)), "reading", "");
+}
+
+constexpr ops::Format kFormats[] = {ops::Format::kGzip, ops::Format::kBgzf, ops::Format::kZstd,
+                                    ops::Format::kLz4};
+
+TEST(FilterTest, CompressedInput_OfEachFormat_IsDecompressedOnTheWay) {
+  const std::string text = ManyLines(60000);
+  const auto set = MakeSet({"hit$"});
+  const std::string expected = JoinLines(Re2Lines({"hit$"}, text));
+  for (const ops::Format format : kFormats) {
+    const std::string bytes = Compressed(text, format);
+    const Ran ran = RunOn(*set, bytes);
+    ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+    EXPECT_EQ(ran.output, expected) << ops::FormatName(format);
+    // From a pipe, of which nothing can be read twice.
+    int fds[2];
+    ASSERT_EQ(pipe2(fds, O_CLOEXEC), 0);
+    UniqueFd in(fds[0]);
+    std::thread writer([&bytes, fd = UniqueFd(fds[1])] {
+      EXPECT_TRUE(WriteAll(fd.get(), bytes, "writing", "a pipe").ok());
+    });
+    FilterOptions options;
+    options.selection.select = Select::kCount;
+    const auto outcome = RunFilter(*set, options, in.get(), -1);
+    writer.join();
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(outcome->selected, 6000U) << ops::FormatName(format);
+  }
+}
+
+TEST(FilterTest, CompressedInput_DamagedOrCutOff_IsAnError) {
+  signal(SIGPIPE, SIG_IGN);
+  const auto set = MakeSet({"hit"});
+  for (const ops::Format format : kFormats) {
+    std::string bytes = Compressed(ManyLines(60000), format);
+    const Ran cut = RunOn(*set, bytes.substr(0, bytes.size() / 2));
+    EXPECT_EQ(cut.outcome.status().code(), absl::StatusCode::kDataLoss)
+        << ops::FormatName(format) << ": " << cut.outcome.status();
+    for (size_t i = 0; i < 40; ++i) bytes[bytes.size() / 2 + i] = static_cast<char>(i * 7);
+    EXPECT_FALSE(RunOn(*set, bytes).outcome.ok()) << ops::FormatName(format);
+  }
+}
+
+TEST(FilterTest, TextThatBeginsAsZlibDoes_IsText) {
+  const auto set = MakeSet({"x"});
+  EXPECT_EQ(RunOn(*set, "x^2 + y\nz\n").output, "x^2 + y\n");
+  EXPECT_EQ(RunOn(*set, "Px\n").output, "Px\n");
+  EXPECT_EQ(RunOn(*set, "\x1f x\n").output, "\x1f x\n");
+}
+
+TEST(FilterTest, CompressedOutput_OfEachFormat_HoldsTheRecords) {
+  const std::string text = ManyLines(60000);
+  const auto set = MakeSet({"hit$"});
+  for (const ops::Format format : kFormats) {
+    FilterOptions options;
+    options.compress = format;
+    const Ran ran = RunOn(*set, Compressed(text, ops::Format::kGzip), options);
+    ASSERT_TRUE(ran.outcome.ok()) << ran.outcome.status();
+    EXPECT_EQ(Decompressed(ran.output), JoinLines(Re2Lines({"hit$"}, text)))
+        << ops::FormatName(format);
+  }
+}
+
+TEST(FilterTest, CompressedOutput_NoSpace_IsAnError) {
+  signal(SIGPIPE, SIG_IGN);
+  const UniqueFd full = OpenFile("/dev/full", O_WRONLY);
+  if (!full.valid()) GTEST_SKIP() << "no /dev/full";
+  const ScratchPath path("in");
+  const UniqueFd in = OpenFile(path.get(), O_RDWR | O_CREAT, 0600);
+  ASSERT_TRUE(WriteAll(in.get(), ManyLines(300000), "writing", "").ok());
+  ASSERT_EQ(lseek(in.get(), 0, SEEK_SET), 0);
+  const auto set = MakeSet({"hit"});
+  FilterOptions options;
+  options.compress = ops::Format::kGzip;
+  const auto outcome = RunFilter(*set, options, in.get(), full.get());
+  EXPECT_EQ(ErrnoOf(outcome.status()), ENOSPC) << outcome.status();
 }
 
 TEST(FilterTest, LineThatIsTooLong_EndsItAfterWhatIsBefore) {

@@ -18,6 +18,7 @@ constexpr uint64_t kSampleEvery = uint64_t{256} << 10;
 constexpr size_t kRulesOfSample = 8;
 constexpr size_t kLongestSample = size_t{64} << 10;
 constexpr size_t kLengthBytes = 4;
+constexpr size_t kAskedBeforeAll = 64;
 
 size_t FindFolded(absl::string_view text, absl::string_view piece, size_t from) {
   for (size_t at = from; at + piece.size() <= text.size(); ++at) {
@@ -31,37 +32,33 @@ size_t FindFolded(absl::string_view text, absl::string_view piece, size_t from) 
   return absl::string_view::npos;
 }
 
-size_t Find(absl::string_view text, absl::string_view piece, size_t from, bool ignore_case) {
-  if (from + piece.size() > text.size()) return absl::string_view::npos;
-  if (ignore_case) return FindFolded(text, piece, from);
-  const void* found = memmem(text.data() + from, text.size() - from, piece.data(), piece.size());
-  if (found == nullptr) return absl::string_view::npos;
-  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
-}
-
 // Whether a chain matches a line: each piece is taken where it first can be, which leaves the most
-// room for the next.
-bool ChainMatches(const Chain& chain, absl::string_view line) {
+// room for the next. `readable`: how many bytes from the line's begin may be read.
+bool ChainMatches(const Chain& chain, absl::string_view line, size_t readable) {
+  const auto find = [&](absl::string_view piece, size_t from) {
+    if (from + piece.size() > line.size()) return absl::string_view::npos;
+    if (chain.ignore_case) return FindFolded(line, piece, from);
+    const char* const found =
+        FindText(line.data() + from, line.data() + line.size(), line.data() + readable, piece);
+    return found == nullptr ? absl::string_view::npos : static_cast<size_t>(found - line.data());
+  };
+  const auto stands = [&](absl::string_view piece, size_t at) {
+    const absl::string_view there = line.substr(at, piece.size());
+    return chain.ignore_case ? FindFolded(there, piece, 0) == 0 : there == piece;
+  };
   size_t from = 0;
   const size_t count = chain.pieces.size();
   for (size_t i = 0; i < count; ++i) {
-    const Piece& piece = chain.pieces[i];
-    from += piece.gap;
-    size_t at = 0;
-    if (i + 1 == count && chain.to_end) {
-      if (from + piece.bytes.size() > line.size()) return false;
-      at = line.size() - piece.bytes.size();
-      if (Find(line, piece.bytes, at, chain.ignore_case) != at) return false;
-      if (i == 0 && chain.from_start && at != 0) return false;
-    } else if (i == 0 && chain.from_start) {
-      if (Find(line.substr(0, piece.bytes.size()), piece.bytes, 0, chain.ignore_case) != 0) {
-        return false;
-      }
-    } else {
-      at = Find(line, piece.bytes, from, chain.ignore_case);
-      if (at == absl::string_view::npos) return false;
-    }
-    from = at + piece.bytes.size();
+    const absl::string_view piece = chain.pieces[i].bytes;
+    from += chain.pieces[i].gap;
+    if (from + piece.size() > line.size()) return false;
+    const bool first = i == 0 && chain.from_start;
+    const bool last = i + 1 == count && chain.to_end;
+    size_t at = first ? 0 : last ? line.size() - piece.size() : find(piece, from);
+    if (at == absl::string_view::npos || at < from) return false;
+    if ((first || last) && !stands(piece, at)) return false;
+    from = at + piece.size();
+    if (last && from != line.size()) return false;
   }
   return line.size() - from >= chain.last_gap;
 }
@@ -131,7 +128,8 @@ class Matcher::Line {
         candidate.chain != nullptr ? static_cast<const void*>(candidate.chain) : &rule;
     if (std::find(refuted_.begin(), refuted_.end(), key) != refuted_.end()) return false;
     const absl::string_view line = data_.substr(begin_, end_ - begin_);
-    if ((candidate.chain == nullptr || one_piece || ChainMatches(*candidate.chain, line)) &&
+    if ((candidate.chain == nullptr || one_piece ||
+         ChainMatches(*candidate.chain, line, data_.size() - begin_)) &&
         (!asks || rules_.Re2Accepts(candidate.rule, line))) {
       return true;
     }
@@ -146,6 +144,11 @@ class Matcher::Line {
     return static_cast<size_t>(static_cast<const char*>(at) - data_.data());
   }
   bool Ascii() {
+    // Where many lines are asked about, the whole of the data is.
+    if (data_ascii_ == kUnknown && ++asked_ > kAskedBeforeAll) {
+      data_ascii_ = IsAscii(data_) ? kYes : kNo;
+    }
+    if (data_ascii_ == kYes) return true;
     if (ascii_ == kUnknown) {
       ascii_ = IsAscii(data_.substr(begin_, end_ - begin_)) ? kYes : kNo;
     }
@@ -167,6 +170,8 @@ class Matcher::Line {
   size_t end_ = 0;
   bool hit_ = false;
   enum Ascii ascii_ = kUnknown;
+  enum Ascii data_ascii_ = kUnknown;
+  size_t asked_ = 0;
   std::vector<const void*> refuted_;  // chains and rules that do not match this line
 };
 
@@ -231,13 +236,14 @@ absl::Status Matcher::ScanLines(absl::string_view part, size_t offset, std::vect
   bool ordered = true;
   Line line(*rules_, part, !rules_->one_scanner());
   PULSE_RETURN_IF_ERROR(scanner.Scan(part, scratch, [&](const Candidate& candidate) {
-    if (!line.MoveTo(candidate.piece_end) || line.hit()) return true;
-    if (rules_->IsQuarantined(candidate.rule) || !line.Accepts(candidate)) return true;
+    if (!line.MoveTo(candidate.piece_end)) return Scanner::kGoOn;
+    if (line.hit()) return line.end() + 1;
+    if (rules_->IsQuarantined(candidate.rule) || !line.Accepts(candidate)) return Scanner::kGoOn;
     line.set_hit();
     const size_t begin = offset + line.begin();
     ordered = ordered && (hits->size() == first || hits->back().begin < begin);
     hits->push_back({begin, offset + line.end(), candidate.rule});
-    return true;
+    return line.end() + 1;
   }));
   if (!ordered) {
     const auto from = hits->begin() + static_cast<std::ptrdiff_t>(first);
@@ -310,17 +316,19 @@ absl::StatusOr<uint32_t> Matcher::MatchRecord(absl::string_view record, bool* ma
     std::vector<uint32_t> refuted;
     PULSE_RETURN_IF_ERROR(scanner.Scan(record, scratch, [&](const Candidate& candidate) {
       const RuleSet::Compiled& compiled = rules_->rules()[candidate.rule];
-      if (rules_->IsQuarantined(candidate.rule)) return true;
+      if (rules_->IsQuarantined(candidate.rule)) return Scanner::kGoOn;
       if (compiled.confirm || (compiled.confirm_others && !IsAscii(record))) {
-        if (std::find(refuted.begin(), refuted.end(), candidate.rule) != refuted.end()) return true;
+        if (std::find(refuted.begin(), refuted.end(), candidate.rule) != refuted.end()) {
+          return Scanner::kGoOn;
+        }
         if (!rules_->Re2Accepts(candidate.rule, record)) {
           refuted.push_back(candidate.rule);
-          return true;
+          return Scanner::kGoOn;
         }
       }
       rule = candidate.rule;
       *matches = true;
-      return false;
+      return Scanner::kStop;
     }));
     if (!*matches && rules_->AnyRe2Rule()) *matches = rules_->Re2RulesAccept(record);
     if (!sample || RecordAgrees(record, *matches, rule)) return rule;
@@ -391,7 +399,7 @@ absl::Status Matcher::MatchAllRules(
       if (line.MoveTo(candidate.piece_end) && line.Accepts(candidate)) {
         on_match(line.begin(), candidate.rule);
       }
-      return true;
+      return Scanner::kGoOn;
     });
   }
   // One record, without its length.
@@ -399,7 +407,7 @@ absl::Status Matcher::MatchAllRules(
     const RuleSet::Compiled& rule = rules_->rules()[candidate.rule];
     const bool asks = rule.confirm || (rule.confirm_others && (!IsAscii(block) || mixed));
     if (!asks || rules_->Re2Accepts(candidate.rule, block)) on_match(0, candidate.rule);
-    return true;
+    return Scanner::kGoOn;
   });
 }
 

@@ -56,6 +56,11 @@ absl::StatusOr<std::unique_ptr<RecordSource>> RecordSource::Make(int fd, SourceO
   source->regular_ = S_ISREG(st.st_mode) && st.st_size > 0 && at >= 0;
   source->by_lanes_ = source->regular_ && source->options_.records == Records::kLines;
   if (at >= 0) source->start_ = source->offset_ = static_cast<uint64_t>(at);
+  if (!source->options_.before.empty()) {
+    source->rest_.Append(source->options_.before);
+    source->regular_ = source->by_lanes_ = false;
+    source->offset_ = 0;
+  }
   source->stop_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!source->stop_.valid())
     return ErrnoError(errno, "making an eventfd for", source->options_.name);

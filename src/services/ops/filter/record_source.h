@@ -33,6 +33,8 @@ struct SourceOptions {
   uint64_t chunk_bytes = 512 << 10;
   uint64_t max_record = 64 << 20;
   std::string name;  // of the input, for messages
+  // What was read from the descriptor before; a stream's only.
+  std::string before;
 };
 
 class RecordSource : public ops::Source {

@@ -21,12 +21,6 @@ absl::Status CompileError(hs_compile_error_t* error) {
   return absl::UnimplementedError(text);
 }
 
-// How rare a byte is in text and logs, roughly.
-int Rarity(unsigned char c) {
-  if (absl::ascii_islower(c) || c == ' ') return 2;
-  return absl::ascii_isdigit(c) ? 3 : 4;
-}
-
 const Piece& RarestPiece(const Chain& chain) {
   const auto weight = [](const Piece& piece) {
     int sum = 0;
@@ -60,6 +54,16 @@ absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules) {
     }
   }
   if (keys.empty()) return absl::OkStatus();
+  std::vector<std::string> few(keys.size());
+  bool exact_case = true;
+  for (const auto& [key, number] : keys) {
+    few[number] = key.second;
+    exact_case = exact_case && !key.first;
+  }
+  if (exact_case && TextFinder::Fits(few)) {
+    finder_.emplace(std::move(few));
+    return absl::OkStatus();
+  }
   std::vector<const char*> texts;
   std::vector<size_t> sizes;
   std::vector<unsigned> flags;

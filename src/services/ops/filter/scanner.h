@@ -1,6 +1,6 @@
-// Scanner: many rules in one database of Vectorscan, or in two: rules that are chains are found by
-// their rarest piece, in a database of texts alone, which is several times as fast as one of
-// patterns.
+// Scanner: many rules in one database of Vectorscan. Rules that are chains are found by their
+// rarest piece: few pieces by a TextFinder, more of them by a database of texts alone, which is
+// several times as fast as one of patterns.
 //
 // It finds candidates: the rule, and where in the data a match ended. It never reports a place
 // where no rule of it can have matched, except rules that were compiled as prefilters. An order of
@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "base/errors.h"
 #include "services/ops/filter/rule_form.h"
+#include "services/ops/filter/text_finder.h"
 
 namespace pulse::filter {
 
@@ -57,26 +59,37 @@ class Scanner {
 
   absl::StatusOr<Scratch> MakeScratch() const;
 
-  // Calls `handler(candidate)` for each candidate in `data`, which is less than 4 GiB, until one
-  // call returns false. Internal when Vectorscan fails.
+  static constexpr size_t kGoOn = TextFinder::kGoOn;
+  static constexpr size_t kStop = SIZE_MAX;
+
+  // Calls `handler(candidate)` for each candidate in `data`, which is less than 4 GiB. It returns
+  // kGoOn, kStop, or a place behind the candidate, before which it needs no further candidates; it
+  // may still get some. Internal when Vectorscan fails.
   template <typename Handler>
   absl::Status Scan(absl::string_view data, hs_scratch_t* scratch, Handler&& handler) const {
     struct Context {
       const Scanner* scanner;
       Handler* handler;
       bool stopped;
+
+      size_t OnKey(size_t key, size_t end) {
+        for (const KeyedChain& keyed : scanner->by_key_[key]) {
+          const size_t next = (*handler)(Candidate{keyed.rule, &keyed.chain, end});
+          stopped = next == kStop;
+          if (next != kGoOn) return next;
+        }
+        return kGoOn;
+      }
     } context{this, &handler, false};
+    if (finder_.has_value()) {
+      finder_->Find(data, [&context](size_t key, size_t end) { return context.OnKey(key, end); });
+    }
     if (keys_ != nullptr) {
       const auto on_key = [](unsigned key, unsigned long long, unsigned long long to, unsigned,
                              void* raw) -> int {
         auto* c = static_cast<Context*>(raw);
-        for (const KeyedChain& keyed : c->scanner->by_key_[key]) {
-          if (!(*c->handler)(Candidate{keyed.rule, &keyed.chain, static_cast<size_t>(to)})) {
-            c->stopped = true;
-            return 1;
-          }
-        }
-        return 0;
+        c->OnKey(key, static_cast<size_t>(to));
+        return c->stopped ? 1 : 0;
       };
       PULSE_RETURN_IF_ERROR(RunScan(keys_.get(), data, scratch, on_key, &context));
     }
@@ -84,14 +97,14 @@ class Scanner {
       const auto on_pattern = [](unsigned rule, unsigned long long, unsigned long long to, unsigned,
                                  void* raw) -> int {
         auto* c = static_cast<Context*>(raw);
-        return (*c->handler)(Candidate{rule, nullptr, static_cast<size_t>(to)}) ? 0 : 1;
+        return (*c->handler)(Candidate{rule, nullptr, static_cast<size_t>(to)}) == kStop ? 1 : 0;
       };
       PULSE_RETURN_IF_ERROR(RunScan(patterns_.get(), data, scratch, on_pattern, &context));
     }
     return absl::OkStatus();
   }
 
-  bool empty() const { return keys_ == nullptr && patterns_ == nullptr; }
+  bool empty() const { return by_key_.empty() && patterns_ == nullptr; }
   size_t bytes() const;  // of both databases
 
  private:
@@ -108,6 +121,7 @@ class Scanner {
   absl::Status BuildKeys(const std::vector<ScannerRule>& rules);
   absl::Status BuildPatterns(const std::vector<ScannerRule>& rules, bool lines);
 
+  std::optional<TextFinder> finder_;  // instead of keys_
   Database keys_;
   Database patterns_;
   std::vector<std::vector<KeyedChain>> by_key_;

@@ -1,0 +1,244 @@
+// `pulse filter`: the records of a file or a stream that match.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/progress.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "services/ops/filter/filter.h"
+
+namespace pulse {
+namespace {
+
+// As grep's.
+constexpr int kSelected = 0;
+constexpr int kNothing = 1;
+constexpr int kError = 2;
+
+constexpr uint64_t kMostRuleBytes = uint64_t{64} << 20;
+
+struct FilterArgs {
+  std::vector<std::string> patterns;
+  std::string rules_file;
+  std::string input = "-";
+  std::string output;
+  std::string max_line = "64M";
+  std::string cpus;
+  std::string agent_cpus;
+  std::string placement = "auto";
+  std::string records = "lines";
+  bool count = false;
+  bool invert = false;
+  bool ignore_case = false;
+  bool literal = false;
+  bool extract = false;
+  bool explain = false;
+  bool force = false;
+};
+
+absl::StatusOr<std::vector<filter::Rule>> GatherRules(const FilterArgs& args) {
+  std::vector<filter::Rule> rules;
+  for (size_t i = 0; i < args.patterns.size(); ++i) {
+    // As grep does, so that lists of patterns can be given.
+    for (const absl::string_view text : absl::StrSplit(args.patterns[i], '\n')) {
+      rules.push_back({std::string(text), absl::StrCat("-e, number ", i + 1)});
+    }
+  }
+  if (args.rules_file.empty()) return rules;
+  const std::string name = absl::StrCat("--rules ", args.rules_file);
+  const UniqueFd fd = OpenFile(args.rules_file, O_RDONLY);
+  if (!fd.valid()) return ErrnoError(errno, "opening", name);
+  std::string text;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, "reading", name);
+    if (n == 0) break;
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > kMostRuleBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": larger than ", kMostRuleBytes >> 20, " MiB: no file of rules"));
+    }
+  }
+  PULSE_ASSIGN_OR_RETURN(const std::vector<filter::Rule> more, filter::ReadRules(text, name));
+  rules.insert(rules.end(), more.begin(), more.end());
+  return rules;
+}
+
+absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
+                      filter::FilterOptions* options) {
+  if (args.patterns.empty() && args.rules_file.empty()) {
+    return absl::InvalidArgumentError("no rules: give them with -e PATTERN or --rules FILE");
+  }
+  if (args.extract && (args.invert || args.count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--extract prints parts of what matches; it does not go together with ",
+                     args.invert ? "--invert" : "--count"));
+  }
+  if (args.records == "prefixed") {
+    rules->records = filter::Records::kPrefixed;
+  } else if (args.records != "lines") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--records '", args.records, "': expected lines or prefixed"));
+  }
+  rules->ignore_case = args.ignore_case;
+  rules->literal = args.literal;
+  options->source.records = rules->records;
+  options->selection.invert = args.invert;
+  options->selection.select = args.count     ? filter::Select::kCount
+                              : args.extract ? filter::Select::kCaptures
+                                             : filter::Select::kRecords;
+  PULSE_RETURN_IF_ERROR(ReadSize("--max-line", args.max_line, "64M", &options->source.max_record));
+  if (options->source.max_record > filter::kMostRecordBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
+  }
+  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &options->host_cpus));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &options->agent_cpus));
+  auto placement = ops::Placement::Parse(args.placement);
+  if (!placement.ok()) return OptionError("--placement", placement.status());
+  options->placement = *placement;
+  return absl::OkStatus();
+}
+
+// A file that has its name only once it is complete. Without a name: standard output.
+class Output {
+ public:
+  absl::Status Open(const std::string& name, bool force) {
+    if (name.empty()) {
+      fd_ = UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+      return fd_.valid() ? absl::OkStatus() : ErrnoError(errno, "writing", "standard output");
+    }
+    if (!force && access(name.c_str(), F_OK) == 0) {
+      return absl::AlreadyExistsError(absl::StrCat(name, ": exists; --force replaces it"));
+    }
+    name_ = name;
+    temporary_ = absl::StrCat(name, ".XXXXXX");
+    fd_ = UniqueFd(mkostemp(temporary_.data(), O_CLOEXEC));
+    if (!fd_.valid()) {
+      temporary_.clear();
+      return ErrnoError(errno, "making", name);
+    }
+    // mkostemp gives others nothing; a new file gives them what the process's mask leaves.
+    const mode_t mask = umask(0);
+    umask(mask);
+    if (fchmod(fd_.get(), 0666 & ~mask) != 0) return ErrnoError(errno, "making", name);
+    return absl::OkStatus();
+  }
+  ~Output() {
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+  absl::Status Finish() {
+    if (name_.empty()) return absl::OkStatus();
+    if (rename(temporary_.c_str(), name_.c_str()) != 0) return ErrnoError(errno, "making", name_);
+    temporary_.clear();
+    return absl::OkStatus();
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+  std::string name_;
+  std::string temporary_;
+};
+
+absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
+  signal(SIGPIPE, SIG_IGN);
+  filter::RuleSetOptions rule_options;
+  filter::FilterOptions options;
+  PULSE_RETURN_IF_ERROR(ReadArgs(args, &rule_options, &options));
+  PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, GatherRules(args));
+  PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<filter::RuleSet> set,
+                         filter::RuleSet::Compile(std::move(rules), rule_options));
+  if (args.explain) std::fputs(set->Explain().c_str(), stderr);
+  UniqueFd input(args.input == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : -1);
+  options.source.name = args.input == "-" ? "standard input" : args.input;
+  if (args.input != "-") input = OpenFile(args.input, O_RDONLY);
+  if (!input.valid()) return ErrnoError(errno, "opening", options.source.name);
+  options.out_name = args.output.empty() ? "standard output" : args.output;
+  Output output;
+  PULSE_RETURN_IF_ERROR(output.Open(args.output, args.force));
+  Progress progress(1);
+  struct stat st {};
+  const uint64_t total =
+      fstat(input.get(), &st) == 0 && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
+  // Where results go to a terminal, a line of progress would stand between them.
+  if (total > 0 && (!args.output.empty() || isatty(STDOUT_FILENO) == 0)) {
+    options.progress = [&](uint64_t in, uint64_t) { progress.Bytes("filtering", in, total); };
+  }
+  PULSE_ASSIGN_OR_RETURN(const filter::FilterOutcome outcome,
+                         filter::RunFilter(*set, options, input.get(), output.fd()));
+  if (args.explain) {
+    std::fprintf(stderr, "%s\n", outcome.stats.Explain().c_str());
+  }
+  if (args.count) {
+    const absl::Status status =
+        WriteAll(output.fd(), absl::StrCat(outcome.selected, "\n"), "writing", options.out_name);
+    if (!status.ok() && ErrnoOf(status) != EPIPE) return status;
+  }
+  PULSE_RETURN_IF_ERROR(output.Finish());
+  return outcome.selected > 0 ? kSelected : kNothing;
+}
+
+}  // namespace
+
+void AddFilterCommand(CLI::App& app) {
+  auto args = std::make_shared<FilterArgs>();
+  CLI::App* cmd = app.add_subcommand(
+      "filter",
+      "Print the lines that match any of many rules, on all CPUs, in their order.\n"
+      "  pulse filter -e 'timeout|refused' -e 'disk .* failed' app.log\n"
+      "Rules are regular expressions in RE2's syntax, for UTF-8. Exits as grep does: 0 if a line\n"
+      "was selected, 1 if none was, 2 after an error.");
+  cmd->add_option("-e,--regexp", args->patterns, "a rule; may be given many times")
+      ->allow_extra_args(false);
+  cmd->add_option("--rules", args->rules_file,
+                  "a file of rules, one a line; empty lines and lines that begin with # are none");
+  cmd->add_option("FILE", args->input, "what is read; - or nothing: standard input");
+  cmd->add_flag("-c,--count", args->count, "print only how many records are selected");
+  cmd->add_flag("-v,--invert", args->invert, "select the records that do not match");
+  cmd->add_flag("-i,--ignore-case", args->ignore_case, "rules ignore the case of letters");
+  cmd->add_flag("-F,--literal", args->literal, "rules are texts, not regular expressions");
+  cmd->add_flag("--extract", args->extract,
+                "print what the first rule that matches captures, with tabs between; all that it\n"
+                "matches if it captures nothing");
+  cmd->add_option("--records", args->records,
+                  "lines, or prefixed: each record has its length in front, 32 bits,\n"
+                  "little-endian")
+      ->capture_default_str();
+  cmd->add_option("--max-line", args->max_line,
+                  "the longest record; a longer one is an error (at most 1G)")
+      ->capture_default_str();
+  cmd->add_option("--cpus", args->cpus, "CPUs of the host to run on (default: all)");
+  cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent to run on");
+  cmd->add_option("--placement", args->placement,
+                  "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
+                  "agent), or auto: whoever finishes a chunk first")
+      ->capture_default_str();
+  cmd->add_option("-o,--output", args->output,
+                  "write to this file, which has its name once it is complete");
+  cmd->add_flag("--force", args->force, "replace the output file if it exists");
+  cmd->add_flag("--explain", args->explain,
+                "say on standard error which engine serves each rule, and what each processor did");
+  cmd->callback([args] {
+    const absl::StatusOr<int> code = RunFilterCommand(*args);
+    Finish(code.status());
+    SetExitCode(code.ok() ? *code : kError);
+  });
+}
+
+}  // namespace pulse

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# `pulse filter` as a command: exit codes, options, pipes, bad input; and what it selects beside what
+# grep -E and ripgrep do, where they are installed. usage:
+#   filter_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+# PULSE_TEST_LOGS=FOLDER compares on the logs of this folder, too.
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+command -v python3 >/dev/null || fail "python3 is not installed"
+cd "$SCRATCH" || fail "no $SCRATCH"
+
+# expect_code CODE NAME COMMAND...: runs it, with its output in NAME.out and NAME.err.
+expect_code() {
+  local expected=$1 name=$2 code
+  shift 2
+  "$@" >"$name.out" 2>"$name.err" </dev/null
+  code=$?
+  [[ $code == "$expected" ]] || fail "$name: exit code $code, expected $expected" "$name.err"
+}
+expect_text() { grep -qF -- "$2" "$1" || fail "$1: no '$2' in it" "$1"; }
+
+# Sentences as the co-processing paper's queries look for, seeded, and bytes that are no text.
+python3 - "$SCRATCH/lines" "${PULSE_TEST_SEED:-1}" <<'PYTHON' || fail "cannot make data"
+import random, sys
+r = random.Random(int(sys.argv[2]))
+print(f"seed {sys.argv[2]}")
+streets = ["Main St", "US-50", "I-270/OH-37", "State Route 32", "Memorial Dr"]
+def line():
+    a, b, e = r.choice(streets), r.choice(streets), r.randint(1, 99)
+    return r.choice([f"At {a}/Exit {e} - Accident.", f"Accident on {a} Southbound at Exit {e} {b}.",
+                     f"Accident on {a} at {b}. Expect delays.", f"Ramp to {a} - Accident.",
+                     f"Lane blocked near {a} and {b}.", "", f"  {e}\ttabs\t{a}", f"K\u212a na\u00efve {b}"])
+with open(sys.argv[1], "w", encoding="utf-8", newline="") as f:
+    for _ in range(60000): f.write(line() + r.choice(["\n"] * 30 + ["\r\n"]))
+    f.write("the last line has no newline at Exit")
+PYTHON
+
+note "exit codes are grep's"
+expect_code 0 some "$PULSE" filter -e 'Ramp to (.+)' lines
+expect_code 1 none "$PULSE" filter -e 'nothing like this' lines
+[[ ! -s none.out ]] || fail "output without a match"
+expect_code 1 none-count "$PULSE" filter --count -e 'nothing like this' lines
+[[ $(cat none-count.out) == 0 ]] || fail "a count of nothing is 0"
+expect_code 2 no-file "$PULSE" filter -e a not-there
+expect_text no-file.err "not-there: No such file"
+expect_code 2 folder "$PULSE" filter -e a .
+expect_text folder.err "Is a directory"
+expect_code 2 no-rules "$PULSE" filter lines
+expect_text no-rules.err "-e PATTERN or --rules FILE"
+expect_code 2 bad-option "$PULSE" filter --no-such-option -e a lines
+expect_code 2 bad-size "$PULSE" filter --max-line 2G -e a lines
+expect_text bad-size.err "at most 1G"
+expect_code 2 bad-cpus "$PULSE" filter --cpus x -e a lines
+expect_code 2 bad-placement "$PULSE" filter --placement there -e a lines
+expect_code 2 no-agent "$PULSE" filter --placement agent -e a lines
+expect_code 2 both "$PULSE" filter --extract --invert -e a lines
+expect_text both.err "does not go together with --invert"
+
+note "rules that cannot be used are named, all of them"
+printf '%s\n' 'fine' '# (a comment' '' '(open' 'x(?=y)' '(a)\1' >rules
+expect_code 2 rules "$PULSE" filter --rules rules -e '[z-a]' lines
+for text in "4 rules cannot be used" "--rules rules, line 4" "neither ahead nor behind" \
+  "no back-references" "-e, number 1"; do
+  expect_text rules.err "$text"
+done
+
+note "files of output"
+expect_code 0 to-file "$PULSE" filter -e Exit -o out lines
+[[ ! -s to-file.out ]] || fail "it wrote to standard output, too"
+expect_code 2 exists "$PULSE" filter -e Ramp -o out lines
+expect_text exists.err "--force"
+expect_code 0 forced "$PULSE" filter -e Ramp -o out --force lines
+expect_code 0 again "$PULSE" filter -e Ramp lines
+cmp -s out again.out || fail "-o and standard output differ"
+expect_code 2 no-folder "$PULSE" filter -e Ramp -o no-folder/out lines
+expect_code 2 long "$PULSE" filter -e Ramp --max-line 100 -o long.out2 --records prefixed lines
+if compgen -G 'long.out2*' >/dev/null; then fail "a failed run left its output"; fi
+
+note "pipes: both ends, and a reader that goes away"
+cat lines | "$PULSE" filter -e Ramp | cmp -s - again.out || fail "a pipe gives something else"
+cat lines lines lines lines | "$PULSE" filter -e . 2>early.err | head -n 1 >early.out
+[[ $(wc -l <early.out) == 1 && ! -s early.err ]] || fail "a reader that goes away" early.err
+printf 'first\n' >fifo.expected
+mkfifo fifo
+"$PULSE" filter -e first <fifo >fifo.out &
+STARTED_PIDS+=($!)
+exec 9>fifo
+printf 'first\n' >&9
+for _ in $(seq 600); do [[ -s fifo.out ]] && break; sleep 0.1; done
+cmp -s fifo.out fifo.expected || fail "a line does not come out while the input stays open"
+exec 9>&-
+wait "${STARTED_PIDS[-1]}" || fail "exit code after a pipe"
+
+note "long lines, within bounded memory"
+head -c 300000000 /dev/zero | tr '\0' x >long
+expect_code 2 long "$PULSE" filter -e y long
+expect_text long.err "the line that begins at byte 0 is longer than 67108864 bytes"
+head -c 300000000 /dev/zero | (ulimit -v 1500000; exec "$PULSE" filter -e y --cpus 0 >/dev/null 2>long.err)
+[[ $? == 2 ]] || fail "a long line in a pipe" long.err
+expect_text long.err "--max-line"
+expect_code 0 longest "$PULSE" filter --count --max-line 512M -e x long
+rm long
+
+note "records with their length in front"
+python3 -c '
+import struct, sys
+for r in (b"a\nb", b"", b"ab", b"a" * 70000 + b"b"):
+    sys.stdout.buffer.write(struct.pack("<I", len(r)) + r)' >prefixed
+expect_code 0 prefixed "$PULSE" filter --records prefixed --count -e 'a.*b' prefixed
+[[ $(cat prefixed.out) == 2 ]] || fail "prefixed records: $(cat prefixed.out)"
+head -c 70000 prefixed >cut
+expect_code 2 cut "$PULSE" filter --records prefixed -e 'a' cut
+expect_text cut.err "cut: the record that begins at byte 17 is cut off"
+
+# Rules that all three read alike.
+rules=('At (.+)Exit (.+)' '(.+) on (.+) at Exit (.+)' 'on (.+) at (.+)' 'Ramp to (.+)' 'Exit [0-9]{2}'
+  '^Accident' 'delays\.$' '(Main|Memorial) (St|Dr)' '^$' 'US-50|I-270' '[^A-Za-z ]{3}' 'e{2}|l{2}' 'St\.?$')
+
+# compare NAME FILE TOOL...: the same lines, by each rule, by all at once, inverted and counted.
+compare() {
+  local name=$1 file=$2 all=() rule
+  shift 2
+  for rule in "${rules[@]}"; do
+    all+=(-e "$rule")
+    for option in --count -i --invert; do
+      short=$option
+      [[ $option == --count ]] && short=-c
+      [[ $option == --invert ]] && short=-v
+      "$@" "$short" -e "$rule" "$file" >expected 2>expected.err
+      "$PULSE" filter "$option" -e "$rule" "$file" >found 2>found.err
+      # ripgrep prints no count of 0.
+      [[ -s expected || $option != --count ]] || echo 0 >expected
+      cmp -s expected found || fail "$name and pulse filter $option differ about '$rule' in $file"
+    done
+  done
+  "$@" "${all[@]}" "$file" >expected
+  "$PULSE" filter "${all[@]}" "$file" >found
+  cmp -s expected found || fail "$name and pulse filter differ about all rules in $file"
+}
+files=(lines)
+if [[ -n "${PULSE_TEST_LOGS:-}" ]]; then files+=("$PULSE_TEST_LOGS"/*); fi
+for file in "${files[@]}"; do
+  [[ -f $file ]] || continue
+  note "beside grep: $file"
+  LC_ALL=C.UTF-8 compare grep "$file" grep -a -E
+  if command -v rg >/dev/null; then
+    note "beside ripgrep: $file"
+    compare ripgrep "$file" rg --no-config -a -N --no-filename --color never
+  else
+    skip_part "ripgrep is not installed"
+  fi
+done
+note "done"
