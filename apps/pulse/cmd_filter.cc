@@ -41,6 +41,8 @@ struct FilterArgs {
   std::string agent_cpus;
   std::string placement = "auto";
   std::string records = "lines";
+  std::string compress;
+  int level = 1;
   bool count = false;
   bool invert = false;
   bool ignore_case = false;
@@ -107,11 +109,16 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   if (options->source.max_record > filter::kMostRecordBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
   }
-  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &options->host_cpus));
-  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &options->agent_cpus));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &options->processors.host_cpus));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &options->processors.agent_cpus));
   auto placement = ops::Placement::Parse(args.placement);
   if (!placement.ok()) return OptionError("--placement", placement.status());
-  options->placement = *placement;
+  options->processors.placement = *placement;
+  options->level = args.level;
+  if (args.compress.empty()) return absl::OkStatus();
+  const auto format = ops::ParseFormat(args.compress);
+  if (!format.ok()) return OptionError("--compress", format.status());
+  options->compress = *format;
   return absl::OkStatus();
 }
 
@@ -178,7 +185,11 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
       fstat(input.get(), &st) == 0 && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
   // Where results go to a terminal, a line of progress would stand between them.
   if (total > 0 && (!args.output.empty() || isatty(STDOUT_FILENO) == 0)) {
-    options.progress = [&](uint64_t in, uint64_t) { progress.Bytes("filtering", in, total); };
+    options.processors.progress = [&](uint64_t in, uint64_t) {
+      progress.Bytes("filtering", in,
+                     std::max(in, total));  // of what is compressed, more than that
+      return true;
+    };
   }
   PULSE_ASSIGN_OR_RETURN(const filter::FilterOutcome outcome,
                          filter::RunFilter(*set, options, input.get(), output.fd()));
@@ -231,6 +242,13 @@ void AddFilterCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("-o,--output", args->output,
                   "write to this file, which has its name once it is complete");
+  cmd->add_option(
+      "--compress", args->compress,
+      "compress the output: gzip, zlib, bgzf, zstd or lz4. Compressed input is recognised\n"
+      "(but for zlib)");
+  cmd->add_option("--level", args->level, "of --compress, 1 to 9")
+      ->check(CLI::Range(1, 9))
+      ->capture_default_str();
   cmd->add_flag("--force", args->force, "replace the output file if it exists");
   cmd->add_flag("--explain", args->explain,
                 "say on standard error which engine serves each rule, and what each processor did");

@@ -13,6 +13,8 @@ namespace pulse {
 
 void AddAgentCommand(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
+// Exits as grep does: 0, 1 without a match, 2 after an error.
+void AddFilterCommand(CLI::App& app);
 void AddKvCommand(CLI::App& app);
 void AddServeCommand(CLI::App& app);
 void AddTopCommand(CLI::App& app);

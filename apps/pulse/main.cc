@@ -28,10 +28,17 @@ int main(int argc, char** argv) {
   pulse::AddAgentCommand(app);
   pulse::AddServeCommand(app);
   pulse::AddKvCommand(app);
+  pulse::AddFilterCommand(app);
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);
   pulse::AddPoolCommand(app);
   pulse::AddBenchCommand(app);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    // Scripts take 1 of a filter for "nothing found", as of grep.
+    return code != 0 && command == "filter" ? 2 : code;
+  }
   return pulse::ExitCode();
 }

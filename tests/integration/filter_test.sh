@@ -94,6 +94,21 @@ cmp -s fifo.out fifo.expected || fail "a line does not come out while the input 
 exec 9>&-
 wait "${STARTED_PIDS[-1]}" || fail "exit code after a pipe"
 
+if command -v gzip >/dev/null; then
+  note "compressed on either side"
+  gzip -c lines >lines.gz
+  expect_code 0 from-gzip "$PULSE" filter -e Ramp lines.gz
+  cmp -s from-gzip.out again.out || fail "compressed input gives something else"
+  cat lines.gz lines.gz | "$PULSE" filter --compress gzip -e Ramp | gzip -dc >twice
+  cat again.out again.out | cmp -s - twice || fail "gzip to gzip gives something else"
+  head -c 20000 lines.gz >cut.gz
+  expect_code 2 cut-gzip "$PULSE" filter -e Ramp -o cut.out cut.gz
+  expect_text cut-gzip.err "cut.gz"
+  [[ ! -e cut.out ]] || fail "the output of damaged input has its name"
+else
+  skip_part "gzip is not installed"
+fi
+
 note "long lines, within bounded memory"
 head -c 300000000 /dev/zero | tr '\0' x >long
 expect_code 2 long "$PULSE" filter -e y long
