@@ -86,7 +86,7 @@ TEST(TextFinderTest, Fits_ManyOrShortTexts_DoNot) {
 TEST(TextFinderTest, FindText_AnySize_FindsTheFirst) {
   std::mt19937_64 random(testing_util::TestSeed() + 2);
   for (int round = 0; round < 3000; ++round) {
-    const std::string text = RandomText(random() % 4, random);
+    const std::string text = RandomText(1 + random() % 4, random);
     const std::string made = RandomText(random() % 60, random);
     const std::vector<char> memory(made.begin(), made.end());
     const size_t readable = memory.size();
