@@ -53,8 +53,10 @@ ROOMS = {
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
     "src/services/kv/client": ("base", "channel", "services/kv", "services/kv/core",
                                "services/kv/shm", "include"),
-    # The graph store: values and the interface between store and query engine.
+    # The graph store: values and the interface between store and query engine; the engine, which has
+    # no storage.
     "src/services/graph/model": ("base",),
+    "src/services/graph/cypher": ("base", "services/graph/model"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),
