@@ -40,20 +40,23 @@ std::string Lower(std::string_view name) { return absl::AsciiStrToLower(Absl(nam
 }  // namespace
 
 const Function* FindFunction(std::string_view name) {
-  static const auto* table = [] {
-    auto* functions = new std::vector<Function>;
-    AddAggregates(functions);
-    AddScalarFunctions(functions);
-    AddStringFunctions(functions);
-    AddListFunctions(functions);
-    AddMathFunctions(functions);
-    AddTemporalFunctions(functions);
-    auto* map = new std::map<std::string, const Function*, std::less<>>;
-    for (const Function& f : *functions) (*map)[Lower(f.name)] = &f;
+  static const std::vector<Function> functions = [] {
+    std::vector<Function> all;
+    AddAggregates(&all);
+    AddScalarFunctions(&all);
+    AddStringFunctions(&all);
+    AddListFunctions(&all);
+    AddMathFunctions(&all);
+    AddTemporalFunctions(&all);
+    return all;
+  }();
+  static const std::map<std::string, const Function*, std::less<>> table = [] {
+    std::map<std::string, const Function*, std::less<>> map;
+    for (const Function& f : functions) map[Lower(f.name)] = &f;
     return map;
   }();
-  const auto it = table->find(Lower(name));
-  return it == table->end() ? nullptr : it->second;
+  const auto it = table.find(Lower(name));
+  return it == table.end() ? nullptr : it->second;
 }
 
 }  // namespace pulse::cypher
