@@ -13,6 +13,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
   if (auto op = MakeMatchOperator(step, runtime, next)) return op;
   if (auto op = MakeTableOperator(step, runtime, next)) return op;
   if (auto op = MakeAggregateOperator(step, runtime, next)) return op;
+  if (auto op = MakeColumnOperator(step, runtime, next)) return op;
   return MakeUpdateOperator(step, runtime, next);
 }
 

@@ -77,6 +77,7 @@ struct Step {
     kOptional,   // inner; where it has no row, nulls
     kProject,    // items
     kAggregate,  // items are the keys, aggregates
+    kColumns,    // aggregates over all relationships, or all nodes, by columns
     kDistinct,   // on the slots of items
     kSort,
     kSkip,
@@ -95,6 +96,7 @@ struct Step {
   Slot slot = -1;
   Slot from = -1;
   Slot edge = -1;
+  bool all_edges = false;   // kColumns: relationships, not nodes
   bool into = false;        // `slot` is bound: it must be the node that is reached
   bool from_bound = true;   // kEdge: `from` is bound, too
   bool edge_bound = false;  // kExpandVar: `edge` holds the list of relationships

@@ -6,12 +6,30 @@ namespace pulse::cypher {
 namespace {
 
 std::string_view KindName(Step::Kind kind) {
-  static constexpr std::string_view kNames[] = {
-      "Scan",      "Expand",   "ExpandVariable", "ShortestPath", "FromRelationship",
-      "Filter",    "Path",     "Optional",       "Project",      "Aggregate",
-      "Distinct",  "Sort",     "Skip",           "Limit",        "Unwind",
-      "Procedure", "Subquery", "Create",         "Merge",        "Set",
-      "Delete",    "Foreach",  "Eager"};
+  static constexpr std::string_view kNames[] = {"Scan",
+                                                "Expand",
+                                                "ExpandVariable",
+                                                "ShortestPath",
+                                                "FromRelationship",
+                                                "Filter",
+                                                "Path",
+                                                "Optional",
+                                                "Project",
+                                                "Aggregate",
+                                                "AggregateColumns",
+                                                "Distinct",
+                                                "Sort",
+                                                "Skip",
+                                                "Limit",
+                                                "Unwind",
+                                                "Procedure",
+                                                "Subquery",
+                                                "Create",
+                                                "Merge",
+                                                "Set",
+                                                "Delete",
+                                                "Foreach",
+                                                "Eager"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -22,7 +40,10 @@ void Append(const Steps& steps, const Plan& names, int indent, std::string* out)
     *out += KindName(step.kind);
     if (step.label >= 0) *out += " :" + name(step.label);
     if (step.expr != nullptr && step.key >= 0) *out += " by index on " + name(step.key);
-    if (step.kind == Step::Kind::kScan && step.label < 0) *out += " all nodes";
+    if ((step.kind == Step::Kind::kScan ||
+         (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
+        step.label < 0)
+      *out += " all nodes";
     for (size_t i = 0; i < step.types.size(); ++i)
       *out += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)

@@ -411,8 +411,48 @@ void Planner::PlanAggregation(Clause* clause, const Scope& before, Steps* steps)
     RewriteToKeys(&item.expr, *clause, false);
     project.items.emplace_back(item.expr.get(), item.slot);
   }
-  steps->push_back(std::move(aggregate));
+  if (!AggregateByColumns(aggregate, steps)) steps->push_back(std::move(aggregate));
   steps->push_back(std::move(project));
+}
+
+// Where all relationships or nodes are aggregated without keys and without a look at anything but
+// one property of each, rows are not needed.
+bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
+  if (!aggregate.items.empty() || steps->empty() || steps->size() > 2) return false;
+  const Step& scan = (*steps)[0];
+  if (scan.kind != Step::Kind::kScan || scan.expr != nullptr) return false;
+  Step columns;
+  columns.kind = Step::Kind::kColumns;
+  columns.label = scan.label;
+  Slot subject = scan.slot;
+  if (steps->size() == 2) {
+    const Step& expand = (*steps)[1];
+    if (expand.kind != Step::Kind::kExpand || expand.into || scan.label >= 0 ||
+        expand.direction == Direction::kBoth || !expand.unique.empty()) {
+      return false;
+    }
+    columns.all_edges = true;
+    columns.types = expand.types;
+    subject = expand.edge;
+  }
+  for (const auto& [expr, slot] : aggregate.aggregates) {
+    if (expr->kind == Expr::Kind::kCountStar) continue;
+    const Expr* argument = expr->kids[0].get();
+    const Aggregate kind = expr->function->aggregate;
+    const bool property = argument->kind == Expr::Kind::kProperty;
+    if (property) argument = argument->kids[0].get();
+    if (expr->flag || argument->kind != Expr::Kind::kVariable || argument->slot != subject ||
+        subject < 0) {
+      return false;
+    }
+    const bool sums = kind == Aggregate::kSum || kind == Aggregate::kAvg ||
+                      kind == Aggregate::kMin || kind == Aggregate::kMax;
+    if (kind != Aggregate::kCount && !(sums && property)) return false;
+  }
+  columns.aggregates = aggregate.aggregates;
+  steps->clear();
+  steps->push_back(std::move(columns));
+  return true;
 }
 
 // In what follows DISTINCT or aggregation, an expression that is also projected is its column.

@@ -49,6 +49,7 @@ class Planner {
   void PlanProjection(Clause* clause, Steps* steps);
   void ExpandStar(Clause* clause);
   void PlanAggregation(Clause* clause, const Scope& before, Steps* steps);
+  static bool AggregateByColumns(const Step& aggregate, Steps* steps);
   void RewriteToKeys(ExprPtr* expr, const Clause& clause, bool inside_key);
   void ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates);
   void CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, Slot>>* out);
