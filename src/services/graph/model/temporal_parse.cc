@@ -145,20 +145,25 @@ std::optional<Value> ReadDuration(std::string_view text, std::string* error) {
   const bool negative = in.Take('-');
   if (!negative) in.Take('+');
   if (!in.Take('P') || in.done()) return std::nullopt;
-  long double months = 0, days = 0, seconds = 0;
+  long double months = 0, days = 0, seconds = 0, nanos = 0;
+  // Fractions apart: beside many hours a long double has no place for nanoseconds.
+  const auto add_seconds = [&](long double n) {
+    seconds += std::trunc(n);
+    nanos += (n - std::trunc(n)) * kNanosPerSecond;
+  };
   const std::string_view rest = in.Rest();
   if (rest.size() >= 10 && rest[4] == '-' && rest[7] == '-') {
-    int64_t year = 0, month = 0, day = 0, nanos = 0;
+    int64_t year = 0, month = 0, day = 0, time = 0;
     if (!in.Digits(4, &year) || !in.Take('-') || !in.Digits(2, &month) || !in.Take('-') ||
         !in.Digits(2, &day)) {
       return std::nullopt;
     }
-    if (in.Take('T') && !ReadTime(&in, &nanos)) return std::nullopt;
+    if (in.Take('T') && !ReadTime(&in, &time)) return std::nullopt;
     if (!in.done()) return std::nullopt;
     months = static_cast<long double>(year * 12 + month);
     days = static_cast<long double>(day);
     return MakeDuration(negative ? -months : months, negative ? -days : days, 0,
-                        static_cast<long double>(negative ? -nanos : nanos), error);
+                        static_cast<long double>(negative ? -time : time), error);
   }
   bool time = false;
   while (!in.done()) {
@@ -178,15 +183,15 @@ std::optional<Value> ReadDuration(std::string_view text, std::string* error) {
     else if (!time && in.Take('D'))
       days += n;
     else if (time && in.Take('H'))
-      seconds += n * 3600;
+      add_seconds(n * 3600);
     else if (time && in.Take('M'))
-      seconds += n * 60;
+      add_seconds(n * 60);
     else if (time && in.Take('S'))
-      seconds += n;
+      add_seconds(n);
     else
       return std::nullopt;
   }
-  return MakeDuration(months, days, seconds, 0, error);
+  return MakeDuration(months, days, seconds, nanos, error);
 }
 
 }  // namespace

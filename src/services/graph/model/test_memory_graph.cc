@@ -24,6 +24,25 @@ void Start(Column* out) {
   out->values.clear();
 }
 
+// Numbers of one kind go as such, so that callers meet each kind of column.
+void Finish(Column* out) {
+  const auto all = [out](Type type) {
+    return std::all_of(out->values.begin(), out->values.end(),
+                       [type](const Value& v) { return v.is_null() || v.type() == type; });
+  };
+  const bool ints = all(Type::kInt);
+  if (!ints && !all(Type::kFloat)) return;
+  out->kind = ints ? Column::Kind::kInts : Column::Kind::kFloats;
+  out->ints.clear();
+  out->floats.clear();
+  out->valid.clear();
+  for (const Value& v : out->values) {
+    out->valid.push_back(v.is_null() ? 0 : 1);
+    if (ints) out->ints.push_back(v.is_null() ? 0 : v.as_int());
+    if (!ints) out->floats.push_back(v.is_null() ? 0 : v.as_float());
+  }
+}
+
 }  // namespace
 
 std::optional<Token> MemoryGraph::Find(const std::vector<std::string>& names,
@@ -139,6 +158,7 @@ absl::Status MemoryGraph::ReadNodeProperty(Token key, std::span<const NodeId> no
                                            Column* out) const {
   Start(out);
   for (const NodeId node : nodes) Fill(nodes_, node, key, out);
+  Finish(out);
   return absl::OkStatus();
 }
 
@@ -146,6 +166,7 @@ absl::Status MemoryGraph::ReadEdgeProperty(Token key, std::span<const EdgeRef> e
                                            Column* out) const {
   Start(out);
   for (const EdgeRef& edge : edges) Fill(edges_, edge.id, key, out);
+  Finish(out);
   return absl::OkStatus();
 }
 
