@@ -39,7 +39,9 @@ namespace rocksdb {
 struct ColumnFamilyDescriptor;
 }
 
+#ifndef PULSE_EXPORT
 #define PULSE_EXPORT __attribute__((visibility("default")))
+#endif
 
 namespace pulse {
 
