@@ -80,6 +80,11 @@ function(pulse_no_rtti)
   endforeach()
 endfunction()
 
+# pulse_own_program(target): exports the name by which a preloaded plug-in knows PulseDB's own programs.
+function(pulse_own_program target)
+  target_link_options(${target} PRIVATE -Wl,--export-dynamic-symbol=pulse_own_program)
+endfunction()
+
 # pulse_precompile(target headers...): parses these once for the target, and what nearly every file
 # includes. For targets of many files; half of what they take is headers.
 function(pulse_precompile target)
