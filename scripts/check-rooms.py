@@ -67,7 +67,7 @@ ROOMS = {
     "apps/nbd": ("base", "include"),
     "apps/pulse": SUBSTRATE
     + ("store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
-    "examples": ("base", "uring", "net", "include"),
+    "examples": ("base", "uring", "net", "include", "rocksdb"),
     "bench/micro": ANY,
     "bench/rivals": ANY,
     "bench/macro": ANY,
