@@ -8,10 +8,6 @@
 namespace pulse::cypher {
 namespace {
 
-constexpr uint32_t kNull = Bit(Type::kNull), kBool = Bit(Type::kBool), kList = Bit(Type::kList),
-                   kMap = Bit(Type::kMap), kNode = Bit(Type::kNode), kEdge = Bit(Type::kEdge),
-                   kPath = Bit(Type::kPath), kInt = Bit(Type::kInt);
-
 std::string TypesText(uint32_t types) {
   std::string text;
   for (int i = 0; i <= static_cast<int>(Type::kDuration); ++i) {
@@ -70,7 +66,8 @@ void Planner::Slots(const Expr& expr, std::set<Slot>* out, bool* opaque) {
 void Planner::Want(const Expr& expr, uint32_t types, std::string_view what, std::string_view kind) {
   if ((expr.types & types) != 0) return;
   Fail("InvalidArgumentType", expr.pos,
-       Concat(what, " needs ", TypesText(types & ~kNull), ", found ", TypesText(expr.types)), kind);
+       Concat(what, " needs ", TypesText(types & ~kNullType), ", found ", TypesText(expr.types)),
+       kind);
 }
 
 void Planner::Bind(Expr* e, Context context) {
@@ -102,7 +99,7 @@ void Planner::Bind(Expr* e, Context context) {
     case Expr::Kind::kCall:
       return BindCall(e, context);
     case Expr::Kind::kCountStar:
-      e->types = kInt;
+      e->types = kIntType;
       if (context.in_aggregate)
         return Fail("NestedAggregation", e->pos, "an aggregate inside an aggregate");
       if (!context.aggregates) Fail("InvalidAggregation", e->pos, "nothing can be aggregated here");
@@ -139,9 +136,10 @@ void Planner::Bind(Expr* e, Context context) {
   switch (e->kind) {
     case Expr::Kind::kProperty: {
       e->slot2 = NameIndex(e->name);
-      const uint32_t owners = kNull | kNode | kEdge | kMap | kTemporalTypes | Bit(Type::kDuration);
+      const uint32_t owners =
+          kNullType | kNodeType | kEdgeType | kMapType | kTemporalTypes | Bit(Type::kDuration);
       if ((first.types & owners) == 0) {
-        const bool path = (first.types & kPath) != 0;
+        const bool path = (first.types & kPathType) != 0;
         Fail("InvalidArgumentType", e->pos,
              Concat("a ", TypesText(first.types), " has no property"),
              path ? "SyntaxError" : "TypeError");
@@ -149,26 +147,28 @@ void Planner::Bind(Expr* e, Context context) {
       return;
     }
     case Expr::Kind::kIndex:
-      Want(first, kList | kMap | kNode | kEdge | kNull, "an index", "TypeError");
-      if (first.types == kList) Want(*e->kids[1], kInt | kNull, "the index of a list", "TypeError");
+      Want(first, kListType | kMapType | kNodeType | kEdgeType | kNullType, "an index",
+           "TypeError");
+      if (first.types == kListType)
+        Want(*e->kids[1], kIntType | kNullType, "the index of a list", "TypeError");
       return;
     case Expr::Kind::kSlice:
-      e->types = kList | kNull;
-      return Want(first, kList | kNull, "a slice");
+      e->types = kListType | kNullType;
+      return Want(first, kListType | kNullType, "a slice");
     case Expr::Kind::kList:
-      e->types = kList;
+      e->types = kListType;
       return;
     case Expr::Kind::kMap:
-      e->types = kMap;
+      e->types = kMapType;
       return;
     case Expr::Kind::kMapProjection:
-      e->types = kMap | kNull;
-      return Want(first, kMap | kNode | kEdge | kNull, "a map projection");
+      e->types = kMapType | kNullType;
+      return Want(first, kMapType | kNodeType | kEdgeType | kNullType, "a map projection");
     case Expr::Kind::kHasLabels: {
-      e->types = kBool;
+      e->types = kBoolType;
       const std::vector<int> names = NameIndexes(e->names);
       e->slot2 = names.empty() ? -1 : names[0];
-      return Want(first, kNode | kEdge | kNull, "a label predicate");
+      return Want(first, kNodeType | kEdgeType | kNullType, "a label predicate");
     }
     default:
       return;
@@ -183,17 +183,17 @@ void Planner::BindOperator(Expr* e, Context context) {
   for (const ExprPtr& kid : e->kids) Bind(kid.get(), inner);
   if (failed()) return;
   const Expr& a = *e->kids[0];
-  e->types = kBool | kNull;
+  e->types = kBoolType | kNullType;
   if (e->kind == Expr::Kind::kChain) return;
   switch (e->op) {
     case Op::kAnd:
     case Op::kOr:
     case Op::kXor:
     case Op::kNot:
-      for (const ExprPtr& kid : e->kids) Want(*kid, kBool | kNull, "AND, OR, XOR and NOT");
+      for (const ExprPtr& kid : e->kids) Want(*kid, kBoolType | kNullType, "AND, OR, XOR and NOT");
       return;
     case Op::kIn:
-      return Want(*e->kids[1], kList | kNull, "IN");
+      return Want(*e->kids[1], kListType | kNullType, "IN");
     case Op::kAdd:
     case Op::kSub:
     case Op::kMul:
@@ -201,7 +201,7 @@ void Planner::BindOperator(Expr* e, Context context) {
     case Op::kMod:
     case Op::kPow: {
       const uint32_t both = a.types | e->kids[1]->types;
-      uint32_t operands = kNumberTypes | kNull;
+      uint32_t operands = kNumberTypes | kNullType;
       if (e->op != Op::kMod && e->op != Op::kPow) operands |= Bit(Type::kDuration);
       if (e->op == Op::kSub) operands |= kTemporalTypes;
       if (e->op != Op::kAdd) {
@@ -209,25 +209,25 @@ void Planner::BindOperator(Expr* e, Context context) {
       }
       e->types = kAnyType;
       if ((both & ~kNumberTypes) == 0) {
-        e->types = e->op == Op::kPow                            ? Bit(Type::kFloat)
-                   : both == kInt                               ? kInt
-                   : (both & kInt) != 0 && both != kNumberTypes ? both
-                                                                : kNumberTypes;
+        e->types = e->op == Op::kPow                                ? Bit(Type::kFloat)
+                   : both == kIntType                               ? kIntType
+                   : (both & kIntType) != 0 && both != kNumberTypes ? both
+                                                                    : kNumberTypes;
         if (e->op != Op::kPow &&
             (a.types == Bit(Type::kFloat) || e->kids[1]->types == Bit(Type::kFloat)))
           e->types = Bit(Type::kFloat);
       }
-      if (e->op == Op::kAdd && (a.types == kList || e->kids[1]->types == kList))
-        e->types = kList | kNull;
+      if (e->op == Op::kAdd && (a.types == kListType || e->kids[1]->types == kListType))
+        e->types = kListType | kNullType;
       return;
     }
     case Op::kNegate:
     case Op::kPlus:
       e->types = a.types;
-      return Want(a, kNumberTypes | Bit(Type::kDuration) | kNull, "a sign");
+      return Want(a, kNumberTypes | Bit(Type::kDuration) | kNullType, "a sign");
     case Op::kIsNull:
     case Op::kIsNotNull:
-      e->types = kBool;
+      e->types = kBoolType;
       return;
     default:
       return;
@@ -261,7 +261,7 @@ void Planner::BindCall(Expr* e, Context context) {
          {.aggregates = context.aggregates, .in_aggregate = context.in_aggregate || aggregate});
     if (failed()) return;
     if (i < f.args.size())
-      Want(*e->kids[i], f.args[i] | (f.null_in ? kNull : 0), Concat(f.name, "()"));
+      Want(*e->kids[i], f.args[i] | (f.null_in ? kNullType : 0), Concat(f.name, "()"));
     // One that differs from row to row cannot be aggregated: its rows would not be those that are
     // seen.
     if (aggregate && e->kids[i]->kind == Expr::Kind::kCall && e->kids[i]->function != nullptr &&
@@ -278,7 +278,7 @@ void Planner::BindComprehension(Expr* e, Context context) {
   Bind(e->kids[0].get(), inner);
   if (reduce) Bind(e->kids[1].get(), inner);
   if (failed()) return;
-  Want(*e->kids[reduce ? 1 : 0], kList | kNull, reduce ? "reduce()" : "IN");
+  Want(*e->kids[reduce ? 1 : 0], kListType | kNullType, reduce ? "reduce()" : "IN");
   const Scope saved = scope_;
   uint32_t element = kAnyType;
   const Expr& source = *e->kids[reduce ? 1 : 0];
@@ -293,10 +293,12 @@ void Planner::BindComprehension(Expr* e, Context context) {
     const bool where = !reduce && i == 1;
     // An aggregate would need rows for the elements.
     Bind(e->kids[i].get(), {.predicate = where});
-    if (where && !failed()) Want(*e->kids[i], kBool | kNull, "WHERE");
+    if (where && !failed()) Want(*e->kids[i], kBoolType | kNullType, "WHERE");
   }
   scope_ = saved;
-  e->types = e->kind == Expr::Kind::kQuantifier ? kBool | kNull : reduce ? kAnyType : kList | kNull;
+  e->types = e->kind == Expr::Kind::kQuantifier ? kBoolType | kNullType
+             : reduce                           ? kAnyType
+                                                : kListType | kNullType;
 }
 
 void Planner::BindSubquery(Expr* e) {
@@ -306,14 +308,14 @@ void Planner::BindSubquery(Expr* e) {
   auto plan = std::make_shared<Plan>();
   plan_->reads = true;
   if (e->kind == Expr::Kind::kExists) {
-    e->types = kBool;
+    e->types = kBoolType;
     PlanQuery(e->subquery.get(), plan.get(), true);
   } else {
     plan->branches.emplace_back();
     std::vector<Slot> fresh;
     const bool shortest = e->pattern[0].kind != PatternPart::Kind::kPlain;
     if (e->kind == Expr::Kind::kPattern) {
-      e->types = kBool;
+      e->types = kBoolType;
       // A predicate binds nothing.
       const PatternPart& part = e->pattern[0];
       const auto unknown = [&](const std::string& name, Pos pos) {
@@ -325,18 +327,18 @@ void Planner::BindSubquery(Expr* e) {
       for (const EdgePattern& edge : part.edges) unknown(edge.variable, edge.pos);
       if (shortest && e->kids.empty()) {
         e->flag = true;
-        e->types = kPath | kList | kNull;
+        e->types = kPathType | kListType | kNullType;
         e->pattern[0].path = " path";
       }
     }
     Expr* where = e->kind == Expr::Kind::kPatternComprehension ? e->kids[0].get() : nullptr;
     if (!failed()) PlanMatch(&e->pattern, where, &plan->branches[0].steps, &fresh);
     if (e->kind == Expr::Kind::kPatternComprehension && !failed()) {
-      e->types = kList;
+      e->types = kListType;
       Bind(e->kids[1].get(), {});
     }
     if (e->flag && !failed()) {
-      e->kids.push_back(MakeVariable(" path", e->pattern[0].slot, kPath, e->pos));
+      e->kids.push_back(MakeVariable(" path", e->pattern[0].slot, kPathType, e->pos));
     }
   }
   e->plan = std::move(plan);

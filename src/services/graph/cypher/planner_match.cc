@@ -10,9 +10,6 @@
 namespace pulse::cypher {
 namespace {
 
-constexpr uint32_t kNode = Bit(Type::kNode), kEdge = Bit(Type::kEdge), kList = Bit(Type::kList),
-                   kPath = Bit(Type::kPath), kNull = Bit(Type::kNull);
-
 Direction Reverse(Direction d) {
   return d == Direction::kOut ? Direction::kIn : d == Direction::kIn ? Direction::kOut : d;
 }
@@ -22,24 +19,24 @@ Direction Reverse(Direction d) {
 void Planner::DeclareNode(NodePattern* node, MatchState* state, bool only_bound) {
   const auto it = node->variable.empty() ? scope_.end() : scope_.find(node->variable);
   if (it == scope_.end()) {
-    node->slot = Declare(node->variable, kNode);
+    node->slot = Declare(node->variable, kNodeType);
     state->fresh.insert(node->slot);
     return;
   }
   (void)only_bound;
-  if ((it->second.types & (kNode | kNull)) == 0) {
+  if ((it->second.types & (kNodeType | kNullType)) == 0) {
     return Fail("VariableTypeConflict", node->pos, Concat("`", node->variable, "` is no node"));
   }
-  it->second.types = it->second.types == kAnyType ? kNode | kNull : it->second.types;
+  it->second.types = it->second.types == kAnyType ? kNodeType | kNullType : it->second.types;
   node->slot = it->second.slot;
 }
 
 void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound, bool needed) {
   const auto it = edge->variable.empty() ? scope_.end() : scope_.find(edge->variable);
-  const uint32_t type = edge->variable_length ? kList : kEdge;
+  const uint32_t type = edge->variable_length ? kListType : kEdgeType;
   (void)only_bound;
   if (it != scope_.end()) {
-    if ((it->second.types & (type | kNull)) == 0) {
+    if ((it->second.types & (type | kNullType)) == 0) {
       return Fail("VariableTypeConflict", edge->pos,
                   Concat("`", edge->variable, "` is no ",
                          edge->variable_length ? "list of relationships" : "relationship"));
@@ -76,7 +73,7 @@ void Planner::DeclarePattern(Pattern* pattern, MatchState* state, bool only_boun
     if (scope_.contains(part.path)) {
       return Fail("VariableAlreadyBound", part.pos, Concat("`", part.path, "` is already defined"));
     }
-    part.slot = Declare(part.path, kPath);
+    part.slot = Declare(part.path, kPathType);
     state->fresh.insert(part.slot);
   }
 }
@@ -129,10 +126,10 @@ void Planner::BindNode(NodePattern* node, MatchState* state) {
     labels->slot2 = NameIndexes(node->labels)[0];
     labels->pos = node->pos;
     labels->types = Bit(Type::kBool);
-    labels->kids.push_back(MakeVariable(node->variable, node->slot, kNode, node->pos));
+    labels->kids.push_back(MakeVariable(node->variable, node->slot, kNodeType, node->pos));
     AddPredicate(Own(std::move(labels)), state);
   }
-  AddPropertyPredicates(node->properties.get(), node->variable, node->slot, kNode, node->pos,
+  AddPropertyPredicates(node->properties.get(), node->variable, node->slot, kNodeType, node->pos,
                         state);
   if (node->where != nullptr && !failed()) {
     Bind(node->where.get(), {.predicate = true});
@@ -142,7 +139,7 @@ void Planner::BindNode(NodePattern* node, MatchState* state) {
 
 void Planner::BindEdge(EdgePattern* edge, MatchState* state) {
   if (edge->variable_length) return;  // each of its relationships is looked at while it is walked
-  AddPropertyPredicates(edge->properties.get(), edge->variable, edge->slot, kEdge, edge->pos,
+  AddPropertyPredicates(edge->properties.get(), edge->variable, edge->slot, kEdgeType, edge->pos,
                         state);
   if (edge->where != nullptr && !failed()) {
     Bind(edge->where.get(), {.predicate = true});
@@ -183,7 +180,7 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
   }
   if (where != nullptr && !failed()) {
     Bind(where, {.predicate = true});
-    if (!failed()) Want(*where, Bit(Type::kBool) | kNull, "WHERE");
+    if (!failed()) Want(*where, Bit(Type::kBool) | kNullType, "WHERE");
     if (!failed()) AddPredicate(where, &state);
   }
   if (failed()) return;
@@ -336,8 +333,8 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   if (edge.variable_length && (edge.properties != nullptr || edge.where != nullptr)) {
     MatchState inner;
     const Scope saved = scope_;
-    step.element = Declare(edge.variable, kEdge);
-    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdge, edge.pos,
+    step.element = Declare(edge.variable, kEdgeType);
+    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
                           &inner);
     if (edge.where != nullptr && !failed()) {
       Bind(edge.where.get(), {.predicate = true});
@@ -376,7 +373,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   if (edge.variable_length && edge.properties != nullptr) {
     MatchState inner;
     step.element = Allocate();
-    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdge, edge.pos,
+    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
                           &inner);
     for (const Predicate& p : inner.predicates) step.predicates.push_back(p.expr);
   }

@@ -6,13 +6,6 @@
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {
-namespace {
-
-constexpr uint32_t kNode = Bit(Type::kNode), kEdge = Bit(Type::kEdge), kNull = Bit(Type::kNull),
-                   kList = Bit(Type::kList), kMap = Bit(Type::kMap), kPath = Bit(Type::kPath);
-
-}  // namespace
-
 void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {
   for (PatternPart& part : *pattern) {
     if (part.kind != PatternPart::Kind::kPlain) {
@@ -29,7 +22,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
           return Fail("VariableAlreadyBound", node.pos,
                       Concat("`", node.variable, "` is already defined"));
         }
-        if ((it->second.types & (kNode | kNull)) == 0) {
+        if ((it->second.types & (kNodeType | kNullType)) == 0) {
           return Fail("VariableTypeConflict", node.pos, Concat("`", node.variable, "` is no node"));
         }
         node.slot = it->second.slot;
@@ -43,7 +36,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         Bind(node.properties.get(), {});
         if (failed()) return;
       }
-      node.slot = Declare(node.variable, kNode);
+      node.slot = Declare(node.variable, kNodeType);
       fresh->push_back(node.slot);
       CreateNodeOp op;
       op.slot = node.slot;
@@ -78,7 +71,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
         Bind(edge.properties.get(), {});
         if (failed()) return;
       }
-      edge.slot = Declare(edge.variable, kEdge);
+      edge.slot = Declare(edge.variable, kEdgeType);
       fresh->push_back(edge.slot);
       const bool left = edge.direction == Direction::kIn;
       CreateEdgeOp op;
@@ -91,7 +84,7 @@ void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vect
       ops->order.push_back(true);
     }
     if (part.path.empty()) continue;
-    part.slot = Declare(part.path, kPath);
+    part.slot = Declare(part.path, kPathType);
     fresh->push_back(part.slot);
     ops->paths.emplace_back(&part, part.slot);
   }
@@ -114,7 +107,7 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
         labels->kind = Expr::Kind::kHasLabels;
         labels->names = node.labels;
         labels->slot2 = NameIndexes(node.labels)[0];
-        labels->kids.push_back(MakeVariable(node.variable, node.slot, kNode, node.pos));
+        labels->kids.push_back(MakeVariable(node.variable, node.slot, kNodeType, node.pos));
         AddPredicate(Own(std::move(labels)), &state);
       }
     }
@@ -135,15 +128,15 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       // The map stays where it is; a slot that holds its value stands for it.
       const Slot value = Allocate();
       step->items.emplace_back(map, value);
-      test->kids.push_back(MakeVariable("", value, kMap, pos));
+      test->kids.push_back(MakeVariable("", value, kMapType, pos));
       AddPredicate(Own(std::move(test)), &state);
     };
     for (NodePattern& node : part.nodes) {
       if (state.fresh.contains(node.slot))
-        same_properties(node.properties.get(), node.slot, kNode, node.pos);
+        same_properties(node.properties.get(), node.slot, kNodeType, node.pos);
     }
     for (EdgePattern& edge : part.edges)
-      same_properties(edge.properties.get(), edge.slot, kEdge, edge.pos);
+      same_properties(edge.properties.get(), edge.slot, kEdgeType, edge.pos);
   }
   ApplyPredicates(&state, &step->inner);
   PatternPart& part = (*pattern)[0];
@@ -168,7 +161,8 @@ void Planner::PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetO
     Bind(entity, {});
     if (item.value != nullptr && !failed()) Bind(item.value.get(), {});
     if (failed()) return;
-    Want(*entity, (item.kind == SetItem::Kind::kLabels ? kNode : kNode | kEdge) | kNull,
+    Want(*entity,
+         (item.kind == SetItem::Kind::kLabels ? kNodeType : kNodeType | kEdgeType) | kNullType,
          remove ? "REMOVE" : "SET");
     op.target = entity;
     op.value = item.value.get();
@@ -184,7 +178,7 @@ void Planner::PlanDelete(Clause* clause, Step* step) {
     }
     Bind(expr.get(), {});
     if (failed()) return;
-    Want(*expr, kNode | kEdge | kPath | kNull, "DELETE");
+    Want(*expr, kNodeType | kEdgeType | kPathType | kNullType, "DELETE");
     step->deletes.push_back(expr.get());
   }
 }
@@ -192,7 +186,7 @@ void Planner::PlanDelete(Clause* clause, Step* step) {
 void Planner::PlanForeach(Clause* clause, Step* step, Plan* plan) {
   Bind(clause->expr.get(), {});
   if (failed()) return;
-  Want(*clause->expr, kList | kNull, "FOREACH");
+  Want(*clause->expr, kListType | kNullType, "FOREACH");
   const Scope saved = scope_;
   step->expr = clause->expr.get();
   step->slot = Declare(clause->variable, kAnyType);
@@ -237,7 +231,7 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
   for (size_t i = 0; i < clause->exprs.size(); ++i) {
     Bind(clause->exprs[i].get(), {});
     if (failed()) return;
-    uint32_t types = procedure->arguments[i].types | kNull;
+    uint32_t types = procedure->arguments[i].types | kNullType;
     if ((types & Bit(Type::kFloat)) != 0) types |= kNumberTypes;
     Want(*clause->exprs[i], types, Concat("argument ", procedure->arguments[i].name));
     step.arguments.push_back(clause->exprs[i].get());
