@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 
+#include "base/testing.h"
 #include "base/unique_fd.h"
 #include "services/kv/core/partition.h"
 
@@ -182,8 +183,7 @@ class KillTest : public testing::Test {
 };
 
 TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const uint64_t seed = testing_util::TestSeed();
   std::mt19937_64 random(seed);
   int recovered = 0;
   int unsettled = 0;
@@ -196,8 +196,12 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
     ASSERT_GE(child, 0);
     if (child == 0) Change(seed, known, settle_every);
     // Once it is at work, at any moment.
-    while (told_->done.load() <= known && waitpid(child, nullptr, WNOHANG) == 0) usleep(100);
-    usleep(static_cast<useconds_t>(random() % 3000));
+    siginfo_t ended{};
+    ASSERT_TRUE(testing_util::Eventually([&] {
+      waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+      return told_->done.load() > known || ended.si_pid == child;
+    }));
+    testing_util::RandomPause(&random, std::chrono::milliseconds(3));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
 
