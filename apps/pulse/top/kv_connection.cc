@@ -66,8 +66,13 @@ absl::StatusOr<std::string> KvConnection::Ask(std::string_view request, int64_t 
   redis::ReplySplitter splitter(redis::Limits{.max_reply_bulk = kMostReply, .max_elements = 0});
   std::string in;
   while (true) {
-    PULSE_ASSIGN_OR_RETURN(const size_t size, splitter.Next(in));
-    if (size > 0) break;
+    const auto size = splitter.Next(in);
+    if (!size.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("the server at ", address_,
+                                                     " does not speak Redis's protocol, or only "
+                                                     "with TLS, which pulse top has not"));
+    }
+    if (*size > 0) break;
     PULSE_RETURN_IF_ERROR(Wait(POLLIN, deadline));
     char bytes[16384];
     const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), 0);
