@@ -44,8 +44,8 @@ ROOMS = {
                              "include"),
     "src/services/redis": ("base", "net", "services/kv/core", "include", "rocksdb"),
     # What the agent answers of it.
-    "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
-                                   "include", "rocksdb"),
+    "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/kv/core",
+                                   "services/redis", "include", "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
     "src/services/kv": ("base", "net", "services/kv/core", "services/redis", "include"),
     "src/services/kv/core": ("base",),

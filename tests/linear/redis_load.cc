@@ -21,6 +21,7 @@ std::vector<std::string> RedisLoad::keys() const {
 void RedisLoad::Run(Client* client) {
   while (!clients_.stopping()) {
     if (!client->connection.is_open() && !Connect(client)) {
+      // sleep: a server that starts needs a processor, too
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       continue;
     }
@@ -155,7 +156,7 @@ void RedisLoad::Round(Client* client) {
     lost_.fetch_add(1);
     client->connection.Close();
   } else if (refused_.load() != refused) {
-    // What is started anew needs a processor, too.
+    // sleep: what is started anew needs a processor, too
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

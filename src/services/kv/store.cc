@@ -141,6 +141,12 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
   return absl::OkStatus();
 }
 
+int KvStore::undone() const {
+  int count = 0;
+  for (const Shard& shard : shards_) count += shard.partition->undone();
+  return count;
+}
+
 int KvStore::recovered() const {
   int count = 0;
   for (const Shard& shard : shards_) count += shard.partition->recovered();
@@ -465,6 +471,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     if (file_ != nullptr) {
       add("memory_file", options_.memory_file);
       add("resumed", file_->existed() ? 1 : 0);
+      add("undone_partitions", undone());
       add("recovered_partitions", recovered());
     }
   }

@@ -109,8 +109,10 @@ class KvStore final : public redis::Keyspace {
 
   // Gives back what has expired.
   void Tick();
-  // Keys were there when it opened; and so many partitions had to get a new index.
+  // Keys were there when it opened; and in so many partitions a change was taken back, or a new
+  // index made.
   bool resumed() const { return file_ != nullptr && file_->existed(); }
+  int undone() const;
   int recovered() const;
   // Sums over all partitions, one after the other.
   PartitionNumbers numbers() const;
