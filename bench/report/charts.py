@@ -32,7 +32,8 @@ COLOUR_OF = {
     "pulse-poll": 3, "pulse-libaio": 4, "pulse-threads": 5,
     "os-io_uring": 0, "os-threads": 2, "library": 3, "forwarded": 4, "offloaded": 1,
     "offloaded-copying": 5, "off": 0, "off-2cpu": 2, "on": 1, "direct": 0, "forward": 4, "spin": 1,
-    "splice": 5, "cpu": 0, "lat": 1, "dual": 2, "sav": 3, "dpu": 4, "shrd": 5}
+    "splice": 5, "cpu": 0, "lat": 1, "dual": 2, "sav": 3, "dpu": 4, "shrd": 5,
+    "cpu-2": 5}
 
 
 def colour_of(opponent):
