@@ -123,7 +123,7 @@ def fill_designs(result, page):
         page.charts.append(_receive_queues(rows["C-uniform"], "C-uniform", queues))
         page.notes.append(
             "The paper finds 41 % less latency with receive queues of 256 instead of 128, by congestion in "
-            "its NIC (section 3.2). A replay has no NIC: here twice the queue is twice the wait.")
+            "its NIC (section 3.2). A replay has no NIC: here a longer queue only adds to the wait.")
     page.tables += list(_design_tables(rows, card))
 
 

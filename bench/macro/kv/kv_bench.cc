@@ -73,9 +73,11 @@ std::vector<Variant> VariantsIn(const std::vector<Part>& parts, std::vector<Vari
 absl::Status RunKvBench(BenchArgs args) {
   const nlohmann::json& data = DataOf("kv");
   PULSE_RETURN_IF_ERROR(CheckOptions(args));
+  const auto only = args.Get<std::string>("part");
+  // Their runs warm up by themselves.
+  if (only == "designs" || only == "queue") args.common.warm_ups = 0;
   PULSE_ASSIGN_OR_RETURN(auto session, Session::Open(args, uint64_t{1} << 20));
   Session& s = *session;
-  const auto only = args.Get<std::string>("part");
   if (only == "model") return RunKvModelPart(&s, args);
   const auto profile = args.Get<std::string>("profile");
   std::string card;
