@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -29,6 +30,23 @@ struct Place {
   uint32_t part;
   uint32_t parts;
 };
+
+// Calls `round` until it is told to stop; says when the endpoint whose counts these are has
+// answered enough for its latency to be known.
+template <class Round>
+void Serve(const std::atomic<bool>& stop, const Counts& counts, std::atomic<bool>* served,
+           const Round& round) {
+  bool told = false;
+  while (!stop.load(std::memory_order_relaxed)) {
+    round();
+    if (told || counts.requests < kLatencySampled) continue;
+    told = true;
+    served->store(true, std::memory_order_relaxed);
+  }
+}
+
+// Longer than a busy machine keeps a thread from its CPU.
+constexpr int64_t kServedWithin = int64_t{60} * 1'000'000'000;
 
 // Empty for an unknown one.
 std::vector<Place> PlacesOf(const std::string& design) {
@@ -91,6 +109,10 @@ class DeploymentOf final : public Deployment {
     StartAgent(&servers, start);
     std::this_thread::sleep_for(
         std::chrono::nanoseconds(static_cast<int64_t>(shape_.seconds * 1e9)));
+    // In a short run on a busy machine a thread may not have had a turn yet.
+    while (!servers.AllServed() && NowNanos() - begin < kServedWithin) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     stop.store(true);
     run.seconds = static_cast<double>(NowNanos() - begin) / 1e9;
     for (std::thread& thread : threads) thread.join();
@@ -112,11 +134,17 @@ class DeploymentOf final : public Deployment {
  private:
   struct Servers {
     explicit Servers(size_t places)
-        : whole(places), engines(places), queues(places), counts(places) {}
+        : whole(places), engines(places), queues(places), counts(places), served(places) {}
+    bool AllServed() const {
+      return std::all_of(served.begin(), served.end(), [](const std::atomic<bool>& one) {
+        return one.load(std::memory_order_relaxed);
+      });
+    }
     std::vector<std::unique_ptr<WholeServer<Store>>> whole;  // by place; or null
     std::vector<std::unique_ptr<CommunicationEngine>> engines;
     std::vector<std::unique_ptr<PricedQueue>> queues;
     std::vector<Counts> counts;
+    std::vector<std::atomic<bool>> served;
   };
 
   vdpu::DmaLink* link() { return shape_.profile.name.empty() ? nullptr : &link_; }
@@ -142,30 +170,22 @@ class DeploymentOf final : public Deployment {
   template <class Start>
   void StartHost(Servers* servers, ProcessingEngine<Store>* processing, Counts* host,
                  kv::BatchCounts* moved, const Start& start) {
-    WholeServer<Store>* own = nullptr;
-    Counts* counts = nullptr;
+    const int cpu = shape_.host_cpus.at(0);
     for (size_t i = 0; i < places_.size(); ++i) {
       if (places_[i].work != Work::kWholeHost) continue;
-      own = servers->whole[i].get();
-      counts = &servers->counts[i];
-    }
-    const int cpu = shape_.host_cpus.at(0);
-    if (own != nullptr && processing != nullptr) {
-      start(cpu, [=](const std::atomic<bool>& stop) {
-        while (!stop.load(std::memory_order_relaxed)) {
-          processing->Round(host, moved);
+      start(cpu, [=, own = servers->whole[i].get(), counts = &servers->counts[i],
+                  served = &servers->served[i]](const std::atomic<bool>& stop) {
+        Serve(stop, *counts, served, [=] {
+          if (processing != nullptr) processing->Round(host, moved);
           own->Round(counts);
-        }
+        });
       });
-    } else if (own != nullptr) {
-      start(cpu, [=](const std::atomic<bool>& stop) {
-        while (!stop.load(std::memory_order_relaxed)) own->Round(counts);
-      });
-    } else if (processing != nullptr) {
-      start(cpu, [=](const std::atomic<bool>& stop) {
-        while (!stop.load(std::memory_order_relaxed)) processing->Round(host, moved);
-      });
+      return;
     }
+    if (processing == nullptr) return;
+    start(cpu, [=](const std::atomic<bool>& stop) {
+      while (!stop.load(std::memory_order_relaxed)) processing->Round(host, moved);
+    });
   }
 
   template <class Start>
@@ -175,16 +195,17 @@ class DeploymentOf final : public Deployment {
     const int cpu = shape_.agent_cpus.at(0);
     for (size_t i = 0; i < places_.size(); ++i) {
       Counts* counts = &servers->counts[i];
+      std::atomic<bool>* served = &servers->served[i];
       if (places_[i].work == Work::kWholeAgent) {
-        start(cpu, [own = servers->whole[i].get(), counts](const std::atomic<bool>& stop) {
-          while (!stop.load(std::memory_order_relaxed)) own->Round(counts);
+        start(cpu, [own = servers->whole[i].get(), counts, served](const std::atomic<bool>& stop) {
+          Serve(stop, *counts, served, [=] { own->Round(counts); });
         });
       } else if (auto* engine = servers->engines[i].get(); engine != nullptr) {
-        start(cpu, [engine, counts, alone = engines == 1](const std::atomic<bool>& stop) {
-          while (!stop.load(std::memory_order_relaxed)) {
+        start(cpu, [=, alone = engines == 1](const std::atomic<bool>& stop) {
+          Serve(stop, *counts, served, [=] {
             engine->Round(counts);
             if (!alone) sched_yield();
-          }
+          });
         });
       }
     }

@@ -99,6 +99,10 @@ absl::StatusOr<nlohmann::json> RunKvDesign(const KvShape& shape) {
   PULSE_ASSIGN_OR_RETURN(const auto deployment, Deployment::Open(shape));
   deployment->Run({}, 0);  // to warm up
   const DeploymentRun peak = deployment->Run({}, 0);
+  for (const Endpoint& endpoint : peak.endpoints) {
+    if (endpoint.per_second > 0) continue;
+    return absl::UnavailableError("a thread had no turn for a minute: the machine is too busy");
+  }
   nlohmann::json result = Describe(peak, *deployment);
   for (const int load : shape.loads) {
     // Each endpoint is offered the same share of what it can take.
