@@ -435,7 +435,7 @@ def _against(chart):
     places, rows = _legend_places(entries)
     values = _finite(chart)
     canvas, axes = _standing(chart, entries, places, rows, _left_of(values))
-    _scale(axes.yaxis, values, False, axes.set_ylim)
+    _scale(axes.yaxis, values, chart.logarithmic, axes.set_ylim)
     points = [(s, i, p) for s in chart.series for i, p in enumerate(s.points) if p.ours and p.across]
     _scale(axes.xaxis, [p.across.high for _, _, p in points], False, axes.set_xlim)
     for series, i, point in points:

@@ -45,7 +45,7 @@ def _designs(rows):
 
 def _latency(workload, row, figure):
     chart = Chart("against", f"{figure}: latency and throughput, {workload}",
-                  "p50, µs, from bottom to top, less is better",
+                  "p50, µs, from bottom to top, logarithmic, less is better", logarithmic=True,
                   groups=[f"{load} % of its peak" for load in LOADS],
                   group_title="million requests a second, more is better")
     for design in row.opponents:
