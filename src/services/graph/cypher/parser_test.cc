@@ -107,8 +107,9 @@ TEST(Parser, DamagedQueries_EveryCutAndRandomBytes_EndInAnError) {
   for (const std::string_view query : kQueries) {
     for (size_t cut = 0; cut < query.size(); ++cut) {
       const auto parsed = Parse(query.substr(0, cut));
-      if (!parsed.ok())
+      if (!parsed.ok()) {
         EXPECT_NE(parsed.status().message().find("(line 1, column "), std::string::npos);
+      }
       MessageOf(query.substr(0, cut));
     }
     for (int i = 0; i < 2000; ++i) {
