@@ -72,6 +72,7 @@ absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
   }
   const auto part = spec.at("part").get<std::string>();
   if (part == "shm") return RunKvShm(shape);
+  if (part == "udp") return RunKvUdp(shape);
   return part == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
 }
 

@@ -45,5 +45,6 @@ absl::StatusOr<std::unique_ptr<kv::Partition>> FillPartition(const KvShape& shap
 absl::StatusOr<nlohmann::json> RunKvEngine(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvNetwork(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvShm(const KvShape& shape);
+absl::StatusOr<nlohmann::json> RunKvUdp(const KvShape& shape);
 
 }  // namespace pulse::bench
