@@ -51,8 +51,11 @@ ROOMS = {
     "src/services/kv/core": ("base",),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
-    "src/services/kv/client": ("base", "channel", "services/kv", "services/kv/core",
-                               "services/kv/shm", "include"),
+    # Its clients that send datagrams.
+    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core", "services/redis"),
+    "src/services/kv/client": ("base", "channel", "net", "services/kv", "services/kv/core",
+                               "services/kv/etcd", "services/kv/shm", "services/kv/udp",
+                               "include"),
     # The graph store: values and the interface between store and query engine; the engine, which has
     # no storage.
     "src/services/graph/model": ("base",),

@@ -19,7 +19,7 @@ namespace {
 
 // Parts that `--part all` stands for.
 bool IsUsual(const nlohmann::json& part) {
-  return part == "engine" || part == "network" || part == "shm";
+  return part == "engine" || part == "network" || part == "shm" || part == "udp";
 }
 
 // Options of other parts than the one that was chosen would have no effect.
@@ -96,7 +96,11 @@ absl::Status RunKvBench(BenchArgs args) {
   s.Say(Legend(s, VariantsIn(parts, *variants)));
   s.Say(fmt::format("{} items; engine {}\n", args.Get<uint64_t>("items"),
                     args.Get<std::string>("engine")));
-  s.ExpectSteps(RunsOf(parts) * s.rounds());
+  int steps = RunsOf(parts);
+  for (const Part& part : parts) {
+    if (part.data.at("part") == "udp") steps += RunsOf({part});  // each at its load, too
+  }
+  s.ExpectSteps(steps * s.rounds());
   // Of each part, what cpu took at most in the last round: the load that latencies are measured at.
   std::map<std::string, double> peaks;
   const auto run = [&](const Part& part, const Variant& o,
@@ -117,10 +121,11 @@ absl::Status RunKvBench(BenchArgs args) {
                  : fmt::format("{:.0f} ns for 2 bytes", r.value("ns_2", 0.0));
     };
     PULSE_ASSIGN_OR_RETURN(auto result, s.Step(label, spec, s.both_cpus(), describe));
-    if (part.data.at("part") != "network") return result;
-    if (o.name == "cpu") peaks[part.name] = result.at("ops_per_s").get<double>();
+    const bool datagrams = part.data.at("part") == "udp";
+    if (part.data.at("part") != "network" && !datagrams) return result;
+    if (o.name == "cpu" || datagrams) peaks[part.name] = result.at("ops_per_s").get<double>();
     if (o.name == "cpu-2" || !peaks.contains(part.name)) return result;
-    // The same load on both designs.
+    // The same load on both designs; of datagrams, each variant's own.
     spec["rate"] = peaks[part.name] * args.Get<double>("load");
     PULSE_ASSIGN_OR_RETURN(const auto loaded,
                            s.Step(label + ", at load", spec, s.both_cpus(), describe));

@@ -107,6 +107,7 @@ absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
   if (part == "queue") {
     return spec.at("kind") == "movers" ? RunKvQueueMovers(shape) : RunKvQueueBatches(shape);
   }
+  if (part == "udp") return RunKvUdp(shape);
   return part == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
 }
 

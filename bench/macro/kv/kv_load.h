@@ -55,5 +55,6 @@ absl::StatusOr<nlohmann::json> RunKvDesign(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvQueueBatches(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvQueueMovers(const KvShape& shape);
 absl::StatusOr<nlohmann::json> RunKvShm(const KvShape& shape);
+absl::StatusOr<nlohmann::json> RunKvUdp(const KvShape& shape);
 
 }  // namespace pulse::bench

@@ -468,6 +468,7 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     }
     add("moved_bytes", n.moved_bytes);
     add("shared_memory_requests", batch_requests());
+    if (options_.more_info != nullptr) options_.more_info(out);
     if (file_ != nullptr) {
       add("memory_file", options_.memory_file);
       add("resumed", file_->existed() ? 1 : 0);
