@@ -442,10 +442,13 @@ TEST_F(AgentTest, HostThatMakesNoSense_IsLeft_AndClientsAreTold) {
         p->replies->Submit();
       },
       [&](Peer* p) {  // beyond its buffer
-        add(p, 0, 0, 0, "+longer than eight\r\n");
+        char* buffer = p->replies->BufferToSubmit();
+        ReplyPacker packer(buffer, p->facts.buffer_bytes, p->facts.batch);
+        packer.Add(0, 0, 0, "+longer than eight\r\n");
+        packer.Finish();
         const uint64_t far = p->facts.buffer_bytes;
-        std::memcpy(p->memory.data() + LaneReplies(p->facts) + 4096 + sizeof(BatchHeader), &far,
-                    sizeof(far));
+        std::memcpy(buffer + sizeof(BatchHeader), &far, sizeof(far));
+        p->replies->Submit();
       },
       [&](Peer* p) {  // its counter
         reinterpret_cast<std::atomic<uint64_t>*>(p->memory.data() + LaneReplies(p->facts))
