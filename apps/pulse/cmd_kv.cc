@@ -326,12 +326,6 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option("--agent-threads", args->agents.threads,
                   "threads that carry out what agents hand over; each has a part of their loops")
       ->capture_default_str();
-  cmd->add_option(
-         "--agent-nap-us", args->agents.nap_micros,
-         "while agents ask often, such a thread takes what came each so many microseconds\n"
-         "instead of being woken for it; 0: never")
-      ->check(CLI::Range(0, 10'000))
-      ->capture_default_str();
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });

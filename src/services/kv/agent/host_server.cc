@@ -27,7 +27,6 @@ class AgentServer::Thread final : public PeerWork {
     PULSE_ASSIGN_OR_RETURN(poller_,
                            PeerPoller::Start(this, {.name = absl::StrCat("pulse-host-kv", number),
                                                     .spin_nanos = options.spin_nanos,
-                                                    .nap_nanos = options.nap_micros * int64_t{1000},
                                                     .cpus = options.cpus}));
     return absl::OkStatus();
   }

@@ -29,7 +29,6 @@ struct AgentServerOptions {
   uint32_t max_sessions = 10'000;  // clients of all agents together
   uint64_t buffer_bytes = 0;       // of requests and replies on their way, all lanes; 0: 64 MiB
   int64_t spin_nanos = 0;          // for how long a thread looks for requests before it sleeps
-  int nap_micros = 0;              // see PeerPoller; 0: none
   std::vector<int> cpus = {};      // of the threads; empty: any
 };
 

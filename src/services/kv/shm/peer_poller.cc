@@ -2,16 +2,13 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 #include "base/adaptive_spin.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
-#include "base/cpu_profile.h"
 #include "base/errors.h"
 #include "base/log.h"
 
@@ -20,9 +17,6 @@ namespace {
 
 // Looks for requests between two looks at the clock.
 constexpr int kLooks = 16;
-// A turn that finds so many requests is worth a nap, and so many that find fewer end naps.
-constexpr size_t kWorthNap = 2;
-constexpr int kPoorNaps = 3;
 
 }  // namespace
 
@@ -80,32 +74,14 @@ void PeerPoller::Loop() {
   if (const absl::Status status = SetThreadAffinity(options_.cpus); !status.ok()) {
     LogOnce("shm-cpus", status.message());
   }
-  // Else the kernel lets naps last 50 us longer.
-  if (options_.nap_nanos > 0) prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
   AdaptiveSpin spin(options_.spin_nanos);
-  const timespec nap = {options_.nap_nanos / 1'000'000'000, options_.nap_nanos % 1'000'000'000};
-  CpuProfile& profile = CpuProfile::OfThread();
   int64_t idle_since = 0;
   int looks = 0;
-  int poor = kPoorNaps;
   while (!stopping_.load(std::memory_order_relaxed)) {
     if (generation_.load(std::memory_order_acquire) != taken_up_.load(std::memory_order_relaxed)) {
       TakeUpPeers();
     }
-    const size_t found = work_->Serve(peers_);
-    if (options_.nap_nanos > 0) {
-      poor = found >= kWorthNap ? 0 : poor + 1;
-      profile.EndTurn();
-      profile.BeginWait();
-      if (poor < kPoorNaps) {
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
-      } else if (found == 0) {
-        Sleep();
-      }
-      profile.EndWait(CpuComponent::kOther);
-      continue;
-    }
-    if (found > 0) {
+    if (work_->Serve(peers_) > 0) {
       idle_since = 0;
       continue;
     }

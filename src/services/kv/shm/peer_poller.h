@@ -1,11 +1,6 @@
 // PeerPoller: a thread that serves processes that share memory with it. Without work it looks for a
 // bounded time, and then sleeps until a peer wakes it.
 //
-// Naps, where they are asked for: while a turn finds several requests, the thread sleeps on a timer
-// instead of its doorbells, and takes what came meanwhile, as a network card moderates its
-// interrupts: who submits meanwhile makes no system call, and many requests cost one wake-up. A nap
-// that found little ends that.
-//
 // Threads: SetPeers is for one other thread; it waits until the poller has let the former peers go.
 // The destructor ends the thread. PeerWork is called on the thread alone.
 #pragma once
@@ -48,7 +43,6 @@ class PeerPoller {
     std::string name;        // of the thread
     uint32_t number = 0;     // of the thread, for ShmPeer::kick
     int64_t spin_nanos = 0;  // for how long it looks before it sleeps, at the most
-    int64_t nap_nanos = 0;   // 0: none
     std::vector<int> cpus;   // empty: any
   };
   // `work` outlives it.
