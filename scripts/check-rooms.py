@@ -51,6 +51,9 @@ ROOMS = {
     "src/services/kv/core": ("base",),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
+    # Its communication engine in a process of its own: the agent's half, and the host's.
+    "src/services/kv/agent": ("base", "channel", "net", "agent", "services/front", "services/kv",
+                              "services/kv/shm", "services/redis"),
     # Its clients that send datagrams.
     "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core", "services/redis"),
     "src/services/kv/client": ("base", "channel", "net", "services/kv", "services/kv/core",

@@ -22,6 +22,7 @@
 #include "base/errors.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
+#include "services/kv/agent/host_server.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/shm/server.h"
@@ -45,7 +46,8 @@ struct KvArgs : ServerArgs {
   std::string etcd_ttl = "5s";
   kv::ShmOptions shm;  // with a path: clients that share memory are served
   std::string shm_value = "64K";
-  kv::UdpOptions udp;  // with a port of 0 or more: datagrams are served
+  kv::UdpOptions udp;             // with a port of 0 or more: datagrams are served
+  kv::AgentServerOptions agents;  // with a path: agents of their own are served
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -174,6 +176,20 @@ absl::StatusOr<uint64_t> ReadUdp(KvArgs* args, int partitions) {
   return kv::UdpServer::BytesFor(args->udp, partitions);
 }
 
+// What all lanes of agents may take together.
+absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
+  if (args->agents.path.empty()) return 0;
+  if (args->cluster) {
+    return absl::InvalidArgumentError(
+        "--agent-socket and --cluster do not go together: an agent has one port for all keys, and "
+        "a cluster's nodes have one each; leave one of them out");
+  }
+  args->agents.cpus = args->options.cpus;
+  args->agents.max_sessions = args->options.max_clients;
+  PULSE_RETURN_IF_ERROR(kv::AgentServer::Check(args->agents));
+  return kv::AgentServer::BytesFor(args->agents);
+}
+
 absl::Status RunKv(KvArgs args) {
   PULSE_RETURN_IF_ERROR(ReadServerArgs(&args));
   signal(SIGPIPE, SIG_IGN);
@@ -196,18 +212,21 @@ absl::Status RunKv(KvArgs args) {
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
   PULSE_ASSIGN_OR_RETURN(const uint64_t shm_bytes, ReadShm(&args, store.partitions));
   PULSE_ASSIGN_OR_RETURN(const uint64_t udp_bytes, ReadUdp(&args, store.partitions));
-  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes + udp_bytes;
+  PULSE_ASSIGN_OR_RETURN(const uint64_t agent_bytes, ReadAgents(&args));
+  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes + udp_bytes + agent_bytes;
   const uint64_t least = set_aside + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
   if (memory < least) {
     constexpr uint64_t kMiB = uint64_t{1} << 20;
     return absl::InvalidArgumentError(absl::StrCat(
         "--memory ", args.memory, ": at least ", (least + kMiB - 1) / kMiB, "M are needed with ",
         args.options.threads, " threads", shm_bytes == 0 ? "" : " and the clients of --shm",
-        udp_bytes == 0 ? "" : " and those of --udp-port"));
+        udp_bytes == 0 ? "" : " and those of --udp-port",
+        agent_bytes == 0 ? "" : " and the loops of agents"));
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
   store.memory_bytes = memory - set_aside;
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
+  args.agents.buffer_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
   // They outlive the server.
   std::mutex udp_mutex;
@@ -256,6 +275,11 @@ absl::Status RunKv(KvArgs args) {
     const std::lock_guard<std::mutex> lock(udp_mutex);
     udp_numbers = udp.get();
   }
+  std::unique_ptr<kv::AgentServer> agents;
+  if (!args.agents.path.empty()) {
+    PULSE_ASSIGN_OR_RETURN(agents,
+                           kv::AgentServer::Open((*server)->host_application(), args.agents));
+  }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
     metrics::Sources sources;
@@ -280,6 +304,9 @@ absl::Status RunKv(KvArgs args) {
     std::fprintf(stderr, "pulse kv: datagrams on %s:%s\n", args.options.bind.c_str(),
                  absl::StrJoin(udp->ports(), ",").c_str());
   }
+  if (agents != nullptr) {
+    std::fprintf(stderr, "pulse kv: agents on %s\n", args.agents.path.c_str());
+  }
   if (metrics != nullptr) {
     std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
   }
@@ -294,8 +321,9 @@ absl::Status RunKv(KvArgs args) {
     const std::lock_guard<std::mutex> lock(udp_mutex);
     udp_numbers = nullptr;
   }
-  udp.reset();  // it has the server's keys
-  shm.reset();  // it has the server's keys
+  udp.reset();     // it has the server's keys
+  shm.reset();     // it has the server's keys
+  agents.reset();  // they have its flows
   return (*server)->Stop();
 }
 
@@ -370,6 +398,15 @@ void AddKvCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--udp-clients", args->udp.clients,
                   "clients of each partition's port at a time; memory is set aside for all")
+      ->capture_default_str();
+  cmd->add_option("--agent-socket", args->agents.path,
+                  "Unix socket, of mode 0600, for agents in processes of their own, which serve\n"
+                  "clients of this store: pulse agent --serve-kv SOCKET --serve PORT");
+  cmd->add_option("--agent-loops", args->agents.max_lanes,
+                  "loops of such agents at a time; memory is set aside for all of them")
+      ->capture_default_str();
+  cmd->add_option("--agent-threads", args->agents.threads,
+                  "threads that carry out what agents hand over; each has a part of their loops")
       ->capture_default_str();
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());

@@ -41,7 +41,9 @@ bool RedisLoad::Connect(Client* client) {
     reply = client->connection.Ask({"AUTH", options_.password});
   }
   if (!reply.empty() && reply[0] != '-') return true;
-  if (!reply.empty() && !StartsWith(reply, "-ERR the host")) client->surprises.push_back(reply);
+  if (!reply.empty() && !StartsWith(reply, "-ERR the host") && !StartsWith(reply, "-LOADING")) {
+    client->surprises.push_back(reply);
+  }
   client->connection.Close();
   return false;
 }
@@ -163,7 +165,7 @@ void RedisLoad::Round(Client* client) {
 
 void RedisLoad::Answered(Client* client, const Planned& plan, std::string_view reply) {
   const Kind kind = plan.operation.kind;
-  if (StartsWith(reply, "-ERR the host is not reachable")) {
+  if (StartsWith(reply, "-ERR the host is not reachable") || StartsWith(reply, "-LOADING")) {
     refused_.fetch_add(1);
     return;
   }
