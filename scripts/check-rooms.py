@@ -63,6 +63,8 @@ ROOMS = {
     # no storage.
     "src/services/graph/model": ("base",),
     "src/services/graph/cypher": ("base", "services/graph/model"),
+    # Operators on chunks, which any engine may process.
+    "src/services/ops": ("base", "include"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

@@ -12,6 +12,8 @@ class App;
 namespace pulse {
 
 void AddAgentCommand(CLI::App& app);
+// `pulse compress` and `pulse decompress`.
+void AddCompressCommands(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
 void AddKvCommand(CLI::App& app);
 void AddServeCommand(CLI::App& app);

@@ -1,0 +1,336 @@
+#include "services/ops/decompress.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "services/ops/decoders.h"
+#include "services/ops/deflate_frame.h"
+#include "services/ops/file_io.h"
+#include "services/ops/format.h"
+#include "services/ops/lz4_frame.h"
+#include "services/ops/queue.h"
+
+namespace pulse::ops {
+namespace {
+
+// Writes what engines decoded, and keeps what the checks at the end of a member need.
+class PieceSink : public Sink {
+ public:
+  PieceSink(Piece piece, bool content_checksum, OutputWriter& out)
+      : piece_(piece), content_checksum_(content_checksum), out_(out) {
+    checksum_ = piece == Piece::kMarkedAdler ? 1 : 0;
+  }
+
+  absl::Status Take(const Chunk& chunk, Result& result) override {
+    const absl::string_view bytes = result.payload();
+    if (piece_ == Piece::kMarkedCrc) {
+      checksum_ = static_cast<uint32_t>(
+          crc32_combine64(checksum_, result.checksum, static_cast<off64_t>(bytes.size())));
+    } else if (piece_ == Piece::kMarkedAdler) {
+      checksum_ = static_cast<uint32_t>(
+          adler32_combine64(checksum_, result.checksum, static_cast<off64_t>(bytes.size())));
+    }
+    if (content_checksum_) xxh32_.Add(bytes.data(), bytes.size());
+    size_ += bytes.size();
+    if (piece_ == Piece::kMarkedCrc || piece_ == Piece::kMarkedAdler) KeepWindow(bytes);
+    return out_.Write(bytes);
+  }
+
+  uint32_t checksum() const { return checksum_; }
+  uint32_t content_checksum() const { return xxh32_.Digest(); }
+  uint64_t size() const { return size_; }
+  // The last 32 KiB.
+  absl::string_view window() const { return window_.view(); }
+
+ private:
+  void KeepWindow(absl::string_view bytes) {
+    if (bytes.size() >= kDeflateWindow) {
+      window_.Clear();
+      window_.Append(bytes.substr(bytes.size() - kDeflateWindow));
+      return;
+    }
+    Buffer joined;
+    const absl::string_view before = window_.view();
+    const size_t keep = std::min(before.size(), kDeflateWindow - bytes.size());
+    joined.Append(before.substr(before.size() - keep));
+    joined.Append(bytes);
+    window_ = std::move(joined);
+  }
+
+  const Piece piece_;
+  const bool content_checksum_;
+  OutputWriter& out_;
+  uint32_t checksum_;
+  Xxh32Stream xxh32_;
+  uint64_t size_ = 0;
+  Buffer window_;
+};
+
+class Decompressor {
+ public:
+  Decompressor(const DecompressOptions& options, InputReader& in, OutputWriter& out)
+      : options_(options), in_(in), out_(out) {}
+
+  absl::Status Run() {
+    while (true) {
+      PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kRecogniseBytes));
+      if (head.empty()) break;
+      const absl::StatusOr<Format> format = Recognise(head);
+      // zlib's header is too short to tell it from garbage behind something else.
+      const bool garbage = !format.ok() || (*format == Format::kZlib && report.members > 0);
+      if (garbage && report.members == 0) {
+        return absl::NotFoundError(absl::StrCat(in_.name(), ": ", format.status().message()));
+      }
+      if (garbage) {
+        PULSE_RETURN_IF_ERROR(SkipGarbage());
+        break;
+      }
+      const uint64_t begin = in_.offset();
+      PULSE_RETURN_IF_ERROR(Member(*format, begin));
+      ++report.members;
+    }
+    if (report.members == 0) {
+      return absl::DataLossError(
+          absl::StrCat(in_.name(), " is empty: unexpected end of the input"));
+    }
+    return absl::OkStatus();
+  }
+
+  DecompressReport report;
+
+ private:
+  absl::Status Member(Format format, uint64_t begin) {
+    switch (format) {
+      case Format::kGzip:
+        return Gzip();
+      case Format::kZlib:
+        return Zlib();
+      case Format::kBgzf:
+        return Bgzf(begin);
+      case Format::kZstd:
+        return Zstd();
+      case Format::kLz4:
+        return Lz4();
+    }
+    return absl::OkStatus();
+  }
+
+  // What a serial decoder or a check says, with its place.
+  absl::Status At(const absl::Status& status, uint64_t offset) const {
+    if (!absl::IsDataLoss(status)) return status;
+    return absl::DataLossError(
+        absl::StrCat(in_.name(), " is damaged at offset ", offset, ": ", status.message()));
+  }
+  absl::Status Damage(uint64_t offset, absl::string_view what) const {
+    return At(absl::DataLossError(what), offset);
+  }
+
+  absl::Status Gzip() {
+    size_t want = kRecogniseBytes;
+    while (true) {
+      PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(want));
+      const absl::StatusOr<size_t> size = GzipHeaderSize(head);
+      if (size.ok()) {
+        in_.Consume(*size);
+        break;
+      }
+      if (!absl::IsOutOfRange(size.status())) return At(size.status(), in_.offset());
+      if (head.size() < want) return Damage(in_.offset() + head.size(), "it ends in a header");
+      if (want == InputReader::kPiece) return Damage(in_.offset(), "a header of 256 KiB");
+      want = std::min(want * 4, InputReader::kPiece);
+    }
+    uint64_t size = 0;
+    PULSE_ASSIGN_OR_RETURN(const uint32_t crc, Deflate(Piece::kMarkedCrc, size));
+    const uint64_t at = in_.offset();
+    PULSE_ASSIGN_OR_RETURN(const absl::string_view trailer, in_.Peek(8));
+    if (trailer.size() < 8) return Damage(at + trailer.size(), "it ends in a trailer");
+    if (LoadLe32(trailer.data()) != crc) return Damage(at, "the CRC-32 of the data is another one");
+    if (LoadLe32(trailer.data() + 4) != static_cast<uint32_t>(size)) {
+      return Damage(at + 4, "the size of the data is another one");
+    }
+    in_.Consume(8);
+    return absl::OkStatus();
+  }
+
+  absl::Status Zlib() {
+    in_.Consume(2);
+    uint64_t size = 0;
+    PULSE_ASSIGN_OR_RETURN(const uint32_t adler, Deflate(Piece::kMarkedAdler, size));
+    const uint64_t at = in_.offset();
+    PULSE_ASSIGN_OR_RETURN(const absl::string_view trailer, in_.Peek(4));
+    if (trailer.size() < 4) return Damage(at + trailer.size(), "it ends in a trailer");
+    if (LoadBe32(trailer.data()) != adler) {
+      return Damage(at, "the Adler-32 of the data is another one");
+    }
+    in_.Consume(4);
+    return absl::OkStatus();
+  }
+
+  // One thread decodes, others read and write. What it says about damage gets its place.
+  absl::Status Serially(OutputWriter::Check check, uint32_t checksum,
+                        const std::function<absl::Status()>& decode) {
+    in_.StartAhead();
+    out_.StartCheck(check, checksum);
+    if (options_.processors.progress) {
+      in_.SetHook([this]() -> absl::Status {
+        if (options_.processors.progress(in_.offset(), out_.written())) return absl::OkStatus();
+        return absl::CancelledError("cancelled");
+      });
+    }
+    const absl::Status status = decode();
+    in_.SetHook(nullptr);
+    const absl::Status flushed = out_.Flush();
+    if (!status.ok()) return At(status, in_.offset());
+    return flushed;
+  }
+
+  // DEFLATE data up to its end. Returns its checksum.
+  absl::StatusOr<uint32_t> Deflate(Piece piece, uint64_t& size) {
+    PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(kMarkRoom));
+    uint32_t checksum = piece == Piece::kMarkedAdler ? 1 : 0;
+    Buffer window;
+    const bool marked = ReadMark(head).has_value();
+    if (marked) {
+      MarkedSource source(in_);
+      PieceSink sink(piece, false, out_);
+      PULSE_RETURN_IF_ERROR(RunQueue(piece, source, sink));
+      checksum = sink.checksum();
+      size = sink.size();
+      PULSE_ASSIGN_OR_RETURN(const absl::string_view end, in_.Peek(kDeflateEnd.size()));
+      if (absl::StartsWith(end, kDeflateEnd)) {
+        in_.Consume(kDeflateEnd.size());
+        ++report.parallel_members;
+        return checksum;
+      }
+      // The rest has no marks: somebody else went on with the stream.
+      window.Append(sink.window());
+    }
+    const uint64_t before = out_.written();
+    PULSE_RETURN_IF_ERROR(Serially(
+        piece == Piece::kMarkedAdler ? OutputWriter::Check::kAdler32 : OutputWriter::Check::kCrc32,
+        checksum, [&] { return InflateSerial(in_, out_, window.view()); }));
+    size += out_.written() - before;
+    return out_.checksum();
+  }
+
+  absl::Status Bgzf(uint64_t begin) {
+    BgzfSource source(in_);
+    PieceSink sink(Piece::kBgzf, false, out_);
+    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kBgzf, source, sink));
+    // A block whose size makes no sense: what is in it decides.
+    if (in_.offset() == begin) return Gzip();
+    ++report.parallel_members;
+    return absl::OkStatus();
+  }
+
+  absl::Status Zstd() {
+    PULSE_ASSIGN_OR_RETURN(const bool fits, ZstdSource::Fits(in_));
+    if (fits) {
+      ZstdSource source(in_);
+      PieceSink sink(Piece::kZstd, false, out_);
+      PULSE_RETURN_IF_ERROR(RunQueue(Piece::kZstd, source, sink));
+      ++report.parallel_members;
+      return absl::OkStatus();
+    }
+    return Serially(OutputWriter::Check::kNone, 0, [&] { return ZstdSerial(in_, out_); });
+  }
+
+  absl::Status Lz4() {
+    PULSE_ASSIGN_OR_RETURN(const absl::string_view head, in_.Peek(32));
+    const absl::StatusOr<Lz4Header> header = ReadLz4Header(head);
+    if (absl::IsOutOfRange(header.status())) {
+      return Damage(in_.offset() + head.size(), "it ends in a header");
+    }
+    if (!header.ok()) return At(header.status(), in_.offset());
+    if (!header->independent || header->dictionary) {
+      return Serially(OutputWriter::Check::kNone, 0, [&] { return Lz4Serial(in_, out_); });
+    }
+    in_.Consume(header->size);
+    Lz4Source source(in_, *header);
+    PieceSink sink(Piece::kLz4, header->content_checksum, out_);
+    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kLz4, source, sink));
+    ++report.parallel_members;
+    const size_t end = 4 + (header->content_checksum ? 4 : 0);
+    PULSE_ASSIGN_OR_RETURN(const absl::string_view trailer, in_.Peek(end));
+    if (trailer.size() < end) return Damage(in_.offset() + trailer.size(), "it ends in a trailer");
+    if (header->content_checksum && LoadLe32(&trailer[4]) != sink.content_checksum()) {
+      return Damage(in_.offset() + 4, "the XXH32 of the content is another one");
+    }
+    in_.Consume(end);
+    return absl::OkStatus();
+  }
+
+  absl::Status RunQueue(Piece piece, Source& source, Sink& sink) {
+    PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits,
+                           EnginesFor(options_.processors, DecoderName(piece)));
+    std::vector<std::unique_ptr<Engine>> owned;
+    std::vector<Engine*> engines;
+    for (const EngineTraits& of : traits) {
+      owned.push_back(MakeDecoder(piece, of));
+      engines.push_back(owned.back().get());
+    }
+    QueueOptions queue_options;
+    queue_options.placement = options_.processors.placement;
+    queue_options.operation = absl::StrCat("decompress/", DecoderName(piece));
+    queue_options.chunk_bytes = 256 << 10;
+    queue_options.rates = options_.processors.rates;
+    Queue* running = nullptr;
+    const uint64_t before = in_.offset();
+    if (options_.processors.progress) {
+      queue_options.tick = [&] {
+        if (!options_.processors.progress(before + running->input_bytes(), out_.written())) {
+          running->Cancel();
+        }
+      };
+    }
+    Queue queue(std::move(queue_options), std::move(engines));
+    running = &queue;
+    const absl::Status status = queue.Run(source, sink);
+    report.last_queue = queue.stats();
+    // The engines do not know the file's name.
+    if (absl::IsDataLoss(status) && !absl::StrContains(status.message(), in_.name())) {
+      return absl::DataLossError(absl::StrCat(in_.name(), " is ", status.message()));
+    }
+    return status;
+  }
+
+  absl::Status SkipGarbage() {
+    report.garbage_offset = in_.offset();
+    while (true) {
+      PULSE_ASSIGN_OR_RETURN(const absl::string_view piece, in_.Piece());
+      if (piece.empty()) return absl::OkStatus();
+      for (const char c : piece) report.trailing_garbage |= c != '\0';
+      if (report.trailing_garbage) return absl::OkStatus();
+      in_.Consume(piece.size());
+    }
+  }
+
+  const DecompressOptions& options_;
+  InputReader& in_;
+  OutputWriter& out_;
+};
+
+}  // namespace
+
+absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, int in,
+                                            const std::string& in_name, int out,
+                                            const std::string& out_name) {
+  InputReader reader(in, in_name);
+  OutputWriter writer(out, out_name, options.max_output);
+  Decompressor decompressor(options, reader, writer);
+  const absl::Status status = decompressor.Run();
+  if (!status.ok()) return status;
+  DecompressReport report = std::move(decompressor.report);
+  report.input_bytes = reader.offset();
+  report.output_bytes = writer.written();
+  return report;
+}
+
+}  // namespace pulse::ops

@@ -1,0 +1,49 @@
+// Decompress: the data of a compressed stream, whatever its format and whoever wrote it. What
+// consists of parts that can be decoded alone is decoded on all processors: gzip and zlib streams
+// of Compress (compress.h), BGZF, zstd frames that say their size, LZ4 frames with independent
+// blocks. Other streams are decoded by one thread, gzip's by ISA-L; reading, checksum and writing
+// are done by two others.
+//
+// Members and frames may follow each other. What follows and is none is ignored, as gzip does:
+// zeros silently, other bytes with a remark in the report.
+//
+// Nothing is delivered unchecked beyond the chunk or buffer at hand; what was decoded before an
+// error has been written when it is returned. Section 5.7 of the co-processing paper is about
+// decompression by host and DPU.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "services/ops/operation.h"
+
+namespace pulse::ops {
+
+struct DecompressOptions {
+  // More output is refused with ResourceExhausted. 0: no limit.
+  uint64_t max_output = 0;
+  Processors processors;
+};
+
+struct DecompressReport {
+  uint64_t input_bytes = 0;
+  uint64_t output_bytes = 0;
+  uint64_t members = 0;
+  uint64_t parallel_members = 0;  // decoded chunk by chunk; others in one piece
+  // Bytes that are no member followed at this offset.
+  bool trailing_garbage = false;
+  uint64_t garbage_offset = 0;
+  QueueStats last_queue;  // of the last parallel part
+};
+
+// Reads `in` from where it is and writes to `out` (negative: only checks). The names are for
+// messages. Blocks. Errors: of reading and writing; NotFound for input in none of the formats;
+// DataLoss for damaged or truncated data, saying at which offset of the input; ResourceExhausted;
+// Cancelled.
+absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, int in,
+                                            const std::string& in_name, int out,
+                                            const std::string& out_name);
+
+}  // namespace pulse::ops

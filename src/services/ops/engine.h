@@ -1,0 +1,89 @@
+// Engine: what processes chunks. The interface that operators implement for each processor or
+// library (ISA-L, zlib, Vectorscan, an accelerator ...) and that the queue (queue.h) drives. It
+// implements the targets between which the co-processing paper places tasks (section 4.2).
+//
+// An engine has lanes. A lane is one thread of the queue that processes one chunk at a time; an
+// engine whose answers take long has as many lanes as chunks must be in flight to hide that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "services/ops/buffer.h"
+
+namespace pulse::ops {
+
+// A piece of input. `input` holds `prefix` bytes of what came before (a dictionary; may be none)
+// and then the data of the chunk. Read-only while engines process it: two may do so at once.
+struct Chunk {
+  uint64_t number = 0;  // from 0, without gaps
+  uint64_t offset =
+      0;  // of the data in the operation's input; what it means is the source's choice
+  size_t prefix = 0;
+  bool last =
+      false;  // the source knew that nothing follows; never set by a source that cannot know
+  // For the operation: sizes that a container announces and the like. The queue does not look.
+  uint64_t tag = 0;
+  uint32_t checksum = 0;
+  uint32_t kind = 0;
+  Buffer input;
+
+  const uint8_t* data() const { return input.data() + prefix; }
+  size_t size() const { return input.size() - prefix; }
+};
+
+// What an engine made of a chunk. Members other than `bytes` mean what the operation says.
+struct Result {
+  Buffer bytes;
+  size_t skip = 0;  // bytes at the front of `bytes` that are not part of the result
+  uint32_t checksum = 0;
+  uint64_t count = 0;
+  std::vector<uint64_t> marks;
+
+  absl::string_view payload() const { return bytes.view().substr(skip); }
+  void Clear() {
+    bytes.Clear();
+    skip = 0;
+    checksum = 0;
+    count = 0;
+    marks.clear();
+  }
+};
+
+// Where an engine's lanes run: placement is between these two.
+enum class Side : uint8_t { kHost, kAgent };
+
+struct EngineTraits {
+  std::string name;  // of the engine, as in reports: "isal", "isal@agent"
+  Side side = Side::kHost;
+  int lanes = 1;
+  // CPUs for its lanes' threads; empty: any.
+  std::vector<int> cpus;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineTraits traits) : traits_(std::move(traits)) {}
+  virtual ~Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const EngineTraits& traits() const { return traits_; }
+
+  // Processes `chunk` into `result`, which is cleared and whose memory may be reused. Called by the
+  // thread of `lane`, by several lanes at once. May block until done or interrupted. Unavailable
+  // means that the engine is lost: the queue gives its chunks to others and asks it no more. Every
+  // other error is about the chunk, and ends the operation once all before it has been delivered.
+  virtual absl::Status Process(int lane, const Chunk& chunk, Result& result) = 0;
+
+  // Nobody waits for results any more: a Process that blocks should return soon, with any status.
+  // Any thread.
+  virtual void Interrupt() {}
+
+ private:
+  const EngineTraits traits_;
+};
+
+}  // namespace pulse::ops

@@ -1,0 +1,143 @@
+// Sequential reading and writing of compressed and plain data, on files and pipes, ahead of and
+// behind the thread that works on it.
+//
+// InputReader reads a descriptor from where it is; optionally a thread reads ahead. OutputWriter
+// writes to a descriptor: at once (Write), or by a thread that also computes the checksum (Submit).
+// Neither owns its descriptor. One thread uses each, apart from those that they start themselves.
+// Both block. Errors name the file.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "services/ops/buffer.h"
+
+namespace pulse::ops {
+
+// read(2) until `size` bytes are there or the input ends; returns how many there are.
+absl::StatusOr<size_t> ReadFully(int fd, void* to, size_t size, const std::string& name);
+
+// A larger pipe takes fewer calls. Does nothing to what is no pipe, or if it is not allowed.
+void EnlargePipe(int fd);
+
+class InputReader {
+ public:
+  static constexpr size_t kPiece = 256 << 10;
+  // So many bytes that were consumed can always be given back, if there were so many.
+  static constexpr size_t kUnread = 16;
+
+  InputReader(int fd, std::string name);
+  // Stops reading ahead; waits for a read that goes on.
+  ~InputReader();
+  InputReader(const InputReader&) = delete;
+  InputReader& operator=(const InputReader&) = delete;
+
+  const std::string& name() const { return name_; }
+  // Of the next byte, from where the descriptor was.
+  uint64_t offset() const { return offset_; }
+
+  // At least `n` bytes (at most kPiece), or all that are left; they stay there.
+  absl::StatusOr<absl::string_view> Peek(size_t n);
+  // What is there without copying, at least a byte; empty at the end of the input.
+  absl::StatusOr<absl::string_view> Piece() { return Peek(1); }
+  void Consume(size_t n);
+  void Unread(size_t n);
+  // Appends `n` bytes to `to`, or all that are left; returns how many.
+  absl::StatusOr<size_t> ReadInto(Buffer& to, size_t n);
+
+  // From now on a thread reads ahead, some pieces.
+  void StartAhead();
+
+  // Called by the using thread with each piece that it gets; an error is that of reading. Null:
+  // nothing.
+  void SetHook(std::function<absl::Status()> hook) { hook_ = std::move(hook); }
+
+ private:
+  absl::Status Fill(size_t n);
+  absl::StatusOr<size_t> Get(uint8_t* to, size_t n);
+  void ReadAhead();
+
+  const int fd_;
+  const std::string name_;
+  uint64_t offset_ = 0;
+  std::function<absl::Status()> hook_;
+  // The bytes [at_, end_) of it; those before at_ were consumed.
+  Buffer buffer_;
+  size_t at_ = kUnread;
+  size_t end_ = kUnread;
+  bool ended_ = false;
+
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Buffer> full_;
+  std::deque<Buffer> empty_;
+  bool ahead_ended_ = false;
+  bool stop_ = false;
+  absl::Status ahead_status_;
+};
+
+class OutputWriter {
+ public:
+  enum class Check : uint8_t { kNone, kCrc32, kAdler32 };
+  static constexpr size_t kPiece = 1 << 20;
+
+  // Negative: nothing is written, only checked and counted. More than `limit` bytes are refused
+  // with ResourceExhausted; 0: no limit.
+  OutputWriter(int fd, std::string name, uint64_t limit = 0);
+  ~OutputWriter();
+  OutputWriter(const OutputWriter&) = delete;
+  OutputWriter& operator=(const OutputWriter&) = delete;
+
+  const std::string& name() const { return name_; }
+
+  // At once. Not between Submit and Flush.
+  absl::Status Write(absl::string_view bytes);
+
+  // For the writing thread: a buffer of kPiece capacity, empty; blocks while all are on their way.
+  Buffer GetBuffer();
+  // Returns an earlier error, if there was one.
+  absl::Status Submit(Buffer buffer);
+  // All that was submitted is written.
+  absl::Status Flush();
+
+  // The checksum of what is submitted from now on; after Flush only. `initial` continues one.
+  void StartCheck(Check check, uint32_t initial);
+  // After Flush.
+  uint32_t checksum() const { return checksum_; }
+
+  // All that was written. Any thread.
+  uint64_t written() const { return written_.load(std::memory_order_relaxed); }
+
+ private:
+  void Run();
+
+  const int fd_;
+  const std::string name_;
+  const uint64_t limit_;
+  std::atomic<uint64_t> written_{0};
+  Check check_ = Check::kNone;
+  uint32_t checksum_ = 0;
+
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Buffer> full_;
+  std::deque<Buffer> empty_;
+  size_t buffers_ = 0;
+  bool writing_ = false;
+  bool stop_ = false;
+  absl::Status status_;
+};
+
+}  // namespace pulse::ops

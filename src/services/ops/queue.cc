@@ -1,0 +1,309 @@
+#include "services/ops/queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/cpu_list.h"
+
+namespace pulse::ops {
+namespace {
+
+// How long a lane waits before it looks again whether another one is late.
+constexpr std::chrono::milliseconds kLookAgain{5};
+
+QueueOptions WithDefaults(QueueOptions options, const std::vector<Engine*>& engines) {
+  if (!options.clock) options.clock = [] { return NowNanos(); };
+  if (options.window == 0) {
+    size_t lanes = 0;
+    for (const Engine* engine : engines) lanes += static_cast<size_t>(engine->traits().lanes);
+    options.window = std::max<size_t>(8, 4 * lanes);
+  }
+  return options;
+}
+
+RateKey KeyOf(const QueueOptions& options, const Engine& engine) {
+  return {options.operation, options.level, engine.traits().name};
+}
+
+std::vector<Scheduler::EngineState> StatesOf(const QueueOptions& options,
+                                             const std::vector<Engine*>& engines) {
+  std::vector<Scheduler::EngineState> states;
+  for (const Engine* engine : engines) {
+    states.push_back(
+        {engine->traits().side, engine->traits().lanes,
+         options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates()});
+  }
+  return states;
+}
+
+}  // namespace
+
+std::string QueueStats::Explain() const {
+  std::string text =
+      absl::StrFormat("%d chunks, %d bytes in, %d out", chunks, input_bytes, output_bytes);
+  for (const EngineStats& engine : engines) {
+    absl::StrAppendFormat(&text, "; %s (%s, %d lane%s): %d chunks", engine.name,
+                          engine.side == Side::kHost ? "host" : "agent", engine.lanes,
+                          engine.lanes == 1 ? "" : "s", engine.chunks);
+    absl::StrAppendFormat(&text, " in %.3f s", static_cast<double>(engine.busy_nanos) * 1e-9);
+    if (engine.bytes_per_second > 0) {
+      absl::StrAppendFormat(&text, " at %.0f MB/s", engine.bytes_per_second * engine.lanes / 1e6);
+    }
+    if (engine.redone > 0) absl::StrAppendFormat(&text, ", %d done again", engine.redone);
+    if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
+  }
+  return text;
+}
+
+Queue::Queue(QueueOptions options, std::vector<Engine*> engines)
+    : options_(WithDefaults(std::move(options), engines)),
+      engines_(std::move(engines)),
+      scheduler_({options_.placement, options_.window, options_.chunk_bytes},
+                 StatesOf(options_, engines_)),
+      slots_(options_.window) {
+  PULSE_CHECK(!engines_.empty());
+  if (options_.total_bytes.has_value()) scheduler_.SetTotal(*options_.total_bytes);
+  for (const Engine* engine : engines_) {
+    EngineStats stats;
+    stats.name = engine->traits().name;
+    stats.side = engine->traits().side;
+    stats.lanes = engine->traits().lanes;
+    stats_.engines.push_back(std::move(stats));
+  }
+}
+
+Queue::~Queue() = default;
+
+absl::Status Queue::Run(Source& source, Sink& sink) {
+  source_ = &source;
+  sink_ = &sink;
+  std::vector<std::thread> threads;
+  {
+    const Lock lock(mutex_);
+    for (const Engine* engine : engines_) lanes_running_ += engine->traits().lanes;
+  }
+  for (size_t engine = 0; engine < engines_.size(); ++engine) {
+    for (int lane = 0; lane < engines_[engine]->traits().lanes; ++lane) {
+      threads.emplace_back([this, engine, lane] { RunLane(static_cast<int>(engine), lane); });
+    }
+  }
+  Lock lock(mutex_);
+  bool interrupted = false;
+  while (lanes_running_ > 0) {
+    const bool over = stopped_ || (scheduler_.ended() && delivered_ == scheduler_.claimed());
+    if (over && !interrupted) {
+      // What lanes still do is for nothing.
+      interrupted = true;
+      lock.unlock();
+      for (Engine* engine : engines_) engine->Interrupt();
+      lock.lock();
+      continue;
+    }
+    if (options_.tick) {
+      lane_ended_.wait_for(lock, options_.tick_every);
+      lock.unlock();
+      options_.tick();
+      lock.lock();
+    } else {
+      lane_ended_.wait(lock);
+    }
+  }
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  FinishStats();
+  if (!status_.ok()) return status_;
+  return source_status_;
+}
+
+void Queue::Cancel() {
+  Lock lock(mutex_);
+  Fail(lock, absl::CancelledError("cancelled"));
+}
+
+void Queue::Fail(Lock& lock, absl::Status status) {
+  if (!stopped_) {
+    stopped_ = true;
+    status_ = std::move(status);
+    scheduler_.End();
+  }
+  changed_.notify_all();
+  lane_ended_.notify_all();
+}
+
+void Queue::RunLane(int engine, int lane) {
+  // Of CPUs that are not there, the caller has been told before.
+  SetThreadAffinity(engines_[static_cast<size_t>(engine)]->traits().cpus).IgnoreError();
+  Lock lock(mutex_);
+  while (!stopped_) {
+    // While a lane reads the next chunk, what is left is not known.
+    const Scheduler::Decision decision =
+        reading_ ? Scheduler::Decision() : scheduler_.Next(engine, options_.clock());
+    if (decision.act == Scheduler::Act::kDone) break;
+    switch (decision.act) {
+      case Scheduler::Act::kTake:
+        if (auto chunk = Take(lock, engine)) DoChunk(lock, engine, lane, std::move(chunk), false);
+        break;
+      case Scheduler::Act::kDo: {
+        auto chunk = SlotOf(decision.chunk).chunk;
+        // One that a lost engine had may be loaded; loading again does no harm.
+        DoChunk(lock, engine, lane, std::move(chunk), false);
+        break;
+      }
+      case Scheduler::Act::kRedo:
+        ++stats_.engines[static_cast<size_t>(engine)].redone;
+        DoChunk(lock, engine, lane, SlotOf(decision.chunk).chunk, true);
+        break;
+      default:
+        changed_.wait_for(lock, kLookAgain);
+    }
+  }
+  --lanes_running_;
+  changed_.notify_all();
+  lane_ended_.notify_all();
+}
+
+std::shared_ptr<Chunk> Queue::Take(Lock& lock, int engine) {
+  std::shared_ptr<Chunk> chunk = NewChunk();
+  chunk->number = scheduler_.claimed();
+  reading_ = true;
+  lock.unlock();
+  absl::StatusOr<bool> got = source_->Next(*chunk);
+  lock.lock();
+  reading_ = false;
+  changed_.notify_all();
+  if (!got.ok() || !*got) {
+    if (!got.ok()) source_status_ = std::move(got).status();
+    scheduler_.End();
+    Recycle(std::move(chunk));
+    lane_ended_.notify_all();
+    return nullptr;
+  }
+  if (stopped_) return nullptr;
+  Slot& slot = SlotOf(chunk->number);
+  PULSE_CHECK(slot.chunk == nullptr);
+  slot.chunk = chunk;
+  slot.done = false;
+  const bool mine = scheduler_.Claimed(engine, source_->SizeOf(*chunk));
+  return mine ? chunk : nullptr;
+}
+
+void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chunk, bool loaded) {
+  EngineStats& stats = stats_.engines[static_cast<size_t>(engine)];
+  const uint64_t attempt =
+      scheduler_.Started(engine, chunk->number, source_->SizeOf(*chunk), options_.clock());
+  std::unique_ptr<Result> result;
+  if (free_results_.empty()) {
+    result = std::make_unique<Result>();
+  } else {
+    result = std::move(free_results_.back());
+    free_results_.pop_back();
+  }
+  absl::Status status;
+  bool of_engine = false;
+  if (!loaded) {
+    lock.unlock();
+    status = source_->Load(*chunk);
+    lock.lock();
+    if (status.ok()) scheduler_.Loaded(attempt, options_.clock());
+  }
+  if (status.ok()) {
+    lock.unlock();
+    result->Clear();
+    const int64_t start = options_.clock();
+    status = engines_[static_cast<size_t>(engine)]->Process(lane, *chunk, *result);
+    const int64_t end = options_.clock();
+    lock.lock();
+    stats.busy_nanos += end - start;
+    of_engine = absl::IsUnavailable(status);
+  }
+  if (of_engine) {
+    scheduler_.Lost(attempt);
+    if (!stats.lost) stats.error = status;
+    stats.lost = true;
+    if (!scheduler_.any_engine()) {
+      Fail(lock, absl::UnavailableError(absl::StrCat("no engine is left; the last one, ",
+                                                     stats.name, ", failed: ", status.message())));
+    }
+    changed_.notify_all();
+    return;
+  }
+  if (!scheduler_.Finished(attempt, options_.clock())) {
+    ++stats.discarded;
+    free_results_.push_back(std::move(result));
+    Recycle(std::move(chunk));
+    changed_.notify_all();
+    return;
+  }
+  ++stats.chunks;
+  stats.bytes += chunk->size();
+  Slot& slot = SlotOf(chunk->number);
+  slot.result = std::move(result);
+  slot.status = std::move(status);
+  slot.done = true;
+  chunk.reset();
+  Deliver(lock);
+  changed_.notify_all();
+}
+
+void Queue::Deliver(Lock& lock) {
+  if (delivering_) return;
+  delivering_ = true;
+  while (!stopped_) {
+    Slot& slot = SlotOf(delivered_);
+    if (slot.chunk == nullptr || slot.chunk->number != delivered_ || !slot.done) break;
+    if (!slot.status.ok()) {
+      Fail(lock, slot.status);
+      break;
+    }
+    // The slot is this chunk's until delivered_ grows.
+    lock.unlock();
+    const uint64_t bytes = slot.result->payload().size();
+    absl::Status status = sink_->Take(*slot.chunk, *slot.result);
+    lock.lock();
+    if (!status.ok()) {
+      Fail(lock, std::move(status));
+      break;
+    }
+    ++stats_.chunks;
+    input_bytes_.fetch_add(slot.chunk->size(), std::memory_order_relaxed);
+    output_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    free_results_.push_back(std::move(slot.result));
+    Recycle(std::move(slot.chunk));
+    slot.chunk = nullptr;
+    slot.done = false;
+    scheduler_.Delivered(++delivered_);
+    changed_.notify_all();
+  }
+  delivering_ = false;
+  if (scheduler_.ended() && delivered_ == scheduler_.claimed()) lane_ended_.notify_all();
+}
+
+std::shared_ptr<Chunk> Queue::NewChunk() {
+  if (free_chunks_.empty()) return std::make_shared<Chunk>();
+  std::shared_ptr<Chunk> chunk = std::move(free_chunks_.back());
+  free_chunks_.pop_back();
+  return chunk;
+}
+
+void Queue::Recycle(std::shared_ptr<Chunk> chunk) {
+  // Another lane may still be at it; the last one brings it back.
+  if (chunk.use_count() == 1) free_chunks_.push_back(std::move(chunk));
+}
+
+void Queue::FinishStats() {
+  const Lock lock(mutex_);
+  const int64_t now = options_.clock();
+  stats_.input_bytes = input_bytes();
+  stats_.output_bytes = output_bytes();
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const SizedRates& rates = scheduler_.engine(static_cast<int>(i)).rates;
+    stats_.engines[i].bytes_per_second = rates.BytesPerSecond(options_.chunk_bytes, now);
+    if (options_.rates != nullptr) options_.rates->Put(KeyOf(options_, *engines_[i]), rates);
+  }
+}
+
+}  // namespace pulse::ops

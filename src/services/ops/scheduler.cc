@@ -1,0 +1,264 @@
+#include "services/ops/scheduler.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <queue>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/check.h"
+
+namespace pulse::ops {
+namespace {
+
+constexpr uint64_t kManyChunks = uint64_t{1} << 40;
+
+}  // namespace
+
+absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
+  Placement placement;
+  if (text == "host") {
+    placement.kind = Kind::kHost;
+  } else if (text == "agent") {
+    placement.kind = Kind::kAgent;
+  } else if (text == "auto") {
+    placement.kind = Kind::kAuto;
+  } else if (absl::ConsumePrefix(&text, "split=")) {
+    placement.kind = Kind::kSplit;
+    if (!absl::SimpleAtoi(text, &placement.percent) || placement.percent < 0 ||
+        placement.percent > 100) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "placement split=", text, ": the agent's share is a number of percent, 0 to 100"));
+    }
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("placement ", text, " is none of host, agent, split=PERCENT and auto"));
+  }
+  return placement;
+}
+
+Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
+    : options_(options),
+      engines_(std::move(engines)),
+      lost_(engines_.size(), false),
+      busy_(engines_.size(), 0) {
+  PULSE_CHECK(options_.window > 0 && options_.chunk_bytes > 0);
+}
+
+bool Scheduler::Alive(Side side) const {
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (!lost_[i] && engines_[i].side == side) return true;
+  }
+  return false;
+}
+
+bool Scheduler::Serves(int engine) const {
+  if (lost_[static_cast<size_t>(engine)]) return false;
+  const Side side = engines_[static_cast<size_t>(engine)].side;
+  if (options_.placement.kind == Placement::Kind::kHost) {
+    return side == Side::kHost || !Alive(Side::kHost);
+  }
+  if (options_.placement.kind == Placement::Kind::kAgent) {
+    return side == Side::kAgent || !Alive(Side::kAgent);
+  }
+  return true;
+}
+
+Side Scheduler::SideOf(uint64_t chunk) const {
+  const uint64_t percent = static_cast<uint64_t>(options_.placement.percent);
+  return (chunk + 1) * percent / 100 > chunk * percent / 100 ? Side::kAgent : Side::kHost;
+}
+
+int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
+  const double rate = engines_[static_cast<size_t>(engine)].rates.BytesPerSecond(bytes, now);
+  if (rate <= 0) return 0;
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9));
+}
+
+int64_t Scheduler::Remaining(const Flight& flight, int64_t now) const {
+  const int64_t elapsed = now - flight.start;
+  const int64_t expected = TimeFor(flight.engine, flight.bytes, now);
+  // One that is late, or of which nothing is known, takes as long again as it took.
+  return elapsed < expected ? expected - elapsed : elapsed;
+}
+
+uint64_t Scheduler::ChunksLeft() const {
+  uint64_t left = waiting_.size();
+  if (ended_) return left;
+  if (!total_.has_value()) return kManyChunks;
+  const uint64_t bytes = *total_ > claimed_bytes_ ? *total_ - claimed_bytes_ : 0;
+  return left + (bytes + options_.chunk_bytes - 1) / options_.chunk_bytes;
+}
+
+bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
+  const int64_t mine = TimeFor(engine, bytes, now);
+  if (mine == 0) return false;  // not known: this chunk tells
+  uint64_t left = ChunksLeft();
+  if (left == 0)
+    return false;  // the source has not yet said that this is the end: asking it is cheap
+  // When each of the other lanes would be free, and how long it takes for a chunk.
+  struct Lane {
+    int64_t done;  // with one chunk more
+    int64_t each;
+    bool operator>(const Lane& o) const { return done > o.done; }
+  };
+  std::vector<Lane> lanes;
+  std::vector<int> idle(engines_.size());
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    idle[i] = Serves(static_cast<int>(i)) ? engines_[i].lanes - busy_[i] : 0;
+  }
+  --idle[static_cast<size_t>(engine)];  // the lane that asks
+  const auto each_of = [&](int other) {
+    const int64_t each = TimeFor(other, bytes, now);
+    return each == 0 ? mine : each;
+  };
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const int64_t each = each_of(static_cast<int>(i));
+    for (int n = 0; n < idle[i]; ++n) lanes.push_back({each, each});
+  }
+  for (const Flight& flight : flights_) {
+    if (!Serves(flight.engine)) continue;
+    const int64_t each = each_of(flight.engine);
+    lanes.push_back({Remaining(flight, now) + each, each});
+  }
+  if (lanes.empty()) return false;
+  // More than the fastest lane alone could do meanwhile, times their number: no need to look
+  // closer.
+  const int64_t fastest =
+      std::min_element(lanes.begin(), lanes.end(), [](const Lane& a, const Lane& b) {
+        return a.each < b.each;
+      })->each;
+  if (left / lanes.size() > static_cast<uint64_t>(mine / fastest) + 1) return false;
+  std::priority_queue<Lane, std::vector<Lane>, std::greater<>> free(std::greater<>(),
+                                                                    std::move(lanes));
+  int64_t last = 0;
+  for (; left > 0; --left) {
+    Lane lane = free.top();
+    free.pop();
+    last = std::max(last, lane.done);
+    if (last >= mine) return false;
+    lane.done += lane.each;
+    free.push(lane);
+  }
+  return last < mine;
+}
+
+std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t now) {
+  const Flight* best = nullptr;
+  int64_t longest = 0;
+  for (const Flight& flight : flights_) {
+    if (!flight.loaded || flight.redone || flight.beaten) continue;
+    // While the window is full, only the chunk that all wait for is worth it.
+    if (window_full && flight.chunk != delivered_) continue;
+    const int64_t mine = TimeFor(engine, flight.bytes, now);
+    const int64_t theirs = Remaining(flight, now);
+    // Nothing known of it: its lane is given the time that it took so far.
+    if (mine == 0 || mine >= theirs || theirs <= longest) continue;
+    // An estimate is not exact: without this margin equal lanes would redo each other's last chunk.
+    if (now - flight.start < TimeFor(flight.engine, flight.bytes, now) && mine * 5 > theirs * 4) {
+      continue;
+    }
+    best = &flight;
+    longest = theirs;
+  }
+  if (best == nullptr) return std::nullopt;
+  return best->chunk;
+}
+
+Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
+  if (lost_[static_cast<size_t>(engine)]) return {Act::kDone};
+  if (ended_ && flights_.empty() && waiting_.empty()) return {Act::kDone};
+  if (!Serves(engine)) return {Act::kWait};
+  const Side side = engines_[static_cast<size_t>(engine)].side;
+  const bool split = options_.placement.kind == Placement::Kind::kSplit;
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (it->side.has_value() && *it->side != side) continue;
+    // The others get it when they come: they are faster with all that is left.
+    if (!split && OthersAreFaster(engine, it->bytes, now)) return {Act::kWait};
+    const uint64_t chunk = it->chunk;
+    waiting_.erase(it);
+    return {Act::kDo, chunk};
+  }
+  const bool window_full = claimed_ >= delivered_ + options_.window;
+  if (!ended_ && !window_full) {
+    if (!split && OthersAreFaster(engine, options_.chunk_bytes, now)) return {Act::kWait};
+    return {Act::kTake};
+  }
+  // Percentages are meant as they are written: nothing is moved.
+  if (!split) {
+    if (const auto chunk = Redo(engine, !ended_, now)) return {Act::kRedo, *chunk};
+  }
+  return {Act::kWait};
+}
+
+bool Scheduler::Claimed(int engine, uint64_t bytes) {
+  const uint64_t chunk = claimed_++;
+  claimed_bytes_ += bytes;
+  if (options_.placement.kind != Placement::Kind::kSplit) return true;
+  const Side side = SideOf(chunk);
+  if (!Alive(side) || side == engines_[static_cast<size_t>(engine)].side) return true;
+  waiting_.push_back({chunk, bytes, side});
+  return false;
+}
+
+uint64_t Scheduler::Started(int engine, uint64_t chunk, uint64_t bytes, int64_t now) {
+  bool redone = false;
+  for (Flight& flight : flights_) {
+    if (flight.chunk == chunk) flight.redone = redone = true;
+  }
+  flights_.push_back({attempts_, engine, chunk, bytes, now, redone, redone, false});
+  ++busy_[static_cast<size_t>(engine)];
+  return attempts_++;
+}
+
+std::vector<Scheduler::Flight>::iterator Scheduler::Find(uint64_t attempt) {
+  const auto it = std::find_if(flights_.begin(), flights_.end(),
+                               [&](const Flight& flight) { return flight.attempt == attempt; });
+  PULSE_CHECK(it != flights_.end());
+  return it;
+}
+
+void Scheduler::Loaded(uint64_t attempt, int64_t now) {
+  const auto it = Find(attempt);
+  it->loaded = true;
+  it->start = now;
+}
+
+bool Scheduler::Finished(uint64_t attempt, int64_t now) {
+  const auto it = Find(attempt);
+  const Flight flight = *it;
+  flights_.erase(it);
+  --busy_[static_cast<size_t>(flight.engine)];
+  engines_[static_cast<size_t>(flight.engine)].rates.Add(flight.bytes, now - flight.start, now);
+  if (flight.beaten) return false;
+  for (Flight& other : flights_) {
+    if (other.chunk == flight.chunk) other.beaten = true;
+  }
+  return true;
+}
+
+bool Scheduler::Lost(uint64_t attempt) {
+  const auto it = Find(attempt);
+  const Flight flight = *it;
+  flights_.erase(it);
+  --busy_[static_cast<size_t>(flight.engine)];
+  lost_[static_cast<size_t>(flight.engine)] = true;
+  const Side side = engines_[static_cast<size_t>(flight.engine)].side;
+  if (!Alive(side)) {
+    // What was kept for it is for everybody.
+    for (Waiting& waiting : waiting_) waiting.side.reset();
+  }
+  if (flight.beaten) return false;
+  for (Flight& other : flights_) {
+    if (other.chunk != flight.chunk) continue;
+    other.redone = false;
+    return false;
+  }
+  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt});
+  return true;
+}
+
+}  // namespace pulse::ops

@@ -1,0 +1,138 @@
+// Scheduler: which chunk a lane of an engine does next. The decisions of the queue without its
+// threads: pure, told what happened and what time it is. Not thread-safe.
+//
+// Engines pull. In place of the paper's fixed percentages (section 4.2, C1 and C2) each chunk is
+// decided when a lane is free: the lane takes it if it would finish it no later than the other
+// lanes would finish all that is left. A slower engine is thus used as long as that shortens the
+// whole, and not for the last chunks, for which everybody would wait. A chunk whose lane is late
+// may be done a second time by a lane that would finish it sooner; the first result wins. Where the
+// placement names a side of which no engine is left, the other side does the rest.
+//
+// Chunks are claimed in the order of their numbers, and lie in a window: a chunk is claimed only if
+// it is less than `window` chunks ahead of the next one to deliver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "services/ops/engine.h"
+#include "services/ops/rates.h"
+
+namespace pulse::ops {
+
+struct Placement {
+  enum class Kind : uint8_t { kHost, kAgent, kSplit, kAuto };
+  Kind kind = Kind::kAuto;
+  // kSplit: of a hundred chunks, so many go to the agent's side, evenly spread.
+  int percent = 0;
+
+  // "host", "agent", "auto" or "split=PERCENT".
+  static absl::StatusOr<Placement> Parse(absl::string_view text);
+};
+
+class Scheduler {
+ public:
+  struct Options {
+    Placement placement;
+    size_t window = 16;
+    uint64_t chunk_bytes = 512 << 10;  // of the chunks that are not claimed yet
+  };
+  struct EngineState {
+    Side side = Side::kHost;
+    int lanes = 1;
+    SizedRates rates;
+  };
+  enum class Act : uint8_t {
+    kTake,  // a new chunk: ask the source, then Claimed() or End()
+    kDo,    // `chunk`, which was claimed before, for this side or by an engine that is lost
+    kRedo,  // `chunk`, at which another lane is late
+    kWait,  // until something changes, or for a while: lanes may turn out to be late
+    kDone,  // this lane is not needed any more
+  };
+  struct Decision {
+    Act act = Act::kWait;
+    uint64_t chunk = 0;
+  };
+
+  Scheduler(const Options& options, std::vector<EngineState> engines);
+
+  // The bytes of the whole input, where they are known before its end.
+  void SetTotal(uint64_t bytes) { total_ = bytes; }
+
+  Decision Next(int engine, int64_t now);
+
+  // After kTake. The chunk is that of the next number; true if this lane shall do it. Otherwise it
+  // is kept for the other side, whose lanes get it by kDo.
+  bool Claimed(int engine, uint64_t bytes);
+  // After kTake: the source had nothing more. Or: no more shall be claimed.
+  void End() { ended_ = true; }
+
+  // A lane begins with a chunk, after kTake, kDo or kRedo. Returns the number of this attempt.
+  uint64_t Started(int engine, uint64_t chunk, uint64_t bytes, int64_t now);
+  // From now on another lane can redo it: its input is complete. `now`: work begins only here.
+  void Loaded(uint64_t attempt, int64_t now);
+  // The lane is done with it. True: its result is the first.
+  bool Finished(uint64_t attempt, int64_t now);
+  // The engine of this attempt is lost: true if its chunk is to be done by another.
+  bool Lost(uint64_t attempt);
+  // Chunks below `chunk` have been delivered.
+  void Delivered(uint64_t chunk) { delivered_ = chunk; }
+
+  bool ended() const { return ended_; }
+  uint64_t claimed() const { return claimed_; }
+  // An engine is left.
+  bool any_engine() const { return Alive(Side::kHost) || Alive(Side::kAgent); }
+  const EngineState& engine(int i) const { return engines_[static_cast<size_t>(i)]; }
+  bool lost(int i) const { return lost_[static_cast<size_t>(i)]; }
+
+ private:
+  struct Flight {
+    uint64_t attempt;
+    int engine;
+    uint64_t chunk;
+    uint64_t bytes;
+    int64_t start;
+    bool loaded;
+    bool redone;  // a second lane is at it, or this is the second
+    bool beaten;  // the other one was first
+  };
+  struct Waiting {
+    uint64_t chunk;
+    uint64_t bytes;
+    std::optional<Side> side;  // for this side only
+  };
+
+  bool Alive(Side side) const;
+  bool Serves(int engine) const;
+  std::vector<Flight>::iterator Find(uint64_t attempt);
+  Side SideOf(uint64_t chunk) const;
+  // Nanoseconds that a lane of `engine` takes for `bytes`; 0 if not known.
+  int64_t TimeFor(int engine, uint64_t bytes, int64_t now) const;
+  int64_t Remaining(const Flight& flight, int64_t now) const;
+  // Whether the other lanes would do all that is left sooner than this one does the next chunk.
+  bool OthersAreFaster(int engine, uint64_t bytes, int64_t now) const;
+  // Chunks that nobody is at; a large number if that is not known.
+  uint64_t ChunksLeft() const;
+  std::optional<uint64_t> Redo(int engine, bool window_full, int64_t now);
+
+  const Options options_;
+  std::vector<EngineState> engines_;
+  std::vector<bool> lost_;
+  std::vector<int> busy_;  // lanes at work, by engine
+  std::vector<Flight> flights_;
+  std::deque<Waiting> waiting_;
+  std::optional<uint64_t> total_;
+  uint64_t attempts_ = 0;
+  uint64_t claimed_ = 0;
+  uint64_t claimed_bytes_ = 0;
+  uint64_t delivered_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace pulse::ops

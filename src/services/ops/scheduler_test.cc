@@ -1,0 +1,351 @@
+// The decisions by simulation: lanes with rates, a clock that jumps from event to event.
+#include "services/ops/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "base/testing.h"
+
+namespace pulse::ops {
+namespace {
+
+using testing_util::TestSeed;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+struct SimulatedEngine {
+  Side side = Side::kHost;
+  int lanes = 1;
+  double rate = 1e8;      // bytes per second of a lane
+  int64_t dies_at = -1;   // its lanes answer no more from then on, and say so
+  int64_t hangs_at = -1;  // its lanes answer no more, and say nothing
+  int64_t changes_at = -1;
+  double rate_after = 0;
+};
+
+struct Outcome {
+  int64_t end = 0;               // when the last chunk had its first result
+  std::vector<uint64_t> chunks;  // whose result was used, by engine
+  std::vector<std::set<uint64_t>> taken;
+  uint64_t begun = 0;
+  size_t most_ahead = 0;
+  bool complete = false;
+};
+
+// Runs `total` bytes in chunks of `chunk`. Every chunk is delivered as soon as those before it are.
+Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, uint64_t chunk,
+                 Placement placement, size_t window, bool total_known) {
+  Scheduler::Options options;
+  options.placement = placement;
+  options.window = window;
+  options.chunk_bytes = chunk;
+  std::vector<Scheduler::EngineState> states;
+  for (const auto& engine : engines) states.push_back({engine.side, engine.lanes, {}});
+  Scheduler scheduler(options, states);
+  if (total_known) scheduler.SetTotal(total);
+
+  struct Lane {
+    int engine;
+    bool busy = false;
+    bool gone = false;
+    uint64_t attempt = 0;
+    uint64_t chunk = 0;
+    int64_t done_at = 0;
+    bool dies = false;
+    bool hangs = false;
+  };
+  std::vector<Lane> lanes;
+  for (size_t i = 0; i < engines.size(); ++i) {
+    for (int n = 0; n < engines[i].lanes; ++n) lanes.push_back({static_cast<int>(i)});
+  }
+  const auto bytes_of = [&](uint64_t number) { return std::min(chunk, total - number * chunk); };
+  const uint64_t chunks = (total + chunk - 1) / chunk;
+  Outcome outcome;
+  outcome.chunks.resize(engines.size());
+  outcome.taken.resize(engines.size());
+  std::set<uint64_t> done;
+  uint64_t delivered = 0;
+  int64_t now = 0;
+  const auto begin = [&](Lane& lane, uint64_t number) {
+    const SimulatedEngine& engine = engines[static_cast<size_t>(lane.engine)];
+    lane.busy = true;
+    lane.chunk = number;
+    lane.attempt = scheduler.Started(lane.engine, number, bytes_of(number), now);
+    scheduler.Loaded(lane.attempt, now);
+    const bool changed = engine.changes_at >= 0 && now >= engine.changes_at;
+    lane.done_at = now + static_cast<int64_t>(static_cast<double>(bytes_of(number)) /
+                                              (changed ? engine.rate_after : engine.rate) * 1e9);
+    lane.dies = engine.dies_at >= 0 && lane.done_at >= engine.dies_at;
+    if (lane.dies) lane.done_at = std::max(now, engine.dies_at);
+    lane.hangs = engine.hangs_at >= 0 && lane.done_at >= engine.hangs_at;
+    ++outcome.begun;
+    outcome.taken[static_cast<size_t>(lane.engine)].insert(number);
+  };
+  while (now < int64_t{100'000} * kSecond) {
+    bool again = true;
+    while (again) {
+      again = false;
+      for (Lane& lane : lanes) {
+        if (lane.busy || lane.gone) continue;
+        const auto decision = scheduler.Next(lane.engine, now);
+        switch (decision.act) {
+          case Scheduler::Act::kTake:
+            again = true;
+            if (scheduler.claimed() == chunks) {
+              scheduler.End();
+            } else {
+              const uint64_t number = scheduler.claimed();
+              if (scheduler.Claimed(lane.engine, bytes_of(number))) begin(lane, number);
+              outcome.most_ahead =
+                  std::max(outcome.most_ahead, static_cast<size_t>(number - delivered));
+            }
+            break;
+          case Scheduler::Act::kDo:
+          case Scheduler::Act::kRedo:
+            again = true;
+            begin(lane, decision.chunk);
+            break;
+          case Scheduler::Act::kDone:
+            lane.gone = true;
+            break;
+          case Scheduler::Act::kWait:
+            break;
+        }
+      }
+    }
+    if (done.size() == chunks) {
+      outcome.complete = true;
+      return outcome;
+    }
+    // The next event; those who wait look again every 5 ms.
+    int64_t next = now + 5'000'000;
+    for (const Lane& lane : lanes) {
+      if (lane.busy && !lane.hangs) next = std::min(next, lane.done_at);
+    }
+    now = next;
+    for (Lane& lane : lanes) {
+      if (!lane.busy || lane.hangs || lane.done_at > now) continue;
+      lane.busy = false;
+      if (lane.dies) {
+        scheduler.Lost(lane.attempt);
+        lane.gone = true;
+        continue;
+      }
+      if (!scheduler.Finished(lane.attempt, now)) continue;
+      EXPECT_TRUE(done.insert(lane.chunk).second) << "chunk " << lane.chunk << " was first twice";
+      ++outcome.chunks[static_cast<size_t>(lane.engine)];
+      outcome.end = now;
+      while (done.contains(delivered)) scheduler.Delivered(++delivered);
+    }
+  }
+  return outcome;
+}
+
+double Seconds(int64_t nanos) { return static_cast<double>(nanos) * 1e-9; }
+
+double SumOfRates(const std::vector<SimulatedEngine>& engines) {
+  double sum = 0;
+  for (const auto& engine : engines) sum += engine.rate * engine.lanes;
+  return sum;
+}
+
+double SlowestChunk(const std::vector<SimulatedEngine>& engines, uint64_t chunk) {
+  double slowest = 0;
+  for (const auto& engine : engines) {
+    slowest = std::max(slowest, static_cast<double>(chunk) / engine.rate);
+  }
+  return slowest;
+}
+
+constexpr uint64_t kChunk = 512 << 10;
+constexpr size_t kWide = 1 << 20;
+
+TEST(SchedulerModel, AnyRates_LoseAtMostOneChunkOfTheSlowest) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<SimulatedEngine> engines(1 + random() % 4);
+    for (auto& engine : engines) {
+      engine.lanes = 1 + static_cast<int>(random() % 4);
+      engine.rate = 1e6 * std::exp2(static_cast<double>(random() % 1000) / 100);
+    }
+    const uint64_t total = 1 + random() % (400 * kChunk);
+    const Outcome outcome = Simulate(engines, total, kChunk, Placement(), kWide, true);
+    ASSERT_TRUE(outcome.complete);
+    const double ideal = static_cast<double>(total) / SumOfRates(engines);
+    // 5 ms: how late a lane that waits looks again.
+    EXPECT_LE(Seconds(outcome.end), ideal + SlowestChunk(engines, kChunk) + 0.006)
+        << "round " << round << ", " << total << " bytes";
+  }
+}
+
+TEST(SchedulerModel, UnknownTotal_LosesLittleMore) {
+  std::mt19937_64 random(TestSeed() + 1);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<SimulatedEngine> engines(2);
+    engines[0].rate = 4e8;
+    engines[1].rate = 4e8 / (1 + static_cast<double>(random() % 50));
+    const uint64_t total = 1 + random() % (400 * kChunk);
+    const Outcome outcome = Simulate(engines, total, kChunk, Placement(), kWide, false);
+    ASSERT_TRUE(outcome.complete);
+    const double ideal = static_cast<double>(total) / SumOfRates(engines);
+    EXPECT_LE(Seconds(outcome.end), ideal + SlowestChunk(engines, kChunk) + 0.006);
+  }
+}
+
+TEST(SchedulerModel, MuchSlowerEngine_IsUsedButNotForTheLastChunks) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e9;
+  engines[1].rate = 1e8;
+  const Outcome outcome = Simulate(engines, 110 * kChunk, kChunk, Placement(), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.chunks[0] + outcome.chunks[1], 110u);
+  EXPECT_GE(outcome.chunks[1], 8u);
+  EXPECT_LE(outcome.chunks[1], 10u);
+  for (uint64_t chunk = 105; chunk < 110; ++chunk) {
+    EXPECT_FALSE(outcome.taken[1].contains(chunk)) << chunk;
+  }
+}
+
+TEST(SchedulerModel, EqualLanes_RedoNothing) {
+  std::vector<SimulatedEngine> engines(1);
+  engines[0].lanes = 2;
+  const Outcome outcome = Simulate(engines, 101 * kChunk, kChunk, Placement(), 8, true);
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.begun, 101u);
+}
+
+TEST(SchedulerModel, NarrowWindow_IsKept) {
+  std::mt19937_64 random(TestSeed() + 2);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<SimulatedEngine> engines(3);
+    for (auto& engine : engines) engine.rate = 1e6 * static_cast<double>(1 + random() % 100);
+    const size_t window = 1 + random() % 8;
+    const Outcome outcome = Simulate(engines, 100 * kChunk, kChunk, Placement(), window, true);
+    ASSERT_TRUE(outcome.complete);
+    EXPECT_LT(outcome.most_ahead, window);
+  }
+}
+
+TEST(SchedulerModel, EngineThatDies_ItsChunkIsDoneByOthers) {
+  std::mt19937_64 random(TestSeed() + 3);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<SimulatedEngine> engines(2);
+    engines[1].side = Side::kAgent;
+    engines[1].lanes = 2;
+    engines[1].dies_at = static_cast<int64_t>(random() % (kSecond / 2));
+    for (const Placement::Kind kind :
+         {Placement::Kind::kAuto, Placement::Kind::kSplit, Placement::Kind::kAgent}) {
+      const Outcome outcome =
+          Simulate(engines, 200 * kChunk, kChunk, {kind, 60}, 16, round % 2 == 0);
+      ASSERT_TRUE(outcome.complete);
+      EXPECT_EQ(outcome.chunks[0] + outcome.chunks[1], 200u);
+    }
+  }
+}
+
+TEST(SchedulerModel, EngineThatHangs_ItsChunksAreDoneTwice) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[1].hangs_at = kSecond / 10;
+  const Outcome outcome = Simulate(engines, 200 * kChunk, kChunk, Placement(), 16, true);
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_EQ(outcome.begun, 201u);
+  // One lane did nearly everything; all that the hanging one costs is how long it seemed late.
+  EXPECT_LE(Seconds(outcome.end), 200 * kChunk / 1e8 + 0.1);
+}
+
+TEST(SchedulerModel, EngineThatSlowsDown_IsLeftItsShare) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = engines[1].rate = 1e8;
+  engines[1].changes_at = kSecond / 2;
+  engines[1].rate_after = 1e6;
+  const Outcome outcome = Simulate(engines, 400 * kChunk, kChunk, Placement(), 64, true);
+  ASSERT_TRUE(outcome.complete);
+  // Half a second of both, then one of them and a little.
+  const double rest = 400 * kChunk - 2e8 * 0.5;
+  EXPECT_LE(Seconds(outcome.end), 0.5 + rest / 1.01e8 + kChunk / 1e6);
+}
+
+TEST(SchedulerModel, Split_EachSideDoesItsPercentage) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e7;
+  for (const int percent : {0, 1, 30, 50, 99, 100}) {
+    const Outcome outcome =
+        Simulate(engines, 200 * kChunk, kChunk, {Placement::Kind::kSplit, percent}, 16, true);
+    ASSERT_TRUE(outcome.complete);
+    EXPECT_EQ(outcome.chunks[1], static_cast<uint64_t>(2 * percent));
+  }
+}
+
+TEST(SchedulerModel, HostOrAgent_OnlyThatSideWorks) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[1].side = Side::kAgent;
+  const Outcome host =
+      Simulate(engines, 50 * kChunk, kChunk, {Placement::Kind::kHost, 0}, 16, true);
+  EXPECT_EQ(host.chunks[0], 50u);
+  const Outcome agent =
+      Simulate(engines, 50 * kChunk, kChunk, {Placement::Kind::kAgent, 0}, 16, true);
+  EXPECT_EQ(agent.chunks[1], 50u);
+}
+
+TEST(Placement, Parse_AcceptsItsForms) {
+  EXPECT_EQ(Placement::Parse("host")->kind, Placement::Kind::kHost);
+  EXPECT_EQ(Placement::Parse("agent")->kind, Placement::Kind::kAgent);
+  EXPECT_EQ(Placement::Parse("auto")->kind, Placement::Kind::kAuto);
+  EXPECT_EQ(Placement::Parse("split=37")->percent, 37);
+}
+
+TEST(Placement, Parse_RefusesOthersByName) {
+  for (const char* text : {"", "split", "split=", "split=-1", "split=101", "split=x", "both"}) {
+    const auto placement = Placement::Parse(text);
+    ASSERT_FALSE(placement.ok()) << text;
+    EXPECT_NE(placement.status().message().find("placement"), absl::string_view::npos);
+  }
+}
+
+TEST(Rate, NewSamplesPushOutOldOnes) {
+  Rate rate;
+  EXPECT_EQ(rate.BytesPerSecond(0), 0);
+  for (int i = 0; i < 20; ++i) rate.Add(1000, 1000, i);
+  EXPECT_NEAR(rate.BytesPerSecond(20), 1e9, 1);
+  for (int i = 20; i < 40; ++i) rate.Add(1000, 4000, i);
+  EXPECT_NEAR(rate.BytesPerSecond(40), 0.25e9, 0.01e9);
+}
+
+TEST(Rate, OldEstimate_IsForgotten) {
+  Rate rate;
+  rate.Add(1000, 1000, 0);
+  EXPECT_TRUE(rate.Known(Rate::kHalfLife));
+  EXPECT_FALSE(rate.Known(10 * Rate::kHalfLife));
+  EXPECT_EQ(rate.BytesPerSecond(10 * Rate::kHalfLife), 0);
+}
+
+TEST(SizedRates, UnknownSize_TakesTheNearestClass) {
+  SizedRates rates;
+  EXPECT_EQ(rates.BytesPerSecond(1 << 20, 0), 0);
+  rates.Add(64 << 10, 1'000'000, 0);
+  const double small = rates.BytesPerSecond(64 << 10, 0);
+  EXPECT_GT(small, 0);
+  EXPECT_EQ(rates.BytesPerSecond(1 << 20, 0), small);
+  rates.Add(1 << 20, 1'000'000, 0);
+  EXPECT_GT(rates.BytesPerSecond(1 << 20, 0), small);
+  EXPECT_EQ(rates.BytesPerSecond(64 << 10, 0), small);
+}
+
+TEST(RateTable, KeepsRatesByOperationLevelAndEngine) {
+  RateTable table;
+  SizedRates rates;
+  rates.Add(kChunk, 1'000'000, 0);
+  table.Put({"compress", 1, "isal"}, rates);
+  EXPECT_GT(table.Get({"compress", 1, "isal"}).BytesPerSecond(kChunk, 0), 0);
+  EXPECT_EQ(table.Get({"compress", 2, "isal"}).BytesPerSecond(kChunk, 0), 0);
+  EXPECT_EQ(table.Get({"decompress", 1, "isal"}).BytesPerSecond(kChunk, 0), 0);
+  EXPECT_EQ(table.Get({"compress", 1, "zlib"}).BytesPerSecond(kChunk, 0), 0);
+}
+
+}  // namespace
+}  // namespace pulse::ops
