@@ -56,12 +56,33 @@ function(pulse_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
+# pulse_shared_library(target NAME EXPORTS sources...): lib/libNAME.so for programs that are built elsewhere.
+# Everything but the run time is inside, hidden but for the names that the version script EXPORTS lists.
+# docs/reference/abi.md says what its version promises.
+function(pulse_shared_library target name exports)
+  add_library(${target} SHARED ${ARGN})
+  target_link_libraries(${target} PRIVATE pulse_options)
+  target_include_directories(${target} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_options(${target} PRIVATE
+    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${exports} -Wl,--as-needed -Wl,-z,now -Wl,-z,defs)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}
+    VERSION ${PROJECT_VERSION} SOVERSION ${PULSE_ABI_VERSION}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${exports})
+endfunction()
+
 # pulse_no_rtti(targets...): for what the in-tree plug-in is made of, since RocksDB's Release build has no
 # run-time type information.
 function(pulse_no_rtti)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
   endforeach()
+endfunction()
+
+# pulse_own_program(target): exports the name by which a preloaded plug-in knows PulseDB's own programs.
+function(pulse_own_program target)
+  target_link_options(${target} PRIVATE -Wl,--export-dynamic-symbol=pulse_own_program)
 endfunction()
 
 # pulse_precompile(target headers...): parses these once for the target, and what nearly every file

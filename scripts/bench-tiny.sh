@@ -9,6 +9,10 @@ for name in compaction fill soak crash failover ring kv files blocks serve direc
 done
 printf '== pulse bench kv --part model --tiny\n'
 "$build/bin/pulse" bench kv --part model --tiny
+for part in designs queue; do
+  printf '== pulse bench kv --part %s --tiny\n' "$part"
+  "$build/bin/pulse" bench kv --part "$part" --tiny
+done
 printf '== pulse bench vdpu --tiny\n'
 "$build/bin/pulse" bench vdpu --tiny
 # Workloads that read, scan, insert, and read, modify, write.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check-in-tree.sh [VERSION...]: compiles PulseDB's sources as RocksDB's CMake does in its Release build
-# with ROCKSDB_PLUGINS=pulse: those that plugin/pulse names, with the flags that come out of both. The RocksDB
+# with ROCKSDB_PLUGINS=pulse: those that plugin/pulse names, with the flags that come out of both; and with the
+# same flags the sources of the preloaded object, which belong to no such build. The RocksDB
 # is that of the crate librocksdb-sys VERSION (default 0.19: RocksDB 11.8.1). Objects only; RocksDB itself is
 # not built. Exit status 77: skipped, because there is no cargo to fetch it with.
 set -euo pipefail
@@ -33,7 +34,7 @@ for version in "${@:-0.19}"; do
   # Nearly all of the time is RocksDB's headers, so some files at once. (A class of one file may hold what
   # is in that file's unnamed namespace; GCC takes an included file for a header.)
   python3 - "$root" "$dir" <<'PY'
-import json, shlex, sys
+import glob, json, shlex, sys
 root, dir = sys.argv[1:]
 commands = {}
 for entry in json.load(open(f'{dir}/build/compile_commands.json')):
@@ -48,9 +49,11 @@ if len({tuple(c) for c in commands.values()}) != 1:
 flags = next(iter(commands.values()))
 if '-fno-rtti' not in flags or '-DNDEBUG' not in flags:
     sys.exit('check-in-tree: this is not a Release build')
+preloaded = {f for f in glob.glob(f'{root}/src/services/lsm/plugin/preload*.cc') if not f.endswith('_test.cc')}
 rooms = {}
 for file in sorted(named):
     rooms.setdefault(file.split('/src/')[1].rsplit('/', 1)[0], []).append(file)
+rooms['preloaded'] = sorted(preloaded)
 with open(f'{dir}/commands', 'wb') as out:
     n = 0
     for files in rooms.values():

@@ -44,15 +44,25 @@ ROOMS = {
                              "include"),
     "src/services/redis": ("base", "net", "services/kv/core", "include", "rocksdb"),
     # What the agent answers of it.
-    "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/redis",
-                                   "include", "rocksdb"),
+    "src/services/redis/offload": ("base", "net", "agent", "services/front", "services/kv/core",
+                                   "services/redis", "include", "rocksdb"),
     # The in-memory store: its commands are those of the Redis server. Its engine is pure.
     "src/services/kv": ("base", "net", "services/kv/core", "services/redis", "include"),
     "src/services/kv/core": ("base",),
     # Its clients that share memory with it: both halves, and the client's, which has no store.
     "src/services/kv/shm": ("base", "channel", "services/kv", "services/kv/core"),
-    "src/services/kv/client": ("base", "channel", "services/kv", "services/kv/core",
-                               "services/kv/shm", "include"),
+    # Its communication engine in a process of its own: the agent's half, and the host's.
+    "src/services/kv/agent": ("base", "channel", "net", "agent", "services/front", "services/kv",
+                              "services/kv/shm", "services/redis"),
+    # Its clients that send datagrams.
+    "src/services/kv/udp": ("base", "net", "services/kv", "services/kv/core", "services/redis"),
+    "src/services/kv/client": ("base", "channel", "net", "services/kv", "services/kv/core",
+                               "services/kv/etcd", "services/kv/shm", "services/kv/udp",
+                               "include"),
+    # The graph store: values and the interface between store and query engine; the engine, which has
+    # no storage.
+    "src/services/graph/model": ("base",),
+    "src/services/graph/cypher": ("base", "services/graph/model"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
@@ -66,7 +76,7 @@ ROOMS = {
     "apps/nbd": ("base", "include"),
     "apps/pulse": SUBSTRATE
     + ("store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
-    "examples": ("base", "uring", "net", "include"),
+    "examples": ("base", "uring", "net", "include", "rocksdb"),
     "bench/micro": ANY,
     "bench/rivals": ANY,
     "bench/macro": ANY,

@@ -16,6 +16,7 @@ packages=(
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
   redis-tools python3-redis openssl
   python3 python3-matplotlib python3-jinja2
+  help2man dpkg-dev file
 )
 
 die() {

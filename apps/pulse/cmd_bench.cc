@@ -1,4 +1,5 @@
-// `pulse bench`: runs pulse-bench, which is built from bench/ and lies beside this program.
+// `pulse bench`: runs pulse-bench, which is built from bench/ and lies beside this program, or in
+// libexec/pulsedb of an installation.
 #include <unistd.h>
 
 #include <cerrno>

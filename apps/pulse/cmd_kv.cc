@@ -6,10 +6,14 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
@@ -18,10 +22,12 @@
 #include "base/errors.h"
 #include "base/stop_signal.h"
 #include "net/address.h"
+#include "services/kv/agent/host_server.h"
 #include "services/kv/etcd/registration.h"
 #include "services/kv/memcached/flow.h"
 #include "services/kv/shm/server.h"
 #include "services/kv/store.h"
+#include "services/kv/udp/server.h"
 #include "services/redis/cluster.h"
 
 namespace pulse {
@@ -40,6 +46,8 @@ struct KvArgs : ServerArgs {
   std::string etcd_ttl = "5s";
   kv::ShmOptions shm;  // with a path: clients that share memory are served
   std::string shm_value = "64K";
+  kv::UdpOptions udp;             // with a port of 0 or more: datagrams are served
+  kv::AgentServerOptions agents;  // with a path: agents of their own are served
 };
 
 // What the process has before it holds a key, and what connections take, comes out of --memory, so
@@ -82,9 +90,9 @@ absl::Status CheckCluster(const KvArgs& args, const std::string& host) {
   return absl::OkStatus();
 }
 
-// None without --etcd.
-absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(const KvArgs& args,
-                                                               const redis::Cluster& endpoints) {
+// None without --etcd. `udp_ports`: of the endpoints for datagrams, by partition.
+absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(
+    const KvArgs& args, const redis::Cluster& endpoints, const std::vector<uint16_t>& udp_ports) {
   if (args.etcd.empty()) return nullptr;
   kv::EtcdOptions options;
   options.url = args.etcd;
@@ -108,6 +116,8 @@ absl::StatusOr<std::unique_ptr<kv::EtcdRegistration>> Register(const KvArgs& arg
     options.protocols.push_back("memcached");
   }
   options.tls = !args.options.tls_cert.empty();
+  options.udp_ports = udp_ports;
+  if (!udp_ports.empty()) options.protocols.push_back("udp");
   auto registration = kv::EtcdRegistration::Open(options, endpoints);
   if (!registration.ok()) return OptionError("--etcd", registration.status());
   return registration;
@@ -127,6 +137,57 @@ absl::StatusOr<uint64_t> ReadShm(KvArgs* args, int partitions) {
   args->shm.cpus = args->options.cpus;
   PULSE_RETURN_IF_ERROR(kv::ShmServer::Check(args->shm));
   return kv::ShmServer::BytesFor(args->shm, partitions);
+}
+
+// Datagrams carry no password, no certificate and are not encrypted, so they are not served where
+// clients are asked for one of these, nor beyond loopback unless that is asked for by name.
+absl::Status CheckUdpAccess(const KvArgs& args) {
+  const redis::ServeOptions& o = args.options;
+  const std::pair<bool, const char*> given[] = {{!args.password_file.empty(), "--requirepass"},
+                                                {!o.users_file.empty(), "--users"},
+                                                {!o.tls_ca.empty(), "--tls-ca"}};
+  for (const auto& [is_given, name] : given) {
+    if (!is_given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--udp-port and ", name,
+                     " do not go together: datagrams carry neither passwords nor certificates, and "
+                     "whoever sends them may read and write all keys; leave one of them out"));
+  }
+  if (args.cluster) {
+    return absl::InvalidArgumentError(
+        "--udp-port and --cluster do not go together: datagrams go to a key's partition by its "
+        "hash, and a cluster's nodes have slots; leave one of them out");
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto address, net::ParseAddress(absl::StrCat(o.bind, ":0")));
+  if (address.is_loopback() || o.insecure) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--udp-port: --bind ", o.bind,
+                   " is reached by other machines, and datagrams have no passwords and no TLS: "
+                   "leave --udp-port out, or say --insecure"));
+}
+
+// What the server of datagrams may take; 0 without one.
+absl::StatusOr<uint64_t> ReadUdp(KvArgs* args, int partitions) {
+  if (args->udp.port < 0) return 0;
+  PULSE_RETURN_IF_ERROR(CheckUdpAccess(*args));
+  args->udp.host = args->options.bind;
+  args->udp.cpus = args->options.cpus;
+  PULSE_RETURN_IF_ERROR(kv::UdpServer::Check(args->udp, partitions));
+  return kv::UdpServer::BytesFor(args->udp, partitions);
+}
+
+// What all lanes of agents may take together.
+absl::StatusOr<uint64_t> ReadAgents(KvArgs* args) {
+  if (args->agents.path.empty()) return 0;
+  if (args->cluster) {
+    return absl::InvalidArgumentError(
+        "--agent-socket and --cluster do not go together: an agent has one port for all keys, and "
+        "a cluster's nodes have one each; leave one of them out");
+  }
+  args->agents.cpus = args->options.cpus;
+  args->agents.max_sessions = args->options.max_clients;
+  PULSE_RETURN_IF_ERROR(kv::AgentServer::Check(args->agents));
+  return kv::AgentServer::BytesFor(args->agents);
 }
 
 absl::Status RunKv(KvArgs args) {
@@ -150,19 +211,30 @@ absl::Status RunKv(KvArgs args) {
                          ParseSizeOption("--memory", args.memory, uint64_t{1} << 40));
   store.partitions = std::min(args.options.threads, kv::kMostPartitions);
   PULSE_ASSIGN_OR_RETURN(const uint64_t shm_bytes, ReadShm(&args, store.partitions));
-  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes;
+  PULSE_ASSIGN_OR_RETURN(const uint64_t udp_bytes, ReadUdp(&args, store.partitions));
+  PULSE_ASSIGN_OR_RETURN(const uint64_t agent_bytes, ReadAgents(&args));
+  const uint64_t set_aside = ProcessBytes(memory) + shm_bytes + udp_bytes + agent_bytes;
   const uint64_t least = set_aside + static_cast<uint64_t>(args.options.threads) * kv::kLeastMemory;
   if (memory < least) {
     constexpr uint64_t kMiB = uint64_t{1} << 20;
     return absl::InvalidArgumentError(absl::StrCat(
         "--memory ", args.memory, ": at least ", (least + kMiB - 1) / kMiB, "M are needed with ",
-        args.options.threads, " threads", shm_bytes == 0 ? "" : " and the clients of --shm"));
+        args.options.threads, " threads", shm_bytes == 0 ? "" : " and the clients of --shm",
+        udp_bytes == 0 ? "" : " and those of --udp-port",
+        agent_bytes == 0 ? "" : " and the loops of agents"));
   }
   PULSE_ASSIGN_OR_RETURN(store.policy, kv::ParsePolicy(args.policy));
   store.memory_bytes = memory - set_aside;
   args.options.buffer_bytes = ProcessBytes(memory) - kProgramBytes;
+  args.agents.buffer_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
   // They outlive the server.
+  std::mutex udp_mutex;
+  const kv::UdpServer* udp_numbers = nullptr;
+  store.more_info = [&udp_mutex, &udp_numbers](std::string* out) {
+    const std::lock_guard<std::mutex> lock(udp_mutex);
+    if (udp_numbers != nullptr) udp_numbers->AddInfo(out);
+  };
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
   kv::KvStore* keys = nullptr;  // the server's
@@ -197,10 +269,22 @@ absl::Status RunKv(KvArgs args) {
   if (!args.shm.path.empty()) {
     PULSE_ASSIGN_OR_RETURN(shm, kv::ShmServer::Open(keys, args.shm));
   }
+  std::unique_ptr<kv::UdpServer> udp;
+  if (args.udp.port >= 0) {
+    PULSE_ASSIGN_OR_RETURN(udp, kv::UdpServer::Open(keys, args.udp));
+    const std::lock_guard<std::mutex> lock(udp_mutex);
+    udp_numbers = udp.get();
+  }
+  std::unique_ptr<kv::AgentServer> agents;
+  if (!args.agents.path.empty()) {
+    PULSE_ASSIGN_OR_RETURN(agents,
+                           kv::AgentServer::Open((*server)->host_application(), args.agents));
+  }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
     metrics::Sources sources;
     sources.server = [&server] { return (*server)->numbers(); };
+    if (udp != nullptr) sources.udp = [&udp] { return udp->numbers(); };
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
   }
@@ -216,15 +300,30 @@ absl::Status RunKv(KvArgs args) {
   if (shm != nullptr) {
     std::fprintf(stderr, "pulse kv: clients that share memory on %s\n", args.shm.path.c_str());
   }
+  if (udp != nullptr) {
+    std::fprintf(stderr, "pulse kv: datagrams on %s:%s\n", args.options.bind.c_str(),
+                 absl::StrJoin(udp->ports(), ",").c_str());
+  }
+  if (agents != nullptr) {
+    std::fprintf(stderr, "pulse kv: agents on %s\n", args.agents.path.c_str());
+  }
   if (metrics != nullptr) {
     std::fprintf(stderr, "pulse kv: metrics at %s\n", metrics->url().c_str());
   }
-  PULSE_ASSIGN_OR_RETURN(auto registration, Register(args, cluster));
+  PULSE_ASSIGN_OR_RETURN(
+      auto registration,
+      Register(args, cluster, udp == nullptr ? std::vector<uint16_t>() : udp->ports()));
   stop.Wait();
   std::fprintf(stderr, "pulse kv: stopping\n");
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
-  shm.reset();           // it has the server's keys
+  {
+    const std::lock_guard<std::mutex> lock(udp_mutex);
+    udp_numbers = nullptr;
+  }
+  udp.reset();     // it has the server's keys
+  shm.reset();     // it has the server's keys
+  agents.reset();  // they have its flows
   return (*server)->Stop();
 }
 
@@ -288,6 +387,26 @@ void AddKvCommand(CLI::App& app) {
       ->capture_default_str();
   cmd->add_option("--shm-threads", args->shm.threads,
                   "threads that serve such clients, and divide the partitions among them")
+      ->capture_default_str();
+  cmd->add_option("--udp-port", args->udp.port,
+                  "serve batches of requests in datagrams, too (pulse/kv_udp_client.h): the first\n"
+                  "partition's UDP port, the others have those that follow; 0: ports that the\n"
+                  "kernel chooses. No passwords, so loopback only unless --insecure")
+      ->check(CLI::Range(0, 65535));
+  cmd->add_option("--udp-threads", args->udp.threads,
+                  "threads that serve datagrams, and divide the partitions among them")
+      ->capture_default_str();
+  cmd->add_option("--udp-clients", args->udp.clients,
+                  "clients of each partition's port at a time; memory is set aside for all")
+      ->capture_default_str();
+  cmd->add_option("--agent-socket", args->agents.path,
+                  "Unix socket, of mode 0600, for agents in processes of their own, which serve\n"
+                  "clients of this store: pulse agent --serve-kv SOCKET --serve PORT");
+  cmd->add_option("--agent-loops", args->agents.max_lanes,
+                  "loops of such agents at a time; memory is set aside for all of them")
+      ->capture_default_str();
+  cmd->add_option("--agent-threads", args->agents.threads,
+                  "threads that carry out what agents hand over; each has a part of their loops")
       ->capture_default_str();
   AddAccessOptions(cmd, args.get());
   AddConnectionOptions(cmd, args.get());

@@ -1,4 +1,4 @@
-// `pulse top`: what agents do, as it happens.
+// `pulse top`: what agents and in-memory stores do, as it happens.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -14,8 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
+#include "apps/pulse/top/kv_connection.h"
+#include "apps/pulse/top/kv_view.h"
 #include "apps/pulse/top/terminal.h"
 #include "apps/pulse/top/view.h"
+#include "base/clock.h"
 #include "base/errors.h"
 #include "base/json.h"
 #include "channel/status_message.h"
@@ -23,9 +26,11 @@
 namespace pulse {
 namespace {
 
+using top::KvConnection;
 using top::Look;
 using top::Terminal;
 using top::Watched;
+using top::WatchedKv;
 
 constexpr char kUsualSocket[] = "/run/pulse/agent.sock";
 constexpr size_t kHistory = 240;
@@ -35,6 +40,7 @@ constexpr int kPatienceMs = 1000;
 
 struct TopArgs {
   std::vector<std::string> sockets;
+  std::vector<std::string> servers;
   double interval = 1;
   bool once = false;
   bool json = false;
@@ -86,29 +92,69 @@ void Ask(Watched* w) {
   if (w->history.size() > kHistory) w->history.pop_front();
 }
 
-void AskAll(std::vector<Watched>* agents) {
-  for (Watched& w : *agents) Ask(&w);
+// A server that is watched, and the way to it.
+struct Server {
+  std::unique_ptr<KvConnection> connection;
+  int64_t asked = 0;  // NowNanos, when the last reply came
+};
+
+// All that is watched; `servers` and `kv` belong together.
+struct All {
+  std::vector<Watched> agents;
+  std::vector<WatchedKv> kv;
+  std::vector<Server> servers;
+};
+
+void AskServer(Server* server, WatchedKv* w) {
+  const auto text = server->connection->Info(kPatienceMs);
+  const int64_t now = NowNanos();
+  auto sample = text.ok() ? top::ParseInfo(*text) : text.status();
+  if (!sample.ok()) {
+    w->error = CleanText(text.ok() ? absl::StrCat(w->address, ": ", sample.status().message())
+                                   : std::string(text.status().message()));
+    return;
+  }
+  w->error.clear();
+  const top::KvSample before = w->rates.now;
+  w->rates = top::CompareKv(w->known ? &before : nullptr, *std::move(sample),
+                            static_cast<double>(now - server->asked) * 1e-9);
+  server->asked = now;
+  w->known = true;
+}
+
+void AskAll(All* all) {
+  for (Watched& w : all->agents) Ask(&w);
+  for (size_t i = 0; i < all->kv.size(); ++i) AskServer(&all->servers[i], &all->kv[i]);
 }
 
 // Why none of them does.
-absl::Status AnyAnswers(const std::vector<Watched>& agents) {
+absl::Status AnyAnswers(const All& all) {
   std::string why;
-  for (const Watched& w : agents) {
-    if (w.error.empty()) return absl::OkStatus();
-    absl::StrAppend(&why, why.empty() ? "" : "\npulse: ", w.error);
-  }
+  const auto answers = [&why](const auto& watched) {
+    for (const auto& w : watched) {
+      if (w.error.empty()) return true;
+      absl::StrAppend(&why, why.empty() ? "" : "\npulse: ", w.error);
+    }
+    return false;
+  };
+  if (answers(all.agents) || answers(all.kv)) return absl::OkStatus();
   return absl::UnavailableError(why);
 }
 
-void Print(const std::vector<Watched>& agents, const TopArgs& args, const Look& look) {
+std::vector<std::string> Picture(const All& all, const TopArgs& args, const Look& look,
+                                 size_t height, bool keys) {
+  return top::RenderAll(all.agents, all.kv, args.interval, Clock(), look, height, keys);
+}
+
+void Print(const All& all, const TopArgs& args, const Look& look) {
   if (args.json) {
+    nlohmann::json json = top::ToJson(all.agents);
+    if (!all.kv.empty()) json["kv"] = top::ToJson(all.kv);
     std::printf("%s\n",
-                top::ToJson(agents)
-                    .dump(args.once ? 2 : -1, ' ', false, nlohmann::json::error_handler_t::replace)
+                json.dump(args.once ? 2 : -1, ' ', false, nlohmann::json::error_handler_t::replace)
                     .c_str());
   } else {
-    for (const std::string& line :
-         top::Render(agents, args.interval, Clock(), look, /*height=*/0, /*keys=*/false)) {
+    for (const std::string& line : Picture(all, args, look, /*height=*/0, /*keys=*/false)) {
       std::printf("%s\n", line.c_str());
     }
     if (!args.once) std::printf("\n");
@@ -116,15 +162,28 @@ void Print(const std::vector<Watched>& agents, const TopArgs& args, const Look& 
   std::fflush(stdout);
 }
 
-absl::Status RunTop(TopArgs args) {
-  if (args.sockets.empty()) args.sockets.push_back(kUsualSocket);
-  std::vector<Watched> agents;
+All Watch(const TopArgs& args) {
+  All all;
   for (const std::string& socket : args.sockets) {
-    agents.emplace_back();
-    agents.back().socket = socket;
+    all.agents.emplace_back();
+    all.agents.back().socket = socket;
   }
-  AskAll(&agents);
-  PULSE_RETURN_IF_ERROR(AnyAnswers(agents));
+  // As redis-cli takes it.
+  const char* password = std::getenv("REDISCLI_AUTH");
+  for (const std::string& address : args.servers) {
+    all.kv.emplace_back();
+    all.kv.back().address = CleanText(address);
+    all.servers.push_back(
+        {std::make_unique<KvConnection>(address, password == nullptr ? "" : password)});
+  }
+  return all;
+}
+
+absl::Status RunTop(TopArgs args) {
+  if (args.sockets.empty() && args.servers.empty()) args.sockets.push_back(kUsualSocket);
+  All all = Watch(args);
+  AskAll(&all);
+  PULSE_RETURN_IF_ERROR(AnyAnswers(all));
   Look look;
   const int interval_ms = static_cast<int>(args.interval * 1000);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -134,10 +193,10 @@ absl::Status RunTop(TopArgs args) {
   if (args.once || args.json || !terminal || isatty(STDIN_FILENO) != 1) {
     do {
       usleep(static_cast<useconds_t>(interval_ms) * 1000);
-      AskAll(&agents);
-      Print(agents, args, look);
+      AskAll(&all);
+      Print(all, args, look);
     } while (!args.once);
-    return AnyAnswers(agents);
+    return AnyAnswers(all);
   }
   int signal = 0;
   {
@@ -148,10 +207,10 @@ absl::Status RunTop(TopArgs args) {
     do {
       const Terminal::Size size = Terminal::SizeOf(STDOUT_FILENO);
       look.width = size.width;
-      screen->Draw(top::Render(agents, args.interval, Clock(), look, size.height, true));
+      screen->Draw(Picture(all, args, look, size.height, /*keys=*/true));
       event = screen->Wait(wait_ms);
       if (event != Terminal::Event::kTime) continue;
-      AskAll(&agents);
+      AskAll(&all);
       wait_ms = interval_ms;
     } while (event != Terminal::Event::kQuit);
     signal = screen->signal();
@@ -167,12 +226,16 @@ void AddTopCommand(CLI::App& app) {
   CLI::App* cmd = app.add_subcommand(
       "top",
       "Show what agents do, drawn anew each second: for each database how busy the stages fetch,\n"
-      "merge-encode and persist are, queues, rates, waits and syncs. q quits.");
+      "merge-encode and persist are, queues, rates, waits and syncs; for each pulse kv its\n"
+      "requests, memory, design, and where its CPU time goes. q quits.");
   cmd->add_option(
       "--socket", args->sockets,
       absl::StrCat("an agent's socket, or the status=PATH of a program with an embedded\n"
                    "agent; may be given more than once (default: ",
                    kUsualSocket, ")"));
+  cmd->add_option("--kv", args->servers,
+                  "HOST:PORT of a pulse kv or pulse serve, or unix:PATH; may be given more than\n"
+                  "once. Its password, if it has one, is taken from REDISCLI_AUTH");
   cmd->add_option("--interval", args->interval, "seconds between two pictures")
       ->check(CLI::Range(0.2, 3600.0))
       ->capture_default_str();

@@ -12,6 +12,8 @@ class App;
 namespace pulse {
 
 void AddAgentCommand(CLI::App& app);
+// `pulse compress` and `pulse decompress`.
+void AddCompressCommands(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
 // Exits as grep does: 0, 1 without a match, 2 after an error.
 void AddFilterCommand(CLI::App& app);

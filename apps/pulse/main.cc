@@ -9,6 +9,10 @@
 #define PULSE_VERSION "unknown"
 #endif
 
+// Tells a preloaded plug-in that this program is PulseDB's own: PULSE_URI is not for it.
+extern "C" __attribute__((visibility("default"))) const char pulse_own_program;
+const char pulse_own_program = 1;
+
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (command == "bench") return pulse::RunBench(argc - 1, argv + 1);
@@ -28,6 +32,7 @@ int main(int argc, char** argv) {
   pulse::AddAgentCommand(app);
   pulse::AddServeCommand(app);
   pulse::AddKvCommand(app);
+  pulse::AddCompressCommands(app);
   pulse::AddFilterCommand(app);
   pulse::AddTopCommand(app);
   pulse::AddDoctorCommand(app);

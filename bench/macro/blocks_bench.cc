@@ -78,8 +78,8 @@ class BlocksBench {
     } else {
       std::vector<std::string> more = {"--store", store_, "--tasks", "0"};
       if (HasDirector(name)) {
-        const char* object = name == "forwarded" ? "../lib/pulse-blocks-forward.so"
-                                                 : "../lib/pulse-blocks-offload.so";
+        const char* object =
+            name == "forwarded" ? "pulse-blocks-forward.so" : "pulse-blocks-offload.so";
         more.insert(more.end(), {"--offload", SiblingProgram(object), "--serve", "0",
                                  "--serve-host", "unix:" + host_socket});
       }

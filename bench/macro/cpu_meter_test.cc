@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <thread>
 
 #include "base/clock.h"
+#include "base/testing.h"
 
 namespace pulse::bench {
 namespace {
@@ -25,7 +25,7 @@ void BurnAs(const CpuMeter& meter, const char* name, int millis) {
     Burn(millis);
     // Stays until it has been looked at by its name, as workers do.
     const uint64_t before = meter.looks();
-    while (meter.looks() < before + 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    testing_util::Eventually([&] { return meter.looks() >= before + 10; });
   }).join();
 }
 

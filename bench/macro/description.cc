@@ -132,7 +132,9 @@ std::vector<Variant> VariantsOf(const Json& data, const Session& session) {
     Variant& variant = all.emplace_back();
     variant.name = o[0].get<std::string>();
     variant.meaning = o[1].get<std::string>();
-    variant.cpus = o[2] == "both" ? session.both_cpus() : session.host_cpus();
+    variant.cpus = o[2] == "both"    ? session.both_cpus()
+                   : o[2] == "agent" ? session.agent_cpus()
+                                     : session.host_cpus();
   }
   return all;
 }

@@ -20,7 +20,8 @@ namespace pulse::bench {
 // and --tiny, are there; it has the type of its default.
 void AddBenchmark(CLI::App& bench, const std::string& name, absl::Status (*run)(BenchArgs));
 
-// Variants that differ by name only: "opponents", a list of [name, meaning, "host" or "both"].
+// Variants that differ by name only: "opponents", a list of [name, meaning, CPUs: "host",
+// "agent" or "both"].
 std::vector<Variant> VariantsOf(const nlohmann::json& data, const Session& session);
 
 // A kind of load, from "parts"; its variants are all, or those that it names.

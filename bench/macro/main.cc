@@ -41,6 +41,10 @@ int RunAsChild(const std::string& spec) {
 }  // namespace
 }  // namespace pulse::bench
 
+// As apps/pulse/main.cc has it.
+extern "C" __attribute__((visibility("default"))) const char pulse_own_program;
+const char pulse_own_program = 1;
+
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "child") return pulse::bench::RunAsChild(argv[2]);
   CLI::App app("Measure PulseDB against stock RocksDB, tuned, on this machine");

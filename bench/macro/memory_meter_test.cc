@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/testing.h"
 #include "nlohmann/json.hpp"
 
 namespace pulse::bench {
@@ -40,8 +41,7 @@ TEST(MemoryMeterTest, SeesWhatThisProcessTakes) {
     std::vector<char> memory(kBytes);
     std::memset(memory.data(), 1, kBytes);
     const uint64_t before = (*meter)->looks();
-    while ((*meter)->looks() < before + 2)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(testing_util::Eventually([&] { return (*meter)->looks() >= before + 2; }));
     EXPECT_EQ(memory[kBytes / 2], 1);
   }
   nlohmann::json result;

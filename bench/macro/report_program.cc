@@ -31,7 +31,7 @@ std::string Named(const char* variable, const std::string& usual) {
 }
 
 std::string ReportProgram() {
-  const std::string installed = SiblingProgram("../share/pulse/report/report.py");
+  const std::string installed = SiblingProgram("../share/pulsedb/report/report.py");
   std::error_code ec;
   return Named("PULSE_REPORT",
                std::filesystem::exists(installed, ec) ? installed : PULSE_REPORT_SOURCE);

@@ -32,7 +32,8 @@ COLOUR_OF = {
     "pulse-poll": 3, "pulse-libaio": 4, "pulse-threads": 5,
     "os-io_uring": 0, "os-threads": 2, "library": 3, "forwarded": 4, "offloaded": 1,
     "offloaded-copying": 5, "off": 0, "off-2cpu": 2, "on": 1, "direct": 0, "forward": 4, "spin": 1,
-    "splice": 5, "cpu": 0, "lat": 1, "dual": 2, "sav": 3, "dpu": 4, "shrd": 5}
+    "splice": 5, "cpu": 0, "lat": 1, "dual": 2, "sav": 3, "dpu": 4, "shrd": 5,
+    "cpu-2": 5}
 
 
 def colour_of(opponent):
@@ -434,7 +435,7 @@ def _against(chart):
     places, rows = _legend_places(entries)
     values = _finite(chart)
     canvas, axes = _standing(chart, entries, places, rows, _left_of(values))
-    _scale(axes.yaxis, values, False, axes.set_ylim)
+    _scale(axes.yaxis, values, chart.logarithmic, axes.set_ylim)
     points = [(s, i, p) for s in chart.series for i, p in enumerate(s.points) if p.ours and p.across]
     _scale(axes.xaxis, [p.across.high for _, _, p in points], False, axes.set_xlim)
     for series, i, point in points:

@@ -1,7 +1,8 @@
 """The page of `pulse bench kv`. Of its model: the DPU-KV paper's designs on 8 host and 8 agent cores,
-Figures 11 to 13, with the values that the paper's text states."""
+Figures 11 to 13, with the values that the paper's text states; of its other parts kv_designs.py."""
 import statistics
 
+import kv_designs
 import other_pages
 from charts import colour_of
 from figures import (flag_in, format_figure, list_in, number_in, object_in, summarize,
@@ -185,12 +186,14 @@ def _misses(model):
 
 def fill(entry, page):
     model = object_in(entry.result, "model")
+    tiny = flag_in(object_in(entry.result, "settings"), "tiny")
+    page.statement = "A tiny run: its figures mean nothing. " if tiny else ""
     if not model:
-        other_pages.fill(entry, page)
+        if not kv_designs.fill(entry.result, page):
+            other_pages.fill(entry, page)
         return
     page.title, page.figures = "Model of the in-memory store's designs", "DPU-KV Fig. 11, 12, 13"
-    tiny = flag_in(object_in(entry.result, "settings"), "tiny")
-    page.statement = ("A tiny run: its figures mean nothing. " if tiny else "") + WHAT
+    page.statement += WHAT
     charts = []
     for card in _values(_rows(model, "peaks"), "card"):
         bars, curves, scaling = CARDS.get(card, NO_FIGURES)

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing.h"
 #include "bench/rivals/farm_ring.h"
 #include "bench/rivals/lock_ring.h"
 #include "channel/ring_test_util.h"
@@ -170,8 +171,7 @@ TEST(RivalRingsProcessTest, FlagsThroughVmReadBetweenTwoProcesses) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     ProduceFrom(&producer);
-    while (getppid() == parent) usleep(1000);  // its memory is needed until we are killed
-    _exit(0);
+    testing_util::StayUntilKilled(parent);  // its memory is needed until then
   }
   auto mover =
       Mover::CreateVmRead(child, reinterpret_cast<uintptr_t>(region->data()), RingBytes(kFarm));

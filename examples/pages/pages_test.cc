@@ -423,7 +423,7 @@ TEST_F(PagesLossTest, NothingIsWrittenAfterAFailure) {
     const std::lock_guard lock(device.mu);
     writes = device.writes;
   }
-  // It looks again each second.
+  // sleep: it looks again each second, and tells nobody
   std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
   {
     const std::lock_guard lock(device.mu);

@@ -70,6 +70,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#ifndef PULSE_EXPORT
+#define PULSE_EXPORT __attribute__((visibility("default")))
+#endif
+
 namespace pulse::files {
 
 // The group has no room: take completions, then try again.
@@ -156,7 +160,7 @@ struct ConstPiece {
   uint64_t size;
 };
 
-class Library {
+class PULSE_EXPORT Library {
  public:
   // Connects; blocks for at most ten seconds. NotFound or Unavailable where no agent listens,
   // FailedPrecondition when it refuses (another version or user, no store, its limits): says why.

@@ -56,6 +56,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#ifndef PULSE_EXPORT
+#define PULSE_EXPORT __attribute__((visibility("default")))
+#endif
+
 namespace pulse {
 
 // What happens when memory is full.
@@ -117,7 +121,7 @@ struct KvStats {
 };
 
 // The calls that a store (Kv) and the owner of one of its partitions (Kv::Owner) have in common.
-class KvCalls {
+class PULSE_EXPORT KvCalls {
  public:
   // `index` is the key's place in the batch; no value: there is no such item.
   using VisitValue = absl::FunctionRef<void(size_t index, std::optional<std::string_view> value)>;
@@ -198,7 +202,7 @@ class KvCalls {
   Shard* const owner_;
 };
 
-class Kv : public KvCalls {
+class PULSE_EXPORT Kv : public KvCalls {
  public:
   // InvalidArgument for options out of range; ResourceExhausted when the kernel gives no addresses
   // (some six times the memory).
@@ -213,7 +217,7 @@ class Kv : public KvCalls {
 
   // The calls on one partition without locks. Keys of others, by PartitionOf, are InvalidArgument.
   // One thread at a time; which one may change where the program orders the calls.
-  class Owner : public KvCalls {
+  class PULSE_EXPORT Owner : public KvCalls {
    public:
     ~Owner();
     int partition() const;

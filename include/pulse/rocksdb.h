@@ -1,11 +1,13 @@
 // PulseDB for programs that link RocksDB: compaction and flush I/O on another processor.
 // Implements PulseDB (section III) on stock RocksDB, as a FileSystem plug-in.
 //
-// Three ways in:
+// Four ways in:
 //   link       call RegisterRocksDb() once, or NewFileSystem(); link pulse_rocksdb and rocksdb
 //   in-tree    ROCKSDB_PLUGINS=pulse; nothing to call
 //   preload    LD_PRELOAD=libpulse_rocksdb.so; nothing to call
-// Then open the database through an Env of the URI, as with any other FileSystem plug-in:
+//   by environment alone: preloaded, with PULSE_URI: databases on RocksDB's default Env are on it
+// In the first three, open the database through an Env of the URI, as with any other FileSystem
+// plug-in:
 //
 //   rocksdb::Env* env;  std::shared_ptr<rocksdb::Env> guard;
 //   rocksdb::ConfigOptions config;
@@ -39,7 +41,9 @@ namespace rocksdb {
 struct ColumnFamilyDescriptor;
 }
 
+#ifndef PULSE_EXPORT
 #define PULSE_EXPORT __attribute__((visibility("default")))
+#endif
 
 namespace pulse {
 

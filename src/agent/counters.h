@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/nanos_clock.h"
 
 namespace pulse {
 
@@ -35,13 +36,15 @@ class RelaxedWord {
 // at which it began, which is negative as no busy time exceeds the clock.
 class BusyTime {
  public:
+  BusyTime() : BusyTime(NowNanos) {}
+  explicit BusyTime(NanosClock clock) : clock_(clock) {}
   void Begin() {
     in_flight_.Add(1);
-    if (in_flight_.Get() == 1) word_.store(Word() - NowNanos(), std::memory_order_relaxed);
+    if (in_flight_.Get() == 1) word_.store(Word() - clock_(), std::memory_order_relaxed);
   }
   void End() {
     in_flight_.Add(~uint64_t{0});
-    if (in_flight_.Get() == 0) word_.store(Word() + NowNanos(), std::memory_order_relaxed);
+    if (in_flight_.Get() == 0) word_.store(Word() + clock_(), std::memory_order_relaxed);
   }
   uint64_t in_flight() const { return in_flight_.Get(); }
   uint64_t Nanos() const {
@@ -51,7 +54,7 @@ class BusyTime {
     for (int i = 0;; ++i) {
       const int64_t word = Word();
       if (word >= 0) return static_cast<uint64_t>(word);
-      const int64_t now = NowNanos();
+      const int64_t now = clock_();
       if (word == Word() || i == 100) return static_cast<uint64_t>(word + now);
     }
   }
@@ -59,6 +62,7 @@ class BusyTime {
  private:
   int64_t Word() const { return word_.load(std::memory_order_relaxed); }
 
+  const NanosClock clock_;
   RelaxedWord in_flight_;
   std::atomic<int64_t> word_{0};
 };

@@ -293,11 +293,7 @@ TEST_F(HostileTest, AnAgentWithoutDescriptorsRefusesAndGoesOn) {
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   auto& second = host.NewQueue();
   // The accepting thread lets go of what it passed a moment after the session has begun.
-  size_t open = 0;
-  ASSERT_TRUE(Eventually([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return std::exchange(open, OpenDescriptors()) == OpenDescriptors();
-  }));
+  testing_util::SettledValue(OpenDescriptors);
   {
     const testing_util::NoMoreFiles none;
     ASSERT_TRUE(host.SendFile(7, null.get()).ok());

@@ -35,22 +35,25 @@ nlohmann::json Ask(const std::string& path) {
 }
 
 TEST(BusyTimeTest, CountsTheTimeWithAnythingUnderWay) {
-  BusyTime busy;
+  using std::chrono::milliseconds;
+  BusyTime busy(testing_util::TestClock::Now);
   EXPECT_EQ(busy.Nanos(), 0u);
-  const int64_t begin = NowNanos();
   busy.Begin();
   busy.Begin();
   EXPECT_EQ(busy.in_flight(), 2u);
-  usleep(2000);
+  testing_util::TestClock::Advance(milliseconds(2));
+  EXPECT_EQ(busy.Nanos(), 2'000'000u) << "also while it goes on; two at a time count once";
   busy.End();
-  const uint64_t open = busy.Nanos();
-  EXPECT_GE(open, 2'000'000u) << "also while it goes on";
+  EXPECT_EQ(busy.in_flight(), 1u);
+  testing_util::TestClock::Advance(milliseconds(3));
   busy.End();
-  const uint64_t all = busy.Nanos();
-  EXPECT_GE(all, open);
-  EXPECT_LE(all, static_cast<uint64_t>(NowNanos() - begin)) << "two at a time count once";
-  usleep(1000);
-  EXPECT_EQ(busy.Nanos(), all) << "idle";
+  EXPECT_EQ(busy.Nanos(), 5'000'000u);
+  testing_util::TestClock::Advance(milliseconds(1));
+  EXPECT_EQ(busy.Nanos(), 5'000'000u) << "idle";
+  busy.Begin();
+  testing_util::TestClock::Advance(milliseconds(7));
+  busy.End();
+  EXPECT_EQ(busy.Nanos(), 12'000'000u) << "busy again";
 }
 
 TEST(FrontStatusTest, IsThereAsLongAsItsFront) {

@@ -215,10 +215,14 @@ void Worker::ArmDueTimer(int64_t when) {
   timerfd_settime(due_timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 
-void Worker::Looking(bool looks) {
-  if (options_.pace == nullptr || looking_ == looks) return;
-  looking_ = looks;
-  options_.pace->Looking(looks);
+void Worker::Looked(bool in_vain) {
+  if (options_.pace == nullptr) return;
+  if (in_vain) {
+    options_.pace->LookedInVain();
+  } else if (looking_) {
+    options_.pace->StoppedLooking();
+  }
+  looking_ = in_vain;
 }
 
 void Worker::Sleep() {
@@ -260,7 +264,7 @@ void Worker::Loop() {
       }
       if (sessions_.empty() && engine_->idle() && !has_posted_.load()) return;
     }
-    Looking(!busy);
+    Looked(!busy);
     if (busy) {
       if (options_.pace != nullptr) options_.pace->Worked();
       idle_since = 0;
@@ -292,7 +296,7 @@ void Worker::Loop() {
       CpuPause();
       continue;
     }
-    Looking(false);
+    Looked(false);
     Sleep();
     spin->Slept(NowNanos() - now);
     idle_since = 0;

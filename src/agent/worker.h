@@ -30,9 +30,11 @@ class WorkerPace {
   virtual ~WorkerPace() = default;
   // A round that did something has ended.
   virtual void Worked() = 0;
-  // The worker begins (true) or ends to look for work without finding any: it takes no longer on a
-  // slow processor than on a fast one.
-  virtual void Looking(bool begins) = 0;
+  // A round has found nothing to do, and another one follows at once: to look for work takes no
+  // longer on a slow processor than on a fast one.
+  virtual void LookedInVain() = 0;
+  // After such rounds one has found something, before Worked; or the worker falls asleep.
+  virtual void StoppedLooking() = 0;
 };
 
 struct WorkerOptions {
@@ -86,7 +88,8 @@ class Worker {
   void Sleep();
   bool HandleEvents(int timeout_ms);
   void ArmDueTimer(int64_t when);
-  void Looking(bool looks);
+  // Tells options_.pace of a round.
+  void Looked(bool in_vain);
   void Reap();
   void Watch(int fd, uint64_t data);
   void Unwatch(Session& session);

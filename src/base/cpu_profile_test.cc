@@ -70,6 +70,7 @@ TEST(CpuProfileTest, Scopes_DivideTheTurn) {
 TEST(CpuProfileTest, WhatSleeps_TakesNoCpu) {
   const Nanos nanos = Added(CpuProfile::kSampleEvery, CpuComponent::kOther, [n = 0]() mutable {
     const CpuScope scope(CpuComponent::kRespond);
+    // sleep: what sleeps is what is measured
     if (++n == CpuProfile::kSampleEvery) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   EXPECT_LT(Of(nanos, CpuComponent::kRespond), 50'000'000u * CpuProfile::kSampleEvery / 2);

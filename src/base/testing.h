@@ -3,7 +3,9 @@
 #pragma once
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -60,16 +62,73 @@ inline bool LongTests() {
   return text != nullptr && text[0] == '1';
 }
 
-// Waits until `condition()` holds. The limit only turns a hang into a failure; no test measures it.
+// Waits until `condition()` holds; looks each `interval`, for what a look itself disturbs. The
+// limit only turns a hang into a failure; no test measures it.
 template <typename Condition>
-bool Eventually(Condition condition) {
+bool Eventually(Condition condition,
+                std::chrono::microseconds interval = std::chrono::microseconds(200)) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    std::this_thread::sleep_for(interval);  // sleep: between looks at a condition
   }
   return true;
 }
+
+// What `take()` comes to stay at: for `looks` looks, 2 ms apart. What changes later is missed, so a
+// test expects nothing of it that an earlier value could break.
+template <typename Take>
+auto SettledValue(Take take, int looks = 20) {
+  auto last = take();
+  int same = 0;
+  Eventually(
+      [&] {
+        const auto now = take();
+        same = now == last ? same + 1 : 0;
+        last = now;
+        return same >= looks;
+      },
+      std::chrono::milliseconds(2));
+  return last;
+}
+
+// Whether `condition()` holds for a moment that is long enough for what must not come to show
+// itself mostly. On a slow machine it finds less; it never fails for nothing.
+template <typename Condition>
+bool Stays(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(150);
+  while (std::chrono::steady_clock::now() < end) {
+    if (!condition()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // sleep: between looks
+  }
+  return condition();
+}
+
+// A pause of random length, so that a fault meets its subject in any state. Whatever the length,
+// the test must hold.
+template <typename Random>
+void RandomPause(Random* random, std::chrono::microseconds most) {
+  const auto micros = (*random)() % static_cast<uint64_t>(most.count());
+  // sleep: the moment of a fault is drawn at random
+  std::this_thread::sleep_for(std::chrono::microseconds(micros));
+}
+
+// In a forked child whose memory others read: never returns; the child ends with its parent.
+[[noreturn]] inline void StayUntilKilled(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+  while (true) pause();
+}
+
+// A clock that a test moves (NanosClock).
+class TestClock {
+ public:
+  static int64_t Now() { return now_; }
+  static void Advance(std::chrono::nanoseconds by) { now_ += by.count(); }
+
+ private:
+  static inline std::atomic<int64_t> now_{1};
+};
 
 // Whether `future` has no value yet, after a time that is long enough for one that must not come to
 // show itself mostly. On a slow machine it finds less; it never fails for nothing.

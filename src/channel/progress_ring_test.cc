@@ -571,8 +571,7 @@ TEST(ProgressRingProcessTest, VmReadBetweenTwoProcesses) {
     std::vector<std::thread> threads;
     for (uint64_t i = 0; i < kProducers; ++i) threads.emplace_back(ProduceAll, &ring, i, kMessages);
     for (std::thread& t : threads) t.join();
-    while (getppid() == parent) usleep(1000);  // its memory is needed until we are killed
-    _exit(0);
+    testing_util::StayUntilKilled(parent);  // its memory is needed until then
   }
   auto mover =
       Mover::CreateVmRead(child, reinterpret_cast<uintptr_t>(region->data()), RingBytes(kSmall));

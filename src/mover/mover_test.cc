@@ -124,15 +124,16 @@ class Peer {
   Peer() : arena_(Region::CreatePrivate(kArena).value()) {
     int ready[2];
     EXPECT_EQ(pipe(ready), 0);
+    const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
       for (size_t i = 0; i < kArena; ++i) arena_.data()[i] = static_cast<char>(i % 127 + 1);
       if (write(ready[1], "r", 1) != 1) _exit(1);
       // Answers each byte that the parent pushes into the last place of the arena.
       volatile char* last = arena_.data() + kArena - 1;
-      while (*last != 'Q') usleep(100);
+      if (!testing_util::Eventually([&] { return *last == 'Q'; })) _exit(1);
       arena_.data()[0] = 'A';
-      while (true) pause();
+      testing_util::StayUntilKilled(parent);
     }
     char c;
     EXPECT_EQ(read(ready[0], &c, 1), 1);

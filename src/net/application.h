@@ -42,6 +42,24 @@ class Remote {
   virtual void Post(std::function<void()> work) = 0;
 };
 
+// Another process that a loop exchanges memory with, beside its sockets. Called on the loop's
+// thread alone; nothing here may block.
+class LoopPeer {
+ public:
+  virtual ~LoopPeer() = default;
+  // In each turn, behind the sockets' events: takes what the peer has left.
+  virtual void Poll() = 0;
+  // Flows have been given what there is: the time to hand over what they have for the peer. May be
+  // called several times a turn.
+  virtual void EndTurn() = 0;
+  // Whether there is something to take. Cheap: a loop that looks before it sleeps asks often.
+  virtual bool HasWork() = 0;
+  // The loop is about to sleep: what the peer leaves from now on has to wake it, by a descriptor
+  // that is watched (EventLoop::Watch). HasWork is asked once more afterwards.
+  virtual void BeginSleep() = 0;
+  virtual void EndSleep() = 0;
+};
+
 // The loop that a connection belongs to.
 class EventLoop {
  public:
@@ -53,7 +71,11 @@ class EventLoop {
                     std::function<void(int64_t)> done) = 0;
   // Runs `work` on the loop's thread, unless the director has stopped by then. Thread-safe.
   virtual void Post(std::function<void()> work) = 0;
-  // The same for who may outlive the loop: then it does nothing.
+  // Calls `ready` on the loop's thread whenever `fd` becomes readable (edges: read until there is
+  // nothing), until the result goes, which has to be there, too. Null with errno when the kernel
+  // has no room. The descriptor stays the caller's.
+  virtual std::shared_ptr<void> Watch(int fd, std::function<void()> ready) = 0;
+  // Post for who may outlive the loop: then it does nothing.
   virtual std::shared_ptr<Remote> remote() = 0;
   virtual BufferPool* buffers() = 0;
   virtual int index() const = 0;  // from 0
@@ -151,6 +173,8 @@ class Application {
   // On each loop's thread, when it has given its flows what has arrived, and before replies leave:
   // the time to carry out what flows of one loop have collected together.
   virtual void OnTurnEnd() {}
+  // Of a loop that begins, on its thread; ends with the loop's last connection. Null: it has none.
+  virtual std::unique_ptr<LoopPeer> NewLoopPeer(EventLoop* loop) { return nullptr; }
 };
 
 }  // namespace pulse::net

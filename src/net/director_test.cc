@@ -112,7 +112,7 @@ TEST_P(DirectorTest, MessagesMayBeCutAtAnyByte) {
   TestClient client(director_->port());
   for (size_t cut = 1; cut < bytes.size(); ++cut) {
     ASSERT_TRUE(client.Send(bytes.substr(0, cut)));
-    // So that the parts arrive apart, mostly.
+    // sleep: so that the parts arrive apart, mostly; nothing tells that the first has been read
     std::this_thread::sleep_for(std::chrono::microseconds(300));
     ASSERT_TRUE(client.Send(bytes.substr(cut)));
     for (const char* answer :

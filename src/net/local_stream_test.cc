@@ -310,7 +310,7 @@ TEST_P(LocalStreamTest, ConnectionsComeAndGoWhileTheHostStops) {
         }
       });
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 5'000));
+    testing_util::RandomPause(&random, std::chrono::milliseconds(5));
     if (round % 2 == 0) {
       EXPECT_TRUE(Eventually([&] { return answered > 0; }));
     }

@@ -102,6 +102,8 @@ absl::Status Loop::Open() {
   }
   sweep_nanos_ = std::max<int64_t>(shortest, 5) * kMillisecond;
   all_bytes_ = l.all_bytes / static_cast<size_t>(shared_->options.threads);
+  peer_ = shared_->options.application->NewLoopPeer(this);
+  poller_->set_peer(peer_.get());
   StartAccepting();
   if (accepting_.size() < listeners_.size()) return ErrnoError(errno, "accepting", "connections");
   return absl::OkStatus();
@@ -189,6 +191,10 @@ void Loop::Read(int fd, uint64_t offset, char* data, size_t size,
   poller_->Read(fd, offset, data, size, std::move(done));
 }
 
+std::shared_ptr<void> Loop::Watch(int fd, std::function<void()> ready) {
+  return poller_->Add(fd, POLLIN, [ready = std::move(ready)](short) { ready(); });
+}
+
 std::shared_ptr<Remote> Loop::remote() {
   class LoopRemote final : public Remote {
    public:
@@ -260,7 +266,10 @@ void Loop::SweepAll() {
 
 void Loop::FinishTurn() {
   net::Application* const application = shared_->options.application;
-  while (application->OnTurnEnd(), !touched_.empty()) {
+  while (true) {
+    application->OnTurnEnd();
+    if (peer_ != nullptr) peer_->EndTurn();
+    if (touched_.empty()) break;
     for (Client* client : std::exchange(touched_, {})) {
       client->touched_ = false;
       if (!client->retired_) client->EndTurn();
@@ -308,6 +317,7 @@ void Loop::Run() {
     profile.BeginWait();
     poller_->Wait(mailbox_->MaySleep() ? WaitNanos() : 0);
     RunPosted();
+    if (peer_ != nullptr) peer_->Poll();
     if (now_ >= next_sweep_) SweepAll();
     FinishTurn();
     profile.EndTurn();
@@ -317,6 +327,8 @@ void Loop::Run() {
   // They write into memory that `done` keeps.
   while (poller_->reads_in_flight() > 0) poller_->Wait(kMillisecond);
   mailbox_->Close();
+  poller_->set_peer(nullptr);
+  peer_.reset();
   wake_.reset();
   poller_.reset();
 }

@@ -100,6 +100,7 @@ class Loop final : public EventLoop {
   void Read(int fd, uint64_t offset, char* data, size_t size,
             std::function<void(int64_t)> done) override;
   void Post(std::function<void()> work) override { mailbox_->Push(std::move(work)); }
+  std::shared_ptr<void> Watch(int fd, std::function<void()> ready) override;
   std::shared_ptr<Remote> remote() override;
   // A client of this process.
   void WelcomeLocal(LocalOffer* offer);
@@ -164,6 +165,7 @@ class Loop final : public EventLoop {
   std::unique_ptr<BufferPool> buffers_;
   std::vector<UniqueFd> listeners_;
   std::unique_ptr<Poller> poller_;
+  std::unique_ptr<LoopPeer> peer_;
   WatchPtr wake_;
   std::vector<WatchPtr> accepting_;
   std::vector<std::unique_ptr<Client>> clients_;

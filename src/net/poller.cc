@@ -239,8 +239,17 @@ int Poller::WaitForEvents(epoll_event* events, int64_t nanos) {
     do {
       const int n = epoll_wait(epoll_.get(), events, kEventsAtOnce, 0);
       if (n > 0) return n;
+      if (peer_ != nullptr && peer_->HasWork()) return 0;
     } while (NowNanos() - begun < longest);
   }
+  if (peer_ == nullptr || nanos == 0) return Sleep(events, nanos);
+  peer_->BeginSleep();
+  const int n = Sleep(events, peer_->HasWork() ? 0 : nanos);
+  peer_->EndSleep();
+  return n;
+}
+
+int Poller::Sleep(epoll_event* events, int64_t nanos) {
   const bool learns = spin_.Learns(nanos);
   const int64_t begun = learns ? NowNanos() : 0;
   const timespec limit = {nanos / 1'000'000'000, nanos % 1'000'000'000};

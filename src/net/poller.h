@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "base/adaptive_spin.h"
 #include "base/unique_fd.h"
+#include "net/application.h"
 #include "net/out_queue.h"
 #include "uring/io_backend.h"
 
@@ -83,6 +84,8 @@ class Poller {
   // Waits for reads from devices, which write into memory of others.
   ~Poller();
 
+  // Who is asked for work before Wait sleeps; null: nobody.
+  void set_peer(LoopPeer* peer) { peer_ = peer; }
   // Null with errno when the kernel has no room.
   StreamPtr Open(UniqueFd fd, StreamEvents* events);
   // `ready(events)` gets bits of poll(2): once at first, and at every change (edges), so work until
@@ -111,6 +114,7 @@ class Poller {
   bool Control(int operation, int fd, uint32_t bits, Source* source);
   WatchPtr AddWatch(int fd, uint32_t bits, std::function<void(short)> ready);
   int WaitForEvents(epoll_event* events, int64_t nanos);
+  int Sleep(epoll_event* events, int64_t nanos);
   void BuryDead();
   bool OpenDisk();
   void StartReads();
@@ -119,6 +123,7 @@ class Poller {
   ChunkCache* const cache_;
   const std::function<void()> woke_;
   AdaptiveSpin spin_;
+  LoopPeer* peer_ = nullptr;
   UniqueFd epoll_;
   std::vector<char> received_;
   std::vector<Source*> graves_;        // closed, but an event of this turn may point at them

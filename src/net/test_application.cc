@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing.h"
 
 namespace pulse::net::test {
 namespace {
@@ -52,7 +52,7 @@ class LineFlow : public Flow {
         return;
       case 'w':
         app_->waits = true;
-        while (!app_->go_on) std::this_thread::sleep_for(std::chrono::microseconds(100));
+        testing_util::Eventually([&] { return app_->go_on.load(); });
         connection_->Reply(ticket, "went on\n");
         return;
       case 'b': {
@@ -116,25 +116,30 @@ bool SendAll(int fd, std::string_view bytes) {
 }  // namespace
 
 LateAnswers::~LateAnswers() {
-  stop_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_one();
   thread_.join();
 }
 
 void LateAnswers::Add(std::function<void()> answer) {
   const std::lock_guard lock(mutex_);
   waiting_.push_back(std::move(answer));
+  changed_.notify_one();
 }
 
 void LateAnswers::Run() {
+  std::unique_lock lock(mutex_);
   while (!stop_) {
+    changed_.wait(lock, [&] { return stop_ || !waiting_.empty(); });
     std::vector<std::function<void()>> now;
-    {
-      const std::lock_guard lock(mutex_);
-      now.swap(waiting_);
-    }
+    now.swap(waiting_);
+    lock.unlock();
     std::shuffle(now.begin(), now.end(), random_);
     for (const auto& answer : now) answer();
-    if (now.empty()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    lock.lock();
   }
 }
 
@@ -243,10 +248,8 @@ void TestHost::Serve(int fd) {
   std::string in;
   char bytes[65536];
   while (!stop_) {
-    if (frozen) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      continue;
-    }
+    testing_util::Eventually([&] { return !frozen || stop_; });
+    if (stop_) break;
     const ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
     if (n <= 0) break;
     in.append(bytes, static_cast<size_t>(n));

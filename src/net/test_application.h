@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -32,9 +33,10 @@ class LateAnswers {
  private:
   void Run();
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::vector<std::function<void()>> waiting_;
   std::mt19937_64 random_;
-  std::atomic<bool> stop_{false};
+  bool stop_ = false;
   std::thread thread_;
 };
 

@@ -191,6 +191,7 @@ TEST(StoreThreadsTest, GroupCommit) {
   CreateOptions options;
   options.segment_bytes = 4096;
   ASSERT_TRUE(Format(*device, options).ok());
+  // sleep: a device's sync takes its time, in which others come
   device->during_sync = [] { std::this_thread::sleep_for(std::chrono::microseconds(500)); };
   auto store = *Store::Open("sim", {.read_only = false, .device = device});
   ASSERT_TRUE(store->CreateDirectory("d").ok());

@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/testing.h"
 #include "uring/fake_backend.h"
 #include "uring/file_engine.h"
 
@@ -160,7 +161,7 @@ TEST(UringCancelTest, ACancelledRequestIsAnError) {
     ASSERT_EQ(write(writer.get(), "x", 1), 1);  // let the read end
   }
   IoResult result{};
-  while (backend.Harvest(&result, 1) == 0) usleep(1000);
+  ASSERT_TRUE(testing_util::Eventually([&] { return backend.Harvest(&result, 1) != 0; }));
   if (rc < 0) GTEST_SKIP() << "this kernel cancels nothing on request";
   EXPECT_EQ(result.tag, 5u);
   EXPECT_EQ(result.result, -ECANCELED);

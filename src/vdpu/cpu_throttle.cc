@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/errors.h"
 #include "base/log.h"
@@ -195,6 +196,20 @@ CpuThrottle::Exempt::~Exempt() {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   exemption.total.store(exemption.total.load(std::memory_order_relaxed) + taken,
                         std::memory_order_relaxed);
+}
+
+CpuThrottle::Mark CpuThrottle::Now() {
+  const int64_t cpu = ThreadCpuNanos();
+  return {cpu, ExemptUntil(cpu)};
+}
+
+CpuThrottle::Mark CpuThrottle::ExemptSince(const Mark& mark) {
+  PULSE_DCHECK(exemption.depth == 0);
+  const Mark now = Now();
+  // Without what was exempt by itself. A signal before has charged it: later ones charge less.
+  const int64_t more = (now.cpu - mark.cpu) - (now.exempt - mark.exempt);
+  exemption.total.store(now.exempt + more, std::memory_order_relaxed);
+  return {now.cpu, now.exempt + more};
 }
 
 absl::StatusOr<std::unique_ptr<CpuThrottle>> CpuThrottle::Start(const Options& options) {

@@ -80,6 +80,16 @@ class CpuThrottle {
     Exempt& operator=(const Exempt&) = delete;
   };
 
+  // What the calling thread had consumed, and of it was exempt, at a moment.
+  struct Mark {
+    int64_t cpu = 0;
+    int64_t exempt = 0;
+  };
+  static Mark Now();
+  // All that the thread has consumed since `mark` was exempt: for work of which only its end tells
+  // that it was none. Not within an Exempt. Returns Now(). Costs a system call.
+  static Mark ExemptSince(const Mark& mark);
+
   struct Thread;  // of this file's own
   struct Cores;
 

@@ -112,6 +112,33 @@ TEST(CpuThrottleTest, WhatIsExemptCostsNothing) {
   }).join();
 }
 
+// As a worker that polls: of a look only its end tells that it was in vain. The one that finds work
+// after such looks is paid for.
+TEST(CpuThrottleTest, LooksInVain_CostNothing_AndWorkAfterThemIsPaidFor) {
+  auto throttle = MustStart(0.5);
+  ASSERT_NE(throttle, nullptr);
+  std::thread([&] {
+    const int64_t before = ThreadCpu();
+    ASSERT_TRUE(throttle->Enroll().ok());
+    int64_t exempt = 0;
+    CpuThrottle::Mark mark = CpuThrottle::Now();
+    for (int i = 0; i < 4; ++i) {
+      exempt += Burn(5 * kMillisecond);
+      {
+        const CpuThrottle::Exempt inner;  // is not exempt twice
+        exempt += Burn(5 * kMillisecond);
+      }
+      mark = CpuThrottle::ExemptSince(mark);
+    }
+    const int64_t paid = Burn(20 * kMillisecond);
+    throttle->Leave();
+    const int64_t all = ThreadCpu() - before;
+    EXPECT_GE(throttle->usage().consumed, paid - kUnpaid);
+    EXPECT_LE(throttle->usage().consumed, all - exempt);
+    EXPECT_GE(throttle->usage().slept, paid - kUnpaid);
+  }).join();
+}
+
 TEST(CpuThrottleTest, EveryThreadPaysAlsoThoseToCome) {
   auto throttle = MustStart(0.5, 0, /*every_thread=*/true);
   ASSERT_NE(throttle, nullptr);

@@ -111,8 +111,8 @@ TEST_P(PricedMoverTest, MovesAndWaitsForThePrice) {
 }
 
 TEST_P(PricedMoverTest, StartsWithoutWaitingAndSaysWhen) {
-  // So slow that a wait would be seen by any clock.
-  DmaLink link(TestProfile(0, 0.00001, 0));
+  // So slow that who waited would hang.
+  DmaLink link(TestProfile(0, 0.0000001, 0));
   auto inner = Inner();
   if (inner == nullptr) GTEST_SKIP() << "no vmread here";
   auto m = CreatePricedMover(std::move(inner), &link, 0);

@@ -10,19 +10,21 @@ namespace pulse::vdpu {
 namespace {
 
 // A round is paid for when it ends, so that its effects are late by what it took; looking for work
-// costs nothing.
+// costs nothing. Whether a look finds some only its end tells: one that did not is exempt then, and
+// the one that did is paid for as any other round.
 class Pace : public WorkerPace {
  public:
   void Worked() override { CpuThrottle::Settle(); }
-  void Looking(bool begins) override {
-    thread_local std::optional<CpuThrottle::Exempt> looking;
-    if (begins) {
-      looking.emplace();
-    } else {
-      looking.reset();
-    }
+  void LookedInVain() override {
+    last_ = last_.has_value() ? CpuThrottle::ExemptSince(*last_) : CpuThrottle::Now();
   }
+  void StoppedLooking() override { last_.reset(); }
+
+ private:
+  // When the look that is under way has begun.
+  static thread_local std::optional<CpuThrottle::Mark> last_;
 };
+thread_local constinit std::optional<CpuThrottle::Mark> Pace::last_;
 
 }  // namespace
 

@@ -95,5 +95,41 @@ TEST_F(VirtualDpuTest, TheFirstMoverPaysForTheSetUpAndFurtherOnesForChangingIt) 
   EXPECT_LT(seen[1].there_at, begin + hours(2.5));
 }
 
+// What a worker tells its pace: a round that did something is never among the looks in vain.
+TEST_F(VirtualDpuTest, Worker_RoundThatFindsWork_EndsTheLooksInVain) {
+  struct Pace : WorkerPace {
+    std::atomic<bool> in_vain{false};
+    std::atomic<int> vain_rounds{0};
+    std::atomic<int> worked{0};
+    std::atomic<int> worked_in_vain{0};
+    void Worked() override {
+      ++worked;
+      worked_in_vain += in_vain ? 1 : 0;
+    }
+    void LookedInVain() override {
+      in_vain = true;
+      ++vain_rounds;
+    }
+    void StoppedLooking() override { in_vain = false; }
+  };
+  const auto pace = std::make_shared<Pace>();
+  AgentOptions options;
+  options.socket_path = path_.get();
+  options.handshake_ms = 60'000;
+  options.pace = pace;
+  auto server = SocketServer::Open(options, agent_test::TestServices());
+  ASSERT_TRUE(server.ok()) << server.status();
+  TestHost host(true);
+  ASSERT_TRUE(host.Connect(path_.get()).ok());
+  ASSERT_TRUE(host.Attach(host.NewQueue()).ok());
+  for (int i = 0; i < 200; ++i) {
+    PushAll(host, 1);
+    ExpectEchoes(host, 1);
+  }
+  EXPECT_TRUE(testing_util::Eventually([&] { return pace->vain_rounds > 0; }));
+  EXPECT_GT(pace->worked, 0);
+  EXPECT_EQ(pace->worked_in_vain, 0);
+}
+
 }  // namespace
 }  // namespace pulse::vdpu

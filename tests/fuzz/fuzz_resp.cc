@@ -29,6 +29,12 @@ size_t Split(const std::string& bytes, size_t cut) {
 void CheckRequest(const std::string& message) {
   using namespace pulse::redis;
   Request request;
+  // As an agent of the in-memory store would send them: what can be read is what was written.
+  if (request.ParseSplit(message).ok() && message.size() >= sizeof(uint32_t)) {
+    std::string split;
+    AppendSplit(request.arguments(), &split);
+    FUZZ_CHECK(split == message);
+  }
   if (!request.Parse(message).ok() || request.empty()) return;
   if (const CommandInfo* command = FindCommand(request[0]);
       command != nullptr && command->ArityFits(request.size())) {

@@ -67,6 +67,28 @@ wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
 # 5. One that starts with a thread of the host, and ends.
 start_server kv lat --memory 64M --cpus "$cpus" --agent-cpus "$cpus" --design lat
 says lat OK redis-cli -p "$PORT" set a 1
+# pulse top beside it, while clients are at work: where its CPU time goes.
+start "$SCRATCH/top-load.log" redis-benchmark -p "$PORT" -t set,get -n 100000000 -r 1000 -P 16 -q
+load=$STARTED
+top_sees_profile() {
+  run_ok top-json 60 "$PULSE" top --once --json --interval 0.5 --kv "127.0.0.1:$PORT"
+  run_ok top-json-read 60 python3 -c '
+import json, sys
+server = json.load(open(sys.argv[1]))["kv"][0]
+assert server["design"] == server["design_now"] == "lat" and server["clients"] > 1, server
+cpu = server["cpu"]
+measured = all(cpu[side][part]["share"] > 0 for side, part in
+               (("host", "store"), ("agent", "receive"), ("agent", "parse"), ("agent", "respond")))
+print("profile" if measured and server["requests_per_second"] > 0 else "none")
+' "$SCRATCH/top-json.log"
+  grep -q profile "$SCRATCH/top-json-read.log"
+}
+await 60 top_sees_profile || fail "top sees no profile" "$SCRATCH/top-json.log"
+run_ok top-once 60 "$PULSE" top --once --interval 0.5 --kv "127.0.0.1:$PORT"
+for text in '1 server' 'lat' 'of 64.0 MiB' 'CPU, host' 'CPU, agent' 'us a request'; do
+  grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
+done
+kill "$load"
 says refused '--threads 2' redis-cli -p "$PORT" config set design dual
 kill "$SERVER"
 wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
@@ -77,8 +99,13 @@ echo secret >"$SCRATCH/password"
 start_server kv password --memory 64M --requirepass "$SCRATCH/password"
 memcached 'NOAUTH' 'get greeting'
 says password OK redis-cli -p "$PORT" -a secret --no-auth-warning set a 1
+expect_error top-password 'REDISCLI_AUTH' "$PULSE" top --once --kv "127.0.0.1:$PORT"
+REDISCLI_AUTH=wrong expect_error top-wrong 'WRONGPASS' "$PULSE" top --once --kv "127.0.0.1:$PORT"
+REDISCLI_AUTH=secret run_ok top-auth 60 "$PULSE" top --once --interval 0.2 --kv "127.0.0.1:$PORT"
 kill "$SERVER"
 wait "$SERVER" || fail "the server does not end well" "$SERVER_LOG"
+expect_error top-nobody 'no server at 127.0.0.1:9;;pulse kv' "$PULSE" top --once --kv 127.0.0.1:9
+expect_error top-nonsense 'nonsense' "$PULSE" top --once --kv nonsense
 
 # 7. A crowd of clients that are idle, slow or half through.
 ulimit -n 16384 2>/dev/null || ulimit -n "$(ulimit -Hn)"

@@ -1,23 +1,48 @@
 #!/usr/bin/env bash
-# The preloadable object drags in nothing beyond RocksDB, liburing and the C/C++ run time,
-# and exports nothing but its own names. usage: plugin_object_test.sh PLUGIN
+# A library of PulseDB's drags in nothing beyond RocksDB, liburing and the C/C++ run time, has the version of
+# its ABI in its name, and exports what packaging/exports/NAME.txt lists, no more and no less.
+#   plugin_object_test.sh LIBRARY            checks
+#   plugin_object_test.sh LIBRARY --update   writes the list; docs/reference/abi.md says when that may be
 set -euo pipefail
-plugin=${1:?usage: plugin_object_test.sh PLUGIN}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+plugin=${1:?usage: plugin_object_test.sh LIBRARY [--update]}
 [[ -e "$plugin" ]] || { echo "FAIL: $plugin is not there; build first" >&2; exit 1; }
 
 allowed='^(librocksdb|liburing|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|ld-linux[^.]*)\.so'
 needed=$(readelf -d "$plugin" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p')
 [[ -n "$needed" ]] || { echo "FAIL: readelf finds no NEEDED entries in $plugin" >&2; exit 1; }
 if extra=$(grep -vE "$allowed" <<<"$needed"); then
-  printf 'FAIL: the plug-in needs libraries it must not drag in:\n%s\n' "$extra" >&2
+  printf 'FAIL: %s needs libraries it must not drag in:\n%s\n' "$plugin" "$extra" >&2
   exit 1
 fi
-exported=$(nm -D --defined-only "$plugin" | awk '{print $NF}' | c++filt)
-# DB::Open: src/services/lsm/plugin/preload_open.cc.
-if extra=$(grep -vi 'pulse' <<<"$exported" | grep -v '^rocksdb::DB::Open(' | grep .); then
-  printf 'FAIL: the plug-in exports %s names that are not its own, such as:\n%s\n' \
-    "$(wc -l <<<"$extra")" "$(head -n 20 <<<"$extra")" >&2
+
+number() { sed -n "s/#define PULSE_VERSION_$1 \([0-9]*\)/\1/p" "$root/include/pulse/version.h"; }
+abi=$(number MAJOR)
+if [[ "$abi" == 0 ]]; then abi=0.$(number MINOR); fi
+soname=$(readelf -d "$plugin" | sed -n 's/.*(SONAME).*\[\(.*\)\].*/\1/p')
+name=${soname%.so.*}
+[[ "$soname" == "$name.so.$abi" ]] ||
+  { echo "FAIL: $plugin says that it is $soname, which should end in .so.$abi" >&2; exit 1; }
+
+# DB::Open and its like: src/services/lsm/plugin/preload_open.cc. What they take differs between versions of
+# RocksDB, so only their names are looked at.
+exported=$(nm -D --defined-only "$plugin" | awk '{print $NF}' | c++filt |
+  sed -E 's/^(rocksdb::(DB|TransactionDB)::Open[A-Za-z]*)\(.*/\1/' | LC_ALL=C sort -u)
+list=$root/packaging/exports/$name.txt
+if [[ "${2:-}" == --update ]]; then
+  printf '%s\n' "$exported" >"$list"
+fi
+[[ -s "$list" ]] || { echo "FAIL: there is no $list; make it with --update" >&2; exit 1; }
+gone=$(LC_ALL=C comm -23 "$list" <(printf '%s\n' "$exported"))
+new=$(LC_ALL=C comm -13 "$list" <(printf '%s\n' "$exported"))
+if [[ -n "$gone" ]]; then
+  printf 'FAIL: %s no longer exports these; programs that use them would not start:\n%s\n' "$name" "$gone" >&2
+fi
+if [[ -n "$new" ]]; then
+  printf 'FAIL: %s exports these, which %s does not list:\n%s\n' "$name" "${list#"$root/"}" "$(head -n 20 <<<"$new")" >&2
+fi
+if [[ -n "$gone$new" ]]; then
+  echo "docs/reference/abi.md says what to do; --update writes the list" >&2
   exit 1
 fi
-printf 'needs: %s\nexports %s names of its own\n' "$(tr '\n' ' ' <<<"$needed")" \
-  "$(grep -c . <<<"$exported" || true)"
+printf '%s needs: %s\nand exports %s names\n' "$soname" "$(tr '\n' ' ' <<<"$needed")" "$(wc -l <"$list")"

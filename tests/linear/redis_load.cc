@@ -21,6 +21,7 @@ std::vector<std::string> RedisLoad::keys() const {
 void RedisLoad::Run(Client* client) {
   while (!clients_.stopping()) {
     if (!client->connection.is_open() && !Connect(client)) {
+      // sleep: a server that starts needs a processor, too
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       continue;
     }
@@ -40,7 +41,9 @@ bool RedisLoad::Connect(Client* client) {
     reply = client->connection.Ask({"AUTH", options_.password});
   }
   if (!reply.empty() && reply[0] != '-') return true;
-  if (!reply.empty() && !StartsWith(reply, "-ERR the host")) client->surprises.push_back(reply);
+  if (!reply.empty() && !StartsWith(reply, "-ERR the host") && !StartsWith(reply, "-LOADING")) {
+    client->surprises.push_back(reply);
+  }
   client->connection.Close();
   return false;
 }
@@ -155,14 +158,14 @@ void RedisLoad::Round(Client* client) {
     lost_.fetch_add(1);
     client->connection.Close();
   } else if (refused_.load() != refused) {
-    // What is started anew needs a processor, too.
+    // sleep: what is started anew needs a processor, too
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
 void RedisLoad::Answered(Client* client, const Planned& plan, std::string_view reply) {
   const Kind kind = plan.operation.kind;
-  if (StartsWith(reply, "-ERR the host is not reachable")) {
+  if (StartsWith(reply, "-ERR the host is not reachable") || StartsWith(reply, "-LOADING")) {
     refused_.fetch_add(1);
     return;
   }

@@ -258,6 +258,7 @@ class QuietReader {
                                                   : wrong_)
             .fetch_add(1);
         if (reply.empty()) return;
+        // sleep: it looks on, and leaves the processor to the others
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
     });

@@ -201,6 +201,7 @@ bool FaultTrace::Do(const std::string& name, const std::function<Status()>& step
     if (n < 3) errors_->Add(name + ": " + s.ToString());
     for (int tries = 0; tries < 200 && (db_ != nullptr || AsksForRemount(s)) && !Repair(s);
          ++tries) {
+      // sleep: RocksDB recovers by itself meanwhile, and tells nobody
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     SimDisk::Get().ClearFault();

@@ -186,7 +186,7 @@ size_t SimDisk::Shortened(const Verdict& verdict, const void* data, size_t n, of
 void SimDisk::SleepIfDelayed(const Verdict& verdict) {
   if (verdict.effect == Effect::kDelay) {
     const int saved = errno;
-    std::this_thread::sleep_for(kDelay);
+    std::this_thread::sleep_for(kDelay);  // sleep: this device is slow
     errno = saved;
   }
 }
@@ -419,6 +419,7 @@ SimDisk::SyncTicket SimDisk::BeginSync(int fd) {
           rng_() % (slow ? options_.max_sync_micros : options_.max_sync_micros / 10 + 1));
     }
   }
+  // sleep: a sync takes its time
   if (micros > 0) std::this_thread::sleep_for(std::chrono::microseconds(micros));
   return ticket;
 }

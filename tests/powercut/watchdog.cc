@@ -32,7 +32,7 @@ void PrintAllStacks() {
     const int tid = atoi(e->d_name);
     if (tid <= 0 || tid == syscall(SYS_gettid)) continue;
     syscall(SYS_tgkill, getpid(), tid, SIGUSR2);
-    usleep(50'000);
+    usleep(50'000);  // sleep: one thread prints at a time
   }
   closedir(tasks);
 }

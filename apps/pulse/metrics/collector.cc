@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cpu_profile.h"
+#include "services/kv/udp/server.h"
 #include "services/redis/serve.h"
 
 namespace pulse::metrics {
@@ -218,6 +219,30 @@ void AddServer(const redis::ServerNumbers& s, Families* out) {
   }
 }
 
+void AddUdp(const kv::UdpNumbers& n, Families* out) {
+  const auto count = [&](const char* name, const char* help, kv::UdpStats::Counter counter) {
+    out->Counter(name, help, {}, n.Get(counter));
+  };
+  out->Gauge("pulse_udp_clients", "Clients that have introduced themselves to a partition's port.",
+             {}, n.Get(kv::UdpStats::kSessions));
+  count("pulse_udp_datagrams_total",
+        "Datagrams of requests that were carried out or answered again.", kv::UdpStats::kDatagrams);
+  count("pulse_udp_requests_total", "Requests in them.", kv::UdpStats::kRequests);
+  count("pulse_udp_batches_total", "Batches of the engine that they were carried out in.",
+        kv::UdpStats::kBatches);
+  count("pulse_udp_repeated_datagrams_total",
+        "Datagrams that came again: their writes were not carried out again.",
+        kv::UdpStats::kRepeats);
+  count("pulse_udp_stale_datagrams_total", "Datagrams that nobody waited for any more.",
+        kv::UdpStats::kStale);
+  count("pulse_udp_refused_datagrams_total", "Datagrams without a session, or malformed.",
+        kv::UdpStats::kRefused);
+  count("pulse_udp_ignored_datagrams_total", "Datagrams of no protocol of ours, not answered.",
+        kv::UdpStats::kIgnored);
+  count("pulse_udp_lost_answers_total", "Answers that the socket did not take.",
+        kv::UdpStats::kLost);
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Collector::Collect() const {
@@ -225,6 +250,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   if (sources_.agent != nullptr) AddSessions(&out);
   if (sources_.front != nullptr) AddFront(sources_.front->Take(), &out);
   if (sources_.server != nullptr) AddServer(sources_.server(), &out);
+  if (sources_.udp != nullptr) AddUdp(sources_.udp(), &out);
   return out.Take();
 }
 

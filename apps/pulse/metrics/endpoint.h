@@ -12,6 +12,9 @@
 namespace pulse::redis {
 struct ServerNumbers;
 }  // namespace pulse::redis
+namespace pulse::kv {
+struct UdpNumbers;
+}  // namespace pulse::kv
 namespace CLI {
 class App;
 }  // namespace CLI
@@ -27,6 +30,7 @@ struct Sources {
   std::shared_ptr<const AgentStatus> agent;    // and its front
   std::shared_ptr<const FrontRegistry> front;  // without such an agent
   std::function<redis::ServerNumbers()> server;
+  std::function<kv::UdpNumbers()> udp = nullptr;  // of a server of datagrams
 };
 
 class Endpoint {

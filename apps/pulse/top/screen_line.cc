@@ -40,6 +40,21 @@ std::string Tail(std::string_view text, size_t columns) {
   return "..." + std::string(text.substr(skip));
 }
 
+std::vector<std::string> Wrap(std::string_view text, size_t width, size_t indent) {
+  std::vector<std::string> lines;
+  const size_t columns = std::max<size_t>(20, width - std::min(width, indent));
+  while (!text.empty()) {
+    size_t n = std::min(columns, text.size());
+    if (n < text.size()) {
+      const size_t blank = text.rfind(' ', n);
+      if (blank != std::string_view::npos && blank > 0) n = blank;
+    }
+    lines.emplace_back(text.substr(0, n));
+    text.remove_prefix(std::min(text.size(), n + (n < text.size() ? 1 : 0)));
+  }
+  return lines;
+}
+
 ScreenLine& ScreenLine::Add(std::string_view text, Style style) {
   const std::string_view shown = Head(text, look_.width - std::min(look_.width, columns_));
   if (shown.empty()) return *this;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pulse::top {
 
@@ -43,5 +44,7 @@ class ScreenLine {
 size_t Columns(std::string_view text);
 // `text`, or its end after a mark, in at most `columns`.
 std::string Tail(std::string_view text, size_t columns);
+// `text` in lines for a screen of `width` columns of which `indent` are taken; cut at blanks.
+std::vector<std::string> Wrap(std::string_view text, size_t width, size_t indent);
 
 }  // namespace pulse::top

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "fmt/format.h"
+#include "apps/pulse/top/units.h"
 
 namespace pulse::top {
 namespace {
@@ -12,32 +12,6 @@ constexpr size_t kBarCells = 20;
 constexpr size_t kSparkCells = 30;
 // A share of waiting from which it deserves attention.
 constexpr double kMuch = 0.1;
-
-std::string Percent(double share) { return fmt::format("{:.0f} %", share * 100); }
-std::string Rate(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.1f} MB/s", bytes / 1e6)
-                     : fmt::format("{:.2f} GB/s", bytes / 1e9);
-}
-std::string Seconds(double s) {
-  if (s == 0) return "-";
-  if (s < 1e-3) return fmt::format("{:.0f} us", s * 1e6);
-  return s < 1 ? fmt::format("{:.1f} ms", s * 1e3) : fmt::format("{:.1f} s", s);
-}
-std::string Mebibytes(double bytes) { return fmt::format("{:.1f}", bytes / 1048576); }
-std::string Bytes(double bytes) {
-  if (bytes < 1024) return fmt::format("{:.0f} B", bytes);
-  if (bytes < 1048576) return fmt::format("{:.0f} KiB", bytes / 1024);
-  if (bytes < 1073741824) return fmt::format("{:.1f} MiB", bytes / 1048576);
-  return fmt::format("{:.1f} GiB", bytes / 1073741824);
-}
-std::string Uptime(double seconds) {
-  const auto s = static_cast<uint64_t>(seconds);
-  if (s >= 86400) return fmt::format("{} d {:02}:{:02}", s / 86400, s / 3600 % 24, s / 60 % 60);
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-}
-std::string Count(uint64_t n, const char* one, const char* many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
-}
 
 std::string NameOf(const SessionSample& s) {
   if (s.databases.empty()) {
@@ -109,18 +83,8 @@ class Painter {
     Put(name);
     if (lost) {
       // As long as it takes: this is what somebody must act on.
-      std::string_view text = w.error;
-      const size_t columns = std::max<size_t>(20, look_.width - std::min<size_t>(look_.width, 3));
-      while (!text.empty()) {
-        size_t n = std::min(columns, text.size());
-        if (n < text.size()) {
-          if (const size_t blank = text.rfind(' ', n);
-              blank != std::string_view::npos && blank > 0) {
-            n = blank;
-          }
-        }
-        Put(ScreenLine(look_).Add("   ").Add(text.substr(0, n), Style::kAlarm));
-        text.remove_prefix(std::min(text.size(), n + (n < text.size() ? 1 : 0)));
+      for (const std::string& part : Wrap(w.error, look_.width, 3)) {
+        Put(ScreenLine(look_).Add("   ").Add(part, Style::kAlarm));
       }
       return;
     }

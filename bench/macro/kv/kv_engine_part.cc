@@ -1,7 +1,9 @@
 // `pulse bench kv --part engine`: the store alone, on one core, by calls.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "bench/macro/workload.h"
 #include "nlohmann/json.hpp"
 #include "services/kv/core/batch.h"
+#include "services/kv/core/mica_cache.h"
 
 namespace pulse::bench {
 namespace {
@@ -22,9 +25,13 @@ constexpr size_t kDrawn = size_t{1} << 22;
 // Counts what is not as it was filled.
 struct CheckingSink {
   uint64_t hits = 0;
+  uint64_t missed = 0;
   uint64_t refused = 0;
   void Got(size_t, const kv::Item* item) {
-    if (item == nullptr) return;
+    if (item == nullptr) {
+      ++missed;
+      return;
+    }
     uint64_t first = 0;
     std::memcpy(&first, item->value_bytes(), 1);
     sum += first;
@@ -77,13 +84,20 @@ double TimeBatches(const KvShape& shape, const Batch& batch) {
   return static_cast<double>(done) / (static_cast<double>(now - begin) / 1e9);
 }
 
-absl::StatusOr<nlohmann::json> RunPartition(const KvShape& shape, const Drawn& drawn) {
-  PULSE_ASSIGN_OR_RETURN(auto partition, FillPartition(shape, 0, 1));
-  const kv::PartitionNumbers numbers = partition->numbers();
+uint64_t UsedBytes(const kv::Partition& partition) { return partition.numbers().used_bytes; }
+// Its log is a power of two, whatever is in it.
+uint64_t UsedBytes(const kv::MicaCache& cache) {
+  return cache.index_bytes() + cache.log_units() * 8;
+}
+
+template <class Store>
+absl::StatusOr<nlohmann::json> RunStore(const KvShape& shape, const Drawn& drawn) {
+  PULSE_ASSIGN_OR_RETURN(auto store, FillStore<Store>(shape, 0, 1));
+  const uint64_t used = UsedBytes(*store);
   CheckingSink sink;
   std::array<kv::BatchRequest, 256> requests;
   for (kv::BatchRequest& r : requests) r.value = drawn.value;
-  const bool together = shape.design == "batch";
+  const bool together = shape.design != "one";
   const double rate = TimeBatches(shape, [&](size_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       kv::BatchRequest& r = requests[i];
@@ -91,16 +105,20 @@ absl::StatusOr<nlohmann::json> RunPartition(const KvShape& shape, const Drawn& d
       r.hash = kv::HashKey(r.key);
       r.op = drawn.sets[first + i] != 0 ? kv::Op::kSet : kv::Op::kGet;
     }
-    kv::ExecuteBatch(partition.get(), requests.data(), count, together ? count : 1, kv::BestMatch(),
+    kv::ExecuteBatch(store.get(), requests.data(), count, together ? count : 1, kv::MatchOf(*store),
                      &sink);
   });
   if (sink.refused > 0) return absl::InternalError(absl::StrCat(sink.refused, " were refused"));
+  if (sink.missed > 0 && std::is_same_v<Store, kv::Partition>) {
+    return absl::InternalError(absl::StrCat(sink.missed, " were not found"));
+  }
   const auto items = static_cast<double>(shape.items);
   const double payload = items * static_cast<double>(shape.key_bytes + shape.value_bytes);
-  return nlohmann::json{
-      {"ops_per_s", rate},
-      {"overhead_bytes", (static_cast<double>(numbers.used_bytes) - payload) / items},
-      {"gib", static_cast<double>(numbers.used_bytes) / (1 << 30)}};
+  const double gets = std::max<double>(1, static_cast<double>(sink.hits + sink.missed));
+  return nlohmann::json{{"ops_per_s", rate},
+                        {"overhead_bytes", (static_cast<double>(used) - payload) / items},
+                        {"missed_percent", 100 * static_cast<double>(sink.missed) / gets},
+                        {"gib", static_cast<double>(used) / (1 << 30)}};
 }
 
 // What a program uses that has no store.
@@ -134,7 +152,9 @@ absl::StatusOr<nlohmann::json> RunHashMap(const KvShape& shape, const Drawn& dra
 absl::StatusOr<nlohmann::json> RunKvEngine(const KvShape& shape) {
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(shape.host_cpus));
   const Drawn drawn = Draw(shape);
-  return shape.design == "hash-map" ? RunHashMap(shape, drawn) : RunPartition(shape, drawn);
+  if (shape.design == "hash-map") return RunHashMap(shape, drawn);
+  return shape.design == "mica" || shape.engine == "mica" ? RunStore<kv::MicaCache>(shape, drawn)
+                                                          : RunStore<kv::Partition>(shape, drawn);
 }
 
 }  // namespace pulse::bench

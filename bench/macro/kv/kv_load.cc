@@ -3,14 +3,16 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "bench/macro/child_jobs.h"
 #include "bench/macro/workload.h"
 #include "bench/macro/ycsb/zipfian.h"
 #include "nlohmann/json.hpp"
+#include "services/kv/core/mica_cache.h"
 
 namespace pulse::bench {
 
-KvShape ReadKvShape(const nlohmann::json& spec) {
+absl::StatusOr<KvShape> ReadKvShape(const nlohmann::json& spec) {
   KvShape shape;
   shape.items = spec.at("items").get<uint64_t>();
   shape.key_bytes = spec.at("key_bytes").get<size_t>();
@@ -21,6 +23,11 @@ KvShape ReadKvShape(const nlohmann::json& spec) {
   shape.seconds = spec.at("seconds").get<double>();
   shape.design = spec.at("design").get<std::string>();
   shape.rate = spec.value("rate", 0.0);
+  shape.engine = spec.value("engine", "pulse");
+  shape.loads = spec.value("loads", std::vector<int>());
+  if (const auto profile = spec.value("profile", ""); !profile.empty()) {
+    PULSE_ASSIGN_OR_RETURN(shape.profile, vdpu::LoadProfile(profile));
+  }
   shape.host_cpus = spec.at("host_cpus").get<std::vector<int>>();
   shape.agent_cpus = spec.at("agent_cpus").get<std::vector<int>>();
   return shape;
@@ -39,12 +46,32 @@ std::vector<uint64_t> DrawNumbers(const KvShape& shape, size_t count, uint64_t s
   return numbers;
 }
 
-absl::StatusOr<std::unique_ptr<kv::Partition>> FillPartition(const KvShape& shape, uint32_t part,
-                                                             uint32_t parts) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<kv::Partition>> OpenStore(uint64_t items, uint64_t item_bytes,
+                                                         const kv::Partition*) {
   kv::PartitionOptions options;
-  const uint64_t each = kv::Item::SizeOf(shape.key_bytes, shape.value_bytes, 0) + 20;
-  options.memory_bytes = shape.items / parts * each + (uint64_t{64} << 20);
-  auto opened = kv::Partition::Open(options);
+  options.memory_bytes = items * (item_bytes + 20) + (uint64_t{64} << 20);
+  return kv::Partition::Open(options);
+}
+
+// A log that evicts nothing while it is filled.
+absl::StatusOr<std::unique_ptr<kv::MicaCache>> OpenStore(uint64_t items, uint64_t item_bytes,
+                                                         const kv::MicaCache*) {
+  kv::MicaOptions options;
+  options.log_bytes = items * item_bytes + items * item_bytes / 16 + (uint64_t{1} << 20);
+  options.expected_items = items;
+  return kv::MicaCache::Open(options);
+}
+
+}  // namespace
+
+template <class Store>
+absl::StatusOr<std::unique_ptr<Store>> FillStore(const KvShape& shape, uint32_t part,
+                                                 uint32_t parts) {
+  auto opened =
+      OpenStore(shape.items / parts, kv::Item::SizeOf(shape.key_bytes, shape.value_bytes, 0),
+                static_cast<const Store*>(nullptr));
   if (!opened.ok()) return opened.status();
   (*opened)->SetNow(1);
   std::string key(shape.key_bytes, '\0');
@@ -62,9 +89,13 @@ absl::StatusOr<std::unique_ptr<kv::Partition>> FillPartition(const KvShape& shap
   }
   return opened;
 }
+template absl::StatusOr<std::unique_ptr<kv::Partition>> FillStore(const KvShape&, uint32_t,
+                                                                  uint32_t);
+template absl::StatusOr<std::unique_ptr<kv::MicaCache>> FillStore(const KvShape&, uint32_t,
+                                                                  uint32_t);
 
 absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
-  const KvShape shape = ReadKvShape(spec);
+  PULSE_ASSIGN_OR_RETURN(const KvShape shape, ReadKvShape(spec));
   if (shape.key_bytes < 8 || shape.key_bytes > 250 || shape.value_bytes < 1 ||
       shape.value_bytes > 1024 || shape.batch < 1 || shape.batch > 256 || shape.items < 1) {
     return absl::InvalidArgumentError(
@@ -72,6 +103,11 @@ absl::StatusOr<nlohmann::json> RunKvJob(const nlohmann::json& spec) {
   }
   const auto part = spec.at("part").get<std::string>();
   if (part == "shm") return RunKvShm(shape);
+  if (part == "designs") return RunKvDesign(shape);
+  if (part == "queue") {
+    return spec.at("kind") == "movers" ? RunKvQueueMovers(shape) : RunKvQueueBatches(shape);
+  }
+  if (part == "udp") return RunKvUdp(shape);
   return part == "engine" ? RunKvEngine(shape) : RunKvNetwork(shape);
 }
 

@@ -33,6 +33,11 @@ double PaperHostScale(const nlohmann::json& costs);
 // error_percent.
 nlohmann::json ValidateKvModel(const nlohmann::json& costs);
 
+// The names of the designs that a card can run, or of those of them that --designs has; a card
+// without a name can run all. InvalidArgument for unknown ones, and for one that it cannot run.
+absl::StatusOr<std::vector<std::string>> KvDesignsOn(const std::string& card,
+                                                     const BenchArgs& args);
+
 // InvalidArgument for --profiles and --designs that do not go.
 absl::Status CheckKvModelArgs(const BenchArgs& args);
 

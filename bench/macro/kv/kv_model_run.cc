@@ -51,7 +51,7 @@ struct Card {
 // In DPU mode, the only one with cores that a BlueField-3 has, all packets go through its cores.
 bool NeedsHostPort(Design design) { return design == Design::kDual || design == Design::kShrd; }
 
-absl::StatusOr<std::vector<Card>> CardsOf(const BenchArgs& args) {
+absl::StatusOr<std::vector<Design>> DesignsOn(const std::string& card, const BenchArgs& args) {
   std::vector<Design> wanted;
   for (const auto& name : args.Get<std::vector<std::string>>("designs")) {
     const auto design = kvmodel::ParseDesign(name);
@@ -62,23 +62,29 @@ absl::StatusOr<std::vector<Card>> CardsOf(const BenchArgs& args) {
     }
     wanted.push_back(*design);
   }
+  std::vector<Design> designs;
+  for (const Design design : kvmodel::kDesigns) {
+    const bool asked = std::find(wanted.begin(), wanted.end(), design) != wanted.end();
+    if (!wanted.empty() && !asked) continue;
+    if (card == "bf3" && NeedsHostPort(design) && !args.Get<bool>("hypothetical")) {
+      if (!asked) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--designs ", std::string(DesignName(design)),
+          " cannot run on bf3: in DPU mode its host receives no packets of its own (section 2.1 "
+          "of the paper); leave it out, or add --hypothetical"));
+    }
+    designs.push_back(design);
+  }
+  return designs;
+}
+
+absl::StatusOr<std::vector<Card>> CardsOf(const BenchArgs& args) {
   std::vector<Card> cards;
   for (const auto& name : args.Get<std::vector<std::string>>("profiles")) {
     PULSE_ASSIGN_OR_RETURN(auto profile, vdpu::LoadProfile(name));
     Card card{profile.name, profile, {}};
     if (DataOf("kv-model").at("cards").contains(card.name)) card.inputs.push_back("paper");
-    for (const Design design : kvmodel::kDesigns) {
-      const bool asked = std::find(wanted.begin(), wanted.end(), design) != wanted.end();
-      if (!wanted.empty() && !asked) continue;
-      if (card.name == "bf3" && NeedsHostPort(design) && !args.Get<bool>("hypothetical")) {
-        if (!asked) continue;
-        return absl::InvalidArgumentError(absl::StrCat(
-            "--designs ", std::string(DesignName(design)),
-            " cannot run on bf3: in DPU mode its host receives no packets of its own (section 2.1 "
-            "of the paper); leave it out, or add --hypothetical"));
-      }
-      card.designs.push_back(design);
-    }
+    PULSE_ASSIGN_OR_RETURN(card.designs, DesignsOn(card.name, args));
     cards.push_back(std::move(card));
   }
   return cards;
@@ -395,6 +401,14 @@ Json SaturationOfSav(const Json& by_cores) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> KvDesignsOn(const std::string& card,
+                                                     const BenchArgs& args) {
+  PULSE_ASSIGN_OR_RETURN(const auto designs, DesignsOn(card, args));
+  std::vector<std::string> names;
+  for (const Design design : designs) names.emplace_back(DesignName(design));
+  return names;
+}
 
 absl::Status CheckKvModelArgs(const BenchArgs& args) { return CardsOf(args).status(); }
 

@@ -12,8 +12,7 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/histogram.h"
-#include "bench/macro/kv/kv_load.h"
-#include "bench/macro/workload.h"
+#include "bench/macro/kv/kv_requests.h"
 #include "nlohmann/json.hpp"
 #include "pulse/kv_client.h"
 #include "services/kv/shm/server.h"
@@ -21,7 +20,6 @@
 namespace pulse::bench {
 namespace {
 
-constexpr size_t kDrawn = size_t{1} << 22;
 // Longer than any pause of the client, so that the server's thread polls.
 constexpr int64_t kServerSpins = 10'000'000;
 
@@ -37,39 +35,7 @@ absl::Status Failed(const char* what, int code) {
   return absl::InternalError(absl::StrCat(what, ": ", pulse_kv_text(code)));
 }
 
-// The keys of requests in their order, drawn before anything is timed.
-class Requests {
- public:
-  explicit Requests(const KvShape& shape)
-      : key_bytes_(shape.key_bytes),
-        numbers_(DrawNumbers(shape, kDrawn, 1)),
-        keys_(kDrawn * shape.key_bytes),
-        sets_(kDrawn) {
-    Random random(2);
-    for (size_t i = 0; i < kDrawn; ++i) {
-      WriteKey(numbers_[i], key_bytes_, &keys_[i * key_bytes_]);
-      sets_[i] = random.Unit() < shape.set_share ? 1 : 0;
-    }
-  }
-  const char* key(uint64_t i) const { return &keys_[i % kDrawn * key_bytes_]; }
-  bool set(uint64_t i) const { return sets_[i % kDrawn] != 0; }
-  // Whether it is what a get of the i-th key finds.
-  bool Fits(uint64_t i, const void* value, size_t size) const {
-    return size > 0 && std::memcmp(value, &numbers_[i % kDrawn], std::min<size_t>(size, 8)) == 0;
-  }
-  // A value of the i-th key.
-  void WriteValue(uint64_t i, std::string* value) const {
-    std::memcpy(value->data(), &numbers_[i % kDrawn], std::min<size_t>(value->size(), 8));
-  }
-
- private:
-  const size_t key_bytes_;
-  const std::vector<uint64_t> numbers_;
-  std::vector<char> keys_;
-  std::vector<char> sets_;
-};
-
-absl::StatusOr<nlohmann::json> RunOne(const KvShape& shape, const Requests& requests,
+absl::StatusOr<nlohmann::json> RunOne(const KvShape& shape, const KvRequests& requests,
                                       pulse_kv_client* client) {
   std::string value(shape.value_bytes, 'w');
   Histogram latency;
@@ -100,7 +66,7 @@ absl::StatusOr<nlohmann::json> RunOne(const KvShape& shape, const Requests& requ
       {"p99_us", static_cast<double>(latency.ValueAtPercentile(99)) / 1e3}};
 }
 
-absl::StatusOr<nlohmann::json> RunPipelined(const KvShape& shape, const Requests& requests,
+absl::StatusOr<nlohmann::json> RunPipelined(const KvShape& shape, const KvRequests& requests,
                                             pulse_kv_client* client) {
   std::string value(shape.value_bytes, 'w');
   std::array<pulse_kv_completion, 256> completions;
@@ -142,40 +108,16 @@ absl::StatusOr<nlohmann::json> RunPipelined(const KvShape& shape, const Requests
       {"ops_per_s", static_cast<double>(done) / (static_cast<double>(now - begin) / 1e9)}};
 }
 
-absl::Status Fill(const KvShape& shape, kv::KvStore* store) {
-  std::string key(shape.key_bytes, '\0');
-  absl::Status status;
-  for (uint64_t number = 0; number < shape.items && status.ok(); ++number) {
-    WriteKey(number, key.size(), key.data());
-    store->WithPartition(key, true, [&](kv::Partition& partition, uint64_t hash) {
-      kv::Item* item = nullptr;
-      if (partition.Put(key, hash, shape.value_bytes, {}, &item) !=
-          kv::Partition::Result::kStored) {
-        status = absl::ResourceExhaustedError(
-            absl::StrCat("item ", number, " of ", shape.items, " finds no room"));
-        return;
-      }
-      std::memset(item->value_bytes(), 'v', shape.value_bytes);
-      std::memcpy(item->value_bytes(), &number, std::min<size_t>(8, shape.value_bytes));
-    });
-  }
-  return status;
-}
-
 }  // namespace
 
 absl::StatusOr<nlohmann::json> RunKvShm(const KvShape& shape) {
-  kv::KvStoreOptions options;
-  const uint64_t each = kv::Item::SizeOf(shape.key_bytes, shape.value_bytes, 0) + 20;
-  options.memory_bytes = shape.items * each + (uint64_t{64} << 20);
-  PULSE_ASSIGN_OR_RETURN(auto store, kv::KvStore::Open(options));
-  PULSE_RETURN_IF_ERROR(Fill(shape, store.get()));
+  PULSE_ASSIGN_OR_RETURN(auto store, OpenKvStore(shape));
   const std::string path = absl::StrCat("/tmp/pulse-bench-kv-", getpid(), ".shm");
   PULSE_ASSIGN_OR_RETURN(auto server, kv::ShmServer::Open(store.get(), {.path = path,
                                                                         .spin_nanos = kServerSpins,
                                                                         .cpus = shape.host_cpus}));
   PULSE_RETURN_IF_ERROR(SetThreadAffinity(shape.agent_cpus));
-  const Requests requests(shape);
+  const KvRequests requests(shape);
   Client client;
   std::array<char, 256> why;
   if (pulse_kv_open(path.c_str(), 10'000, &client.client, why.data(), why.size()) != PULSE_KV_OK) {

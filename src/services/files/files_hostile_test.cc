@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/testing.h"
 #include "channel/handshake.h"
 #include "channel/progress_ring.h"
 #include "channel/response_buffer.h"
@@ -227,10 +228,14 @@ TEST_F(FilesHostileTest, NonsenseInARingEndsTheSession) {
     RawClient raw(agent_.socket());
     raw.response_pointers()->head.store(12345 * 8);
     // Found when the agent looks for room.
-    for (int i = 0; i < 4096 && !raw.connection()->CheckLost(); ++i) {
-      raw.Push(Operation::kCloseFile, Req(1));
-      if (i % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
+    int pushed = 0;
+    testing_util::Eventually([&] {
+      do {
+        if (pushed == 4096 || raw.connection()->CheckLost()) return true;
+        raw.Push(Operation::kCloseFile, Req(1));
+      } while (++pushed % 16 != 0);
+      return false;
+    });
     EXPECT_TRUE(raw.Ended());
   }
 }

@@ -1,7 +1,6 @@
 // What waits for what: slow requests and those behind them, changes of size and writes, sessions
 // among each other and their end. The back-end does what the test says, so nothing depends on time.
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/testing.h"
 #include "base/wake_event.h"
 #include "services/files/test_agent.h"
 
@@ -372,8 +372,7 @@ TEST_P(OrderTest, ALibraryEndsOnlyAfterTheAgentHasLetGo) {
       other.reset();
       ended = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_FALSE(ended);
+    EXPECT_TRUE(testing_util::Stays([&] { return !ended; }));
   }
   ends.join();
   // It need not wait for the I/O.

@@ -64,6 +64,24 @@ absl::Status CheckListen(const std::string& text, bool anywhere) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<net::DirectorOptions> ListenOptionsOf(const OptionValues& options) {
+  net::DirectorOptions made;
+  made.listen.clear();
+  for (const std::string& text : options.List(kServe)) {
+    PULSE_RETURN_IF_ERROR(CheckListen(text, options.Flag(kServeAnywhere)));
+    made.listen.push_back(FullAddress(text));
+  }
+  made.match = options.List(kMatch);
+  for (const std::string& rule : made.match) {
+    if (const auto parsed = net::Signature::Parse({rule}); !parsed.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--match ", rule, ": ", parsed.status().message()));
+    }
+  }
+  made.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
+  return made;
+}
+
 }  // namespace
 
 const ServiceEntry kEntry = {nullptr, kOptions, nullptr};
@@ -104,26 +122,24 @@ absl::StatusOr<net::DirectorOptions> DirectorOptionsOf(const OptionValues& optio
         "answering remote reads needs --serve [ADDRESS:]PORT, where clients come to, and "
         "--serve-host ADDRESS:PORT or SOCKET, the program that answers what the agent does not");
   }
-  net::DirectorOptions made;
-  made.listen.clear();
-  for (const std::string& text : serve) {
-    PULSE_RETURN_IF_ERROR(CheckListen(text, options.Flag(kServeAnywhere)));
-    made.listen.push_back(FullAddress(text));
-  }
-  made.match = options.List(kMatch);
-  for (const std::string& rule : made.match) {
-    if (const auto parsed = net::Signature::Parse({rule}); !parsed.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--match ", rule, ": ", parsed.status().message()));
-    }
-  }
-  made.spin_nanos = options.Integer(kServeSpin).value_or(0) * 1000;
+  PULSE_ASSIGN_OR_RETURN(net::DirectorOptions made, ListenOptionsOf(options));
   made.host = FullAddress(host);
   if (const auto address = net::ParseAddress(made.host); !address.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--serve-host ", host, ": ", address.status().message()));
   }
   return made;
+}
+
+absl::StatusOr<net::DirectorOptions> DirectorOptionsWithoutHost(const OptionValues& options) {
+  if (options.List(kServe).empty()) {
+    return absl::InvalidArgumentError("--serve [ADDRESS:]PORT is needed: where clients come to");
+  }
+  if (!HostOf(options).empty()) {
+    return absl::InvalidArgumentError(
+        "--serve-host is not for this service, which has another way to its host");
+  }
+  return ListenOptionsOf(options);
 }
 
 std::string FirstServe(const OptionValues& options) {

@@ -26,6 +26,9 @@ absl::Status CheckFronts(std::span<const ServiceEntry* const> entries, const Opt
 // wrong.
 absl::StatusOr<net::DirectorOptions> DirectorOptionsOf(const OptionValues& options);
 
+// The same of a front whose service knows another way to its host; --serve-host is an error.
+absl::StatusOr<net::DirectorOptions> DirectorOptionsWithoutHost(const OptionValues& options);
+
 // As given, for messages.
 std::string FirstServe(const OptionValues& options);
 std::string HostOf(const OptionValues& options);

@@ -86,5 +86,19 @@ TEST(FrontOptionsTest, DirectorOptionsOf_WrongOrMissing_NamesTheOption) {
               HasSubstr("--match client=10.1.0.0/8: "));
 }
 
+TEST(FrontOptionsTest, DirectorOptionsWithoutHost_TakesNone) {
+  const auto options = DirectorOptionsWithoutHost(Values({{"--serve", {"9000"}}}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->listen, ElementsAre("127.0.0.1:9000"));
+  EXPECT_EQ(options->host, "");
+  EXPECT_THAT(std::string(DirectorOptionsWithoutHost(Values({})).status().message()),
+              HasSubstr("--serve [ADDRESS:]PORT"));
+  EXPECT_THAT(std::string(DirectorOptionsWithoutHost(
+                              Values({{"--serve", {"1"}}, {"--serve-host", {"127.0.0.1:1"}}}))
+                              .status()
+                              .message()),
+              HasSubstr("--serve-host"));
+}
+
 }  // namespace
 }  // namespace pulse::front

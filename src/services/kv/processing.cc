@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 
+#include "services/kv/core/mica_cache.h"
+
 namespace pulse::kv {
 namespace {
 
@@ -83,9 +85,10 @@ bool Locate(const char* buffer, size_t size, const RequestDescriptor& d, std::st
   return true;
 }
 
+template <class Store>
 class BatchProcessor {
  public:
-  BatchProcessor(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules)
+  BatchProcessor(Store* partition, const BatchBuffers& buffers, const BatchRules& rules)
       : partition_(*partition),
         buffers_(buffers),
         rules_(rules),
@@ -100,7 +103,8 @@ class BatchProcessor {
   void RunTrusted(size_t count) {
     const RequestDescriptor* all = SharedDescriptors();
     RunGroups(
-        partition_, count, kLargestGroup, BestMatch(), [&](size_t i) { return all[i].hash; },
+        partition_, count, kLargestGroup, MatchOf(partition_),
+        [&](size_t i) { return all[i].hash; },
         [&](size_t i, const Candidate& candidate) {
           std::string_view key;
           std::string_view value;
@@ -142,7 +146,8 @@ class BatchProcessor {
         known[i] = PartitionOf(hashes[i], rules_.partitions) == rules_.partition;
       }
       RunGroups(
-          partition_, together, kLargestGroup, BestMatch(), [&](size_t i) { return hashes[i]; },
+          partition_, together, kLargestGroup, MatchOf(partition_),
+          [&](size_t i) { return hashes[i]; },
           [&](size_t i, const Candidate& candidate) {
             if (!known[i]) return Refuse(first + i);
             Execute(first + i, candidate, copies[i], keys[i], values[i], hashes[i]);
@@ -210,7 +215,7 @@ class BatchProcessor {
     if (rules_.watch != nullptr && rules_.watch->active()) rules_.watch->Touch(key);
   }
 
-  Partition& partition_;
+  Store& partition_;
   const BatchBuffers buffers_;
   const BatchRules rules_;
   ResponseSink sink_;
@@ -218,15 +223,14 @@ class BatchProcessor {
   bool stopped_ = false;  // no room for the next response
 };
 
-}  // namespace
-
-BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules,
-                         BatchCounts* counts) {
+template <class Store>
+BatchResult ProcessOn(Store* partition, const BatchBuffers& buffers, const BatchRules& rules,
+                      BatchCounts* counts) {
   BatchHeader header;
   std::memcpy(&header, buffers.requests, sizeof(header));
   const size_t all = std::min<size_t>(header.count, buffers.most);
   const size_t count = all - std::min(buffers.first, all);
-  BatchProcessor processor(partition, buffers, rules);
+  BatchProcessor<Store> processor(partition, buffers, rules);
   // The other core has both in its cache: all lines are asked for at once.
   const auto* descriptors = reinterpret_cast<const char*>(processor.SharedDescriptors());
   for (size_t at = 0; at < count * sizeof(RequestDescriptor); at += 64) {
@@ -249,6 +253,18 @@ BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, cons
   counts->request_bytes += sizeof(header) + answered * sizeof(RequestDescriptor);
   counts->response_bytes += bytes;
   return {bytes, answered, !processor.stopped()};
+}
+
+}  // namespace
+
+BatchResult ProcessBatch(Partition* partition, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts) {
+  return ProcessOn(partition, buffers, rules, counts);
+}
+
+BatchResult ProcessBatch(MicaCache* cache, const BatchBuffers& buffers, const BatchRules& rules,
+                         BatchCounts* counts) {
+  return ProcessOn(cache, buffers, rules, counts);
 }
 
 }  // namespace pulse::kv

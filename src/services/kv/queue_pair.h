@@ -117,6 +117,8 @@ struct QueuePairOptions {
   uint32_t slots = 4;                 // batches under way; a power of two
   uint32_t batch = 256;               // requests of one, at most
   uint32_t buffer_bytes = 256 << 10;  // of each buffer
+  bool one_way = false;               // there are no buffers for responses: an answer says no more
+                                      // than that the buffer of requests is the agent's again
 };
 
 class QueuePair {
@@ -134,7 +136,7 @@ class QueuePair {
   ~QueuePair();
 
   static constexpr size_t BytesFor(const QueuePairOptions& options) {
-    return kControlBytes + size_t{2} * options.slots * options.buffer_bytes;
+    return kControlBytes + size_t{options.one_way ? 1U : 2U} * options.slots * options.buffer_bytes;
   }
   const QueuePairOptions& options() const { return options_; }
 
@@ -142,7 +144,16 @@ class QueuePair {
   bool HasRoom() const { return next_ - done_ < options_.slots; }
   // Batches that are submitted and not yet done.
   uint64_t outstanding() const { return next_ - done_; }
+  // For what goes one way: takes the slots back that the other side is done with. False: its
+  // counters make no sense.
+  bool Reclaim() {
+    const char* responses = nullptr;
+    Found found = Found::kNothing;
+    while ((found = FindResponses(&responses)) == Found::kBatch) TakeResponses();
+    return found == Found::kNothing;
+  }
   // Of the slot that Submit publishes.
+  char* BufferToSubmit() { return RequestBuffer(next_); }
   RequestWriter BeginRequests() {
     // The host has read these lines last: all are asked for at once.
     const char* buffer = RequestBuffer(next_);

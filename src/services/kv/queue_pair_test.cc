@@ -240,6 +240,38 @@ TEST(QueuePairTest, Counters_OutOfRange_AreCorrupt) {
   EXPECT_EQ(agent.FindResponses(&found), QueuePair::Found::kCorrupt) << "nothing is under way";
 }
 
+TEST(QueuePairTest, OneWay_BuffersComeBack_AsTheyAreAnswered) {
+  QueuePairOptions options;
+  options.slots = 2;
+  options.batch = 4;
+  options.buffer_bytes = 4096;
+  options.one_way = true;
+  QueuePair pair(options);
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(pair.HasRoom());
+      RequestWriter writer = pair.BeginRequests();
+      ASSERT_TRUE(writer.Add(WireOp::kGet, "a key of some length", 0, "", 0));
+      writer.Finish();
+      pair.Submit();
+    }
+    EXPECT_TRUE(pair.Reclaim());
+    EXPECT_FALSE(pair.HasRoom());
+    const char* requests = nullptr;
+    ASSERT_EQ(pair.FindRequests(&requests), QueuePair::Found::kBatch);
+    pair.Answer();
+    EXPECT_TRUE(pair.Reclaim());
+    EXPECT_TRUE(pair.HasRoom());
+    ASSERT_EQ(pair.FindRequests(&requests), QueuePair::Found::kBatch);
+    pair.Answer();
+    EXPECT_TRUE(pair.Reclaim());
+    EXPECT_EQ(pair.FindRequests(&requests), QueuePair::Found::kNothing);
+  }
+  // More than there were.
+  pair.Answer();
+  EXPECT_FALSE(pair.Reclaim());
+}
+
 TEST(ProcessBatchTest, TimeToLive_OfASet_BeginsNow) {
   std::vector<char> requests(4096);
   std::vector<char> responses(4096);

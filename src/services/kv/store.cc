@@ -141,6 +141,12 @@ absl::Status KvStore::OpenPartitions(const PartitionOptions& options) {
   return absl::OkStatus();
 }
 
+int KvStore::undone() const {
+  int count = 0;
+  for (const Shard& shard : shards_) count += shard.partition->undone();
+  return count;
+}
+
 int KvStore::recovered() const {
   int count = 0;
   for (const Shard& shard : shards_) count += shard.partition->recovered();
@@ -462,9 +468,11 @@ void KvStore::AddInfo(const Place& place, std::string_view section, std::string*
     }
     add("moved_bytes", n.moved_bytes);
     add("shared_memory_requests", batch_requests());
+    if (options_.more_info != nullptr) options_.more_info(out);
     if (file_ != nullptr) {
       add("memory_file", options_.memory_file);
       add("resumed", file_->existed() ? 1 : 0);
+      add("undone_partitions", undone());
       add("recovered_partitions", recovered());
     }
   }

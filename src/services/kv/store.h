@@ -51,6 +51,8 @@ struct KvStoreOptions {
   const redis::Cluster* cluster = nullptr;
   bool ticks = true;  // a thread gives back what has expired; tests call Tick
   uint64_t seed = std::random_device{}();
+  // Adds lines to INFO's section of the store, such as "name:value\r\n". Any thread; never blocks.
+  std::function<void(std::string*)> more_info;
   // A file on a tmpfs that keeps the keys for the next process (store_file.h); empty: none.
   std::string memory_file;
 };
@@ -102,6 +104,16 @@ class KvStore final : public redis::Keyspace {
   // A batch of a client in another process, or the next part of it, with a partition held: requests
   // for keys of other partitions are malformed. Waits for the partition.
   BatchResult RunBatch(uint32_t partition, const BatchBuffers& buffers);
+  // A batch with a partition held, whose keys all are its own; `sink` is told of each request, as
+  // ExecuteBatch says. Waits for the partition.
+  template <class Sink>
+  void RunRequests(uint32_t partition, const BatchRequest* requests, size_t count, Sink* sink) {
+    Shard& shard = shards_[partition];
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    shard.partition->SetNow(now_ms());
+    ExecuteBatch(shard.partition.get(), requests, count, kLargestGroup, BestMatch(), sink);
+    shard.partition->Settle();
+  }
   // Drops all keys. False: it would block.
   bool Clear(bool may_block);
   // A number for an item's version that no other has had.
@@ -109,8 +121,10 @@ class KvStore final : public redis::Keyspace {
 
   // Gives back what has expired.
   void Tick();
-  // Keys were there when it opened; and so many partitions had to get a new index.
+  // Keys were there when it opened; and in so many partitions a change was taken back, or a new
+  // index made.
   bool resumed() const { return file_ != nullptr && file_->existed(); }
+  int undone() const;
   int recovered() const;
   // Sums over all partitions, one after the other.
   PartitionNumbers numbers() const;

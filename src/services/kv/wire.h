@@ -54,7 +54,7 @@ struct ResponseDescriptor {
   uint32_t value_size;
   WireStatus status;
   uint8_t flags;
-  uint16_t zero;
+  uint16_t session;  // 0, but for agents (agent/wire.h)
 };
 static_assert(sizeof(ResponseDescriptor) == 16);
 

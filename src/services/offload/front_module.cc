@@ -70,7 +70,7 @@ constexpr NumberSpec kEvictions = {"cache_evictions", Unit::kCount, NumberKind::
 
 // The agent once had the examples' programs built in, by their names.
 std::string ExampleHint(const std::string& name) {
-  const std::string object = SiblingProgram(absl::StrCat("../lib/pulse-", name, "-offload.so"));
+  const std::string object = SiblingProgram(absl::StrCat("pulse-", name, "-offload.so"));
   if (absl::StrContains(name, "/") || access(object.c_str(), F_OK) != 0) return {};
   return absl::StrCat("; that of the example pulse-", name, " is ", object);
 }

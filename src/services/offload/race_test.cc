@@ -72,6 +72,7 @@ class HalfWrites : public IoBackend {
     half.length = r.length / 8192 * 4096;
     const int64_t first = ExecuteBlocking(half);
     if (first != static_cast<int64_t>(half.length)) return first;
+    // sleep: a device that has written one half and takes its time for the other
     std::this_thread::sleep_for(std::chrono::microseconds(500));
     IoRequest rest = r;
     rest.buffer += half.length;

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing.h"
 
 namespace pulse::offload::test {
 namespace {
@@ -66,7 +67,7 @@ void TestHost::Serve(Wire* wire) {
     const std::string message = wire->Take(&SplitRequest);
     if (message.empty()) return;
     messages.fetch_add(1);
-    while (held && !stop_) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    testing_util::Eventually([&] { return !held || stop_; });
     for (uint32_t i = 0; i < CountOf(message.data()); ++i) {
       requests.fetch_add(1);
       Carry(&client, file, wire, RequestAt(message.data(), i));

@@ -11,20 +11,12 @@
 namespace pulse::ops {
 namespace {
 
-uint32_t IsalLevel(int level) {
-  if (level <= 2) return 1;
-  return level == 3 ? 2 : 3;
-}
+// The library's level 1 is hardly faster than its level 2, and its output is 2 to 3 % larger.
+uint32_t IsalLevel(int level) { return level <= 2 ? 2 : 3; }
 
+// For 32 Ki symbols a block: codes that fit their block better are worth more than what each costs.
 size_t LevelBuffer(uint32_t level) {
-  switch (level) {
-    case 1:
-      return ISAL_DEF_LVL1_DEFAULT;
-    case 2:
-      return ISAL_DEF_LVL2_DEFAULT;
-    default:
-      return ISAL_DEF_LVL3_DEFAULT;
-  }
+  return level == 2 ? ISAL_DEF_LVL2_MEDIUM : ISAL_DEF_LVL3_MEDIUM;
 }
 
 class IsalEngine : public DeflateEngine {

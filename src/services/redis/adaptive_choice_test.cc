@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "base/testing.h"
+
 namespace pulse::redis {
 namespace {
 
@@ -94,9 +96,7 @@ TEST(AdaptiveChoiceTest, OneDesign_StaysInForce) {
 
 // It serves what the best design would, but for the time of its trials.
 TEST(AdaptiveChoiceTest, RandomServersAndLoads_NearTheBest) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(testing_util::TestSeed());
   const auto pick = [&random](double least, double most) {
     return std::uniform_real_distribution<>(least, most)(random);
   };

@@ -202,6 +202,28 @@ absl::Status Request::Parse(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status Request::ParseSplit(std::string_view bytes) {
+  arguments_.clear();
+  const auto take = [&bytes] {
+    uint32_t number = 0;
+    if (bytes.size() >= sizeof(number)) {
+      std::memcpy(&number, bytes.data(), sizeof(number));
+      bytes.remove_prefix(sizeof(number));
+    }
+    return number;
+  };
+  const uint32_t count = take();
+  if (count > bytes.size() / sizeof(uint32_t)) return ProtocolError("invalid multibulk length");
+  std::string_view rest = bytes.substr(count * sizeof(uint32_t));
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t size = take();
+    if (size > rest.size()) return ProtocolError("invalid bulk length");
+    arguments_.push_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  return rest.empty() ? absl::OkStatus() : ProtocolError("invalid bulk length");
+}
+
 absl::Status Request::ParseLine(std::string_view line) {
   unquoted_.clear();
   unquoted_.reserve(line.size());  // so that views of it stay
@@ -406,6 +428,18 @@ std::string ErrorLine(const absl::Status& error) {
     writer.Error(absl::StrCat("ERR ", message));
   }
   return out;
+}
+
+void AppendSplit(std::span<const std::string_view> arguments, std::string* out) {
+  const auto append = [out](size_t number) {
+    const auto n = static_cast<uint32_t>(number);
+    char bytes[sizeof(n)];
+    std::memcpy(bytes, &n, sizeof(n));
+    out->append(bytes, sizeof(n));
+  };
+  append(arguments.size());
+  for (const std::string_view argument : arguments) append(argument.size());
+  for (const std::string_view argument : arguments) out->append(argument);
 }
 
 void AppendRequest(const std::vector<std::string_view>& arguments, std::string* out) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,8 @@ class Request {
  public:
   // `bytes` is what RequestSplitter found. They must outlive the views.
   absl::Status Parse(std::string_view bytes);
+  // `bytes` is what AppendSplit made, or should be.
+  absl::Status ParseSplit(std::string_view bytes);
 
   size_t size() const { return arguments_.size(); }
   bool empty() const { return arguments_.empty(); }
@@ -140,6 +143,10 @@ class ReplyWriter {
 
 // The reply that tells a client of `error`: its message with "ERR " in front, unless it has a code.
 std::string ErrorLine(const absl::Status& error);
+
+// Appends a request whose arguments were found already, for who carries it out elsewhere:
+// u32 count | count times u32 size | the arguments.
+void AppendSplit(std::span<const std::string_view> arguments, std::string* out);
 
 // Appends a request as an array of bulk strings.
 void AppendRequest(const std::vector<std::string_view>& arguments, std::string* out);

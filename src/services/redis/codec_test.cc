@@ -90,6 +90,35 @@ TEST(RequestTest, MalformedOnesInRedisWords) {
   EXPECT_EQ(SplitError("*1\r\n$5\r\nabcde\r\n", small), "ERR Protocol error: invalid bulk length");
 }
 
+TEST(RequestTest, Split_RoundTrip_AndNothingElse) {
+  for (const std::vector<std::string_view>& arguments : {std::vector<std::string_view>{},
+                                                         {"PING"},
+                                                         {""},
+                                                         {"SET", "", "value"},
+                                                         {"a", "b", "c", "d"}}) {
+    std::string split;
+    AppendSplit(arguments, &split);
+    Request request;
+    ASSERT_TRUE(request.ParseSplit(split).ok());
+    EXPECT_EQ(request.arguments(), arguments);
+    EXPECT_FALSE(request.ParseSplit(split + "x").ok());
+    for (size_t cut = 1; cut < split.size(); ++cut) {
+      EXPECT_FALSE(request.ParseSplit(std::string_view(split).substr(0, cut)).ok()) << cut;
+    }
+  }
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes(random() % 40, '\0');
+    for (char& c : bytes) c = static_cast<char>(random() % 4);
+    Request request;
+    if (!request.ParseSplit(bytes).ok()) continue;
+    std::string again;
+    AppendSplit(request.arguments(), &again);
+    // Fewer than four bytes say nothing.
+    EXPECT_EQ(again, bytes.size() < 4 ? std::string(4, '\0') : bytes);
+  }
+}
+
 TEST(RequestTest, StrangersMaySendLess) {
   RequestSplitter splitter;
   splitter.set_authenticated(false);

@@ -70,7 +70,10 @@ const Request* Executor::RequestAt(RequestBatch* batch, size_t index, ReplyWrite
   // At once: requests hold views of themselves.
   if (batch->requests.size() < batch->entries.size()) batch->requests.resize(batch->entries.size());
   while (batch->parsed <= index) {
-    const auto status = batch->requests[batch->parsed].Parse(batch->At(batch->parsed));
+    Request& request = batch->requests[batch->parsed];
+    const std::string_view bytes = batch->At(batch->parsed);
+    const auto status =
+        batch->entries[batch->parsed].split ? request.ParseSplit(bytes) : request.Parse(bytes);
     if (!status.ok()) {
       if (index != batch->parsed) return nullptr;
       reply->out()->append(ErrorLine(status));
@@ -182,7 +185,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     return answered(1);
   }
   if (session->in_multi && (command->flags & kNoQueue) == 0) {
-    Queue(session, batch->At(batch->next), command, &reply);
+    Queue(session, batch->At(batch->next), batch->entries[batch->next].split, command, &reply);
     return answered(1);
   }
   const bool plain_get = command->id == Command::kGet;
@@ -283,8 +286,8 @@ bool Executor::IsOfOneSlot(const Session& session) const {
   return !several;
 }
 
-void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo* command,
-                     ReplyWriter* reply) {
+void Executor::Queue(Session* session, std::string_view bytes, bool split,
+                     const CommandInfo* command, ReplyWriter* reply) {
   // Nothing of it will be carried out.
   if (session->broken_multi) return reply->Simple("QUEUED");
   const auto refuse = [&](std::string_view error) {
@@ -298,7 +301,9 @@ void Executor::Queue(Session* session, std::string_view bytes, const CommandInfo
   auto queued = std::make_unique<Session::Queued>();
   queued->bytes = bytes;
   queued->command = command;
-  if (const auto status = queued->request.Parse(queued->bytes); !status.ok()) {
+  Request& request = queued->request;
+  const auto status = split ? request.ParseSplit(queued->bytes) : request.Parse(queued->bytes);
+  if (!status.ok()) {
     session->BreakMulti();
     reply->out()->append(ErrorLine(status));
     return;

@@ -100,7 +100,7 @@ class Executor {
   // In cluster mode: refuses keys of another node, or of several slots.
   void CheckSlots(const CommandInfo& command, const Request& request, ReplyWriter* reply);
   bool IsOfOneSlot(const Session& session) const;
-  void Queue(Session* session, std::string_view bytes, const CommandInfo* command,
+  void Queue(Session* session, std::string_view bytes, bool split, const CommandInfo* command,
              ReplyWriter* reply);
   Stop Transact(Session* session, const CommandInfo& command, bool may_block, ReplyWriter* reply,
                 CommandCounts* counts);

@@ -70,7 +70,7 @@ bool MayAuthenticate(std::string_view bytes) {
 
 }  // namespace
 
-class HostFlow : public net::Flow {
+class HostFlow : public SplitFlow {
  public:
   HostFlow(HostApplication* application, net::Connection* connection)
       : app_(application),
@@ -101,11 +101,12 @@ class HostFlow : public net::Flow {
     return absl::InternalError("there is no host");
   }
   void OnRequest(net::Ticket ticket, std::string_view bytes) override {
-    if (incoming_ == nullptr) incoming_ = TakeBatch();
-    incoming_->Add(ticket, bytes);
-    incoming_bytes_ += bytes.size();
+    Collect(ticket, bytes, false);
     // What is under way may be a RESET.
     if (!IsAuthenticated() || state_ != State::kIdle) auth_pending_ |= MayAuthenticate(bytes);
+  }
+  void OnSplitRequest(net::Ticket ticket, std::string_view request) override {
+    Collect(ticket, request, true);
   }
   void OnRequestsEnd() override {
     if (state_ == State::kIdle) StartBatch();
@@ -131,6 +132,12 @@ class HostFlow : public net::Flow {
     kFull,     // for the client to take replies
     kClosed,
   };
+
+  void Collect(net::Ticket ticket, std::string_view request, bool split) {
+    if (incoming_ == nullptr) incoming_ = TakeBatch();
+    incoming_->Add(ticket, request, split);
+    incoming_bytes_ += request.size();
+  }
 
   void StartBatch() {
     if (incoming_ == nullptr) return;
@@ -327,12 +334,22 @@ Executor* HostApplication::ExecutorOf(net::Connection* connection) const {
   return executors_[static_cast<size_t>(connection->loop()->index())];
 }
 
-std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {
+bool HostApplication::ServesOther() const {
   const User* anonymous = facts_->users.Anonymous();
-  if (other_ == nullptr || other_->is_it == nullptr || anonymous == nullptr ||
-      !anonymous->may_read || !anonymous->may_write) {
-    return std::make_unique<HostFlow>(this, connection);
-  }
+  return other_ != nullptr && other_->is_it != nullptr && anonymous != nullptr &&
+         anonymous->may_read && anonymous->may_write;
+}
+
+std::unique_ptr<SplitFlow> HostApplication::NewSplitFlow(net::Connection* connection) {
+  return std::make_unique<HostFlow>(this, connection);
+}
+
+std::unique_ptr<net::Flow> HostApplication::NewOtherFlow(net::Connection* connection) {
+  return ServesOther() ? other_->make(connection, pool_) : nullptr;
+}
+
+std::unique_ptr<net::Flow> HostApplication::NewFlow(net::Connection* connection) {
+  if (!ServesOther()) return std::make_unique<HostFlow>(this, connection);
   return std::make_unique<DetectingFlow>(
       other_->is_it, std::make_unique<HostFlow>(this, connection),
       [this, connection] { return other_->make(connection, pool_); });

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,14 @@
 #include "services/redis/worker_pool.h"
 
 namespace pulse::redis {
+
+// A connection whose bytes arrive elsewhere: somebody else has cut them into requests, and found
+// their arguments.
+class SplitFlow : public net::Flow {
+ public:
+  // As OnRequest; `request` is in the form of AppendSplit (codec.h), and not trusted.
+  virtual void OnSplitRequest(net::Ticket ticket, std::string_view request) = 0;
+};
 
 class HostApplication : public net::Application {
  public:
@@ -35,6 +44,11 @@ class HostApplication : public net::Application {
         other_(other),
         groups_(store->CollectsSets()) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override;
+  std::unique_ptr<SplitFlow> NewSplitFlow(net::Connection* connection);
+  // Of a connection that speaks the other protocol; null where it is not served.
+  std::unique_ptr<net::Flow> NewOtherFlow(net::Connection* connection);
+  const Limits& limits() const { return limits_; }
+  const ServerFacts& facts() const { return *facts_; }
   // Carries out the SETs that several connections have sent, together; hands what a thread of the
   // host is to carry out to it, all at once.
   void OnTurnEnd() override;
@@ -42,6 +56,7 @@ class HostApplication : public net::Application {
  private:
   friend class HostFlow;
   void SendGroupAway();
+  bool ServesOther() const;
   // Of the node that a loop is.
   Executor* ExecutorOf(net::Connection* connection) const;
 

@@ -19,6 +19,7 @@ struct MessageBatch {
     net::Ticket ticket;
     size_t begin;
     size_t size;
+    bool split = false;  // in the form of AppendSplit (codec.h)
   };
   std::string bytes;
   std::vector<Entry> entries;
@@ -27,8 +28,8 @@ struct MessageBatch {
   std::string out;       // replies since `delivered`
   std::vector<size_t> ends;
 
-  void Add(net::Ticket ticket, std::string_view request) {
-    entries.push_back({ticket, bytes.size(), request.size()});
+  void Add(net::Ticket ticket, std::string_view request, bool split = false) {
+    entries.push_back({ticket, bytes.size(), request.size(), split});
     bytes.append(request);
   }
   std::string_view At(size_t index) const {

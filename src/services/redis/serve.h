@@ -36,6 +36,7 @@ enum class SyncMode { kAlways, kEverySecond, kNo };
 
 class Cluster;
 class Designs;
+class HostApplication;
 class Keyspace;
 class WorkerPool;
 struct KeyspaceLimits;
@@ -140,6 +141,9 @@ class Server {
   virtual ServerNumbers numbers() const = 0;
   // The agent's, with offload on; else null. It goes with Stop.
   virtual const net::Director* agent() const = 0;
+  // For connections that arrive in other processes, and are carried out on a thread that makes and
+  // calls their flows. They all end before Stop.
+  virtual HostApplication* host_application() = 0;
   // Stops accepting, answers what is outstanding, closes the database. Once.
   virtual absl::Status Stop() = 0;
 };

@@ -59,6 +59,7 @@ class ServerImpl : public Server {
   const std::string& host_socket() const override { return options_.host_socket; }
   ServerNumbers numbers() const override;
   const net::Director* agent() const override { return options_.offload ? public_.get() : nullptr; }
+  HostApplication* host_application() override { return remote_app_.get(); }
   absl::Status Stop() override;
 
  private:
@@ -80,6 +81,7 @@ class ServerImpl : public Server {
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<HostApplication> public_app_;
   std::unique_ptr<HostApplication> private_app_;
+  std::unique_ptr<HostApplication> remote_app_;
   std::unique_ptr<net::Director> private_;
   std::shared_ptr<net::Application> offload_app_;
   std::unique_ptr<net::Director> public_;
@@ -259,6 +261,9 @@ absl::Status ServerImpl::Start(const OffloadFactory& offload) {
   MakeExecutors();
   pool_ = std::make_unique<WorkerPool>(options_.workers, "pulse-host-w", options_.cpus);
   PULSE_RETURN_IF_ERROR(OpenHostSocket());
+  remote_app_ =
+      std::make_unique<HostApplication>(ExecutorList(), store_.get(), &facts_, pool_.get(),
+                                        options_.limits, false, nullptr, &options_.other);
   return OpenPublic(offload);
 }
 

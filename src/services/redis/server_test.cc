@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <random>
 #include <string>
@@ -126,10 +125,13 @@ TEST_F(ServerTest, Client_DoesNotRead_MemoryBounded) {
   EXPECT_EQ(other.Ask("ping"), "+PONG\r\n");
   EXPECT_TRUE(testing_util::Eventually([&] { return server_->numbers().held_bytes > 0; }));
   uint64_t most = 0;
-  for (int i = 0; i < 100; ++i) {
-    most = std::max(most, server_->numbers().held_bytes);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  testing_util::SettledValue(
+      [&] {
+        const uint64_t held = server_->numbers().held_bytes;
+        most = std::max(most, held);
+        return held;
+      },
+      100);
   EXPECT_LT(most, uint64_t{16} << 20);
   for (int i = 0; i < 200; ++i) ASSERT_EQ(client.Receive().size(), value.size() + 12) << i;
 }
@@ -162,16 +164,7 @@ TEST_F(ServerTest, Requests_BehindUnreadReplies_MemoryBounded) {
   // What waits is counted, and stays where it is.
   EXPECT_TRUE(testing_util::Eventually(
       [&] { return server_->numbers().held_bytes > (uint64_t{1} << 20); }));
-  int last = -1;
-  int same = 0;
-  testing_util::Eventually([&] {
-    const int now = sent.load();
-    same = now == last ? same + 1 : 0;
-    last = now;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    return same >= 50;
-  });
-  EXPECT_LT(last, kLarge);
+  EXPECT_LT(testing_util::SettledValue([&] { return sent.load(); }, 50), kLarge);
   EXPECT_LT(server_->numbers().held_bytes, uint64_t{16} << 20);
   int wrong = 0;
   for (int i = 0; i < kSlow; ++i) wrong += client.Receive().size() != value.size() + 11;

@@ -69,6 +69,16 @@ class BlockingClient {
     Send(line + "\r\n");
     return Receive();
   }
+  // What comes until it ends so, or the stream ends: of another protocol.
+  std::string ReadUntil(std::string_view end) {
+    char buffer[4096];
+    ssize_t n = 0;
+    while (!std::string_view(in_).ends_with(end) &&
+           (n = recv(fd_.get(), buffer, sizeof(buffer), 0)) > 0) {
+      in_.append(buffer, static_cast<size_t>(n));
+    }
+    return std::exchange(in_, std::string());
+  }
   // What comes until the end of the stream.
   std::string ReadAll() {
     char buffer[4096];

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/errors.h"
-#include "channel/handshake.h"
 #include "services/kv/core/hash.h"
+#include "services/kv/shm/attach.h"
 
 namespace pulse::kv {
 namespace {
@@ -30,49 +30,6 @@ constexpr int64_t kSpinNanos = 50'000;
 constexpr int kLooks = 16;
 // Polls in vain until it asks the kernel whether the server lives.
 constexpr uint32_t kEmptyPolls = 256;
-
-absl::Status NotAServer(absl::string_view what) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("what listens there is no server of this release's protocol: ", what,
-                   "; install pulse and its client library from the same release"));
-}
-
-absl::StatusOr<UniqueFd> Connect(const std::string& path, int timeout_ms) {
-  auto connected = ConnectUnix(path, timeout_ms);
-  if (connected.ok()) return connected;
-  const int err = ErrnoOf(connected.status());
-  if (err == ENOENT || err == ECONNREFUSED) {
-    return ErrnoError(err, "connecting to", path, absl::StrCat("start pulse kv --shm ", path));
-  }
-  if (err == EACCES || err == EPERM) {
-    return ErrnoError(err, "connecting to", path, "run client and server as the same user");
-  }
-  if (absl::IsDeadlineExceeded(connected.status())) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("the server at ", path, " takes no connection: it hangs; restart it"));
-  }
-  return connected;
-}
-
-// An answer of the server's, with the one descriptor that belongs to it, by `deadline`.
-absl::StatusOr<Received> ReceiveAnswer(int socket, wire::MessageType type, int64_t deadline) {
-  const int64_t left_ms = (deadline - NowNanos()) / 1'000'000;
-  PULSE_RETURN_IF_ERROR(
-      SetSocketTimeout(socket, static_cast<int>(std::clamp<int64_t>(left_ms, 1, INT32_MAX))));
-  PULSE_ASSIGN_OR_RETURN(Received got, ReceiveMessage(socket));
-  if (got.message.status != 0) {
-    return ErrnoError(got.message.status, "the server refuses:", TextOf(got.message));
-  }
-  if (got.message.version != wire::kProtocolVersion ||
-      got.message.type != static_cast<uint32_t>(type)) {
-    return NotAServer("an answer of another kind");
-  }
-  if (got.fds_lost) {
-    return ErrnoError(EMFILE, "taking the server's", "descriptors", kRaiseOpenFiles);
-  }
-  if (got.fds.size() != 1) return NotAServer("an answer without its descriptor");
-  return got;
-}
 
 }  // namespace
 
@@ -107,39 +64,25 @@ int ShmClient::CodeOfOpening(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::Open(const std::string& path,
                                                            int timeout_ms) {
   const int64_t deadline = NowNanos() + int64_t{timeout_ms} * 1'000'000;
-  PULSE_ASSIGN_OR_RETURN(UniqueFd socket, Connect(path, timeout_ms));
-  auto client = ShakeHands(std::move(socket), timeout_ms, deadline);
-  // What the caller gave was right; the server's part is not.
-  if (absl::IsInvalidArgument(client.status())) return NotAServer(client.status().message());
-  return client;
-}
-
-absl::StatusOr<std::unique_ptr<ShmClient>> ShmClient::ShakeHands(UniqueFd socket, int timeout_ms,
-                                                                 int64_t deadline) {
-  PULSE_ASSIGN_OR_RETURN(Doorbell::Ends notify, Doorbell::CreatePair());
-  const auto pid = static_cast<uint64_t>(getpid());
-  PULSE_RETURN_IF_ERROR(SendMessage(
-      socket.get(), MakeMessage(wire::MessageType::kHello, {pid, kShmService, 0, kShmVersion}),
-      {notify.ring.get()}));
-  PULSE_ASSIGN_OR_RETURN(Received ack,
-                         ReceiveAnswer(socket.get(), wire::MessageType::kHelloAck, deadline));
-  const uint64_t bytes = ack.message.args[0];
-  if (ack.message.args[1] != kShmVersion || bytes < sizeof(ShmHeader)) {
-    return NotAServer("it speaks another version");
-  }
-  PULSE_ASSIGN_OR_RETURN(Region region, Region::Map(std::move(ack.fds[0]), bytes));
+  AttachOptions options;
+  options.path = path;
+  options.start = "pulse kv --shm";
+  options.service = kShmService;
+  options.version = kShmVersion;
+  options.least_bytes = sizeof(ShmHeader);
+  PULSE_ASSIGN_OR_RETURN(Attachment made, AttachTo(options, timeout_ms, deadline));
   ShmFacts facts;
-  std::memcpy(&facts, region.data(), sizeof(facts));
-  if (!facts.Valid() || facts.bytes() != bytes) return NotAServer("its memory makes no sense");
+  std::memcpy(&facts, made.region.data(), sizeof(facts));
+  if (!facts.Valid() || facts.bytes() != made.bytes) {
+    return NotAServer("its memory makes no sense");
+  }
   std::unique_ptr<ShmClient> client(
-      new ShmClient(facts, timeout_ms, std::move(socket), std::move(region)));
+      new ShmClient(facts, timeout_ms, std::move(made.socket), std::move(made.region)));
   auto* header = reinterpret_cast<ShmHeader*>(client->region_.data());
-  client->notify_ = Doorbell(std::move(notify.sleep), &header->client_waiting.value);
+  client->notify_ = Doorbell(std::move(made.notify.sleep), &header->client_waiting.value);
   for (uint32_t i = 0; i < facts.threads; ++i) {
-    PULSE_ASSIGN_OR_RETURN(Received kick, ReceiveAnswer(client->socket_.get(),
-                                                        wire::MessageType::kServiceAck, deadline));
-    PULSE_RETURN_IF_ERROR(Doorbell::CheckRingEnd(kick.fds[0].get()));
-    client->kicks_.emplace_back(std::move(kick.fds[0]), &header->server_sleeping[i].value);
+    PULSE_ASSIGN_OR_RETURN(UniqueFd kick, ReceiveKick(client->socket_.get(), deadline));
+    client->kicks_.emplace_back(std::move(kick), &header->server_sleeping[i].value);
   }
   for (uint32_t p = 0; p < facts.partitions; ++p) {
     client->queues_.emplace_back(facts, client->region_.data() + ShmQueueOffset(facts, p),

@@ -70,8 +70,6 @@ class ShmClient {
     uint32_t readable = 0;
   };
 
-  static absl::StatusOr<std::unique_ptr<ShmClient>> ShakeHands(UniqueFd socket, int timeout_ms,
-                                                               int64_t deadline);
   ShmClient(const ShmFacts& facts, int timeout_ms, UniqueFd socket, Region region);
 
   void Submit(Queue* queue);

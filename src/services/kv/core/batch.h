@@ -47,11 +47,13 @@ struct Matcher {
 // The best one is last among the usable ones.
 const std::array<Matcher, 3>& Matchers();
 MatchFunction BestMatch();
+inline MatchFunction MatchOf(const Partition&) { return BestMatch(); }
 
 // Calls `execute(i, candidate)` for `count` requests in turn, in groups of at most `group` whose
-// misses overlap; `hash_of(i)` is the hash of the i-th one's key.
-template <class HashOf, class Execute>
-inline void RunGroups(const Partition& partition, size_t count, size_t group, MatchFunction match,
+// misses overlap; `hash_of(i)` is the hash of the i-th one's key. Store: Partition, or what has the
+// same calls (mica_cache.h), with a match function of its own.
+template <class Store, class Match, class HashOf, class Execute>
+inline void RunGroups(const Store& partition, size_t count, size_t group, const Match& match,
                       const HashOf& hash_of, const Execute& execute) {
   std::array<uint64_t, kLargestGroup> hashes;
   std::array<Candidate, kLargestGroup> candidates;
@@ -71,9 +73,9 @@ inline void RunGroups(const Partition& partition, size_t count, size_t group, Ma
 //   Got(i, const Item*)       null when there is none; the item is valid during the call
 //   Stored(i, Partition::Result)
 //   Deleted(i, bool)
-template <class Sink>
-void ExecuteBatch(Partition* partition, const BatchRequest* requests, size_t count, size_t group,
-                  MatchFunction match, Sink* sink) {
+template <class Store, class Match, class Sink>
+void ExecuteBatch(Store* partition, const BatchRequest* requests, size_t count, size_t group,
+                  const Match& match, Sink* sink) {
   RunGroups(
       *partition, count, group, match, [&](size_t i) { return requests[i].hash; },
       [&](size_t i, const Candidate& candidate) {

@@ -109,6 +109,11 @@ bool Partition::MayKeep(uint32_t use, size_t bytes) {
 }
 
 bool Partition::CleanItem(uint64_t offset, uint64_t hash) {
+  if (undo_.is_on()) {
+    BeginEpoch();
+    state_->busy = 1;
+    InOrder();
+  }
   uint64_t* at = index_->FindOffset(hash, offset);
   Item* item = ItemAt(offset);
   const size_t bytes = item->size();
@@ -134,9 +139,11 @@ bool Partition::CleanItem(uint64_t offset, uint64_t hash) {
   }
   ItemAt(to)->CopyFrom(*item, bytes);
   NoteExpiry(to, item->expires_ms());
+  index_->NoteSlot(at);
   *at = slot::WithOffset(*at, to);
   // What was used long ago counts less and less.
   if (victim_.evict) *at = slot::WithUse(*at, policy_ == Policy::kLfu ? use / 2 : 0);
+  undo_.NoteLines(item, sizeof(Item));
   item->MarkDead();
   segments_.MarkDead(offset, bytes);
   state_->numbers.moved_bytes += bytes;

@@ -14,18 +14,20 @@ uint64_t BucketsFor(uint64_t items) { return items * 10 / (kSlots * 7) + 1; }
 }  // namespace
 
 Index::Index(char* buckets, char* overflow, uint64_t most, State* state, Memory* memory,
-             const Items* items, uint64_t expected)
+             const Items* items, uint64_t expected, UndoLog* undo)
     : buckets_(reinterpret_cast<Bucket*>(buckets)),
       overflow_(reinterpret_cast<Bucket*>(overflow)),
       most_buckets_(most / sizeof(Bucket)),
       state_(state),
       memory_(memory),
       items_of_(items),
-      expected_(expected) {
+      expected_(expected),
+      undo_(undo) {
   if (state_->count > 0) Learn();
 }
 
 void Index::Clear() {
+  undo_->Forbid();
   // One page stays: there may be none to get.
   const uint64_t kept = std::min<uint64_t>(state_->bucket_pages, 1);
   if (kept > 0) {
@@ -59,6 +61,7 @@ bool Index::Begin(uint64_t expected) {
 }
 
 bool Index::AddPage(bool needed) {
+  undo_->Forbid();
   uint64_t& pages = needed ? state_->overflow_pages : state_->bucket_pages;
   if (!memory_->Back(PageAt(needed ? overflow_ : buckets_, pages), 1)) return false;
   ++pages;
@@ -71,6 +74,7 @@ uint64_t Index::TakeOverflow() {
     return state_->overflow_used++;
   }
   const uint64_t number = state_->overflow_free;
+  undo_->Note(overflow_ + number);
   state_->overflow_free = overflow_[number].next;
   overflow_[number].next = 0;
   return number;
@@ -80,10 +84,14 @@ void Index::Append(Bucket* bucket, uint64_t word) {
   while (true) {
     for (uint64_t& at : bucket->slots) {
       if (at != 0) continue;
+      undo_->Note(bucket);
       at = word;
       return;
     }
-    if (bucket->next == 0) bucket->next = TakeOverflow();
+    if (bucket->next == 0) {
+      undo_->Note(bucket);
+      bucket->next = TakeOverflow();
+    }
     bucket = overflow_ + bucket->next;
   }
 }
@@ -105,6 +113,7 @@ void Index::Insert(uint64_t hash, uint64_t offset) {
 }
 
 void Index::Erase(uint64_t hash, uint64_t* at) {
+  NoteSlot(at);
   --state_->items;
   Bucket* before = nullptr;
   Bucket* last = BucketOf(hash);
@@ -123,6 +132,8 @@ void Index::Erase(uint64_t hash, uint64_t* at) {
     moved = &word;
     ++used;
   }
+  undo_->Note(last);
+  undo_->Note(before);
   // The last bucket of a chain is never empty.
   const uint64_t word = *moved;
   *moved = 0;
@@ -149,12 +160,14 @@ void Index::Split() {
       if (word != 0) words.push_back(word);
     }
     const uint64_t next = bucket->next;
+    undo_->Note(bucket);
     // A batch may still look at its slots.
     std::memset(bucket, 0, sizeof(Bucket));
     bucket->next = state_->overflow_free;
     state_->overflow_free = number;
     number = next;
   }
+  undo_->Note(first);
   std::memset(first, 0, sizeof(Bucket));
   Bucket* second = buckets_ + state_->count;
   for (const uint64_t word : words) {

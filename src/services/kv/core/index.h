@@ -16,6 +16,7 @@
 
 #include "services/kv/core/hash.h"
 #include "services/kv/core/memory.h"
+#include "services/kv/core/undo.h"
 
 namespace pulse::kv {
 
@@ -80,7 +81,7 @@ class Index {
   // buckets at `overflow`; both at a page. Goes on with what state and buckets tell; where that is
   // nothing, Begin is due.
   Index(char* buckets, char* overflow, uint64_t most, State* state, Memory* memory,
-        const Items* items, uint64_t expected);
+        const Items* items, uint64_t expected, UndoLog* undo);
 
   Bucket* BucketOf(uint64_t hash) const {
     const uint64_t low = hash & kBucketBits;
@@ -128,6 +129,9 @@ class Index {
   // Begins without any memory, for as many items. False: there is not one page.
   bool Begin(uint64_t expected);
 
+  // Before a slot is changed from outside.
+  void NoteSlot(const uint64_t* at) { undo_->NoteLines(at, sizeof(*at)); }
+
   // Calls `use(slot)` for each slot of bucket `number`.
   template <class Use>
   void ForEachIn(uint64_t number, const Use& use) const {
@@ -169,6 +173,7 @@ class Index {
   Memory* const memory_;
   const Items* const items_of_;
   const uint64_t expected_;
+  UndoLog* const undo_;
   // As in the state: each lookup needs them.
   uint64_t count_ = 0;
   uint64_t half_ = 1;

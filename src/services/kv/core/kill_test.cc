@@ -6,12 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/testing.h"
 #include "base/unique_fd.h"
 #include "services/kv/core/partition.h"
 
@@ -123,6 +129,15 @@ void Apply(const KillOperation& o, int64_t now, Expected* model) {
   }
 }
 
+uint64_t WordAt(const UniqueFd& file, uint64_t at) {
+  uint64_t word = 0;
+  EXPECT_EQ(pread(file.get(), &word, sizeof(word), static_cast<off_t>(at)), 8);
+  return word;
+}
+void SetWordAt(const UniqueFd& file, uint64_t at, uint64_t word) {
+  EXPECT_EQ(pwrite(file.get(), &word, sizeof(word), static_cast<off_t>(at)), 8);
+}
+
 class KillTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -137,10 +152,12 @@ class KillTest : public testing::Test {
 
   absl::StatusOr<std::unique_ptr<Partition>> Open() {
     PartitionOptions options;
-    options.memory_bytes = kKillMemory;
+    options.memory_bytes = memory_;
     options.file = {file_.get(), 0};
     return Partition::Open(options);
   }
+  // The next Open reads all items: as if the process had died where nothing can be taken back.
+  void ForbidUndo() { SetWordAt(file_, Partition::UndoOffset(memory_), UndoLog::kForbidden); }
   // In a process of its own, from operation `first` on, until it is killed.
   [[noreturn]] void Change(uint64_t seed, uint64_t first, uint64_t settle_every) {
     auto partition = Open();
@@ -177,16 +194,16 @@ class KillTest : public testing::Test {
     return contents;
   }
 
+  uint64_t memory_ = kKillMemory;
   UniqueFd file_;
   Told* told_ = nullptr;
 };
 
 TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  const uint64_t seed = testing_util::TestSeed();
   std::mt19937_64 random(seed);
   int recovered = 0;
-  int unsettled = 0;
+  int undone = 0;
   Operations again(seed);
   Expected model;  // after `known` operations
   uint64_t known = 0;
@@ -196,15 +213,22 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
     ASSERT_GE(child, 0);
     if (child == 0) Change(seed, known, settle_every);
     // Once it is at work, at any moment.
-    while (told_->done.load() <= known && waitpid(child, nullptr, WNOHANG) == 0) usleep(100);
-    usleep(static_cast<useconds_t>(random() % 3000));
+    siginfo_t ended{};
+    ASSERT_TRUE(testing_util::Eventually([&] {
+      waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+      return told_->done.load() > known || ended.si_pid == child;
+    }));
+    testing_util::RandomPause(&random, std::chrono::milliseconds(3));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
 
+    if (round % 4 >= 2) ForbidUndo();
     auto opened = Open();
     ASSERT_TRUE(opened.ok()) << opened.status();
     Partition* partition = opened->get();
+    ASSERT_FALSE(partition->recovered() && partition->undone());
     recovered += partition->recovered();
+    undone += partition->undone();
     const uint64_t settled = std::max(known, told_->settled.load());
     const uint64_t done = std::max(known, told_->done.load());
     const int64_t now = Operations::Now(done);
@@ -225,7 +249,20 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
     }
     ASSERT_TRUE(matches) << "round " << round << ", settled " << settled << ", done " << done
                          << ", " << contents.size() << " keys of " << model.size();
-    unsettled += known < done;
+    if (partition->undone()) {
+      // What can be read of it is what its items say, and so are its sums.
+      const PartitionNumbers before = partition->numbers();
+      opened->reset();
+      SetWordAt(file_, 0, 1);
+      ForbidUndo();
+      opened = Open();
+      ASSERT_TRUE(opened.ok()) << opened.status();
+      partition = opened->get();
+      ASSERT_TRUE(partition->recovered());
+      ASSERT_TRUE(Contents(partition, now) == contents) << "round " << round;
+      EXPECT_EQ(partition->numbers().items, before.items);
+      EXPECT_EQ(partition->numbers().item_bytes, before.item_bytes);
+    }
     // The next child goes on behind it; what it finds again was told by another.
     for (uint64_t i = known; i < std::min(done + 1, kMostOperations); ++i) told_->results[i] = 0;
     told_->done = known;
@@ -235,6 +272,141 @@ TEST_F(KillTest, AtAnyMoment_WhatWasSettledIsThere) {
   }
   // Else the test has not seen what it is about.
   EXPECT_GT(recovered, 0);
+  EXPECT_GT(undone, 0);
+}
+
+// What a batch leaves that was not settled is taken back, or a part of it: so many keys that
+// buckets overflow and split.
+TEST_F(KillTest, UnsettledBatch_ManyKeys_IsTakenBackInOrder) {
+  constexpr uint64_t kKeys = 330'000;
+  constexpr int kRounds = 300;
+  // Each new index seals the open segment, however little is in it.
+  memory_ = uint64_t{256} << 20;
+  std::mt19937_64 random(testing_util::TestSeed());
+  auto partition = Open();
+  ASSERT_TRUE(partition.ok());
+  const auto value_of = [&](std::string_view key) -> std::optional<std::string> {
+    const Item* item = (*partition)->Peek(key, HashKey(key));
+    return item == nullptr ? std::nullopt : std::optional<std::string>(item->value());
+  };
+  const auto change = [&](const std::string& key, const std::optional<std::string>& value) {
+    if (!value) {
+      (*partition)->Erase(key, HashKey(key));
+      return;
+    }
+    Item* item = nullptr;
+    ASSERT_EQ((*partition)->Put(key, HashKey(key), value->size(), {}, &item),
+              Partition::Result::kStored);
+    std::memcpy(item->value_bytes(), value->data(), value->size());
+  };
+  uint64_t filled = 0;
+  int undone = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    for (; filled < kKeys * static_cast<uint64_t>(round + 1) / kRounds; ++filled) {
+      change(std::to_string(filled), "v");
+      if (filled % 64 == 0) (*partition)->Settle();
+    }
+    (*partition)->Settle();
+    const uint64_t items = (*partition)->numbers().items;
+    // The batch: what each key that it touches has after so many operations.
+    using Values = std::map<std::string, std::optional<std::string>>;
+    std::vector<Values> after(1);
+    std::vector<std::pair<std::string, std::optional<std::string>>> batch;
+    for (uint64_t n = 1 + random() % 80; n > 0; --n) {
+      std::string key = std::to_string(random() % (filled + 2000));
+      after[0][key] = value_of(key);
+      std::optional<std::string> value;
+      if (random() % 3 != 0) value = std::string(random() % 20, static_cast<char>('a' + n % 26));
+      batch.emplace_back(std::move(key), std::move(value));
+    }
+    for (const auto& [key, value] : batch) {
+      after.push_back(after.back());
+      after.back()[key] = value;
+      change(key, value);
+    }
+    partition->reset();
+    partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    undone += (*partition)->undone();
+    const auto is_there = [&] {
+      Values found;
+      for (const auto& [key, value] : after[0]) found[key] = value_of(key);
+      for (const Values& values : after) {
+        uint64_t expected = items;
+        for (const auto& [key, value] : values) {
+          expected += value.has_value();
+          expected -= after[0][key].has_value();
+        }
+        if (values == found && (*partition)->numbers().items == expected) return true;
+      }
+      return false;
+    };
+    ASSERT_TRUE(is_there()) << "round " << round << ", undone " << (*partition)->undone();
+    if (round % 30 != 0) continue;
+    // The items say the same.
+    const PartitionNumbers before = (*partition)->numbers();
+    partition->reset();
+    SetWordAt(file_, 0, 1);
+    ForbidUndo();
+    partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    ASSERT_TRUE((*partition)->recovered());
+    ASSERT_TRUE(is_there()) << "round " << round;
+    EXPECT_EQ((*partition)->numbers().items, before.items);
+    EXPECT_EQ((*partition)->numbers().item_bytes, before.item_bytes);
+  }
+  EXPECT_GT(undone, kRounds / 2);
+  // Two pages of buckets, which take splits, and one of overflow buckets.
+  EXPECT_GE((*partition)->numbers().index_bytes, 3 * kPageBytes);
+}
+
+// A log that makes no sense is not put back: all items are read.
+TEST_F(KillTest, UndoLogOfNonsense_ItemsAreRead) {
+  const uint64_t count_at = Partition::UndoOffset(kKillMemory);
+  const uint64_t first_line = count_at + offsetof(UndoLog::Area, lines);
+  for (const bool wrong_place : {true, false}) {
+    {
+      auto partition = Open();
+      ASSERT_TRUE(partition.ok());
+      (*partition)->SetNow(kKillStart);
+      Item* item = nullptr;
+      ASSERT_EQ((*partition)->Put("a", HashKey("a"), 3, {}, &item), Partition::Result::kStored);
+      std::memcpy(item->value_bytes(), "one", 3);
+      (*partition)->Settle();
+      ASSERT_EQ((*partition)->Put("b", HashKey("b"), 3, {}, &item), Partition::Result::kStored);
+      std::memcpy(item->value_bytes(), "two", 3);
+    }
+    const uint64_t count = WordAt(file_, count_at);
+    ASSERT_GT(count, 0u);
+    ASSERT_LE(count, UndoLog::kLines);
+    if (wrong_place) {
+      SetWordAt(file_, first_line, UINT64_MAX - 8);
+    } else {
+      SetWordAt(file_, count_at, UndoLog::kLines + 1);
+    }
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    EXPECT_TRUE((*partition)->recovered());
+    EXPECT_NE((*partition)->Find("a", HashKey("a")), nullptr);
+    (*partition)->Clear();
+    (*partition)->Settle();
+  }
+  // A head of nonsense is put back, but is not sound.
+  {
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok());
+    Item* item = nullptr;
+    ASSERT_EQ((*partition)->Put("a", HashKey("a"), 3, {}, &item), Partition::Result::kStored);
+    std::memcpy(item->value_bytes(), "one", 3);
+    (*partition)->Settle();
+    ASSERT_EQ((*partition)->Put("b", HashKey("b"), 3, {}, &item), Partition::Result::kStored);
+  }
+  const uint64_t pages_at = count_at + offsetof(UndoLog::Area, head) + 24;
+  SetWordAt(file_, pages_at, WordAt(file_, pages_at) + 5);
+  auto partition = Open();
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_TRUE((*partition)->recovered());
+  EXPECT_NE((*partition)->Find("a", HashKey("a")), nullptr);
 }
 
 TEST_F(KillTest, Settled_IsTakenAsItIs) {
@@ -256,7 +428,8 @@ TEST_F(KillTest, Settled_IsTakenAsItIs) {
 
 // The value that was being written is not there; the one before it is.
 TEST_F(KillTest, HalfWrittenValue_IsTheOneBefore) {
-  for (const size_t size : {size_t{3}, size_t{300}, size_t{5} << 20}) {
+  for (int i = 0; i < 6; ++i) {
+    const size_t size = std::array{size_t{3}, size_t{300}, size_t{5} << 20}[i / 2];
     {
       auto partition = Open();
       ASSERT_TRUE(partition.ok());
@@ -273,9 +446,12 @@ TEST_F(KillTest, HalfWrittenValue_IsTheOneBefore) {
       ASSERT_EQ((*partition)->Put("a", HashKey("a"), size, {}, &item), Partition::Result::kStored);
       std::memset(item->value_bytes(), 'z', size / 2);
     }
+    if (i % 2 == 0) ForbidUndo();
     auto partition = Open();
     ASSERT_TRUE(partition.ok()) << partition.status();
-    EXPECT_TRUE((*partition)->recovered());
+    // A run is not taken back.
+    EXPECT_EQ((*partition)->recovered(), i % 2 == 0 || size > kSegmentBytes);
+    EXPECT_NE((*partition)->recovered(), (*partition)->undone());
     const Item* item = (*partition)->Find("a", HashKey("a"));
     ASSERT_NE(item, nullptr);
     ASSERT_EQ(item->value_size(), size);
@@ -299,17 +475,15 @@ TEST_F(KillTest, NumbersThatMakeNoSense_AreRefused) {
   }
   // Any word of the state but the counters, one at a time.
   int refused = 0;
-  for (off_t at = 24; at < 24 + 8 * 20; at += 8) {
-    uint64_t word = 0;
-    ASSERT_EQ(pread(file_.get(), &word, 8, at), 8);
-    const uint64_t wrong = word ^ 0x123'4567;
-    ASSERT_EQ(pwrite(file_.get(), &wrong, 8, at), 8);
+  for (uint64_t at = 24; at < 24 + 8 * 29; at += 8) {
+    const uint64_t word = WordAt(file_, at);
+    SetWordAt(file_, at, word ^ 0x123'4567);
     const auto partition = Open();
     if (!partition.ok()) {
       EXPECT_EQ(partition.status().code(), absl::StatusCode::kDataLoss);
       ++refused;
     }
-    ASSERT_EQ(pwrite(file_.get(), &word, 8, at), 8);
+    SetWordAt(file_, at, word);
   }
   EXPECT_GT(refused, 8);
   EXPECT_TRUE(Open().ok());

@@ -60,6 +60,8 @@ class Memory {
   // Makes bytes read as zeros, whatever memory they have. Counts nothing.
   void Drop(char* first, uint64_t bytes);
 
+  // Of all, beginning with what is uncounted.
+  uint64_t bytes() const { return uncounted_ + reserve_; }
   uint64_t limit_pages() const { return limit_pages_; }
   uint64_t used_pages() const { return *used_pages_; }
 

@@ -33,8 +33,9 @@ absl::StatusOr<std::unique_ptr<Partition>> Partition::Open(const PartitionOption
   auto memory = Memory::Open(limit, 2 * limit + segments * kSegmentBytes,
                              UncountedBytes(static_cast<uint32_t>(segments)), options.file);
   if (!memory.ok()) return memory.status();
-  std::unique_ptr<Partition> partition(
-      new Partition(options, *std::move(memory), static_cast<uint32_t>(segments)));
+  const auto count = static_cast<uint32_t>(segments);
+  const bool undone = options.file.is_given() && UndoChange(*memory, count);
+  std::unique_ptr<Partition> partition(new Partition(options, *std::move(memory), count, undone));
   if (const absl::Status status = partition->Attach(options.expected_items); !status.ok())
     return status;
   return partition;
@@ -49,26 +50,38 @@ uint64_t Partition::FileBytes(uint64_t memory_bytes) {
 }
 
 uint64_t Partition::FileLayout() {
-  return sizeof(State) << 40 | sizeof(Segments::Segment) << 24 | sizeof(Bucket) << 8 | sizeof(Item);
+  // The number of what sizes do not tell: 1 has an undo log, and its counters before its segments.
+  constexpr uint64_t kOrder = 1;
+  return kOrder << 56 | sizeof(State) << 40 | sizeof(Segments::Segment) << 24 |
+         sizeof(Bucket) << 8 | sizeof(Item);
 }
 
-Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t segments)
+uint64_t Partition::UndoOffset(uint64_t memory_bytes) {
+  return UndoAt(static_cast<uint32_t>(SegmentsFor(memory_bytes / kPageBytes * kPageBytes)));
+}
+
+Partition::Partition(const PartitionOptions& options, Memory memory, uint32_t segments, bool undone)
     : memory_(std::move(memory)),
       state_(reinterpret_cast<State*>(memory_.uncounted())),
       base_(memory_.base() + 2 * memory_.limit_pages() * kPageBytes),
       policy_(options.policy),
       kept_(options.file.is_given()),
       in_place_(policy_ == Policy::kNoEviction && !kept_),
+      undone_(undone),
       largest_item_(memory_.limit_pages() / 2 * kPageBytes),
       segments_(base_, segments, reinterpret_cast<Segments::Segment*>(state_ + 1),
-                &state_->segments, &memory_),
+                &state_->segments, &memory_, &undo_),
       low_(std::max<uint64_t>(2, memory_.limit_pages() / 64)) {
   memory_.CountAt(&state_->used_pages);
+  if (kept_) {
+    char* const area = memory_.uncounted() + UndoAt(segments);
+    undo_ = UndoLog(reinterpret_cast<UndoLog::Area*>(area), memory_.uncounted());
+  }
   const uint64_t limit = memory_.limit_pages() * kPageBytes;
   most_open_ = static_cast<uint32_t>(std::max<uint64_t>(3, memory_.limit_pages() / 4));
   index_ = std::make_unique<Index>(memory_.base(), memory_.base() + limit, limit, &state_->index,
                                    &memory_, static_cast<const Index::Items*>(this),
-                                   options.expected_items);
+                                   options.expected_items, &undo_);
 }
 
 void Partition::DropItem(uint64_t* at) {
@@ -76,6 +89,7 @@ void Partition::DropItem(uint64_t* at) {
   Item* item = ItemAt(offset);
   const size_t bytes = item->size();
   index_->Erase(HashKey(item->key()), at);
+  undo_.NoteLines(item, sizeof(Item));
   item->MarkDead();
   segments_.MarkDead(offset, bytes);
 }
@@ -189,9 +203,11 @@ Partition::Result Partition::Put(std::string_view key, uint64_t hash, size_t val
   }
   const uint64_t old_offset = slot::Offset(*at);
   Item* old = ItemAt(old_offset);
+  index_->NoteSlot(at);
   *at = slot::WithOffset(*at, offset);
   if (policy_ != Policy::kNoEviction) CountUse(at);
   const size_t old_bytes = old->size();
+  undo_.NoteLines(old, sizeof(Item));
   old->MarkDead();
   segments_.MarkDead(old_offset, old_bytes);
   return Result::kStored;
@@ -218,6 +234,7 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
   if (item->fields() == facts.fields() &&
       segments_.of(offset).ttl_class == TtlClassOf(facts.expires_ms, now_ms_)) {
     Change();
+    undo_.NoteLines(item, sizeof(Item) + Item::FieldBytes(item->fields()));
     item->WriteFacts(facts);
     NoteExpiry(offset, facts.expires_ms);
     return Result::kStored;
@@ -230,6 +247,7 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
 
 void Partition::Clear() {
   Change();
+  undo_.Forbid();
   victim_ = {};
   segments_.Clear();
   index_->Clear();

@@ -11,16 +11,18 @@
 // be stored must not lie in the partition.
 //
 // In a file of memory (MemoryFile) it outlives its process, wherever that is killed. Open goes on
-// with what is there. A partition that was settled is taken as it is; one that was being changed
-// gets a new index from its items: the last item, whose value may not have been written to its end,
-// is again what it was before. What lies in the file is checked as far as the partition could not
-// go on without, not item by item.
+// with what is there. A partition that was settled is taken as it is. Of one that was being changed
+// the change is taken back (undo.h), or, where that cannot be, it gets a new index from its items:
+// the last item, whose value may not have been written to its end, is again what it was before.
+// What lies in the file is checked as far as the partition could not go on without, not item by
+// item.
 //
 // Threads: one at a time, the owner. Nothing blocks but for page faults. Errors: kNoMemory and
 // kTooLarge, and then nothing has changed.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +33,7 @@
 #include "services/kv/core/item.h"
 #include "services/kv/core/memory.h"
 #include "services/kv/core/segments.h"
+#include "services/kv/core/undo.h"
 
 namespace pulse::kv {
 
@@ -84,6 +87,8 @@ class Partition final : private Index::Items {
   static uint64_t FileBytes(uint64_t memory_bytes);
   // Tells files of other layouts apart.
   static uint64_t FileLayout();
+  // Where in its file the number of lines is that can be taken back (UndoLog::Area); for tests.
+  static uint64_t UndoOffset(uint64_t memory_bytes);
 
   // Milliseconds since 1970, for the calls that follow.
   void SetNow(int64_t now_ms) { now_ms_ = now_ms; }
@@ -130,8 +135,9 @@ class Partition final : private Index::Items {
     InOrder();
     state_->busy = 0;
   }
-  // Open had to make a new index.
+  // Open had to make a new index; or it has taken a change back.
   bool recovered() const { return recovered_; }
+  bool undone() const { return undone_; }
 
   PartitionNumbers numbers() const;
   Policy policy() const { return policy_; }
@@ -191,22 +197,42 @@ class Partition final : private Index::Items {
     uint64_t used_pages;
     uint64_t overflow_pages;  // that a recovery has to leave room for, while it is under way
     Index::State index;
-    Segments::State segments;
     PartitionNumbers numbers;
+    // Its last member, the open segments, does not change in what can be taken back.
+    Segments::State segments;
   };
+  // The head that the undo log keeps.
+  static constexpr size_t kHeadBytes = offsetof(State, segments) + offsetof(Segments::State, open);
+  static_assert(kHeadBytes <= UndoLog::kMostHead);
+
+  // State, table of segments, a line that may be noted with the last of them, undo log.
+  static uint64_t UndoAt(uint32_t segments) {
+    const uint64_t end = sizeof(State) + segments * sizeof(Segments::Segment);
+    return (end + 2 * UndoLog::kLineBytes - 1) / UndoLog::kLineBytes * UndoLog::kLineBytes;
+  }
   static uint64_t UncountedBytes(uint32_t segments) {
-    return sizeof(State) + segments * sizeof(Segments::Segment);
+    return UndoAt(segments) + sizeof(UndoLog::Area);
   }
 
-  Partition(const PartitionOptions& options, Memory memory, uint32_t segments);
+  Partition(const PartitionOptions& options, Memory memory, uint32_t segments, bool undone);
+  // Takes back what was under way when a process died. False: nothing was, or it cannot.
+  static bool UndoChange(const Memory& memory, uint32_t segments);
   // Before anything is changed.
   void Change() {
     // In this order: what was stored last is complete, so nobody may take it back.
     InOrder();
     state_->stored = 0;
     InOrder();
+    if (undo_.is_on()) BeginEpoch();
     state_->busy = 1;
     InOrder();
+  }
+  // All that was done is complete, also before each item that the cleaner looks at.
+  void BeginEpoch() {
+    if (state_->busy != 0 && !undo_.IsSpent()) return;
+    state_->busy = 0;
+    InOrder();
+    undo_.Begin(state_, kHeadBytes);
   }
 
   // recovery.cc
@@ -258,6 +284,7 @@ class Partition final : private Index::Items {
   void NoteExpiry(uint64_t offset, int64_t expires_ms) {
     auto& segment = segments_.of(offset);
     if (segment.ttl_class == 0) return;
+    undo_.Note(&segment);
     segment.last_expiry_ms = std::max(segment.last_expiry_ms, expires_ms);
     segment.first_expiry_ms = std::min(segment.first_expiry_ms, expires_ms);
   }
@@ -296,9 +323,11 @@ class Partition final : private Index::Items {
   // Whether a value may be written over. What is in a file must not be lost half way.
   bool in_place_;
   bool recovered_ = false;
+  bool undone_;
   int64_t now_ms_ = 0;
   uint64_t random_ = 0x9e3779b97f4a7c15;
   uint64_t largest_item_;
+  UndoLog undo_;
   Segments segments_;
   std::unique_ptr<Index> index_;
   Victim victim_;

@@ -29,7 +29,20 @@ absl::Status Partition::Attach(uint64_t expected_items) {
     if (index_->Begin(expected_items)) return absl::OkStatus();
     return absl::ResourceExhaustedError("the file system has no room for an index");
   }
-  return state_->busy != 0 ? Recover() : CheckState();
+  if (state_->busy != 0) return Recover();
+  const absl::Status sound = CheckState();
+  if (sound.ok() || !undone_) return sound;
+  // What was put back was not what had been there.
+  undone_ = false;
+  return Recover();
+}
+
+bool Partition::UndoChange(const Memory& memory, uint32_t segments) {
+  auto* const state = reinterpret_cast<State*>(memory.uncounted());
+  if (state->busy == 0) return false;
+  const auto* area = reinterpret_cast<const UndoLog::Area*>(memory.uncounted() + UndoAt(segments));
+  // The head has a state that is not busy: it comes last.
+  return UndoLog::PutBack(*area, memory.uncounted(), memory.bytes(), state, kHeadBytes);
 }
 
 absl::Status Partition::CheckState() const {
@@ -80,6 +93,10 @@ absl::Status Partition::CheckState() const {
 
 absl::Status Partition::Recover() {
   recovered_ = true;
+  // Where this is killed, too, it begins anew.
+  undo_.Forbid();
+  state_->busy = 1;
+  InOrder();
   if (state_->segments.end > segments_.count()) return Damaged("it has too many segments");
   PULSE_RETURN_IF_ERROR(TakeBackStored());
   const uint64_t limit = memory_.limit_pages();

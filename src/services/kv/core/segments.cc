@@ -18,8 +18,9 @@ int TtlClassOf(int64_t expires_ms, int64_t now_ms) {
   return std::min(1 + 2 * octave + half, kTtlClasses - 1);
 }
 
-Segments::Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory)
-    : base_(base), count_(count), table_(table), state_(state), memory_(memory) {
+Segments::Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory,
+                   UndoLog* undo)
+    : base_(base), count_(count), table_(table), state_(state), memory_(memory), undo_(undo) {
   ListFree();
 }
 
@@ -39,6 +40,8 @@ uint64_t Segments::AllocateAnyOpen(size_t bytes) {
 }
 
 void Segments::SetFree(uint32_t number) {
+  // What is in it may be overwritten from now on.
+  undo_->Forbid();
   Segment& segment = table_[number];
   segment.use = Use::kFree;
   ++state_->free_count;
@@ -48,6 +51,7 @@ void Segments::SetFree(uint32_t number) {
 }
 
 uint32_t Segments::Take() {
+  undo_->Forbid();
   while (!free_.empty()) {
     const uint32_t number = free_.back();
     free_.pop_back();
@@ -108,6 +112,7 @@ uint32_t Segments::FindRun(uint32_t length) const {
 uint64_t Segments::AllocateRun(size_t bytes, int ttl_class, uint32_t keep) {
   const auto length = static_cast<uint32_t>((bytes + kSegmentBytes - 1) / kSegmentBytes);
   if (available() < uint64_t{length} + keep) return 0;
+  undo_->Forbid();
   const uint32_t first = FindRun(length);
   if (first == kNoSegment) return 0;
   // What is free in it already has its memory; the rest may have to come from elsewhere.
@@ -141,12 +146,14 @@ uint64_t Segments::AllocateRun(size_t bytes, int ttl_class, uint32_t keep) {
 void Segments::MarkDead(uint64_t offset, size_t bytes) {
   const uint32_t number = NumberOf(offset);
   Segment& segment = table_[number];
+  undo_->Note(&segment);
   segment.dead += static_cast<uint32_t>(bytes);
   state_->dead_bytes += bytes;
   state_->item_bytes -= bytes;
   if (segment.dead < segment.used) return;
   if (segment.use == Use::kOpen) {
-    // Nothing is in it: it begins anew.
+    // Nothing is in it: it begins anew, and new items overwrite the old ones.
+    undo_->Forbid();
     state_->dead_bytes -= segment.dead;
     segment.used = segment.dead = 0;
     segment.last_expiry_ms = 0;
@@ -166,6 +173,7 @@ void Segments::Free(uint32_t number) {
 }
 
 void Segments::Seal(uint32_t number) {
+  undo_->Forbid();
   for (uint32_t& place : state_->open[table_[number].ttl_class]) {
     if (place == number) place = kNoSegment;
   }
@@ -191,6 +199,7 @@ bool Segments::GiveOnePage() {
     free_.pop_back();
     table_[number].listed = false;
     if (table_[number].use != Use::kFree) continue;
+    undo_->Forbid();
     --state_->free_count;
     table_[number].use = Use::kAbsent;
     memory_->Give(base_ + uint64_t{number} * kSegmentBytes, 1);

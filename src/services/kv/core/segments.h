@@ -14,6 +14,7 @@
 
 #include "services/kv/core/item.h"
 #include "services/kv/core/memory.h"
+#include "services/kv/core/undo.h"
 
 namespace pulse::kv {
 
@@ -60,7 +61,7 @@ class Segments {
 
   // Segments may have any number from 1 to `count` - 1, at `base`: no item is at offset 0. `table`
   // has `count` of them, all zeros at first. Goes on with what state and table tell.
-  Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory);
+  Segments(char* base, uint32_t count, Segment* table, State* state, Memory* memory, UndoLog* undo);
 
   // Room for `bytes` (a multiple of 8) in an open segment of the class: its offset from base, or 0.
   uint64_t AllocateOpen(size_t bytes, int ttl_class) {
@@ -71,6 +72,7 @@ class Segments {
       const uint64_t offset = uint64_t{number} * kSegmentBytes + segment.used;
       // Before it counts: a segment can always be walked to its end.
       Item::WriteHole(base_ + offset, bytes);
+      undo_->Note(&segment);
       segment.used += static_cast<uint32_t>(bytes);
       state_->item_bytes += bytes;
       return offset;
@@ -94,7 +96,10 @@ class Segments {
   // Seals open segments that have items, and at least so many dead bytes. False: there is none.
   bool SealWhere(uint32_t dead);
   // Counts a run as opened now.
-  void Renew(uint32_t number) { table_[number].age = ++state_->last_age; }
+  void Renew(uint32_t number) {
+    undo_->Note(&table_[number]);
+    table_[number].age = ++state_->last_age;
+  }
   void Clear();
 
   Segment& of(uint64_t offset) { return table_[NumberOf(offset)]; }
@@ -130,6 +135,7 @@ class Segments {
   Segment* const table_;
   State* const state_;
   Memory* const memory_;
+  UndoLog* const undo_;
   std::vector<uint32_t> free_;  // may name some that are free no more
 };
 

@@ -21,14 +21,15 @@ std::vector<EtcdLease::Entry> EntriesOf(const EtcdOptions& options,
                                         const redis::Cluster& endpoints) {
   std::vector<EtcdLease::Entry> entries;
   for (const redis::Cluster::Node& node : endpoints.nodes()) {
-    const nlohmann::json value = {{"id", node.id},
-                                  {"host", endpoints.host()},
-                                  {"port", node.port},
-                                  {"first_slot", node.first_slot},
-                                  {"last_slot", node.last_slot},
-                                  {"cluster", endpoints.enabled()},
-                                  {"protocols", options.protocols},
-                                  {"tls", options.tls}};
+    nlohmann::json value = {{"id", node.id},
+                            {"host", endpoints.host()},
+                            {"port", node.port},
+                            {"first_slot", node.first_slot},
+                            {"last_slot", node.last_slot},
+                            {"cluster", endpoints.enabled()},
+                            {"protocols", options.protocols},
+                            {"tls", options.tls}};
+    if (!options.udp_ports.empty()) value["udp_ports"] = options.udp_ports;
     entries.emplace_back(absl::StrCat(options.prefix, "/", node.id), value.dump());
   }
   return entries;

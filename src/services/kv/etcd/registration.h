@@ -4,6 +4,10 @@
 //   {"id": "40 digits", "host": "10.0.0.1", "port": 6379, "first_slot": 0, "last_slot": 16383,
 //    "cluster": false, "protocols": ["redis", "memcached"], "tls": false}
 //
+// Where datagrams are served, protocols have "udp", and there is one field more, the port of each
+// partition: "udp_ports": [7000, 7001]. (The seed of the hash, by which a client chooses among
+// them, is no matter of who reads etcd: the endpoints tell it to their clients.)
+//
 // A thread keeps their lease alive (lease.h) until the object goes, and then takes them away; of a
 // server that dies, etcd does so when the time to live is over.
 //
@@ -33,6 +37,7 @@ struct EtcdOptions {
   int64_t ttl_seconds = 5;
   std::vector<std::string> protocols;
   bool tls = false;
+  std::vector<uint16_t> udp_ports = {};  // by partition
 };
 
 class EtcdRegistration {

@@ -106,6 +106,23 @@ TEST_F(EtcdRegistrationTest, Etcd_AwayAtTheStart_IsTriedAgain) {
   EXPECT_EQ(asked("/v3/lease/revoke"), 1);
 }
 
+TEST_F(EtcdRegistrationTest, EndpointForDatagrams_HasItsPortsAndProtocol) {
+  redis::Cluster one(false, 1, "host");
+  one.Listen({7000});
+  EtcdOptions options;
+  options.url = server_.url();
+  options.prefix = "/test";
+  options.protocols = {"redis", "udp"};
+  options.udp_ports = {8000, 8001};
+  auto registration = EtcdRegistration::Open(options, one);
+  ASSERT_TRUE(registration.ok()) << registration.status();
+  ASSERT_TRUE(Eventually([&] { return keys() == 1; }));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const nlohmann::json& value = keys_["/test/" + one.nodes()[0].id];
+  EXPECT_EQ(value["udp_ports"], nlohmann::json({8000, 8001}));
+  EXPECT_EQ(value["protocols"], nlohmann::json({"redis", "udp"}));
+}
+
 TEST_F(EtcdRegistrationTest, Open_NoUrl_IsRefused) {
   EtcdOptions options;
   options.url = "localhost";

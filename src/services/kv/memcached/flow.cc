@@ -75,10 +75,9 @@ MemcachedFlow::Stop MemcachedFlow::Run(const Executor& executor, Batch* batch, b
 }
 
 void MemcachedFlow::RunBatch() {
-  if (designs_ != nullptr) {
-    net::EventLoop* loop = connection_->loop();
-    if (auto* worker = designs_->WorkerFor(loop == nullptr ? 0 : loop->index(),
-                                           batch_->entries.size() - batch_->next);
+  // A connection without a loop is carried out where it arrives.
+  if (net::EventLoop* loop = connection_->loop(); designs_ != nullptr && loop != nullptr) {
+    if (auto* worker = designs_->WorkerFor(loop->index(), batch_->entries.size() - batch_->next);
         worker != nullptr) {
       return RunBatchOnPool(worker);
     }

@@ -22,7 +22,7 @@ absl::StatusOr<std::shared_ptr<ShmAttachment>> ShmAttachment::Create(
 }
 
 ShmAttachment::ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify)
-    : facts_(facts), region_(std::move(region)), socket_(std::move(socket)) {
+    : ShmPeer(std::move(socket)), facts_(facts), region_(std::move(region)) {
   new (region_.data()) ShmHeader{.facts = facts, .client_waiting = {}, .server_sleeping = {}};
   notify_ = Doorbell(std::move(notify), &header()->client_waiting.value);
   for (uint32_t partition = 0; partition < facts.partitions; ++partition) {

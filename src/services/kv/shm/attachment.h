@@ -6,8 +6,6 @@
 // untrusted (wire.h).
 #pragma once
 
-#include <sys/socket.h>
-
 #include <deque>
 #include <memory>
 #include <vector>
@@ -15,11 +13,12 @@
 #include "absl/status/statusor.h"
 #include "channel/doorbell.h"
 #include "channel/region.h"
+#include "services/kv/shm/peer.h"
 #include "services/kv/shm/wire.h"
 
 namespace pulse::kv {
 
-class ShmAttachment {
+class ShmAttachment final : public ShmPeer {
  public:
   // `kick_rings`: for the client, the ring end of each thread's doorbell.
   static absl::StatusOr<std::shared_ptr<ShmAttachment>> Create(const ShmFacts& facts,
@@ -27,15 +26,11 @@ class ShmAttachment {
                                                                std::vector<UniqueFd>* kick_rings);
 
   const ShmFacts& facts() const { return facts_; }
-  int socket() const { return socket_.get(); }
   int memory() const { return region_.fd(); }
   QueuePair& queue(uint32_t partition) { return queues_[partition]; }
-  // What the thread sleeps on.
-  Doorbell& kick(uint32_t thread) { return kicks_[thread]; }
+  Doorbell& kick(uint32_t thread) override { return kicks_[thread]; }
   // Wakes the client if it sleeps.
   void Ring() { notify_.Ring(); }
-  // It broke the protocol: both sides see the socket end.
-  void Break() { shutdown(socket_.get(), SHUT_RDWR); }
 
  private:
   ShmAttachment(const ShmFacts& facts, Region region, UniqueFd socket, UniqueFd notify);
@@ -43,7 +38,6 @@ class ShmAttachment {
 
   const ShmFacts facts_;
   const Region region_;
-  const UniqueFd socket_;
   Doorbell notify_;
   std::deque<QueuePair> queues_;
   std::vector<Doorbell> kicks_;

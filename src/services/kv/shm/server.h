@@ -14,12 +14,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/wake_event.h"
-#include "channel/handshake.h"
+#include "services/kv/shm/peer_listener.h"
 #include "services/kv/shm/poller.h"
 
 namespace pulse::kv {
@@ -34,12 +32,11 @@ struct ShmOptions {
   int64_t hello_ms = 2000;          // how long a peer may take to say hello
 };
 
-class ShmServer {
+class ShmServer final : private PeerHost {
  public:
   // `store` outlives it. InvalidArgument for options out of range; AlreadyExists when the path is
   // in use.
   static absl::StatusOr<std::unique_ptr<ShmServer>> Open(KvStore* store, const ShmOptions& options);
-  ~ShmServer();
 
   // As Open says of the options.
   static absl::Status Check(const ShmOptions& options);
@@ -47,29 +44,15 @@ class ShmServer {
   size_t clients() const { return client_count_.load(std::memory_order_relaxed); }
 
  private:
-  // A connection whose hello has not come yet.
-  struct Greeting {
-    UniqueFd socket;
-    int64_t deadline;  // nanoseconds
-  };
   ShmServer(const ShmOptions& options, const ShmFacts& facts);
-
-  void AcceptLoop();
-  bool Accept();  // false: better not at once again
-  void ReadHello(Greeting greeting);
-  absl::Status Welcome(UniqueFd* socket, Received hello);
-  void SetClients();
+  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) override;
+  void SetPeers(const ShmPeers& peers) override;
 
   const ShmOptions options_;
   const ShmFacts facts_;
-  UniqueFd listener_;
-  WakeEvent stop_;
   std::vector<std::unique_ptr<ShmPoller>> pollers_;
   std::atomic<size_t> client_count_{0};
-  // The accepting thread's.
-  std::vector<Greeting> greetings_;  // oldest first
-  ShmClients clients_;
-  std::thread thread_;
+  std::unique_ptr<PeerListener> listener_;  // ends first
 };
 
 }  // namespace pulse::kv

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "base/testing.h"
 #include "services/lsm/core/test_agent.h"
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
@@ -193,7 +194,7 @@ TEST(AgentDeathTest, KilledAtAnyMoment) {
         }
       });
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(dice() % 80'000));
+    testing_util::RandomPause(&dice, std::chrono::milliseconds(80));
     agent.Kill();
     for (auto& t : writers) t.join();
     SyncDirectory(fs.get(), dir.path());

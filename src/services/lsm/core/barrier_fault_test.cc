@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <future>
-#include <thread>
 
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
@@ -33,16 +32,17 @@ std::string NameOfFault(const ::testing::TestParamInfo<Fault>& info) {
 // by opening the database again where RocksDB calls the error fatal. "" or why it did not succeed.
 std::string Recover(TestDb* db, const std::function<Status()>& job) {
   Status s;
-  const bool recovered = Eventually([&] {
-    if (db->db() != nullptr) {
-      s = (*db)->Resume();
-      if (s.severity() >= Status::Severity::kFatalError) db->Close();
-    }
-    if (db->db() == nullptr) s = db->Open();
-    if (s.ok()) s = job();
-    if (!s.ok()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    return s.ok();
-  });
+  const bool recovered = Eventually(
+      [&] {
+        if (db->db() != nullptr) {
+          s = (*db)->Resume();
+          if (s.severity() >= Status::Severity::kFatalError) db->Close();
+        }
+        if (db->db() == nullptr) s = db->Open();
+        if (s.ok()) s = job();
+        return s.ok();
+      },
+      std::chrono::milliseconds(100));
   return recovered ? "" : s.ToString();
 }
 

@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "base/testing.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -245,7 +246,7 @@ TEST_P(WorkloadTest, Workload_DurableMetadata_NamesDurableFilesOnly) {
                                             : db->CompactRange(rocksdb::CompactRangeOptions(), h,
                                                                nullptr, nullptr);
         EXPECT_TRUE(s.ok()) << s.ToString();
-        std::this_thread::sleep_for(std::chrono::milliseconds(job_rng() % 20));
+        testing_util::RandomPause(&job_rng, std::chrono::milliseconds(20));
       }
     });
   }

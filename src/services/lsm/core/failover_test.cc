@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "agent/socket_server.h"
+#include "base/testing.h"
 #include "services/lsm/core/agent_service.h"
 #include "services/lsm/core/spec.h"
 #include "services/lsm/core/test_agent.h"
@@ -22,6 +23,7 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 using rocksdb::Status;
+using testing_util::RandomPause;
 
 bool WaitReconnects(rocksdb::FileSystem* fs, uint64_t n) {
   return Eventually([&] { return StatsOf(fs).reconnects >= n; });
@@ -291,16 +293,16 @@ TEST(FailoverTest, ADatabaseOutlivesManyAgents) {
   std::thread chaos([&] {
     std::mt19937_64 dice(seed + 1);
     while (!stop) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 60));
+      RandomPause(&dice, std::chrono::milliseconds(60));
       switch (dice() % 3) {
         case 0:
           agent.Stop();
-          std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 900));
+          RandomPause(&dice, std::chrono::milliseconds(900));
           agent.Continue();
           break;
         case 1:
           agent.Kill();
-          std::this_thread::sleep_for(std::chrono::milliseconds(dice() % 60));
+          RandomPause(&dice, std::chrono::milliseconds(60));
           agent.Start();
           break;
         default:

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/testing.h"
 #include "base/unique_fd.h"
 #include "channel/wire.h"
 #include "services/lsm/core/test_agent.h"
@@ -263,7 +264,7 @@ TEST_P(RefusingAgentTest, Open_RefusedAndAgentLost_HostWrites) {
         Close(f.get());
       });
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(rng_() % 5000));
+    testing_util::RandomPause(&rng_, std::chrono::milliseconds(5));
     agent_.Kill();
     for (std::thread& t : writers) t.join();
     SyncDirectory(fs.get(), dir_.path());

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <thread>
 
+#include "base/testing.h"
 #include "services/lsm/core/test_support.h"
 #include "services/lsm/plugin/pulse_file_system.h"
 #include "services/lsm/pool/test_pool.h"
@@ -277,8 +277,9 @@ TEST_F(InFlightTest, Create_AgainInFlight_IsNotTouchedByTheFirst) {
       ASSERT_TRUE(rig_.pulse->NewDirectory(dir_.path(), kIo, &d, nullptr).ok());
       EXPECT_TRUE(d->Fsync(kIo, nullptr).ok());
       ASSERT_TRUE(Eventually([&] { return rig_.script.held() == 0; }));
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the old one's last operations
-      EXPECT_TRUE(ReadRaw(path_) == "new") << static_cast<int>(op) << " " << output;
+      // Also after the old one's last operations.
+      EXPECT_TRUE(testing_util::Stays([&] { return ReadRaw(path_) == "new"; }))
+          << static_cast<int>(op) << " " << output;
       EXPECT_TRUE(rig_.pulse->DeleteFile(path_, kIo, nullptr).ok());
     }
   }

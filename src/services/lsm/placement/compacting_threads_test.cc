@@ -8,11 +8,16 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/testing.h"
 
 namespace pulse::lsm {
 namespace {
 
+using testing_util::Eventually;
 using Use = CompactingThreads::Use;
+
+// What one look takes together.
+constexpr std::chrono::milliseconds kMeasure(20);
 
 TEST(ForegroundDemandTest, IdleCpus_Demand_IsTheirUse) {
   EXPECT_DOUBLE_EQ(ForegroundDemand(0.5, 1, {}), 0.5);
@@ -81,9 +86,8 @@ TEST(CompactingThreadsTest, Take_CompactingThreads_AreCounted) {
   threads.End();  // of nothing
   {
     Worker one(&threads), two(&threads);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const Use use = threads.Take();
-    EXPECT_GT(use.cpus, 0);
+    Use use;
+    EXPECT_TRUE(Eventually([&] { return (use = threads.Take()).cpus > 0; }, kMeasure));
     EXPECT_GT(use.threads, use.cpus * 0.99);
     EXPECT_LE(use.threads, 2.01);
   }
@@ -99,7 +103,7 @@ TEST(CompactingThreadsTest, Take_EndedThread_IsForgotten) {
   CompactingThreads threads;
   { Worker gone(&threads, /*ends=*/false); }
   threads.Take();
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  WorkHere(5'000'000);
   EXPECT_EQ(threads.Take().threads, 0);
 }
 
@@ -112,12 +116,7 @@ TEST(CompactingThreadsTest, Take_WaitingThread_IsNotCounted) {
     go.get_future().wait();
     threads.End();
   });
-  bool is_counted = true;
-  for (int i = 0; i < 2000 && is_counted; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    is_counted = threads.Take().threads > 0;
-  }
-  EXPECT_FALSE(is_counted);
+  EXPECT_TRUE(Eventually([&] { return threads.Take().threads == 0; }, kMeasure));
   go.set_value();
   waits.join();
 }

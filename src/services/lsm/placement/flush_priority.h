@@ -16,12 +16,17 @@
 #include <mutex>
 
 #include "base/clock.h"
+#include "base/nanos_clock.h"
 
 namespace pulse::lsm {
 
 class FlushPriority {
  public:
   static constexpr int kLongestWaitMs = 100;
+
+  FlushPriority() : FlushPriority(NowNanos) {}
+  // `clock` measures work; waits are of real time.
+  explicit FlushPriority(NanosClock clock) : clock_(clock) {}
 
   void SetCpus(int cpus) { cpus_.store(cpus); }
 
@@ -37,7 +42,7 @@ class FlushPriority {
     const int too_many = flushes_.load() + compactions - cpus_.load();
     if (too_many <= 0) return;
     thread_local int64_t last_wait_end = 0;
-    const int64_t begin = NowNanos();
+    const int64_t begin = clock_();
     if (last_wait_end == 0) last_wait_end = begin;
     const auto longest = std::chrono::nanoseconds(
         std::min<int64_t>(begin - last_wait_end, int64_t{kLongestWaitMs} * 1'000'000));
@@ -46,7 +51,7 @@ class FlushPriority {
     ++waiting_;
     ended_.wait_for(lock, longest, [this] { return flushes_.load() == 0; });
     --waiting_;
-    last_wait_end = NowNanos();
+    last_wait_end = clock_();
   }
 
  private:
@@ -58,6 +63,7 @@ class FlushPriority {
     ended_.notify_all();
   }
 
+  const NanosClock clock_;
   std::atomic<int> cpus_{1};
   std::atomic<int> flushes_{0};
   std::mutex mu_;

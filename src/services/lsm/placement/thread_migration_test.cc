@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/cpu_list.h"
+#include "base/testing.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/rate_limiter.h"
@@ -168,9 +169,8 @@ class MeetingFactory : public rocksdb::CompactionFilterFactory {
   std::unique_ptr<rocksdb::CompactionFilter> CreateCompactionFilter(
       const rocksdb::CompactionFilter::Context&) override {
     const int before = ++begun_;
-    for (int i = 0; i < 200 && begun_ == before && !met_; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    // The last part of all has nobody to wait for.
+    if (!met_) testing_util::Stays([&] { return begun_ == before && !met_; });
     met_ = met_ || begun_ > before;
     return nullptr;
   }
@@ -241,7 +241,7 @@ TEST_F(ThreadMigrationTest, DatabaseCloses_MigratedThreads_Return) {
     ASSERT_TRUE(placed.db->Open().ok());
     placed.Work(&rng, 2500);
     std::thread compacts([&] { placed.db->CompactAll().PermitUncheckedError(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(rng() % 30));
+    testing_util::RandomPause(&rng, std::chrono::milliseconds(30));
     rocksdb::CancelAllBackgroundWork(placed.db->db(), false);
     compacts.join();
     placed.db->Close();
@@ -275,12 +275,12 @@ TEST(PlaceCompactionsTest, CalledTwice_SameOptions_IsRefused) {
 }
 
 TEST(FlushPriorityTest, YieldToFlushes_FlushRuns_WaitsForALimitedTime) {
-  FlushPriority first;
+  FlushPriority first(testing_util::TestClock::Now);
   first.SetCpus(2);
   std::shared_ptr<void> flush = first.BeginFlush();
   std::thread([&] {
     first.YieldToFlushes(2);  // it has done nothing yet
-    std::this_thread::sleep_for(std::chrono::milliseconds(FlushPriority::kLongestWaitMs));
+    testing_util::TestClock::Advance(std::chrono::milliseconds(FlushPriority::kLongestWaitMs));
     first.YieldToFlushes(1);  // there is a CPU for each
     const auto begin = std::chrono::steady_clock::now();
     first.YieldToFlushes(2);  // nobody ends it

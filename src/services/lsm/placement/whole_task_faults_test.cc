@@ -60,15 +60,13 @@ void CompactBeside(PlacedDb* placed, TaskWatch* watch, std::mt19937_64* rng,
   for (int round = 0; round < 3 || (met == 0 && round < 50); ++round) {
     placed->Work(rng, 1500);
     const int before = watch->begun;
-    const std::chrono::milliseconds later((*rng)() % 20);
+    std::mt19937_64 moment((*rng)());
     std::atomic<bool> compacted{false};
     std::thread other([&] {
-      while (watch->begun == before && !compacted) {
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-      }
+      Eventually([&] { return watch->begun != before || compacted; });
       if (watch->begun > before) {
         ++met;
-        std::this_thread::sleep_for(later);
+        testing_util::RandomPause(&moment, std::chrono::milliseconds(20));
       }
       mischief();
     });
@@ -133,7 +131,7 @@ TEST(CompactionTaskFaultsTest, Cancel_RunningTasks_AreDoneOnHost) {
   std::thread canceller([&] {
     while (!stop) {
       CancelWholeCompactions(placed.options);
-      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));  // sleep: tasks begin in between
     }
   });
   placed.Work(&rng, 4000);

@@ -365,7 +365,8 @@ TEST(FileSystemTest, Agent_Idle_UsesNoCpu) {
     ASSERT_TRUE(f->Append(std::string(3 << 20, 'x'), kIo, nullptr).ok());
     ASSERT_TRUE(f->Close(kIo, nullptr).ok());
     SyncDirectory(fs.get(), dir.path());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the spin before sleeping
+    // sleep: the agent looks for work before it sleeps
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     const auto cpu_ms = [] {
       rusage u{};
       getrusage(RUSAGE_SELF, &u);
@@ -376,7 +377,7 @@ TEST(FileSystemTest, Agent_Idle_UsesNoCpu) {
     int64_t used = 50;
     for (int i = 0; i < 5 && used >= 50; ++i) {
       const auto before = cpu_ms();
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // sleep: so that it is idle
       used = cpu_ms() - before;
     }
     EXPECT_LT(used, 50) << uri;

@@ -1,14 +1,22 @@
-// DB::Open of a preloaded object stands before RocksDB's own: databases of an unmodified program
-// that are opened with placement=whole, placement=adaptive or flushes= get what PlaceCompactions
-// sets up. All others go through unchanged.
+// DB::Open and its like of a preloaded object stand before RocksDB's own. For databases of an
+// unmodified program
+//   PULSE_URI decides on which file system they are (preload_default_env.h), and fails an open with
+//     the reason where that cannot be had;
+//   placement=whole, placement=adaptive and flushes= get what PlaceCompactions sets up, before
+//     RocksDB 10.
+// All others go through unchanged.
 #include <dlfcn.h>
+
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "pulse/rocksdb.h"
 #include "rocksdb/db.h"
+#include "rocksdb/utilities/transaction_db.h"
 #include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/plugin/placer_hooks.h"
-
-#if !PULSE_ROCKSDB_AT_LEAST(10, 0)  // later ones open into a std::unique_ptr
+#include "services/lsm/plugin/preload_default_env.h"
 
 namespace {
 
@@ -18,11 +26,19 @@ using rocksdb::DB;
 using rocksdb::DBOptions;
 using rocksdb::Options;
 using rocksdb::Status;
+using rocksdb::TransactionDB;
+using rocksdb::TransactionDBOptions;
 
-using OpenOne = Status (*)(const Options&, const std::string&, DB**);
-using OpenFamilies = Status (*)(const DBOptions&, const std::string&,
-                                const std::vector<ColumnFamilyDescriptor>&,
-                                std::vector<ColumnFamilyHandle*>*, DB**);
+using Families = std::vector<ColumnFamilyDescriptor>;
+using Handles = std::vector<ColumnFamilyHandle*>;
+// What a database is opened into.
+#if PULSE_ROCKSDB_AT_LEAST(10, 0)
+using Opened = std::unique_ptr<DB>;
+constexpr bool kPlaces = false;
+#else
+using Opened = DB*;
+constexpr bool kPlaces = true;
+#endif
 
 // The function of the same name in the next object: RocksDB's.
 template <typename Function>
@@ -35,44 +51,135 @@ Function Next(Function mine) {
   return reinterpret_cast<Function>(next);
 }
 
+// RocksDB's structures are those that this object was built with.
+bool IsKnownVersion() {
+  static const bool known = pulse::RegisterRocksDb().ok();
+  return known;
+}
+
 bool IsOurs(const DBOptions& options) {
   pulse::Stats stats;
   return options.compaction_service == nullptr && !pulse::lsm::HasPlacer(options) &&
          options.env != nullptr && pulse::GetStats(options.env->GetFileSystem().get(), &stats);
 }
 
-Status NotFound() {
-  return Status::NotSupported(
-      "libpulse_rocksdb stands before DB::Open and finds none behind it: link or preload it beside "
-      "a shared RocksDB");
+Status Place(Options* options) { return pulse::PlaceCompactions(options); }
+Status Place(DBOptions* options, const Families& families) {
+  return pulse::PlaceCompactions(options, families);
 }
+
+// Calls `next` with `options`, once they are what the environment asks for; with those of the
+// program where RocksDB is of another version, unless the environment asks for anything.
+// `place`: sets the placement of compactions up.
+template <typename AnyOptions, typename Place, typename Call>
+Status Prepared(const void* next, const AnyOptions& options, const std::string& name,
+                const Place& place, const Call& call) {
+  if (next == nullptr) {
+    return Status::NotSupported(
+        "libpulse_rocksdb stands before DB::Open and finds none behind it: link or preload it "
+        "beside a shared RocksDB");
+  }
+  if (!IsKnownVersion()) {
+    Status s = pulse::lsm::PrepareDefaultEnv(name, nullptr);
+    return s.ok() ? call(options) : s;
+  }
+  AnyOptions mine(options);
+  Status s = pulse::lsm::PrepareDefaultEnv(name, &mine);
+  if (s.ok() && IsOurs(mine)) s = place(&mine);
+  return s.ok() ? call(mine) : s;
+}
+
+constexpr auto kNoPlacement = [](const auto*) { return Status::OK(); };
 
 }  // namespace
 
+#define PULSE_INTERPOSED __attribute__((visibility("default")))
+
 namespace rocksdb {
 
-__attribute__((visibility("default"))) Status DB::Open(const Options& options,
-                                                       const std::string& name, DB** db) {
-  static const OpenOne next = Next<OpenOne>(&DB::Open);
-  if (next == nullptr) return NotFound();
-  if (!IsOurs(options)) return next(options, name, db);
-  Options placed(options);
-  Status s = pulse::PlaceCompactions(&placed);
-  return s.ok() ? next(placed, name, db) : s;
+PULSE_INTERPOSED Status DB::Open(const Options& options, const std::string& name, Opened* db) {
+  using Function = Status (*)(const Options&, const std::string&, Opened*);
+  static const auto next = Next<Function>(&DB::Open);
+  return Prepared(
+      reinterpret_cast<const void*>(next), options, name,
+      [](Options* o) { return kPlaces ? Place(o) : Status::OK(); },
+      [&](const Options& o) { return next(o, name, db); });
 }
 
-__attribute__((visibility("default"))) Status DB::Open(
-    const DBOptions& options, const std::string& name,
-    const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
-    DB** db) {
-  static const OpenFamilies next = Next<OpenFamilies>(&DB::Open);
-  if (next == nullptr) return NotFound();
-  if (!IsOurs(options)) return next(options, name, families, handles, db);
-  DBOptions placed(options);
-  Status s = pulse::PlaceCompactions(&placed, families);
-  return s.ok() ? next(placed, name, families, handles, db) : s;
+PULSE_INTERPOSED Status DB::Open(const DBOptions& options, const std::string& name,
+                                 const std::vector<ColumnFamilyDescriptor>& families,
+                                 std::vector<ColumnFamilyHandle*>* handles, Opened* db) {
+  using Function =
+      Status (*)(const DBOptions&, const std::string&, const Families&, Handles*, Opened*);
+  static const auto next = Next<Function>(&DB::Open);
+  return Prepared(
+      reinterpret_cast<const void*>(next), options, name,
+      [&](DBOptions* o) { return kPlaces ? Place(o, families) : Status::OK(); },
+      [&](const DBOptions& o) { return next(o, name, families, handles, db); });
+}
+
+PULSE_INTERPOSED Status DB::OpenForReadOnly(const Options& options, const std::string& name,
+                                            Opened* db, bool refuses_logs) {
+  using Function = Status (*)(const Options&, const std::string&, Opened*, bool);
+  static const auto next = Next<Function>(&DB::OpenForReadOnly);
+  return Prepared(reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+                  [&](const Options& o) { return next(o, name, db, refuses_logs); });
+}
+
+PULSE_INTERPOSED Status DB::OpenForReadOnly(const DBOptions& options, const std::string& name,
+                                            const std::vector<ColumnFamilyDescriptor>& families,
+                                            std::vector<ColumnFamilyHandle*>* handles, Opened* db,
+                                            bool refuses_logs) {
+  using Function =
+      Status (*)(const DBOptions&, const std::string&, const Families&, Handles*, Opened*, bool);
+  static const auto next = Next<Function>(&DB::OpenForReadOnly);
+  return Prepared(
+      reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+      [&](const DBOptions& o) { return next(o, name, families, handles, db, refuses_logs); });
+}
+
+PULSE_INTERPOSED Status DB::OpenAsSecondary(const Options& options, const std::string& name,
+                                            const std::string& own, Opened* db) {
+  using Function = Status (*)(const Options&, const std::string&, const std::string&, Opened*);
+  static const auto next = Next<Function>(&DB::OpenAsSecondary);
+  return Prepared(reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+                  [&](const Options& o) { return next(o, name, own, db); });
+}
+
+PULSE_INTERPOSED Status DB::OpenAsSecondary(const DBOptions& options, const std::string& name,
+                                            const std::string& own,
+                                            const std::vector<ColumnFamilyDescriptor>& families,
+                                            std::vector<ColumnFamilyHandle*>* handles, Opened* db) {
+  using Function = Status (*)(const DBOptions&, const std::string&, const std::string&,
+                              const Families&, Handles*, Opened*);
+  static const auto next = Next<Function>(&DB::OpenAsSecondary);
+  return Prepared(reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+                  [&](const DBOptions& o) { return next(o, name, own, families, handles, db); });
+}
+
+// Does not come past DB::Open.
+PULSE_INTERPOSED Status TransactionDB::Open(const Options& options,
+                                            const TransactionDBOptions& transactions,
+                                            const std::string& name, TransactionDB** db) {
+  using Function =
+      Status (*)(const Options&, const TransactionDBOptions&, const std::string&, TransactionDB**);
+  static const auto next = Next<Function>(&TransactionDB::Open);
+  return Prepared(reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+                  [&](const Options& o) { return next(o, transactions, name, db); });
+}
+
+PULSE_INTERPOSED Status TransactionDB::Open(const DBOptions& options,
+                                            const TransactionDBOptions& transactions,
+                                            const std::string& name,
+                                            const std::vector<ColumnFamilyDescriptor>& families,
+                                            std::vector<ColumnFamilyHandle*>* handles,
+                                            TransactionDB** db) {
+  using Function = Status (*)(const DBOptions&, const TransactionDBOptions&, const std::string&,
+                              const Families&, Handles*, TransactionDB**);
+  static const auto next = Next<Function>(&TransactionDB::Open);
+  return Prepared(
+      reinterpret_cast<const void*>(next), options, name, kNoPlacement,
+      [&](const DBOptions& o) { return next(o, transactions, name, families, handles, db); });
 }
 
 }  // namespace rocksdb
-
-#endif

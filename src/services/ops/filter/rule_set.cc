@@ -142,7 +142,13 @@ void RuleSet::ChooseEngine(uint32_t number) {
   const bool differ = forms.never_ascii || !(forms.ascii == forms.any);
   rule.confirm_others = !forms.any.exact;
   rule.confirm_mixed = rule.confirm_others && differ;
-  rule.engine = forms.any.chains.empty() ? RuleEngine::kPattern : RuleEngine::kTexts;
+  if (!forms.any.chains.empty()) {
+    rule.engine = RuleEngine::kTexts;
+  } else if (options_.use_vectorscan) {
+    rule.engine = RuleEngine::kPattern;
+  } else {
+    rule.reason = "an expression that only Vectorscan finds faster, which is not used on this CPU";
+  }
 }
 
 absl::Status RuleSet::BuildScanners() {
@@ -164,9 +170,9 @@ absl::Status RuleSet::BuildScanners() {
     if (!forms.never_any) any.push_back({i, forms.any, prefilter});
   }
   any_.reset();
-  PULSE_ASSIGN_OR_RETURN(ascii_, Scanner::Build(ascii, lines()));
+  PULSE_ASSIGN_OR_RETURN(ascii_, Scanner::Build(ascii, lines(), options_.use_vectorscan));
   if (differ) {
-    PULSE_ASSIGN_OR_RETURN(any_, Scanner::Build(any, lines()));
+    PULSE_ASSIGN_OR_RETURN(any_, Scanner::Build(any, lines(), options_.use_vectorscan));
   }
   re2_set_.reset();
   if (re2_rules_.size() < 2) return absl::OkStatus();
@@ -183,7 +189,7 @@ absl::Status RuleSet::BuildAndTry() {
   if (absl::Status status = BuildScanners(); !status.ok()) {
     // Some rule is too much for Vectorscan: which, it says only of one at a time.
     bool found = false;
-    for (uint32_t i = 0; i < rules_.size(); ++i) {
+    for (uint32_t i = 0; options_.use_vectorscan && i < rules_.size(); ++i) {
       Compiled& rule = rules_[i];
       if (rule.engine != RuleEngine::kPattern && rule.engine != RuleEngine::kTexts) continue;
       const auto check = [&](bool prefilter) {
@@ -208,8 +214,8 @@ absl::Status RuleSet::BuildAndTry() {
     if (found) status = BuildScanners();
     if (!status.ok()) {
       // Together they are too much. RE2 can do without.
-      Log(LogLevel::kWarn,
-          absl::StrCat("filter: Vectorscan cannot compile these rules together (", status.message(),
+      Log(options_.use_vectorscan ? LogLevel::kWarn : LogLevel::kInfo,
+          absl::StrCat("filter: these rules are not found by Vectorscan (", status.message(),
                        "); RE2 alone serves them, which is slower"));
       for (uint32_t i = 0; i < rules_.size(); ++i) {
         if (rules_[i].engine >= RuleEngine::kTexts) UseRe2(i, std::string(status.message()));

@@ -59,6 +59,8 @@ struct RuleSetOptions {
   bool literal = false;  // rules are texts, not patterns
   uint64_t seed = 1;     // of the records on which rules are tried
   bool try_rules = true;
+  // Without it, few texts are found as with it; all else is RE2's.
+  bool use_vectorscan = Scanner::IsVectorscanSound();
   // For tests: what the scanner is given in place of a rule's form.
   std::function<void(uint32_t rule, RuleForm*)> change_form;
 };

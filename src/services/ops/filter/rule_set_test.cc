@@ -17,6 +17,7 @@ RuleEngine EngineOf(const std::string& rule, bool ignore_case = false) {
   options.ignore_case = ignore_case;
   // What the trial would make of it depends on the CPU's scanner.
   options.try_rules = false;
+  options.use_vectorscan = true;
   const auto set = MakeSet({rule}, options);
   return set == nullptr ? RuleEngine::kNever : set->rules().front().engine;
 }
@@ -131,6 +132,22 @@ TEST(RuleSetTest, Compile_ScannerThatSkipsTooMuch_AgreesWithRe2) {
     }
     EXPECT_EQ(FoundIn(*set, block), Re2Lines({rule}, block)) << set->Explain();
   }
+}
+
+// As on a CPU on which Vectorscan is not used: few texts have a finder of their own.
+TEST(RuleSetTest, Compile_WithoutVectorscan_TextsOrRe2) {
+  const auto engine_of = [](const std::vector<std::string>& rules) {
+    RuleSetOptions options;
+    options.use_vectorscan = false;
+    const auto set = MakeSet(rules, options);
+    return set->rules().front().engine;
+  };
+  EXPECT_EQ(engine_of({"ERROR", "on (.+) at"}), RuleEngine::kTexts);
+  EXPECT_EQ(engine_of({"A[a-zA-Z]"}), RuleEngine::kRe2);
+  EXPECT_EQ(engine_of({"(?i)error"}), RuleEngine::kRe2);
+  std::vector<std::string> many;
+  for (int i = 0; i < 40; ++i) many.push_back(absl::StrCat("text number ", i * 7919));
+  EXPECT_EQ(engine_of(many), RuleEngine::kRe2);
 }
 
 TEST(RuleSetTest, ManyRules_OfAllEngines_AgreeWithRe2) {

@@ -10,6 +10,9 @@
 namespace pulse::filter {
 namespace {
 
+constexpr absl::string_view kUnsound =
+    "Vectorscan misses matches on CPUs with AVX-512, and is not used on them";
+
 unsigned ScanFlags(bool lines, bool prefilter) {
   return (lines ? HS_FLAG_MULTILINE : 0U) | (prefilter ? HS_FLAG_PREFILTER : 0U) |
          HS_FLAG_ALLOWEMPTY;
@@ -34,15 +37,24 @@ const Piece& RarestPiece(const Chain& chain) {
 
 }  // namespace
 
+bool Scanner::IsVectorscanSound() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bw") == 0;
+#else
+  return true;
+#endif
+}
+
 absl::StatusOr<std::unique_ptr<Scanner>> Scanner::Build(const std::vector<ScannerRule>& rules,
-                                                        bool lines) {
+                                                        bool lines, bool use_vectorscan) {
   auto scanner = std::make_unique<Scanner>();
-  PULSE_RETURN_IF_ERROR(scanner->BuildKeys(rules));
+  PULSE_RETURN_IF_ERROR(scanner->BuildKeys(rules, use_vectorscan));
   PULSE_RETURN_IF_ERROR(scanner->BuildPatterns(rules, lines));
   return scanner;
 }
 
-absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules) {
+absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules, bool use_vectorscan) {
   std::map<std::pair<bool, std::string>, unsigned> keys;  // its number
   for (const ScannerRule& rule : rules) {
     for (const Chain& chain : rule.form.chains) {
@@ -64,6 +76,7 @@ absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules) {
     finder_.emplace(std::move(few));
     return absl::OkStatus();
   }
+  if (!use_vectorscan) return absl::UnimplementedError(std::string(kUnsound));
   std::vector<const char*> texts;
   std::vector<size_t> sizes;
   std::vector<unsigned> flags;

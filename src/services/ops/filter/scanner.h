@@ -49,10 +49,15 @@ class Scanner {
   };
   using Scratch = std::unique_ptr<hs_scratch_t, FreeScratch>;
 
+  // False where Vectorscan is known to miss matches: Debian's 5.4.9 on CPUs with AVX-512, in
+  // automata that skip what cannot begin a match.
+  static bool IsVectorscanSound();
+
   // What Vectorscan needs beyond a database it cannot say why; that one rule cannot be compiled,
-  // and why, CanCompile says before.
+  // and why, CanCompile says before. Unimplemented where the rules need Vectorscan and it may not
+  // be used.
   static absl::StatusOr<std::unique_ptr<Scanner>> Build(const std::vector<ScannerRule>& rules,
-                                                        bool lines);
+                                                        bool lines, bool use_vectorscan);
 
   // Whether Vectorscan takes this pattern; if not, with its reason.
   static absl::Status CanCompile(const std::string& pattern, bool lines, bool prefilter);
@@ -118,7 +123,7 @@ class Scanner {
 
   static absl::Status RunScan(const hs_database_t* db, absl::string_view data,
                               hs_scratch_t* scratch, match_event_handler handler, void* context);
-  absl::Status BuildKeys(const std::vector<ScannerRule>& rules);
+  absl::Status BuildKeys(const std::vector<ScannerRule>& rules, bool use_vectorscan);
   absl::Status BuildPatterns(const std::vector<ScannerRule>& rules, bool lines);
 
   std::optional<TextFinder> finder_;  // instead of keys_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/hash.h"
+#include "services/kv/core/hash.h"
 
 namespace pulse::redis {
 
@@ -15,9 +15,7 @@ DirtyTable::DirtyTable(const CatchUpClock* clock, size_t words, uint64_t seed, b
   versions_ = std::make_unique<std::atomic<uint64_t>[]>(size + 1);
 }
 
-uint64_t DirtyTable::Hash(std::string_view key) const {
-  return XXH3_64bits_withSeed(key.data(), key.size(), seed_);
-}
+uint64_t DirtyTable::Hash(std::string_view key) const { return kv::HashKey(key, seed_); }
 
 std::optional<uint64_t> DirtyTable::Count(Slot slot) {
   std::atomic<uint64_t>& word = words_[slot];

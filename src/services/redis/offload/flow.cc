@@ -122,7 +122,7 @@ std::unique_ptr<OffloadFlow::CacheableWrite> OffloadFlow::PrepareCacheableWrite(
     return nullptr;
   }
   const uint64_t hash = shared_->table.Hash(key);
-  if (!shared_->values.Holds(hash, key)) return nullptr;
+  if (!shared_->values->Holds(hash, key)) return nullptr;
   auto cacheable = std::make_unique<CacheableWrite>();
   cacheable->hash = hash;
   cacheable->key = key;
@@ -137,7 +137,7 @@ void OffloadFlow::CacheWrite(const Forwarded& command, std::string_view reply) {
   const CacheableWrite& write = *command.cacheable;
   cacheable_bytes_ -= write.bytes();
   if (!write.version.known() || reply != "+OK\r\n") return;
-  shared_->values.Update(write.hash, write.key, write.version, write.stored);
+  shared_->values->Update(write.hash, write.key, write.version, write.stored);
 }
 
 bool OffloadFlow::ForwardCommand(Ticket ticket, std::string_view bytes,

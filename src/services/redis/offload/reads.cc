@@ -59,7 +59,7 @@ Outcome CheckedRead::Begin(const std::vector<std::string_view>& keys) {
     const uint64_t hash = table.Hash(keys[i]);
     check_.hashes.push_back(hash);
     check_.versions.push_back(shared_->VersionOf(table.SlotOfHash(hash)));
-    if (shared_->values.Find(hash, keys[i], check_.versions[i], &values_[i])) {
+    if (shared_->values->Find(hash, keys[i], check_.versions[i], &values_[i])) {
       found_[i] = values_[i].empty() ? Found::kNo : Found::kYes;
     } else {
       missing_.push_back(i);
@@ -78,7 +78,7 @@ Outcome CheckedRead::Begin(const std::vector<std::string_view>& keys) {
     for (const size_t i : missing_) {
       const auto word = table.Check(table.SlotOfHash(check_.hashes[i]));
       check_.words.push_back(word.value_or(0));
-      if (!word) shared_->values.Want(check_.hashes[i], keys[i]);
+      if (!word) shared_->values->Want(check_.hashes[i], keys[i]);
       dirty = dirty || !word;
     }
     if (dirty) {
@@ -116,8 +116,8 @@ bool CheckedRead::Fetch(const std::vector<std::string_view>& keys, bool now) {
 void CheckedRead::CacheResults(const std::vector<std::string_view>& keys) const {
   for (const size_t i : missing_) {
     if (!check_.versions[i].known()) continue;
-    shared_->values.Put(check_.hashes[i], keys[i], check_.versions[i],
-                        found_[i] == Found::kYes ? std::string_view(values_[i]) : "");
+    shared_->values->Put(check_.hashes[i], keys[i], check_.versions[i],
+                         found_[i] == Found::kYes ? std::string_view(values_[i]) : "");
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "services/redis/offload/shared.h"
@@ -9,12 +11,15 @@
 namespace pulse::redis {
 
 absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const OffloadOptions& options) {
-  uint64_t random[2];
-  if (getrandom(random, sizeof(random), 0) != sizeof(random)) {
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof(random), 0) != sizeof(random)) {
     return absl::UnavailableError("getrandom: the kernel has no random numbers yet; try again");
   }
-  auto shared = std::make_shared<OffloadShared>(options, random[0]);
-  shared->agent_id = absl::StrCat(absl::Hex(random[1], absl::kZeroPad16), ":");
+  // A table that forgets would be told from its versions all the same.
+  PULSE_ASSIGN_OR_RETURN(auto cache,
+                         ValueCache::Open(options.broken ? 0 : options.value_cache_bytes));
+  auto shared = std::make_shared<OffloadShared>(options, std::move(cache));
+  shared->agent_id = absl::StrCat(absl::Hex(random, absl::kZeroPad16), ":");
   // What an agent before this one has sent may still be carried out.
   const auto everything = shared->table.everything();
   if (!shared->table.Mark(everything)) return absl::InternalError("a new table is full");
@@ -68,7 +73,7 @@ OffloadNumbers OffloadedResp::numbers() const {
   OffloadNumbers n;
   n.writes_in_flight = shared_->table.in_flight();
   n.fences = shared_->fence_client->fences();
-  n.known_bytes = shared_->values.bytes();
+  n.known_bytes = shared_->values->bytes();
   if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
     n.secondary = secondary->stats();
   }
@@ -92,7 +97,7 @@ std::string OffloadShared::Info() const {
   line("offload_forwarded_not_permitted", c.not_permitted);
   line("offload_forwarded_no_view", c.no_view);
   line("offload_forwarded_full", c.full);
-  line("offload_known_bytes", values.bytes());
+  line("offload_known_bytes", values->bytes());
   line("offload_writes_in_flight", table.in_flight());
   line("offload_lost_commands", c.lost);
   line("offload_fences", fence_client == nullptr ? 0 : fence_client->fences());

@@ -354,10 +354,13 @@ TEST(PageCacheFilesTest, PagesThatWereDroppedAreNotReadAndOthersAre) {
   };
   bool empty = false;
   // The kernel keeps pages that are just being looked at.
-  for (int i = 0; i < 1000 && !empty; ++i) {
-    empty = dropped();
-    if (!empty) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  int looks = 0;
+  testing_util::Eventually(
+      [&] {
+        empty = dropped();
+        return empty || ++looks == 1000;
+      },
+      std::chrono::milliseconds(2));
   if (!empty || errno == EOPNOTSUPP) GTEST_SKIP() << "this file system's pages cannot be dropped";
 
   PageCacheFiles files;
@@ -443,7 +446,11 @@ TEST_F(SecondaryTest, CleanReadsAreNeverStaleWhilePrimaryChangesItsFiles) {
     written[k] = i;
     Put("key" + std::to_string(k), std::to_string(i) + std::string(random() % 200, ' '));
     acked[k] = i;
-    if (random() % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (random() % 100 == 0) {
+      // So that keys become clean between the writes.
+      const uint64_t seen = good;
+      ASSERT_TRUE(testing_util::Eventually([&] { return stop || good > seen; }));
+    }
     if (random() % 400 == 0) {
       ASSERT_TRUE(db_->Flush({}).ok());
     }

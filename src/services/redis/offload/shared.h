@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "services/redis/offload/dirty_table.h"
 #include "services/redis/offload/fence.h"
@@ -15,16 +16,16 @@
 namespace pulse::redis {
 
 struct OffloadShared {
-  OffloadShared(const OffloadOptions& given, uint64_t seed)
+  // The table's hash of a key is that of the engine, so that each key is hashed once.
+  OffloadShared(const OffloadOptions& given, std::unique_ptr<ValueCache> cache)
       : options(given),
-        table(&clock, given.dirty_words, seed, given.broken),
-        // A table that forgets would be told from its versions all the same.
-        values(given.broken ? 0 : given.value_cache_bytes) {}
+        table(&clock, given.dirty_words, kv::HashSeed(), given.broken),
+        values(std::move(cache)) {}
 
   const OffloadOptions options;
   CatchUpClock clock;
   DirtyTable table;
-  ValueCache values;
+  const std::unique_ptr<ValueCache> values;
   OffloadCounters counters;
   std::string agent_id;  // of this agent's connections to the host, and a number
   std::atomic<uint64_t> last_connection{0};

@@ -103,10 +103,7 @@ class FenceServer {
   void Run() {
     while (!stop_) {
       const UniqueFd peer(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!peer.valid()) {
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-        continue;
-      }
+      if (!peer.valid()) continue;
       char bytes[512];
       const ssize_t n = recv(peer.get(), bytes, sizeof(bytes), 0);
       Request request;

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -29,68 +31,127 @@ Version At(uint64_t slot, uint64_t everything = 0, uint64_t generation = 0) {
   return v;
 }
 
-TEST(ValueCacheTest, KnowsWhatHoldsAsOfAVersion) {
-  ValueCache cache(1 << 20);
+// A cache of keys, which it hashes itself.
+class Cache {
+ public:
+  explicit Cache(size_t bytes = 1 << 20) : cache_(ValueCache::Open(bytes).value()) {}
+  bool Find(std::string_view key, const Version& version, std::string* value) {
+    return cache_->Find(kv::HashKey(key), key, version, value);
+  }
+  bool Holds(std::string_view key) { return cache_->Holds(kv::HashKey(key), key); }
+  void Put(std::string_view key, const Version& version, std::string_view value) {
+    cache_->Put(kv::HashKey(key), key, version, value);
+  }
+  void Update(std::string_view key, const Version& version, std::string_view value) {
+    cache_->Update(kv::HashKey(key), key, version, value);
+  }
+  void Want(std::string_view key) { cache_->Want(kv::HashKey(key), key); }
+  size_t bytes() const { return cache_->bytes(); }
+
+ private:
+  std::unique_ptr<ValueCache> cache_;
+};
+
+TEST(ValueCacheTest, Find_OtherVersion_NotKnown) {
+  Cache cache;
   std::string value;
-  EXPECT_FALSE(cache.Find(1, "a", At(0), &value));
-  cache.Put(1, "a", At(3), "three");
-  EXPECT_TRUE(cache.Find(1, "a", At(3), &value));
+  EXPECT_FALSE(cache.Find("a", At(0), &value));
+  cache.Put("a", At(3), "three");
+  EXPECT_TRUE(cache.Find("a", At(3), &value));
   EXPECT_EQ(value, "three");
-  EXPECT_FALSE(cache.Find(1, "a", At(4), &value));
-  EXPECT_FALSE(cache.Find(1, "a", At(3, 1), &value));
-  EXPECT_FALSE(cache.Find(1, "a", At(3, 0, 1), &value));
-  // Another key of the same hash.
-  EXPECT_FALSE(cache.Find(1, "b", At(3), &value));
+  EXPECT_FALSE(cache.Find("a", At(4), &value));
+  EXPECT_FALSE(cache.Find("a", At(3, 1), &value));
+  EXPECT_FALSE(cache.Find("a", At(3, 0, 1), &value));
+  EXPECT_FALSE(cache.Find("a", Version(), &value));
+  EXPECT_FALSE(cache.Find("b", At(3), &value));
   // Who comes late with what he has read before does no harm.
-  cache.Put(1, "a", At(2), "two");
-  EXPECT_TRUE(cache.Find(1, "a", At(3), &value));
-  cache.Put(1, "a", At(4), "");
-  EXPECT_TRUE(cache.Find(1, "a", At(4), &value));
+  cache.Put("a", At(2), "two");
+  EXPECT_TRUE(cache.Find("a", At(3), &value));
+  EXPECT_EQ(value, "three");
+  // Of the same size, and of others; as what a write leaves, too.
+  cache.Put("a", At(4), "four.");
+  EXPECT_FALSE(cache.Find("a", At(3), &value));
+  EXPECT_TRUE(cache.Find("a", At(4), &value));
+  EXPECT_EQ(value, "four.");
+  cache.Update("a", At(6), std::string(1000, 'x'));
+  cache.Update("a", At(5), "late");
+  EXPECT_TRUE(cache.Find("a", At(6), &value));
+  EXPECT_EQ(value, std::string(1000, 'x'));
+  cache.Put("a", At(7), "");
+  EXPECT_TRUE(cache.Find("a", At(7), &value));
   EXPECT_EQ(value, "");
+  cache.Update("b", At(0), "nobody has asked for it");
+  EXPECT_FALSE(cache.Holds("b"));
 }
 
-TEST(ValueCacheTest, WhatIsOnlyWantedIsNotKnown) {
-  ValueCache cache(1 << 20);
+// Bytes that a key or a value may have, whatever they mean elsewhere.
+TEST(ValueCacheTest, Find_AnyBytes_AreThoseThatWerePut) {
+  Cache cache;
   std::string value;
-  cache.Want(1, "a");
-  EXPECT_TRUE(cache.Holds(1, "a"));
-  EXPECT_FALSE(cache.Find(1, "a", At(0), &value));
-  cache.Put(1, "a", At(0), "zero");
-  EXPECT_TRUE(cache.Find(1, "a", At(0), &value));
-  cache.Want(1, "a");
-  EXPECT_TRUE(cache.Find(1, "a", At(0), &value));
+  const std::string zeros(17, '\0');
+  cache.Put("", At(1), zeros);
+  cache.Put(zeros, At(2), std::string(24, '\xff'));  // as the version that is not known
+  cache.Put(std::string(20'000, 'k'), At(3), std::string(40'000, 'v'));
+  EXPECT_TRUE(cache.Find("", At(1), &value));
+  EXPECT_EQ(value, zeros);
+  EXPECT_TRUE(cache.Find(zeros, At(2), &value));
+  EXPECT_EQ(value, std::string(24, '\xff'));
+  EXPECT_TRUE(cache.Find(std::string(20'000, 'k'), At(3), &value));
+  EXPECT_EQ(value.size(), 40'000u);
 }
 
-TEST(ValueCacheTest, WhatWasUsedLeastGoes) {
-  constexpr size_t kBytes = 1 << 20;
-  ValueCache cache(kBytes);
+TEST(ValueCacheTest, Want_UntilPut_IsHeldButNotKnown) {
+  Cache cache;
   std::string value;
-  std::mt19937_64 random(testing_util::TestSeed());
-  const uint64_t favourite = random();
-  cache.Put(favourite, "favourite", At(0), "x");
-  for (int i = 0; i < 20'000; ++i) {
-    cache.Put(random(), "key " + std::to_string(i), At(0), std::string(random() % 2000, 'v'));
-    ASSERT_TRUE(cache.Find(favourite, "favourite", At(0), &value)) << i;
-    ASSERT_LE(cache.bytes(), kBytes);
+  cache.Want("a");
+  EXPECT_TRUE(cache.Holds("a"));
+  EXPECT_FALSE(cache.Find("a", At(0), &value));
+  EXPECT_FALSE(cache.Find("a", Version(), &value));
+  cache.Put("a", At(0), "zero");
+  EXPECT_TRUE(cache.Find("a", At(0), &value));
+  cache.Want("a");
+  EXPECT_TRUE(cache.Find("a", At(0), &value));
+}
+
+TEST(ValueCacheTest, Put_MoreThanFits_DropsWhatIsUsedLeast) {
+  for (const size_t bytes : {size_t{16} << 20, size_t{64} << 20}) {
+    Cache cache(bytes);
+    std::string value;
+    std::mt19937_64 random(testing_util::TestSeed());
+    cache.Put("favourite", At(0), "x");
+    const int keys = static_cast<int>(bytes >> 9);  // twice what fits
+    for (int i = 0; i < keys; ++i) {
+      cache.Put("key " + std::to_string(i), At(0), std::string(random() % 2000, 'v'));
+      ASSERT_TRUE(cache.Find("favourite", At(0), &value)) << i;
+      if (i % 100 == 0) {
+        ASSERT_LE(cache.bytes(), bytes);
+      }
+    }
+    EXPECT_GT(cache.bytes(), bytes / 2);
+    int known = 0;
+    for (int i = 0; i < keys; ++i) {
+      known += cache.Find("key " + std::to_string(i), At(0), &value) ? 1 : 0;
+    }
+    EXPECT_GT(known, keys / 8);
+    EXPECT_LT(known, keys);
+    // The same key many times, of all sizes.
+    for (int i = 0; i < 10'000; ++i) {
+      cache.Put("one", At(static_cast<uint64_t>(i)), std::string(random() % 5000, 'v'));
+    }
+    EXPECT_LE(cache.bytes(), bytes);
+    // Larger than what is kept: what was known is not true as of that version, and stays.
+    cache.Put("large", At(0), std::string(ValueCache::kMostBytes + 1, 'v'));
+    EXPECT_FALSE(cache.Holds("large"));
   }
-  EXPECT_GT(cache.bytes(), kBytes / 2);
-  // The same key many times, of all sizes.
-  for (int i = 0; i < 10'000; ++i) {
-    cache.Put(7, "one", At(static_cast<uint64_t>(i)), std::string(random() % 5000, 'v'));
-    ASSERT_LE(cache.bytes(), kBytes);
-  }
-  // Larger than what is kept: what was known is not true as of that version, and stays.
-  cache.Put(8, "large", At(0), std::string(ValueCache::kMostBytes + 1, 'v'));
-  EXPECT_FALSE(cache.Holds(8, "large"));
 }
 
-TEST(ValueCacheTest, WithoutMemoryItKnowsNothing) {
-  ValueCache cache(0);
+TEST(ValueCacheTest, NoMemory_KnowsNothing) {
+  Cache cache(0);
   std::string value;
-  cache.Put(1, "a", At(0), "x");
-  cache.Want(1, "b");
-  EXPECT_FALSE(cache.Find(1, "a", At(0), &value));
-  EXPECT_FALSE(cache.Holds(1, "b"));
+  cache.Put("a", At(0), "x");
+  cache.Want("b");
+  EXPECT_FALSE(cache.Find("a", At(0), &value));
+  EXPECT_FALSE(cache.Holds("b"));
   EXPECT_EQ(cache.bytes(), 0u);
 }
 
@@ -99,10 +160,9 @@ TEST(ValueCacheTest, WithoutMemoryItKnowsNothing) {
 linear::Verdict Race(uint64_t seed, bool forgetful, uint64_t* known) {
   CatchUpClock clock;
   DirtyTable table(&clock, 1, 1);
-  ValueCache cache(1 << 20);
+  Cache cache;
   constexpr std::string_view kKey = "key";
-  const uint64_t hash = table.Hash(kKey);
-  const auto slot = table.SlotOfHash(hash);
+  const auto slot = table.SlotOf(kKey);
   std::mutex host_mu;
   std::string host;
   std::atomic<int64_t> now{0};
@@ -143,7 +203,7 @@ linear::Verdict Race(uint64_t seed, bool forgetful, uint64_t* known) {
           host = op.argument;
         }
         for (uint64_t n = random() % 4; n > 0; --n) std::this_thread::yield();
-        if (alone.slot != Version::kUnknown) cache.Put(hash, kKey, alone, op.argument);
+        if (alone.slot != Version::kUnknown) cache.Put(kKey, alone, op.argument);
         table.Settle(marked);
         op.end = ++now;
         mine.push_back(op);
@@ -162,7 +222,7 @@ linear::Verdict Race(uint64_t seed, bool forgetful, uint64_t* known) {
         op.client = r;
         op.begin = ++now;
         const Version version = table.VersionOf(slot);
-        bool read = cache.Find(hash, kKey, version, &value);
+        bool read = cache.Find(kKey, version, &value);
         hits += read ? 1 : 0;
         if (!read || r == 4) {
           std::lock_guard lock(host_mu);
@@ -184,7 +244,7 @@ linear::Verdict Race(uint64_t seed, bool forgetful, uint64_t* known) {
   return linear::Check(history);
 }
 
-TEST(ValueCacheTest, WhatIsKnownIsWhatTheHostHolds) {
+TEST(ValueCacheTest, Race_WritersAlone_NothingStaleIsKnown) {
   const uint64_t seed = testing_util::TestSeed();
   uint64_t known = 0;
   for (uint64_t round = 0; round < 8; ++round) {
@@ -195,7 +255,7 @@ TEST(ValueCacheTest, WhatIsKnownIsWhatTheHostHolds) {
 }
 
 // The test above can fail.
-TEST(ValueCacheTest, AWriterWhoIsNotAloneIsFoundOut) {
+TEST(ValueCacheTest, Race_WriterThatIsNotAlone_IsFoundOut) {
   const uint64_t seed = testing_util::TestSeed();
   uint64_t known = 0;
   int found = 0;

@@ -1,0 +1,220 @@
+// `pulse compress` and `pulse decompress`: gzip's manners, all processors.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/util/codec_files.h"
+#include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/progress.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "services/ops/compress.h"
+#include "services/ops/decompress.h"
+
+namespace pulse {
+namespace {
+
+struct CodecArguments {
+  std::vector<std::string> files;
+  FileChoices choices;
+  bool decompress = false;
+  bool test = false;
+  bool verbose = false;
+  bool salvage = false;
+  int level = 6;
+  std::string format = "gzip";
+  std::string codec;
+  bool deterministic = false;
+  bool primed = false;
+  std::string chunk;
+  std::string max_output;
+  std::string cpus;
+  std::string agent_cpus;
+  std::string placement = "auto";
+};
+
+absl::StatusOr<std::vector<int>> Cpus(const std::string& text, const char* option) {
+  std::vector<int> cpus;
+  PULSE_RETURN_IF_ERROR(ReadCpus(option, text, &cpus));
+  const std::vector<int> mine = MyCpus();
+  for (const int cpu : cpus) {
+    if (!mine.empty() && std::find(mine.begin(), mine.end(), cpu) == mine.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": CPU ", cpu,
+                                                     " is not one that this process may use (",
+                                                     FormatCpuList(mine), ")"));
+    }
+  }
+  return cpus;
+}
+
+absl::StatusOr<ops::Processors> ProcessorsOf(const CodecArguments& args, ops::RateTable& rates) {
+  ops::Processors processors;
+  PULSE_ASSIGN_OR_RETURN(processors.host_cpus, Cpus(args.cpus, "--cpus"));
+  PULSE_ASSIGN_OR_RETURN(processors.agent_cpus, Cpus(args.agent_cpus, "--agent-cpus"));
+  PULSE_ASSIGN_OR_RETURN(processors.placement, ops::Placement::Parse(args.placement));
+  processors.rates = &rates;
+  return processors;
+}
+
+// Shows how far it is on a terminal.
+void AddProgress(ops::Processors& processors, std::optional<Progress>& progress, uint64_t total) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  progress.emplace(1);
+  processors.progress = [&progress, total](uint64_t in, uint64_t) {
+    progress->Bytes("reading", in, total);
+    return true;
+  };
+}
+
+absl::Status CompressOne(const CodecArguments& args, const std::string& file,
+                         ops::RateTable& rates) {
+  ops::CompressOptions options;
+  PULSE_ASSIGN_OR_RETURN(options.format, ops::ParseFormat(args.format));
+  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
+  options.level = args.level;
+  options.deterministic = args.deterministic;
+  options.primed = args.primed;
+  if (!args.chunk.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadSize("--chunk", args.chunk, "512K", &options.chunk_bytes));
+  }
+  if (!args.codec.empty()) {
+    PULSE_ASSIGN_OR_RETURN(options.codec, ops::ParseCodec(args.codec));
+  }
+  PULSE_ASSIGN_OR_RETURN(
+      CodecFiles files, CodecFiles::ForCompression(args.choices, file,
+                                                   std::string(ops::FormatSuffix(options.format))));
+  options.name = files.base_name();
+  options.mtime = files.mtime();
+  std::optional<Progress> progress;
+  AddProgress(options.processors, progress, files.input_size());
+  const auto stats =
+      ops::Compress(options, files.in(), files.in_name(), files.out(), files.out_name());
+  progress.reset();
+  if (!stats.ok()) return stats.status();
+  PULSE_RETURN_IF_ERROR(files.Commit());
+  if (args.verbose) {
+    std::fprintf(stderr, "pulse: %s: %s\n", files.in_name().c_str(), stats->Explain().c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
+                           ops::RateTable& rates) {
+  ops::DecompressOptions options;
+  if (!args.max_output.empty()) {
+    PULSE_RETURN_IF_ERROR(ReadSize("--max-output", args.max_output, "10G", &options.max_output));
+  }
+  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
+  PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test
+                                               ? CodecFiles::ForTest(args.choices, file)
+                                               : CodecFiles::ForDecompression(args.choices, file));
+  std::optional<Progress> progress;
+  AddProgress(options.processors, progress, files.input_size());
+  const auto report =
+      ops::Decompress(options, files.in(), files.in_name(), files.out(), files.out_name());
+  progress.reset();
+  if (!report.ok()) {
+    if (!args.salvage || !absl::IsDataLoss(report.status())) return report.status();
+    PULSE_ASSIGN_OR_RETURN(const uint64_t kept, files.CommitSalvaged());
+    return absl::DataLossError(absl::StrCat(report.status().message(), "; the ", kept,
+                                            " bytes before it are in ", files.out_name()));
+  }
+  if (report->trailing_garbage) {
+    std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
+                 files.in_name().c_str(), static_cast<unsigned long long>(report->garbage_offset));
+    if (ExitCode() == 0) SetExitCode(2);
+  }
+  PULSE_RETURN_IF_ERROR(files.Commit());
+  if (args.verbose) {
+    std::fprintf(stderr, "pulse: %s: %llu members, %llu of them in parallel, %llu bytes%s%s\n",
+                 files.in_name().c_str(), static_cast<unsigned long long>(report->members),
+                 static_cast<unsigned long long>(report->parallel_members),
+                 static_cast<unsigned long long>(report->output_bytes),
+                 report->parallel_members > 0 ? "; last: " : "",
+                 report->parallel_members > 0 ? report->last_queue.Explain().c_str() : "");
+  }
+  return absl::OkStatus();
+}
+
+void RunCodec(const CodecArguments& args) {
+  ops::RateTable rates;
+  std::vector<std::string> files = args.files;
+  if (files.empty()) files.emplace_back("-");
+  if (files.size() > 1 && !args.choices.output.empty()) {
+    Finish(absl::InvalidArgumentError("-o names one output; there are several inputs"));
+    return;
+  }
+  for (const std::string& file : files) {
+    Finish(args.decompress ? DecompressOne(args, file, rates) : CompressOne(args, file, rates));
+  }
+}
+
+void AddShared(CLI::App* command, CodecArguments& args) {
+  command->add_option("FILE", args.files, "Files; none or -: standard input");
+  command->add_option("-o,--output", args.choices.output, "Output; the input stays");
+  command->add_flag("-c,--stdout", args.choices.to_stdout,
+                    "Write to standard output; the input stays");
+  command->add_flag("-k,--keep", args.choices.keep, "Do not remove the input");
+  command->add_flag("-f,--force", args.choices.force,
+                    "Overwrite the output, follow links, use a terminal");
+  command->add_flag("-v,--verbose", args.verbose, "Say what each engine did");
+  command->add_option("--cpus", args.cpus, "The host's CPUs, as 0,2-3; default: all");
+  command->add_option("--agent-cpus", args.agent_cpus, "The agent's CPUs; default: none");
+  command
+      ->add_option("--placement", args.placement,
+                   "host, agent, split=PERCENT (the agent's) or auto")
+      ->capture_default_str();
+  command->add_option("--max-output", args.max_output,
+                      "Decompression: refuse more bytes of output, such as 10G; default: no limit");
+  command->add_flag("--salvage", args.salvage,
+                    "Decompression: keep what is before damage; the exit code is 1 still");
+  command->add_flag("-t,--test", args.test, "Decompress and check, write nothing");
+}
+
+}  // namespace
+
+void AddCompressCommands(CLI::App& app) {
+  static CodecArguments compress;
+  CLI::App* command = app.add_subcommand(
+      "compress", "Compress a file or stream on all processors: gzip, zlib, bgzf, zstd, lz4");
+  AddShared(command, compress);
+  command->add_flag("-d,--decompress", compress.decompress, "Decompress, as `pulse decompress`");
+  command->add_option("--format", compress.format, "gzip, zlib, bgzf, zstd or lz4")
+      ->capture_default_str();
+  for (int level = ops::kMinLevel; level <= ops::kMaxLevel; ++level) {
+    command->add_flag_callback(
+        absl::StrCat("-", level), [level] { compress.level = level; },
+        level == ops::kMinLevel   ? "Fastest"
+        : level == ops::kMaxLevel ? "Smallest"
+                                  : "");
+  }
+  command->add_flag("--deterministic", compress.deterministic,
+                    "The same bytes on every machine; no name and time");
+  command->add_flag(
+      "--primed", compress.primed,
+      "gzip, zlib: chunks use the data before them; smaller, not decoded in parallel");
+  command->add_option("--codec", compress.codec,
+                      "isal, zlib, libdeflate, zstd or lz4; default: by level");
+  command->add_option("--chunk", compress.chunk,
+                      "Size of chunks, such as 512K; default: by format");
+  command->callback([] {
+    if (compress.test) compress.decompress = true;
+    RunCodec(compress);
+  });
+
+  static CodecArguments decompress;
+  decompress.decompress = true;
+  command =
+      app.add_subcommand("decompress", "Decompress gzip, zlib, bgzf, zstd or lz4, whichever it is");
+  AddShared(command, decompress);
+  command->callback([] { RunCodec(decompress); });
+}
+
+}  // namespace pulse

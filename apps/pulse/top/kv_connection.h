@@ -1,0 +1,34 @@
+// A connection to a `pulse kv` or `pulse serve`, for INFO. It stays open between two looks, and is
+// made anew when it was lost. One thread at a time; Info blocks for `patience_ms` at most, and
+// while a name is resolved. The server is untrusted: what it sends is bounded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/unique_fd.h"
+
+namespace pulse::top {
+
+class KvConnection {
+ public:
+  // "HOST:PORT", or "unix:PATH". `password`: of the default user; empty: none is sent.
+  KvConnection(std::string address, std::string password)
+      : address_(std::move(address)), password_(std::move(password)) {}
+
+  absl::StatusOr<std::string> Info(int patience_ms);
+
+ private:
+  absl::Status Connect(int64_t deadline);
+  // One bulk or simple string; the error that the server replied with.
+  absl::StatusOr<std::string> Ask(std::string_view request, int64_t deadline);
+  absl::Status Wait(short events, int64_t deadline) const;
+
+  const std::string address_;
+  const std::string password_;
+  UniqueFd socket_;
+};
+
+}  // namespace pulse::top

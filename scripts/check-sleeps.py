@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""check-sleeps.py [FILE...]: fails on a sleep in a test that does not say why it is there.
+
+A test that sleeps is slow where that was too long, and fails for nothing where it was too short. It
+waits for a condition instead (Eventually, SettledValue, Stays: base/testing.h), or moves a clock
+(TestClock). Where time itself is the subject, a comment says so, on the same line or just above:
+
+    // sleep: a device's sync takes its time, in which others come
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+
+Looks at the C++ of unit tests and their helpers (x_test.cc, test_x.h, testing.h) and of tests/; or
+at the files given.
+"""
+import os
+import re
+import subprocess
+import sys
+
+SLEEP = re.compile(r"(?<!int )\b(sleep_for|sleep_until|u?sleep|(clock_)?nanosleep|SleepFor\w*)\s*\(")
+REASON = re.compile(r"//\s*sleep: \S+ \S+")
+TEST_FILE = re.compile(r"(_test\.(cc|cpp|c)|(^|/)(test_[^/]*|testing)\.(cc|h))$|^tests/.*\.(cc|h)$")
+
+
+def test_files(root):
+    listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others",
+                             "--exclude-standard"], capture_output=True, text=True, check=True)
+    names = [n for n in listed.stdout.splitlines() if TEST_FILE.search(n)]
+    return [n for n in names if os.path.exists(os.path.join(root, n))]
+
+
+def without_comment(line):
+    return line.split("//", 1)[0]
+
+
+def has_reason(lines, at):
+    """On the line, or in the comment above the statement that the line belongs to."""
+    if REASON.search(lines[at]):
+        return True
+    above = at - 1
+    while above >= 0 and without_comment(lines[above]).strip() and \
+            without_comment(lines[above]).rstrip()[-1] not in ";{}":
+        above -= 1
+    while above >= 0 and lines[above].lstrip().startswith("//"):
+        if REASON.search(lines[above]):
+            return True
+        above -= 1
+    return False
+
+
+def complaints(name, text):
+    lines = text.splitlines()
+    return [f"{name}:{i + 1}: {without_comment(line).strip()}" for i, line in enumerate(lines)
+            if SLEEP.search(without_comment(line)) and not has_reason(lines, i)]
+
+
+def check_itself():
+    """Each run shows first that a sleep without a reason is found."""
+    bad = ["  usleep(10);", "  // sleep:\n  usleep(10);", "  // why\n  ::sleep(1);",
+           "  // sleep: of another line\n  Run();\n  std::this_thread::sleep_for(x);",
+           "  while (a)\n    nanosleep(&t, 0);", "  env->SleepForMicroseconds(3);"]
+    good = ["  usleep(10);  // sleep: it is slow", "  // sleep: it is\n  // slow\n  usleep(10);",
+            "  // sleep: it is slow\n  while (a ||\n         b)\n    usleep(10);",
+            "int usleep(useconds_t t) {", "  // usleep(10);", "  Asleep(1);"]
+    assert all(complaints("x", text) for text in bad), "a sleep would not be found"
+    assert not any(complaints("x", text) for text in good), "a reason would not be found"
+
+
+def main():
+    check_itself()
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not sys.argv[1:] and not os.path.exists(os.path.join(root, ".git")):
+        print("check-sleeps: this is no git checkout; nothing is checked", file=sys.stderr)
+        return 77
+    names = sys.argv[1:] or test_files(root)
+    found = []
+    for name in names:
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            found += complaints(name, file.read())
+    for line in found:
+        print(f"check-sleeps: {line}", file=sys.stderr)
+    if found:
+        print("check-sleeps: wait for a condition, or say why (// sleep: REASON): see the script",
+              file=sys.stderr)
+        return 1
+    print(f"check-sleeps: {len(names)} files of tests")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

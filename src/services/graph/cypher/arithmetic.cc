@@ -1,0 +1,141 @@
+// The operators + - * / % ^.
+#include <algorithm>
+#include <cmath>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/lexer.h"
+#include "services/graph/model/temporal.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+Value Overflow(EvalContext& ctx) {
+  return ctx.Fail(
+      RuntimeError("ArithmeticError", "IntegerOverflow", "the result has more than 64 bits"));
+}
+
+Value Integers(Op op, int64_t a, int64_t b, EvalContext& ctx) {
+  int64_t result = 0;
+  switch (op) {
+    case Op::kAdd:
+      return __builtin_add_overflow(a, b, &result) ? Overflow(ctx) : Value::Int(result);
+    case Op::kSub:
+      return __builtin_sub_overflow(a, b, &result) ? Overflow(ctx) : Value::Int(result);
+    case Op::kMul:
+      return __builtin_mul_overflow(a, b, &result) ? Overflow(ctx) : Value::Int(result);
+    case Op::kPow:
+      return Value::Float(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    default:
+      break;
+  }
+  if (b == 0) {
+    return ctx.Fail(
+        RuntimeError("ArithmeticError", "DivisionByZero", "an integer is divided by 0"));
+  }
+  if (b == -1) return op == Op::kDiv ? Integers(Op::kSub, 0, a, ctx) : Value::Int(0);
+  return Value::Int(op == Op::kDiv ? a / b : a % b);
+}
+
+Value Floats(Op op, double a, double b) {
+  switch (op) {
+    case Op::kAdd:
+      return Value::Float(a + b);
+    case Op::kSub:
+      return Value::Float(a - b);
+    case Op::kMul:
+      return Value::Float(a * b);
+    case Op::kDiv:
+      return Value::Float(a / b);
+    case Op::kMod:
+      return Value::Float(std::fmod(a, b));
+    default:
+      return Value::Float(std::pow(a, b));
+  }
+}
+
+Value Checked(std::optional<Value> value, const std::string& error, EvalContext& ctx) {
+  return value ? *std::move(value) : ctx.ArgumentError("NumberOutOfRange", error);
+}
+
+Value Concatenate(const Value& a, const Value& b, EvalContext& ctx) {
+  ValueList list;
+  const auto length = [](const Value& v) { return v.is_list() ? v.as_list().size() : 1; };
+  if (!ctx.Fits((length(a) + length(b)) * sizeof(Value)) || !ctx.Tick((length(a) + length(b)) / 16))
+    return {};
+  list.reserve(length(a) + length(b));
+  for (const Value* v : {&a, &b}) {
+    if (v->is_list())
+      list.insert(list.end(), v->as_list().begin(), v->as_list().end());
+    else
+      list.push_back(*v);
+  }
+  Value value = Value::List(std::move(list));
+  if (value.depth() > kMaxValueDepth)
+    return ctx.ArgumentError("NumberOutOfRange", "this list nests too deeply");
+  return value;
+}
+
+std::string ScalarText(const Value& v) {
+  if (v.is_string()) return v.as_string();
+  if (v.is_int()) return std::to_string(v.as_int());
+  return FloatText(v.as_float());
+}
+
+std::string_view OpName(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return "+";
+    case Op::kSub:
+      return "-";
+    case Op::kMul:
+      return "*";
+    case Op::kDiv:
+      return "/";
+    case Op::kMod:
+      return "%";
+    default:
+      return "^";
+  }
+}
+
+}  // namespace
+
+Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& ctx) {
+  if (a.is_null() || b.is_null()) return {};
+  if (a.is_int() && b.is_int()) return Integers(op, a.as_int(), b.as_int(), ctx);
+  if (a.is_number() && b.is_number()) return Floats(op, a.as_number(), b.as_number());
+  std::string error;
+  if (op == Op::kAdd) {
+    if (a.is_list() || b.is_list()) return Concatenate(a, b, ctx);
+    const bool texts = (a.is_string() || a.is_number()) && (b.is_string() || b.is_number());
+    if (texts) {
+      std::string text = ScalarText(a) + ScalarText(b);
+      return ctx.Fits(text.size()) && ctx.Tick(text.size() / 64) ? Value::String(text) : Value();
+    }
+  }
+  if (op == Op::kAdd || op == Op::kSub) {
+    const int sign = op == Op::kAdd ? 1 : -1;
+    if (a.is_duration() && b.is_duration()) {
+      return Checked(AddDurations(a.as_duration(), b.as_duration(), sign, &error), error, ctx);
+    }
+    if (a.is_temporal() && b.is_duration()) {
+      return Checked(AddToTemporal(a, b.as_duration(), sign, &error), error, ctx);
+    }
+    if (a.is_duration() && b.is_temporal() && op == Op::kAdd) {
+      return Checked(AddToTemporal(b, a.as_duration(), 1, &error), error, ctx);
+    }
+  }
+  if ((op == Op::kMul || op == Op::kDiv) && a.is_duration() && b.is_number()) {
+    return Checked(ScaleDuration(a.as_duration(), b.as_number(), op == Op::kDiv, &error), error,
+                   ctx);
+  }
+  if (op == Op::kMul && a.is_number() && b.is_duration()) {
+    return Checked(ScaleDuration(b.as_duration(), a.as_number(), false, &error), error, ctx);
+  }
+  return ctx.TypeError(
+      Concat("cannot compute ", TypeName(a.type()), " ", OpName(op), " ", TypeName(b.type())));
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,220 @@
+// The tree of a query. The parser builds it, the planner adds slots, types and sub-plans, and from
+// then on it is constant and shared: execution reads it from any number of threads and keeps its
+// own state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/model/graph.h"
+#include "services/graph/model/value.h"
+
+namespace pulse::cypher {
+
+struct Expr;
+struct Query;
+struct Function;
+struct Procedure;
+struct Plan;
+using ExprPtr = std::unique_ptr<Expr>;
+
+enum class Op : uint8_t {
+  kNone,
+  kOr,
+  kXor,
+  kAnd,
+  kNot,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMod,
+  kPow,
+  kNegate,
+  kPlus,
+  kIn,
+  kStartsWith,
+  kEndsWith,
+  kContains,
+  kRegex,
+  kIsNull,
+  kIsNotNull,
+};
+
+// In which slot of a row a variable lies; -1: nowhere.
+using Slot = int;
+
+struct NodePattern {
+  std::string variable;  // empty: none was written
+  std::vector<std::string> labels;
+  ExprPtr properties;  // a map literal or a parameter
+  ExprPtr where;
+  Pos pos;
+  Slot slot = -1;
+};
+
+struct EdgePattern {
+  std::string variable;
+  std::vector<std::string> types;  // one of them; empty: any
+  Direction direction = Direction::kBoth;
+  bool variable_length = false;
+  int64_t min = 1;
+  int64_t max = -1;  // -1: none
+  ExprPtr properties;
+  ExprPtr where;
+  Pos pos;
+  Slot slot = -1;
+};
+
+// A chain: nodes[0] edges[0] nodes[1] ...
+struct PatternPart {
+  enum class Kind : uint8_t { kPlain, kShortest, kAllShortest };
+  Kind kind = Kind::kPlain;
+  std::string path;
+  std::vector<NodePattern> nodes;
+  std::vector<EdgePattern> edges;
+  Pos pos;
+  Slot slot = -1;
+};
+using Pattern = std::vector<PatternPart>;
+
+struct Expr {
+  enum class Kind : uint8_t {
+    kLiteral,        // value
+    kParameter,      // name
+    kVariable,       // name; slot after planning
+    kProperty,       // kids[0].name
+    kIndex,          // kids[0][kids[1]]
+    kSlice,          // kids[0][kids[1]..kids[2]], either may be null
+    kList,           // kids
+    kMap,            // names, kids
+    kMapProjection,  // kids[0]{...}: names and kids; name ".*" for all; a null kid is a property
+    kUnary,          // op kids[0]
+    kBinary,         // kids[0] op kids[1]
+    kChain,          // kids[0] ops[0] kids[1] ops[1] kids[2] ...: comparisons
+    kHasLabels,      // kids[0]:names
+    kCase,           // flag: kids[0] is what is compared; then pairs; then the default or null
+    kCall,           // name(kids); flag: DISTINCT
+    kCountStar,
+    kListComprehension,     // [name IN kids[0] WHERE kids[1] | kids[2]]
+    kPatternComprehension,  // [pattern WHERE kids[0] | kids[1]]
+    kQuantifier,            // name2(name IN kids[0] WHERE kids[1])
+    kReduce,                // reduce(name2 = kids[0], name IN kids[1] | kids[2])
+    kExists,                // subquery
+    kPattern,               // a pattern as a predicate
+  };
+  Kind kind = Kind::kLiteral;
+  Op op = Op::kNone;
+  bool flag = false;
+  Pos pos;
+  uint32_t end = 0;  // where its text ends
+  int depth = 1;     // of the tree below, bounded by the parser
+  std::string name;
+  std::string name2;
+  Value value;
+  std::vector<std::string> names;
+  std::vector<Op> ops;
+  std::vector<ExprPtr> kids;
+  Pattern pattern;
+  std::unique_ptr<Query> subquery;
+
+  // What planning adds.
+  Slot slot = -1;      // of a variable, of the element in a comprehension, of an aggregate's result
+  Slot slot2 = -1;     // of reduce's accumulator
+  uint32_t types = 0;  // a bit for each Type that it may have
+  const Function* function = nullptr;
+  std::shared_ptr<const Plan> plan;  // of a subquery or pattern
+};
+
+struct ProjectionItem {
+  ExprPtr expr;
+  std::string alias;  // the text of the expression where none was written
+  bool named = false;
+  Pos pos;
+  Slot slot = -1;
+};
+
+struct SortItem {
+  ExprPtr expr;
+  bool descending = false;
+};
+
+struct SetItem {
+  enum class Kind : uint8_t { kProperty, kReplace, kMerge, kLabels };
+  Kind kind = Kind::kProperty;
+  ExprPtr target;  // kProperty: an Expr of kind kProperty; else what is changed
+  ExprPtr value;   // null for REMOVE and for labels
+  std::vector<std::string> labels;
+  Pos pos;
+};
+
+struct YieldItem {
+  std::string field;
+  std::string alias;
+  Pos pos;
+};
+
+struct Clause {
+  enum class Kind : uint8_t {
+    kMatch,
+    kUnwind,
+    kWith,
+    kReturn,
+    kCreate,
+    kMerge,
+    kSet,
+    kRemove,
+    kDelete,
+    kForeach,
+    kCall,
+    kSubquery,
+  };
+  Kind kind = Kind::kMatch;
+  Pos pos;
+  bool optional = false;  // OPTIONAL MATCH
+  bool detach = false;
+  Pattern pattern;
+  ExprPtr where;
+  // WITH and RETURN
+  bool distinct = false;
+  bool star = false;
+  std::vector<ProjectionItem> items;
+  std::vector<SortItem> order;
+  ExprPtr skip, limit;
+  // UNWIND expr AS variable; FOREACH (variable IN expr | body)
+  ExprPtr expr;
+  std::string variable;
+  Slot slot = -1;
+  std::vector<Clause> body;
+  // SET, REMOVE, MERGE
+  std::vector<SetItem> set, on_create, on_match;
+  // DELETE; arguments of CALL
+  std::vector<ExprPtr> exprs;
+  // CALL
+  std::string procedure;
+  bool arguments_given = false;
+  bool yield_given = false;
+  bool yield_star = false;
+  std::vector<YieldItem> yield;
+  std::unique_ptr<Query> subquery;
+};
+
+struct Query {
+  std::vector<std::vector<Clause>> parts;  // of UNION
+  bool union_all = false;
+  bool explain = false;
+  bool profile = false;
+  Pos pos;
+};
+
+}  // namespace pulse::cypher

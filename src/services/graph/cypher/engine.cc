@@ -1,0 +1,187 @@
+#include "services/graph/cypher/engine.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+
+std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Operator* next) {
+  if (auto op = MakeMatchOperator(step, runtime, next)) return op;
+  if (auto op = MakeTableOperator(step, runtime, next)) return op;
+  if (auto op = MakeAggregateOperator(step, runtime, next)) return op;
+  if (auto op = MakeColumnOperator(step, runtime, next)) return op;
+  return MakeUpdateOperator(step, runtime, next);
+}
+
+Pipeline::Pipeline(const Steps& steps, Runtime* runtime, Operator* sink)
+    : head_(sink), input_(runtime->width) {
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    operators_.push_back(MakeOperator(*step, runtime, head_));
+    head_ = operators_.back().get();
+  }
+}
+
+void Pipeline::Run(Rows& rows) {
+  head_->Push(rows);
+  // Also where no more rows are wanted: what sorts or counts has something to give still.
+  head_->Finish();
+  for (const auto& op : operators_) op->Reset();
+}
+
+void Pipeline::RunOne(const Value* row) {
+  input_.clear();
+  input_.Add(row);
+  Run(input_);
+}
+
+PlanRunner::PlanRunner(const Plan& plan, Runtime* runtime, Consume consume)
+    : runtime_(runtime), consume_(std::move(consume)) {
+  if (plan.union_distinct) distinct_ = std::make_unique<TupleSet>(plan.columns.size());
+  for (const Plan::Branch& branch : plan.branches) {
+    sinks_.push_back(MakeSink(runtime, [this, &branch](Rows& rows) {
+      if (distinct_ != nullptr) {
+        size_t kept = 0;
+        std::vector<Value> tuple;
+        for (size_t i = 0; i < rows.size(); ++i) {
+          tuple.clear();
+          for (const Slot slot : branch.outputs) tuple.push_back(rows.Row(i)[slot]);
+          if (!distinct_->Insert(&tuple, *runtime_->context).second) continue;
+          rows.Move(i, kept++);
+        }
+        rows.Resize(kept);
+      }
+      return rows.empty() || consume_(rows, branch.outputs);
+    }));
+    pipelines_.push_back(std::make_unique<Pipeline>(branch.steps, runtime, sinks_.back().get()));
+  }
+}
+
+void PlanRunner::Run(const Value* row) {
+  for (const auto& pipeline : pipelines_) {
+    if (!runtime_->context->failed()) pipeline->RunOne(row);
+  }
+  if (distinct_ != nullptr) distinct_->Clear(*runtime_->context);
+}
+
+namespace {
+
+// Subqueries in expressions; their operators are made once for an execution.
+class Subplans : public SubplanRunner {
+ public:
+  explicit Subplans(Runtime* runtime) : runtime_(runtime) {}
+
+  bool Exists(const Plan& plan, const Value* row) override {
+    State& state = StateOf(plan);
+    state.found = false;
+    state.out = nullptr;
+    state.runner->Run(row);
+    return state.found;
+  }
+
+  void Collect(const Plan& plan, const Expr& result, const Value* row, ValueList* out) override {
+    State& state = StateOf(plan);
+    state.out = out;
+    state.result = &result;
+    state.runner->Run(row);
+    state.out = nullptr;
+  }
+
+ private:
+  struct State {
+    std::unique_ptr<PlanRunner> runner;
+    bool found = false;
+    ValueList* out = nullptr;
+    const Expr* result = nullptr;
+  };
+
+  State& StateOf(const Plan& plan) {
+    auto& state = states_[&plan];
+    if (state != nullptr) return *state;
+    state = std::make_unique<State>();
+    State* s = state.get();
+    s->runner = std::make_unique<PlanRunner>(
+        plan, runtime_, [this, s](Rows& rows, const std::vector<Slot>&) {
+          s->found = true;
+          if (s->out == nullptr) return false;
+          EvalContext& ctx = *runtime_->context;
+          for (size_t i = 0; i < rows.size(); ++i)
+            s->out->push_back(Eval(*s->result, rows.Row(i), ctx));
+          return ctx.Fits(s->out->size() * sizeof(Value));
+        });
+    return *state;
+  }
+
+  Runtime* const runtime_;
+  std::unordered_map<const Plan*, std::unique_ptr<State>> states_;
+};
+
+absl::Status CheckParameters(const Plan& plan, const ValueMap& parameters) {
+  for (const std::string& name : plan.parameters) {
+    const bool found = std::any_of(parameters.begin(), parameters.end(),
+                                   [&](const auto& parameter) { return parameter.first == name; });
+    if (!found) {
+      return CompileError("ParameterMissing", "MissingParameter",
+                          Concat("the parameter $", name, " has no value"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink* sink,
+                     ExecuteSummary* summary) {
+  static const ValueMap kNone;
+  EvalContext ctx;
+  ctx.graph = options.transaction != nullptr ? options.transaction : options.view;
+  ctx.transaction = options.transaction;
+  ctx.parameters = options.parameters != nullptr ? options.parameters : &kNone;
+  ctx.limits = options.limits;
+  ctx.monotonic_nanos =
+      options.monotonic_nanos ? options.monotonic_nanos : [] { return NowNanos(); };
+  ctx.wall_nanos =
+      options.wall_nanos ? options.wall_nanos : [] { return ClockNanos(CLOCK_REALTIME); };
+  ctx.cancelled = options.cancelled;
+  if (absl::Status status = CheckParameters(plan, *ctx.parameters); !status.ok()) return status;
+  if (plan.writes && options.transaction == nullptr && !plan.explain) {
+    return RuntimeError("SemanticError", "ReadOnly",
+                        "this query writes, and the transaction is for reading only");
+  }
+  ctx.random.seed(options.random_seed != 0 ? options.random_seed
+                                           : static_cast<uint64_t>(ctx.monotonic_nanos()));
+  ctx.Start(&plan.names);
+  if (plan.explain) {
+    const Value text = Value::String(PlanText(plan));
+    const Slot column = 0;
+    sink->OnRows(&text, 1, 1, {&column, 1});
+    return absl::OkStatus();
+  }
+  Runtime runtime{&ctx, plan.width};
+  Subplans subplans(&runtime);
+  ctx.subplans = &subplans;
+  uint64_t rows_given = 0;
+  PlanRunner runner(plan, &runtime, [&](Rows& rows, const std::vector<Slot>& columns) {
+    if (plan.columns.empty()) return true;
+    rows_given += rows.size();
+    if (ctx.limits.result_rows != 0 && rows_given > ctx.limits.result_rows) {
+      ctx.Fail(LimitError(
+          absl::StatusCode::kResourceExhausted,
+          Concat("the result has more than its limit of ", ctx.limits.result_rows, " rows")));
+      return false;
+    }
+    return sink->OnRows(rows.data(), rows.width(), rows.size(), columns);
+  });
+  const std::vector<Value> first(static_cast<size_t>(plan.width));
+  runner.Run(first.data());
+  if (summary != nullptr) {
+    summary->counters = ctx.counters;
+    summary->rows = rows_given;
+  }
+  return ctx.status();
+}
+
+}  // namespace pulse::cypher

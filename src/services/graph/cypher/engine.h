@@ -1,0 +1,51 @@
+// Runs a plan on a graph. This is the entry to the query engine: MakePlan() of plan.h, kept in a
+// cache by the caller, and Execute().
+//
+// An execution runs on the calling thread, and blocks where the graph does. Any number of
+// executions may share a plan. Nothing of the graph is committed or rolled back here: where
+// Execute() returns an error, the caller rolls the transaction back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/plan.h"
+
+namespace pulse::cypher {
+
+// Takes the result in batches: `count` rows, `stride` values apart; the value of column i of a row
+// is row[columns[i]].
+class ResultSink {
+ public:
+  virtual ~ResultSink() = default;
+  // False: no more rows are wanted. Not an error.
+  virtual bool OnRows(const Value* rows, size_t stride, size_t count,
+                      std::span<const Slot> columns) = 0;
+};
+
+struct ExecuteOptions {
+  const GraphView* view = nullptr;          // needed where there is no transaction
+  GraphTransaction* transaction = nullptr;  // needed by plans that write
+  const ValueMap* parameters = nullptr;     // sorted by key; null: none
+  Limits limits;
+  // Monotonic, for the limit of time; and since 1970, for date() and the like. Both have a default.
+  std::function<int64_t()> monotonic_nanos;
+  std::function<int64_t()> wall_nanos;
+  const std::atomic<bool>* cancelled = nullptr;  // set by others to end the query
+  uint64_t random_seed = 0;                      // of rand(); 0: from the clock
+};
+
+struct ExecuteSummary {
+  Counters counters;
+  uint64_t rows = 0;
+};
+
+// Errors: those of error.h, and the graph's own. `summary` may be null.
+absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink* sink,
+                     ExecuteSummary* summary);
+
+}  // namespace pulse::cypher

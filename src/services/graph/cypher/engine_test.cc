@@ -1,0 +1,322 @@
+#include "services/graph/cypher/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "base/testing.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/model/test_memory_graph.h"
+
+namespace pulse::cypher {
+namespace {
+
+class Texts : public ResultSink {
+ public:
+  explicit Texts(const GraphView* graph) : graph_(graph) {}
+  bool OnRows(const Value* rows, size_t stride, size_t count,
+              std::span<const Slot> columns) override {
+    for (size_t i = 0; i < count; ++i) {
+      if (!text.empty()) text += "; ";
+      for (size_t c = 0; c < columns.size(); ++c) {
+        if (c > 0) text += ", ";
+        text += ValueText(rows[i * stride + static_cast<size_t>(columns[c])], *graph_);
+      }
+    }
+    return true;
+  }
+  std::string text;
+
+ private:
+  const GraphView* const graph_;
+};
+
+class Engine : public testing::Test {
+ protected:
+  // The rows as text, or "error DETAIL".
+  std::string Run(std::string_view query, const ValueMap& parameters = {}) {
+    const auto plan = MakePlan(query, graph_, nullptr);
+    if (!plan.ok()) return "error " + InfoOf(plan.status()).detail;
+    options_.transaction = &graph_;
+    options_.parameters = &parameters;
+    Texts texts(&graph_);
+    status_ = Execute(**plan, options_, &texts, &summary_);
+    return status_.ok() ? texts.text : "error " + InfoOf(status_).detail;
+  }
+
+  MemoryGraph graph_;
+  ExecuteOptions options_;
+  ExecuteSummary summary_;
+  absl::Status status_;
+};
+
+TEST_F(Engine, EndlessQueries_LimitOfTime_End) {
+  int64_t now = 0;
+  options_.monotonic_nanos = [&now] { return now += 1'000'000; };
+  options_.limits.nanos = 50'000'000;
+  ASSERT_EQ(Run("UNWIND range(1, 30) AS i CREATE (:N {i: i})"), "");
+  ASSERT_EQ(Run("MATCH (a:N), (b:N) CREATE (a)-[:E]->(b)"), "");
+  for (const char* query :
+       {"MATCH (a)-[*]->(b) RETURN count(*)",
+        "MATCH (a), (b), (c), (d), (e), (f), (g) RETURN count(*)",
+        "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(*)",
+        "RETURN reduce(s = 0, x IN range(1, 10000000) | s + size([y IN range(1, 1000) WHERE y = "
+        "x]))",
+        "MATCH (a) WHERE EXISTS { MATCH (a)-[*8]->(b) WHERE b.i < 0 } RETURN a",
+        "MATCH (n) RETURN [(n)-[*]->(m) | m]"}) {
+    EXPECT_EQ(Run(query), "error LimitExceeded") << query;
+    EXPECT_EQ(status_.code(), absl::StatusCode::kDeadlineExceeded) << query << status_;
+  }
+}
+
+TEST_F(Engine, GreedyQueries_LimitOfMemory_End) {
+  options_.limits.memory_bytes = 4 << 20;
+  for (const char* query :
+       {"UNWIND range(1, 100000) AS a UNWIND range(1, 1000) AS b RETURN collect(b)",
+        "UNWIND range(1, 100000) AS a UNWIND range(1, 1000) AS b RETURN DISTINCT a * 1000 + b",
+        "UNWIND range(1, 100000) AS a UNWIND range(1, 1000) AS b WITH a, b ORDER BY a + b RETURN a",
+        "UNWIND range(1, 100000) AS a UNWIND range(1, 1000) AS b RETURN a, b, count(*)",
+        "UNWIND range(1, 10000) AS a UNWIND range(1, 1000) AS b MERGE (n {i: a}) RETURN n",
+        "RETURN reduce(s = 'x', i IN range(1, 60) | s + s)", "RETURN size(range(1, 100000000))",
+        "RETURN reduce(s = [1], i IN range(1, 60) | s + s)"}) {
+    const std::string result = Run(query);
+    EXPECT_TRUE(result == "error LimitExceeded" || result == "error NumberOutOfRange")
+        << query << ": " << result.substr(0, 80);
+  }
+  // What was charged is given back: the same again, and one that fits.
+  EXPECT_EQ(Run("UNWIND range(1, 10) AS x CALL { WITH x UNWIND range(1, 9000) AS y RETURN "
+                "count(DISTINCT y) AS n } RETURN sum(n)"),
+            "90000");
+}
+
+TEST_F(Engine, ValuesThatNestDeeply_AreRefused) {
+  EXPECT_EQ(Run("RETURN reduce(l = [], i IN range(1, 100000) | [l])"), "error NumberOutOfRange");
+  EXPECT_EQ(Run("RETURN reduce(l = {}, i IN range(1, 100000) | {a: l})"), "error NumberOutOfRange");
+  EXPECT_EQ(Run("RETURN reduce(l = [], i IN range(1, 100) | [l]) IS NULL"), "false");
+}
+
+TEST_F(Engine, ResultRows_MoreThanTheLimit_AreAnError) {
+  options_.limits.result_rows = 10;
+  EXPECT_EQ(Run("UNWIND range(1, 10) AS x RETURN count(x)"), "10");
+  EXPECT_EQ(Run("UNWIND range(1, 11) AS x RETURN x"), "error LimitExceeded");
+}
+
+TEST_F(Engine, Cancelled_WhileRunning_Ends) {
+  std::atomic<bool> cancelled{false};
+  options_.cancelled = &cancelled;
+  std::thread killer([&] { cancelled = true; });
+  EXPECT_EQ(Run("UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(*)"),
+            "error LimitExceeded");
+  EXPECT_EQ(status_.code(), absl::StatusCode::kCancelled);
+  killer.join();
+}
+
+TEST_F(Engine, Writes_WithoutTransaction_AreRefused) {
+  const auto plan = MakePlan("CREATE (n)", graph_, nullptr);
+  ASSERT_TRUE(plan.ok());
+  options_.view = &graph_;
+  Texts texts(&graph_);
+  EXPECT_EQ(InfoOf(Execute(**plan, options_, &texts, nullptr)).detail, "ReadOnly");
+  EXPECT_TRUE(graph_.nodes().empty());
+}
+
+TEST_F(Engine, OnePlan_ManyThreads_GivesEachItsRows) {
+  ASSERT_EQ(Run("UNWIND range(1, 50) AS i CREATE (:N {i: i})-[:E]->(:M {i: i})"), "");
+  const auto plan = MakePlan(
+      "MATCH (n:N)-->(m) WHERE n.i > $from AND EXISTS { (n)-->(m) } RETURN count(DISTINCT m.i) AS "
+      "c",
+      graph_, nullptr);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        const ValueMap parameters = {{"from", Value::Int(t * 10)}};
+        ExecuteOptions options;
+        options.view = &graph_;
+        options.parameters = &parameters;
+        Texts texts(&graph_);
+        EXPECT_TRUE(Execute(**plan, options, &texts, nullptr).ok());
+        EXPECT_EQ(texts.text, std::to_string(50 - t * 10));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Engine, Explain_Index_IsUsedAndNothingRuns) {
+  ASSERT_EQ(Run("UNWIND range(1, 50) AS i CREATE (:N {i: i})"), "");
+  EXPECT_NE(Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a").find("Scan :N\\n"),
+            std::string::npos);
+  graph_.CreateIndex("N", "i");
+  const std::string text = Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a");
+  EXPECT_NE(text.find("Scan :N by index on i\\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("Expand in"), std::string::npos) << text;
+  EXPECT_EQ(Run("MATCH (n:N {i: 3}) RETURN n.i"), "3");
+  EXPECT_EQ(Run("MATCH (m:N {i: 3}) MATCH (n:N) WHERE n.i = m.i + 1 RETURN n.i"), "4");
+  Run("EXPLAIN CREATE (:X)");
+  EXPECT_EQ(Run("MATCH (x:X) RETURN count(*)"), "0");
+}
+
+TEST_F(Engine, ShortestPath_Grid_FindsOneAndAll) {
+  ASSERT_EQ(Run("UNWIND range(0, 15) AS i CREATE (:P {i: i})"), "");
+  ASSERT_EQ(Run("MATCH (a:P), (b:P) WHERE b.i = a.i + 4 OR (b.i = a.i + 1 AND b.i % 4 <> 0) CREATE "
+                "(a)-[:E]->(b)"),
+            "");
+  EXPECT_EQ(
+      Run("MATCH (a:P {i: 0}), (b:P {i: 15}), p = shortestPath((a)-[:E*]->(b)) RETURN length(p)"),
+      "6");
+  EXPECT_EQ(Run("MATCH (a:P {i: 0}), (b:P {i: 15}), p = allShortestPaths((a)-[:E*]->(b)) RETURN "
+                "count(p), length(collect(p)[0])"),
+            "20, 6");
+  EXPECT_EQ(
+      Run("MATCH (a:P {i: 0}), (b:P {i: 15}), p = shortestPath((a)-[:E*..5]->(b)) RETURN count(p)"),
+      "0");
+  EXPECT_EQ(
+      Run("MATCH (a:P {i: 15}), (b:P {i: 0}), p = shortestPath((a)-[:E*]->(b)) RETURN count(p)"),
+      "0");
+  EXPECT_EQ(Run("MATCH (a:P {i: 15}), (b:P {i: 0}) RETURN length(shortestPath((a)-[*]-(b))), "
+                "shortestPath((a)-[*]->(b))"),
+            "6, null");
+}
+
+TEST_F(Engine, Foreach_NestedAndWithNulls_Updates) {
+  EXPECT_EQ(Run("FOREACH (i IN [1, 2] | CREATE (a:A {i: i}) FOREACH (j IN range(1, i) | CREATE "
+                "(a)-[:T]->(:B {j: j})))"),
+            "");
+  EXPECT_EQ(Run("MATCH (a:A)-->(b) RETURN a.i, count(b) ORDER BY a.i"), "1, 1; 2, 2");
+  EXPECT_EQ(Run("FOREACH (i IN null | CREATE (:C)) WITH 1 AS x MATCH (c:C) RETURN count(c)"), "0");
+  EXPECT_EQ(summary_.counters.nodes_created, 0u);
+  EXPECT_EQ(Run("FOREACH (i IN [1] | MATCH (n) SET n.x = 1)"), "error InvalidClauseComposition");
+}
+
+TEST_F(Engine, Subqueries_CorrelatedAndUnion_MultiplyRows) {
+  EXPECT_EQ(Run("UNWIND [1, 2] AS x CALL { WITH x RETURN x * 10 AS y UNION ALL WITH x RETURN -x AS "
+                "y } RETURN x, y ORDER BY x, y"),
+            "1, -1; 1, 10; 2, -2; 2, 20");
+  EXPECT_EQ(Run("UNWIND [3, 4] AS x CALL { CREATE (:Made) } RETURN x"), "3; 4");
+  EXPECT_EQ(Run("MATCH (m:Made) RETURN count(m)"), "2");
+  EXPECT_EQ(Run("UNWIND [1] AS x CALL { RETURN 1 AS x } RETURN x"), "error VariableAlreadyBound");
+}
+
+TEST_F(Engine, Counters_MixedQuery_SayWhatChanged) {
+  ASSERT_EQ(Run("CREATE (a:A:B {x: 1, y: null})-[:T {z: 2}]->(b) SET b.q = 1, b:C REMOVE a:B, a.x"),
+            "");
+  EXPECT_EQ(summary_.counters.nodes_created, 2u);
+  EXPECT_EQ(summary_.counters.edges_created, 1u);
+  EXPECT_EQ(summary_.counters.properties_set, 4u);
+  EXPECT_EQ(summary_.counters.labels_added, 3u);
+  EXPECT_EQ(summary_.counters.labels_removed, 1u);
+  ASSERT_EQ(Run("MATCH (n) DETACH DELETE n"), "");
+  EXPECT_EQ(summary_.counters.nodes_deleted, 2u);
+  EXPECT_EQ(summary_.counters.edges_deleted, 1u);
+}
+
+TEST_F(Engine, Parameters_Missing_IsFoundBeforeAnythingRuns) {
+  EXPECT_EQ(Run("CREATE (n) RETURN $x"), "error MissingParameter");
+  EXPECT_TRUE(graph_.nodes().empty());
+  EXPECT_EQ(Run("RETURN $x + $`y z`", {{"x", Value::Int(1)}, {"y z", Value::Int(2)}}), "3");
+}
+
+TEST_F(Engine, WritesOfAClause_AreNotSeenByIt) {
+  ASSERT_EQ(Run("UNWIND range(1, 3000) AS i CREATE (:A {i: i})"), "");
+  EXPECT_EQ(Run("MATCH (a:A) CREATE (:A) WITH count(*) AS c MATCH (b:A) RETURN c, count(b)"),
+            "3000, 6000");
+  EXPECT_EQ(Run("MATCH (a:A) SET a.i = 1 WITH a RETURN sum(a.i)"), "6000");
+}
+
+// The same aggregates from columns and from rows.
+TEST_F(Engine, Aggregates_WithoutKeys_ByColumnsAndByRowsAgree) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int round = 0; round < 30; ++round) {
+    graph_ = MemoryGraph();
+    const Token types[2] = {*graph_.AddTypeName("T"), *graph_.AddTypeName("U")};
+    const Token label = *graph_.AddLabelName("L"), key = *graph_.AddKeyName("w");
+    const auto properties = [&]() -> Properties {
+      switch (random() % 4) {
+        case 0:
+          return {};
+        case 1:
+          return {{key, Value::Float(static_cast<double>(random() % 100) / 4 + 0.125)}};
+        default:
+          return {{key, Value::Int(static_cast<int64_t>(random() % 100) - 50)}};
+      }
+    };
+    const size_t nodes = 1 + random() % 5;
+    for (size_t i = 0; i < nodes; ++i) {
+      ASSERT_TRUE(graph_.CreateNode({&label, random() % 2}, properties()).ok());
+    }
+    for (size_t n = random() % 12; n > 0; --n) {
+      ASSERT_TRUE(
+          graph_.CreateEdge(random() % nodes, random() % nodes, types[random() % 2], properties())
+              .ok());
+    }
+    // A condition that always holds keeps the plan from columns.
+    for (const char* pattern : {"()-[e]->()", "()<-[e:T]-()", "()-[e:T|U|Nothing]->()",
+                                "()-[e:Nothing]->()", "(e)", "(e:L)", "(e:Nothing)"}) {
+      for (const char* result : {"count(*), count(e), count(e.w), sum(e.w), min(e.w), max(e.w)",
+                                 "avg(e.w) + 1", "sum(e.none), min(e.none), count(e.w)"}) {
+        const std::string match = std::string("MATCH ") + pattern;
+        const std::string end = std::string(" RETURN ") + result;
+        EXPECT_NE(Run("EXPLAIN " + match + end).find("AggregateColumns"), std::string::npos);
+        EXPECT_EQ(Run("EXPLAIN " + match + " WHERE id(e) >= 0" + end).find("AggregateColumns"),
+                  std::string::npos);
+        EXPECT_EQ(Run(match + end), Run(match + " WHERE id(e) >= 0" + end)) << match << end;
+      }
+    }
+  }
+  ASSERT_EQ(Run("CREATE ({w: 'text'})"), "");
+  EXPECT_EQ(Run("MATCH (n) RETURN sum(n.w)"), "error InvalidArgumentType");
+}
+
+// Random graphs: hops counted by the engine against counting by hand.
+TEST_F(Engine, TwoHopsAndTrails_RandomGraphs_MatchAnEnumeration) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int round = 0; round < 20; ++round) {
+    graph_ = MemoryGraph();
+    const Token type = *graph_.AddTypeName("T");
+    const size_t nodes = 2 + random() % 5, edges = random() % 9;
+    std::vector<EdgeRef> refs;
+    for (size_t i = 0; i < nodes; ++i) ASSERT_TRUE(graph_.CreateNode({}, {}).ok());
+    for (size_t i = 0; i < edges; ++i)
+      refs.push_back(*graph_.CreateEdge(random() % nodes, random() % nodes, type, {}));
+    size_t two = 0, both = 0;
+    for (const EdgeRef& a : refs) {
+      for (const EdgeRef& b : refs) {
+        if (a == b) continue;
+        two += a.target == b.source;
+        // (x)--(y)--(z): each relationship in either direction, a loop in one.
+        for (const auto& [from, to] :
+             {std::pair(a.source, a.target), std::pair(a.target, a.source)}) {
+          both += to == b.source ? 1 : 0;
+          both += to == b.target && b.source != b.target ? 1 : 0;
+          if (a.source == a.target) break;
+          (void)from;
+        }
+      }
+    }
+    EXPECT_EQ(Run("MATCH ()-[]->()-[]->() RETURN count(*)"), std::to_string(two));
+    EXPECT_EQ(Run("MATCH (a)-[*2]->(b) RETURN count(*)"), std::to_string(two));
+    EXPECT_EQ(Run("MATCH ()--()--() RETURN count(*)"), std::to_string(both));
+    EXPECT_EQ(Run("MATCH (a)-[r*2..2]-(b) RETURN count(r)"), std::to_string(both));
+    // All trails, by recursion.
+    std::vector<bool> used(refs.size(), false);
+    size_t trails = 0;
+    const auto walk = [&](const auto& self, NodeId at) -> void {
+      for (size_t i = 0; i < refs.size(); ++i) {
+        if (used[i] || refs[i].source != at) continue;
+        used[i] = true;
+        ++trails;
+        self(self, refs[i].target);
+        used[i] = false;
+      }
+    };
+    for (size_t n = 0; n < nodes; ++n) walk(walk, n);
+    EXPECT_EQ(Run("MATCH (a)-[*]->(b) RETURN count(*)"), std::to_string(trails));
+    EXPECT_EQ(Run("MATCH p = (a)-[*0..]->(b) RETURN count(p)"), std::to_string(trails + nodes));
+  }
+}
+
+}  // namespace
+}  // namespace pulse::cypher

@@ -1,0 +1,139 @@
+// Evaluates expressions on a row. A row is an array of slots; local variables of comprehensions
+// have slots too, so that evaluation writes into the row.
+//
+// The first error stays in the context, and everything evaluates to null from then on: operators
+// look at failed() after each row or batch. One context belongs to one execution and one thread.
+// Reads may block on the graph.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "services/graph/cypher/ast.h"
+#include "services/graph/model/graph.h"
+#include "services/graph/model/value.h"
+
+namespace pulse::cypher {
+
+// What ends a query that would not end, or would take all memory. 0: no limit.
+struct Limits {
+  size_t memory_bytes =
+      size_t{1} << 30;  // of what operators keep and single values hold, estimated
+  uint64_t result_rows = 0;
+  int64_t nanos = 0;
+};
+
+// Changes that a query made, as drivers report them.
+struct Counters {
+  uint64_t nodes_created = 0, nodes_deleted = 0;
+  uint64_t edges_created = 0, edges_deleted = 0;
+  uint64_t properties_set = 0;
+  uint64_t labels_added = 0, labels_removed = 0;
+  bool any() const {
+    return nodes_created + nodes_deleted + edges_created + edges_deleted + properties_set +
+               labels_added + labels_removed >
+           0;
+  }
+};
+
+class EvalContext;
+struct RegexCache;  // eval.cc
+
+// Runs the plan of a subquery inside an expression; exec.cc does.
+class SubplanRunner {
+ public:
+  virtual ~SubplanRunner() = default;
+  virtual bool Exists(const Plan& plan, const Value* row) = 0;
+  // The value of `result` on every row of the plan.
+  virtual void Collect(const Plan& plan, const Expr& result, const Value* row, ValueList* out) = 0;
+};
+
+class EvalContext {
+ public:
+  const GraphView* graph = nullptr;
+  GraphTransaction* transaction = nullptr;  // null: the query may not change anything
+  const ValueMap* parameters = nullptr;     // sorted by key
+  SubplanRunner* subplans = nullptr;
+  Limits limits;
+  std::function<int64_t()> monotonic_nanos;
+  std::function<int64_t()> wall_nanos;  // since 1970, UTC
+  int64_t statement_nanos = 0;          // wall_nanos when the query began
+  const std::atomic<bool>* cancelled = nullptr;
+  Counters counters;
+  std::mt19937_64 random;
+  std::shared_ptr<RegexCache> regexes;
+  // What this query deleted: its properties cannot be read any more.
+  std::unordered_set<NodeId> deleted_nodes;
+  std::unordered_set<EdgeId> deleted_edges;
+
+  // Begins an execution: names that the plan uses, and the deadline.
+  void Start(const std::vector<std::string>* names);
+
+  bool failed() const { return !status_.ok(); }
+  const absl::Status& status() const { return status_; }
+  Value Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+    return Value();
+  }
+  Value TypeError(std::string_view message);
+  Value ArgumentError(std::string_view detail, std::string_view message);
+  bool Check(absl::Status status) {
+    if (!status.ok()) Fail(std::move(status));
+    return !failed();
+  }
+
+  // Counts work; now and then it looks at the clock. False: stop.
+  bool Tick(uint64_t work = 1) {
+    work_ += work;
+    return work_ < next_look_ ? !failed() : Look();
+  }
+  // Memory that an operator takes, and gives back with a negative number.
+  bool Charge(int64_t bytes);
+  // Whether one value of this size may be made at all.
+  bool Fits(size_t bytes);
+
+  // Tokens of the plan's names, looked up once they exist. kNoToken: not (yet) in the graph.
+  Token Label(int name);
+  Token EdgeType(int name);
+  Token Key(int name);
+  const std::string& NameOf(int name) const { return (*names_)[static_cast<size_t>(name)]; }
+
+  Value NodeProperty(NodeId node, Token key);
+  Value EdgeProperty(const EdgeRef& edge, Token key);
+  Value PropertyMap(const Value& entity);  // of a node or relationship
+  std::vector<Token> Labels(NodeId node);
+
+ private:
+  struct Tokens {
+    Token label = kNoToken, type = kNoToken, key = kNoToken;
+  };
+  bool Look();
+
+  absl::Status status_;
+  const std::vector<std::string>* names_ = nullptr;
+  std::vector<Tokens> tokens_;
+  uint64_t work_ = 0, next_look_ = 0;
+  int64_t deadline_ = 0;
+  int64_t memory_ = 0;
+  Column column_;
+};
+
+Value Eval(const Expr& expr, Value* row, EvalContext& context);
+// Whether a predicate holds: null does not. Anything but a boolean or null is an error.
+bool Holds(const Expr& predicate, Value* row, EvalContext& context);
+
+// Arithmetic of + - * / % ^, also for sum() and avg().
+Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
+// base[index] for lists, maps and entities.
+Value IndexValue(const Value& base, const Value& index, EvalContext& context);
+// base.key
+Value PropertyOf(const Value& base, std::string_view key, Token token, EvalContext& context);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,137 @@
+// Limits, names and reads of one execution.
+#include <algorithm>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/eval.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+constexpr uint64_t kLookEvery = 4096;
+
+}  // namespace
+
+void EvalContext::Start(const std::vector<std::string>* names) {
+  names_ = names;
+  tokens_.assign(names->size(), Tokens{});
+  statement_nanos = wall_nanos();
+  deadline_ = limits.nanos > 0 ? monotonic_nanos() + limits.nanos : 0;
+  next_look_ = kLookEvery;
+}
+
+Value EvalContext::TypeError(std::string_view message) {
+  return Fail(RuntimeError("TypeError", "InvalidArgumentType", message));
+}
+
+Value EvalContext::ArgumentError(std::string_view detail, std::string_view message) {
+  return Fail(RuntimeError("ArgumentError", detail, message));
+}
+
+bool EvalContext::Look() {
+  next_look_ = work_ + kLookEvery;
+  if (failed()) return false;
+  if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+    Fail(LimitError(absl::StatusCode::kCancelled, "the query was cancelled"));
+  } else if (deadline_ != 0 && monotonic_nanos() >= deadline_) {
+    Fail(LimitError(
+        absl::StatusCode::kDeadlineExceeded,
+        Concat("the query took longer than its limit of ", limits.nanos / 1'000'000, " ms")));
+  }
+  return !failed();
+}
+
+bool EvalContext::Charge(int64_t bytes) {
+  memory_ += bytes;
+  if (limits.memory_bytes != 0 && memory_ > static_cast<int64_t>(limits.memory_bytes)) {
+    Fail(LimitError(absl::StatusCode::kResourceExhausted,
+                    Concat("the query needs more than its limit of ", limits.memory_bytes,
+                           " bytes of memory")));
+  }
+  return !failed();
+}
+
+bool EvalContext::Fits(size_t bytes) {
+  if (limits.memory_bytes == 0 || bytes <= limits.memory_bytes) return !failed();
+  Fail(LimitError(absl::StatusCode::kResourceExhausted,
+                  Concat("a single value needs ", bytes, " bytes, the query's limit is ",
+                         limits.memory_bytes)));
+  return false;
+}
+
+Token EvalContext::Label(int name) {
+  Token& token = tokens_[static_cast<size_t>(name)].label;
+  if (token == kNoToken) token = graph->FindLabel(NameOf(name)).value_or(kNoToken);
+  return token;
+}
+Token EvalContext::EdgeType(int name) {
+  Token& token = tokens_[static_cast<size_t>(name)].type;
+  if (token == kNoToken) token = graph->FindType(NameOf(name)).value_or(kNoToken);
+  return token;
+}
+Token EvalContext::Key(int name) {
+  Token& token = tokens_[static_cast<size_t>(name)].key;
+  if (token == kNoToken) token = graph->FindKey(NameOf(name)).value_or(kNoToken);
+  return token;
+}
+
+namespace {
+
+Value First(const Column& column) {
+  switch (column.kind) {
+    case Column::Kind::kInts:
+      return column.valid[0] != 0 ? Value::Int(column.ints[0]) : Value();
+    case Column::Kind::kFloats:
+      return column.valid[0] != 0 ? Value::Float(column.floats[0]) : Value();
+    default:
+      return column.values[0];
+  }
+}
+
+absl::Status Deleted(std::string_view what) {
+  return RuntimeError("EntityNotFound", "DeletedEntityAccess",
+                      Concat("this ", what, " was deleted by the query"));
+}
+
+}  // namespace
+
+Value EvalContext::NodeProperty(NodeId node, Token key) {
+  if (!deleted_nodes.empty() && deleted_nodes.contains(node)) return Fail(Deleted("node"));
+  if (key == kNoToken) return {};
+  if (!Check(graph->ReadNodeProperty(key, {&node, 1}, &column_))) return {};
+  return First(column_);
+}
+
+Value EvalContext::EdgeProperty(const EdgeRef& edge, Token key) {
+  if (!deleted_edges.empty() && deleted_edges.contains(edge.id))
+    return Fail(Deleted("relationship"));
+  if (key == kNoToken) return {};
+  if (!Check(graph->ReadEdgeProperty(key, {&edge, 1}, &column_))) return {};
+  return First(column_);
+}
+
+Value EvalContext::PropertyMap(const Value& entity) {
+  Properties properties;
+  if (entity.is_node()) {
+    if (deleted_nodes.contains(entity.as_node())) return Fail(Deleted("node"));
+    if (!Check(graph->ReadNodeProperties(entity.as_node(), &properties))) return {};
+  } else {
+    if (deleted_edges.contains(entity.as_edge().id)) return Fail(Deleted("relationship"));
+    if (!Check(graph->ReadEdgeProperties(entity.as_edge(), &properties))) return {};
+  }
+  ValueMap map;
+  for (auto& [key, value] : properties) map.emplace_back(graph->KeyName(key), std::move(value));
+  return Value::Map(std::move(map));
+}
+
+std::vector<Token> EvalContext::Labels(NodeId node) {
+  std::vector<Token> labels;
+  if (!deleted_nodes.empty() && deleted_nodes.contains(node)) {
+    Fail(Deleted("node"));
+    return labels;
+  }
+  Check(graph->ReadLabels(node, &labels));
+  return labels;
+}
+
+}  // namespace pulse::cypher

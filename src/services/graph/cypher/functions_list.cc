@@ -1,0 +1,102 @@
+// Functions on lists and paths.
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+bool WantList(EvalContext& ctx, std::string_view function, const Value& v) {
+  if (v.is_list()) return true;
+  ctx.TypeError(Concat(function, "() needs a LIST, found a ", TypeName(v.type())));
+  return false;
+}
+bool WantPath(EvalContext& ctx, std::string_view function, const Value& v) {
+  if (v.is_path()) return true;
+  ctx.TypeError(Concat(function, "() needs a PATH, found a ", TypeName(v.type())));
+  return false;
+}
+
+Value Head(EvalContext& ctx, std::span<Value> a) {
+  if (!WantList(ctx, "head", a[0]) || a[0].as_list().empty()) return {};
+  return a[0].as_list().front();
+}
+Value Last(EvalContext& ctx, std::span<Value> a) {
+  if (!WantList(ctx, "last", a[0]) || a[0].as_list().empty()) return {};
+  return a[0].as_list().back();
+}
+Value Tail(EvalContext& ctx, std::span<Value> a) {
+  if (!WantList(ctx, "tail", a[0])) return {};
+  const ValueList& list = a[0].as_list();
+  return Value::List(list.empty() ? ValueList() : ValueList(list.begin() + 1, list.end()));
+}
+
+Value Range(EvalContext& ctx, std::span<Value> a) {
+  for (const Value& v : a) {
+    if (!v.is_int())
+      return ctx.Fail(RuntimeError("ArgumentError", "InvalidArgumentType",
+                                   "range() needs INTEGER bounds and steps"));
+  }
+  const int64_t begin = a[0].as_int(), end = a[1].as_int(),
+                step = a.size() == 3 ? a[2].as_int() : 1;
+  if (step == 0) return ctx.ArgumentError("NumberOutOfRange", "the step of range() must not be 0");
+  ValueList list;
+  if (step > 0 ? begin > end : begin < end) return Value::List({});
+  const auto distance = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)
+                                 : static_cast<uint64_t>(begin) - static_cast<uint64_t>(end);
+  const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+  const uint64_t count = distance / stride + 1;
+  if (count == 0 || count > (uint64_t{1} << 48) || !ctx.Fits(count * sizeof(Value))) {
+    return ctx.ArgumentError("NumberOutOfRange", "this range is too long");
+  }
+  list.reserve(count);
+  auto value = static_cast<uint64_t>(begin);
+  for (uint64_t i = 0; i < count; ++i) {
+    list.push_back(Value::Int(static_cast<int64_t>(value)));
+    value += static_cast<uint64_t>(step);
+    if (!ctx.Tick()) return {};
+  }
+  return Value::List(std::move(list));
+}
+
+Value Nodes(EvalContext& ctx, std::span<Value> a) {
+  if (!WantPath(ctx, "nodes", a[0])) return {};
+  ValueList list;
+  for (const NodeId node : a[0].as_path().nodes) list.push_back(Value::Node(node));
+  return Value::List(std::move(list));
+}
+Value Relationships(EvalContext& ctx, std::span<Value> a) {
+  if (!WantPath(ctx, "relationships", a[0])) return {};
+  ValueList list;
+  for (const EdgeRef& edge : a[0].as_path().edges) list.push_back(Value::Edge(edge));
+  return Value::List(std::move(list));
+}
+Value LengthOf(EvalContext& ctx, std::span<Value> a) {
+  if (!WantPath(ctx, "length", a[0])) return {};
+  return Value::Int(static_cast<int64_t>(a[0].as_path().edges.size()));
+}
+
+Value IsEmpty(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_list()) return Value::Bool(a[0].as_list().empty());
+  if (a[0].is_map()) return Value::Bool(a[0].as_map().empty());
+  if (a[0].is_string()) return Value::Bool(a[0].as_string().empty());
+  return ctx.TypeError(Concat("isEmpty() does not take a ", TypeName(a[0].type())));
+}
+
+}  // namespace
+
+void AddListFunctions(std::vector<Function>* out) {
+  constexpr uint32_t kNull = Bit(Type::kNull), kList = Bit(Type::kList),
+                     kPath = Bit(Type::kPath) | kNull, kInt = Bit(Type::kInt);
+  out->push_back({"head", 1, 1, Head, kAnyType, {kList | kNull}});
+  out->push_back({"last", 1, 1, Last, kAnyType, {kList | kNull}});
+  out->push_back({"tail", 1, 1, Tail, kList, {kList | kNull}});
+  out->push_back({"range", 2, 3, Range, kList, {kAnyType, kAnyType, kAnyType}, false});
+  out->push_back({"nodes", 1, 1, Nodes, kList, {kPath}});
+  out->push_back({"relationships", 1, 1, Relationships, kList, {kPath}});
+  out->push_back({"rels", 1, 1, Relationships, kList, {kPath}});
+  out->push_back({"length", 1, 1, LengthOf, kInt, {kPath}});
+  out->push_back({"isEmpty", 1, 1, IsEmpty, Bit(Type::kBool), {kAnyType}});
+}
+
+}  // namespace pulse::cypher

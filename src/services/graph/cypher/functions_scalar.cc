@@ -1,0 +1,171 @@
+// Functions on entities and conversions between types.
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/model/temporal.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+Value Wrong(EvalContext& ctx, std::string_view function, const Value& v) {
+  return ctx.Fail(RuntimeError("TypeError", "InvalidArgumentValue",
+                               Concat(function, "() does not take a ", TypeName(v.type()))));
+}
+// TypeError, InvalidArgumentValue: what conversions raise.
+Value NoConversion(EvalContext& ctx, std::string_view function, const Value& v) {
+  return ctx.Fail(RuntimeError("TypeError", "InvalidArgumentValue",
+                               Concat(function, "() cannot convert a ", TypeName(v.type()))));
+}
+
+Value Id(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_node()) return Value::Int(static_cast<int64_t>(a[0].as_node()));
+  if (a[0].is_edge()) return Value::Int(static_cast<int64_t>(a[0].as_edge().id));
+  return Wrong(ctx, "id", a[0]);
+}
+Value ElementId(EvalContext& ctx, std::span<Value> a) {
+  const Value id = Id(ctx, a);
+  return ctx.failed() ? id : Value::String(std::to_string(id.as_int()));
+}
+
+Value TypeOf(EvalContext& ctx, std::span<Value> a) {
+  return a[0].is_edge() ? Value::String(ctx.graph->TypeName(a[0].as_edge().type))
+                        : Wrong(ctx, "type", a[0]);
+}
+
+Value LabelsOf(EvalContext& ctx, std::span<Value> a) {
+  if (!a[0].is_node()) return Wrong(ctx, "labels", a[0]);
+  ValueList names;
+  for (const Token label : ctx.Labels(a[0].as_node()))
+    names.push_back(Value::String(ctx.graph->LabelName(label)));
+  return Value::List(std::move(names));
+}
+
+Value PropertiesOf(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_map()) return a[0];
+  if (a[0].is_node() || a[0].is_edge()) return ctx.PropertyMap(a[0]);
+  return Wrong(ctx, "properties", a[0]);
+}
+
+Value Keys(EvalContext& ctx, std::span<Value> a) {
+  if (!a[0].is_map() && !a[0].is_node() && !a[0].is_edge()) return Wrong(ctx, "keys", a[0]);
+  const Value map = a[0].is_map() ? a[0] : ctx.PropertyMap(a[0]);
+  if (ctx.failed()) return {};
+  ValueList names;
+  for (const auto& [key, value] : map.as_map()) names.push_back(Value::String(key));
+  return Value::List(std::move(names));
+}
+
+Value StartNode(EvalContext& ctx, std::span<Value> a) {
+  return a[0].is_edge() ? Value::Node(a[0].as_edge().source) : Wrong(ctx, "startNode", a[0]);
+}
+Value EndNode(EvalContext& ctx, std::span<Value> a) {
+  return a[0].is_edge() ? Value::Node(a[0].as_edge().target) : Wrong(ctx, "endNode", a[0]);
+}
+
+Value Coalesce(EvalContext&, std::span<Value> a) {
+  for (const Value& v : a) {
+    if (!v.is_null()) return v;
+  }
+  return {};
+}
+
+Value Timestamp(EvalContext& ctx, std::span<Value>) {
+  return Value::Int(ctx.statement_nanos / 1'000'000);
+}
+
+// The number that a text is, without spaces around it; null where it is none.
+Value ParseNumber(std::string_view text) {
+  const absl::string_view trimmed = absl::StripAsciiWhitespace(Absl(text));
+  const char *begin = trimmed.data(), *end = begin + trimmed.size();
+  if (begin != end && *begin == '+') ++begin;
+  int64_t integer = 0;
+  auto [stop, error] = std::from_chars(begin, end, integer);
+  if (begin != end && stop == end && error == std::errc()) return Value::Int(integer);
+  double number = 0;
+  const auto parsed = std::from_chars(begin, end, number);
+  if (begin == end || parsed.ptr != end || parsed.ec != std::errc() || !std::isfinite(number))
+    return {};
+  return Value::Float(number);
+}
+
+Value ToIntegerOrNull(EvalContext&, std::span<Value> a) {
+  Value v = a[0].is_string() ? ParseNumber(a[0].as_string()) : a[0];
+  if (v.is_bool()) return Value::Int(v.as_bool() ? 1 : 0);
+  if (v.is_int()) return v;
+  if (!v.is_float() || !(std::fabs(v.as_float()) < 9223372036854775808.0)) return {};
+  return Value::Int(static_cast<int64_t>(v.as_float()));
+}
+Value ToInteger(EvalContext& ctx, std::span<Value> a) {
+  const bool ok = a[0].is_number() || a[0].is_string() || a[0].is_bool();
+  return ok ? ToIntegerOrNull(ctx, a) : NoConversion(ctx, "toInteger", a[0]);
+}
+
+Value ToFloatOrNull(EvalContext&, std::span<Value> a) {
+  const Value v = a[0].is_string() ? ParseNumber(a[0].as_string()) : a[0];
+  return v.is_number() ? Value::Float(v.as_number()) : Value();
+}
+Value ToFloat(EvalContext& ctx, std::span<Value> a) {
+  return a[0].is_number() || a[0].is_string() ? ToFloatOrNull(ctx, a)
+                                              : NoConversion(ctx, "toFloat", a[0]);
+}
+
+Value ToBooleanOrNull(EvalContext&, std::span<Value> a) {
+  if (a[0].is_bool()) return a[0];
+  if (a[0].is_int()) return Value::Bool(a[0].as_int() != 0);
+  if (!a[0].is_string()) return {};
+  const std::string text = absl::AsciiStrToLower(absl::StripAsciiWhitespace(a[0].as_string()));
+  return text == "true" ? Value::Bool(true) : text == "false" ? Value::Bool(false) : Value();
+}
+Value ToBoolean(EvalContext& ctx, std::span<Value> a) {
+  const bool ok = a[0].is_bool() || a[0].is_string() || a[0].is_int();
+  return ok ? ToBooleanOrNull(ctx, a) : NoConversion(ctx, "toBoolean", a[0]);
+}
+
+Value ToStringOrNull(EvalContext&, std::span<Value> a) {
+  const Value& v = a[0];
+  if (v.is_string()) return v;
+  if (v.is_bool()) return Value::String(v.as_bool() ? "true" : "false");
+  if (v.is_int()) return Value::String(std::to_string(v.as_int()));
+  if (v.is_float()) return Value::String(FloatText(v.as_float()));
+  return v.is_temporal() || v.is_duration() ? Value::String(TemporalText(v)) : Value();
+}
+Value ToString(EvalContext& ctx, std::span<Value> a) {
+  Value text = ToStringOrNull(ctx, a);
+  return text.is_null() ? NoConversion(ctx, "toString", a[0]) : text;
+}
+
+Value ValueTypeOf(EvalContext&, std::span<Value> a) { return Value::String(TypeName(a[0].type())); }
+
+}  // namespace
+
+void AddScalarFunctions(std::vector<Function>* out) {
+  constexpr uint32_t kNull = Bit(Type::kNull), kNode = Bit(Type::kNode), kEdge = Bit(Type::kEdge),
+                     kMap = Bit(Type::kMap), kString = Bit(Type::kString), kInt = Bit(Type::kInt);
+  constexpr uint32_t kScalar = kNumberTypes | kString | Bit(Type::kBool) | kNull;
+  const uint32_t entity = kNode | kEdge | kNull;
+  out->push_back({"id", 1, 1, Id, kInt, {entity}});
+  out->push_back({"elementId", 1, 1, ElementId, kString, {entity}});
+  out->push_back({"type", 1, 1, TypeOf, kString, {kEdge | kNull}});
+  out->push_back({"labels", 1, 1, LabelsOf, Bit(Type::kList), {kNode | kNull}});
+  out->push_back({"properties", 1, 1, PropertiesOf, kMap, {entity | kMap}});
+  out->push_back({"keys", 1, 1, Keys, Bit(Type::kList), {entity | kMap}});
+  out->push_back({"startNode", 1, 1, StartNode, kNode, {kEdge | kNull}});
+  out->push_back({"endNode", 1, 1, EndNode, kNode, {kEdge | kNull}});
+  out->push_back({"coalesce", 1, 1000, Coalesce, kAnyType, {kAnyType, kAnyType, kAnyType}, false});
+  out->push_back({"timestamp", 0, 0, Timestamp, kInt, {}});
+  out->push_back({"toInteger", 1, 1, ToInteger, kInt, {kAnyType}});
+  out->push_back({"toIntegerOrNull", 1, 1, ToIntegerOrNull, kInt, {kAnyType}});
+  out->push_back({"toFloat", 1, 1, ToFloat, Bit(Type::kFloat), {kAnyType}});
+  out->push_back({"toFloatOrNull", 1, 1, ToFloatOrNull, Bit(Type::kFloat), {kAnyType}});
+  out->push_back({"toBoolean", 1, 1, ToBoolean, Bit(Type::kBool), {kScalar | kAnyType}});
+  out->push_back({"toBooleanOrNull", 1, 1, ToBooleanOrNull, Bit(Type::kBool), {kAnyType}});
+  out->push_back({"toString", 1, 1, ToString, kString, {kAnyType}});
+  out->push_back({"toStringOrNull", 1, 1, ToStringOrNull, kString, {kAnyType}});
+  out->push_back({"valueType", 1, 1, ValueTypeOf, kString, {kAnyType, kAnyType, kAnyType}, false});
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,207 @@
+// Functions on strings. Positions and lengths count characters.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/lexer.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+bool Want(EvalContext& ctx, std::string_view function, const Value& v, Type type) {
+  if (v.type() == type) return true;
+  ctx.TypeError(Concat(function, "() needs a ", TypeName(type), ", found a ", TypeName(v.type())));
+  return false;
+}
+
+// Byte offset of the n-th character, or the end.
+size_t Offset(const std::string& text, int64_t n) {
+  size_t at = 0;
+  while (n > 0 && at < text.size()) {
+    ++at;
+    while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;
+    --n;
+  }
+  return at;
+}
+int64_t Length(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
+
+// A length or position argument.
+bool Count(EvalContext& ctx, std::string_view function, const Value& v) {
+  if (!Want(ctx, function, v, Type::kInt)) return false;
+  if (v.as_int() >= 0) return true;
+  ctx.ArgumentError("NumberOutOfRange", Concat(function, "() takes no negative number"));
+  return false;
+}
+
+Value Left(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "left", a[0], Type::kString) || !Count(ctx, "left", a[1])) return {};
+  return Value::String(a[0].as_string().substr(0, Offset(a[0].as_string(), a[1].as_int())));
+}
+Value Right(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "right", a[0], Type::kString) || !Count(ctx, "right", a[1])) return {};
+  const int64_t skip = std::max<int64_t>(0, Length(a[0].as_string()) - a[1].as_int());
+  return Value::String(a[0].as_string().substr(Offset(a[0].as_string(), skip)));
+}
+Value Substring(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "substring", a[0], Type::kString) || !Count(ctx, "substring", a[1])) return {};
+  if (a.size() == 3 && !Count(ctx, "substring", a[2])) return {};
+  const std::string rest = a[0].as_string().substr(Offset(a[0].as_string(), a[1].as_int()));
+  return Value::String(a.size() == 3 ? rest.substr(0, Offset(rest, a[2].as_int())) : rest);
+}
+
+constexpr std::string_view kSpaces = " \t\n\v\f\r";
+Value LTrim(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "ltrim", a[0], Type::kString)) return {};
+  const std::string& text = a[0].as_string();
+  return Value::String(text.substr(std::min(text.find_first_not_of(kSpaces), text.size())));
+}
+Value RTrim(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "rtrim", a[0], Type::kString)) return {};
+  return Value::String(a[0].as_string().substr(0, a[0].as_string().find_last_not_of(kSpaces) + 1));
+}
+Value Trim(EvalContext& ctx, std::span<Value> a) {
+  Value left[1] = {LTrim(ctx, a)};
+  return ctx.failed() ? Value() : RTrim(ctx, left);
+}
+
+Value Replace(EvalContext& ctx, std::span<Value> a) {
+  for (const Value& v : a) {
+    if (!Want(ctx, "replace", v, Type::kString)) return {};
+  }
+  const std::string &text = a[0].as_string(), &from = a[1].as_string(), &to = a[2].as_string();
+  if (from.empty()) return a[0];
+  std::string out;
+  size_t at = 0;
+  for (size_t next; (next = text.find(from, at)) != std::string::npos; at = next + from.size()) {
+    out.append(text, at, next - at).append(to);
+    if (!ctx.Fits(out.size()) || !ctx.Tick()) return {};
+  }
+  out.append(text, at);
+  return Value::String(out);
+}
+
+Value Split(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, "split", a[0], Type::kString)) return {};
+  std::vector<std::string> delimiters;
+  if (a[1].is_list()) {
+    for (const Value& v : a[1].as_list()) {
+      if (!Want(ctx, "split", v, Type::kString)) return {};
+      delimiters.push_back(v.as_string());
+    }
+  } else if (Want(ctx, "split", a[1], Type::kString)) {
+    delimiters.push_back(a[1].as_string());
+  }
+  if (ctx.failed()) return {};
+  const std::string& text = a[0].as_string();
+  ValueList parts;
+  size_t begin = 0, at = 0;
+  while (at < text.size()) {
+    const std::string* found = nullptr;
+    for (const std::string& d : delimiters) {
+      if (!d.empty() && text.compare(at, d.size(), d) == 0) found = &d;
+      if (d.empty() && at > begin) found = &d;
+    }
+    if (found == nullptr) {
+      ++at;
+      while (at < text.size() && (text[at] & 0xC0) == 0x80) ++at;
+      continue;
+    }
+    parts.push_back(Value::String(text.substr(begin, at - begin)));
+    at += found->size();
+    begin = at;
+    if (!ctx.Tick()) return {};
+  }
+  parts.push_back(Value::String(text.substr(begin)));
+  return Value::List(std::move(parts));
+}
+
+// Of ASCII and of the Latin, Greek and Cyrillic letters whose cases lie at fixed distances.
+uint32_t ChangeCase(uint32_t c, bool upper) {
+  const auto in = [c](uint32_t low, uint32_t high) { return c >= low && c <= high; };
+  if (upper) {
+    if (in('a', 'z') || (in(0xE0, 0xFE) && c != 0xF7)) return c - 32;
+    if (c == 0xFF) return 0x178;
+    if (in(0x100, 0x137) || in(0x14A, 0x177)) return c & ~1u;
+    if (in(0x3B1, 0x3C9) && c != 0x3C2) return c - 32;
+    if (in(0x430, 0x44F)) return c - 32;
+    if (in(0x450, 0x45F)) return c - 80;
+    return c;
+  }
+  if (in('A', 'Z') || (in(0xC0, 0xDE) && c != 0xD7)) return c + 32;
+  if (c == 0x178) return 0xFF;
+  if (c != 0x130 && (in(0x100, 0x137) || in(0x14A, 0x177))) return c | 1u;
+  if (in(0x391, 0x3A9)) return c + 32;
+  if (in(0x410, 0x42F)) return c + 32;
+  if (in(0x400, 0x40F)) return c + 80;
+  return c;
+}
+
+template <bool upper>
+Value ToCase(EvalContext& ctx, std::span<Value> a) {
+  if (!Want(ctx, upper ? "toUpper" : "toLower", a[0], Type::kString)) return {};
+  const std::string& text = a[0].as_string();
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const int32_t c = NextCodePoint(text, &at);
+    AppendCodePoint(c < 0 ? 0xFFFD : ChangeCase(static_cast<uint32_t>(c), upper), &out);
+  }
+  return Value::String(out);
+}
+
+Value CharLength(EvalContext& ctx, std::span<Value> a) {
+  return Want(ctx, "char_length", a[0], Type::kString) ? Value::Int(Length(a[0].as_string()))
+                                                       : Value();
+}
+
+Value Reverse(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_list()) return Value::List(ValueList(a[0].as_list().rbegin(), a[0].as_list().rend()));
+  if (!Want(ctx, "reverse", a[0], Type::kString)) return {};
+  const std::string& text = a[0].as_string();
+  std::string out;
+  for (size_t end = text.size(); end > 0;) {
+    size_t begin = end - 1;
+    while (begin > 0 && (text[begin] & 0xC0) == 0x80) --begin;
+    out.append(text, begin, end - begin);
+    end = begin;
+  }
+  return Value::String(out);
+}
+
+Value Size(EvalContext& ctx, std::span<Value> a) {
+  if (a[0].is_string()) return Value::Int(Length(a[0].as_string()));
+  if (a[0].is_list()) return Value::Int(static_cast<int64_t>(a[0].as_list().size()));
+  if (a[0].is_map()) return Value::Int(static_cast<int64_t>(a[0].as_map().size()));
+  return ctx.TypeError(Concat("size() does not take a ", TypeName(a[0].type())));
+}
+
+}  // namespace
+
+void AddStringFunctions(std::vector<Function>* out) {
+  constexpr uint32_t kString = Bit(Type::kString), kNull = Bit(Type::kNull),
+                     kList = Bit(Type::kList);
+  constexpr uint32_t kText = kString | kNull, kInt = Bit(Type::kInt) | kNull;
+  out->push_back({"left", 2, 2, Left, kString, {kText, kInt, kAnyType}});
+  out->push_back({"right", 2, 2, Right, kString, {kText, kInt, kAnyType}});
+  out->push_back({"substring", 2, 3, Substring, kString, {kText, kInt, kInt}});
+  out->push_back({"lTrim", 1, 1, LTrim, kString, {kText}});
+  out->push_back({"rTrim", 1, 1, RTrim, kString, {kText}});
+  out->push_back({"trim", 1, 1, Trim, kString, {kText}});
+  out->push_back({"replace", 3, 3, Replace, kString, {kText, kText, kText}});
+  out->push_back({"split", 2, 2, Split, kList, {kText, kText | kList, kAnyType}});
+  for (const std::string_view name : {"toLower", "lower"})
+    out->push_back({name, 1, 1, ToCase<false>, kString, {kText}});
+  for (const std::string_view name : {"toUpper", "upper"})
+    out->push_back({name, 1, 1, ToCase<true>, kString, {kText}});
+  for (const std::string_view name : {"char_length", "character_length"}) {
+    out->push_back({name, 1, 1, CharLength, Bit(Type::kInt), {kText}});
+  }
+  out->push_back({"reverse", 1, 1, Reverse, kString | kList, {kText | kList}});
+  out->push_back({"size", 1, 1, Size, Bit(Type::kInt), {kText | kList | Bit(Type::kMap)}});
+}
+
+}  // namespace pulse::cypher

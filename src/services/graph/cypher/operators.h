@@ -1,0 +1,180 @@
+// The operators that a plan's steps become when it runs. Rows are pushed through them in batches;
+// each has its own state, and no other operator's. One thread.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "services/graph/cypher/eval.h"
+#include "services/graph/cypher/plan.h"
+
+namespace pulse::cypher {
+
+inline constexpr size_t kBatchRows = 1024;
+
+// Rows of one width, one after the other. Cleared rows keep their memory.
+class Rows {
+ public:
+  explicit Rows(int width) : width_(static_cast<size_t>(width)) {}
+  size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  bool full() const { return count_ >= kBatchRows; }
+  Value* Row(size_t i) { return slots_.data() + i * width_; }
+  const Value* data() const { return slots_.data(); }
+  size_t width() const { return width_; }
+  // A copy of `base` at the end. `base` is no row of this.
+  Value* Add(const Value* base) {
+    if ((count_ + 1) * width_ > slots_.size())
+      slots_.resize(std::max<size_t>((count_ + 1) * 2, 4) * width_);
+    Value* row = Row(count_++);
+    for (size_t i = 0; i < width_; ++i) row[i] = base[i];
+    return row;
+  }
+  // Moves row `from` to place `to`.
+  void Move(size_t from, size_t to) {
+    if (from == to) return;
+    for (size_t i = 0; i < width_; ++i) Row(to)[i] = std::move(Row(from)[i]);
+  }
+  void Resize(size_t count) { count_ = count; }
+  void clear() { count_ = 0; }
+  size_t Bytes() const { return count_ * width_ * sizeof(Value); }
+
+ private:
+  size_t width_;
+  size_t count_ = 0;
+  std::vector<Value> slots_;
+};
+
+// What the operators of one execution share.
+struct Runtime {
+  EvalContext* context = nullptr;
+  int width = 0;
+};
+
+class Operator {
+ public:
+  Operator(const Step* step, Runtime* runtime, Operator* next)
+      : step_(step),
+        ctx_(*runtime->context),
+        runtime_(runtime),
+        next_(next),
+        out_(runtime->width) {}
+  Operator(const Operator&) = delete;
+  Operator& operator=(const Operator&) = delete;
+  virtual ~Operator() = default;
+
+  // Takes rows, which it may change. False: no more are wanted, or something failed.
+  virtual bool Push(Rows& in) = 0;
+  // No more rows come.
+  virtual bool Finish() { return next_->Finish(); }
+  // Ready for a new input.
+  virtual void Reset() { out_.clear(); }
+
+ protected:
+  // A copy of `base` in the output; full batches go on. Null: stop.
+  Value* NewRow(const Value* base) {
+    if (out_.full() && !Flush()) return nullptr;
+    return ctx_.Tick() ? out_.Add(base) : nullptr;
+  }
+  bool Flush() {
+    if (out_.empty()) return !ctx_.failed();
+    const bool more = next_->Push(out_);
+    out_.clear();
+    return more && !ctx_.failed();
+  }
+  const Step& step() const { return *step_; }
+
+  const Step* const step_;
+  EvalContext& ctx_;
+  Runtime* const runtime_;
+  Operator* const next_;
+  Rows out_;
+};
+
+// The operators of some steps, from the first to a sink that lives elsewhere.
+class Pipeline {
+ public:
+  Pipeline(const Steps& steps, Runtime* runtime, Operator* sink);
+  // Runs one row through, to the end, and gets ready for the next.
+  void RunOne(const Value* row);
+  // The same for a batch.
+  void Run(Rows& rows);
+
+ private:
+  Operator* head_;
+  std::vector<std::unique_ptr<Operator>> operators_;
+  Rows input_;
+};
+
+std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Operator* next);
+// By kind; nullptr where the kind is another file's.
+std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);
+
+std::unique_ptr<Operator> MakeColumnOperator(const Step& step, Runtime* runtime, Operator* next);
+
+// Hands every batch to a function.
+template <typename Function>
+class SinkOperator : public Operator {
+ public:
+  SinkOperator(Runtime* runtime, Function function)
+      : Operator(nullptr, runtime, nullptr), function_(std::move(function)) {}
+  bool Push(Rows& in) override { return function_(in) && !ctx_.failed(); }
+  bool Finish() override { return true; }
+
+ private:
+  Function function_;
+};
+template <typename Function>
+std::unique_ptr<Operator> MakeSink(Runtime* runtime, Function function) {
+  return std::make_unique<SinkOperator<Function>>(runtime, std::move(function));
+}
+
+// A set of tuples of values, each equal to none before; what DISTINCT is. Charges memory for them.
+class TupleSet {
+ public:
+  explicit TupleSet(size_t width) : width_(width) {}
+  // The index of the tuple, and whether it is new. `values` are moved from where it is.
+  std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context);
+  const Value* Tuple(size_t i) const { return values_.data() + i * width_; }
+  size_t size() const { return count_; }
+  void Clear(EvalContext& context);
+
+ private:
+  size_t width_;
+  size_t count_ = 0;
+  int64_t charged_ = 0;
+  std::vector<Value> values_;
+  std::unordered_multimap<uint64_t, size_t> index_;
+};
+
+// Runs the branches of a plan, with what UNION says of them.
+class PlanRunner {
+ public:
+  // `consume`: takes rows and the slots of the columns.
+  using Consume = std::function<bool(Rows&, const std::vector<Slot>&)>;
+  PlanRunner(const Plan& plan, Runtime* runtime, Consume consume);
+  void Run(const Value* row);
+
+ private:
+  Runtime* const runtime_;
+  const Consume consume_;
+  std::unique_ptr<TupleSet> distinct_;
+  std::vector<std::unique_ptr<Operator>> sinks_;
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;
+};
+
+// The path of a part whose nodes and relationships are in the row. False, and null: one of them is
+// null.
+bool BuildPath(const PatternPart& part, const Value* row, Value* out);
+
+// Changes an entity as SET and REMOVE say; on all rows. ops_update.cc
+void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& context);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,205 @@
+// Grouping and aggregation. Groups and their states are flat arrays; a hash index finds the group.
+#include <algorithm>
+#include <cmath>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+struct AggregateState {
+  int64_t count = 0;
+  Value sum;                     // also the minimum or maximum
+  double mean = 0, squares = 0;  // Welford's
+  double percentile = -1;
+  ValueList values;
+  std::unique_ptr<TupleSet> distinct;
+};
+
+class AggregateOperator : public Operator {
+ public:
+  AggregateOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), groups_(step->items.size()) {}
+
+  bool Push(Rows& in) override {
+    const size_t n = step().aggregates.size();
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      tuple_.clear();
+      for (const auto& [expr, slot] : step().items) tuple_.push_back(Eval(*expr, row, ctx_));
+      const auto [group, added] = groups_.Insert(&tuple_, ctx_);
+      if (added) {
+        states_.resize(states_.size() + n);
+        if (!Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
+      }
+      for (size_t a = 0; a < n; ++a) Add(*step().aggregates[a].first, row, &states_[group * n + a]);
+      if (!ctx_.Tick()) return false;
+    }
+    return true;
+  }
+
+  bool Finish() override {
+    const size_t n = step().aggregates.size();
+    // Without keys there is one group, also of no rows.
+    if (step().items.empty() && groups_.size() == 0) {
+      tuple_.clear();
+      groups_.Insert(&tuple_, ctx_);
+      states_.resize(n);
+    }
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      Value* row = NewRow(empty.data());
+      if (row == nullptr) break;
+      for (size_t k = 0; k < step().items.size(); ++k)
+        row[step().items[k].second] = groups_.Tuple(g)[k];
+      for (size_t a = 0; a < n; ++a) {
+        row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
+      }
+    }
+    return Flush() && next_->Finish();
+  }
+
+  void Reset() override {
+    for (AggregateState& state : states_) {
+      if (state.distinct != nullptr) state.distinct->Clear(ctx_);
+    }
+    states_.clear();
+    groups_.Clear(ctx_);
+    ctx_.Charge(-charged_);
+    charged_ = 0;
+  }
+
+ private:
+  bool Charge(int64_t bytes) {
+    charged_ += bytes;
+    return ctx_.Charge(bytes);
+  }
+
+  void Add(const Expr& e, Value* row, AggregateState* state) {
+    if (e.kind == Expr::Kind::kCountStar) {
+      ++state->count;
+      return;
+    }
+    Value v = Eval(*e.kids[0], row, ctx_);
+    if (ctx_.failed()) return;
+    const Aggregate kind = e.function->aggregate;
+    if (kind == Aggregate::kPercentileCont || kind == Aggregate::kPercentileDisc) {
+      const Value p = Eval(*e.kids[1], row, ctx_);
+      if (ctx_.failed()) return;
+      if (!p.is_number() || !(p.as_number() >= 0 && p.as_number() <= 1)) {
+        ctx_.ArgumentError("NumberOutOfRange", "a percentile lies between 0.0 and 1.0");
+        return;
+      }
+      state->percentile = p.as_number();
+    }
+    if (v.is_null()) return;
+    if (e.flag) {
+      if (state->distinct == nullptr) state->distinct = std::make_unique<TupleSet>(1);
+      tuple_.assign(1, v);
+      if (!state->distinct->Insert(&tuple_, ctx_).second) return;
+    }
+    ++state->count;
+    switch (kind) {
+      case Aggregate::kSum:
+      case Aggregate::kAvg:
+        if (!v.is_number() && !v.is_duration()) {
+          ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
+          return;
+        }
+        state->sum =
+            state->sum.is_null() ? std::move(v) : Arithmetic(Op::kAdd, state->sum, v, ctx_);
+        return;
+      case Aggregate::kMin:
+        if (state->sum.is_null() || Order(v, state->sum) < 0) state->sum = std::move(v);
+        return;
+      case Aggregate::kMax:
+        if (state->sum.is_null() || Order(v, state->sum) > 0) state->sum = std::move(v);
+        return;
+      case Aggregate::kCollect:
+        Charge(static_cast<int64_t>(v.Bytes()));
+        state->values.push_back(std::move(v));
+        return;
+      case Aggregate::kCount:
+        return;
+      default:
+        break;
+    }
+    if (!v.is_number()) {
+      ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
+      return;
+    }
+    if (kind == Aggregate::kStDev || kind == Aggregate::kStDevP) {
+      const double delta = v.as_number() - state->mean;
+      state->mean += delta / static_cast<double>(state->count);
+      state->squares += delta * (v.as_number() - state->mean);
+      return;
+    }
+    Charge(sizeof(Value));
+    state->values.push_back(std::move(v));
+  }
+
+  Value Result(const Expr& e, AggregateState* state) {
+    if (e.kind == Expr::Kind::kCountStar) return Value::Int(state->count);
+    const auto n = static_cast<double>(state->count);
+    switch (e.function->aggregate) {
+      case Aggregate::kCount:
+        return Value::Int(state->count);
+      case Aggregate::kSum:
+        return state->sum.is_null() ? Value::Int(0) : state->sum;
+      case Aggregate::kAvg:
+        if (state->sum.is_null()) return {};
+        return Arithmetic(Op::kDiv,
+                          state->sum.is_int() ? Value::Float(state->sum.as_number()) : state->sum,
+                          Value::Float(n), ctx_);
+      case Aggregate::kMin:
+      case Aggregate::kMax:
+        return state->sum;
+      case Aggregate::kStDev:
+        return Value::Float(n > 1 ? std::sqrt(state->squares / (n - 1)) : 0);
+      case Aggregate::kStDevP:
+        return Value::Float(n > 0 ? std::sqrt(state->squares / n) : 0);
+      case Aggregate::kCollect: {
+        Value list = Value::List(std::move(state->values));
+        if (list.depth() > kMaxValueDepth)
+          return ctx_.ArgumentError("NumberOutOfRange", "this list nests too deeply");
+        return list;
+      }
+      default:
+        return Percentile(e, state);
+    }
+  }
+
+  Value Percentile(const Expr& e, AggregateState* state) {
+    ValueList& values = state->values;
+    if (values.empty()) return {};
+    std::sort(values.begin(), values.end(),
+              [](const Value& a, const Value& b) { return Order(a, b) < 0; });
+    const auto last = static_cast<double>(values.size() - 1);
+    if (e.function->aggregate == Aggregate::kPercentileDisc) {
+      const double rank = std::ceil(state->percentile * static_cast<double>(values.size()));
+      return values[static_cast<size_t>(std::clamp(rank - 1, 0.0, last))];
+    }
+    const double at = state->percentile * last;
+    const auto low = static_cast<size_t>(std::floor(at)), high = static_cast<size_t>(std::ceil(at));
+    const double share = at - std::floor(at);
+    return Value::Float(values[low].as_number() * (1 - share) + values[high].as_number() * share);
+  }
+
+  TupleSet groups_;
+  std::vector<AggregateState> states_;
+  std::vector<Value> tuple_;
+  int64_t charged_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime,
+                                                Operator* next) {
+  if (step.kind != Step::Kind::kAggregate) return nullptr;
+  return std::make_unique<AggregateOperator>(&step, runtime, next);
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,217 @@
+// Aggregates over all relationships or nodes, without a row for any of them: the graph fills
+// columns of one property, and these are added up. For queries like MATCH ()-[e]->() RETURN
+// sum(e.w), count(*).
+#include <algorithm>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+constexpr size_t kColumnRows = 4096;
+
+// One aggregate; what ops_aggregate.cc computes from rows comes out the same.
+struct ColumnState {
+  const Expr* expr = nullptr;
+  Aggregate kind = Aggregate::kCount;
+  int key = -1;  // name of the property; -1: what is counted is never null
+  int64_t count = 0;
+  Value value;  // sum, minimum or maximum
+};
+
+void AddValue(ColumnState* state, const Value& v, EvalContext& ctx) {
+  if (v.is_null()) return;
+  ++state->count;
+  switch (state->kind) {
+    case Aggregate::kSum:
+    case Aggregate::kAvg:
+      if (!v.is_number() && !v.is_duration()) {
+        ctx.TypeError(
+            Concat(state->expr->function->name, "() does not take a ", TypeName(v.type())));
+        return;
+      }
+      state->value = state->value.is_null() ? v : Arithmetic(Op::kAdd, state->value, v, ctx);
+      return;
+    case Aggregate::kMin:
+      if (state->value.is_null() || Order(v, state->value) < 0) state->value = v;
+      return;
+    case Aggregate::kMax:
+      if (state->value.is_null() || Order(v, state->value) > 0) state->value = v;
+      return;
+    default:
+      return;
+  }
+}
+
+// Integers, of which the batch's sum, minimum or maximum goes on as one value.
+void AddInts(ColumnState* state, const Column& column, EvalContext& ctx) {
+  int64_t count = 0, sum = 0, low = INT64_MAX, high = INT64_MIN;
+  bool overflow = false;
+  for (size_t i = 0; i < column.ints.size(); ++i) {
+    if (column.valid[i] == 0) continue;
+    ++count;
+    overflow |= __builtin_add_overflow(sum, column.ints[i], &sum);
+    low = std::min(low, column.ints[i]);
+    high = std::max(high, column.ints[i]);
+  }
+  if (count == 0) return;
+  const bool sums = state->kind == Aggregate::kSum || state->kind == Aggregate::kAvg;
+  if (sums && overflow) {
+    // In their order, as from rows.
+    for (size_t i = 0; i < column.ints.size() && !ctx.failed(); ++i) {
+      if (column.valid[i] != 0) AddValue(state, Value::Int(column.ints[i]), ctx);
+    }
+    return;
+  }
+  AddValue(state, Value::Int(sums ? sum : state->kind == Aggregate::kMin ? low : high), ctx);
+  state->count += count - 1;
+}
+
+void AddColumn(ColumnState* state, const Column& column, EvalContext& ctx) {
+  switch (column.kind) {
+    case Column::Kind::kInts:
+      return AddInts(state, column, ctx);
+    case Column::Kind::kFloats:
+      for (size_t i = 0; i < column.floats.size() && !ctx.failed(); ++i) {
+        if (column.valid[i] != 0) AddValue(state, Value::Float(column.floats[i]), ctx);
+      }
+      return;
+    default:
+      for (size_t i = 0; i < column.values.size() && !ctx.failed(); ++i) {
+        AddValue(state, column.values[i], ctx);
+      }
+  }
+}
+
+class ColumnOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (states_.empty()) Prepare();
+      if (!(step().all_edges ? ScanEdges() : ScanNodes())) return false;
+    }
+    return true;
+  }
+
+  bool Finish() override {
+    if (states_.empty()) Prepare();
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    Value* row = NewRow(empty.data());
+    for (size_t a = 0; row != nullptr && a < states_.size(); ++a) {
+      row[step().aggregates[a].second] = Result(&states_[a]);
+    }
+    return Flush() && next_->Finish();
+  }
+
+  void Reset() override { states_.clear(); }
+
+ private:
+  void Prepare() {
+    for (const auto& [expr, slot] : step().aggregates) {
+      ColumnState state;
+      state.expr = expr;
+      if (expr->kind == Expr::Kind::kCall) {
+        state.kind = expr->function->aggregate;
+        if (expr->kids[0]->kind == Expr::Kind::kProperty) state.key = expr->kids[0]->slot2;
+      }
+      states_.push_back(std::move(state));
+    }
+  }
+
+  // `read` fills a column for one key.
+  template <typename Read>
+  bool AddBatch(size_t count, const Read& read) {
+    int loaded = -1;
+    for (ColumnState& state : states_) {
+      if (state.key < 0) {
+        state.count += static_cast<int64_t>(count);
+        continue;
+      }
+      const Token key = ctx_.Key(state.key);
+      if (key == kNoToken) continue;
+      if (loaded != state.key && !ctx_.Check(read(key))) return false;
+      loaded = state.key;
+      AddColumn(&state, column_, ctx_);
+    }
+    return ctx_.Tick(count);
+  }
+
+  bool ScanEdges() {
+    std::vector<Token> types;
+    for (const int name : step().types) {
+      if (const Token token = ctx_.EdgeType(name); token != kNoToken) types.push_back(token);
+    }
+    if (!step().types.empty() && types.empty()) return true;
+    edges_.resize(kColumnRows);
+    uint64_t position = 0;
+    while (true) {
+      const auto count = ctx_.graph->ScanEdges(types, &position, edges_);
+      if (!ctx_.Check(count.status())) return false;
+      if (*count == 0) return true;
+      const std::span<const EdgeRef> batch(edges_.data(), *count);
+      if (!AddBatch(*count, [&](Token key) {
+            return ctx_.graph->ReadEdgeProperty(key, batch, &column_);
+          })) {
+        return false;
+      }
+    }
+  }
+
+  bool ScanNodes() {
+    Token label = kNoToken;
+    if (step().label >= 0) {
+      label = ctx_.Label(step().label);
+      if (label == kNoToken) return true;
+    }
+    nodes_.resize(kColumnRows);
+    uint64_t position = 0;
+    while (true) {
+      const auto count = ctx_.graph->ScanNodes(label, &position, nodes_);
+      if (!ctx_.Check(count.status())) return false;
+      if (*count == 0) return true;
+      const std::span<const NodeId> batch(nodes_.data(), *count);
+      if (!AddBatch(*count, [&](Token key) {
+            return ctx_.graph->ReadNodeProperty(key, batch, &column_);
+          })) {
+        return false;
+      }
+    }
+  }
+
+  Value Result(ColumnState* state) {
+    switch (state->kind) {
+      case Aggregate::kSum:
+        return state->value.is_null() ? Value::Int(0) : state->value;
+      case Aggregate::kAvg: {
+        if (state->value.is_null()) return {};
+        const Value sum =
+            state->value.is_int() ? Value::Float(state->value.as_number()) : state->value;
+        return Arithmetic(Op::kDiv, sum, Value::Float(static_cast<double>(state->count)), ctx_);
+      }
+      case Aggregate::kMin:
+      case Aggregate::kMax:
+        return state->value;
+      default:
+        return Value::Int(state->count);
+    }
+  }
+
+  std::vector<ColumnState> states_;
+  std::vector<EdgeRef> edges_;
+  std::vector<NodeId> nodes_;
+  Column column_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeColumnOperator(const Step& step, Runtime* runtime, Operator* next) {
+  if (step.kind != Step::Kind::kColumns) return nullptr;
+  return std::make_unique<ColumnOperator>(&step, runtime, next);
+}
+
+}  // namespace pulse::cypher

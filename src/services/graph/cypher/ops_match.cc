@@ -1,0 +1,569 @@
+// Operators that find nodes, relationships and paths.
+#include <algorithm>
+#include <unordered_set>
+
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+// The tokens of a step's types. False: types are named, and the graph has none of them.
+bool ResolveTypes(const std::vector<int>& names, EvalContext& ctx, std::vector<Token>* out) {
+  out->clear();
+  for (const int name : names) {
+    const Token token = ctx.EdgeType(name);
+    if (token != kNoToken) out->push_back(token);
+  }
+  return names.empty() || !out->empty();
+}
+
+bool HoldsEdge(const Value& v, EdgeId edge) {
+  if (v.is_edge()) return v.as_edge().id == edge;
+  if (!v.is_list()) return false;
+  for (const Value& item : v.as_list()) {
+    if (item.is_edge() && item.as_edge().id == edge) return true;
+  }
+  return false;
+}
+
+bool Differs(const Value* row, const std::vector<Slot>& slots, EdgeId edge) {
+  return std::none_of(slots.begin(), slots.end(),
+                      [&](Slot slot) { return HoldsEdge(row[slot], edge); });
+}
+
+EdgeRef RefOf(const NeighbourBatch& batch, size_t i, NodeId from) {
+  const bool in = batch.incoming[i] != 0;
+  return {batch.edge[i], in ? batch.node[i] : from, in ? from : batch.node[i], batch.type[i]};
+}
+
+// A bound variable that a pattern uses as a node.
+bool NodeOf(const Value& v, EvalContext& ctx, NodeId* node) {
+  if (v.is_null()) return false;
+  if (!v.is_node()) {
+    ctx.TypeError(Concat("a pattern needs a NODE, found a ", TypeName(v.type())));
+    return false;
+  }
+  *node = v.as_node();
+  return true;
+}
+
+class ScanOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!(step().expr != nullptr ? Seek(in.Row(i)) : Scan(in.Row(i)))) return false;
+    }
+    return Flush();
+  }
+
+ private:
+  bool Scan(const Value* row) {
+    Token label = kNoToken;
+    if (step().label >= 0) {
+      label = ctx_.Label(step().label);
+      if (label == kNoToken) return true;
+    }
+    NodeId nodes[kBatchRows];
+    uint64_t position = 0;
+    while (true) {
+      const auto count = ctx_.graph->ScanNodes(label, &position, nodes);
+      if (!ctx_.Check(count.status())) return false;
+      if (*count == 0) return true;
+      for (size_t i = 0; i < *count; ++i) {
+        Value* out = NewRow(row);
+        if (out == nullptr) return false;
+        out[step().slot] = Value::Node(nodes[i]);
+      }
+    }
+  }
+
+  bool Seek(Value* row) {
+    const Value value = Eval(*step().expr, row, ctx_);
+    const Token label = ctx_.Label(step().label), key = ctx_.Key(step().key);
+    if (ctx_.failed()) return false;
+    if (value.is_null() || label == kNoToken || key == kNoToken) return true;
+    // The index may have gone since the query was planned; the predicate stands in the plan anyway.
+    if (!ctx_.graph->HasIndex(label, key)) return Scan(row);
+    found_.clear();
+    if (!ctx_.Check(ctx_.graph->Seek(label, key, value, &found_))) return false;
+    for (const NodeId node : found_) {
+      Value* out = NewRow(row);
+      if (out == nullptr) return false;
+      out[step().slot] = Value::Node(node);
+    }
+    return true;
+  }
+
+  std::vector<NodeId> found_;
+};
+
+class ExpandOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    if (!ResolveTypes(step().types, ctx_, &types_)) return true;
+    nodes_.clear();
+    rows_.clear();
+    for (size_t i = 0; i < in.size(); ++i) {
+      NodeId node = 0;
+      if (!NodeOf(in.Row(i)[step().from], ctx_, &node)) continue;
+      nodes_.push_back(node);
+      rows_.push_back(i);
+    }
+    ExpandPosition position;
+    while (position.node < nodes_.size() && !ctx_.failed()) {
+      batch_.clear();
+      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kBatchRows, &position,
+                                         &batch_)) ||
+          !ctx_.Tick(batch_.size() + 1)) {
+        return false;
+      }
+      for (size_t i = 0; i < batch_.size(); ++i) {
+        Value* row = in.Row(rows_[batch_.origin[i]]);
+        if (step().into) {
+          NodeId target = 0;
+          if (!NodeOf(row[step().slot], ctx_, &target) || target != batch_.node[i]) continue;
+        }
+        if (!Differs(row, step().unique, batch_.edge[i])) continue;
+        Value* out = NewRow(row);
+        if (out == nullptr) return false;
+        if (!step().into) out[step().slot] = Value::Node(batch_.node[i]);
+        if (step().edge >= 0)
+          out[step().edge] = Value::Edge(RefOf(batch_, i, nodes_[batch_.origin[i]]));
+      }
+    }
+    return Flush();
+  }
+
+ private:
+  std::vector<Token> types_;
+  std::vector<NodeId> nodes_;
+  std::vector<size_t> rows_;
+  NeighbourBatch batch_;
+};
+
+// Over a relationship that the row has already: its ends are what the pattern asks for.
+class EdgeOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    if (!ResolveTypes(step().types, ctx_, &types_)) return true;
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      const Value& v = row[step().edge];
+      if (v.is_null()) continue;
+      if (!v.is_edge()) {
+        ctx_.TypeError(Concat("a pattern needs a RELATIONSHIP, found a ", TypeName(v.type())));
+        return false;
+      }
+      const EdgeRef edge = v.as_edge();
+      if (!types_.empty() && std::find(types_.begin(), types_.end(), edge.type) == types_.end())
+        continue;
+      if (!Differs(row, step().unique, edge.id)) continue;
+      if (step().direction != Direction::kIn && !Emit(row, edge.source, edge.target)) return false;
+      const bool loop = edge.source == edge.target && step().direction == Direction::kBoth;
+      if (step().direction != Direction::kOut && !loop && !Emit(row, edge.target, edge.source))
+        return false;
+    }
+    return Flush();
+  }
+
+ private:
+  bool Emit(const Value* row, NodeId from, NodeId to) {
+    const auto is = [](const Value& v, NodeId node) { return v.is_node() && v.as_node() == node; };
+    if (step().from_bound && !is(row[step().from], from)) return true;
+    if (step().into && step().slot != step().from && !is(row[step().slot], to)) return true;
+    if (step().slot == step().from && from != to) return true;
+    Value* out = NewRow(row);
+    if (out == nullptr) return false;
+    out[step().from] = Value::Node(from);
+    out[step().slot] = Value::Node(to);
+    return true;
+  }
+
+  std::vector<Token> types_;
+};
+
+// Every trail of min to max relationships, depth first: none is walked twice in one trail.
+class ExpandVarOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    known_ = ResolveTypes(step().types, ctx_, &types_);
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      NodeId from = 0;
+      if (!NodeOf(row[step().from], ctx_, &from)) continue;
+      if (!(step().edge_bound ? Follow(row, from) : Walk(row, from))) return false;
+    }
+    return Flush();
+  }
+
+ private:
+  struct Level {
+    std::vector<std::pair<EdgeRef, NodeId>> next;
+    size_t at = 0;
+  };
+
+  bool Emit(const Value* row, NodeId end) {
+    if (step().into) {
+      NodeId target = 0;
+      if (!NodeOf(row[step().slot], ctx_, &target) || target != end) return !ctx_.failed();
+    }
+    ValueList edges;
+    edges.reserve(trail_.size());
+    for (const EdgeRef& edge : trail_) edges.push_back(Value::Edge(edge));
+    if (step().reversed) std::reverse(edges.begin(), edges.end());
+    Value* out = NewRow(row);
+    if (out == nullptr) return false;
+    if (!step().into) out[step().slot] = Value::Node(end);
+    if (step().edge >= 0) out[step().edge] = Value::List(std::move(edges));
+    return ctx_.Tick(trail_.size());
+  }
+
+  // The relationships that can follow, into the level of the trail's length.
+  bool Load(Value* row, NodeId node) {
+    if (levels_.size() <= trail_.size()) levels_.emplace_back();
+    Level& level = levels_[trail_.size()];
+    level.next.clear();
+    level.at = 0;
+    ExpandPosition position;
+    while (position.node < 1) {
+      batch_.clear();
+      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kBatchRows,
+                                         &position, &batch_)) ||
+          !ctx_.Tick(batch_.size() + 1)) {
+        return false;
+      }
+      for (size_t i = 0; i < batch_.size(); ++i) {
+        const EdgeRef edge = RefOf(batch_, i, node);
+        if (walked_.contains(edge.id) || !Differs(row, step().unique, edge.id)) continue;
+        if (step().element >= 0) {
+          row[step().element] = Value::Edge(edge);
+          const bool holds = std::all_of(step().predicates.begin(), step().predicates.end(),
+                                         [&](const Expr* p) { return Holds(*p, row, ctx_); });
+          if (!holds) continue;
+        }
+        level.next.emplace_back(edge, batch_.node[i]);
+      }
+    }
+    pending_ += level.next.size();
+    if (!ctx_.Fits((pending_ + trail_.size() * 4) * sizeof(level.next[0]))) return false;
+    return !ctx_.failed();
+  }
+
+  bool Walk(Value* row, NodeId from) {
+    trail_.clear();
+    walked_.clear();
+    pending_ = 0;
+    const int64_t max = step().max;
+    if (step().min == 0 && (max != -1 ? max >= 0 : true) && !Emit(row, from)) return false;
+    if (!known_ || max == 0 || (max >= 0 && max < step().min)) return true;
+    if (!Load(row, from)) return false;
+    while (true) {
+      Level& level = levels_[trail_.size()];
+      if (level.at == level.next.size()) {
+        pending_ -= level.next.size();
+        if (trail_.empty()) return true;
+        walked_.erase(trail_.back().id);
+        trail_.pop_back();
+        continue;
+      }
+      const auto [edge, node] = level.next[level.at++];
+      trail_.push_back(edge);
+      walked_.insert(edge.id);
+      if (static_cast<int64_t>(trail_.size()) >= step().min && !Emit(row, node)) return false;
+      if (max >= 0 && static_cast<int64_t>(trail_.size()) >= max) {
+        walked_.erase(edge.id);
+        trail_.pop_back();
+        continue;
+      }
+      if (!Load(row, node)) return false;
+    }
+  }
+
+  // The list of relationships is given; it must be a walk from here.
+  bool Follow(Value* row, NodeId from) {
+    const Value list = row[step().edge];
+    if (list.is_null()) return true;
+    if (!list.is_list()) {
+      ctx_.TypeError("a pattern of variable length needs a LIST of relationships");
+      return false;
+    }
+    ValueList edges = list.as_list();
+    if (step().reversed) std::reverse(edges.begin(), edges.end());
+    const auto length = static_cast<int64_t>(edges.size());
+    if (length < step().min || (step().max >= 0 && length > step().max)) return true;
+    trail_.clear();
+    NodeId at = from;
+    for (const Value& v : edges) {
+      if (!v.is_edge()) return true;
+      const EdgeRef& e = v.as_edge();
+      if (!types_.empty() && std::find(types_.begin(), types_.end(), e.type) == types_.end())
+        return true;
+      const bool out = e.source == at && step().direction != Direction::kIn;
+      const bool in = e.target == at && step().direction != Direction::kOut;
+      if (!out && !in) return true;
+      at = out ? e.target : e.source;
+      trail_.push_back(e);
+    }
+    return Emit(row, at);
+  }
+
+  bool known_ = true;
+  std::vector<Token> types_;
+  NeighbourBatch batch_;
+  std::vector<EdgeRef> trail_;
+  std::unordered_set<EdgeId> walked_;
+  size_t pending_ = 0;  // entries of all levels in use
+  std::vector<Level> levels_;
+};
+
+// Breadth first, a whole level of nodes in each call of the graph.
+class ShortestOperator : public Operator {
+ public:
+  using Operator::Operator;
+
+  bool Push(Rows& in) override {
+    known_ = ResolveTypes(step().types, ctx_, &types_);
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      NodeId from = 0, to = 0;
+      if (!NodeOf(row[step().from], ctx_, &from) || !NodeOf(row[step().slot], ctx_, &to)) continue;
+      if (!Search(row, from, to)) return false;
+    }
+    return Flush();
+  }
+
+ private:
+  struct Reached {
+    int64_t depth = 0;
+    std::vector<std::pair<NodeId, EdgeRef>> from;
+  };
+
+  bool Emit(const Value* row) {
+    ValueList edges;
+    for (auto edge = trail_.rbegin(); edge != trail_.rend(); ++edge)
+      edges.push_back(Value::Edge(*edge));
+    Value* out = NewRow(row);
+    if (out == nullptr) return false;
+    if (step().edge >= 0) out[step().edge] = Value::List(std::move(edges));
+    return true;
+  }
+
+  bool Search(Value* row, NodeId from, NodeId to) {
+    trail_.clear();
+    if (from == to) return step().min == 0 ? Emit(row) : true;
+    if (!known_) return true;
+    reached_.clear();
+    reached_[from] = {};
+    std::vector<NodeId> frontier = {from}, next;
+    for (int64_t depth = 1; !frontier.empty() && (step().max < 0 || depth <= step().max); ++depth) {
+      next.clear();
+      ExpandPosition position;
+      while (position.node < frontier.size()) {
+        batch_.clear();
+        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kBatchRows,
+                                           &position, &batch_)) ||
+            !ctx_.Tick(batch_.size() + 1) || !ctx_.Fits(reached_.size() * 80)) {
+          return false;
+        }
+        for (size_t i = 0; i < batch_.size(); ++i) {
+          const NodeId parent = frontier[batch_.origin[i]];
+          const EdgeRef edge = RefOf(batch_, i, parent);
+          if (step().element >= 0) {
+            row[step().element] = Value::Edge(edge);
+            const bool holds = std::all_of(step().predicates.begin(), step().predicates.end(),
+                                           [&](const Expr* p) { return Holds(*p, row, ctx_); });
+            if (!holds) continue;
+          }
+          const auto [it, added] = reached_.try_emplace(batch_.node[i]);
+          if (added) {
+            it->second.depth = depth;
+            next.push_back(batch_.node[i]);
+          } else if (it->second.depth != depth || !step().all_paths) {
+            continue;
+          }
+          it->second.from.emplace_back(parent, edge);
+        }
+      }
+      if (reached_.contains(to)) return Trace(row, to, from);
+      std::swap(frontier, next);
+    }
+    return true;
+  }
+
+  // All ways back; of a single shortest path there is one. At most as deep as the path is long.
+  bool Trace(const Value* row, NodeId node, NodeId from) {
+    struct Frame {
+      NodeId node;
+      size_t at;
+    };
+    std::vector<Frame> stack = {{node, 0}};
+    while (!stack.empty()) {
+      Frame& top = stack.back();
+      if (top.node == from) {
+        if (!Emit(row)) return false;
+      } else if (const auto& ways = reached_[top.node].from; top.at < ways.size()) {
+        const auto& [parent, edge] = ways[top.at++];
+        trail_.push_back(edge);
+        stack.push_back({parent, 0});
+        continue;
+      }
+      stack.pop_back();
+      if (!trail_.empty()) trail_.pop_back();
+      if (!ctx_.Tick()) return false;
+    }
+    return true;
+  }
+
+  bool known_ = true;
+  std::vector<Token> types_;
+  NeighbourBatch batch_;
+  std::vector<EdgeRef> trail_;
+  std::unordered_map<NodeId, Reached> reached_;
+};
+
+}  // namespace
+
+// Builds the path of a part whose nodes and relationships are in the row; null where one is.
+bool BuildPath(const PatternPart& part, const Value* row, Value* out) {
+  Path path;
+  for (size_t i = 0; i < part.nodes.size(); ++i) {
+    const Value& node = row[part.nodes[i].slot];
+    if (!node.is_node()) {
+      *out = Value();
+      return false;
+    }
+    if (i == 0) path.nodes.push_back(node.as_node());
+    if (i == part.edges.size()) break;
+    const Value& edges = row[part.edges[i].slot];
+    const auto add = [&path](const EdgeRef& edge) {
+      path.edges.push_back(edge);
+      path.nodes.push_back(edge.source == path.nodes.back() ? edge.target : edge.source);
+    };
+    if (edges.is_edge()) {
+      add(edges.as_edge());
+    } else if (edges.is_list()) {
+      for (const Value& edge : edges.as_list()) add(edge.as_edge());
+    } else {
+      *out = Value();
+      return false;
+    }
+  }
+  *out = Value::MakePath(std::move(path));
+  return true;
+}
+
+namespace {
+
+class PathOperator : public Operator {
+ public:
+  using Operator::Operator;
+  bool Push(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value path;
+      BuildPath(*step().part, in.Row(i), &path);
+      in.Row(i)[step().slot] = std::move(path);
+    }
+    return ctx_.Tick(in.size()) && next_->Push(in);
+  }
+};
+
+class FilterOperator : public Operator {
+ public:
+  using Operator::Operator;
+  bool Push(Rows& in) override {
+    size_t kept = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!ctx_.Tick()) return false;
+      bool holds = true;
+      for (const Expr* predicate : step().predicates) {
+        holds = Holds(*predicate, in.Row(i), ctx_);
+        if (!holds) break;
+      }
+      if (holds) in.Move(i, kept++);
+    }
+    if (ctx_.failed()) return false;
+    in.Resize(kept);
+    return kept == 0 || next_->Push(in);
+  }
+};
+
+// The inner steps on all rows at once; each row carries its number, by which those that found
+// nothing are known.
+class OptionalOperator : public Operator {
+ public:
+  OptionalOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next),
+        sink_(MakeSink(runtime,
+                       [this](Rows& rows) {
+                         for (size_t i = 0; i < rows.size(); ++i) {
+                           matched_[static_cast<size_t>(rows.Row(i)[step_->row_number].as_int())] =
+                               true;
+                         }
+                         more_ = next_->Push(rows);
+                         return more_;
+                       })),
+        inner_(step->inner, runtime, sink_.get()),
+        copy_(runtime->width) {}
+
+  bool Push(Rows& in) override {
+    matched_.assign(in.size(), false);
+    copy_.clear();
+    for (size_t i = 0; i < in.size(); ++i) {
+      in.Row(i)[step().row_number] = Value::Int(static_cast<int64_t>(i));
+      copy_.Add(in.Row(i));
+    }
+    more_ = true;
+    inner_.Run(copy_);
+    if (!more_ || ctx_.failed()) return false;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (matched_[i]) continue;
+      Value* row = NewRow(in.Row(i));
+      if (row == nullptr) return false;
+      for (const Slot slot : step().nulls) row[slot] = Value();
+    }
+    return Flush();
+  }
+
+ private:
+  std::vector<bool> matched_;
+  bool more_ = true;
+  std::unique_ptr<Operator> sink_;
+  Pipeline inner_;
+  Rows copy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next) {
+  switch (step.kind) {
+    case Step::Kind::kScan:
+      return std::make_unique<ScanOperator>(&step, runtime, next);
+    case Step::Kind::kExpand:
+      return std::make_unique<ExpandOperator>(&step, runtime, next);
+    case Step::Kind::kExpandVar:
+      return std::make_unique<ExpandVarOperator>(&step, runtime, next);
+    case Step::Kind::kShortest:
+      return std::make_unique<ShortestOperator>(&step, runtime, next);
+    case Step::Kind::kEdge:
+      return std::make_unique<EdgeOperator>(&step, runtime, next);
+    case Step::Kind::kPath:
+      return std::make_unique<PathOperator>(&step, runtime, next);
+    case Step::Kind::kFilter:
+      return std::make_unique<FilterOperator>(&step, runtime, next);
+    case Step::Kind::kOptional:
+      return std::make_unique<OptionalOperator>(&step, runtime, next);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace pulse::cypher

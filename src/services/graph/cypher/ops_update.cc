@@ -1,0 +1,447 @@
+// Operators that change the graph. Unless nothing reads, each takes all its rows before it changes
+// anything, and changes everything before it gives a row on: what a clause reads does not depend on
+// what it writes.
+#include <algorithm>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+bool Storable(const Value& v) {
+  if (v.is_map() || v.is_node() || v.is_edge() || v.is_path()) return false;
+  if (!v.is_list()) return true;
+  const ValueList& list = v.as_list();
+  return std::all_of(list.begin(), list.end(), [](const Value& item) {
+    return !item.is_list() && !item.is_null() && Storable(item);
+  });
+}
+
+bool CheckStorable(const Value& v, EvalContext& ctx) {
+  if (Storable(v)) return true;
+  ctx.Fail(RuntimeError(
+      "TypeError", "InvalidPropertyType",
+      Concat("a property cannot be a ", TypeName(v.type()), v.is_list() ? " of these" : "")));
+  return false;
+}
+
+// The properties of CREATE: a map, whose nulls are left out.
+bool ReadProperties(const Expr* expr, Value* row, EvalContext& ctx, Properties* out) {
+  out->clear();
+  if (expr == nullptr) return true;
+  const Value map = Eval(*expr, row, ctx);
+  if (ctx.failed() || map.is_null()) return !ctx.failed();
+  if (!map.is_map()) {
+    ctx.TypeError(Concat("properties are a MAP, found a ", TypeName(map.type())));
+    return false;
+  }
+  for (const auto& [key, value] : map.as_map()) {
+    if (value.is_null()) continue;
+    if (!CheckStorable(value, ctx)) return false;
+    const auto token = ctx.transaction->AddKeyName(key);
+    if (!ctx.Check(token.status())) return false;
+    out->emplace_back(*token, value);
+  }
+  ctx.counters.properties_set += out->size();
+  return true;
+}
+
+bool CreateNode(const CreateNodeOp& op, Value* row, EvalContext& ctx) {
+  Properties properties;
+  std::vector<Token> labels;
+  if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
+  for (const int name : op.labels) {
+    const auto token = ctx.transaction->AddLabelName(ctx.NameOf(name));
+    if (!ctx.Check(token.status())) return false;
+    if (std::find(labels.begin(), labels.end(), *token) == labels.end()) labels.push_back(*token);
+  }
+  const auto node = ctx.transaction->CreateNode(labels, properties);
+  if (!ctx.Check(node.status())) return false;
+  ++ctx.counters.nodes_created;
+  ctx.counters.labels_added += labels.size();
+  row[op.slot] = Value::Node(*node);
+  return true;
+}
+
+bool CreateEdge(const CreateEdgeOp& op, Value* row, EvalContext& ctx) {
+  const Value &source = row[op.source], &target = row[op.target];
+  if (!source.is_node() || !target.is_node()) {
+    ctx.Fail(RuntimeError("SemanticError", "NullNode",
+                          "a relationship needs two nodes, and one of them is null"));
+    return false;
+  }
+  for (const Value* end : {&source, &target}) {
+    if (ctx.deleted_nodes.contains(end->as_node())) {
+      ctx.Fail(RuntimeError("EntityNotFound", "DeletedEntityAccess",
+                            "this node was deleted by the query"));
+      return false;
+    }
+  }
+  Properties properties;
+  if (!ReadProperties(op.properties, row, ctx, &properties)) return false;
+  const auto type = ctx.transaction->AddTypeName(ctx.NameOf(op.type));
+  if (!ctx.Check(type.status())) return false;
+  const auto edge =
+      ctx.transaction->CreateEdge(source.as_node(), target.as_node(), *type, properties);
+  if (!ctx.Check(edge.status())) return false;
+  ++ctx.counters.edges_created;
+  row[op.slot] = Value::Edge(*edge);
+  return true;
+}
+
+bool Create(const CreateOps& ops, Value* row, EvalContext& ctx) {
+  size_t node = 0, edge = 0;
+  for (const bool is_edge : ops.order) {
+    if (!(is_edge ? CreateEdge(ops.edges[edge++], row, ctx)
+                  : CreateNode(ops.nodes[node++], row, ctx)))
+      return false;
+  }
+  for (const auto& [part, slot] : ops.paths) {
+    Value path;
+    BuildPath(*part, row, &path);
+    row[slot] = std::move(path);
+  }
+  return ctx.Tick();
+}
+
+void SetProperty(const Value& entity, std::string_view key, const Value& value, EvalContext& ctx) {
+  if (!CheckStorable(value, ctx)) return;
+  // A key that nobody used yet need not be known to be removed.
+  if (value.is_null() && !ctx.graph->FindKey(key)) return;
+  const auto token = ctx.transaction->AddKeyName(key);
+  if (!ctx.Check(token.status())) return;
+  ++ctx.counters.properties_set;
+  ctx.Check(entity.is_node() ? ctx.transaction->SetNodeProperty(entity.as_node(), *token, value)
+                             : ctx.transaction->SetEdgeProperty(entity.as_edge(), *token, value));
+}
+
+void SetLabels(const SetOp& op, const Value& node, EvalContext& ctx) {
+  if (!node.is_node()) {
+    ctx.TypeError(Concat("a ", TypeName(node.type()), " has no labels"));
+    return;
+  }
+  for (const int name : op.names) {
+    Token label = kNoToken;
+    if (op.remove) {
+      label = ctx.Label(name);
+      if (label == kNoToken) continue;
+    } else {
+      const auto token = ctx.transaction->AddLabelName(ctx.NameOf(name));
+      if (!ctx.Check(token.status())) return;
+      label = *token;
+    }
+    const NodeId id = node.as_node();
+    uint8_t has = 0;
+    if (!ctx.Check(ctx.graph->HasLabel(label, {&id, 1}, {&has, 1}))) return;
+    if ((has != 0) == !op.remove) continue;
+    ++(op.remove ? ctx.counters.labels_removed : ctx.counters.labels_added);
+    ctx.Check(op.remove ? ctx.transaction->RemoveLabel(id, label)
+                        : ctx.transaction->AddLabel(id, label));
+  }
+}
+
+void SetAll(const SetOp& op, const Value& entity, const Value& value, EvalContext& ctx) {
+  Value map = value;
+  if (value.is_node() || value.is_edge()) map = ctx.PropertyMap(value);
+  if (ctx.failed()) return;
+  if (map.is_null() && op.kind == SetItem::Kind::kMerge) return;
+  if (!map.is_map()) {
+    ctx.TypeError(Concat("properties are a MAP, found a ", TypeName(map.type())));
+    return;
+  }
+  if (op.kind == SetItem::Kind::kReplace) {
+    const Value before = ctx.PropertyMap(entity);
+    if (ctx.failed()) return;
+    for (const auto& [key, old] : before.as_map()) {
+      if (map.Find(key) == nullptr) SetProperty(entity, key, Value(), ctx);
+    }
+  }
+  for (const auto& [key, item] : map.as_map()) SetProperty(entity, key, item, ctx);
+}
+
+}  // namespace
+
+void ApplySet(const std::vector<SetOp>& ops, Value* row, EvalContext& ctx) {
+  for (const SetOp& op : ops) {
+    const Value entity = Eval(*op.target, row, ctx);
+    Value value = op.value != nullptr ? Eval(*op.value, row, ctx) : Value();
+    if (ctx.failed()) return;
+    if (entity.is_null()) continue;
+    if (op.kind == SetItem::Kind::kLabels) {
+      SetLabels(op, entity, ctx);
+      continue;
+    }
+    if (!entity.is_node() && !entity.is_edge()) {
+      ctx.TypeError(Concat("a ", TypeName(entity.type()), " has no properties that could be set"));
+      return;
+    }
+    const bool deleted = entity.is_node() ? ctx.deleted_nodes.contains(entity.as_node())
+                                          : ctx.deleted_edges.contains(entity.as_edge().id);
+    if (deleted) {
+      ctx.Fail(RuntimeError("EntityNotFound", "DeletedEntityAccess",
+                            "this entity was deleted by the query"));
+      return;
+    }
+    if (op.kind == SetItem::Kind::kProperty)
+      SetProperty(entity, ctx.NameOf(op.names[0]), value, ctx);
+    else
+      SetAll(op, entity, value, ctx);
+  }
+}
+
+namespace {
+
+class UpdateOperator : public Operator {
+ public:
+  using Operator::Operator;
+  // Changes the graph for these rows, and them. Rows that go on are left in `in`, or in out_.
+  virtual bool Apply(Rows& in) = 0;
+
+  bool Push(Rows& in) override {
+    if (!step().eager) return Apply(in) && Done() && Give(in);
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (held_.empty() || held_.back().full()) held_.emplace_back(runtime_->width);
+      held_.back().Add(in.Row(i));
+    }
+    charged_ += static_cast<int64_t>(in.Bytes());
+    return ctx_.Charge(static_cast<int64_t>(in.Bytes()));
+  }
+  bool Finish() override {
+    bool ok = true;
+    for (Rows& rows : held_) ok = ok && Apply(rows);
+    ok = ok && Done();
+    for (Rows& rows : held_) ok = ok && Give(rows);
+    return next_->Finish() && ok;
+  }
+  void Reset() override {
+    held_.clear();
+    ctx_.Charge(-charged_);
+    charged_ = 0;
+  }
+
+ protected:
+  // All rows were taken.
+  virtual bool Done() { return !ctx_.failed(); }
+  virtual bool Give(Rows& in) { return in.empty() || (next_->Push(in) && !ctx_.failed()); }
+
+ private:
+  std::vector<Rows> held_;
+  int64_t charged_ = 0;
+};
+
+class CreateOperator : public UpdateOperator {
+ public:
+  using UpdateOperator::UpdateOperator;
+  bool Apply(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!Create(step().create, in.Row(i), ctx_)) return false;
+    }
+    return true;
+  }
+};
+
+class SetOperator : public UpdateOperator {
+ public:
+  using UpdateOperator::UpdateOperator;
+  bool Apply(Rows& in) override {
+    for (size_t i = 0; i < in.size() && ctx_.Tick(); ++i) ApplySet(step().set, in.Row(i), ctx_);
+    return !ctx_.failed();
+  }
+};
+
+class DeleteOperator : public UpdateOperator {
+ public:
+  using UpdateOperator::UpdateOperator;
+  bool Apply(Rows& in) override {
+    for (size_t i = 0; i < in.size() && ctx_.Tick(); ++i) {
+      for (const Expr* expr : step().deletes) Collect(Eval(*expr, in.Row(i), ctx_));
+    }
+    return !ctx_.failed();
+  }
+  // Relationships first: what is left of a node's then forbids to delete it.
+  bool Done() override {
+    if (step().detach) {
+      ExpandPosition position;
+      while (position.node < nodes_.size() && !ctx_.failed()) {
+        NeighbourBatch batch;
+        if (!ctx_.Check(
+                ctx_.graph->Expand(nodes_, Direction::kBoth, {}, kBatchRows, &position, &batch)))
+          return false;
+        for (size_t i = 0; i < batch.size(); ++i) {
+          const NodeId from = nodes_[batch.origin[i]];
+          const bool in = batch.incoming[i] != 0;
+          edges_.push_back(
+              {batch.edge[i], in ? batch.node[i] : from, in ? from : batch.node[i], batch.type[i]});
+        }
+      }
+    }
+    for (const EdgeRef& edge : edges_) {
+      if (!ctx_.deleted_edges.insert(edge.id).second) continue;
+      if (!ctx_.Check(ctx_.transaction->DeleteEdge(edge)) || !ctx_.Tick()) return false;
+      ++ctx_.counters.edges_deleted;
+    }
+    std::vector<uint64_t> degrees(nodes_.size(), 0);
+    if (!ctx_.Check(ctx_.graph->Degrees(nodes_, Direction::kBoth, {}, degrees))) return false;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (degrees[i] != 0) {
+        ctx_.Fail(RuntimeError(
+            "ConstraintVerificationFailed", "DeleteConnectedNode",
+            "a node that has relationships cannot be deleted; DETACH DELETE deletes these, too"));
+        return false;
+      }
+      ctx_.deleted_nodes.insert(nodes_[i]);
+      if (!ctx_.Check(ctx_.transaction->DeleteNode(nodes_[i])) || !ctx_.Tick()) return false;
+      ++ctx_.counters.nodes_deleted;
+    }
+    nodes_.clear();
+    edges_.clear();
+    seen_.clear();
+    return true;
+  }
+
+ private:
+  void Collect(const Value& v) {
+    if (v.is_null()) return;
+    if (v.is_node()) {
+      if (!ctx_.deleted_nodes.contains(v.as_node()) && seen_.insert(v.as_node()).second)
+        nodes_.push_back(v.as_node());
+    } else if (v.is_edge()) {
+      edges_.push_back(v.as_edge());
+    } else if (v.is_path()) {
+      for (const NodeId node : v.as_path().nodes) Collect(Value::Node(node));
+      for (const EdgeRef& edge : v.as_path().edges) edges_.push_back(edge);
+    } else {
+      ctx_.TypeError(Concat("a ", TypeName(v.type()), " cannot be deleted"));
+    }
+  }
+
+  std::vector<NodeId> nodes_;
+  std::unordered_set<NodeId> seen_;
+  std::vector<EdgeRef> edges_;
+};
+
+class MergeOperator : public UpdateOperator {
+ public:
+  MergeOperator(const Step* step, Runtime* runtime, Operator* next)
+      : UpdateOperator(step, runtime, next),
+        sink_(MakeSink(runtime,
+                       [this](Rows& rows) {
+                         for (size_t i = 0; i < rows.size(); ++i) Keep(rows.Row(i));
+                         found_ = true;
+                         return true;
+                       })),
+        inner_(step->inner, runtime, sink_.get()) {}
+
+  bool Apply(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      if (!Prepare(row)) return false;
+      found_ = false;
+      const size_t before =
+          kept_.size() == 0 ? 0 : (kept_.size() - 1) * kBatchRows + kept_.back().size();
+      inner_.RunOne(row);
+      if (ctx_.failed()) return false;
+      if (!found_) {
+        if (!Create(step().create, row, ctx_)) return false;
+        ApplySet(step().set, row, ctx_);
+        Keep(row);
+      } else if (!step().on_match.empty()) {
+        for (size_t k = before; k < (kept_.size() - 1) * kBatchRows + kept_.back().size(); ++k) {
+          ApplySet(step().on_match, kept_[k / kBatchRows].Row(k % kBatchRows), ctx_);
+        }
+      }
+      if (!ctx_.Tick()) return false;
+    }
+    return !ctx_.failed();
+  }
+
+ protected:
+  bool Give(Rows& in) override {
+    in.clear();
+    std::vector<Rows> kept;
+    std::swap(kept, kept_);
+    for (Rows& rows : kept) {
+      if (!next_->Push(rows) || ctx_.failed()) return false;
+    }
+    return true;
+  }
+
+ private:
+  void Keep(const Value* row) {
+    if (kept_.empty() || kept_.back().full()) kept_.emplace_back(runtime_->width);
+    kept_.back().Add(row);
+  }
+  // The properties of the pattern, evaluated once for the match. A null matches nothing, and cannot
+  // be made.
+  bool Prepare(Value* row) {
+    for (const auto& [expr, slot] : step().items) {
+      Value map = Eval(*expr, row, ctx_);
+      if (ctx_.failed()) return false;
+      for (const auto& [key, value] : map.as_map()) {
+        if (!value.is_null()) continue;
+        ctx_.Fail(RuntimeError("SemanticError", "MergeReadOwnWrites",
+                               Concat("MERGE cannot use null for the property ", key)));
+        return false;
+      }
+      row[slot] = std::move(map);
+    }
+    return true;
+  }
+
+  bool found_ = false;
+  std::vector<Rows> kept_;
+  std::unique_ptr<Operator> sink_;
+  Pipeline inner_;
+};
+
+class ForeachOperator : public UpdateOperator {
+ public:
+  ForeachOperator(const Step* step, Runtime* runtime, Operator* next)
+      : UpdateOperator(step, runtime, next),
+        sink_(MakeSink(runtime, [](Rows&) { return true; })),
+        inner_(step->inner, runtime, sink_.get()) {}
+
+  bool Apply(Rows& in) override {
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      const Value list = Eval(*step().expr, row, ctx_);
+      if (ctx_.failed()) return false;
+      if (list.is_null()) continue;
+      if (!list.is_list()) {
+        ctx_.TypeError(Concat("FOREACH needs a LIST, found a ", TypeName(list.type())));
+        return false;
+      }
+      for (const Value& item : list.as_list()) {
+        row[step().slot] = item;
+        inner_.RunOne(row);
+        if (!ctx_.Tick()) return false;
+      }
+    }
+    return !ctx_.failed();
+  }
+
+ private:
+  std::unique_ptr<Operator> sink_;
+  Pipeline inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next) {
+  switch (step.kind) {
+    case Step::Kind::kCreate:
+      return std::make_unique<CreateOperator>(&step, runtime, next);
+    case Step::Kind::kMerge:
+      return std::make_unique<MergeOperator>(&step, runtime, next);
+    case Step::Kind::kSet:
+      return std::make_unique<SetOperator>(&step, runtime, next);
+    case Step::Kind::kDelete:
+      return std::make_unique<DeleteOperator>(&step, runtime, next);
+    default:
+      return std::make_unique<ForeachOperator>(&step, runtime, next);
+  }
+}
+
+}  // namespace pulse::cypher

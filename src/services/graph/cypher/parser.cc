@@ -1,0 +1,364 @@
+#include "services/graph/cypher/parser.h"
+
+#include <algorithm>
+#include <array>
+
+#include "services/graph/cypher/parser_impl.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+// Words that are no variables unless they are quoted.
+constexpr std::string_view kReserved[] = {
+    "AND",    "AS",     "ASC",    "ASCENDING", "BY",    "CALL", "CASE",   "CONTAINS", "CREATE",
+    "DELETE", "DESC",   "DETACH", "DISTINCT",  "ELSE",  "END",  "ENDS",   "EXISTS",   "FALSE",
+    "IN",     "IS",     "LIMIT",  "MATCH",     "MERGE", "NOT",  "NULL",   "ON",       "OPTIONAL",
+    "OR",     "ORDER",  "REMOVE", "RETURN",    "SET",   "SKIP", "STARTS", "THEN",     "TRUE",
+    "UNION",  "UNWIND", "WHEN",   "WHERE",     "WITH",  "XOR",  "YIELD"};
+
+bool IsUpdate(const Clause& clause) {
+  switch (clause.kind) {
+    case Clause::Kind::kCreate:
+    case Clause::Kind::kMerge:
+    case Clause::Kind::kSet:
+    case Clause::Kind::kRemove:
+    case Clause::Kind::kDelete:
+    case Clause::Kind::kForeach:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query) {
+  auto tokens = Lex(query);
+  if (!tokens.ok()) return tokens.status();
+  return Parser(query, *std::move(tokens)).Run();
+}
+
+absl::StatusOr<std::unique_ptr<Query>> Parser::Run() {
+  bool explain = false, profile = false;
+  if (IsWord("EXPLAIN") && !IsSymbol("=", 1)) explain = TakeWord("EXPLAIN");
+  if (!explain && IsWord("PROFILE")) profile = TakeWord("PROFILE");
+  std::unique_ptr<Query> query = ParseQuery(false);
+  TakeSymbol(";");
+  if (!failed() && Peek().kind != Lexeme::Kind::kEnd) Unexpected("the end of the query");
+  if (failed()) return status_;
+  query->explain = explain;
+  query->profile = profile;
+  return query;
+}
+
+void Parser::Fail(std::string_view detail, Pos pos, std::string_view message) {
+  if (failed()) return;
+  status_ = CompileError("SyntaxError", detail, AtPosition(text_, pos, message));
+}
+
+void Parser::Unexpected(std::string_view expected) {
+  const Lexeme& t = Peek();
+  const std::string_view found = text_.substr(t.begin, t.end - t.begin);
+  Fail("UnexpectedSyntax", Here(),
+       Concat("expected ", expected, ", found ",
+              found.empty() ? std::string_view("the end of the query") : found.substr(0, 40)));
+}
+
+void Parser::ExpectSymbol(std::string_view symbol) {
+  if (!TakeSymbol(symbol)) Unexpected(Concat("\"", symbol, "\""));
+}
+
+void Parser::ExpectWord(std::string_view word) {
+  if (!TakeWord(word)) Unexpected(word);
+}
+
+std::string Parser::Name(std::string_view what) {
+  if (!IsName()) {
+    Unexpected(what);
+    return {};
+  }
+  std::string name = Peek().text;
+  Advance();
+  return name;
+}
+
+bool Parser::IsVariable(size_t ahead) const {
+  const Lexeme& t = Peek(ahead);
+  if (t.kind == Lexeme::Kind::kQuotedName) return true;
+  return t.kind == Lexeme::Kind::kName &&
+         std::find(std::begin(kReserved), std::end(kReserved), t.word) == std::end(kReserved);
+}
+
+std::string Parser::Variable() {
+  if (!IsVariable() || Peek().text.empty()) {
+    Unexpected("a variable");
+    return {};
+  }
+  return Name("a variable");
+}
+
+std::string_view Parser::TextFrom(Pos pos) const {
+  const uint32_t end = at_ == 0 ? pos.offset : tokens_[at_ - 1].end;
+  return text_.substr(pos.offset, end > pos.offset ? end - pos.offset : 0);
+}
+
+std::unique_ptr<Query> Parser::ParseQuery(bool nested) {
+  Nesting nesting(this);
+  auto query = std::make_unique<Query>();
+  query->pos = Here();
+  query->parts.push_back(ParseSingleQuery(nested));
+  bool first = true;
+  while (!failed() && IsWord("UNION")) {
+    const Pos pos = Here();
+    Advance();
+    const bool all = TakeWord("ALL");
+    if (!first && all != query->union_all) {
+      Fail("InvalidClauseComposition", pos, "UNION and UNION ALL cannot be mixed in one query");
+    }
+    first = false;
+    query->union_all = all;
+    query->parts.push_back(ParseSingleQuery(nested));
+  }
+  return query;
+}
+
+std::vector<Clause> Parser::ParseSingleQuery(bool nested) {
+  std::vector<Clause> clauses;
+  while (!failed() && ParseClause(&clauses)) {
+  }
+  if (failed()) return clauses;
+  if (clauses.empty()) Unexpected("a clause");
+  const bool ends = Peek().kind == Lexeme::Kind::kEnd || IsSymbol(";") || IsWord("UNION") ||
+                    (nested && IsSymbol("}"));
+  if (!ends) Unexpected("a clause or the end of the query");
+  if (!failed()) CheckComposition(clauses, Here());
+  return clauses;
+}
+
+void Parser::CheckComposition(const std::vector<Clause>& clauses, Pos end) {
+  for (size_t i = 0; i < clauses.size(); ++i) {
+    const Clause& clause = clauses[i];
+    if (clause.kind == Clause::Kind::kReturn && i + 1 != clauses.size()) {
+      return Fail("InvalidClauseComposition", clauses[i + 1].pos, "nothing may follow RETURN");
+    }
+    const bool reads = clause.kind == Clause::Kind::kMatch ||
+                       clause.kind == Clause::Kind::kUnwind || clause.kind == Clause::Kind::kCall;
+    if (reads && i > 0 && IsUpdate(clauses[i - 1])) {
+      return Fail("InvalidClauseComposition", clause.pos,
+                  "WITH must stand between a clause that updates and one that reads");
+    }
+  }
+  const Clause& last = clauses.back();
+  if (last.kind == Clause::Kind::kReturn || last.kind == Clause::Kind::kCall ||
+      last.kind == Clause::Kind::kSubquery || IsUpdate(last)) {
+    return;
+  }
+  Fail("UnexpectedSyntax", end, "the query must end with RETURN or a clause that updates");
+}
+
+bool Parser::ParseClause(std::vector<Clause>* clauses) {
+  Clause clause;
+  clause.pos = Here();
+  using Kind = Clause::Kind;
+  if (IsWord("MATCH") || (IsWord("OPTIONAL") && IsWord("MATCH", 1))) {
+    ParseMatch(&clause);
+  } else if (TakeWord("UNWIND")) {
+    clause.kind = Kind::kUnwind;
+    clause.expr = ParseExpr();
+    ExpectWord("AS");
+    clause.variable = Variable();
+  } else if (IsWord("WITH") || IsWord("RETURN")) {
+    clause.kind = IsWord("WITH") ? Kind::kWith : Kind::kReturn;
+    Advance();
+    ParseProjection(&clause);
+  } else if (TakeWord("CREATE")) {
+    clause.kind = Kind::kCreate;
+    clause.pattern = ParsePattern();
+  } else if (TakeWord("MERGE")) {
+    ParseMerge(&clause);
+  } else if (TakeWord("SET")) {
+    clause.kind = Kind::kSet;
+    ParseSetItems(&clause.set);
+  } else if (TakeWord("REMOVE")) {
+    clause.kind = Kind::kRemove;
+    ParseRemoveItems(&clause.set);
+  } else if (IsWord("DELETE") || (IsWord("DETACH") && IsWord("DELETE", 1))) {
+    clause.kind = Kind::kDelete;
+    clause.detach = TakeWord("DETACH");
+    Advance();
+    do {
+      clause.exprs.push_back(ParseExpr());
+    } while (TakeSymbol(","));
+  } else if (TakeWord("FOREACH")) {
+    ParseForeach(&clause);
+  } else if (TakeWord("CALL")) {
+    ParseCall(&clause);
+  } else {
+    return false;
+  }
+  clauses->push_back(std::move(clause));
+  return !failed();
+}
+
+void Parser::ParseMatch(Clause* clause) {
+  clause->kind = Clause::Kind::kMatch;
+  clause->optional = TakeWord("OPTIONAL");
+  Advance();
+  clause->pattern = ParsePattern();
+  if (TakeWord("WHERE")) clause->where = ParseExpr();
+}
+
+void Parser::ParseProjection(Clause* clause) {
+  clause->distinct = TakeWord("DISTINCT");
+  bool more = true;
+  if (TakeSymbol("*")) {
+    clause->star = true;
+    more = TakeSymbol(",");
+  }
+  while (more && !failed()) {
+    ProjectionItem item;
+    item.pos = Here();
+    item.expr = ParseExpr();
+    item.alias = std::string(TextFrom(item.pos));
+    if (item.expr != nullptr && item.expr->kind == Expr::Kind::kVariable) {
+      item.alias = item.expr->name;
+      item.named = true;
+    }
+    if (TakeWord("AS")) {
+      item.alias = Variable();
+      item.named = true;
+    }
+    clause->items.push_back(std::move(item));
+    more = TakeSymbol(",");
+  }
+  if (IsWord("ORDER") && IsWord("BY", 1)) {
+    Advance();
+    Advance();
+    do {
+      SortItem item;
+      item.expr = ParseExpr();
+      if (TakeWord("DESC") || TakeWord("DESCENDING")) {
+        item.descending = true;
+      } else if (!TakeWord("ASC")) {
+        TakeWord("ASCENDING");
+      }
+      clause->order.push_back(std::move(item));
+    } while (TakeSymbol(","));
+  }
+  if (TakeWord("SKIP") || TakeWord("OFFSET")) clause->skip = ParseExpr();
+  if (TakeWord("LIMIT")) clause->limit = ParseExpr();
+  if (clause->kind == Clause::Kind::kWith && TakeWord("WHERE")) clause->where = ParseExpr();
+}
+
+void Parser::ParseMerge(Clause* clause) {
+  clause->kind = Clause::Kind::kMerge;
+  clause->pattern.push_back(ParsePatternPart());
+  while (!failed() && IsWord("ON")) {
+    Advance();
+    const bool on_create = TakeWord("CREATE");
+    if (!on_create) ExpectWord("MATCH");
+    ExpectWord("SET");
+    ParseSetItems(on_create ? &clause->on_create : &clause->on_match);
+  }
+}
+
+void Parser::ParseSetItems(std::vector<SetItem>* items) {
+  do {
+    SetItem item;
+    item.pos = Here();
+    item.target = ParsePostfix();
+    if (failed()) return;
+    if (item.target->kind == Expr::Kind::kHasLabels) {
+      item.kind = SetItem::Kind::kLabels;
+      item.labels = item.target->names;
+      item.target = std::move(item.target->kids[0]);
+    } else if (TakeSymbol("=")) {
+      item.kind = item.target->kind == Expr::Kind::kProperty ? SetItem::Kind::kProperty
+                                                             : SetItem::Kind::kReplace;
+      item.value = ParseExpr();
+    } else if (TakeSymbol("+=")) {
+      item.kind = SetItem::Kind::kMerge;
+      item.value = ParseExpr();
+    } else {
+      Unexpected("\"=\", \"+=\" or a label");
+    }
+    items->push_back(std::move(item));
+  } while (TakeSymbol(","));
+}
+
+void Parser::ParseRemoveItems(std::vector<SetItem>* items) {
+  do {
+    SetItem item;
+    item.pos = Here();
+    item.target = ParsePostfix();
+    if (failed()) return;
+    if (item.target->kind == Expr::Kind::kHasLabels) {
+      item.kind = SetItem::Kind::kLabels;
+      item.labels = item.target->names;
+      item.target = std::move(item.target->kids[0]);
+    } else if (item.target->kind != Expr::Kind::kProperty) {
+      Unexpected("a property or a label");
+    }
+    items->push_back(std::move(item));
+  } while (TakeSymbol(","));
+}
+
+void Parser::ParseForeach(Clause* clause) {
+  Nesting nesting(this);
+  clause->kind = Clause::Kind::kForeach;
+  ExpectSymbol("(");
+  clause->variable = Variable();
+  ExpectWord("IN");
+  clause->expr = ParseExpr();
+  ExpectSymbol("|");
+  while (!failed() && ParseClause(&clause->body)) {
+    if (!IsUpdate(clause->body.back())) {
+      Fail("InvalidClauseComposition", clause->body.back().pos,
+           "FOREACH may only contain clauses that update");
+    }
+  }
+  if (!failed() && clause->body.empty()) Unexpected("a clause that updates");
+  ExpectSymbol(")");
+}
+
+void Parser::ParseCall(Clause* clause) {
+  if (TakeSymbol("{")) {
+    clause->kind = Clause::Kind::kSubquery;
+    clause->subquery = ParseQuery(true);
+    ExpectSymbol("}");
+    return;
+  }
+  clause->kind = Clause::Kind::kCall;
+  clause->procedure = Name("the name of a procedure");
+  while (TakeSymbol(".")) {
+    clause->procedure += "." + Name("the name of a procedure");
+  }
+  if (TakeSymbol("(")) {
+    clause->arguments_given = true;
+    if (!IsSymbol(")")) {
+      do {
+        clause->exprs.push_back(ParseExpr());
+      } while (TakeSymbol(","));
+    }
+    ExpectSymbol(")");
+  }
+  if (!TakeWord("YIELD")) return;
+  clause->yield_given = true;
+  if (TakeSymbol("*")) {
+    clause->yield_star = true;
+    return;
+  }
+  if (TakeSymbol("-")) return;
+  do {
+    YieldItem item;
+    item.pos = Here();
+    item.field = Name("a column of the procedure");
+    item.alias = item.field;
+    if (TakeWord("AS")) item.alias = Variable();
+    clause->yield.push_back(std::move(item));
+  } while (TakeSymbol(","));
+  if (TakeWord("WHERE")) clause->where = ParseExpr();
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,145 @@
+// The parser's class: clauses in parser.cc, patterns in parser_pattern.cc, expressions in
+// parser_expr.cc. The first error stays in status_; functions then return what is harmless, and
+// callers stop where they would loop.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "services/graph/cypher/ast.h"
+#include "services/graph/cypher/lexer.h"
+#include "services/graph/cypher/parser.h"
+
+namespace pulse::cypher {
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::vector<Lexeme> tokens)
+      : text_(text), tokens_(std::move(tokens)) {}
+
+  absl::StatusOr<std::unique_ptr<Query>> Run();
+
+ private:
+  class Nesting;
+
+  // Tokens.
+  const Lexeme& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool IsSymbol(std::string_view symbol, size_t ahead = 0) const {
+    const Lexeme& t = Peek(ahead);
+    return t.kind == Lexeme::Kind::kSymbol && t.text == symbol;
+  }
+  bool IsWord(std::string_view word, size_t ahead = 0) const {
+    const Lexeme& t = Peek(ahead);
+    return t.kind == Lexeme::Kind::kName && t.word == word;
+  }
+  bool IsName(size_t ahead = 0) const {
+    const Lexeme& t = Peek(ahead);
+    return t.kind == Lexeme::Kind::kName || t.kind == Lexeme::Kind::kQuotedName;
+  }
+  void Advance() {
+    if (at_ + 1 < tokens_.size()) ++at_;
+  }
+  bool TakeSymbol(std::string_view symbol) {
+    if (failed() || !IsSymbol(symbol)) return false;
+    Advance();
+    return true;
+  }
+  bool TakeWord(std::string_view word) {
+    if (failed() || !IsWord(word)) return false;
+    Advance();
+    return true;
+  }
+  void ExpectSymbol(std::string_view symbol);
+  void ExpectWord(std::string_view word);
+  Pos Here() const { return Pos{Peek().begin}; }
+  bool failed() const { return !status_.ok(); }
+  void Fail(std::string_view detail, Pos pos, std::string_view message);
+  // "expected X, found Y" here.
+  void Unexpected(std::string_view expected);
+  std::string Name(std::string_view what);  // of a label, key, function: any word
+  std::string Variable();                   // no reserved word
+  bool IsVariable(size_t ahead = 0) const;
+
+  // parser.cc
+  std::unique_ptr<Query> ParseQuery(bool nested);
+  std::vector<Clause> ParseSingleQuery(bool nested);
+  bool ParseClause(std::vector<Clause>* clauses);
+  void ParseMatch(Clause* clause);
+  void ParseProjection(Clause* clause);
+  void ParseMerge(Clause* clause);
+  void ParseSetItems(std::vector<SetItem>* items);
+  void ParseRemoveItems(std::vector<SetItem>* items);
+  void ParseForeach(Clause* clause);
+  void ParseCall(Clause* clause);
+  void CheckComposition(const std::vector<Clause>& clauses, Pos end);
+
+  // parser_pattern.cc
+  Pattern ParsePattern();
+  PatternPart ParsePatternPart();
+  void ParseChain(PatternPart* part);
+  NodePattern ParseNode();
+  EdgePattern ParseEdge();
+  void ParseRange(EdgePattern* edge);
+  ExprPtr ParsePatternProperties();
+  std::vector<std::string> ParseLabels();
+  bool AtPattern(size_t ahead = 0) const;  // "(" begins a pattern of at least one relationship
+  bool AtPatternComprehension() const;     // after such a pattern comes "|" or WHERE
+
+  // parser_expr.cc
+  ExprPtr ParseExpr();
+  ExprPtr ParseXor();
+  ExprPtr ParseAnd();
+  ExprPtr ParseNot();
+  ExprPtr ParseComparison();
+  ExprPtr ParsePredicate();
+  ExprPtr ParseSum();
+  ExprPtr ParseProduct();
+  ExprPtr ParsePower();
+  ExprPtr ParseUnary();
+  ExprPtr ParsePostfix();
+  ExprPtr ParseAtom();
+  ExprPtr ParseNumber(bool negative);
+  ExprPtr ParseCase();
+  ExprPtr ParseExists();
+  ExprPtr ParseCallOrVariable();
+  ExprPtr ParseQuantifier();
+  ExprPtr ParseReduce();
+  ExprPtr ParseBracket();
+  ExprPtr ParseMapLiteral();
+  ExprPtr ParseMapProjection(ExprPtr subject);
+  ExprPtr PatternExpr();
+  ExprPtr New(Expr::Kind kind, Pos pos) const;
+  // Sets where the text of `expr` ends, and bounds its depth.
+  ExprPtr Done(ExprPtr expr);
+  ExprPtr Binary(Op op, ExprPtr left, ExprPtr right);
+  std::string_view TextFrom(Pos pos) const;  // to the last token taken
+
+  const std::string_view text_;
+  const std::vector<Lexeme> tokens_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  absl::Status status_;
+};
+
+// Counts one level of nesting while it lives.
+class Parser::Nesting {
+ public:
+  explicit Nesting(Parser* parser) : parser_(parser) {
+    if (++parser->depth_ > kMaxParseDepth) {
+      parser->Fail("UnexpectedSyntax", parser->Here(), "the query nests too deeply");
+    }
+  }
+  Nesting(const Nesting&) = delete;
+  Nesting& operator=(const Nesting&) = delete;
+  ~Nesting() { --parser_->depth_; }
+
+ private:
+  Parser* const parser_;
+};
+
+}  // namespace pulse::cypher

@@ -1,0 +1,125 @@
+#include "services/graph/cypher/parser.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/testing.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/plan.h"
+#include "services/graph/model/test_memory_graph.h"
+
+namespace pulse::cypher {
+namespace {
+
+std::string MessageOf(std::string_view query) {
+  const auto plan = MakePlan(query, MemoryGraph(), nullptr);
+  return plan.ok() ? "" : std::string(plan.status().message());
+}
+std::string DetailOf(std::string_view query) {
+  const auto plan = MakePlan(query, MemoryGraph(), nullptr);
+  return plan.ok() ? "" : InfoOf(plan.status()).detail;
+}
+
+TEST(Parser, Error_SecondLine_HasLineColumnAndCaret) {
+  EXPECT_EQ(MessageOf("MATCH (n)\nRETURN n.x +"),
+            "expected an expression, found the end of the query (line 2, column 13)\n"
+            "\"RETURN n.x +\"\n"
+            "             ^");
+  EXPECT_EQ(MessageOf("RETURN 'äöü' + missing"),
+            "`missing` is not defined (line 1, column 16)\n"
+            "\"RETURN 'äöü' + missing\"\n"
+            "                ^");
+}
+
+TEST(Parser, Error_LongLine_ShowsTheSurroundings) {
+  const std::string message =
+      MessageOf("RETURN " + std::string(500, ' ') + "missing" + std::string(500, ' '));
+  EXPECT_NE(message.find("column 508"), std::string::npos);
+  EXPECT_LT(message.size(), 300u);
+}
+
+TEST(Parser, Literals_OutOfRange_NameTheMistake) {
+  EXPECT_EQ(DetailOf("RETURN 9223372036854775808"), "IntegerOverflow");
+  EXPECT_EQ(DetailOf("RETURN -9223372036854775808"), "");
+  EXPECT_EQ(DetailOf("RETURN 0x1g"), "InvalidNumberLiteral");
+  EXPECT_EQ(DetailOf("RETURN 1e999"), "FloatingPointOverflow");
+  EXPECT_EQ(DetailOf("RETURN '\\u12'"), "InvalidUnicodeLiteral");
+  EXPECT_EQ(DetailOf("RETURN 'open"), "UnexpectedSyntax");
+  EXPECT_EQ(DetailOf("RETURN /* open"), "UnexpectedSyntax");
+  EXPECT_EQ(DetailOf(std::string("RETURN '\xff\xfe'")), "InvalidUnicodeCharacter");
+  EXPECT_EQ(DetailOf(std::string("RETURN 1\0", 9)), "UnexpectedSyntax");
+}
+
+TEST(Parser, Nesting_TooDeep_IsAnErrorAndNoOverflow) {
+  const auto repeat = [](std::string_view text, int n) {
+    std::string out;
+    for (int i = 0; i < n; ++i) out += text;
+    return out;
+  };
+  EXPECT_EQ(DetailOf("RETURN " + repeat("(", 50) + "1" + repeat(")", 50)), "");
+  for (const int n : {200, 100000}) {
+    EXPECT_EQ(DetailOf("RETURN " + repeat("(", n) + "1" + repeat(")", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("[", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("{a:", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("NOT ", n * 3) + "true"), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("-", n * 3) + "1"), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN 1" + repeat("+1", n * 3)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN x" + repeat(".x", n * 3)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("CASE WHEN ", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("RETURN " + repeat("[({a:", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf(repeat("CALL {", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf(repeat("FOREACH (x IN [] | ", n)), "UnexpectedSyntax");
+    EXPECT_EQ(DetailOf("MATCH (n) WHERE " + repeat("EXISTS { MATCH (m) WHERE ", n)),
+              "UnexpectedSyntax");
+  }
+  EXPECT_EQ(DetailOf("RETURN 1 " + repeat("UNION RETURN 1 ", 3000)), "");
+  EXPECT_EQ(DetailOf(repeat("CREATE () ", 100000)), "UnexpectedSyntax");
+}
+
+// Looking ahead must not read the same brackets again and again.
+TEST(Parser, PatternsInsidePatterns_ManyLevels_TakeLinearTime) {
+  std::string query = "MATCH (a) RETURN ";
+  for (int i = 0; i < 40; ++i) query += "[(a {x: ";
+  query += "1";
+  for (int i = 0; i < 40; ++i) query += "})-->() | 1]";
+  EXPECT_EQ(DetailOf(query), "");
+}
+
+// Every beginning of queries, and queries with a byte changed: an error has a place, nothing
+// crashes.
+TEST(Parser, DamagedQueries_EveryCutAndRandomBytes_EndInAnError) {
+  static constexpr std::string_view kQueries[] = {
+      "MATCH p = (a:A {x: 1})-[r:T|:U*1..3 {y: $z}]->(b)<--(c) WHERE a.x > 1 AND NOT (a)-->(:B) "
+      "RETURN DISTINCT a, "
+      "count(*) AS n ORDER BY n DESC SKIP 1 LIMIT 2",
+      "MERGE (a:A {x: 1}) ON CREATE SET a.y = 2, a += {z: 3} ON MATCH SET a:B:C REMOVE a.x, a:B "
+      "DETACH DELETE a",
+      "UNWIND [x IN range(1, 10) WHERE x % 2 = 0 | x ^ 2] AS y WITH y, [(n)-[r]->(m) WHERE r.x | "
+      "m.y][..2] AS l RETURN "
+      "CASE y WHEN 1 THEN 'a\\u0041' ELSE l[0] END, all(z IN l WHERE z.q =~ '.*'), reduce(s = 0, z "
+      "IN l | s + z)",
+      "OPTIONAL MATCH (n) WHERE EXISTS { (n)-->(m) WHERE m.`a b` IS NOT NULL } CALL { RETURN 1 AS "
+      "one UNION ALL RETURN 2 "
+      "AS one } FOREACH (i IN [1] | CREATE (:X {i: i})) RETURN n{.*, one, q: 0x1F}, "
+      "shortestPath((n)-[*]-(n))"};
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (const std::string_view query : kQueries) {
+    for (size_t cut = 0; cut < query.size(); ++cut) {
+      const auto parsed = Parse(query.substr(0, cut));
+      if (!parsed.ok()) {
+        EXPECT_NE(parsed.status().message().find("(line 1, column "), std::string::npos);
+      }
+      MessageOf(query.substr(0, cut));
+    }
+    for (int i = 0; i < 2000; ++i) {
+      std::string damaged(query);
+      damaged[random() % damaged.size()] =
+          static_cast<char>(random() % 3 == 0 ? random() : "()[]{}-<>|.:,'$"[random() % 15]);
+      MessageOf(damaged);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pulse::cypher

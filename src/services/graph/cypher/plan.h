@@ -1,0 +1,163 @@
+// The plan of a query: pipelines of steps over rows of slots. Made by the planner, constant
+// afterwards, and shared by any number of executions at once; so it can be cached by the text of
+// the query.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "services/graph/cypher/ast.h"
+#include "services/graph/cypher/eval.h"
+
+namespace pulse::cypher {
+
+// A procedure that CALL runs.
+struct Procedure {
+  struct Field {
+    std::string name;
+    uint32_t types = 0;  // Bit()s
+  };
+  std::string name;
+  std::vector<Field> arguments, results;
+  bool writes = false;
+  // Appends result rows, one after the other, to `out`. Errors end the query.
+  std::function<absl::Status(EvalContext&, const ValueList& arguments, ValueList* out)> call;
+};
+
+class ProcedureCatalog {
+ public:
+  virtual ~ProcedureCatalog() = default;
+  // nullptr: there is none. Lives as long as plans that use it.
+  virtual const Procedure* Find(std::string_view name) const = 0;
+};
+
+struct CreateNodeOp {
+  Slot slot = -1;
+  std::vector<int> labels;  // names
+  const Expr* properties = nullptr;
+};
+struct CreateEdgeOp {
+  Slot slot = -1, source = -1, target = -1;
+  int type = -1;
+  const Expr* properties = nullptr;
+};
+// Nodes and relationships in the order of their making; `edge` says which list is next.
+struct CreateOps {
+  std::vector<CreateNodeOp> nodes;
+  std::vector<CreateEdgeOp> edges;
+  std::vector<bool> order;  // true: an edge
+  std::vector<std::pair<const PatternPart*, Slot>> paths;
+};
+
+struct SetOp {
+  SetItem::Kind kind = SetItem::Kind::kProperty;
+  const Expr* target = nullptr;  // the entity
+  const Expr* value = nullptr;   // null: remove
+  std::vector<int> names;        // the property, or labels
+  bool remove = false;
+};
+
+struct Step;
+using Steps = std::vector<Step>;
+
+struct Step {
+  enum class Kind : uint8_t {
+    kScan,       // nodes into `slot`: all, by label, or by index
+    kExpand,     // from `from` over one relationship
+    kExpandVar,  // over min to max of them
+    kShortest,   // between `from` and `slot`, both bound
+    kEdge,       // over the relationship that `edge` holds already
+    kFilter,     // predicates
+    kPath,       // the path of `part` into `slot`
+    kOptional,   // inner; where it has no row, nulls
+    kProject,    // items
+    kAggregate,  // items are the keys, aggregates
+    kColumns,    // aggregates over all relationships, or all nodes, by columns
+    kDistinct,   // on the slots of items
+    kSort,
+    kSkip,
+    kLimit,
+    kUnwind,
+    kProcedure,
+    kSubquery,
+    kCreate,
+    kMerge,
+    kSet,
+    kDelete,
+    kForeach,
+    kEager,  // all rows before the first goes on
+  };
+  Kind kind = Kind::kFilter;
+  Slot slot = -1;
+  Slot from = -1;
+  Slot edge = -1;
+  bool all_edges = false;   // kColumns: relationships, not nodes
+  bool into = false;        // `slot` is bound: it must be the node that is reached
+  bool from_bound = true;   // kEdge: `from` is bound, too
+  bool edge_bound = false;  // kExpandVar: `edge` holds the list of relationships
+  Direction direction = Direction::kBoth;
+  bool reversed = false;   // kExpandVar: walked from the end of the pattern
+  bool all_paths = false;  // kShortest
+  std::vector<int> types;  // names of types
+  int label = -1;          // name
+  int key = -1;            // name; with `expr` the value to seek
+  int64_t min = 1, max = -1;
+  std::vector<Slot> unique;  // slots of relationships that this one must differ from
+  Slot element = -1;         // kExpandVar: slot of one relationship, for its predicates
+  std::vector<const Expr*> predicates;
+  std::vector<Slot> nulls;
+  Slot row_number = -1;
+  std::vector<std::pair<const Expr*, Slot>> items;
+  std::vector<std::pair<const Expr*, Slot>> aggregates;
+  std::vector<std::pair<const Expr*, bool>> order;  // true: descending
+  const Expr* top_skip = nullptr;  // kSort: no more than skip + limit rows are wanted
+  const Expr* top_limit = nullptr;
+  const Expr* expr = nullptr;
+  const PatternPart* part = nullptr;
+  Steps inner;
+  std::shared_ptr<const Plan> subplan;
+  std::vector<std::pair<Slot, Slot>> outputs;  // kSubquery, kProcedure: column to slot
+  const Procedure* procedure = nullptr;
+  std::vector<const Expr*> arguments;
+  CreateOps create;
+  std::vector<SetOp> set, on_match;
+  std::vector<const Expr*> deletes;
+  bool detach = false;
+  bool eager = true;
+  bool unit = false;  // kSubquery: without RETURN, the rows stay as they are
+};
+
+struct Plan {
+  struct Branch {
+    Steps steps;
+    std::vector<Slot> outputs;  // of the columns
+  };
+  std::unique_ptr<Query> query;  // what the steps point into
+  std::vector<ExprPtr> made;     // expressions that the planner made
+  std::vector<std::unique_ptr<PatternPart>> made_parts;
+  std::string text;
+  std::vector<std::string> names;
+  std::vector<std::string> parameters;
+  int width = 0;                 // slots of a row
+  std::vector<Branch> branches;  // of UNION
+  bool union_distinct = false;
+  std::vector<std::string> columns;
+  bool reads = false;
+  bool writes = false;
+  bool explain = false, profile = false;
+};
+
+// Parses and plans. `view` is asked for indexes and counts only; plans stay right when these
+// change.
+absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
+                                                     const ProcedureCatalog* procedures);
+
+// The steps, one a line, as EXPLAIN shows them.
+std::string PlanText(const Plan& plan);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,141 @@
+// The planner: what names mean, which types are known, where rows keep what, and in which order
+// patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
+// MATCH in planner_match.cc, updates and CALL in planner_update.cc. The first error stays in
+// status_.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/plan.h"
+
+namespace pulse::cypher {
+
+class Planner {
+ public:
+  Planner(std::string_view text, const GraphView& view, const ProcedureCatalog* procedures,
+          Plan* plan)
+      : text_(text), view_(view), procedures_(procedures), plan_(plan) {}
+
+  absl::Status Run();
+
+ private:
+  struct Variable {
+    Slot slot = -1;
+    uint32_t types = kAnyType;
+  };
+  using Scope = std::map<std::string, Variable, std::less<>>;
+
+  bool failed() const { return !status_.ok(); }
+  void Fail(std::string_view detail, Pos pos, std::string_view message,
+            std::string_view kind = "SyntaxError");
+  int NameIndex(const std::string& name);
+  std::vector<int> NameIndexes(const std::vector<std::string>& names);
+
+  // Slots.
+  Slot Allocate();
+  void KeepOnly(const Scope& scope);
+  Slot Declare(const std::string& name, uint32_t types);
+
+  // planner.cc
+  void PlanQuery(Query* query, Plan* plan, bool nested);
+  void PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested);
+  void PlanClause(Clause* clause, bool last, bool only, Plan* plan, Steps* steps, bool nested);
+  void PlanProjection(Clause* clause, Steps* steps);
+  void ExpandStar(Clause* clause);
+  void PlanAggregation(Clause* clause, const Scope& before, Steps* steps);
+  static bool AggregateByColumns(const Step& aggregate, Steps* steps);
+  void RewriteToKeys(ExprPtr* expr, const Clause& clause, bool inside_key);
+  void ReplaceProjected(ExprPtr* expr, const Clause& clause, bool aggregates);
+  void CollectAggregates(Expr* expr, std::vector<std::pair<const Expr*, Slot>>* out);
+  void PlanOrderSkipLimit(Clause* clause, const Scope& before, bool closed, Steps* steps);
+  void CheckCount(const Expr& expr, std::string_view what);
+  void PlanUnwind(Clause* clause, Steps* steps);
+
+  // planner_expr.cc
+  struct Context {
+    bool aggregates = false;  // allowed here
+    bool predicate = false;   // a pattern is allowed here
+    bool in_aggregate = false;
+  };
+  void Bind(Expr* expr, Context context);
+  void BindCall(Expr* expr, Context context);
+  void BindComprehension(Expr* expr, Context context);
+  void BindSubquery(Expr* expr);
+  void BindOperator(Expr* expr, Context context);
+  void Want(const Expr& expr, uint32_t types, std::string_view what,
+            std::string_view kind = "SyntaxError");
+  static bool HasAggregate(const Expr& expr);
+  ExprPtr MakeVariable(const std::string& name, Slot slot, uint32_t types, Pos pos) const;
+  static bool Same(const Expr& a, const Expr& b);
+  static void Slots(const Expr& expr, std::set<Slot>* out, bool* opaque);
+
+  // planner_match.cc
+  struct Predicate {
+    const Expr* expr;
+    std::set<Slot> needs;
+    bool opaque = false;  // needs everything
+    bool done = false;
+  };
+  struct MatchState {
+    std::vector<Predicate> predicates;
+    std::set<Slot> fresh;     // of this MATCH
+    std::set<Slot> bound;     // of `fresh`, those that rows have by now
+    std::vector<Slot> edges;  // bound by now
+    std::set<Slot> relisted;  // edges of earlier clauses that this one matches again
+  };
+  void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
+  void DeclarePattern(Pattern* pattern, MatchState* state, bool only_bound);
+  void DeclareNode(NodePattern* node, MatchState* state, bool only_bound);
+  void DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound, bool needed);
+  void BindNode(NodePattern* node, MatchState* state);
+  void BindEdge(EdgePattern* edge, MatchState* state);
+  void AddPredicate(const Expr* expr, MatchState* state);
+  void AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot, uint32_t type,
+                             Pos pos, MatchState* state);
+  void ApplyPredicates(MatchState* state, Steps* steps);
+  struct Start {
+    size_t part = 0, node = 0;
+    double cost = 0;
+  };
+  Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
+  double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
+                   const Expr** seek) const;
+  bool IsBound(Slot slot, const MatchState& state) const;
+  void PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps);
+  void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
+  void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
+  void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
+  const Expr* Own(ExprPtr expr) {
+    plan_->made.push_back(std::move(expr));
+    return plan_->made.back().get();
+  }
+
+  // planner_update.cc
+  void PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh);
+  void PlanMerge(Clause* clause, Step* step);
+  void PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetOp>* out);
+  void PlanDelete(Clause* clause, Step* step);
+  void PlanForeach(Clause* clause, Step* step, Plan* plan);
+  void PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps);
+  void PlanSubquery(Clause* clause, Steps* steps);
+
+  const std::string_view text_;
+  const GraphView& view_;
+  const ProcedureCatalog* const procedures_;
+  Plan* const plan_;
+  absl::Status status_;
+  Scope scope_;
+  std::vector<bool> used_;
+  std::map<std::string, int> name_index_;
+  std::set<std::string> parameters_;
+  bool updated_ = false;  // a clause before this one changes the graph
+  bool writes_allowed_ = true;
+};
+
+}  // namespace pulse::cypher

@@ -1,0 +1,396 @@
+// MATCH: in which order a pattern's nodes and relationships are found. What is bound begins, then
+// what an index finds, then the smallest label; predicates apply as soon as what they need is
+// there.
+#include <algorithm>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/planner.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+Direction Reverse(Direction d) {
+  return d == Direction::kOut ? Direction::kIn : d == Direction::kIn ? Direction::kOut : d;
+}
+
+}  // namespace
+
+void Planner::DeclareNode(NodePattern* node, MatchState* state, bool only_bound) {
+  const auto it = node->variable.empty() ? scope_.end() : scope_.find(node->variable);
+  if (it == scope_.end()) {
+    node->slot = Declare(node->variable, kNodeType);
+    state->fresh.insert(node->slot);
+    return;
+  }
+  (void)only_bound;
+  if ((it->second.types & (kNodeType | kNullType)) == 0) {
+    return Fail("VariableTypeConflict", node->pos, Concat("`", node->variable, "` is no node"));
+  }
+  it->second.types = it->second.types == kAnyType ? kNodeType | kNullType : it->second.types;
+  node->slot = it->second.slot;
+}
+
+void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound, bool needed) {
+  const auto it = edge->variable.empty() ? scope_.end() : scope_.find(edge->variable);
+  const uint32_t type = edge->variable_length ? kListType : kEdgeType;
+  (void)only_bound;
+  if (it != scope_.end()) {
+    if ((it->second.types & (type | kNullType)) == 0) {
+      return Fail("VariableTypeConflict", edge->pos,
+                  Concat("`", edge->variable, "` is no ",
+                         edge->variable_length ? "list of relationships" : "relationship"));
+    }
+    if (state->fresh.contains(it->second.slot)) {
+      return Fail("RelationshipUniquenessViolation", edge->pos,
+                  Concat("`", edge->variable, "` cannot be two relationships of one pattern"));
+    }
+    edge->slot = it->second.slot;
+    state->relisted.insert(edge->slot);
+    return;
+  }
+  if (!needed && edge->variable.empty()) return;
+  edge->slot = Declare(edge->variable, type);
+  state->fresh.insert(edge->slot);
+}
+
+void Planner::DeclarePattern(Pattern* pattern, MatchState* state, bool only_bound) {
+  size_t edges = 0;
+  for (const PatternPart& part : *pattern) edges += part.edges.size();
+  for (PatternPart& part : *pattern) {
+    const bool path = !part.path.empty();
+    for (size_t i = 0; i < part.nodes.size() && !failed(); ++i) {
+      DeclareNode(&part.nodes[i], state, only_bound);
+      if (i == part.edges.size()) break;
+      EdgePattern& edge = part.edges[i];
+      const bool needed = edges > 1 || path || edge.properties != nullptr ||
+                          edge.where != nullptr || edge.variable_length ||
+                          part.kind != PatternPart::Kind::kPlain;
+      DeclareEdge(&edge, state, only_bound, needed);
+      if (edge.max >= 0 && edge.min > edge.max) edge.max = edge.min - 1;
+    }
+    if (!path || failed()) continue;
+    if (scope_.contains(part.path)) {
+      return Fail("VariableAlreadyBound", part.pos, Concat("`", part.path, "` is already defined"));
+    }
+    part.slot = Declare(part.path, kPathType);
+    state->fresh.insert(part.slot);
+  }
+}
+
+void Planner::AddPredicate(const Expr* expr, MatchState* state) {
+  if (expr->kind == Expr::Kind::kBinary && expr->op == Op::kAnd) {
+    AddPredicate(expr->kids[0].get(), state);
+    AddPredicate(expr->kids[1].get(), state);
+    return;
+  }
+  Predicate predicate;
+  predicate.expr = expr;
+  Slots(*expr, &predicate.needs, &predicate.opaque);
+  state->predicates.push_back(std::move(predicate));
+}
+
+// {key: value} in a pattern is owner.key = value.
+void Planner::AddPropertyPredicates(Expr* properties, const std::string& name, Slot slot,
+                                    uint32_t type, Pos pos, MatchState* state) {
+  if (properties == nullptr) return;
+  if (properties->kind != Expr::Kind::kMap) {
+    return Fail("InvalidParameterUse", properties->pos,
+                "a parameter cannot stand for the properties of a pattern here");
+  }
+  for (size_t i = 0; i < properties->kids.size(); ++i) {
+    Bind(properties->kids[i].get(), {});
+    if (failed()) return;
+    auto property = std::make_unique<Expr>();
+    property->kind = Expr::Kind::kProperty;
+    property->name = properties->names[i];
+    property->slot2 = NameIndex(property->name);
+    property->pos = pos;
+    property->types = kAnyType;
+    property->kids.push_back(MakeVariable(name, slot, type, pos));
+    auto equal = std::make_unique<Expr>();
+    equal->kind = Expr::Kind::kBinary;
+    equal->op = Op::kEq;
+    equal->pos = pos;
+    equal->kids.push_back(std::move(property));
+    equal->kids.push_back(std::move(properties->kids[i]));
+    AddPredicate(Own(std::move(equal)), state);
+  }
+}
+
+void Planner::BindNode(NodePattern* node, MatchState* state) {
+  if (!node->labels.empty()) {
+    auto labels = std::make_unique<Expr>();
+    labels->kind = Expr::Kind::kHasLabels;
+    labels->names = node->labels;
+    labels->slot2 = NameIndexes(node->labels)[0];
+    labels->pos = node->pos;
+    labels->types = Bit(Type::kBool);
+    labels->kids.push_back(MakeVariable(node->variable, node->slot, kNodeType, node->pos));
+    AddPredicate(Own(std::move(labels)), state);
+  }
+  AddPropertyPredicates(node->properties.get(), node->variable, node->slot, kNodeType, node->pos,
+                        state);
+  if (node->where != nullptr && !failed()) {
+    Bind(node->where.get(), {.predicate = true});
+    if (!failed()) AddPredicate(node->where.get(), state);
+  }
+}
+
+void Planner::BindEdge(EdgePattern* edge, MatchState* state) {
+  if (edge->variable_length) return;  // each of its relationships is looked at while it is walked
+  AddPropertyPredicates(edge->properties.get(), edge->variable, edge->slot, kEdgeType, edge->pos,
+                        state);
+  if (edge->where != nullptr && !failed()) {
+    Bind(edge->where.get(), {.predicate = true});
+    if (!failed()) AddPredicate(edge->where.get(), state);
+  }
+}
+
+bool Planner::IsBound(Slot slot, const MatchState& state) const {
+  return !state.fresh.contains(slot) || state.bound.contains(slot);
+}
+
+void Planner::ApplyPredicates(MatchState* state, Steps* steps) {
+  Step filter;
+  filter.kind = Step::Kind::kFilter;
+  for (Predicate& predicate : state->predicates) {
+    if (predicate.done) continue;
+    const bool ready = predicate.opaque
+                           ? state->bound.size() == state->fresh.size()
+                           : std::all_of(predicate.needs.begin(), predicate.needs.end(),
+                                         [&](Slot slot) { return IsBound(slot, *state); });
+    if (!ready) continue;
+    predicate.done = true;
+    filter.predicates.push_back(predicate.expr);
+  }
+  if (!filter.predicates.empty()) steps->push_back(std::move(filter));
+}
+
+void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh) {
+  MatchState state;
+  DeclarePattern(pattern, &state, false);
+  for (PatternPart& part : *pattern) {
+    for (NodePattern& node : part.nodes) {
+      if (!failed()) BindNode(&node, &state);
+    }
+    for (EdgePattern& edge : part.edges) {
+      if (!failed()) BindEdge(&edge, &state);
+    }
+  }
+  if (where != nullptr && !failed()) {
+    Bind(where, {.predicate = true});
+    if (!failed()) Want(*where, Bit(Type::kBool) | kNullType, "WHERE");
+    if (!failed()) AddPredicate(where, &state);
+  }
+  if (failed()) return;
+  ApplyPredicates(&state, steps);
+  std::vector<bool> done(pattern->size(), false);
+  for (size_t i = 0; i < pattern->size() && !failed(); ++i) {
+    const Start start = ChooseStart(*pattern, done, state);
+    done[start.part] = true;
+    PlanPart(&(*pattern)[start.part], start.node, &state, steps);
+  }
+  fresh->assign(state.fresh.begin(), state.fresh.end());
+}
+
+// What it costs to find the node first. An index: *key and *seek say which.
+double Planner::StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
+                          const Expr** seek) const {
+  const NodePattern& n = part.nodes[node];
+  *seek = nullptr;
+  if (IsBound(n.slot, state)) return 0;
+  double cost = 4.0 * static_cast<double>(view_.NodeCount(kNoToken)) + 8;
+  for (const std::string& name : n.labels) {
+    const auto label = view_.FindLabel(name);
+    if (!label) return 0.5;
+    cost = std::min(cost, 2.0 * static_cast<double>(view_.NodeCount(*label)) + 2);
+    for (const Predicate& p : state.predicates) {
+      const Expr& e = *p.expr;
+      if (e.kind != Expr::Kind::kBinary || e.op != Op::kEq) continue;
+      for (const int side : {0, 1}) {
+        const Expr& property = *e.kids[static_cast<size_t>(side)];
+        const Expr& value = *e.kids[static_cast<size_t>(1 - side)];
+        if (property.kind != Expr::Kind::kProperty ||
+            property.kids[0]->kind != Expr::Kind::kVariable || property.kids[0]->slot != n.slot) {
+          continue;
+        }
+        std::set<Slot> needs;
+        bool opaque = false;
+        Slots(value, &needs, &opaque);
+        const bool ready = !opaque && std::all_of(needs.begin(), needs.end(),
+                                                  [&](Slot s) { return IsBound(s, state); });
+        const auto token = view_.FindKey(property.name);
+        if (!ready || !token || !view_.HasIndex(*label, *token)) continue;
+        *key = property.slot2;
+        *seek = &value;
+        return 1;
+      }
+    }
+  }
+  return cost;
+}
+
+Planner::Start Planner::ChooseStart(const Pattern& pattern, const std::vector<bool>& done,
+                                    const MatchState& state) {
+  Start best;
+  bool found = false;
+  for (size_t p = 0; p < pattern.size(); ++p) {
+    if (done[p]) continue;
+    // A shortest path needs both ends: others first, which may bind them.
+    const double late = pattern[p].kind == PatternPart::Kind::kPlain ? 0 : 1e18;
+    for (size_t n = 0; n < pattern[p].nodes.size(); ++n) {
+      int key = -1;
+      const Expr* seek = nullptr;
+      double cost = StartCost(pattern[p], n, state, &key, &seek) + late;
+      // A relationship that is known gives its ends.
+      const bool by_edge = (n < pattern[p].edges.size() && !pattern[p].edges[n].variable_length &&
+                            state.relisted.contains(pattern[p].edges[n].slot));
+      if (by_edge) cost = std::min(cost, 0.25 + late);
+      if (found && cost >= best.cost) continue;
+      best = {p, n, cost};
+      found = true;
+    }
+  }
+  return best;
+}
+
+void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Steps* steps) {
+  NodePattern& node = part->nodes[index];
+  if (IsBound(node.slot, *state)) return;
+  if (index < part->edges.size() && !part->edges[index].variable_length &&
+      state->relisted.contains(part->edges[index].slot)) {
+    return;  // the relationship's step binds both ends
+  }
+  Step scan;
+  scan.kind = Step::Kind::kScan;
+  scan.slot = node.slot;
+  int key = -1;
+  const Expr* seek = nullptr;
+  StartCost(*part, index, *state, &key, &seek);
+  uint64_t smallest = ~uint64_t{0};
+  for (const std::string& name : node.labels) {
+    const auto label = view_.FindLabel(name);
+    const uint64_t count = label ? view_.NodeCount(*label) : 0;
+    if (seek != nullptr) {
+      const auto token = view_.FindKey(plan_->names[static_cast<size_t>(key)]);
+      if (!label || !token || !view_.HasIndex(*label, *token)) continue;
+      scan.label = NameIndex(name);
+      scan.key = key;
+      scan.expr = seek;
+      break;
+    }
+    if (count >= smallest) continue;
+    smallest = count;
+    scan.label = NameIndex(name);
+  }
+  steps->push_back(std::move(scan));
+  state->bound.insert(node.slot);
+  ApplyPredicates(state, steps);
+}
+
+void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps) {
+  if (part->kind != PatternPart::Kind::kPlain) return PlanShortest(part, state, steps);
+  PlanStart(part, start, state, steps);
+  for (size_t i = start; i < part->edges.size() && !failed(); ++i)
+    PlanEdge(part, i, true, state, steps);
+  for (size_t i = start; i > 0 && !failed(); --i) PlanEdge(part, i - 1, false, state, steps);
+  if (part->slot < 0 || failed()) return;
+  Step path;
+  path.kind = Step::Kind::kPath;
+  path.part = part;
+  path.slot = part->slot;
+  steps->push_back(std::move(path));
+  state->bound.insert(part->slot);
+  ApplyPredicates(state, steps);
+}
+
+void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState* state,
+                       Steps* steps) {
+  EdgePattern& edge = part->edges[index];
+  const Slot from = part->nodes[forward ? index : index + 1].slot;
+  const Slot to = part->nodes[forward ? index + 1 : index].slot;
+  Step step;
+  step.kind = edge.variable_length ? Step::Kind::kExpandVar : Step::Kind::kExpand;
+  step.from = from;
+  step.slot = to;
+  step.edge = edge.slot;
+  step.into = IsBound(to, *state) || to == from;
+  step.direction = forward ? edge.direction : Reverse(edge.direction);
+  step.types = NameIndexes(edge.types);
+  step.min = edge.min;
+  step.max = edge.max;
+  step.unique = state->edges;
+  if (state->relisted.contains(edge.slot)) {
+    step.edge_bound = true;
+    if (!edge.variable_length) {
+      step.kind = Step::Kind::kEdge;
+      step.from_bound = IsBound(from, *state);
+      state->bound.insert(from);
+    }
+  }
+  step.reversed = !forward;
+  if (edge.variable_length && (edge.properties != nullptr || edge.where != nullptr)) {
+    MatchState inner;
+    const Scope saved = scope_;
+    step.element = Declare(edge.variable, kEdgeType);
+    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
+                          &inner);
+    if (edge.where != nullptr && !failed()) {
+      Bind(edge.where.get(), {.predicate = true});
+      if (!failed()) AddPredicate(edge.where.get(), &inner);
+    }
+    scope_ = saved;
+    for (const Predicate& p : inner.predicates) step.predicates.push_back(p.expr);
+  }
+  steps->push_back(std::move(step));
+  if (edge.slot >= 0) {
+    state->edges.push_back(edge.slot);
+    state->bound.insert(edge.slot);
+  }
+  state->bound.insert(to);
+  ApplyPredicates(state, steps);
+}
+
+void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
+  EdgePattern& edge = part->edges[0];
+  if (edge.properties != nullptr && edge.properties->kind != Expr::Kind::kMap) {
+    return Fail("InvalidParameterUse", edge.pos,
+                "a parameter cannot stand for the properties of a pattern here");
+  }
+  PlanStart(part, 0, state, steps);
+  PlanStart(part, 1, state, steps);
+  Step step;
+  step.kind = Step::Kind::kShortest;
+  step.from = part->nodes[0].slot;
+  step.slot = part->nodes[1].slot;
+  step.edge = edge.slot;
+  step.direction = edge.direction;
+  step.types = NameIndexes(edge.types);
+  step.min = edge.min;
+  step.max = edge.max;
+  step.all_paths = part->kind == PatternPart::Kind::kAllShortest;
+  if (edge.variable_length && edge.properties != nullptr) {
+    MatchState inner;
+    step.element = Allocate();
+    AddPropertyPredicates(edge.properties.get(), edge.variable, step.element, kEdgeType, edge.pos,
+                          &inner);
+    for (const Predicate& p : inner.predicates) step.predicates.push_back(p.expr);
+  }
+  steps->push_back(std::move(step));
+  if (edge.slot >= 0) {
+    state->bound.insert(edge.slot);
+    state->edges.push_back(edge.slot);
+  }
+  ApplyPredicates(state, steps);
+  if (part->slot < 0) return;
+  Step path;
+  path.kind = Step::Kind::kPath;
+  path.part = part;
+  path.slot = part->slot;
+  steps->push_back(std::move(path));
+  state->bound.insert(part->slot);
+  ApplyPredicates(state, steps);
+}
+
+}  // namespace pulse::cypher

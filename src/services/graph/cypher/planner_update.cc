@@ -1,0 +1,313 @@
+// Clauses that change the graph, and those that call something.
+#include <algorithm>
+
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/planner.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {
+  for (PatternPart& part : *pattern) {
+    if (part.kind != PatternPart::Kind::kPlain) {
+      return Fail("UnexpectedSyntax", part.pos, "a shortest path cannot be created");
+    }
+    if (!part.path.empty() && scope_.contains(part.path)) {
+      return Fail("VariableAlreadyBound", part.pos, Concat("`", part.path, "` is already defined"));
+    }
+    for (NodePattern& node : part.nodes) {
+      const auto it = node.variable.empty() ? scope_.end() : scope_.find(node.variable);
+      if (it != scope_.end()) {
+        const bool alone = part.edges.empty();
+        if (alone || !node.labels.empty() || node.properties != nullptr) {
+          return Fail("VariableAlreadyBound", node.pos,
+                      Concat("`", node.variable, "` is already defined"));
+        }
+        if ((it->second.types & (kNodeType | kNullType)) == 0) {
+          return Fail("VariableTypeConflict", node.pos, Concat("`", node.variable, "` is no node"));
+        }
+        node.slot = it->second.slot;
+        continue;
+      }
+      if (node.properties != nullptr) {
+        if (merge && node.properties->kind == Expr::Kind::kParameter) {
+          return Fail("InvalidParameterUse", node.pos,
+                      "a parameter cannot stand for the properties of MERGE");
+        }
+        Bind(node.properties.get(), {});
+        if (failed()) return;
+      }
+      node.slot = Declare(node.variable, kNodeType);
+      fresh->push_back(node.slot);
+      CreateNodeOp op;
+      op.slot = node.slot;
+      op.labels = NameIndexes(node.labels);
+      op.properties = node.properties.get();
+      ops->nodes.push_back(std::move(op));
+      ops->order.push_back(false);
+    }
+    for (size_t i = 0; i < part.edges.size(); ++i) {
+      EdgePattern& edge = part.edges[i];
+      if (edge.variable_length) {
+        return Fail("CreatingVarLength", edge.pos,
+                    "a relationship of variable length cannot be created");
+      }
+      if (!edge.variable.empty() && scope_.contains(edge.variable)) {
+        return Fail("VariableAlreadyBound", edge.pos,
+                    Concat("`", edge.variable, "` is already defined"));
+      }
+      if (edge.types.size() != 1) {
+        return Fail("NoSingleRelationshipType", edge.pos,
+                    "a relationship is created with exactly one type");
+      }
+      if (edge.direction == Direction::kBoth && !merge) {
+        return Fail("RequiresDirectedRelationship", edge.pos,
+                    "a relationship is created with one direction");
+      }
+      if (edge.properties != nullptr) {
+        if (merge && edge.properties->kind == Expr::Kind::kParameter) {
+          return Fail("InvalidParameterUse", edge.pos,
+                      "a parameter cannot stand for the properties of MERGE");
+        }
+        Bind(edge.properties.get(), {});
+        if (failed()) return;
+      }
+      edge.slot = Declare(edge.variable, kEdgeType);
+      fresh->push_back(edge.slot);
+      const bool left = edge.direction == Direction::kIn;
+      CreateEdgeOp op;
+      op.slot = edge.slot;
+      op.source = part.nodes[left ? i + 1 : i].slot;
+      op.target = part.nodes[left ? i : i + 1].slot;
+      op.type = NameIndex(edge.types[0]);
+      op.properties = edge.properties.get();
+      ops->edges.push_back(op);
+      ops->order.push_back(true);
+    }
+    if (part.path.empty()) continue;
+    part.slot = Declare(part.path, kPathType);
+    fresh->push_back(part.slot);
+    ops->paths.emplace_back(&part, part.slot);
+  }
+}
+
+// What is made where nothing matches is planned first; the match uses the same slots.
+void Planner::PlanMerge(Clause* clause, Step* step) {
+  Pattern* pattern = &clause->pattern;
+  std::vector<Slot> fresh;
+  PlanCreate(pattern, true, &step->create, &fresh);
+  if (failed()) return;
+  MatchState state;
+  state.fresh.insert(fresh.begin(), fresh.end());
+  for (PatternPart& part : *pattern) {
+    for (NodePattern& node : part.nodes) {
+      if (!state.fresh.contains(node.slot)) continue;
+      // The expressions of the properties serve both; predicates refer to copies of the map.
+      if (!node.labels.empty()) {
+        auto labels = std::make_unique<Expr>();
+        labels->kind = Expr::Kind::kHasLabels;
+        labels->names = node.labels;
+        labels->slot2 = NameIndexes(node.labels)[0];
+        labels->kids.push_back(MakeVariable(node.variable, node.slot, kNodeType, node.pos));
+        AddPredicate(Own(std::move(labels)), &state);
+      }
+    }
+    const auto same_properties = [&](const Expr* map, Slot slot, uint32_t type, Pos pos) {
+      if (map == nullptr) return;
+      auto test = std::make_unique<Expr>();
+      test->kind = Expr::Kind::kCall;
+      static const Function kMatches = {
+          "(merge)", 2, 2, [](EvalContext& context, std::span<Value> a) -> Value {
+            for (const auto& [key, value] : a[1].as_map()) {
+              const Value own = IndexValue(a[0], Value::String(key), context);
+              if (Equals(own, value) != 1) return Value::Bool(false);
+            }
+            return Value::Bool(true);
+          }};
+      test->function = &kMatches;
+      test->kids.push_back(MakeVariable("", slot, type, pos));
+      // The map stays where it is; a slot that holds its value stands for it.
+      const Slot value = Allocate();
+      step->items.emplace_back(map, value);
+      test->kids.push_back(MakeVariable("", value, kMapType, pos));
+      AddPredicate(Own(std::move(test)), &state);
+    };
+    for (NodePattern& node : part.nodes) {
+      if (state.fresh.contains(node.slot))
+        same_properties(node.properties.get(), node.slot, kNodeType, node.pos);
+    }
+    for (EdgePattern& edge : part.edges)
+      same_properties(edge.properties.get(), edge.slot, kEdgeType, edge.pos);
+  }
+  ApplyPredicates(&state, &step->inner);
+  PatternPart& part = (*pattern)[0];
+  const std::vector<bool> done(1, false);
+  PlanPart(&part, ChooseStart(*pattern, done, state).node, &state, &step->inner);
+  if (!failed()) PlanSet(&clause->on_create, false, &step->set);
+  if (!failed()) PlanSet(&clause->on_match, false, &step->on_match);
+}
+
+void Planner::PlanSet(std::vector<SetItem>* items, bool remove, std::vector<SetOp>* out) {
+  for (SetItem& item : *items) {
+    SetOp op;
+    op.kind = item.kind;
+    op.remove = remove;
+    Expr* entity = item.target.get();
+    if (item.kind == SetItem::Kind::kProperty) {
+      op.names.push_back(NameIndex(item.target->name));
+      entity = item.target->kids[0].get();
+    } else if (item.kind == SetItem::Kind::kLabels) {
+      op.names = NameIndexes(item.labels);
+    }
+    Bind(entity, {});
+    if (item.value != nullptr && !failed()) Bind(item.value.get(), {});
+    if (failed()) return;
+    Want(*entity,
+         (item.kind == SetItem::Kind::kLabels ? kNodeType : kNodeType | kEdgeType) | kNullType,
+         remove ? "REMOVE" : "SET");
+    op.target = entity;
+    op.value = item.value.get();
+    out->push_back(std::move(op));
+  }
+}
+
+void Planner::PlanDelete(Clause* clause, Step* step) {
+  step->detach = clause->detach;
+  for (const ExprPtr& expr : clause->exprs) {
+    if (expr->kind == Expr::Kind::kHasLabels) {
+      return Fail("InvalidDelete", expr->pos, "DELETE takes entities; REMOVE takes labels");
+    }
+    Bind(expr.get(), {});
+    if (failed()) return;
+    Want(*expr, kNodeType | kEdgeType | kPathType | kNullType, "DELETE");
+    step->deletes.push_back(expr.get());
+  }
+}
+
+void Planner::PlanForeach(Clause* clause, Step* step, Plan* plan) {
+  Bind(clause->expr.get(), {});
+  if (failed()) return;
+  Want(*clause->expr, kListType | kNullType, "FOREACH");
+  const Scope saved = scope_;
+  step->expr = clause->expr.get();
+  step->slot = Declare(clause->variable, kAnyType);
+  for (Clause& inner : clause->body) {
+    PlanClause(&inner, false, false, plan, &step->inner, true);
+    if (failed()) return;
+  }
+  // One row at a time: there is nothing to collect.
+  for (Step& inner : step->inner) inner.eager = false;
+  scope_ = saved;
+}
+
+void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps) {
+  const Procedure* procedure =
+      procedures_ != nullptr ? procedures_->Find(clause->procedure) : nullptr;
+  if (procedure == nullptr) {
+    return Fail("ProcedureNotFound", clause->pos,
+                Concat("there is no procedure `", clause->procedure, "`"), "ProcedureError");
+  }
+  Step step;
+  step.kind = Step::Kind::kProcedure;
+  step.procedure = procedure;
+  if (procedure->writes) plan_->writes = true;
+  if (!clause->arguments_given) {
+    if (!only) {
+      return Fail("InvalidArgumentPassingMode", clause->pos,
+                  "inside a query a procedure's arguments must be written");
+    }
+    for (const Procedure::Field& field : procedure->arguments) {
+      auto parameter = std::make_unique<Expr>();
+      parameter->kind = Expr::Kind::kParameter;
+      parameter->name = field.name;
+      parameter->pos = clause->pos;
+      clause->exprs.push_back(std::move(parameter));
+    }
+  }
+  if (clause->exprs.size() != procedure->arguments.size()) {
+    return Fail("InvalidNumberOfArguments", clause->pos,
+                Concat("`", procedure->name, "` takes ", procedure->arguments.size(),
+                       " arguments, found ", clause->exprs.size()));
+  }
+  for (size_t i = 0; i < clause->exprs.size(); ++i) {
+    Bind(clause->exprs[i].get(), {});
+    if (failed()) return;
+    uint32_t types = procedure->arguments[i].types | kNullType;
+    if ((types & Bit(Type::kFloat)) != 0) types |= kNumberTypes;
+    Want(*clause->exprs[i], types, Concat("argument ", procedure->arguments[i].name));
+    step.arguments.push_back(clause->exprs[i].get());
+  }
+  if (failed()) return;
+  if (clause->yield_star && !only) {
+    return Fail("UnexpectedSyntax", clause->pos, "YIELD * is only for a CALL that stands alone");
+  }
+  const bool all = only && (!clause->yield_given || clause->yield_star);
+  if (all) {
+    for (const Procedure::Field& field : procedure->results)
+      clause->yield.push_back({field.name, field.name, clause->pos});
+  }
+  std::set<std::string> names;
+  for (const YieldItem& item : clause->yield) {
+    const auto field = std::find_if(procedure->results.begin(), procedure->results.end(),
+                                    [&](const auto& f) { return f.name == item.field; });
+    if (field == procedure->results.end()) {
+      return Fail("UndefinedVariable", item.pos,
+                  Concat("`", procedure->name, "` has no column `", item.field, "`"));
+    }
+    if (scope_.contains(item.alias) || !names.insert(item.alias).second) {
+      return Fail("VariableAlreadyBound", item.pos,
+                  Concat("`", item.alias, "` is already defined"));
+    }
+    const Slot slot = Allocate();
+    step.outputs.emplace_back(static_cast<Slot>(field - procedure->results.begin()), slot);
+  }
+  for (size_t i = 0; i < clause->yield.size(); ++i) {
+    scope_[clause->yield[i].alias] = {step.outputs[i].second, kAnyType};
+    if (!only) continue;
+    plan->columns.push_back(clause->yield[i].alias);
+    plan->branches.back().outputs.push_back(step.outputs[i].second);
+  }
+  steps->push_back(std::move(step));
+  if (clause->where == nullptr) return;
+  Bind(clause->where.get(), {.predicate = true});
+  Step filter;
+  filter.kind = Step::Kind::kFilter;
+  filter.predicates.push_back(clause->where.get());
+  steps->push_back(std::move(filter));
+}
+
+// CALL { ... }: sees nothing of the outside but what its first WITH imports.
+void Planner::PlanSubquery(Clause* clause, Steps* steps) {
+  const Scope outer = scope_;
+  const std::vector<bool> used = used_;
+  auto plan = std::make_shared<Plan>();
+  bool imports = false;
+  for (const std::vector<Clause>& part : clause->subquery->parts) {
+    imports = imports || (!part.empty() && part[0].kind == Clause::Kind::kWith);
+  }
+  if (!imports) scope_.clear();
+  PlanQuery(clause->subquery.get(), plan.get(), true);
+  if (failed()) return;
+  if (plan->writes) {
+    plan_->writes = true;
+    updated_ = true;
+  }
+  std::vector<bool> next = used;
+  next.resize(used_.size(), false);
+  used_ = std::move(next);
+  scope_ = outer;
+  Step step;
+  step.kind = Step::Kind::kSubquery;
+  step.unit = plan->columns.empty();
+  // Rows of the subquery are in slots that it shares with nobody outside; results move to new ones.
+  for (size_t i = 0; i < plan->columns.size(); ++i) {
+    if (scope_.contains(plan->columns[i])) {
+      return Fail("VariableAlreadyBound", clause->pos,
+                  Concat("`", plan->columns[i], "` is already defined"));
+    }
+    step.outputs.emplace_back(static_cast<Slot>(i), Declare(plan->columns[i], kAnyType));
+  }
+  step.subplan = std::move(plan);
+  steps->push_back(std::move(step));
+}
+
+}  // namespace pulse::cypher

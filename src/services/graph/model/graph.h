@@ -1,0 +1,151 @@
+// What the query engine asks of a graph. A store answers it; src/services/graph/cypher has no
+// storage of its own. Reads take and fill spans: one virtual call serves a batch of nodes or
+// relationships, and none is made for each of them.
+//
+// A view shows one snapshot. Who gives it to the engine owns it, and keeps it unchanged and alive
+// while a query runs. Reads of a view may come from several threads at once; a transaction is used
+// by one. Calls may block on the store's I/O. Errors are the store's; the engine hands them on and
+// stops.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/model/value.h"
+
+namespace pulse::cypher {
+
+enum class Direction : uint8_t { kOut, kIn, kBoth };
+
+// Relationships found by an expansion, one entry in each column. In and out batches are columns so
+// that a store copies whole runs of its adjacency lists.
+struct NeighbourBatch {
+  std::vector<uint32_t> origin;  // index into the nodes that were expanded
+  std::vector<EdgeId> edge;
+  std::vector<NodeId> node;  // the other end
+  std::vector<Token> type;
+  std::vector<uint8_t> incoming;  // 1: `node` is the source
+  size_t size() const { return edge.size(); }
+  void clear() {
+    origin.clear();
+    edge.clear();
+    node.clear();
+    type.clear();
+    incoming.clear();
+  }
+  void Add(uint32_t from, EdgeId id, NodeId other, Token t, bool in) {
+    origin.push_back(from);
+    edge.push_back(id);
+    node.push_back(other);
+    type.push_back(t);
+    incoming.push_back(in ? 1 : 0);
+  }
+};
+
+// Where an expansion of many nodes goes on. {0, 0} begins; the store gives `inner` its meaning.
+struct ExpandPosition {
+  size_t node = 0;
+  uint64_t inner = 0;
+};
+
+using Properties = std::vector<std::pair<Token, Value>>;
+
+// Values of one property for many owners. A store that keeps a column of numbers fills `ints` or
+// `floats` and `valid`, and the engine adds them up without a Value for each.
+struct Column {
+  enum class Kind : uint8_t { kInts, kFloats, kValues };
+  Kind kind = Kind::kValues;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<uint8_t> valid;  // for the two kinds of numbers: 0 is null
+  std::vector<Value> values;
+};
+
+class GraphView {
+ public:
+  virtual ~GraphView() = default;
+
+  // Names. A name that the graph never saw has no token.
+  virtual std::optional<Token> FindLabel(std::string_view name) const = 0;
+  virtual std::optional<Token> FindType(std::string_view name) const = 0;
+  virtual std::optional<Token> FindKey(std::string_view name) const = 0;
+  virtual std::string LabelName(Token label) const = 0;
+  virtual std::string TypeName(Token type) const = 0;
+  virtual std::string KeyName(Token key) const = 0;
+
+  // Writes the next nodes into `out` and returns how many; 0 is the end. `label` kNoToken: all
+  // nodes. *position begins with 0; the store gives it its meaning.
+  virtual absl::StatusOr<size_t> ScanNodes(Token label, uint64_t* position,
+                                           std::span<NodeId> out) const = 0;
+  // The same for all relationships of some types (empty: of all).
+  virtual absl::StatusOr<size_t> ScanEdges(std::span<const Token> types, uint64_t* position,
+                                           std::span<EdgeRef> out) const = 0;
+  // Appends about `limit` relationships of `nodes`, from *position on, and moves it; the end is
+  // reached when position->node == nodes.size(). kBoth gives a loop once.
+  virtual absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
+                              std::span<const Token> types, size_t limit, ExpandPosition* position,
+                              NeighbourBatch* out) const = 0;
+  // Adds to `degrees` the number of relationships of each node; kBoth counts a loop once.
+  virtual absl::Status Degrees(std::span<const NodeId> nodes, Direction direction,
+                               std::span<const Token> types, std::span<uint64_t> degrees) const = 0;
+
+  // Null where there is none. `out` is filled to the size of the input.
+  virtual absl::Status ReadNodeProperty(Token key, std::span<const NodeId> nodes,
+                                        Column* out) const = 0;
+  virtual absl::Status ReadEdgeProperty(Token key, std::span<const EdgeRef> edges,
+                                        Column* out) const = 0;
+  virtual absl::Status ReadNodeProperties(NodeId node, Properties* out) const = 0;
+  virtual absl::Status ReadEdgeProperties(const EdgeRef& edge, Properties* out) const = 0;
+  // Sorted by token or not; replaces what `out` holds.
+  virtual absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const = 0;
+  virtual absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
+                                std::span<uint8_t> out) const = 0;
+  virtual absl::StatusOr<bool> NodeExists(NodeId node) const = 0;
+  virtual absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const = 0;
+
+  // Whether Seek works for this pair; nodes of it are found by an equal value.
+  virtual bool HasIndex(Token label, Token key) const = 0;
+  virtual absl::Status Seek(Token label, Token key, const Value& value,
+                            std::vector<NodeId>* out) const = 0;
+
+  // Estimates for the planner. kNoToken: of all.
+  virtual uint64_t NodeCount(Token label) const = 0;
+  virtual uint64_t EdgeCount(Token type) const = 0;
+};
+
+// A view that also changes. What was written is seen by its own reads at once; the caller commits
+// or rolls back, outside the engine.
+class GraphTransaction : public GraphView {
+ public:
+  // Makes the name known where it is not.
+  virtual absl::StatusOr<Token> AddLabelName(std::string_view name) = 0;
+  virtual absl::StatusOr<Token> AddTypeName(std::string_view name) = 0;
+  virtual absl::StatusOr<Token> AddKeyName(std::string_view name) = 0;
+
+  // Each label once; no property is null.
+  virtual absl::StatusOr<NodeId> CreateNode(std::span<const Token> labels,
+                                            const Properties& properties) = 0;
+  virtual absl::StatusOr<EdgeRef> CreateEdge(NodeId source, NodeId target, Token type,
+                                             const Properties& properties) = 0;
+  // A null value removes the property.
+  virtual absl::Status SetNodeProperty(NodeId node, Token key, const Value& value) = 0;
+  virtual absl::Status SetEdgeProperty(const EdgeRef& edge, Token key, const Value& value) = 0;
+  // OK also where nothing changes.
+  virtual absl::Status AddLabel(NodeId node, Token label) = 0;
+  virtual absl::Status RemoveLabel(NodeId node, Token label) = 0;
+  // The engine deletes a node's relationships first, or refuses to delete the node.
+  virtual absl::Status DeleteNode(NodeId node) = 0;
+  virtual absl::Status DeleteEdge(const EdgeRef& edge) = 0;
+};
+
+// One value as text: as TCK, shells and logs show it, (:Label {key: 1}) and so on.
+std::string ValueText(const Value& value, const GraphView& graph);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,456 @@
+// Clients of an agent in a process of its own see the store as its own clients do.
+#include <algorithm>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "services/kv/agent/test_agent.h"
+
+namespace pulse::kv {
+namespace {
+
+using testing_util::Eventually;
+
+class AgentCommandTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    OpenHost();
+    OpenAgent();
+  }
+};
+
+std::string Bulk(std::string_view text) {
+  return absl::StrCat("$", text.size(), "\r\n", std::string(text), "\r\n");
+}
+
+std::string Array(const std::vector<std::string_view>& words) {
+  std::string bytes;
+  redis::AppendRequest(words, &bytes);
+  return bytes;
+}
+
+TEST_F(AgentCommandTest, PlainRequests_CrossAndAreAnswered) {
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("GET none"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("SET k v"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("get k"), Bulk("v"));
+  EXPECT_EQ(client.Ask("SET longer-than-eight some-longer-value"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET longer-than-eight"), Bulk("some-longer-value"));
+  EXPECT_EQ(client.Ask("DEL k"), ":1\r\n");
+  EXPECT_EQ(client.Ask("DEL k"), ":0\r\n");
+  EXPECT_EQ(client.Ask("SET '' empty"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET ''"), Bulk("empty"));
+  EXPECT_EQ(client.Ask("SET k ''"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET k"), Bulk(""));
+}
+
+TEST_F(AgentCommandTest, Commands_AnswerAsOnTheStoresOwnPort) {
+  Client agent(agent_port());
+  Client own(port());
+  for (const char* line : {"SET n 5",
+                           "INCR n",
+                           "SETEX t 100 v",
+                           "TTL t",
+                           "MSET a 1 b 2 c 3",
+                           "MGET a b c d",
+                           "APPEND a xyz",
+                           "STRLEN a",
+                           "GETRANGE a 1 2",
+                           "SETBIT bits 7 1",
+                           "BITCOUNT bits",
+                           "EXISTS a b none",
+                           "TYPE a",
+                           "GET",
+                           "GET a b",
+                           "SET a",
+                           "NOSUCH a b",
+                           "SET a b NX",
+                           "SET a 1 XX GET",
+                           "OBJECT FREQ none",
+                           "LPUSH l 1",
+                           "ECHO hello",
+                           "PING",
+                           "PING text",
+                           "DBSIZE",
+                           "DEL a b c",
+                           "EXEC",
+                           "DISCARD",
+                           "PULSE.HELLO x",
+                           "COPY n m",
+                           "RENAME m o",
+                           "CLUSTER INFO",
+                           "COMMAND COUNT",
+                           "CONFIG GET maxmemory-policy"}) {
+    EXPECT_EQ(own.Ask("FLUSHALL"), "+OK\r\n");
+    const std::string expected = own.Ask(line);
+    EXPECT_EQ(own.Ask("FLUSHALL"), "+OK\r\n");
+    EXPECT_EQ(agent.Ask(line), expected) << line;
+    EXPECT_FALSE(expected.empty());
+  }
+  // The same requests from the same state.
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int i = 0; i < 200; ++i) {
+    const char* const lines[] = {"SET k 5",    "INCR k",     "GET k",        "DEL k",
+                                 "APPEND k 1", "STRLEN k",   "TTL k",        "EXPIRE k 99",
+                                 "EXISTS k",   "GETSET k 7", "SETBIT k 3 1", "MGET k k"};
+    std::vector<std::string> program;
+    for (int n = 0; n < 8; ++n) program.emplace_back(lines[random() % std::size(lines)]);
+    std::vector<std::string> replies[2];
+    Client* const clients[] = {&agent, &own};
+    for (int c = 0; c < 2; ++c) {
+      EXPECT_EQ(clients[c]->Ask("FLUSHALL"), "+OK\r\n");
+      for (const std::string& line : program) replies[c].push_back(clients[c]->Ask(line));
+    }
+    ASSERT_EQ(replies[0], replies[1]);
+  }
+}
+
+TEST_F(AgentCommandTest, Transactions_AreOfTheSession) {
+  Client one(agent_port());
+  Client two(agent_port());
+  EXPECT_EQ(one.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(one.Ask("SET k 1"), "+QUEUED\r\n");
+  EXPECT_EQ(two.Ask("GET k"), "$-1\r\n");
+  EXPECT_EQ(one.Ask("GET k"), "+QUEUED\r\n");
+  EXPECT_EQ(one.Ask("EXEC"), "*2\r\n+OK\r\n$1\r\n1\r\n");
+  EXPECT_EQ(one.Ask("WATCH k"), "+OK\r\n");
+  EXPECT_EQ(two.Ask("SET k 2"), "+OK\r\n");
+  EXPECT_EQ(one.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(one.Ask("DEL k"), "+QUEUED\r\n");
+  EXPECT_EQ(one.Ask("EXEC"), "*-1\r\n");
+  EXPECT_EQ(two.Ask("GET k"), Bulk("2"));
+  EXPECT_EQ(one.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(one.Ask("NOSUCH").substr(0, 4), "-ERR");
+  EXPECT_EQ(one.Ask("EXEC").substr(0, 10), "-EXECABORT");
+}
+
+TEST_F(AgentCommandTest, ConnectionCommands_AreOfTheSession) {
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("HELLO 3").substr(0, 1), "%");
+  EXPECT_EQ(client.Ask("GET none"), "_\r\n");
+  EXPECT_EQ(client.Ask("CLIENT SETNAME me"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("CLIENT GETNAME"), Bulk("me"));
+  const std::string list = Client(port()).Ask("CLIENT LIST");
+  EXPECT_NE(list.find("name=me"), std::string::npos) << list;
+  EXPECT_NE(list.find("addr=127.0.0.1:"), std::string::npos) << list;
+  EXPECT_EQ(client.Ask("RESET"), "+RESET\r\n");
+  EXPECT_EQ(client.Ask("GET none"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("QUIT"), "+OK\r\n");
+  EXPECT_EQ(client.ReadAll(), "");
+  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; }));
+}
+
+TEST_F(AgentCommandTest, Memcached_IsToldByItsFirstBytes_AndSharesTheKeys) {
+  Client redis(agent_port());
+  Client memcached(agent_port());
+  const auto ask = [&](const std::string& bytes, const std::string& end) {
+    memcached.Send(bytes);
+    return memcached.ReadUntil(end);
+  };
+  EXPECT_EQ(ask("set k 5 0 3\r\nabc\r\n", "\r\n"), "STORED\r\n");
+  EXPECT_EQ(redis.Ask("GET k"), Bulk("abc"));
+  EXPECT_EQ(redis.Ask("SET k longer"), "+OK\r\n");
+  EXPECT_EQ(ask("get k\r\n", "END\r\n"), "VALUE k 0 6\r\nlonger\r\nEND\r\n");
+  EXPECT_EQ(ask("set k 0 0 1 noreply\r\nx\r\nmg k v\r\n", "x\r\n"), "VA 1\r\nx\r\n");
+  EXPECT_EQ(ask("nosuch\r\n", "\r\n"), "ERROR\r\n");
+  // A block beyond the limit is dropped as it comes.
+  memcached.Send(absl::StrCat("set big 0 0 ", max_value_ + 1, "\r\n"));
+  memcached.Send(std::string(max_value_ + 1, 'x') + "\r\n");
+  EXPECT_EQ(ask("version\r\n", "18\r\n").substr(0, 39), "SERVER_ERROR object too large for cache");
+  EXPECT_EQ(ask("get big\r\n", "END\r\n"), "END\r\n");
+  memcached.Send("quit\r\n");
+  EXPECT_EQ(memcached.ReadAll(), "");
+}
+
+TEST_F(AgentCommandTest, Pipeline_KeepsItsOrder) {
+  Client client(agent_port());
+  std::string bytes;
+  std::string expected;
+  std::mt19937_64 random(testing_util::TestSeed());
+  int64_t n = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    switch (random() % 4) {
+      case 0:
+        bytes += Array({"INCR", "n"});
+        absl::StrAppend(&expected, ":", ++n, "\r\n");
+        break;
+      case 1:
+        bytes += Array({"GET", "n"});
+        expected += n == 0 ? "$-1\r\n" : Bulk(absl::StrCat(n));
+        break;
+      case 2:
+        n = static_cast<int64_t>(random() % 1'000'000'000'000);
+        bytes += Array({"SET", "n", absl::StrCat(n)});
+        expected += "+OK\r\n";
+        break;
+      default:
+        // Which leaves its thread, in the midst.
+        bytes += Array({"MULTI"}) + Array({"INCR", "n"}) + Array({"EXEC"});
+        absl::StrAppend(&expected, "+OK\r\n+QUEUED\r\n*1\r\n:", ++n, "\r\n");
+    }
+  }
+  std::thread sender([&] { client.Send(bytes); });
+  std::string got;
+  while (got.size() < expected.size()) {
+    const std::string reply = client.Receive();
+    if (reply.empty()) break;
+    got += reply;
+  }
+  sender.join();
+  EXPECT_TRUE(got == expected) << "differs";
+}
+
+TEST_F(AgentCommandTest, LargeValues_CrossInPieces_BesideSmallRequests) {
+  Client large(agent_port());
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> small{0};
+  std::thread other([&] {
+    Client client(agent_port());
+    while (!stop.load()) {
+      EXPECT_EQ(client.Ask("SET small v"), "+OK\r\n");
+      EXPECT_EQ(client.Ask("GET small"), Bulk("v"));
+      ++small;
+    }
+  });
+  for (const size_t size : {kFragment - 70, kFragment - 64, kFragment - 1, kFragment, kFragment + 1,
+                            2 * kFragment, size_t{1} << 20, size_t{8} << 20}) {
+    std::string value(size, '\0');
+    for (size_t i = 0; i < size; ++i) value[i] = static_cast<char>('a' + i * 7 % 26);
+    large.Send(Array({"SET", "k", value}));
+    ASSERT_EQ(large.Receive(), "+OK\r\n") << size;
+    EXPECT_TRUE(large.Ask("GET k") == Bulk(value)) << size;
+    EXPECT_EQ(large.Ask("STRLEN k"), absl::StrCat(":", size, "\r\n"));
+  }
+  large.Send(Array({"SET", "k", std::string(max_value_ + 1, 'x')}));
+  EXPECT_EQ(large.Receive(), "-ERR Protocol error: invalid bulk length\r\n");
+  EXPECT_EQ(large.ReadAll(), "");
+  stop = true;
+  other.join();
+  EXPECT_GT(small.load(), 0u);
+}
+
+TEST_F(AgentCommandTest, ClientThatDoesNotRead_DelaysNobody_AndGetsAll) {
+  Client slow(agent_port());
+  const std::string value(size_t{100} << 10, 'v');
+  slow.Send(Array({"SET", "k", value}));
+  EXPECT_EQ(slow.Receive(), "+OK\r\n");
+  std::string bytes;
+  constexpr int kGets = 600;  // 60 MB
+  for (int i = 0; i < kGets; ++i) bytes += Array({"GET", "k"});
+  slow.Send(bytes);
+  Client other(agent_port());
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(other.Ask("PING"), "+PONG\r\n");
+  // What it has not read is not in the agent, nor in the host.
+  EXPECT_LT(front_->director().stats().held_bytes, uint64_t{8} << 20);
+  const std::string expected = Bulk(value);
+  for (int i = 0; i < kGets; ++i) ASSERT_TRUE(slow.Receive() == expected) << i;
+  EXPECT_EQ(slow.Ask("PING"), "+PONG\r\n");
+}
+
+TEST_F(AgentCommandTest, BadRequests_EndTheConnection_AfterAnError) {
+  for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"*1\r\n$abc\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+           {"*1\r\nGET\r\n", "-ERR Protocol error: expected '$', got 'G'\r\n"},
+           {"GET \"unbalanced\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n"},
+           {"*99999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n"}}) {
+    Client client(agent_port());
+    client.Send("SET before 1\r\n");
+    client.Send(bytes);
+    EXPECT_EQ(client.ReadAll(), absl::StrCat("+OK\r\n", error)) << bytes;
+  }
+  Client http(agent_port());
+  http.Send("POST / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(http.ReadAll(), "");
+  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; }));
+}
+
+TEST_F(AgentTest, ManyClients_ComeAndGo_SessionsAreFreed) {
+  front_options_.director.threads = 2;
+  host_options_.threads = 2;
+  OpenHost();
+  OpenAgent();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        Client client(agent_port());
+        const std::string key = absl::StrCat("k", t, "-", i);
+        EXPECT_EQ(client.Ask("SET " + key + " v"), "+OK\r\n");
+        // Some leave without waiting.
+        if (i % 3 == 0) client.Send("GET " + key + "\r\nINFO\r\nGET " + key + "\r\n");
+        if (i % 3 == 1) {
+          EXPECT_EQ(client.Ask("GET " + key), Bulk("v"));
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; })) << host_->sessions();
+  EXPECT_EQ(Client(agent_port()).Ask("DBSIZE"), ":400\r\n");
+  EXPECT_EQ(host_->lanes(), 2u);
+}
+
+TEST_F(AgentTest, MoreClientsThanTheStoreTakes_AreToldSo) {
+  host_options_.max_sessions = 2;
+  OpenHost();
+  OpenAgent();
+  Client one(agent_port());
+  EXPECT_EQ(one.Ask("PING"), "+PONG\r\n");
+  {
+    Client two(agent_port());
+    EXPECT_EQ(two.Ask("PING"), "+PONG\r\n");
+    Client three(agent_port());
+    EXPECT_EQ(three.Ask("PING"), "-ERR max number of clients reached\r\n");
+    EXPECT_EQ(three.ReadAll(), "");
+  }
+  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 1; }));
+  EXPECT_EQ(Client(agent_port()).Ask("PING"), "+PONG\r\n");
+}
+
+TEST_F(AgentTest, Password_IsAskedForByTheHost) {
+  options_.password = "secret";
+  OpenHost();
+  OpenAgent();
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("GET k"), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(client.Ask("AUTH wrong").substr(0, 10), "-WRONGPASS");
+  EXPECT_EQ(client.Ask("GET k"), "-NOAUTH Authentication required.\r\n");
+  EXPECT_EQ(client.Ask("AUTH secret"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("SET k v"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET k"), Bulk("v"));
+  // Strangers may not send much.
+  Client stranger(agent_port());
+  EXPECT_EQ(stranger.Ask("PING").substr(0, 7), "-NOAUTH");
+  stranger.Send("*2\r\n$3\r\nGET\r\n$20000\r\n");
+  EXPECT_EQ(stranger.Receive(), "-ERR Protocol error: unauthenticated bulk length\r\n");
+  // memcached's know no passwords.
+  Client memcached(agent_port());
+  memcached.Send("get k\r\n");
+  EXPECT_EQ(memcached.ReadAll(), "-NOAUTH Authentication required.\r\n");
+}
+
+// ---- Losses.
+
+TEST_F(AgentTest, NoHostYet_ClientsGetErrors_UntilItIsThere) {
+  front_options_.host = socket_.get();
+  OpenAgent();
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("GET k").substr(0, 8), "-LOADING");
+  Client memcached(agent_port());
+  memcached.Send("get k\r\n");
+  EXPECT_EQ(memcached.ReadUntil("\r\n").substr(0, 12), "SERVER_ERROR");
+  OpenHost();
+  WaitForLanes();
+  EXPECT_EQ(client.Ask("SET k v"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("GET k"), Bulk("v"));
+  memcached.Send("get k\r\n");
+  EXPECT_EQ(memcached.ReadUntil("END\r\n"), "VALUE k 0 1\r\nv\r\nEND\r\n");
+}
+
+TEST_F(AgentTest, HostLost_ClientsStay_AndTheirStateIsRepeated) {
+  options_.password = "secret";
+  OpenHost();
+  OpenAgent();
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("AUTH secret"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("HELLO 3").substr(0, 1), "%");
+  EXPECT_EQ(client.Ask("CLIENT SETNAME first"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("CLIENT SETNAME me"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("SET k v"), "+OK\r\n");
+  Client stranger(agent_port());
+  EXPECT_EQ(stranger.Ask("GET k").substr(0, 7), "-NOAUTH");
+  LoseHost();
+  EXPECT_EQ(client.Ask("GET k").substr(0, 8), "-LOADING");
+  EXPECT_EQ(client.Ask("GET k").substr(0, 8), "-LOADING");
+  BringHostBack();
+  EXPECT_EQ(client.Ask("GET k"), Bulk("v"));
+  EXPECT_EQ(client.Ask("GET none"), "_\r\n");
+  EXPECT_EQ(client.Ask("CLIENT GETNAME"), Bulk("me"));
+  EXPECT_EQ(stranger.Ask("GET k").substr(0, 7), "-NOAUTH");
+  EXPECT_EQ(front_->counters().lost, 1u);
+}
+
+TEST_F(AgentTest, HostLostDuringATransaction_EndsItsClient_AndNobodyElse) {
+  OpenHost();
+  OpenAgent();
+  Client idle(agent_port());
+  EXPECT_EQ(idle.Ask("PING"), "+PONG\r\n");
+  Client within(agent_port());
+  EXPECT_EQ(within.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(within.Ask("SET k 1"), "+QUEUED\r\n");
+  Client watching(agent_port());
+  EXPECT_EQ(watching.Ask("WATCH k"), "+OK\r\n");
+  Client done(agent_port());
+  EXPECT_EQ(done.Ask("MULTI"), "+OK\r\n");
+  EXPECT_EQ(done.Ask("EXEC"), "*0\r\n");
+  LoseHost();
+  EXPECT_EQ(within.ReadAll(), "-ERR the host was lost during a transaction\r\n");
+  EXPECT_EQ(watching.ReadAll(), "-ERR the host was lost during a transaction\r\n");
+  BringHostBack();
+  EXPECT_EQ(idle.Ask("PING"), "+PONG\r\n");
+  EXPECT_EQ(done.Ask("GET k"), "$-1\r\n");
+}
+
+TEST_F(AgentTest, RequestsUnderWay_WhenTheHostIsLost_AreAnsweredOnce) {
+  OpenHost();
+  OpenAgent();
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> good{0}, unknown{0}, refused{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Client client(agent_port());
+      for (uint64_t i = 0; !stop.load(); ++i) {
+        std::string bytes;
+        for (int n = 0; n < 20; ++n) {
+          bytes += Array({"SET", absl::StrCat(t), absl::StrCat(i * 20 + static_cast<uint64_t>(n))});
+        }
+        client.Send(bytes);
+        for (int n = 0; n < 20; ++n) {
+          const std::string reply = client.Receive();
+          if (reply == "+OK\r\n") {
+            ++good;
+          } else if (reply.starts_with("-ERR the host was lost")) {
+            ++unknown;
+          } else {
+            EXPECT_EQ(reply.substr(0, 8), "-LOADING") << reply;
+            ++refused;
+          }
+        }
+      }
+      EXPECT_EQ(client.Ask("PING"), "+PONG\r\n");
+    });
+  }
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t before = good.load();
+    EXPECT_TRUE(Eventually([&] { return good.load() > before + 100; }));
+    LoseHost();
+    BringHostBack();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(good.load(), 0u);
+}
+
+TEST_F(AgentTest, AgentLost_ItsSessionsGo_AndAnotherOneAttaches) {
+  OpenHost();
+  OpenAgent();
+  Client client(agent_port());
+  EXPECT_EQ(client.Ask("SET k v"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("WATCH k"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("MULTI"), "+OK\r\n");
+  // Half of a request.
+  client.Send("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\nxxx");
+  Client own(port());
+  EXPECT_EQ(own.Ask("PING"), "+PONG\r\n");
+  front_.reset();
+  EXPECT_TRUE(Eventually([&] { return host_->lanes() == 0 && host_->sessions() == 0; }));
+  EXPECT_EQ(own.Ask("GET k"), Bulk("v"));
+  const std::string list = own.Ask("CLIENT LIST");
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 3) << list;  // a bulk of one line
+  OpenAgent();
+  EXPECT_EQ(Client(agent_port()).Ask("GET k"), Bulk("v"));
+}
+
+}  // namespace
+}  // namespace pulse::kv

@@ -1,0 +1,65 @@
+// AgentServer: `pulse kv --agent-socket`: agents in processes of their own, which serve clients of
+// this store (agent_front.h). Each loop of an agent has a lane here, and each lane one of this
+// server's threads, which serves its lanes in turn (DPU-KV paper, section 4.4: one core of the host
+// for several of the agent).
+//
+// Memory: BytesFor(options) for all lanes together, and what LaneShared allows for requests and
+// replies on their way. That of a lane whose agent has ended is given back at once.
+//
+// Open returns when the socket accepts agents. Destruction cuts them off; it comes before the end
+// of the redis::Server whose application it was given. Thread-safe but for that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "services/kv/agent/host_lane.h"
+#include "services/kv/shm/peer_listener.h"
+#include "services/kv/shm/peer_poller.h"
+
+namespace pulse::kv {
+
+struct AgentServerOptions {
+  std::string path = {};
+  uint32_t threads = 1;            // that carry requests out; at most 64
+  uint32_t max_lanes = 16;         // loops of all agents together
+  uint32_t max_sessions = 10'000;  // clients of all agents together
+  uint64_t buffer_bytes = 0;       // of requests and replies on their way, all lanes; 0: 64 MiB
+  int64_t spin_nanos = 0;          // for how long a thread looks for requests before it sleeps
+  std::vector<int> cpus = {};      // of the threads; empty: any
+};
+
+class AgentServer final : private PeerHost {
+ public:
+  // `application` outlives it. InvalidArgument for options out of range; AlreadyExists when the
+  // path is in use.
+  static absl::StatusOr<std::unique_ptr<AgentServer>> Open(redis::HostApplication* application,
+                                                           const AgentServerOptions& options);
+  ~AgentServer() override;
+
+  static absl::Status Check(const AgentServerOptions& options);
+  static uint64_t BytesFor(const AgentServerOptions& options);
+
+  size_t lanes() const { return lane_count_.load(std::memory_order_relaxed); }
+  uint32_t sessions() const { return shared_.sessions.load(std::memory_order_relaxed); }
+  uint64_t requests() const { return shared_.requests.load(std::memory_order_relaxed); }
+  uint64_t transfers() const { return shared_.transfers.load(std::memory_order_relaxed); }
+  int64_t cpu_nanos() const;  // of the threads
+
+ private:
+  class Thread;
+  explicit AgentServer(const AgentServerOptions& options);
+  absl::StatusOr<std::shared_ptr<ShmPeer>> Welcome(UniqueFd* socket, UniqueFd notify) override;
+  void SetPeers(const ShmPeers& peers) override;
+
+  const AgentServerOptions options_;
+  LaneShared shared_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::atomic<size_t> lane_count_{0};
+  std::unique_ptr<PeerListener> listener_;  // ends first
+};
+
+}  // namespace pulse::kv

@@ -1,0 +1,67 @@
+#include "services/kv/client/udp_discovery.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "nlohmann/json.hpp"
+#include "services/kv/etcd/http_client.h"
+
+namespace pulse::kv {
+namespace {
+
+using Json = nlohmann::json;
+
+// Of a registered value; empty where no datagrams are served, or it makes no sense.
+std::string EndpointOf(const std::string& text) {
+  const Json value = Json::parse(text, nullptr, false);
+  if (!value.is_object()) return "";
+  const auto host = value.find("host");
+  const auto ports = value.find("udp_ports");
+  if (host == value.end() || !host->is_string() || ports == value.end() || !ports->is_array() ||
+      ports->empty() || !ports->front().is_number_unsigned() || ports->front() > 65535u) {
+    return "";
+  }
+  const auto name = host->get<std::string>();
+  const bool is_v6 = name.find(':') != std::string::npos && !name.starts_with('[');
+  return absl::StrCat(is_v6 ? "[" : "", name, is_v6 ? "]:" : ":", ports->front().get<unsigned>());
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> FindUdpServers(const std::string& etcd,
+                                                        std::string_view prefix,
+                                                        int64_t timeout_ms) {
+  while (prefix.ends_with('/')) prefix.remove_suffix(1);
+  const std::string first = std::string(prefix) + '/';
+  const std::string end = std::string(prefix) + static_cast<char>('/' + 1);
+  const Json request = {{"key", absl::Base64Escape(first)}, {"range_end", absl::Base64Escape(end)}};
+  PULSE_ASSIGN_OR_RETURN(const auto http, HttpClient::Open(etcd));
+  auto reply = http->Post("/v3/kv/range", request.dump(), timeout_ms, nullptr);
+  if (!reply.ok()) {
+    return absl::Status(reply.status().code(),
+                        absl::StrCat("asking etcd at ", etcd, ": ", reply.status().message()));
+  }
+  const Json answer = Json::parse(*reply, nullptr, false);
+  if (!answer.is_object()) {
+    return absl::UnavailableError(absl::StrCat("etcd at ", etcd, " answers no JSON object"));
+  }
+  std::vector<std::string> found;
+  const auto kvs = answer.find("kvs");
+  if (kvs != answer.end() && kvs->is_array()) {
+    for (const Json& kv : *kvs) {
+      const auto value = kv.is_object() ? kv.find("value") : kv.end();
+      std::string text;
+      if (!kv.is_object() || value == kv.end() || !value->is_string() ||
+          !absl::Base64Unescape(value->get<std::string>(), &text)) {
+        continue;
+      }
+      if (std::string endpoint = EndpointOf(text); !endpoint.empty()) found.push_back(endpoint);
+    }
+  }
+  if (!found.empty()) return found;
+  return absl::UnavailableError(
+      absl::StrCat("etcd at ", etcd, " knows no server of datagrams below ", std::string(prefix),
+                   ": start pulse kv with --udp-port, --etcd and this --etcd-prefix"));
+}
+
+}  // namespace pulse::kv

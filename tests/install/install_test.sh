@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# install_test.sh BUILD: installs BUILD (a build directory with everything built) into a prefix of its own,
+# builds and runs a program on each installed library, with CMake and with pkg-config, and runs the installed
+# programs. Nothing of the build directory is used by them. Leaves nothing behind.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$(pwd -P)
+build=$(cd "${1:?usage: install_test.sh BUILD}" && pwd -P)
+unset LD_PRELOAD LD_LIBRARY_PATH PULSE_OPTIONS PULSE_URI PULSE_MATCH PKG_CONFIG_PATH CMAKE_PREFIX_PATH DESTDIR
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/pulse-install.XXXXXX")
+agent=
+finish() {
+  local rc=$?
+  if [[ -n "$agent" ]]; then kill "$agent" 2>/dev/null || true; fi
+  wait
+  rm -rf "$scratch"
+  exit "$rc"
+}
+trap finish EXIT
+fail() {
+  echo "FAIL: $1" >&2
+  if [[ -n "${2:-}" ]]; then tail -n 30 "$2" >&2; fi
+  exit 1
+}
+
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log" || fail "cmake --install" "$scratch/install.log"
+# An installed tree can be moved.
+prefix=$scratch/P
+mv "$scratch/first" "$prefix"
+libdir=$(dirname "$(find "$prefix" -name 'libpulse_rocksdb.so')")
+[[ -n "$libdir" ]] || fail "no plug-in is installed"
+examples=$prefix/share/doc/pulsedb/examples
+
+# Programs: no word of the build in what they need at run time.
+while read -r object; do
+  if readelf -d "$object" 2>/dev/null | grep -E 'RPATH|RUNPATH' | grep -F "$build"; then
+    fail "$object looks for libraries in the build directory"
+  fi
+  if ldd "$object" 2>/dev/null | grep 'not found'; then fail "$object does not find what it needs"; fi
+done < <(find "$prefix" -type f \( -perm -100 -o -name '*.so*' \) ! -name '*.py' ! -name '*.sh')
+version=$("$prefix/bin/pulse" --version)
+[[ "$version" == "$(sed -n 's/#define PULSE_VERSION_STRING "\(.*\)"/\1/p' include/pulse/version.h)" ]] ||
+  fail "pulse --version says $version"
+"$prefix/bin/pulse" bench --help >"$scratch/bench.log" 2>&1 || fail "pulse bench" "$scratch/bench.log"
+grep -q compaction "$scratch/bench.log" || fail "pulse bench is not the benchmark" "$scratch/bench.log"
+[[ -x $prefix/libexec/pulsedb/pulse-blocks && -f $prefix/share/pulsedb/report/report.py ]] ||
+  fail "the parts of pulse bench are missing"
+(
+  # shellcheck disable=SC1091
+  source "$prefix/share/bash-completion/completions/pulse"
+  PATH=$prefix/bin:$PATH COMP_WORDS=(pulse pool im) COMP_CWORD=2
+  _pulse
+  [[ "${COMPREPLY[*]}" == import ]]
+) || fail "bash does not complete 'pulse pool im' to import"
+if command -v help2man >/dev/null; then
+  for page in pulse pulse-agent pulse-pool-import pulse-bench-demo; do
+    grep -q '^\.SH OPTIONS' "$prefix/share/man/man1/$page.1" || fail "no manual page $page"
+  done
+fi
+for unit in pulse-agent@ pulse-serve pulse-kv; do
+  grep -q "^ExecStart=[^ ]*/first/bin/pulse " "$prefix/lib/systemd/system/$unit.service" ||
+    fail "$unit.service starts another program"
+  sed -i "s#$scratch/first#$prefix#" "$prefix/lib/systemd/system/$unit.service"
+done
+if command -v systemd-analyze >/dev/null; then
+  cp "$prefix/lib/systemd/system/pulse-agent@.service" "$scratch/pulse-agent@$(id -un).service"
+  SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$scratch/pulse-agent@$(id -un).service" \
+    "$prefix/lib/systemd/system/pulse-serve.service" "$prefix/lib/systemd/system/pulse-kv.service" \
+    2>"$scratch/units.log" || fail "systemd refuses a unit" "$scratch/units.log"
+  if grep -iE 'pulse-[a-z@]*.*(unknown|failed|invalid|ignoring)' "$scratch/units.log"; then
+    fail "systemd has a complaint about a unit" "$scratch/units.log"
+  fi
+fi
+
+# run_all DIRECTORY: the five consumers in it work.
+run_all() {
+  local dir=$1 said
+  said=$("$dir/rocksdb_example" "$scratch/db") || fail "$dir/rocksdb_example"
+  [[ "$said" == *"bytes written by the agent"* ]] || fail "rocksdb_example said: $said"
+  rm -rf "$scratch/db"
+  "$dir/kv_example" >/dev/null || fail "$dir/kv_example"
+  if "$dir/kv_client_example" "$scratch/nobody.sock" 2>"$scratch/client.log"; then fail "a client without a server"; fi
+  examples/run_files_example.sh "$prefix/bin/pulse" "$dir/files_example" "$scratch/files" >"$scratch/files.log" 2>&1 ||
+    fail "$dir/files_example" "$scratch/files.log"
+  "$prefix/bin/pulse" kv --port 0 --shm "$scratch/kv.sock" --memory 64M 2>"$scratch/kv.log" &
+  agent=$!
+  for _ in $(seq 100); do [[ -S $scratch/kv.sock ]] && break; sleep 0.1; done
+  "$dir/kv_client_example" "$scratch/kv.sock" >"$scratch/client.log" 2>&1 ||
+    fail "$dir/kv_client_example" "$scratch/client.log"
+  kill "$agent"
+  wait "$agent" || fail "pulse kv did not end well" "$scratch/kv.log"
+  agent=
+  # An agent takes the offload program, which needs a store and a host to give requests to.
+  "$prefix/bin/pulse" pool create "$scratch/store" --size 64M --segment 1M >/dev/null
+  "$prefix/bin/pulse" agent --socket "$scratch/a.sock" --store "$scratch/store" --offload "$2" \
+    --serve "$scratch/f.sock" --serve-host "$scratch/h.sock" 2>"$scratch/agent.log" &
+  agent=$!
+  for _ in $(seq 100); do [[ -S $scratch/f.sock ]] && break; sleep 0.1; done
+  [[ -S $scratch/f.sock ]] || fail "the agent does not take $2" "$scratch/agent.log"
+  kill "$agent"
+  wait "$agent" || true
+  agent=
+  rm -f "$scratch/store"
+}
+
+# With CMake.
+cmake -S tests/install/consumer -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLES="$examples" \
+  -DCMAKE_BUILD_TYPE=Debug >"$scratch/configure.log" 2>&1 || fail "find_package(PulseDB)" "$scratch/configure.log"
+cmake --build "$scratch/cmake" -j "${JOBS:-2}" >"$scratch/build.log" 2>&1 || fail "consumers with CMake" "$scratch/build.log"
+run_all "$scratch/cmake" "$scratch/cmake/liboffload_program.so"
+# A component that does not exist, and a version that is not this one, are refused by name.
+mkdir "$scratch/wrong"
+for wrong in '0.1 REQUIRED COMPONENTS graphs' '9.0 REQUIRED'; do
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(x CXX)\nfind_package(PulseDB %s)\n' "$wrong" >"$scratch/wrong/CMakeLists.txt"
+  if cmake -S "$scratch/wrong" -B "$scratch/wrong/b" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/wrong.log" 2>&1; then
+    fail "find_package(PulseDB $wrong) was satisfied"
+  fi
+  grep -qE 'graphs|9\.0' "$scratch/wrong.log" || fail "find_package does not say what is wrong" "$scratch/wrong.log"
+done
+
+# With pkg-config, and nothing else.
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+mkdir "$scratch/pc"
+# compile PC COMPILER OUTPUT SOURCE FLAGS...
+compile() {
+  local pc=$1 compiler=$2 output=$3 source=$4
+  shift 4
+  # shellcheck disable=SC2046
+  "$compiler" "$@" -o "$scratch/pc/$output" "$source" $(pkg-config --cflags --libs "$pc") "-Wl,-rpath,$libdir" \
+    2>"$scratch/pc.log" || fail "pkg-config $pc" "$scratch/pc.log"
+}
+compile pulsedb "${CXX:-c++}" rocksdb_example "$examples/rocksdb_example.cc" -std=c++20
+compile pulsedb-files "${CXX:-c++}" files_example "$examples/files_example.cc" -std=c++20
+compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
+compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
+compile pulsedb-offload "${CXX:-c++}" offload.so tests/install/consumer/offload_program.cc -std=c++20 -shared -fPIC
+run_all "$scratch/pc" "$scratch/pc/offload.so"
+plugin=$(pkg-config --variable=plugin pulsedb)
+[[ -e $plugin ]] || fail "pulsedb.pc names no plug-in: $plugin"
+
+# What it exports, from where it was installed.
+for library in "$libdir"/libpulse*.so; do
+  "$root/tests/integration/plugin_object_test.sh" "$library" >"$scratch/exports.log" || fail "names of $library" "$scratch/exports.log"
+done
+echo "install_test: installed, moved, five consumers by CMake and five by pkg-config"

@@ -1,0 +1,232 @@
+#!/usr/bin/env bash
+# `pulse compress` and `pulse decompress`: what they write, every decoder that is installed reads, and the
+# other way round; gzip's manners; bad input. usage:
+#   compress_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+cd "$SCRATCH" || fail "no scratch directory"
+
+# Text, binary and zeros, several chunks.
+python3 - <<'PY' || fail "cannot make data"
+import random
+random.seed(7)
+words = [("w%x" % random.getrandbits(20)).encode() for _ in range(3000)]
+with open("data", "wb") as f:
+    for part in range(6):
+        f.write(b" ".join(random.choices(words, k=90000)))
+        f.write(random.randbytes(300000))
+        f.write(bytes(400000))
+PY
+: > empty
+printf 'x' > one
+
+same() { cmp -s "$1" "$2" || fail "$3"; }
+# reads NAME FILE ORIGINAL COMMAND...: COMMAND turns FILE, as its standard input, into ORIGINAL.
+reads() {
+  local name=$1 file=$2 original=$3
+  shift 3
+  "$@" < "$file" > out.bytes 2> out.err || fail "$name failed" out.err
+  same out.bytes "$original" "$name reads something else"
+}
+
+# ---- stock decoders
+cat > GunzipIt.java <<'JAVA'
+import java.util.zip.*;
+class GunzipIt {
+  public static void main(String[] a) throws Exception {
+    (a[0].equals("zlib") ? new InflaterInputStream(System.in) : new GZIPInputStream(System.in))
+        .transferTo(System.out);
+    System.out.flush();
+  }
+}
+JAVA
+mkdir -p go
+cat > go/main.go <<'GO'
+package main
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"os"
+)
+
+func main() {
+	var in io.Reader
+	var err error
+	if os.Args[1] == "zlib" {
+		in, err = zlib.NewReader(os.Stdin)
+	} else {
+		in, err = gzip.NewReader(os.Stdin)
+	}
+	if err == nil {
+		_, err = io.Copy(os.Stdout, in)
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+GO
+have() { command -v "$1" > /dev/null 2>&1 || { skip_part "$1 is not installed"; return 1; }; }
+have java && { javac GunzipIt.java 2> javac.err || { skip_part "no Java compiler"; rm -f GunzipIt.java; }; }
+have go && { (cd go && GOFLAGS=-mod=mod GO111MODULE=off go build -o ../go-gunzip main.go) 2> go.err ||
+  skip_part "go does not build here: $(head -n 1 go.err)"; }
+python_zlib='import sys,zlib; d=zlib.decompressobj(); sys.stdout.buffer.write(d.decompress(sys.stdin.buffer.read())+d.flush()); assert d.eof and not d.unused_data'
+python_gzip='import sys,gzip; sys.stdout.buffer.write(gzip.decompress(sys.stdin.buffer.read()))'
+
+decoders() {  # FORMAT FILE ORIGINAL
+  local format=$1 file=$2 original=$3
+  case $format in
+    gzip|bgzf)
+      reads "gzip on $file" "$file" "$original" gzip -dc
+      reads "python gzip on $file" "$file" "$original" python3 -c "$python_gzip"
+      if have pigz; then reads "pigz on $file" "$file" "$original" pigz -dc; fi
+      if have igzip; then reads "igzip on $file" "$file" "$original" igzip -dc; fi
+      if have libdeflate-gunzip; then
+        cp "$file" libdeflate.gz
+        libdeflate-gunzip -c libdeflate.gz > out.bytes || fail "libdeflate-gunzip on $file"
+        same out.bytes "$original" "libdeflate-gunzip reads something else in $file"
+      fi
+      if [[ -e GunzipIt.class ]]; then reads "Java on $file" "$file" "$original" java -Xshare:auto GunzipIt gzip; fi
+      if [[ -x go-gunzip ]]; then reads "Go on $file" "$file" "$original" ./go-gunzip gzip; fi
+      if [[ $format = bgzf ]] && have bgzip; then
+        reads "bgzip on $file" "$file" "$original" bgzip -dc
+        bgzip --test "$file" || fail "bgzip --test on $file"
+      fi ;;
+    zlib)
+      reads "python zlib on $file" "$file" "$original" python3 -c "$python_zlib"
+      if have pigz; then reads "pigz -z on $file" "$file" "$original" pigz -dcz; fi
+      if [[ -e GunzipIt.class ]]; then reads "Java on $file" "$file" "$original" java -Xshare:auto GunzipIt zlib; fi
+      if [[ -x go-gunzip ]]; then reads "Go on $file" "$file" "$original" ./go-gunzip zlib; fi ;;
+    zstd) if have zstd; then reads "zstd on $file" "$file" "$original" zstd -dcq; fi ;;
+    lz4) if have lz4; then reads "lz4 on $file" "$file" "$original" lz4 -dcq; fi ;;
+  esac
+}
+
+declare -A SUFFIX=([gzip]=gz [zlib]=zz [bgzf]=bgz [zstd]=zst [lz4]=lz4)
+for format in gzip zlib bgzf zstd lz4; do
+  for original in data empty one; do
+    for level in 1 6 9; do
+      file=$original.$level.${SUFFIX[$format]}
+      "$PULSE" compress "-$level" --format $format -o "$file" $original || fail "compress $file"
+      decoders $format "$file" $original
+      reads "pulse on $file" "$file" $original "$PULSE" decompress
+    done
+  done
+  for extra in '--placement split=40 --cpus 0 --agent-cpus 0' --deterministic '--chunk 64K'; do
+    # shellcheck disable=SC2086
+    "$PULSE" compress --format $format $extra < data > "extra.$format" || fail "compress $extra"
+    decoders $format "extra.$format" data
+    reads "pulse on $format $extra" "extra.$format" data "$PULSE" compress -d
+  done
+  note "$format: every decoder reads it"
+done
+for codec in isal zlib; do
+  "$PULSE" compress --codec $codec --primed -c data > primed.gz || fail "compress --primed"
+  decoders gzip primed.gz data
+  reads "pulse on primed chunks" primed.gz data "$PULSE" decompress
+done
+
+# ---- what others write
+reads "pulse on gzip's" <(gzip -c data) data "$PULSE" decompress
+if have pigz; then reads "pulse on pigz's" <(pigz -c data) data "$PULSE" decompress; fi
+if have igzip; then reads "pulse on igzip's" <(igzip -c data) data "$PULSE" decompress; fi
+if have bgzip; then reads "pulse on bgzip's" <(bgzip -c data) data "$PULSE" decompress; fi
+if have zstd; then
+  reads "pulse on zstd's" <(zstd -cq data) data "$PULSE" decompress
+  reads "pulse on zstd's stream" <(zstd -cq --long=27 < data) data "$PULSE" decompress
+fi
+if have lz4; then
+  for how in -B4D -B7 -BX '--no-frame-crc' '--content-size'; do
+    reads "pulse on lz4's $how" <(lz4 -cq $how data) data "$PULSE" decompress
+  done
+fi
+note "what others write is read"
+
+# ---- tar
+mkdir tree && cp data one empty tree/
+tar -I "$PULSE compress" -cf tree.tgz tree || fail "tar packs"
+tar -xzf tree.tgz -C go || fail "tar unpacks with gzip"
+mkdir unpacked && tar -I "$PULSE compress" -xf tree.tgz -C unpacked || fail "tar unpacks"
+diff -r tree unpacked/tree || fail "tar's round trip"
+note "tar -I packs and unpacks"
+
+# ---- gzip's manners
+cp data file && chmod 640 file && touch -d '2020-01-02 03:04:05.6' file
+"$PULSE" compress file || fail "compress file"
+[[ ! -e file && -e file.gz ]] || fail "the input is not replaced"
+[[ $(stat -c '%a %Y' file.gz) = "640 $(date -d '2020-01-02 03:04:05' +%s)" ]] || fail "mode and time are not kept"
+[[ $(gzip -lv file.gz | tail -n 1) = *file* ]] || fail "gzip does not list it"
+"$PULSE" decompress file.gz || fail "decompress file.gz"
+[[ -e file && ! -e file.gz ]] || fail "the compressed input is not replaced"
+same file data "the round trip of a file"
+[[ $(stat -c '%a %Y' file) = "640 $(date -d '2020-01-02 03:04:05' +%s)" ]] || fail "mode and time are not kept on the way back"
+"$PULSE" compress -k file || fail "compress -k"
+[[ -e file && -e file.gz ]] || fail "-k does not keep"
+expect_error exists 'file.gz;;exists;;--force' "$PULSE" compress -k file
+"$PULSE" compress -k --force file || fail "--force"
+expect_error suffix 'file.gz;;suffix' "$PULSE" compress -k file.gz
+expect_error no-suffix 'data;;suffix;;-o' "$PULSE" decompress data
+expect_error itself 'itself' "$PULSE" compress --force -o data data
+expect_error absent 'nothing-there' "$PULSE" compress nothing-there
+expect_error directory 'tree;;directory' "$PULSE" compress tree
+ln -s data link && expect_error link 'link;;symbolic' "$PULSE" compress link
+cp one hard && ln hard harder && expect_error hard-link 'hard;;names' "$PULSE" compress hard
+cp one ./several && cp one ./others && "$PULSE" compress several others || fail "several files"
+[[ -e several.gz && -e others.gz ]] || fail "several files are not all there"
+"$PULSE" compress -t several.gz data.6.zst || fail "-t"
+expect_error level-format 'isal' "$PULSE" compress -9 --codec isal -c data
+expect_error bad-format 'rar;;gzip' "$PULSE" compress --format rar -c data
+expect_error bad-placement 'placement;;both' "$PULSE" compress --placement both -c data
+expect_error no-agent 'agent-cpus' "$PULSE" compress --placement agent -c data
+expect_error absent-cpu 'cpus;;4095' "$PULSE" compress --cpus 4095 -c data
+expect_error bad-chunk 'chunk' "$PULSE" compress --chunk lots -c data
+
+# ---- damage
+cp data.6.bgz bad.bgz && printf 'AAAAAAAA' | dd of=bad.bgz bs=1 seek=1000000 conv=notrunc status=none
+expect_error damaged 'bad.bgz is damaged at offset' "$PULSE" decompress -k bad.bgz
+[[ ! -e bad ]] || fail "a damaged stream left an output"
+expect_error salvaged 'damaged at offset;;bytes before it' "$PULSE" decompress -k --salvage bad.bgz
+[[ -s bad ]] || fail "--salvage kept nothing"
+cmp -s -n "$(stat -c %s bad)" bad data || fail "--salvage kept wrong bytes"
+gzip -c data > foreign.gz && printf 'AAAAAAAA' | dd of=foreign.gz bs=1 seek=400000 conv=notrunc status=none
+expect_error damaged-foreign 'foreign.gz is damaged at offset' "$PULSE" decompress -k foreign.gz
+for format in gzip zlib zstd lz4; do
+  head -c 300000 "data.6.${SUFFIX[$format]}" > "cut.${SUFFIX[$format]}"
+  expect_error "truncated-$format" "cut;;offset" "$PULSE" decompress -c "cut.${SUFFIX[$format]}"
+done
+expect_error plain 'data;;gzip' "$PULSE" decompress -c data
+expect_error empty-input 'empty;;end' "$PULSE" decompress -c empty
+expect_error bomb 'max-output' "$PULSE" decompress --max-output 1M -t data.6.gz
+cat data.1.gz one.6.gz > two.gz && cat data one > two.original
+reads "pulse on two members" two.gz two.original "$PULSE" decompress
+printf 'garbage' | cat one.6.gz - > garbage.gz
+"$PULSE" decompress -c garbage.gz > out.bytes 2> out.err
+[[ $? = 2 ]] || fail "trailing garbage is not exit code 2"
+grep -q 'garbage' out.err || fail "trailing garbage is not said"
+same out.bytes one "trailing garbage changed the output"
+head -c 512 /dev/zero | cat one.6.gz - > zeros.gz
+reads "pulse on trailing zeros" zeros.gz one "$PULSE" decompress
+if [[ -e /dev/full ]]; then
+  expect_error full 'standard output;;space' sh -c '"$0" compress -c data > /dev/full' "$PULSE"
+fi
+
+# ---- killed in mid-stream: no output, and nothing else is left
+mkfifo pipe
+"$PULSE" compress -o killed.gz pipe & child=$!
+STARTED_PIDS+=($child)
+exec 9> pipe
+cat data >&9
+for _ in $(seq 200); do
+  [[ -n $(find . -maxdepth 1 -name '.pulse-*' -size +0) ]] && break
+  sleep 0.05
+done
+kill -TERM $child
+wait $child 2> /dev/null
+exec 9>&-
+[[ ! -e killed.gz && -z $(find . -maxdepth 1 -name '.pulse-*') ]] || fail "a killed compression left a file"
+note "bad input is refused by name"

@@ -1,0 +1,134 @@
+// Histories of `pulse kv` behind an agent of its own, both as processes that are killed: what a
+// client was told has to hold, also over kills of either side, since the host's keys are in a
+// memory file. PULSE_TEST_MINUTES goes on for so long.
+#include <gtest/gtest.h>
+
+#ifdef PULSE_PROGRAM
+
+#include <unistd.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing.h"
+#include "bench/macro/program_process.h"
+#include "history_test.h"
+#include "redis_load.h"
+
+namespace pulse::linear {
+namespace {
+
+// Both processes, which start and are killed each for itself.
+class KilledPair {
+ public:
+  explicit KilledPair(bool keeps_memory) : keeps_memory_(keeps_memory) {}
+  void StartHost() {
+    std::vector<std::string> words = {"kv",       "--port",         "0",
+                                      "--memory", "128M",           "--threads",
+                                      "2",        "--agent-socket", directory_ / "kv.sock"};
+    if (keeps_memory_) words.insert(words.end(), {"--memory-file", memory_.get()});
+    const auto status = host_.Start(words, {}, directory_ / "kv.log", PULSE_PROGRAM);
+    ASSERT_TRUE(status.ok()) << status;
+    // Of --memory, or of a file that it goes on with.
+    const auto ready = host_.WaitFor("pulse kv: agents on ");
+    ASSERT_TRUE(ready.ok()) << ready;
+  }
+  void StartAgent() {
+    const auto status =
+        agent_.Start({"agent", "--socket", directory_ / "agent.sock", "--serve", "0", "--serve-kv",
+                      directory_ / "kv.sock", "--serve-kv-loops", "2"},
+                     {}, directory_ / "agent.log", PULSE_PROGRAM);
+    ASSERT_TRUE(status.ok()) << status;
+    const auto port = agent_.WaitForPort("(port ");
+    ASSERT_TRUE(port.ok()) << port.status();
+    port_ = *port;
+  }
+  void KillHost() { host_.Kill(); }
+  void KillAgent() { agent_.Kill(); }
+  uint16_t port() const { return port_; }
+
+ private:
+  // A file of /dev/shm, since the memory is to be in a tmpfs.
+  class ScratchMemory {
+   public:
+    ~ScratchMemory() { unlink(path_.c_str()); }
+    const std::string& get() const { return path_; }
+
+   private:
+    const std::string path_ = absl::StrCat("/dev/shm/pulse-history-", getpid(), "-", Seeds()());
+  };
+
+  const bool keeps_memory_;
+  const Directory directory_;
+  const ScratchMemory memory_;
+  bench::ProgramProcess host_;
+  bench::ProgramProcess agent_;
+  uint16_t port_ = 0;
+};
+
+LoadOptions Load(uint16_t port, int protocol) {
+  LoadOptions options;
+  options.seed = Seeds()();
+  options.port = port;
+  options.prefix = absl::StrCat("k", options.seed % 1000, "-");
+  options.clients = 6;
+  options.protocol = protocol;
+  return options;
+}
+
+// Between two kills.
+constexpr uint64_t kAnswers = 2000;
+
+TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
+  KilledPair pair(/*keeps_memory=*/true);
+  pair.StartHost();
+  pair.StartAgent();
+  if (testing::Test::HasFailure()) return;
+  int protocol = 2;
+  ForMinutes([&] {
+    RedisLoad load(Load(pair.port(), protocol));
+    protocol = 5 - protocol;
+    EXPECT_TRUE(Answers(load, kAnswers));
+    for (int kill = 0; kill < 8 && !testing::Test::HasFailure(); ++kill) {
+      const uint64_t dice = Seeds()();
+      std::this_thread::sleep_for(std::chrono::microseconds(dice % 20'000));
+      if (dice / 7 % 2 == 0) {
+        pair.KillHost();
+        // Clients are told so meanwhile.
+        std::this_thread::sleep_for(std::chrono::milliseconds(dice / 11 % 30));
+        pair.StartHost();
+      } else {
+        pair.KillAgent();
+        pair.StartAgent();
+        load.PointTo(pair.port());
+      }
+      EXPECT_TRUE(Answers(load, kAnswers));
+    }
+    load.Stop();
+    EXPECT_GT(load.unknown() + load.refused() + load.lost(), 0u);
+    ExpectLinearizable(load);
+  });
+}
+
+// The test above can fail: without its memory file a host loses what it has acknowledged.
+TEST(KvAgentHistoryTest, HostKilledWithoutItsMemory_UnderLoad_ViolationFound) {
+  KilledPair pair(/*keeps_memory=*/false);
+  pair.StartHost();
+  pair.StartAgent();
+  if (testing::Test::HasFailure()) return;
+  RedisLoad load(Load(pair.port(), 2));
+  EXPECT_TRUE(Answers(load, kAnswers));
+  pair.KillHost();
+  pair.StartHost();
+  EXPECT_TRUE(Answers(load, kAnswers));
+  load.Stop();
+  EXPECT_EQ(Check(load.history()).outcome, Verdict::Outcome::kViolation);
+}
+
+}  // namespace
+}  // namespace pulse::linear
+
+#endif
