@@ -80,7 +80,7 @@ LoadOptions Load(uint16_t port, int protocol) {
 }
 
 // Between two kills.
-constexpr uint64_t kAnswers = 2000;
+constexpr uint64_t kAgentAnswers = 2000;
 
 TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
   KilledPair pair(/*keeps_memory=*/true);
@@ -91,7 +91,7 @@ TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
   ForMinutes([&] {
     RedisLoad load(Load(pair.port(), protocol));
     protocol = 5 - protocol;
-    EXPECT_TRUE(Answers(load, kAnswers));
+    EXPECT_TRUE(Answers(load, kAgentAnswers));
     for (int kill = 0; kill < 8 && !testing::Test::HasFailure(); ++kill) {
       const uint64_t dice = Seeds()();
       std::this_thread::sleep_for(std::chrono::microseconds(dice % 20'000));
@@ -105,7 +105,7 @@ TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
         pair.StartAgent();
         load.PointTo(pair.port());
       }
-      EXPECT_TRUE(Answers(load, kAnswers));
+      EXPECT_TRUE(Answers(load, kAgentAnswers));
     }
     load.Stop();
     EXPECT_GT(load.unknown() + load.refused() + load.lost(), 0u);
@@ -120,10 +120,10 @@ TEST(KvAgentHistoryTest, HostKilledWithoutItsMemory_UnderLoad_ViolationFound) {
   pair.StartAgent();
   if (testing::Test::HasFailure()) return;
   RedisLoad load(Load(pair.port(), 2));
-  EXPECT_TRUE(Answers(load, kAnswers));
+  EXPECT_TRUE(Answers(load, kAgentAnswers));
   pair.KillHost();
   pair.StartHost();
-  EXPECT_TRUE(Answers(load, kAnswers));
+  EXPECT_TRUE(Answers(load, kAgentAnswers));
   load.Stop();
   EXPECT_EQ(Check(load.history()).outcome, Verdict::Outcome::kViolation);
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "apps/pulse/top/units.h"
 #include "base/errors.h"
 #include "base/json.h"
 
@@ -65,10 +66,6 @@ absl::StatusOr<uint64_t> KeysOf(const Fields& fields) {
     return keys;
   }
   return absl::InvalidArgumentError(absl::StrCat("INFO has no number of keys (", text, ")"));
-}
-
-double Grown(uint64_t before, uint64_t now) {
-  return now > before ? static_cast<double>(now - before) : 0;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/pulse/top/units.h"
 #include "base/json.h"
 
 namespace pulse::top {
@@ -62,11 +63,6 @@ TaskSample ParseTasks(const json& j) {
 
 // A host writes its numbers each quarter of a second.
 constexpr double kSilent = 3;
-
-// A host's numbers may be any: what goes back counts as nothing.
-double Grown(uint64_t before, uint64_t now) {
-  return now > before ? static_cast<double>(now - before) : 0;
-}
 
 // The share of `counts` below which `part` of them lie, in seconds; even within a bucket.
 double Percentile(const std::vector<double>& counts, double part) {

@@ -8,6 +8,11 @@
 
 namespace pulse::top {
 
+// Of a counter whose numbers come from elsewhere, and may be any: what goes back counts as nothing.
+inline double Grown(uint64_t before, uint64_t now) {
+  return now > before ? static_cast<double>(now - before) : 0;
+}
+
 inline std::string Percent(double share) { return fmt::format("{:.0f} %", share * 100); }
 inline std::string Rate(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.1f} MB/s", bytes / 1e6)

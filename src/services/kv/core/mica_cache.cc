@@ -9,8 +9,9 @@ namespace pulse::kv {
 namespace {
 
 // The first slot with the tag, of each. With the instructions of whoever it becomes a part of.
-inline __attribute__((always_inline)) void MatchAll(const MicaCache& cache, const uint64_t* hashes,
-                                                    size_t count, Candidate* candidates) {
+inline __attribute__((always_inline)) void MicaMatchAll(const MicaCache& cache,
+                                                        const uint64_t* hashes, size_t count,
+                                                        Candidate* candidates) {
   for (size_t i = 0; i < count; ++i) {
     Bucket* bucket = cache.BucketOf(hashes[i]);
     const uint32_t mask = MatchTag(*bucket, TagOf(hashes[i]));
@@ -24,19 +25,20 @@ inline __attribute__((always_inline)) void MatchAll(const MicaCache& cache, cons
   }
 }
 
-void MatchPortable(const MicaCache& cache, const uint64_t* hashes, size_t count,
-                   Candidate* candidates) {
-  MatchAll(cache, hashes, count, candidates);
+void MicaMatchPortable(const MicaCache& cache, const uint64_t* hashes, size_t count,
+                       Candidate* candidates) {
+  MicaMatchAll(cache, hashes, count, candidates);
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void MatchAvx2(const MicaCache& cache, const uint64_t* hashes,
-                                               size_t count, Candidate* candidates) {
-  MatchAll(cache, hashes, count, candidates);
+__attribute__((target("avx2"))) void MicaMatchAvx2(const MicaCache& cache, const uint64_t* hashes,
+                                                   size_t count, Candidate* candidates) {
+  MicaMatchAll(cache, hashes, count, candidates);
 }
-__attribute__((target("avx512f"))) void MatchAvx512(const MicaCache& cache, const uint64_t* hashes,
-                                                    size_t count, Candidate* candidates) {
-  MatchAll(cache, hashes, count, candidates);
+__attribute__((target("avx512f"))) void MicaMatchAvx512(const MicaCache& cache,
+                                                        const uint64_t* hashes, size_t count,
+                                                        Candidate* candidates) {
+  MicaMatchAll(cache, hashes, count, candidates);
 }
 #endif
 
@@ -44,12 +46,12 @@ __attribute__((target("avx512f"))) void MatchAvx512(const MicaCache& cache, cons
 
 MicaMatchFunction BestMicaMatch() {
 #if defined(__x86_64__)
-  static const MicaMatchFunction best = __builtin_cpu_supports("avx512f") != 0 ? MatchAvx512
-                                        : __builtin_cpu_supports("avx2") != 0  ? MatchAvx2
-                                                                               : MatchPortable;
+  static const MicaMatchFunction best = __builtin_cpu_supports("avx512f") != 0 ? MicaMatchAvx512
+                                        : __builtin_cpu_supports("avx2") != 0  ? MicaMatchAvx2
+                                                                               : MicaMatchPortable;
   return best;
 #else
-  return MatchPortable;
+  return MicaMatchPortable;
 #endif
 }
 

@@ -41,9 +41,9 @@ std::optional<std::string> Load(MicaCache* cache, const std::string& key) {
   return std::string(item->value());
 }
 
-class Model {
+class MicaModel {
  public:
-  Model(uint64_t seed, const MicaOptions& options, uint64_t keys)
+  MicaModel(uint64_t seed, const MicaOptions& options, uint64_t keys)
       : random_(seed), keys_(keys), cache_(OpenCache(options)) {
     cache_->SetNow(now_);
     cache_->set_on_displace([this](std::string_view key) {
@@ -175,7 +175,7 @@ TEST(MicaCacheTest, RandomCalls_AgreeWithAMapThatKnowsTheRules) {
     options.log_bytes = c.log_bytes;
     options.expected_items = c.expected_items;
     options.first_position = c.first_position;
-    Model model(seed, options, c.keys);
+    MicaModel model(seed, options, c.keys);
     model.Run(60'000);
     EXPECT_EQ(model.evicted() > 0, c.evicts);
     EXPECT_EQ(model.displaced() > 0, c.displaces);
@@ -223,7 +223,7 @@ TEST(MicaCacheTest, Open_OfAnImpossibleSize_IsRefused) {
 
 // A batch's replies are those of the same calls one by one, on a cache that evicts and displaces.
 TEST(MicaCacheTest, Batches_DoWhatSingleCallsDo) {
-  struct Replies {
+  struct MicaReplies {
     std::vector<std::string> texts;
     void Got(size_t, const Item* item) {
       texts.push_back(item == nullptr ? "(none)" : std::string(item->value()));
@@ -255,8 +255,8 @@ TEST(MicaCacheTest, Batches_DoWhatSingleCallsDo) {
       const uint64_t draw = random() % 10;
       requests[i].op = draw < 5 ? Op::kGet : draw < 9 ? Op::kSet : Op::kDelete;
     }
-    Replies a;
-    Replies b;
+    MicaReplies a;
+    MicaReplies b;
     ExecuteBatch(together.get(), requests.data(), count, kLargestGroup, MatchOf(*together), &a);
     for (size_t i = 0; i < count; ++i) {
       ExecuteBatch(single.get(), &requests[i], 1, 1, MatchOf(*single), &b);

@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 using test::BusyThreads;
 using testing_util::Eventually;
 
-constexpr milliseconds kMeasure(50);  // between looks
+constexpr milliseconds kBetweenLooks(50);
 
 TEST(CpuShareTest, Of_OthersHaveMost_IsContended) {
   EXPECT_TRUE(CpuShare::Of(0.25, 0.75, 1).contended) << "one beside three others";
@@ -53,7 +53,7 @@ TEST(CpuShareTest, Take_ThreadBesideOthers_IsContended) {
         taken = share.Take(mine.tids(), 1);
         return taken.has_value();
       },
-      kMeasure));
+      kBetweenLooks));
   EXPECT_TRUE(taken->contended) << taken->each;
   EXPECT_LT(taken->each, 0.45);
   EXPECT_GT(taken->each, 0);
@@ -117,7 +117,7 @@ TEST(CpuShareTest, Take_EndedOrIdleThreads_AreIgnored) {
         taken = share.Take(idle, 1);
         return taken.has_value();
       },
-      kMeasure));
+      kBetweenLooks));
   EXPECT_FALSE(taken->contended) << "it wants nothing";
 }
 
