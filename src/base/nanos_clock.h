@@ -1,5 +1,5 @@
-// NanosClock: where a time comes from, for classes whose tests move it (testing.h: TestClock). Apart
-// from clock.h, which everything includes.
+// NanosClock: where a time comes from, for classes whose tests move it (testing.h: TestClock).
+// Apart from clock.h, which everything includes.
 #pragma once
 
 #include <cstdint>

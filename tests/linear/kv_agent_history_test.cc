@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -93,12 +93,12 @@ TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
     protocol = 5 - protocol;
     EXPECT_TRUE(Answers(load, kAgentAnswers));
     for (int kill = 0; kill < 8 && !testing::Test::HasFailure(); ++kill) {
-      const uint64_t dice = Seeds()();
-      std::this_thread::sleep_for(std::chrono::microseconds(dice % 20'000));
-      if (dice / 7 % 2 == 0) {
+      std::mt19937_64 random(Seeds()());
+      testing_util::RandomPause(&random, std::chrono::milliseconds(20));
+      if (random() % 2 == 0) {
         pair.KillHost();
         // Clients are told so meanwhile.
-        std::this_thread::sleep_for(std::chrono::milliseconds(dice / 11 % 30));
+        testing_util::RandomPause(&random, std::chrono::milliseconds(30));
         pair.StartHost();
       } else {
         pair.KillAgent();
