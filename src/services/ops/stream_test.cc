@@ -183,6 +183,19 @@ TEST_P(EveryCodec, Placement_DoesNotChangeTheBytes) {
   }
 }
 
+// Whether byte `at` lies in the header of a block. A block whose header is damaged may be an
+// ordinary member of gzip, which is written before its checksum is compared.
+bool IsInBgzfHeader(const std::string& bytes, size_t at) {
+  constexpr size_t kHeader = 18;
+  for (size_t begin = 0; begin + kHeader <= bytes.size();) {
+    if (at < begin + kHeader) return at >= begin;
+    const auto low = static_cast<unsigned char>(bytes[begin + 16]);
+    const auto high = static_cast<unsigned char>(bytes[begin + 17]);
+    begin += size_t{low} + 256 * size_t{high} + 1;
+  }
+  return false;
+}
+
 TEST_P(EveryCodec, AnyDamagedByte_IsFoundOrHarmless) {
   std::mt19937_64 random(TestSeed());
   const std::string data = MakeData(Kind::kText, 60'000, random());
@@ -213,6 +226,7 @@ TEST_P(EveryCodec, AnyDamagedByte_IsFoundOrHarmless) {
     EXPECT_TRUE(absl::IsDataLoss(back.status) || absl::IsNotFound(back.status)) << back.status;
     // gzip and zlib have one checksum, at the end; the others do not give out what is wrong.
     if (options.format == Format::kGzip || options.format == Format::kZlib) continue;
+    if (options.format == Format::kBgzf && IsInBgzfHeader(*bytes, at)) continue;
     EXPECT_EQ(data.compare(0, back.data.size(), back.data), 0)
         << "wrong data before the damage at " << at << " was found: " << back.status;
   }

@@ -284,6 +284,13 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
     smallest = count;
     scan.label = NameIndex(name);
   }
+  if (scan.label >= 0 && node.labels.size() == 1) {
+    // The scan has seen to it.
+    std::erase_if(state->predicates, [&](const Predicate& p) {
+      return p.expr->kind == Expr::Kind::kHasLabels && p.expr->names == node.labels &&
+             p.expr->kids[0]->kind == Expr::Kind::kVariable && p.expr->kids[0]->slot == node.slot;
+    });
+  }
   steps->push_back(std::move(scan));
   state->bound.insert(node.slot);
   ApplyPredicates(state, steps);

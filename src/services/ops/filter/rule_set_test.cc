@@ -93,6 +93,7 @@ TEST(RuleSetTest, Compile_Literal_TakesEachCharacterForItself) {
 
 TEST(RuleSetTest, Compile_EngineThatMisses_RuleGoesToRe2) {
   RuleSetOptions options;
+  options.use_vectorscan = true;
   options.change_form = [](uint32_t rule, RuleForm* form) {
     if (rule == 1) form->pattern = "never[0-9]this";
   };
@@ -106,6 +107,7 @@ TEST(RuleSetTest, Compile_EngineThatMisses_RuleGoesToRe2) {
 
 TEST(RuleSetTest, Compile_EngineThatFindsTooMuch_RuleGoesToRe2) {
   RuleSetOptions options;
+  options.use_vectorscan = true;
   options.change_form = [](uint32_t, RuleForm* form) { form->pattern = "[0-9]"; };
   const auto set = MakeSet({"a[0-9]b[0-9]"}, options);
   EXPECT_EQ(set->rules()[0].engine, RuleEngine::kRe2);
