@@ -85,7 +85,7 @@ print("profile" if measured and server["requests_per_second"] > 0 else "none")
 }
 await 60 top_sees_profile || fail "top sees no profile" "$SCRATCH/top-json.log"
 run_ok top-once 60 "$PULSE" top --once --interval 0.5 --kv "127.0.0.1:$PORT"
-for text in '1 server' 'lat' 'of 64.0 MiB' 'CPU, host' 'CPU, agent' 'us a request'; do
+for text in '1 server' 'lat' 'of 32.0 MiB' 'CPU, host' 'CPU, agent' 'us a request'; do
   grep -qF "$text" "$SCRATCH/top-once.log" || fail "top does not say $text" "$SCRATCH/top-once.log"
 done
 kill "$load"

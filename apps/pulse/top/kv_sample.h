@@ -36,7 +36,7 @@ struct KvSample {
   // Now.
   uint64_t keys = 0;
   uint64_t resident = 0;                   // bytes of the process
-  uint64_t memory = 0;                     // its limit; 0: none
+  uint64_t memory = 0;                     // the partitions' limit; 0: none
   uint64_t partitions = 0;                 // bytes that index, keys and values have taken
   uint64_t index = 0, live = 0, dead = 0;  // of these
   double cpu = 0;                          // seconds, of the process

@@ -29,7 +29,7 @@ std::string InfoAt(int at) {
       at, "\r\n\r\n# Clients\r\nconnected_clients:50\r\n# Memory\r\nused_memory_rss:",
       uint64_t{1} << 30, "\r\nmaxmemory:", uint64_t{4} << 30,
       "\r\nmaxmemory_policy:allkeys-lfu\r\nitem_bytes:1000\r\ndead_bytes:200\r\n"
-      "index_bytes:2097152\r\npartition_bytes:900000000\r\n# Stats\r\n");
+      "index_bytes:2097152\r\npartition_bytes:1073741824\r\n# Stats\r\n");
   for (const auto& [name, rate] : {std::pair{"total_connections_received", 2},
                                    {"total_commands_processed", 200'000},
                                    {"total_error_replies", 0},

@@ -86,12 +86,12 @@ class KvPainter {
   void Memory(const KvRates& r) {
     const KvSample& s = r.now;
     const double share =
-        s.memory == 0 ? 0 : static_cast<double>(s.resident) / static_cast<double>(s.memory);
+        s.memory == 0 ? 0 : static_cast<double>(s.partitions) / static_cast<double>(s.memory);
     ScreenLine line(look_);
     line.Add("   memory ").To(18);
     if (s.memory > 0) {
       line.Bar(share, kBarCells, Style::kQueue).Add(fmt::format("{:>6}  ", Percent(share)));
-      line.Add(fmt::format("{} of {}", Bytes(static_cast<double>(s.resident)),
+      line.Add(fmt::format("{} of {}", Bytes(static_cast<double>(s.partitions)),
                            Bytes(static_cast<double>(s.memory))));
     } else {
       line.Add(Bytes(static_cast<double>(s.resident)));
