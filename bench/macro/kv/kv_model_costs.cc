@@ -48,17 +48,19 @@ nlohmann::json RunsOf(const nlohmann::json& workload) {
 // The clock's own time is taken from what it measures, which leaves nothing of a very short time.
 constexpr double kLeastNanos = 0.1;
 constexpr double kMostNanos = 1e6;
+constexpr double kLeastRate = 1e3;  // requests a second
+constexpr double kMostRate = 1e10;
 
 // Of the figures that the model follows from, one that is missing or that no core can have; empty
-// when there is none. With `repair` too short a time becomes the least.
+// when there is none. With `repair` what is out of bounds becomes the nearest bound.
 std::string FindImpossible(nlohmann::json* costs, bool repair) try {
   std::string found;
   const auto check = [&](const std::string& workload, const char* run, const char* metric) {
     nlohmann::json& value = costs->at(workload).at(run).at(metric);
     const auto number = value.get<double>();
     if (number >= kLeastNanos && number <= kMostNanos) return;
-    if (repair && number < kLeastNanos) {
-      value = kLeastNanos;
+    if (repair) {
+      value = number > kMostNanos ? kMostNanos : kLeastNanos;
       return;
     }
     found = absl::StrCat(metric, " of ", run, ", ", workload, ", is ", number);
@@ -76,19 +78,24 @@ std::string FindImpossible(nlohmann::json* costs, bool repair) try {
     }
     const nlohmann::json runs = RunsOf(workload);
     for (const auto& [run, shape] : runs.items()) {
-      const nlohmann::json& figures = costs->at(name).at(run);
+      nlohmann::json& figures = costs->at(name).at(run);
       const bool loaded = shape.contains("load");
-      const auto rate = figures.at(loaded ? "offered_per_s" : "ops_per_s").get<double>();
+      nlohmann::json& rate_value = figures.at(loaded ? "offered_per_s" : "ops_per_s");
+      const auto rate = rate_value.get<double>();
       if (loaded) figures.at("p50_us").get<double>();
-      if (!(rate >= 1e3 && rate <= 1e10)) {
+      if (rate >= kLeastRate && rate <= kMostRate) continue;
+      if (repair) {
+        rate_value = rate > kMostRate ? kMostRate : kLeastRate;
+      } else {
         return absl::StrCat("requests a second of ", run, ", ", name, ", are ", rate);
       }
     }
   }
-  const auto transfer = costs->at("transfer_ns").get<double>();
-  if (!(transfer >= kLeastNanos && transfer <= kMostNanos)) {
-    return absl::StrCat("transfer_ns is ", transfer);
-  }
+  nlohmann::json& transfer_value = costs->at("transfer_ns");
+  const auto transfer = transfer_value.get<double>();
+  if (transfer >= kLeastNanos && transfer <= kMostNanos) return found;
+  if (!repair) return absl::StrCat("transfer_ns is ", transfer);
+  transfer_value = transfer > kMostNanos ? kMostNanos : kLeastNanos;
   return found;
 } catch (const nlohmann::json::exception& e) {
   return e.what();

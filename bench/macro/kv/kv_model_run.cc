@@ -187,12 +187,15 @@ class ModelRunner {
         PartitionShares(endpoints, setting.workload.at("zipf").get<bool>());
     double sum = 0;
     for (size_t i = 0; i < endpoints; ++i) sum += weights[i] *= peak.endpoint_rates[i];
+    // So slow that it has served nothing within the simulated time: no share of that is a load.
+    if (sum <= 0) return;
     for (const double share : kLoads) {
       kvmodel::Load load = load_;
       // So many requests are enough for a p99.
       load.length = std::min(load_.length, 1e5 / (share * peak.per_second) * 1e9);
       for (const double weight : weights) {
-        load.rates.push_back(share * peak.per_second * weight / sum);
+        // A rate of 0 would stand for a queue that is always full.
+        load.rates.push_back(std::max(1.0, share * peak.per_second * weight / sum));
       }
       const Outcome o = Run(setting, design, load);
       Json row = setting.Row(design);
