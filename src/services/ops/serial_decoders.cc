@@ -2,6 +2,7 @@
 #include <lz4frame.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -55,10 +56,14 @@ absl::Status InflateSerial(InputReader& in, OutputWriter& out, absl::string_view
     }
     state->next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(piece.data()));
     state->avail_in = static_cast<uint32_t>(piece.size());
+    // Where a code is damaged, ISA-L may have given back more than it was given now.
+    const auto taken = [&] {
+      return piece.size() - std::min<size_t>(state->avail_in, piece.size());
+    };
     while (true) {
       const int got = isal_inflate(state.get());
       if (got < 0) {
-        in.Consume(piece.size() - state->avail_in);
+        in.Consume(taken());
         submit().IgnoreError();  // the damage is the error that counts
         return absl::DataLossError(IsalError(got));
       }
@@ -71,7 +76,7 @@ absl::Status InflateSerial(InputReader& in, OutputWriter& out, absl::string_view
       }
       if (state->avail_in == 0) break;
     }
-    in.Consume(piece.size() - state->avail_in);
+    in.Consume(taken());
     if (state->block_state != ISAL_BLOCK_FINISH) continue;
     // Whole bytes that it took and did not need.
     in.Unread(static_cast<size_t>(state->read_in_length / 8));
