@@ -152,7 +152,9 @@ std::optional<Value> ReadDuration(std::string_view text, std::string* error) {
     nanos += (n - std::trunc(n)) * kNanosPerSecond;
   };
   const std::string_view rest = in.Rest();
-  if (rest.size() >= 10 && rest[4] == '-' && rest[7] == '-') {
+  // P-6DT-7H-12M has its signs in the same places.
+  if (rest.size() >= 10 && rest[4] == '-' && rest[7] == '-' &&
+      rest.find_first_not_of("0123456789") == 4) {
     int64_t year = 0, month = 0, day = 0, time = 0;
     if (!in.Digits(4, &year) || !in.Take('-') || !in.Digits(2, &month) || !in.Take('-') ||
         !in.Digits(2, &day)) {

@@ -193,6 +193,14 @@ TEST(Temporal, Parse_Malformed_SaysSo) {
   }
 }
 
+// Its signs stand where those of P2012-02-02T14:37 do.
+TEST(Temporal, Parse_NegativeParts_AreNoDate) {
+  std::string error;
+  const auto value = ParseTemporal(Type::kDuration, "P-6DT-7H-12M", &error);
+  ASSERT_TRUE(value.has_value()) << error;
+  EXPECT_EQ(TemporalText(*value), "P-6DT-7H-12M");
+}
+
 TEST(Temporal, Parse_RandomBytes_NeverFailsOtherwise) {
   std::mt19937_64 random(testing_util::TestSeed());
   static constexpr std::string_view kAlphabet = "0123456789-+:.TWPYMDHSZ[]/E ";
