@@ -209,6 +209,20 @@ struct Clause {
   std::unique_ptr<Query> subquery;
 };
 
+inline bool IsUpdate(const Clause& clause) {
+  switch (clause.kind) {
+    case Clause::Kind::kCreate:
+    case Clause::Kind::kMerge:
+    case Clause::Kind::kSet:
+    case Clause::Kind::kRemove:
+    case Clause::Kind::kDelete:
+    case Clause::Kind::kForeach:
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct Query {
   std::vector<std::vector<Clause>> parts;  // of UNION
   bool union_all = false;

@@ -17,20 +17,6 @@ constexpr std::string_view kReserved[] = {
     "OR",     "ORDER",  "REMOVE", "RETURN",    "SET",   "SKIP", "STARTS", "THEN",     "TRUE",
     "UNION",  "UNWIND", "WHEN",   "WHERE",     "WITH",  "XOR",  "YIELD"};
 
-bool IsUpdate(const Clause& clause) {
-  switch (clause.kind) {
-    case Clause::Kind::kCreate:
-    case Clause::Kind::kMerge:
-    case Clause::Kind::kSet:
-    case Clause::Kind::kRemove:
-    case Clause::Kind::kDelete:
-    case Clause::Kind::kForeach:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Query>> Parse(std::string_view query) {
@@ -263,24 +249,32 @@ void Parser::ParseMerge(Clause* clause) {
   }
 }
 
+// What SET and REMOVE begin with: labels are all of an item, and else it is the target alone.
+SetItem Parser::ParseSetTarget() {
+  SetItem item;
+  item.pos = Here();
+  item.target = ParsePostfix();
+  if (!failed() && item.target->kind == Expr::Kind::kHasLabels) {
+    item.kind = SetItem::Kind::kLabels;
+    item.labels = item.target->names;
+    item.target = std::move(item.target->kids[0]);
+  }
+  return item;
+}
+
 void Parser::ParseSetItems(std::vector<SetItem>* items) {
   do {
-    SetItem item;
-    item.pos = Here();
-    item.target = ParsePostfix();
+    SetItem item = ParseSetTarget();
     if (failed()) return;
-    if (item.target->kind == Expr::Kind::kHasLabels) {
-      item.kind = SetItem::Kind::kLabels;
-      item.labels = item.target->names;
-      item.target = std::move(item.target->kids[0]);
-    } else if (TakeSymbol("=")) {
+    const bool labels = item.kind == SetItem::Kind::kLabels;
+    if (!labels && TakeSymbol("=")) {
       item.kind = item.target->kind == Expr::Kind::kProperty ? SetItem::Kind::kProperty
                                                              : SetItem::Kind::kReplace;
       item.value = ParseExpr();
-    } else if (TakeSymbol("+=")) {
+    } else if (!labels && TakeSymbol("+=")) {
       item.kind = SetItem::Kind::kMerge;
       item.value = ParseExpr();
-    } else {
+    } else if (!labels) {
       Unexpected("\"=\", \"+=\" or a label");
     }
     items->push_back(std::move(item));
@@ -289,15 +283,9 @@ void Parser::ParseSetItems(std::vector<SetItem>* items) {
 
 void Parser::ParseRemoveItems(std::vector<SetItem>* items) {
   do {
-    SetItem item;
-    item.pos = Here();
-    item.target = ParsePostfix();
+    SetItem item = ParseSetTarget();
     if (failed()) return;
-    if (item.target->kind == Expr::Kind::kHasLabels) {
-      item.kind = SetItem::Kind::kLabels;
-      item.labels = item.target->names;
-      item.target = std::move(item.target->kids[0]);
-    } else if (item.target->kind != Expr::Kind::kProperty) {
+    if (item.kind != SetItem::Kind::kLabels && item.target->kind != Expr::Kind::kProperty) {
       Unexpected("a property or a label");
     }
     items->push_back(std::move(item));

@@ -72,6 +72,7 @@ class Parser {
   void ParseMatch(Clause* clause);
   void ParseProjection(Clause* clause);
   void ParseMerge(Clause* clause);
+  SetItem ParseSetTarget();
   void ParseSetItems(std::vector<SetItem>* items);
   void ParseRemoveItems(std::vector<SetItem>* items);
   void ParseForeach(Clause* clause);

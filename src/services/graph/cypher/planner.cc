@@ -12,20 +12,6 @@ namespace {
 // The stack of an execution grows by a frame or two for each step.
 constexpr size_t kMaxClauses = 2000;
 
-bool Updates(const Clause& clause) {
-  switch (clause.kind) {
-    case Clause::Kind::kCreate:
-    case Clause::Kind::kMerge:
-    case Clause::Kind::kSet:
-    case Clause::Kind::kRemove:
-    case Clause::Kind::kDelete:
-    case Clause::Kind::kForeach:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
@@ -125,7 +111,7 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   }
   // Updates need not collect their rows where nothing reads, before or after.
   const bool only_updates = std::all_of(clauses->begin(), clauses->end(), [](const Clause& c) {
-    return (Updates(c) && c.kind != Clause::Kind::kMerge) || c.kind == Clause::Kind::kUnwind;
+    return (IsUpdate(c) && c.kind != Clause::Kind::kMerge) || c.kind == Clause::Kind::kUnwind;
   });
   if (only_updates) {
     for (Step& step : plan->branches.back().steps) step.eager = false;
@@ -144,7 +130,7 @@ void Planner::PlanClause(Clause* clause, bool last, bool only, Plan* plan, Steps
     updated_ = false;
   }
   if (reads) plan_->reads = true;
-  if (Updates(*clause)) {
+  if (IsUpdate(*clause)) {
     plan_->writes = true;
     updated_ = true;
   }
@@ -327,16 +313,16 @@ void Planner::PlanOrderSkipLimit(Clause* clause, const Scope& before, bool close
 
 // SKIP and LIMIT take no variables; of literals the mistake is known now.
 void Planner::CheckCount(const Expr& expr, std::string_view what) {
-  std::vector<const Expr*> todo = {&expr};
-  while (!todo.empty()) {
-    const Expr& e = *todo.back();
-    todo.pop_back();
+  std::vector<const Expr*> pending = {&expr};
+  while (!pending.empty()) {
+    const Expr& e = *pending.back();
+    pending.pop_back();
     if (e.kind == Expr::Kind::kVariable || e.kind == Expr::Kind::kPattern ||
         e.kind == Expr::Kind::kExists) {
       return Fail("NonConstantExpression", e.pos, Concat(what, " may not depend on variables"));
     }
     for (const ExprPtr& kid : e.kids) {
-      if (kid != nullptr) todo.push_back(kid.get());
+      if (kid != nullptr) pending.push_back(kid.get());
     }
   }
   const bool negated = expr.kind == Expr::Kind::kUnary && expr.op == Op::kNegate &&

@@ -90,9 +90,9 @@ class Planner {
     std::set<Slot> relisted;  // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
-  void DeclarePattern(Pattern* pattern, MatchState* state, bool only_bound);
-  void DeclareNode(NodePattern* node, MatchState* state, bool only_bound);
-  void DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound, bool needed);
+  void DeclarePattern(Pattern* pattern, MatchState* state);
+  void DeclareNode(NodePattern* node, MatchState* state);
+  void DeclareEdge(EdgePattern* edge, MatchState* state, bool needed);
   void BindNode(NodePattern* node, MatchState* state);
   void BindEdge(EdgePattern* edge, MatchState* state);
   void AddPredicate(const Expr* expr, MatchState* state);

@@ -16,14 +16,13 @@ Direction Reverse(Direction d) {
 
 }  // namespace
 
-void Planner::DeclareNode(NodePattern* node, MatchState* state, bool only_bound) {
+void Planner::DeclareNode(NodePattern* node, MatchState* state) {
   const auto it = node->variable.empty() ? scope_.end() : scope_.find(node->variable);
   if (it == scope_.end()) {
     node->slot = Declare(node->variable, kNodeType);
     state->fresh.insert(node->slot);
     return;
   }
-  (void)only_bound;
   if ((it->second.types & (kNodeType | kNullType)) == 0) {
     return Fail("VariableTypeConflict", node->pos, Concat("`", node->variable, "` is no node"));
   }
@@ -31,10 +30,9 @@ void Planner::DeclareNode(NodePattern* node, MatchState* state, bool only_bound)
   node->slot = it->second.slot;
 }
 
-void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound, bool needed) {
+void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool needed) {
   const auto it = edge->variable.empty() ? scope_.end() : scope_.find(edge->variable);
   const uint32_t type = edge->variable_length ? kListType : kEdgeType;
-  (void)only_bound;
   if (it != scope_.end()) {
     if ((it->second.types & (type | kNullType)) == 0) {
       return Fail("VariableTypeConflict", edge->pos,
@@ -54,19 +52,19 @@ void Planner::DeclareEdge(EdgePattern* edge, MatchState* state, bool only_bound,
   state->fresh.insert(edge->slot);
 }
 
-void Planner::DeclarePattern(Pattern* pattern, MatchState* state, bool only_bound) {
+void Planner::DeclarePattern(Pattern* pattern, MatchState* state) {
   size_t edges = 0;
   for (const PatternPart& part : *pattern) edges += part.edges.size();
   for (PatternPart& part : *pattern) {
     const bool path = !part.path.empty();
     for (size_t i = 0; i < part.nodes.size() && !failed(); ++i) {
-      DeclareNode(&part.nodes[i], state, only_bound);
+      DeclareNode(&part.nodes[i], state);
       if (i == part.edges.size()) break;
       EdgePattern& edge = part.edges[i];
       const bool needed = edges > 1 || path || edge.properties != nullptr ||
                           edge.where != nullptr || edge.variable_length ||
                           part.kind != PatternPart::Kind::kPlain;
-      DeclareEdge(&edge, state, only_bound, needed);
+      DeclareEdge(&edge, state, needed);
       if (edge.max >= 0 && edge.min > edge.max) edge.max = edge.min - 1;
     }
     if (!path || failed()) continue;
@@ -169,7 +167,7 @@ void Planner::ApplyPredicates(MatchState* state, Steps* steps) {
 
 void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh) {
   MatchState state;
-  DeclarePattern(pattern, &state, false);
+  DeclarePattern(pattern, &state);
   for (PatternPart& part : *pattern) {
     for (NodePattern& node : part.nodes) {
       if (!failed()) BindNode(&node, &state);
