@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/output_file.h"
 #include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
@@ -122,47 +123,6 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   return absl::OkStatus();
 }
 
-// A file that has its name only once it is complete. Without a name: standard output.
-class Output {
- public:
-  absl::Status Open(const std::string& name, bool force) {
-    if (name.empty()) {
-      fd_ = UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-      return fd_.valid() ? absl::OkStatus() : ErrnoError(errno, "writing", "standard output");
-    }
-    if (!force && access(name.c_str(), F_OK) == 0) {
-      return absl::AlreadyExistsError(absl::StrCat(name, ": exists; --force replaces it"));
-    }
-    name_ = name;
-    temporary_ = absl::StrCat(name, ".XXXXXX");
-    fd_ = UniqueFd(mkostemp(temporary_.data(), O_CLOEXEC));
-    if (!fd_.valid()) {
-      temporary_.clear();
-      return ErrnoError(errno, "making", name);
-    }
-    // mkostemp gives others nothing; a new file gives them what the process's mask leaves.
-    const mode_t mask = umask(0);
-    umask(mask);
-    if (fchmod(fd_.get(), 0666 & ~mask) != 0) return ErrnoError(errno, "making", name);
-    return absl::OkStatus();
-  }
-  ~Output() {
-    if (!temporary_.empty()) unlink(temporary_.c_str());
-  }
-  absl::Status Finish() {
-    if (name_.empty()) return absl::OkStatus();
-    if (rename(temporary_.c_str(), name_.c_str()) != 0) return ErrnoError(errno, "making", name_);
-    temporary_.clear();
-    return absl::OkStatus();
-  }
-  int fd() const { return fd_.get(); }
-
- private:
-  UniqueFd fd_;
-  std::string name_;
-  std::string temporary_;
-};
-
 absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
   signal(SIGPIPE, SIG_IGN);
   filter::RuleSetOptions rule_options;
@@ -176,13 +136,13 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
   options.source.name = args.input == "-" ? "standard input" : args.input;
   if (args.input != "-") input = OpenFile(args.input, O_RDONLY);
   if (!input.valid()) return ErrnoError(errno, "opening", options.source.name);
-  options.out_name = args.output.empty() ? "standard output" : args.output;
-  Output output;
-  PULSE_RETURN_IF_ERROR(output.Open(args.output, args.force));
-  Progress progress(1);
   struct stat st {};
-  const uint64_t total =
-      fstat(input.get(), &st) == 0 && S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
+  if (fstat(input.get(), &st) != 0) return ErrnoError(errno, "reading", options.source.name);
+  OutputFile output;
+  PULSE_RETURN_IF_ERROR(output.Open(args.output, args.force, st));
+  options.out_name = output.name();
+  Progress progress(1);
+  const uint64_t total = S_ISREG(st.st_mode) ? static_cast<uint64_t>(st.st_size) : 0;
   // Where results go to a terminal, a line of progress would stand between them.
   if (total > 0 && (!args.output.empty() || isatty(STDOUT_FILENO) == 0)) {
     options.processors.progress = [&](uint64_t in, uint64_t) {
@@ -201,7 +161,7 @@ absl::StatusOr<int> RunFilterCommand(const FilterArgs& args) {
         WriteAll(output.fd(), absl::StrCat(outcome.selected, "\n"), "writing", options.out_name);
     if (!status.ok() && ErrnoOf(status) != EPIPE) return status;
   }
-  PULSE_RETURN_IF_ERROR(output.Finish());
+  PULSE_RETURN_IF_ERROR(output.Commit(nullptr));
   return outcome.selected > 0 ? kSelected : kNothing;
 }
 

@@ -75,6 +75,15 @@ expect_text exists.err "--force"
 expect_code 0 forced "$PULSE" filter -e Ramp -o out --force lines
 expect_code 0 again "$PULSE" filter -e Ramp lines
 cmp -s out again.out || fail "-o and standard output differ"
+# A pipe is written, not replaced; the input is not overwritten.
+mkfifo pipe
+cat pipe >from-pipe &
+expect_code 0 to-pipe "$PULSE" filter -e Ramp -o pipe --force lines
+wait "$!"
+[[ -p pipe ]] || fail "--force -o replaces a pipe"
+cmp -s from-pipe out || fail "a pipe and a file differ"
+expect_code 2 to-input "$PULSE" filter -e Ramp -o lines --force lines
+expect_text to-input.err "the input itself"
 expect_code 2 no-folder "$PULSE" filter -e Ramp -o no-folder/out lines
 expect_code 2 long "$PULSE" filter -e Ramp --max-line 100 -o long.out2 --records prefixed lines
 if compgen -G 'long.out2*' >/dev/null; then fail "a failed run left its output"; fi

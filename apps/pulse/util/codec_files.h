@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "apps/pulse/util/output_file.h"
 #include "base/unique_fd.h"
 
 namespace pulse {
@@ -34,13 +35,9 @@ class CodecFiles {
   // Without output.
   static absl::StatusOr<CodecFiles> ForTest(const FileChoices& choices, const std::string& file);
 
-  CodecFiles(CodecFiles&& o) noexcept;
-  CodecFiles& operator=(CodecFiles&&) = delete;
   // Without Commit the output is removed.
-  ~CodecFiles();
-
   int in() const { return in_.get(); }
-  int out() const { return out_.get(); }
+  int out() const { return out_.fd(); }
   const std::string& in_name() const { return in_name_; }
   const std::string& out_name() const { return out_name_; }
   // Of the input, for gzip's header: empty and 0 for what is no file.
@@ -58,17 +55,14 @@ class CodecFiles {
   absl::Status OpenInput(const FileChoices& choices, const std::string& file);
   // Empty: standard output.
   absl::Status OpenOutput(const FileChoices& choices, const std::string& path, bool compresses);
-  absl::Status Rename();
 
   UniqueFd in_;
-  UniqueFd out_;
+  OutputFile out_;
   std::string in_name_;
   std::string out_name_;
-  std::string temporary_;  // empty: the output is not renamed
   struct stat info_ {};
   bool is_file_ = false;
   bool remove_input_ = false;
-  bool overwrite_ = false;
 };
 
 }  // namespace pulse

@@ -1,0 +1,123 @@
+#include "apps/pulse/util/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+
+namespace pulse {
+namespace {
+
+// What a signal that ends the process has to remove. Only one output is written at a time.
+char unfinished[4096];
+volatile sig_atomic_t has_unfinished = 0;
+
+void RemoveUnfinished(int signal) {
+  if (has_unfinished != 0) unlink(unfinished);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void RemoveOnSignal(const std::string& path) {
+  if (path.size() >= sizeof(unfinished)) return;
+  std::memcpy(unfinished, path.c_str(), path.size() + 1);
+  has_unfinished = 1;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    struct sigaction before;
+    sigaction(signal, nullptr, &before);
+    if (before.sa_handler == SIG_DFL) std::signal(signal, RemoveUnfinished);
+  }
+}
+
+}  // namespace
+
+OutputFile::OutputFile(OutputFile&& o) noexcept
+    : fd_(std::move(o.fd_)),
+      name_(std::move(o.name_)),
+      temporary_(std::exchange(o.temporary_, std::string())),
+      overwrite_(o.overwrite_) {}
+
+OutputFile::~OutputFile() {
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  has_unfinished = 0;
+}
+
+absl::Status OutputFile::Open(const std::string& path, bool overwrite, const struct stat& input) {
+  overwrite_ = overwrite;
+  if (path.empty() || path == "-") {
+    name_ = "standard output";
+    fd_.reset(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (!fd_.valid()) return ErrnoError(errno, "writing", name_);
+    return absl::OkStatus();
+  }
+  name_ = path;
+  struct stat there;
+  if (stat(path.c_str(), &there) == 0) {
+    if (!S_ISREG(there.st_mode)) {
+      // A device or pipe: as it is.
+      fd_ = OpenFile(path, O_WRONLY);
+      if (!fd_.valid()) return ErrnoError(errno, "opening", path);
+      return absl::OkStatus();
+    }
+    if (there.st_dev == input.st_dev && there.st_ino == input.st_ino) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " is the input itself"));
+    }
+    if (!overwrite) {
+      return absl::AlreadyExistsError(absl::StrCat(path, " exists; --force overwrites it"));
+    }
+  }
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  // Not the whole name: it may be as long as names may be.
+  std::string name = absl::StrCat(folder, ".pulse-XXXXXX");
+  const int fd = mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) return ErrnoError(errno, "creating", path);
+  fd_.reset(fd);
+  temporary_ = name;
+  RemoveOnSignal(temporary_);
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit(const struct stat* like) {
+  if (temporary_.empty()) return absl::OkStatus();
+  mode_t mode = 0;
+  if (like != nullptr) {
+    mode = like->st_mode & 07777;
+    // As far as it is allowed: without the owner, others get no rights that they did not have.
+    if (fchown(fd_.get(), static_cast<uid_t>(-1), like->st_gid) != 0) mode &= ~mode_t{070};
+    if (fchown(fd_.get(), like->st_uid, static_cast<gid_t>(-1)) != 0) mode &= 0777;
+  } else {
+    const mode_t mask = umask(0);
+    umask(mask);
+    mode = 0666 & ~mask;
+  }
+  if (fchmod(fd_.get(), mode) != 0) return ErrnoError(errno, "setting the mode of", name_);
+  if (like != nullptr) {
+    const timespec times[2] = {like->st_atim, like->st_mtim};
+    if (futimens(fd_.get(), times) != 0) return ErrnoError(errno, "setting times of", name_);
+  }
+  // Delayed writes of some file systems fail here.
+  if (close(fd_.release()) != 0) return ErrnoError(errno, "closing", name_);
+  const unsigned flags = overwrite_ ? 0 : RENAME_NOREPLACE;
+  int got = renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, name_.c_str(), flags);
+  if (got != 0 && errno == EINVAL && flags != 0) {
+    // The file system cannot refuse to replace: a link can.
+    got = link(temporary_.c_str(), name_.c_str());
+    if (got == 0) unlink(temporary_.c_str());
+  }
+  if (got != 0) return ErrnoError(errno, "naming the output", name_);
+  temporary_.clear();
+  has_unfinished = 0;
+  return absl::OkStatus();
+}
+
+}  // namespace pulse

@@ -1,0 +1,41 @@
+// OutputFile: an output that is complete or not there: it is written under another name, and gets
+// its own when all is written. Nothing is overwritten unless that is asked for; devices and pipes
+// are written as they are. A signal that ends the process removes what is unfinished. One at a time
+// in a process. Main thread only. Blocks on files.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/unique_fd.h"
+
+namespace pulse {
+
+class OutputFile {
+ public:
+  OutputFile() = default;
+  OutputFile(OutputFile&& o) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  // Without Commit the file is removed.
+  ~OutputFile();
+
+  // `path` empty or "-": standard output. `input`: the file that is read, which an output must not
+  // be. AlreadyExists: without `overwrite`.
+  absl::Status Open(const std::string& path, bool overwrite, const struct stat& input);
+
+  // The file gets its name, with mode, owner and times of `like`; null: those of a new file.
+  absl::Status Commit(const struct stat* like);
+
+  int fd() const { return fd_.get(); }
+  const std::string& name() const { return name_; }
+
+ private:
+  UniqueFd fd_;
+  std::string name_;
+  std::string temporary_;  // empty: it is not renamed
+  bool overwrite_ = false;
+};
+
+}  // namespace pulse
