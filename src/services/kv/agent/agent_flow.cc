@@ -276,16 +276,13 @@ void AgentFlow::OnRoom() {
 bool AgentFlow::OnReply(std::string_view bytes, uint8_t flags, uint64_t max_reply) {
   if (closed_ || expected_.empty() || !expected_.front().whole) return false;
   if ((flags & kPaused) != 0) owes_resume_ = true;
+  std::string whole;
   if ((flags & kMore) != 0 || !partial_.empty()) {
     if (bytes.size() > max_reply - std::min<uint64_t>(max_reply, partial_.size())) return false;
     partial_.append(bytes);
     if ((flags & kMore) != 0) return true;
-    const std::string whole = std::exchange(partial_, std::string());
-    const Expected request = std::move(expected_.front());
-    expected_.pop_front();
-    held_ -= request.bytes;
-    Answered(request, whole);
-    return true;
+    whole = std::exchange(partial_, std::string());
+    bytes = whole;
   }
   const Expected request = std::move(expected_.front());
   expected_.pop_front();

@@ -29,8 +29,8 @@ struct Attachment {
   Region region;
   uint64_t bytes = 0;  // of it, as the server says
 };
-// InvalidArgument for a path that can be none; never for what the server has said.
 
+// InvalidArgument for a path that can be none; never for what the server has said.
 absl::StatusOr<Attachment> AttachTo(const AttachOptions& options, int timeout_ms, int64_t deadline);
 
 // An answer of the server's, with the one descriptor that belongs to it, by `deadline`
