@@ -107,6 +107,7 @@ class Planner {
   double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
                    const Expr** seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
+  void BindPath(PatternPart* part, MatchState* state, Steps* steps);
   void PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps);
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);

@@ -294,13 +294,9 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   ApplyPredicates(state, steps);
 }
 
-void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps) {
-  if (part->kind != PatternPart::Kind::kPlain) return PlanShortest(part, state, steps);
-  PlanStart(part, start, state, steps);
-  for (size_t i = start; i < part->edges.size() && !failed(); ++i)
-    PlanEdge(part, i, true, state, steps);
-  for (size_t i = start; i > 0 && !failed(); --i) PlanEdge(part, i - 1, false, state, steps);
-  if (part->slot < 0 || failed()) return;
+// The path that a part is named as, once all of it is bound.
+void Planner::BindPath(PatternPart* part, MatchState* state, Steps* steps) {
+  if (part->slot < 0) return;
   Step path;
   path.kind = Step::Kind::kPath;
   path.part = part;
@@ -308,6 +304,15 @@ void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps
   steps->push_back(std::move(path));
   state->bound.insert(part->slot);
   ApplyPredicates(state, steps);
+}
+
+void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps) {
+  if (part->kind != PatternPart::Kind::kPlain) return PlanShortest(part, state, steps);
+  PlanStart(part, start, state, steps);
+  for (size_t i = start; i < part->edges.size() && !failed(); ++i)
+    PlanEdge(part, i, true, state, steps);
+  for (size_t i = start; i > 0 && !failed(); --i) PlanEdge(part, i - 1, false, state, steps);
+  if (!failed()) BindPath(part, state, steps);
 }
 
 void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState* state,
@@ -388,14 +393,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
     state->edges.push_back(edge.slot);
   }
   ApplyPredicates(state, steps);
-  if (part->slot < 0) return;
-  Step path;
-  path.kind = Step::Kind::kPath;
-  path.part = part;
-  path.slot = part->slot;
-  steps->push_back(std::move(path));
-  state->bound.insert(part->slot);
-  ApplyPredicates(state, steps);
+  BindPath(part, state, steps);
 }
 
 }  // namespace pulse::cypher
