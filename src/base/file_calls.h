@@ -64,16 +64,27 @@ inline absl::Status WriteAt(int fd, absl::string_view bytes, uint64_t offset,
   return absl::OkStatus();
 }
 
+// `size` bytes from `offset` on; fewer only where the file ends.
+inline absl::StatusOr<size_t> ReadAt(int fd, void* to, size_t size, uint64_t offset,
+                                     absl::string_view what, absl::string_view target) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t n =
+        pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoError(errno, what, target);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 // The first `size` bytes of a file that has at least so many.
 inline absl::StatusOr<std::string> ReadFirst(int fd, uint64_t size, absl::string_view what,
                                              absl::string_view target) {
   std::string bytes(size, '\0');
-  for (size_t done = 0; done < bytes.size();) {
-    const ssize_t n = pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return ErrnoError(n < 0 ? errno : EIO, what, target);
-    done += static_cast<size_t>(n);
-  }
+  PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(fd, bytes.data(), bytes.size(), 0, what, target));
+  if (n < bytes.size()) return ErrnoError(EIO, what, target);
   return bytes;
 }
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
 #include "services/ops/deflate_frame.h"
 #include "services/ops/file_io.h"
 #include "services/ops/lz4_frame.h"
@@ -49,20 +50,12 @@ class FileChunks : public Source {
   }
 
   absl::Status Load(Chunk& chunk) override {
-    off_t at = begin_ + static_cast<off_t>(chunk.offset - chunk.prefix);
-    for (size_t done = 0; done < chunk.input.size();) {
-      const ssize_t n = pread(fd_, chunk.input.data() + done, chunk.input.size() - done, at);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return ErrnoError(errno, "reading", name_);
-      if (n == 0) {
-        return absl::DataLossError(absl::StrCat(name_,
-                                                " became shorter while it was read: it ends at ",
-                                                at, ", and had bytes up to ", end_));
-      }
-      done += static_cast<size_t>(n);
-      at += n;
-    }
-    return absl::OkStatus();
+    const auto at = static_cast<uint64_t>(begin_) + chunk.offset - chunk.prefix;
+    PULSE_ASSIGN_OR_RETURN(
+        const size_t n, ReadAt(fd_, chunk.input.data(), chunk.input.size(), at, "reading", name_));
+    if (n == chunk.input.size()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(name_, " became shorter while it was read: it ends at ",
+                                            at + n, ", and had bytes up to ", end_));
   }
 
  private:

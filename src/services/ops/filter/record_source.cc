@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
+#include "base/file_calls.h"
+#include "services/ops/format.h"
 
 namespace pulse::filter {
 namespace {
@@ -20,28 +22,6 @@ namespace {
 constexpr uint64_t kProbe = 4 << 10;
 constexpr uint64_t kLongestProbe = 1 << 20;
 constexpr size_t kLengthBytes = 4;
-
-// pread() until `size` bytes are there or the file ends.
-absl::StatusOr<size_t> ReadAt(int fd, uint8_t* to, size_t size, uint64_t offset,
-                              const std::string& name) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t n = pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
-}
-
-uint32_t LengthAt(const char* at) {
-  uint32_t length = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) {
-    length |= uint32_t{static_cast<unsigned char>(at[i])} << (8 * i);
-  }
-  return length;
-}
 
 }  // namespace
 
@@ -122,8 +102,8 @@ absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size)
   for (uint64_t end = wanted; end > begin; step = std::min(step * 4, kLongestProbe)) {
     const uint64_t from = end - std::min(step, end - begin);
     probe_.Resize(end - from);
-    PULSE_ASSIGN_OR_RETURN(const size_t n,
-                           ReadAt(fd_, probe_.data(), probe_.size(), from, options_.name));
+    PULSE_ASSIGN_OR_RETURN(
+        const size_t n, ReadAt(fd_, probe_.data(), probe_.size(), from, "reading", options_.name));
     const void* newline = memrchr(probe_.data(), '\n', n);
     if (newline != nullptr) {
       return from + static_cast<uint64_t>(static_cast<const uint8_t*>(newline) - probe_.data()) + 1;
@@ -133,7 +113,8 @@ absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size)
   // One line fills the chunk: to its end.
   for (uint64_t from = wanted; from < size; from += step) {
     probe_.Resize(step);
-    PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(fd_, probe_.data(), step, from, options_.name));
+    PULSE_ASSIGN_OR_RETURN(const size_t n,
+                           ReadAt(fd_, probe_.data(), step, from, "reading", options_.name));
     const void* newline = memchr(probe_.data(), '\n', n);
     const uint64_t seen =
         newline == nullptr
@@ -150,7 +131,7 @@ absl::StatusOr<uint64_t> RecordSource::EndOfLines(uint64_t begin, uint64_t size)
 absl::Status RecordSource::Load(ops::Chunk& chunk) {
   if (!by_lanes_) return absl::OkStatus();
   PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(fd_, chunk.input.data(), chunk.input.size(),
-                                                chunk.offset, options_.name));
+                                                chunk.offset, "reading", options_.name));
   if (n == chunk.input.size()) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat(options_.name, ": became shorter while it was read: only ", n, " of ",
@@ -192,7 +173,7 @@ absl::StatusOr<size_t> RecordSource::WholeRecords(absl::string_view bytes) {
   }
   // Records that were counted before are not looked at again.
   while (bytes.size() - searched_ >= kLengthBytes) {
-    const uint32_t length = LengthAt(bytes.data() + searched_);
+    const uint32_t length = ops::LoadLe32(bytes.data() + searched_);
     if (length > options_.max_record) return TooLong(offset_ + searched_);
     if (bytes.size() - searched_ - kLengthBytes < length) break;
     searched_ += kLengthBytes + length;
