@@ -154,6 +154,29 @@ start_server() {
   PORT=$(grep -oE ':[0-9]+ ' "$SERVER_LOG" | head -n 1 | tr -d ': ')
 }
 
+# prepare_etcd: ends the test as skipped where there is no etcd; else chooses its ports, for clients
+# and for peers. ETCD_URL is where clients find it.
+prepare_etcd() {
+  if ! command -v etcd >/dev/null; then
+    echo 'etcd is not installed (Debian: etcd-server): its part of the test is left out'
+    exit 77
+  fi
+  local ports
+  read -r -a ports < <(python3 -c 'import socket
+s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+print(*(x.getsockname()[1] for x in s))')
+  ETCD_URL="http://127.0.0.1:${ports[0]}"
+  ETCD_PEERS="http://127.0.0.1:${ports[1]}"
+}
+
+# start_etcd NAME: with data of that name; ETCD is its pid, etcd.log its output.
+start_etcd() {
+  start "$SCRATCH/etcd.log" etcd --data-dir "$SCRATCH/$1" --listen-client-urls "$ETCD_URL" \
+    --advertise-client-urls "$ETCD_URL" --listen-peer-urls "$ETCD_PEERS" \
+    --initial-advertise-peer-urls "$ETCD_PEERS" --initial-cluster "default=$ETCD_PEERS"
+  ETCD=$STARTED
+}
+
 # says WHAT EXPECTED COMMAND...: what a client of the server is told has EXPECTED in it.
 says() {
   local what=$1 expected=$2 said

@@ -17,24 +17,8 @@ expect_error etcd-no-ttl '--etcd-ttl;;whole seconds' "$PULSE" kv --port 0 --etcd
 expect_error etcd-host '--etcd;;--announce-host' \
   "$PULSE" kv --port 0 --etcd "$url" --bind 0.0.0.0 --insecure
 
-if ! command -v etcd >/dev/null; then
-  echo 'etcd is not installed (Debian: etcd-server): its part of the test is left out'
-  exit 77
-fi
-
-# Two ports that are free now: for clients and for peers.
-read -r -a free < <("$python" -c 'import socket
-s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(x.getsockname()[1] for x in s))')
-url="http://127.0.0.1:${free[0]}"
-peers="http://127.0.0.1:${free[1]}"
-
-start_etcd() {
-  start "$SCRATCH/etcd.log" etcd --data-dir "$SCRATCH/$1" --listen-client-urls "$url" \
-    --advertise-client-urls "$url" --listen-peer-urls "$peers" \
-    --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers"
-  ETCD=$STARTED
-}
+prepare_etcd
+url=$ETCD_URL
 
 start_kv() { start_server kv "$1" --memory 128M --etcd "$url" "${@:2}"; }
 

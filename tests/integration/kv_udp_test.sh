@@ -86,18 +86,9 @@ wait "$flood" 2>/dev/null
 stop_kv
 
 # 4. Found in etcd, and no more once the server has died.
-if ! command -v etcd >/dev/null; then
-  echo 'etcd is not installed (Debian: etcd-server): its part of the test is left out'
-  exit 77
-fi
-read -r -a free < <("$python" -c 'import socket
-s = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-print(*(x.getsockname()[1] for x in s))')
-url="http://127.0.0.1:${free[0]}"
-peers="http://127.0.0.1:${free[1]}"
-start "$SCRATCH/etcd.log" etcd --data-dir "$SCRATCH/etcd" --listen-client-urls "$url" \
-  --advertise-client-urls "$url" --listen-peer-urls "$peers" \
-  --initial-advertise-peer-urls "$peers" --initial-cluster "default=$peers"
+prepare_etcd
+url=$ETCD_URL
+start_etcd etcd
 start_udp found --threads 3 --etcd "$url" --etcd-ttl 2s
 await 60 "$EXAMPLE" "$url" >"$SCRATCH/example.log" 2>&1 ||
   fail "the example does not find the server" "$SCRATCH/example.log"

@@ -25,6 +25,17 @@ inline std::mt19937_64& Seeds() {
   return seeds;
 }
 
+// The load on single keys of an in-memory store.
+inline LoadOptions SingleKeys(uint16_t port, int protocol = 2) {
+  LoadOptions options;
+  options.seed = Seeds()();
+  options.port = port;
+  options.prefix = absl::StrCat("k", options.seed % 1000, "-");
+  options.clients = 6;
+  options.protocol = protocol;
+  return options;
+}
+
 // A directory that goes with the object, for a database, logs and sockets, whose paths are short.
 class Directory {
  public:

@@ -69,16 +69,6 @@ class KilledPair {
   uint16_t port_ = 0;
 };
 
-LoadOptions Load(uint16_t port, int protocol) {
-  LoadOptions options;
-  options.seed = Seeds()();
-  options.port = port;
-  options.prefix = absl::StrCat("k", options.seed % 1000, "-");
-  options.clients = 6;
-  options.protocol = protocol;
-  return options;
-}
-
 // Between two kills.
 constexpr uint64_t kAgentAnswers = 2000;
 
@@ -89,7 +79,7 @@ TEST(KvAgentHistoryTest, EitherSideKilled_UnderLoad_Linearizable) {
   if (testing::Test::HasFailure()) return;
   int protocol = 2;
   ForMinutes([&] {
-    RedisLoad load(Load(pair.port(), protocol));
+    RedisLoad load(SingleKeys(pair.port(), protocol));
     protocol = 5 - protocol;
     EXPECT_TRUE(Answers(load, kAgentAnswers));
     for (int kill = 0; kill < 8 && !testing::Test::HasFailure(); ++kill) {
@@ -119,7 +109,7 @@ TEST(KvAgentHistoryTest, HostKilledWithoutItsMemory_UnderLoad_ViolationFound) {
   pair.StartHost();
   pair.StartAgent();
   if (testing::Test::HasFailure()) return;
-  RedisLoad load(Load(pair.port(), 2));
+  RedisLoad load(SingleKeys(pair.port(), 2));
   EXPECT_TRUE(Answers(load, kAgentAnswers));
   pair.KillHost();
   pair.StartHost();

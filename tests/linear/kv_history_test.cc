@@ -158,16 +158,6 @@ class KvServer {
   std::unique_ptr<redis::Server> server_;
 };
 
-LoadOptions SingleKeys(uint16_t port, int protocol = 2) {
-  LoadOptions options;
-  options.seed = Seeds()();
-  options.port = port;
-  options.prefix = absl::StrCat("k", options.seed % 1000, "-");
-  options.clients = 6;
-  options.protocol = protocol;
-  return options;
-}
-
 TransactionLoadOptions Groups(uint16_t port) {
   TransactionLoadOptions options;
   options.seed = Seeds()();
