@@ -1,7 +1,6 @@
 // `pulse compress` and `pulse decompress`: gzip's manners, all processors.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -12,8 +11,8 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/codec_files.h"
 #include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
-#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "services/ops/compress.h"
 #include "services/ops/decompress.h"
@@ -35,30 +34,11 @@ struct CodecArguments {
   bool primed = false;
   std::string chunk;
   std::string max_output;
-  std::string cpus;
-  std::string agent_cpus;
-  std::string placement = "auto";
+  ProcessorArgs processors;
 };
 
-absl::StatusOr<std::vector<int>> Cpus(const std::string& text, const char* option) {
-  std::vector<int> cpus;
-  PULSE_RETURN_IF_ERROR(ReadCpus(option, text, &cpus));
-  const std::vector<int> mine = MyCpus();
-  for (const int cpu : cpus) {
-    if (!mine.empty() && std::find(mine.begin(), mine.end(), cpu) == mine.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": CPU ", cpu,
-                                                     " is not one that this process may use (",
-                                                     FormatCpuList(mine), ")"));
-    }
-  }
-  return cpus;
-}
-
 absl::StatusOr<ops::Processors> ProcessorsOf(const CodecArguments& args, ops::RateTable& rates) {
-  ops::Processors processors;
-  PULSE_ASSIGN_OR_RETURN(processors.host_cpus, Cpus(args.cpus, "--cpus"));
-  PULSE_ASSIGN_OR_RETURN(processors.agent_cpus, Cpus(args.agent_cpus, "--agent-cpus"));
-  PULSE_ASSIGN_OR_RETURN(processors.placement, ops::Placement::Parse(args.placement));
+  PULSE_ASSIGN_OR_RETURN(ops::Processors processors, ReadProcessors(args.processors));
   processors.rates = &rates;
   return processors;
 }
@@ -165,12 +145,7 @@ void AddShared(CLI::App* command, CodecArguments& args) {
   command->add_flag("-f,--force", args.choices.force,
                     "Overwrite the output, follow links, use a terminal");
   command->add_flag("-v,--verbose", args.verbose, "Say what each engine did");
-  command->add_option("--cpus", args.cpus, "The host's CPUs, as 0,2-3; default: all");
-  command->add_option("--agent-cpus", args.agent_cpus, "The agent's CPUs; default: none");
-  command
-      ->add_option("--placement", args.placement,
-                   "host, agent, split=PERCENT (the agent's) or auto")
-      ->capture_default_str();
+  AddProcessorOptions(command, &args.processors);
   command->add_option("--max-output", args.max_output,
                       "Decompression: refuse more bytes of output, such as 10G; default: no limit");
   command->add_flag("--salvage", args.salvage,

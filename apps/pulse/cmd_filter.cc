@@ -17,6 +17,7 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/output_file.h"
+#include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
@@ -38,9 +39,7 @@ struct FilterArgs {
   std::string input = "-";
   std::string output;
   std::string max_line = "64M";
-  std::string cpus;
-  std::string agent_cpus;
-  std::string placement = "auto";
+  ProcessorArgs processors;
   std::string records = "lines";
   std::string compress;
   int level = 1;
@@ -110,11 +109,7 @@ absl::Status ReadArgs(const FilterArgs& args, filter::RuleSetOptions* rules,
   if (options->source.max_record > filter::kMostRecordBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--max-line ", args.max_line, ": at most 1G"));
   }
-  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &options->processors.host_cpus));
-  PULSE_RETURN_IF_ERROR(ReadCpus("--agent-cpus", args.agent_cpus, &options->processors.agent_cpus));
-  auto placement = ops::Placement::Parse(args.placement);
-  if (!placement.ok()) return OptionError("--placement", placement.status());
-  options->processors.placement = *placement;
+  PULSE_ASSIGN_OR_RETURN(options->processors, ReadProcessors(args.processors));
   options->level = args.level;
   if (args.compress.empty()) return absl::OkStatus();
   const auto format = ops::ParseFormat(args.compress);
@@ -194,12 +189,7 @@ void AddFilterCommand(CLI::App& app) {
   cmd->add_option("--max-line", args->max_line,
                   "the longest record; a longer one is an error (at most 1G)")
       ->capture_default_str();
-  cmd->add_option("--cpus", args->cpus, "CPUs of the host to run on (default: all)");
-  cmd->add_option("--agent-cpus", args->agent_cpus, "CPUs of the agent to run on");
-  cmd->add_option("--placement", args->placement,
-                  "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
-                  "agent), or auto: whoever finishes a chunk first")
-      ->capture_default_str();
+  AddProcessorOptions(cmd, &args->processors);
   cmd->add_option("-o,--output", args->output,
                   "write to this file, which has its name once it is complete");
   cmd->add_option(

@@ -54,6 +54,8 @@ expect_code 2 bad-option "$PULSE" filter --no-such-option -e a lines
 expect_code 2 bad-size "$PULSE" filter --max-line 2G -e a lines
 expect_text bad-size.err "at most 1G"
 expect_code 2 bad-cpus "$PULSE" filter --cpus x -e a lines
+expect_code 2 absent-cpu "$PULSE" filter --cpus 1000 -e a lines
+expect_text absent-cpu.err "CPU 1000 is not one that this process may use"
 expect_code 2 bad-placement "$PULSE" filter --placement there -e a lines
 expect_code 2 no-agent "$PULSE" filter --placement agent -e a lines
 expect_code 2 both "$PULSE" filter --extract --invert -e a lines

@@ -1,0 +1,50 @@
+#include "apps/pulse/util/processor_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/pulse/util/option_values.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+
+namespace pulse {
+namespace {
+
+absl::StatusOr<std::vector<int>> Cpus(const std::string& text, const char* option) {
+  std::vector<int> cpus;
+  PULSE_RETURN_IF_ERROR(ReadCpus(option, text, &cpus));
+  const std::vector<int> mine = MyCpus();
+  for (const int cpu : cpus) {
+    if (!mine.empty() && std::find(mine.begin(), mine.end(), cpu) == mine.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": CPU ", cpu,
+                                                     " is not one that this process may use (",
+                                                     FormatCpuList(mine), ")"));
+    }
+  }
+  return cpus;
+}
+
+}  // namespace
+
+void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
+  cmd->add_option("--cpus", args->cpus, "the host's CPUs, as 0,2-3 (default: all)");
+  cmd->add_option("--agent-cpus", args->agent_cpus, "the agent's CPUs (default: none)");
+  cmd->add_option("--placement", args->placement,
+                  "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
+                  "agent), or auto: whoever finishes a chunk first")
+      ->capture_default_str();
+}
+
+absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args) {
+  ops::Processors processors;
+  PULSE_ASSIGN_OR_RETURN(processors.host_cpus, Cpus(args.cpus, "--cpus"));
+  PULSE_ASSIGN_OR_RETURN(processors.agent_cpus, Cpus(args.agent_cpus, "--agent-cpus"));
+  const auto placement = ops::Placement::Parse(args.placement);
+  if (!placement.ok()) return OptionError("--placement", placement.status());
+  processors.placement = *placement;
+  return processors;
+}
+
+}  // namespace pulse

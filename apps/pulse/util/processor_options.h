@@ -1,0 +1,26 @@
+// Options that the commands on operators share: which processors work, and which share each has.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "services/ops/operation.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace pulse {
+
+struct ProcessorArgs {
+  std::string cpus;
+  std::string agent_cpus;
+  std::string placement = "auto";
+};
+
+// --cpus, --agent-cpus, --placement.
+void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args);
+// InvalidArgument names the option, also of a CPU that this process may not use.
+absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args);
+
+}  // namespace pulse
