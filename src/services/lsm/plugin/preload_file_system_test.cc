@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/testing.h"
 #include "pulse/rocksdb.h"
 #include "services/lsm/core/test_agent.h"
 #include "services/lsm/core/test_db.h"
@@ -168,6 +169,9 @@ TEST_F(RoutedTest, Lock_IsGivenBackWhereItWasTaken) {
 }
 
 TEST_F(RoutedTest, ForkBeforeTheFirstUse_HasAnAgentOfItsOwn) {
+  if (testing_util::kThreadSanitizer) {
+    GTEST_SKIP() << "ThreadSanitizer ends a forked process that starts threads";
+  }
   const auto fs = MakeForAll("pulse://");
   EXPECT_TRUE(InChild([&] {
     WriteOutput(fs.get(), in_ + "/000001.sst");
@@ -177,6 +181,9 @@ TEST_F(RoutedTest, ForkBeforeTheFirstUse_HasAnAgentOfItsOwn) {
 }
 
 TEST_F(RoutedTest, ForkAfterTheFirstUse_LeavesBothWorking) {
+  if (testing_util::kThreadSanitizer) {
+    GTEST_SKIP() << "ThreadSanitizer ends a forked process that starts threads";
+  }
   for (const std::string kind : {"embedded", "external"}) {
     AgentProcess agent;
     const auto fs =

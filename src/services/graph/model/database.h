@@ -1,0 +1,69 @@
+// A graph database as its users see it: snapshots to read, transactions to write, and the schema.
+// The store (graph/core) implements it; sessions, servers and shells (graph/session, graph/bolt)
+// use nothing else, so that tests can run them on a graph in memory.
+//
+// Ownership: a database outlives its snapshots and transactions. Threads: any, for the database; a
+// snapshot's reads may come from several threads at once; a transaction is used by one thread at a
+// time. Calls may block on the store's I/O. Snapshot isolation; section III of the DSA paper.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/model/graph.h"
+
+namespace pulse::cypher {
+
+// Destroyed without Commit(), it is rolled back. After Commit(), whatever it returned, only the
+// destructor may be called.
+class DatabaseTransaction : public GraphTransaction {
+ public:
+  // OK: durable, and visible to every snapshot taken from now on. Aborted: another transaction that
+  // committed meanwhile changed the same (the message names it); nothing is kept, and to run it
+  // again is right. Others: nothing is kept.
+  virtual absl::Status Commit() = 0;
+};
+
+// A constraint is an index that also refuses: `unique`, no two nodes of the label have equal values
+// of all keys; `required`, each has a value of each key.
+struct IndexDefinition {
+  std::string name;
+  std::string label;
+  std::vector<std::string> keys;
+  bool constraint = false;
+  bool unique = false;
+  bool required = false;
+};
+
+struct DatabaseNames {
+  std::vector<std::string> labels, types, keys;
+};
+
+class Database {
+ public:
+  virtual ~Database() = default;
+
+  // The latest committed state, or that of an earlier commit: `sequence` of AT SNAPSHOT, NotFound
+  // where it is no longer, or not yet, kept.
+  virtual absl::StatusOr<std::shared_ptr<const GraphView>> Snapshot(
+      std::optional<uint64_t> sequence = std::nullopt) = 0;
+  // Of the latest commit.
+  virtual uint64_t sequence() const = 0;
+  // FailedPrecondition where the database is open for reading only.
+  virtual absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() = 0;
+
+  // Returns when the index serves Seek(). AlreadyExists, by name or by label and keys;
+  // FailedPrecondition where the nodes there are break the constraint (the message names two).
+  virtual absl::Status CreateIndex(const IndexDefinition& definition) = 0;
+  virtual absl::Status DropIndex(const std::string& name) = 0;
+  virtual std::vector<IndexDefinition> Indexes() const = 0;
+
+  virtual DatabaseNames Names() const = 0;
+};
+
+}  // namespace pulse::cypher
