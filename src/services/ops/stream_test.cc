@@ -486,7 +486,7 @@ TEST(Decompress, Damage_SaysItsOffset) {
 
 TEST(Decompress, Limit_StopsBombs) {
   std::string data;
-  data.resize(50'000'000);
+  data.resize(20'000'000);
   DecompressOptions options;
   options.max_output = 1'000'000;
   for (const Format format : kAllFormats) {
