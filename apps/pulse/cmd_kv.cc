@@ -229,11 +229,13 @@ absl::Status RunKv(KvArgs args) {
   args.agents.buffer_bytes = args.options.buffer_bytes / 4;
   store.memory_file = args.memory_file;
   // They outlive the server.
-  std::mutex udp_mutex;
+  std::mutex numbers_mutex;
   const kv::UdpServer* udp_numbers = nullptr;
-  store.more_info = [&udp_mutex, &udp_numbers](std::string* out) {
-    const std::lock_guard<std::mutex> lock(udp_mutex);
+  const kv::AgentServer* agent_numbers = nullptr;
+  store.more_info = [&](std::string* out) {
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
     if (udp_numbers != nullptr) udp_numbers->AddInfo(out);
+    if (agent_numbers != nullptr) agent_numbers->AddInfo(out);
   };
   kv::memcached::Counters counters;
   std::unique_ptr<kv::memcached::Executor> memcached;
@@ -272,19 +274,22 @@ absl::Status RunKv(KvArgs args) {
   std::unique_ptr<kv::UdpServer> udp;
   if (args.udp.port >= 0) {
     PULSE_ASSIGN_OR_RETURN(udp, kv::UdpServer::Open(keys, args.udp));
-    const std::lock_guard<std::mutex> lock(udp_mutex);
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
     udp_numbers = udp.get();
   }
   std::unique_ptr<kv::AgentServer> agents;
   if (!args.agents.path.empty()) {
     PULSE_ASSIGN_OR_RETURN(agents,
                            kv::AgentServer::Open((*server)->host_application(), args.agents));
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
+    agent_numbers = agents.get();
   }
   std::unique_ptr<metrics::Endpoint> metrics;
   if (!args.metrics.empty()) {
     metrics::Sources sources;
     sources.server = [&server] { return (*server)->numbers(); };
     if (udp != nullptr) sources.udp = [&udp] { return udp->numbers(); };
+    if (agents != nullptr) sources.kv_agents = [&agents] { return agents->numbers(); };
     PULSE_ASSIGN_OR_RETURN(
         metrics, metrics::Endpoint::Open(args.metrics, args.metrics_anywhere, std::move(sources)));
   }
@@ -318,8 +323,9 @@ absl::Status RunKv(KvArgs args) {
   registration.reset();  // before clients are turned away
   metrics.reset();       // it asks the server
   {
-    const std::lock_guard<std::mutex> lock(udp_mutex);
+    const std::lock_guard<std::mutex> lock(numbers_mutex);
     udp_numbers = nullptr;
+    agent_numbers = nullptr;
   }
   udp.reset();     // it has the server's keys
   shm.reset();     // it has the server's keys

@@ -52,7 +52,7 @@ expect_error kv-socket '--agent-socket;;no socket' \
 # 2. Both protocols, at an agent that was there first.
 front
 says away LOADING "${cli[@]}" get greeting
-kv=(kv pair --memory 128M --memory-file "$memory" --agent-socket "$lanes")
+kv=(kv pair --memory 128M --memory-file "$memory" --agent-socket "$lanes" --metrics 0)
 port=$PORT
 start_server "${kv[@]}"
 own=(redis-cli -p "$PORT")
@@ -74,6 +74,16 @@ for pipeline in 1 32; do
 done
 "$PULSE" top --once --json --socket "$agent" >"$SCRATCH/top.json" 2>&1 || fail "pulse top" "$SCRATCH/top.json"
 grep -q '"service": *"kv"' "$SCRATCH/top.json" || fail "the status knows no front" "$SCRATCH/top.json"
+"${own[@]}" info kv >"$SCRATCH/info.txt"
+grep -qE '^agent_loops:1.$' "$SCRATCH/info.txt" && grep -qE '^agent_clients:[0-9]+.$' "$SCRATCH/info.txt" &&
+  grep -qE '^agent_requests:[0-9]{5}' "$SCRATCH/info.txt" || fail "INFO's numbers of agents" "$SCRATCH/info.txt"
+url=$(grep -o 'http://127.0.0.1:[0-9]*/metrics' "$SERVER_LOG")
+python3 -c 'import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=30).read().decode())' "$url" >"$SCRATCH/metrics.txt" ||
+  fail "no metrics" "$SERVER_LOG"
+grep -qE '^pulse_kv_agent_loops 1$' "$SCRATCH/metrics.txt" &&
+  grep -qE '^pulse_kv_agent_requests_total [0-9]{5}' "$SCRATCH/metrics.txt" ||
+  fail "the metrics' numbers of agents" "$SCRATCH/metrics.txt"
 
 # 3. The store is killed: clients get errors until it is back, with what it had acknowledged.
 says kept OK "${cli[@]}" set kept value

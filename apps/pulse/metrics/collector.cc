@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/cpu_profile.h"
+#include "services/kv/agent/host_server.h"
 #include "services/kv/udp/server.h"
 #include "services/redis/serve.h"
 
@@ -243,6 +244,20 @@ void AddUdp(const kv::UdpNumbers& n, Families* out) {
         kv::UdpStats::kLost);
 }
 
+void AddKvAgents(const kv::AgentServerNumbers& n, Families* out) {
+  const auto value = [](uint64_t number) { return static_cast<double>(number); };
+  out->Gauge("pulse_kv_agent_loops", "Loops of agents in processes of their own.", {},
+             value(n.loops));
+  out->Gauge("pulse_kv_agent_clients", "Clients of these agents.", {}, value(n.clients));
+  out->Counter("pulse_kv_agent_requests_total", "Requests that agents have given to the store.", {},
+               value(n.requests));
+  out->Counter("pulse_kv_agent_transfers_total", "Transfers that these requests came in.", {},
+               value(n.transfers));
+  out->Counter("pulse_kv_agent_cpu_seconds_total",
+               "CPU time of the store's threads that serve agents.", {},
+               Seconds(static_cast<uint64_t>(n.cpu_nanos)));
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Collector::Collect() const {
@@ -251,6 +266,7 @@ std::vector<MetricFamily> Collector::Collect() const {
   if (sources_.front != nullptr) AddFront(sources_.front->Take(), &out);
   if (sources_.server != nullptr) AddServer(sources_.server(), &out);
   if (sources_.udp != nullptr) AddUdp(sources_.udp(), &out);
+  if (sources_.kv_agents != nullptr) AddKvAgents(sources_.kv_agents(), &out);
   return out.Take();
 }
 

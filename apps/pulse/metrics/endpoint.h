@@ -13,6 +13,7 @@ namespace pulse::redis {
 struct ServerNumbers;
 }  // namespace pulse::redis
 namespace pulse::kv {
+struct AgentServerNumbers;
 struct UdpNumbers;
 }  // namespace pulse::kv
 namespace CLI {
@@ -31,6 +32,7 @@ struct Sources {
   std::shared_ptr<const FrontRegistry> front;  // without such an agent
   std::function<redis::ServerNumbers()> server;
   std::function<kv::UdpNumbers()> udp = nullptr;  // of a server of datagrams
+  std::function<kv::AgentServerNumbers()> kv_agents = nullptr;
 };
 
 class Endpoint {

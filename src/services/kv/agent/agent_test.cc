@@ -137,7 +137,7 @@ TEST_F(AgentCommandTest, ConnectionCommands_AreOfTheSession) {
   EXPECT_EQ(client.Ask("GET none"), "$-1\r\n");
   EXPECT_EQ(client.Ask("QUIT"), "+OK\r\n");
   EXPECT_EQ(client.ReadAll(), "");
-  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return host_->numbers().clients == 0; }));
 }
 
 TEST_F(AgentCommandTest, Memcached_IsToldByItsFirstBytes_AndSharesTheKeys) {
@@ -261,7 +261,7 @@ TEST_F(AgentCommandTest, BadRequests_EndTheConnection_AfterAnError) {
   Client http(agent_port());
   http.Send("POST / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(http.ReadAll(), "");
-  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return host_->numbers().clients == 0; }));
 }
 
 TEST_F(AgentTest, ManyClients_ComeAndGo_SessionsAreFreed) {
@@ -285,9 +285,10 @@ TEST_F(AgentTest, ManyClients_ComeAndGo_SessionsAreFreed) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 0; })) << host_->sessions();
+  EXPECT_TRUE(Eventually([&] { return host_->numbers().clients == 0; }))
+      << host_->numbers().clients;
   EXPECT_EQ(Client(agent_port()).Ask("DBSIZE"), ":400\r\n");
-  EXPECT_EQ(host_->lanes(), 2u);
+  EXPECT_EQ(host_->numbers().loops, 2u);
 }
 
 TEST_F(AgentTest, MoreClientsThanTheStoreTakes_AreToldSo) {
@@ -303,7 +304,7 @@ TEST_F(AgentTest, MoreClientsThanTheStoreTakes_AreToldSo) {
     EXPECT_EQ(three.Ask("PING"), "-ERR max number of clients reached\r\n");
     EXPECT_EQ(three.ReadAll(), "");
   }
-  EXPECT_TRUE(Eventually([&] { return host_->sessions() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return host_->numbers().clients == 1; }));
   EXPECT_EQ(Client(agent_port()).Ask("PING"), "+PONG\r\n");
 }
 
@@ -444,7 +445,8 @@ TEST_F(AgentTest, AgentLost_ItsSessionsGo_AndAnotherOneAttaches) {
   Client own(port());
   EXPECT_EQ(own.Ask("PING"), "+PONG\r\n");
   front_.reset();
-  EXPECT_TRUE(Eventually([&] { return host_->lanes() == 0 && host_->sessions() == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return host_->numbers().loops == 0 && host_->numbers().clients == 0; }));
   EXPECT_EQ(own.Ask("GET k"), Bulk("v"));
   const std::string list = own.Ask("CLIENT LIST");
   EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 3) << list;  // a bulk of one line

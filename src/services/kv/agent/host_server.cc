@@ -118,16 +118,28 @@ absl::StatusOr<std::unique_ptr<AgentServer>> AgentServer::Open(redis::HostApplic
 AgentServer::AgentServer(const AgentServerOptions& options) : options_(options) {}
 AgentServer::~AgentServer() = default;
 
-int64_t AgentServer::cpu_nanos() const {
-  int64_t sum = 0;
-  for (const auto& thread : threads_) sum += thread->poller()->cpu_nanos();
-  return sum;
+AgentServerNumbers AgentServer::numbers() const {
+  AgentServerNumbers n;
+  n.loops = lane_count_.load(std::memory_order_relaxed);
+  n.clients = shared_.sessions.load(std::memory_order_relaxed);
+  n.requests = shared_.requests.load(std::memory_order_relaxed);
+  n.transfers = shared_.transfers.load(std::memory_order_relaxed);
+  for (const auto& thread : threads_) n.cpu_nanos += thread->poller()->cpu_nanos();
+  return n;
+}
+
+void AgentServer::AddInfo(std::string* out) const {
+  const AgentServerNumbers n = numbers();
+  absl::StrAppend(out, "agent_loops:", n.loops, "\r\nagent_clients:", n.clients,
+                  "\r\nagent_requests:", n.requests, "\r\nagent_transfers:", n.transfers,
+                  "\r\nagent_cpu_us:", n.cpu_nanos / 1000, "\r\n");
 }
 
 // By turns: to the thread that has the fewest.
 absl::StatusOr<std::shared_ptr<ShmPeer>> AgentServer::Welcome(UniqueFd* socket, UniqueFd notify) {
-  if (lanes() >= options_.max_lanes) {
-    return ErrnoError(EUSERS, "there are", absl::StrCat(lanes(), " loops of agents already"),
+  if (const size_t lanes = lane_count_.load(std::memory_order_relaxed);
+      lanes >= options_.max_lanes) {
+    return ErrnoError(EUSERS, "there are", absl::StrCat(lanes, " loops of agents already"),
                       "end one, or raise --agent-loops");
   }
   const auto least = std::min_element(

@@ -32,6 +32,14 @@ struct AgentServerOptions {
   std::vector<int> cpus = {};      // of the threads; empty: any
 };
 
+struct AgentServerNumbers {
+  uint64_t loops = 0;      // of agents that are attached
+  uint64_t clients = 0;    // of all agents
+  uint64_t requests = 0;   // that agents have given
+  uint64_t transfers = 0;  // that these came in
+  int64_t cpu_nanos = 0;   // of the threads that serve agents
+};
+
 class AgentServer final : private PeerHost {
  public:
   // `application` outlives it. InvalidArgument for options out of range; AlreadyExists when the
@@ -43,11 +51,9 @@ class AgentServer final : private PeerHost {
   static absl::Status Check(const AgentServerOptions& options);
   static uint64_t BytesFor(const AgentServerOptions& options);
 
-  size_t lanes() const { return lane_count_.load(std::memory_order_relaxed); }
-  uint32_t sessions() const { return shared_.sessions.load(std::memory_order_relaxed); }
-  uint64_t requests() const { return shared_.requests.load(std::memory_order_relaxed); }
-  uint64_t transfers() const { return shared_.transfers.load(std::memory_order_relaxed); }
-  int64_t cpu_nanos() const;  // of the threads
+  AgentServerNumbers numbers() const;
+  // Lines of INFO KV.
+  void AddInfo(std::string* out) const;
 
  private:
   class Thread;

@@ -159,7 +159,8 @@ TEST_F(HostileAgentTest, WhatMakesNoSense_CutsTheAgentOff) {
     lane.Submit();
     EXPECT_TRUE(lane.IsCutOff());
   }
-  EXPECT_TRUE(Eventually([&] { return host_->lanes() == 0 && host_->sessions() == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return host_->numbers().loops == 0 && host_->numbers().clients == 0; }));
   ExpectOthersAreServed();
 }
 
@@ -323,7 +324,8 @@ TEST_F(HostileAgentTest, RandomTransfers_HarmNobody) {
       if (link.replies->FindRequests(&replies) == QueuePair::Found::kBatch) link.replies->Answer();
     }
   }
-  EXPECT_TRUE(Eventually([&] { return host_->lanes() == 0 && host_->sessions() == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return host_->numbers().loops == 0 && host_->numbers().clients == 0; }));
   ExpectOthersAreServed();
 }
 
