@@ -162,10 +162,10 @@ def main():
         left = session_series(scrape(url)[0])
         assert not left, f"{len(left)} series are left, such as {left[0]}"
         return
-    docs, databases, also = sys.argv[2], sys.argv[3:], None
+    docs, databases, also = sys.argv[2], sys.argv[3:], []
     if "--also" in databases:
         at = databases.index("--also")
-        databases, also = databases[:at], databases[at + 1]
+        databases, also = databases[:at], databases[at + 1:]
     limit = time.monotonic() + 60
     while True:
         series, types = scrape(url)
@@ -193,8 +193,8 @@ def main():
         series = after
         scrapes += 1
         written = sum(value(series, "pulse_written_bytes_total", database=d) for d in databases)
-    if also:
-        others, more = scrape(also)
+    for other in also:
+        others, more = scrape(other)
         series, types = {**others, **series}, {**more, **types}
     queries = check_dashboard(f"{docs}/grafana-pulse.json", {name for name, _ in series})
     text = open(f"{docs}/metrics.md", encoding="utf-8").read()

@@ -58,6 +58,13 @@ expect_error metrics-in-use 'in use;;another program has this port' \
 expect_error serve-metrics-in-use 'in use;;another program has this port' \
   "$PULSE" serve --port 0 --db "$SCRATCH/served2" --metrics "$port"
 
+# A store in memory, with what it counts for datagrams and for agents of their own.
+kv_log="$SCRATCH/kv.log"
+start "$kv_log" "$PULSE" kv --port 0 --memory 256M --udp-port 0 --agent-socket "$SOCKET_DIR/kv.sock" \
+  --metrics 0
+kv=$STARTED
+await 60 url_of "$kv_log" >/dev/null || fail "the store names no URL" "$kv_log"
+
 # What fronts count.
 port=$(grep -oE '127.0.0.1:[0-9]+ \(process' "$serve_log" | grep -oE ':[0-9]+' | tr -d :)
 run_ok front-redis 120 python3 "$here/front_metrics_check.py" redis "$(url_of "$serve_log")" "$port"
@@ -81,7 +88,7 @@ first=$FILL
 start_fill two "pulse://$socket"
 second=$FILL
 run_ok scrape 120 python3 "$here/metrics_check.py" "$url" "$here/../../docs/reference" \
-  "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")"
+  "$SCRATCH/db one" "$SCRATCH/db two" --also "$(url_of "$serve_log")" "$(url_of "$kv_log")"
 note "$(tail -n 1 "$SCRATCH/scrape.log")"
 
 # 3. pulse top beside it.
@@ -149,4 +156,5 @@ await 30 is_gone "$FILL"
 
 stop_agent "$AGENT" "$AGENT_LOG"
 stop_agent "$server" "$serve_log"
+stop_agent "$kv" "$kv_log"
 note "passed"
