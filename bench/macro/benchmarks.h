@@ -29,6 +29,7 @@ absl::Status RunKvBench(BenchArgs args);
 absl::Status RunVdpuBench(BenchArgs args);
 absl::Status RunYcsbBench(BenchArgs args);
 absl::Status RunPaperBench(BenchArgs args);
+absl::Status RunAllBenchmarks(BenchArgs args);
 
 // For other benchmarks: a level 0 of `size` in values of 1 KiB, frozen, and compacted by
 // `variants` in rounds. Says no tables. The result is a row with "label", "opponents" and "runs".

@@ -1,6 +1,7 @@
 """Puts a report together from the results of a directory."""
 import json
 
+import changes
 import kv
 import paper_pages
 import remote
@@ -97,7 +98,7 @@ def _add_targets(report, results):
         "on the host (placement=split), and adaptive chooses where.")
 
 
-def build(results):
+def build(results, earlier=None):
     report = Report("PulseDB: the papers' experiments")
     report.warnings = warnings(results)
     report.warnings += [entry.problem + "." for entry in results.entries if entry.problem]
@@ -116,5 +117,7 @@ def build(results):
                  if text_in(e.result, "experiment")), object_in(results.catalogue, "settings"))
     command = paper_pages.command_for(results.folder, like) + text_in(results.catalogue, "flags")
     report.pages = [page_of(entry, command) for entry in results.entries]
+    if earlier is not None:
+        report.pages.insert(0, changes.page(earlier, results))
     _add_targets(report, results)
     return report

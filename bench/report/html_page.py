@@ -1,6 +1,7 @@
 """The report as one HTML file that fetches nothing, in light and dark."""
 from pathlib import Path
 
+import changes
 import charts
 import targets
 from figures import format_figure, format_range
@@ -11,7 +12,8 @@ LIGHT = {"soft": "#f6f8fa", "link": "#0969da", "good": "#1a7f37", "bad": "#b3261
          "warn-edge": "#d4a72c"}
 DARK = {"soft": "#161b22", "link": "#58a6ff", "good": "#3fb950", "bad": "#ff7b72", "warn": "#2b2308",
         "warn-edge": "#9e6a03"}
-CLASSES = {targets.HELD: "held", targets.MISSED: "missed"}
+CLASSES = {targets.HELD: "held", targets.MISSED: "missed",
+           changes.BETTER: "held", changes.WORSE: "missed"}
 
 
 def _variables(theme):

@@ -32,13 +32,13 @@ def ring_chart(result):
                  group_title="producers", logarithmic=True)
 
 
-def _lists_of_runs(value, label="", depth=0):
+def lists_of_runs(value, label="", depth=0):
     """(label, runs) of each list of runs in a result, wherever it is."""
     if depth > 6:
         return
     if isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _lists_of_runs(item, label or str(i + 1), depth + 1)
+            yield from lists_of_runs(item, label or str(i + 1), depth + 1)
     elif isinstance(value, dict):
         own = next((str(value[key]) for key in LABELS if isinstance(value.get(key), (str, int))), "")
         if isinstance(value.get("value_bytes"), int) and own == str(value["value_bytes"]):
@@ -48,7 +48,7 @@ def _lists_of_runs(value, label="", depth=0):
             yield label, value["runs"]
         for key, item in value.items():
             if key != "runs":
-                yield from _lists_of_runs(item, label if key in (
+                yield from lists_of_runs(item, label if key in (
                     "rows", "value_sizes", "workloads", "parts") else key, depth + 1)
 
 
@@ -60,7 +60,7 @@ def fill(entry, page):
     if ratios:
         page.tables.append(ratio_table(ratios))
     rows = [FigureRow({"label": label or "all", "runs": runs})
-            for label, runs in _lists_of_runs(result)]
+            for label, runs in lists_of_runs(result)]
     section = Section(rows, {}, page)
     if object_in(result, "figures") and text_in(result, "benchmark") == "ring":
         chart = ring_chart(result)

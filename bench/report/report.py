@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the report of what benchmarks have measured, from the JSON files that they leave.
 
-  report.py RESULTS_DIR [--out report.html] [--markdown FILE]   the page, and into a document
+  report.py RESULTS_DIR [--out report.html] [--markdown FILE] [--against DIR]   the page, and into a document
   report.py --svg FILE.svg RESULT.json                          the chart of a soak or a ring benchmark
   report.py --check [--markdown FILE]                           whether it could be written here
 
@@ -36,6 +36,15 @@ def lacking():
     return charts.missing_module()
 
 
+def load_earlier(folder):
+    if not folder:
+        return None
+    earlier = results.load(folder, remote.entries())
+    if not earlier.done:
+        raise results.ReportError(f"--against {folder} has no result; name the --out of an earlier run")
+    return earlier
+
+
 def write_page(args):
     found = results.load(args.results, remote.entries())
     for entry in found.entries:
@@ -45,7 +54,7 @@ def write_page(args):
         raise results.ReportError(
             f"there is no result in {args.results}; run the experiments first, with the same --out and "
             "without --report-only")
-    report = build.build(found)
+    report = build.build(found, load_earlier(args.against))
     out = Path(args.out or Path(args.results) / "report.html")
     markdown_page.write_whole(out, html_page.render(report))
     if args.markdown:
@@ -68,6 +77,7 @@ def main(words=None):
     parser.add_argument("results", nargs="?", metavar="RESULTS_DIR")
     parser.add_argument("--out", metavar="FILE", help="the page [RESULTS_DIR/report.html]")
     parser.add_argument("--markdown", metavar="FILE", help="also into this document")
+    parser.add_argument("--against", metavar="DIR", help="earlier results, to compare with")
     parser.add_argument("--svg", metavar="FILE", help="only the chart of one result")
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--allow-empty", action="store_true", help="of a directory without results")
@@ -84,7 +94,9 @@ def main(words=None):
             markdown_page.check(args.markdown)
         if args.svg:
             write_chart(args)
-        elif not args.check:
+        elif args.check:
+            load_earlier(args.against)
+        else:
             write_page(args)
     except results.ReportError as error:
         print(f"report: {error}", file=sys.stderr)
