@@ -2,27 +2,51 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
 
+#include "base/json.h"
+
 namespace pulse {
 namespace {
+
+std::string FormatAsked() {
+  const char* const format = std::getenv("PULSE_LOG_FORMAT");
+  return format == nullptr || *format == '\0' ? "text" : format;
+}
+
+bool AsJson() {
+  static const bool json = FormatAsked() == "json";
+  return json;
+}
 
 spdlog::logger& Logger() {
   // Leaked on purpose: agent threads may log while static destructors run.
   static spdlog::logger* logger = [] {
     auto* l = new spdlog::logger("pulsedb", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    l->set_pattern("%Y-%m-%d %H:%M:%S.%e pulsedb %l: %v");
+    l->set_pattern(AsJson() ? "%v" : "%Y-%m-%d %H:%M:%S.%e pulsedb %l: %v");
     const char* env = std::getenv("PULSE_LOG");
     // from_str calls an unknown word "off"; only that word itself should silence the log.
     const auto level = spdlog::level::from_str(env == nullptr ? "warning" : env);
     const bool unknown = level == spdlog::level::off && std::string(env) != "off";
     l->set_level(unknown ? spdlog::level::warn : level);
     l->flush_on(spdlog::level::warn);
+    if (unknown) {
+      l->warn("PULSE_LOG={} is no level; expected error, warn, info, debug or off; taken for warn",
+              env);
+    }
+    if (const std::string format = FormatAsked(); format != "text" && format != "json") {
+      l->warn("PULSE_LOG_FORMAT={} is no format; expected text or json; taken for text", format);
+    }
     return l;
   }();
   return *logger;
@@ -34,13 +58,44 @@ spdlog::level::level_enum Native(LogLevel level) {
   return kNative[static_cast<size_t>(level)];
 }
 
+void Write(LogLevel level, absl::string_view message, absl::string_view key) {
+  spdlog::logger& logger = Logger();
+  if (!AsJson()) {
+    logger.log(Native(level), spdlog::string_view_t(message.data(), message.size()));
+    return;
+  }
+  if (!logger.should_log(Native(level))) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  logger.log(Native(level), LogLineAsJson(level, millis, message, key));
+}
+
 }  // namespace
 
 void SetLogLevel(LogLevel level) { Logger().set_level(Native(level)); }
 
-void Log(LogLevel level, absl::string_view message) {
-  Logger().log(Native(level), spdlog::string_view_t(message.data(), message.size()));
+std::string LogLineAsJson(LogLevel level, int64_t when_millis, absl::string_view message,
+                          absl::string_view key) {
+  constexpr const char* kNames[] = {"debug", "info", "warning", "error"};
+  const std::time_t seconds = when_millis / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char time[40];
+  const size_t length = std::strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::snprintf(time + length, sizeof(time) - length, ".%03dZ",
+                static_cast<int>(when_millis % 1000));
+  char thread[17] = "";
+  prctl(PR_GET_NAME, thread);
+  JsonWriter line;
+  line.Open('{').Add("time", time).Add("level", kNames[static_cast<size_t>(level)]);
+  line.Add("program", "pulsedb").Add("pid", static_cast<uint64_t>(getpid()));
+  line.Add("thread", thread);
+  if (!key.empty()) line.Add("key", key);
+  line.Add("message", message).Close('}');
+  return line.text();
 }
+
+void Log(LogLevel level, absl::string_view message) { Write(level, message, {}); }
 
 void LogOnce(absl::string_view key, absl::string_view message) {
   static std::mutex* mu = new std::mutex;
@@ -49,7 +104,7 @@ void LogOnce(absl::string_view key, absl::string_view message) {
     std::lock_guard lock(*mu);
     if (!seen->insert(std::string(key)).second) return;
   }
-  Log(LogLevel::kWarn, message);
+  Write(LogLevel::kWarn, message, key);
 }
 
 }  // namespace pulse

@@ -1,7 +1,12 @@
 // One logger for the whole system, to standard error, each line marked "pulsedb". Library code logs
 // only what an operator must know: a degradation (once), a failover, a refused peer. Thread-safe.
 // The level comes from the environment variable PULSE_LOG (error, warn, info, debug); default warn.
+// With PULSE_LOG_FORMAT=json each line is a JSON object: time (UTC), level, program ("pulsedb"),
+// pid, thread, message, and of LogOnce the key.
 #pragma once
+
+#include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 
@@ -14,5 +19,9 @@ void Log(LogLevel level, absl::string_view message);
 
 // Logs `message` at kWarn the first time that `key` is seen in this process.
 void LogOnce(absl::string_view key, absl::string_view message);
+
+// The JSON of one line, without its end. `when_millis` since 1970; without `key` there is none.
+std::string LogLineAsJson(LogLevel level, int64_t when_millis, absl::string_view message,
+                          absl::string_view key = {});
 
 }  // namespace pulse
