@@ -70,6 +70,7 @@ void RunDoctor(const DoctorArgs& args) {
   add(doctor::CheckIoUring());
   add(doctor::CheckRocksDb());
   checks.push_back(doctor::Ok("serve: agent in front", redis::DescribeDefaultOffload(MyCpus())));
+  add(doctor::CheckServices());
   if (!args.db.empty()) {
     add(doctor::CheckDirectory(args.db));
     add(doctor::CheckGuard(args.db));

@@ -32,6 +32,11 @@ inline Check Fail(std::string name, std::string found, std::string remedy) {
 // Kernel, processors, process_vm_readv, locked memory, open files, huge pages.
 Checks CheckSystem();
 
+// What single services can use: of `pulse kv` a tmpfs, datagrams, connections; of `pulse filter`
+// its engine.
+Checks CheckServices();
+Check CheckMemoryFiles(const std::string& dir);
+
 // Whether io_uring is allowed here and which of the operations we use it has.
 Checks CheckIoUring();
 
