@@ -94,6 +94,9 @@ class Connection {
   // Answers. The first copies; the second takes the buffer over and sends from it.
   virtual void Reply(Ticket ticket, std::string_view bytes) = 0;
   virtual void Reply(Ticket ticket, Buffer bytes) = 0;
+  // A part of an answer (copied); the ticket stays to be answered, with what follows. False: this
+  // kind of connection has no such answers.
+  virtual bool ReplyPart(Ticket ticket, std::string_view bytes) { return false; }
   // The client gets what was answered before, then `last_words`, then the end of the stream.
   // Called within OnRequest, it comes in that request's place: those before it are still waited
   // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.

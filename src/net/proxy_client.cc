@@ -265,6 +265,15 @@ void ProxyClient::Reply(Ticket ticket, Buffer bytes) {
   Done(slot);
 }
 
+bool ProxyClient::ReplyPart(Ticket ticket, std::string_view bytes) {
+  if (Slot* slot = Find(ticket, Slot::State::kOpen); slot != nullptr) {
+    Put(ticket, slot, bytes);
+    active_at_ = loop_->now();
+    Stirred();
+  }
+  return true;
+}
+
 Ticket ProxyClient::AnotherTicket() {
   if (current_ == 0) return 0;
   slots_.push_back({});
