@@ -142,6 +142,10 @@ class Flow {
   // room goes on.
   virtual void OnRoom() {}
 
+  // The client has ended its side, and all that it sent was given. It is answered still, unless the
+  // flow closes the connection now.
+  virtual void OnClientEnd() {}
+
   // A message of the host's for `ticket`: the oldest that the host has not answered, whatever the
   // ordering; under kAny it is the message that names its request. What it appends to `out` goes to
   // the client in the ticket's place. `last`: the ticket is done with it.

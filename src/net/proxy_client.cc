@@ -403,8 +403,11 @@ void ProxyClient::Die(bool cut) {
 // Moves on towards the end, as far as it can.
 void ProxyClient::Progress() {
   if (state_ == State::kOpen && ended_ && need_more_) {
-    BeginFinish({});
-    deadline_ = 0;  // the host may take its time
+    flow_->OnClientEnd();
+    if (state_ == State::kOpen) {
+      BeginFinish({});
+      deadline_ = 0;  // the host may take its time
+    }
   }
   if (state_ == State::kAnswering && slots_.empty()) {
     Emit(last_words_);
