@@ -63,6 +63,8 @@ ROOMS = {
     # no storage.
     "src/services/graph/model": ("base",),
     "src/services/graph/cypher": ("base", "services/graph/model"),
+    # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
+    "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
