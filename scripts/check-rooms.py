@@ -65,6 +65,8 @@ ROOMS = {
     "src/services/graph/cypher": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
     "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher"),
+    "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/cypher",
+                                "services/graph/session"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
