@@ -63,6 +63,8 @@ ROOMS = {
     # no storage.
     "src/services/graph/model": ("base",),
     "src/services/graph/cypher": ("base", "services/graph/model"),
+    # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
+    "src/services/graph/runs": ("base", "mover", "services/graph/model"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
