@@ -21,7 +21,7 @@ struct ThreadCopyOptions {
   // From this length on stores bypass the caches.
   uint64_t stream_bytes = uint64_t{256} << 10;
   // CPUs that the threads may run on; empty: any.
-  std::string cpus;
+  std::string cpus = {};
 };
 
 // InvalidArgument for no thread, no depth, or a list of CPUs that is none; ResourceExhausted where
