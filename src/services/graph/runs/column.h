@@ -41,8 +41,10 @@ absl::StatusOr<ColumnZone> EncodeValues(std::span<const cypher::Value> values, s
 class ColumnSegment {
  public:
   // `bytes` are those of one segment and outlive this; up to 8 bytes behind them can be read.
-  // DataLoss where they are no segment of this zone's kind and count.
-  static absl::StatusOr<ColumnSegment> Parse(absl::string_view bytes, const ColumnZone& zone);
+  // DataLoss where they are no segment of this zone's kind and count. `checked`: they were parsed
+  // before, and what takes time by the values is not looked at again.
+  static absl::StatusOr<ColumnSegment> Parse(absl::string_view bytes, const ColumnZone& zone,
+                                             bool checked = false);
 
   ColumnKind kind() const { return kind_; }
   uint32_t count() const { return count_; }

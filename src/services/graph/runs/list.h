@@ -66,6 +66,7 @@ class NodeView {
       : node_(node), side_(side), count_(count), position_(position), data_(data), bytes_(bytes) {}
 
   NodeId node() const { return node_; }
+  Side side() const { return side_; }
   // Records; 0: the run has none of this node.
   uint64_t count() const { return count_; }
   // Of its first record in the run. A list's records follow those of the list before.

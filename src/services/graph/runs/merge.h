@@ -29,7 +29,10 @@ struct MergeOptions {
   NodeId last_node = ~NodeId{0};
   uint32_t rows_per_segment = 4096;
   uint64_t buffer_bytes = uint64_t{4} << 20;
-  ExecutorOptions executor;
+  // Whether groups and segments that are copied whole are checked first. Else the processor does
+  // not touch them; damage in them stays where it is, with its checksum, and readers find it.
+  bool check_copied = false;
+  ExecutorOptions executor = {};
 };
 
 struct MergeStats {
@@ -43,6 +46,7 @@ struct MergeStats {
   uint64_t records_out = 0;
   uint64_t versions_dropped = 0;  // superseded
   uint64_t tombstones_dropped = 0;
+  int64_t waited_ns = 0;  // for the engine, with both buffers full: what did not overlap
   ExecutorStats copies;
 };
 

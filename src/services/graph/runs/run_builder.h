@@ -57,6 +57,7 @@ struct RunOptions {
   uint32_t rows_per_segment = 4096;  // 64 to 2^20
 };
 
+class RunOutput;
 class RunWriter;
 
 class RunBuilder {
@@ -87,7 +88,8 @@ class RunBuilder {
   absl::StatusOr<RunInfo> Finish();
 
  private:
-  explicit RunBuilder(std::unique_ptr<RunWriter> writer);
+  RunBuilder(std::unique_ptr<RunOutput> output, std::unique_ptr<RunWriter> writer);
+  std::unique_ptr<RunOutput> output_;
   std::unique_ptr<RunWriter> writer_;
 };
 

@@ -49,17 +49,17 @@ static_assert(sizeof(GroupEntry) == 48);
 // One for each key and row segment. Rows are records by position; all keys share the cuts.
 struct SegmentEntry {
   uint64_t offset = 0;
-  uint32_t bytes = 0;
-  uint32_t crc = 0;
+  uint64_t bytes = 0;
   int64_t min = 0;
   int64_t max = 0;
   uint32_t count = 0;
-  uint32_t nulls : 24 = 0;
-  uint32_t kind : 8 = 0;
+  uint32_t nulls = 0;
+  uint32_t crc = 0;
+  uint32_t kind = 0;
 
   ColumnZone zone() const { return {static_cast<ColumnKind>(kind), count, nulls, min, max}; }
 };
-static_assert(sizeof(SegmentEntry) == 40);
+static_assert(sizeof(SegmentEntry) == 48);
 
 struct RunFooter {
   uint64_t index_offset = 0;

@@ -50,7 +50,10 @@ class ColumnGather {
   void PutFloat(size_t slot, double value);
   void Put(size_t slot, cypher::Value value);  // also null
 
-  bool ints() const { return out_->kind == cypher::Column::Kind::kInts; }
+  // Makes it a column of integers, if it can be one, and says whether it is: then its vectors may
+  // be written directly.
+  bool BeginInts();
+  bool BeginFloats();
   cypher::Column* column() { return out_; }
 
  private:
@@ -116,13 +119,14 @@ class RunReader {
   std::span<const GroupEntry> groups() const { return {groups_, group_count_}; }
   // The views of one group's nodes.
   absl::StatusOr<size_t> ReadGroup(size_t group, NodeView* views) const;
-  // The bytes of a group, checked.
-  absl::StatusOr<const char*> GroupBytes(size_t group) const;
-  // The entry of a segment and its bytes, checked.
+  // The bytes of a group, and whether to check them.
+  absl::StatusOr<const char*> GroupBytes(size_t group, bool check) const;
+  // The entry of a segment and its bytes.
   const SegmentEntry& RawSegment(size_t key_index, size_t segment) const {
     return segment_entries_[key_index * segments() + segment];
   }
-  absl::StatusOr<const char*> SegmentBytes(size_t key_index, size_t segment) const;
+  absl::StatusOr<const char*> SegmentBytes(size_t key_index, size_t segment, bool check) const;
+  absl::StatusOr<ColumnSegment> ParsedSegment(size_t key_index, size_t segment) const;
   // The segment that a position lies in.
   size_t SegmentOf(uint64_t position) const;
   int KeyIndex(Token key) const;
@@ -130,12 +134,18 @@ class RunReader {
  private:
   RunReader() = default;
   absl::Status Load();
-  absl::Status LoadMeta(absl::string_view meta);
-  absl::Status LoadTables();
+  absl::Status LoadMeta(const RunFooter& footer);
+  absl::Status LoadIndex(const RunFooter& footer, uint64_t* covered);
+  absl::Status LoadTables(const RunFooter& footer, uint64_t* covered);
   absl::Status Damaged(absl::string_view what, uint64_t offset) const;
   absl::Status CheckGroup(size_t group) const;
+  absl::Status Touch(size_t group) const {
+    if (group_checked_[group].load(std::memory_order_acquire) != 0) return absl::OkStatus();
+    return CheckGroup(group);
+  }
   const GroupEntry* FindGroup(uint64_t group) const {
     if (group < first_group_ || group > last_group_) return nullptr;
+    if (dense_) return &groups_[group - first_group_];
     if (direct_.empty()) return SearchGroup(group);
     const uint32_t at = direct_[group - first_group_];
     return at == kNoRecord ? nullptr : &groups_[at];
@@ -147,9 +157,10 @@ class RunReader {
   const GroupEntry* groups_ = nullptr;
   size_t group_count_ = 0;
   uint64_t first_group_ = 1, last_group_ = 0;  // none
-  std::vector<uint32_t> direct_;               // group to entry, where groups are dense enough
-  std::vector<GroupEntry> unaligned_;          // where the bytes are not aligned
-  std::vector<uint64_t> starts_;               // of row segments, and the end
+  bool dense_ = false;                         // every group between has an entry
+  std::vector<uint32_t> direct_;       // else: group to entry, where that takes little memory
+  std::vector<GroupEntry> unaligned_;  // where the bytes are not aligned
+  std::vector<uint64_t> starts_;       // of row segments, and the end
   std::vector<SegmentEntry> segment_entries_;
   // 1: checked, and good.
   std::unique_ptr<std::atomic<uint8_t>[]> group_checked_;
@@ -171,6 +182,12 @@ class EdgeLocator {
 
  private:
   const RunReader* run_;
+  // Makes list_ the one that has `type` of `node`; false: there is none.
+  absl::StatusOr<bool> Seek(NodeId node, Token type);
+  void LoadPiece(uint64_t piece);
+  // The number in list_ of the newest record, or its count.
+  uint64_t Locate(NodeId other, EdgeId edge);
+
   NodeView node_;
   ListView list_;
   uint64_t list_position_ = 0;
