@@ -1,6 +1,7 @@
 #include "services/graph/core/files.h"
 
 #include <dirent.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,6 +59,24 @@ class OperatingSystem : public Files {
                            ReadAt(fd.get(), bytes.data(), bytes.size(), 0, "reading", path));
     bytes.resize(n);
     return bytes;
+  }
+  absl::StatusOr<RunBytes> Map(const std::string& path) override { return MapRun(path); }
+  absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
+    UniqueFd fd = OpenFile(path, O_RDWR | O_CREAT, 0666);
+    if (!fd.valid()) return ErrnoError(errno, "opening", path);
+    while (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EINTR) continue;
+      if (errno != EWOULDBLOCK) return ErrnoError(errno, "locking", path);
+      char owner[32] = {};
+      if (pread(fd.get(), owner, sizeof(owner) - 1, 0) <= 0) owner[0] = '?';
+      return absl::FailedPreconditionError(
+          cypher::Concat("process ", std::string(owner), " has the database open for writing (",
+                         path, "); open it for reading only, or end that process"));
+    }
+    const std::string owner = std::to_string(getpid());
+    if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
+    PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
+    return std::make_shared<UniqueFd>(std::move(fd));
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());

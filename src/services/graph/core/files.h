@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "services/graph/runs/run_reader.h"
 
 namespace pulse::graph {
 
@@ -33,6 +34,11 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForWriting(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
+  // A run's bytes: mapped, where that is possible.
+  virtual absl::StatusOr<RunBytes> Map(const std::string& path) = 0;
+  // Held as long as the result lives, and by one process; FailedPrecondition, and by whom, where
+  // another one has it.
+  virtual absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) = 0;
   // Names, without the directory, in no order.
   virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;

@@ -96,6 +96,14 @@ class SimFiles : public Files {
     if (it == names_.end()) return absl::NotFoundError(path);
     return it->second->written;
   }
+  absl::StatusOr<RunBytes> Map(const std::string& path) override {
+    auto bytes = Read(path);
+    if (!bytes.ok()) return bytes.status();
+    return OwnRun(*std::move(bytes), path);
+  }
+  absl::StatusOr<std::shared_ptr<void>> Lock(const std::string&) override {
+    return std::make_shared<int>(0);
+  }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     std::lock_guard lock(mu_);
     if (Fails(false)) return Injected("listing", directory);

@@ -177,7 +177,13 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     return absl::FailedPreconditionError(
         Concat(PathOf(number), " has format ", header.version, ", which this version cannot read"));
   }
-  if (header.after < last_sequence_) return damaged(0);
+  if (header.after < last_sequence_) {
+    // A segment whose making failed: the one before was written to, instead.
+    if (last && bytes.size() == sizeof(header)) {
+      return options_.read_only ? absl::OkStatus() : OpenSegment(number);
+    }
+    return damaged(0);
+  }
   size_t end = sizeof(header);  // of the last whole entry
   std::string parts;
   Parsed record;
@@ -195,7 +201,7 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     end = record.end;
   }
   if (!last && end != bytes.size()) return damaged(end);
-  segments_.push_back({number, end});
+  AddSegment({number, end});
   return absl::OkStatus();
 }
 
@@ -211,7 +217,7 @@ absl::Status Wal::OpenSegment(uint64_t number) {
   PULSE_RETURN_IF_ERROR(file->Sync());
   PULSE_RETURN_IF_ERROR(files_->SyncDirectory(directory_));
   file_ = std::move(file);
-  segments_.push_back({number, sizeof(header)});
+  AddSegment({number, sizeof(header)});
   return absl::OkStatus();
 }
 
@@ -225,15 +231,15 @@ absl::StatusOr<uint64_t> Wal::Roll() {
 absl::Status Wal::RemoveBefore(uint64_t segment) {
   while (segments_.size() > 1 && segments_.front().number < segment) {
     PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(segments_.front().number)));
+    bytes_.fetch_sub(segments_.front().bytes, std::memory_order_relaxed);
     segments_.erase(segments_.begin());
   }
   return absl::OkStatus();
 }
 
-uint64_t Wal::bytes() const {
-  uint64_t sum = 0;
-  for (const Segment& segment : segments_) sum += segment.bytes;
-  return sum;
+void Wal::AddSegment(Segment segment) {
+  segments_.push_back(segment);
+  bytes_.fetch_add(segment.bytes, std::memory_order_relaxed);
 }
 
 absl::Status Wal::RollIfFull() {
@@ -257,6 +263,7 @@ absl::Status Wal::WriteAndSync(std::string_view bytes) {
     }
   }
   segment.bytes += bytes.size();
+  bytes_.fetch_add(bytes.size(), std::memory_order_relaxed);
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@
 // Threads: one at a time. Calls block on I/O. Section III-A of the DSA paper ("a WAL log entry").
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -71,8 +72,8 @@ class Wal {
   absl::Status RemoveBefore(uint64_t segment);
 
   uint64_t last_sequence() const { return last_sequence_; }
-  // Of all segments that are there.
-  uint64_t bytes() const;
+  // Of all segments that are there. Any thread.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // Not OK after a sync that failed.
   const absl::Status& failure() const { return failure_; }
   // Where a damaged log was read in spite of it; empty otherwise.
@@ -89,6 +90,7 @@ class Wal {
   absl::Status Load(uint64_t first_segment, const Replay& replay);
   absl::Status ReadSegment(uint64_t number, bool last, const Replay& replay);
   absl::Status OpenSegment(uint64_t number);
+  void AddSegment(Segment segment);
   absl::Status RollIfFull();
   absl::Status WriteAndSync(std::string_view bytes);
   std::string PathOf(uint64_t number) const;
@@ -103,6 +105,7 @@ class Wal {
   absl::Status failure_;
   std::string damage_;
   std::string buffer_;
+  std::atomic<uint64_t> bytes_{0};
 };
 
 // Appends the records of one entry. For Wal, and for what tests of logs need.
