@@ -63,6 +63,14 @@ ROOMS = {
     # no storage.
     "src/services/graph/model": ("base",),
     "src/services/graph/cypher": ("base", "services/graph/model"),
+    # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
+    "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher"),
+    "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/cypher",
+                                "services/graph/session"),
+    # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
+    "src/services/graph/runs": ("base", "mover", "services/graph/model"),
+    # The store: log, transactions, layers.
+    "src/services/graph/core": ("base", "mover", "services/graph/model", "services/graph/runs"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),

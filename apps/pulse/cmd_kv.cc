@@ -261,7 +261,7 @@ absl::Status RunKv(KvArgs args) {
     return opened;
   };
   args.options.other.is_it = &kv::memcached::LooksLikeMemcached;
-  args.options.other.make = [&](net::Connection* connection, redis::WorkerPool* workers) {
+  args.options.other.make = [&](net::Connection* connection, WorkerPool* workers) {
     return std::make_unique<kv::memcached::MemcachedFlow>(memcached.get(), workers, &designs,
                                                           connection);
   };
@@ -414,7 +414,7 @@ void AddKvCommand(CLI::App& app) {
   cmd->add_option("--agent-threads", args->agents.threads,
                   "threads that carry out what agents hand over; each has a part of their loops")
       ->capture_default_str();
-  AddAccessOptions(cmd, args.get());
+  AddAccessOptions(cmd, &args->options, &args->password_file);
   AddConnectionOptions(cmd, args.get());
   cmd->callback([args] { Finish(RunKv(*args)); });
 }

@@ -192,7 +192,7 @@ void AddServeCommand(CLI::App& app) {
                   "everysec, or no (when the kernel likes)")
       ->check(CLI::IsMember({"always", "everysec", "no"}))
       ->capture_default_str();
-  AddAccessOptions(cmd, args.get());
+  AddAccessOptions(cmd, &args->options, &args->password_file);
   AddResourceOptions(cmd, args);
   cmd->callback([args, cmd] {
     args->port_given = cmd->get_option("--port")->count() > 0;

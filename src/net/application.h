@@ -94,6 +94,9 @@ class Connection {
   // Answers. The first copies; the second takes the buffer over and sends from it.
   virtual void Reply(Ticket ticket, std::string_view bytes) = 0;
   virtual void Reply(Ticket ticket, Buffer bytes) = 0;
+  // A part of an answer (copied); the ticket stays to be answered, with what follows. False: this
+  // kind of connection has no such answers.
+  virtual bool ReplyPart(Ticket ticket, std::string_view bytes) { return false; }
   // The client gets what was answered before, then `last_words`, then the end of the stream.
   // Called within OnRequest, it comes in that request's place: those before it are still waited
   // for (no longer than for a slow client). Called elsewhere, what has no answer yet is dropped.
@@ -138,6 +141,10 @@ class Flow {
   // at most half of the director's connection_bytes: a flow that holds replies back for want of
   // room goes on.
   virtual void OnRoom() {}
+
+  // The client has ended its side, and all that it sent was given. It is answered still, unless the
+  // flow closes the connection now.
+  virtual void OnClientEnd() {}
 
   // A message of the host's for `ticket`: the oldest that the host has not answered, whatever the
   // ordering; under kAny it is the message that names its request. What it appends to `out` goes to

@@ -265,6 +265,15 @@ void ProxyClient::Reply(Ticket ticket, Buffer bytes) {
   Done(slot);
 }
 
+bool ProxyClient::ReplyPart(Ticket ticket, std::string_view bytes) {
+  if (Slot* slot = Find(ticket, Slot::State::kOpen); slot != nullptr) {
+    Put(ticket, slot, bytes);
+    active_at_ = loop_->now();
+    Stirred();
+  }
+  return true;
+}
+
 Ticket ProxyClient::AnotherTicket() {
   if (current_ == 0) return 0;
   slots_.push_back({});
@@ -394,8 +403,11 @@ void ProxyClient::Die(bool cut) {
 // Moves on towards the end, as far as it can.
 void ProxyClient::Progress() {
   if (state_ == State::kOpen && ended_ && need_more_) {
-    BeginFinish({});
-    deadline_ = 0;  // the host may take its time
+    flow_->OnClientEnd();
+    if (state_ == State::kOpen) {
+      BeginFinish({});
+      deadline_ = 0;  // the host may take its time
+    }
   }
   if (state_ == State::kAnswering && slots_.empty()) {
     Emit(last_words_);

@@ -32,6 +32,7 @@ class ProxyClient final : public Client, public Connection, private StreamEvents
   void Forward(Ticket ticket, std::string_view bytes, uint32_t replies) override;
   void Reply(Ticket ticket, std::string_view bytes) override;
   void Reply(Ticket ticket, Buffer bytes) override;
+  bool ReplyPart(Ticket ticket, std::string_view bytes) override;
   void Close(std::string_view last_words) override;
   Ticket AnotherTicket() override;
   std::shared_ptr<Remote> remote() override;

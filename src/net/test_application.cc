@@ -43,7 +43,9 @@ class LineFlow : public Flow {
         return;
       case 'l':
         app_->late.Add([remote = connection_->remote(), c = connection_, ticket, line] {
-          remote->Post([c, ticket, line] { c->Reply(ticket, absl::StrCat("late", line, "\n")); });
+          // In two parts, between which other requests may be answered.
+          remote->Post([c, ticket] { c->ReplyPart(ticket, "late"); });
+          remote->Post([c, ticket, line] { c->Reply(ticket, absl::StrCat(line, "\n")); });
         });
         return;
       case 'p':

@@ -46,9 +46,9 @@ void AddListenOptions(CLI::App* cmd, ServerArgs* args) {
   cmd->add_option("--socket", options.socket, "listen on this Unix socket too");
 }
 
-void AddAccessOptions(CLI::App* cmd, ServerArgs* args) {
-  redis::ServeOptions& options = args->options;
-  cmd->add_option("--requirepass", args->password_file,
+void AddAccessOptions(CLI::App* cmd, net::AccessOptions* access, std::string* password_file) {
+  net::AccessOptions& options = *access;
+  cmd->add_option("--requirepass", *password_file,
                   "file whose first line is the password of the user `default`");
   cmd->add_option("--users", options.users_file,
                   "file of users, in Redis's form: user NAME on #SHA256 +@read +@write");
@@ -78,14 +78,16 @@ void AddConnectionOptions(CLI::App* cmd, ServerArgs* args) {
   metrics::Endpoint::AddOptions(cmd, "9465", &args->metrics, &args->metrics_anywhere);
 }
 
+absl::Status ReadPasswordFile(const std::string& file, net::AccessOptions* options) {
+  return file.empty() ? absl::OkStatus() : ReadPassword(file, &options->password);
+}
+
 absl::Status ReadServerArgs(ServerArgs* args) {
   redis::ServeOptions& options = args->options;
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args->cpus, &options.cpus));
   PULSE_ASSIGN_OR_RETURN(options.limits.max_bulk,
                          ParseSizeOption("--max-value", args->max_value, redis::kMostMaxBulk));
-  if (!args->password_file.empty()) {
-    PULSE_RETURN_IF_ERROR(ReadPassword(args->password_file, &options.password));
-  }
+  PULSE_RETURN_IF_ERROR(ReadPasswordFile(args->password_file, &options));
   options.port = static_cast<uint16_t>(args->port);
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Options that the servers of Redis's protocol share: `pulse serve` and `pulse kv`.
+// Options that servers share: `pulse serve`, `pulse kv` and `pulse graph serve`.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,9 @@ struct ServerArgs {
 // --port, --bind, --socket.
 void AddListenOptions(CLI::App* cmd, ServerArgs* args);
 // Passwords, users, TLS.
-void AddAccessOptions(CLI::App* cmd, ServerArgs* args);
+void AddAccessOptions(CLI::App* cmd, net::AccessOptions* options, std::string* password_file);
+// The password that `file` holds, unless that is empty.
+absl::Status ReadPasswordFile(const std::string& file, net::AccessOptions* options);
 // Limits, threads, metrics.
 void AddConnectionOptions(CLI::App* cmd, ServerArgs* args);
 

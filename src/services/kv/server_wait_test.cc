@@ -101,7 +101,7 @@ TEST(ExecutorTest, Run_AfterEnd_CarriesOutNoMore) {
   redis::ServerFacts facts;
   redis::Executor executor(store.get(), &facts);
   redis::Session session(store->watch_table(), &facts.transactions, false);
-  const redis::Users users = redis::Users::WithPassword("");
+  const net::Users users = net::Users::WithPassword("");
   session.SetUser(users.Anonymous());
   redis::RequestBatch batch;
   batch.Add(1, "set a 1\r\n");
@@ -119,7 +119,7 @@ TEST(WorkerPoolTest, Destruction_WithWorkThatHasNotBegun_DropsIt) {
   bool ran = false;
   bool in_time = true;
   {
-    redis::WorkerPool pool(1, "test", {});
+    WorkerPool pool(1, "test", {});
     pool.Post([&] {
       begun = true;
       // Until the next one is gone; the limit only ends a hang.

@@ -43,7 +43,7 @@ class KvServerTest : public testing::Test {
       return opened;
     };
     options_.other.is_it = &memcached::LooksLikeMemcached;
-    options_.other.make = [this](net::Connection* connection, redis::WorkerPool* workers) {
+    options_.other.make = [this](net::Connection* connection, WorkerPool* workers) {
       return std::make_unique<memcached::MemcachedFlow>(memcached_.get(), workers, designs_.get(),
                                                         connection);
     };

@@ -150,7 +150,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
 
 bool Executor::Authenticate(Session* session, std::string_view name, std::string_view password,
                             ReplyWriter* reply) {
-  const User* user = facts_->users.Check(name, password);
+  const net::User* user = facts_->users.Check(name, password);
   if (user == nullptr) {
     facts_->rejected.fetch_add(1, std::memory_order_relaxed);
     reply->Error("WRONGPASS invalid username-password pair or user is disabled.");
@@ -163,7 +163,7 @@ bool Executor::Authenticate(Session* session, std::string_view name, std::string
 void Executor::Auth(Session* session, const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 3) return reply->Error("ERR syntax error");
   const bool named = args.size() == 3;
-  const User* user = facts_->users.Find("default");
+  const net::User* user = facts_->users.Find("default");
   if (!named && user != nullptr && user->no_password) {
     return reply->Error(
         "ERR AUTH <password> called without any password configured for the default user. Are "

@@ -30,7 +30,7 @@
 
 #include "absl/status/status.h"
 #include "services/redis/adaptive_choice.h"
-#include "services/redis/worker_pool.h"
+#include "base/worker_pool.h"
 
 namespace pulse::redis {
 

@@ -7,6 +7,7 @@
 #include "base/cpu_profile.h"
 #include "services/redis/handlers.h"
 #include "services/redis/http_guard.h"
+#include "services/redis/permissions.h"
 
 namespace pulse::redis {
 namespace {
@@ -93,7 +94,7 @@ void Executor::Parse(RequestBatch* batch) {
 size_t Executor::CountBatchable(const Session& session, RequestBatch* batch, Command command) {
   if (session.in_multi || session.user == nullptr) return 0;
   const CommandInfo& info = *AllCommands()[static_cast<size_t>(command)];
-  if (!session.user->May(info)) return 0;
+  if (!May(*session.user, info)) return 0;
   const size_t arguments = command == Command::kGet ? 2 : 3;
   size_t length = 0;
   std::string ignored;
@@ -245,7 +246,7 @@ bool Executor::Admit(Session* session, const Request& request, const CommandInfo
         absl::StrCat("ERR wrong number of arguments for '", AbslOf(command->name), "' command"));
   } else if (session->user == nullptr && (command->flags & kNoAuth) == 0) {
     reply->Error("NOAUTH Authentication required.");
-  } else if (session->user != nullptr && !session->user->May(*command, request.arguments())) {
+  } else if (session->user != nullptr && !May(*session->user, *command, request.arguments())) {
     reply->Error(absl::StrCat("NOPERM User ", session->user->name,
                               " has no permissions to run the '", AbslOf(command->name),
                               "' command"));

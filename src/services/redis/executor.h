@@ -24,7 +24,7 @@ struct ServerFacts {
   std::string run_id;  // 40 hexadecimal digits, of this run alone
   uint16_t port = 0;
   int64_t started_ms = 0;
-  Users users;
+  net::Users users;
   uint32_t max_clients = 0;
   uint32_t idle_seconds = 0;  // after which a client is cut off; 0: never
   uint64_t max_bulk = 0;

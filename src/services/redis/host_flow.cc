@@ -335,7 +335,7 @@ Executor* HostApplication::ExecutorOf(net::Connection* connection) const {
 }
 
 bool HostApplication::ServesOther() const {
-  const User* anonymous = facts_->users.Anonymous();
+  const net::User* anonymous = facts_->users.Anonymous();
   return other_ != nullptr && other_->is_it != nullptr && anonymous != nullptr &&
          anonymous->may_read && anonymous->may_write;
 }

@@ -15,7 +15,7 @@
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/serve.h"
-#include "services/redis/worker_pool.h"
+#include "base/worker_pool.h"
 
 namespace pulse::redis {
 

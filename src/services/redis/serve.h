@@ -20,7 +20,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "net/access.h"
 #include "services/redis/codec.h"
+
+namespace pulse {
+class WorkerPool;
+}  // namespace pulse
 
 namespace pulse::net {
 class Application;
@@ -38,7 +43,6 @@ class Cluster;
 class Designs;
 class HostApplication;
 class Keyspace;
-class WorkerPool;
 struct KeyspaceLimits;
 // Makes what holds the keys.
 using KeyspaceFactory =
@@ -53,7 +57,8 @@ struct OtherProtocol {
   std::function<std::unique_ptr<net::Flow>(net::Connection*, WorkerPool* workers)> make;
 };
 
-struct ServeOptions {
+// With who may reach the server.
+struct ServeOptions : net::AccessOptions {
   KeyspaceFactory keyspace;  // instead of a RocksDB, of which db to sync tell
   OtherProtocol other;
   // For keys in memory: the server's endpoints; outlives it. In cluster mode each thread is a node,
@@ -81,13 +86,6 @@ struct ServeOptions {
   uint64_t buffer_bytes = 0;
   uint32_t idle_seconds = 0;  // a client that asks nothing for so long is cut off; 0: never
   Limits limits;
-
-  std::string password;    // of the user `default`; empty: none is needed
-  std::string users_file;  // ACL style; empty: `default` alone
-  bool insecure = false;   // listen beyond loopback without password or TLS
-  std::string tls_cert;
-  std::string tls_key;
-  std::string tls_ca;  // clients must show a certificate that it signed
 
   // A Unix socket for directors, beside the public listeners: PULSE.* allowed, and before AUTH;
   // mode 0600, no TLS. Made up when offload is on and this is empty.

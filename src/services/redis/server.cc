@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/worker_pool.h"
+#include "net/access.h"
 #include "net/address.h"
 #include "net/director.h"
 #include "services/redis/cluster.h"
@@ -16,8 +18,6 @@
 #include "services/redis/private_directory.h"
 #include "services/redis/serve.h"
 #include "services/redis/store.h"
-#include "services/redis/tls.h"
-#include "services/redis/worker_pool.h"
 
 namespace pulse::redis {
 namespace {
@@ -30,23 +30,6 @@ uint64_t ReplyLimit(const Limits& limits) {
 std::string TcpAddress(const ServeOptions& options) {
   const bool v6 = options.bind.find(':') != std::string::npos && options.bind[0] != '[';
   return absl::StrCat(v6 ? "[" : "", options.bind, v6 ? "]" : "", ":", options.port);
-}
-
-// Listeners share their port with SO_REUSEPORT, so that two servers would too, and each get some
-// of the connections.
-absl::Status CheckPortIsFree(const net::Address& address) {
-  const UniqueFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  if (!fd.valid()) return ErrnoError(errno, "opening a socket for", address.ToString());
-  // As connections that have just ended still hold it.
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0) {
-    return absl::OkStatus();
-  }
-  return ErrnoError(errno, "listening on", address.ToString(),
-                    errno == EADDRINUSE
-                        ? "another program has this port; stop it, or choose another with --port"
-                        : "");
 }
 
 class ServerImpl : public Server {
@@ -74,7 +57,7 @@ class ServerImpl : public Server {
 
   ServeOptions options_;
   PrivateDirectory directory_;
-  std::unique_ptr<TlsContext> tls_;
+  std::unique_ptr<net::TlsContext> tls_;
   std::unique_ptr<Keyspace> store_;
   ServerFacts facts_;
   std::vector<std::unique_ptr<Executor>> executors_;  // one, or one for each node
@@ -88,40 +71,17 @@ class ServerImpl : public Server {
 };
 
 absl::Status ServerImpl::CheckAccess() {
-  if (options_.users_file.empty()) {
-    facts_.users = Users::WithPassword(options_.password);
-  } else {
-    if (!options_.password.empty()) {
-      return absl::InvalidArgumentError(
-          "--requirepass and --users exclude each other: give the password of default in the "
-          "users file");
+  PULSE_ASSIGN_OR_RETURN(net::Access access, net::OpenAccess(options_));
+  if (options_.listen_tcp) {
+    auto address = net::ParseAddress(TcpAddress(options_));
+    if (!address.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
     }
-    auto users = Users::Load(options_.users_file);
-    if (!users.ok()) return users.status();
-    facts_.users = *std::move(users);
+    PULSE_RETURN_IF_ERROR(net::CheckListen(options_, access, options_.bind, *address));
   }
-  if (options_.tls_cert.empty() != options_.tls_key.empty() ||
-      (options_.tls_cert.empty() && !options_.tls_ca.empty())) {
-    return absl::InvalidArgumentError("TLS needs both --tls-cert and --tls-key");
-  }
-  if (!options_.tls_cert.empty()) {
-    PULSE_ASSIGN_OR_RETURN(tls_,
-                           TlsContext::Open(options_.tls_cert, options_.tls_key, options_.tls_ca));
-  }
-  if (!options_.listen_tcp) return absl::OkStatus();
-  auto address = net::ParseAddress(TcpAddress(options_));
-  if (!address.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--bind: ", address.status().message()));
-  }
-  const User* open = tls_ == nullptr ? facts_.users.WithoutPassword() : nullptr;
-  if (!address->is_loopback() && open != nullptr && !options_.insecure) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--bind ", options_.bind,
-        " is reached by other machines, and whoever reaches it may do all that user ", open->name,
-        " may, who needs no password: give passwords by --requirepass or --users, or --tls-cert "
-        "and --tls-key, or say --insecure"));
-  }
-  return options_.port == 0 ? absl::OkStatus() : CheckPortIsFree(*address);
+  facts_.users = std::move(access.users);
+  tls_ = std::move(access.tls);
+  return absl::OkStatus();
 }
 
 absl::Status ServerImpl::OpenStore() {
@@ -198,7 +158,7 @@ absl::Status ServerImpl::OpenPublic(const OffloadFactory& offload) {
     setup.cache_bytes = options_.cache_bytes;
     setup.cpus = options_.agent_cpus;
     setup.limits = options_.limits;
-    const User* anonymous = facts_.users.Anonymous();
+    const net::User* anonymous = facts_.users.Anonymous();
     setup.needs_auth = anonymous == nullptr || !anonymous->may_read;
     setup.wants_password = anonymous == nullptr;
     std::error_code error;

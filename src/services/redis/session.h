@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "net/users.h"
 #include "services/redis/codec.h"
 #include "services/redis/commands.h"
-#include "services/redis/users.h"
 #include "services/redis/watch.h"
 
 namespace pulse::redis {
@@ -114,7 +114,7 @@ struct Session {
 
   const bool private_listener;
   ClientFacts facts;
-  const User* user = nullptr;  // null: AUTH comes first
+  const net::User* user = nullptr;  // null: AUTH comes first
   std::atomic<bool> authenticated{false};
   int protocol = 2;
   std::shared_ptr<Fences::Token> fence;
@@ -132,7 +132,7 @@ struct Session {
   uint64_t queued_bytes = 0;
   WatchTable::Set watches;
 
-  void SetUser(const User* who) {
+  void SetUser(const net::User* who) {
     user = who;
     facts.user = who == nullptr ? "" : who->name;
     authenticated.store(who != nullptr, std::memory_order_relaxed);

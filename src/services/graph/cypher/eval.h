@@ -44,6 +44,7 @@ struct Counters {
 };
 
 class EvalContext;
+struct Caller;      // of graph/session: for procedures alone
 struct RegexCache;  // eval.cc
 
 // Runs the plan of a subquery inside an expression; exec.cc does.
@@ -61,6 +62,7 @@ class EvalContext {
   GraphTransaction* transaction = nullptr;  // null: the query may not change anything
   const ValueMap* parameters = nullptr;     // sorted by key
   SubplanRunner* subplans = nullptr;
+  const Caller* caller = nullptr;
   Limits limits;
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;  // since 1970, UTC

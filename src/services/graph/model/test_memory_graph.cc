@@ -62,6 +62,10 @@ void MemoryGraph::CreateIndex(std::string_view label, std::string_view key) {
   indexes_.insert({Add(&labels_, label), Add(&keys_, key)});
 }
 
+void MemoryGraph::DropIndex(std::string_view label, std::string_view key) {
+  indexes_.erase({Add(&labels_, label), Add(&keys_, key)});
+}
+
 MemoryGraph::State MemoryGraph::GetState() const {
   State state;
   for (const auto& [id, node] : nodes_) {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "services/graph/model/graph.h"
+#include "services/graph/model/database.h"
 
 namespace pulse::cypher {
 
-class MemoryGraph : public GraphTransaction {
+class MemoryGraph : public DatabaseTransaction {
  public:
   struct Node {
     std::vector<Token> labels;
@@ -33,6 +33,10 @@ class MemoryGraph : public GraphTransaction {
   State GetState() const;
 
   void CreateIndex(std::string_view label, std::string_view key);
+  void DropIndex(std::string_view label, std::string_view key);
+  DatabaseNames Names() const { return {labels_, types_, keys_}; }
+  // There is nothing to commit to: MemoryDatabase's transactions do.
+  absl::Status Commit() override { return absl::OkStatus(); }
   const std::map<NodeId, Node>& nodes() const { return nodes_; }
   const std::map<EdgeId, Edge>& edges() const { return edges_; }
 

@@ -11,7 +11,7 @@
 #include "base/uri_options.h"
 #include "services/front/front_options.h"
 #include "services/kv/agent/agent_front.h"
-#include "services/redis/tls.h"
+#include "net/tls.h"
 
 namespace pulse::kv {
 namespace {
@@ -72,7 +72,7 @@ constexpr NumberSpec kNumbers[] = {
 
 struct Setup {
   AgentFrontOptions front;  // but for the transport
-  std::unique_ptr<redis::TlsContext> tls;
+  std::unique_ptr<net::TlsContext> tls;
   std::string at;  // as given, for messages
 };
 
@@ -90,7 +90,7 @@ absl::StatusOr<Setup> SetupOf(const OptionValues& options, const std::vector<int
         "--match does not go with --serve-kv: there is no program to pass clients through to");
   }
   if (!cert.empty()) {
-    PULSE_ASSIGN_OR_RETURN(setup.tls, redis::TlsContext::Open(cert, key, ca));
+    PULSE_ASSIGN_OR_RETURN(setup.tls, net::TlsContext::Open(cert, key, ca));
     director.transport = [tls = setup.tls.get()] { return tls->NewTransport(); };
   }
   setup.at = front::FirstServe(options);

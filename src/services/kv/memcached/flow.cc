@@ -86,7 +86,7 @@ void MemcachedFlow::RunBatch() {
 }
 
 // The batch belongs to the pool until it is back.
-void MemcachedFlow::RunBatchOnPool(redis::WorkerPool* pool) {
+void MemcachedFlow::RunBatchOnPool(WorkerPool* pool) {
   state_ = State::kWaiting;
   // A thread of the design has others to serve, too.
   const bool may_block = pool == pool_;

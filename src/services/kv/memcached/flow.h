@@ -23,7 +23,7 @@
 #include "services/kv/memcached/commands.h"
 #include "services/redis/designs.h"
 #include "services/redis/message_batch.h"
-#include "services/redis/worker_pool.h"
+#include "base/worker_pool.h"
 
 namespace pulse::kv::memcached {
 
@@ -32,7 +32,7 @@ inline constexpr size_t kMessageOverhead = kMaxLine + 4;
 class MemcachedFlow final : public net::Flow {
  public:
   // `designs` null: the loop carries out what has not to wait.
-  MemcachedFlow(const Executor* executor, redis::WorkerPool* pool, redis::Designs* designs,
+  MemcachedFlow(const Executor* executor, WorkerPool* pool, redis::Designs* designs,
                 net::Connection* connection)
       : executor_(executor),
         pool_(pool),
@@ -66,11 +66,11 @@ class MemcachedFlow final : public net::Flow {
   static Stop Run(const Executor& executor, Batch* batch, bool may_block);
   void StartBatch();
   void RunBatch();
-  void RunBatchOnPool(redis::WorkerPool* pool);
+  void RunBatchOnPool(WorkerPool* pool);
   void HandleStop(Stop stop);
 
   const Executor* const executor_;
-  redis::WorkerPool* const pool_;
+  WorkerPool* const pool_;
   redis::Designs* const designs_;
   net::Connection* const connection_;
   RequestSplitter splitter_;
@@ -85,7 +85,7 @@ class MemcachedFlow final : public net::Flow {
 // A listener for memcached's clients alone.
 class MemcachedApplication final : public net::Application {
  public:
-  MemcachedApplication(const Executor* executor, redis::WorkerPool* pool)
+  MemcachedApplication(const Executor* executor, WorkerPool* pool)
       : executor_(executor), pool_(pool) {}
   std::unique_ptr<net::Flow> NewFlow(net::Connection* connection) override {
     return std::make_unique<MemcachedFlow>(executor_, pool_, nullptr, connection);
@@ -93,7 +93,7 @@ class MemcachedApplication final : public net::Application {
 
  private:
   const Executor* const executor_;
-  redis::WorkerPool* const pool_;
+  WorkerPool* const pool_;
 };
 
 }  // namespace pulse::kv::memcached

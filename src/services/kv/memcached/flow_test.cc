@@ -42,7 +42,7 @@ class MemcachedFlowTest : public testing::Test {
   std::unique_ptr<KvStore> store_;
   Counters counters_;
   std::unique_ptr<Executor> executor_;
-  redis::WorkerPool pool_{1, "mc-test", {}};  // what it still runs uses those above
+  WorkerPool pool_{1, "mc-test", {}};  // what it still runs uses those above
   std::unique_ptr<MemcachedApplication> application_;
   std::unique_ptr<net::Director> director_;
 };

@@ -11,7 +11,7 @@
 #include "services/redis/offload/fence.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/offload/value_cache.h"
-#include "services/redis/worker_pool.h"
+#include "base/worker_pool.h"
 
 namespace pulse::redis {
 

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "services/redis/commands.h"
 
-namespace pulse::redis {
+namespace pulse::net {
 
 struct User {
   std::string name;
@@ -25,10 +24,6 @@ struct User {
   bool may_read = false;
   bool may_write = false;
   bool may_admin = false;
-
-  bool May(const CommandInfo& command) const;
-  // With these arguments, the command's name first: SET with GET also reads.
-  bool May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const;
 };
 
 class Users {
@@ -52,4 +47,4 @@ class Users {
 
 std::string Sha256(std::string_view text);
 
-}  // namespace pulse::redis
+}  // namespace pulse::net

@@ -1,4 +1,4 @@
-#include "services/redis/tls.h"
+#include "net/tls.h"
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace pulse::redis {
+namespace pulse::net {
 namespace {
 
 // Before the handshake is done, a peer may send this much, and be sent this much.
@@ -28,7 +28,7 @@ struct SslFree {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-class TlsTransport : public net::Transport {
+class TlsTransport : public Transport {
  public:
   explicit TlsTransport(SSL* ssl) : ssl_(ssl) {
     from_ = BIO_new(BIO_s_mem());
@@ -133,7 +133,7 @@ class TlsTransport : public net::Transport {
 class Context : public TlsContext {
  public:
   explicit Context(SSL_CTX* context) : context_(context) {}
-  std::unique_ptr<net::Transport> NewTransport() override {
+  std::unique_ptr<Transport> NewTransport() override {
     SSL* ssl = SSL_new(context_.get());
     if (ssl == nullptr) return nullptr;
     return std::make_unique<TlsTransport>(ssl);
@@ -182,4 +182,4 @@ absl::StatusOr<std::unique_ptr<TlsContext>> TlsContext::Open(const std::string& 
   return std::make_unique<Context>(context.release());
 }
 
-}  // namespace pulse::redis
+}  // namespace pulse::net

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "net/transport.h"
 
-namespace pulse::redis {
+namespace pulse::net {
 
 class TlsContext {
  public:
@@ -19,7 +19,7 @@ class TlsContext {
                                                           const std::string& key,
                                                           const std::string& ca);
   virtual ~TlsContext() = default;
-  virtual std::unique_ptr<net::Transport> NewTransport() = 0;
+  virtual std::unique_ptr<Transport> NewTransport() = 0;
 };
 
-}  // namespace pulse::redis
+}  // namespace pulse::net

@@ -18,7 +18,7 @@
 #include "base/cpu_list.h"
 #include "base/cpu_profile.h"
 
-namespace pulse::redis {
+namespace pulse {
 
 class WorkerPool {
  public:
@@ -87,4 +87,4 @@ class WorkerPool {
   std::vector<clockid_t> clocks_;
 };
 
-}  // namespace pulse::redis
+}  // namespace pulse

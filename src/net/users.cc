@@ -1,4 +1,4 @@
-#include "services/redis/users.h"
+#include "net/users.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "base/file_calls.h"
 
-namespace pulse::redis {
+namespace pulse::net {
 namespace {
 
 constexpr off_t kMostBytes = 1 << 20;
@@ -63,27 +63,6 @@ std::string Sha256(std::string_view text) {
     hex.push_back("0123456789abcdef"[digest[i] & 15]);
   }
   return hex;
-}
-
-bool User::May(const CommandInfo& command) const {
-  if (command.writes()) {
-    // A command that also tells what was there needs leave for both.
-    return may_write && (may_read || !command.reads() || command.id == Command::kSet ||
-                         command.id == Command::kDel || command.id == Command::kUnlink);
-  }
-  // Clients cannot do without it, whatever they do.
-  if (command.id == Command::kCluster) return may_read || may_write;
-  if (command.reads()) return may_read;
-  return (command.flags & kAdmin) == 0 || may_admin || command.id == Command::kAcl;
-}
-
-bool User::May(const CommandInfo& command, const std::vector<std::string_view>& arguments) const {
-  if (command.id == Command::kSet && !may_read) {
-    for (size_t i = 3; i < arguments.size(); ++i) {
-      if (EqualsIgnoringCase(arguments[i], "get")) return false;
-    }
-  }
-  return May(command);
 }
 
 Users Users::WithPassword(std::string_view password) {
@@ -173,4 +152,4 @@ const User* Users::WithoutPassword() const {
   return nullptr;
 }
 
-}  // namespace pulse::redis
+}  // namespace pulse::net

@@ -1,0 +1,18 @@
+// CRC-32C (Castagnoli), by the processor's instruction where it has one. Any thread; nothing
+// blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pulse {
+
+// The checksum of some bytes and then `n` more, of which the first have the checksum `crc` (0 where
+// there are none).
+uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t n);
+inline uint32_t Crc32c(const void* data, size_t n) { return ExtendCrc32c(0, data, n); }
+
+// For tests: the same without the instruction.
+uint32_t ExtendCrc32cPortable(uint32_t crc, const void* data, size_t n);
+
+}  // namespace pulse

@@ -1,0 +1,436 @@
+#include "services/graph/bolt/connection.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/testing.h"
+#include "services/graph/bolt/test_bolt_client.h"
+#include "services/graph/model/test_memory_database.h"
+
+namespace pulse::bolt {
+namespace {
+
+using test::AnswerText;
+using test::Begin;
+using test::Commit;
+using test::Discard;
+using test::Map;
+using test::Pull;
+using test::Query;
+using test::Reset;
+using test::Rollback;
+using test::Text;
+using Strings = std::vector<std::string>;
+
+// Keeps answers.
+class Answers : public PartSink {
+ public:
+  explicit Answers(std::string* bytes, bool* closed, std::vector<net::Ticket>* done, Inbox** inbox)
+      : bytes_(*bytes), closed_(*closed), done_(*done), inbox_(*inbox) {}
+  void Deliver(std::vector<Part> parts) override {
+    size_t size = 0;
+    for (const Part& part : parts) {
+      bytes_ += part.bytes;
+      size += part.bytes.size();
+      if (part.last) done_.push_back(part.ticket);
+    }
+    inbox_->Sent(size);
+  }
+  void CloseConnection() override { closed_ = true; }
+
+ private:
+  std::string& bytes_;
+  bool& closed_;
+  std::vector<net::Ticket>& done_;
+  Inbox*& inbox_;
+};
+
+// A client on the connection itself: messages are carried out by this thread.
+class ConnectionTest : public testing::Test {
+ protected:
+  ConnectionTest() {
+    shared_.service = &service_;
+    shared_.users = &users_;
+    shared_.pool = &pool_;
+    shared_.address = "127.0.0.1:7687";
+    shared_.limits.stalled = std::chrono::milliseconds(1);
+    Connect(8);
+  }
+  ~ConnectionTest() override {
+    if (connection_->inbox()->Close()) connection_->Work();
+  }
+
+  void Connect(int minor) {
+    auto sink = std::make_unique<Answers>(&bytes_, &closed_, &done_, &inbox_);
+    connection_ = std::make_shared<BoltConnection>(&shared_, "client", std::move(sink));
+    inbox_ = connection_->inbox();
+    connection_->SetVersion({5, minor});
+    bytes_.clear();
+    done_.clear();
+    next_ = 1;
+    closed_ = false;
+    minor_ = minor;
+  }
+  // All at once, as a client that does not wait.
+  std::vector<Message> Ask(const Strings& messages) {
+    bytes_.clear();
+    bool work = false;
+    for (const std::string& message : messages) {
+      work |= connection_->inbox()->Push({next_++, message});
+    }
+    if (work) connection_->Work();
+    return test::ReadAnswers(bytes_);
+  }
+  Strings Texts(const Strings& messages) {
+    Strings texts;
+    for (const Message& message : Ask(messages)) texts.push_back(AnswerText(message));
+    return texts;
+  }
+  void LogOn() {
+    ASSERT_EQ(Texts({test::Hello(), test::Logon({{"scheme", Text("none")}})}),
+              (Strings{"SUCCESS", "SUCCESS"}));
+  }
+  // The metadata of the last answer.
+  Value Last(const Strings& messages) {
+    const auto answers = Ask(messages);
+    return answers.empty() || answers.back().fields.empty() ? Value() : answers.back().fields[0];
+  }
+  static std::string TextOf(const Value& map, std::string_view key) {
+    const Value* value = map.is_map() ? map.Find(key) : nullptr;
+    return value != nullptr && value->is_string() ? value->as_string() : "";
+  }
+  int64_t Count(std::string_view label) {
+    const auto answers =
+        Ask({Query(cypher::Concat("MATCH (n:", label, ") RETURN count(n)")), Pull()});
+    return answers.size() == 3 ? answers[1].fields[0].as_list()[0].as_int() : -1;
+  }
+
+  cypher::MemoryDatabase database_;
+  cypher::GraphService service_{&database_, cypher::ServiceOptions()};
+  net::Users users_ = net::Users::WithPassword("");
+  WorkerPool pool_{1, "bolt-test", {}};
+  BoltShared shared_;
+  std::string bytes_;
+  bool closed_ = false;
+  std::vector<net::Ticket> done_;
+  Inbox* inbox_ = nullptr;
+  std::shared_ptr<BoltConnection> connection_;
+  net::Ticket next_ = 1;
+  int minor_ = 0;
+};
+
+TEST_F(ConnectionTest, Hello_OfEachVersion_LogsOn) {
+  for (int minor = 0; minor <= kNewest.minor; ++minor) {
+    Connect(minor);
+    if (minor == 0) {
+      EXPECT_EQ(Texts({test::Hello({{"scheme", Text("none")}})}), Strings{"SUCCESS"});
+    } else {
+      LogOn();
+    }
+    EXPECT_EQ(Texts({Query("RETURN 1 AS x"), Pull()}), (Strings{"SUCCESS", "RECORD 1", "SUCCESS"}));
+    EXPECT_EQ(done_.size(), next_ - 1);
+    if (connection_->inbox()->Close()) connection_->Work();
+  }
+}
+
+TEST_F(ConnectionTest, AnythingBeforeLogon_EndsTheConnection) {
+  for (const std::string& message :
+       {Query("CREATE (:A)"), Pull(), Begin(), Commit(), Reset(), Rollback(), std::string("x"),
+        std::string("\xB0\x55"), test::Packed(0x6B, {})}) {
+    Connect(8);
+    const Strings texts = Texts({test::Hello(), message, Query("CREATE (:A)"), Pull()});
+    ASSERT_GE(texts.size(), 2u);
+    EXPECT_EQ(texts[1], "FAILURE Neo.ClientError.Request.Invalid");
+    EXPECT_TRUE(closed_);
+    EXPECT_EQ(texts.size(), 2u);
+    EXPECT_EQ(done_.size(), 4u);  // what came later is answered by nothing, but done
+    if (connection_->inbox()->Close()) connection_->Work();
+  }
+  Connect(8);
+  LogOn();
+  EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Logon_WrongPassword_EndsTheConnection) {
+  users_ = net::Users::WithPassword("secret");
+  const auto auth = [](std::string_view name, std::string_view password) {
+    return test::Logon(
+        {{"scheme", Text("basic")}, {"principal", Text(name)}, {"credentials", Text(password)}});
+  };
+  for (const std::string& logon :
+       {auth("neo4j", "wrong"), auth("nobody", "secret"), test::Logon({{"scheme", Text("none")}}),
+        test::Logon(), test::Logon({{"scheme", Text("kerberos")}}),
+        test::Packed(0x6A, {Value::Int(1)})}) {
+    Connect(8);
+    EXPECT_EQ(Texts({test::Hello(), logon}),
+              (Strings{"SUCCESS", "FAILURE Neo.ClientError.Security.Unauthorized"}));
+    EXPECT_TRUE(closed_);
+    EXPECT_NE(connection_->stranger_since(), 0);
+  }
+  // Both names are those of the user without a file.
+  for (const char* name : {"neo4j", "default"}) {
+    Connect(8);
+    EXPECT_EQ(Texts({test::Hello(), auth(name, "secret")}), (Strings{"SUCCESS", "SUCCESS"}));
+    EXPECT_EQ(connection_->stranger_since(), 0);
+  }
+}
+
+TEST_F(ConnectionTest, Pull_InParts_GivesAllRowsInOrder) {
+  LogOn();
+  Strings rows;
+  for (const Message& answer :
+       Ask({Query("UNWIND range(1, 10) AS x RETURN x"), Pull(3), Pull(3), Pull(3), Pull(3)})) {
+    rows.push_back(AnswerText(answer));
+  }
+  EXPECT_EQ(rows, (Strings{"SUCCESS", "RECORD 1", "RECORD 2", "RECORD 3", "SUCCESS", "RECORD 4",
+                           "RECORD 5", "RECORD 6", "SUCCESS", "RECORD 7", "RECORD 8", "RECORD 9",
+                           "SUCCESS", "RECORD 10", "SUCCESS"}));
+  // The same with time between.
+  EXPECT_EQ(Texts({Query("UNWIND range(1, 5) AS x RETURN x")}), Strings{"SUCCESS"});
+  EXPECT_EQ(Texts({Pull(2)}), (Strings{"RECORD 1", "RECORD 2", "SUCCESS"}));
+  EXPECT_EQ(Texts({Discard(2)}), Strings{"SUCCESS"});
+  EXPECT_EQ(Texts({Pull(1)}), (Strings{"RECORD 5", "SUCCESS"}));
+  EXPECT_EQ(Texts({Pull(1)}), Strings{"FAILURE Neo.ClientError.Request.Invalid"});
+}
+
+TEST_F(ConnectionTest, Pull_SaysWhetherThereIsMore) {
+  LogOn();
+  const Value more = Last({Query("UNWIND range(1, 3) AS x RETURN x"), Pull(2)});
+  ASSERT_NE(more.Find("has_more"), nullptr);
+  EXPECT_TRUE(more.Find("has_more")->is_true());
+  EXPECT_EQ(more.Find("type"), nullptr);
+  const Value end = Last({Pull(1)});
+  EXPECT_EQ(end.Find("has_more"), nullptr);
+  EXPECT_EQ(TextOf(end, "type"), "r");
+  EXPECT_EQ(TextOf(end, "db"), "neo4j");
+  EXPECT_FALSE(TextOf(end, "bookmark").empty());
+}
+
+TEST_F(ConnectionTest, Discard_OfAWritingQuery_StillWrites) {
+  LogOn();
+  EXPECT_EQ(Texts({Query("UNWIND range(1, 5000) AS x CREATE (:A {x: x}) RETURN x"), Discard()}),
+            (Strings{"SUCCESS", "SUCCESS"}));
+  EXPECT_EQ(Count("A"), 5000);
+  EXPECT_EQ(
+      Texts({Query("UNWIND range(1, 5000) AS x CREATE (:B {x: x}) RETURN x"), Pull(1), Discard()}),
+      (Strings{"SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS"}));
+  EXPECT_EQ(Count("B"), 5000);
+}
+
+TEST_F(ConnectionTest, Stalled_Result_IsEndedAndToldSo) {
+  shared_.limits.read_ahead_bytes = 1000;
+  LogOn();
+  Ask({Query("UNWIND range(1, 100000) AS x RETURN x"), Pull(10)});
+  EXPECT_EQ(Texts({Pull()}), Strings{"FAILURE Neo.ClientError.Transaction.TransactionTimedOut"});
+  EXPECT_EQ(Texts({Pull(), Reset(), Query("RETURN 1"), Pull()}),
+            (Strings{"IGNORED", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS"}));
+}
+
+TEST_F(ConnectionTest, Transaction_SeveralResults_AreTold) {
+  LogOn();
+  EXPECT_EQ(
+      Texts({Begin(), Query("UNWIND [1, 2] AS x RETURN x"), Query("UNWIND [3, 4] AS x RETURN x"),
+             Pull(1, 0), Pull(1, 1), Pull(1, 0), Pull(5, 1), Commit()}),
+      (Strings{"SUCCESS", "SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "RECORD 3", "SUCCESS",
+               "RECORD 2", "SUCCESS", "RECORD 4", "SUCCESS", "SUCCESS"}));
+}
+
+TEST_F(ConnectionTest, Transaction_NotPulled_WritesInItsOrder) {
+  LogOn();
+  EXPECT_EQ(Texts({Begin(), Query("CREATE (:A {x: 1})"), Query("MATCH (a:A) SET a.x = a.x * 10"),
+                   Query("MATCH (a:A) SET a.x = a.x + 1"), Commit()}),
+            Strings(5, "SUCCESS"));
+  EXPECT_EQ(Texts({Query("MATCH (a:A) RETURN a.x"), Pull()}),
+            (Strings{"SUCCESS", "RECORD 11", "SUCCESS"}));
+}
+
+TEST_F(ConnectionTest, Transaction_ErrorInAnEarlierResult_FailsTheCommit) {
+  LogOn();
+  EXPECT_EQ(Texts({Begin(), Query("CREATE (:A)"), Query("RETURN 1 / 0"), Commit(), Pull()}),
+            (Strings{"SUCCESS", "SUCCESS", "SUCCESS",
+                     "FAILURE Neo.ClientError.Statement.ArithmeticError", "IGNORED"}));
+  EXPECT_EQ(database_.open_transactions(), 0);
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Transaction_LargeResultBesideAnother_IsLimited) {
+  shared_.limits.read_ahead_bytes = 1000;
+  shared_.limits.buffered_bytes = 100'000;
+  shared_.limits.stalled = std::chrono::minutes(1);
+  LogOn();
+  EXPECT_EQ(Texts({Begin(), Query("UNWIND range(1, 1000) AS x RETURN x"), Pull(1),
+                   Query("RETURN 2"), Pull(-1, 1), Pull(1, 0)}),
+            (Strings{"SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS", "RECORD 2", "SUCCESS",
+                     "RECORD 2", "SUCCESS"}));
+  EXPECT_EQ(Texts({Rollback()}), Strings{"SUCCESS"});
+  const Strings texts = Texts({Begin(), Query("UNWIND range(1, 100000) AS x RETURN x"), Pull(1),
+                               Query("RETURN 2"), Pull(-1, 1)});
+  ASSERT_EQ(texts.size(), 6u);
+  EXPECT_EQ(texts[4], "FAILURE Neo.ClientError.General.TransactionOutOfMemoryError");
+}
+
+TEST_F(ConnectionTest, Rollback_WithinAResult_EndsIt) {
+  shared_.limits.read_ahead_bytes = 1000;
+  shared_.limits.stalled = std::chrono::minutes(1);
+  LogOn();
+  EXPECT_EQ(
+      Texts({Begin(), Query("CREATE (:A) WITH 1 AS one UNWIND range(1, 900000) AS x RETURN x"),
+             Pull(1), Rollback()}),
+      (Strings{"SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS", "SUCCESS"}));
+  EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Aborted_Commit_IsTransient) {
+  LogOn();
+  database_.AbortCommits(1);
+  EXPECT_EQ(Texts({Begin(), Query("CREATE (:A)"), Pull(), Commit()}).back(),
+            "FAILURE Neo.TransientError.Transaction.Outdated");
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  // What nobody has seen is run again.
+  database_.AbortCommits(2);
+  EXPECT_EQ(Texts({Query("UNWIND range(1, 3) AS x CREATE (:A) RETURN x"), Pull()}),
+            (Strings{"SUCCESS", "RECORD 1", "RECORD 2", "RECORD 3", "SUCCESS"}));
+  EXPECT_EQ(Count("A"), 3);
+}
+
+TEST_F(ConnectionTest, Failure_Then_IsIgnoredUntilReset) {
+  LogOn();
+  EXPECT_EQ(Texts({Query("RETRUN 1"), Pull(), Query("CREATE (:A)"), Pull(), Begin()}),
+            (Strings{"FAILURE Neo.ClientError.Statement.SyntaxError", "IGNORED", "IGNORED",
+                     "IGNORED", "IGNORED"}));
+  EXPECT_EQ(Texts({Reset(), Query("RETURN 1"), Pull()}),
+            (Strings{"SUCCESS", "SUCCESS", "RECORD 1", "SUCCESS"}));
+}
+
+TEST_F(ConnectionTest, Reset_ThatHasArrived_SkipsWhatIsBeforeIt) {
+  LogOn();
+  EXPECT_EQ(Texts({Begin(), Query("CREATE (:A)"), Pull(), Commit(), Reset(), Reset(),
+                   Query("RETURN 1"), Pull()}),
+            (Strings{"IGNORED", "IGNORED", "IGNORED", "IGNORED", "IGNORED", "SUCCESS", "SUCCESS",
+                     "RECORD 1", "SUCCESS"}));
+  EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Reset_DuringALongQuery_EndsIt) {
+  LogOn();
+  std::thread worker([&] {
+    Ask({Query("UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)"),
+         Pull()});
+  });
+  cypher::Caller admin;
+  EXPECT_TRUE(testing_util::Eventually([&] { return !service_.running()->List(admin).empty(); }));
+  EXPECT_FALSE(connection_->inbox()->Push({100, Reset()}));
+  worker.join();
+  EXPECT_TRUE(service_.running()->List(admin).empty());
+  Strings texts;
+  for (const Message& answer : test::ReadAnswers(bytes_)) texts.push_back(AnswerText(answer));
+  EXPECT_EQ(texts, (Strings{"SUCCESS", "IGNORED", "SUCCESS"}));
+}
+
+TEST_F(ConnectionTest, Close_DuringALongQuery_EndsItAndRollsBack) {
+  LogOn();
+  std::thread worker([&] {
+    Ask({Begin(), Query("CREATE (:A)"), Pull(),
+         Query("UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)"),
+         Pull()});
+  });
+  const auto runs_long = [&] {
+    const auto list = service_.running()->List(cypher::Caller());
+    return !list.empty() && list[0].query.starts_with("UNWIND");
+  };
+  EXPECT_TRUE(testing_util::Eventually(runs_long));
+  EXPECT_FALSE(connection_->inbox()->Close());
+  worker.join();
+  EXPECT_EQ(database_.open_transactions(), 0);
+}
+
+TEST_F(ConnectionTest, Terminated_IdleTransaction_IsRolledBackAtOnce) {
+  LogOn();
+  Ask({Begin(), Query("CREATE (:A)"), Pull()});
+  const auto list = service_.running()->List(cypher::Caller());
+  ASSERT_EQ(list.size(), 1u);
+  service_.running()->Terminate(list[0].id, cypher::Caller());
+  EXPECT_TRUE(testing_util::Eventually([&] { return database_.open_transactions() == 0; }));
+  EXPECT_EQ(Texts({Query("RETURN 1"), Commit()}),
+            (Strings{"FAILURE Neo.ClientError.Transaction.Terminated", "IGNORED"}));
+  EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  EXPECT_EQ(Count("A"), 0);
+}
+
+TEST_F(ConnectionTest, Failure_OfNewVersions_HasAGqlStatus) {
+  LogOn();
+  const Value failure = Last({Query("RETRUN 1")});
+  EXPECT_EQ(TextOf(failure, "gql_status"), "42001");
+  EXPECT_FALSE(TextOf(failure, "description").empty());
+  EXPECT_EQ(TextOf(failure, "code"), "");
+  Connect(6);
+  LogOn();
+  const Value old = Last({Query("RETRUN 1")});
+  EXPECT_EQ(TextOf(old, "code"), "Neo.ClientError.Statement.SyntaxError");
+  EXPECT_EQ(TextOf(old, "gql_status"), "");
+}
+
+TEST_F(ConnectionTest, Summary_SchemaThatIsThere_HasANotice) {
+  LogOn();
+  const Strings create = {Query("CREATE INDEX i IF NOT EXISTS FOR (n:A) ON (n.x)"), Pull()};
+  EXPECT_EQ(TextOf(Last(create), "type"), "s");
+  const Value again = Last(create);
+  ASSERT_NE(again.Find("statuses"), nullptr);
+  EXPECT_EQ(again.Find("statuses")->as_list().size(), 2u);
+  Connect(4);
+  LogOn();
+  const Value old = Last(create);
+  ASSERT_NE(old.Find("notifications"), nullptr);
+  EXPECT_EQ(old.Find("statuses"), nullptr);
+}
+
+TEST_F(ConnectionTest, Options_ThatDoNotFit_AreRefused) {
+  LogOn();
+  const std::pair<ValueMap, std::string> cases[] = {
+      {{{"db", Text("other")}}, "Neo.ClientError.Database.DatabaseNotFound"},
+      {{{"imp_user", Text("other")}}, "Neo.ClientError.Security.Forbidden"},
+      {{{"bookmarks", Value::List({Text("x")})}}, "Neo.ClientError.Transaction.InvalidBookmark"},
+      {{{"bookmarks", Value::List({Text("pulse:999999")})}},
+       "Neo.ClientError.Transaction.InvalidBookmark"},
+      {{{"bookmarks", Value::List({Text("pulse:99999999999999999999999")})}},
+       "Neo.ClientError.Transaction.InvalidBookmark"}};
+  for (const auto& [extra, code] : cases) {
+    EXPECT_EQ(Texts({Query("RETURN 1", {}, extra), Reset()}),
+              (Strings{"IGNORED", "SUCCESS"}));  // as the RESET has arrived
+    EXPECT_EQ(Texts({Query("RETURN 1", {}, extra)}), Strings{"FAILURE " + code});
+    EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+    EXPECT_EQ(Texts({Begin(extra)}), Strings{"FAILURE " + code});
+    EXPECT_EQ(Texts({Reset()}), Strings{"SUCCESS"});
+  }
+}
+
+TEST_F(ConnectionTest, Route_TellsTheAddressThatTheClientCameBy) {
+  LogOn();
+  const Value answer = Last(
+      {test::Packed(0x66, {Map({{"address", Text("db.example:1234")}}), Value::List({}), Map()})});
+  ASSERT_NE(answer.Find("rt"), nullptr);
+  const ValueList& servers = answer.Find("rt")->Find("servers")->as_list();
+  ASSERT_EQ(servers.size(), 3u);
+  for (const Value& server : servers) {
+    EXPECT_EQ(server.Find("addresses")->as_list()[0].as_string(), "db.example:1234");
+  }
+}
+
+TEST_F(ConnectionTest, BadMessages_EndTheConnection) {
+  for (const std::string& message :
+       {Pull(0), Pull(-2), Pull(1, 7), std::string("\xB1\x3F\x01", 3), Begin({}) + "x",
+        test::Packed(0x10, {Value::Int(1), Map(), Map()}), test::Packed(0x10, {Text("RETURN 1")}),
+        test::Packed(0x99, {}), std::string()}) {
+    Connect(8);
+    LogOn();
+    Ask({Query("RETURN 1")});
+    EXPECT_EQ(Texts({message}), Strings{"FAILURE Neo.ClientError.Request.Invalid"});
+    EXPECT_TRUE(closed_);
+    if (connection_->inbox()->Close()) connection_->Work();
+  }
+}
+
+}  // namespace
+}  // namespace pulse::bolt

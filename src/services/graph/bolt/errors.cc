@@ -1,0 +1,129 @@
+#include "services/graph/bolt/errors.h"
+
+#include "services/graph/cypher/error.h"
+
+namespace pulse::bolt {
+namespace {
+
+struct Row {
+  std::string_view kind;  // of cypher::ErrorInfo
+  std::string_view code;
+};
+constexpr Row kKinds[] = {
+    {"SyntaxError", "Neo.ClientError.Statement.SyntaxError"},
+    {"SemanticError", "Neo.ClientError.Statement.SemanticError"},
+    {"ParameterMissing", "Neo.ClientError.Statement.ParameterMissing"},
+    {"TypeError", "Neo.ClientError.Statement.TypeError"},
+    {"ArgumentError", "Neo.ClientError.Statement.ArgumentError"},
+    {"ArithmeticError", "Neo.ClientError.Statement.ArithmeticError"},
+    {"EntityNotFound", "Neo.ClientError.Statement.EntityNotFound"},
+    {"ProcedureError", "Neo.ClientError.Procedure.ProcedureNotFound"},
+    {"ConstraintVerificationFailed", "Neo.ClientError.Schema.ConstraintValidationFailed"},
+    {"ConstraintValidationFailed", "Neo.ClientError.Schema.ConstraintValidationFailed"},
+    {"InvalidBookmark", "Neo.ClientError.Transaction.InvalidBookmark"},
+    {"DatabaseNotFound", "Neo.ClientError.Database.DatabaseNotFound"},
+    {"ReadOnlyDatabase", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase"},
+    {"Unsupported", "Neo.ClientError.Statement.UnsupportedOperationError"},
+};
+
+std::string_view CodeOfSchema(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kAlreadyExists:
+      return "Neo.ClientError.Schema.EquivalentSchemaRuleAlreadyExists";
+    case absl::StatusCode::kNotFound:
+      return "Neo.ClientError.Schema.IndexNotFound";
+    case absl::StatusCode::kFailedPrecondition:
+      return "Neo.DatabaseError.Schema.ConstraintCreationFailed";
+    default:
+      return {};
+  }
+}
+
+std::string_view CodeOfStatus(absl::StatusCode code) {
+  switch (code) {
+    // Drivers run transaction functions again after these of TransientError.
+    case absl::StatusCode::kAborted:
+      return "Neo.TransientError.Transaction.Outdated";
+    case absl::StatusCode::kUnavailable:
+      return "Neo.TransientError.General.DatabaseUnavailable";
+    case absl::StatusCode::kAlreadyExists:
+      return "Neo.ClientError.Schema.ConstraintValidationFailed";
+    case absl::StatusCode::kFailedPrecondition:
+      return "Neo.ClientError.Transaction.TransactionStartFailed";
+    case absl::StatusCode::kPermissionDenied:
+      return "Neo.ClientError.Security.Forbidden";
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+      return "Neo.ClientError.Statement.ArgumentError";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "Neo.ClientError.Transaction.TransactionTimedOut";
+    case absl::StatusCode::kCancelled:
+      return "Neo.ClientError.Transaction.Terminated";
+    // Not a TransientError: what is too large stays so.
+    case absl::StatusCode::kResourceExhausted:
+      return "Neo.ClientError.General.TransactionOutOfMemoryError";
+    default:
+      return "Neo.DatabaseError.General.UnknownError";
+  }
+}
+
+std::string_view CodeOf(const absl::Status& status, Doing doing) {
+  if (doing == Doing::kProtocol) return "Neo.ClientError.Request.Invalid";
+  if (doing == Doing::kAuthentication) return "Neo.ClientError.Security.Unauthorized";
+  const cypher::ErrorInfo info = cypher::InfoOf(status);
+  if (info.detail == "ReadOnly") return "Neo.ClientError.Statement.AccessMode";
+  if (info.detail == "SchemaAndData") {
+    return "Neo.ClientError.Transaction.ForbiddenDueToTransactionType";
+  }
+  for (const Row& row : kKinds) {
+    if (info.kind == row.kind) return row.code;
+  }
+  if (doing == Doing::kSchema) {
+    if (const std::string_view code = CodeOfSchema(status.code()); !code.empty()) return code;
+  }
+  // A constraint that is broken is found when a value is written, or when all are committed.
+  if (status.code() == absl::StatusCode::kFailedPrecondition && info.kind.empty()) {
+    return "Neo.ClientError.Schema.ConstraintValidationFailed";
+  }
+  return CodeOfStatus(status.code());
+}
+
+}  // namespace
+
+Failure FailureOf(const absl::Status& status, Doing doing) {
+  Failure failure;
+  failure.code = CodeOf(status, doing);
+  failure.message = std::string(status.message());
+  failure.gql_status = "50N42";
+  failure.gql_description =
+      "error: general processing exception - unexpected error. See the message.";
+  const auto is = [&](std::string_view part) {
+    return failure.code.find(part) != std::string_view::npos;
+  };
+  if (is("SyntaxError")) {
+    failure.gql_status = "42001";
+    failure.gql_description =
+        "error: syntax error or access rule violation - invalid syntax. See the message.";
+  } else if (is("Security")) {
+    failure.gql_status = "42NFF";
+    failure.gql_description =
+        "error: syntax error or access rule violation - permission/access denied. See the message.";
+  } else if (is("TransientError.Transaction")) {
+    failure.gql_status = "40000";
+    failure.gql_description = "error: transaction rollback. See the message.";
+  } else if (is("ConstraintValidationFailed")) {
+    failure.gql_status = "22N77";
+    failure.gql_description = "error: data exception - constraint violated. See the message.";
+  } else if (is("Statement.")) {
+    failure.gql_status = "22000";
+    failure.gql_description = "error: data exception. See the message.";
+  } else if (is("Request.Invalid")) {
+    failure.gql_status = "08N06";
+    failure.gql_description =
+        "error: connection exception - protocol error. General network protocol error.";
+  }
+  return failure;
+}
+
+}  // namespace pulse::bolt

@@ -1,0 +1,23 @@
+// Errors as Neo4j's drivers know them: a code, by which they decide whether to try again, and a
+// GQLSTATUS. No state; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace pulse::bolt {
+
+// What was being done: the same status means something else for each.
+enum class Doing { kQuery, kSchema, kCommit, kProtocol, kAuthentication };
+
+struct Failure {
+  std::string_view code;  // "Neo.ClientError.Statement.SyntaxError"
+  std::string message;
+  std::string_view gql_status;       // "42001"
+  std::string_view gql_description;  // "error: ..."
+};
+Failure FailureOf(const absl::Status& status, Doing doing);
+
+}  // namespace pulse::bolt

@@ -1,0 +1,92 @@
+#include "services/graph/core/checkpoint.h"
+
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/errors.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+constexpr std::string_view kMagic = "PULSECKP";
+constexpr uint32_t kVersion = 1;
+constexpr size_t kHeader = 16;
+constexpr size_t kFrameBytes = size_t{1} << 20;
+
+// A length of 0 ends the file; its payload is the number of frames, as 8 bytes.
+struct Frame {
+  uint32_t length;
+  uint32_t crc;  // of the payload
+};
+
+}  // namespace
+
+absl::Status CheckpointWriter::WriteFrame() {
+  std::string bytes;
+  if (size_ == 0) {
+    bytes = kMagic;
+    const uint32_t words[2] = {kVersion, 0};
+    bytes.append(reinterpret_cast<const char*>(words), sizeof(words));
+  }
+  const std::string payload = operations_.Take();
+  operations_ = OperationWriter();
+  if (!payload.empty()) {
+    ++frames_;
+    const Frame frame{static_cast<uint32_t>(payload.size()),
+                      Crc32c(payload.data(), payload.size())};
+    bytes.append(reinterpret_cast<const char*>(&frame), sizeof(frame));
+    bytes += payload;
+  }
+  PULSE_RETURN_IF_ERROR(file_->WriteAt(bytes, size_));
+  size_ += bytes.size();
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointWriter::FlushIfFull() {
+  return operations_.bytes().size() < kFrameBytes ? absl::OkStatus() : WriteFrame();
+}
+
+absl::Status CheckpointWriter::Finish() {
+  PULSE_RETURN_IF_ERROR(WriteFrame());
+  std::string bytes;
+  const Frame frame{0, Crc32c(&frames_, sizeof(frames_))};
+  bytes.append(reinterpret_cast<const char*>(&frame), sizeof(frame));
+  bytes.append(reinterpret_cast<const char*>(&frames_), sizeof(frames_));
+  PULSE_RETURN_IF_ERROR(file_->WriteAt(bytes, size_));
+  size_ += bytes.size();
+  return file_->Sync();
+}
+
+absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
+                            const std::function<absl::Status(std::string_view)>& apply) {
+  const auto damaged = [&path](size_t at) {
+    return absl::DataLossError(cypher::Concat("the checkpoint ", path, " is damaged at byte ", at));
+  };
+  if (bytes.size() < kHeader || !bytes.starts_with(kMagic)) return damaged(0);
+  uint32_t version;
+  std::memcpy(&version, bytes.data() + kMagic.size(), sizeof(version));
+  if (version != kVersion) {
+    return absl::FailedPreconditionError(
+        cypher::Concat(path, " has format ", version, ", this version reads ", kVersion));
+  }
+  uint64_t frames = 0;
+  for (size_t at = kHeader;;) {
+    Frame frame;
+    if (bytes.size() - at < sizeof(frame)) return damaged(at);
+    std::memcpy(&frame, bytes.data() + at, sizeof(frame));
+    const size_t length = frame.length == 0 ? sizeof(uint64_t) : frame.length;
+    const std::string_view rest = bytes.substr(at + sizeof(frame));
+    if (rest.size() < length || Crc32c(rest.data(), length) != frame.crc) return damaged(at);
+    if (frame.length == 0) {
+      uint64_t written;
+      std::memcpy(&written, rest.data(), sizeof(written));
+      return written == frames && rest.size() == length ? absl::OkStatus() : damaged(at);
+    }
+    PULSE_RETURN_IF_ERROR(apply(rest.substr(0, length)));
+    ++frames;
+    at += sizeof(frame) + length;
+  }
+}
+
+}  // namespace pulse::graph

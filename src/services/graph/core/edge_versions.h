@@ -1,0 +1,74 @@
+// What memory knows of relationships besides layer 0's records: the properties of each version that
+// no run has yet, once by the relationship's identifier, and deletions. A version is complete: who
+// finds one that its snapshot sees needs no older one.
+//
+// Any thread: one lock for each of 64 parts of the table, held while one relationship is read or
+// written. Section III-A of the DSA paper ("dirty versions").
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "services/graph/core/operations.h"
+
+namespace pulse::graph {
+
+class EdgeVersions {
+ public:
+  enum class Found : uint8_t { kNone, kDeleted, kVersion };
+
+  EdgeVersions() = default;
+  ~EdgeVersions();
+
+  // Calls `use` with the properties where a version is found; they live as long as the call.
+  template <typename Use>
+  Found Read(EdgeId edge, uint64_t sequence, const Use& use) const {
+    if (empty()) return Found::kNone;
+    const Part& part = parts_[PartOf(edge)];
+    std::lock_guard lock(part.mu);
+    const auto it = part.versions.find(edge);
+    if (it == part.versions.end()) return Found::kNone;
+    const Version* version = it->second;
+    while (version != nullptr && version->begin > sequence) version = version->previous;
+    if (version == nullptr) return Found::kNone;
+    if (version->deleted) return Found::kDeleted;
+    use(version->properties());
+    return Found::kVersion;
+  }
+
+  // A newer version than all that are there. Versions that no snapshot from `oldest` on sees are
+  // freed.
+  void Add(EdgeId edge, uint64_t begin, bool deleted, std::string_view properties, uint64_t oldest);
+  // Frees the versions up to `sequence`, which are in runs now and nobody reads from here any more.
+  void Cut(uint64_t sequence);
+
+  bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Version {
+    uint64_t begin;
+    Version* previous;
+    uint32_t bytes;
+    bool deleted;
+    std::string_view properties() const { return {reinterpret_cast<const char*>(this + 1), bytes}; }
+  };
+  struct alignas(64) Part {
+    mutable std::mutex mu;
+    absl::flat_hash_map<EdgeId, Version*> versions;
+  };
+  static constexpr size_t kParts = 64;
+  // Neighbouring identifiers share a part, so that a reader of a scan stays in its cache.
+  static size_t PartOf(EdgeId edge) { return (edge >> 6) % kParts; }
+  void Free(Version* version);
+
+  Part parts_[kParts];
+  std::atomic<uint64_t> size_{0};
+  std::atomic<uint64_t> memory_{0};
+};
+
+}  // namespace pulse::graph

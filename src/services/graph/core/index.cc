@@ -1,0 +1,132 @@
+#include "services/graph/core/index.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/hash.h"
+
+namespace pulse::graph {
+namespace {
+
+constexpr uint64_t kAllKeys = 1, kFirstKey = 2;  // seeds
+
+uint64_t HashOf(std::span<const Value> values, uint64_t seed) {
+  uint64_t hash = seed;
+  for (const Value& value : values) {
+    const uint64_t one = cypher::Hash(value);
+    hash = XXH3_64bits_withSeed(&one, sizeof(one), hash);
+  }
+  return hash;
+}
+
+}  // namespace
+
+bool Index::Indexable(const Value& value) {
+  return !value.is_null() && !(value.is_float() && std::isnan(value.as_float()));
+}
+
+uint64_t Index::HashAll(const std::vector<Value>& values) const { return HashOf(values, kAllKeys); }
+
+std::optional<std::vector<Value>> Index::ValuesOf(const NodeVersion& version) const {
+  if (version.deleted() || !version.HasLabel(label_)) return std::nullopt;
+  std::vector<Value> values;
+  for (const Token key : keys_) {
+    values.push_back(PropertyValue(version.properties(), key));
+    if (!Indexable(values.back())) return std::nullopt;
+  }
+  return values;
+}
+
+bool Index::Concerns(Token token, bool is_label) const {
+  return is_label ? token == label_ : std::find(keys_.begin(), keys_.end(), token) != keys_.end();
+}
+
+void Index::HashesOf(const NodeVersion& version, std::vector<uint64_t>* out) const {
+  out->clear();
+  if (version.deleted() || !version.HasLabel(label_)) return;
+  std::vector<Value> values;
+  for (const Token key : keys_) {
+    Value value = PropertyValue(version.properties(), key);
+    if (!Indexable(value)) break;
+    values.push_back(std::move(value));
+  }
+  if (values.size() == keys_.size()) out->push_back(HashAll(values));
+  if (keys_.size() > 1 && !values.empty()) out->push_back(HashOf({values.data(), 1}, kFirstKey));
+}
+
+void Index::Add(NodeId node, const NodeVersion& version) {
+  std::vector<uint64_t> hashes;
+  HashesOf(version, &hashes);
+  for (const uint64_t hash : hashes) {
+    Part& part = PartOf(hash);
+    std::lock_guard lock(part.mu);
+    part.entries.emplace(hash, node);
+  }
+}
+
+void Index::Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* newest) {
+  std::vector<uint64_t> gone, kept;
+  HashesOf(dropped, &gone);
+  for (; newest != nullptr && !gone.empty(); newest = newest->previous()) {
+    HashesOf(*newest, &kept);
+    std::erase_if(gone, [&kept](uint64_t hash) {
+      return std::find(kept.begin(), kept.end(), hash) != kept.end();
+    });
+  }
+  for (const uint64_t hash : gone) {
+    Part& part = PartOf(hash);
+    std::lock_guard lock(part.mu);
+    part.entries.erase({hash, node});
+  }
+}
+
+void Index::Find(uint64_t hash, std::vector<NodeId>* out) const {
+  const Part& part = parts_[hash >> 60];
+  std::lock_guard lock(part.mu);
+  for (auto it = part.entries.lower_bound({hash, 0}); it != part.entries.end() && it->first == hash;
+       ++it) {
+    out->push_back(it->second);
+  }
+}
+
+void Index::FindFirst(const Value& value, std::vector<NodeId>* out) const {
+  if (!Indexable(value)) return;
+  Find(HashOf({&value, 1}, keys_.size() > 1 ? kFirstKey : kAllKeys), out);
+}
+
+void Index::FindAll(const std::vector<Value>& values, std::vector<NodeId>* out) const {
+  Find(HashAll(values), out);
+}
+
+std::shared_ptr<Index> IndexSet::FindByName(const std::string& name) const {
+  for (const auto& index : *list()) {
+    if (index->definition().name == name) return index;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const Index> IndexSet::FindFor(Token label, Token key) const {
+  std::shared_ptr<const Index> found;
+  for (const auto& index : *list()) {
+    if (index->label() != label || index->keys()[0] != key) continue;
+    // The one whose hits are fewest.
+    if (found == nullptr || index->keys().size() < found->keys().size()) found = index;
+  }
+  return found;
+}
+
+void IndexSet::Add(std::shared_ptr<Index> index) {
+  std::unique_lock lock(mu_);
+  auto list = std::make_shared<List>(*list_);
+  list->push_back(std::move(index));
+  list_ = std::move(list);
+}
+
+void IndexSet::Remove(const std::string& name) {
+  std::unique_lock lock(mu_);
+  auto list = std::make_shared<List>(*list_);
+  std::erase_if(*list, [&name](const auto& index) { return index->definition().name == name; });
+  list_ = std::move(list);
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,82 @@
+// Indexes of nodes by label and the values of keys. An index holds a hash for each value that a
+// node has in any version that is kept; who seeks looks at the nodes themselves, with a snapshot's
+// eyes. An index of several keys is found by all of them, which is what constraints ask, and by the
+// first.
+//
+// Threads: any; a lock for each of 16 parts.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "services/graph/core/node_table.h"
+
+namespace pulse::graph {
+
+class Index {
+ public:
+  Index(IndexDefinition definition, Token label, std::vector<Token> keys)
+      : definition_(std::move(definition)), label_(label), keys_(std::move(keys)) {}
+
+  const IndexDefinition& definition() const { return definition_; }
+  Token label() const { return label_; }
+  const std::vector<Token>& keys() const { return keys_; }
+
+  // The values of all keys, where the version has the label and all of them.
+  std::optional<std::vector<Value>> ValuesOf(const NodeVersion& version) const;
+  bool Concerns(Token label_or_key, bool is_label) const;
+
+  void Add(NodeId node, const NodeVersion& version);
+  // What a version that is dropped had and those that are left, from `newest` on, have not.
+  void Drop(NodeId node, const NodeVersion& dropped, const NodeVersion* newest);
+
+  // Nodes that may have it, in no order: of the first key, or of all.
+  void FindFirst(const Value& value, std::vector<NodeId>* out) const;
+  void FindAll(const std::vector<Value>& values, std::vector<NodeId>* out) const;
+
+  // Of a value that no equality holds for (null, NaN) there is none.
+  static bool Indexable(const Value& value);
+  uint64_t HashAll(const std::vector<Value>& values) const;
+
+ private:
+  static constexpr size_t kParts = 16;
+  struct alignas(64) Part {
+    mutable std::mutex mu;
+    absl::btree_set<std::pair<uint64_t, NodeId>> entries;
+  };
+  // Of a version: of all keys, and of the first where there are more.
+  void HashesOf(const NodeVersion& version, std::vector<uint64_t>* out) const;
+  Part& PartOf(uint64_t hash) { return parts_[hash >> 60]; }
+  void Find(uint64_t hash, std::vector<NodeId>* out) const;
+
+  const IndexDefinition definition_;
+  const Token label_;
+  const std::vector<Token> keys_;
+  Part parts_[kParts];
+};
+
+class IndexSet {
+ public:
+  using List = std::vector<std::shared_ptr<Index>>;
+
+  std::shared_ptr<const List> list() const {
+    std::shared_lock lock(mu_);
+    return list_;
+  }
+  std::shared_ptr<Index> FindByName(const std::string& name) const;
+  // One whose first key it is.
+  std::shared_ptr<const Index> FindFor(Token label, Token key) const;
+  void Add(std::shared_ptr<Index> index);
+  void Remove(const std::string& name);
+
+ private:
+  mutable std::shared_mutex mu_;
+  std::shared_ptr<const List> list_ = std::make_shared<List>();
+};
+
+}  // namespace pulse::graph

@@ -1,0 +1,44 @@
+// The manifest: which files make up a database. It is replaced as a whole, which is the one commit
+// that switches runs and checkpoints; a file that it does not name is a stray and is removed.
+// docs/internals/graph-store.md specifies the bytes.
+//
+// Pure; any thread. Decoding takes any bytes: DataLoss where they are no manifest,
+// FailedPrecondition where the format is newer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "services/graph/runs/record.h"
+
+namespace pulse::graph {
+
+inline constexpr uint32_t kStoreFormat = 1;
+inline constexpr char kManifestFile[] = "MANIFEST";
+inline constexpr char kLockFile[] = "LOCK";
+
+struct ManifestRun {
+  std::string file;
+  Side side = Side::kOut;
+  int level = 1;
+};
+
+struct Manifest {
+  std::string checkpoint;            // empty: none
+  uint64_t checkpoint_sequence = 0;  // of the nodes, names and schema in it
+  uint64_t flushed = 0;              // relationships up to this commit are in runs
+  uint64_t first_segment = 1;        // of the log
+  uint64_t next_file = 1;
+  uint64_t next_edge = 0;
+  std::vector<ManifestRun> runs;                       // of each side, the newest first
+  std::vector<std::pair<Token, int64_t>> edge_counts;  // by type, at `flushed`
+
+  std::string Encode() const;
+  static absl::StatusOr<Manifest> Decode(std::string_view bytes, const std::string& path);
+};
+
+}  // namespace pulse::graph

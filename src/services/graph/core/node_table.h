@@ -1,0 +1,101 @@
+// The nodes of a graph in memory: for each, its versions from the newest on, and for each label the
+// set of nodes that have it in some version. The "nodes table" of section III-A of the DSA paper;
+// chain heads are in the chunks of layer 0 (runs/chunk.h).
+//
+// Threads: any number read, without a lock; one at a time installs and prunes. A reader whose
+// snapshot is `sequence` never looks behind the newest version that is not newer than it, so that
+// what is behind the newest version of the oldest snapshot can be freed at once.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "services/graph/core/operations.h"
+#include "services/graph/core/radix_table.h"
+
+namespace pulse::graph {
+
+class NodeVersion {
+ public:
+  static NodeVersion* Make(uint64_t begin, std::span<const Token> labels,
+                           std::string_view properties, bool deleted = false);
+  static void Free(NodeVersion* version) { free(version); }
+
+  uint64_t begin() const { return begin_; }
+  bool deleted() const { return deleted_; }
+  const NodeVersion* previous() const { return previous_; }
+  std::span<const Token> labels() const {
+    return {reinterpret_cast<const Token*>(this + 1), label_count_};
+  }
+  std::string_view properties() const {
+    return {reinterpret_cast<const char*>(this + 1) + label_count_ * sizeof(Token), bytes_};
+  }
+  bool HasLabel(Token label) const {
+    for (const Token token : labels()) {
+      if (token == label) return true;
+    }
+    return false;
+  }
+  size_t memory() const { return sizeof(*this) + label_count_ * sizeof(Token) + bytes_; }
+
+ private:
+  friend class NodeTable;
+  uint64_t begin_;
+  NodeVersion* previous_;
+  uint32_t label_count_;
+  uint32_t bytes_ : 31;
+  uint32_t deleted_ : 1;
+};
+static_assert(sizeof(NodeVersion) == 24);
+
+class NodeTable {
+ public:
+  static constexpr uint64_t kCapacity = uint64_t{1} << 32;
+  // Of the properties of a node, as bytes.
+  static constexpr size_t kMaxProperties = (size_t{1} << 31) - 1;
+
+  NodeTable() = default;
+  ~NodeTable();
+
+  // The version that a snapshot sees; null where the node is not there.
+  const NodeVersion* Find(NodeId node, uint64_t sequence) const {
+    const Slot* slot = nodes_.Get(node);
+    if (slot == nullptr) return nullptr;
+    const NodeVersion* version = slot->load(std::memory_order_acquire);
+    while (version != nullptr && version->begin_ > sequence) version = version->previous_;
+    return version == nullptr || version->deleted_ ? nullptr : version;
+  }
+  // The newest one, also one that is a deletion.
+  const NodeVersion* Latest(NodeId node) const {
+    const Slot* slot = nodes_.Get(node);
+    return slot == nullptr ? nullptr : slot->load(std::memory_order_acquire);
+  }
+  // No node is at or behind it.
+  NodeId end() const { return end_.load(std::memory_order_acquire); }
+  // Bytes of all versions.
+  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
+
+  // 64 nodes from `first` on, a multiple of 64, that have the label in some version.
+  uint64_t LabelWord(Token label, NodeId first) const;
+
+  // The table owns the version.
+  void Install(NodeId node, NodeVersion* version);
+  // Frees what no snapshot from `oldest` on sees; `drop` is called before, with what remains.
+  using Drop = std::function<void(const NodeVersion& dropped, const NodeVersion* newest)>;
+  void Prune(NodeId node, uint64_t oldest, const Drop& drop);
+
+ private:
+  using Slot = std::atomic<NodeVersion*>;
+  using Bitmap = RadixTable<std::atomic<uint64_t>, 14, 12>;
+
+  RadixTable<Slot, 20, 12> nodes_;
+  RadixTable<std::atomic<Bitmap*>, 12, 10> labels_;
+  std::atomic<NodeId> end_{0};
+  std::atomic<uint64_t> memory_{0};
+  Token label_end_ = 0;
+};
+
+}  // namespace pulse::graph

@@ -1,0 +1,99 @@
+// GraphStore: a property graph in a directory. Nodes, and relationships that were not flushed yet,
+// are in memory; all other relationships are in sorted runs. Every commit is in a log.
+// docs/internals/graph-store.md has the layout and what holds at every moment.
+//
+// Ownership: outlives its snapshots and transactions. Threads: any. Calls block on I/O. One process
+// has a database open for writing; others open it for reading, which shows the state of that
+// moment. Sections III and III-A of the DSA paper.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/core/files.h"
+#include "services/graph/model/database.h"
+
+namespace pulse::graph {
+
+struct StoreOptions {
+  bool read_only = false;
+  // Where there is no database yet.
+  bool create = true;
+  // Read-only: what comes before a damage of the log is shown.
+  bool allow_damage = false;
+  // Without: a commit survives the end of the process, not that of the system.
+  bool sync = true;
+  // So many commits before the newest can be read by AT SNAPSHOT. It costs memory and space for
+  // what was changed meanwhile.
+  uint64_t retain_commits = 0;
+  // Of what relationships take in memory before they are flushed. When it is full, commits wait for
+  // a flush. Nodes and their indexes are not counted: they stay in memory.
+  uint64_t memory_limit = uint64_t{256} << 20;
+  // Chunks of layer 0 that are flushed together, 1 MiB of records each; 0: no flush but by
+  // Checkpoint() and Close().
+  uint32_t flush_chunks = 8;
+  // A log longer than this, and than the last checkpoint, begins a new one.
+  uint64_t checkpoint_bytes = uint64_t{64} << 20;
+  uint64_t log_segment_bytes = uint64_t{64} << 20;
+  // Runs of one level that are merged into the next.
+  uint32_t level_runs = 4;
+  // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.
+  bool background = true;
+  Files* files = nullptr;  // null: the operating system's
+};
+
+struct StoreStats {
+  uint64_t sequence = 0;
+  uint64_t oldest_snapshot = 0;
+  uint64_t log_bytes = 0;
+  uint64_t node_bytes = 0;
+  uint64_t edge_bytes = 0;  // of versions in memory
+  uint64_t chunk_bytes = 0;
+  uint64_t out_runs = 0, in_runs = 0;
+  uint64_t run_bytes = 0;
+  uint64_t flushes = 0, checkpoints = 0, merges = 0;
+  uint64_t bytes_flushed = 0, bytes_merged = 0;
+  uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
+  std::string damage;        // of the log, where it was read in spite of it
+  absl::Status maintenance;  // the last error of a flush, checkpoint or compaction
+};
+
+class StoreImpl;
+
+class GraphStore : public cypher::Database {
+ public:
+  // NotFound: no database, and none to be made. FailedPrecondition: another process has it open for
+  // writing, or its format is newer. DataLoss: damaged; the message names the file.
+  static absl::StatusOr<std::unique_ptr<GraphStore>> Open(const std::string& path,
+                                                          const StoreOptions& options = {});
+  // As a kill would leave it, but that background work ends first: nothing is flushed.
+  ~GraphStore() override;
+
+  absl::StatusOr<std::shared_ptr<const cypher::GraphView>> Snapshot(
+      std::optional<uint64_t> sequence = std::nullopt) override;
+  uint64_t sequence() const override;
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override;
+  absl::Status CreateIndex(const cypher::IndexDefinition& definition) override;
+  absl::Status DropIndex(const std::string& name) override;
+  std::vector<cypher::IndexDefinition> Indexes() const override;
+  cypher::DatabaseNames Names() const override;
+
+  // Flushes what is in memory and writes a checkpoint: opening it afterwards replays nothing.
+  absl::Status Checkpoint();
+  // Moves relationships to runs, without a checkpoint.
+  absl::Status Flush();
+  // Merges all runs of each direction into one.
+  absl::Status Compact();
+  // Checkpoint(), and no more use.
+  absl::Status Close();
+  StoreStats stats() const;
+
+ private:
+  explicit GraphStore(std::unique_ptr<StoreImpl> impl);
+  std::unique_ptr<StoreImpl> impl_;
+};
+
+}  // namespace pulse::graph

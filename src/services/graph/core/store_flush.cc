@@ -1,0 +1,448 @@
+// Maintenance: flushes of layer 0, checkpoints, compaction, and what memory may forget.
+#include <algorithm>
+
+#include "base/errors.h"
+#include "mover/copy_engine.h"
+#include "services/graph/core/checkpoint.h"
+#include "services/graph/core/store_impl.h"
+#include "services/graph/model/text.h"
+#include "services/graph/runs/flush_plan.h"
+#include "services/graph/runs/merge.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+
+class RunFile : public RunSink {
+ public:
+  explicit RunFile(File* file) : file_(file) {}
+  absl::Status Append(absl::string_view bytes) override {
+    PULSE_RETURN_IF_ERROR(file_->WriteAt({bytes.data(), bytes.size()}, size_));
+    size_ += bytes.size();
+    return absl::OkStatus();
+  }
+
+ private:
+  File* const file_;
+  uint64_t size_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<CopyEngine>> MakeEngine() { return CreateInlineCopyEngine({}); }
+
+}  // namespace
+
+void StoreImpl::InstallLayers(std::shared_ptr<const Layers> layers) {
+  std::lock_guard lock(view_mu_);
+  layers_ = std::move(layers);
+  alive_.push_back(layers_);
+}
+
+void StoreImpl::CutEdges() {
+  uint64_t flushed;
+  {
+    std::lock_guard lock(view_mu_);
+    flushed = layers_->flushed;
+    std::erase_if(alive_, [&flushed](const std::weak_ptr<const Layers>& weak) {
+      const auto layers = weak.lock();
+      if (layers == nullptr) return true;
+      flushed = std::min(flushed, layers->flushed);
+      return false;
+    });
+  }
+  tables_.edges.Cut(flushed);
+}
+
+uint64_t StoreImpl::MemoryUsed() const {
+  std::lock_guard lock(view_mu_);
+  const uint64_t chunks = layers_->out.chunks.size() + layers_->in.chunks.size();
+  return chunks * L0Chunk::memory() + tables_.edges.memory();
+}
+
+bool StoreImpl::WantsFlush() const {
+  if (options_.flush_chunks == 0 || !options_.background) return false;
+  std::lock_guard lock(view_mu_);
+  const uint64_t chunks = layers_->out.chunks.size() + layers_->in.chunks.size();
+  // The newest of each direction is being filled.
+  if (std::max(layers_->out.chunks.size(), layers_->in.chunks.size()) > options_.flush_chunks) {
+    return true;
+  }
+  return chunks * L0Chunk::memory() + tables_.edges.memory() > options_.memory_limit / 2 ||
+         WantsCheckpoint();
+}
+
+bool StoreImpl::WantsCheckpoint() const {
+  return wal_ != nullptr &&
+         wal_->bytes() > std::max(options_.checkpoint_bytes, checkpoint_size_.load());
+}
+
+absl::Status StoreImpl::WaitForMemory(std::unique_lock<std::mutex>* lock) {
+  if (!options_.background || options_.flush_chunks == 0) return absl::OkStatus();
+  while (MemoryUsed() > options_.memory_limit && !closed_) {
+    {
+      std::lock_guard stats(stats_mu_);
+      if (!stats_.maintenance.ok()) {
+        return absl::ResourceExhaustedError(
+            Concat("the memory limit is reached, and nothing can be flushed: ",
+                   std::string(stats_.maintenance.message())));
+      }
+    }
+    WakeMaintenance();
+    memory_cv_.wait(*lock);
+  }
+  return absl::OkStatus();
+}
+
+std::string StoreImpl::NewFile(std::string_view suffix) {
+  std::string digits = std::to_string(next_file_++);
+  digits.insert(0, digits.size() < 8 ? 8 - digits.size() : 0, '0');
+  return digits + std::string(suffix);
+}
+
+void StoreImpl::ListRuns(const Layers& layers, Manifest* manifest) const {
+  manifest->runs.clear();
+  for (const Side side : {Side::kOut, Side::kIn}) {
+    for (const Run& run : layers.side(side).runs) {
+      manifest->runs.push_back({run.file, side, run.level});
+    }
+  }
+  manifest->flushed = layers.flushed;
+  manifest->next_file = next_file_;
+}
+
+absl::Status StoreImpl::WriteManifest(const Manifest& manifest) {
+  PULSE_RETURN_IF_ERROR(files_->Replace(path_, kManifestFile, manifest.Encode()));
+  manifest_ = manifest;
+  return absl::OkStatus();
+}
+
+// What is left after an error is a stray of the next opening.
+void StoreImpl::RemoveFiles(const std::vector<std::string>& files) {
+  for (const std::string& file : files) files_->Remove(PathOf(file)).IgnoreError();
+}
+
+absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
+    Side side, std::span<const std::shared_ptr<L0Chunk>> newest_first) {
+  std::vector<Chunk> chunks;
+  uint64_t records = 0;
+  for (auto it = newest_first.rbegin(); it != newest_first.rend(); ++it) {
+    chunks.push_back((*it)->chunk());
+    records += (*it)->chunk().size();
+  }
+  if (records == 0) return std::optional<Run>();
+  std::vector<Record> sorted(records);
+  const FlushPlan plan = PlanFlush(chunks, sorted.data());
+  PULSE_ASSIGN_OR_RETURN(const auto engine, MakeEngine());
+  PlanExecutor executor(engine.get());
+  executor.Start(plan.copies);
+  PULSE_RETURN_IF_ERROR(executor.Wait());
+  const std::string name = NewFile(".run");
+  {
+    PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(name)));
+    RunFile sink(file.get());
+    RunOptions options;
+    options.side = side;
+    options.horizon = oldest_.load(std::memory_order_acquire);
+    PULSE_ASSIGN_OR_RETURN(const auto builder, RunBuilder::Create(options, &sink));
+    Properties properties;
+    const PropertyLookup lookup = [&](const Record& record) -> const Properties* {
+      bool any = false;
+      tables_.edges.Read(record.edge, SequenceOf(record.stamp), [&](std::string_view bytes) {
+        any = !bytes.empty() && DecodeProperties(bytes, &properties);
+      });
+      return any ? &properties : nullptr;
+    };
+    PULSE_RETURN_IF_ERROR(AddSorted(plan, sorted.data(),
+                                    side == Side::kOut ? lookup : PropertyLookup(), builder.get()));
+    PULSE_RETURN_IF_ERROR(builder->Finish().status());
+    PULSE_RETURN_IF_ERROR(file->Sync());
+  }
+  PULSE_ASSIGN_OR_RETURN(Run run, OpenRun({name, side, 1}));
+  return std::optional<Run>(std::move(run));
+}
+
+absl::Status StoreImpl::WriteCheckpoint(const View& view,
+                                        const std::vector<IndexDefinition>& indexes,
+                                        std::string* name) {
+  *name = NewFile(".ckpt");
+  PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
+  CheckpointWriter writer(file.get());
+  for (const NameKind kind : {NameKind::kLabel, NameKind::kType, NameKind::kKey}) {
+    for (const auto& [token, text] : tables_.names.Durable(kind)) {
+      writer.operations().Name(kind, token, text);
+    }
+  }
+  // Before the nodes, which fill them.
+  for (const IndexDefinition& index : indexes) writer.operations().CreateIndex(index);
+  writer.operations().Counters(next_node_, next_edge_);
+  const NodeId end = tables_.nodes.end();
+  for (NodeId node = 0; node < end; ++node) {
+    const NodeVersion* version = view.FindNode(node);
+    if (version == nullptr) continue;
+    writer.operations().CreateNode(node, version->labels(), version->properties());
+    PULSE_RETURN_IF_ERROR(writer.FlushIfFull());
+  }
+  PULSE_RETURN_IF_ERROR(writer.Finish());
+  checkpoint_size_ = writer.size();
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::FlushLocked(bool checkpoint) {
+  std::shared_ptr<const Layers> before;
+  std::shared_ptr<const View> view;
+  Manifest manifest = manifest_;
+  std::vector<IndexDefinition> indexes;
+  {
+    std::unique_lock lock(commit_mu_);
+    WaitForLeader(&lock);
+    PULSE_RETURN_IF_ERROR(apply_failure_);
+    if (wal_ != nullptr) PULSE_RETURN_IF_ERROR(wal_->failure());
+    before = layers_;
+    if (!checkpoint && before->out.chunks.empty() && before->in.chunks.empty()) {
+      return absl::OkStatus();
+    }
+    // The layers that are flushed get no further record.
+    if (!before->out.chunks.empty()) AddChunk(Side::kOut);
+    if (!before->in.chunks.empty()) AddChunk(Side::kIn);
+    PULSE_ASSIGN_OR_RETURN(view, Snapshot(applied_));
+    if (checkpoint) {
+      PULSE_ASSIGN_OR_RETURN(manifest.first_segment, wal_->Roll());
+      for (const auto& index : *tables_.indexes.list()) indexes.push_back(index->definition());
+    }
+    manifest.next_edge = next_edge_;
+    manifest.edge_counts.clear();
+    for (const auto& [type, name] : tables_.names.Durable(NameKind::kType)) {
+      const auto* count = tables_.type_counts.Get(type);
+      if (count != nullptr && *count != 0) manifest.edge_counts.emplace_back(type, *count);
+    }
+  }
+  std::optional<Run> fresh[2];
+  for (const Side side : {Side::kOut, Side::kIn}) {
+    PULSE_ASSIGN_OR_RETURN(fresh[static_cast<size_t>(side)],
+                           WriteRun(side, before->side(side).chunks));
+  }
+  std::vector<std::string> obsolete;
+  if (checkpoint) {
+    if (!manifest_.checkpoint.empty()) obsolete.push_back(manifest_.checkpoint);
+    PULSE_RETURN_IF_ERROR(WriteCheckpoint(*view, indexes, &manifest.checkpoint));
+    manifest.checkpoint_sequence = view->sequence();
+  }
+  uint64_t written = 0;
+  auto next = std::make_shared<Layers>(*before);
+  next->flushed = view->sequence();
+  next->out.chunks.clear();
+  next->in.chunks.clear();
+  for (const Side side : {Side::kOut, Side::kIn}) {
+    auto& run = fresh[static_cast<size_t>(side)];
+    auto& runs = side == Side::kOut ? next->out.runs : next->in.runs;
+    if (!run.has_value()) continue;
+    written += run->reader->info().bytes;
+    runs.insert(runs.begin(), *std::move(run));
+  }
+  ListRuns(*next, &manifest);
+  PULSE_RETURN_IF_ERROR(WriteManifest(manifest));
+  {
+    std::unique_lock lock(commit_mu_);
+    // What was appended meanwhile is in newer chunks.
+    for (const Side side : {Side::kOut, Side::kIn}) {
+      const auto& now = layers_->side(side).chunks;
+      const size_t old = before->side(side).chunks.size();
+      auto& chunks = side == Side::kOut ? next->out.chunks : next->in.chunks;
+      chunks.assign(now.begin(), now.end() - static_cast<long>(old));
+    }
+    InstallLayers(std::move(next));
+    if (checkpoint) {
+      WaitForLeader(&lock);
+      PULSE_RETURN_IF_ERROR(wal_->RemoveBefore(manifest.first_segment));
+    }
+  }
+  before.reset();
+  view.reset();
+  RemoveFiles(obsolete);
+  CutEdges();
+  std::lock_guard lock(stats_mu_);
+  ++stats_.flushes;
+  if (checkpoint) ++stats_.checkpoints;
+  stats_.bytes_flushed += written;
+  return absl::OkStatus();
+}
+
+// Runs [first, first + count) of one direction become one, of the next level.
+absl::Status StoreImpl::MergeSide(Side side, size_t first, size_t count) {
+  std::shared_ptr<const Layers> before;
+  {
+    std::lock_guard lock(view_mu_);
+    before = layers_;
+  }
+  const std::vector<Run>& runs = before->side(side).runs;
+  std::vector<std::shared_ptr<const RunReader>> readers;
+  std::vector<std::string> obsolete;
+  int level = 1;
+  for (size_t i = first; i < first + count; ++i) {
+    readers.push_back(runs[i].reader);
+    obsolete.push_back(runs[i].file);
+    level = std::max(level, runs[i].level + 1);
+  }
+  MergeOptions options;
+  options.oldest_snapshot = oldest_.load(std::memory_order_acquire);
+  options.bottom = first + count == runs.size();
+  PULSE_ASSIGN_OR_RETURN(const auto engine, MakeEngine());
+  const std::string name = NewFile(".run");
+  MergeResult result;
+  {
+    PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(name)));
+    RunFile sink(file.get());
+    PULSE_ASSIGN_OR_RETURN(result, MergeRuns(readers, options, engine.get(), &sink));
+    PULSE_RETURN_IF_ERROR(file->Sync());
+  }
+  std::optional<Run> merged;
+  if (result.info.records > 0) {
+    PULSE_ASSIGN_OR_RETURN(merged, OpenRun({name, side, level}));
+  } else {
+    obsolete.push_back(name);
+  }
+  // Only this thread changes runs.
+  auto next = std::make_shared<Layers>(*before);
+  auto& list = side == Side::kOut ? next->out.runs : next->in.runs;
+  list.erase(list.begin() + static_cast<long>(first),
+             list.begin() + static_cast<long>(first + count));
+  if (merged) list.insert(list.begin() + static_cast<long>(first), *std::move(merged));
+  Manifest manifest = manifest_;
+  ListRuns(*next, &manifest);
+  PULSE_RETURN_IF_ERROR(WriteManifest(manifest));
+  {
+    std::lock_guard lock(commit_mu_);
+    next->out.chunks = layers_->out.chunks;
+    next->in.chunks = layers_->in.chunks;
+    InstallLayers(std::move(next));
+  }
+  RemoveFiles(obsolete);
+  std::lock_guard lock(stats_mu_);
+  ++stats_.merges;
+  stats_.bytes_merged += result.info.bytes;
+  stats_.merge_bytes_copied += result.stats.bytes_copied + result.stats.column_bytes_copied;
+  stats_.merge_bytes_encoded += result.stats.bytes_encoded + result.stats.column_bytes_encoded;
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CompactLocked(bool all) {
+  for (const Side side : {Side::kOut, Side::kIn}) {
+    while (true) {
+      std::shared_ptr<const Layers> layers;
+      {
+        std::lock_guard lock(view_mu_);
+        layers = layers_;
+      }
+      const std::vector<Run>& runs = layers->side(side).runs;
+      if (all) {
+        const bool clean = runs.empty() || (runs.size() == 1 && !runs[0].hides());
+        if (!clean) PULSE_RETURN_IF_ERROR(MergeSide(side, 0, runs.size()));
+        break;
+      }
+      // The newest level that has enough of them; levels ascend.
+      size_t first = 0, count = 0;
+      for (size_t i = 0; i < runs.size() && count < options_.level_runs; i += count) {
+        first = i;
+        count = 0;
+        while (i + count < runs.size() && runs[i + count].level == runs[i].level) ++count;
+      }
+      if (count < options_.level_runs) break;
+      PULSE_RETURN_IF_ERROR(MergeSide(side, first, count));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void StoreImpl::WakeMaintenance() {
+  {
+    std::lock_guard lock(wake_mu_);
+    wake_ = true;
+  }
+  wake_cv_.notify_one();
+}
+
+void StoreImpl::Maintain() {
+  while (true) {
+    {
+      std::unique_lock lock(wake_mu_);
+      wake_cv_.wait(lock, [this] { return wake_ || stop_; });
+      if (stop_) return;
+      wake_ = false;
+    }
+    std::lock_guard lock(maintenance_mu_);
+    absl::Status status;
+    bool wants;
+    bool checkpoint;
+    {
+      std::lock_guard commits(commit_mu_);
+      wants = WantsFlush();
+      checkpoint = WantsCheckpoint();
+    }
+    if (wants) status = FlushLocked(checkpoint);
+    if (status.ok()) status = CompactLocked(false);
+    {
+      std::lock_guard stats(stats_mu_);
+      stats_.maintenance = status;
+    }
+    // Whoever waits has looked under this lock.
+    std::lock_guard commits(commit_mu_);
+    memory_cv_.notify_all();
+  }
+}
+
+absl::Status StoreImpl::Flush() {
+  if (options_.read_only) return absl::FailedPreconditionError("open for reading only");
+  std::lock_guard lock(maintenance_mu_);
+  return FlushLocked(false);
+}
+
+absl::Status StoreImpl::Checkpoint() {
+  if (options_.read_only) return absl::FailedPreconditionError("open for reading only");
+  std::lock_guard lock(maintenance_mu_);
+  return FlushLocked(true);
+}
+
+absl::Status StoreImpl::Compact() {
+  if (options_.read_only) return absl::FailedPreconditionError("open for reading only");
+  std::lock_guard lock(maintenance_mu_);
+  PULSE_RETURN_IF_ERROR(FlushLocked(false));
+  return CompactLocked(true);
+}
+
+absl::Status StoreImpl::Close() {
+  if (options_.read_only) return absl::OkStatus();
+  {
+    std::lock_guard lock(commit_mu_);
+    if (closed_) return absl::OkStatus();
+    closed_ = true;
+  }
+  memory_cv_.notify_all();
+  std::lock_guard lock(maintenance_mu_);
+  return FlushLocked(true);
+}
+
+StoreStats StoreImpl::stats() const {
+  StoreStats out;
+  {
+    std::lock_guard lock(stats_mu_);
+    out = stats_;
+  }
+  {
+    std::lock_guard lock(commit_mu_);
+    if (!leading_) out.log_bytes = wal_->bytes();
+  }
+  std::lock_guard lock(view_mu_);
+  out.sequence = visible_;
+  out.oldest_snapshot = oldest_;
+  out.node_bytes = tables_.nodes.memory();
+  out.edge_bytes = tables_.edges.memory();
+  out.chunk_bytes = (layers_->out.chunks.size() + layers_->in.chunks.size()) * L0Chunk::memory();
+  out.out_runs = layers_->out.runs.size();
+  out.in_runs = layers_->in.runs.size();
+  for (const Side side : {Side::kOut, Side::kIn}) {
+    for (const Run& run : layers_->side(side).runs) out.run_bytes += run.reader->info().bytes;
+  }
+  return out;
+}
+
+}  // namespace pulse::graph

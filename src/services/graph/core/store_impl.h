@@ -1,0 +1,190 @@
+// The store behind GraphStore: what is common to opening (store_open.cc), commits
+// (store_commit.cc), schema (store_schema.cc) and maintenance (store_flush.cc).
+//
+// Locks, in the order in which they are taken:
+//   maintenance_mu_  one flush, checkpoint or compaction at a time
+//   commit_mu_       validation of a commit, the queue, and applying: the tables' one writer
+//   view_mu_         sequence, layers and snapshots; held for moments
+//
+// Invariants.
+//   * applied_ <= last_sequence_; what is between them is in the queue or being made durable.
+//   * A snapshot of sequence S has layers that hold every record up to S.
+//   * Every version of a relationship up to layers_->flushed is in runs; of later ones, all are in
+//     chunks, and their properties in tables_.edges.
+//   * No snapshot below oldest_ exists or will.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "services/graph/core/manifest.h"
+#include "services/graph/core/store.h"
+#include "services/graph/core/transaction.h"
+#include "services/graph/core/view.h"
+#include "services/graph/core/wal.h"
+
+namespace pulse::graph {
+
+class StoreImpl : public TransactionHost {
+ public:
+  StoreImpl(std::string path, const StoreOptions& options);
+  ~StoreImpl() override;
+
+  absl::Status Open();
+
+  absl::StatusOr<std::shared_ptr<const View>> Snapshot(std::optional<uint64_t> sequence);
+  uint64_t sequence() const;
+  absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin();
+  absl::Status CreateIndex(const IndexDefinition& definition);
+  absl::Status DropIndex(const std::string& name);
+  absl::Status Flush();
+  absl::Status Checkpoint();
+  absl::Status Compact();
+  absl::Status Close();
+  StoreStats stats() const;
+
+  absl::Status CommitWrites(const View& base, const WriteSet& writes) override;
+  absl::StatusOr<NodeId> NewNodeId() override;
+  absl::StatusOr<EdgeId> NewEdgeId() override;
+  Token AddName(NameKind kind, std::string_view name, bool* durable) override {
+    return tables_.names.Add(kind, name, durable);
+  }
+  const Tables& tables() const override { return tables_; }
+
+ private:
+  // A commit between its validation and its end.
+  struct Pending {
+    WalEntry entry;
+    std::string payload;
+    std::vector<NodeId> endpoints;  // of relationships that it creates; sorted
+    bool done = false;
+  };
+
+  // --- Opening ---
+  absl::Status LoadManifest();
+  absl::Status LoadCheckpoint();
+  absl::Status OpenRuns();
+  absl::Status RemoveStrays();
+  absl::Status ReadLog();
+  std::string PathOf(const std::string& file) const { return path_ + "/" + file; }
+
+  // --- Commits ---
+  absl::Status Validate(const View& base, const WriteSet& writes,
+                        std::vector<NodeId> endpoints) const;
+  absl::Status ValidateNodes(uint64_t since, const WriteSet& writes) const;
+  absl::Status ValidateDeletion(const View& base, NodeId node) const;
+  absl::Status ValidateConstraints(const WriteSet& writes, std::vector<uint64_t>* claims) const;
+  // Whether something of this key was claimed by a commit after `since`.
+  bool Claimed(uint64_t key, uint64_t since) const {
+    const auto it = claims_.find(key);
+    return it != claims_.end() && it->second > since;
+  }
+  void Claim(const WriteSet& writes, const std::vector<uint64_t>& more, uint64_t sequence);
+  void ForgetClaims();
+  // Writes what is queued, applies it, and makes it visible.
+  void Lead(std::unique_lock<std::mutex>* lock);
+  // Waits until nobody leads, so that the log and the tables are the caller's.
+  void WaitForLeader(std::unique_lock<std::mutex>* lock);
+  absl::Status WaitForMemory(std::unique_lock<std::mutex>* lock);
+
+  // --- Applying; commit_mu_ is held, or nobody else is there yet ---
+  absl::Status Apply(uint64_t sequence, std::string_view payload);
+  absl::Status ApplyNode(uint64_t sequence, const Operation& operation);
+  absl::Status ApplyEdge(uint64_t sequence, const Operation& operation);
+  absl::Status ApplyIndex(const Operation& operation);
+  void Install(NodeId node, NodeVersion* version);
+  void AppendRecord(Side side, NodeId node, const Record& record);
+  void AddChunk(Side side);
+  void InstallLayers(std::shared_ptr<const Layers> layers);
+  void CountLabels(std::span<const Token> labels, int64_t by);
+  std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, bool log,
+                                    std::string* payload);
+  absl::Status CheckExisting(const Index& index) const;
+  absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
+  // All that was applied up to `sequence` can be seen.
+  void Publish(uint64_t sequence);
+
+  // --- Maintenance; maintenance_mu_ is held ---
+  absl::Status FlushLocked(bool checkpoint);
+  absl::Status CompactLocked(bool all);
+  absl::Status WriteCheckpoint(const View& view, const std::vector<IndexDefinition>& indexes,
+                               std::string* file);
+  // Nothing where the chunks are empty.
+  absl::StatusOr<std::optional<Run>> WriteRun(Side side,
+                                              std::span<const std::shared_ptr<L0Chunk>> chunks);
+  absl::StatusOr<Run> OpenRun(const ManifestRun& run) const;
+  absl::Status MergeSide(Side side, size_t first, size_t count);
+  absl::Status WriteManifest(const Manifest& manifest);
+  std::string NewFile(std::string_view suffix);
+  void ListRuns(const Layers& layers, Manifest* manifest) const;
+  void RemoveFiles(const std::vector<std::string>& files);
+  // Frees what only snapshots that are gone had to read from memory.
+  void CutEdges();
+  bool WantsFlush() const;
+  bool WantsCheckpoint() const;
+  void Maintain();
+  void WakeMaintenance();
+  uint64_t MemoryUsed() const;
+
+  // --- Snapshots; view_mu_ is held ---
+  uint64_t RetainedFrom() const;
+  void UpdateOldest();
+
+  const std::string path_;
+  const StoreOptions options_;
+  Files* const files_;
+  std::shared_ptr<void> lock_;
+  uint64_t next_file_ = 1;  // maintenance_mu_
+  std::atomic<uint64_t> checkpoint_size_{0};
+  Tables tables_;
+  Manifest manifest_;  // as it is on disk
+  std::atomic<NodeId> next_node_{0};
+  std::atomic<EdgeId> next_edge_{0};
+
+  mutable std::mutex maintenance_mu_;
+
+  mutable std::mutex commit_mu_;
+  std::condition_variable commit_cv_;
+  std::unique_ptr<Wal> wal_;
+  bool leading_ = false;
+  bool closed_ = false;
+  bool schema_changing_ = false;
+  std::vector<Pending*> queue_, in_flight_;
+  uint64_t last_sequence_ = 0;
+  uint64_t applied_ = 0;
+  // What recent commits changed, by hash: the sequence of the newest one.
+  absl::flat_hash_map<uint64_t, uint64_t> claims_;
+  size_t forget_claims_at_ = 4096;
+  absl::Status apply_failure_;
+
+  mutable std::mutex view_mu_;
+  std::condition_variable memory_cv_;
+  uint64_t visible_ = 0;
+  uint64_t history_from_ = 0;  // older versions were not kept when the store was opened
+  std::shared_ptr<const Layers> layers_;
+  std::multiset<uint64_t> snapshots_;
+  std::atomic<uint64_t> oldest_{0};
+  // All layers that somebody may still read.
+  std::vector<std::weak_ptr<const Layers>> alive_;
+
+  std::mutex wake_mu_;
+  std::condition_variable wake_cv_;
+  bool wake_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+
+  mutable std::mutex stats_mu_;
+  StoreStats stats_;
+};
+
+}  // namespace pulse::graph

@@ -1,0 +1,250 @@
+// Opening: manifest, checkpoint, runs, and the log from where the checkpoint ends.
+#include <algorithm>
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/errors.h"
+#include "services/graph/core/checkpoint.h"
+#include "services/graph/core/store_impl.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+
+using cypher::Concat;
+
+StoreImpl::StoreImpl(std::string path, const StoreOptions& options)
+    : path_(std::move(path)),
+      options_(options),
+      files_(options.files != nullptr ? options.files : SystemFiles()),
+      layers_(std::make_shared<Layers>()) {}
+
+StoreImpl::~StoreImpl() {
+  {
+    std::lock_guard lock(wake_mu_);
+    stop_ = true;
+  }
+  wake_cv_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status StoreImpl::LoadManifest() {
+  auto bytes = files_->Read(PathOf(kManifestFile));
+  if (bytes.ok()) {
+    PULSE_ASSIGN_OR_RETURN(manifest_, Manifest::Decode(*bytes, PathOf(kManifestFile)));
+    return absl::OkStatus();
+  }
+  if (!absl::IsNotFound(bytes.status())) return bytes.status();
+  if (options_.read_only || !options_.create) {
+    return absl::NotFoundError(Concat("there is no graph database in ", path_));
+  }
+  // A directory that has a log or runs and no manifest has lost it; one of others' files is not
+  // ours.
+  PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
+  for (const std::string& name : names) {
+    if (name == kLockFile || name == Concat(kManifestFile, ".new")) continue;
+    return absl::FailedPreconditionError(
+        Concat(path_, " is not empty and holds no graph database (", name, ")"));
+  }
+  return WriteManifest(Manifest());
+}
+
+absl::Status StoreImpl::LoadCheckpoint() {
+  if (manifest_.checkpoint.empty()) return absl::OkStatus();
+  const std::string path = PathOf(manifest_.checkpoint);
+  PULSE_ASSIGN_OR_RETURN(const std::string bytes, files_->Read(path));
+  checkpoint_size_ = bytes.size();
+  return ReadCheckpoint(bytes, path, [this](std::string_view payload) {
+    return Apply(manifest_.checkpoint_sequence, payload);
+  });
+}
+
+absl::StatusOr<Run> StoreImpl::OpenRun(const ManifestRun& run) const {
+  PULSE_ASSIGN_OR_RETURN(RunBytes bytes, files_->Map(PathOf(run.file)));
+  PULSE_ASSIGN_OR_RETURN(auto reader, RunReader::Open(std::move(bytes)));
+  if (reader->info().side != run.side) {
+    return absl::DataLossError(Concat(PathOf(run.file), " is a run of the other direction"));
+  }
+  return Run{std::move(reader), run.file, run.level};
+}
+
+absl::Status StoreImpl::OpenRuns() {
+  auto layers = std::make_shared<Layers>();
+  layers->flushed = manifest_.flushed;
+  for (const ManifestRun& run : manifest_.runs) {
+    auto& runs = run.side == Side::kOut ? layers->out.runs : layers->in.runs;
+    PULSE_ASSIGN_OR_RETURN(Run opened, OpenRun(run));
+    runs.push_back(std::move(opened));
+  }
+  for (const auto& [type, count] : manifest_.edge_counts) {
+    if (type >= Tables::kMaxTokens) return absl::DataLossError("the manifest is damaged");
+    *tables_.type_counts.Make(type) += count;
+    tables_.edge_count += count;
+  }
+  next_edge_ = manifest_.next_edge;
+  next_file_ = manifest_.next_file;
+  InstallLayers(std::move(layers));
+  return absl::OkStatus();
+}
+
+// Files of a flush, checkpoint or compaction that did not come to its end.
+absl::Status StoreImpl::RemoveStrays() {
+  PULSE_ASSIGN_OR_RETURN(const auto names, files_->List(path_));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".run") && !name.ends_with(".ckpt") && !name.ends_with(".new")) continue;
+    const bool known = name == manifest_.checkpoint ||
+                       std::any_of(manifest_.runs.begin(), manifest_.runs.end(),
+                                   [&name](const ManifestRun& run) { return run.file == name; });
+    if (!known) PULSE_RETURN_IF_ERROR(files_->Remove(PathOf(name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::ReadLog() {
+  WalOptions wal;
+  wal.segment_bytes = options_.log_segment_bytes;
+  wal.sync = options_.sync;
+  wal.read_only = options_.read_only;
+  wal.allow_damage = options_.allow_damage;
+  applied_ = std::max(manifest_.checkpoint_sequence, manifest_.flushed);
+  PULSE_ASSIGN_OR_RETURN(wal_, Wal::Open(files_, path_, manifest_.first_segment, wal,
+                                         [this](uint64_t sequence, std::string_view payload) {
+                                           PULSE_RETURN_IF_ERROR(Apply(sequence, payload));
+                                           applied_ = std::max(applied_, sequence);
+                                           // Nobody has an older snapshot.
+                                           history_from_ = applied_;
+                                           Publish(applied_);
+                                           // A long log must not take more memory than it took when
+                                           // it was written.
+                                           if (options_.read_only || !WantsFlush())
+                                             return absl::OkStatus();
+                                           std::lock_guard lock(maintenance_mu_);
+                                           PULSE_RETURN_IF_ERROR(FlushLocked(false));
+                                           return CompactLocked(false);
+                                         }));
+  stats_.damage = wal_->damage();
+  last_sequence_ = std::max(applied_, wal_->last_sequence());
+  applied_ = last_sequence_;
+  history_from_ = applied_;
+  Publish(applied_);
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::Open() {
+  if (!options_.read_only) {
+    if (options_.create) PULSE_RETURN_IF_ERROR(files_->MakeDirectory(path_));
+    PULSE_ASSIGN_OR_RETURN(lock_, files_->Lock(PathOf(kLockFile)));
+  }
+  PULSE_RETURN_IF_ERROR(LoadManifest());
+  if (!options_.read_only) PULSE_RETURN_IF_ERROR(RemoveStrays());
+  PULSE_RETURN_IF_ERROR(OpenRuns());
+  PULSE_RETURN_IF_ERROR(LoadCheckpoint());
+  PULSE_RETURN_IF_ERROR(ReadLog());
+  if (options_.background && !options_.read_only) {
+    thread_ = std::thread([this] { Maintain(); });
+    if (WantsFlush()) WakeMaintenance();
+  }
+  return absl::OkStatus();
+}
+
+// --- Snapshots ---
+
+uint64_t StoreImpl::RetainedFrom() const {
+  const uint64_t retained =
+      visible_ > options_.retain_commits ? visible_ - options_.retain_commits : 0;
+  return std::max(history_from_, retained);
+}
+
+void StoreImpl::UpdateOldest() {
+  uint64_t oldest = RetainedFrom();
+  if (!snapshots_.empty()) oldest = std::min(oldest, *snapshots_.begin());
+  oldest_.store(oldest, std::memory_order_release);
+}
+
+absl::StatusOr<std::shared_ptr<const View>> StoreImpl::Snapshot(std::optional<uint64_t> asked) {
+  std::lock_guard lock(view_mu_);
+  const uint64_t sequence = asked.value_or(visible_);
+  if (sequence > visible_) {
+    return absl::NotFoundError(
+        Concat("there is no commit ", sequence, " yet; the newest is ", visible_));
+  }
+  // A snapshot that somebody has is kept as long as that.
+  if (sequence < std::min(RetainedFrom(), oldest_.load(std::memory_order_relaxed))) {
+    return absl::NotFoundError(Concat("the state of commit ", sequence,
+                                      " is no longer kept; the oldest is ", RetainedFrom(),
+                                      " (the option retain_commits keeps more)"));
+  }
+  snapshots_.insert(sequence);
+  return std::make_shared<const View>(&tables_, layers_, sequence, [this, sequence] {
+    std::lock_guard release(view_mu_);
+    snapshots_.erase(snapshots_.find(sequence));
+    UpdateOldest();
+  });
+}
+
+uint64_t StoreImpl::sequence() const {
+  std::lock_guard lock(view_mu_);
+  return visible_;
+}
+
+absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> StoreImpl::Begin() {
+  if (options_.read_only) {
+    return absl::FailedPreconditionError("the database is open for reading only");
+  }
+  PULSE_ASSIGN_OR_RETURN(auto view, Snapshot(std::nullopt));
+  return std::make_unique<Transaction>(this, std::move(view));
+}
+
+// --- The public face ---
+
+absl::StatusOr<std::unique_ptr<GraphStore>> GraphStore::Open(const std::string& path,
+                                                             const StoreOptions& options) {
+  if (path.empty()) return absl::InvalidArgumentError("the database's path is empty");
+  if (options.allow_damage && !options.read_only) {
+    return absl::InvalidArgumentError("a damaged database is opened for reading only");
+  }
+  if (options.level_runs < 2) return absl::InvalidArgumentError("level_runs is 2 or more");
+  for (int attempt = 0;; ++attempt) {
+    auto impl = std::make_unique<StoreImpl>(path, options);
+    const absl::Status status = impl->Open();
+    if (status.ok()) return std::unique_ptr<GraphStore>(new GraphStore(std::move(impl)));
+    // A writer may have replaced, and removed, what the manifest named.
+    const bool gone = absl::IsNotFound(status) || absl::IsDataLoss(status);
+    if (!options.read_only || !gone || attempt >= 3) return status;
+  }
+}
+
+GraphStore::GraphStore(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
+GraphStore::~GraphStore() = default;
+
+absl::StatusOr<std::shared_ptr<const cypher::GraphView>> GraphStore::Snapshot(
+    std::optional<uint64_t> sequence) {
+  return impl_->Snapshot(sequence);
+}
+uint64_t GraphStore::sequence() const { return impl_->sequence(); }
+absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::Begin() {
+  return impl_->Begin();
+}
+absl::Status GraphStore::CreateIndex(const cypher::IndexDefinition& definition) {
+  return impl_->CreateIndex(definition);
+}
+absl::Status GraphStore::DropIndex(const std::string& name) { return impl_->DropIndex(name); }
+std::vector<cypher::IndexDefinition> GraphStore::Indexes() const {
+  std::vector<cypher::IndexDefinition> out;
+  for (const auto& index : *impl_->tables().indexes.list()) out.push_back(index->definition());
+  return out;
+}
+cypher::DatabaseNames GraphStore::Names() const {
+  cypher::DatabaseNames out;
+  const NameTable& names = impl_->tables().names;
+  for (auto& [token, name] : names.Durable(NameKind::kLabel)) out.labels.push_back(name);
+  for (auto& [token, name] : names.Durable(NameKind::kType)) out.types.push_back(name);
+  for (auto& [token, name] : names.Durable(NameKind::kKey)) out.keys.push_back(name);
+  return out;
+}
+absl::Status GraphStore::Flush() { return impl_->Flush(); }
+absl::Status GraphStore::Checkpoint() { return impl_->Checkpoint(); }
+absl::Status GraphStore::Compact() { return impl_->Compact(); }
+absl::Status GraphStore::Close() { return impl_->Close(); }
+StoreStats GraphStore::stats() const { return impl_->stats(); }
+
+}  // namespace pulse::graph

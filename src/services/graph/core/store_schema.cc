@@ -1,0 +1,303 @@
+// Indexes and constraints: made, dropped, and checked at commit.
+#include <algorithm>
+#include <map>
+
+#include "base/errors.h"
+#include "services/graph/core/claims.h"
+#include "services/graph/core/store_impl.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+
+std::string Described(const Index& index) {
+  std::string keys;
+  for (const std::string& key : index.definition().keys) {
+    if (!keys.empty()) keys += ", ";
+    keys += key;
+  }
+  return Concat("constraint ", index.definition().name, " on :", index.definition().label, "(",
+                keys, ")");
+}
+
+// Keys and values, for messages.
+std::string ValuesText(const Index& index, const std::vector<Value>& values,
+                       const cypher::GraphView& view) {
+  std::string out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    out += Concat(i == 0 ? "" : ", ", index.definition().keys[i], " = ",
+                  cypher::ValueText(values[i], view));
+  }
+  return out;
+}
+
+uint64_t NameHash(const Index& index) {
+  const std::string& name = index.definition().name;
+  return XXH3_64bits(name.data(), name.size());
+}
+
+// A node as a commit leaves it, which is what others changed meanwhile and what it changes.
+struct Outcome {
+  std::vector<Token> labels;
+  std::string properties;
+};
+
+Outcome OutcomeOf(const NodeDraft& draft, const NodeVersion* latest) {
+  Outcome out{draft.labels, draft.properties};
+  if (latest == nullptr) return out;
+  out.labels.assign(latest->labels().begin(), latest->labels().end());
+  for (const auto& [label, add] : draft.label_changes) {
+    std::erase(out.labels, label);
+    if (add) out.labels.push_back(label);
+  }
+  ChangeProperties(latest->properties(),
+                   EncodeProperties(Properties(draft.changes.begin(), draft.changes.end()), true),
+                   &out.properties);
+  return out;
+}
+
+absl::Status Broken(const Index& index, std::string_view how) {
+  return absl::FailedPreconditionError(Concat(Described(index), ": ", how));
+}
+
+}  // namespace
+
+absl::Status StoreImpl::ValidateConstraints(const WriteSet& writes,
+                                            std::vector<uint64_t>* claims) const {
+  const auto indexes = tables_.indexes.list();
+  std::vector<const Index*> constraints;
+  for (const auto& index : *indexes) {
+    if (index->definition().unique || index->definition().required)
+      constraints.push_back(index.get());
+  }
+  if (constraints.empty()) return absl::OkStatus();
+  const View latest(&tables_, layers_, kMaxSequence, nullptr);
+  // Tuples that this commit itself brings.
+  std::map<std::pair<const Index*, uint64_t>, std::vector<std::pair<NodeId, std::vector<Value>>>>
+      own;
+  const auto check = [&](const NodeDraft& draft, const NodeVersion* before) -> absl::Status {
+    std::optional<NodeVersion*> version;
+    absl::Status status;
+    for (const Index* index : constraints) {
+      if (before != nullptr) {
+        bool concerned = false;
+        for (const auto& [key, value] : draft.changes) concerned |= index->Concerns(key, false);
+        for (const auto& [label, add] : draft.label_changes)
+          concerned |= index->Concerns(label, true);
+        if (!concerned) continue;
+        // Two that pass alone may break it together.
+        const uint64_t key = ConstrainedClaim(draft.id);
+        if (Claimed(key, applied_)) {
+          status = absl::AbortedError(
+              Concat("another transaction changes node ", draft.id, "; run this one again"));
+          break;
+        }
+        claims->push_back(key);
+      }
+      if (!version) {
+        const Outcome outcome = OutcomeOf(draft, before);
+        version = NodeVersion::Make(0, outcome.labels, outcome.properties);
+      }
+      if (!(*version)->HasLabel(index->label())) continue;
+      const auto values = index->ValuesOf(**version);
+      if (!values) {
+        if (!index->definition().required) continue;
+        status = Broken(*index,
+                        Concat("node ", draft.id, " must have ",
+                               index->definition().keys.size() > 1 ? "all of its keys"
+                                                                   : index->definition().keys[0]));
+        break;
+      }
+      if (!index->definition().unique) continue;
+      const uint64_t hash = index->HashAll(*values);
+      const uint64_t claim = UniqueClaim(NameHash(*index), hash);
+      if (Claimed(claim, applied_)) {
+        status =
+            absl::AbortedError(Concat("another transaction commits the same ",
+                                      ValuesText(*index, *values, latest), "; run this one again"));
+        break;
+      }
+      claims->push_back(claim);
+      std::vector<NodeId> candidates;
+      index->FindAll(*values, &candidates);
+      auto& same = own[{index, hash}];
+      const auto equal = [&](const std::vector<Value>& other) {
+        for (size_t i = 0; i < other.size(); ++i) {
+          if (cypher::Equals(other[i], (*values)[i]) != 1) return false;
+        }
+        return true;
+      };
+      NodeId rival = ~NodeId{0};
+      for (const NodeId node : candidates) {
+        // What this commit changes is looked at as it leaves it.
+        if (node == draft.id || writes.nodes.contains(node)) {
+          const auto it = writes.nodes.find(node);
+          if (node == draft.id || it->second.deleted) continue;
+          const NodeVersion* other = tables_.nodes.Latest(node);
+          if (other == nullptr || other->deleted()) continue;
+          const Outcome outcome = OutcomeOf(it->second, other);
+          NodeVersion* then = NodeVersion::Make(0, outcome.labels, outcome.properties);
+          const auto theirs = index->ValuesOf(*then);
+          NodeVersion::Free(then);
+          if (theirs && equal(*theirs)) rival = node;
+          continue;
+        }
+        const NodeVersion* other = tables_.nodes.Latest(node);
+        if (other == nullptr) continue;
+        const auto theirs = index->ValuesOf(*other);
+        if (theirs && equal(*theirs)) rival = node;
+      }
+      for (const auto& [node, theirs] : same) {
+        if (equal(theirs)) rival = node;
+      }
+      if (rival != ~NodeId{0}) {
+        status = Broken(*index, Concat("node ", rival, " has ", ValuesText(*index, *values, latest),
+                                       " already"));
+        break;
+      }
+      same.emplace_back(draft.id, *values);
+    }
+    if (version) NodeVersion::Free(*version);
+    return status;
+  };
+  for (const NodeDraft& draft : writes.created_nodes) {
+    if (!draft.deleted) PULSE_RETURN_IF_ERROR(check(draft, nullptr));
+  }
+  for (const auto& [id, draft] : writes.nodes) {
+    if (!draft.deleted) PULSE_RETURN_IF_ERROR(check(draft, tables_.nodes.Latest(id)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CheckExisting(const Index& index) const {
+  const IndexDefinition& definition = index.definition();
+  if (!definition.unique && !definition.required) return absl::OkStatus();
+  const View latest(&tables_, layers_, kMaxSequence, nullptr);
+  for (NodeId node = 0; node < tables_.nodes.end(); ++node) {
+    const NodeVersion* version = tables_.nodes.Latest(node);
+    if (version == nullptr || version->deleted() || !version->HasLabel(index.label())) continue;
+    const auto values = index.ValuesOf(*version);
+    if (!values) {
+      if (!definition.required) continue;
+      return Broken(index, Concat("node ", node, " has not all of its keys"));
+    }
+    if (!definition.unique) continue;
+    std::vector<NodeId> candidates;
+    index.FindAll(*values, &candidates);
+    for (const NodeId other : candidates) {
+      const NodeVersion* rival = other == node ? nullptr : tables_.nodes.Latest(other);
+      const auto theirs = rival == nullptr ? std::nullopt : index.ValuesOf(*rival);
+      bool equal = theirs.has_value();
+      for (size_t i = 0; equal && i < values->size(); ++i) {
+        equal = cypher::Equals((*theirs)[i], (*values)[i]) == 1;
+      }
+      if (equal) {
+        return Broken(index, Concat("nodes ", node, " and ", other, " both have ",
+                                    ValuesText(index, *values, latest)));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// With all versions of all nodes in it. Logs names that are new.
+std::shared_ptr<Index> StoreImpl::BuildIndex(const IndexDefinition& definition, bool log,
+                                             std::string* payload) {
+  OperationWriter writer;
+  bool durable;
+  const Token label = tables_.names.Add(NameKind::kLabel, definition.label, &durable);
+  if (!durable) writer.Name(NameKind::kLabel, label, definition.label);
+  std::vector<Token> keys;
+  for (const std::string& key : definition.keys) {
+    keys.push_back(tables_.names.Add(NameKind::kKey, key, &durable));
+    if (!durable) writer.Name(NameKind::kKey, keys.back(), key);
+  }
+  if (log) {
+    writer.CreateIndex(definition);
+    *payload = writer.Take();
+  }
+  auto index = std::make_shared<Index>(definition, label, std::move(keys));
+  for (NodeId first = 0; first < tables_.nodes.end(); first += 64) {
+    for (uint64_t word = tables_.nodes.LabelWord(label, first); word != 0; word &= word - 1) {
+      const NodeId node = first + static_cast<NodeId>(__builtin_ctzll(word));
+      for (const NodeVersion* v = tables_.nodes.Latest(node); v != nullptr; v = v->previous()) {
+        index->Add(node, *v);
+      }
+    }
+  }
+  return index;
+}
+
+absl::Status StoreImpl::ApplyIndex(const Operation& op) {
+  if (op.kind == Operation::Kind::kDropIndex) {
+    tables_.indexes.Remove(std::string(op.text));
+    return absl::OkStatus();
+  }
+  if (op.index.keys.empty()) return absl::DataLossError("an index without a key");
+  if (tables_.indexes.FindByName(op.index.name) == nullptr) {
+    std::string ignored;
+    tables_.indexes.Add(BuildIndex(op.index, false, &ignored));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StoreImpl::CommitSchema(std::unique_lock<std::mutex>* lock,
+                                     const std::string& payload) {
+  Pending pending;
+  pending.payload = payload;
+  pending.entry.sequence = ++last_sequence_;
+  pending.entry.payload = pending.payload;
+  queue_.push_back(&pending);
+  // A commit that was validated without it must not come behind it.
+  schema_changing_ = true;
+  Lead(lock);
+  schema_changing_ = false;
+  commit_cv_.notify_all();
+  return pending.entry.result;
+}
+
+absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
+  if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
+    return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
+  }
+  std::unique_lock lock(commit_mu_);
+  WaitForLeader(&lock);
+  if (closed_ || options_.read_only) {
+    return absl::FailedPreconditionError("the database is not open for writing");
+  }
+  PULSE_RETURN_IF_ERROR(apply_failure_);
+  for (const auto& index : *tables_.indexes.list()) {
+    if (index->definition().name == definition.name) {
+      return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
+    }
+    if (index->definition().label == definition.label &&
+        index->definition().keys == definition.keys) {
+      return absl::AlreadyExistsError(
+          Concat("index ", index->definition().name, " is of the same label and keys"));
+    }
+  }
+  std::string payload;
+  const auto index = BuildIndex(definition, true, &payload);
+  PULSE_RETURN_IF_ERROR(CheckExisting(*index));
+  // Applying it builds it once more, which is how a log that is read does it.
+  return CommitSchema(&lock, payload);
+}
+
+absl::Status StoreImpl::DropIndex(const std::string& name) {
+  std::unique_lock lock(commit_mu_);
+  WaitForLeader(&lock);
+  if (closed_ || options_.read_only) {
+    return absl::FailedPreconditionError("the database is not open for writing");
+  }
+  PULSE_RETURN_IF_ERROR(apply_failure_);
+  if (tables_.indexes.FindByName(name) == nullptr) {
+    return absl::NotFoundError(Concat("there is no index named ", name));
+  }
+  OperationWriter writer;
+  writer.DropIndex(name);
+  return CommitSchema(&lock, writer.Take());
+}
+
+}  // namespace pulse::graph

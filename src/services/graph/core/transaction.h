@@ -1,0 +1,173 @@
+// A transaction of the graph store: a snapshot, and what it changed, which nobody else sees before
+// it is committed. Snapshot isolation: the first to commit of two that changed the same wins.
+//
+// One thread at a time. Nothing is logged or locked before Commit(). Memory: what it changed, and a
+// hash index of it for each label and key that it seeks.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "services/graph/core/view.h"
+#include "services/graph/model/database.h"
+
+namespace pulse::graph {
+
+// A node as it will be.
+struct NodeDraft {
+  NodeId id = 0;
+  bool deleted = false;
+  std::vector<Token> labels;
+  std::string properties;  // as bytes
+  // Of a node that was there before: by key, null removes; by label, true adds.
+  std::map<Token, Value> changes;
+  std::map<Token, bool> label_changes;
+};
+
+struct EdgeDraft {
+  EdgeRef ref;
+  bool deleted = false;
+  std::string properties;
+  std::map<Token, Value> changes;
+};
+
+// What a commit consists of; what the store validates and logs.
+struct WriteSet {
+  std::vector<std::pair<NameKind, Token>> names;  // not durable when they were asked for
+  std::deque<NodeDraft> created_nodes;            // by ascending identifier
+  std::deque<EdgeDraft> created_edges;
+  absl::flat_hash_map<NodeId, NodeDraft> nodes;  // that were there before
+  absl::flat_hash_map<EdgeId, EdgeDraft> edges;
+
+  bool empty() const {
+    return created_nodes.empty() && created_edges.empty() && nodes.empty() && edges.empty();
+  }
+  const NodeDraft* FindCreated(NodeId node) const;
+  // Created or changed; null: as the snapshot has it.
+  const NodeDraft* FindNode(NodeId node) const;
+  const EdgeDraft* FindEdge(EdgeId edge) const;
+  // The operations that the log gets.
+  std::string Encode(const NameTable& names) const;
+};
+
+// What a transaction needs of its store.
+class TransactionHost {
+ public:
+  virtual ~TransactionHost() = default;
+  virtual absl::Status CommitWrites(const View& base, const WriteSet& writes) = 0;
+  virtual absl::StatusOr<NodeId> NewNodeId() = 0;
+  virtual absl::StatusOr<EdgeId> NewEdgeId() = 0;
+  virtual Token AddName(NameKind kind, std::string_view name, bool* durable) = 0;
+  virtual const Tables& tables() const = 0;
+};
+
+class Transaction : public cypher::DatabaseTransaction {
+ public:
+  Transaction(TransactionHost* host, std::shared_ptr<const View> base)
+      : host_(host), base_(std::move(base)) {}
+
+  absl::Status Commit() override;
+
+  std::optional<Token> FindLabel(std::string_view name) const override {
+    return base_->FindLabel(name);
+  }
+  std::optional<Token> FindType(std::string_view name) const override {
+    return base_->FindType(name);
+  }
+  std::optional<Token> FindKey(std::string_view name) const override {
+    return base_->FindKey(name);
+  }
+  std::string LabelName(Token label) const override { return base_->LabelName(label); }
+  std::string TypeName(Token type) const override { return base_->TypeName(type); }
+  std::string KeyName(Token key) const override { return base_->KeyName(key); }
+  absl::StatusOr<size_t> ScanNodes(Token label, uint64_t* position,
+                                   std::span<NodeId> out) const override;
+  absl::StatusOr<size_t> ScanEdges(std::span<const Token> types, uint64_t* position,
+                                   std::span<EdgeRef> out) const override;
+  absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
+                      std::span<const Token> types, size_t limit, ExpandPosition* position,
+                      NeighbourBatch* out) const override;
+  absl::Status Degrees(std::span<const NodeId> nodes, Direction direction,
+                       std::span<const Token> types, std::span<uint64_t> degrees) const override;
+  absl::Status ReadNodeProperty(Token key, std::span<const NodeId> nodes,
+                                Column* out) const override;
+  absl::Status ReadEdgeProperty(Token key, std::span<const EdgeRef> edges,
+                                Column* out) const override;
+  absl::Status ReadNodeProperties(NodeId node, Properties* out) const override;
+  absl::Status ReadEdgeProperties(const EdgeRef& edge, Properties* out) const override;
+  absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const override;
+  absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
+                        std::span<uint8_t> out) const override;
+  absl::StatusOr<bool> NodeExists(NodeId node) const override;
+  absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
+  bool HasIndex(Token label, Token key) const override { return base_->HasIndex(label, key); }
+  absl::Status Seek(Token label, Token key, const Value& value,
+                    std::vector<NodeId>* out) const override;
+  uint64_t NodeCount(Token label) const override {
+    return base_->NodeCount(label) + writes_.created_nodes.size();
+  }
+  uint64_t EdgeCount(Token type) const override {
+    return base_->EdgeCount(type) + writes_.created_edges.size();
+  }
+
+  absl::StatusOr<Token> AddLabelName(std::string_view name) override {
+    return AddName(NameKind::kLabel, name);
+  }
+  absl::StatusOr<Token> AddTypeName(std::string_view name) override {
+    return AddName(NameKind::kType, name);
+  }
+  absl::StatusOr<Token> AddKeyName(std::string_view name) override {
+    return AddName(NameKind::kKey, name);
+  }
+  absl::StatusOr<NodeId> CreateNode(std::span<const Token> labels,
+                                    const Properties& properties) override;
+  absl::StatusOr<EdgeRef> CreateEdge(NodeId source, NodeId target, Token type,
+                                     const Properties& properties) override;
+  absl::Status SetNodeProperty(NodeId node, Token key, const Value& value) override;
+  absl::Status SetEdgeProperty(const EdgeRef& edge, Token key, const Value& value) override;
+  absl::Status AddLabel(NodeId node, Token label) override;
+  absl::Status RemoveLabel(NodeId node, Token label) override;
+  absl::Status DeleteNode(NodeId node) override;
+  absl::Status DeleteEdge(const EdgeRef& edge) override;
+
+ private:
+  // A node as this transaction sees it; false where it is not there.
+  bool Look(NodeId node, std::span<const Token>* labels, std::string_view* properties) const;
+  // Its draft, which is made where there is none.
+  absl::StatusOr<NodeDraft*> Draft(NodeId node);
+  absl::StatusOr<EdgeDraft*> Draft(const EdgeRef& edge);
+  absl::StatusOr<Token> AddName(NameKind kind, std::string_view name);
+  // Whether reads of adjacency are the snapshot's own.
+  bool EdgesUntouched() const { return writes_.created_edges.empty() && deleted_edges_ == 0; }
+  void LinkCreated() const;
+  // Appends what this transaction created of a node; from `from` on, at most `most` in all.
+  void OwnEdges(NodeId node, uint32_t origin, Direction direction, std::span<const Token> types,
+                size_t* from, size_t most, NeighbourBatch* out) const;
+  void DropDeleted(size_t from, NeighbourBatch* batch) const;
+
+  TransactionHost* const host_;
+  std::shared_ptr<const View> base_;
+  WriteSet writes_;
+  uint64_t deleted_edges_ = 0;   // that were there before
+  std::vector<NodeId> touched_;  // every creation, draft, and change of labels or properties
+  std::vector<NodeId> drafted_;  // nodes that were there before and have a draft
+  bool finished_ = false;
+
+  // Created relationships by node; made when adjacency is first read.
+  using Linked = absl::flat_hash_map<NodeId, std::vector<uint32_t>>;
+  mutable Linked out_, in_;
+  mutable size_t linked_ = 0;
+  // Touched nodes by the hash of a value, for each label and key that was sought.
+  struct OwnIndex {
+    absl::flat_hash_map<uint64_t, absl::flat_hash_set<NodeId>> nodes;
+    size_t upto = 0;  // of touched_
+  };
+  mutable std::map<std::pair<Token, Token>, OwnIndex> own_indexes_;
+};
+
+}  // namespace pulse::graph

@@ -1,0 +1,186 @@
+// Properties of relationships, and whether there are these: by what a scan remembers, from memory,
+// or from the runs.
+#include <algorithm>
+
+#include "base/errors.h"
+#include "services/graph/core/view.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+
+// The numbers of a range of positions, where all are integers.
+absl::StatusOr<bool> ReadIntRange(const RunReader& run, Token key, uint64_t position, size_t count,
+                                  int64_t* ints, uint8_t* valid) {
+  if (!run.HasKey(key)) return false;
+  while (count > 0) {
+    const size_t segment = run.SegmentOf(position);
+    const auto first = static_cast<uint32_t>(position - run.SegmentStart(segment));
+    if (run.Zone(key, segment).kind != ColumnKind::kInts) return false;
+    PULSE_ASSIGN_OR_RETURN(const ColumnSegment column, run.Segment(key, segment));
+    const auto n = static_cast<uint32_t>(std::min<size_t>(count, column.count() - first));
+    column.ReadInts(first, n, ints);
+    if (column.has_nulls()) {
+      column.ReadValid(first, n, valid);
+    } else {
+      std::fill(valid, valid + n, uint8_t{1});
+    }
+    position += n;
+    ints += n;
+    valid += n;
+    count -= n;
+  }
+  return true;
+}
+
+void PutBytes(size_t slot, std::string_view properties, Token key, ColumnGather* gather) {
+  std::string_view bytes = FindProperty(properties, key);
+  if (bytes.empty()) return;
+  int64_t number;
+  if (cypher::ReadInt(&bytes, &number)) return gather->PutInt(slot, number);
+  Value value;
+  if (cypher::ReadValue(&bytes, &value)) gather->Put(slot, std::move(value));
+}
+
+}  // namespace
+
+// False: there is no such hint, or it does not help.
+bool View::ReadHinted(Token key, std::span<const EdgeRef> edges, Column* out,
+                      absl::Status* status) const {
+  std::shared_ptr<BatchHint> hint;
+  {
+    std::lock_guard lock(scans_mu_);
+    for (auto it = hints_.rbegin(); it != hints_.rend() && hint == nullptr; ++it) {
+      if ((*it)->ids.size() == edges.size() && (*it)->ids.front() == edges.front().id) hint = *it;
+    }
+  }
+  if (hint == nullptr) return false;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (edges[i].id != hint->ids[i]) return false;
+  }
+  // Most often: one integer for each, out of one run.
+  out->kind = Column::Kind::kInts;
+  out->ints.resize(edges.size());
+  out->valid.resize(edges.size());
+  bool ints = true;
+  for (const BatchHint::Range& range : hint->ranges) {
+    if (range.run == nullptr) {
+      ints = false;
+      break;
+    }
+    const auto read = ReadIntRange(*range.run, key, range.position, range.count,
+                                   out->ints.data() + range.slot, out->valid.data() + range.slot);
+    if (!read.ok()) return *status = read.status(), true;
+    if (!*read) {
+      ints = false;
+      break;
+    }
+  }
+  if (ints) return true;
+  ColumnGather gather(edges.size(), out);
+  std::vector<uint64_t> positions;
+  std::vector<uint32_t> slots;
+  for (const BatchHint::Range& range : hint->ranges) {
+    if (range.run == nullptr) {
+      for (uint32_t i = range.slot; i < range.slot + range.count; ++i) {
+        tables_->edges.Read(edges[i].id, sequence_, [&](std::string_view properties) {
+          PutBytes(i, properties, key, &gather);
+        });
+      }
+      continue;
+    }
+    if (!range.run->HasKey(key)) continue;
+    positions.resize(range.count);
+    slots.resize(range.count);
+    for (uint32_t i = 0; i < range.count; ++i) {
+      positions[i] = range.position + i;
+      slots[i] = range.slot + i;
+    }
+    *status = range.run->Gather(key, positions, slots, &gather);
+    if (!status->ok()) return true;
+  }
+  return true;
+}
+
+absl::Status View::ReadEdgeProperty(Token key, std::span<const EdgeRef> edges, Column* out) const {
+  absl::Status status;
+  if (!edges.empty() && ReadHinted(key, edges, out, &status)) return status;
+  ColumnGather gather(edges.size(), out);
+  const std::vector<Run>& runs = layers_->out.runs;
+  std::vector<EdgeLocator> locators;
+  locators.reserve(runs.size());
+  for (const Run& run : runs) locators.emplace_back(run.reader.get());
+  std::vector<std::vector<uint64_t>> positions(runs.size());
+  std::vector<std::vector<uint32_t>> slots(runs.size());
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const auto found = tables_->edges.Read(
+        edges[i].id, sequence_,
+        [&](std::string_view properties) { PutBytes(i, properties, key, &gather); });
+    if (found != EdgeVersions::Found::kNone) continue;
+    for (size_t r = 0; r < runs.size(); ++r) {
+      PULSE_ASSIGN_OR_RETURN(const auto at, locators[r].Find(edges[i], sequence_));
+      if (at.position == kNoPosition) continue;
+      if (!IsTombstone(at.stamp)) {
+        positions[r].push_back(at.position);
+        slots[r].push_back(static_cast<uint32_t>(i));
+      }
+      break;
+    }
+  }
+  for (size_t r = 0; r < runs.size(); ++r) {
+    if (positions[r].empty() || !runs[r].reader->HasKey(key)) continue;
+    PULSE_RETURN_IF_ERROR(runs[r].reader->Gather(key, positions[r], slots[r], &gather));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> View::EdgeBytes(const EdgeRef& edge, std::string* bytes) const {
+  bytes->clear();
+  switch (tables_->edges.Read(edge.id, sequence_,
+                              [&](std::string_view properties) { *bytes = properties; })) {
+    case EdgeVersions::Found::kVersion:
+      return true;
+    case EdgeVersions::Found::kDeleted:
+      return false;
+    case EdgeVersions::Found::kNone:
+      break;
+  }
+  for (const auto& l0 : layers_->out.chunks) {
+    const Chunk& chunk = l0->chunk();
+    for (uint32_t at = chunk.Head(edge.source); at != kNoRecord;) {
+      const Record& record = chunk.record(at);
+      at = record.previous;
+      if (record.edge != edge.id || SequenceOf(record.stamp) > sequence_) continue;
+      return !IsTombstone(record.stamp);
+    }
+  }
+  for (const Run& run : layers_->out.runs) {
+    PULSE_ASSIGN_OR_RETURN(const auto found, EdgeLocator(run.reader.get()).Find(edge, sequence_));
+    if (found.position == kNoPosition) continue;
+    if (IsTombstone(found.stamp)) return false;
+    Properties properties;
+    PULSE_RETURN_IF_ERROR(run.reader->ReadProperties(found.position, &properties));
+    *bytes = EncodeProperties(properties);
+    return true;
+  }
+  return false;
+}
+
+absl::StatusOr<bool> View::EdgeExists(const EdgeRef& edge) const {
+  std::string bytes;
+  return EdgeBytes(edge, &bytes);
+}
+
+absl::Status View::ReadEdgeProperties(const EdgeRef& edge, Properties* out) const {
+  std::string bytes;
+  PULSE_ASSIGN_OR_RETURN(const bool found, EdgeBytes(edge, &bytes));
+  if (!found) return absl::NotFoundError(Concat("there is no relationship ", edge.id));
+  if (!DecodeProperties(bytes, out)) {
+    return absl::DataLossError(Concat("the properties of relationship ", edge.id, " are damaged"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,12 @@
+// Plans as drivers show them: a map of operatorType, args, identifiers and children. Any thread;
+// nothing blocks.
+#pragma once
+
+#include "services/graph/cypher/plan.h"
+#include "services/graph/model/value.h"
+
+namespace pulse::cypher {
+
+Value PlanTree(const Plan& plan);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,315 @@
+#include "services/graph/session/procedures.h"
+
+#include <cinttypes>
+#include <utility>
+
+#include "base/clock.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/functions.h"
+#include "services/graph/model/temporal.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+constexpr uint32_t kString = Bit(Type::kString);
+constexpr uint32_t kText = kString | kNullType;
+constexpr uint32_t kList = Bit(Type::kList);
+
+Value Text(std::string_view text) { return Value::String(text); }
+Value TextOrNull(std::string_view text) { return text.empty() ? Value() : Text(text); }
+
+Value Texts(const std::vector<std::string>& texts) {
+  ValueList list;
+  for (const std::string& text : texts) list.push_back(Text(text));
+  return Value::List(std::move(list));
+}
+
+const Caller& CallerOf(const EvalContext& context) {
+  static const Caller kOwner;
+  return context.caller != nullptr ? *context.caller : kOwner;
+}
+
+std::string Quoted(const std::string& name) {
+  if (IsPlainName(name)) return name;
+  std::string out = "`";
+  for (const char c : name) out += c == '`' ? std::string("``") : std::string(1, c);
+  return out + "`";
+}
+
+std::string CreateStatement(const IndexDefinition& index) {
+  std::string keys;
+  for (const std::string& key : index.keys) {
+    keys += Concat(keys.empty() ? "" : ", ", "n.", Quoted(key));
+  }
+  const std::string pattern = Concat(" FOR (n:", Quoted(index.label), ") ");
+  if (!index.constraint) {
+    return Concat("CREATE RANGE INDEX ", Quoted(index.name), pattern, "ON (", keys, ")");
+  }
+  const std::string_view is = !index.unique ? "NOT NULL" : index.required ? "NODE KEY" : "UNIQUE";
+  return Concat("CREATE CONSTRAINT ", Quoted(index.name), pattern, "REQUIRE (", keys, ") IS ", is);
+}
+
+}  // namespace
+
+ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, PlanCache* plans) {
+  AddNames(database);
+  AddServer(plans);
+  AddSchema(database);
+  AddTransactions(running);
+  AddLists();
+}
+
+const Procedure* ServiceProcedures::Find(std::string_view name) const {
+  const auto it = procedures_.find(name);
+  return it == procedures_.end() ? nullptr : &it->second;
+}
+
+Procedure* ServiceProcedures::Add(std::string_view name, std::vector<Procedure::Field> arguments,
+                                  std::vector<Procedure::Field> results,
+                                  std::string_view description, Call call) {
+  Procedure& procedure = procedures_[std::string(name)];
+  procedure.name = name;
+  procedure.arguments = std::move(arguments);
+  procedure.results = std::move(results);
+  procedure.call = std::move(call);
+  descriptions_[std::string(name)] = description;
+  return &procedure;
+}
+
+void ServiceProcedures::AddNames(Database* database) {
+  using Member = std::vector<std::string> DatabaseNames::*;
+  const auto add = [&](std::string_view name, std::string_view column, std::string_view description,
+                       Member member) {
+    Add(name, {}, {{std::string(column), kString}}, description,
+        [database, member](EvalContext&, const ValueList&, ValueList* out) {
+          const DatabaseNames names = database->Names();
+          for (const std::string& text : names.*member) out->push_back(Text(text));
+          return absl::OkStatus();
+        });
+  };
+  add("db.labels", "label", "The labels of the database.", &DatabaseNames::labels);
+  add("db.relationshipTypes", "relationshipType", "The types of relationships of the database.",
+      &DatabaseNames::types);
+  add("db.propertyKeys", "propertyKey", "The keys of properties of the database.",
+      &DatabaseNames::keys);
+}
+
+void ServiceProcedures::AddServer(PlanCache* plans) {
+  Add("dbms.components", {}, {{"name", kString}, {"versions", kList}, {"edition", kString}},
+      "What the server is made of, and the version of Neo4j that it is like.",
+      [](EvalContext&, const ValueList&, ValueList* out) {
+        *out = {Text("Neo4j Kernel"),   Texts({std::string(kServerVersion)}),
+                Text("community"),      Text("PulseDB"),
+                Texts({PULSE_VERSION}), Text("community")};
+        return absl::OkStatus();
+      });
+  Add("db.ping", {}, {{"success", kBoolType}}, "Answers.",
+      [](EvalContext&, const ValueList&, ValueList* out) {
+        out->push_back(Value::Bool(true));
+        return absl::OkStatus();
+      });
+  Add("db.info", {}, {{"id", kString}, {"name", kString}, {"creationDate", kText}},
+      "The database's name.", [](EvalContext&, const ValueList&, ValueList* out) {
+        *out = {Text(kDatabaseName), Text(kDatabaseName), Value()};
+        return absl::OkStatus();
+      });
+  Add("dbms.showCurrentUser", {},
+      {{"username", kString}, {"roles", kList | kNullType}, {"flags", kList}}, "Who runs this.",
+      [](EvalContext& context, const ValueList&, ValueList* out) {
+        *out = {Text(CallerOf(context).user), Value(), Value::List({})};
+        return absl::OkStatus();
+      });
+  Add("dbms.clientConfig", {},
+      {{"name", kString}, {"description", kString}, {"value", kText}, {"dynamic", kBoolType}},
+      "Settings for clients: none.",
+      [](EvalContext&, const ValueList&, ValueList*) { return absl::OkStatus(); });
+  Add("db.clearQueryCaches", {}, {{"value", kString}}, "Forgets all plans.",
+      [plans](EvalContext&, const ValueList&, ValueList* out) {
+        const size_t count = plans->size();
+        plans->Clear();
+        out->push_back(Text(Concat("Query caches successfully cleared of ", count, " queries.")));
+        return absl::OkStatus();
+      });
+  // Indexes are there when CREATE INDEX returns.
+  const auto nothing = [](EvalContext&, const ValueList&, ValueList*) { return absl::OkStatus(); };
+  Add("db.awaitIndexes", {{"timeOutSeconds", kIntType}}, {}, "Waits for indexes.", nothing);
+  Add("db.awaitIndex", {{"indexName", kString}, {"timeOutSeconds", kIntType}}, {},
+      "Waits for an index.", nothing);
+}
+
+void ServiceProcedures::AddSchema(Database* database) {
+  Add("pulse.show.indexes", {},
+      {{"id", kIntType},
+       {"name", kString},
+       {"state", kString},
+       {"populationPercent", Bit(Type::kFloat)},
+       {"type", kString},
+       {"entityType", kString},
+       {"labelsOrTypes", kList},
+       {"properties", kList},
+       {"indexProvider", kString},
+       {"owningConstraint", kText},
+       {"createStatement", kString}},
+      "SHOW INDEXES", [database](EvalContext&, const ValueList&, ValueList* out) {
+        int64_t id = 0;
+        for (const IndexDefinition& index : database->Indexes()) {
+          ++id;
+          if (index.constraint && !index.unique) continue;  // none behind it
+          for (Value& value :
+               ValueList{Value::Int(id), Text(index.name), Text("ONLINE"), Value::Float(100),
+                         Text("RANGE"), Text("NODE"), Texts({index.label}), Texts(index.keys),
+                         Text("pulse-1.0"), index.constraint ? Text(index.name) : Value(),
+                         Text(CreateStatement(index))}) {
+            out->push_back(std::move(value));
+          }
+        }
+        return absl::OkStatus();
+      });
+  Add("pulse.show.constraints", {},
+      {{"id", kIntType},
+       {"name", kString},
+       {"type", kString},
+       {"entityType", kString},
+       {"labelsOrTypes", kList},
+       {"properties", kList},
+       {"ownedIndex", kText},
+       {"createStatement", kString}},
+      "SHOW CONSTRAINTS", [database](EvalContext&, const ValueList&, ValueList* out) {
+        int64_t id = 0;
+        for (const IndexDefinition& index : database->Indexes()) {
+          ++id;
+          if (!index.constraint) continue;
+          const std::string_view type = !index.unique    ? "NODE_PROPERTY_EXISTENCE"
+                                        : index.required ? "NODE_KEY"
+                                                         : "UNIQUENESS";
+          for (Value& value :
+               ValueList{Value::Int(id), Text(index.name), Text(type), Text("NODE"),
+                         Texts({index.label}), Texts(index.keys),
+                         index.unique ? Text(index.name) : Value(), Text(CreateStatement(index))}) {
+            out->push_back(std::move(value));
+          }
+        }
+        return absl::OkStatus();
+      });
+}
+
+void ServiceProcedures::AddTransactions(RunningList* running) {
+  Add("pulse.show.transactions", {},
+      {{"database", kString},
+       {"transactionId", kString},
+       {"currentQueryId", kText},
+       {"connectionId", kText},
+       {"clientAddress", kText},
+       {"username", kString},
+       {"currentQuery", kText},
+       {"startTime", kString},
+       {"status", kString},
+       {"elapsedTime", Bit(Type::kDuration)}},
+      "SHOW TRANSACTIONS", [running](EvalContext& context, const ValueList&, ValueList* out) {
+        const int64_t now = NowNanos();
+        for (const RunningFacts& facts : running->List(CallerOf(context))) {
+          const int64_t elapsed = now - facts.began_nanos;
+          DateTime began;
+          began.seconds = FloorDiv(facts.began_wall_nanos, kNanosPerSecond);
+          began.nanos = static_cast<int32_t>(FloorMod(facts.began_wall_nanos, kNanosPerSecond));
+          Duration duration;
+          duration.seconds = elapsed / kNanosPerSecond;
+          duration.nanos = static_cast<int32_t>(elapsed % kNanosPerSecond);
+          for (Value& value : ValueList{
+                   Text(kDatabaseName), Text(facts.id),
+                   facts.query_number == 0 ? Value() : Text(Concat("query-", facts.query_number)),
+                   TextOrNull(facts.caller.connection), TextOrNull(facts.caller.client),
+                   Text(facts.caller.user), TextOrNull(facts.query),
+                   Text(TemporalText(Value::MakeDateTime(began))),
+                   Text(facts.terminated ? "Terminated" : "Running"),
+                   Value::MakeDuration(duration)}) {
+            out->push_back(std::move(value));
+          }
+        }
+        return absl::OkStatus();
+      });
+  Add("pulse.terminate.transactions", {{"ids", kAnyType}},
+      {{"transactionId", kString}, {"username", kText}, {"message", kString}},
+      "TERMINATE TRANSACTIONS",
+      [running](EvalContext& context, const ValueList& arguments, ValueList* out) {
+        ValueList ids;
+        for (const Value& value : arguments[0].as_list()) {
+          if (!value.is_list()) {
+            ids.push_back(value);
+            continue;
+          }
+          for (const Value& inner : value.as_list()) ids.push_back(inner);
+        }
+        const Caller& caller = CallerOf(context);
+        for (const Value& id : ids) {
+          if (!id.is_string()) {
+            return RuntimeError("TypeError", "InvalidArgumentType",
+                                "the id of a transaction is a string");
+          }
+          std::string user;
+          for (const RunningFacts& facts : running->List(caller)) {
+            if (facts.id == id.as_string()) user = facts.caller.user;
+          }
+          const auto ended = running->Terminate(id.as_string(), caller);
+          const bool done = ended == RunningList::Ended::kDone;
+          out->push_back(id);
+          out->push_back(TextOrNull(user));
+          out->push_back(Text(done ? "Transaction terminated."
+                              : ended == RunningList::Ended::kForbidden
+                                  ? "Transaction of another user."
+                                  : "Transaction not found."));
+        }
+        return absl::OkStatus();
+      });
+}
+
+void ServiceProcedures::AddLists() {
+  Add("pulse.show.procedures", {},
+      {{"name", kString},
+       {"description", kString},
+       {"mode", kString},
+       {"worksOnSystem", kBoolType},
+       {"signature", kString}},
+      "SHOW PROCEDURES", [this](EvalContext&, const ValueList&, ValueList* out) {
+        for (const auto& [name, procedure] : procedures_) {
+          if (name.starts_with("pulse.show.") || name.starts_with("pulse.terminate.")) continue;
+          std::string signature = name + "(";
+          for (const auto& field : procedure.arguments) {
+            signature += Concat(signature.back() == '(' ? "" : ", ", field.name);
+          }
+          signature += ") :: (";
+          for (const auto& field : procedure.results) {
+            signature += Concat(signature.back() == '(' ? "" : ", ", field.name);
+          }
+          for (Value& value : ValueList{Text(name), Text(descriptions_.at(name)), Text("READ"),
+                                        Value::Bool(false), Text(signature + ")")}) {
+            out->push_back(std::move(value));
+          }
+        }
+        return absl::OkStatus();
+      });
+  Add("pulse.show.databases", {},
+      {{"name", kString},
+       {"type", kString},
+       {"aliases", kList},
+       {"access", kString},
+       {"address", kText},
+       {"role", kString},
+       {"writer", kBoolType},
+       {"requestedStatus", kString},
+       {"currentStatus", kString},
+       {"statusMessage", kString},
+       {"default", kBoolType},
+       {"home", kBoolType},
+       {"constituents", kList}},
+      "SHOW DATABASES", [](EvalContext&, const ValueList&, ValueList* out) {
+        *out = {
+            Text(kDatabaseName), Text("standard"),  Value::List({}), Text("read-write"), Value(),
+            Text("primary"),     Value::Bool(true), Text("online"),  Text("online"),     Text(""),
+            Value::Bool(true),   Value::Bool(true), Value::List({})};
+        return absl::OkStatus();
+      });
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,40 @@
+// The procedures that a database has by itself: what drivers and browsers ask (db.labels,
+// dbms.components, ...), and what SHOW and TERMINATE stand for (statement.h). Constant; any thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "services/graph/cypher/plan.h"
+#include "services/graph/model/database.h"
+#include "services/graph/session/plan_cache.h"
+#include "services/graph/session/running.h"
+
+namespace pulse::cypher {
+
+// What dbms.components and drivers are told: clients look at it for what the language can.
+inline constexpr std::string_view kServerVersion = "5.26.0";
+inline constexpr std::string_view kDatabaseName = "neo4j";
+
+class ServiceProcedures : public ProcedureCatalog {
+ public:
+  // All outlive it.
+  ServiceProcedures(Database* database, RunningList* running, PlanCache* plans);
+  const Procedure* Find(std::string_view name) const override;
+
+ private:
+  using Call = decltype(Procedure::call);
+  Procedure* Add(std::string_view name, std::vector<Procedure::Field> arguments,
+                 std::vector<Procedure::Field> results, std::string_view description, Call call);
+  void AddNames(Database* database);
+  void AddServer(PlanCache* plans);
+  void AddSchema(Database* database);
+  void AddTransactions(RunningList* running);
+  void AddLists();
+
+  std::map<std::string, Procedure, std::less<>> procedures_;
+  std::map<std::string, std::string, std::less<>> descriptions_;
+};
+
+}  // namespace pulse::cypher

@@ -1,0 +1,86 @@
+// What runs on a database now: transactions with their ids, who began them and their present query.
+// SHOW TRANSACTIONS reads it, TERMINATE TRANSACTIONS ends them.
+//
+// Threads: any, for both classes; critical sections are short. The list outlives its entries.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "services/graph/session/caller.h"
+
+namespace pulse::cypher {
+
+struct RunningFacts {
+  uint64_t number = 0;
+  std::string id;  // "transaction-7"
+  Caller caller;
+  std::string query;  // the present one; empty: between two
+  uint64_t query_number = 0;
+  int64_t began_wall_nanos = 0;  // since 1970
+  int64_t began_nanos = 0;       // monotonic
+  bool terminated = false;
+};
+
+class RunningList;
+
+// Listed as long as it lives.
+class RunningEntry {
+ public:
+  RunningEntry(RunningList* list, RunningFacts facts, int64_t deadline)
+      : list_(list), facts_(std::move(facts)), deadline_(deadline) {}
+  ~RunningEntry();
+  RunningEntry(const RunningEntry&) = delete;
+  RunningEntry& operator=(const RunningEntry&) = delete;
+
+  const std::string& id() const { return facts_.id; }
+  // Set when somebody has ended it: what the engine looks at.
+  const std::atomic<bool>* terminated() const { return &terminated_; }
+  bool is_terminated() const { return terminated_.load(std::memory_order_relaxed); }
+  // Monotonic; 0: none.
+  int64_t deadline() const { return deadline_; }
+  void BeginQuery(std::string_view text);
+  void EndQuery();
+
+ private:
+  friend class RunningList;
+  RunningList* const list_;
+  RunningFacts facts_;  // guarded by the list's mutex, but for what never changes
+  const int64_t deadline_;
+  std::atomic<bool> terminated_{false};
+  std::function<void()> on_terminate_;
+};
+
+class RunningList {
+ public:
+  // `timeout_nanos`: after which Sweep ends it; 0: never.
+  std::unique_ptr<RunningEntry> Add(const Caller& caller, int64_t timeout_nanos);
+  // By number. Of others too if the caller may.
+  std::vector<RunningFacts> List(const Caller& caller) const;
+
+  enum class Ended { kDone, kNoSuch, kForbidden };
+  Ended Terminate(std::string_view id, const Caller& caller);
+  // What somebody else has to do when it is ended, such as to roll back what waits for its client.
+  // Called under the list's mutex, on any thread: it must only post.
+  void OnTerminate(RunningEntry* entry, std::function<void()> tell);
+  // Ends what is past its deadline. To be called now and then where transactions wait for clients.
+  void Sweep(int64_t now);
+
+ private:
+  friend class RunningEntry;
+  static void End(RunningEntry* entry);
+
+  mutable std::mutex mutex_;
+  uint64_t last_ = 0;
+  uint64_t last_query_ = 0;
+  std::map<uint64_t, RunningEntry*> entries_;
+};
+
+}  // namespace pulse::cypher

@@ -1,0 +1,328 @@
+#include "services/graph/session/service.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/errors.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/model/text.h"
+#include "services/graph/session/plan_tree.h"
+
+namespace pulse::cypher {
+namespace {
+
+absl::Status Terminated(const RunningEntry& entry) {
+  const bool late = entry.deadline() != 0 && NowNanos() >= entry.deadline();
+  if (late) {
+    return LimitError(absl::StatusCode::kDeadlineExceeded,
+                      Concat(entry.id(), " has reached its limit of time"));
+  }
+  return LimitError(absl::StatusCode::kCancelled, Concat(entry.id(), " was terminated"));
+}
+
+// Adds the view to what the engine gives.
+class EngineSink : public ResultSink {
+ public:
+  EngineSink(const GraphView* view, RowSink* sink) : view_(view), sink_(sink) {}
+  bool OnRows(const Value* rows, size_t stride, size_t count,
+              std::span<const Slot> columns) override {
+    return sink_->OnRows(*view_, rows, stride, count, columns);
+  }
+
+ private:
+  const GraphView* const view_;
+  RowSink* const sink_;
+};
+
+// Longer with each try, and of a random length, so that those who met do not meet again.
+void WaitBeforeRetry(int attempt) {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  const int64_t most = int64_t{1'000'000} << std::min(attempt, 6);
+  const auto nanos = static_cast<int64_t>(random()) % most;
+  const timespec wait = {0, static_cast<long>(nanos)};
+  nanosleep(&wait, nullptr);
+}
+
+std::string SchemaText(const IndexDefinition& index) {
+  std::string keys;
+  for (const std::string& key : index.keys) keys += Concat(keys.empty() ? "" : ", ", key);
+  return Concat("(:", index.label, " {", keys, "})");
+}
+
+}  // namespace
+
+GraphService::GraphService(Database* database, const ServiceOptions& options)
+    : database_(database),
+      options_(options),
+      plans_(options.cached_plans, options.cached_text_bytes),
+      procedures_(database, &running_, &plans_) {}
+
+absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::string_view text) {
+  if (text.size() > options_.max_text_bytes) {
+    return CompileError(
+        "SyntaxError", "UnexpectedSyntax",
+        Concat("the statement is longer than the limit of ", options_.max_text_bytes, " bytes"));
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
+  const uint64_t nodes = view->NodeCount(kNoToken);
+  if (auto known = plans_.Find(text, nodes)) return known;
+  PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text));
+  auto statement = std::make_shared<Statement>();
+  statement->text = text;
+  statement->schema = std::move(parsed.schema);
+  statement->snapshot = parsed.snapshot;
+  if (!statement->schema) {
+    PULSE_ASSIGN_OR_RETURN(statement->plan, MakePlan(parsed.query, *view, &procedures_));
+    if (statement->snapshot && statement->plan->writes) {
+      return CompileError("SemanticError", "ReadOnly", "AT SNAPSHOT is for queries that only read");
+    }
+    plans_.Put(statement, nodes);
+  }
+  return statement;
+}
+
+absl::StatusOr<std::unique_ptr<DatabaseTransaction>> GraphService::BeginWriting() {
+  auto transaction = database_->Begin();
+  if (transaction.ok() || !absl::IsFailedPrecondition(transaction.status())) return transaction;
+  const absl::string_view why = transaction.status().message();
+  return RuntimeError("ReadOnlyDatabase", "ReadOnlyDatabase", {why.data(), why.size()});
+}
+
+int64_t GraphService::TimeoutOf(const RunOptions& options) const {
+  if (options.timeout_nanos == 0) return options_.query_nanos;
+  if (options_.query_nanos == 0) return options.timeout_nanos;
+  return std::min(options.timeout_nanos, options_.query_nanos);
+}
+
+absl::Status GraphService::CheckAccess(const Statement& statement, const Caller& caller) const {
+  if (statement.explain()) return absl::OkStatus();
+  const bool reads = !statement.schema && (statement.plan->reads || !statement.plan->writes);
+  if ((reads && !caller.may_read) || (statement.writes() && !caller.may_write)) {
+    return absl::PermissionDeniedError(Concat("the user ", caller.user, " may not ",
+                                              reads && !caller.may_read ? "read" : "write"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphService::Execute(const Statement& statement, const Caller& caller,
+                                   const RunningEntry& entry, const ValueMap* parameters,
+                                   const GraphView* view, GraphTransaction* transaction,
+                                   RowSink* sink, Outcome* outcome) {
+  if (statement.explain()) {
+    outcome->plan = PlanText(*statement.plan);
+    outcome->plan_tree = PlanTree(*statement.plan);
+    return absl::OkStatus();
+  }
+  ExecuteOptions options;
+  options.view = view;
+  options.transaction = transaction;
+  options.parameters = parameters;
+  options.limits.memory_bytes = options_.query_memory_bytes;
+  options.cancelled = entry.terminated();
+  options.caller = &caller;
+  if (entry.deadline() != 0) {
+    options.limits.nanos = std::max<int64_t>(1, entry.deadline() - NowNanos());
+  }
+  EngineSink engine_sink(transaction != nullptr ? transaction : view, sink);
+  ExecuteSummary summary;
+  const absl::Status status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
+  outcome->counters = summary.counters;
+  outcome->rows = summary.rows;
+  if (entry.is_terminated()) return Terminated(entry);  // also where the sink stopped because of it
+  return status;
+}
+
+absl::Status GraphService::RunOnce(const Statement& statement, const Caller& caller,
+                                   RunningEntry* entry, const RunOptions& options, RowSink* sink,
+                                   Outcome* outcome) {
+  *outcome = Outcome();
+  if (!statement.writes() || statement.explain()) {
+    PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot(statement.snapshot));
+    return Execute(statement, caller, *entry, options.parameters, view.get(), nullptr, sink,
+                   outcome);
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto transaction, BeginWriting());
+  PULSE_RETURN_IF_ERROR(Execute(statement, caller, *entry, options.parameters, nullptr,
+                                transaction.get(), sink, outcome));
+  if (entry->is_terminated()) return Terminated(*entry);
+  return transaction->Commit();
+}
+
+absl::Status GraphService::Run(const Statement& statement, const Caller& caller,
+                               const RunOptions& options, RowSink* sink, Outcome* outcome) {
+  PULSE_RETURN_IF_ERROR(CheckAccess(statement, caller));
+  if (options.read_only && statement.writes() && !statement.explain()) {
+    return RuntimeError("SemanticError", "ReadOnly",
+                        "this statement writes, and its transaction is for reading only");
+  }
+  const auto entry = running_.Add(caller, TimeoutOf(options));
+  if (options.on_begin) options.on_begin(entry.get());
+  entry->BeginQuery(statement.text);
+  absl::Status status;
+  if (statement.schema) {
+    *outcome = Outcome();
+    bool change = false;
+    status = CheckSchema(*statement.schema, database_->Indexes(), &change, outcome);
+    if (status.ok() && change) status = ApplySchema(*statement.schema, outcome);
+  } else {
+    for (int attempt = 0;; ++attempt) {
+      status = RunOnce(statement, caller, entry.get(), options, sink, outcome);
+      if (!absl::IsAborted(status) || attempt >= options_.retries) break;
+      if (entry->is_terminated()) return Terminated(*entry);
+      if (!sink->Restart()) break;
+      WaitBeforeRetry(attempt);
+    }
+  }
+  if (status.ok()) outcome->sequence = database_->sequence();
+  return status;
+}
+
+absl::Status GraphService::CheckSchema(const SchemaCommand& command,
+                                       const std::vector<IndexDefinition>& indexes, bool* change,
+                                       Outcome* outcome) const {
+  const IndexDefinition& wanted = command.index;
+  const auto named = std::find_if(indexes.begin(), indexes.end(),
+                                  [&](const IndexDefinition& i) { return i.name == wanted.name; });
+  *change = false;
+  if (command.drop) {
+    const std::string_view what = command.constraint ? "constraint" : "index";
+    if (named == indexes.end() || (command.constraint && !named->constraint)) {
+      outcome->notice = Concat("there is no ", what, " `", wanted.name, "`");
+      return command.lenient ? absl::OkStatus() : absl::NotFoundError(outcome->notice);
+    }
+    if (!command.constraint && named->constraint) {
+      return absl::FailedPreconditionError(
+          Concat("the index `", wanted.name, "` belongs to a constraint: use DROP CONSTRAINT"));
+    }
+    *change = true;
+    return absl::OkStatus();
+  }
+  const auto same = std::find_if(indexes.begin(), indexes.end(), [&](const IndexDefinition& i) {
+    return i.label == wanted.label && i.keys == wanted.keys;
+  });
+  if (named == indexes.end() && same == indexes.end()) {
+    *change = true;
+    return absl::OkStatus();
+  }
+  const IndexDefinition& other = named != indexes.end() ? *named : *same;
+  outcome->notice = Concat("there is already ", other.constraint ? "a constraint `" : "an index `",
+                           other.name, "` for ", SchemaText(other));
+  return command.lenient ? absl::OkStatus() : absl::AlreadyExistsError(outcome->notice);
+}
+
+absl::Status GraphService::ApplySchema(const SchemaCommand& command, Outcome* outcome) {
+  bool constraint = command.index.constraint || command.constraint;
+  if (command.drop) {
+    PULSE_RETURN_IF_ERROR(database_->DropIndex(command.index.name));
+  } else {
+    PULSE_RETURN_IF_ERROR(database_->CreateIndex(command.index));
+  }
+  plans_.Clear();
+  uint64_t* const count =
+      command.drop ? (constraint ? &outcome->constraints_removed : &outcome->indexes_removed)
+                   : (constraint ? &outcome->constraints_added : &outcome->indexes_added);
+  ++*count;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Transaction>> GraphService::Begin(const Caller& caller,
+                                                                 const RunOptions& options) {
+  auto entry = running_.Add(caller, TimeoutOf(options));
+  if (options.on_begin) options.on_begin(entry.get());
+  std::unique_ptr<Transaction> transaction(new Transaction(this, caller, std::move(entry)));
+  // Who may not write needs no more than a snapshot.
+  if (options.read_only || !caller.may_write) {
+    PULSE_ASSIGN_OR_RETURN(transaction->view_, database_->Snapshot());
+  } else {
+    PULSE_ASSIGN_OR_RETURN(transaction->transaction_, BeginWriting());
+  }
+  return transaction;
+}
+
+Transaction::Transaction(GraphService* service, Caller caller, std::unique_ptr<RunningEntry> entry)
+    : service_(service), caller_(std::move(caller)), entry_(std::move(entry)) {}
+
+Transaction::~Transaction() = default;
+
+absl::Status Transaction::Ended() const {
+  if (entry_->is_terminated()) return Terminated(*entry_);
+  if (failed_) {
+    return absl::FailedPreconditionError("the transaction has failed: it can only be rolled back");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Transaction::Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
+                              Outcome* outcome) {
+  *outcome = Outcome();
+  PULSE_RETURN_IF_ERROR(Ended());
+  absl::Status status = service_->CheckAccess(statement, caller_);
+  entry_->BeginQuery(statement.text);
+  const bool writes = statement.writes() && !statement.explain();
+  if (!status.ok()) {
+  } else if (statement.snapshot) {
+    status = absl::InvalidArgumentError(
+        "AT SNAPSHOT is for queries in a transaction of their own: this one has its snapshot");
+  } else if (writes && transaction_ == nullptr) {
+    status = RuntimeError("SemanticError", "ReadOnly",
+                          "this statement writes, and the transaction is for reading only");
+  } else if (writes && (statement.schema ? wrote_ : !schema_.empty())) {
+    status = RuntimeError("SemanticError", "SchemaAndData",
+                          "a transaction cannot change both the schema and data");
+  } else if (statement.schema) {
+    status = RunSchema(*statement.schema, outcome);
+  } else {
+    wrote_ |= writes;
+    status = service_->Execute(statement, caller_, *entry_, parameters, view_.get(),
+                               transaction_.get(), sink, outcome);
+  }
+  entry_->EndQuery();
+  failed_ |= !status.ok();
+  return status;
+}
+
+absl::Status Transaction::RunSchema(const SchemaCommand& command, Outcome* outcome) {
+  // As it will be, with what this transaction has asked for before.
+  std::vector<IndexDefinition> indexes = service_->database_->Indexes();
+  for (const SchemaCommand& before : schema_) {
+    if (before.drop) {
+      std::erase_if(indexes, [&](const auto& index) { return index.name == before.index.name; });
+    } else {
+      indexes.push_back(before.index);
+    }
+  }
+  bool change = false;
+  PULSE_RETURN_IF_ERROR(service_->CheckSchema(command, indexes, &change, outcome));
+  if (!change) return absl::OkStatus();
+  const bool constraint = command.index.constraint || command.constraint;
+  uint64_t* const count =
+      command.drop ? (constraint ? &outcome->constraints_removed : &outcome->indexes_removed)
+                   : (constraint ? &outcome->constraints_added : &outcome->indexes_added);
+  ++*count;
+  schema_.push_back(command);
+  return absl::OkStatus();
+}
+
+absl::Status Transaction::Commit(uint64_t* sequence) {
+  PULSE_RETURN_IF_ERROR(Ended());
+  failed_ = true;  // whatever happens now, there is no second time
+  if (!schema_.empty()) {
+    transaction_.reset();  // it wrote nothing, and may be what others wait for
+    for (const SchemaCommand& command : schema_) {
+      Outcome ignored;
+      PULSE_RETURN_IF_ERROR(service_->ApplySchema(command, &ignored));
+    }
+  } else if (transaction_ != nullptr && wrote_) {
+    PULSE_RETURN_IF_ERROR(transaction_->Commit());
+  }
+  transaction_.reset();
+  view_.reset();
+  *sequence = service_->database_->sequence();
+  return absl::OkStatus();
+}
+
+}  // namespace pulse::cypher

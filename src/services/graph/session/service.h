@@ -1,0 +1,145 @@
+// GraphService: runs statements on a database, for whoever has rows to take: a server's
+// connection, a shell, a program. Section III of the DSA paper says what its transactions are; this
+// is the layer above: plans by text, transactions that begin and end by themselves, limits, schema
+// statements, and what runs now.
+//
+// Ownership: the database outlives the service, the service outlives its transactions. Threads: any
+// for the service; a transaction is used by one thread at a time. Run and Commit block: they
+// execute on the calling thread.
+//
+// Errors: those of cypher/error.h; Aborted where the transaction lost against another and is worth
+// a repetition; PermissionDenied; AlreadyExists and FailedPrecondition of broken constraints; the
+// store's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/cypher/engine.h"
+#include "services/graph/model/database.h"
+#include "services/graph/session/caller.h"
+#include "services/graph/session/plan_cache.h"
+#include "services/graph/session/procedures.h"
+#include "services/graph/session/running.h"
+
+namespace pulse::cypher {
+
+struct ServiceOptions {
+  size_t query_memory_bytes = size_t{1} << 30;  // of one query, estimated
+  int64_t query_nanos = 0;                      // of one query or transaction; 0: no limit
+  int retries = 12;                             // of transactions that begin by themselves
+  size_t cached_plans = 1000;
+  size_t cached_text_bytes = size_t{4} << 20;
+  size_t max_text_bytes = size_t{4} << 20;
+};
+
+struct RunOptions {
+  const ValueMap* parameters = nullptr;  // sorted by key; null: none
+  int64_t timeout_nanos = 0;             // 0: the service's; never more than that
+  bool read_only = false;
+  // Set by others to end it, beside TERMINATE.
+  std::function<void(RunningEntry*)> on_begin;
+};
+
+// Takes rows.
+class RowSink {
+ public:
+  virtual ~RowSink() = default;
+  // Of `view`, which nodes and relationships in them can be looked up in during the call. False: no
+  // more rows are wanted.
+  virtual bool OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
+                      std::span<const Slot> columns) = 0;
+  // The statement runs once more, since its transaction was aborted: the rows so far do not count.
+  // False: somebody has seen them, and the statement fails.
+  virtual bool Restart() = 0;
+};
+
+struct Outcome {
+  Counters counters;
+  uint64_t indexes_added = 0, indexes_removed = 0;
+  uint64_t constraints_added = 0, constraints_removed = 0;
+  uint64_t rows = 0;
+  std::string plan;       // of EXPLAIN, as text
+  Value plan_tree;        // and as drivers want it; else null
+  std::string notice;     // why a schema statement changed nothing
+  uint64_t sequence = 0;  // of the commit that holds what was written
+};
+
+class GraphService;
+
+// An explicit transaction. An error of Run leaves nothing to do but to roll back. Destroyed without
+// Commit, it is rolled back.
+class Transaction {
+ public:
+  ~Transaction();
+  absl::Status Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
+                   Outcome* outcome);
+  // Schema statements take effect here, one after the other.
+  absl::Status Commit(uint64_t* sequence);
+  const std::string& id() const { return entry_->id(); }
+  RunningEntry* entry() { return entry_.get(); }
+
+ private:
+  friend class GraphService;
+  Transaction(GraphService* service, Caller caller, std::unique_ptr<RunningEntry> entry);
+  absl::Status RunSchema(const SchemaCommand& command, Outcome* outcome);
+  absl::Status Ended() const;
+
+  GraphService* const service_;
+  const Caller caller_;
+  const std::unique_ptr<RunningEntry> entry_;
+  std::shared_ptr<const GraphView> view_;  // read-only
+  std::unique_ptr<DatabaseTransaction> transaction_;
+  std::vector<SchemaCommand> schema_;
+  bool wrote_ = false;
+  bool failed_ = false;
+};
+
+class GraphService {
+ public:
+  GraphService(Database* database, const ServiceOptions& options);
+
+  // Parses and plans, or finds the plan.
+  absl::StatusOr<std::shared_ptr<const Statement>> Prepare(std::string_view text);
+  // In a transaction of its own, which is committed when this returns OK.
+  absl::Status Run(const Statement& statement, const Caller& caller, const RunOptions& options,
+                   RowSink* sink, Outcome* outcome);
+  absl::StatusOr<std::unique_ptr<Transaction>> Begin(const Caller& caller,
+                                                     const RunOptions& options);
+
+  Database* database() { return database_; }
+  RunningList* running() { return &running_; }
+  PlanCache* plans() { return &plans_; }
+  const ServiceOptions& options() const { return options_; }
+
+ private:
+  friend class Transaction;
+  absl::StatusOr<std::unique_ptr<DatabaseTransaction>> BeginWriting();
+  int64_t TimeoutOf(const RunOptions& options) const;
+  absl::Status CheckAccess(const Statement& statement, const Caller& caller) const;
+  absl::Status ApplySchema(const SchemaCommand& command, Outcome* outcome);
+  // What CREATE or DROP would meet: OK with `change` false where there is nothing to do.
+  absl::Status CheckSchema(const SchemaCommand& command,
+                           const std::vector<IndexDefinition>& indexes, bool* change,
+                           Outcome* outcome) const;
+  absl::Status Execute(const Statement& statement, const Caller& caller, const RunningEntry& entry,
+                       const ValueMap* parameters, const GraphView* view,
+                       GraphTransaction* transaction, RowSink* sink, Outcome* outcome);
+  absl::Status RunOnce(const Statement& statement, const Caller& caller, RunningEntry* entry,
+                       const RunOptions& options, RowSink* sink, Outcome* outcome);
+
+  Database* const database_;
+  const ServiceOptions options_;
+  RunningList running_;
+  PlanCache plans_;
+  const ServiceProcedures procedures_;
+};
+
+}  // namespace pulse::cypher

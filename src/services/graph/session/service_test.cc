@@ -1,0 +1,368 @@
+#include "services/graph/session/service.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/testing.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/model/test_memory_database.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+using testing_util::Text;
+
+// Rows as text.
+class Texts : public RowSink {
+ public:
+  bool OnRows(const GraphView& view, const Value* rows, size_t stride, size_t count,
+              std::span<const Slot> columns) override {
+    for (size_t i = 0; i < count; ++i) {
+      std::string row;
+      for (const Slot column : columns) {
+        row += Concat(row.empty() ? "" : ", ",
+                      ValueText(rows[i * stride + static_cast<size_t>(column)], view));
+      }
+      rows_.push_back(row);
+    }
+    return !stops;
+  }
+  bool Restart() override {
+    ++restarts;
+    rows_.clear();
+    return may_restart;
+  }
+  const std::vector<std::string>& rows() const { return rows_; }
+
+  bool stops = false, may_restart = true;
+  int restarts = 0;
+
+ private:
+  std::vector<std::string> rows_;
+};
+
+class ServiceTest : public testing::Test {
+ protected:
+  absl::Status Run(std::string_view text, const ValueMap& parameters = {},
+                   const RunOptions& options = {}) {
+    sink_ = Texts();
+    sink_.may_restart = may_restart_;
+    const auto statement = service_.Prepare(text);
+    if (!statement.ok()) return statement.status();
+    RunOptions all = options;
+    all.parameters = &parameters;
+    return service_.Run(**statement, caller_, all, &sink_, &outcome_);
+  }
+  std::vector<std::string> Rows(std::string_view text, const ValueMap& parameters = {}) {
+    const absl::Status status = Run(text, parameters);
+    EXPECT_TRUE(status.ok()) << text << ": " << status;
+    return sink_.rows();
+  }
+  std::unique_ptr<Transaction> Begin(bool read_only = false) {
+    RunOptions options;
+    options.read_only = read_only;
+    auto transaction = service_.Begin(caller_, options);
+    EXPECT_TRUE(transaction.ok()) << transaction.status();
+    return *std::move(transaction);
+  }
+  absl::Status RunIn(Transaction* transaction, std::string_view text) {
+    sink_ = Texts();
+    const auto statement = service_.Prepare(text);
+    if (!statement.ok()) return statement.status();
+    return transaction->Run(**statement, nullptr, &sink_, &outcome_);
+  }
+
+  MemoryDatabase database_;
+  GraphService service_{&database_, ServiceOptions()};
+  Caller caller_;
+  Texts sink_;
+  Outcome outcome_;
+  bool may_restart_ = true;
+};
+
+using Strings = std::vector<std::string>;
+// Takes some hours.
+constexpr char kLong[] =
+    "UNWIND range(1, 1000000) AS long UNWIND range(1, 1000000) AS x RETURN count(x)";
+
+TEST_F(ServiceTest, Run_Write_IsThereForTheNext) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R]->(:B)").ok());
+  EXPECT_EQ(outcome_.counters.nodes_created, 2u);
+  EXPECT_EQ(outcome_.sequence, database_.sequence());
+  EXPECT_EQ(Rows("MATCH (a)-[r]->(b) RETURN a, type(r), labels(b)"),
+            Strings{"(:A {x: 1}), 'R', ['B']"});
+  EXPECT_EQ(Rows("RETURN $p + 1", {{"p", Value::Int(2)}}), Strings{"3"});
+}
+
+TEST_F(ServiceTest, Run_FailingWrite_LeavesNothing) {
+  EXPECT_FALSE(Run("CREATE (:A) WITH 1 AS one RETURN one / 0").ok());
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+  EXPECT_EQ(database_.open_transactions(), 0);
+}
+
+TEST_F(ServiceTest, Run_Aborted_IsRunAgain) {
+  database_.AbortCommits(3);
+  EXPECT_EQ(Rows("CREATE (n:A) RETURN 1"), Strings{"1"});
+  EXPECT_EQ(sink_.restarts, 3);
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"1"});
+}
+
+TEST_F(ServiceTest, Run_AbortedAfterRowsWereSeen_Fails) {
+  database_.AbortCommits(1);
+  may_restart_ = false;
+  EXPECT_EQ(Run("CREATE (n:A) RETURN 1").code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+}
+
+TEST_F(ServiceTest, Run_AbortedForever_GivesUp) {
+  database_.AbortCommits(1000);
+  EXPECT_EQ(Run("CREATE (n:A)").code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(sink_.restarts, ServiceOptions().retries);
+}
+
+TEST_F(ServiceTest, Run_ReadOnly_RefusesWrites) {
+  RunOptions options;
+  options.read_only = true;
+  EXPECT_EQ(InfoOf(Run("CREATE (n)", {}, options)).detail, "ReadOnly");
+  EXPECT_EQ(InfoOf(Run("CREATE INDEX FOR (n:A) ON (n.x)", {}, options)).detail, "ReadOnly");
+}
+
+TEST_F(ServiceTest, Run_CallerWithoutLeave_IsRefused) {
+  caller_.may_write = false;
+  EXPECT_EQ(Run("CREATE (n)").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Run("CREATE INDEX FOR (n:A) ON (n.x)").code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(Run("MATCH (n) RETURN n").ok());
+  caller_.may_write = true;
+  caller_.may_read = false;
+  EXPECT_EQ(Run("MATCH (n) RETURN n").code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(ServiceTest, Run_AtSnapshot_SeesTheEarlierState) {
+  ASSERT_TRUE(Run("CREATE (:A)").ok());
+  const uint64_t then = outcome_.sequence;
+  ASSERT_TRUE(Run("CREATE (:A)").ok());
+  EXPECT_EQ(Rows(Concat("AT SNAPSHOT ", then, " MATCH (n) RETURN count(n)")), Strings{"1"});
+  EXPECT_EQ(Run("AT SNAPSHOT 999 MATCH (n) RETURN n").code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Run(Concat("AT SNAPSHOT ", then, " CREATE (n)")).ok());
+}
+
+TEST_F(ServiceTest, Run_BeyondMemory_EndsTheQuery) {
+  ServiceOptions options;
+  options.query_memory_bytes = 1 << 20;
+  GraphService service(&database_, options);
+  const auto statement = service.Prepare("UNWIND range(1, 10000000) AS x RETURN collect(x)");
+  ASSERT_TRUE(statement.ok());
+  EXPECT_EQ(service.Run(**statement, caller_, {}, &sink_, &outcome_).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(ServiceTest, Run_BeyondTime_EndsTheQuery) {
+  RunOptions options;
+  options.timeout_nanos = 1;
+  EXPECT_EQ(Run(kLong, {}, options).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ServiceTest, Terminate_RunningQuery_EndsIt) {
+  absl::Status status;
+  std::thread other([&] {
+    Texts sink;
+    Outcome outcome;
+    const auto statement = service_.Prepare(kLong);
+    status = service_.Run(**statement, caller_, {}, &sink, &outcome);
+  });
+  const std::string find =
+      "SHOW TRANSACTIONS YIELD transactionId AS id, currentQuery AS q WHERE q CONTAINS 'long' AND "
+      "NOT q CONTAINS 'SHOW' RETURN id";
+  ASSERT_TRUE(testing_util::Eventually([&] { return !Rows(find).empty(); }));
+  const Strings ids = Rows(find);
+  ASSERT_EQ(ids.size(), 1u);
+  const Strings said = Rows("TERMINATE TRANSACTIONS " + ids[0] + ", 'transaction-0'");
+  other.join();
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0], ids[0] + ", null, 'Transaction terminated.'");
+  EXPECT_EQ(said[1], "'transaction-0', null, 'Transaction not found.'");
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_TRUE(Rows(find).empty());
+}
+
+TEST_F(ServiceTest, Terminate_OfAnotherUser_NeedsAnAdministrator) {
+  caller_.user = "a";
+  const auto transaction = Begin();
+  Caller other;
+  other.user = "b";
+  other.may_admin = false;
+  EXPECT_TRUE(service_.running()->List(other).empty());
+  EXPECT_EQ(service_.running()->Terminate(transaction->id(), other),
+            RunningList::Ended::kForbidden);
+  EXPECT_EQ(service_.running()->Terminate(transaction->id(), Caller()), RunningList::Ended::kDone);
+  EXPECT_EQ(RunIn(transaction.get(), "RETURN 1").code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(ServiceTest, Transaction_Committed_IsThereAndBeforeIsNot) {
+  auto transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE (:A)").ok());
+  ASSERT_TRUE(RunIn(transaction.get(), "MATCH (n) RETURN count(n)").ok());
+  EXPECT_EQ(sink_.rows(), Strings{"1"});
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+  uint64_t sequence = 0;
+  ASSERT_TRUE(transaction->Commit(&sequence).ok());
+  EXPECT_EQ(sequence, database_.sequence());
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"1"});
+  EXPECT_FALSE(transaction->Commit(&sequence).ok());
+}
+
+TEST_F(ServiceTest, Transaction_AfterAnError_CanOnlyBeRolledBack) {
+  auto transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE (:A)").ok());
+  EXPECT_FALSE(RunIn(transaction.get(), "RETURN 1 / 0").ok());
+  EXPECT_FALSE(RunIn(transaction.get(), "RETURN 1").ok());
+  uint64_t sequence = 0;
+  EXPECT_FALSE(transaction->Commit(&sequence).ok());
+  transaction.reset();
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+}
+
+TEST_F(ServiceTest, Transaction_Expired_IsSwept) {
+  RunOptions options;
+  options.timeout_nanos = int64_t{3600} * 1'000'000'000;
+  auto transaction = service_.Begin(caller_, options);
+  ASSERT_TRUE(transaction.ok());
+  bool told = false;
+  service_.running()->OnTerminate((*transaction)->entry(), [&] { told = true; });
+  const int64_t deadline = (*transaction)->entry()->deadline();
+  service_.running()->Sweep(deadline - 1);
+  EXPECT_FALSE(told);
+  service_.running()->Sweep(deadline);
+  EXPECT_TRUE(told);
+  EXPECT_FALSE(RunIn(transaction->get(), "RETURN 1").ok());
+}
+
+TEST_F(ServiceTest, Transaction_ReadOnly_HasOneSnapshot) {
+  const auto transaction = Begin(true);
+  ASSERT_TRUE(Run("CREATE (:A)").ok());
+  ASSERT_TRUE(RunIn(transaction.get(), "MATCH (n) RETURN count(n)").ok());
+  EXPECT_EQ(sink_.rows(), Strings{"0"});
+  EXPECT_EQ(InfoOf(RunIn(transaction.get(), "CREATE (:A)")).detail, "ReadOnly");
+}
+
+TEST_F(ServiceTest, Schema_CreateShowDrop_Agree) {
+  ASSERT_TRUE(Run("CREATE INDEX i FOR (n:A) ON (n.x, n.y)").ok());
+  EXPECT_EQ(outcome_.indexes_added, 1u);
+  ASSERT_TRUE(Run("CREATE CONSTRAINT c FOR (n:A) REQUIRE n.id IS UNIQUE").ok());
+  EXPECT_EQ(outcome_.constraints_added, 1u);
+  EXPECT_EQ(Rows("SHOW INDEXES YIELD name, labelsOrTypes, properties, owningConstraint"),
+            (Strings{"'i', ['A'], ['x', 'y'], null", "'c', ['A'], ['id'], 'c'"}));
+  EXPECT_EQ(Rows("SHOW CONSTRAINTS YIELD name, type"), Strings{"'c', 'UNIQUENESS'"});
+  EXPECT_EQ(Rows("SHOW INDEXES WHERE name = 'i'").size(), 1u);
+  EXPECT_EQ(Rows("SHOW INDEX YIELD createStatement AS s WHERE s CONTAINS 'RANGE' RETURN s"),
+            Strings{"'CREATE RANGE INDEX i FOR (n:A) ON (n.x, n.y)'"});
+  EXPECT_EQ(Run("CREATE INDEX i FOR (n:B) ON (n.z)").code(), absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(Run("CREATE INDEX i IF NOT EXISTS FOR (n:B) ON (n.z)").ok());
+  EXPECT_EQ(outcome_.indexes_added, 0u);
+  EXPECT_FALSE(outcome_.notice.empty());
+  EXPECT_EQ(Run("DROP INDEX c").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Run("DROP CONSTRAINT i").code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Run("DROP INDEX i").ok());
+  ASSERT_TRUE(Run("DROP CONSTRAINT c").ok());
+  EXPECT_EQ(outcome_.constraints_removed, 1u);
+  ASSERT_TRUE(Run("DROP INDEX i IF EXISTS").ok());
+  EXPECT_TRUE(Rows("SHOW INDEXES").empty());
+}
+
+TEST_F(ServiceTest, Schema_NewIndex_IsUsedByPlansThatWereKept) {
+  const char* query = "EXPLAIN MATCH (n:A {x: 1}) RETURN n";
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})").ok());
+  ASSERT_TRUE(Run(query).ok());
+  EXPECT_EQ(outcome_.plan.find("by index"), std::string::npos);
+  ASSERT_TRUE(Run("CREATE INDEX FOR (n:A) ON (n.x)").ok());
+  ASSERT_TRUE(Run(query).ok());
+  EXPECT_NE(outcome_.plan.find("by index"), std::string::npos) << outcome_.plan;
+}
+
+TEST_F(ServiceTest, Schema_BrokenByData_IsRefused) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1}), (:A {x: 1})").ok());
+  EXPECT_EQ(Run("CREATE CONSTRAINT FOR (n:A) REQUIRE n.x IS UNIQUE").code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Rows("SHOW CONSTRAINTS").empty());
+}
+
+TEST_F(ServiceTest, Schema_InATransaction_TakesEffectAtItsEnd) {
+  auto transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE INDEX i FOR (n:A) ON (n.x)").ok());
+  EXPECT_EQ(RunIn(transaction.get(), "CREATE INDEX i IF NOT EXISTS FOR (n:A) ON (n.x)"),
+            absl::OkStatus());
+  EXPECT_FALSE(outcome_.notice.empty());
+  EXPECT_TRUE(Rows("SHOW INDEXES").empty());
+  uint64_t sequence = 0;
+  ASSERT_TRUE(transaction->Commit(&sequence).ok());
+  EXPECT_EQ(Rows("SHOW INDEXES").size(), 1u);
+  transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "DROP INDEX i").ok());
+  transaction.reset();
+  EXPECT_EQ(Rows("SHOW INDEXES").size(), 1u);
+  transaction = Begin();
+  ASSERT_TRUE(RunIn(transaction.get(), "CREATE (:A)").ok());
+  EXPECT_EQ(InfoOf(RunIn(transaction.get(), "DROP INDEX i")).detail, "SchemaAndData");
+}
+
+TEST_F(ServiceTest, Explain_Query_RunsNothing) {
+  ASSERT_TRUE(Run("EXPLAIN CREATE (:A) RETURN 1 AS one").ok());
+  EXPECT_NE(outcome_.plan.find("Create"), std::string::npos);
+  EXPECT_TRUE(sink_.rows().empty());
+  EXPECT_EQ(Rows("MATCH (n) RETURN count(n)"), Strings{"0"});
+  ASSERT_TRUE(outcome_.plan_tree.is_null());
+  ASSERT_TRUE(Run("EXPLAIN MATCH (n) WHERE EXISTS { (n)-->() } RETURN n").ok());
+  ASSERT_TRUE(outcome_.plan_tree.is_map());
+  EXPECT_EQ(outcome_.plan_tree.Find("operatorType")->as_string(), "Project");
+  EXPECT_EQ(outcome_.plan_tree.Find("children")->as_list().size(), 1u);
+}
+
+TEST_F(ServiceTest, Procedures_WhatDriversAsk_IsAnswered) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R]->(:B)").ok());
+  EXPECT_EQ(Rows("CALL db.labels()"), (Strings{"'A'", "'B'"}));
+  EXPECT_EQ(Rows("CALL db.relationshipTypes() YIELD relationshipType RETURN relationshipType"),
+            Strings{"'R'"});
+  EXPECT_EQ(Rows("CALL db.propertyKeys"), Strings{"'x'"});
+  EXPECT_EQ(Rows("CALL db.ping()"), Strings{"true"});
+  EXPECT_EQ(Rows("CALL dbms.components() YIELD name, edition").size(), 2u);
+  EXPECT_EQ(Rows("SHOW DATABASES YIELD name, currentStatus"), Strings{"'neo4j', 'online'"});
+  EXPECT_EQ(Rows("SHOW PROCEDURES YIELD name WHERE name = 'db.ping'").size(), 1u);
+  EXPECT_EQ(InfoOf(Run("CALL no.such()")).kind, "ProcedureError");
+}
+
+TEST_F(ServiceTest, Plans_OfOneText_AreMadeOnce) {
+  const auto first = service_.Prepare("RETURN 1");
+  EXPECT_EQ(first->get(), service_.Prepare("RETURN 1")->get());
+  ASSERT_TRUE(Run("CALL db.clearQueryCaches()").ok());
+  EXPECT_NE(first->get(), service_.Prepare("RETURN 1")->get());
+}
+
+TEST_F(ServiceTest, Plans_ManyTexts_StayBounded) {
+  ServiceOptions options;
+  options.cached_plans = 8;
+  options.cached_text_bytes = 1 << 10;
+  options.max_text_bytes = 1 << 12;
+  GraphService service(&database_, options);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(service.Prepare(Concat("RETURN ", i)).ok());
+    EXPECT_LE(service.plans()->size(), 8u);
+  }
+  const std::string long_text = "RETURN '" + std::string(500, 'x') + "'";
+  EXPECT_TRUE(service.Prepare(long_text).ok());
+  EXPECT_NE(service.Prepare(long_text)->get(), service.Prepare(long_text)->get());
+  EXPECT_FALSE(service.Prepare("RETURN '" + std::string(5000, 'x') + "'").ok());
+}
+
+TEST_F(ServiceTest, Plans_OfAGraphThatGrew_AreMadeAnew) {
+  PlanCache cache(10, 1000);
+  auto statement = std::make_shared<Statement>();
+  statement->text = "x";
+  cache.Put(statement, 100);
+  EXPECT_NE(cache.Find("x", 700), nullptr);
+  EXPECT_EQ(cache.Find("x", 7000), nullptr);
+}
+
+}  // namespace
+}  // namespace pulse::cypher

@@ -1,0 +1,348 @@
+#include "services/graph/session/statement.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/lexer.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::cypher {
+namespace {
+
+using Kind = Lexeme::Kind;
+
+// What SHOW and TERMINATE list: the procedure, and the columns without and with YIELD *.
+struct Listing {
+  std::string_view words;  // behind SHOW, or the whole of it
+  std::string_view procedure;
+  std::string_view columns;
+  std::string_view more;  // only by YIELD
+};
+constexpr Listing kListings[] = {
+    {"INDEX", "pulse.show.indexes",
+     "id, name, state, populationPercent, type, entityType, labelsOrTypes, properties, "
+     "indexProvider, owningConstraint",
+     "createStatement"},
+    {"CONSTRAINT", "pulse.show.constraints",
+     "id, name, type, entityType, labelsOrTypes, properties, ownedIndex", "createStatement"},
+    {"TRANSACTION", "pulse.show.transactions",
+     "database, transactionId, currentQueryId, connectionId, clientAddress, username, "
+     "currentQuery, startTime, status, elapsedTime",
+     ""},
+    {"PROCEDURE", "pulse.show.procedures", "name, description, mode, worksOnSystem", "signature"},
+    {"DATABASE", "pulse.show.databases",
+     "name, type, aliases, access, address, role, writer, requestedStatus, currentStatus, "
+     "statusMessage, default, home, constituents",
+     ""},
+};
+constexpr Listing kTerminate = {"", "pulse.terminate.transactions",
+                                "transactionId, username, message", ""};
+
+class StatementParser {
+ public:
+  StatementParser(std::string_view text, std::vector<Lexeme> tokens)
+      : text_(text), tokens_(std::move(tokens)) {}
+
+  absl::StatusOr<ParsedStatement> Parse() {
+    ParsedStatement statement;
+    if (IsWord("AT") && IsWord("SNAPSHOT", 1)) {
+      at_ += 2;
+      if (Peek().kind != Kind::kInteger) return Unexpected("the number of a commit");
+      statement.snapshot = Peek().integer;
+      ++at_;
+    }
+    statement.query = text_.substr(Peek().begin);
+    const size_t next = IsWord("EXPLAIN") || IsWord("PROFILE") ? 1 : 0;
+    const bool create = IsWord("CREATE", next), drop = IsWord("DROP", next);
+    // CREATE index = (…) makes a path of that name.
+    if ((create || drop) && Peek(next + 1).kind == Kind::kName && !IsSymbol("=", next + 2)) {
+      if (next > 0) return Fail("EXPLAIN and PROFILE are for queries");
+      if (statement.snapshot) return Fail("AT SNAPSHOT is for queries that read");
+      statement.schema.emplace();
+      if (auto st = create ? Create(&*statement.schema) : Drop(&*statement.schema); !st.ok()) {
+        return st;
+      }
+      return statement;
+    }
+    if (IsWord("SHOW") && next == 0) {
+      if (auto st = Show(&statement.query); !st.ok()) return st;
+    } else if (IsWord("TERMINATE") && next == 0) {
+      if (auto st = Terminate(&statement.query); !st.ok()) return st;
+    }
+    return statement;
+  }
+
+ private:
+  const Lexeme& Peek(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool IsWord(std::string_view word, size_t ahead = 0) const {
+    return Peek(ahead).kind == Kind::kName && Peek(ahead).word == word;
+  }
+  bool IsSymbol(std::string_view symbol, size_t ahead = 0) const {
+    return Peek(ahead).kind == Kind::kSymbol && Peek(ahead).text == symbol;
+  }
+  bool TakeWord(std::string_view word) {
+    if (!IsWord(word)) return false;
+    ++at_;
+    return true;
+  }
+  bool TakeSymbol(std::string_view symbol) {
+    if (!IsSymbol(symbol)) return false;
+    ++at_;
+    return true;
+  }
+  bool IsName() const { return Peek().kind == Kind::kName || Peek().kind == Kind::kQuotedName; }
+  absl::Status Fail(std::string_view message) const {
+    return CompileError("SyntaxError", "UnexpectedSyntax",
+                        AtPosition(text_, Pos{Peek().begin}, message));
+  }
+  absl::Status Unexpected(std::string_view expected) const {
+    const std::string_view found = text_.substr(Peek().begin, Peek().end - Peek().begin);
+    return Fail(
+        Concat("expected ", expected, ", found ",
+               found.empty() ? std::string_view("the end of the statement") : found.substr(0, 40)));
+  }
+  absl::Status Unsupported(std::string_view what) const {
+    return CompileError("Unsupported", "Unsupported",
+                        AtPosition(text_, Pos{Peek().begin}, Concat(what, " are not supported")));
+  }
+  absl::Status Expect(std::string_view word_or_symbol) {
+    if (TakeWord(word_or_symbol) || TakeSymbol(word_or_symbol)) return absl::OkStatus();
+    return Unexpected(word_or_symbol);
+  }
+  absl::Status ExpectAll(std::initializer_list<std::string_view> list) {
+    for (const std::string_view one : list) {
+      if (auto st = Expect(one); !st.ok()) return st;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Name(std::string_view what, std::string* out) {
+    if (!IsName()) return Unexpected(what);
+    *out = Peek().text;
+    ++at_;
+    return absl::OkStatus();
+  }
+  absl::Status End() {
+    TakeSymbol(";");
+    return Peek().kind == Kind::kEnd ? absl::OkStatus() : Unexpected("the end of the statement");
+  }
+
+  absl::Status Create(SchemaCommand* command) {
+    ++at_;
+    for (const std::string_view other : {"TEXT", "POINT", "FULLTEXT", "LOOKUP", "VECTOR"}) {
+      if (IsWord(other) && IsWord("INDEX", 1)) return Unsupported(Concat(other, " indexes"));
+    }
+    if (IsWord("RANGE") && IsWord("INDEX", 1)) ++at_;
+    command->constraint = IsWord("CONSTRAINT");
+    command->index.constraint = command->constraint;
+    if (!command->constraint && !IsWord("INDEX")) return Unexpected("INDEX or CONSTRAINT");
+    ++at_;
+    if (!IsWord("FOR") && !(IsWord("IF") && IsWord("NOT", 1))) {
+      if (auto st = Name("a name or FOR", &command->index.name); !st.ok()) return st;
+    }
+    if (TakeWord("IF")) {
+      command->lenient = true;
+      if (auto st = ExpectAll({"NOT", "EXISTS"}); !st.ok()) return st;
+    }
+    std::string variable;
+    if (auto st = Pattern(&variable, &command->index.label); !st.ok()) return st;
+    if (auto st = Expect(command->constraint ? "REQUIRE" : "ON"); !st.ok()) return st;
+    if (auto st = Keys(variable, !command->constraint, &command->index.keys); !st.ok()) return st;
+    if (command->constraint) {
+      if (auto st = Requirement(&command->index); !st.ok()) return st;
+    }
+    if (IsWord("OPTIONS")) return Unsupported("options of indexes");
+    if (auto st = End(); !st.ok()) return st;
+    if (command->index.name.empty()) command->index.name = MadeName(command->index);
+    return absl::OkStatus();
+  }
+
+  absl::Status Pattern(std::string* variable, std::string* label) {
+    if (auto st = ExpectAll({"FOR", "("}); !st.ok()) return st;
+    if (IsSymbol(")")) return Unsupported("indexes and constraints of relationships");
+    if (auto st = Name("a variable", variable); !st.ok()) return st;
+    if (auto st = Expect(":"); !st.ok()) return st;
+    if (auto st = Name("a label", label); !st.ok()) return st;
+    if (auto st = Expect(")"); !st.ok()) return st;
+    if (IsSymbol("-")) return Unsupported("indexes and constraints of relationships");
+    return absl::OkStatus();
+  }
+
+  absl::Status Keys(const std::string& variable, bool brackets, std::vector<std::string>* keys) {
+    const bool open = TakeSymbol("(");
+    if (brackets && !open) return Unexpected("(");
+    do {
+      std::string name;
+      if (!IsName() || Peek().text != variable) return Unexpected(Concat(variable, "."));
+      ++at_;
+      if (auto st = Expect("."); !st.ok()) return st;
+      if (auto st = Name("a property", &name); !st.ok()) return st;
+      if (std::find(keys->begin(), keys->end(), name) != keys->end()) {
+        return Fail(Concat("the property ", name, " comes twice"));
+      }
+      keys->push_back(std::move(name));
+    } while (open && TakeSymbol(","));
+    return open ? Expect(")") : absl::OkStatus();
+  }
+
+  absl::Status Requirement(IndexDefinition* index) {
+    if (auto st = Expect("IS"); !st.ok()) return st;
+    if (IsSymbol(":") || IsWord("TYPED")) return Unsupported("constraints of a property's type");
+    if (TakeWord("NOT")) {
+      index->required = true;
+      return Expect("NULL");
+    }
+    if (IsWord("RELATIONSHIP") || IsWord("REL")) {
+      return Unsupported("indexes and constraints of relationships");
+    }
+    TakeWord("NODE");
+    index->unique = true;
+    if (TakeWord("KEY")) {
+      index->required = true;
+      return absl::OkStatus();
+    }
+    return Expect("UNIQUE");
+  }
+
+  static std::string MadeName(const IndexDefinition& index) {
+    std::string all = index.label;
+    for (const std::string& key : index.keys) all += '\0' + key;
+    all += index.required ? (index.unique ? "k" : "r") : "";
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string name = index.constraint ? "constraint_" : "index_";
+    const uint64_t hash = XXH3_64bits(all.data(), all.size());
+    for (int i = 0; i < 8; ++i) name += kDigits[(hash >> (i * 4)) & 15];
+    return name;
+  }
+
+  absl::Status Drop(SchemaCommand* command) {
+    ++at_;
+    command->drop = true;
+    command->constraint = IsWord("CONSTRAINT");
+    if (!command->constraint && !IsWord("INDEX")) return Unexpected("INDEX or CONSTRAINT");
+    ++at_;
+    if (auto st = Name("a name", &command->index.name); !st.ok()) return st;
+    if (TakeWord("IF")) {
+      command->lenient = true;
+      if (auto st = Expect("EXISTS"); !st.ok()) return st;
+    }
+    return End();
+  }
+
+  absl::Status Show(std::string* query) {
+    ++at_;
+    if (IsWord("ALL") || IsWord("RANGE")) ++at_;
+    for (const Listing& listing : kListings) {
+      const std::string one(listing.words);
+      const bool match = IsWord(one) || IsWord(one + "S") || IsWord(one + "ES");
+      if (!match) continue;
+      ++at_;
+      return List(listing, "", query);
+    }
+    return Unexpected("INDEXES, CONSTRAINTS, TRANSACTIONS, PROCEDURES or DATABASES");
+  }
+
+  absl::Status Terminate(std::string* query) {
+    ++at_;
+    if (!TakeWord("TRANSACTION") && !TakeWord("TRANSACTIONS")) return Unexpected("TRANSACTIONS");
+    const uint32_t begin = Peek().begin;
+    while (Peek().kind != Kind::kEnd && !IsSymbol(";") && !IsWord("YIELD")) ++at_;
+    const std::string_view ids = text_.substr(begin, Peek().begin - begin);
+    if (Peek().begin == begin) return Unexpected("the id of a transaction");
+    return List(kTerminate, Concat("[", ids, "]"), query);
+  }
+
+  // A query that calls the procedure; WITH understands what stands behind YIELD.
+  absl::Status List(const Listing& listing, std::string_view argument, std::string* query) {
+    std::string all(listing.columns);
+    if (!listing.more.empty()) all += Concat(", ", listing.more);
+    const std::string call =
+        Concat("CALL ", listing.procedure, "(", argument, ") YIELD ", all, " ");
+    const std::string_view rest = text_.substr(Peek().begin);
+    if (IsWord("WHERE")) {
+      *query = Concat(call, "WITH * ", rest.substr(0, rest.find(';')), " RETURN ", listing.columns);
+      return absl::OkStatus();
+    }
+    if (!IsWord("YIELD")) {
+      if (auto st = End(); !st.ok()) return st;
+      *query = Concat(call, "RETURN ", listing.columns);
+      return absl::OkStatus();
+    }
+    ++at_;
+    const uint32_t begin = Peek().begin;
+    std::string columns;
+    bool returns = false;
+    size_t last = at_;
+    CollectColumns(all, &columns, &returns, &last);
+    *query = Concat(call, "WITH ", text_.substr(begin, tokens_[last].begin - begin));
+    if (!returns) *query += Concat(" RETURN ", columns);
+    return absl::OkStatus();
+  }
+
+  // What YIELD names, in its order; whether RETURN follows; and the end of all.
+  void CollectColumns(const std::string& all, std::string* columns, bool* returns, size_t* last) {
+    bool items = true;
+    std::string name;
+    const auto add = [&] {
+      if (name.empty()) return;
+      *columns += Concat(columns->empty() ? "" : ", ", "`", name, "`");
+      name.clear();
+    };
+    for (; tokens_[*last].kind != Kind::kEnd; ++*last) {
+      const Lexeme& token = tokens_[*last];
+      if (token.kind == Kind::kSymbol && token.text == ";") break;
+      *returns |= token.kind == Kind::kName && token.word == "RETURN";
+      if (token.kind == Kind::kName &&
+          (token.word == "WHERE" || token.word == "ORDER" || token.word == "SKIP" ||
+           token.word == "OFFSET" || token.word == "LIMIT" || token.word == "RETURN")) {
+        items = false;
+      }
+      if (!items) continue;
+      if (token.kind == Kind::kSymbol && token.text == "*") *columns = all;
+      if (token.kind == Kind::kSymbol && token.text == ",") add();
+      if (token.kind == Kind::kName || token.kind == Kind::kQuotedName) name = token.text;
+    }
+    add();
+  }
+
+  const std::string_view text_;
+  const std::vector<Lexeme> tokens_;
+  size_t at_ = 0;
+};
+
+// Whether the text can be anything but a query: by its first word.
+bool MayBeStatement(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    if (text[at] == '/' && at + 1 < text.size()) return true;  // a comment
+    if (static_cast<unsigned char>(text[at]) > ' ') break;
+    ++at;
+  }
+  std::string word;
+  while (at < text.size() && word.size() < 10 && static_cast<unsigned char>(text[at]) > ' ') {
+    const char c = text[at++];
+    word += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  static constexpr std::array<std::string_view, 7> kFirst = {
+      "AT", "CREATE", "DROP", "SHOW", "TERMINATE", "EXPLAIN", "PROFILE"};
+  return std::find(kFirst.begin(), kFirst.end(), word) != kFirst.end() ||
+         (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
+}
+
+}  // namespace
+
+absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text) {
+  ParsedStatement plain;
+  plain.query = text;
+  if (!MayBeStatement(text)) return plain;
+  auto tokens = Lex(text);
+  if (!tokens.ok()) return tokens.status();
+  return StatementParser(text, *std::move(tokens)).Parse();
+}
+
+}  // namespace pulse::cypher

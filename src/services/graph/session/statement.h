@@ -1,0 +1,33 @@
+// Statements that are no queries: indexes and constraints, SHOW and TERMINATE, AT SNAPSHOT. The
+// forms are those of Neo4j 5. What SHOW and TERMINATE say becomes a query that calls a procedure.
+// No state; any thread; nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "services/graph/model/database.h"
+
+namespace pulse::cypher {
+
+struct SchemaCommand {
+  bool drop = false;
+  bool constraint = false;  // of a drop: DROP CONSTRAINT
+  bool lenient = false;     // IF NOT EXISTS, IF EXISTS
+  IndexDefinition index;    // of a drop: the name alone
+};
+
+struct ParsedStatement {
+  // One of these two.
+  std::optional<SchemaCommand> schema;
+  std::string query;
+  std::optional<uint64_t> snapshot;  // AT SNAPSHOT n before the query
+};
+
+// Errors: SyntaxError with its place, as the parser's; Unimplemented kinds of indexes.
+absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text);
+
+}  // namespace pulse::cypher

@@ -1,0 +1,27 @@
+#include "services/redis/permissions.h"
+
+namespace pulse::redis {
+
+bool May(const net::User& user, const CommandInfo& command) {
+  if (command.writes()) {
+    // A command that also tells what was there needs leave for both.
+    return user.may_write && (user.may_read || !command.reads() || command.id == Command::kSet ||
+                              command.id == Command::kDel || command.id == Command::kUnlink);
+  }
+  // Clients cannot do without it, whatever they do.
+  if (command.id == Command::kCluster) return user.may_read || user.may_write;
+  if (command.reads()) return user.may_read;
+  return (command.flags & kAdmin) == 0 || user.may_admin || command.id == Command::kAcl;
+}
+
+bool May(const net::User& user, const CommandInfo& command,
+         const std::vector<std::string_view>& arguments) {
+  if (command.id == Command::kSet && !user.may_read) {
+    for (size_t i = 3; i < arguments.size(); ++i) {
+      if (EqualsIgnoringCase(arguments[i], "get")) return false;
+    }
+  }
+  return May(user, command);
+}
+
+}  // namespace pulse::redis

@@ -1,0 +1,17 @@
+// Which commands a user may give. Any thread; nothing blocks.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "net/users.h"
+#include "services/redis/commands.h"
+
+namespace pulse::redis {
+
+bool May(const net::User& user, const CommandInfo& command);
+// With these arguments, the command's name first: SET with GET also reads.
+bool May(const net::User& user, const CommandInfo& command,
+         const std::vector<std::string_view>& arguments);
+
+}  // namespace pulse::redis
