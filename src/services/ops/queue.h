@@ -74,6 +74,9 @@ struct QueueOptions {
   std::optional<uint64_t> total_bytes;
   // Chunks that are claimed and not yet delivered; 0: four for each lane, at least eight.
   size_t window = 0;
+  // The thread that calls Run is the only lane: for small inputs. One engine with one lane; `tick`
+  // is not called.
+  bool in_calling_thread = false;
   // What earlier runs learnt, and where this one leaves what it learnt; may be null.
   RateTable* rates = nullptr;
   // Steady nanoseconds.
@@ -101,10 +104,14 @@ struct QueueStats {
   uint64_t chunks = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
+  double seconds = 0;  // that Run took
   std::vector<EngineStats> engines;
 
-  // One line: what each engine did and at which rate.
+  // One line: what each engine did and at which rate. With engines on both sides also the paper's
+  // measures: TT, each side's throughput; OT, that of the whole; and what they say of C1 and C2.
   std::string Explain() const;
+  // Bytes per second of all lanes of a side; 0: not known.
+  double RateOf(Side side) const;
 };
 
 class Queue {
@@ -157,6 +164,7 @@ class Queue {
   const std::vector<Engine*> engines_;
   Source* source_ = nullptr;
   Sink* sink_ = nullptr;
+  int64_t started_ = 0;
   QueueStats stats_;
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};

@@ -26,6 +26,8 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
     placement.kind = Kind::kAgent;
   } else if (text == "auto") {
     placement.kind = Kind::kAuto;
+  } else if (text == "paper") {
+    placement.kind = Kind::kPaper;
   } else if (absl::ConsumePrefix(&text, "split=")) {
     placement.kind = Kind::kSplit;
     if (!absl::SimpleAtoi(text, &placement.percent) || placement.percent < 0 ||
@@ -35,9 +37,14 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
     }
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("placement ", text, " is none of host, agent, split=PERCENT and auto"));
+        absl::StrCat("placement ", text, " is none of host, agent, split=PERCENT, auto and paper"));
   }
   return placement;
+}
+
+Side Placement::SideOf(uint64_t n) const {
+  const uint64_t share = static_cast<uint64_t>(percent);
+  return (n + 1) * share / 100 > n * share / 100 ? Side::kAgent : Side::kHost;
 }
 
 Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
@@ -55,7 +62,18 @@ bool Scheduler::Alive(Side side) const {
   return false;
 }
 
-bool Scheduler::Serves(int engine) const {
+double Scheduler::RateOf(Side side, uint64_t bytes, int64_t now) const {
+  double sum = 0;
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (lost_[i] || engines_[i].side != side) continue;
+    const double rate = engines_[i].rates.BytesPerSecond(bytes, now);
+    if (rate <= 0) return 0;
+    sum += rate * engines_[i].lanes;
+  }
+  return sum;
+}
+
+bool Scheduler::Serves(int engine, int64_t now) const {
   if (lost_[static_cast<size_t>(engine)]) return false;
   const Side side = engines_[static_cast<size_t>(engine)].side;
   if (options_.placement.kind == Placement::Kind::kHost) {
@@ -64,12 +82,14 @@ bool Scheduler::Serves(int engine) const {
   if (options_.placement.kind == Placement::Kind::kAgent) {
     return side == Side::kAgent || !Alive(Side::kAgent);
   }
+  if (options_.placement.kind == Placement::Kind::kPaper && side == Side::kAgent &&
+      Alive(Side::kHost)) {
+    const double host = RateOf(Side::kHost, options_.chunk_bytes, now);
+    const double agent = RateOf(Side::kAgent, options_.chunk_bytes, now);
+    if (agent == 0) return true;  // to be learnt
+    return host == 0 || agent > host;
+  }
   return true;
-}
-
-Side Scheduler::SideOf(uint64_t chunk) const {
-  const uint64_t percent = static_cast<uint64_t>(options_.placement.percent);
-  return (chunk + 1) * percent / 100 > chunk * percent / 100 ? Side::kAgent : Side::kHost;
 }
 
 int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
@@ -108,7 +128,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   std::vector<Lane> lanes;
   std::vector<int> idle(engines_.size());
   for (size_t i = 0; i < engines_.size(); ++i) {
-    idle[i] = Serves(static_cast<int>(i)) ? engines_[i].lanes - busy_[i] : 0;
+    idle[i] = Serves(static_cast<int>(i), now) ? engines_[i].lanes - busy_[i] : 0;
   }
   --idle[static_cast<size_t>(engine)];  // the lane that asks
   const auto each_of = [&](int other) {
@@ -120,7 +140,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
     for (int n = 0; n < idle[i]; ++n) lanes.push_back({each, each});
   }
   for (const Flight& flight : flights_) {
-    if (!Serves(flight.engine)) continue;
+    if (!Serves(flight.engine, now)) continue;
     const int64_t each = each_of(flight.engine);
     lanes.push_back({Remaining(flight, now) + each, each});
   }
@@ -171,7 +191,7 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t no
 Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
   if (lost_[static_cast<size_t>(engine)]) return {Act::kDone};
   if (ended_ && flights_.empty() && waiting_.empty()) return {Act::kDone};
-  if (!Serves(engine)) return {Act::kWait};
+  if (!Serves(engine, now)) return {Act::kWait};
   const Side side = engines_[static_cast<size_t>(engine)].side;
   const bool split = options_.placement.kind == Placement::Kind::kSplit;
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
@@ -198,7 +218,7 @@ bool Scheduler::Claimed(int engine, uint64_t bytes) {
   const uint64_t chunk = claimed_++;
   claimed_bytes_ += bytes;
   if (options_.placement.kind != Placement::Kind::kSplit) return true;
-  const Side side = SideOf(chunk);
+  const Side side = options_.placement.SideOf(chunk);
   if (!Alive(side) || side == engines_[static_cast<size_t>(engine)].side) return true;
   waiting_.push_back({chunk, bytes, side});
   return false;

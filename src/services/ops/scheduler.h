@@ -8,6 +8,12 @@
 // may be done a second time by a lane that would finish it sooner; the first result wins. Where the
 // placement names a side of which no engine is left, the other side does the rest.
 //
+// The paper's own rules are a placement, too (kPaper). C1: the agent's side works only while its
+// throughput is better than the host's. C2: both work only if both together have more throughput
+// than either; with lanes that pull, the whole has the sum of both, so that C2 follows from C1.
+// What is not known is learnt from the next chunk, and forgotten after a while (rates.h): so the
+// agent's side is asked again now and then.
+//
 // Chunks are claimed in the order of their numbers, and lie in a window: a chunk is claimed only if
 // it is less than `window` chunks ahead of the next one to deliver.
 #pragma once
@@ -27,12 +33,15 @@
 namespace pulse::ops {
 
 struct Placement {
-  enum class Kind : uint8_t { kHost, kAgent, kSplit, kAuto };
+  enum class Kind : uint8_t { kHost, kAgent, kSplit, kAuto, kPaper };
   Kind kind = Kind::kAuto;
   // kSplit: of a hundred chunks, so many go to the agent's side, evenly spread.
   int percent = 0;
 
-  // "host", "agent", "auto" or "split=PERCENT".
+  // Of kSplit: the side of the n-th chunk.
+  Side SideOf(uint64_t n) const;
+
+  // "host", "agent", "auto", "paper" or "split=PERCENT".
   static absl::StatusOr<Placement> Parse(absl::string_view text);
 };
 
@@ -109,9 +118,10 @@ class Scheduler {
   };
 
   bool Alive(Side side) const;
-  bool Serves(int engine) const;
+  bool Serves(int engine, int64_t now) const;
+  // Bytes per second of all lanes of a side; 0 if one of its engines is not known.
+  double RateOf(Side side, uint64_t bytes, int64_t now) const;
   std::vector<Flight>::iterator Find(uint64_t attempt);
-  Side SideOf(uint64_t chunk) const;
   // Nanoseconds that a lane of `engine` takes for `bytes`; 0 if not known.
   int64_t TimeFor(int engine, uint64_t bytes, int64_t now) const;
   int64_t Remaining(const Flight& flight, int64_t now) const;

@@ -292,6 +292,42 @@ TEST(SchedulerModel, HostOrAgent_OnlyThatSideWorks) {
   EXPECT_EQ(agent.chunks[1], 50u);
 }
 
+Placement PlacementOf(absl::string_view text) { return *Placement::Parse(text); }
+
+TEST(SchedulerModel, PaperAndSlowerAgent_C1LeavesItOut) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 2e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 1.9e8;
+  const Outcome outcome =
+      Simulate(engines, 200 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  // Its first chunk tells.
+  EXPECT_EQ(outcome.taken[1].size(), 1u);
+  const Outcome together = Simulate(engines, 200 * kChunk, kChunk, Placement(), kWide, true);
+  EXPECT_LT(Seconds(together.end), 0.6 * Seconds(outcome.end));
+}
+
+TEST(SchedulerModel, PaperAndFasterAgent_BothWork) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  const Outcome outcome =
+      Simulate(engines, 200 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_NEAR(static_cast<double>(outcome.chunks[0]), 50, 3);
+  EXPECT_NEAR(static_cast<double>(outcome.chunks[1]), 150, 3);
+}
+
+TEST(SchedulerModel, PaperWithOneSide_WorksWithIt) {
+  for (const Side side : {Side::kHost, Side::kAgent}) {
+    std::vector<SimulatedEngine> engines(1);
+    engines[0].side = side;
+    EXPECT_TRUE(Simulate(engines, 50 * kChunk, kChunk, PlacementOf("paper"), kWide, true).complete);
+  }
+}
+
 TEST(Placement, Parse_AcceptsItsForms) {
   EXPECT_EQ(Placement::Parse("host")->kind, Placement::Kind::kHost);
   EXPECT_EQ(Placement::Parse("agent")->kind, Placement::Kind::kAgent);
