@@ -35,7 +35,8 @@ std::vector<Scheduler::EngineState> StatesOf(const QueueOptions& options,
   for (const Engine* engine : engines) {
     states.push_back(
         {engine->traits().side, engine->traits().lanes,
-         options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates()});
+         options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates(),
+         [engine](uint64_t bytes) { return engine->NanosBefore(bytes); }});
   }
   return states;
 }
@@ -64,6 +65,7 @@ std::string QueueStats::Explain() const {
       absl::StrAppend(&text, " at ", megabytes(engine.bytes_per_second * engine.lanes), " MB/s");
     }
     if (engine.redone > 0) absl::StrAppend(&text, ", ", engine.redone, " done again");
+    if (engine.refused > 0) absl::StrAppend(&text, ", ", engine.refused, " refused");
     if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
   }
@@ -75,6 +77,16 @@ std::string QueueStats::Explain() const {
                     megabytes(agent), "; OT ", megabytes(whole), "; C1 (agent faster) ",
                     agent > host ? "yes" : "no", ", C2 (both faster than either) ",
                     whole > std::max(host, agent) ? "yes" : "no");
+    int64_t before = 0;
+    for (const EngineStats& engine : engines) {
+      if (engine.side == Side::kAgent) before = std::max(before, engine.most_before_nanos);
+    }
+    // What the host does meanwhile.
+    if (before > 0) {
+      absl::StrAppend(&text, "; set-up of ", rounded(static_cast<double>(before) * 1e-6, 10),
+                      " ms, break-even at ",
+                      rounded(host * static_cast<double>(before) * 1e-15, 10), " MB");
+    }
   }
   return text;
 }
@@ -243,6 +255,8 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
     const int64_t end = options_.clock();
     lock.lock();
     stats.busy_nanos += end - start;
+    stats.before_nanos += result->before_nanos;
+    stats.most_before_nanos = std::max(stats.most_before_nanos, result->before_nanos);
     of_engine = absl::IsUnavailable(status);
   }
   if (of_engine) {
@@ -256,7 +270,17 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
     changed_.notify_all();
     return;
   }
-  if (!scheduler_.Finished(attempt, options_.clock())) {
+  if (absl::IsUnimplemented(status)) {
+    ++stats.refused;
+    free_results_.push_back(std::move(result));
+    const bool others = scheduler_.Refused(attempt);
+    const Slot& slot = SlotOf(chunk->number);
+    const bool there = slot.chunk != chunk || slot.done;
+    if (!others && !there) Fail(lock, std::move(status));
+    changed_.notify_all();
+    return;
+  }
+  if (!scheduler_.Finished(attempt, options_.clock(), result->before_nanos)) {
     ++stats.discarded;
     free_results_.push_back(std::move(result));
     Recycle(std::move(chunk));

@@ -90,11 +90,14 @@ struct EngineStats {
   std::string name;
   Side side = Side::kHost;
   int lanes = 0;
-  uint64_t chunks = 0;          // whose result was used
-  uint64_t bytes = 0;           // of these chunks' input
-  uint64_t redone = 0;          // chunks of late lanes that this engine began a second time
-  uint64_t discarded = 0;       // results that came second
-  int64_t busy_nanos = 0;       // of all lanes, in Process
+  uint64_t chunks = 0;       // whose result was used
+  uint64_t bytes = 0;        // of these chunks' input
+  uint64_t redone = 0;       // chunks of late lanes that this engine began a second time
+  uint64_t discarded = 0;    // results that came second
+  uint64_t refused = 0;      // chunks that this engine cannot do, and others did
+  int64_t busy_nanos = 0;    // of all lanes, in Process
+  int64_t before_nanos = 0;  // of these, what it needed before it could begin
+  int64_t most_before_nanos = 0;
   double bytes_per_second = 0;  // of one lane, at the end; 0: not known
   bool lost = false;
   absl::Status error;  // why it is lost
@@ -108,7 +111,8 @@ struct QueueStats {
   std::vector<EngineStats> engines;
 
   // One line: what each engine did and at which rate. With engines on both sides also the paper's
-  // measures: TT, each side's throughput; OT, that of the whole; and what they say of C1 and C2.
+  // measures: TT, each side's throughput; OT, that of the whole; what they say of C1 and C2; and
+  // from how many bytes on the agent's set-up is worth it.
   std::string Explain() const;
   // Bytes per second of all lanes of a side; 0: not known.
   double RateOf(Side side) const;
