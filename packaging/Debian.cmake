@@ -37,8 +37,8 @@ by an agent. Linked, or preloaded into programs on the shared librocksdb.")
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_NAME ${libraries_package})
 set(CPACK_DEBIAN_LIBRARIES_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_LIBRARIES_DESCRIPTION "PulseDB: libraries
-The file library, the in-memory store for programs that embed it, and the client of
-one that shares its memory.")
+The file library, the in-memory store for programs that embed it, the client of one
+that shares its memory, and compression and filters on all processors.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpulsedb-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

@@ -74,6 +74,7 @@ ROOMS = {
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
+    "src/services/ops/library": ("base", "services/ops", "services/ops/filter", "include"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

@@ -1,5 +1,6 @@
 #include "vdpu/profile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -64,12 +65,18 @@ class TableReader {
     return absl::OkStatus();
   }
 
+  // Whether this key, which need not be there, is.
+  bool Has(const char* key) {
+    known_.emplace_back(key);
+    return table_->contains(key);
+  }
+
   absl::StatusOr<TableReader> ReadTable(const char* key) {
     PULSE_ASSIGN_OR_RETURN(auto node, Take(key));
     if (!node->is_table()) {
-      return Wrong(key, *node, absl::StrCat("expected a table: a line [", key, "]"));
+      return Wrong(key, *node, absl::StrCat("expected a table: a line [", prefix_, key, "]"));
     }
-    return TableReader(node->as_table(), absl::StrCat(key, "."), origin_);
+    return TableReader(node->as_table(), absl::StrCat(prefix_, key, "."), origin_);
   }
 
   // To be called last.
@@ -88,7 +95,7 @@ class TableReader {
 
  private:
   absl::StatusOr<toml::node*> Take(const char* key) {
-    known_.emplace_back(key);
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
     toml::node* node = table_->get(key);
     if (node != nullptr) return node;
     return Error(table_->source().begin.line,
@@ -112,6 +119,25 @@ absl::Status UnknownProfile(absl::string_view name) {
                                           KnownProfiles(), ", or give a file: ./NAME.toml"));
 }
 
+absl::Status FillEngines(TableReader tables, Profile* p) {
+  for (const std::string& operation : AcceleratedOperations()) {
+    if (!tables.Has(operation.c_str())) continue;
+    PULSE_ASSIGN_OR_RETURN(auto table, tables.ReadTable(operation.c_str()));
+    AcceleratorProfile engine;
+    engine.operation = operation;
+    PULSE_RETURN_IF_ERROR(table.ReadNumber("rate_gb_s", 0.001, 1000, &engine.rate_gb_s));
+    PULSE_RETURN_IF_ERROR(table.ReadNumber("latency_us", 0, 1'000'000, &engine.latency_us));
+    PULSE_RETURN_IF_ERROR(table.ReadNumber("setup_ms", 0, 10'000, &engine.setup_ms));
+    PULSE_RETURN_IF_ERROR(table.ReadNumber("reconfigure_ms", 0, 10'000, &engine.reconfigure_ms));
+    PULSE_RETURN_IF_ERROR(
+        table.ReadNumber("largest_buffer_mib", 0.0625, 4096, &engine.largest_buffer_mib));
+    PULSE_RETURN_IF_ERROR(table.ReadInteger("depth", 1, 64, &engine.depth));
+    PULSE_RETURN_IF_ERROR(table.NothingElse());
+    p->engines.push_back(std::move(engine));
+  }
+  return tables.NothingElse();
+}
+
 absl::Status Fill(TableReader top, Profile* p) {
   PULSE_RETURN_IF_ERROR(top.ReadText("name", &p->name));
   PULSE_RETURN_IF_ERROR(top.ReadText("description", &p->description));
@@ -128,10 +154,27 @@ absl::Status Fill(TableReader top, Profile* p) {
   PULSE_RETURN_IF_ERROR(context.ReadNumber("setup_ms", 0, 10'000, &p->setup_ms));
   PULSE_RETURN_IF_ERROR(context.ReadNumber("reconfigure_ms", 0, 10'000, &p->reconfigure_ms));
   PULSE_RETURN_IF_ERROR(context.NothingElse());
+  if (top.Has("engine")) {
+    PULSE_ASSIGN_OR_RETURN(auto engines, top.ReadTable("engine"));
+    PULSE_RETURN_IF_ERROR(FillEngines(std::move(engines), p));
+  }
   return top.NothingElse();
 }
 
 }  // namespace
+
+const std::vector<std::string>& AcceleratedOperations() {
+  static const std::vector<std::string> all = {"compress-deflate", "decompress-deflate",
+                                               "decompress-lz4", "regex"};
+  return all;
+}
+
+const AcceleratorProfile* Profile::EngineFor(absl::string_view operation) const {
+  for (const AcceleratorProfile& engine : engines) {
+    if (engine.operation == operation) return &engine;
+  }
+  return nullptr;
+}
 
 std::string KnownProfiles() {
   return absl::StrJoin(BuiltInProfiles(), ", ", [](std::string* out, const BuiltInProfile& p) {

@@ -13,6 +13,17 @@
 
 namespace pulse::vdpu {
 
+// An accelerator of the card for one operation of services/ops.
+struct AcceleratorProfile {
+  std::string operation;          // "compress-deflate", "decompress-lz4", "regex" ...
+  double rate_gb_s = 1;           // 10^9 bytes a second, of the larger of input and output
+  double latency_us = 0;          // of a task, without the time for its bytes
+  double setup_ms = 0;            // a context is made
+  double reconfigure_ms = 0;      // a context is stopped and started for buffers of another size
+  double largest_buffer_mib = 1;  // of input and of output
+  int depth = 1;                  // tasks in flight
+};
+
 struct Profile {
   std::string name;
   std::string description;
@@ -23,7 +34,15 @@ struct Profile {
   double dma_operation_us = 0;
   double setup_ms = 0;        // a session's first queue
   double reconfigure_ms = 0;  // each further one
+  // What the card has; an operation that is not here it cannot do.
+  std::vector<AcceleratorProfile> engines;
+
+  // Null: it has none.
+  const AcceleratorProfile* EngineFor(absl::string_view operation) const;
 };
+
+// The operations that a profile may have tables [engine.OPERATION] for.
+const std::vector<std::string>& AcceleratedOperations();
 
 struct BuiltInProfile {
   std::string name;

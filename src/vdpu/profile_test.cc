@@ -156,6 +156,66 @@ TEST(ProfileTest, RefusalsNameFileLineAndWhatIsExpected) {
   }
 }
 
+constexpr char kEngine[] = R"([engine.regex]
+rate_gb_s = 1.5
+latency_us = 20
+setup_ms = 3
+reconfigure_ms = 4
+largest_buffer_mib = 2
+depth = 7
+)";
+
+TEST(ProfileTest, Engine_EveryKeyIsRead) {
+  const auto p = ParseProfile(std::string(kGood) + kEngine, "mine.toml");
+  ASSERT_TRUE(p.ok()) << p.status();
+  const AcceleratorProfile* engine = p->EngineFor("regex");
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(engine->rate_gb_s, 1.5);
+  EXPECT_EQ(engine->latency_us, 20);
+  EXPECT_EQ(engine->setup_ms, 3);
+  EXPECT_EQ(engine->reconfigure_ms, 4);
+  EXPECT_EQ(engine->largest_buffer_mib, 2);
+  EXPECT_EQ(engine->depth, 7);
+  EXPECT_EQ(p->EngineFor("decompress-lz4"), nullptr);
+}
+
+TEST(ProfileTest, Engine_WhatTheCardsLackIsLacking) {
+  const Profile bf2 = *LoadProfile("bf2");
+  const Profile bf3 = *LoadProfile("bf3");
+  EXPECT_NE(bf2.EngineFor("compress-deflate"), nullptr);
+  EXPECT_NE(bf2.EngineFor("decompress-deflate"), nullptr);
+  EXPECT_EQ(bf2.EngineFor("decompress-lz4"), nullptr);
+  EXPECT_EQ(bf3.EngineFor("compress-deflate"), nullptr);
+  EXPECT_NE(bf3.EngineFor("decompress-deflate"), nullptr);
+  EXPECT_NE(bf3.EngineFor("decompress-lz4"), nullptr);
+  EXPECT_EQ(bf2.EngineFor("decompress-deflate")->largest_buffer_mib, 128);
+  EXPECT_EQ(bf3.EngineFor("decompress-deflate")->largest_buffer_mib, 2);
+}
+
+TEST(ProfileTest, Engine_RefusalsNameLineAndKey) {
+  const std::string good = std::string(kGood) + kEngine;
+  const auto with = [&](const std::string& line, const std::string& by) {
+    std::string text = good;
+    const size_t at = text.find(line);
+    EXPECT_NE(at, std::string::npos) << line;
+    return text.replace(at, line.size(), by);
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {with("[engine.regex]", "[engine.sort]"), "unknown key \"engine.sort\""},
+      {with("rate_gb_s = 1.5", "rate_gb_s = 0"), "\"engine.regex.rate_gb_s\""},
+      {with("depth = 7", "depth = 0"), "0 is out of range"},
+      {with("depth = 7", "depth = 7\nwidth = 1"), "unknown key \"engine.regex.width\""},
+      {with("latency_us = 20\n", ""), "\"engine.regex.latency_us\" is missing"},
+      {std::string("engine = 3\n") + kGood, "a line [engine]"},
+      {std::string(kGood) + "[engine]\nregex = 3\n", "a line [engine.regex]"},
+  };
+  for (const auto& [text, what] : cases) {
+    const absl::Status st = ParseProfile(text, "x.toml").status();
+    EXPECT_TRUE(absl::IsInvalidArgument(st)) << text << st;
+    EXPECT_THAT(Text(st), AllOf(HasSubstr("x.toml:"), HasSubstr(what))) << text;
+  }
+}
+
 TEST(ProfileTest, AShortfallIsSaidAndOnlyThen) {
   Profile p = *ParseProfile(kGood, "mine.toml");
   EXPECT_EQ(Shortfall(p, 1), "") << "two cores of half the speed fit on one CPU";

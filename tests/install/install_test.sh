@@ -73,13 +73,16 @@ if command -v systemd-analyze >/dev/null; then
   fi
 fi
 
-# run_all DIRECTORY: the five consumers in it work.
+# run_all DIRECTORY: the consumers in it work.
 run_all() {
   local dir=$1 said
   said=$("$dir/rocksdb_example" "$scratch/db") || fail "$dir/rocksdb_example"
   [[ "$said" == *"bytes written by the agent"* ]] || fail "rocksdb_example said: $said"
   rm -rf "$scratch/db"
   "$dir/kv_example" >/dev/null || fail "$dir/kv_example"
+  "$dir/ops_example" >/dev/null || fail "$dir/ops_example"
+  examples/run_ops_filter_example.sh "$dir/ops_filter_example" "$scratch/hits" 2>"$scratch/hits.log" ||
+    fail "$dir/ops_filter_example" "$scratch/hits.log"
   if "$dir/kv_client_example" "$scratch/nobody.sock" 2>"$scratch/client.log"; then fail "a client without a server"; fi
   examples/run_files_example.sh "$prefix/bin/pulse" "$dir/files_example" "$scratch/files" >"$scratch/files.log" 2>&1 ||
     fail "$dir/files_example" "$scratch/files.log"
@@ -134,6 +137,8 @@ compile pulsedb "${CXX:-c++}" rocksdb_example "$examples/rocksdb_example.cc" -st
 compile pulsedb-files "${CXX:-c++}" files_example "$examples/files_example.cc" -std=c++20
 compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
 compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
+compile pulsedb-ops "${CC:-cc}" ops_example "$examples/ops_example.c" -std=c99
+compile pulsedb-ops "${CXX:-c++}" ops_filter_example "$examples/ops_filter_example.cc" -std=c++20
 compile pulsedb-offload "${CXX:-c++}" offload.so tests/install/consumer/offload_program.cc -std=c++20 -shared -fPIC
 run_all "$scratch/pc" "$scratch/pc/offload.so"
 plugin=$(pkg-config --variable=plugin pulsedb)
@@ -143,4 +148,4 @@ plugin=$(pkg-config --variable=plugin pulsedb)
 for library in "$libdir"/libpulse*.so; do
   "$root/tests/integration/plugin_object_test.sh" "$library" >"$scratch/exports.log" || fail "names of $library" "$scratch/exports.log"
 done
-echo "install_test: installed, moved, five consumers by CMake and five by pkg-config"
+echo "install_test: installed, moved, seven consumers by CMake and seven by pkg-config"

@@ -31,9 +31,11 @@ absl::StatusOr<std::vector<int>> Cpus(const std::string& text, const char* optio
 void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
   cmd->add_option("--cpus", args->cpus, "the host's CPUs, as 0,2-3 (default: all)");
   cmd->add_option("--agent-cpus", args->agent_cpus, "the agent's CPUs (default: none)");
-  cmd->add_option("--placement", args->placement,
-                  "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
-                  "agent), or auto: whoever finishes a chunk first")
+  cmd->add_option(
+         "--placement", args->placement,
+         "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
+         "agent), auto: whoever finishes a chunk first, or paper: the agent only while it\n"
+         "is faster than the host")
       ->capture_default_str();
 }
 

@@ -71,10 +71,8 @@ class FileChunks : public Source {
 // Anything else.
 class StreamChunks : public Source {
  public:
-  StreamChunks(int fd, std::string name, size_t chunk, size_t prefix)
-      : fd_(fd), name_(std::move(name)), chunk_(chunk), prefix_(prefix) {
-    EnlargePipe(fd_);
-  }
+  StreamChunks(ByteSource& in, size_t chunk, size_t prefix)
+      : in_(in), chunk_(chunk), prefix_(prefix) {}
 
   absl::StatusOr<bool> Next(Chunk& chunk) override {
     chunk.offset = offset_;
@@ -83,7 +81,7 @@ class StreamChunks : public Source {
     chunk.input.Append(before_.data(), before_.size());
     chunk.input.Resize(chunk.prefix + chunk_);
     PULSE_ASSIGN_OR_RETURN(const size_t got,
-                           ReadFully(fd_, chunk.input.data() + chunk.prefix, chunk_, name_));
+                           ReadFully(in_, chunk.input.data() + chunk.prefix, chunk_));
     chunk.input.Resize(chunk.prefix + got);
     offset_ += got;
     if (prefix_ > 0) {
@@ -95,8 +93,7 @@ class StreamChunks : public Source {
   }
 
  private:
-  const int fd_;
-  const std::string name_;
+  ByteSource& in_;
   const size_t chunk_;
   const size_t prefix_;
   uint64_t offset_ = 0;
@@ -229,24 +226,31 @@ absl::Status CheckOptions(const CompressOptions& options, const CodecTraits& cod
   return absl::OkStatus();
 }
 
-}  // namespace
+size_t ChunkBytesOf(const CompressOptions& options) {
+  return options.chunk_bytes != 0 ? options.chunk_bytes : ChunkBytes(options.format, options.level);
+}
 
-absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
-                                    const std::string& in_name, int out,
-                                    const std::string& out_name) {
+size_t PrefixOf(const CompressOptions& options) { return options.primed ? kDeflateWindow : 0; }
+
+absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source& source,
+                                          std::optional<uint64_t> total, ByteSink& out,
+                                          const std::string& out_name) {
   const Codec codec = options.codec.value_or(
       PickCodec(options.format, options.level, options.deterministic, options.primed));
-  const size_t chunk_bytes =
-      options.chunk_bytes != 0 ? options.chunk_bytes : ChunkBytes(options.format, options.level);
+  const size_t chunk_bytes = ChunkBytesOf(options);
   PULSE_RETURN_IF_ERROR(CheckOptions(options, TraitsOf(codec), chunk_bytes));
   PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits,
                          EnginesFor(options.processors, TraitsOf(codec).name));
   std::vector<std::unique_ptr<Engine>> owned;
   std::vector<Engine*> engines;
   for (const EngineTraits& of : traits) {
-    PULSE_ASSIGN_OR_RETURN(auto engine, MakeCompressor(codec, options.format, options.level, of));
-    engines.push_back(engine.get());
-    owned.push_back(std::move(engine));
+    PULSE_ASSIGN_OR_RETURN(
+        Engine * engine,
+        KeepEngine(
+            options.processors,
+            absl::StrCat("compress/", FormatName(options.format), "/", of.name, options.level),
+            [&] { return MakeCompressor(codec, options.format, options.level, of); }, owned));
+    engines.push_back(engine);
   }
 
   QueueOptions queue_options;
@@ -255,17 +259,8 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
   queue_options.level = options.level;
   queue_options.chunk_bytes = chunk_bytes;
   queue_options.rates = options.processors.rates;
-  const size_t prefix = options.primed ? kDeflateWindow : 0;
-  std::unique_ptr<Source> source;
-  struct stat info;
-  if (fstat(in, &info) != 0) return ErrnoError(errno, "reading", in_name);
-  const off_t begin = S_ISREG(info.st_mode) ? lseek(in, 0, SEEK_CUR) : -1;
-  if (begin >= 0) {
-    queue_options.total_bytes = static_cast<uint64_t>(std::max<off_t>(0, info.st_size - begin));
-    source = std::make_unique<FileChunks>(in, in_name, begin, info.st_size, chunk_bytes, prefix);
-  } else {
-    source = std::make_unique<StreamChunks>(in, in_name, chunk_bytes, prefix);
-  }
+  queue_options.in_calling_thread = options.processors.in_calling_thread;
+  queue_options.total_bytes = total;
 
   OutputWriter writer(out, out_name);
   Joiner joiner(options, chunk_bytes, writer);
@@ -278,11 +273,41 @@ absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
   Queue queue(std::move(queue_options), std::move(engines));
   running = &queue;
   PULSE_RETURN_IF_ERROR(joiner.Begin());
-  PULSE_RETURN_IF_ERROR(queue.Run(*source, joiner));
+  PULSE_RETURN_IF_ERROR(queue.Run(source, joiner));
   PULSE_RETURN_IF_ERROR(joiner.End());
   QueueStats stats = queue.stats();
   stats.output_bytes = writer.written();
   return stats;
+}
+
+}  // namespace
+
+absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
+                                    const std::string& in_name, int out,
+                                    const std::string& out_name) {
+  FdSink sink(out, out_name);
+  return Compress(options, in, in_name, sink, out_name);
+}
+
+absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
+                                    const std::string& in_name, ByteSink& out,
+                                    const std::string& out_name) {
+  struct stat info;
+  if (fstat(in, &info) != 0) return ErrnoError(errno, "reading", in_name);
+  const off_t begin = S_ISREG(info.st_mode) ? lseek(in, 0, SEEK_CUR) : -1;
+  if (begin < 0) {
+    FdSource source(in, in_name);
+    return Compress(options, source, out, out_name);
+  }
+  FileChunks chunks(in, in_name, begin, info.st_size, ChunkBytesOf(options), PrefixOf(options));
+  const auto total = static_cast<uint64_t>(std::max<off_t>(0, info.st_size - begin));
+  return CompressChunks(options, chunks, total, out, out_name);
+}
+
+absl::StatusOr<QueueStats> Compress(const CompressOptions& options, ByteSource& in, ByteSink& out,
+                                    const std::string& out_name) {
+  StreamChunks chunks(in, ChunkBytesOf(options), PrefixOf(options));
+  return CompressChunks(options, chunks, in.Left(), out, out_name);
 }
 
 }  // namespace pulse::ops

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "services/ops/byte_stream.h"
 #include "services/ops/codecs.h"
 #include "services/ops/format.h"
 #include "services/ops/operation.h"
@@ -42,6 +43,13 @@ struct CompressOptions {
 // meanwhile; Cancelled.
 absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
                                     const std::string& in_name, int out,
+                                    const std::string& out_name);
+
+// The same to any sink, and from any source.
+absl::StatusOr<QueueStats> Compress(const CompressOptions& options, int in,
+                                    const std::string& in_name, ByteSink& out,
+                                    const std::string& out_name);
+absl::StatusOr<QueueStats> Compress(const CompressOptions& options, ByteSource& in, ByteSink& out,
                                     const std::string& out_name);
 
 }  // namespace pulse::ops

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -176,7 +177,7 @@ class Decompressor {
   // One thread decodes, others read and write. What it says about damage gets its place.
   absl::Status Serially(OutputWriter::Check check, uint32_t checksum,
                         const std::function<absl::Status()>& decode) {
-    in_.StartAhead();
+    if (!options_.processors.in_calling_thread) in_.StartAhead();
     out_.StartCheck(check, checksum);
     if (options_.processors.progress) {
       in_.SetHook([this]() -> absl::Status {
@@ -273,14 +274,20 @@ class Decompressor {
     std::vector<std::unique_ptr<Engine>> owned;
     std::vector<Engine*> engines;
     for (const EngineTraits& of : traits) {
-      owned.push_back(MakeDecoder(piece, of));
-      engines.push_back(owned.back().get());
+      PULSE_ASSIGN_OR_RETURN(
+          Engine * engine,
+          KeepEngine(
+              options_.processors, absl::StrCat("decompress/", static_cast<int>(piece)),
+              [&]() -> absl::StatusOr<std::unique_ptr<Engine>> { return MakeDecoder(piece, of); },
+              owned));
+      engines.push_back(engine);
     }
     QueueOptions queue_options;
     queue_options.placement = options_.processors.placement;
     queue_options.operation = absl::StrCat("decompress/", DecoderName(piece));
     queue_options.chunk_bytes = 256 << 10;
     queue_options.rates = options_.processors.rates;
+    queue_options.in_calling_thread = options_.processors.in_calling_thread;
     Queue* running = nullptr;
     const uint64_t before = in_.offset();
     if (options_.processors.progress) {
@@ -322,8 +329,16 @@ class Decompressor {
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, int in,
                                             const std::string& in_name, int out,
                                             const std::string& out_name) {
+  FdSource source(in, in_name);
+  FdSink sink(out, out_name);
+  return Decompress(options, source, in_name, sink, out_name);
+}
+
+absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, ByteSource& in,
+                                            const std::string& in_name, ByteSink& out,
+                                            const std::string& out_name) {
   InputReader reader(in, in_name);
-  OutputWriter writer(out, out_name, options.max_output);
+  OutputWriter writer(out, out_name, options.max_output, !options.processors.in_calling_thread);
   Decompressor decompressor(options, reader, writer);
   const absl::Status status = decompressor.Run();
   if (!status.ok()) return status;
@@ -331,6 +346,20 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, in
   report.input_bytes = reader.offset();
   report.output_bytes = writer.written();
   return report;
+}
+
+std::optional<uint64_t> DamageOffset(const absl::Status& status) {
+  // Names of files, which could hold these words, stand before them.
+  static constexpr absl::string_view kWords = " at offset ";
+  if (!absl::IsDataLoss(status)) return std::nullopt;
+  const absl::string_view text = status.message();
+  const size_t at = text.rfind(kWords);
+  if (at == absl::string_view::npos) return std::nullopt;
+  uint64_t offset = 0;
+  const char* begin = text.data() + at + kWords.size();
+  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), offset);
+  if (error != std::errc() || end == begin) return std::nullopt;
+  return offset;
 }
 
 }  // namespace pulse::ops

@@ -13,10 +13,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "services/ops/byte_stream.h"
 #include "services/ops/operation.h"
 
 namespace pulse::ops {
@@ -45,5 +47,14 @@ struct DecompressReport {
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, int in,
                                             const std::string& in_name, int out,
                                             const std::string& out_name);
+
+// The same from any source to any sink.
+absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, ByteSource& in,
+                                            const std::string& in_name, ByteSink& out,
+                                            const std::string& out_name);
+
+// The offset of the input at which it is damaged or ends too early, as Decompress said in this
+// DataLoss; none where it said none.
+std::optional<uint64_t> DamageOffset(const absl::Status& status);
 
 }  // namespace pulse::ops

@@ -40,6 +40,8 @@ struct Result {
   size_t skip = 0;  // bytes at the front of `bytes` that are not part of the result
   uint32_t checksum = 0;
   uint64_t count = 0;
+  // Of the time that the engine took, what it needed before it could begin: NanosBefore.
+  int64_t before_nanos = 0;
   std::vector<uint64_t> marks;
 
   absl::string_view payload() const { return bytes.view().substr(skip); }
@@ -48,6 +50,7 @@ struct Result {
     skip = 0;
     checksum = 0;
     count = 0;
+    before_nanos = 0;
     marks.clear();
   }
 };
@@ -74,9 +77,14 @@ class Engine {
 
   // Processes `chunk` into `result`, which is cleared and whose memory may be reused. Called by the
   // thread of `lane`, by several lanes at once. May block until done or interrupted. Unavailable
-  // means that the engine is lost: the queue gives its chunks to others and asks it no more. Every
-  // other error is about the chunk, and ends the operation once all before it has been delivered.
+  // means that the engine is lost: the queue gives its chunks to others and asks it no more.
+  // Unimplemented means that it cannot do this chunk, which another engine gets. Every other error
+  // is about the chunk, and ends the operation once all before it has been delivered.
   virtual absl::Status Process(int lane, const Chunk& chunk, Result& result) = 0;
+
+  // Before it would begin with a chunk of this size: contexts to be made or reconfigured. Any
+  // thread.
+  virtual int64_t NanosBefore(uint64_t bytes) const { return 0; }
 
   // Nobody waits for results any more: a Process that blocks should return soon, with any status.
   // Any thread.

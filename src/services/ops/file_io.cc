@@ -1,19 +1,15 @@
 #include "services/ops/file_io.h"
 
-#include <fcntl.h>
 #include <isa-l/crc.h>
 #include <libdeflate.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/errors.h"
-#include "base/file_calls.h"
 
 namespace pulse::ops {
 namespace {
@@ -23,22 +19,8 @@ constexpr size_t kPiecesBehind = 4;
 
 }  // namespace
 
-absl::StatusOr<size_t> ReadFully(int fd, void* to, size_t size, const std::string& name) {
-  size_t done = 0;
-  while (done < size) {
-    const ssize_t n = read(fd, static_cast<char*>(to) + done, size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
-}
-
-void EnlargePipe(int fd) { fcntl(fd, F_SETPIPE_SZ, 1 << 20); }
-
-InputReader::InputReader(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
-  EnlargePipe(fd_);
+InputReader::InputReader(ByteSource& source, std::string name)
+    : source_(source), name_(std::move(name)) {
   buffer_.Resize(kUnread + kPiece);
 }
 
@@ -116,14 +98,7 @@ absl::Status InputReader::Fill(size_t n) {
 }
 
 absl::StatusOr<size_t> InputReader::Get(uint8_t* to, size_t n) {
-  if (!thread_.joinable()) {
-    while (true) {
-      const ssize_t got = read(fd_, to, n);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return ErrnoError(errno, "reading", name_);
-      return static_cast<size_t>(got);
-    }
-  }
+  if (!thread_.joinable()) return source_.Read(to, n);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !full_.empty() || ahead_ended_; });
   if (full_.empty()) {
@@ -150,7 +125,7 @@ absl::StatusOr<size_t> InputReader::ReadInto(Buffer& to, size_t n) {
     // Straight to where it belongs; the end of it may be given back.
     const size_t begin = to.size();
     to.Resize(begin + (n - done));
-    PULSE_ASSIGN_OR_RETURN(const size_t got, ReadFully(fd_, to.data() + begin, n - done, name_));
+    PULSE_ASSIGN_OR_RETURN(const size_t got, ReadFully(source_, to.data() + begin, n - done));
     to.Resize(begin + got);
     offset_ += got;
     const size_t keep = std::min(to.size(), kUnread);
@@ -184,28 +159,22 @@ void InputReader::ReadAhead() {
     empty_.pop_front();
     lock.unlock();
     piece.Resize(kUnread + kPiece);
-    ssize_t got;
-    do {
-      got = read(fd_, piece.data() + kUnread, kPiece);
-    } while (got < 0 && errno == EINTR);
-    const int error = errno;
+    const absl::StatusOr<size_t> got = source_.Read(piece.data() + kUnread, kPiece);
     lock.lock();
-    if (got <= 0) {
-      if (got < 0) ahead_status_ = ErrnoError(error, "reading", name_);
+    if (!got.ok() || *got == 0) {
+      ahead_status_ = got.status();
       ahead_ended_ = true;
       changed_.notify_all();
       return;
     }
-    piece.Resize(kUnread + static_cast<size_t>(got));
+    piece.Resize(kUnread + *got);
     full_.push_back(std::move(piece));
     changed_.notify_all();
   }
 }
 
-OutputWriter::OutputWriter(int fd, std::string name, uint64_t limit)
-    : fd_(fd), name_(std::move(name)), limit_(limit) {
-  if (fd_ >= 0) EnlargePipe(fd_);
-}
+OutputWriter::OutputWriter(ByteSink& sink, std::string name, uint64_t limit, bool threaded)
+    : sink_(sink), name_(std::move(name)), limit_(limit), threaded_(threaded) {}
 
 OutputWriter::~OutputWriter() {
   {
@@ -222,7 +191,7 @@ absl::Status OutputWriter::Write(absl::string_view bytes) {
                                                      " would be larger than ", limit_,
                                                      " bytes; --max-output sets this limit"));
   }
-  if (fd_ >= 0) PULSE_RETURN_IF_ERROR(WriteAll(fd_, bytes, "writing", name_));
+  PULSE_RETURN_IF_ERROR(sink_.Write(bytes));
   written_.fetch_add(bytes.size(), std::memory_order_relaxed);
   return absl::OkStatus();
 }
@@ -244,7 +213,11 @@ Buffer OutputWriter::GetBuffer() {
 }
 
 absl::Status OutputWriter::Submit(Buffer buffer) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (!threaded_) {
+    WriteSubmitted(lock, std::move(buffer));
+    return status_;
+  }
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   full_.push_back(std::move(buffer));
   changed_.notify_all();
@@ -270,24 +243,28 @@ void OutputWriter::Run() {
     if (full_.empty()) return;
     Buffer buffer = std::move(full_.front());
     full_.pop_front();
-    writing_ = true;
-    const bool failed = !status_.ok();
-    const Check check = check_;
-    uint32_t sum = checksum_;
-    lock.unlock();
-    absl::Status status;
-    if (!failed) {
-      if (check == Check::kCrc32) sum = crc32_gzip_refl(sum, buffer.data(), buffer.size());
-      if (check == Check::kAdler32) sum = libdeflate_adler32(sum, buffer.data(), buffer.size());
-      status = Write(buffer.view());
-    }
-    lock.lock();
-    checksum_ = sum;
-    if (!status.ok()) status_ = std::move(status);
-    writing_ = false;
-    empty_.push_back(std::move(buffer));
-    changed_.notify_all();
+    WriteSubmitted(lock, std::move(buffer));
   }
+}
+
+void OutputWriter::WriteSubmitted(std::unique_lock<std::mutex>& lock, Buffer buffer) {
+  writing_ = true;
+  const bool failed = !status_.ok();
+  const Check check = check_;
+  uint32_t sum = checksum_;
+  lock.unlock();
+  absl::Status status;
+  if (!failed) {
+    if (check == Check::kCrc32) sum = crc32_gzip_refl(sum, buffer.data(), buffer.size());
+    if (check == Check::kAdler32) sum = libdeflate_adler32(sum, buffer.data(), buffer.size());
+    status = Write(buffer.view());
+  }
+  lock.lock();
+  checksum_ = sum;
+  if (!status.ok()) status_ = std::move(status);
+  writing_ = false;
+  empty_.push_back(std::move(buffer));
+  changed_.notify_all();
 }
 
 }  // namespace pulse::ops

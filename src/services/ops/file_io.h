@@ -1,10 +1,10 @@
-// Sequential reading and writing of compressed and plain data, on files and pipes, ahead of and
-// behind the thread that works on it.
+// Sequential reading and writing of compressed and plain data, ahead of and behind the thread that
+// works on it.
 //
-// InputReader reads a descriptor from where it is; optionally a thread reads ahead. OutputWriter
-// writes to a descriptor: at once (Write), or by a thread that also computes the checksum (Submit).
-// Neither owns its descriptor. One thread uses each, apart from those that they start themselves.
-// Both block. Errors name the file.
+// InputReader reads a source from where it is; optionally a thread reads ahead. OutputWriter writes
+// to a sink: at once (Write), or by a thread that also computes the checksum (Submit). Neither owns
+// its source or sink (byte_stream.h). One thread uses each, apart from those that they start
+// themselves. Both block. Errors name the file.
 #pragma once
 
 #include <atomic>
@@ -21,14 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "services/ops/buffer.h"
+#include "services/ops/byte_stream.h"
 
 namespace pulse::ops {
-
-// read(2) until `size` bytes are there or the input ends; returns how many there are.
-absl::StatusOr<size_t> ReadFully(int fd, void* to, size_t size, const std::string& name);
-
-// A larger pipe takes fewer calls. Does nothing to what is no pipe, or if it is not allowed.
-void EnlargePipe(int fd);
 
 class InputReader {
  public:
@@ -36,7 +31,8 @@ class InputReader {
   // So many bytes that were consumed can always be given back, if there were so many.
   static constexpr size_t kUnread = 16;
 
-  InputReader(int fd, std::string name);
+  // `name` is for messages.
+  InputReader(ByteSource& source, std::string name);
   // Stops reading ahead; waits for a read that goes on.
   ~InputReader();
   InputReader(const InputReader&) = delete;
@@ -67,7 +63,7 @@ class InputReader {
   absl::StatusOr<size_t> Get(uint8_t* to, size_t n);
   void ReadAhead();
 
-  const int fd_;
+  ByteSource& source_;
   const std::string name_;
   uint64_t offset_ = 0;
   std::function<absl::Status()> hook_;
@@ -92,9 +88,9 @@ class OutputWriter {
   enum class Check : uint8_t { kNone, kCrc32, kAdler32 };
   static constexpr size_t kPiece = 1 << 20;
 
-  // Negative: nothing is written, only checked and counted. More than `limit` bytes are refused
-  // with ResourceExhausted; 0: no limit.
-  OutputWriter(int fd, std::string name, uint64_t limit = 0);
+  // More than `limit` bytes are refused with ResourceExhausted; 0: no limit. Without `threaded`,
+  // the thread that submits writes.
+  OutputWriter(ByteSink& sink, std::string name, uint64_t limit = 0, bool threaded = true);
   ~OutputWriter();
   OutputWriter(const OutputWriter&) = delete;
   OutputWriter& operator=(const OutputWriter&) = delete;
@@ -121,10 +117,13 @@ class OutputWriter {
 
  private:
   void Run();
+  // Checks and writes what was submitted, unless something failed before. Unlocks meanwhile.
+  void WriteSubmitted(std::unique_lock<std::mutex>& lock, Buffer buffer);
 
-  const int fd_;
+  ByteSink& sink_;
   const std::string name_;
   const uint64_t limit_;
+  const bool threaded_;
   std::atomic<uint64_t> written_{0};
   Check check_ = Check::kNone;
   uint32_t checksum_ = 0;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,12 +15,28 @@
 
 namespace pulse::ops {
 
+// Engines of one lane, by what they do. For one thread.
+class EngineCache {
+ public:
+  using Make = std::function<absl::StatusOr<std::unique_ptr<Engine>>()>;
+
+  absl::StatusOr<Engine*> Get(const std::string& what, const Make& make);
+
+ private:
+  std::map<std::string, std::unique_ptr<Engine>> engines_;
+};
+
 struct Processors {
   // One lane for each CPU. Both empty: every CPU that this process may use is the host's.
   std::vector<int> host_cpus;
   std::vector<int> agent_cpus;
   Placement placement;
   RateTable* rates = nullptr;
+  // Everything is done by the thread that calls: for inputs that are small, of which several
+  // threads do one each. Placement and CPUs do not count then, and there is no progress.
+  bool in_calling_thread = false;
+  // With it: engines that were made before and are kept for the next input; may be null.
+  EngineCache* engines = nullptr;
   // Now and then, by the calling thread: bytes read and written so far. False: cancel.
   std::function<bool(uint64_t in, uint64_t out)> progress;
 };
@@ -27,5 +45,10 @@ struct Processors {
 // the placement names a side that has none. `name` is that of the codec.
 absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processors,
                                                      absl::string_view name);
+
+// An engine of the cache, if there is one, or a new one that goes to `owned`.
+absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,
+                                   const EngineCache::Make& make,
+                                   std::vector<std::unique_ptr<Engine>>& owned);
 
 }  // namespace pulse::ops

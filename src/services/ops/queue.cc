@@ -1,10 +1,10 @@
 #include "services/ops/queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -35,26 +35,58 @@ std::vector<Scheduler::EngineState> StatesOf(const QueueOptions& options,
   for (const Engine* engine : engines) {
     states.push_back(
         {engine->traits().side, engine->traits().lanes,
-         options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates()});
+         options.rates != nullptr ? options.rates->Get(KeyOf(options, *engine)) : SizedRates(),
+         [engine](uint64_t bytes) { return engine->NanosBefore(bytes); }});
   }
   return states;
 }
 
 }  // namespace
 
-std::string QueueStats::Explain() const {
-  std::string text =
-      absl::StrFormat("%d chunks, %d bytes in, %d out", chunks, input_bytes, output_bytes);
+double QueueStats::RateOf(Side side) const {
+  double sum = 0;
   for (const EngineStats& engine : engines) {
-    absl::StrAppendFormat(&text, "; %s (%s, %d lane%s): %d chunks", engine.name,
-                          engine.side == Side::kHost ? "host" : "agent", engine.lanes,
-                          engine.lanes == 1 ? "" : "s", engine.chunks);
-    absl::StrAppendFormat(&text, " in %.3f s", static_cast<double>(engine.busy_nanos) * 1e-9);
+    if (engine.side == side && !engine.lost) sum += engine.bytes_per_second * engine.lanes;
+  }
+  return sum;
+}
+
+std::string QueueStats::Explain() const {
+  const auto rounded = [](double value, double unit) { return std::round(value * unit) / unit; };
+  const auto megabytes = [](double rate) { return std::llround(rate / 1e6); };
+  std::string text =
+      absl::StrCat(chunks, " chunks, ", input_bytes, " bytes in, ", output_bytes, " out");
+  for (const EngineStats& engine : engines) {
+    absl::StrAppend(&text, "; ", engine.name, " (", engine.side == Side::kHost ? "host" : "agent",
+                    ", ", engine.lanes, engine.lanes == 1 ? " lane): " : " lanes): ", engine.chunks,
+                    " chunks in ", rounded(static_cast<double>(engine.busy_nanos) * 1e-9, 1000),
+                    " s");
     if (engine.bytes_per_second > 0) {
-      absl::StrAppendFormat(&text, " at %.0f MB/s", engine.bytes_per_second * engine.lanes / 1e6);
+      absl::StrAppend(&text, " at ", megabytes(engine.bytes_per_second * engine.lanes), " MB/s");
     }
-    if (engine.redone > 0) absl::StrAppendFormat(&text, ", %d done again", engine.redone);
+    if (engine.redone > 0) absl::StrAppend(&text, ", ", engine.redone, " done again");
+    if (engine.refused > 0) absl::StrAppend(&text, ", ", engine.refused, " refused");
+    if (engine.discarded > 0) absl::StrAppend(&text, ", ", engine.discarded, " in vain");
     if (engine.lost) absl::StrAppend(&text, ", lost: ", engine.error.message());
+  }
+  const double host = RateOf(Side::kHost);
+  const double agent = RateOf(Side::kAgent);
+  if (host > 0 && agent > 0) {
+    const double whole = seconds > 0 ? static_cast<double>(input_bytes) / seconds : 0;
+    absl::StrAppend(&text, "; TT of the host ", megabytes(host), " MB/s, of the agent ",
+                    megabytes(agent), "; OT ", megabytes(whole), "; C1 (agent faster) ",
+                    agent > host ? "yes" : "no", ", C2 (both faster than either) ",
+                    whole > std::max(host, agent) ? "yes" : "no");
+    int64_t before = 0;
+    for (const EngineStats& engine : engines) {
+      if (engine.side == Side::kAgent) before = std::max(before, engine.most_before_nanos);
+    }
+    // What the host does meanwhile.
+    if (before > 0) {
+      absl::StrAppend(&text, "; set-up of ", rounded(static_cast<double>(before) * 1e-6, 10),
+                      " ms, break-even at ",
+                      rounded(host * static_cast<double>(before) * 1e-15, 10), " MB");
+    }
   }
   return text;
 }
@@ -81,12 +113,17 @@ Queue::~Queue() = default;
 absl::Status Queue::Run(Source& source, Sink& sink) {
   source_ = &source;
   sink_ = &sink;
+  started_ = options_.clock();
   std::vector<std::thread> threads;
   {
     const Lock lock(mutex_);
     for (const Engine* engine : engines_) lanes_running_ += engine->traits().lanes;
   }
-  for (size_t engine = 0; engine < engines_.size(); ++engine) {
+  if (options_.in_calling_thread) {
+    PULSE_CHECK(lanes_running_ == 1);
+    RunLane(0, 0);
+  }
+  for (size_t engine = 0; engine < engines_.size() && !options_.in_calling_thread; ++engine) {
     for (int lane = 0; lane < engines_[engine]->traits().lanes; ++lane) {
       threads.emplace_back([this, engine, lane] { RunLane(static_cast<int>(engine), lane); });
     }
@@ -218,6 +255,8 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
     const int64_t end = options_.clock();
     lock.lock();
     stats.busy_nanos += end - start;
+    stats.before_nanos += result->before_nanos;
+    stats.most_before_nanos = std::max(stats.most_before_nanos, result->before_nanos);
     of_engine = absl::IsUnavailable(status);
   }
   if (of_engine) {
@@ -231,7 +270,17 @@ void Queue::DoChunk(Lock& lock, int engine, int lane, std::shared_ptr<Chunk> chu
     changed_.notify_all();
     return;
   }
-  if (!scheduler_.Finished(attempt, options_.clock())) {
+  if (absl::IsUnimplemented(status)) {
+    ++stats.refused;
+    free_results_.push_back(std::move(result));
+    const bool others = scheduler_.Refused(attempt);
+    const Slot& slot = SlotOf(chunk->number);
+    const bool there = slot.chunk != chunk || slot.done;
+    if (!others && !there) Fail(lock, std::move(status));
+    changed_.notify_all();
+    return;
+  }
+  if (!scheduler_.Finished(attempt, options_.clock(), result->before_nanos)) {
     ++stats.discarded;
     free_results_.push_back(std::move(result));
     Recycle(std::move(chunk));
@@ -297,6 +346,7 @@ void Queue::Recycle(std::shared_ptr<Chunk> chunk) {
 void Queue::FinishStats() {
   const Lock lock(mutex_);
   const int64_t now = options_.clock();
+  stats_.seconds = static_cast<double>(now - started_) * 1e-9;
   stats_.input_bytes = input_bytes();
   stats_.output_bytes = output_bytes();
   for (size_t i = 0; i < engines_.size(); ++i) {

@@ -74,6 +74,9 @@ struct QueueOptions {
   std::optional<uint64_t> total_bytes;
   // Chunks that are claimed and not yet delivered; 0: four for each lane, at least eight.
   size_t window = 0;
+  // The thread that calls Run is the only lane: for small inputs. One engine with one lane; `tick`
+  // is not called.
+  bool in_calling_thread = false;
   // What earlier runs learnt, and where this one leaves what it learnt; may be null.
   RateTable* rates = nullptr;
   // Steady nanoseconds.
@@ -87,11 +90,14 @@ struct EngineStats {
   std::string name;
   Side side = Side::kHost;
   int lanes = 0;
-  uint64_t chunks = 0;          // whose result was used
-  uint64_t bytes = 0;           // of these chunks' input
-  uint64_t redone = 0;          // chunks of late lanes that this engine began a second time
-  uint64_t discarded = 0;       // results that came second
-  int64_t busy_nanos = 0;       // of all lanes, in Process
+  uint64_t chunks = 0;       // whose result was used
+  uint64_t bytes = 0;        // of these chunks' input
+  uint64_t redone = 0;       // chunks of late lanes that this engine began a second time
+  uint64_t discarded = 0;    // results that came second
+  uint64_t refused = 0;      // chunks that this engine cannot do, and others did
+  int64_t busy_nanos = 0;    // of all lanes, in Process
+  int64_t before_nanos = 0;  // of these, what it needed before it could begin
+  int64_t most_before_nanos = 0;
   double bytes_per_second = 0;  // of one lane, at the end; 0: not known
   bool lost = false;
   absl::Status error;  // why it is lost
@@ -101,10 +107,15 @@ struct QueueStats {
   uint64_t chunks = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
+  double seconds = 0;  // that Run took
   std::vector<EngineStats> engines;
 
-  // One line: what each engine did and at which rate.
+  // One line: what each engine did and at which rate. With engines on both sides also the paper's
+  // measures: TT, each side's throughput; OT, that of the whole; what they say of C1 and C2; and
+  // from how many bytes on the agent's set-up is worth it.
   std::string Explain() const;
+  // Bytes per second of all lanes of a side; 0: not known.
+  double RateOf(Side side) const;
 };
 
 class Queue {
@@ -157,6 +168,7 @@ class Queue {
   const std::vector<Engine*> engines_;
   Source* source_ = nullptr;
   Sink* sink_ = nullptr;
+  int64_t started_ = 0;
   QueueStats stats_;
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -26,6 +27,8 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
     placement.kind = Kind::kAgent;
   } else if (text == "auto") {
     placement.kind = Kind::kAuto;
+  } else if (text == "paper") {
+    placement.kind = Kind::kPaper;
   } else if (absl::ConsumePrefix(&text, "split=")) {
     placement.kind = Kind::kSplit;
     if (!absl::SimpleAtoi(text, &placement.percent) || placement.percent < 0 ||
@@ -35,9 +38,14 @@ absl::StatusOr<Placement> Placement::Parse(absl::string_view text) {
     }
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("placement ", text, " is none of host, agent, split=PERCENT and auto"));
+        absl::StrCat("placement ", text, " is none of host, agent, split=PERCENT, auto and paper"));
   }
   return placement;
+}
+
+Side Placement::SideOf(uint64_t n) const {
+  const uint64_t share = static_cast<uint64_t>(percent);
+  return (n + 1) * share / 100 > n * share / 100 ? Side::kAgent : Side::kHost;
 }
 
 Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
@@ -55,7 +63,18 @@ bool Scheduler::Alive(Side side) const {
   return false;
 }
 
-bool Scheduler::Serves(int engine) const {
+double Scheduler::RateOf(Side side, uint64_t bytes, int64_t now) const {
+  double sum = 0;
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (lost_[i] || engines_[i].side != side) continue;
+    const double rate = engines_[i].rates.BytesPerSecond(bytes, now);
+    if (rate <= 0) return 0;
+    sum += rate * engines_[i].lanes;
+  }
+  return sum;
+}
+
+bool Scheduler::Serves(int engine, int64_t now) const {
   if (lost_[static_cast<size_t>(engine)]) return false;
   const Side side = engines_[static_cast<size_t>(engine)].side;
   if (options_.placement.kind == Placement::Kind::kHost) {
@@ -64,12 +83,14 @@ bool Scheduler::Serves(int engine) const {
   if (options_.placement.kind == Placement::Kind::kAgent) {
     return side == Side::kAgent || !Alive(Side::kAgent);
   }
+  if (options_.placement.kind == Placement::Kind::kPaper && side == Side::kAgent &&
+      Alive(Side::kHost)) {
+    const double host = RateOf(Side::kHost, options_.chunk_bytes, now);
+    const double agent = RateOf(Side::kAgent, options_.chunk_bytes, now);
+    if (agent == 0) return true;  // to be learnt
+    return host == 0 || agent > host;
+  }
   return true;
-}
-
-Side Scheduler::SideOf(uint64_t chunk) const {
-  const uint64_t percent = static_cast<uint64_t>(options_.placement.percent);
-  return (chunk + 1) * percent / 100 > chunk * percent / 100 ? Side::kAgent : Side::kHost;
 }
 
 int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
@@ -78,9 +99,14 @@ int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9));
 }
 
+int64_t Scheduler::Before(int engine, uint64_t bytes) const {
+  const auto& before = engines_[static_cast<size_t>(engine)].before;
+  return before ? before(bytes) : 0;
+}
+
 int64_t Scheduler::Remaining(const Flight& flight, int64_t now) const {
   const int64_t elapsed = now - flight.start;
-  const int64_t expected = TimeFor(flight.engine, flight.bytes, now);
+  const int64_t expected = flight.before + TimeFor(flight.engine, flight.bytes, now);
   // One that is late, or of which nothing is known, takes as long again as it took.
   return elapsed < expected ? expected - elapsed : elapsed;
 }
@@ -94,8 +120,18 @@ uint64_t Scheduler::ChunksLeft() const {
 }
 
 bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
-  const int64_t mine = TimeFor(engine, bytes, now);
+  const int64_t mine = Before(engine, bytes) + TimeFor(engine, bytes, now);
   if (mine == 0) return false;  // not known: this chunk tells
+  if (Before(engine, bytes) > 0) {
+    // Whether that is worth it, the first chunk of the others tells.
+    for (size_t i = 0; i < engines_.size(); ++i) {
+      const int other = static_cast<int>(i);
+      if (other != engine && Serves(other, now) && Before(other, bytes) == 0 &&
+          TimeFor(other, bytes, now) == 0) {
+        return true;
+      }
+    }
+  }
   uint64_t left = ChunksLeft();
   if (left == 0)
     return false;  // the source has not yet said that this is the end: asking it is cheap
@@ -108,19 +144,23 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   std::vector<Lane> lanes;
   std::vector<int> idle(engines_.size());
   for (size_t i = 0; i < engines_.size(); ++i) {
-    idle[i] = Serves(static_cast<int>(i)) ? engines_[i].lanes - busy_[i] : 0;
+    idle[i] = Serves(static_cast<int>(i), now) ? engines_[i].lanes - busy_[i] : 0;
   }
   --idle[static_cast<size_t>(engine)];  // the lane that asks
+  // What has to be made before is made once for all lanes of an engine.
+  idle[static_cast<size_t>(engine)] *= Before(engine, bytes) == 0 ? 1 : 0;
   const auto each_of = [&](int other) {
     const int64_t each = TimeFor(other, bytes, now);
     return each == 0 ? mine : each;
   };
   for (size_t i = 0; i < engines_.size(); ++i) {
+    if (idle[i] <= 0) continue;
     const int64_t each = each_of(static_cast<int>(i));
-    for (int n = 0; n < idle[i]; ++n) lanes.push_back({each, each});
+    const int64_t before = Before(static_cast<int>(i), bytes);
+    for (int n = 0; n < idle[i]; ++n) lanes.push_back({before + each, each});
   }
   for (const Flight& flight : flights_) {
-    if (!Serves(flight.engine)) continue;
+    if (!Serves(flight.engine, now)) continue;
     const int64_t each = each_of(flight.engine);
     lanes.push_back({Remaining(flight, now) + each, each});
   }
@@ -153,12 +193,17 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t no
     if (!flight.loaded || flight.redone || flight.beaten) continue;
     // While the window is full, only the chunk that all wait for is worth it.
     if (window_full && flight.chunk != delivered_) continue;
-    const int64_t mine = TimeFor(engine, flight.bytes, now);
+    if (std::find(flight.refused.begin(), flight.refused.end(), engine) != flight.refused.end()) {
+      continue;
+    }
+    const int64_t rate_known = TimeFor(engine, flight.bytes, now);
+    const int64_t mine = rate_known == 0 ? 0 : rate_known + Before(engine, flight.bytes);
     const int64_t theirs = Remaining(flight, now);
     // Nothing known of it: its lane is given the time that it took so far.
     if (mine == 0 || mine >= theirs || theirs <= longest) continue;
     // An estimate is not exact: without this margin equal lanes would redo each other's last chunk.
-    if (now - flight.start < TimeFor(flight.engine, flight.bytes, now) && mine * 5 > theirs * 4) {
+    if (now - flight.start < flight.before + TimeFor(flight.engine, flight.bytes, now) &&
+        mine * 5 > theirs * 4) {
       continue;
     }
     best = &flight;
@@ -171,14 +216,24 @@ std::optional<uint64_t> Scheduler::Redo(int engine, bool window_full, int64_t no
 Scheduler::Decision Scheduler::Next(int engine, int64_t now) {
   if (lost_[static_cast<size_t>(engine)]) return {Act::kDone};
   if (ended_ && flights_.empty() && waiting_.empty()) return {Act::kDone};
-  if (!Serves(engine)) return {Act::kWait};
-  const Side side = engines_[static_cast<size_t>(engine)].side;
+  if (!Serves(engine, now)) {
+    // What those that serve cannot do is for everybody.
+    for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+      if (it->refused.empty() || !IsFor(*it, engine)) continue;
+      const uint64_t chunk = it->chunk;
+      doing_ = std::move(it->refused);
+      waiting_.erase(it);
+      return {Act::kDo, chunk};
+    }
+    return {Act::kWait};
+  }
   const bool split = options_.placement.kind == Placement::Kind::kSplit;
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    if (it->side.has_value() && *it->side != side) continue;
+    if (!IsFor(*it, engine)) continue;
     // The others get it when they come: they are faster with all that is left.
     if (!split && OthersAreFaster(engine, it->bytes, now)) return {Act::kWait};
     const uint64_t chunk = it->chunk;
+    doing_ = std::move(it->refused);
     waiting_.erase(it);
     return {Act::kDo, chunk};
   }
@@ -198,9 +253,9 @@ bool Scheduler::Claimed(int engine, uint64_t bytes) {
   const uint64_t chunk = claimed_++;
   claimed_bytes_ += bytes;
   if (options_.placement.kind != Placement::Kind::kSplit) return true;
-  const Side side = SideOf(chunk);
+  const Side side = options_.placement.SideOf(chunk);
   if (!Alive(side) || side == engines_[static_cast<size_t>(engine)].side) return true;
-  waiting_.push_back({chunk, bytes, side});
+  waiting_.push_back({chunk, bytes, side, {}});
   return false;
 }
 
@@ -209,7 +264,8 @@ uint64_t Scheduler::Started(int engine, uint64_t chunk, uint64_t bytes, int64_t 
   for (Flight& flight : flights_) {
     if (flight.chunk == chunk) flight.redone = redone = true;
   }
-  flights_.push_back({attempts_, engine, chunk, bytes, now, redone, redone, false});
+  flights_.push_back({attempts_, engine, chunk, bytes, now, redone, redone, false,
+                      Before(engine, bytes), std::exchange(doing_, {})});
   ++busy_[static_cast<size_t>(engine)];
   return attempts_++;
 }
@@ -227,17 +283,48 @@ void Scheduler::Loaded(uint64_t attempt, int64_t now) {
   it->start = now;
 }
 
-bool Scheduler::Finished(uint64_t attempt, int64_t now) {
+bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
   const auto it = Find(attempt);
   const Flight flight = *it;
   flights_.erase(it);
   --busy_[static_cast<size_t>(flight.engine)];
-  engines_[static_cast<size_t>(flight.engine)].rates.Add(flight.bytes, now - flight.start, now);
+  engines_[static_cast<size_t>(flight.engine)].rates.Add(flight.bytes, now - flight.start - before,
+                                                         now);
   if (flight.beaten) return false;
   for (Flight& other : flights_) {
     if (other.chunk == flight.chunk) other.beaten = true;
   }
   return true;
+}
+
+bool Scheduler::IsFor(const Waiting& waiting, int engine) const {
+  if (waiting.side.has_value() && *waiting.side != engines_[static_cast<size_t>(engine)].side) {
+    return false;
+  }
+  return std::find(waiting.refused.begin(), waiting.refused.end(), engine) == waiting.refused.end();
+}
+
+bool Scheduler::Refused(uint64_t attempt) {
+  const auto it = Find(attempt);
+  Flight flight = std::move(*it);
+  flights_.erase(it);
+  --busy_[static_cast<size_t>(flight.engine)];
+  flight.refused.push_back(flight.engine);
+  if (flight.beaten) return false;
+  for (Flight& other : flights_) {
+    if (other.chunk != flight.chunk) continue;
+    other.redone = false;
+    other.refused.insert(other.refused.end(), flight.refused.begin(), flight.refused.end());
+    return true;
+  }
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    const bool can = std::find(flight.refused.begin(), flight.refused.end(), static_cast<int>(i)) ==
+                     flight.refused.end();
+    if (!can || lost_[i]) continue;
+    waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, std::move(flight.refused)});
+    return true;
+  }
+  return false;
 }
 
 bool Scheduler::Lost(uint64_t attempt) {
@@ -257,7 +344,7 @@ bool Scheduler::Lost(uint64_t attempt) {
     other.redone = false;
     return false;
   }
-  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt});
+  waiting_.push_front({flight.chunk, flight.bytes, std::nullopt, flight.refused});
   return true;
 }
 

@@ -8,6 +8,16 @@
 // may be done a second time by a lane that would finish it sooner; the first result wins. Where the
 // placement names a side of which no engine is left, the other side does the rest.
 //
+// The paper's own rules are a placement, too (kPaper). C1: the agent's side works only while its
+// throughput is better than the host's. C2: both work only if both together have more throughput
+// than either; with lanes that pull, the whole has the sum of both, so that C2 follows from C1.
+// What is not known is learnt from the next chunk, and forgotten after a while (rates.h): so the
+// agent's side is asked again now and then.
+//
+// What an engine needs before it begins (contexts made or reconfigured) counts as part of its first
+// chunk: so a card is set up only for a batch above its break-even, which is what the others would
+// do in that time.
+//
 // Chunks are claimed in the order of their numbers, and lie in a window: a chunk is claimed only if
 // it is less than `window` chunks ahead of the next one to deliver.
 #pragma once
@@ -15,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,12 +38,15 @@
 namespace pulse::ops {
 
 struct Placement {
-  enum class Kind : uint8_t { kHost, kAgent, kSplit, kAuto };
+  enum class Kind : uint8_t { kHost, kAgent, kSplit, kAuto, kPaper };
   Kind kind = Kind::kAuto;
   // kSplit: of a hundred chunks, so many go to the agent's side, evenly spread.
   int percent = 0;
 
-  // "host", "agent", "auto" or "split=PERCENT".
+  // Of kSplit: the side of the n-th chunk.
+  Side SideOf(uint64_t n) const;
+
+  // "host", "agent", "auto", "paper" or "split=PERCENT".
   static absl::StatusOr<Placement> Parse(absl::string_view text);
 };
 
@@ -47,6 +61,8 @@ class Scheduler {
     Side side = Side::kHost;
     int lanes = 1;
     SizedRates rates;
+    // Nanoseconds before it would begin with so many bytes; null: none.
+    std::function<int64_t(uint64_t bytes)> before;
   };
   enum class Act : uint8_t {
     kTake,  // a new chunk: ask the source, then Claimed() or End()
@@ -77,8 +93,12 @@ class Scheduler {
   uint64_t Started(int engine, uint64_t chunk, uint64_t bytes, int64_t now);
   // From now on another lane can redo it: its input is complete. `now`: work begins only here.
   void Loaded(uint64_t attempt, int64_t now);
-  // The lane is done with it. True: its result is the first.
-  bool Finished(uint64_t attempt, int64_t now);
+  // The lane is done with it. True: its result is the first. `before`: of the time that it took,
+  // what the engine needed before it began.
+  bool Finished(uint64_t attempt, int64_t now, int64_t before = 0);
+  // Its engine cannot do this chunk: another one gets it. False: there is none, or its result is
+  // there already.
+  bool Refused(uint64_t attempt);
   // The engine of this attempt is lost: true if its chunk is to be done by another.
   bool Lost(uint64_t attempt);
   // Chunks below `chunk` have been delivered.
@@ -99,21 +119,29 @@ class Scheduler {
     uint64_t bytes;
     int64_t start;
     bool loaded;
-    bool redone;  // a second lane is at it, or this is the second
-    bool beaten;  // the other one was first
+    bool redone;               // a second lane is at it, or this is the second
+    bool beaten;               // the other one was first
+    int64_t before = 0;        // what its engine needs before it begins
+    std::vector<int> refused;  // engines that cannot do it
   };
   struct Waiting {
     uint64_t chunk;
     uint64_t bytes;
     std::optional<Side> side;  // for this side only
+    std::vector<int> refused;  // not for these engines
   };
 
   bool Alive(Side side) const;
-  bool Serves(int engine) const;
+  bool Serves(int engine, int64_t now) const;
+  // Bytes per second of all lanes of a side; 0 if one of its engines is not known.
+  double RateOf(Side side, uint64_t bytes, int64_t now) const;
   std::vector<Flight>::iterator Find(uint64_t attempt);
-  Side SideOf(uint64_t chunk) const;
-  // Nanoseconds that a lane of `engine` takes for `bytes`; 0 if not known.
+  // Whether a chunk that waits is for this engine.
+  bool IsFor(const Waiting& waiting, int engine) const;
+  // Nanoseconds that a lane of `engine` takes for `bytes`, without what it needs before; 0 if not
+  // known.
   int64_t TimeFor(int engine, uint64_t bytes, int64_t now) const;
+  int64_t Before(int engine, uint64_t bytes) const;
   int64_t Remaining(const Flight& flight, int64_t now) const;
   // Whether the other lanes would do all that is left sooner than this one does the next chunk.
   bool OthersAreFaster(int engine, uint64_t bytes, int64_t now) const;
@@ -127,6 +155,7 @@ class Scheduler {
   std::vector<int> busy_;  // lanes at work, by engine
   std::vector<Flight> flights_;
   std::deque<Waiting> waiting_;
+  std::vector<int> doing_;  // of the chunk that the last kDo gave: what Waiting::refused had
   std::optional<uint64_t> total_;
   uint64_t attempts_ = 0;
   uint64_t claimed_ = 0;

@@ -25,6 +25,7 @@ struct SimulatedEngine {
   int64_t hangs_at = -1;  // its lanes answer no more, and say nothing
   int64_t changes_at = -1;
   double rate_after = 0;
+  int64_t before = 0;  // what it needs before its first chunk
 };
 
 struct Outcome {
@@ -44,7 +45,13 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
   options.window = window;
   options.chunk_bytes = chunk;
   std::vector<Scheduler::EngineState> states;
-  for (const auto& engine : engines) states.push_back({engine.side, engine.lanes, {}});
+  // Engines that were set up.
+  std::vector<bool> made(engines.size(), false);
+  for (size_t i = 0; i < engines.size(); ++i) {
+    states.push_back({engines[i].side, engines[i].lanes, {}, [&, i](uint64_t) {
+                        return made[i] ? int64_t{0} : engines[i].before;
+                      }});
+  }
   Scheduler scheduler(options, states);
   if (total_known) scheduler.SetTotal(total);
 
@@ -53,6 +60,7 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
     bool busy = false;
     bool gone = false;
     uint64_t attempt = 0;
+    int64_t before = 0;
     uint64_t chunk = 0;
     int64_t done_at = 0;
     bool dies = false;
@@ -76,9 +84,13 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
     lane.chunk = number;
     lane.attempt = scheduler.Started(lane.engine, number, bytes_of(number), now);
     scheduler.Loaded(lane.attempt, now);
+    const auto of = static_cast<size_t>(lane.engine);
+    lane.before = made[of] ? 0 : engine.before;
+    made[of] = true;
     const bool changed = engine.changes_at >= 0 && now >= engine.changes_at;
-    lane.done_at = now + static_cast<int64_t>(static_cast<double>(bytes_of(number)) /
-                                              (changed ? engine.rate_after : engine.rate) * 1e9);
+    lane.done_at = now + lane.before +
+                   static_cast<int64_t>(static_cast<double>(bytes_of(number)) /
+                                        (changed ? engine.rate_after : engine.rate) * 1e9);
     lane.dies = engine.dies_at >= 0 && lane.done_at >= engine.dies_at;
     if (lane.dies) lane.done_at = std::max(now, engine.dies_at);
     lane.hangs = engine.hangs_at >= 0 && lane.done_at >= engine.hangs_at;
@@ -135,7 +147,7 @@ Outcome Simulate(const std::vector<SimulatedEngine>& engines, uint64_t total, ui
         lane.gone = true;
         continue;
       }
-      if (!scheduler.Finished(lane.attempt, now)) continue;
+      if (!scheduler.Finished(lane.attempt, now, lane.before)) continue;
       EXPECT_TRUE(done.insert(lane.chunk).second) << "chunk " << lane.chunk << " was first twice";
       ++outcome.chunks[static_cast<size_t>(lane.engine)];
       outcome.end = now;
@@ -290,6 +302,65 @@ TEST(SchedulerModel, HostOrAgent_OnlyThatSideWorks) {
   const Outcome agent =
       Simulate(engines, 50 * kChunk, kChunk, {Placement::Kind::kAgent, 0}, 16, true);
   EXPECT_EQ(agent.chunks[1], 50u);
+}
+
+Placement PlacementOf(absl::string_view text) { return *Placement::Parse(text); }
+
+TEST(SchedulerModel, SetUp_OnlyForBatchesAboveItsBreakEven) {
+  std::mt19937_64 random(TestSeed() + 9);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<SimulatedEngine> engines(2);
+    engines[0].rate = 1e8 * static_cast<double>(1 + random() % 5);
+    engines[1].side = Side::kAgent;
+    engines[1].rate = 2e9;
+    engines[1].before = static_cast<int64_t>(random() % 300 + 50) * 1'000'000;
+    // What the host does meanwhile.
+    const double even = engines[0].rate * static_cast<double>(engines[1].before) * 1e-9;
+    const auto bytes = [&](double times) {
+      return static_cast<uint64_t>(times * even / kChunk + 1) * kChunk;
+    };
+    const Outcome below = Simulate(engines, bytes(0.8), kChunk, Placement(), kWide, true);
+    ASSERT_TRUE(below.complete);
+    EXPECT_EQ(below.taken[1].size(), 0u) << round;
+    const Outcome above = Simulate(engines, bytes(8), kChunk, Placement(), kWide, true);
+    ASSERT_TRUE(above.complete);
+    EXPECT_GT(above.chunks[1], 0u) << round;
+    EXPECT_LT(Seconds(above.end), static_cast<double>(bytes(8)) / engines[0].rate);
+  }
+}
+
+TEST(SchedulerModel, PaperAndSlowerAgent_C1LeavesItOut) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 2e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 1.9e8;
+  const Outcome outcome =
+      Simulate(engines, 200 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  // Its first chunk tells.
+  EXPECT_EQ(outcome.taken[1].size(), 1u);
+  const Outcome together = Simulate(engines, 200 * kChunk, kChunk, Placement(), kWide, true);
+  EXPECT_LT(Seconds(together.end), 0.6 * Seconds(outcome.end));
+}
+
+TEST(SchedulerModel, PaperAndFasterAgent_BothWork) {
+  std::vector<SimulatedEngine> engines(2);
+  engines[0].rate = 1e8;
+  engines[1].side = Side::kAgent;
+  engines[1].rate = 3e8;
+  const Outcome outcome =
+      Simulate(engines, 200 * kChunk, kChunk, PlacementOf("paper"), kWide, true);
+  ASSERT_TRUE(outcome.complete);
+  EXPECT_NEAR(static_cast<double>(outcome.chunks[0]), 50, 3);
+  EXPECT_NEAR(static_cast<double>(outcome.chunks[1]), 150, 3);
+}
+
+TEST(SchedulerModel, PaperWithOneSide_WorksWithIt) {
+  for (const Side side : {Side::kHost, Side::kAgent}) {
+    std::vector<SimulatedEngine> engines(1);
+    engines[0].side = side;
+    EXPECT_TRUE(Simulate(engines, 50 * kChunk, kChunk, PlacementOf("paper"), kWide, true).complete);
+  }
 }
 
 TEST(Placement, Parse_AcceptsItsForms) {

@@ -17,7 +17,6 @@
 #include "base/file_calls.h"
 #include "services/ops/compress.h"
 #include "services/ops/decompress.h"
-#include "services/ops/file_io.h"
 
 namespace pulse::filter {
 namespace {
@@ -106,8 +105,7 @@ absl::StatusOr<bool> IsCompressed(int fd, const std::string& name, std::string* 
     bytes.append(more, static_cast<size_t>(n));
   }
   if (at < 0) *before = bytes;
-  const auto format = ops::Recognise(bytes);
-  return LooksCompressed(bytes) && format.ok() && *format != ops::Format::kZlib;
+  return IsCompressedInput(bytes);
 }
 
 // All that `before` holds and `from` gives, to `to`.
@@ -164,6 +162,11 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
 }
 
 }  // namespace
+
+bool IsCompressedInput(absl::string_view head) {
+  const auto format = ops::Recognise(head);
+  return LooksCompressed(head) && format.ok() && *format != ops::Format::kZlib;
+}
 
 absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
                                         int out) {

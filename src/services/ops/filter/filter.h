@@ -46,6 +46,9 @@ struct FilterOutcome {
 absl::StatusOr<FilterOutcome> RunFilter(const RuleSet& rules, const FilterOptions& options, int in,
                                         int out);
 
+// Whether input that begins with these kRecogniseBytes is decompressed: gzip, BGZF, zstd or LZ4.
+bool IsCompressedInput(absl::string_view head);
+
 // The rules of a file's text: one a line. Empty lines and lines that begin with # are none; a rule
 // that begins with # is written \#. A carriage return at a line's end is no part of it. `name` is
 // for messages. InvalidArgument for more than kMostRules.

@@ -1,0 +1,55 @@
+#include "services/ops/byte_stream.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/file_calls.h"
+
+namespace pulse::ops {
+
+absl::StatusOr<size_t> ReadFully(ByteSource& source, void* to, size_t size) {
+  size_t done = 0;
+  while (done < size) {
+    PULSE_ASSIGN_OR_RETURN(const size_t n, source.Read(static_cast<char*>(to) + done, size - done));
+    if (n == 0) break;
+    done += n;
+  }
+  return done;
+}
+
+void EnlargePipe(int fd) { fcntl(fd, F_SETPIPE_SZ, 1 << 20); }
+
+FdSource::FdSource(int fd, std::string name) : fd_(fd), name_(std::move(name)) { EnlargePipe(fd_); }
+
+absl::StatusOr<size_t> FdSource::Read(void* to, size_t size) {
+  while (true) {
+    const ssize_t got = read(fd_, to, size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoError(errno, "reading", name_);
+    return static_cast<size_t>(got);
+  }
+}
+
+FdSink::FdSink(int fd, std::string name) : fd_(fd), name_(std::move(name)) {
+  if (fd_ >= 0) EnlargePipe(fd_);
+}
+
+absl::Status FdSink::Write(absl::string_view bytes) {
+  if (fd_ < 0) return absl::OkStatus();
+  return WriteAll(fd_, bytes, "writing", name_);
+}
+
+absl::StatusOr<size_t> MemorySource::Read(void* to, size_t size) {
+  const size_t n = std::min(size, left_.size());
+  if (n > 0) std::memcpy(to, left_.data(), n);
+  left_.remove_prefix(n);
+  return n;
+}
+
+}  // namespace pulse::ops

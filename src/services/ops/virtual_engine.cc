@@ -1,0 +1,88 @@
+#include "services/ops/virtual_engine.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/errors.h"
+
+namespace pulse::ops {
+
+VirtualEngine::Tasks VirtualEngine::TasksFor(uint64_t input, uint64_t output) const {
+  const uint64_t most = price_.largest_buffer;
+  const uint64_t larger = std::max<uint64_t>({input, output, 1});
+  if (larger <= most) return {1, 0, larger, larger};
+  if (price_.too_large == TooLarge::kRefuse) return {};
+  Tasks tasks;
+  tasks.size = most;
+  // The input in as many pieces as it takes to fit; their outputs are taken to be alike.
+  uint64_t pieces = (std::max<uint64_t>(input, 1) + most - 1) / most;
+  while ((output + pieces - 1) / pieces > most) {
+    // The first one runs until its output is full, and all are tried smaller.
+    tasks.bytes += most;
+    ++tasks.retried;
+    pieces *= 2;
+  }
+  tasks.count = pieces;
+  tasks.bytes += larger;
+  return tasks;
+}
+
+int64_t VirtualEngine::ContextNanos(uint64_t size) const {
+  if (!made_) return price_.setup_nanos;
+  const bool fits = price_.setting == Setting::kStatic || context_ == size;
+  return fits ? 0 : price_.reconfigure_nanos;
+}
+
+int64_t VirtualEngine::NanosBefore(uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return ContextNanos(std::min<uint64_t>(std::max<uint64_t>(bytes, 1), price_.largest_buffer));
+}
+
+absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result) {
+  PULSE_RETURN_IF_ERROR(replay_(chunk, result));
+  std::unique_lock lock(mutex_);
+  const Tasks tasks = TasksFor(chunk.size(), result.payload().size());
+  if (tasks.count == 0) {
+    ++counters_.refused;
+    return absl::UnimplementedError(absl::StrCat(traits().name, " has buffers of ",
+                                                 price_.largest_buffer, " bytes; chunk ",
+                                                 chunk.number, " needs larger ones"));
+  }
+  const int64_t now = NowNanos();
+  const int64_t context = ContextNanos(tasks.size);
+  if (context > 0 && made_) ++counters_.reconfigured;
+  made_ = true;
+  context_ = tasks.size;
+  const auto work =
+      static_cast<int64_t>(static_cast<double>(tasks.bytes) / price_.bytes_per_second * 1e9);
+  // Tasks of one chunk follow each other: a piece's latency is hidden by the one before it.
+  free_at_ = std::max(free_at_, now) + context + work;
+  const int64_t done = free_at_ + price_.latency_nanos;
+  counters_.tasks += tasks.count + tasks.retried;
+  counters_.retried += tasks.retried;
+  if (tasks.count > 1) ++counters_.split;
+  counters_.setup_nanos += context;
+  counters_.work_nanos += work;
+  result.before_nanos = context;
+  for (int64_t left = done - now; left > 0 && !interrupted_; left = done - NowNanos()) {
+    wake_.wait_for(lock, std::chrono::nanoseconds(left));
+  }
+  return interrupted_ ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+void VirtualEngine::Interrupt() {
+  {
+    const std::lock_guard lock(mutex_);
+    interrupted_ = true;
+  }
+  wake_.notify_all();
+}
+
+VirtualEngine::Counters VirtualEngine::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+}  // namespace pulse::ops
