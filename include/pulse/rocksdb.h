@@ -84,6 +84,9 @@ struct Stats {
   uint64_t streams = 0;          // outputs that have a queue of their own
   uint64_t queued_bytes = 0;     // payload that the agent has not given back
   uint64_t queued_requests = 0;  // that it has not taken
+  // CPU time of threads that compress on an embedded agent's CPUs (compression=agent); what they
+  // have used in their last 2 ms may be missing.
+  uint64_t agent_compression_nanos = 0;
 };
 
 // Registers "pulse://" with RocksDB's default ObjectLibrary. Idempotent. InvalidArgument when the
@@ -138,6 +141,14 @@ PULSE_EXPORT rocksdb::Status NewFileSystem(const std::string& uri,
 PULSE_EXPORT rocksdb::Status PlaceCompactions(rocksdb::Options* options);
 PULSE_EXPORT rocksdb::Status PlaceCompactions(
     rocksdb::DBOptions* options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+// Prepares the options of a column family for compression=agent of `fs`: from RocksDB 11.8 on by a
+// compression_manager, which wraps the one that is set, or RocksDB's own, and writes the same
+// tables; before that by parallel_threads, where they are not set. PlaceCompactions does it for the
+// options of a database that has no other families. Does nothing for another FileSystem, or without
+// compression=agent. Call it before the database or the family is opened; the options of both keep
+// nothing of `fs`.
+PULSE_EXPORT void CompressOnAgent(const rocksdb::FileSystem* fs,
+                                  rocksdb::ColumnFamilyOptions* options);
 // Whole compactions under way end soon, without a result: RocksDB then does them here, or, if the
 // database is closing, not at all. RocksDB before 11 does not ask for this by itself when a
 // database closes, which then waits for the agent: call CancelAllBackgroundWork(db, false), then

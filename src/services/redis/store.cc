@@ -12,6 +12,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 #include "services/redis/expiry_filter.h"
+#include "services/redis/open_database.h"
 #include "services/redis/rocksdb_slice.h"
 
 namespace pulse::redis {
@@ -61,12 +62,8 @@ absl::Status Store::OpenDatabase() {
     options.env = env->get();
     env_guard_ = *env;
   }
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(options, options_.path, &db);
-  if (status.ok()) {
-    db_.reset(db);
-    return absl::OkStatus();
-  }
+  const rocksdb::Status status = OpenDatabaseAt(options, options_.path, &db_);
+  if (status.ok()) return absl::OkStatus();
   const std::string text = status.ToString();
   if (text.find("lock") != std::string::npos) {
     return absl::FailedPreconditionError(

@@ -28,6 +28,7 @@ struct AtomicCounters {
   std::atomic<uint64_t> agent_flushes{0};
   std::atomic<uint64_t> agent_flush_nanos{0};
   std::atomic<uint64_t> agent_compaction_nanos{0};
+  std::atomic<uint64_t> agent_compression_nanos{0};
   std::atomic<uint64_t> agentless_nanos{0};  // of the gaps that have ended
 };
 

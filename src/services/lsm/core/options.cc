@@ -37,6 +37,7 @@ absl::Status Read(std::map<std::string, std::string> values, Options* o) {
   ReadEnum(&r, "whole", {"all", "deep"}, &o->offload_all);
   r.ReadBytes("debt", 0, Options::kAutoPendingLimit - 1, &o->pending_limit);
   ReadEnum(&r, "flushes", {"host", "agent", "adaptive"}, &o->flushes);
+  ReadEnum(&r, "compression", {"host", "agent"}, &o->agent_compresses);
   r.ReadInt("host_slots", 0, 1024, &o->host_slots);
   r.ReadInt("agent_tasks", 0, 1024, &o->agent_tasks);
   r.ReadString("trace", &o->trace);
@@ -106,6 +107,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     if (parsed.options.count(name) != 0) absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
   }
   const bool flushes_given = parsed.options.count("flushes") != 0;
+  const bool compression_given = parsed.options.count("compression") != 0;
   const bool status_given = parsed.options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) return refused(st.message());
   if (!o.socket_path.empty() && !o.fallback_embedded && !unused.empty()) {
@@ -137,6 +139,18 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     return refused(
         "flushes can be made on an embedded agent's CPUs only; name those by agent_cpus=, as in "
         "pulse://?agent_cpus=1, or leave flushes out");
+  }
+  const bool embeds = o.socket_path.empty() || o.fallback_embedded;
+  if (!compression_given && !embeds) o.agent_compresses = false;
+  if (o.agent_compresses && (!embeds || o.agent_cpus.empty())) {
+    return refused(
+        "blocks can be compressed on an embedded agent's CPUs only; name those by agent_cpus=, as "
+        "in pulse://?agent_cpus=1&compression=agent, or leave compression out");
+  }
+  if (o.agent_compresses && o.placement == PlacementMode::kHost) {
+    return refused(
+        "compression=agent is for outputs that the agent writes, and with placement=host it writes "
+        "none; leave one of the two out");
   }
   if (o.flushes == FlushMode::kDefault) {
     o.flushes = o.placement == PlacementMode::kAdaptive ? FlushMode::kAdaptive : FlushMode::kHost;

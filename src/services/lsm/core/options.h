@@ -39,6 +39,9 @@ struct Options {
   PlacementMode placement = PlacementMode::kOffloadIo;
   OffloadAllScope offload_all = OffloadAllScope::kAll;
   FlushMode flushes = FlushMode::kDefault;
+  // Whether the threads that RocksDB starts to compress blocks run on an embedded agent's CPUs
+  // (compression_threads.h).
+  bool agent_compresses = false;
   // Of placement=adaptive: the bytes of pending compaction up to which it may be deferred, to spare
   // a busy host. kAutoPendingLimit: a quarter of those at which RocksDB begins to slow writers.
   static constexpr uint64_t kAutoPendingLimit = ~uint64_t{0};

@@ -95,6 +95,27 @@ TEST_F(OptionsTest, Parse_FlushesWithoutAgentCpus_IsRefused) {
   }
 }
 
+TEST_F(OptionsTest, Parse_Compression_NeedsAnEmbeddedAgentsCpus) {
+  EXPECT_FALSE(ParseOptions("pulse://")->agent_compresses);
+  EXPECT_FALSE(ParseOptions("pulse:///a.sock?compression=host")->agent_compresses);
+  for (const char* good : {"pulse://?compression=agent&agent_cpus=0",
+                           "pulse:///a.sock?compression=agent&agent_cpus=0&fallback=embedded"}) {
+    const auto o = ParseOptions(good);
+    ASSERT_TRUE(o.ok()) << o.status();
+    EXPECT_TRUE(o->agent_compresses) << good;
+  }
+  for (const char* bad :
+       {"pulse://?compression=agent", "pulse:///a.sock?compression=agent&agent_cpus=0"}) {
+    EXPECT_THAT(ErrorOf(bad), AllOf(HasSubstr("agent_cpus="), HasSubstr("compression"))) << bad;
+  }
+  EXPECT_THAT(ErrorOf("pulse://?compression=agent&agent_cpus=0&placement=host"),
+              HasSubstr("placement=host"));
+  // The environment's is for the embedded agents of the process.
+  setenv("PULSE_OPTIONS", "compression=agent&agent_cpus=0", 1);
+  EXPECT_TRUE(ParseOptions("pulse://")->agent_compresses);
+  EXPECT_FALSE(ParseOptions("pulse:///a.sock")->agent_compresses);
+}
+
 TEST_F(OptionsTest, Parse_EngineNames_AreRead) {
   for (const auto& [name, kind] :
        {std::pair{"io_uring", EngineKind::kUring}, std::pair{"threads", EngineKind::kThreads}}) {
@@ -138,6 +159,7 @@ TEST_F(OptionsTest, Parse_BadValue_IsNamed) {
                           "streams=65",
                           "streams=many",
                           "flushes=card",
+                          "compression=zstd",
                           "agent_cpus=x",
                           "agent_cpus=3-1",
                           "spin_us=-1",

@@ -15,6 +15,7 @@
 
 #include "services/lsm/core/host_session.h"
 #include "services/lsm/core/thread_placement.h"
+#include "services/lsm/placement/compression_threads.h"
 #include "services/lsm/placement/flush_priority.h"
 #include "services/lsm/placement/task_slots.h"
 
@@ -38,6 +39,7 @@ struct PlacementContext {
   std::atomic<bool> agent_does_io{true};
   // Whole compactions by moved threads, of all databases.
   TaskSlots task_slots;
+  std::unique_ptr<CompressionThreads> compression;  // null: compression=host
   FlushPriority flush_priority;
 
   // Called when the database in `dir` is closed. Returns whether the listener knew it; if none did,

@@ -107,6 +107,11 @@ bool ThreadMigrator::Migrate(const std::string& home, std::shared_ptr<void> held
 
 std::optional<int64_t> ThreadMigrator::Return() { return ReturnThread(this); }
 
+bool ThreadMigrator::IsMigrated(pid_t thread) {
+  std::lock_guard lock(TheRegistry().mu);
+  return TheRegistry().threads.count(thread) != 0;
+}
+
 void ThreadMigrator::ReturnCallingThread() {
   if (thread_end.moved) ReturnThread(nullptr);
 }

@@ -39,6 +39,8 @@ class ThreadMigrator {
   // Returns the calling thread to its former CPUs. Its CPU time since Migrate, in nanoseconds;
   // nullopt if this object has not moved it.
   std::optional<int64_t> Return();
+  // Whichever object has moved it.
+  static bool IsMigrated(pid_t thread);
   // The calling thread, whichever object moved it.
   static void ReturnCallingThread();
   // All threads of the database in `home`, or of all databases.

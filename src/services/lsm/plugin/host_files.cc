@@ -22,14 +22,18 @@ constexpr size_t kMinFetchRead = 32 * 1024;
 class OutputWritableFile : public FSWritableFile {
  public:
   OutputWritableFile(std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
-                     const FileOptions& options, bool strict)
+                     const FileOptions& options, bool strict,
+                     std::shared_ptr<CompressionThreads::Start> start)
       : FSWritableFile(options),
         context_(std::move(context)),
         output_(std::move(output)),
+        start_(std::move(start)),
+        starts_(start_ != nullptr),
         strict_(strict),
         preallocate_(options.allow_fallocate) {}
 
   ~OutputWritableFile() override {
+    EndStart();
     // RocksDB has abandoned the file without closing it, and will delete it: no barrier needs it.
     if (closed_) return;
     output_->MarkErrorSeen();
@@ -70,6 +74,7 @@ class OutputWritableFile : public FSWritableFile {
   bool IsSyncThreadSafe() const override { return false; }
   IOStatus Close(const IOOptions&, IODebugContext*) override {
     if (closed_) return IOStatus::OK();
+    EndStart();
     closed_ = true;  // whatever Close returns
     return Report(output_->Close(strict_));
   }
@@ -125,7 +130,17 @@ class OutputWritableFile : public FSWritableFile {
   // is here: then nobody relies on it, and the agent would be sent a padded page for each block.
   bool MidAppend() const { return output_->size() < prepared_end_; }
 
+  void EndStart() {
+    if (start_ == nullptr) return;
+    start_->End();
+    start_ = nullptr;
+  }
+
   IOStatus Add(const Slice& data) {
+    if (starts_) {
+      EndStart();
+      context_->compression->Sample();
+    }
     context_->BeforeAppend();
     const absl::Status st = output_->Append(data.data(), data.size());
     return st.ok() ? IOStatus::OK() : Report(st);
@@ -138,6 +153,8 @@ class OutputWritableFile : public FSWritableFile {
 
   const std::shared_ptr<FileContext> context_;
   const std::shared_ptr<OutputFile> output_;
+  std::shared_ptr<CompressionThreads::Start> start_;  // until the first append
+  const bool starts_;                                 // threads, maybe
   const bool strict_;
   const bool preallocate_;
   OutputHints hints_;
@@ -283,6 +300,7 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 
   IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext* dbg) const override {
+    CompressionThreads::EndMine();
     if (InFlight()) return ReadInFlight(offset, n, options, result, scratch, dbg);
     if (n >= kMinFetchRead && context_->fetch != nullptr && IsCompactionRead(options) &&
         context_->AgentDoesIo()) {
@@ -430,11 +448,11 @@ class FetchingRandomAccessFile : public rocksdb::FSRandomAccessFileOwnerWrapper 
 
 }  // namespace
 
-std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
-                                                      std::shared_ptr<OutputFile> output,
-                                                      const FileOptions& options, bool strict) {
+std::unique_ptr<FSWritableFile> NewOutputWritableFile(
+    std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
+    const FileOptions& options, bool strict, std::shared_ptr<CompressionThreads::Start> start) {
   return std::make_unique<OutputWritableFile>(std::move(context), std::move(output), options,
-                                              strict);
+                                              strict, std::move(start));
 }
 
 std::unique_ptr<FSWritableFile> NewBarrierWritableFile(std::shared_ptr<FileContext> context,

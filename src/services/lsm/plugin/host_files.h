@@ -33,10 +33,11 @@ struct FileContext : PlacementContext {
 inline constexpr size_t kWriterBufferBytes = 8192;
 
 // A table or blob file that is an OutputFile: a compaction or flush output, or, with layout=pool,
-// any. `strict`: Sync and Close wait until it is durable.
-std::unique_ptr<FSWritableFile> NewOutputWritableFile(std::shared_ptr<FileContext> context,
-                                                      std::shared_ptr<OutputFile> output,
-                                                      const FileOptions& options, bool strict);
+// any. `strict`: Sync and Close wait until it is durable. `start`: ends with the first append.
+std::unique_ptr<FSWritableFile> NewOutputWritableFile(
+    std::shared_ptr<FileContext> context, std::shared_ptr<OutputFile> output,
+    const FileOptions& options, bool strict,
+    std::shared_ptr<CompressionThreads::Start> start = nullptr);
 
 // What kind of metadata a file is, and with it which failed outputs are held against a write of it.
 enum class Metadata {

@@ -3,11 +3,13 @@
 //   PULSE_URI decides on which file system they are (preload_default_env.h), and fails an open with
 //     the reason where that cannot be had;
 //   placement=whole, placement=adaptive and flushes= get what PlaceCompactions sets up, before
-//     RocksDB 10.
+//     RocksDB 10;
+//   compression=agent gets what CompressOnAgent sets up, in all column families.
 // All others go through unchanged.
 #include <dlfcn.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,9 +65,15 @@ bool IsOurs(const DBOptions& options) {
          options.env != nullptr && pulse::GetStats(options.env->GetFileSystem().get(), &stats);
 }
 
-Status Place(Options* options) { return pulse::PlaceCompactions(options); }
-Status Place(DBOptions* options, const Families& families) {
-  return pulse::PlaceCompactions(options, families);
+Status Place(Options* options) {
+  pulse::CompressOnAgent(options->env->GetFileSystem().get(), options);
+  return kPlaces ? pulse::PlaceCompactions(options) : Status::OK();
+}
+Status Place(DBOptions* options, Families* families) {
+  for (ColumnFamilyDescriptor& f : *families) {
+    pulse::CompressOnAgent(options->env->GetFileSystem().get(), &f.options);
+  }
+  return kPlaces ? pulse::PlaceCompactions(options, *families) : Status::OK();
 }
 
 // Calls `next` with `options`, once they are what the environment asks for; with those of the
@@ -101,8 +109,7 @@ PULSE_INTERPOSED Status DB::Open(const Options& options, const std::string& name
   using Function = Status (*)(const Options&, const std::string&, Opened*);
   static const auto next = Next<Function>(&DB::Open);
   return Prepared(
-      reinterpret_cast<const void*>(next), options, name,
-      [](Options* o) { return kPlaces ? Place(o) : Status::OK(); },
+      reinterpret_cast<const void*>(next), options, name, [](Options* o) { return Place(o); },
       [&](const Options& o) { return next(o, name, db); });
 }
 
@@ -112,10 +119,11 @@ PULSE_INTERPOSED Status DB::Open(const DBOptions& options, const std::string& na
   using Function =
       Status (*)(const DBOptions&, const std::string&, const Families&, Handles*, Opened*);
   static const auto next = Next<Function>(&DB::Open);
+  std::optional<Families> mine;  // a RocksDB of another version has others, not to be copied
   return Prepared(
       reinterpret_cast<const void*>(next), options, name,
-      [&](DBOptions* o) { return kPlaces ? Place(o, families) : Status::OK(); },
-      [&](const DBOptions& o) { return next(o, name, families, handles, db); });
+      [&](DBOptions* o) { return Place(o, &mine.emplace(families)); },
+      [&](const DBOptions& o) { return next(o, name, mine ? *mine : families, handles, db); });
 }
 
 PULSE_INTERPOSED Status DB::OpenForReadOnly(const Options& options, const std::string& name,

@@ -398,7 +398,8 @@ class OffloadingFileSystem final : public PulseFileSystem {
         path, make, on_agent ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
     if (!made.ok()) return made;
     if (!output.ok()) return ToIOStatus(output.status());
-    *out = NewOutputWritableFile(context_, *std::move(output), options, !on_agent || SyncsAtOnce());
+    *out = NewOutputWritableFile(context_, *std::move(output), options, !on_agent || SyncsAtOnce(),
+                                 on_agent ? StartOfTable(path) : nullptr);
     return IOStatus::OK();
   }
 
@@ -413,8 +414,17 @@ class OffloadingFileSystem final : public PulseFileSystem {
     auto output = context_->registry->Create(
         path, make, marked ? OutputFile::Writer::kAgent : OutputFile::Writer::kHost);
     if (!output.ok()) return PoolStatus(output.status());
-    *out = NewOutputWritableFile(context_, *std::move(output), options, !marked || SyncsAtOnce());
+    *out = NewOutputWritableFile(context_, *std::move(output), options, !marked || SyncsAtOnce(),
+                                 marked ? StartOfTable(path) : nullptr);
     return IOStatus::OK();
+  }
+
+  // RocksDB makes the builder of an output next, and with it the threads that compress its blocks.
+  std::shared_ptr<CompressionThreads::Start> StartOfTable(const std::string& path) const {
+    if (context_->compression == nullptr || !absl::EndsWith(NameOf(path), ".sst")) return nullptr;
+    const HostSession::Connection agent = context_->session->connection();
+    const bool embedded = agent != nullptr && !agent->dead && agent->link->embedded();
+    return embedded ? context_->compression->Begin() : nullptr;
   }
 
   bool SyncsAtOnce() const { return context_->session->options().sync == SyncMode::kStrict; }
@@ -459,6 +469,10 @@ absl::StatusOr<std::unique_ptr<PulseFileSystem>> PulseFileSystem::Open(
   }
   PULSE_ASSIGN_OR_RETURN(context->session, HostSession::Open(options));
   context->registry = std::make_shared<OutputRegistry>(context->session);
+  if (options.agent_compresses) {
+    context->compression =
+        std::make_unique<CompressionThreads>(options.agent_cpus, &context->session->counters());
+  }
   if (options.fetch && options.placement != PlacementMode::kHost)
     context->fetch = std::make_shared<FetchSource>(context->session);
   return std::unique_ptr<PulseFileSystem>(

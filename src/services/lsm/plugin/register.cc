@@ -8,12 +8,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/log.h"
 #include "pulse/rocksdb.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/version.h"
 #include "services/lsm/core/host_session.h"
 #include "services/lsm/core/io_status.h"
+#include "services/lsm/plugin/compression_manager.h"
 #include "services/lsm/plugin/job_listener.h"
 #include "services/lsm/plugin/placer_hooks.h"
 #include "services/lsm/plugin/pulse_file_system.h"
@@ -155,6 +157,13 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
     return rocksdb::Status::InvalidArgument("PlaceCompactions: it was called for these options");
   }
   const lsm::Options& o = pulse->context().session->options();
+  for (const rocksdb::ColumnFamilyDescriptor& f : families) {
+    if (!o.agent_compresses || !lsm::CompressesAlone(f.options)) continue;
+    LogOnce("compresses alone " + f.name,
+            absl::StrCat("compression=agent does nothing for column family \"", f.name,
+                         "\": have pulse::CompressOnAgent prepare its options, or set "
+                         "parallel_threads of its compression_opts to 2 or more"));
+  }
   // Without a decision to make, RocksDB need not ask for each compaction.
   const bool compactions =
       o.placement != lsm::PlacementMode::kHost && o.placement != lsm::PlacementMode::kOffloadIo;
@@ -167,9 +176,19 @@ rocksdb::Status PlaceCompactions(rocksdb::DBOptions* options,
 }
 
 rocksdb::Status PlaceCompactions(rocksdb::Options* options) {
+  const std::shared_ptr<rocksdb::FileSystem> fs =
+      options->env == nullptr ? nullptr : options->env->GetFileSystem();
+  CompressOnAgent(fs.get(), options);
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {
       {rocksdb::kDefaultColumnFamilyName, *options}};
   return PlaceCompactions(options, families);
+}
+
+void CompressOnAgent(const rocksdb::FileSystem* fs, rocksdb::ColumnFamilyOptions* options) {
+  const lsm::PulseFileSystem* pulse = Find(fs);
+  if (pulse == nullptr || !CheckVersion().ok()) return;
+  const lsm::Options& o = pulse->context().session->options();
+  if (o.agent_compresses) lsm::CompressInParallel(o.agent_cores(), options);
 }
 
 void CancelWholeCompactions(const rocksdb::DBOptions& options) {
@@ -206,6 +225,8 @@ bool GetStats(const rocksdb::FileSystem* fs, Stats* out) {
   now.agent_flushes = c.agent_flushes;
   now.agent_flush_nanos = c.agent_flush_nanos;
   now.agent_compaction_nanos = c.agent_compaction_nanos;
+  if (pulse->context().compression != nullptr) pulse->context().compression->SampleNow();
+  now.agent_compression_nanos = c.agent_compression_nanos;
   now.agentless_nanos = pulse->context().session->agentless_nanos();
   {
     lsm::HostSession& session = *pulse->context().session;

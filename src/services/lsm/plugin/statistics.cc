@@ -108,6 +108,7 @@ std::map<std::string, uint64_t> TickersOf(const Stats& s) {
       {"pulse.syncs", s.syncs},
       {"pulse.whole.compactions", s.whole_compactions},
       {"pulse.whole.on_agent.cpu.micros", s.agent_compaction_nanos / 1000},
+      {"pulse.compression.on_agent.cpu.micros", s.agent_compression_nanos / 1000},
       {"pulse.whole.returned", s.whole_returned},
   };
 }

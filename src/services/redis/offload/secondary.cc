@@ -21,6 +21,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "services/redis/offload/page_cache_files.h"
+#include "services/redis/open_database.h"
 
 namespace pulse::redis {
 namespace {
@@ -155,11 +156,9 @@ absl::StatusOr<std::shared_ptr<Secondary::Instance>> Secondary::OpenInstance() {
   made->manifest = Manifest();
   made->files = std::make_shared<WatchedFiles>(files_);
   made->env = rocksdb::NewCompositeEnv(made->files);
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status status = rocksdb::DB::OpenAsSecondary(MakeOptions(made->env.get(), cache_),
-                                                              options_.db, options_.directory, &db);
+  const rocksdb::Status status = OpenSecondaryAt(MakeOptions(made->env.get(), cache_), options_.db,
+                                                 options_.directory, &made->db);
   if (!status.ok()) return absl::UnavailableError(status.ToString());
-  made->db.reset(db);
   made->files->BeginWatching();
   opened_.fetch_add(1, std::memory_order_relaxed);
   return made;

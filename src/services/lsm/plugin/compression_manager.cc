@@ -1,0 +1,148 @@
+#include "services/lsm/plugin/compression_manager.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "services/lsm/core/rocksdb_compat.h"
+#include "services/lsm/placement/compression_share.h"
+#include "services/lsm/placement/compression_threads.h"
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+#include "rocksdb/advanced_compression.h"
+#include "rocksdb/filter_policy.h"
+#endif
+
+namespace pulse::lsm {
+namespace {
+
+bool Compresses(rocksdb::CompressionType type) {
+  return type != rocksdb::kNoCompression && type != rocksdb::kDisableCompressionOption;
+}
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+
+using rocksdb::CompressionOptions;
+using rocksdb::CompressionType;
+using rocksdb::Compressor;
+
+// What the compressors of one table share.
+struct TableBlocks {
+  explicit TableBlocks(CompressionThreads* agent) : threads(agent) {}
+
+  CompressionThreads* const threads;  // outlives all tables
+  const pid_t merger = gettid();
+  CompressionShare share;
+};
+
+class AgentCompressor : public rocksdb::CompressorWrapper {
+ public:
+  AgentCompressor(std::unique_ptr<Compressor> wrapped, std::shared_ptr<TableBlocks> blocks)
+      : CompressorWrapper(std::move(wrapped)), blocks_(std::move(blocks)) {}
+
+  const char* Name() const override { return wrapped_->Name(); }
+  std::string GetId() const override { return wrapped_->GetId(); }
+  std::unique_ptr<Compressor> Clone() const override {
+    return std::make_unique<AgentCompressor>(wrapped_->Clone(), blocks_);
+  }
+  std::unique_ptr<Compressor> MaybeCloneSpecialized(rocksdb::CacheEntryRole block_type,
+                                                    DictConfigArgs&& dictionary) const override {
+    auto clone = wrapped_->MaybeCloneSpecialized(block_type, std::move(dictionary));
+    if (clone == nullptr) return nullptr;
+    return std::make_unique<AgentCompressor>(std::move(clone), blocks_);
+  }
+
+  rocksdb::Status CompressBlock(Slice block, char* out, size_t* out_size, CompressionType* type,
+                                ManagedWorkingArea* area) override {
+    if (gettid() == blocks_->merger) {
+      blocks_->share.BeforeOwnBlock();
+      return wrapped_->CompressBlock(block, out, out_size, type, area);
+    }
+    blocks_->threads->Adopt();
+    const rocksdb::Status s = wrapped_->CompressBlock(block, out, out_size, type, area);
+    blocks_->share.OnBlock(CompressionThreads::CountMine());
+    return s;
+  }
+
+ private:
+  const std::shared_ptr<TableBlocks> blocks_;
+};
+
+class AgentCompressionManager : public rocksdb::CompressionManagerWrapper {
+ public:
+  AgentCompressionManager(int agent_cpus, std::shared_ptr<rocksdb::CompressionManager> wrapped)
+      : CompressionManagerWrapper(std::move(wrapped)), agent_cpus_(agent_cpus) {}
+
+  // By which RocksDB finds the wrapped one, or one that reads its tables, in an OPTIONS file.
+  const char* Name() const override { return wrapped_->CompatibilityName(); }
+
+  bool IsInstanceOf(const std::string& name) const override {
+    return name == kClass || CompressionManagerWrapper::IsInstanceOf(name);
+  }
+  static constexpr char kClass[] = "PulseAgentCompressionManager";
+
+  std::unique_ptr<Compressor> GetCompressorForSST(const rocksdb::FilterBuildingContext& context,
+                                                  const CompressionOptions& options,
+                                                  CompressionType preferred) override {
+    // Of an output that is the agent's to write, on the thread that merges.
+    CompressionThreads* const threads = CompressionThreads::TakeMine();
+    if (threads == nullptr) return wrapped_->GetCompressorForSST(context, options, preferred);
+    CompressionOptions parallel = options;
+    // One more than the CPUs have a block while another waits for the next; and from three on
+    // RocksDB has places for eight blocks instead of four.
+    if (parallel.parallel_threads <= 1) {
+      parallel.parallel_threads = static_cast<uint32_t>(std::max(3, agent_cpus_ + 1));
+    }
+    auto wrapped = wrapped_->GetCompressorForSST(context, parallel, preferred);
+    // RocksDB leaves the fastest ones, to which handing on a block costs more than it saves, to the
+    // thread that merges.
+    if (wrapped == nullptr || wrapped->GetRecommendedParallelThreads() == 1) return wrapped;
+    return std::make_unique<AgentCompressor>(
+        std::move(wrapped), std::make_shared<TableBlocks>(threads));
+  }
+
+ private:
+  const int agent_cpus_;
+};
+
+bool IsOurs(const std::shared_ptr<rocksdb::CompressionManager>& manager) {
+  return manager != nullptr && manager->IsInstanceOf(AgentCompressionManager::kClass);
+}
+
+#endif
+
+}  // namespace
+
+bool CompressesAlone(const rocksdb::ColumnFamilyOptions& o) {
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+  if (IsOurs(o.compression_manager)) return false;
+#endif
+  const auto& levels = o.compression_per_level;
+  const bool any = levels.empty() ? Compresses(o.compression)
+                                  : std::any_of(levels.begin(), levels.end(), Compresses);
+  return (any && o.compression_opts.parallel_threads <= 1) ||
+         (Compresses(o.bottommost_compression) && o.bottommost_compression_opts.enabled &&
+          o.bottommost_compression_opts.parallel_threads <= 1);
+}
+
+void CompressInParallel(int agent_cpus, rocksdb::ColumnFamilyOptions* o) {
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+  if (IsOurs(o->compression_manager)) return;
+  o->compression_manager = std::make_shared<AgentCompressionManager>(
+      agent_cpus, o->compression_manager != nullptr ? o->compression_manager
+                                                    : rocksdb::GetBuiltinV2CompressionManager());
+#else
+  // RocksDB starts the threads for tables without compression as well.
+  if (!CompressesAlone(*o)) return;
+  // So many that one has a block while another waits for the next.
+  const auto threads = static_cast<uint32_t>(agent_cpus + 1);
+  for (rocksdb::CompressionOptions* c : {&o->compression_opts, &o->bottommost_compression_opts}) {
+    if (c->parallel_threads <= 1) c->parallel_threads = threads;
+  }
+#endif
+}
+
+}  // namespace pulse::lsm
