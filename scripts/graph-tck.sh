@@ -4,7 +4,8 @@
 # Fetches org.opencypher:tck with Maven into BUILD/tck, builds cypher_tck_driver, runs every scenario and
 # prints how many of each feature pass and which do not. TCK_JAR names a jar that is there already, and
 # TCK_MINIMUM the percentage at which the script succeeds (90). ARGs go to tests/cypher/tck.py, as --only
-# TEXT and --verbose. The list of failures is left in BUILD/tck/failures.txt.
+# TEXT, --verbose, and --store, which runs all of it on the graph store. The list of failures is left in
+# BUILD/tck/failures.txt.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

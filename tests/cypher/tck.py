@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""tck.py DRIVER FEATURES... [--summary] [--failures FILE] [--only TEXT] [--verbose]: runs scenarios of Cypher.
+"""tck.py DRIVER FEATURES... [--summary] [--failures FILE] [--only TEXT] [--store] [--verbose]: runs scenarios of Cypher.
 
 FEATURES are .feature files or folders of them, written as those of the openCypher TCK; --graphs DIR holds
 its named graphs. DRIVER is cypher_tck_driver, one process for all scenarios, which answers in JSON lines.
 Results, their order where it matters, side effects, and of errors kind, phase and detail are compared
-exactly. Prints how many scenarios of each feature pass, and the list of those that do not. Exits with 1
+exactly. With --store, the queries run on the graph store rather than on a graph in memory. Prints how many scenarios of each feature pass, and the list of those that do not. Exits with 1
 where one fails.
 """
 import argparse
@@ -262,10 +262,10 @@ class Failure(Exception):
 
 
 class Runner:
-    def __init__(self, driver, graphs):
+    def __init__(self, driver, graphs, store=False):
         self.graphs = graphs
-        self.process = subprocess.Popen([driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        encoding="utf-8")
+        self.process = subprocess.Popen([driver] + ["--store"] * store, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
     def ask(self, **request):
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -396,10 +396,11 @@ def main():
     parser.add_argument("--failures", help="write the list of failures to this file, too")
     parser.add_argument("--only", default="", help="run only scenarios whose feature or name holds this text")
     parser.add_argument("--summary", action="store_true", help="do not print the list of failures")
+    parser.add_argument("--store", action="store_true", help="run on the graph store")
     parser.add_argument("--verbose", action="store_true", help="say why each scenario failed")
     parser.add_argument("--minimum", type=float, help="succeed where this percentage passes")
     args = parser.parse_args()
-    runner = Runner(args.driver, args.graphs)
+    runner = Runner(args.driver, args.graphs, args.store)
     total = passed = 0
     failures = []
     for path in feature_files(args.features):

@@ -64,11 +64,11 @@ absl::Status ReadCheckpoint(std::string_view bytes, const std::string& path,
     return absl::DataLossError(cypher::Concat("the checkpoint ", path, " is damaged at byte ", at));
   };
   if (bytes.size() < kHeader || !bytes.starts_with(kMagic)) return damaged(0);
-  uint32_t version;
-  std::memcpy(&version, bytes.data() + kMagic.size(), sizeof(version));
-  if (version != kVersion) {
+  uint32_t words[2];
+  std::memcpy(words, bytes.data() + kMagic.size(), sizeof(words));
+  if (words[0] != kVersion || words[1] != 0) {
     return absl::FailedPreconditionError(
-        cypher::Concat(path, " has format ", version, ", this version reads ", kVersion));
+        cypher::Concat(path, " has format ", words[0], ", this version reads ", kVersion));
   }
   uint64_t frames = 0;
   for (size_t at = kHeader;;) {

@@ -302,6 +302,11 @@ void ListView::Edges(uint64_t piece, const NodeId* others, EdgeId* out) const {
   }
 }
 
+EdgeId ListView::first_edge() const {
+  const uint64_t base = directory_ == nullptr ? edge_base_ : ReadPiece(directory_, 0).edge_base;
+  return local_ ? LocalEdgeId(node_, 0) + base : base;
+}
+
 void ListView::Stamps(uint64_t piece, uint64_t* out) const {
   const uint32_t n = PieceCount(piece);
   if (versions_ == nullptr) {

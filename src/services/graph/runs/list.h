@@ -36,6 +36,10 @@ class ListView {
   bool plain() const { return versions_ == nullptr; }
   // The stamps of a piece. Sequence 0: at most the run's horizon.
   void Stamps(uint64_t piece, uint64_t* out) const;
+  // Whether identifiers count up from that of the first record, so that they tell a record's
+  // number.
+  bool consecutive() const { return consecutive_ && (!local_ || side_ == Side::kOut); }
+  EdgeId first_edge() const;
   // The first record, which is the newest, of a relationship, or count().
   uint64_t Find(NodeId other, EdgeId edge) const;
 

@@ -210,12 +210,16 @@ absl::Status RunReader::Gather(Token key, std::span<const uint64_t> positions,
     i += n;
     if (segment.kind() == ColumnKind::kNulls) continue;
     absl::Status put;
-    if (!slots.empty()) {
+    const bool in_a_row = slots.empty() || (slots[i - 1] - slots[base] == n - 1 &&
+                                            std::is_sorted(&slots[base], &slots[base] + n));
+    const size_t to = slots.empty() ? base : slots[base];
+    if (segment.kind() == ColumnKind::kInts && !segment.has_nulls() && in_a_row &&
+        out->BeginInts()) {
+      segment.ReadInts(first, n, &out->column()->ints[to]);
+      std::fill_n(out->column()->valid.begin() + static_cast<std::ptrdiff_t>(to), n, uint8_t{1});
+    } else if (!slots.empty()) {
       put = PutRun(
           segment, first, n, [&](uint32_t k) { return slots[base + k]; }, out);
-    } else if (segment.kind() == ColumnKind::kInts && !segment.has_nulls() && out->BeginInts()) {
-      segment.ReadInts(first, n, &out->column()->ints[base]);
-      std::fill_n(out->column()->valid.begin() + static_cast<std::ptrdiff_t>(base), n, uint8_t{1});
     } else {
       put = PutRun(
           segment, first, n, [&](uint32_t k) { return base + k; }, out);
@@ -284,6 +288,8 @@ absl::StatusOr<bool> EdgeLocator::Seek(NodeId node, Token type) {
   while (lists.Next(&list_)) {
     if (list_.type() == type) {
       have_list_ = true;
+      counted_ = list_.plain() && list_.consecutive();
+      if (counted_) first_edge_ = list_.first_edge();
       return true;
     }
     list_position_ += list_.count();
@@ -321,11 +327,32 @@ uint64_t EdgeLocator::Locate(NodeId other, EdgeId edge) {
   return list_.Find(other, edge);
 }
 
+absl::Status EdgeLocator::FindAll(std::span<const EdgeRef> edges, uint64_t sequence,
+                                  uint64_t* positions) {
+  const bool out = run_->info().side == Side::kOut;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const EdgeRef& edge = edges[i];
+    if (have_list_ && counted_ && node_.node() == (out ? edge.source : edge.target) &&
+        list_.type() == edge.type) {
+      const uint64_t number = edge.id - first_edge_;
+      positions[i] = number < list_.count() ? list_position_ + number : kNoPosition;
+      continue;
+    }
+    PULSE_ASSIGN_OR_RETURN(const Found found, Find(edge, sequence));
+    positions[i] = IsTombstone(found.stamp) ? kNoPosition : found.position;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<EdgeLocator::Found> EdgeLocator::Find(const EdgeRef& edge, uint64_t sequence) {
   const bool out = run_->info().side == Side::kOut;
   const NodeId other = out ? edge.target : edge.source;
   PULSE_ASSIGN_OR_RETURN(const bool has, Seek(out ? edge.source : edge.target, edge.type));
   if (!has) return Found{};
+  if (counted_) {
+    const uint64_t number = edge.id - first_edge_;
+    return Found{number < list_.count() ? list_position_ + number : kNoPosition, 0};
+  }
   uint64_t at = Locate(other, edge.id);
   uint64_t stamps[kPiece];
   uint64_t stamps_of = kNoPosition;  // the piece

@@ -179,6 +179,8 @@ class EdgeLocator {
   };
   // The newest record with at most this sequence.
   absl::StatusOr<Found> Find(const EdgeRef& edge, uint64_t sequence = kMaxSequence);
+  // The positions of many, or kNoPosition. A record that is a tombstone counts as none.
+  absl::Status FindAll(std::span<const EdgeRef> edges, uint64_t sequence, uint64_t* positions);
 
  private:
   const RunReader* run_;
@@ -191,7 +193,9 @@ class EdgeLocator {
   NodeView node_;
   ListView list_;
   uint64_t list_position_ = 0;
+  EdgeId first_edge_ = 0;
   bool have_list_ = false;
+  bool counted_ = false;  // list_ is plain and consecutive
   uint64_t piece_ = kNoPosition;
   uint32_t next_ = 0;
   NodeId others_[kPiece + 8];

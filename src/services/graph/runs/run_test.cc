@@ -184,6 +184,21 @@ TEST(Run, RandomGraphs_ReadBackByScanByNodeAndByRelationship) {
     ASSERT_TRUE(read.ok());
     EXPECT_EQ(*read, part);
 
+    std::vector<EdgeRef> refs;
+    for (const Item& item : items) {
+      refs.push_back({item.edge, item.node, item.other, item.type});
+      if (side == Side::kIn) std::swap(refs.back().source, refs.back().target);
+    }
+    std::vector<uint64_t> positions(refs.size());
+    ASSERT_TRUE(EdgeLocator(run.get()).FindAll(refs, kMaxSequence, positions.data()).ok());
+    for (size_t i = 0, first = 0; i < items.size(); ++i) {
+      if (!(refs[i].id == refs[first].id && refs[i].source == refs[first].source &&
+            refs[i].target == refs[first].target && refs[i].type == refs[first].type)) {
+        first = i;  // the newest version of another one
+      }
+      ASSERT_EQ(positions[i], IsTombstone(items[first].stamp) ? kNoPosition : first) << items[i];
+    }
+
     EdgeLocator scan(run.get()), jump(run.get());
     for (int i = 0; i < 4000; ++i) {
       const bool in_order = i < 2000 && static_cast<size_t>(i) < items.size();
