@@ -71,6 +71,8 @@ ROOMS = {
     "src/services/graph/runs": ("base", "mover", "services/graph/model"),
     # The store: log, transactions, layers.
     "src/services/graph/core": ("base", "mover", "services/graph/model", "services/graph/runs"),
+    # CSV into any sink, as sorted runs where it takes them.
+    "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
