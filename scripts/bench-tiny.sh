@@ -13,6 +13,8 @@ for part in designs queue; do
   printf '== pulse bench kv --part %s --tiny\n' "$part"
   "$build/bin/pulse" bench kv --part "$part" --tiny
 done
+printf '== pulse bench ops --tiny\n'
+"$build/bin/pulse" bench ops --tiny
 printf '== pulse bench vdpu --tiny\n'
 "$build/bin/pulse" bench vdpu --tiny
 # Workloads that read, scan, insert, and read, modify, write.

@@ -26,7 +26,7 @@ constexpr struct {
                    {"serve", RunServeBench}, {"director", RunDirectorBench},
                    {"ring", RunRingBench},   {"kv", RunKvBench},
                    {"vdpu", RunVdpuBench},   {"ycsb", RunYcsbBench},
-                   {"paper", RunPaperBench}};
+                   {"ops", RunOpsBench},     {"paper", RunPaperBench}};
 
 // One run, in a process of its own; not for people.
 int RunAsChild(const std::string& spec) {
