@@ -95,6 +95,7 @@ ROOMS = {
     "bench/macro/kv": ANY,
     # Pure: a model of time, which reads no clock.
     "bench/macro/kv/model": ("base",),
+    "bench/macro/ops": ANY,
     "bench/macro/paper": ANY,
     "bench/macro/ycsb": ANY,
 }

@@ -91,13 +91,14 @@ Words AllRun::WordsOf(const nlohmann::json& step) const {
   if (!step.value("own_json", false)) {
     words.insert(words.end(), {"--json", absl::StrCat(out_, "/", name, ".json")});
   }
-  if (!step.value("no_dir", false)) {
-    words.insert(words.end(), {"--dir", absl::StrCat(work_, "/", name)});
+  const bool has_dir = !step.value("no_dir", false);
+  if (has_dir) words.insert(words.end(), {"--dir", absl::StrCat(work_, "/", name)});
+  if (has_dir && args_.common.allow_tmpfs) words.emplace_back("--allow-tmpfs");
+  if (step.value("cpus", has_dir)) {
     for (const char* option : {"--host-cpus", "--agent-cpus"}) {
       const std::string& cpus = option[2] == 'h' ? args_.common.host_cpus : args_.common.agent_cpus;
       if (!cpus.empty()) words.insert(words.end(), {option, cpus});
     }
-    if (args_.common.allow_tmpfs) words.emplace_back("--allow-tmpfs");
   }
   if (!args_.common.tiny) return words;
   // The command with --tiny and what is needed, not the sizes that it would have.

@@ -3,6 +3,7 @@ import json
 
 import changes
 import kv
+import ops
 import paper_pages
 import remote
 import soak
@@ -14,7 +15,7 @@ from overview import date_of, facts, highlights, revision_of, warnings
 
 # A service that comes adds the page of its benchmark here, by the name in its JSON file.
 BENCHMARK_PAGES = {"blocks": remote.fill, "serve": remote.fill, "director": remote.fill,
-                   "kv": kv.fill, "soak": soak.fill, "paper": paper_pages.fill}
+                   "kv": kv.fill, "ops": ops.fill, "soak": soak.fill, "paper": paper_pages.fill}
 
 
 def _settings(result):

@@ -55,6 +55,23 @@ expect_error no-room 'needs;;smaller --size' "${ycsb[@]}" --size 1000T
 
 note "pulse bench ycsb reports, checks and refuses"
 
+# ---- operators: every part; files that are given; what is refused
+ops=("$PULSE" bench ops --tiny)
+mkdir -p "$SCRATCH/corpus"
+seq 20000 >"$SCRATCH/corpus/numbers"
+run_ok ops 240 "${ops[@]}" --corpus "$SCRATCH/corpus" --json "$SCRATCH/ops.json"
+require_match ops 'Operators on 1 files;;Replayed: bf2;;Figure 14;;none, regex;;bf3, decompress-lz4;;hyperscan' \
+  "$SCRATCH/ops.log"
+for word in '"auto_by_best"' '"replayed": true' '"loss_chunks"' '"init_share"'; do
+  grep -q "$word" "$SCRATCH/ops.json" || fail "ops: no $word in the report"
+done
+expect_error ops-part 'part' "${ops[@]}" --part everything
+expect_error ops-corpus 'no/where' "${ops[@]}" --corpus /no/where
+expect_error ops-step 'multiple' "${ops[@]}" --step 7
+expect_error ops-profile 'known are bf2, bf3' "${ops[@]}" --profiles bf9
+
+note "pulse bench ops reports and refuses"
+
 # ---- the paper's experiments: killed after the first one, then taken up again
 out="$SCRATCH/paper"
 paper=("$PULSE" bench paper --tiny --allow-tmpfs --out "$out")

@@ -86,6 +86,8 @@ class Engine {
   // thread.
   virtual int64_t NanosBefore(uint64_t bytes) const { return 0; }
 
+  // A queue begins to use it; before its first call of Process.
+  virtual void Begin() {}
   // Nobody waits for results any more: a Process that blocks should return soon, with any status.
   // Any thread.
   virtual void Interrupt() {}

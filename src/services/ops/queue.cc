@@ -114,6 +114,7 @@ absl::Status Queue::Run(Source& source, Sink& sink) {
   source_ = &source;
   sink_ = &sink;
   started_ = options_.clock();
+  for (Engine* engine : engines_) engine->Begin();
   std::vector<std::thread> threads;
   {
     const Lock lock(mutex_);

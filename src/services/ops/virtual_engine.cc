@@ -72,6 +72,11 @@ absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result
   return interrupted_ ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
+void VirtualEngine::Begin() {
+  const std::lock_guard lock(mutex_);
+  interrupted_ = false;
+}
+
 void VirtualEngine::Interrupt() {
   {
     const std::lock_guard lock(mutex_);

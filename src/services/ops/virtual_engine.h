@@ -57,6 +57,8 @@ class VirtualEngine : public Engine {
       : Engine(std::move(traits)), price_(price), replay_(std::move(replay)) {}
 
   absl::Status Process(int lane, const Chunk& chunk, Result& result) override;
+  // Several queues may use it, one after the other; its context stays.
+  void Begin() override;
   void Interrupt() override;
   int64_t NanosBefore(uint64_t bytes) const override;
 

@@ -1,0 +1,121 @@
+"""The page of `pulse bench ops`: the co-processing paper's figures, and `auto` against fixed splits."""
+from figures import flag_in, format_figure, list_in, number_in, object_in, text_in
+from model import Chart, Point, Series, Spread, Table
+
+WHAT = (
+    "Operators on pieces in memory, shared by host and agent through the queue. Rows without a card: two "
+    "cores of this machine. Rows of a card: no card is here; its results were computed before, and are "
+    "replayed at the price of its profile, whose figures are the paper's.")
+ASKED = 0.97
+SAME = "static, agent's core in place of the host"
+
+
+def _rows(result, name):
+    return [row for row in list_in(result, name) if isinstance(row, dict)]
+
+
+def _exact(value):
+    return Spread(value, value, value)
+
+
+def _offload_charts(result):
+    """One chart for each card and operation: its settings and hosts, over the percentage."""
+    rows = _rows(result, "offload")
+    groups = dict.fromkeys((text_in(row, "card"), text_in(row, "operation")) for row in rows)
+    for card, operation in groups:
+        own = [row for row in rows
+               if (text_in(row, "card"), text_in(row, "operation")) == (card, operation)]
+        percents = list(dict.fromkeys(
+            int(number_in(split, "percent")) for row in own for split in _rows(row, "splits")))
+        chart = Chart("line", f"Figure 14: {operation}, {card}",
+                      "MiB/s by percent to the agent's side, logarithmic, more is better",
+                      groups=[str(percent) for percent in percents] + ["auto"],
+                      group_title="percent to the agent's side", logarithmic=True)
+        for colour, row in enumerate(own):
+            found = {int(number_in(s, "percent")): number_in(s, "mib_per_s")
+                     for s in _rows(row, "splits")}
+            points = [Point(_exact(found[p]) if found.get(p, 0) > 0 else None) for p in percents]
+            automatic = number_in(row, "auto_mib_per_s")
+            points.append(Point(_exact(automatic) if automatic > 0 else None))
+            chart.series.append(
+                Series(f"{text_in(row, 'host')}, {text_in(row, 'setting')}", colour % 6, points))
+        yield chart
+
+
+def _auto_table(result):
+    table = Table(f"auto against the best fixed split (asked: at least {ASKED})",
+                  ["", "0 %", "100 %", "best split", "at %", "auto", "auto ÷ best", "least", "most",
+                   "loss, chunks", "host CPU saved, %"])
+    for row in _rows(result, "offload"):
+        splits = {int(number_in(s, "percent")): number_in(s, "mib_per_s") for s in _rows(row, "splits")}
+        best = int(number_in(row, "best_percent"))
+        saved = text_in(row, "setting") != SAME
+        table.rows.append([
+            text_in(row, "title"), format_figure(splits.get(0, 0.0)),
+            format_figure(splits.get(100, 0.0)), format_figure(splits.get(best, 0.0)), str(best),
+            format_figure(number_in(row, "auto_mib_per_s")),
+            format_figure(number_in(row, "auto_by_best")),
+            format_figure(number_in(row, "auto_by_best_least")),
+            format_figure(number_in(row, "auto_by_best_most")),
+            f"{number_in(row, 'loss_chunks'):.1f}",
+            f"{100 * number_in(row, 'host_cpu_saved'):.0f}" if saved else "–"])
+    return table
+
+
+def _codec_tables(result):
+    rows = _rows(result, "codecs")
+    for operation in dict.fromkeys(text_in(row, "operation") for row in rows):
+        own = [row for row in rows if text_in(row, "operation") == operation]
+        names = list(dict.fromkeys(
+            text_in(row, "by") + (" (replayed)" if flag_in(row, "replayed") else "") for row in own))
+        table = Table(f"Figures 7 and 9 to 12: {operation}, MiB/s on one core, by file", ["", *names])
+        for file in dict.fromkeys(text_in(row, "file") for row in own):
+            table.rows.append([file, *(format_figure(number_in(row, "mib_per_s"))
+                                       for row in own if text_in(row, "file") == file)])
+        yield table
+
+
+def _tables(result):
+    yield _auto_table(result)
+    yield Table("The paper's text beside what stands for it here, MiB/s unless it says otherwise",
+                ["", "figure", "the paper", "here"],
+                [[text_in(row, "what"), text_in(row, "figure"), text_in(row, "says"),
+                  format_figure(number_in(row, "value")) if "value" in row else "–"]
+                 for row in _rows(result, "paper")])
+    yield from _codec_tables(result)
+    yield Table("Figure 6: what a task consists of, %; the queue's share is measured, the rest is the "
+                "profile's", ["", "context init", "ASIC", "context end", "queue"],
+                [[f"{text_in(row, 'card')}, {text_in(row, 'operation')}",
+                  *(format_figure(100 * number_in(row, f"{part}_share"))
+                    for part in ("init", "asic", "end", "queue"))] for row in _rows(result, "tasks")])
+    queries = [row for row in _rows(result, "regex") if "query" in row]
+    yield Table("Figure 13a, c: queries by size of buffers, MiB/s on one core", ["", "pulse", "re2"],
+                [[f"{query}, {size} B", *(format_figure(next(
+                    (number_in(row, "mib_per_s") for row in queries
+                     if (text_in(row, "query"), int(number_in(row, "buffer")), text_in(row, "by"))
+                     == (query, size, name)), 0.0)) for name in ("pulse", "re2"))]
+                 for query, size in dict.fromkeys(
+                     (text_in(row, "query"), int(number_in(row, "buffer"))) for row in queries)])
+    cards = [row for row in _rows(result, "regex") if "tasks" in row]
+    yield Table("Figure 13b: the card's tasks in flight, through the queue, replayed, MiB/s",
+                ["", "MiB/s"],
+                [[f"{text_in(row, 'card')}, {int(number_in(row, 'buffer'))} B, "
+                  f"{int(number_in(row, 'tasks'))} tasks", format_figure(number_in(row, "mib_per_s"))]
+                 for row in cards])
+
+
+def fill(entry, page):
+    result = entry.result
+    settings = object_in(result, "settings")
+    page.title, page.figures = "Operators", "Co-processing Fig. 6, 7, 9 to 14, Tables 2 and 3"
+    tiny = flag_in(settings, "tiny")
+    page.statement = ("A tiny run: its figures mean nothing. " if tiny else "") + WHAT
+    page.charts += [chart for chart in _offload_charts(result)
+                    if any(p.ours for s in chart.series for p in s.points)]
+    page.tables += [table for table in _tables(result) if table.rows]
+    missed = [text_in(row, "title") for row in _rows(result, "offload")
+              if 0 < number_in(row, "auto_by_best") < ASKED]
+    if missed:
+        page.notes.append(f"auto is below {ASKED} of the best split in {len(missed)} of "
+                          f"{len(_rows(result, 'offload'))} rows: " + "; ".join(missed) + ".")
+    page.notes.append("Not run here: DMA (Figure 8, see pulse bench vdpu) and routing (Figure 15).")

@@ -1,0 +1,70 @@
+"""The page of `pulse bench ops`."""
+import unittest
+
+from samples import EVIL, ReportTestCase
+import html_page
+
+
+def row(card, setting, ratio):
+    return {"title": f"{card}, regex, host pulse, {setting}", "card": card, "operation": "regex",
+            "host": "pulse", "setting": setting, "replayed": card != "none", "best_percent": 50,
+            "splits": [{"percent": p, "mib_per_s": 100.0 + p} for p in (0, 50, 100)],
+            "auto_mib_per_s": 150.0, "auto_by_best": ratio, "auto_by_best_least": ratio - 0.1,
+            "auto_by_best_most": ratio + 0.1, "loss_chunks": 0.5, "host_cpu_saved": 0.8}
+
+
+def result():
+    return {"benchmark": "ops", "settings": {"tiny": False},
+            "offload": [row("none", "static", 1.01), row("bf2", "static", 0.9)],
+            "paper": [{"figure": "6", "what": "init", "says": "62 %", "value": 61.5},
+                      {"figure": "14a", "what": "other", "says": "25"}],
+            "codecs": [{"operation": "compress-deflate", "file": "xml", "by": "zlib -1",
+                        "mib_per_s": 80.0},
+                       {"operation": "compress-deflate", "file": "xml", "by": "bf2 ASIC",
+                        "mib_per_s": 900.0, "replayed": True}],
+            "tasks": [{"card": "bf2", "operation": "compress-deflate", "init_share": 0.62,
+                       "asic_share": 0.02, "end_share": 0.35, "queue_share": 0.01}],
+            "regex": [{"query": "Q1", "buffer": 4096, "by": "pulse", "mib_per_s": 3000.0},
+                      {"query": "Q1", "buffer": 4096, "by": "re2", "mib_per_s": 50.0},
+                      {"card": "bf2", "buffer": 16384, "tasks": 4, "mib_per_s": 1200.0}]}
+
+
+class OpsPageTest(ReportTestCase):
+    def test_Page_HasChartsTablesAndThePapersFigures(self):
+        self.put("ops.json", result())
+        page = self.page("ops")
+        self.assertIn("no card is here", page.statement)
+        self.assertEqual([chart.title for chart in page.charts],
+                         ["Figure 14: regex, none", "Figure 14: regex, bf2"])
+        self.assertEqual(page.charts[0].groups, ["0", "50", "100", "auto"])
+        self.assertEqual(page.charts[0].series[0].points[3].ours.median, 150.0)
+        rows = self.table(page, "auto against").rows
+        self.assertEqual(rows[1][4:7], ["50", "150", "0.90"])
+        rows = self.table(page, "The paper's text").rows
+        self.assertEqual([r[2:] for r in rows], [["62 %", "61.5"], ["25", "–"]])
+        self.assertEqual(self.table(page, "compress-deflate").header[2], "bf2 ASIC (replayed)")
+        self.assertEqual(self.table(page, "Figure 13a").rows[0][0], "Q1, 4096 B")
+        self.assertAnyHas("below 0.97 of the best split in 1 of 2 rows: bf2", page.notes)
+
+    def test_Page_NothingMissed_SaysSo(self):
+        good = result()
+        good["offload"] = [row("none", "static", 1.01)]
+        self.put("ops.json", good)
+        self.assertFalse(any("below" in note for note in self.page("ops").notes))
+
+    def test_Page_OfDamagedResult_IsMade(self):
+        for damaged in ({"benchmark": "ops"}, {"benchmark": "ops", "offload": 3, "paper": [None, 7]},
+                        {"benchmark": "ops", "offload": [{"splits": [{"percent": "x"}]}],
+                         "regex": [{"query": EVIL}], "settings": []}):
+            self.put("ops.json", damaged)
+            self.page("ops")
+
+    def test_Page_EvilNames_AreEscaped(self):
+        evil = result()
+        evil["offload"][0]["title"] = evil["codecs"][0]["file"] = EVIL
+        self.put("ops.json", evil)
+        self.assertNotIn(EVIL, html_page.render(self.report()))
+
+
+if __name__ == "__main__":
+    unittest.main()
