@@ -24,7 +24,6 @@ namespace {
 
 using cypher::Concat;
 
-constexpr int64_t kQuietNs = 2'000'000'000;
 constexpr size_t kExamples = 10;
 constexpr uint64_t kBatchRows = 65536;
 
@@ -103,7 +102,8 @@ class Loader {
   }
 
   void Say(const LoadProgress& progress) const {
-    if (options_.progress != nullptr && NowNanos() - begin_ > kQuietNs) options_.progress(progress);
+    if (options_.progress == nullptr || NowNanos() - begin_ < options_.quiet_ns) return;
+    options_.progress(progress);
   }
 
   ParsedFile::Parallel ParallelOn(const ParsedFile& file) {

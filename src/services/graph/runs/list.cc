@@ -253,9 +253,9 @@ struct ListLayout {
                              (header & kConsecutive) != 0);
       }
     } else {
-      const auto bases = static_cast<size_t>(BytesOfCode(header >> kOtherBaseAt & 7) +
-                                             BytesOfCode(header >> kEdgeBaseAt & 7));
-      if (rest.size() < bases) return false;
+      const auto other_bytes = static_cast<size_t>(BytesOfCode(header >> kOtherBaseAt & 7));
+      const auto edge_bytes = static_cast<size_t>(BytesOfCode(header >> kEdgeBaseAt & 7));
+      if (rest.size() < other_bytes + edge_bytes) return false;
     }
     ListView view;
     Read(at, 0, Side::kOut, count, &view);
