@@ -44,8 +44,6 @@ std::string Lower(absl::string_view text) {
   return lower;
 }
 
-std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
-
 cypher::Type TemporalType(FieldType type) {
   switch (type) {
     case FieldType::kDate:
@@ -92,11 +90,11 @@ bool ParseValue(FieldType type, absl::string_view text, Value* value) {
     }
     case FieldType::kInferred:
     case FieldType::kString:
-      *value = Value::String(Std(text));
+      *value = Value::String(StdView(text));
       return true;
     default: {
       std::string error;
-      auto parsed = cypher::ParseTemporal(TemporalType(type), Std(text), &error);
+      auto parsed = cypher::ParseTemporal(TemporalType(type), StdView(text), &error);
       if (!parsed) return false;
       *value = *std::move(parsed);
       return true;
@@ -113,7 +111,7 @@ absl::Status ReadColumn(absl::string_view text, FileColumn* column, bool* neo4j)
   if (const size_t open = type.find('('); open != std::string::npos) {
     if (type.back() != ')') {
       return absl::InvalidArgumentError(
-          Concat("column ", Std(text), ": nothing closes its bracket"));
+          Concat("column ", StdView(text), ": nothing closes its bracket"));
     }
     column->space = type.substr(open + 1, type.size() - open - 2);
     type.resize(open);
@@ -137,7 +135,7 @@ absl::Status ReadColumn(absl::string_view text, FileColumn* column, bool* neo4j)
   auto parsed = ParseFieldType(type);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(
-        Concat("column ", Std(text), ": ", std::string(parsed.status().message())));
+        Concat("column ", StdView(text), ": ", std::string(parsed.status().message())));
   }
   column->type = *parsed;
   *neo4j = true;
@@ -194,8 +192,8 @@ absl::StatusOr<FieldType> ParseFieldType(absl::string_view name) {
     all += all.empty() ? "" : ", ";
     all += std::string(type.name);
   }
-  return absl::InvalidArgumentError(
-      Concat("there is no type ", Std(name), "; there are: ", all, ", and lists of them with []"));
+  return absl::InvalidArgumentError(Concat("there is no type ", StdView(name), "; there are: ", all,
+                                           ", and lists of them with []"));
 }
 
 absl::StatusOr<FileHeader> ReadHeader(absl::string_view file, bool of_nodes,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -66,6 +67,8 @@ class CsvReader {
 // parts.
 std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t part_bytes,
                                const CsvDialect& dialect);
+
+inline std::string_view StdView(absl::string_view text) { return {text.data(), text.size()}; }
 
 // The number, from 1, of the line that an offset lies in.
 uint64_t LineOf(absl::string_view file, uint64_t offset);

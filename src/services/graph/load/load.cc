@@ -24,11 +24,8 @@ namespace {
 
 using cypher::Concat;
 
-constexpr int64_t kQuietNs = 2'000'000'000;
 constexpr size_t kExamples = 10;
 constexpr uint64_t kBatchRows = 65536;
-
-std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
 
 cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
   cypher::Column out;
@@ -103,7 +100,8 @@ class Loader {
   }
 
   void Say(const LoadProgress& progress) const {
-    if (options_.progress != nullptr && NowNanos() - begin_ > kQuietNs) options_.progress(progress);
+    if (options_.progress == nullptr || NowNanos() - begin_ < options_.quiet_ns) return;
+    options_.progress(progress);
   }
 
   ParsedFile::Parallel ParallelOn(const ParsedFile& file) {
@@ -130,7 +128,7 @@ class Loader {
       at = one.offset;
       const std::string what = Concat(file.path(), ":", line, ": ", one.reason);
       if (report_.examples.size() < kExamples) report_.examples.push_back(what);
-      text += Concat(what, ": ", Std(file.LineAt(one.offset)), "\n");
+      text += Concat(what, ": ", StdView(file.LineAt(one.offset)), "\n");
       ++report_.rejected;
       report_.dangling += one.kind == BadLine::Kind::kDangling ? 1 : 0;
       report_.duplicates += one.kind == BadLine::Kind::kDuplicate ? 1 : 0;
@@ -404,15 +402,17 @@ class Loader {
 absl::StatusOr<NodeFile> ParseNodeFile(absl::string_view text) {
   const size_t equals = text.find('=');
   if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) {
-    return absl::InvalidArgumentError(Concat("nodes are given as LABEL=FILE, not as ", Std(text)));
+    return absl::InvalidArgumentError(
+        Concat("nodes are given as LABEL=FILE, not as ", StdView(text)));
   }
   return NodeFile{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
 }
 
 absl::StatusOr<EdgeFile> ParseEdgeFile(absl::string_view text) {
   const auto bad = [&] {
-    return absl::InvalidArgumentError(Concat(
-        "relationships are given as TYPE=FILE or TYPE(SOURCE,TARGET)=FILE, not as ", Std(text)));
+    return absl::InvalidArgumentError(
+        Concat("relationships are given as TYPE=FILE or TYPE(SOURCE,TARGET)=FILE, not as ",
+               StdView(text)));
   };
   const size_t equals = text.find('=');
   if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) return bad();

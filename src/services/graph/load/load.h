@@ -57,8 +57,9 @@ struct LoadOptions {
   // Empty: the first such line is an error.
   std::string reject_path = {};
   int threads = 0;  // 0: as many as there are CPUs
-  // Called now and then, by the calling thread, once a load takes longer than two seconds.
+  // Called now and then, by the calling thread, once a load takes longer than `quiet_ns`.
   std::function<void(const LoadProgress&)> progress = {};
+  int64_t quiet_ns = 2'000'000'000;
   RunOptions run = {};  // but for the side
 };
 

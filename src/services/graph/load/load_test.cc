@@ -263,6 +263,24 @@ TEST(LoadCsv, KeyOfTwoLabels_NeedsToBeSaid) {
   EXPECT_EQ(graph.LabelName(graph.nodes().at(target).labels.at(0)), "C");
 }
 
+TEST(LoadCsv, Progress_IsSaidOnlyOfLongLoads) {
+  const File nodes("id\n1\n2\n"), edges("a,b\n1,2\n");
+  std::vector<LoadProgress> said;
+  LoadOptions options{.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path()}}};
+  options.progress = [&](const LoadProgress& progress) { said.push_back(progress); };
+  options.quiet_ns = int64_t{1} << 60;
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto(options, &graph).ok());
+  EXPECT_TRUE(said.empty());
+  options.quiet_ns = 0;
+  MemoryGraph again;
+  ASSERT_TRUE(LoadInto(options, &again).ok());
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said.back().what, "writing relationships");
+  EXPECT_EQ(said.back().done, 1u);
+  EXPECT_EQ(said.back().total, 1u);
+}
+
 TEST(LoadCsv, FileOptions_AreTakenApart) {
   EXPECT_EQ(ParseNodeFile("A=b=c")->path, "b=c");
   EXPECT_EQ(ParseEdgeFile("T(A,B)=f")->type, "T");

@@ -2,13 +2,16 @@
 // and then. Returns the first error by number; after an error no further call begins. Blocks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -42,7 +45,15 @@ inline absl::Status ParallelFor(size_t n, int threads, const std::function<absl:
     ended.notify_one();
   };
   std::vector<std::thread> workers;
-  for (size_t t = running; t > 0; --t) workers.emplace_back(work);
+  try {
+    for (size_t t = running; t > 0; --t) workers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads: those that there are do it, or the caller.
+    const std::lock_guard lock(mutex);
+    running -= std::min<size_t>(n, static_cast<size_t>(std::max(threads, 1))) - workers.size();
+    if (workers.empty()) running = 1;
+  }
+  if (workers.empty() && n > 0) work();
   {
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, std::chrono::milliseconds(200), [&] { return running == 0; })) {

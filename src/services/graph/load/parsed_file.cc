@@ -16,8 +16,6 @@ constexpr uint64_t kPartBytes = uint64_t{4} << 20;
 constexpr uint64_t kSampleBytes = uint64_t{1} << 20;
 constexpr size_t kNone = ~size_t{0};
 
-std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
-
 // The narrowest type that has what both have.
 FieldType Wider(FieldType a, FieldType b) {
   if (a == b || b == FieldType::kInferred) return a;
@@ -186,7 +184,7 @@ bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field
         bad->reason = "there is no type";
         return false;
       }
-      part->texts.push_back(part->dictionary.Number(Std(field.text)));
+      part->texts.push_back(part->dictionary.Number(StdView(field.text)));
       break;
     case ColumnRole::kProperty:
     case ColumnRole::kIgnored:
