@@ -20,6 +20,7 @@ class View::EdgeScan {
         sequence_(view->sequence()),
         reader_(layers_, sequence_) {}
 
+  static constexpr int kLevelShift = 48;
   // Level, and how many it gave.
   uint64_t position() const { return uint64_t{level_} << kLevelShift | given_; }
   bool Has(std::span<const Token> types) const {
@@ -30,8 +31,6 @@ class View::EdgeScan {
   absl::Status Fill(std::span<EdgeRef> out, size_t* count, BatchHint* hint);
 
  private:
-  static constexpr int kLevelShift = 48;
-
   bool InChunks() const { return level_ < layers_.chunks.size(); }
   const Run& run() const { return layers_.runs[level_ - layers_.chunks.size()]; }
   absl::Status BeginLevel();

@@ -105,6 +105,13 @@ inline std::string PropertiesText(const GraphView& view, const Properties& prope
   return out;
 }
 
+inline Value ColumnValue(const cypher::Column& column, size_t i) {
+  if (column.kind == cypher::Column::Kind::kValues) return column.values[i];
+  if (column.valid[i] == 0) return {};
+  return column.kind == cypher::Column::Kind::kInts ? Value::Int(column.ints[i])
+                                                    : Value::Float(column.floats[i]);
+}
+
 // Everything that a view shows, by every way in which it can be read; `node_of` and `edge_of` give
 // the identifiers to write.
 template <typename NodeOf, typename EdgeOf>
@@ -189,19 +196,32 @@ std::string DumpView(const GraphView& view, const NodeOf& node_of, const EdgeOf&
       Properties properties;
       EXPECT_TRUE(view.ReadEdgeProperties(ref, &properties).ok());
       EXPECT_TRUE(*view.EdgeExists(ref));
-      Value w;
-      if (weight) {
-        w = column.kind == cypher::Column::Kind::kValues ? column.values[i]
-            : column.valid[i] == 0                       ? Value()
-            : column.kind == cypher::Column::Kind::kInts ? Value::Int(column.ints[i])
-                                                         : Value::Float(column.floats[i]);
-      }
+      const Value w = weight ? ColumnValue(column, i) : Value();
       const std::string text =
           Concat("edge ", edge_of(ref.id), " ", node_of(ref.source), "->", node_of(ref.target), " ",
                  view.TypeName(ref.type), PropertiesText(view, properties), " w ",
                  cypher::ValueText(w, view));
       EXPECT_TRUE(edges.emplace(edge_of(ref.id), text).second) << "edge " << ref.id << " twice";
     }
+  }
+  if (weight) {
+    // The same by the scan of a column: a sum, and how many there are.
+    double sum = 0;
+    size_t all = 0;
+    position = 0;
+    cypher::Column column;
+    while (true) {
+      const auto count = view.ScanEdgeProperty({}, *weight, &position, 7, &column);
+      EXPECT_TRUE(count.ok()) << count.status();
+      if (!count.ok() || *count == 0) break;
+      all += *count;
+      for (size_t i = 0; i < *count; ++i) {
+        const Value w = ColumnValue(column, i);
+        if (w.is_number()) sum += w.as_number();
+      }
+    }
+    EXPECT_EQ(all, edges.size());
+    if (sum != 0) nodes[~NodeId{0}] = Concat("sum ", cypher::FloatText(sum));
   }
   std::string out;
   for (const auto& [id, text] : nodes) out += text + "\n";

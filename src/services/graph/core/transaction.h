@@ -89,6 +89,13 @@ class Transaction : public cypher::DatabaseTransaction {
                                    std::span<NodeId> out) const override;
   absl::StatusOr<size_t> ScanEdges(std::span<const Token> types, uint64_t* position,
                                    std::span<EdgeRef> out) const override;
+  absl::StatusOr<size_t> ScanEdgeProperty(std::span<const Token> types, Token key,
+                                          uint64_t* position, size_t limit,
+                                          Column* out) const override {
+    const bool own = !writes_.created_edges.empty() || !writes_.edges.empty();
+    return own ? GraphView::ScanEdgeProperty(types, key, position, limit, out)
+               : base_->ScanEdgeProperty(types, key, position, limit, out);
+  }
   absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
                       std::span<const Token> types, size_t limit, ExpandPosition* position,
                       NeighbourBatch* out) const override;

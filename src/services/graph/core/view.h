@@ -79,6 +79,9 @@ class View : public cypher::GraphView {
                                    std::span<NodeId> out) const override;
   absl::StatusOr<size_t> ScanEdges(std::span<const Token> types, uint64_t* position,
                                    std::span<EdgeRef> out) const override;
+  absl::StatusOr<size_t> ScanEdgeProperty(std::span<const Token> types, Token key,
+                                          uint64_t* position, size_t limit,
+                                          Column* out) const override;
   absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
                       std::span<const Token> types, size_t limit, ExpandPosition* position,
                       NeighbourBatch* out) const override;
@@ -118,6 +121,10 @@ class View : public cypher::GraphView {
   };
   class EdgeScan;
 
+  // Whether all records of a run of outgoing relationships, and nothing else, are what it shows.
+  bool PlainRun(size_t level) const;
+  absl::Status ReadPositions(const RunReader& run, Token key, uint64_t position, size_t count,
+                             Column* out) const;
   absl::Status ExpandSide(NodeId node, uint32_t origin, Side side, bool skip_loops,
                           std::span<const Token> types, size_t most, uint64_t* inner,
                           NeighbourBatch* out) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "services/graph/core/edge_scan.h"
 #include "services/graph/core/view.h"
 #include "services/graph/model/text.h"
 
@@ -102,6 +103,54 @@ bool View::ReadHinted(Token key, std::span<const EdgeRef> edges, Column* out,
     if (!status->ok()) return true;
   }
   return true;
+}
+
+bool View::PlainRun(size_t level) const {
+  const SideLayers& layers = layers_->out;
+  for (size_t i = 0; i < std::min(level, layers.chunks.size()); ++i) {
+    if (layers.chunks[i]->hides()) return false;
+  }
+  for (size_t i = layers.chunks.size(); i <= level; ++i) {
+    if (layers.runs[i - layers.chunks.size()].hides()) return false;
+  }
+  const Run& run = layers.runs[level - layers.chunks.size()];
+  return run.reader->info().max_sequence <= sequence_;
+}
+
+absl::Status View::ReadPositions(const RunReader& run, Token key, uint64_t position, size_t count,
+                                 Column* out) const {
+  out->kind = Column::Kind::kInts;
+  out->ints.resize(count);
+  out->valid.resize(count);
+  PULSE_ASSIGN_OR_RETURN(const bool ints, ReadIntRange(run, key, position, count, out->ints.data(),
+                                                       out->valid.data()));
+  if (ints) return absl::OkStatus();
+  ColumnGather gather(count, out);
+  if (!run.HasKey(key)) return absl::OkStatus();
+  std::vector<uint64_t> positions(count);
+  for (size_t i = 0; i < count; ++i) positions[i] = position + i;
+  return run.Gather(key, positions, {}, &gather);
+}
+
+// Where a run is shown as it is, its columns are what is wanted, and no list is decoded.
+absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Token key,
+                                              uint64_t* position, size_t limit, Column* out) const {
+  const SideLayers& layers = layers_->out;
+  while (types.empty()) {
+    const size_t level = *position >> EdgeScan::kLevelShift;
+    const uint64_t given = *position & ((uint64_t{1} << EdgeScan::kLevelShift) - 1);
+    if (level < layers.chunks.size() || level >= layers.levels() || !PlainRun(level)) break;
+    const RunReader& run = *layers.runs[level - layers.chunks.size()].reader;
+    const size_t count = std::min<uint64_t>(limit, run.info().records - given);
+    if (count == 0) {
+      *position = uint64_t{level + 1} << EdgeScan::kLevelShift;
+      continue;
+    }
+    PULSE_RETURN_IF_ERROR(ReadPositions(run, key, given, count, out));
+    *position += count;
+    return count;
+  }
+  return GraphView::ScanEdgeProperty(types, key, position, limit, out);
 }
 
 absl::Status View::ReadEdgeProperty(Token key, std::span<const EdgeRef> edges, Column* out) const {

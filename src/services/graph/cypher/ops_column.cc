@@ -147,8 +147,17 @@ class ColumnOperator : public Operator {
       if (const Token token = ctx_.EdgeType(name); token != kNoToken) types.push_back(token);
     }
     if (!step().types.empty() && types.empty()) return true;
-    edges_.resize(kColumnRows);
     uint64_t position = 0;
+    if (const Token key = OnlyKey(); key != kNoToken) {
+      while (true) {
+        const auto count =
+            ctx_.graph->ScanEdgeProperty(types, key, &position, kColumnRows, &column_);
+        if (!ctx_.Check(count.status())) return false;
+        if (*count == 0) return true;
+        if (!AddBatch(*count, [](Token) { return absl::OkStatus(); })) return false;
+      }
+    }
+    edges_.resize(kColumnRows);
     while (true) {
       const auto count = ctx_.graph->ScanEdges(types, &position, edges_);
       if (!ctx_.Check(count.status())) return false;
@@ -160,6 +169,18 @@ class ColumnOperator : public Operator {
         return false;
       }
     }
+  }
+
+  // The key that all aggregates read which read one; kNoToken where there are several, or none.
+  Token OnlyKey() {
+    Token only = kNoToken;
+    for (const ColumnState& state : states_) {
+      if (state.key < 0) continue;
+      const Token key = ctx_.Key(state.key);
+      if (key == kNoToken || (only != kNoToken && only != key)) return kNoToken;
+      only = key;
+    }
+    return only;
   }
 
   bool ScanNodes() {

@@ -87,6 +87,18 @@ class GraphView {
   // The same for all relationships of some types (empty: of all).
   virtual absl::StatusOr<size_t> ScanEdges(std::span<const Token> types, uint64_t* position,
                                            std::span<EdgeRef> out) const = 0;
+  // The same scan, of which only one property is wanted: *out gets that of the next relationships,
+  // at most `limit`. Returns how many; 0 is the end. A store that has columns overrides it.
+  virtual absl::StatusOr<size_t> ScanEdgeProperty(std::span<const Token> types, Token key,
+                                                  uint64_t* position, size_t limit,
+                                                  Column* out) const {
+    std::vector<EdgeRef> edges(limit);
+    absl::StatusOr<size_t> count = ScanEdges(types, position, edges);
+    if (!count.ok() || *count == 0) return count;
+    absl::Status status = ReadEdgeProperty(key, {edges.data(), *count}, out);
+    if (!status.ok()) return status;
+    return count;
+  }
   // Appends about `limit` relationships of `nodes`, from *position on, and moves it; the end is
   // reached when position->node == nodes.size(). kBoth gives a loop once.
   virtual absl::Status Expand(std::span<const NodeId> nodes, Direction direction,
