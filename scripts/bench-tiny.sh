@@ -24,5 +24,5 @@ for program in "$build"/bin/*_bench; do
   [[ -x "$program" ]] || continue
   printf '== %s\n' "$(basename "$program")"
   # Without what makes a million of something.
-  "$program" --benchmark_min_time=0.01 --benchmark_filter=-/1000000
+  PULSE_BENCH_EDGES=20000 "$program" --benchmark_min_time=0.01 --benchmark_filter=-/1000000
 done

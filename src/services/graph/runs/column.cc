@@ -53,12 +53,11 @@ absl::StatusOr<ColumnZone> EncodeHeap(std::span<const Value> values, std::span<c
   std::vector<uint64_t> ends;
   ends.reserve(values.size());
   for (const Value& value : values) {
-    if (!value.is_null()) {
-      if (kind == ColumnKind::kStrings) {
-        heap += value.as_string();
-      } else if (absl::Status st = EncodeValue(value, &heap); !st.ok()) {
-        return st;
-      }
+    if (value.is_null()) continue;
+    if (kind == ColumnKind::kStrings) {
+      heap += value.as_string();
+    } else if (absl::Status st = EncodeValue(value, &heap); !st.ok()) {
+      return st;
     }
     ends.push_back(heap.size());
   }
@@ -89,10 +88,18 @@ ColumnZone EncodeInts(std::span<const int64_t> values, std::span<const uint8_t> 
   out->push_back(static_cast<char>(width));
   out->append(reinterpret_cast<const char*>(&zone.min), sizeof(zone.min));
   AppendNulls(zone, valid, out);
-  const auto above = [&](size_t i) {
-    return IsValid(valid, i) ? static_cast<uint64_t>(values[i]) - base : 0;
-  };
-  PackBits(values.size(), width, above, out);
+  if (zone.nulls == 0) {
+    PackBits(
+        values.size(), width, [&](size_t i) { return static_cast<uint64_t>(values[i]) - base; },
+        out);
+    return zone;
+  }
+  std::vector<uint64_t> there;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (IsValid(valid, i)) there.push_back(static_cast<uint64_t>(values[i]) - base);
+  }
+  PackBits(
+      there.size(), width, [&](size_t i) { return there[i]; }, out);
   return zone;
 }
 
@@ -110,8 +117,8 @@ ColumnZone EncodeFloats(std::span<const double> values, std::span<const uint8_t>
   zone.max = BitsOf(most);
   AppendNulls(zone, valid, out);
   for (size_t i = 0; i < values.size(); ++i) {
-    const double value = IsValid(valid, i) ? values[i] : 0;
-    out->append(reinterpret_cast<const char*>(&value), sizeof(value));
+    if (!IsValid(valid, i)) continue;
+    out->append(reinterpret_cast<const char*>(&values[i]), sizeof(double));
   }
   return zone;
 }
@@ -173,22 +180,25 @@ absl::StatusOr<ColumnSegment> ColumnSegment::Parse(absl::string_view bytes, cons
   if (zone.nulls > 0) {
     segment.nulls_ = take((zone.count + 7) / 8);
     if (segment.nulls_ == nullptr) return bad();
+    if (!checked && zone.count - segment.Rank(zone.count) != zone.nulls) return bad();
   }
+  // Values that are there.
+  const uint32_t values = zone.count - zone.nulls;
   switch (zone.kind) {
     case ColumnKind::kInts:
-      segment.packed_ = take(PackedBytes(zone.count, segment.width_));
+      segment.packed_ = take(PackedBytes(values, segment.width_));
       break;
     case ColumnKind::kFloats:
-      segment.packed_ = take(uint64_t{zone.count} * sizeof(double));
+      segment.packed_ = take(uint64_t{values} * sizeof(double));
       break;
     case ColumnKind::kStrings:
     case ColumnKind::kValues: {
-      segment.packed_ = take(PackedBytes(zone.count, segment.width_));
+      segment.packed_ = take(PackedBytes(values, segment.width_));
       if (segment.packed_ == nullptr) return bad();
       segment.heap_ = bytes;
       if (checked) return segment;
       uint64_t before = 0;
-      for (uint32_t i = 0; i < zone.count; ++i) {
+      for (uint32_t i = 0; i < values; ++i) {
         const uint64_t end = BitsAt(segment.packed_, segment.width_, i);
         if (end < before) return bad();
         before = end;
@@ -203,23 +213,49 @@ absl::StatusOr<ColumnSegment> ColumnSegment::Parse(absl::string_view bytes, cons
   return segment;
 }
 
+uint32_t ColumnSegment::Rank(uint32_t i) const {
+  if (nulls_ == nullptr) return i;
+  uint32_t nulls = 0, at = 0;
+  for (; at + 64 <= i; at += 64) {
+    nulls += static_cast<uint32_t>(__builtin_popcountll(LoadWord(nulls_ + at / 8)));
+  }
+  if (at < i) {
+    const uint64_t word = LoadWord(nulls_ + at / 8) & LowBits(static_cast<int>(i - at));
+    nulls += static_cast<uint32_t>(__builtin_popcountll(word));
+  }
+  return i - nulls;
+}
+
 int64_t ColumnSegment::Int(uint32_t i) const {
-  return static_cast<int64_t>(static_cast<uint64_t>(base_) + BitsAt(packed_, width_, i));
+  return static_cast<int64_t>(static_cast<uint64_t>(base_) + BitsAt(packed_, width_, Rank(i)));
 }
 
 double ColumnSegment::Float(uint32_t i) const {
   double value;
-  std::memcpy(&value, packed_ + uint64_t{i} * sizeof(value), sizeof(value));
+  std::memcpy(&value, packed_ + uint64_t{Rank(i)} * sizeof(value), sizeof(value));
   return value;
 }
 
+// The first `values` of `n` are there, in their order: each goes to its place.
+template <typename T>
+void ColumnSegment::Spread(uint32_t first, uint32_t n, uint32_t values, T* out) const {
+  for (uint32_t i = n; values < i;) {
+    --i;
+    out[i] = IsNull(first + i) ? T{} : out[--values];
+  }
+}
+
 void ColumnSegment::ReadInts(uint32_t first, uint32_t n, int64_t* out) const {
-  UnpackBits(packed_, width_, first, n, static_cast<uint64_t>(base_),
+  const uint32_t from = Rank(first), values = Rank(first + n) - from;
+  UnpackBits(packed_, width_, from, values, static_cast<uint64_t>(base_),
              reinterpret_cast<uint64_t*>(out));
+  Spread(first, n, values, out);
 }
 
 void ColumnSegment::ReadFloats(uint32_t first, uint32_t n, double* out) const {
-  std::memcpy(out, packed_ + uint64_t{first} * sizeof(double), n * sizeof(double));
+  const uint32_t from = Rank(first), values = Rank(first + n) - from;
+  std::memcpy(out, packed_ + uint64_t{from} * sizeof(double), values * sizeof(double));
+  Spread(first, n, values, out);
 }
 
 void ColumnSegment::ReadValid(uint32_t first, uint32_t n, uint8_t* out) const {
@@ -243,8 +279,9 @@ absl::Status ColumnSegment::ReadValue(uint32_t i, Value* out) const {
     *out = Value::Float(Float(i));
     return absl::OkStatus();
   }
-  const uint64_t begin = i == 0 ? 0 : BitsAt(packed_, width_, i - 1);
-  absl::string_view bytes = heap_.substr(begin, BitsAt(packed_, width_, i) - begin);
+  const uint32_t at = Rank(i);
+  const uint64_t begin = at == 0 ? 0 : BitsAt(packed_, width_, at - 1);
+  absl::string_view bytes = heap_.substr(begin, BitsAt(packed_, width_, at) - begin);
   if (kind_ == ColumnKind::kStrings) {
     *out = Value::String({bytes.data(), bytes.size()});
     return absl::OkStatus();

@@ -65,6 +65,11 @@ class ColumnSegment {
   absl::Status ReadValue(uint32_t i, cypher::Value* out) const;
 
  private:
+  // How many of the values before `i` are not null: their bytes are all that is stored.
+  uint32_t Rank(uint32_t i) const;
+  template <typename T>
+  void Spread(uint32_t first, uint32_t n, uint32_t values, T* out) const;
+
   ColumnKind kind_ = ColumnKind::kNulls;
   uint32_t count_ = 0;
   int width_ = 0;  // bits of packed integers, or of ends of strings

@@ -366,23 +366,17 @@ uint64_t ListView::Find(NodeId other, EdgeId edge) const {
   return count_;
 }
 
-NodeView::Lists::Lists(const NodeView& view)
-    : view_(view), at_(view.data()), left_(view.count() == 0 ? 0 : 1), single_(true) {
-  if (left_ == 0) return;
-  const auto header = static_cast<uint32_t>(LoadWord(at_) & LowBits(24));
-  if ((header & kSeveral) == 0) return;
-  single_ = false;
-  left_ = header & ~kSeveral;
+void NodeView::Lists::BeginSeveral() {
+  several_ = true;
+  left_ = LoadWord(at_) & LowBits(24) & ~uint64_t{kSeveral};
   at_ += kHeaderBytes;
 }
 
-bool NodeView::Lists::Next(ListView* list) {
-  if (left_ == 0) return false;
-  --left_;
-  if (single_) {
-    ListLayout::Read(at_, view_.node(), view_.side(), view_.count(), list);
-    return true;
-  }
+void NodeView::Lists::ReadOnly(ListView* list) const {
+  ListLayout::Read(at_, view_.node(), view_.side(), view_.count(), list);
+}
+
+bool NodeView::Lists::NextOfSeveral(ListView* list) {
   absl::string_view rest(at_, static_cast<size_t>(view_.data() + view_.bytes() - at_));
   uint64_t count = 0, bytes = 0;
   if (!ReadVarint(&rest, &count) || !ReadVarint(&rest, &bytes)) return false;

@@ -81,14 +81,30 @@ class NodeView {
   // Walks the lists, by ascending type.
   class Lists {
    public:
-    explicit Lists(const NodeView& view);
-    bool Next(ListView* list);
+    explicit Lists(const NodeView& view)
+        : view_(view), at_(view.data_), left_(view.count_ == 0 ? 0 : 1) {
+      // The bit that says that there are several lists (list.cc).
+      if (left_ != 0 && (static_cast<uint8_t>(at_[2]) & 0x80) != 0) BeginSeveral();
+    }
+    bool Next(ListView* list) {
+      if (left_ == 0) return false;
+      --left_;
+      if (!several_) {
+        ReadOnly(list);
+        return true;
+      }
+      return NextOfSeveral(list);
+    }
 
    private:
+    void BeginSeveral();
+    void ReadOnly(ListView* list) const;
+    bool NextOfSeveral(ListView* list);
+
     const NodeView& view_;
     const char* at_;
     uint64_t left_;
-    bool single_;
+    bool several_ = false;
   };
 
  private:

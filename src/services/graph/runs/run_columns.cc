@@ -153,24 +153,25 @@ namespace {
 template <typename SlotOf>
 absl::Status PutRun(const ColumnSegment& segment, uint32_t first, uint32_t n, const SlotOf& slot_of,
                     ColumnGather* out) {
-  if (segment.kind() == ColumnKind::kInts) {
-    int64_t numbers[256];
-    for (uint32_t done = 0; done < n;) {
-      const uint32_t now = std::min<uint32_t>(n - done, 256);
-      segment.ReadInts(first + done, now, numbers);
+  constexpr uint32_t kSome = 256;
+  const bool ints = segment.kind() == ColumnKind::kInts;
+  if (ints || segment.kind() == ColumnKind::kFloats) {
+    int64_t numbers[kSome];
+    double floats[kSome];
+    for (uint32_t done = 0; done < n; done += kSome) {
+      const uint32_t now = std::min(n - done, kSome);
+      if (ints) segment.ReadInts(first + done, now, numbers);
+      if (!ints) segment.ReadFloats(first + done, now, floats);
       for (uint32_t i = 0; i < now; ++i) {
-        if (!segment.IsNull(first + done + i)) out->PutInt(slot_of(done + i), numbers[i]);
+        if (segment.IsNull(first + done + i)) continue;
+        if (ints) out->PutInt(slot_of(done + i), numbers[i]);
+        if (!ints) out->PutFloat(slot_of(done + i), floats[i]);
       }
-      done += now;
     }
     return absl::OkStatus();
   }
   for (uint32_t i = 0; i < n; ++i) {
     if (segment.IsNull(first + i)) continue;
-    if (segment.kind() == ColumnKind::kFloats) {
-      out->PutFloat(slot_of(i), segment.Float(first + i));
-      continue;
-    }
     Value value;
     PULSE_RETURN_IF_ERROR(segment.ReadValue(first + i, &value));
     out->Put(slot_of(i), std::move(value));

@@ -82,10 +82,16 @@ struct Directory {
         blocks(lengths + nodes * static_cast<unsigned>(bytes_width)) {}
 };
 
-struct Mapping {
-  void* address;
-  size_t bytes;
-  ~Mapping() { munmap(address, bytes); }
+class Mapping {
+ public:
+  Mapping(void* address, size_t bytes) : address_(address), bytes_(bytes) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { munmap(address_, bytes_); }
+
+ private:
+  void* const address_;
+  const size_t bytes_;
 };
 
 }  // namespace

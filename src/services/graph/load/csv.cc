@@ -1,0 +1,147 @@
+#include "services/graph/load/csv.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pulse::graph {
+namespace {
+
+bool IsLineEnd(char c) { return c == '\n' || c == '\r'; }
+
+}  // namespace
+
+absl::Status CheckDialect(const CsvDialect& dialect) {
+  const char all[] = {dialect.delimiter, dialect.quote, dialect.array_delimiter, dialect.escape};
+  for (size_t i = 0; i < 4; ++i) {
+    if (IsLineEnd(all[i]) || (all[i] == '\0' && i < 3)) {
+      return absl::InvalidArgumentError("a CSV dialect's characters are no line ends and not NUL");
+    }
+    for (size_t k = 0; k < i; ++k) {
+      // Some escape quotes by a quote, and say so.
+      if (all[i] == all[k] && !(i == 3 && k == 1)) {
+        return absl::InvalidArgumentError("a CSV dialect uses one character for two things");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+CsvReader::CsvReader(absl::string_view file, uint64_t begin, uint64_t end,
+                     const CsvDialect& dialect)
+    : file_(file), end_(end), dialect_(dialect), at_(begin) {}
+
+absl::string_view CsvReader::text() const {
+  absl::string_view line = file_.substr(record_, at_ - record_);
+  while (!line.empty() && IsLineEnd(line.back())) line.remove_suffix(1);
+  return line;
+}
+
+// at_ is behind the opening quote. False: the record is broken.
+bool CsvReader::QuotedField(CsvField* field) {
+  const uint64_t begin = at_;
+  std::string* buffer = nullptr;
+  uint64_t copied = begin;  // what is before it is in the buffer
+  const auto buffer_to = [&](uint64_t to) {
+    if (buffer == nullptr) {
+      if (unquoted_.size() == unquoted_count_) unquoted_.emplace_back();
+      buffer = &unquoted_[unquoted_count_++];
+      buffer->clear();
+    }
+    buffer->append(file_.data() + copied, to - copied);
+  };
+  const char escape = dialect_.escape != dialect_.quote ? dialect_.escape : '\0';
+  for (; at_ < end_; ++at_) {
+    const char c = file_[at_];
+    if (escape != '\0' && c == escape && at_ + 1 < end_) {
+      buffer_to(at_);
+      copied = ++at_;
+      continue;
+    }
+    if (c != dialect_.quote) continue;
+    if (at_ + 1 < end_ && file_[at_ + 1] == dialect_.quote) {
+      buffer_to(at_ + 1);
+      copied = at_ + 2;
+      ++at_;
+      continue;
+    }
+    if (buffer == nullptr) {
+      field->text = file_.substr(begin, at_ - begin);
+    } else {
+      buffer_to(at_);
+      field->text = *buffer;
+    }
+    field->quoted = true;
+    ++at_;
+    if (at_ == end_ || file_[at_] == dialect_.delimiter || IsLineEnd(file_[at_])) return true;
+    error_ = "there is something behind a closing quote";
+    return false;
+  }
+  error_ = "nothing closes a quote";
+  return false;
+}
+
+bool CsvReader::Next(std::vector<CsvField>* fields) {
+  fields->clear();
+  error_ = nullptr;
+  unquoted_count_ = 0;
+  while (at_ < end_ && IsLineEnd(file_[at_])) ++at_;
+  record_ = at_;
+  if (at_ >= end_) return false;
+  while (true) {
+    CsvField& field = fields->emplace_back();
+    if (at_ < end_ && file_[at_] == dialect_.quote) {
+      ++at_;
+      if (!QuotedField(&field)) {
+        // On with the line behind the one where it began.
+        const size_t line_end = file_.find('\n', record_);
+        at_ = line_end == absl::string_view::npos || line_end >= end_ ? end_ : line_end + 1;
+        return true;
+      }
+    } else {
+      const uint64_t begin = at_;
+      while (at_ < end_ && file_[at_] != dialect_.delimiter && !IsLineEnd(file_[at_])) ++at_;
+      field.text = file_.substr(begin, at_ - begin);
+    }
+    if (at_ < end_ && file_[at_] == dialect_.delimiter) {
+      ++at_;
+      continue;
+    }
+    if (at_ < end_ && file_[at_] == '\r') ++at_;
+    if (at_ < end_ && file_[at_] == '\n') ++at_;
+    return true;
+  }
+}
+
+std::vector<uint64_t> SplitCsv(absl::string_view file, uint64_t begin, uint64_t part_bytes,
+                               const CsvDialect& dialect) {
+  std::vector<uint64_t> ends;
+  if (begin >= file.size()) return ends;
+  const bool quotes =
+      std::memchr(file.data() + begin, dialect.quote, file.size() - begin) != nullptr;
+  if (!quotes) {
+    for (uint64_t at = begin; file.size() - at > part_bytes;) {
+      const size_t line = file.find('\n', at + part_bytes);
+      if (line == absl::string_view::npos) break;
+      at = line + 1;
+      ends.push_back(at);
+    }
+  } else {
+    // Where records begin is told by nothing but all records before.
+    CsvReader reader(file, begin, file.size(), dialect);
+    std::vector<CsvField> fields;
+    for (uint64_t from = begin; reader.Next(&fields);) {
+      if (reader.end_offset() - from < part_bytes) continue;
+      from = reader.end_offset();
+      ends.push_back(from);
+    }
+  }
+  if (ends.empty() || ends.back() < file.size()) ends.push_back(file.size());
+  return ends;
+}
+
+uint64_t LineOf(absl::string_view file, uint64_t offset) {
+  return 1 + static_cast<uint64_t>(std::count(
+                 file.begin(), file.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,436 @@
+#include "services/graph/load/load.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/cpu_list.h"
+#include "base/errors.h"
+#include "base/file_calls.h"
+#include "services/graph/load/keys.h"
+#include "services/graph/load/load_columns.h"
+#include "services/graph/load/load_runs.h"
+#include "services/graph/load/parallel.h"
+#include "services/graph/load/parsed_file.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+
+constexpr int64_t kQuietNs = 2'000'000'000;
+constexpr size_t kExamples = 10;
+constexpr uint64_t kBatchRows = 65536;
+
+std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
+
+cypher::Column Slice(const cypher::Column& from, size_t first, size_t n) {
+  cypher::Column out;
+  out.kind = from.kind;
+  const auto take = [first, n](const auto& rows, auto* to) {
+    if (rows.size() >= first + n) {
+      to->assign(rows.begin() + static_cast<std::ptrdiff_t>(first),
+                 rows.begin() + static_cast<std::ptrdiff_t>(first + n));
+    }
+  };
+  take(from.ints, &out.ints);
+  take(from.floats, &out.floats);
+  take(from.valid, &out.valid);
+  take(from.values, &out.values);
+  return out;
+}
+
+class Loader {
+ public:
+  Loader(const LoadOptions& options, LoadSink* sink)
+      : options_(options),
+        sink_(*sink),
+        threads_(options.threads > 0 ? options.threads : AllowedCpus()),
+        begin_(NowNanos()) {}
+
+  absl::StatusOr<LoadReport> Run() {
+    PULSE_RETURN_IF_ERROR(CheckDialect(options_.dialect));
+    PULSE_RETURN_IF_ERROR(OpenAll());
+    for (size_t i = 0; i < nodes_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadNodes(i));
+    for (auto& space : spaces_) space->Finish();
+    for (size_t i = 0; i < edges_.size(); ++i) PULSE_RETURN_IF_ERROR(ReadEdges(i));
+    PULSE_RETURN_IF_ERROR(CloseRejects());
+    report_.read_ns = NowNanos() - begin_;
+    const int64_t write = NowNanos();
+    Say({"writing nodes", 0, report_.nodes});
+    PULSE_RETURN_IF_ERROR(WriteNodes());
+    PULSE_RETURN_IF_ERROR(sink_.TakesRuns() ? WriteAsRuns() : WriteEdges());
+    report_.write_ns = NowNanos() - write - report_.sort_ns;
+    return report_;
+  }
+
+ private:
+  // All headers, before anything takes time.
+  absl::Status OpenAll() {
+    for (const NodeFile& file : options_.nodes) {
+      nodes_.push_back(
+          std::make_unique<ParsedFile>(file.path, true, !file.label.empty(), options_));
+      PULSE_RETURN_IF_ERROR(nodes_.back()->Open());
+      if (file.label.empty() && nodes_.back()->ColumnWith(ColumnRole::kLabels) == nullptr) {
+        return absl::InvalidArgumentError(
+            Concat(file.path,
+                   ":1: no label is given for these nodes: by LABEL=FILE or a column "
+                   ":LABEL"));
+      }
+    }
+    for (const EdgeFile& file : options_.edges) {
+      edges_.push_back(
+          std::make_unique<ParsedFile>(file.path, false, !file.type.empty(), options_));
+      PULSE_RETURN_IF_ERROR(edges_.back()->Open());
+      if (file.type.empty() && edges_.back()->ColumnWith(ColumnRole::kType) == nullptr) {
+        return absl::InvalidArgumentError(
+            Concat(file.path,
+                   ":1: no type is given for these relationships: by TYPE=FILE or a "
+                   "column :TYPE"));
+      }
+    }
+    if (!options_.reject_path.empty()) {
+      rejects_ = OpenFile(options_.reject_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+      if (!rejects_.valid()) return ErrnoError(errno, "creating", options_.reject_path);
+    }
+    return absl::OkStatus();
+  }
+
+  void Say(const LoadProgress& progress) const {
+    if (options_.progress != nullptr && NowNanos() - begin_ > kQuietNs) options_.progress(progress);
+  }
+
+  ParsedFile::Parallel ParallelOn(const ParsedFile& file) {
+    return [this, &file](size_t n, const std::function<absl::Status(size_t)>& f) {
+      return ParallelFor(n, threads_, f, [&] {
+        Say({"reading " + file.path(), file.bytes_done(), file.bytes()});
+      });
+    };
+  }
+
+  // Lines that cannot be loaded: written where there is a place for them, else the first is an
+  // error.
+  absl::Status Reject(const ParsedFile& file, std::vector<BadLine>* bad) {
+    std::sort(bad->begin(), bad->end(),
+              [](const BadLine& a, const BadLine& b) { return a.offset < b.offset; });
+    std::string text;
+    uint64_t line = 1, at = 0;
+    for (const BadLine& one : *bad) {
+      if (!rejects_.valid()) {
+        return absl::InvalidArgumentError(
+            Concat(file.Text(one), "; with a reject file such lines are left out"));
+      }
+      line += LineOf(file.text().substr(at, one.offset - at), one.offset - at) - 1;
+      at = one.offset;
+      const std::string what = Concat(file.path(), ":", line, ": ", one.reason);
+      if (report_.examples.size() < kExamples) report_.examples.push_back(what);
+      text += Concat(what, ": ", Std(file.LineAt(one.offset)), "\n");
+      ++report_.rejected;
+      report_.dangling += one.kind == BadLine::Kind::kDangling ? 1 : 0;
+      report_.duplicates += one.kind == BadLine::Kind::kDuplicate ? 1 : 0;
+    }
+    bad->clear();
+    return text.empty() ? absl::OkStatus()
+                        : WriteAll(rejects_.get(), text, "writing", options_.reject_path);
+  }
+
+  absl::Status CloseRejects() {
+    return rejects_.valid() ? SyncFd(rejects_.get(), options_.reject_path) : absl::OkStatus();
+  }
+
+  KeySpace* SpaceOf(const std::string& name, bool ints) {
+    for (const auto& space : spaces_) {
+      if (space->name() == name && space->ints() == ints) return space.get();
+    }
+    return spaces_.emplace_back(std::make_unique<KeySpace>(name, ints)).get();
+  }
+
+  absl::Status ReadNodes(size_t i) {
+    ParsedFile& file = *nodes_[i];
+    report_.bytes += file.bytes();
+    PULSE_RETURN_IF_ERROR(file.Infer(true, ParallelOn(file)));
+    PULSE_RETURN_IF_ERROR(file.Parse({}, {}, ParallelOn(file)));
+    const FileColumn* key = file.ColumnWith(ColumnRole::kKey);
+    KeySpace* space =
+        SpaceOf(key->space.empty() ? options_.nodes[i].label : key->space, file.ints_as_keys());
+    std::vector<BadLine> bad;
+    for (FilePart& part : file.parts()) {
+      std::move(part.bad.begin(), part.bad.end(), std::back_inserter(bad));
+      part.bad.clear();
+      if (report_.nodes + part.rows >= kNoRow) {
+        return absl::ResourceExhaustedError("one load takes less than 2^32 - 1 nodes");
+      }
+      AddKeys(file, space, &part, &bad);
+      report_.nodes += part.rows;
+    }
+    return Reject(file, &bad);
+  }
+
+  void AddKeys(const ParsedFile& file, KeySpace* space, FilePart* part, std::vector<BadLine>* bad) {
+    std::vector<uint8_t> keep(part->rows, 1);
+    auto row = static_cast<uint32_t>(report_.nodes);
+    for (size_t i = 0; i < part->rows; ++i) {
+      const bool added = file.ints_as_keys()
+                             ? space->AddInt(part->keys.ints[i], row)
+                             : space->AddText(cypher::Absl(part->keys.values[i].as_string()), row);
+      if (added) {
+        ++row;
+        continue;
+      }
+      keep[i] = 0;
+      const Value key = ValueAt(part->keys, i);
+      bad->push_back({part->offsets[i], BadLine::Kind::kDuplicate,
+                      Concat("a node of ", space->name(), " with the key ",
+                             key.is_int() ? std::to_string(key.as_int()) : key.as_string(),
+                             " is there already")});
+    }
+    const auto rows = static_cast<uint64_t>(std::count(keep.begin(), keep.end(), 1));
+    if (rows < part->rows) {
+      for (cypher::Column& column : part->columns) KeepRows(keep, &column);
+      KeepRows(keep, &part->texts);
+    }
+    part->rows = rows;
+    part->keys = {};
+    part->offsets = {};
+  }
+
+  // The spaces that keys of a file may be of.
+  absl::Status SpacesOf(const ParsedFile& file, const std::string& given, const FileColumn& column,
+                        std::vector<const KeySpace*>* out) const {
+    const std::string& name = !given.empty() ? given : column.space;
+    std::set<std::string> there;
+    for (const auto& space : spaces_) {
+      there.insert(space->name());
+      if (name.empty() || space->name() == name) out->push_back(space.get());
+    }
+    if (!out->empty() || name.empty()) return absl::OkStatus();
+    std::string names;
+    for (const std::string& one : there) names += (names.empty() ? "" : ", ") + one;
+    return absl::InvalidArgumentError(
+        Concat(file.path(), ":1: there are no keys of ", name, "; there are those of: ", names));
+  }
+
+  absl::Status ReadEdges(size_t i) {
+    ParsedFile& file = *edges_[i];
+    report_.bytes += file.bytes();
+    PULSE_RETURN_IF_ERROR(file.Infer(false, ParallelOn(file)));
+    std::vector<const KeySpace*> sources, targets;
+    PULSE_RETURN_IF_ERROR(
+        SpacesOf(file, options_.edges[i].source, *file.ColumnWith(ColumnRole::kSource), &sources));
+    PULSE_RETURN_IF_ERROR(
+        SpacesOf(file, options_.edges[i].target, *file.ColumnWith(ColumnRole::kTarget), &targets));
+    PULSE_RETURN_IF_ERROR(file.Parse(sources, targets, ParallelOn(file)));
+    std::vector<BadLine> bad;
+    for (FilePart& part : file.parts()) {
+      std::move(part.bad.begin(), part.bad.end(), std::back_inserter(bad));
+      report_.edges += part.rows;
+    }
+    PULSE_RETURN_IF_ERROR(Reject(file, &bad));
+    if (report_.edges >= kNoRow) {
+      return absl::ResourceExhaustedError("one load takes less than 2^32 - 1 relationships");
+    }
+    JoinParts(i);
+    return absl::OkStatus();
+  }
+
+  // A file's parts become rows of the table of all.
+  void JoinParts(size_t i) {
+    ParsedFile& file = *edges_[i];
+    LoadedEdges& loaded = table_.files.emplace_back();
+    loaded.first = static_cast<uint32_t>(table_.sources.size());
+    std::vector<cypher::Column> columns(file.property_names().size());
+    for (FilePart& part : file.parts()) {
+      loaded.count += static_cast<uint32_t>(part.rows);
+      // Types by their names' numbers; those of the file without a column are one.
+      std::vector<uint32_t> numbers;
+      for (const std::string& name : part.dictionary.texts()) {
+        numbers.push_back(type_names_.Number(name.empty() ? options_.edges[i].type : name));
+      }
+      const uint32_t own =
+          part.texts.empty() && part.rows > 0 ? type_names_.Number(options_.edges[i].type) : 0;
+      for (size_t row = 0; row < part.rows; ++row) {
+        table_.types.push_back(part.texts.empty() ? own : numbers[part.texts[row]]);
+      }
+      MoveRows(&part.sources, &table_.sources);
+      MoveRows(&part.targets, &table_.targets);
+      for (size_t c = 0; c < columns.size(); ++c) MoveRows(&part.columns[c], &columns[c]);
+      part = {};
+    }
+    for (cypher::Column& column : columns) loaded.columns.emplace_back(kNoToken, std::move(column));
+  }
+
+  absl::Status WriteNodes() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      ParsedFile& file = *nodes_[i];
+      std::vector<Token> keys;
+      for (const std::string& name : file.property_names()) {
+        PULSE_ASSIGN_OR_RETURN(keys.emplace_back(), sink_.Key(name));
+      }
+      for (FilePart& part : file.parts()) {
+        if (part.rows == 0) continue;
+        NodeBatch batch;
+        batch.count = part.rows;
+        PULSE_RETURN_IF_ERROR(SetLabels(options_.nodes[i].label, part, &batch));
+        for (size_t c = 0; c < keys.size(); ++c) {
+          batch.columns.emplace_back(keys[c], std::move(part.columns[c]));
+        }
+        const size_t before = table_.ids.size();
+        PULSE_RETURN_IF_ERROR(sink_.AddNodes(batch, &table_.ids));
+        if (table_.ids.size() != before + part.rows) {
+          return absl::InternalError("a sink of bulk load gave other than one number for a node");
+        }
+        part = {};
+        Say({"writing nodes", table_.ids.size(), report_.nodes});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetLabels(const std::string& label, const FilePart& part, NodeBatch* batch) {
+    std::vector<std::string> texts = part.dictionary.texts();
+    if (part.texts.empty()) {
+      texts.assign(1, "");
+    } else {
+      batch->label_set = part.texts;
+    }
+    for (const std::string& text : texts) {
+      std::vector<Token>& set = batch->label_sets.emplace_back();
+      const auto add = [&](std::string_view name) -> absl::Status {
+        if (name.empty()) return absl::OkStatus();
+        PULSE_ASSIGN_OR_RETURN(const Token token, sink_.Label(name));
+        if (std::find(set.begin(), set.end(), token) == set.end()) set.push_back(token);
+        return absl::OkStatus();
+      };
+      PULSE_RETURN_IF_ERROR(add(label));
+      for (std::string_view rest = text; !rest.empty();) {
+        const size_t end = rest.find(options_.dialect.array_delimiter);
+        PULSE_RETURN_IF_ERROR(add(rest.substr(0, end)));
+        rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Names of types and properties become tokens, and numbers of types those of ascending tokens.
+  absl::Status SetTokens() {
+    std::vector<Token> tokens;
+    for (const std::string& name : type_names_.texts()) {
+      PULSE_ASSIGN_OR_RETURN(tokens.emplace_back(), sink_.Type(name));
+    }
+    table_.tokens = tokens;
+    std::sort(table_.tokens.begin(), table_.tokens.end());
+    if (tokens.size() <= 1) {
+      table_.types = {};
+    } else {
+      std::vector<uint32_t> ranks;
+      for (const Token token : tokens) {
+        ranks.push_back(static_cast<uint32_t>(
+            std::lower_bound(table_.tokens.begin(), table_.tokens.end(), token) -
+            table_.tokens.begin()));
+      }
+      for (uint32_t& type : table_.types) type = ranks[type];
+    }
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      for (size_t c = 0; c < edges_[i]->property_names().size(); ++c) {
+        PULSE_ASSIGN_OR_RETURN(table_.files[i].columns[c].first,
+                               sink_.Key(edges_[i]->property_names()[c]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteAsRuns() {
+    if (table_.sources.empty()) return absl::OkStatus();
+    PULSE_RETURN_IF_ERROR(SetTokens());
+    if (!std::is_sorted(table_.ids.begin(), table_.ids.end(), std::less_equal<>())) {
+      return absl::InternalError("a sink of runs gave nodes numbers that do not ascend");
+    }
+    Say({"sorting and writing relationships", 0, report_.edges});
+    BuildTimes times;
+    const auto tick = [this] { Say({"sorting and writing relationships", 0, report_.edges}); };
+    PULSE_RETURN_IF_ERROR(WriteRuns(table_, options_.run, &sink_, tick, &times));
+    report_.sort_ns = times.sort_ns;
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteEdges() {
+    PULSE_RETURN_IF_ERROR(SetTokens());
+    uint64_t done = 0;
+    for (const LoadedEdges& file : table_.files) {
+      // Rows of one type that follow each other.
+      const auto type_of = [&](uint32_t e) { return table_.types.empty() ? 0 : table_.types[e]; };
+      for (uint32_t from = 0; from < file.count;) {
+        EdgeBatch batch;
+        const uint32_t type = type_of(file.first + from);
+        uint32_t to = from;
+        for (; to < file.count && to - from < kBatchRows && type_of(file.first + to) == type;
+             ++to) {
+          batch.sources.push_back(table_.ids[table_.sources[file.first + to]]);
+          batch.targets.push_back(table_.ids[table_.targets[file.first + to]]);
+        }
+        batch.type = table_.tokens[type];
+        for (const auto& [key, column] : file.columns) {
+          batch.columns.emplace_back(key, Slice(column, from, to - from));
+        }
+        PULSE_RETURN_IF_ERROR(sink_.AddEdges(batch));
+        done += to - from;
+        from = to;
+        Say({"writing relationships", done, report_.edges});
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const LoadOptions& options_;
+  LoadSink& sink_;
+  const int threads_;
+  const int64_t begin_;
+  UniqueFd rejects_;
+  std::vector<std::unique_ptr<ParsedFile>> nodes_, edges_;
+  std::vector<std::unique_ptr<KeySpace>> spaces_;
+  Dictionary type_names_;
+  EdgeTable table_;
+  LoadReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<NodeFile> ParseNodeFile(absl::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) {
+    return absl::InvalidArgumentError(Concat("nodes are given as LABEL=FILE, not as ", Std(text)));
+  }
+  return NodeFile{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
+}
+
+absl::StatusOr<EdgeFile> ParseEdgeFile(absl::string_view text) {
+  const auto bad = [&] {
+    return absl::InvalidArgumentError(Concat(
+        "relationships are given as TYPE=FILE or TYPE(SOURCE,TARGET)=FILE, not as ", Std(text)));
+  };
+  const size_t equals = text.find('=');
+  if (equals == absl::string_view::npos || equals == 0 || equals + 1 == text.size()) return bad();
+  EdgeFile file;
+  file.type = std::string(text.substr(0, equals));
+  file.path = std::string(text.substr(equals + 1));
+  const size_t open = file.type.find('(');
+  if (open == std::string::npos) return file;
+  const size_t comma = file.type.find(',', open);
+  if (open == 0 || file.type.back() != ')' || comma == std::string::npos) return bad();
+  file.source = file.type.substr(open + 1, comma - open - 1);
+  file.target = file.type.substr(comma + 1, file.type.size() - comma - 2);
+  file.type.resize(open);
+  return file;
+}
+
+absl::StatusOr<LoadReport> LoadCsv(const LoadOptions& options, LoadSink* sink) {
+  return Loader(options, sink).Run();
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,78 @@
+// LoadCsv: bulk load of a property graph from CSV files, one for each label and each type of
+// relationships. Files are read by all threads at once; relationships are sorted by counting, not
+// by comparing, and go to the sink as two sorted runs, where it takes runs (sink.h).
+//
+// Everything is read and checked before the sink gets anything: what is wrong with the input leaves
+// the graph as it was. Memory: the nodes' properties, and for each relationship 20 bytes and its
+// properties, in the width of a column.
+//
+// Any thread; blocks. Errors name file and line.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "services/graph/load/csv.h"
+#include "services/graph/load/sink.h"
+
+namespace pulse::graph {
+
+struct NodeFile {
+  std::string label;  // may be empty where the file has :LABEL
+  std::string path;
+};
+
+struct EdgeFile {
+  std::string type;  // may be empty where the file has :TYPE
+  std::string path;
+  // The labels, or ID spaces, that the keys of sources and targets are of. Empty: what the header
+  // says, else whichever has the key.
+  std::string source = {}, target = {};
+};
+
+// "LABEL=FILE"; "TYPE=FILE", or "TYPE(SOURCE,TARGET)=FILE".
+absl::StatusOr<NodeFile> ParseNodeFile(absl::string_view text);
+absl::StatusOr<EdgeFile> ParseEdgeFile(absl::string_view text);
+
+struct LoadProgress {
+  std::string what;  // "reading FILE", "sorting", "writing"
+  uint64_t done = 0;
+  uint64_t total = 0;
+};
+
+struct LoadOptions {
+  std::vector<NodeFile> nodes = {};
+  std::vector<EdgeFile> edges = {};
+  CsvDialect dialect = {};
+  // Types by the name of a property ("int", "string"...), before what a header says. Others are
+  // inferred from all values.
+  std::map<std::string, std::string> types = {};
+  // Lines that cannot be loaded go here, with the reason before them: FILE:LINE: REASON: TEXT.
+  // Empty: the first such line is an error.
+  std::string reject_path = {};
+  int threads = 0;  // 0: as many as there are CPUs
+  // Called now and then, by the calling thread, once a load takes longer than two seconds.
+  std::function<void(const LoadProgress&)> progress = {};
+  RunOptions run = {};  // but for the side
+};
+
+struct LoadReport {
+  uint64_t nodes = 0;
+  uint64_t edges = 0;
+  uint64_t bytes = 0;                 // of all files
+  uint64_t rejected = 0;              // lines, those of the two following among them
+  uint64_t dangling = 0;              // relationships of a node that is not there
+  uint64_t duplicates = 0;            // nodes of a key that is there already
+  std::vector<std::string> examples;  // of rejected lines
+  int64_t read_ns = 0, sort_ns = 0, write_ns = 0;
+};
+
+absl::StatusOr<LoadReport> LoadCsv(const LoadOptions& options, LoadSink* sink);
+
+}  // namespace pulse::graph

@@ -1,0 +1,506 @@
+// Bulk load: what files say is what the graph has, by transactions and by runs; and what they
+// should not say is named with its line.
+#include "services/graph/load/load.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "base/testing.h"
+#include "services/graph/load/columns.h"
+#include "services/graph/load/transaction_sink.h"
+#include "services/graph/model/test_memory_graph.h"
+#include "services/graph/runs/run_reader.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::MemoryGraph;
+using testing_util::ScratchPath;
+using testing_util::TestSeed;
+using testing_util::Text;
+
+class File {
+ public:
+  explicit File(const std::string& content) : path_("csv") {
+    std::ofstream(path_.get(), std::ios::binary) << content;
+  }
+  const std::string& path() const { return path_.get(); }
+
+ private:
+  ScratchPath path_;
+};
+
+std::string Read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+absl::StatusOr<LoadReport> LoadInto(const LoadOptions& options, MemoryGraph* graph) {
+  TransactionSink sink(graph);
+  return LoadCsv(options, &sink);
+}
+
+// A whole graph as text: nodes by their property "id", relationships by those of their ends.
+std::multiset<std::string> Lines(const MemoryGraph& graph) {
+  std::multiset<std::string> lines;
+  const auto id_key = graph.FindKey("id");
+  const auto name = [&](NodeId node) {
+    const auto& properties = graph.nodes().at(node).properties;
+    const auto id = id_key ? properties.find(*id_key) : properties.end();
+    return id == properties.end() ? "?" : ValueText(id->second, graph);
+  };
+  for (const auto& [id, node] : graph.nodes()) {
+    std::string line;
+    std::set<std::string> labels;
+    for (const Token label : node.labels) labels.insert(graph.LabelName(label));
+    for (const std::string& label : labels) line += ":" + label;
+    std::map<std::string, std::string> sorted;
+    for (const auto& [key, value] : node.properties) {
+      sorted[graph.KeyName(key)] = ValueText(value, graph);
+    }
+    for (const auto& [key, value] : sorted) line += " " + key + "=" + value;
+    lines.insert(line);
+  }
+  for (const auto& [id, edge] : graph.edges()) {
+    std::string line =
+        name(edge.ref.source) + "-" + graph.TypeName(edge.ref.type) + "->" + name(edge.ref.target);
+    std::map<std::string, std::string> sorted;
+    for (const auto& [key, value] : edge.properties) {
+      sorted[graph.KeyName(key)] = ValueText(value, graph);
+    }
+    for (const auto& [key, value] : sorted) line += " " + key + "=" + value;
+    lines.insert(line);
+  }
+  return lines;
+}
+
+using Set = std::multiset<std::string>;
+
+TEST(LoadCsv, PlainHeaders_FirstColumnsAreKeys) {
+  const File nodes("id,name,age\n1,Ann,30\n2,\"Bob, the \"\"big\"\"\",\n3,,5\n");
+  const File edges("a,b,since,weight\n1,2,2020,0.5\n2,3,,1\n1,2,2021,2\n");
+  MemoryGraph graph;
+  const auto report = LoadInto(
+      {.nodes = {{"Person", nodes.path()}}, .edges = {{"KNOWS", edges.path(), "", ""}}}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->nodes, 3u);
+  EXPECT_EQ(report->edges, 3u);
+  EXPECT_EQ(Lines(graph),
+            (Set{":Person age=30 id=1 name='Ann'", ":Person id=2 name='Bob, the \"big\"'",
+                 ":Person age=5 id=3", "1-KNOWS->2 since=2020 weight=0.5", "2-KNOWS->3 weight=1.0",
+                 "1-KNOWS->2 since=2021 weight=2.0"}));
+}
+
+TEST(LoadCsv, Neo4jHeaders_GiveKeysLabelsTypesAndLists) {
+  const File people(
+      "id:ID(P)|name:string|langs:string[]|born:date|:LABEL|x:IGNORE\n"
+      "p1|Ann|de;en|1990-02-03|A;B|skip\n"
+      "p2|42|||A|skip\n");
+  const File cities(":ID(C)|id:int|big:boolean\np1|7|true\n");
+  const File edges(
+      ":START_ID(P)|:END_ID(C)|:TYPE|w:double\n"
+      "p1|p1|LIVES|1\n"
+      "p2|p1|WORKS|2.25\n");
+  LoadOptions options{.nodes = {{"Person", people.path()}, {"City", cities.path()}},
+                      .edges = {{"", edges.path(), "", ""}}};
+  options.dialect.delimiter = '|';
+  MemoryGraph graph;
+  const auto report = LoadInto(options, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph),
+            (Set{":A:B:Person born='1990-02-03' id='p1' langs=['de', 'en'] name='Ann'",
+                 ":A:Person id='p2' name='42'", ":City big=true id=7", "'p1'-LIVES->7 w=1.0",
+                 "'p2'-WORKS->7 w=2.25"}));
+}
+
+TEST(LoadCsv, InferredTypes_AreTheNarrowestThatHoldAllValues) {
+  const File nodes(
+      "id,int,real,bool,code,text,none,big,quoted\n"
+      "1,-5,1,true,007,1,,9223372036854775807,\"5\"\n"
+      "2,6,2.5e3,FALSE,120,x,,9223372036854775808,\"6\"\n");
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+  EXPECT_EQ(
+      Lines(graph),
+      (Set{":N big=9223372036854775808.0 bool=true code='007' id=1 int=-5 quoted='5' real=1.0 "
+           "text='1'",
+           ":N big=9223372036854775808.0 bool=false code='120' id=2 int=6 quoted='6' "
+           "real=2500.0 text='x'"}));
+  MemoryGraph given;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}},
+                        .types = {{"int", "string"}, {"text", "string"}, {"real", "double"}}},
+                       &given)
+                  .ok());
+  EXPECT_TRUE(Lines(given).contains(
+      ":N big=9223372036854775808.0 bool=true code='007' id=1 int='-5' quoted='5' real=1.0 "
+      "text='1'"));
+}
+
+// The first megabyte shows integers only, what comes behind it does not.
+TEST(LoadCsv, TypeThatShowsLate_HoldsForAll) {
+  const File nodes("id\n0\n1\n");
+  std::string content = "a,b,w\n";
+  for (int i = 0; i < 200'000; ++i) content += "0,1," + std::to_string(i) + "\n";
+  content += "1,0,0.5\n";
+  const File edges(content);
+  MemoryGraph graph;
+  const auto report =
+      LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(graph.edges().size(), 200'001u);
+  for (const auto& [id, edge] : graph.edges()) {
+    ASSERT_TRUE(edge.properties.begin()->second.is_float());
+  }
+}
+
+TEST(LoadCsv, LineEndsAndByteOrderMark_AreNoContent) {
+  const File nodes("\xef\xbb\xbfid,t\r\n\r\n1,\"a\r\nb\"\r\n\n2,c");
+  MemoryGraph graph;
+  ASSERT_TRUE(LoadInto({.nodes = {{"N", nodes.path()}}}, &graph).ok());
+  ASSERT_EQ(graph.nodes().size(), 2u);
+  EXPECT_EQ(graph.nodes().at(0).properties.at(*graph.FindKey("t")).as_string(), "a\r\nb");
+  EXPECT_EQ(graph.nodes().at(1).properties.at(*graph.FindKey("t")).as_string(), "c");
+}
+
+struct Mistake {
+  std::string nodes, edges;
+  std::string message;  // part of it
+};
+
+TEST(LoadCsv, Mistakes_AreErrorsWithTheirLineAndChangeNothing) {
+  const std::string good = "id\n1\n2\n";
+  const Mistake mistakes[] = {
+      {"id,x\n1,2\n2\n", "a,b\n", ":3: the line has 1 fields, the header has 2"},
+      {"id\n1\n2\n1\n", "a,b\n", ":4: a node of N with the key 1 is there already"},
+      {"id,x\n,2\n", "a,b\n", ":2: there is no key"},
+      {"id,x:int\n1,2\n2,y\n", "a,b\n", ":3: column x: y is not an integer"},
+      {"id,x:date\n1,2020-13-01\n", "a,b\n", ":2: column x: 2020-13-01 is not a date"},
+      {"id,x\n1,\"a\n2,b\n", "a,b\n", ":2: nothing closes a quote"},
+      {"id,x\n1,\"a\"b\n", "a,b\n", ":2: there is something behind a closing quote"},
+      {"", "a,b\n", ":1: the file is empty"},
+      {"id,id\n", "a,b\n", ":1: two columns are called id"},
+      {"id,\n", "a,b\n", ":1: column 2 has no name"},
+      {"id,x:integr\n", "a,b\n", ":1: column x:integr: there is no type integr"},
+      {"a:ID,b:ID\n", "a,b\n", ":1: there are several columns :ID"},
+      {":START_ID,:END_ID\n", "a,b\n", "it is one of relationships"},
+      {good, "a\n", ":1: a file of relationships needs two columns"},
+      {good, ":START_ID,x\n", ":1: there is only one of :START_ID and :END_ID"},
+      {good, ":ID,x\n", "it is one of nodes"},
+      {good, "a,b\n1,2\n1,3\n", ":3: there is no node with the key 3, the target"},
+      {good, "a,b\nx,2\n", ":2: there is no node with the key x, the source"},
+      {good, ":START_ID(X),:END_ID(N)\n", ":1: there are no keys of X; there are those of: N"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const File nodes(mistake.nodes), edges(mistake.edges);
+    MemoryGraph graph;
+    const auto report =
+        LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &graph);
+    ASSERT_FALSE(report.ok()) << mistake.message;
+    EXPECT_TRUE(absl::IsInvalidArgument(report.status())) << report.status();
+    EXPECT_NE(Text(report.status()).find(mistake.message), std::string::npos) << report.status();
+    EXPECT_TRUE(graph.nodes().empty());
+  }
+}
+
+TEST(LoadCsv, MissingFileLabelOrType_IsRefused) {
+  const File nodes("id\n1\n"), edges("a,b\n1,1\n");
+  MemoryGraph graph;
+  EXPECT_TRUE(absl::IsNotFound(LoadInto({.nodes = {{"N", "no/such/file"}}}, &graph).status()));
+  EXPECT_NE(Text(LoadInto({.nodes = {{"", nodes.path()}}}, &graph).status()).find("no label"),
+            std::string::npos);
+  EXPECT_NE(
+      Text(LoadInto({.nodes = {{"N", nodes.path()}}, .edges = {{"", edges.path(), "", ""}}}, &graph)
+               .status())
+          .find("no type"),
+      std::string::npos);
+  LoadOptions odd{.nodes = {{"N", nodes.path()}}};
+  odd.dialect.delimiter = '"';
+  EXPECT_TRUE(absl::IsInvalidArgument(LoadInto(odd, &graph).status()));
+  EXPECT_TRUE(graph.nodes().empty());
+}
+
+TEST(LoadCsv, RejectFile_TakesTheLinesAndTheRestIsLoaded) {
+  const File nodes("id,x:int\n1,5\n2,y\n1,6\n3,7\n4\n");
+  const File edges("a,b\n1,3\n1,2\n3,1\n1\n");
+  const ScratchPath rejects("rejects");
+  MemoryGraph graph;
+  const auto report = LoadInto({.nodes = {{"N", nodes.path()}},
+                                .edges = {{"E", edges.path(), "", ""}},
+                                .reject_path = rejects.get()},
+                               &graph);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(Lines(graph), (Set{":N id=1 x=5", ":N id=3 x=7", "1-E->3", "3-E->1"}));
+  EXPECT_EQ(report->rejected, 5u);
+  EXPECT_EQ(report->dangling, 1u);
+  EXPECT_EQ(report->duplicates, 1u);
+  EXPECT_EQ(report->examples.size(), 5u);
+  EXPECT_EQ(Read(rejects.get()),
+            nodes.path() + ":3: column x: y is not an integer: 2,y\n" + nodes.path() +
+                ":4: a node of N with the key 1 is there already: 1,6\n" + nodes.path() +
+                ":6: the line has 1 fields, the header has 2: 4\n" + edges.path() +
+                ":3: there is no node with the key 2, the target: 1,2\n" + edges.path() +
+                ":5: the line has 1 fields, the header has 2: 1\n");
+}
+
+TEST(LoadCsv, KeyOfTwoLabels_NeedsToBeSaid) {
+  const File people("id\n1\n2\n"), cities("id\n1\n");
+  const File edges("a,b\n2,1\n");
+  LoadOptions options{.nodes = {{"P", people.path()}, {"C", cities.path()}},
+                      .edges = {{"E", edges.path(), "", ""}}};
+  MemoryGraph graph;
+  const auto report = LoadInto(options, &graph);
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(Text(report.status()).find(":2: the key 1 of the target is one of P and of C"),
+            std::string::npos)
+      << report.status();
+  options.edges[0] = *ParseEdgeFile("E(P,C)=" + edges.path());
+  ASSERT_TRUE(LoadInto(options, &graph).ok());
+  ASSERT_EQ(graph.edges().size(), 1u);
+  const NodeId target = graph.edges().begin()->second.ref.target;
+  EXPECT_EQ(graph.LabelName(graph.nodes().at(target).labels.at(0)), "C");
+}
+
+TEST(LoadCsv, FileOptions_AreTakenApart) {
+  EXPECT_EQ(ParseNodeFile("A=b=c")->path, "b=c");
+  EXPECT_EQ(ParseEdgeFile("T(A,B)=f")->type, "T");
+  EXPECT_EQ(ParseEdgeFile("T(A,)=f")->source, "A");
+  for (const char* text : {"", "=f", "A=", "A"}) EXPECT_FALSE(ParseNodeFile(text).ok()) << text;
+  for (const char* text : {"", "=f", "(A,B)=f", "T(A)=f", "T(A,B=f"}) {
+    EXPECT_FALSE(ParseEdgeFile(text).ok()) << text;
+  }
+}
+
+// Takes runs and keeps what it got.
+class StoreSink : public LoadSink {
+ public:
+  absl::StatusOr<Token> Label(std::string_view name) override { return graph_.AddLabelName(name); }
+  absl::StatusOr<Token> Type(std::string_view name) override {
+    // Not in the order of their first use.
+    const auto token = graph_.FindType(name);
+    if (token) return *token;
+    return graph_.AddTypeName(name);
+  }
+  absl::StatusOr<Token> Key(std::string_view name) override { return graph_.AddKeyName(name); }
+  absl::Status AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) override {
+    std::vector<NodeId> own;
+    const absl::Status st = TransactionSink(&graph_).AddNodes(batch, &own);
+    for (const NodeId id : own) ids->push_back(kFirst + 3 * id);
+    return st;
+  }
+  bool TakesRuns() const override { return true; }
+  absl::StatusOr<EdgeId> ReserveEdgeIds(uint64_t count) override {
+    reserved_ += count;
+    return 500;
+  }
+  absl::StatusOr<RunSink*> StartRun(Side side) override {
+    return &runs_[static_cast<size_t>(side)];
+  }
+  absl::Status AdoptRuns(const RunInfo& out, const RunInfo& in) override {
+    adopted_ = out.records == in.records;
+    return absl::OkStatus();
+  }
+  absl::Status AddEdges(const EdgeBatch& /*batch*/) override {
+    return absl::InternalError("runs were asked for");
+  }
+
+  // The relationships of the runs become those of the graph; checks that both say the same.
+  void Join() {
+    ASSERT_TRUE(adopted_);
+    const auto out = RunReader::Open(OwnRun(runs_[0].bytes(), "out"));
+    const auto in = RunReader::Open(OwnRun(runs_[1].bytes(), "in"));
+    ASSERT_TRUE(out.ok() && in.ok());
+    std::map<EdgeId, EdgeRef> seen;
+    for (const auto& run : {*out, *in}) {
+      const bool outgoing = run->info().side == Side::kOut;
+      RunReader::Cursor cursor(run.get());
+      NodeView view;
+      while (*cursor.Next(&view)) {
+        NodeView::Lists lists(view);
+        ListView list;
+        uint64_t position = view.position();
+        while (lists.Next(&list)) {
+          ASSERT_TRUE(list.plain());
+          for (uint64_t piece = 0; piece < list.pieces(); ++piece) {
+            NodeId others[kPiece];
+            EdgeId edges[kPiece];
+            list.Others(piece, others);
+            list.Edges(piece, others, edges);
+            for (uint32_t i = 0; i < list.PieceCount(piece); ++i, ++position) {
+              EdgeRef ref{edges[i], view.node(), others[i], list.type()};
+              if (!outgoing) std::swap(ref.source, ref.target);
+              const auto [at, is_new] = seen.try_emplace(ref.id, ref);
+              ASSERT_EQ(is_new, outgoing);
+              ASSERT_EQ(at->second.source, ref.source);
+              ASSERT_EQ(at->second.target, ref.target);
+              ASSERT_EQ(at->second.type, ref.type);
+              if (!outgoing) continue;
+              cypher::Properties properties;
+              ASSERT_TRUE(run->ReadProperties(position, &properties).ok());
+              ASSERT_TRUE(graph_
+                              .CreateEdge((ref.source - kFirst) / 3, (ref.target - kFirst) / 3,
+                                          ref.type, properties)
+                              .ok());
+            }
+          }
+        }
+      }
+    }
+  }
+
+  static constexpr NodeId kFirst = 1000;
+  MemoryGraph graph_;
+  StringSink runs_[2];
+  uint64_t reserved_ = 0;
+  bool adopted_ = false;
+};
+
+std::string Quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+TEST(LoadCsv, RandomGraphs_AreTheSameByRunsAndByTransactions) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 6; ++round) {
+    const size_t people = 1 + random() % 500, things = 1 + random() % 50;
+    std::string a = "id,name\n", b = "id,size\n", ab = "p,t,w,note\n", aa = "x,y,:TYPE,w\n";
+    for (size_t i = 0; i < people; ++i) {
+      std::string text(random() % 12, 'x');
+      for (char& c : text) c = "ab,\n\"|"[random() % 6];
+      a += std::to_string(i * 7) + "," + Quoted(text) + "\n";
+    }
+    for (size_t i = 0; i < things; ++i)
+      b += "t" + std::to_string(i) + "," + std::to_string(i) + "\n";
+    for (size_t i = random() % 5000; i > 0; --i) {
+      ab += std::to_string(random() % people * 7) + ",t" + std::to_string(random() % things) + "," +
+            (random() % 9 == 0 ? "" : std::to_string(random() % 100)) + "," +
+            (random() % 5 == 0 ? "note " + std::to_string(i) : "") + "\n";
+    }
+    aa = ":START_ID,:END_ID,:TYPE,w\n";
+    for (size_t i = random() % 3000; i > 0; --i) {
+      aa += std::to_string(random() % people * 7) + "," + std::to_string(random() % people * 7) +
+            ",T" + std::to_string(random() % 3) + "," + std::to_string(random() % 10) + ".5\n";
+    }
+    const File fa(a), fb(b), fab(ab), faa(aa);
+    LoadOptions options{.nodes = {{"P", fa.path()}, {"T", fb.path()}},
+                        .edges = {{"HAS", fab.path(), "", ""}, {"", faa.path(), "", ""}}};
+    options.threads = 1 + round % 3;
+    options.run.rows_per_segment = 64;
+    MemoryGraph graph;
+    const auto plain = LoadInto(options, &graph);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    StoreSink sink;
+    // So that tokens do not ascend in the order of the files.
+    ASSERT_TRUE(sink.graph_.AddTypeName("T1").ok());
+    const auto runs = LoadCsv(options, &sink);
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    EXPECT_EQ(runs->edges, plain->edges);
+    if (plain->edges == 0) continue;
+    sink.Join();
+    ASSERT_EQ(Lines(sink.graph_), Lines(graph));
+    EXPECT_EQ(sink.reserved_, 0u);
+  }
+}
+
+TEST(LoadCsv, MoreRelationshipsThanOrdinals_CountsTheRest) {
+  const File nodes("id\n0\n1\n");
+  std::string content = "a,b\n";
+  const uint64_t n = kMaxOrdinal + 1 + 300;
+  for (uint64_t i = 0; i < n; ++i) content += i % 2 == 0 ? "0,1\n" : "0,0\n";
+  const File edges(content);
+  StoreSink sink;
+  const auto report =
+      LoadCsv({.nodes = {{"N", nodes.path()}}, .edges = {{"E", edges.path(), "", ""}}}, &sink);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(sink.reserved_, 300u);
+  const auto run = RunReader::Open(OwnRun(sink.runs_[0].bytes(), "out"));
+  ASSERT_TRUE(run.ok());
+  const auto view = (*run)->Find(StoreSink::kFirst);
+  ASSERT_TRUE(view.ok());
+  ASSERT_EQ(view->count(), n);
+  std::set<EdgeId> ids;
+  NodeView::Lists lists(*view);
+  ListView list;
+  ASSERT_TRUE(lists.Next(&list));
+  for (uint64_t piece = 0; piece < list.pieces(); ++piece) {
+    NodeId others[kPiece];
+    EdgeId out[kPiece];
+    list.Others(piece, others);
+    list.Edges(piece, others, out);
+    ids.insert(out, out + list.PieceCount(piece));
+  }
+  EXPECT_EQ(ids.size(), n);
+  EXPECT_EQ(*ids.begin(), 500u);
+}
+
+TEST(Csv, PartsOfAnyLength_HaveTheRecordsOfTheWhole) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 100; ++round) {
+    const CsvDialect dialect{.delimiter = round % 2 == 0 ? ',' : '|',
+                             .escape = round % 5 == 0 ? '\\' : '\0'};
+    std::string file;
+    std::vector<std::vector<std::string>> expected;
+    for (size_t i = 1 + random() % 60; i > 0; --i) {
+      std::vector<std::string>& record = expected.emplace_back();
+      for (size_t f = 0; f < 3; ++f) {
+        std::string text(random() % 10, 'x');
+        for (char& c : text) c = "ab,|\n\r\"\\"[random() % (round % 3 == 0 ? 2 : 8)];
+        const bool plain = text.find_first_of(",|\n\r\"\\") == std::string::npos && !text.empty();
+        record.push_back(text);
+        if (f > 0) file += dialect.delimiter;
+        if (plain && random() % 2 == 0) {
+          file += text;
+          continue;
+        }
+        file += '"';
+        for (const char c : text) {
+          if (dialect.escape != '\0' && (c == '"' || c == '\\')) file += '\\';
+          if (dialect.escape == '\0' && c == '"') file += '"';
+          file += c;
+        }
+        file += '"';
+      }
+      file += random() % 2 == 0 ? "\n" : "\r\n";
+      if (random() % 7 == 0) file += "\n";
+    }
+    std::vector<std::vector<std::string>> got;
+    uint64_t begin = 0;
+    for (const uint64_t end : SplitCsv(file, 0, 1 + random() % 80, dialect)) {
+      CsvReader reader(file, begin, end, dialect);
+      std::vector<CsvField> fields;
+      while (reader.Next(&fields)) {
+        ASSERT_EQ(reader.error(), nullptr);
+        auto& record = got.emplace_back();
+        for (const CsvField& field : fields) record.emplace_back(field.text);
+      }
+      begin = end;
+    }
+    ASSERT_EQ(begin, file.size());
+    ASSERT_EQ(got, expected);
+  }
+}
+
+TEST(Csv, AnyBytes_AreRecordsOrErrors) {
+  std::mt19937_64 random(TestSeed());
+  const CsvDialect dialect{.escape = '\\'};
+  for (int round = 0; round < 2000; ++round) {
+    std::string file(random() % 60, 'x');
+    for (char& c : file) c = "a,\"\n\r\\\0"[random() % 7];
+    CsvReader reader(file, 0, file.size(), dialect);
+    std::vector<CsvField> fields;
+    uint64_t before = 0;
+    while (reader.Next(&fields)) {
+      ASSERT_GE(reader.offset(), before);
+      ASSERT_GT(reader.end_offset(), reader.offset());
+      before = reader.end_offset();
+    }
+    ASSERT_LE(before, file.size());
+  }
+}
+
+}  // namespace
+}  // namespace pulse::graph

@@ -1,0 +1,258 @@
+#include "services/graph/load/parsed_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "services/graph/load/load_columns.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Concat;
+
+constexpr uint64_t kPartBytes = uint64_t{4} << 20;
+constexpr uint64_t kSampleBytes = uint64_t{1} << 20;
+constexpr size_t kNone = ~size_t{0};
+
+std::string_view Std(absl::string_view text) { return {text.data(), text.size()}; }
+
+// The narrowest type that has what both have.
+FieldType Wider(FieldType a, FieldType b) {
+  if (a == b || b == FieldType::kInferred) return a;
+  if (a == FieldType::kInferred) return b;
+  const auto numeric = [](FieldType t) { return t == FieldType::kInt || t == FieldType::kFloat; };
+  return numeric(a) && numeric(b) ? FieldType::kFloat : FieldType::kString;
+}
+
+// For a message: not a whole book.
+std::string Short(absl::string_view text) {
+  return text.size() <= 60 ? std::string(text) : std::string(text.substr(0, 57)) + "...";
+}
+
+}  // namespace
+
+absl::Status ParsedFile::Open() {
+  PULSE_ASSIGN_OR_RETURN(bytes_, MapRun(path_));
+  auto header = ReadHeader(text(), of_nodes_, options_.dialect, options_.types);
+  if (!header.ok()) {
+    return absl::InvalidArgumentError(
+        Concat(path_, ":1: ", std::string(header.status().message())));
+  }
+  header_ = *std::move(header);
+  for (const FileColumn& column : header_.columns) {
+    const bool property = column.role == ColumnRole::kProperty ||
+                          (column.role == ColumnRole::kKey && !column.name.empty());
+    property_of_.push_back(property ? names_.size() : kNone);
+    if (property) names_.push_back(column.name);
+    inferred_.push_back(column.type == FieldType::kInferred && !column.list ? 1 : 0);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParsedFile::Infer(bool all, const Parallel& parallel) {
+  std::vector<uint64_t> ends;
+  if (all) {
+    ends = SplitCsv(text(), header_.end, kPartBytes, options_.dialect);
+  } else {
+    ends.push_back(bytes_.size);
+  }
+  std::vector<std::vector<FieldType>> types(ends.size());
+  const auto infer = [&](size_t p) {
+    std::vector<FieldType>& of = types[p];
+    of.assign(header_.columns.size(), FieldType::kInferred);
+    const uint64_t begin = p == 0 ? header_.end : ends[p - 1];
+    CsvReader reader(text(), begin, ends[p], options_.dialect);
+    std::vector<CsvField> fields;
+    while (reader.Next(&fields) && (all || reader.offset() - begin < kSampleBytes)) {
+      if (reader.error() != nullptr || fields.size() != of.size()) continue;
+      for (size_t c = 0; c < of.size(); ++c) {
+        if (inferred_[c] != 0) of[c] = InferType(of[c], fields[c], options_.dialect);
+      }
+    }
+    return absl::OkStatus();
+  };
+  PULSE_RETURN_IF_ERROR(parallel(ends.size(), infer));
+  for (size_t c = 0; c < header_.columns.size(); ++c) {
+    FileColumn& column = header_.columns[c];
+    if (inferred_[c] == 0) continue;
+    column.type = FieldType::kInferred;
+    for (const auto& of : types) column.type = Wider(column.type, of[c]);
+    if (column.type == FieldType::kInferred) column.type = FieldType::kString;
+    // Keys are compared, and no number with a point is equal to what another file writes of it.
+    if (column.role == ColumnRole::kKey && column.type != FieldType::kInt) {
+      column.type = FieldType::kString;
+    }
+  }
+  if (const FileColumn* key = ColumnWith(ColumnRole::kKey)) key_type_ = key->type;
+  return absl::OkStatus();
+}
+
+const FileColumn* ParsedFile::ColumnWith(ColumnRole role) const {
+  for (const FileColumn& column : header_.columns) {
+    if (column.role == role) return &column;
+  }
+  return nullptr;
+}
+
+absl::string_view ParsedFile::LineAt(uint64_t offset) const {
+  const absl::string_view rest = text().substr(offset);
+  absl::string_view line = rest.substr(0, rest.find('\n'));
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
+std::string ParsedFile::Text(const BadLine& bad) const {
+  return Concat(path_, ":", LineOf(text(), bad.offset), ": ", bad.reason);
+}
+
+void ParsedFile::StartPart(FilePart* part) const {
+  part->columns.resize(names_.size());
+  for (size_t c = 0; c < header_.columns.size(); ++c) {
+    if (property_of_[c] != kNone) {
+      StartColumn(header_.columns[c], &part->columns[property_of_[c]]);
+    }
+    if (header_.columns[c].role == ColumnRole::kKey) StartColumn(header_.columns[c], &part->keys);
+  }
+}
+
+// Back to `rows` rows.
+void ParsedFile::CutPart(FilePart* part) {
+  const auto cut = [part](auto* rows) {
+    if (rows->size() > part->rows) rows->resize(part->rows);
+  };
+  for (cypher::Column& column : part->columns) CutColumn(&column, part->rows);
+  CutColumn(&part->keys, part->rows);
+  cut(&part->offsets);
+  cut(&part->sources);
+  cut(&part->targets);
+  cut(&part->texts);
+}
+
+bool ParsedFile::FindKey(const std::vector<const KeySpace*>& spaces, const CsvField& field,
+                         std::string_view what, uint32_t* row, BadLine* bad) {
+  *row = kNoRow;
+  const KeySpace* in = nullptr;
+  for (const KeySpace* space : spaces) {
+    const uint32_t found = space->Find(field.text);
+    if (found == kNoRow) continue;
+    if (in != nullptr) {
+      bad->kind = BadLine::Kind::kForm;
+      bad->reason =
+          Concat("the key ", Short(field.text), " of the ", what, " is one of ", in->name(),
+                 " and of ", space->name(), "; say which is meant, by :START_ID(", in->name(),
+                 ") or TYPE(", in->name(), ",...)=FILE");
+      return false;
+    }
+    in = space;
+    *row = found;
+  }
+  if (in != nullptr) return true;
+  bad->kind = BadLine::Kind::kDangling;
+  bad->reason = Concat("there is no node with the key ", Short(field.text), ", the ", what);
+  return false;
+}
+
+bool ParsedFile::AddField(const Spaces& spaces, size_t at, const CsvField& field, FilePart* part,
+                          BadLine* bad) const {
+  const FileColumn& column = header_.columns[at];
+  const auto refuse = [&] {
+    if (inferred_[at] != 0) part->too_narrow = true;
+    bad->reason = Concat("column ", column.name.empty() ? Concat(at + 1) : column.name, ": ",
+                         Short(field.text), " is not ", std::string(FieldTypeText(column)));
+    return false;
+  };
+  uint32_t row = kNoRow;
+  switch (column.role) {
+    case ColumnRole::kKey:
+      if (IsNullField(field, options_.dialect)) {
+        bad->reason = "there is no key";
+        return false;
+      }
+      if (!AppendField(column, field, options_.dialect, &part->keys)) return refuse();
+      break;
+    case ColumnRole::kSource:
+      if (!FindKey(spaces.sources, field, "source", &row, bad)) return false;
+      part->sources.push_back(row);
+      break;
+    case ColumnRole::kTarget:
+      if (!FindKey(spaces.targets, field, "target", &row, bad)) return false;
+      part->targets.push_back(row);
+      break;
+    case ColumnRole::kLabels:
+    case ColumnRole::kType:
+      if (field.text.empty() && column.role == ColumnRole::kType && !named_) {
+        bad->reason = "there is no type";
+        return false;
+      }
+      part->texts.push_back(part->dictionary.Number(Std(field.text)));
+      break;
+    case ColumnRole::kProperty:
+    case ColumnRole::kIgnored:
+      break;
+  }
+  if (property_of_[at] == kNone) return true;
+  return AppendField(column, field, options_.dialect, &part->columns[property_of_[at]]) || refuse();
+}
+
+bool ParsedFile::AddRecord(const Spaces& spaces, const std::vector<CsvField>& fields,
+                           FilePart* part, BadLine* bad) const {
+  if (fields.size() != header_.columns.size()) {
+    bad->reason =
+        Concat("the line has ", fields.size(), " fields, the header has ", header_.columns.size());
+    return false;
+  }
+  for (size_t c = 0; c < fields.size(); ++c) {
+    if (!AddField(spaces, c, fields[c], part, bad)) return false;
+  }
+  return true;
+}
+
+absl::Status ParsedFile::ParsePart(const Spaces& spaces, FilePart* part) const {
+  CsvReader reader(text(), part->begin, part->end, options_.dialect);
+  std::vector<CsvField> fields;
+  StartPart(part);
+  while (!part->too_narrow && reader.Next(&fields)) {
+    BadLine bad;
+    bad.offset = reader.offset();
+    if (reader.error() != nullptr) {
+      bad.reason = reader.error();
+    } else if (AddRecord(spaces, fields, part, &bad)) {
+      if (of_nodes_) part->offsets.push_back(reader.offset());
+      ++part->rows;
+      continue;
+    }
+    CutPart(part);
+    part->bad.push_back(std::move(bad));
+    // Without a place for them the first one ends the load.
+    if (options_.reject_path.empty()) break;
+  }
+  done_.fetch_add(part->end - part->begin, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status ParsedFile::Parse(const std::vector<const KeySpace*>& sources,
+                               const std::vector<const KeySpace*>& targets,
+                               const Parallel& parallel) {
+  const std::vector<uint64_t> ends = SplitCsv(text(), header_.end, kPartBytes, options_.dialect);
+  const Spaces spaces{sources, targets};
+  for (bool again = false;; again = true) {
+    parts_.clear();
+    parts_.resize(ends.size());
+    done_.store(0, std::memory_order_relaxed);
+    for (size_t p = 0; p < ends.size(); ++p) {
+      parts_[p].begin = p == 0 ? header_.end : ends[p - 1];
+      parts_[p].end = ends[p];
+    }
+    PULSE_RETURN_IF_ERROR(
+        parallel(ends.size(), [&](size_t p) { return ParsePart(spaces, &parts_[p]); }));
+    const bool too_narrow = std::any_of(parts_.begin(), parts_.end(),
+                                        [](const FilePart& part) { return part.too_narrow; });
+    if (!too_narrow || again) return absl::OkStatus();
+    // The first megabyte did not show what is further on.
+    PULSE_RETURN_IF_ERROR(Infer(true, parallel));
+  }
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,124 @@
+// One file of nodes or relationships, read wholly and in parallel. Internal to LoadCsv.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "services/graph/load/columns.h"
+#include "services/graph/load/csv.h"
+#include "services/graph/load/keys.h"
+#include "services/graph/load/load.h"
+#include "services/graph/runs/run_reader.h"
+
+namespace pulse::graph {
+
+// A line that cannot be loaded.
+struct BadLine {
+  enum class Kind : uint8_t { kForm, kDangling, kDuplicate };
+  uint64_t offset = 0;  // where its record begins
+  Kind kind = Kind::kForm;
+  std::string reason;
+};
+
+// Texts that many rows share, and their numbers.
+class Dictionary {
+ public:
+  uint32_t Number(std::string_view text) {
+    const auto [at, is_new] =
+        numbers_.try_emplace(std::string(text), static_cast<uint32_t>(texts_.size()));
+    if (is_new) texts_.push_back(at->first);
+    return at->second;
+  }
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::map<std::string, uint32_t, std::less<>> numbers_;
+  std::vector<std::string> texts_;
+};
+
+// The rows of a part of the file, in its order.
+struct FilePart {
+  uint64_t begin = 0, end = 0;
+  uint64_t rows = 0;
+  std::vector<cypher::Column> columns;  // of the file's properties
+  cypher::Column keys;                  // of nodes: kInts or texts
+  std::vector<uint64_t> offsets;        // of nodes' records
+  std::vector<uint32_t> sources, targets;
+  std::vector<uint32_t>
+      texts;  // of :LABEL or :TYPE, numbers of `dictionary`; empty: no such column
+  Dictionary dictionary;
+  std::vector<BadLine> bad;
+  bool too_narrow = false;  // an inferred type was too narrow: nothing here counts
+};
+
+class ParsedFile {
+ public:
+  using Parallel =
+      std::function<absl::Status(size_t n, const std::function<absl::Status(size_t)>& f)>;
+
+  // `named`: a label or type is given beside the file, so that a row needs none.
+  ParsedFile(std::string path, bool of_nodes, bool named, const LoadOptions& options)
+      : path_(std::move(path)), of_nodes_(of_nodes), named_(named), options_(options) {}
+
+  // Maps the file and reads its header.
+  absl::Status Open();
+  // Sets the types of columns that neither header nor options gave: by all values, or by those of
+  // the first megabyte.
+  absl::Status Infer(bool all, const Parallel& parallel);
+  // Reads all parts. Relationships look up their keys in these spaces.
+  absl::Status Parse(const std::vector<const KeySpace*>& sources,
+                     const std::vector<const KeySpace*>& targets, const Parallel& parallel);
+
+  const std::string& path() const { return path_; }
+  const FileHeader& header() const { return header_; }
+  absl::string_view text() const { return {bytes_.data, bytes_.size}; }
+  std::vector<FilePart>& parts() { return parts_; }
+  // Of each of a part's columns.
+  const std::vector<std::string>& property_names() const { return names_; }
+  bool ints_as_keys() const { return key_type_ == FieldType::kInt; }
+  uint64_t bytes_done() const { return done_.load(std::memory_order_relaxed); }
+  uint64_t bytes() const { return bytes_.size; }
+  // "FILE:LINE: REASON".
+  std::string Text(const BadLine& bad) const;
+  absl::string_view LineAt(uint64_t offset) const;
+  // The column with a role, or nullptr.
+  const FileColumn* ColumnWith(ColumnRole role) const;
+
+ private:
+  struct Spaces {
+    const std::vector<const KeySpace*>& sources;
+    const std::vector<const KeySpace*>& targets;
+  };
+  absl::Status ParsePart(const Spaces& spaces, FilePart* part) const;
+  // False: *bad says why.
+  bool AddRecord(const Spaces& spaces, const std::vector<CsvField>& fields, FilePart* part,
+                 BadLine* bad) const;
+  bool AddField(const Spaces& spaces, size_t at, const CsvField& field, FilePart* part,
+                BadLine* bad) const;
+  static bool FindKey(const std::vector<const KeySpace*>& spaces, const CsvField& field,
+                      std::string_view what, uint32_t* row, BadLine* bad);
+  void StartPart(FilePart* part) const;
+  static void CutPart(FilePart* part);
+
+  const std::string path_;
+  const bool of_nodes_;
+  const bool named_;
+  const LoadOptions& options_;
+  RunBytes bytes_;
+  FileHeader header_;
+  std::vector<uint8_t> inferred_;    // by column of the header
+  std::vector<std::string> names_;   // of properties
+  std::vector<size_t> property_of_;  // by column of the header; npos: none
+  FieldType key_type_ = FieldType::kString;
+  std::vector<FilePart> parts_;
+  mutable std::atomic<uint64_t> done_{0};
+};
+
+}  // namespace pulse::graph

@@ -1,0 +1,41 @@
+#include "services/graph/load/transaction_sink.h"
+
+#include "base/errors.h"
+#include "services/graph/load/load_columns.h"
+
+namespace pulse::graph {
+namespace {
+
+void PropertiesAt(const LoadColumns& columns, size_t row, cypher::Properties* out) {
+  out->clear();
+  for (const auto& [key, column] : columns) {
+    Value value = ValueAt(column, row);
+    if (!value.is_null()) out->emplace_back(key, std::move(value));
+  }
+}
+
+}  // namespace
+
+absl::Status TransactionSink::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids) {
+  cypher::Properties properties;
+  for (size_t i = 0; i < batch.count; ++i) {
+    PropertiesAt(batch.columns, i, &properties);
+    const auto& labels = batch.label_sets[batch.label_set.empty() ? 0 : batch.label_set[i]];
+    PULSE_ASSIGN_OR_RETURN(const NodeId id, transaction_.CreateNode(labels, properties));
+    ids->push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TransactionSink::AddEdges(const EdgeBatch& batch) {
+  cypher::Properties properties;
+  for (size_t i = 0; i < batch.sources.size(); ++i) {
+    PropertiesAt(batch.columns, i, &properties);
+    PULSE_RETURN_IF_ERROR(
+        transaction_.CreateEdge(batch.sources[i], batch.targets[i], batch.type, properties)
+            .status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pulse::graph
