@@ -70,7 +70,8 @@ ROOMS = {
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
     "src/services/graph/runs": ("base", "mover", "services/graph/model"),
     # The store: log, transactions, layers.
-    "src/services/graph/core": ("base", "mover", "services/graph/model", "services/graph/runs"),
+    "src/services/graph/core": ("base", "mover", "services/graph/load", "services/graph/model",
+                                "services/graph/runs"),
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
     # Operators on chunks, which any engine may process.

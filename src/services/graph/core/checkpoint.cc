@@ -23,14 +23,23 @@ struct Frame {
 }  // namespace
 
 absl::Status CheckpointWriter::WriteFrame() {
+  const std::string payload = operations_.Take();
+  operations_ = OperationWriter();
+  return Write(payload);
+}
+
+absl::Status CheckpointWriter::AppendFrame(std::string_view operations) {
+  PULSE_RETURN_IF_ERROR(WriteFrame());
+  return Write(operations);
+}
+
+absl::Status CheckpointWriter::Write(std::string_view payload) {
   std::string bytes;
   if (size_ == 0) {
     bytes = kMagic;
     const uint32_t words[2] = {kVersion, 0};
     bytes.append(reinterpret_cast<const char*>(words), sizeof(words));
   }
-  const std::string payload = operations_.Take();
-  operations_ = OperationWriter();
   if (!payload.empty()) {
     ++frames_;
     const Frame frame{static_cast<uint32_t>(payload.size()),

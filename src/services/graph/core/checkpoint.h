@@ -21,12 +21,15 @@ class CheckpointWriter {
   // What comes next goes here; call FlushIfFull() now and then.
   OperationWriter& operations() { return operations_; }
   absl::Status FlushIfFull();
+  // Operations that were written apart, as a frame of their own.
+  absl::Status AppendFrame(std::string_view operations);
   // The end, synced.
   absl::Status Finish();
   uint64_t size() const { return size_; }
 
  private:
   absl::Status WriteFrame();
+  absl::Status Write(std::string_view payload);
 
   File* const file_;
   OperationWriter operations_;

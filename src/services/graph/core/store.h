@@ -92,6 +92,7 @@ class GraphStore : public cypher::Database {
   StoreStats stats() const;
 
  private:
+  friend class BulkLoad;
   explicit GraphStore(std::unique_ptr<StoreImpl> impl);
   std::unique_ptr<StoreImpl> impl_;
 };

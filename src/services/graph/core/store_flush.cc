@@ -163,7 +163,7 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
 
 absl::Status StoreImpl::WriteCheckpoint(const View& view,
                                         const std::vector<IndexDefinition>& indexes,
-                                        std::string* name) {
+                                        const LoadedGraph* load, std::string* name) {
   *name = NewFile(".ckpt");
   PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
   CheckpointWriter writer(file.get());
@@ -182,12 +182,17 @@ absl::Status StoreImpl::WriteCheckpoint(const View& view,
     writer.operations().CreateNode(node, version->labels(), version->properties());
     PULSE_RETURN_IF_ERROR(writer.FlushIfFull());
   }
+  if (load != nullptr) {
+    for (const std::string& frame : load->frames) {
+      PULSE_RETURN_IF_ERROR(writer.AppendFrame(frame));
+    }
+  }
   PULSE_RETURN_IF_ERROR(writer.Finish());
   checkpoint_size_ = writer.size();
   return absl::OkStatus();
 }
 
-absl::Status StoreImpl::FlushLocked(bool checkpoint) {
+absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
   std::shared_ptr<const Layers> before;
   std::shared_ptr<const View> view;
   Manifest manifest = manifest_;
@@ -224,7 +229,7 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint) {
   std::vector<std::string> obsolete;
   if (checkpoint) {
     if (!manifest_.checkpoint.empty()) obsolete.push_back(manifest_.checkpoint);
-    PULSE_RETURN_IF_ERROR(WriteCheckpoint(*view, indexes, &manifest.checkpoint));
+    PULSE_RETURN_IF_ERROR(WriteCheckpoint(*view, indexes, load, &manifest.checkpoint));
     manifest.checkpoint_sequence = view->sequence();
   }
   uint64_t written = 0;
@@ -239,10 +244,12 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint) {
     written += run->reader->info().bytes;
     runs.insert(runs.begin(), *std::move(run));
   }
+  if (load != nullptr) PULSE_RETURN_IF_ERROR(AddLoaded(*load, next.get(), &manifest));
   ListRuns(*next, &manifest);
   PULSE_RETURN_IF_ERROR(WriteManifest(manifest));
   {
     std::unique_lock lock(commit_mu_);
+    if (load != nullptr) WaitForLeader(&lock);
     // What was appended meanwhile is in newer chunks.
     for (const Side side : {Side::kOut, Side::kIn}) {
       const auto& now = layers_->side(side).chunks;
@@ -250,7 +257,11 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint) {
       auto& chunks = side == Side::kOut ? next->out.chunks : next->in.chunks;
       chunks.assign(now.begin(), now.end() - static_cast<long>(old));
     }
-    InstallLayers(std::move(next));
+    if (load != nullptr) {
+      ShowLoaded(*load, std::move(next));
+    } else {
+      InstallLayers(std::move(next));
+    }
     if (checkpoint) {
       WaitForLeader(&lock);
       PULSE_RETURN_IF_ERROR(wal_->RemoveBefore(manifest.first_segment));

@@ -27,6 +27,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "services/graph/core/bulk_load.h"
 #include "services/graph/core/manifest.h"
 #include "services/graph/core/store.h"
 #include "services/graph/core/transaction.h"
@@ -52,6 +53,15 @@ class StoreImpl : public TransactionHost {
   absl::Status Compact();
   absl::Status Close();
   StoreStats stats() const;
+
+  // Bulk loads (bulk_load.h).
+  absl::Status BeginLoad();
+  absl::Status CommitLoad(const LoadedGraph& graph);
+  // Removes the files of one that was not committed.
+  void EndLoad(const LoadedGraph& unused);
+  absl::StatusOr<NodeId> ReserveNodeIds(uint64_t count);
+  absl::StatusOr<EdgeId> ReserveEdgeIds(uint64_t count);
+  absl::StatusOr<std::unique_ptr<File>> CreateLoadFile(std::string* name);
 
   absl::Status CommitWrites(const View& base, const WriteSet& writes) override;
   absl::StatusOr<NodeId> NewNodeId() override;
@@ -115,10 +125,13 @@ class StoreImpl : public TransactionHost {
   void Publish(uint64_t sequence);
 
   // --- Maintenance; maintenance_mu_ is held ---
-  absl::Status FlushLocked(bool checkpoint);
+  // With a load, what it brings becomes part of the database, too.
+  absl::Status FlushLocked(bool checkpoint, const LoadedGraph* load = nullptr);
+  absl::Status AddLoaded(const LoadedGraph& graph, Layers* next, Manifest* manifest);
+  void ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layers> layers);
   absl::Status CompactLocked(bool all);
   absl::Status WriteCheckpoint(const View& view, const std::vector<IndexDefinition>& indexes,
-                               std::string* file);
+                               const LoadedGraph* load, std::string* file);
   // Nothing where the chunks are empty.
   absl::StatusOr<std::optional<Run>> WriteRun(Side side,
                                               std::span<const std::shared_ptr<L0Chunk>> chunks);
@@ -159,6 +172,7 @@ class StoreImpl : public TransactionHost {
   bool leading_ = false;
   bool closed_ = false;
   bool schema_changing_ = false;
+  int loads_ = 0;
   std::vector<Pending*> queue_, in_flight_;
   uint64_t last_sequence_ = 0;
   uint64_t applied_ = 0;

@@ -168,7 +168,8 @@ absl::StatusOr<std::shared_ptr<const View>> StoreImpl::Snapshot(std::optional<ui
         Concat("there is no commit ", sequence, " yet; the newest is ", visible_));
   }
   // A snapshot that somebody has is kept as long as that.
-  if (sequence < std::min(RetainedFrom(), oldest_.load(std::memory_order_relaxed))) {
+  if (sequence < history_from_ ||
+      sequence < std::min(RetainedFrom(), oldest_.load(std::memory_order_relaxed))) {
     return absl::NotFoundError(Concat("the state of commit ", sequence,
                                       " is no longer kept; the oldest is ", RetainedFrom(),
                                       " (the option retain_commits keeps more)"));

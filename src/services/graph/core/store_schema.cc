@@ -267,6 +267,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
   if (closed_ || options_.read_only) {
     return absl::FailedPreconditionError("the database is not open for writing");
   }
+  if (loads_ > 0) return absl::FailedPreconditionError("a bulk load is running");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   for (const auto& index : *tables_.indexes.list()) {
     if (index->definition().name == definition.name) {
@@ -291,6 +292,7 @@ absl::Status StoreImpl::DropIndex(const std::string& name) {
   if (closed_ || options_.read_only) {
     return absl::FailedPreconditionError("the database is not open for writing");
   }
+  if (loads_ > 0) return absl::FailedPreconditionError("a bulk load is running");
   PULSE_RETURN_IF_ERROR(apply_failure_);
   if (tables_.indexes.FindByName(name) == nullptr) {
     return absl::NotFoundError(Concat("there is no index named ", name));

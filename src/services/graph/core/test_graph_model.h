@@ -221,7 +221,7 @@ std::string DumpView(const GraphView& view, const NodeOf& node_of, const EdgeOf&
       }
     }
     EXPECT_EQ(all, edges.size());
-    nodes[~NodeId{0}] = Concat("sum ", cypher::FloatText(sum));
+    if (sum != 0) nodes[~NodeId{0}] = Concat("sum ", cypher::FloatText(sum));
   }
   std::string out;
   for (const auto& [id, text] : nodes) out += text + "\n";

@@ -1,0 +1,140 @@
+// What files hold, read back: operations, properties, manifest, checkpoint. Damaged and random
+// bytes are refused, and never read past their end (the sanitizers' builds see it).
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/testing.h"
+#include "services/graph/core/checkpoint.h"
+#include "services/graph/core/manifest.h"
+#include "services/graph/core/operations.h"
+#include "services/graph/core/test_sim_files.h"
+
+namespace pulse::graph {
+namespace {
+
+using testing_util::TestSeed;
+
+std::string SomeOperations() {
+  OperationWriter out;
+  const Token labels[2] = {3, 900};
+  out.Name(NameKind::kType, 7, "KNOWS");
+  out.CreateNode(100, labels, EncodeProperties({{2, Value::Int(5)}, {1, Value::String("x")}}));
+  out.CreateEdge({50, 100, 99, 7}, EncodeProperties({{4, Value::Float(0.5)}}));
+  out.SetNode(99, EncodeProperties({{2, Value()}}, true));
+  out.SetEdge({50, 100, 99, 7}, EncodeProperties({{9, Value::Int(-1)}}, true));
+  out.AddLabel(100, 5);
+  out.RemoveLabel(100, 3);
+  out.DeleteEdge({50, 100, 99, 7});
+  out.DeleteNode(100);
+  out.CreateIndex({"i", "L", {"a", "b"}, true, true, false});
+  out.DropIndex("i");
+  out.Counters(1000, 2000);
+  return out.Take();
+}
+
+TEST(Operations, Written_ComeBackInOrder) {
+  const std::string bytes = SomeOperations();
+  OperationReader reader(bytes);
+  Operation op;
+  std::vector<Operation> all;
+  while (*reader.Next(&op)) all.push_back(op);
+  ASSERT_EQ(all.size(), 12u);
+  EXPECT_EQ(all[0].text, "KNOWS");
+  EXPECT_EQ(all[1].node, 100u);
+  EXPECT_EQ(all[1].labels, (std::vector<Token>{3, 900}));
+  EXPECT_EQ(PropertyValue(all[1].properties, 1).as_string(), "x");
+  EXPECT_EQ(all[2].edge.id, 50u);
+  EXPECT_EQ(all[2].edge.source, 100u);
+  EXPECT_EQ(all[2].edge.target, 99u);
+  EXPECT_EQ(all[3].node, 99u);
+  EXPECT_EQ(all[7].edge.type, 7u);
+  EXPECT_EQ(all[9].index.keys, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(all[9].index.unique && all[9].index.constraint && !all[9].index.required);
+  EXPECT_EQ(all[11].edge.id, 2000u);
+}
+
+TEST(Operations, CutOrRandomBytes_AreRefusedOrRead) {
+  std::mt19937_64 random(TestSeed());
+  const std::string whole = SomeOperations();
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = whole.substr(0, random() % (whole.size() + 1));
+    for (uint64_t n = random() % 4; n > 0 && !bytes.empty(); --n) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    OperationReader reader(bytes);
+    Operation op;
+    size_t steps = 0;
+    while (true) {
+      const auto more = reader.Next(&op);
+      if (!more.ok()) {
+        EXPECT_EQ(more.status().code(), absl::StatusCode::kDataLoss);
+        break;
+      }
+      if (!*more) break;
+      ASSERT_LT(++steps, bytes.size() + 1);
+      Properties ignored;
+      DecodeProperties(op.properties, &ignored);
+      std::string changed;
+      ChangeProperties(op.properties, op.properties, &changed);
+    }
+  }
+}
+
+TEST(Properties, Changes_AreMergedByKey) {
+  const std::string old = EncodeProperties({{1, Value::Int(1)}, {3, Value::Int(3)}});
+  const std::string changes =
+      EncodeProperties({{0, Value::Int(0)}, {1, Value()}, {3, Value::Int(4)}, {9, Value()}}, true);
+  std::string out;
+  ASSERT_TRUE(ChangeProperties(old, changes, &out));
+  EXPECT_EQ(out, EncodeProperties({{0, Value::Int(0)}, {3, Value::Int(4)}}));
+  EXPECT_TRUE(PropertyValue(out, 1).is_null());
+}
+
+TEST(Manifest, DamagedAnywhere_IsRefused) {
+  Manifest manifest;
+  manifest.checkpoint = "00000004.ckpt";
+  manifest.flushed = 77;
+  manifest.next_file = 9;
+  manifest.runs = {{"00000002.run", Side::kOut, 1}, {"00000003.run", Side::kIn, 2}};
+  manifest.edge_counts = {{4, 1000}};
+  const std::string bytes = manifest.Encode();
+  const auto back = Manifest::Decode(bytes, "M");
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->Encode(), bytes);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] ^= 1;
+    EXPECT_FALSE(Manifest::Decode(damaged, "M").ok()) << at;
+    EXPECT_FALSE(Manifest::Decode(bytes.substr(0, at), "M").ok()) << at;
+  }
+}
+
+TEST(Checkpoint, DamagedOrCutAnywhere_IsRefused) {
+  SimFiles files;
+  {
+    const auto file = *files.Create("c");
+    CheckpointWriter writer(file.get());
+    writer.operations().Counters(1, 2);
+    ASSERT_TRUE(writer.AppendFrame(SomeOperations()).ok());
+    ASSERT_TRUE(writer.Finish().ok());
+  }
+  const std::string bytes = files.Content("c");
+  std::vector<std::string> frames;
+  const auto collect = [&frames](std::string_view frame) {
+    frames.emplace_back(frame);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(ReadCheckpoint(bytes, "c", collect).ok());
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[1], SomeOperations());
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] ^= 1;
+    EXPECT_FALSE(ReadCheckpoint(damaged, "c", collect).ok()) << at;
+    EXPECT_FALSE(ReadCheckpoint(bytes.substr(0, at), "c", collect).ok()) << at;
+  }
+}
+
+}  // namespace
+}  // namespace pulse::graph
