@@ -350,7 +350,7 @@ class RetryTest(unittest.TestCase):
         server = Server("--aborts", "2")
         try:
             attempts = []
-            with server.driver() as driver, driver.session() as session:
+            with server.driver(initial_retry_delay=0.05) as driver, driver.session() as session:
                 session.execute_write(lambda tx: (attempts.append(1), tx.run("CREATE (:T)").consume()))
                 self.assertEqual(len(attempts), 3)
                 self.assertEqual(session.run("MATCH (t:T) RETURN count(t) AS n").single()["n"], 1)
