@@ -293,6 +293,9 @@ class DriverTest(unittest.TestCase):
             # A client that is silent in its transaction does not keep it.
             transaction = session.begin_transaction(timeout=0.2)
             transaction.run("CREATE (:T)").consume()
+            deadline = time.monotonic() + 60
+            while len(self.driver.execute_query("SHOW TRANSACTIONS")[0]) > 1 and time.monotonic() < deadline:
+                pass
             self.driver.execute_query("CREATE (:Other)")
             with self.assertRaises(ClientError):
                 transaction.run("RETURN 1").consume()
