@@ -17,6 +17,8 @@ void AddCompressCommands(CLI::App& app);
 void AddDoctorCommand(CLI::App& app);
 // Exits as grep does: 0, 1 without a match, 2 after an error.
 void AddFilterCommand(CLI::App& app);
+// `pulse graph` and what is below it.
+void AddGraphCommand(CLI::App& app);
 void AddKvCommand(CLI::App& app);
 void AddServeCommand(CLI::App& app);
 void AddTopCommand(CLI::App& app);

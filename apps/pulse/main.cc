@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   pulse::AddAgentCommand(app);
   pulse::AddServeCommand(app);
   pulse::AddKvCommand(app);
+  pulse::AddGraphCommand(app);
   pulse::AddCompressCommands(app);
   pulse::AddFilterCommand(app);
   pulse::AddTopCommand(app);

@@ -293,6 +293,9 @@ class DriverTest(unittest.TestCase):
             # A client that is silent in its transaction does not keep it.
             transaction = session.begin_transaction(timeout=0.2)
             transaction.run("CREATE (:T)").consume()
+            deadline = time.monotonic() + 60
+            while len(self.driver.execute_query("SHOW TRANSACTIONS")[0]) > 1 and time.monotonic() < deadline:
+                pass
             self.driver.execute_query("CREATE (:Other)")
             with self.assertRaises(ClientError):
                 transaction.run("RETURN 1").consume()
@@ -350,7 +353,7 @@ class RetryTest(unittest.TestCase):
         server = Server("--aborts", "2")
         try:
             attempts = []
-            with server.driver() as driver, driver.session() as session:
+            with server.driver(initial_retry_delay=0.05) as driver, driver.session() as session:
                 session.execute_write(lambda tx: (attempts.append(1), tx.run("CREATE (:T)").consume()))
                 self.assertEqual(len(attempts), 3)
                 self.assertEqual(session.run("MATCH (t:T) RETURN count(t) AS n").single()["n"], 1)

@@ -262,7 +262,7 @@ void BoltConnection::DropTransaction() {
   results_.clear();
   transaction_.reset();
   terminated_ = absl::OkStatus();
-  inbox_.SetRunning({});
+  Watch(nullptr);
 }
 
 void BoltConnection::HandleTermination() {
@@ -271,6 +271,7 @@ void BoltConnection::HandleTermination() {
       absl::StatusCode::kCancelled,
       Concat(transaction_->id(), " was terminated, or has reached its limit of time"));
   results_.clear();
+  Watch(nullptr);
   transaction_.reset();
 }
 
@@ -374,7 +375,6 @@ void BoltConnection::Begin(const Message& message, net::Ticket ticket) {
   options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
   auto transaction = shared_->service->Begin(caller_, options);
   if (!transaction.ok()) {
-    inbox_.SetRunning({});
     return Fail(ticket, transaction.status(), Doing::kQuery);
   }
   transaction_ = *std::move(transaction);
@@ -393,6 +393,8 @@ void BoltConnection::Begin(const Message& message, net::Ticket ticket) {
 // A RESET ends it; and who ends it from elsewhere wakes this thread, or has the transaction of a
 // client that is silent rolled back.
 void BoltConnection::Watch(cypher::RunningEntry* entry) {
+  running_ = entry;
+  if (entry == nullptr) return inbox_.SetRunning({});
   shared_->service->running()->OnTerminate(entry, [weak = weak_from_this(), pool = shared_->pool] {
     const auto self = weak.lock();
     if (self == nullptr || !self->inbox_.Push({})) return;
@@ -487,7 +489,7 @@ void BoltConnection::Fail(net::Ticket ticket, const absl::Status& status, Doing 
   results_.clear();
   transaction_.reset();
   terminated_ = absl::OkStatus();
-  inbox_.SetRunning({});
+  Watch(nullptr);
   state_ = State::kFailed;
   Answer(ticket, message, true);
 }

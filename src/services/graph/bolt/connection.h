@@ -136,7 +136,8 @@ class BoltConnection : public std::enable_shared_from_this<BoltConnection> {
   std::string routing_address_;
   cypher::Caller caller_;
   std::unique_ptr<cypher::Transaction> transaction_;
-  absl::Status terminated_;  // why the transaction has gone before the client knew
+  cypher::RunningEntry* running_ = nullptr;  // of it, or of the query that runs
+  absl::Status terminated_;                  // why the transaction has gone before the client knew
   std::map<int64_t, std::unique_ptr<Result>> results_;
   int64_t last_result_ = -1;
   std::vector<Part> parts_;

@@ -136,7 +136,14 @@ class ResultStream : public cypher::RowSink {
       Give();
       return true;
     }
-    if (own_ || next.ticket == 0 || !message.ok() || message->tag == kRollback) return false;
+    if (next.ticket == 0) {
+      // Of this transaction, or of one that has gone. The first is left for those who roll back.
+      if (connection_->running_ != nullptr && connection_->running_->is_terminated()) return false;
+      Incoming late;
+      connection_->inbox_.Pop(&late);
+      return true;
+    }
+    if (own_ || !message.ok() || message->tag == kRollback) return false;
     if (message->tag == kCommit) {
       // Nobody can ask for the rest any more.
       result_->demand = {0, INT64_MAX, true};
@@ -243,7 +250,7 @@ void BoltConnection::Execute(Result* result, bool ahead) {
     result->options.on_begin = [this](cypher::RunningEntry* entry) { Watch(entry); };
     result->status = shared_->service->Run(*result->statement, caller_, result->options, &stream,
                                            &result->outcome);
-    inbox_.SetRunning({});
+    Watch(nullptr);
   } else {
     result->status =
         transaction_->Run(*result->statement, &result->parameters, &stream, &result->outcome);
@@ -377,7 +384,9 @@ std::string BoltConnection::Summary(const Result& result) {
   if (transaction_ == nullptr) {
     map.emplace_back("bookmark", Value::String(Bookmark(outcome.sequence)));
   }
-  if (!outcome.plan_tree.is_null()) map.emplace_back("plan", outcome.plan_tree);
+  if (!outcome.plan_tree.is_null()) {
+    map.emplace_back(result.statement->explain() ? "plan" : "profile", outcome.plan_tree);
+  }
   AddNotices(result, &map);
   std::string metadata;
   PackWriter out(&metadata);

@@ -359,6 +359,21 @@ TEST_F(ConnectionTest, Terminated_IdleTransaction_IsRolledBackAtOnce) {
   EXPECT_EQ(Count("A"), 0);
 }
 
+TEST_F(ConnectionTest, Termination_OfATransactionThatHasGone_CutsNoOtherResult) {
+  LogOn();
+  bytes_.clear();
+  Inbox* const inbox = connection_->inbox();
+  const bool work = inbox->Push({next_++, Query("UNWIND range(1, 3) AS x RETURN x")});
+  inbox->Push({next_++, Pull(1)});
+  inbox->Push({});
+  inbox->Push({next_++, Pull()});
+  ASSERT_TRUE(work);
+  connection_->Work();
+  Strings texts;
+  for (const Message& answer : test::ReadAnswers(bytes_)) texts.push_back(AnswerText(answer));
+  EXPECT_EQ(texts, (Strings{"SUCCESS", "RECORD 1", "SUCCESS", "RECORD 2", "RECORD 3", "SUCCESS"}));
+}
+
 TEST_F(ConnectionTest, Failure_OfNewVersions_HasAGqlStatus) {
   LogOn();
   const Value failure = Last({Query("RETRUN 1")});

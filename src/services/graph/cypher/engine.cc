@@ -17,9 +17,32 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
   return MakeUpdateOperator(step, runtime, next);
 }
 
+namespace {
+
+// Counts what a step gives.
+class CountingOperator : public Operator {
+ public:
+  CountingOperator(uint64_t* rows, Runtime* runtime, Operator* next)
+      : Operator(nullptr, runtime, next), rows_(*rows) {}
+  bool Push(Rows& in) override {
+    rows_ += in.size();
+    return next_->Push(in);
+  }
+
+ private:
+  uint64_t& rows_;
+};
+
+}  // namespace
+
 Pipeline::Pipeline(const Steps& steps, Runtime* runtime, Operator* sink)
     : head_(sink), input_(runtime->width) {
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (runtime->profile != nullptr) {
+      uint64_t* const rows = &(*runtime->profile)[&*step];
+      operators_.push_back(std::make_unique<CountingOperator>(rows, runtime, head_));
+      head_ = operators_.back().get();
+    }
     operators_.push_back(MakeOperator(*step, runtime, head_));
     head_ = operators_.back().get();
   }
@@ -161,7 +184,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
     sink->OnRows(&text, 1, 1, {&column, 1});
     return absl::OkStatus();
   }
-  Runtime runtime{&ctx, plan.width};
+  Runtime runtime{&ctx, plan.width, options.profile};
   Subplans subplans(&runtime);
   ctx.subplans = &subplans;
   uint64_t rows_given = 0;

@@ -36,8 +36,9 @@ struct ExecuteOptions {
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;
   const std::atomic<bool>* cancelled = nullptr;  // set by others to end the query
-  const Caller* caller = nullptr;  // for procedures; the engine does not look at it
-  uint64_t random_seed = 0;                      // of rand(); 0: from the clock
+  const Caller* caller = nullptr;                // for procedures; the engine does not look at it
+  StepRows* profile = nullptr;  // what each step gives is added; null: it is not counted
+  uint64_t random_seed = 0;     // of rand(); 0: from the clock
 };
 
 struct ExecuteSummary {

@@ -53,6 +53,7 @@ class Rows {
 struct Runtime {
   EvalContext* context = nullptr;
   int width = 0;
+  StepRows* profile = nullptr;  // null: rows are not counted
 };
 
 class Operator {

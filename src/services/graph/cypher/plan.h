@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -157,7 +158,10 @@ struct Plan {
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
                                                      const ProcedureCatalog* procedures);
 
-// The steps, one a line, as EXPLAIN shows them.
-std::string PlanText(const Plan& plan);
+// How many rows each step has given.
+using StepRows = std::unordered_map<const Step*, uint64_t>;
+
+// The steps, one a line, as EXPLAIN shows them; with `rows`, as PROFILE does.
+std::string PlanText(const Plan& plan, const StepRows* rows = nullptr);
 
 }  // namespace pulse::cypher

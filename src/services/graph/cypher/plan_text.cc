@@ -33,7 +33,8 @@ std::string_view KindName(Step::Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-void Append(const Steps& steps, const Plan& names, int indent, std::string* out) {
+void Append(const Steps& steps, const Plan& names, const StepRows* rows, int indent,
+            std::string* out) {
   const auto name = [&names](int index) { return names.names[static_cast<size_t>(index)]; };
   for (const Step& step : steps) {
     *out += std::string(static_cast<size_t>(indent), ' ');
@@ -54,22 +55,26 @@ void Append(const Steps& steps, const Plan& names, int indent, std::string* out)
     }
     if (step.kind == Step::Kind::kFilter)
       *out += Concat(" (", step.predicates.size(), " predicates)");
+    if (rows != nullptr) {
+      const auto it = rows->find(&step);
+      *out += Concat(" rows=", it == rows->end() ? uint64_t{0} : it->second);
+    }
     *out += "\n";
-    Append(step.inner, names, indent + 2, out);
+    Append(step.inner, names, rows, indent + 2, out);
     if (step.subplan != nullptr) {
       for (const Plan::Branch& branch : step.subplan->branches)
-        Append(branch.steps, names, indent + 2, out);
+        Append(branch.steps, names, rows, indent + 2, out);
     }
   }
 }
 
 }  // namespace
 
-std::string PlanText(const Plan& plan) {
+std::string PlanText(const Plan& plan, const StepRows* rows) {
   std::string out;
   for (size_t i = 0; i < plan.branches.size(); ++i) {
     if (i > 0) out += plan.union_distinct ? "Union\n" : "Union all\n";
-    Append(plan.branches[i].steps, plan, 0, &out);
+    Append(plan.branches[i].steps, plan, rows, 0, &out);
   }
   return out;
 }

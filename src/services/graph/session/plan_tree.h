@@ -1,4 +1,5 @@
-// Plans as drivers show them: a map of operatorType, args, identifiers and children. Any thread;
+// Plans as drivers show them: a map of operatorType, args, identifiers and children, with `rows`
+// also of rows. Any thread;
 // nothing blocks.
 #pragma once
 
@@ -7,6 +8,6 @@
 
 namespace pulse::cypher {
 
-Value PlanTree(const Plan& plan);
+Value PlanTree(const Plan& plan, const StepRows* rows = nullptr);
 
 }  // namespace pulse::cypher

@@ -1,5 +1,6 @@
 #include "services/graph/session/running.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -51,20 +52,25 @@ std::vector<RunningFacts> RunningList::List(const Caller& caller) const {
   return list;
 }
 
-void RunningList::End(RunningEntry* entry) {
-  if (entry->terminated_.exchange(true, std::memory_order_relaxed)) return;
-  if (entry->on_terminate_) entry->on_terminate_();
+std::function<void()> RunningList::End(RunningEntry* entry) {
+  if (entry->terminated_.exchange(true, std::memory_order_relaxed)) return nullptr;
+  return entry->on_terminate_;
 }
 
 RunningList::Ended RunningList::Terminate(std::string_view id, const Caller& caller) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [number, entry] : entries_) {
-    if (entry->facts_.id != id) continue;
-    if (!caller.may_admin && entry->facts_.caller.user != caller.user) return Ended::kForbidden;
-    End(entry);
-    return Ended::kDone;
+  std::function<void()> tell;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = std::find_if(entries_.begin(), entries_.end(),
+                                 [id](const auto& item) { return item.second->facts_.id == id; });
+    if (it == entries_.end()) return Ended::kNoSuch;
+    if (!caller.may_admin && it->second->facts_.caller.user != caller.user) {
+      return Ended::kForbidden;
+    }
+    tell = End(it->second);
   }
-  return Ended::kNoSuch;
+  if (tell) tell();
+  return Ended::kDone;
 }
 
 void RunningList::OnTerminate(RunningEntry* entry, std::function<void()> tell) {
@@ -73,10 +79,15 @@ void RunningList::OnTerminate(RunningEntry* entry, std::function<void()> tell) {
 }
 
 void RunningList::Sweep(int64_t now) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [number, entry] : entries_) {
-    if (entry->deadline_ != 0 && now >= entry->deadline_) End(entry);
+  std::vector<std::function<void()>> all;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [number, entry] : entries_) {
+      if (entry->deadline_ == 0 || now < entry->deadline_) continue;
+      if (auto tell = End(entry)) all.push_back(std::move(tell));
+    }
   }
+  for (const auto& tell : all) tell();
 }
 
 }  // namespace pulse::cypher

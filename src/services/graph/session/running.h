@@ -68,14 +68,15 @@ class RunningList {
   enum class Ended { kDone, kNoSuch, kForbidden };
   Ended Terminate(std::string_view id, const Caller& caller);
   // What somebody else has to do when it is ended, such as to roll back what waits for its client.
-  // Called under the list's mutex, on any thread: it must only post.
+  // Called on any thread, maybe after the entry has gone: it must only post.
   void OnTerminate(RunningEntry* entry, std::function<void()> tell);
   // Ends what is past its deadline. To be called now and then where transactions wait for clients.
   void Sweep(int64_t now);
 
  private:
   friend class RunningEntry;
-  static void End(RunningEntry* entry);
+  // What to call outside of the lock; may be null.
+  static std::function<void()> End(RunningEntry* entry);
 
   mutable std::mutex mutex_;
   uint64_t last_ = 0;

@@ -129,9 +129,15 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   }
   EngineSink engine_sink(transaction != nullptr ? transaction : view, sink);
   ExecuteSummary summary;
+  StepRows profile;
+  if (statement.plan->profile) options.profile = &profile;
   const absl::Status status = cypher::Execute(*statement.plan, options, &engine_sink, &summary);
   outcome->counters = summary.counters;
   outcome->rows = summary.rows;
+  if (statement.plan->profile) {
+    outcome->plan = PlanText(*statement.plan, &profile);
+    outcome->plan_tree = PlanTree(*statement.plan, &profile);
+  }
   if (entry.is_terminated()) return Terminated(entry);  // also where the sink stopped because of it
   return status;
 }

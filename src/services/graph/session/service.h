@@ -66,7 +66,7 @@ struct Outcome {
   uint64_t indexes_added = 0, indexes_removed = 0;
   uint64_t constraints_added = 0, constraints_removed = 0;
   uint64_t rows = 0;
-  std::string plan;       // of EXPLAIN, as text
+  std::string plan;       // of EXPLAIN and PROFILE, as text
   Value plan_tree;        // and as drivers want it; else null
   std::string notice;     // why a schema statement changed nothing
   uint64_t sequence = 0;  // of the commit that holds what was written

@@ -319,6 +319,18 @@ TEST_F(ServiceTest, Explain_Query_RunsNothing) {
   EXPECT_EQ(outcome_.plan_tree.Find("children")->as_list().size(), 1u);
 }
 
+TEST_F(ServiceTest, Profile_Query_CountsTheRowsOfEachStep) {
+  ASSERT_TRUE(Run("UNWIND range(1, 10) AS x CREATE (:A {x: x})").ok());
+  EXPECT_EQ(Rows("PROFILE MATCH (a:A) WHERE a.x > 7 RETURN a.x").size(), 3u);
+  EXPECT_NE(outcome_.plan.find("Scan :A rows=10\n"), std::string::npos) << outcome_.plan;
+  EXPECT_EQ(outcome_.plan_tree.Find("rows")->as_int(), 3);
+  EXPECT_EQ(
+      Rows("PROFILE UNWIND [1, 2] AS x CALL { WITH x UNWIND range(1, x) AS y RETURN y } RETURN y")
+          .size(),
+      3u);
+  EXPECT_NE(outcome_.plan.find("Unwind rows=3\n"), std::string::npos) << outcome_.plan;
+}
+
 TEST_F(ServiceTest, Procedures_WhatDriversAsk_IsAnswered) {
   ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R]->(:B)").ok());
   EXPECT_EQ(Rows("CALL db.labels()"), (Strings{"'A'", "'B'"}));

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "services/graph/cypher/error.h"
 #include "services/graph/cypher/lexer.h"
+#include "services/graph/cypher/parser.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {
@@ -334,7 +335,24 @@ bool MayBeStatement(std::string_view text) {
          (!word.empty() && static_cast<unsigned char>(word[0]) >= 0x80);
 }
 
+bool Writes(const Query& query) {
+  for (const std::vector<Clause>& part : query.parts) {
+    for (const Clause& clause : part) {
+      if (IsUpdate(clause) || (clause.subquery != nullptr && Writes(*clause.subquery))) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+bool StatementWrites(std::string_view text) {
+  const auto parsed = ParseStatement(text);
+  if (!parsed.ok()) return false;
+  if (parsed->schema) return true;
+  const auto query = Parse(parsed->query);
+  return query.ok() && Writes(**query);
+}
 
 absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text) {
   ParsedStatement plain;

@@ -30,4 +30,7 @@ struct ParsedStatement {
 // Errors: SyntaxError with its place, as the parser's; Unimplemented kinds of indexes.
 absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text);
 
+// Whether it changes data or schema, as far as its text says; false for what is no statement.
+bool StatementWrites(std::string_view text);
+
 }  // namespace pulse::cypher

@@ -105,6 +105,18 @@ TEST(StatementTest, Parse_AtSnapshot_LeavesTheQuery) {
   EXPECT_EQ(parsed.query, "MATCH (n) RETURN n");
 }
 
+TEST(StatementTest, Writes_ByItsText) {
+  for (const char* text : {"CREATE (n)", "MATCH (n) SET n.x = 1", "DROP INDEX i", "MERGE (n)",
+                           "MATCH (n) CALL { WITH n DELETE n } RETURN 1",
+                           "UNWIND [1] AS x FOREACH (y IN [x] | CREATE (n))"}) {
+    EXPECT_TRUE(StatementWrites(text)) << text;
+  }
+  for (const char* text : {"MATCH (n) RETURN n", "SHOW INDEXES", "CALL db.labels()", "CREATE (", "",
+                           "AT SNAPSHOT 1 MATCH (n) RETURN n"}) {
+    EXPECT_FALSE(StatementWrites(text)) << text;
+  }
+}
+
 TEST(StatementTest, Parse_CutOrChangedText_NeverCrashes) {
   std::mt19937_64 random(testing_util::TestSeed());
   const std::string_view texts[] = {

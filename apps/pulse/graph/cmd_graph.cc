@@ -1,0 +1,199 @@
+// `pulse graph`: a graph database in a directory, queried, and served to Neo4j's drivers.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/pulse/commands.h"
+#include "apps/pulse/graph/shell.h"
+#include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/server_options.h"
+#include "base/errors.h"
+#include "base/stop_signal.h"
+#include "services/graph/bolt/server.h"
+#include "services/graph/core/store.h"
+#include "services/graph/model/text.h"
+
+namespace pulse {
+namespace {
+
+using cypher::Concat;
+
+struct GraphArgs {
+  std::string db;
+  std::string query;
+  bool json = false;
+  bool read_only = false;
+  std::vector<std::string> parameters;
+  std::string memory = "256M";
+  std::string query_memory = "1G";
+  double timeout_seconds = 0;
+  bolt::BoltOptions bolt;
+  int port = 7687;
+  std::string cpus, password_file;
+};
+
+absl::StatusOr<std::unique_ptr<graph::GraphStore>> OpenStore(const GraphArgs& args,
+                                                             bool read_only) {
+  graph::StoreOptions options;
+  options.read_only = read_only;
+  PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
+  auto store = graph::GraphStore::Open(args.db, options);
+  if (read_only && absl::IsNotFound(store.status())) {
+    return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
+  }
+  return store;
+}
+
+absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args) {
+  cypher::ServiceOptions options;
+  uint64_t bytes = 0;
+  PULSE_RETURN_IF_ERROR(ReadSize("--query-memory", args.query_memory, "1G", &bytes));
+  options.query_memory_bytes = bytes;
+  options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
+  return options;
+}
+
+// Their values are expressions, so that each type can be given.
+absl::StatusOr<cypher::ValueMap> ReadParameters(const GraphArgs& args,
+                                                cypher::GraphService* service) {
+  cypher::ValueMap parameters;
+  for (const std::string& text : args.parameters) {
+    const size_t at = text.find('=');
+    if (at == std::string::npos || at == 0) {
+      return absl::InvalidArgumentError(Concat("--param ", text, ": expected NAME=EXPRESSION"));
+    }
+    auto value = ReadCypherValue(service, text.substr(at + 1));
+    if (!value.ok()) {
+      return absl::InvalidArgumentError(
+          Concat("--param ", text, ": the value is an expression of Cypher, with text in quotes: ",
+                 std::string(value.status().message())));
+    }
+    parameters.emplace_back(text.substr(0, at), *std::move(value));
+  }
+  std::sort(parameters.begin(), parameters.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  return parameters;
+}
+
+absl::Status RunQuery(GraphArgs args) {
+  PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
+  if (args.query == "-") {
+    args.query.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  }
+  // What only reads leaves the database to another process that writes.
+  const bool read_only = args.read_only || !cypher::StatementWrites(args.query);
+  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, read_only));
+  cypher::GraphService service(store.get(), options);
+  PULSE_ASSIGN_OR_RETURN(const cypher::ValueMap parameters, ReadParameters(args, &service));
+  PULSE_RETURN_IF_ERROR(RunGraphStatement(&service, nullptr, args.query, parameters, args.json));
+  return read_only ? absl::OkStatus() : store->Close();
+}
+
+absl::Status RunShell(const GraphArgs& args) {
+  TakeInterrupts();
+  PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
+  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, args.read_only));
+  cypher::GraphService service(store.get(), options);
+  PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
+  return args.read_only ? absl::OkStatus() : store->Close();
+}
+
+absl::Status RunServer(GraphArgs args) {
+  PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
+  PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
+  PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
+  args.bolt.port = static_cast<uint16_t>(args.port);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  const StopSignal stop;  // before any thread starts
+  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, args.read_only));
+  cypher::GraphService service(store.get(), options);
+  PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
+  std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
+               args.bolt.bind.c_str(), server->port(), getpid(),
+               args.bolt.tls_cert.empty() ? "" : ", TLS");
+  stop.Wait();
+  std::fprintf(stderr, "pulse graph: stopping\n");
+  server->Stop();
+  return args.read_only ? absl::OkStatus() : store->Close();
+}
+
+void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
+  cmd->add_option("DB", args->db, "directory of the database")->required();
+  cmd->add_flag("--read-only", args->read_only,
+                "the state of this moment, beside a process that writes");
+  cmd->add_option("--memory", args->memory, "memory for relationships that are not flushed yet")
+      ->capture_default_str();
+  cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")
+      ->capture_default_str();
+  cmd->add_option("--timeout", args->timeout_seconds,
+                  "seconds after which a query, or a transaction, is ended; 0: never")
+      ->check(CLI::Range(0.0, 1e9));
+}
+
+void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
+  CLI::App* cmd = graph->add_subcommand("serve",
+                                        "Serve a graph database to Neo4j's drivers, by Bolt 5.\n"
+                                        "  pulse graph serve my-graph --bolt 7687\n"
+                                        "Stops on SIGTERM or SIGINT.");
+  AddStoreOptions(cmd, args.get());
+  bolt::BoltOptions& options = args->bolt;
+  cmd->add_option("--bolt", args->port, "TCP port; 0: one that the kernel chooses")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  cmd->add_option("--bind", options.bind,
+                  "address to listen on; beyond loopback only with a password or TLS")
+      ->capture_default_str();
+  AddAccessOptions(cmd, &options, &args->password_file);
+  cmd->add_option("--max-clients", options.max_clients, "connections at a time")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  cmd->add_option("--threads", options.threads, "threads that serve connections")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  cmd->add_option("--workers", options.workers,
+                  "threads that run queries; a client that is slow in taking a large result holds\n"
+                  "one")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  cmd->add_option("--cpus", args->cpus, "CPUs of all these threads, as 0,2-3 (default: all)");
+  cmd->callback([args] { Finish(RunServer(*args)); });
+}
+
+}  // namespace
+
+void AddGraphCommand(CLI::App& app) {
+  auto args = std::make_shared<GraphArgs>();
+  CLI::App* graph = app.add_subcommand("graph", "A property graph database that speaks Cypher.");
+  graph->require_subcommand(1);
+  CLI::App* query =
+      graph->add_subcommand("query",
+                            "Run one statement of Cypher and print its result.\n"
+                            "  pulse graph query my-graph 'MATCH (n:Person {name: $name}) RETURN "
+                            "n' --param \"name='Ann'\"\n"
+                            "A statement that writes makes the database where there is none.");
+  AddStoreOptions(query, args.get());
+  query->add_option("CYPHER", args->query, "the statement; -: from standard input")->required();
+  query->add_flag("--json", args->json, "a JSON object for each row, one a line");
+  query
+      ->add_option("--param", args->parameters,
+                   "NAME=EXPRESSION: the value of $NAME; may come several times")
+      ->allow_extra_args(false);
+  query->callback([args] { Finish(RunQuery(*args)); });
+  CLI::App* shell = graph->add_subcommand(
+      "shell", "Statements from a terminal, with history, or from standard input.");
+  AddStoreOptions(shell, args.get());
+  shell->add_flag("--json", args->json, "a JSON object for each row, one a line");
+  shell->callback([args] { Finish(RunShell(*args)); });
+  AddServe(graph, args);
+}
+
+}  // namespace pulse

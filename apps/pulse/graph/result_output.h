@@ -1,0 +1,40 @@
+// Results of `pulse graph`: tables for people, a JSON object a row for programs. Main thread only.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "services/graph/session/service.h"
+
+namespace pulse {
+
+class ResultOutput : public cypher::RowSink {
+ public:
+  ResultOutput(std::FILE* out, bool json, std::vector<std::string> columns)
+      : out_(out), json_(json), columns_(std::move(columns)) {}
+
+  bool OnRows(const cypher::GraphView& view, const cypher::Value* rows, size_t stride, size_t count,
+              std::span<const cypher::Slot> columns) override;
+  // Until some were printed.
+  bool Restart() override;
+  // Prints what was kept, and for people what was changed.
+  void Finish(const cypher::Outcome& outcome);
+
+ private:
+  void PrintTable();
+
+  std::FILE* const out_;
+  const bool json_;
+  const std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> numbers_;  // columns of nothing else
+  std::string lines_;          // of JSON
+  bool printed_ = false;
+};
+
+// A value as JSON: nodes, relationships and paths as objects, dates and durations as ISO 8601 text,
+// numbers that JSON has not as text.
+std::string JsonText(const cypher::Value& value, const cypher::GraphView& view);
+
+}  // namespace pulse

@@ -1,0 +1,321 @@
+#include "apps/pulse/graph/shell.h"
+
+#include <histedit.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "apps/pulse/graph/result_output.h"
+#include "base/errors.h"
+#include "base/unique_fd.h"
+#include "base/wake_event.h"
+#include "services/graph/model/text.h"
+
+namespace pulse {
+namespace {
+
+using cypher::Concat;
+
+constexpr char kHelp[] =
+    "A statement ends with a semicolon at the end of a line.\n"
+    "  :begin  :commit  :rollback   a transaction of several statements\n"
+    "  :param NAME EXPRESSION       sets $NAME; :params lists them\n"
+    "  :explain STATEMENT;          shows the plan\n"
+    "  :quit                        or the end of the input\n"
+    "Control-C ends a statement that runs.\n";
+
+sigset_t Interrupts() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+bool IsTerminal() { return isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0; }
+
+// Ends what runs when the user presses Control-C.
+class InterruptWatch {
+ public:
+  explicit InterruptWatch(cypher::GraphService* service) : service_(service) {
+    const sigset_t signals = Interrupts();
+    fd_.reset(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+    thread_ = std::thread([this] { Watch(); });
+  }
+  ~InterruptWatch() {
+    stop_.store(true);
+    thread_.join();
+  }
+
+ private:
+  void Watch() {
+    constexpr int kLookMillis = 100;
+    while (!stop_.load()) {
+      pollfd entry = {fd_.get(), POLLIN, 0};
+      if (poll(&entry, 1, kLookMillis) <= 0) continue;
+      signalfd_siginfo info;
+      while (read(fd_.get(), &info, sizeof(info)) > 0) {
+      }
+      for (const auto& facts : service_->running()->List(cypher::Caller())) {
+        if (!facts.query.empty()) service_->running()->Terminate(facts.id, cypher::Caller());
+      }
+    }
+  }
+  cypher::GraphService* const service_;
+  UniqueFd fd_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+class Lines {
+ public:
+  virtual ~Lines() = default;
+  // False: the end.
+  virtual bool Next(bool first, std::string* line) = 0;
+  virtual void Remember(const std::string&) {}
+};
+
+class PlainLines : public Lines {
+ public:
+  bool Next(bool, std::string* line) override {
+    return static_cast<bool>(std::getline(std::cin, *line));
+  }
+};
+
+// A terminal, with libedit.
+class EditedLines : public Lines {
+ public:
+  EditedLines() : edit_(el_init("pulse", stdin, stdout, stderr)), history_(history_init()) {
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, 1000);
+    history(history_, &event, H_SETUNIQUE, 1);
+    const char* home = getenv("HOME");
+    if (home != nullptr) {
+      file_ = Concat(home, "/.pulse_graph_history");
+      history(history_, &event, H_LOAD, file_.c_str());
+    }
+    el_set(edit_, EL_CLIENTDATA, this);
+    el_set(edit_, EL_PROMPT, &EditedLines::Prompt);
+    el_set(edit_, EL_EDITOR, "emacs");
+    el_set(edit_, EL_HIST, history, history_);
+    el_source(edit_, nullptr);
+  }
+  ~EditedLines() override {
+    HistEvent event;
+    if (!file_.empty()) history(history_, &event, H_SAVE, file_.c_str());
+    history_end(history_);
+    el_end(edit_);
+  }
+  bool Next(bool first, std::string* line) override {
+    first_ = first;
+    int count = 0;
+    const char* text = el_gets(edit_, &count);
+    if (text == nullptr || count <= 0) {
+      std::printf("\n");
+      return false;
+    }
+    line->assign(text, static_cast<size_t>(count));
+    while (!line->empty() && (line->back() == '\n' || line->back() == '\r')) line->pop_back();
+    return true;
+  }
+  void Remember(const std::string& text) override {
+    HistEvent event;
+    std::string line = text;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    history(history_, &event, H_ENTER, line.c_str());
+  }
+
+ private:
+  static char* Prompt(EditLine* edit) {
+    static char first[] = "graph> ", more[] = "  ...> ";
+    EditedLines* self = nullptr;
+    el_get(edit, EL_CLIENTDATA, &self);
+    return self->first_ ? first : more;
+  }
+  EditLine* const edit_;
+  History* const history_;
+  std::string file_;
+  bool first_ = true;
+};
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+class Shell {
+ public:
+  Shell(cypher::GraphService* service, bool json) : service_(service), json_(json) {}
+
+  absl::Status Run() {
+    const bool terminal = IsTerminal();
+    std::unique_ptr<Lines> lines;
+    if (terminal) {
+      lines = std::make_unique<EditedLines>();
+      std::printf("`:help` says what there is.\n");
+    } else {
+      lines = std::make_unique<PlainLines>();
+    }
+    std::string statement, line;
+    while (!quit_ && lines->Next(statement.empty(), &line)) {
+      if (statement.empty() && Trimmed(line).empty()) continue;
+      statement += Concat(statement.empty() ? "" : "\n", line);
+      const std::string_view text = Trimmed(statement);
+      if (text.front() != ':' && text.back() != ';') continue;
+      lines->Remember(std::string(text));
+      if (absl::Status status = One(text); !status.ok()) {
+        if (!terminal) return status;
+        std::printf("%s\n", std::string(status.message()).c_str());
+      }
+      std::fflush(stdout);
+      statement.clear();
+    }
+    if (!Trimmed(statement).empty()) {
+      return absl::InvalidArgumentError("the last statement does not end with a semicolon");
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status One(std::string_view text) {
+    if (text.front() != ':') return Execute(std::string(text));
+    const size_t space = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, space);
+    const std::string_view rest = Trimmed(text.substr(space));
+    if (word == ":explain") return Execute(Concat("EXPLAIN ", rest));
+    if (word == ":param") return SetParameter(rest);
+    if (word == ":begin") return Begin();
+    if (word == ":commit") return Commit();
+    if (word == ":quit" || word == ":exit") {
+      quit_ = true;
+    } else if (word == ":rollback") {
+      if (transaction_ == nullptr) return NoTransaction();
+      transaction_.reset();
+    } else if (word == ":params") {
+      for (const auto& [name, value] : parameters_) {
+        std::printf("%s: %s\n", name.c_str(),
+                    JsonText(value, **service_->database()->Snapshot()).c_str());
+      }
+    } else if (word == ":help") {
+      std::printf("%s", kHelp);
+    } else {
+      return absl::InvalidArgumentError(Concat("`", word, "` is no command; :help lists them"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(const std::string& text) {
+    return RunGraphStatement(service_, transaction_.get(), text, parameters_, json_);
+  }
+  static absl::Status NoTransaction() {
+    return absl::FailedPreconditionError("there is no transaction; :begin begins one");
+  }
+  absl::Status Begin() {
+    if (transaction_ != nullptr) {
+      return absl::FailedPreconditionError("there is a transaction already");
+    }
+    PULSE_ASSIGN_OR_RETURN(transaction_, service_->Begin(cypher::Caller(), {}));
+    return absl::OkStatus();
+  }
+  absl::Status Commit() {
+    if (transaction_ == nullptr) return NoTransaction();
+    uint64_t sequence = 0;
+    absl::Status status = transaction_->Commit(&sequence);
+    transaction_.reset();
+    return status;
+  }
+  absl::Status SetParameter(std::string_view text) {
+    const size_t space = text.find(' ');
+    if (space == std::string_view::npos) {
+      return absl::InvalidArgumentError("expected :param NAME EXPRESSION");
+    }
+    std::string name(text.substr(0, space));
+    PULSE_ASSIGN_OR_RETURN(cypher::Value value,
+                           ReadCypherValue(service_, std::string(Trimmed(text.substr(space)))));
+    std::erase_if(parameters_, [&](const auto& entry) { return entry.first == name; });
+    parameters_.emplace_back(std::move(name), std::move(value));
+    std::sort(parameters_.begin(), parameters_.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    return absl::OkStatus();
+  }
+
+  cypher::GraphService* const service_;
+  const bool json_;
+  bool quit_ = false;
+  cypher::ValueMap parameters_;
+  std::unique_ptr<cypher::Transaction> transaction_;
+};
+
+// The one value of a result.
+class OneValue : public cypher::RowSink {
+ public:
+  bool OnRows(const cypher::GraphView&, const cypher::Value* rows, size_t, size_t,
+              std::span<const cypher::Slot> columns) override {
+    value = rows[columns[0]];
+    return true;
+  }
+  bool Restart() override { return true; }
+  cypher::Value value;
+};
+
+}  // namespace
+
+absl::StatusOr<cypher::Value> ReadCypherValue(cypher::GraphService* service,
+                                              const std::string& text) {
+  PULSE_ASSIGN_OR_RETURN(const auto statement, service->Prepare(Concat("RETURN ", text)));
+  if (statement->columns().size() != 1 || statement->writes()) {
+    return absl::InvalidArgumentError("expected one expression");
+  }
+  OneValue sink;
+  cypher::Outcome outcome;
+  PULSE_RETURN_IF_ERROR(service->Run(*statement, cypher::Caller(), {}, &sink, &outcome));
+  return sink.value;
+}
+
+absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transaction* transaction,
+                               const std::string& text, const cypher::ValueMap& parameters,
+                               bool json) {
+  PULSE_ASSIGN_OR_RETURN(const auto statement, service->Prepare(text));
+  ResultOutput output(stdout, json, statement->columns());
+  cypher::Outcome outcome;
+  if (transaction != nullptr) {
+    PULSE_RETURN_IF_ERROR(transaction->Run(*statement, &parameters, &output, &outcome));
+  } else {
+    cypher::RunOptions options;
+    options.parameters = &parameters;
+    PULSE_RETURN_IF_ERROR(service->Run(*statement, cypher::Caller(), options, &output, &outcome));
+  }
+  output.Finish(outcome);
+  if (std::fflush(stdout) != 0) return ErrnoError(errno, "writing", "the result");
+  return absl::OkStatus();
+}
+
+void TakeInterrupts() {
+  if (!IsTerminal()) return;
+  const sigset_t signals = Interrupts();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+absl::Status RunGraphShell(cypher::GraphService* service, bool json) {
+  std::optional<InterruptWatch> watch;
+  if (IsTerminal()) watch.emplace(service);
+  return Shell(service, json).Run();
+}
+
+}  // namespace pulse

@@ -1,0 +1,26 @@
+// `pulse graph shell`: statements from a terminal, with history, or from standard input. Main
+// thread only. Blocks on its user.
+#pragma once
+
+#include "absl/status/status.h"
+#include "services/graph/session/service.h"
+
+namespace pulse {
+
+// On a terminal, Control-C is to end a statement and not the program: to be called before any
+// thread is started. Elsewhere it does nothing.
+void TakeInterrupts();
+
+// Ends at the end of the input. Without a terminal it stops at the first error, and returns it.
+absl::Status RunGraphShell(cypher::GraphService* service, bool json);
+
+// Runs one statement and prints its result. `transaction` null: in one of its own.
+absl::Status RunGraphStatement(cypher::GraphService* service, cypher::Transaction* transaction,
+                               const std::string& text, const cypher::ValueMap& parameters,
+                               bool json);
+
+// The value of an expression of Cypher, which is of no graph.
+absl::StatusOr<cypher::Value> ReadCypherValue(cypher::GraphService* service,
+                                              const std::string& text);
+
+}  // namespace pulse

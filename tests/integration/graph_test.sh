@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# `pulse graph` as a command: query, shell and serve on a database in a directory; output, exit codes,
+# bad input, a server beside readers, and what is there after a kill. usage:
+#   graph_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+cd "$SCRATCH" || fail "no $SCRATCH"
+# History is the user's; not of a test's.
+export HOME=$SCRATCH
+
+# query EXPECTED ARGUMENTS...: standard output, whole.
+query() {
+  local expected=$1 said
+  said=$("$PULSE" graph query db "${@:2}" 2>query.err) || fail "query ${*:2}" query.err
+  [[ "$said" == "$expected" ]] || fail "query ${*:2}: expected '$expected', got '$said'"
+}
+# refused TEXT ARGUMENTS...: an error with exit code 1.
+refused() {
+  "$PULSE" graph "${@:2}" >refused.out 2>refused.err
+  local code=$?
+  [[ $code == 1 ]] || fail "graph ${*:2}: exit code $code" refused.err
+  grep -qF -- "$1" refused.err || fail "graph ${*:2}: no '$1'" refused.err
+}
+
+note "statements one by one, each a process of its own"
+refused "there is no graph database" query db 'MATCH (n) RETURN n'
+[[ ! -e db ]] || fail "a statement that reads made a database"
+query $'2 nodes created, 1 relationships created, 3 properties set, 2 labels added' \
+  "CREATE (:Person {name: 'Ann', age: 41})-[:KNOWS]->(:Person {name: 'Bob'})"
+query $'name   age\nAnn     41\nBob   null\n2 rows' 'MATCH (p:Person) RETURN p.name AS name, p.age AS age ORDER BY name'
+query $'{"name":"Ann","friends":["Bob"]}' --json \
+  "MATCH (p:Person)-[:KNOWS]->(q) RETURN p.name AS name, collect(q.name) AS friends"
+query '{"n":41}' --json --param "who='Ann'" --param 'list=[1, 2]' \
+  'MATCH (p:Person {name: $who}) WHERE size($list) = 2 RETURN p.age AS n'
+"$PULSE" graph query db --json 'MATCH p = (:Person)-[k:KNOWS]->() RETURN p, k, date("2024-02-29") AS d, 0.0/0 AS nan' >path.json ||
+  fail "a path as JSON"
+python3 - path.json <<'PYTHON' || fail "JSON of a path" path.json
+import json, sys
+row = json.loads(open(sys.argv[1], encoding="utf-8").read())
+assert [n["properties"]["name"] for n in row["p"]["nodes"]] == ["Ann", "Bob"], row
+assert row["p"]["nodes"][0]["labels"] == ["Person"], row
+assert row["k"]["type"] == "KNOWS" and row["k"]["properties"] == {}, row
+assert (row["d"], row["nan"]) == ("2024-02-29", "NaN"), row
+PYTHON
+query $'1 indexes added' 'CREATE INDEX people FOR (p:Person) ON (p.name)'
+query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name, properties'
+"$PULSE" graph query db "EXPLAIN MATCH (p:Person {name: 'Ann'}) RETURN p" | grep -q 'by index on name' ||
+  fail "the index is not used"
+printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
+
+note "bad input"
+refused "line 1, column 10" query db 'MATCH (n RETURN n'
+refused "divided by 0" query db 'RETURN 1 / 0'
+refused "expected NAME=EXPRESSION" query db --param x 'RETURN $x'
+refused "text in quotes" query db --param x=Ann 'RETURN $x'
+refused "the parameter" query db 'RETURN $x'
+refused "for reading" query db --read-only 'CREATE (n)'
+refused "--memory" query db --memory lots 'RETURN 1'
+refused "limit" query db --query-memory 1M 'UNWIND range(1, 10000000) AS x RETURN collect(x)'
+refused "longer than its limit" query db --timeout 0.2 \
+  'UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b RETURN count(b)'
+touch file
+refused "file" query file 'CREATE (n)'
+
+note "the shell, from standard input"
+"$PULSE" graph shell db >shell.out 2>shell.err <<'SHELL' || fail "the shell" shell.err
+:begin
+CREATE (:Person
+  {name: 'Cleo'});
+MATCH (p:Person) RETURN count(p) AS inside;
+:rollback
+:param who 'Bob'
+MATCH (p:Person {name: $who}) RETURN p.name AS found;
+:begin
+CREATE (:Person {name: 'Dan'});
+:commit
+MATCH (p:Person) RETURN count(p) AS after;
+SHELL
+[[ $(grep -cE '^ *3$' shell.out) == 2 ]] || fail "counts within and after the transactions" shell.out
+grep -qx 'Bob' shell.out || fail "the parameter" shell.out
+if printf 'RETURN 1;\nRETRUN 2;\nRETURN 3;\n' | "$PULSE" graph shell db >shell.out 2>&1; then
+  fail "an error in a script ends with success"
+fi
+grep -q '^ *3$' shell.out && fail "the script went on behind its error" shell.out
+
+note "a server, readers beside it, a second writer, a kill"
+"$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
+server=$!
+STARTED_PIDS+=("$server")
+for _ in $(seq 600); do
+  grep -q 'process [0-9]' serve.log && break
+  kill -0 "$server" 2>/dev/null || fail "the server does not start" serve.log
+  sleep 0.1 # sleep: between looks at the log
+done
+refused "has the database open for writing" query db "CREATE (:Person {name: 'Eve'})"
+query '{"n":3}' --json 'MATCH (p:Person) RETURN count(p) AS n'
+kill -9 "$server"
+wait "$server" 2>/dev/null
+query $'1 nodes created, 1 properties set, 1 labels added' "CREATE (:Person {name: 'Eve'})"
+query '{"n":4}' --json 'MATCH (p:Person) RETURN count(p) AS n'
+"$PULSE" graph serve db --bolt 0 >serve.log 2>&1 &
+server=$!
+STARTED_PIDS+=("$server")
+for _ in $(seq 600); do
+  grep -q 'process [0-9]' serve.log && break
+  sleep 0.1 # sleep: between looks at the log
+done
+kill "$server"
+wait "$server" || fail "the server does not end well" serve.log
+refused "is reached by other machines" serve db --bolt 0 --bind 0.0.0.0
+refused "TLS needs both" serve db --bolt 0 --tls-cert file
+note "done"
