@@ -45,7 +45,7 @@ def _offload_charts(result):
 def _auto_table(result):
     table = Table(f"auto against the best fixed split (asked: at least {ASKED})",
                   ["", "0 %", "100 %", "best split", "at %", "auto", "auto ÷ best", "least", "most",
-                   "loss, chunks", "host CPU saved, %"])
+                   "until lanes ended", "loss, chunks", "host CPU saved, %"])
     for row in _rows(result, "offload"):
         splits = {int(number_in(s, "percent")): number_in(s, "mib_per_s") for s in _rows(row, "splits")}
         best = int(number_in(row, "best_percent"))
@@ -57,6 +57,7 @@ def _auto_table(result):
             format_figure(number_in(row, "auto_by_best")),
             format_figure(number_in(row, "auto_by_best_least")),
             format_figure(number_in(row, "auto_by_best_most")),
+            format_figure(number_in(row, "auto_by_best_until_lanes_ended")),
             f"{number_in(row, 'loss_chunks'):.1f}",
             f"{100 * number_in(row, 'host_cpu_saved'):.0f}" if saved else "–"])
     return table

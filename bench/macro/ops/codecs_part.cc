@@ -165,14 +165,19 @@ absl::Status RunRegexPart(OpsBench* bench) {
   const std::vector<uint64_t> sizes = bench->tiny
                                           ? std::vector<uint64_t>{4096}
                                           : std::vector<uint64_t>{64, 256, 4096, 16384, 262144};
+  // RE2 alone takes long.
+  constexpr size_t kMostRecords = 2 << 20;
+  CorpusFile records = bench->accidents;
+  if (records.data.size() > kMostRecords) {
+    records.data.resize(records.data.rfind('\n', kMostRecords) + 1);
+  }
   TextTable table({"MiB/s", "buffer", "pulse filter", "re2"});
   std::map<std::string, std::vector<double>> by_engine;
   for (const Query& query : PaperQueries()) {
     PULSE_ASSIGN_OR_RETURN(std::shared_ptr<const filter::RuleSet> rules,
                            filter::RuleSet::Compile({{query.rule, query.name}}, {}));
     for (const uint64_t size : sizes) {
-      PULSE_ASSIGN_OR_RETURN(const OpsWork work,
-                             MakeWork(OpsKind::kRegex, {bench->accidents}, size, rules));
+      PULSE_ASSIGN_OR_RETURN(const OpsWork work, MakeWork(OpsKind::kRegex, {records}, size, rules));
       std::vector<std::string> cells = {query.name, fmt::format("{} B", size)};
       for (const char* name : {"pulse", "re2"}) {
         PULSE_ASSIGN_OR_RETURN(auto engine, MakeLibraryEngine(work, {name}, {name, {}, 1, {}}));

@@ -352,10 +352,10 @@ absl::StatusOr<OpsRun> RunWork(const OpsWork& work, size_t first, size_t count,
   PieceSource source(work, first, count);
   PieceSink sink(work);
   ops::Queue queue(std::move(options), engines);
-  const int64_t begin = NowNanos();
   PULSE_RETURN_IF_ERROR(queue.Run(source, sink));
   OpsRun run;
-  run.seconds = static_cast<double>(NowNanos() - begin) * 1e-9;
+  run.seconds = queue.stats().seconds;
+  run.run_seconds = queue.stats().run_seconds;
   run.plain_per_second = static_cast<double>(sink.plain()) / run.seconds;
   run.host_cpu_seconds = static_cast<double>(host_cpu() - cpu) * 1e-9;
   run.stats = queue.stats();

@@ -79,7 +79,8 @@ ops::VirtualEngine::Price PriceOf(const vdpu::AcceleratorProfile& engine,
                                   ops::VirtualEngine::Setting setting, bool with_setup);
 
 struct OpsRun {
-  double seconds = 0;
+  double seconds = 0;      // until the last piece was delivered
+  double run_seconds = 0;  // until the lane that was overtaken at the end had ended, too
   double plain_per_second = 0;
   double host_cpu_seconds = 0;
   ops::QueueStats stats;

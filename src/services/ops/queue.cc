@@ -326,6 +326,7 @@ void Queue::Deliver(Lock& lock) {
     slot.chunk = nullptr;
     slot.done = false;
     scheduler_.Delivered(++delivered_);
+    last_delivery_ = options_.clock();
     changed_.notify_all();
   }
   delivering_ = false;
@@ -347,7 +348,8 @@ void Queue::Recycle(std::shared_ptr<Chunk> chunk) {
 void Queue::FinishStats() {
   const Lock lock(mutex_);
   const int64_t now = options_.clock();
-  stats_.seconds = static_cast<double>(now - started_) * 1e-9;
+  stats_.seconds = static_cast<double>(std::max(last_delivery_, started_) - started_) * 1e-9;
+  stats_.run_seconds = static_cast<double>(now - started_) * 1e-9;
   stats_.input_bytes = input_bytes();
   stats_.output_bytes = output_bytes();
   for (size_t i = 0; i < engines_.size(); ++i) {

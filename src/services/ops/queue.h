@@ -107,7 +107,10 @@ struct QueueStats {
   uint64_t chunks = 0;
   uint64_t input_bytes = 0;
   uint64_t output_bytes = 0;
-  double seconds = 0;  // that Run took
+  double seconds = 0;  // until the last chunk was delivered
+  // That Run took: a lane that somebody overtook ends its chunk, unless its engine can be
+  // interrupted.
+  double run_seconds = 0;
   std::vector<EngineStats> engines;
 
   // One line: what each engine did and at which rate. With engines on both sides also the paper's
@@ -169,6 +172,7 @@ class Queue {
   Source* source_ = nullptr;
   Sink* sink_ = nullptr;
   int64_t started_ = 0;
+  int64_t last_delivery_ = 0;
   QueueStats stats_;
   std::atomic<uint64_t> input_bytes_{0};
   std::atomic<uint64_t> output_bytes_{0};

@@ -99,6 +99,17 @@ int64_t Scheduler::TimeFor(int engine, uint64_t bytes, int64_t now) const {
   return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(bytes) / rate * 1e9));
 }
 
+int64_t Scheduler::TimeAtLeast(int engine, uint64_t bytes, int64_t now) const {
+  int64_t time = TimeFor(engine, bytes, now);
+  if (time > 0) return time;
+  for (const Flight& flight : flights_) {
+    if (flight.engine != engine || flight.bytes == 0) continue;
+    const double share = static_cast<double>(bytes) / static_cast<double>(flight.bytes);
+    time = std::max(time, static_cast<int64_t>(static_cast<double>(now - flight.start) * share));
+  }
+  return time;
+}
+
 int64_t Scheduler::Before(int engine, uint64_t bytes) const {
   const auto& before = engines_[static_cast<size_t>(engine)].before;
   return before ? before(bytes) : 0;
@@ -122,12 +133,13 @@ uint64_t Scheduler::ChunksLeft() const {
 bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   const int64_t mine = Before(engine, bytes) + TimeFor(engine, bytes, now);
   if (mine == 0) return false;  // not known: this chunk tells
-  if (Before(engine, bytes) > 0) {
-    // Whether that is worth it, the first chunk of the others tells.
+  const bool set_up = Before(engine, bytes) > 0;
+  if (set_up) {
+    // Whether that is worth it, the others' first chunks tell.
     for (size_t i = 0; i < engines_.size(); ++i) {
       const int other = static_cast<int>(i);
       if (other != engine && Serves(other, now) && Before(other, bytes) == 0 &&
-          TimeFor(other, bytes, now) == 0) {
+          TimeAtLeast(other, bytes, now) == 0) {
         return true;
       }
     }
@@ -150,7 +162,7 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
   // What has to be made before is made once for all lanes of an engine.
   idle[static_cast<size_t>(engine)] *= Before(engine, bytes) == 0 ? 1 : 0;
   const auto each_of = [&](int other) {
-    const int64_t each = TimeFor(other, bytes, now);
+    const int64_t each = set_up ? TimeAtLeast(other, bytes, now) : TimeFor(other, bytes, now);
     return each == 0 ? mine : each;
   };
   for (size_t i = 0; i < engines_.size(); ++i) {

@@ -142,6 +142,9 @@ class Scheduler {
   // known.
   int64_t TimeFor(int engine, uint64_t bytes, int64_t now) const;
   int64_t Before(int engine, uint64_t bytes) const;
+  // The same; while nothing is known, no less than what its first chunk has taken so far. 0: it has
+  // none.
+  int64_t TimeAtLeast(int engine, uint64_t bytes, int64_t now) const;
   int64_t Remaining(const Flight& flight, int64_t now) const;
   // Whether the other lanes would do all that is left sooner than this one does the next chunk.
   bool OthersAreFaster(int engine, uint64_t bytes, int64_t now) const;

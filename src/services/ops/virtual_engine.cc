@@ -1,6 +1,7 @@
 #include "services/ops/virtual_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,8 @@ VirtualEngine::Tasks VirtualEngine::TasksFor(uint64_t input, uint64_t output) co
 
 int64_t VirtualEngine::ContextNanos(uint64_t size) const {
   if (!made_) return price_.setup_nanos;
-  const bool fits = price_.setting == Setting::kStatic || context_ == size;
+  const bool fits = price_.setting == Setting::kStatic || context_ == size ||
+                    (price_.setting == Setting::kKept && size < context_);
   return fits ? 0 : price_.reconfigure_nanos;
 }
 
@@ -41,6 +43,8 @@ int64_t VirtualEngine::NanosBefore(uint64_t bytes) const {
 }
 
 absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result) {
+  // What handing the result out takes is part of the price, not added to it.
+  const int64_t now = NowNanos();
   PULSE_RETURN_IF_ERROR(replay_(chunk, result));
   std::unique_lock lock(mutex_);
   const Tasks tasks = TasksFor(chunk.size(), result.payload().size());
@@ -50,11 +54,14 @@ absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result
                                                  price_.largest_buffer, " bytes; chunk ",
                                                  chunk.number, " needs larger ones"));
   }
-  const int64_t now = NowNanos();
   const int64_t context = ContextNanos(tasks.size);
   if (context > 0 && made_) ++counters_.reconfigured;
   made_ = true;
-  context_ = tasks.size;
+  if (price_.setting == Setting::kKept) {
+    context_ = std::max(context_, std::bit_ceil(tasks.size));
+  } else {
+    context_ = tasks.size;
+  }
   const auto work =
       static_cast<int64_t>(static_cast<double>(tasks.bytes) / price_.bytes_per_second * 1e9);
   // Tasks of one chunk follow each other: a piece's latency is hidden by the one before it.

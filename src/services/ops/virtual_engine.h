@@ -27,7 +27,9 @@ class VirtualEngine : public Engine {
  public:
   // Static: one context with buffers of the largest size serves every task. Reconfigured: a context
   // has buffers of the task's size, and the next size costs a reconfiguration.
-  enum class Setting : uint8_t { kStatic, kReconfigured };
+  // Kept: a context serves all tasks that fit its buffers, and is reconfigured for larger ones
+  // only, to the next power of two.
+  enum class Setting : uint8_t { kStatic, kReconfigured, kKept };
   enum class TooLarge : uint8_t { kSplit, kRefuse };
 
   struct Price {

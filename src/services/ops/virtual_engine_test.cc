@@ -65,6 +65,18 @@ TEST(VirtualEngineTest, ReconfiguredSetting_EachNewSizeIsPaidFor) {
   EXPECT_EQ(counters.setup_nanos, 2000);
 }
 
+TEST(VirtualEngineTest, KeptSetting_SmallerTasksFitTheContext) {
+  Price price;
+  price.setup_nanos = 1000;
+  price.reconfigure_nanos = 500;
+  price.setting = VirtualEngine::Setting::kKept;
+  VirtualEngine engine({"card", Side::kAgent, 1, {}}, price, Growing(1));
+  for (const size_t size : {100u, 128u, 1u, 129u, 256u, 100u}) EXPECT_TRUE(Do(engine, size).ok());
+  EXPECT_EQ(engine.NanosBefore(256), 0);
+  EXPECT_EQ(engine.NanosBefore(257), 500);
+  EXPECT_EQ(engine.counters().reconfigured, 1u);
+}
+
 TEST(VirtualEngineTest, Price_IsOfTheLargerSideAndIsWaitedFor) {
   Price price;
   price.bytes_per_second = 1e8;
