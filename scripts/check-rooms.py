@@ -66,6 +66,8 @@ ROOMS = {
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
+    # Filters for streams that come over the network.
+    "src/services/ops/ingest": ("base", "net", "services/ops", "services/ops/filter"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),
