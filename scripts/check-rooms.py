@@ -78,6 +78,8 @@ ROOMS = {
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
     "src/services/ops/library": ("base", "services/ops", "services/ops/filter", "include"),
+    # Filters for streams that come over the network.
+    "src/services/ops/ingest": ("base", "net", "services/ops", "services/ops/filter"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),
     "src/services/lsm/placement": ("base", "channel", "link", "agent", "placement",
                                    "services/lsm/core", "rocksdb"),

@@ -15,8 +15,8 @@
 
 namespace pulse::bench {
 
-// What all variants share. 10-bit Bloom filters, no compression, fan-out 10, compaction read-ahead
-// 2 MiB, 4 background jobs in every case.
+// What all variants share. 10-bit Bloom filters, fan-out 10, compaction read-ahead 2 MiB, 4
+// background jobs in every case.
 struct DbShape {
   uint64_t memtable_bytes = uint64_t{64} << 20;
   uint64_t file_bytes = uint64_t{64} << 20;
@@ -25,11 +25,14 @@ struct DbShape {
   bool auto_compactions = true;
   bool direct_reads = false;
   uint64_t block_cache_bytes = 0;  // 0: RocksDB's default
+  std::string compression;         // of blocks, such as "zstd"; empty: none
+  int compression_level = 3;
+  uint64_t block_bytes = 0;  // 0: RocksDB's default
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DbShape, memtable_bytes, file_bytes, level1_bytes,
                                    background_jobs, auto_compactions, direct_reads,
-                                   block_cache_bytes)
+                                   block_cache_bytes, compression, compression_level, block_bytes)
 
 // A shape for `data_bytes`: the full one, or for --tiny one that still makes several files.
 DbShape ShapeFor(bool tiny, bool auto_compactions);
@@ -79,7 +82,8 @@ class BenchDb {
   // CPU time of RocksDB's threads on an embedded agent's CPUs.
   struct OnAgent {
     double flush_seconds = 0;
-    double compaction_seconds = 0;
+    double compaction_seconds = 0;   // whole ones
+    double compression_seconds = 0;  // of blocks
   };
   OnAgent TimeOnAgent() const;
   // What it has taken since `before` is the agent's in `result`, which has it as the host's.

@@ -27,11 +27,12 @@ absl::StatusOr<nlohmann::json> RunLoadJob(const nlohmann::json& spec) {
   const auto num = spec.at("num").get<uint64_t>();
   const auto seed = spec.at("seed").get<uint64_t>();
   const bool unique = spec.at("unique_keys").get<bool>();
-  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(),
-                                                    spec.at("shape").get<DbShape>()));
+  const auto shape = spec.at("shape").get<DbShape>();
+  PULSE_ASSIGN_OR_RETURN(auto opened,
+                         BenchDb::Open(spec.at("dir").get<std::string>(), PlainStock(), shape));
   BenchDb& db = *opened;
   KeyStream keys(unique ? KeyOrder::kUnique : KeyOrder::kRandom, num, seed);
-  ValueMaker values(spec.at("value_bytes").get<size_t>(), seed);
+  ValueMaker values(spec.at("value_bytes").get<size_t>(), seed, !shape.compression.empty());
   rocksdb::WriteOptions write;
   write.disableWAL = true;
   for (uint64_t done = 0; done < num;) {
@@ -56,9 +57,10 @@ absl::StatusOr<nlohmann::json> RunVerifyJob(const nlohmann::json& spec) {
   const auto dir = spec.at("dir").get<std::string>();
   Variant reader = PlainStock();
   reader.uri = spec.value("pool_uri", "");
-  PULSE_ASSIGN_OR_RETURN(
-      auto opened, BenchDb::Open(dir, reader, spec.at("shape").get<DbShape>(), /*read_only=*/true));
-  const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>());
+  const auto shape = spec.at("shape").get<DbShape>();
+  PULSE_ASSIGN_OR_RETURN(auto opened, BenchDb::Open(dir, reader, shape, /*read_only=*/true));
+  const ValueMaker values(spec.at("value_bytes").get<size_t>(), spec.at("seed").get<uint64_t>(),
+                          !shape.compression.empty());
   rocksdb::ReadOptions read;
   read.fill_cache = false;
   read.readahead_size = kScanReadahead;

@@ -9,24 +9,52 @@
 #include "bench/macro/description.h"
 #include "bench/macro/workload.h"
 #include "fmt/format.h"
+#include "services/lsm/core/rocksdb_compat.h"
 
 namespace pulse::bench {
 namespace {
 
 constexpr uint64_t kFullSize = uint64_t{3} << 29;  // 1.5 GiB
+// Of RocksDB before 10.7, whose threads that compress wait for each other far more, figures are
+// reported only.
+constexpr bool kJudgesCompressed = PULSE_ROCKSDB_AT_LEAST(10, 7);
 constexpr uint64_t kSlack = uint64_t{128} << 20;
 
 double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
-std::vector<Variant> EveryVariant(const Session& session) {
+// What a command line says of the tables' blocks.
+struct Blocks {
+  std::string compression;  // empty: none
+  int level = 3;
+  uint64_t bytes = 0;             // 0: RocksDB's default
+  uint32_t parallel_threads = 1;  // 1: PlaceCompactions chooses
+};
+
+std::vector<Variant> EveryVariant(const Session& session, const Blocks& blocks) {
+  const bool compressed = !blocks.compression.empty();
   std::vector<Variant> all = StockVariants(session.host_cpus());
-  all.push_back(PulseVariant(session.pulse_target(), session.host_cpus()));
+  PulseTarget target = session.pulse_target();
+  if (compressed) {
+    absl::StrAppend(&target.extra, target.extra.empty() ? "" : "&", "compression=agent");
+  }
+  all.push_back(PulseVariant(target, session.host_cpus()));
   if (session.args().pool) {
-    all.push_back(
-        PulsePoolVariant(session.pulse_target(), session.host_cpus(), session.pool_path()));
+    all.push_back(PulsePoolVariant(target, session.host_cpus(), session.pool_path()));
+  }
+  for (Variant& o : all) {
+    if (compressed && o.IsPulse()) o.parallel_threads = blocks.parallel_threads;
   }
   for (Variant& o : StockOnBothProcessors(session.both_cpus())) all.push_back(std::move(o));
+  if (compressed) all.push_back(StockCompressingOnBoth(session.both_cpus()));
   return all;
+}
+
+DbShape ShapeOf(const CommonArgs& args, const Blocks& blocks) {
+  DbShape shape = ShapeFor(args.tiny, /*auto_compactions=*/false);
+  shape.compression = blocks.compression;
+  shape.compression_level = blocks.level;
+  shape.block_bytes = blocks.bytes;
+  return shape;
 }
 
 // The frozen level 0 that all variants start from.
@@ -41,9 +69,11 @@ struct Frozen {
 // One value size: its frozen level 0 and the runs on copies of it.
 class Probe {
  public:
-  Probe(Session* session, bool unique_keys, uint64_t value_bytes, uint64_t size)
-      : session_(session), shape_(ShapeFor(session->args().tiny, /*auto_compactions=*/false)) {
-    frozen_.name = absl::StrCat("frozen-", value_bytes, "B");
+  Probe(Session* session, bool unique_keys, uint64_t value_bytes, uint64_t size,
+        const Blocks& blocks = {})
+      : session_(session), shape_(ShapeOf(session->args(), blocks)) {
+    frozen_.name = absl::StrCat("frozen-", value_bytes, "B", blocks.compression.empty() ? "" : "-",
+                                blocks.compression);
     frozen_.value_bytes = value_bytes;
     frozen_.num = std::max<uint64_t>(1, size / (kKeyBytes + value_bytes));
     load_ = {{"job", "load"},
@@ -141,15 +171,18 @@ class Probe {
 
 // The rows of data/compaction.json, in which "best tuned" stands for the fastest form of stock
 // RocksDB (only among all three has it a target), "stock on both CPUs" for the faster of two.
-std::vector<RatioRow> CompactionRatios(const RunSet& runs, uint64_t value_bytes, bool judged) {
+std::vector<RatioRow> CompactionRatios(const RunSet& runs, uint64_t value_bytes, bool compressed,
+                                       bool judged) {
   const nlohmann::json& data = DataOf("compaction");
   const std::string best = runs.Lowest({kStockDefault, kStockBps, kStockDirect}, "wall_s");
   const bool all = runs.Has(kStockDefault) && runs.Has(kStockBps) && runs.Has(kStockDirect);
-  const std::string both = runs.Lowest({kStock2Cpu, kStock2CpuSub}, "wall_s");
+  const std::string both =
+      runs.Lowest({kStock2Cpu, compressed ? kStock2CpuPar : kStock2CpuSub}, "wall_s");
   const nlohmann::json goals =
-      data.at("goals").value(absl::StrCat(value_bytes), nlohmann::json::object());
+      compressed ? nlohmann::json::object()
+                 : data.at("goals").value(absl::StrCat(value_bytes), nlohmann::json::object());
   std::vector<RatioRow> rows;
-  for (nlohmann::json row : data.at("ratios")) {
+  for (nlohmann::json row : data.at(compressed ? "compressed_ratios" : "ratios")) {
     bool tuned = false;
     for (size_t i : {2, 3}) {
       if (row[i] == "best tuned") {
@@ -177,21 +210,36 @@ absl::Status RunCompactionBench(BenchArgs args) {
   if (!size.ok()) return size.status();
   const auto values = args.own.value("values", std::vector<uint64_t>{1024});
   const bool unique_keys = args.own.value("unique_keys", false);
+  Blocks blocks;
+  blocks.compression = args.own.value("compression", "");
+  blocks.level = static_cast<int>(args.own.value("compression_level", uint64_t{3}));
+  blocks.bytes = args.own.value("block_size", uint64_t{0});
+  blocks.parallel_threads =
+      static_cast<uint32_t>(std::max(uint64_t{1}, args.own.value("parallel_threads", uint64_t{0})));
+  const bool compressed = !blocks.compression.empty();
   // The frozen database, one variant's output, and the tables' own overhead on both.
   const uint64_t frozen = args.common.keep ? values.size() : 1;
   const uint64_t pool = args.common.pool ? 2 : 0;
   PULSE_ASSIGN_OR_RETURN(auto session,
                          Session::Open(args, *size / 4 * 5 * (frozen + 1 + pool) + kSlack));
   Session& s = *session;
-  PULSE_ASSIGN_OR_RETURN(const auto variants, Select(EveryVariant(s), args.common.opponents));
+  PULSE_ASSIGN_OR_RETURN(const auto variants,
+                         Select(EveryVariant(s, blocks), args.common.opponents));
   if (!args.common.keep) PULSE_RETURN_IF_ERROR(s.dir().RemoveAll("frozen-"));
   s.report()["settings"].update({{"size_bytes", *size}, {"unique_keys", unique_keys}});
+  if (compressed) {
+    s.report()["settings"].update({{"compression", blocks.compression},
+                                   {"compression_level", blocks.level},
+                                   {"block_bytes", blocks.bytes},
+                                   {"parallel_threads", blocks.parallel_threads}});
+  }
   s.Say(Legend(s, variants));
   s.ExpectSteps(static_cast<int>(values.size() * (1 + variants.size() * s.rounds())));
   for (const uint64_t value_bytes : values) {
-    Probe probe(&s, unique_keys, value_bytes, *size);
+    Probe probe(&s, unique_keys, value_bytes, *size, blocks);
     PULSE_ASSIGN_OR_RETURN(const auto runs, probe.Run(variants, probe.Label()));
-    const auto rows = CompactionRatios(runs, value_bytes, !args.common.tiny);
+    const auto rows = CompactionRatios(runs, value_bytes, compressed,
+                                       !args.common.tiny && (!compressed || kJudgesCompressed));
     const Frozen& level0 = probe.frozen();
     s.Say(fmt::format("\nValues of {} B: level 0 of {} in {} files, {} pair(s)\n", value_bytes,
                       FormatBytes(level0.table_bytes), level0.files, s.pairs()));

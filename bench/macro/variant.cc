@@ -64,6 +64,14 @@ std::vector<Variant> StockOnBothProcessors(const std::vector<int>& cpus) {
   return {plain, split};
 }
 
+Variant StockCompressingOnBoth(const std::vector<int>& cpus) {
+  Variant parallel = StockOnBothProcessors(cpus).front();
+  parallel.name = kStock2CpuPar;
+  parallel.meaning = "the same with parallel_threads=2";
+  parallel.parallel_threads = 2;
+  return parallel;
+}
+
 absl::StatusOr<std::vector<Variant>> Select(std::vector<Variant> all,
                                             const std::vector<std::string>& names) {
   if (names.empty()) return all;

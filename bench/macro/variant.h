@@ -21,14 +21,16 @@ struct Variant {
   uint64_t bytes_per_sync = 0;  // strict when not 0
   bool direct_io = false;       // for flush and compaction
   uint32_t subcompactions = 1;
-  std::vector<int> cpus;  // of the host process
+  uint32_t parallel_threads = 1;  // that compress blocks, for each table
+  std::vector<int> cpus;          // of the host process
 
   bool IsPulse() const { return !uri.empty(); }
 };
 
 // From JSON it throws nlohmann's exceptions: for specs that this program wrote.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, name, meaning, uri, pool, agent_socket, rival_engine,
-                                   bytes_per_sync, direct_io, subcompactions, cpus)
+                                   bytes_per_sync, direct_io, subcompactions, parallel_threads,
+                                   cpus)
 
 // How PulseDB is reached.
 struct PulseTarget {
@@ -47,6 +49,7 @@ inline constexpr char kPulse[] = "pulse";
 inline constexpr char kPulsePool[] = "pulse-pool";
 inline constexpr char kStock2Cpu[] = "stock-2cpu";
 inline constexpr char kStock2CpuSub[] = "stock-2cpu-sub2";
+inline constexpr char kStock2CpuPar[] = "stock-2cpu-par2";
 inline constexpr char kHost[] = "host";
 inline constexpr char kWhole[] = "whole";
 inline constexpr char kAdaptive[] = "adaptive";
@@ -63,6 +66,8 @@ Variant PulsePoolVariant(const PulseTarget& target, const std::vector<int>& cpus
 // Stock RocksDB on all the processors that PulseDB has, host's and agent's: as it comes, and with
 // each compaction split in two.
 std::vector<Variant> StockOnBothProcessors(const std::vector<int>& cpus);
+// The same with two threads that compress blocks.
+Variant StockCompressingOnBoth(const std::vector<int>& cpus);
 
 // Keeps those named in `names` (all when empty). InvalidArgument for a name that nobody has.
 absl::StatusOr<std::vector<Variant>> Select(std::vector<Variant> all,

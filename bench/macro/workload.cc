@@ -3,11 +3,42 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 namespace pulse::bench {
 namespace {
 
 constexpr size_t kPoolBytes = size_t{1} << 20;
+
+// Overwrites `out` with what services log: records of named fields, with words that are drawn from
+// some hundreds, a few of them far more often than the others, and with numbers.
+void FillWithText(Random* random, std::string* out) {
+  constexpr uint64_t kWords = 512;
+  std::vector<std::string> words(kWords);
+  for (std::string& word : words) {
+    const uint64_t letters = 3 + random->Below(8);
+    for (uint64_t i = 0; i < letters; ++i) {
+      // The least of two draws: some letters are more frequent, as in languages.
+      word += static_cast<char>('a' + std::min(random->Below(26), random->Below(26)));
+    }
+  }
+  // A product of two uniform draws favours the first words.
+  const auto word = [&] {
+    return words[static_cast<size_t>(random->Unit() * random->Unit() * kWords)];
+  };
+  const size_t size = out->size();
+  out->clear();
+  while (out->size() < size) {
+    out->append("{\"time\":" + std::to_string(1'760'000'000'000 + random->Below(86'400'000)) +
+                ",\"level\":\"" + (random->Below(8) == 0 ? "error" : "info") + "\",\"service\":\"" +
+                word() + "\",\"host\":\"" + word() + "-" + std::to_string(random->Below(100)) +
+                "\",\"message\":\"");
+    for (uint64_t i = 0, n = 4 + random->Below(8); i < n; ++i) out->append(word() + " ");
+    out->append("\",\"user\":" + std::to_string(random->Below(1'000'000)) +
+                ",\"took_us\":" + std::to_string(random->Below(20'000)) + "}\n");
+  }
+  out->resize(size);
+}
 
 }  // namespace
 
@@ -58,11 +89,12 @@ uint64_t KeyStream::Next() {
   return x;
 }
 
-ValueMaker::ValueMaker(size_t value_bytes, uint64_t seed)
+ValueMaker::ValueMaker(size_t value_bytes, uint64_t seed, bool text)
     : value_bytes_(value_bytes), stamp_bytes_(std::min<size_t>(value_bytes, 8)) {
   pool_.resize(kPoolBytes + value_bytes_ + 8);
   Random random(Mix(seed + 2));
-  for (size_t i = 0; i + 8 <= pool_.size(); i += 8) {
+  if (text) FillWithText(&random, &pool_);
+  for (size_t i = 0; !text && i + 8 <= pool_.size(); i += 8) {
     const uint64_t word = random.Next();
     std::memcpy(&pool_[i], &word, 8);
   }

@@ -61,7 +61,8 @@ class KeyStream {
 
 class ValueMaker {
  public:
-  ValueMaker(size_t value_bytes, uint64_t seed);
+  // `text`: records of named fields, such as services log, which compress; else random bytes.
+  ValueMaker(size_t value_bytes, uint64_t seed, bool text = false);
 
   // The value of `key` as written by operation `stamp`. Valid until the next call.
   std::string_view Make(uint64_t key, uint64_t stamp);

@@ -65,6 +65,17 @@ TEST(WorkloadTest, ValuesMatchTheirKeyOnly) {
   EXPECT_FALSE(values.Matches(17, damaged));
 }
 
+TEST(WorkloadTest, TextValues_FollowTheSeedAndAreText) {
+  ValueMaker values(1000, 5, /*text=*/true), same(1000, 5, true), other(1000, 6, true);
+  const std::string value(values.Make(17, 3));
+  EXPECT_EQ(value, same.Make(17, 3));
+  EXPECT_NE(value, other.Make(17, 3));
+  EXPECT_TRUE(values.Matches(17, value));
+  EXPECT_FALSE(values.Matches(18, value));
+  EXPECT_NE(value.find("\"level\":\""), std::string::npos);
+  for (const char c : value.substr(kKeyBytes)) EXPECT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
+}
+
 TEST(WorkloadTest, ChecksumSeesOrderBoundariesAndBits) {
   const auto sum = [](const std::vector<std::string>& parts) {
     Checksum c;

@@ -107,6 +107,7 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
     if (parsed.options.count(name) != 0) absl::StrAppend(&unused, unused.empty() ? "" : ", ", name);
   }
   const bool flushes_given = parsed.options.count("flushes") != 0;
+  const bool sched_given = parsed.options.count("agent_sched") != 0;
   const bool compression_given = parsed.options.count("compression") != 0;
   const bool status_given = parsed.options.count("status") != 0;
   if (absl::Status st = Read(std::move(parsed.options), &o); !st.ok()) return refused(st.message());
@@ -147,6 +148,8 @@ absl::StatusOr<Options> ParseOptions(const std::string& uri) {
         "blocks can be compressed on an embedded agent's CPUs only; name those by agent_cpus=, as "
         "in pulse://?agent_cpus=1&compression=agent, or leave compression out");
   }
+  // Beside threads that compress on its CPUs it would come last.
+  if (o.agent_compresses && !sched_given) o.agent_background = false;
   if (o.agent_compresses && o.placement == PlacementMode::kHost) {
     return refused(
         "compression=agent is for outputs that the agent writes, and with placement=host it writes "

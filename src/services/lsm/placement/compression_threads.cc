@@ -49,11 +49,10 @@ struct Adopted {
   AtomicCounters* counters = nullptr;
   int64_t counted = 0;
 
-  int64_t Count() {
+  void Count() {
     const int64_t now = ThreadCpuNanos();
-    const int64_t nanos = now - std::exchange(counted, now);
-    Add(&counters->agent_compression_nanos, static_cast<uint64_t>(nanos));
-    return nanos;
+    Add(&counters->agent_compression_nanos,
+        static_cast<uint64_t>(now - std::exchange(counted, now)));
   }
   ~Adopted() {
     if (counters != nullptr) Count();
@@ -155,7 +154,7 @@ void CompressionThreads::Adopt() {
   adopted.counters = counters_;
 }
 
-int64_t CompressionThreads::CountMine() { return adopted.Count(); }
+void CompressionThreads::CountMine() { adopted.Count(); }
 
 void CompressionThreads::FindThreads(pid_t maker) {
   const std::unique_ptr<DIR, DirCloser> dir(opendir("/proc/self/task"));

@@ -70,9 +70,8 @@ class CompressionThreads {
   static CompressionThreads* TakeMine();
   // The calling thread has the agent's CPUs until it ends, and its time is counted exactly.
   void Adopt();
-  // The CPU time of the calling thread, which was adopted, since the last call.
-  static int64_t CountMine();
-  int cpus() const { return static_cast<int>(cpus_.size()); }
+  // Counts the CPU time of the calling thread, which was adopted, until now.
+  static void CountMine();
 
   // Counts the time of the threads that there are, if that was not done just now.
   void Sample();

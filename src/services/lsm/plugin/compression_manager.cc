@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "services/lsm/core/rocksdb_compat.h"
-#include "services/lsm/placement/compression_share.h"
 #include "services/lsm/placement/compression_threads.h"
 
 #if PULSE_ROCKSDB_AT_LEAST(11, 8)
@@ -29,52 +28,46 @@ using rocksdb::CompressionOptions;
 using rocksdb::CompressionType;
 using rocksdb::Compressor;
 
-// What the compressors of one table share.
-struct TableBlocks {
-  explicit TableBlocks(CompressionThreads* agent) : threads(agent) {}
-
-  CompressionThreads* const threads;  // outlives all tables
-  const pid_t merger = gettid();
-  CompressionShare share;
-};
+// For each table, unless its options say how many: beyond eight RocksDB has 32 places for blocks,
+// so that neither side waits for the other.
+constexpr uint32_t kThreads = 9;
 
 class AgentCompressor : public rocksdb::CompressorWrapper {
  public:
-  AgentCompressor(std::unique_ptr<Compressor> wrapped, std::shared_ptr<TableBlocks> blocks)
-      : CompressorWrapper(std::move(wrapped)), blocks_(std::move(blocks)) {}
+  // `threads` outlives all tables. `merger` makes the table.
+  AgentCompressor(std::unique_ptr<Compressor> wrapped, CompressionThreads* threads, pid_t merger)
+      : CompressorWrapper(std::move(wrapped)), threads_(threads), merger_(merger) {}
 
   const char* Name() const override { return wrapped_->Name(); }
   std::string GetId() const override { return wrapped_->GetId(); }
   std::unique_ptr<Compressor> Clone() const override {
-    return std::make_unique<AgentCompressor>(wrapped_->Clone(), blocks_);
+    return std::make_unique<AgentCompressor>(wrapped_->Clone(), threads_, merger_);
   }
   std::unique_ptr<Compressor> MaybeCloneSpecialized(rocksdb::CacheEntryRole block_type,
                                                     DictConfigArgs&& dictionary) const override {
     auto clone = wrapped_->MaybeCloneSpecialized(block_type, std::move(dictionary));
     if (clone == nullptr) return nullptr;
-    return std::make_unique<AgentCompressor>(std::move(clone), blocks_);
+    return std::make_unique<AgentCompressor>(std::move(clone), threads_, merger_);
   }
 
   rocksdb::Status CompressBlock(Slice block, char* out, size_t* out_size, CompressionType* type,
                                 ManagedWorkingArea* area) override {
-    if (gettid() == blocks_->merger) {
-      blocks_->share.BeforeOwnBlock();
-      return wrapped_->CompressBlock(block, out, out_size, type, area);
-    }
-    blocks_->threads->Adopt();
+    const bool by_worker = gettid() != merger_;
+    if (by_worker) threads_->Adopt();
     const rocksdb::Status s = wrapped_->CompressBlock(block, out, out_size, type, area);
-    blocks_->share.OnBlock(CompressionThreads::CountMine());
+    if (by_worker) CompressionThreads::CountMine();
     return s;
   }
 
  private:
-  const std::shared_ptr<TableBlocks> blocks_;
+  CompressionThreads* const threads_;
+  const pid_t merger_;
 };
 
 class AgentCompressionManager : public rocksdb::CompressionManagerWrapper {
  public:
-  AgentCompressionManager(int agent_cpus, std::shared_ptr<rocksdb::CompressionManager> wrapped)
-      : CompressionManagerWrapper(std::move(wrapped)), agent_cpus_(agent_cpus) {}
+  explicit AgentCompressionManager(std::shared_ptr<rocksdb::CompressionManager> wrapped)
+      : CompressionManagerWrapper(std::move(wrapped)) {}
 
   // By which RocksDB finds the wrapped one, or one that reads its tables, in an OPTIONS file.
   const char* Name() const override { return wrapped_->CompatibilityName(); }
@@ -91,21 +84,13 @@ class AgentCompressionManager : public rocksdb::CompressionManagerWrapper {
     CompressionThreads* const threads = CompressionThreads::TakeMine();
     if (threads == nullptr) return wrapped_->GetCompressorForSST(context, options, preferred);
     CompressionOptions parallel = options;
-    // One more than the CPUs have a block while another waits for the next; and from three on
-    // RocksDB has places for eight blocks instead of four.
-    if (parallel.parallel_threads <= 1) {
-      parallel.parallel_threads = static_cast<uint32_t>(std::max(3, agent_cpus_ + 1));
-    }
+    if (parallel.parallel_threads <= 1) parallel.parallel_threads = kThreads;
     auto wrapped = wrapped_->GetCompressorForSST(context, parallel, preferred);
     // RocksDB leaves the fastest ones, to which handing on a block costs more than it saves, to the
     // thread that merges.
     if (wrapped == nullptr || wrapped->GetRecommendedParallelThreads() == 1) return wrapped;
-    return std::make_unique<AgentCompressor>(
-        std::move(wrapped), std::make_shared<TableBlocks>(threads));
+    return std::make_unique<AgentCompressor>(std::move(wrapped), threads, gettid());
   }
-
- private:
-  const int agent_cpus_;
 };
 
 bool IsOurs(const std::shared_ptr<rocksdb::CompressionManager>& manager) {
@@ -132,8 +117,8 @@ void CompressInParallel(int agent_cpus, rocksdb::ColumnFamilyOptions* o) {
 #if PULSE_ROCKSDB_AT_LEAST(11, 8)
   if (IsOurs(o->compression_manager)) return;
   o->compression_manager = std::make_shared<AgentCompressionManager>(
-      agent_cpus, o->compression_manager != nullptr ? o->compression_manager
-                                                    : rocksdb::GetBuiltinV2CompressionManager());
+      o->compression_manager != nullptr ? o->compression_manager
+                                        : rocksdb::GetBuiltinV2CompressionManager());
 #else
   // RocksDB starts the threads for tables without compression as well.
   if (!CompressesAlone(*o)) return;

@@ -3,8 +3,7 @@
 // RocksDB's. Its compressors are the wrapped one's, under the same names, so that tables and
 // OPTIONS files are what they would be without it, but for two notes in a table's properties. They
 // learn which thread compresses a block: RocksDB's workers move to the agent's CPUs with their
-// first one, and the thread that merges does no more blocks itself than its part
-// (compression_share.h).
+// first one.
 //
 // Before 11.8 it is parallel_threads, and RocksDB's workers inherit the agent's CPUs
 // (compression_threads.h), which works in all versions.
@@ -14,8 +13,8 @@
 
 namespace pulse::lsm {
 
-// Has the blocks of a family's outputs compressed by several threads, `agent_cpus` + 1 or more,
-// unless its options say how many. For compressions that gain by it.
+// Has the blocks of a family's outputs compressed by several threads, unless its options say how
+// many: before 11.8 by `agent_cpus` + 1. For compressions that gain by it.
 void CompressInParallel(int agent_cpus, rocksdb::ColumnFamilyOptions* options);
 
 // Whether its blocks are compressed, and by the thread that merges alone.
