@@ -313,7 +313,8 @@ TEST(IngestTest, Stop_SilentHost_DoesNotWaitForIt) {
     }
   });
   EXPECT_TRUE(Eventually([&] { return server->stats().open == 2; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that buffers are full
+  // sleep: so that the kernel's buffers are full, which nothing tells
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   server->Stop();
   sender.join();
   EXPECT_EQ(server->stats().open, 0u);
