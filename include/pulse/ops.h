@@ -21,10 +21,13 @@
  * examples/ops_example.c and ops_example.cc are whole programs. Link with -lpulse-ops. C99, C++20.
  *
  * There are three ways to have a request done:
- *   run      one large input, on all processors; blocks until it is done
- *   submit   many small inputs at the same time (a batch), each by one processor; their results
- * come by pulse_ops_wait, by a callback, or in C++ by a future stream   input that comes piece by
- * piece, on all processors
+ *
+ *   run: one large input, on all processors; blocks until it is done.
+ *
+ *   submit: many small inputs at the same time (a batch), each by one processor. Their results come
+ *   by pulse_ops_wait, by a callback, or in C++ by a future.
+ *
+ *   stream: input that comes piece by piece, on all processors.
  *
  * Threads. A pulse_ops object and a set of rules serve any number of threads at once; a stream is
  * for one thread at a time. No call may be made in a child process after fork. Functions that the
