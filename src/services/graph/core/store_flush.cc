@@ -78,7 +78,10 @@ bool StoreImpl::WantsCheckpoint() const {
 
 absl::Status StoreImpl::WaitForMemory(std::unique_lock<std::mutex>* lock) {
   if (!options_.background || options_.flush_chunks == 0) return absl::OkStatus();
-  while (MemoryUsed() > options_.memory_limit && !closed_) {
+  // A round that began after this one freed what can be freed: the rest is held by snapshots, this
+  // transaction's among them, and waiting for it could last for ever.
+  const uint64_t enough = maintenance_rounds_ + 2;
+  while (MemoryUsed() > options_.memory_limit && !closed_ && maintenance_rounds_ < enough) {
     {
       std::lock_guard stats(stats_mu_);
       if (!stats_.maintenance.ok()) {
@@ -397,6 +400,7 @@ void StoreImpl::Maintain() {
     }
     // Whoever waits has looked under this lock.
     std::lock_guard commits(commit_mu_);
+    ++maintenance_rounds_;
     memory_cv_.notify_all();
   }
 }

@@ -173,6 +173,7 @@ class StoreImpl : public TransactionHost {
   bool closed_ = false;
   bool schema_changing_ = false;
   int loads_ = 0;
+  uint64_t maintenance_rounds_ = 0;
   std::vector<Pending*> queue_, in_flight_;
   uint64_t last_sequence_ = 0;
   uint64_t applied_ = 0;

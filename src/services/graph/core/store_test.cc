@@ -552,5 +552,34 @@ TEST(StoreThreads, MemoryLimit_HoldsWhileWritersWait) {
   EXPECT_GT((*store)->stats().flushes, 0u);
 }
 
+// Properties in memory that a snapshot holds on to must not stop writers for ever.
+TEST(StoreThreads, SnapshotHeldBeyondTheMemoryLimit_DoesNotStopWriters) {
+  const ScratchDir dir("graph-held");
+  StoreOptions options;
+  options.sync = false;
+  options.memory_limit = 4 << 20;
+  const auto store = GraphStore::Open(dir.get(), options);
+  ASSERT_TRUE(store.ok());
+  NodeId node;
+  {
+    auto tx = *(*store)->Begin();
+    node = *tx->CreateNode({}, {});
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  const auto held = *(*store)->Snapshot();
+  for (int i = 0; i < 40; ++i) {
+    auto tx = *(*store)->Begin();
+    ASSERT_TRUE(tx->CreateEdge(node, node, *tx->AddTypeName("T"),
+                               {{*tx->AddKeyName("w"), Value::String(std::string(300'000, 'x'))}})
+                    .ok());
+    ASSERT_TRUE(tx->Commit().ok());
+  }
+  uint64_t degree = 0;
+  ASSERT_TRUE(held->Degrees({&node, 1}, Direction::kOut, {}, {&degree, 1}).ok());
+  EXPECT_EQ(degree, 0u);
+  ASSERT_TRUE((*(*store)->Snapshot())->Degrees({&node, 1}, Direction::kOut, {}, {&degree, 1}).ok());
+  EXPECT_EQ(degree, 40u);
+}
+
 }  // namespace
 }  // namespace pulse::graph
