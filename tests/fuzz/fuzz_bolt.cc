@@ -12,7 +12,19 @@
 
 namespace {
 
-using namespace pulse::bolt;  // a fuzz target is one file
+using pulse::bolt::AnswerHandshake;
+using pulse::bolt::BoltConnection;
+using pulse::bolt::BoltShared;
+using pulse::bolt::ChunkSplitter;
+using pulse::bolt::Inbox;
+using pulse::bolt::JoinChunks;
+using pulse::bolt::kNewest;
+using pulse::bolt::Part;
+using pulse::bolt::PartSink;
+using pulse::bolt::ReadChoice;
+using pulse::bolt::ReadMessage;
+using pulse::bolt::Version;
+namespace test = pulse::bolt::test;
 
 // Answers go nowhere.
 class Nowhere : public PartSink {
