@@ -256,6 +256,7 @@ absl::StatusOr<OpsWork> MakeWork(OpsKind kind, const std::vector<CorpusFile>& fi
 }
 
 absl::Status LibraryEngine::Process(int lane, const Chunk& chunk, Result& result) {
+  if (!counts_) return process_(lane, chunk, result);
   const int64_t before = ThreadCpuNanos();
   absl::Status status = process_(lane, chunk, result);
   cpu_nanos_ += ThreadCpuNanos() - before;
