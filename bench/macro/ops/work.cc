@@ -209,8 +209,8 @@ absl::StatusOr<OpsPiece> MakePiece(OpsWork& work, std::string plain, LibraryEngi
   }
   std::string made(result.payload());
   const bool compresses = work.kind == OpsKind::kDeflate || work.kind == OpsKind::kRegex;
-  piece.input = compresses ? std::move(plain) : made;
-  piece.output = compresses ? std::move(made) : std::move(plain);
+  piece.input = std::move(compresses ? plain : made);
+  piece.output = std::move(compresses ? made : plain);
   return piece;
 }
 
