@@ -209,8 +209,8 @@ absl::StatusOr<OpsPiece> MakePiece(OpsWork& work, std::string plain, LibraryEngi
   }
   std::string made(result.payload());
   const bool compresses = work.kind == OpsKind::kDeflate || work.kind == OpsKind::kRegex;
-  piece.input = compresses ? std::move(plain) : made;
-  piece.output = compresses ? std::move(made) : std::move(plain);
+  piece.input = std::move(compresses ? plain : made);
+  piece.output = std::move(compresses ? made : plain);
   return piece;
 }
 
@@ -256,6 +256,7 @@ absl::StatusOr<OpsWork> MakeWork(OpsKind kind, const std::vector<CorpusFile>& fi
 }
 
 absl::Status LibraryEngine::Process(int lane, const Chunk& chunk, Result& result) {
+  if (!counts_) return process_(lane, chunk, result);
   const int64_t before = ThreadCpuNanos();
   absl::Status status = process_(lane, chunk, result);
   cpu_nanos_ += ThreadCpuNanos() - before;
