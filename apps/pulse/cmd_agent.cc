@@ -14,9 +14,12 @@
 #include "apps/pulse/commands.h"
 #include "apps/pulse/metrics/endpoint.h"
 #include "apps/pulse/util/option_values.h"
+#include "apps/pulse/util/rules_file.h"
 #include "base/errors.h"
 #include "base/stop_signal.h"
 #include "base/trace.h"
+#include "net/address.h"
+#include "services/ops/ingest/ingest.h"
 #include "services/services.h"
 #include "vdpu/virtual_dpu.h"
 
@@ -32,6 +35,10 @@ struct AgentArgs {
   std::string print_profile;
   std::string session_memory = "4G";
   std::string total_memory;
+  std::string ingest;
+  bool ingest_anywhere = false;
+  std::string filter;
+  std::string to;
   std::string trace;
   std::string metrics;
   bool metrics_anywhere = false;
@@ -59,6 +66,40 @@ absl::StatusOr<std::unique_ptr<vdpu::VirtualDpu>> StartProfile(const AgentArgs& 
   if (!dpu.ok()) return dpu.status();
   (*dpu)->Apply(options);
   return dpu;
+}
+
+// What --ingest, --filter and --to ask for; null without them.
+absl::StatusOr<std::unique_ptr<ingest::IngestServer>> StartIngest(const AgentArgs& args,
+                                                                  const std::vector<int>& cpus) {
+  if (args.ingest.empty() && args.filter.empty() && args.to.empty()) return nullptr;
+  if (args.ingest.empty() || args.filter.empty() || args.to.empty()) {
+    return absl::InvalidArgumentError(
+        "--ingest, --filter and --to go together: where clients send, which records pass, and who "
+        "gets them");
+  }
+  ingest::IngestOptions options;
+  options.cpus = cpus;
+  const bool is_port = args.ingest.find(':') == std::string::npos;
+  auto listen = net::ParseAddress(is_port ? absl::StrCat("127.0.0.1:", args.ingest) : args.ingest);
+  if (!listen.ok()) return OptionError("--ingest", listen.status());
+  options.listen = *listen;
+  if (!args.ingest_anywhere && !options.listen.is_loopback() && !options.listen.is_unix()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ingest ", args.ingest,
+                     ": other machines reach it, and everybody who connects is served; say so with "
+                     "--ingest-anywhere"));
+  }
+  auto host = net::ParseAddress(args.to);
+  if (!host.ok()) return OptionError("--to", host.status());
+  options.host = *host;
+  PULSE_ASSIGN_OR_RETURN(std::vector<filter::Rule> rules, ReadRulesFile("--filter", args.filter));
+  PULSE_ASSIGN_OR_RETURN(std::shared_ptr<const filter::RuleSet> set,
+                         filter::RuleSet::Compile(std::move(rules), filter::RuleSetOptions()));
+  auto server = ingest::IngestServer::Open(std::move(options), std::move(set));
+  if (!server.ok()) return OptionError("--ingest", server.status());
+  std::fprintf(stderr, "pulse agent: filters streams sent to %s for %s\n",
+               (*server)->address().ToString().c_str(), args.to.c_str());
+  return server;
 }
 
 absl::Status PrintProfile(const std::string& name) {
@@ -174,6 +215,7 @@ absl::Status RunAgent(const AgentArgs& args) {
   if (metrics != nullptr)
     std::fprintf(stderr, "pulse agent: metrics at %s\n", metrics->url().c_str());
 
+  PULSE_ASSIGN_OR_RETURN(auto ingest, StartIngest(args, options.cpus));
   NetworkFront* const front = (*services)->front();
   if (front != nullptr) {
     PULSE_RETURN_IF_ERROR(front->Listen());
@@ -185,6 +227,18 @@ absl::Status RunAgent(const AgentArgs& args) {
   front_status->Set(nullptr);
   std::fprintf(stderr, "pulse agent: draining %zu session(s)\n", server->session_count());
   if (front != nullptr) front->Stop();
+  if (ingest != nullptr) {
+    ingest->Stop();
+    const ingest::IngestStats s = ingest->stats();
+    std::fprintf(stderr,
+                 "pulse agent: %llu stream(s) filtered, %llu of them reset; %llu bytes received, "
+                 "%llu decompressed, %llu sent\n",
+                 static_cast<unsigned long long>(s.streams),
+                 static_cast<unsigned long long>(s.failed),
+                 static_cast<unsigned long long>(s.bytes_received),
+                 static_cast<unsigned long long>(s.bytes_filtered),
+                 static_cast<unsigned long long>(s.bytes_sent));
+  }
   server.reset();
   return absl::OkStatus();
 }
@@ -218,6 +272,15 @@ void AddAgentCommand(CLI::App& app) {
       "--print-profile", args->print_profile,
       "print a profile with the sources of its figures, to start a file from, and exit");
   AddServiceOptions(cmd, &args->services);
+  cmd->add_option("--ingest", args->ingest,
+                  "PORT (on 127.0.0.1) or ADDRESS:PORT: filter the streams of lines that clients\n"
+                  "send here, compressed or not, by --filter, and give what matches to --to");
+  cmd->add_flag("--ingest-anywhere", args->ingest_anywhere,
+                "let --ingest listen beyond loopback, where everybody who connects is served");
+  cmd->add_option("--filter", args->filter,
+                  "with --ingest: a file of rules, one a line, as pulse filter --rules has it");
+  cmd->add_option("--to", args->to,
+                  "with --ingest: HOST:PORT, where each client's records go by a connection");
   cmd->add_option("--trace", args->trace,
                   "write a timeline of reads, writes and syncs to this file, for ui.perfetto.dev;\n"
                   "trace=FILE in a database's URI writes the host's (%p: the process id)");

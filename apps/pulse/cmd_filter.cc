@@ -19,6 +19,7 @@
 #include "apps/pulse/util/output_file.h"
 #include "apps/pulse/util/processor_options.h"
 #include "apps/pulse/util/progress.h"
+#include "apps/pulse/util/rules_file.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "services/ops/filter/filter.h"
@@ -30,8 +31,6 @@ namespace {
 constexpr int kSelected = 0;
 constexpr int kNothing = 1;
 constexpr int kError = 2;
-
-constexpr uint64_t kMostRuleBytes = uint64_t{64} << 20;
 
 struct FilterArgs {
   std::vector<std::string> patterns;
@@ -61,23 +60,8 @@ absl::StatusOr<std::vector<filter::Rule>> GatherRules(const FilterArgs& args) {
     }
   }
   if (args.rules_file.empty()) return rules;
-  const std::string name = absl::StrCat("--rules ", args.rules_file);
-  const UniqueFd fd = OpenFile(args.rules_file, O_RDONLY);
-  if (!fd.valid()) return ErrnoError(errno, "opening", name);
-  std::string text;
-  char buffer[1 << 16];
-  while (true) {
-    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoError(errno, "reading", name);
-    if (n == 0) break;
-    text.append(buffer, static_cast<size_t>(n));
-    if (text.size() > kMostRuleBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": larger than ", kMostRuleBytes >> 20, " MiB: no file of rules"));
-    }
-  }
-  PULSE_ASSIGN_OR_RETURN(const std::vector<filter::Rule> more, filter::ReadRules(text, name));
+  PULSE_ASSIGN_OR_RETURN(const std::vector<filter::Rule> more,
+                         ReadRulesFile("--rules", args.rules_file));
   rules.insert(rules.end(), more.begin(), more.end());
   return rules;
 }

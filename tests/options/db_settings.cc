@@ -97,6 +97,9 @@ const std::vector<Setting>& DbSettings() {
                   (s.options.statistics = rocksdb::CreateDBStatistics(),
                    s.options.stats_persist_period_sec = 1, s.options.persist_stats_to_disk = true)),
     PULSE_SETTING("options.row_cache", "yes", s.options.row_cache = rocksdb::NewLRUCache(1 << 16)),
+    // Compressed or not, as other settings have it: the threads are started all the same (7.8).
+    PULSE_SETTING("pulse.compression", "agent",
+                  (s.uri += "&compression=agent", s.options.compression_opts.parallel_threads = 2)),
   };
   return settings;
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/cpu_list.h"
 #include "pulse/rocksdb.h"
 #include "services/lsm/core/test_db.h"
 #include "services/lsm/core/test_support.h"
@@ -175,12 +176,23 @@ std::string RunCase(const std::vector<const Setting*>& settings, Where where,
   std::shared_ptr<rocksdb::FileSystem> fs;
   std::unique_ptr<rocksdb::Env> env;
   std::unique_ptr<rocksdb::Env> check_env;
+  const std::string more = MakeSetup(settings, rocksdb::Env::Default(), dir).uri;
+  std::string agent;
+  const std::vector<int> cpus = MyCpus();
+  if (!more.empty() && where != Where::kStock && cpus.size() < 2) {
+    printf("without %s: host and agent need a CPU each\n", more.c_str());
+  } else if (!more.empty() && where != Where::kStock) {
+    // This process is the case's own.
+    const absl::Status placed = SetThreadAffinity({cpus.begin(), cpus.end() - 1});
+    if (!placed.ok()) return "placing the host: " + std::string(placed.message());
+    agent = more + "&agent_cpus=" + std::to_string(cpus.back());
+  }
   if (where == Where::kPulsePool) {
     lsm::test::CreatePool(dir + "/pool", 64 << 20);
     uri += "&layout=pool&pool=" + dir + "/pool";
   }
   if (where != Where::kStock) {
-    const Status s = NewFileSystem(uri, nullptr, &fs);
+    const Status s = NewFileSystem(uri + agent, nullptr, &fs);
     if (!s.ok()) return "file system: " + s.ToString();
     env = rocksdb::NewCompositeEnv(fs);
     env->SetBackgroundThreads(4, rocksdb::Env::HIGH);

@@ -16,6 +16,7 @@ struct Setup {
   rocksdb::BlockBasedTableOptions table;
   std::shared_ptr<rocksdb::TableFactory> other_table;  // instead of a block-based one
   std::string dir;                                     // of this case; holds the database in "db"
+  std::string uri;                                     // options of pulse://, each after an '&'
   bool flush_before_close = false;                     // the logs are not read again
 };
 
@@ -28,7 +29,7 @@ struct Setting {
 
 const std::vector<Setting>& TableSettings();   // BlockBasedTableOptions, other table formats
 const std::vector<Setting>& FamilySettings();  // ColumnFamilyOptions
-const std::vector<Setting>& DbSettings();      // DBOptions
+const std::vector<Setting>& DbSettings();      // DBOptions, and options of pulse://
 
 std::vector<const Setting*> AllSettings();
 

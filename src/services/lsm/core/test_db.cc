@@ -43,6 +43,23 @@ std::string KeyOf(uint64_t n) {
 
 }  // namespace
 
+// RocksDB turned its raw DB** results into unique_ptrs: takes whichever this version has.
+template <typename Db>
+static Status OpenAny(bool read_only, const rocksdb::Options& options, const std::string& path,
+                      const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                      std::vector<rocksdb::ColumnFamilyHandle*>* handles, std::unique_ptr<Db>* db) {
+  if constexpr (requires { Db::Open(options, path, families, handles, db); }) {
+    return read_only ? Db::OpenForReadOnly(options, path, families, handles, db)
+                     : Db::Open(options, path, families, handles, db);
+  } else {
+    Db* raw = nullptr;
+    const Status s = read_only ? Db::OpenForReadOnly(options, path, families, handles, &raw)
+                               : Db::Open(options, path, families, handles, &raw);
+    db->reset(raw);
+    return s;
+  }
+}
+
 rocksdb::Options SmallDbOptions(rocksdb::Env* env) {
   rocksdb::Options o;
   if (env != nullptr) o.env = env;
@@ -75,10 +92,8 @@ Status TestDb::Open() {
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const auto& [name, o] : family_options_) descriptors.emplace_back(name, o);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* db = nullptr;
-  Status s = rocksdb::DB::Open(options_, path_, descriptors, &handles, &db);
+  Status s = OpenAny(false, options_, path_, descriptors, &handles, &db_);
   if (!s.ok()) return s;
-  db_.reset(db);
   for (rocksdb::ColumnFamilyHandle* h : handles) handles_[h->GetName()] = h;
   return s;
 }
@@ -201,14 +216,14 @@ std::vector<std::string> LiveFilesOnStock(const std::string& path) {
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const std::string& n : names) descriptors.emplace_back(n, options);
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* db = nullptr;
-  Status s = rocksdb::DB::OpenForReadOnly(options, path, descriptors, &handles, &db);
+  std::unique_ptr<rocksdb::DB> db;
+  Status s = OpenAny(true, options, path, descriptors, &handles, &db);
   std::vector<std::string> files;
   if (!s.ok()) return {s.ToString()};
   uint64_t manifest_size = 0;
   db->GetLiveFiles(files, &manifest_size, false).PermitUncheckedError();
   for (auto* h : handles) db->DestroyColumnFamilyHandle(h).PermitUncheckedError();
-  delete db;
+  db.reset();
   std::erase_if(files, [](const std::string& f) {
     return f.find(".sst") == std::string::npos && f.find(".blob") == std::string::npos;
   });

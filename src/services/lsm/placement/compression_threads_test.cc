@@ -18,10 +18,16 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
+#include "rocksdb/version.h"
+#include "services/lsm/core/rocksdb_compat.h"
 #include "services/lsm/core/test_support.h"
 #include "services/lsm/placement/test_cpus.h"
 #include "services/lsm/placement/test_placed_db.h"
 #include "services/lsm/pool/test_pool.h"
+
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+#include "rocksdb/advanced_compression.h"
+#endif
 
 namespace pulse::lsm::test {
 namespace {
@@ -113,7 +119,7 @@ class CompressionThreadsTest : public testing::Test {
   // Compressed, with tables large enough for several blocks.
   static void Compressed(rocksdb::Options* o) {
     o->compression = SomeCompression();
-    o->compression_opts.parallel_threads = 2;
+    CompressOnAgent(o->env->GetFileSystem().get(), o);
   }
 
   std::vector<int> all_;
@@ -133,7 +139,7 @@ TEST_F(CompressionThreadsTest, Compaction_ParallelThreads_RunOnAgentAndStockRead
   EXPECT_TRUE(filter.Any(agent_)) << "no thread was on the agent's CPUs";
   // What merges stays on the host, but for a block of each table.
   EXPECT_GT(filter.Mine(host_), filter.Mine(agent_));
-  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+  EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model()), "");
 }
 
 TEST_F(CompressionThreadsTest, PlaceCompactions_CompressedFamily_GetsParallelThreads) {
@@ -145,7 +151,14 @@ TEST_F(CompressionThreadsTest, PlaceCompactions_CompressedFamily_GetsParallelThr
   EXPECT_EQ(o.compression_opts.parallel_threads, 1u) << "without compression";
   o.compression = SomeCompression();
   ASSERT_TRUE(PlaceCompactions(&o).ok());
+#if PULSE_ROCKSDB_AT_LEAST(11, 8)
+  ASSERT_NE(o.compression_manager, nullptr);
+  EXPECT_EQ(std::string(o.compression_manager->CompatibilityName()), "BuiltinV2");
+  EXPECT_EQ(std::string(o.compression_manager->Name()), "BuiltinV2")
+      << "so that OPTIONS files load";
+#else
   EXPECT_EQ(o.compression_opts.parallel_threads, 2u);
+#endif
   o.compression_opts.parallel_threads = 5;
   ASSERT_TRUE(PlaceCompactions(&o).ok());
   EXPECT_EQ(o.compression_opts.parallel_threads, 5u) << "the user's own";
@@ -214,7 +227,7 @@ TEST_F(CompressionThreadsTest, Outputs_EveryKindOfTable_LoseNothing) {
     EXPECT_EQ(placed.db->Difference(), "");
     EXPECT_TRUE(testing_util::Eventually([this] { return AllAreBack(); }));
     placed.db->Close();
-    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model()), "");
   }
 }
 
@@ -231,7 +244,7 @@ TEST_F(CompressionThreadsTest, Placements_BesideCompression_LoseNothing) {
     PlacedDb placed(Embedded(Uri(more)), dir / "db", Compressed);
     WorkAndCheck(&placed, dir / "db");
     if (more.find("pool") != std::string::npos) continue;
-    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model(), placed.options), "");
+    EXPECT_EQ(DifferenceOnStock(dir / "db", placed.db->model()), "");
   }
 }
 
