@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/pulse/commands.h"
+#include "apps/pulse/graph/cmd_load.h"
 #include "apps/pulse/graph/shell.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
@@ -194,6 +195,8 @@ void AddGraphCommand(CLI::App& app) {
   shell->add_flag("--json", args->json, "a JSON object for each row, one a line");
   shell->callback([args] { Finish(RunShell(*args)); });
   AddServe(graph, args);
+  AddGraphLoadCommand(graph);
+  AddGraphCheckCommand(graph);
 }
 
 }  // namespace pulse
