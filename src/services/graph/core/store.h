@@ -29,8 +29,8 @@ struct StoreOptions {
   // So many commits before the newest can be read by AT SNAPSHOT. It costs memory and space for
   // what was changed meanwhile.
   uint64_t retain_commits = 0;
-  // Of what relationships take in memory before they are flushed. When it is full, a commit waits for
-  // a flush; what old snapshots still need is kept beyond it. Nodes and their indexes are not
+  // Of what relationships take in memory before they are flushed. When it is full, a commit waits
+  // for a flush; what old snapshots still need is kept beyond it. Nodes and their indexes are not
   // counted: they stay in memory.
   uint64_t memory_limit = uint64_t{256} << 20;
   // Chunks of layer 0 that are flushed together, 1 MiB of records each; 0: no flush but by
