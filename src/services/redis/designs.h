@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "services/redis/adaptive_choice.h"
 #include "base/worker_pool.h"
+#include "services/redis/adaptive_choice.h"
 
 namespace pulse::redis {
 

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/worker_pool.h"
 #include "net/application.h"
 #include "services/redis/designs.h"
 #include "services/redis/executor.h"
 #include "services/redis/serve.h"
-#include "base/worker_pool.h"
 
 namespace pulse::redis {
 

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/uri_options.h"
+#include "net/tls.h"
 #include "services/front/front_options.h"
 #include "services/kv/agent/agent_front.h"
-#include "net/tls.h"
 
 namespace pulse::kv {
 namespace {

@@ -18,12 +18,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/worker_pool.h"
 #include "net/application.h"
 #include "services/kv/memcached/codec.h"
 #include "services/kv/memcached/commands.h"
 #include "services/redis/designs.h"
 #include "services/redis/message_batch.h"
-#include "base/worker_pool.h"
 
 namespace pulse::kv::memcached {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "base/worker_pool.h"
 #include "services/redis/offload/dirty_table.h"
 #include "services/redis/offload/fence.h"
 #include "services/redis/offload/resp.h"
 #include "services/redis/offload/value_cache.h"
-#include "base/worker_pool.h"
 
 namespace pulse::redis {
 
