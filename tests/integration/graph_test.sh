@@ -52,6 +52,36 @@ query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name,
   fail "the index is not used"
 printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
 
+note "CSV files, and reading all of a database"
+printf 'id,name,age\n1,Ann,41\n2,"Bob, junior",\n3,Eve,30\n' >people.csv
+printf 'from,to,since\n1,2,2001\n2,3,2002\n1,3,2003\n' >knows.csv
+printf 'from|to\n1|2\n9|1\n3|x\n' >likes.csv
+"$PULSE" graph load loaded --nodes Person=people.csv --edges KNOWS=knows.csv >load.out 2>&1 || fail "load" load.out
+grep -q '^3 nodes, 3 relationships from ' load.out || fail "what was loaded is not said" load.out
+said=$("$PULSE" graph query loaded --json 'MATCH (a:Person)-[k:KNOWS]->(b) RETURN a.name AS a, sum(k.since) AS s, sum(b.age) AS n ORDER BY a')
+[[ "$said" == $'{"a":"Ann","s":4004,"n":30}\n{"a":"Bob, junior","s":2002,"n":30}' ]] || fail "what was loaded: $said"
+refused "likes.csv:3" load loaded --nodes Person=people.csv --edges LIKES=likes.csv --delimiter '|'
+"$PULSE" graph load loaded --nodes Person=people.csv --edges KNOWS=knows.csv --type age=float >load.out 2>&1 ||
+  fail "a second load" load.out
+said=$("$PULSE" graph query loaded --json 'MATCH (a) RETURN count(*) AS n')
+[[ "$said" == '{"n":6}' ]] || fail "after a refused load and a second one: $said"
+printf 'id|name\n1|Ann\n2|Bob\n3|Eve\n' >piped.csv
+"$PULSE" graph load rejects --nodes Person=piped.csv --edges LIKES=likes.csv --delimiter '|' --reject rejected.txt \
+  >load.out 2>&1 || fail "load with --reject" load.out
+grep -q '^3 nodes, 1 relationships' load.out && grep -q '2 lines were rejected' load.out || fail "rejects" load.out
+[[ $(grep -c 'likes.csv:' rejected.txt) == 2 ]] || fail "the rejected lines" rejected.txt
+refused "nothing to load" load loaded
+refused "expected one character" load loaded --nodes Person=people.csv --delimiter ab
+refused "no.csv" load loaded --nodes Person=no.csv
+"$PULSE" graph check loaded >check.out 2>&1 || fail "check" check.out
+grep -q 'sound: 6 nodes, 6 relationships' check.out || fail "check says" check.out
+refused "there is no graph database" check nowhere
+run=$(ls loaded/*.run | head -n 1)
+python3 -c 'import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(0, 2); middle = f.tell() // 2; f.seek(middle); byte = f.read(1)[0]; f.seek(middle); f.write(bytes([byte ^ 255]))' "$run"
+refused "$(basename "$run")" check loaded
+
 note "bad input"
 refused "line 1, column 10" query db 'MATCH (n RETURN n'
 refused "divided by 0" query db 'RETURN 1 / 0'

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
+#include "services/graph/bolt/messages.h"
 #include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
 
@@ -12,23 +13,6 @@ namespace pulse::bolt {
 namespace {
 
 using cypher::Concat;
-
-enum Request : uint8_t {
-  kHello = 0x01,
-  kGoodbye = 0x02,
-  kReset = 0x0F,
-  kRun = 0x10,
-  kBegin = 0x11,
-  kCommit = 0x12,
-  kRollback = 0x13,
-  kDiscard = 0x2F,
-  kPull = 0x3F,
-  kTelemetry = 0x54,
-  kRoute = 0x66,
-  kLogon = 0x6A,
-  kLogoff = 0x6B,
-};
-enum Response : uint8_t { kSuccess = 0x70, kIgnored = 0x7E, kFailure = 0x7F };
 
 // How many fields each has.
 int FieldsOf(uint8_t tag) {

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "services/graph/bolt/connection.h"
+#include "services/graph/bolt/messages.h"
 #include "services/graph/bolt/values.h"
 #include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
@@ -15,11 +16,6 @@ using cypher::Concat;
 using cypher::GraphView;
 using cypher::Slot;
 
-constexpr uint8_t kRecord = 0x71;
-constexpr uint8_t kCommit = 0x12;
-constexpr uint8_t kRollback = 0x13;
-constexpr uint8_t kDiscard = 0x2F;
-constexpr uint8_t kPull = 0x3F;
 // Rows that are kept until the transaction of a query that writes is committed, so that it can be
 // run again.
 constexpr size_t kHeldBytes = size_t{1} << 20;

@@ -10,7 +10,7 @@
 namespace pulse::graph {
 namespace {
 
-constexpr size_t kFrameBytes = size_t{1} << 20;
+constexpr size_t kLoadFrameBytes = size_t{1} << 20;
 
 }  // namespace
 
@@ -81,7 +81,7 @@ absl::Status BulkLoad::AddNodes(const NodeBatch& batch, std::vector<NodeId>* ids
                              : batch.label_sets[batch.label_set.empty() ? 0 : batch.label_set[i]];
     nodes_.CreateNode(id, labels, bytes);
     ids->push_back(id);
-    if (nodes_.bytes().size() >= kFrameBytes) EndFrame();
+    if (nodes_.bytes().size() >= kLoadFrameBytes) EndFrame();
   }
   return absl::OkStatus();
 }
