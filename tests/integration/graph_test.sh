@@ -60,12 +60,12 @@ printf 'from|to\n1|2\n9|1\n3|x\n' >likes.csv
 grep -q '^3 nodes, 3 relationships from ' load.out || fail "what was loaded is not said" load.out
 said=$("$PULSE" graph query loaded --json 'MATCH (a:Person)-[k:KNOWS]->(b) RETURN a.name AS a, sum(k.since) AS s, sum(b.age) AS n ORDER BY a')
 [[ "$said" == $'{"a":"Ann","s":4004,"n":30}\n{"a":"Bob, junior","s":2002,"n":30}' ]] || fail "what was loaded: $said"
-refused "likes.csv:3" load loaded --nodes Person=people.csv --edges LIKES=likes.csv --delimiter '|'
+printf 'id|name\n1|Ann\n2|Bob\n3|Eve\n' >piped.csv
+refused "likes.csv:3" load loaded --nodes Person=piped.csv --edges LIKES=likes.csv --delimiter '|'
 "$PULSE" graph load loaded --nodes Person=people.csv --edges KNOWS=knows.csv --type age=float >load.out 2>&1 ||
   fail "a second load" load.out
 said=$("$PULSE" graph query loaded --json 'MATCH (a) RETURN count(*) AS n')
 [[ "$said" == '{"n":6}' ]] || fail "after a refused load and a second one: $said"
-printf 'id|name\n1|Ann\n2|Bob\n3|Eve\n' >piped.csv
 "$PULSE" graph load rejects --nodes Person=piped.csv --edges LIKES=likes.csv --delimiter '|' --reject rejected.txt \
   >load.out 2>&1 || fail "load with --reject" load.out
 grep -q '^3 nodes, 1 relationships' load.out && grep -q '2 lines were rejected' load.out || fail "rejects" load.out
