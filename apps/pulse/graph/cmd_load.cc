@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/disk.h"
@@ -106,7 +107,11 @@ absl::Status RunLoad(LoadArgs args) {
   PULSE_ASSIGN_OR_RETURN(const auto store, graph::GraphStore::Open(args.db));
   Progress progress(0);
   args.options.progress = [&progress](const graph::LoadProgress& now) {
-    progress.Bytes(now.what.c_str(), now.done, now.total);
+    if (absl::StartsWith(now.what, "reading ")) {
+      progress.Bytes(now.what.c_str(), now.done, now.total);
+    } else {
+      progress.Items(now.what.c_str(), now.done, now.total);
+    }
   };
   PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report, LoadInto(store.get(), args.options));
   const double seconds = progress.Elapsed();

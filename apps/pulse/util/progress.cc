@@ -105,6 +105,12 @@ void Progress::Bytes(const char* what, uint64_t done, uint64_t total) {
                    FormatBytes(static_cast<uint64_t>(rate)), left));
 }
 
+void Progress::Items(const char* what, uint64_t done, uint64_t total) {
+  if (!Due(NowNanos(), kRedrawEveryNanos)) return;
+  Show(done == 0 ? fmt::format("{}: {}", what, total)
+                 : fmt::format("{}: {} of {}", what, done, total));
+}
+
 void Progress::End(const std::string& result) {
   ++done_;
   of_done_ += each_;

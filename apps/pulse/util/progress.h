@@ -31,6 +31,9 @@ class Progress {
 
   // In place of steps: `what` is being done, "copying"; so many bytes of `total` are.
   void Bytes(const char* what, uint64_t done, uint64_t total);
+  // The same without a rate: "writing nodes", so many of `total`; without the number where `done`
+  // is 0.
+  void Items(const char* what, uint64_t done, uint64_t total);
   // Since the construction.
   double Elapsed() const;
 

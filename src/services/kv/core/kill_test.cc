@@ -427,6 +427,36 @@ TEST_F(KillTest, Settled_IsTakenAsItIs) {
 }
 
 // The value that was being written is not there; the one before it is.
+// A process is killed while it drops all items, of which some segments have gone: none comes back.
+TEST_F(KillTest, Clear_KilledInItsMidst_IsBroughtToItsEnd) {
+  {
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = absl::StrCat("key", i);
+      Item* item = nullptr;
+      ASSERT_EQ((*partition)->Put(key, HashKey(key), 60'000, {}, &item),
+                Partition::Result::kStored);
+    }
+    (*partition)->Settle();
+  }
+  constexpr uint64_t kClearing = 2;  // Partition::State::busy
+  SetWordAt(file_, 0, kClearing);
+  ForbidUndo();
+  for (int i = 0; i < 2; ++i) {
+    auto partition = Open();
+    ASSERT_TRUE(partition.ok()) << partition.status();
+    EXPECT_EQ((*partition)->recovered(), i == 0);
+    EXPECT_EQ((*partition)->numbers().items, 0u);
+    EXPECT_EQ((*partition)->Find("key7", HashKey("key7")), nullptr);
+    Item* item = nullptr;
+    ASSERT_EQ((*partition)->Put("after", HashKey("after"), 5, {}, &item),
+              Partition::Result::kStored);
+    EXPECT_TRUE((*partition)->Erase("after", HashKey("after")));
+    (*partition)->Settle();
+  }
+}
+
 TEST_F(KillTest, HalfWrittenValue_IsTheOneBefore) {
   for (int i = 0; i < 6; ++i) {
     const size_t size = std::array{size_t{3}, size_t{300}, size_t{5} << 20}[i / 2];

@@ -248,6 +248,8 @@ Partition::Result Partition::SetFacts(std::string_view key, uint64_t hash, const
 void Partition::Clear() {
   Change();
   undo_.Forbid();
+  state_->busy = kClearing;
+  InOrder();
   victim_ = {};
   segments_.Clear();
   index_->Clear();

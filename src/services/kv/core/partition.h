@@ -190,7 +190,7 @@ class Partition final : private Index::Items {
  private:
   // What outlives the process, beside buckets and segments. Zeros at first.
   struct State {
-    uint64_t busy;  // since the last Settle it was changed
+    uint64_t busy;  // since the last Settle it was changed; or kClearing
     // The item that was stored last, and the one that it took the place of; 0: none.
     uint64_t stored;
     uint64_t replaced;
@@ -201,6 +201,8 @@ class Partition final : private Index::Items {
     // Its last member, the open segments, does not change in what can be taken back.
     Segments::State segments;
   };
+  // All items are being dropped, which the next process brings to its end.
+  static constexpr uint64_t kClearing = 2;
   // The head that the undo log keeps.
   static constexpr size_t kHeadBytes = offsetof(State, segments) + offsetof(Segments::State, open);
   static_assert(kHeadBytes <= UndoLog::kMostHead);

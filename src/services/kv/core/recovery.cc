@@ -95,9 +95,14 @@ absl::Status Partition::Recover() {
   recovered_ = true;
   // Where this is killed, too, it begins anew.
   undo_.Forbid();
-  state_->busy = 1;
+  if (state_->busy != kClearing) state_->busy = 1;
   InOrder();
   if (state_->segments.end > segments_.count()) return Damaged("it has too many segments");
+  if (state_->busy == kClearing) {
+    for (uint32_t number = 1; number < state_->segments.end; ++number) {
+      segments_.at(number).use = Use::kAbsent;
+    }
+  }
   PULSE_RETURN_IF_ERROR(TakeBackStored());
   const uint64_t limit = memory_.limit_pages();
   const uint64_t overflow = std::clamp<uint64_t>(
