@@ -476,26 +476,6 @@ class PathOperator : public Operator {
   }
 };
 
-class FilterOperator : public Operator {
- public:
-  using Operator::Operator;
-  bool Push(Rows& in) override {
-    size_t kept = 0;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!ctx_.Tick()) return false;
-      bool holds = true;
-      for (const Expr* predicate : step().predicates) {
-        holds = Holds(*predicate, in.Row(i), ctx_);
-        if (!holds) break;
-      }
-      if (holds) in.Move(i, kept++);
-    }
-    if (ctx_.failed()) return false;
-    in.Resize(kept);
-    return kept == 0 || next_->Push(in);
-  }
-};
-
 // The inner steps on all rows at once; each row carries its number, by which those that found
 // nothing are known.
 class OptionalOperator : public Operator {
@@ -558,7 +538,7 @@ std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kPath:
       return std::make_unique<PathOperator>(&step, runtime, next);
     case Step::Kind::kFilter:
-      return std::make_unique<FilterOperator>(&step, runtime, next);
+      return MakeFilterOperator(step, runtime, next);
     case Step::Kind::kOptional:
       return std::make_unique<OptionalOperator>(&step, runtime, next);
     default:
