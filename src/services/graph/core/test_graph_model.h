@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,7 @@ template <typename NodeOf, typename EdgeOf>
 std::string DumpView(const GraphView& view, const NodeOf& node_of, const EdgeOf& edge_of) {
   std::map<NodeId, std::string> nodes;
   std::map<EdgeId, std::string> edges;
+  std::set<Token> types;
   std::vector<NodeId> ids;
   std::vector<NodeId> batch(5);
   uint64_t position = 0;
@@ -193,6 +195,7 @@ std::string DumpView(const GraphView& view, const NodeOf& node_of, const EdgeOf&
     }
     for (size_t i = 0; i < part.size(); ++i) {
       const EdgeRef& ref = part[i];
+      types.insert(ref.type);
       Properties properties;
       EXPECT_TRUE(view.ReadEdgeProperties(ref, &properties).ok());
       EXPECT_TRUE(*view.EdgeExists(ref));
@@ -221,6 +224,18 @@ std::string DumpView(const GraphView& view, const NodeOf& node_of, const EdgeOf&
       }
     }
     EXPECT_EQ(all, edges.size());
+    // By type, there are as many together.
+    size_t typed = 0;
+    for (const Token type : types) {
+      position = 0;
+      while (true) {
+        const auto count = view.ScanEdgeProperty({&type, 1}, *weight, &position, 7, &column);
+        EXPECT_TRUE(count.ok()) << count.status();
+        if (!count.ok() || *count == 0) break;
+        typed += *count;
+      }
+    }
+    EXPECT_EQ(typed, edges.size());
     if (sum != 0) nodes[~NodeId{0}] = Concat("sum ", cypher::FloatText(sum));
   }
   std::string out;

@@ -36,6 +36,13 @@ absl::StatusOr<bool> ReadIntRange(const RunReader& run, Token key, uint64_t posi
   return true;
 }
 
+// Whether all relationships of a run have one of the types; of none asked for, each has.
+bool HasOnly(const RunInfo& info, std::span<const Token> types) {
+  return types.empty() || std::all_of(info.types.begin(), info.types.end(), [&](const auto& type) {
+           return std::find(types.begin(), types.end(), type.first) != types.end();
+         });
+}
+
 void PutBytes(size_t slot, std::string_view properties, Token key, ColumnGather* gather) {
   std::string_view bytes = FindProperty(properties, key);
   if (bytes.empty()) return;
@@ -136,11 +143,12 @@ absl::Status View::ReadPositions(const RunReader& run, Token key, uint64_t posit
 absl::StatusOr<size_t> View::ScanEdgeProperty(std::span<const Token> types, Token key,
                                               uint64_t* position, size_t limit, Column* out) const {
   const SideLayers& layers = layers_->out;
-  while (types.empty()) {
+  while (true) {
     const size_t level = *position >> EdgeScan::kLevelShift;
     const uint64_t given = *position & ((uint64_t{1} << EdgeScan::kLevelShift) - 1);
     if (level < layers.chunks.size() || level >= layers.levels() || !PlainRun(level)) break;
     const RunReader& run = *layers.runs[level - layers.chunks.size()].reader;
+    if (!HasOnly(run.info(), types)) break;
     const size_t count = std::min<uint64_t>(limit, run.info().records - given);
     if (count == 0) {
       *position = uint64_t{level + 1} << EdgeScan::kLevelShift;
