@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/file_calls.h"
@@ -130,7 +131,7 @@ BenchStore& Filled(bool merged) {
     options.sync = false;
     store = new BenchStore(options, merged ? "graph-store-bench-merged" : "graph-store-bench-runs");
     atexit([] {
-      for (BenchStore* s : stores) delete s;
+      for (BenchStore*& s : stores) delete std::exchange(s, nullptr);  // said for each of them
     });
     const auto nodes = store->MakeNodes(200'000);
     std::mt19937_64 random(7);
