@@ -267,16 +267,19 @@ absl::Status View::ReadLabels(NodeId node, std::vector<Token>* out) const {
 
 absl::Status View::HasLabel(Token label, std::span<const NodeId> nodes,
                             std::span<uint8_t> out) const {
-  // Slots, then versions, come from memory while earlier nodes are looked at.
-  constexpr size_t kAhead = 16;
+  // The slots of some nodes, then their versions, come from memory together.
+  constexpr size_t kTogether = 32;
   const NodeTable& table = tables_->nodes;
-  for (size_t i = 0; i < nodes.size() + 2 * kAhead; ++i) {
-    if (i < nodes.size()) table.PrefetchSlot(nodes[i]);
-    if (i >= kAhead && i - kAhead < nodes.size()) table.PrefetchVersion(nodes[i - kAhead]);
-    if (i < 2 * kAhead) continue;
-    const size_t at = i - 2 * kAhead;
-    const NodeVersion* version = FindNode(nodes[at]);
-    out[at] = version != nullptr && version->HasLabel(label) ? 1 : 0;
+  for (size_t begin = 0; begin < nodes.size(); begin += kTogether) {
+    const size_t end = std::min(begin + kTogether, nodes.size());
+    if (end - begin > 1) {
+      for (size_t i = begin; i < end; ++i) table.PrefetchSlot(nodes[i]);
+      for (size_t i = begin; i < end; ++i) table.PrefetchVersion(nodes[i]);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const NodeVersion* version = FindNode(nodes[i]);
+      out[i] = version != nullptr && version->HasLabel(label) ? 1 : 0;
+    }
   }
   return absl::OkStatus();
 }
