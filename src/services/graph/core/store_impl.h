@@ -120,6 +120,7 @@ class StoreImpl : public TransactionHost {
   std::shared_ptr<Index> BuildIndex(const IndexDefinition& definition, bool log,
                                     std::string* payload);
   absl::Status CheckExisting(const Index& index) const;
+  absl::Status CheckSchemaMayChange() const;
   absl::Status CommitSchema(std::unique_lock<std::mutex>* lock, const std::string& payload);
   // All that was applied up to `sequence` can be seen.
   void Publish(uint64_t sequence);

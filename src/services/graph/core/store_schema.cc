@@ -258,17 +258,21 @@ absl::Status StoreImpl::CommitSchema(std::unique_lock<std::mutex>* lock,
   return pending.entry.result;
 }
 
+absl::Status StoreImpl::CheckSchemaMayChange() const {
+  if (closed_ || options_.read_only) {
+    return absl::FailedPreconditionError("the database is not open for writing");
+  }
+  if (loads_ > 0) return absl::FailedPreconditionError("a bulk load is running");
+  return apply_failure_;
+}
+
 absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
   if (definition.name.empty() || definition.label.empty() || definition.keys.empty()) {
     return absl::InvalidArgumentError("an index has a name, a label, and one key at least");
   }
   std::unique_lock lock(commit_mu_);
   WaitForLeader(&lock);
-  if (closed_ || options_.read_only) {
-    return absl::FailedPreconditionError("the database is not open for writing");
-  }
-  if (loads_ > 0) return absl::FailedPreconditionError("a bulk load is running");
-  PULSE_RETURN_IF_ERROR(apply_failure_);
+  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   for (const auto& index : *tables_.indexes.list()) {
     if (index->definition().name == definition.name) {
       return absl::AlreadyExistsError(Concat("there is an index named ", definition.name));
@@ -289,11 +293,7 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
 absl::Status StoreImpl::DropIndex(const std::string& name) {
   std::unique_lock lock(commit_mu_);
   WaitForLeader(&lock);
-  if (closed_ || options_.read_only) {
-    return absl::FailedPreconditionError("the database is not open for writing");
-  }
-  if (loads_ > 0) return absl::FailedPreconditionError("a bulk load is running");
-  PULSE_RETURN_IF_ERROR(apply_failure_);
+  PULSE_RETURN_IF_ERROR(CheckSchemaMayChange());
   if (tables_.indexes.FindByName(name) == nullptr) {
     return absl::NotFoundError(Concat("there is no index named ", name));
   }

@@ -227,15 +227,18 @@ absl::Status RunWriter::FlushPending(KeyColumn* column) {
   return absl::OkStatus();
 }
 
-absl::Status RunWriter::AppendInts(Token key, std::span<const int64_t> values,
-                                   std::span<const uint8_t> valid) {
+template <typename Number>
+absl::Status RunWriter::AppendNumbers(Token key, std::span<const Number> values,
+                                      std::span<const uint8_t> valid,
+                                      void (ColumnBuffer::*append)(std::span<const Number>,
+                                                                   std::span<const uint8_t>)) {
   KeyColumn* column = ColumnOf(key);
   if (column->rows + values.size() > info_.records) {
     return absl::InvalidArgumentError("a run has more properties than relationships");
   }
   while (!values.empty()) {
     const size_t n = std::min<size_t>(values.size(), SegmentEnd(*column) - column->rows);
-    column->buffer.AppendInts(values.first(n), valid.empty() ? valid : valid.first(n));
+    (column->buffer.*append)(values.first(n), valid.empty() ? valid : valid.first(n));
     column->rows += n;
     values = values.subspan(n);
     if (!valid.empty()) valid = valid.subspan(n);
@@ -244,21 +247,14 @@ absl::Status RunWriter::AppendInts(Token key, std::span<const int64_t> values,
   return absl::OkStatus();
 }
 
+absl::Status RunWriter::AppendInts(Token key, std::span<const int64_t> values,
+                                   std::span<const uint8_t> valid) {
+  return AppendNumbers(key, values, valid, &ColumnBuffer::AppendInts);
+}
+
 absl::Status RunWriter::AppendFloats(Token key, std::span<const double> values,
                                      std::span<const uint8_t> valid) {
-  KeyColumn* column = ColumnOf(key);
-  if (column->rows + values.size() > info_.records) {
-    return absl::InvalidArgumentError("a run has more properties than relationships");
-  }
-  while (!values.empty()) {
-    const size_t n = std::min<size_t>(values.size(), SegmentEnd(*column) - column->rows);
-    column->buffer.AppendFloats(values.first(n), valid.empty() ? valid : valid.first(n));
-    column->rows += n;
-    values = values.subspan(n);
-    if (!valid.empty()) valid = valid.subspan(n);
-    PULSE_RETURN_IF_ERROR(AfterRows(column));
-  }
-  return absl::OkStatus();
+  return AppendNumbers(key, values, valid, &ColumnBuffer::AppendFloats);
 }
 
 absl::Status RunWriter::AppendValues(Token key, std::span<const cypher::Value> values) {

@@ -147,6 +147,11 @@ class RunWriter {
   // Where the segment that a column fills ends.
   uint64_t SegmentEnd(const KeyColumn& column);
   absl::Status AfterRows(KeyColumn* column);
+  template <typename Number>
+  absl::Status AppendNumbers(Token key, std::span<const Number> values,
+                             std::span<const uint8_t> valid,
+                             void (ColumnBuffer::*append)(std::span<const Number>,
+                                                          std::span<const uint8_t>));
   absl::Status FlushPending(KeyColumn* column);
   std::string MetaBytes() const;
 
