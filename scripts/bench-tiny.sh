@@ -3,7 +3,8 @@
 set -euo pipefail
 build=${1:?usage: bench-tiny.sh BUILD_DIR}
 
-out=$(mktemp -d ./bench-tiny-XXXXXX)
+out=$build/bench-tiny  # ignored by git, whatever ends this
+rm -rf "$out"
 trap 'rm -rf "$out"' EXIT
 printf '== pulse bench all --tiny\n'
 "$build/bin/pulse" bench all --tiny --out "$out" || {

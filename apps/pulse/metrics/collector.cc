@@ -245,14 +245,12 @@ void AddUdp(const kv::UdpNumbers& n, Families* out) {
 }
 
 void AddKvAgents(const kv::AgentServerNumbers& n, Families* out) {
-  const auto value = [](uint64_t number) { return static_cast<double>(number); };
-  out->Gauge("pulse_kv_agent_loops", "Loops of agents in processes of their own.", {},
-             value(n.loops));
-  out->Gauge("pulse_kv_agent_clients", "Clients of these agents.", {}, value(n.clients));
+  out->Gauge("pulse_kv_agent_loops", "Loops of agents in processes of their own.", {}, n.loops);
+  out->Gauge("pulse_kv_agent_clients", "Clients of these agents.", {}, n.clients);
   out->Counter("pulse_kv_agent_requests_total", "Requests that agents have given to the store.", {},
-               value(n.requests));
+               n.requests);
   out->Counter("pulse_kv_agent_transfers_total", "Transfers that these requests came in.", {},
-               value(n.transfers));
+               n.transfers);
   out->Counter("pulse_kv_agent_cpu_seconds_total",
                "CPU time of the store's threads that serve agents.", {},
                Seconds(static_cast<uint64_t>(n.cpu_nanos)));
