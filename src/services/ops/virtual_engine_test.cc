@@ -196,7 +196,9 @@ TEST_P(RefusedChunks, AreDoneByTheHost) {
   EXPECT_EQ(sink.chunks, sizes.size());
   EXPECT_EQ(queue.stats().engines[1].refused, card.counters().refused);
   if (absl::string_view(GetParam()) == "split=100" || absl::string_view(GetParam()) == "agent") {
-    EXPECT_EQ(card.counters().refused, 50u);
+    // A chunk that a second lane begins when the first is late is refused by both.
+    EXPECT_GE(card.counters().refused, 50u);
+    EXPECT_LE(card.counters().refused, 50u + queue.stats().engines[1].redone);
     EXPECT_EQ(queue.stats().engines[0].chunks, 50u);
   }
 }
