@@ -29,6 +29,7 @@ absl::StatusOr<std::unique_ptr<OffloadedResp>> OffloadedResp::Open(const Offload
   } else {
     auto view = Secondary::Open(options.secondary, &shared->clock, wanted);
     if (!view.ok()) return view.status();
+    shared->secondary = view->get();
     shared->view = *std::move(view);
   }
   shared->pool = std::make_unique<WorkerPool>(options.readers, "pulse-agent-r", options.cpus);
@@ -74,9 +75,7 @@ OffloadNumbers OffloadedResp::numbers() const {
   n.writes_in_flight = shared_->table.in_flight();
   n.fences = shared_->fence_client->fences();
   n.known_bytes = shared_->values->bytes();
-  if (const auto* secondary = dynamic_cast<const Secondary*>(shared_->view.get())) {
-    n.secondary = secondary->stats();
-  }
+  if (shared_->secondary != nullptr) n.secondary = shared_->secondary->stats();
   return n;
 }
 
@@ -103,7 +102,7 @@ std::string OffloadShared::Info() const {
   line("offload_fences", fence_client == nullptr ? 0 : fence_client->fences());
   line("offload_catch_ups_begun", clock.begun());
   line("offload_catch_up_waiting", table.wanted() > clock.finished());
-  if (const auto* secondary = dynamic_cast<const Secondary*>(view.get())) {
+  if (secondary != nullptr) {
     const SecondaryStats stats = secondary->stats();
     line("offload_catch_ups", stats.catch_ups);
     line("offload_catch_ups_repeated", stats.repeated);

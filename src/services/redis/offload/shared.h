@@ -35,6 +35,7 @@ struct OffloadShared {
   // In the order in which they may go: the pool reads the view, the view and the fence_client the
   // table.
   std::unique_ptr<ReadView> view;
+  const Secondary* secondary = nullptr;  // the view, where no test has put another in its place
   std::unique_ptr<FenceClient> fence_client;
   std::unique_ptr<WorkerPool> pool;
 
