@@ -2,8 +2,8 @@
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
 # --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
-# test of the report, unless there is one; with --java what java/build.sh needs; with --clients what scripts/redis-py-tests.sh, kv-clients.sh
-# and kv-suites.sh need.
+# test of the report, unless there is one; with --java what java/build.sh needs; with --clients what
+# scripts/redis-py-tests.sh, kv-clients.sh and kv-suites.sh need.
 set -euo pipefail
 
 packages=(
