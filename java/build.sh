@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# build.sh [VERSION...]: the Java package, build/java/pulsedb-rocksdb.jar: the class org.pulsedb.PulseEnv, what
-# attaches to RocksJava's native library, and a plug-in for each VERSION of RocksDB (default: 7.8 10.4 11.8).
-# Needs a JDK (11 or newer), Maven, and for 10.4 and 11.8 cargo, since their headers come as crates.
+# build.sh [VERSION...]: the Java package, build/java/pulsedb-rocksdb.jar: the class org.pulsedb.PulseEnv,
+# what attaches to RocksJava's native library, and a plug-in for each VERSION of RocksDB (default: 7.8 8.10
+# 10.4 11.8; 8.10 is that of Flink's fork, frocksdbjni, which has the same public C++ headers). Needs a JDK
+# (11 or newer), Maven, and but for 7.8 cargo, since the headers come as crates.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 versions=("$@")
-((${#versions[@]} > 0)) || versions=(7.8 10.4 11.8)
+((${#versions[@]} > 0)) || versions=(7.8 8.10 10.4 11.8)
 out=$PWD/build/java
 jobs=${JOBS:-2}
 
@@ -42,9 +43,10 @@ for version in "${versions[@]}"; do
   crate=""
   case $version in
     7.8) ;; # the distribution's headers
+    8.10) crate=0.16.0 ;;
     10.4) crate=0.17.3 ;;
     11.8) crate=0.19 ;;
-    *) die "no headers are known for RocksDB $version; there are 7.8, 10.4 and 11.8" ;;
+    *) die "no headers are known for RocksDB $version; there are 7.8, 8.10, 10.4 and 11.8" ;;
   esac
   if [[ -n "$crate" ]]; then
     scripts/fetch-rocksdb-headers.sh "$crate" "build/rocksdb-headers/$crate"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tests.sh [VERSION...]: the Java package's own tests on rocksdbjni of each VERSION (default: 7.8 10.4 11.8), then
-# RocksJava's own tests of 7.8 and 10.4 (the crate of 11.8 comes without), once as they are and once on pulse:// by the
-# JVM agent: whatever passes without PulseDB has to pass on it. About 8 minutes for a version.
+# tests.sh [VERSION...]: the Java package's own tests on rocksdbjni of each VERSION (default: 7.8 8.10 10.4
+# 11.8; 8.10 is Flink's), then RocksJava's own tests of 7.8 and 10.4 (the crate of 11.8 comes without), once
+# as they are and once on pulse:// by the JVM agent: whatever passes without PulseDB has to pass on it.
+# About 8 minutes for a version.
 #   --quick   without RocksJava's own tests
 # Needs what java/build.sh needs, and build/release/bin/pulse.
 set -euo pipefail
@@ -12,13 +13,17 @@ if [[ "${1:-}" == --quick ]]; then
   shift
 fi
 versions=("$@")
-((${#versions[@]} > 0)) || versions=(7.8 10.4 11.8)
+((${#versions[@]} > 0)) || versions=(7.8 8.10 10.4 11.8)
 out=$PWD/build/java
 
 # of_maven VERSION: the release of rocksdbjni, and the classifier of its native library.
 of_maven() {
   case $1 in
     7.8) maven=(-Drocksdb.version=7.8.3) ;;
+    8.10)
+      maven=(-Drocksdb.group=com.ververica -Drocksdb.artifact=frocksdbjni
+        -Drocksdb.version=8.10.0-ververica-1.0)
+      ;;
     10.4) maven=(-Drocksdb.version=10.4.2 -Drocksdb.classifier=linux64) ;;
     11.8) maven=(-Drocksdb.version=11.8.1) ;;
     *)
