@@ -59,11 +59,13 @@ for version in "${versions[@]}"; do
     pkg_config_path=$out/absl-old/lib/pkgconfig
   fi
   echo "java/build.sh: plug-in for RocksDB $version (log: $out/$version.log)"
-  PKG_CONFIG_PATH=$pkg_config_path cmake -G Ninja -S . -B "$out/$version" "${args[@]}" \
+  # As deep as build/release, so that ccache knows what is compiled there.
+  build=build/java-$version
+  PKG_CONFIG_PATH=$pkg_config_path cmake -G Ninja -S . -B "$build" "${args[@]}" \
     >"$out/$version.log" 2>&1 || die "see $out/$version.log"
-  cmake --build "$out/$version" -j "$jobs" --target pulse_java pulse_rocksdb_java \
+  cmake --build "$build" -j "$jobs" --target pulse_java pulse_rocksdb_java \
     >>"$out/$version.log" 2>&1 || die "it does not build; see $out/$version.log"
-  for library in "$out/$version"/lib/libpulse_java.so "$out/$version"/lib/libpulse_rocksdb_java-*.so; do
+  for library in "$build"/lib/libpulse_java.so "$build"/lib/libpulse_rocksdb_java-*.so; do
     strip --strip-debug -o "$out/native/$(basename "$library")" "$library"
   done
 done

@@ -3,7 +3,7 @@
 # 11.8; 8.10 is Flink's), then RocksJava's own tests of 7.8 and 10.4 (the crate of 11.8 comes without), once
 # as they are and once on pulse:// by the JVM agent: whatever passes without PulseDB has to pass on it.
 # About 8 minutes for a version.
-#   --quick   without RocksJava's own tests
+#   --quick   without RocksJava's own tests; exit code 77, with the reason, where there is no JDK or Maven
 # Needs what java/build.sh needs, and build/release/bin/pulse.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -11,6 +11,12 @@ quick=""
 if [[ "${1:-}" == --quick ]]; then
   quick=1
   shift
+  for tool in javac mvn cargo; do
+    command -v "$tool" >/dev/null || {
+      echo "java/tests.sh: skipped: $tool is not installed (scripts/setup-debian.sh --java)"
+      exit 77
+    }
+  done
 fi
 versions=("$@")
 ((${#versions[@]} > 0)) || versions=(7.8 8.10 10.4 11.8)

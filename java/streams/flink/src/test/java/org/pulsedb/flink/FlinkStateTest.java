@@ -78,8 +78,8 @@ final class FlinkStateTest {
     config.setString("restart-strategy.type", "fixed-delay");
     config.setString("restart-strategy.fixed-delay.attempts", "10");
     config.setString("restart-strategy.fixed-delay.delay", "200 ms");
-    config.setString("heartbeat.interval", "500");
-    config.setString("heartbeat.timeout", "3000");
+    config.setString("heartbeat.interval", "1000");
+    config.setString("heartbeat.timeout", "60000");
     return config;
   }
 
