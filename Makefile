@@ -24,7 +24,7 @@ SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*Ever
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
-  bench-tiny browser-test client-tests differential clean
+  bench-tiny browser-test client-tests java java-tests stream-tests differential clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -84,6 +84,18 @@ client-tests: build ## client libraries' own tests against `pulse serve` and `pu
 	@scripts/redis-py-tests.sh serve $(PULSE)
 	@scripts/redis-py-tests.sh kv $(PULSE)
 	@scripts/kv-clients.sh $(PULSE)
+
+java: ## the Java package for stock RocksJava: build/java/pulsedb-rocksdb.jar (installs a JDK and Maven)
+	@scripts/setup-debian.sh --java
+	@java/build.sh
+
+java-tests: build ## the Java package's tests, and RocksJava's own with and without PulseDB
+	@scripts/setup-debian.sh --java
+	@java/tests.sh
+
+stream-tests: build ## Kafka Streams and Flink with their state on PulseDB (downloads them)
+	@scripts/setup-debian.sh --java
+	@java/streams/tests.sh
 
 differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's redis-server, replies compared
 	tests/clients/redis_differential.py $(PULSE) --server kv

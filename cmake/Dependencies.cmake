@@ -33,10 +33,13 @@ pkg_check_modules(ABSL_PC REQUIRED absl_status absl_statusor absl_strings absl_c
 add_library(pulse_absl INTERFACE)
 foreach(lib ${ABSL_PC_STATIC_LIBRARIES})
   if(lib MATCHES "^absl_")
-    find_library(PULSE_LIB_${lib} NAMES lib${lib}.a REQUIRED)
+    find_library(PULSE_LIB_${lib} NAMES lib${lib}.a HINTS ${PULSE_ABSL_ROOT}/lib REQUIRED)
     list(APPEND PULSE_ABSL_LIBS ${PULSE_LIB_${lib}})
   endif()
 endforeach()
+if(PULSE_ABSL_ROOT)
+  target_include_directories(pulse_absl BEFORE INTERFACE ${PULSE_ABSL_ROOT}/include)
+endif()
 target_link_libraries(pulse_absl INTERFACE -Wl,--start-group ${PULSE_ABSL_LIBS} -Wl,--end-group
   Threads::Threads)
 
@@ -46,7 +49,11 @@ add_library(pulse_spdlog INTERFACE)
 target_compile_definitions(pulse_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
 
 add_library(rocksdb_dep INTERFACE)
-if(ROCKSDB_ROOT)
+if(PULSE_JAVA_PLUGIN)
+  # Its RocksDB is in the library that the plug-in is attached to.
+  find_path(ROCKSDB_INCLUDE rocksdb/version.h HINTS ${ROCKSDB_ROOT}/include REQUIRED)
+  set(ROCKSDB_LIB "")
+elseif(ROCKSDB_ROOT)
   find_path(ROCKSDB_INCLUDE rocksdb/version.h PATHS ${ROCKSDB_ROOT}/include NO_DEFAULT_PATH REQUIRED)
   find_library(ROCKSDB_LIB rocksdb PATHS ${ROCKSDB_ROOT}/lib ${ROCKSDB_ROOT} NO_DEFAULT_PATH REQUIRED)
 else()

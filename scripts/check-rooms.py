@@ -91,6 +91,8 @@ ROOMS = {
     "apps/pulse": SUBSTRATE
     + ("store", "vdpu", "net", "placement", "services", "services/*", "include", "rocksdb"),
     "examples": ("base", "uring", "net", "include", "rocksdb"),
+    # What a JVM loads.
+    "java/native": ("services/lsm/plugin",),
     "bench/micro": ANY,
     "bench/rivals": ANY,
     "bench/macro": ANY,
@@ -121,7 +123,7 @@ TEST = re.compile(
     r"|sim_device\.h|register_checker\.h|faulty_program\.cc)$|^tests/")
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
 # Folders whose code must belong to a room.
-TOPS = ("src", "include", "apps", "examples", "bench")
+TOPS = ("src", "include", "apps", "examples", "bench", "java")
 
 
 def sources(root):

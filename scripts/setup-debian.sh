@@ -2,8 +2,8 @@
 # Installs with apt what PulseDB needs to build and test, and only what is missing. Silent when
 # nothing is. PULSE_SKIP_SETUP=1 skips it, for systems that provide the same by other means. With
 # --fuzz also what scripts/fuzz.sh needs: clang and its run-time libraries; with --browser one for the
-# test of the report, unless there is one; with --clients what scripts/redis-py-tests.sh, kv-clients.sh
-# and kv-suites.sh need.
+# test of the report, unless there is one; with --java what java/build.sh needs; with --clients what
+# scripts/redis-py-tests.sh, kv-clients.sh and kv-suites.sh need.
 set -euo pipefail
 
 packages=(
@@ -55,6 +55,11 @@ if [[ "${1:-}" == --clients ]]; then
     python3-pymemcache libmemcached-tools memcached perl tcl; do
     is_installed "$package" || missing+=("$package")
   done
+fi
+if [[ "${1:-}" == --java ]]; then
+  command -v javac >/dev/null || missing+=(default-jdk-headless)
+  command -v mvn >/dev/null || missing+=(maven)
+  command -v cargo >/dev/null || missing+=(cargo)
 fi
 if [[ "${1:-}" == --fuzz ]]; then
   # The run-time libraries are a package of their own, of clang's version, from Debian 12 on.

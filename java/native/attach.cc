@@ -1,0 +1,136 @@
+#include "java/native/attach.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace pulse::java {
+namespace {
+
+constexpr char kPlugin[] = "libpulse_rocksdb_java-";
+constexpr char kLibrary[] = "librocksdbjni";
+
+// The paths of RocksJava's libraries among the loaded objects. Theirs may be gone: RocksJava
+// deletes what it has unpacked.
+std::vector<std::string> LoadedLibraries() {
+  std::vector<std::string> found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, size_t, void* data) {
+        const std::string path = object->dlpi_name == nullptr ? "" : object->dlpi_name;
+        const std::string name = path.substr(path.rfind('/') + 1);
+        if (name.rfind(kLibrary, 0) == 0) {
+          static_cast<std::vector<std::string>*>(data)->push_back(path);
+        }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+// "7.8-old": what the plug-ins' names tell apart. Empty where the library does not show RocksDB's
+// names.
+std::string VersionOf(void* library) {
+  // Of either std::string the first word points to the characters. What it owns is left behind,
+  // once.
+  using Version = void (*)(void* result, bool with_patch);
+  alignas(16) char result[64] = {};
+  const char* abi = "old";
+  void* version = dlsym(library, "_ZN7rocksdb23GetRocksVersionAsStringEb");
+  if (version == nullptr) {
+    abi = "cxx11";
+    version = dlsym(library, "_ZN7rocksdb23GetRocksVersionAsStringB5cxx11Eb");
+  }
+  if (version == nullptr) return "";
+  reinterpret_cast<Version>(version)(result, false);
+  const char* text = nullptr;
+  std::memcpy(&text, result, sizeof(text));
+  return std::string(text) + "-" + abi;
+}
+
+std::string PluginsIn(const std::string& directory) {
+  std::vector<std::string> all;
+  if (DIR* dir = opendir(directory.c_str()); dir != nullptr) {
+    while (const dirent* entry = readdir(dir)) {
+      const std::string name = entry->d_name;
+      if (name.rfind(kPlugin, 0) == 0) {
+        const size_t begin = sizeof(kPlugin) - 1;
+        all.push_back(name.substr(begin, name.rfind(".so") - begin));
+      }
+    }
+    closedir(dir);
+  }
+  std::sort(all.begin(), all.end());
+  std::string text;
+  for (const std::string& one : all) text += (text.empty() ? "" : ", ") + one;
+  return text.empty() ? "none" : text;
+}
+
+Attached Refused(std::string why) { return {nullptr, std::move(why)}; }
+
+Attached AttachTo(const std::string& path, const std::string& directory) {
+  // The name of a loaded object is enough, its file is not looked at.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    return Refused("cannot make the names of " + path + " global: " + (why == nullptr ? "" : why));
+  }
+  const std::string version = VersionOf(library);
+  if (version.empty()) {
+    return Refused(path +
+                   " does not export RocksDB's C++ functions, so nothing can attach to it; " +
+                   "use the library of Maven's rocksdbjni");
+  }
+  const std::string plugin = directory + "/" + kPlugin + version + ".so";
+  void* const loaded = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* why = dlerror();
+    return Refused(
+        "no plug-in for RocksDB " + version +
+        " (version and kind of std::string), which this program's rocksdbjni has; there are " +
+        PluginsIn(directory) + ". " + (why == nullptr ? "" : why));
+  }
+  const auto api = reinterpret_cast<const PulseJavaApi* (*)()>(dlsym(loaded, "pulse_java_api"));
+  if (api == nullptr || api()->size != sizeof(PulseJavaApi)) {
+    return Refused(plugin + " is of another release of PulseDB than libpulse_java.so");
+  }
+  return {api(), ""};
+}
+
+}  // namespace
+
+Attached Attach(const std::string& directory) {
+  static std::mutex mutex;
+  static Attached done;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (done.api != nullptr || !done.error.empty()) return done;
+  const std::vector<std::string> libraries = LoadedLibraries();
+  if (libraries.empty()) {
+    return Refused(std::string("no ") + kLibrary +
+                   "*.so is loaded: call RocksDB.loadLibrary() before");
+  }
+  if (libraries.size() > 1) {
+    // Its functions are called by name, and a name that is global is that of one of them.
+    done = Refused(
+        "this process has loaded RocksJava's library " + std::to_string(libraries.size()) +
+        " times, from several class loaders; load it by one that all others have above them");
+    return done;
+  }
+  done = AttachTo(libraries.front(), directory);
+  return done;
+}
+
+std::string OwnDirectory() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&OwnDirectory), &info) == 0) return ".";
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+}  // namespace pulse::java

@@ -1,0 +1,128 @@
+// The native methods of org.pulsedb.PulseNative.
+#include <jni.h>
+
+#include <string>
+#include <vector>
+
+#include "java/native/attach.h"
+
+namespace {
+
+using pulse::java::Attach;
+using pulse::java::Attached;
+
+constexpr size_t kErrorSize = 4096;
+
+class Utf8 {
+ public:
+  Utf8(JNIEnv* env, jstring text)
+      : env_(env), text_(text), chars_(env->GetStringUTFChars(text, nullptr)) {}
+  ~Utf8() {
+    if (chars_ != nullptr) env_->ReleaseStringUTFChars(text_, chars_);
+  }
+  Utf8(const Utf8&) = delete;
+  Utf8& operator=(const Utf8&) = delete;
+  const char* get() const { return chars_; }  // null: an exception is pending
+
+ private:
+  JNIEnv* const env_;
+  const jstring text_;
+  const char* const chars_;
+};
+
+void Throw(JNIEnv* env, const std::string& what) {
+  if (env->ExceptionCheck()) return;
+  const jclass type = env->FindClass("org/rocksdb/RocksDBException");
+  if (type != nullptr) env->ThrowNew(type, what.c_str());
+}
+
+// Null: an exception is pending. The plug-ins are beside this library.
+const PulseJavaApi* Api(JNIEnv* env) {
+  const Attached attached = Attach(pulse::java::OwnDirectory());
+  if (attached.api == nullptr) Throw(env, "PulseDB cannot attach to RocksDB: " + attached.error);
+  return attached.api;
+}
+
+}  // namespace
+
+extern "C" {
+
+JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_attach(JNIEnv* env, jclass) { Api(env); }
+
+JNIEXPORT jlong JNICALL Java_org_pulsedb_PulseNative_open(JNIEnv* env, jclass, jstring uri) {
+  const PulseJavaApi* const api = Api(env);
+  const Utf8 text(env, uri);
+  if (api == nullptr || text.get() == nullptr) return 0;
+  char error[kErrorSize] = "";
+  void* opened = nullptr;
+  if (api->open_env(text.get(), &opened, error, sizeof(error)) != 0) Throw(env, error);
+  return reinterpret_cast<jlong>(opened);
+}
+
+JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_close(JNIEnv* env, jclass, jlong opened) {
+  if (const PulseJavaApi* const api = Api(env); api != nullptr) {
+    api->close_env(reinterpret_cast<void*>(opened));
+  }
+}
+
+JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_place(JNIEnv* env, jclass, jlong options) {
+  const PulseJavaApi* const api = Api(env);
+  if (api == nullptr) return;
+  char error[kErrorSize] = "";
+  if (api->place(reinterpret_cast<void*>(options), error, sizeof(error)) != 0) Throw(env, error);
+}
+
+JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_placeFamilies(JNIEnv* env, jclass,
+                                                                  jlong db_options,
+                                                                  jobjectArray names,
+                                                                  jlongArray options) {
+  const PulseJavaApi* const api = Api(env);
+  if (api == nullptr) return;
+  const auto families = static_cast<size_t>(env->GetArrayLength(options));
+  std::vector<jlong> handles(families);
+  env->GetLongArrayRegion(options, 0, static_cast<jsize>(families), handles.data());
+  std::vector<std::string> texts(families);
+  std::vector<const char*> pointers(families);
+  std::vector<void*> natives(families);
+  for (size_t i = 0; i < families; ++i) {
+    const auto name =
+        static_cast<jbyteArray>(env->GetObjectArrayElement(names, static_cast<jsize>(i)));
+    if (name == nullptr) return;
+    texts[i].resize(static_cast<size_t>(env->GetArrayLength(name)));
+    env->GetByteArrayRegion(name, 0, static_cast<jsize>(texts[i].size()),
+                            reinterpret_cast<jbyte*>(texts[i].data()));
+    env->DeleteLocalRef(name);
+    pointers[i] = texts[i].c_str();
+    natives[i] = reinterpret_cast<void*>(handles[i]);
+  }
+  char error[kErrorSize] = "";
+  if (api->place_families(reinterpret_cast<void*>(db_options), pointers.data(), natives.data(),
+                          families, error, sizeof(error)) != 0) {
+    Throw(env, error);
+  }
+}
+
+// Names and values in turn.
+JNIEXPORT jobjectArray JNICALL Java_org_pulsedb_PulseNative_counters(JNIEnv* env, jclass,
+                                                                     jlong opened) {
+  const PulseJavaApi* const api = Api(env);
+  if (api == nullptr) return nullptr;
+  std::vector<PulseJavaCounter> counters(256);
+  const size_t there =
+      api->counters(reinterpret_cast<void*>(opened), counters.data(), counters.size());
+  if (there < counters.size()) counters.resize(there);
+  const jobjectArray result = env->NewObjectArray(static_cast<jsize>(counters.size() * 2),
+                                                  env->FindClass("java/lang/String"), nullptr);
+  if (result == nullptr) return nullptr;
+  jsize at = 0;
+  for (const PulseJavaCounter& counter : counters) {
+    for (const std::string& text : {std::string(counter.name), std::to_string(counter.value)}) {
+      const jstring made = env->NewStringUTF(text.c_str());
+      if (made == nullptr) return nullptr;
+      env->SetObjectArrayElement(result, at++, made);
+      env->DeleteLocalRef(made);
+    }
+  }
+  return result;
+}
+}

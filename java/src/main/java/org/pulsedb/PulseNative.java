@@ -1,0 +1,89 @@
+package org.pulsedb;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Scanner;
+import org.rocksdb.RocksDBException;
+
+/**
+ * The native half: libpulse_java.so, which needs no RocksDB, and beside it a plug-in for each version of RocksDB. They are
+ * in the jar, and are unpacked into a directory below java.io.tmpdir, or lie in the directory that the property
+ * pulsedb.library.path names.
+ */
+final class PulseNative {
+  private static final String RESOURCES = "/org/pulsedb/native/linux-x86_64/";
+  private static boolean loaded;
+
+  private PulseNative() {}
+
+  static synchronized void load() throws RocksDBException {
+    if (!loaded) {
+      if (!"Linux".equals(System.getProperty("os.name")) || !"amd64".equals(System.getProperty("os.arch"))) {
+        throw new RocksDBException("PulseDB's native libraries are for Linux on amd64, not for "
+            + System.getProperty("os.name") + " on " + System.getProperty("os.arch"));
+      }
+      final String given = System.getProperty("pulsedb.library.path");
+      try {
+        if (given != null) {
+          System.load(Path.of(given).toAbsolutePath().resolve("libpulse_java.so").toString());
+        } else {
+          loadUnpacked();
+        }
+      } catch (IOException | UnsatisfiedLinkError e) {
+        throw new RocksDBException("cannot load PulseDB's native library"
+            + (given == null ? " from its jar" : " from pulsedb.library.path=" + given) + ": " + e.getMessage());
+      }
+      loaded = true;
+    }
+    attach();
+  }
+
+  // Once a library is loaded its file is not needed.
+  private static void loadUnpacked() throws IOException, RocksDBException {
+    final Path directory = Files.createTempDirectory("pulsedb");
+    final List<Path> unpacked = new ArrayList<>();
+    try {
+      for (final String name : libraries()) {
+        final Path to = directory.resolve(name);
+        try (InputStream from = PulseNative.class.getResourceAsStream(RESOURCES + name)) {
+          if (from == null) throw new IOException(name + " is missing in the jar");
+          Files.copy(from, to, StandardCopyOption.REPLACE_EXISTING);
+        }
+        unpacked.add(to);
+      }
+      System.load(directory.resolve("libpulse_java.so").toString());
+      attach();
+    } finally {
+      for (final Path path : unpacked) Files.deleteIfExists(path);
+      Files.deleteIfExists(directory);
+    }
+  }
+
+  private static List<String> libraries() throws IOException {
+    try (InputStream list = PulseNative.class.getResourceAsStream(RESOURCES + "libraries.txt")) {
+      if (list == null) throw new IOException("this jar has no native libraries; set pulsedb.library.path");
+      final List<String> names = new ArrayList<>();
+      try (Scanner lines = new Scanner(list, "UTF-8")) {
+        while (lines.hasNextLine()) names.add(lines.nextLine());
+      }
+      return names;
+    }
+  }
+
+  private static native void attach() throws RocksDBException;
+
+  static native long open(String uri) throws RocksDBException;
+
+  static native void close(long env) throws RocksDBException;
+
+  static native void place(long options) throws RocksDBException;
+
+  static native void placeFamilies(long dbOptions, byte[][] names, long[] options) throws RocksDBException;
+
+  static native String[] counters(long env) throws RocksDBException;
+}

@@ -1,0 +1,255 @@
+package org.pulsedb;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.rocksdb.ColumnFamilyDescriptor;
+import org.rocksdb.ColumnFamilyHandle;
+import org.rocksdb.ColumnFamilyOptions;
+import org.rocksdb.DBOptions;
+import org.rocksdb.Env;
+import org.rocksdb.FlushOptions;
+import org.rocksdb.Options;
+import org.rocksdb.Priority;
+import org.rocksdb.RocksDB;
+import org.rocksdb.RocksDBException;
+import org.rocksdb.RocksIterator;
+
+final class PulseEnvTest {
+  private static final int KEYS = 3000;
+  @TempDir Path dir;
+
+  private static byte[] key(final int i) {
+    return String.format("key%08d", i).getBytes(StandardCharsets.UTF_8);
+  }
+
+  private static byte[] value(final int i) {
+    final byte[] value = new byte[400];
+    new Random(i).nextBytes(value);
+    return value;
+  }
+
+  private static void write(final RocksDB db, final int begin, final int end) throws RocksDBException {
+    for (int i = begin; i < end; ++i) db.put(key(i), value(i));
+  }
+
+  private static void flush(final RocksDB db) throws RocksDBException {
+    try (FlushOptions wait = new FlushOptions().setWaitForFlush(true)) {
+      db.flush(wait);
+    }
+  }
+
+  // With the default Env.
+  private void checkWithoutPulse(final int keys) throws RocksDBException {
+    try (Options options = new Options(); RocksDB db = RocksDB.openReadOnly(options, dir.toString());
+        RocksIterator all = db.newIterator()) {
+      int at = 0;
+      for (all.seekToFirst(); all.isValid(); all.next(), ++at) {
+        assertArrayEquals(key(at), all.key());
+        assertArrayEquals(value(at), all.value());
+      }
+      all.status();
+      assertEquals(keys, at);
+    }
+  }
+
+  @Test
+  void Database_WrittenOnPulse_IsReadWithoutIt() throws Exception {
+    try (PulseEnv env = PulseEnv.open("pulse://"); Options options = new Options()) {
+      options.setCreateIfMissing(true).setEnv(env);
+      try (RocksDB db = RocksDB.open(options, dir.toString())) {
+        write(db, 0, KEYS / 2);
+        flush(db);
+        write(db, KEYS / 2, KEYS);
+        flush(db);
+        db.compactRange();
+        assertArrayEquals(value(7), db.get(key(7)));
+      }
+      long persisted = 0;
+      for (final long count : env.counters().values()) persisted += count;
+      assertTrue(persisted > KEYS * 400L, env.counters().toString());
+    }
+    checkWithoutPulse(KEYS);
+  }
+
+  @Test
+  void Open_WrongUri_SaysWhatIsWrong() {
+    final RocksDBException option =
+        assertThrows(RocksDBException.class, () -> PulseEnv.open("pulse://?placment=split"));
+    assertTrue(option.getMessage().contains("placment"), option.getMessage());
+    final RocksDBException agent =
+        assertThrows(RocksDBException.class, () -> PulseEnv.open("pulse://" + dir + "/no.sock"));
+    assertTrue(agent.getMessage().contains("no.sock"), agent.getMessage());
+  }
+
+  @Test
+  void Shared_SameUri_IsOneEnvThatStaysOpen() throws Exception {
+    final PulseEnv env = PulseEnv.shared("pulse://?mover=vmread");
+    env.close();
+    assertSame(env, PulseEnv.shared("pulse://?mover=vmread"));
+    try (Options options = new Options().setCreateIfMissing(true).setEnv(env);
+        RocksDB db = RocksDB.open(options, dir.toString())) {
+      write(db, 0, 100);
+      flush(db);
+    }
+    checkWithoutPulse(100);
+  }
+
+  @Test
+  void Env_FunctionsOfRocksJava_Work() throws Exception {
+    try (PulseEnv env = PulseEnv.open("pulse://")) {
+      env.setBackgroundThreads(3, Priority.LOW);
+      assertEquals(3, env.getBackgroundThreads(Priority.LOW));
+      assertNotNull(env.getThreadList());
+      assertTrue(Env.getDefault() != env);
+    }
+  }
+
+  @Test
+  void Place_WholeCompactions_OptionsAreAccepted() throws Exception {
+    try (PulseEnv env = PulseEnv.open("pulse://?agent_cpus=0&placement=adaptive&flushes=adaptive&compression=agent");
+        Options options = new Options().setCreateIfMissing(true).setEnv(env)) {
+      env.place(options);
+      try (RocksDB db = RocksDB.open(options, dir.toString())) {
+        write(db, 0, 500);
+        flush(db);
+        write(db, 500, 1000);
+        db.compactRange();
+      }
+    }
+    checkWithoutPulse(1000);
+  }
+
+  @Test
+  void Place_OtherEnv_IsRefused() throws Exception {
+    try (PulseEnv env = PulseEnv.open("pulse://"); Options options = new Options()) {
+      assertThrows(RocksDBException.class, () -> env.place(options));
+    }
+  }
+
+  @Test
+  void Place_SeveralFamilies_AreOpened() throws Exception {
+    final byte[] second = "second".getBytes(StandardCharsets.UTF_8);
+    try (PulseEnv env = PulseEnv.open("pulse://?agent_cpus=0&compression=agent");
+        DBOptions options = new DBOptions().setCreateIfMissing(true).setCreateMissingColumnFamilies(true);
+        ColumnFamilyOptions one = new ColumnFamilyOptions();
+        ColumnFamilyOptions two = new ColumnFamilyOptions()) {
+      options.setEnv(env);
+      final List<ColumnFamilyDescriptor> families = Arrays.asList(
+          new ColumnFamilyDescriptor(RocksDB.DEFAULT_COLUMN_FAMILY, one), new ColumnFamilyDescriptor(second, two));
+      env.place(options, families);
+      final List<ColumnFamilyHandle> handles = new ArrayList<>();
+      try (RocksDB db = RocksDB.open(options, dir.toString(), families, handles)) {
+        for (int i = 0; i < 500; ++i) db.put(handles.get(1), key(i), value(i));
+        try (FlushOptions wait = new FlushOptions().setWaitForFlush(true)) {
+          db.flush(wait, handles.get(1));
+        }
+        db.compactRange(handles.get(1));
+        assertArrayEquals(value(3), db.get(handles.get(1), key(3)));
+        for (final ColumnFamilyHandle handle : handles) handle.close();
+      }
+    }
+  }
+
+  private static Path pulse() {
+    final Path pulse = Path.of(System.getProperty("pulse.program"));
+    assumeTrue(Files.isExecutable(pulse), pulse + " is not built");
+    return pulse;
+  }
+
+  @Test
+  void Agent_KilledWhileWriting_DatabaseGoesOn() throws Exception {
+    final Path socket = dir.resolve("agent.sock");
+    final Process agent = new ProcessBuilder(pulse().toString(), "agent", "--socket", socket.toString())
+        .redirectErrorStream(true).redirectOutput(dir.resolve("agent.log").toFile()).start();
+    try {
+      while (!Files.exists(socket)) {
+        assertTrue(agent.isAlive(), () -> "the agent has ended");
+        Thread.sleep(20);
+      }
+      try (PulseEnv env = PulseEnv.open("pulse://" + socket); Options options = new Options()) {
+        options.setCreateIfMissing(true).setEnv(env).setWriteBufferSize(64 << 10);
+        try (RocksDB db = RocksDB.open(options, dir.resolve("db").toString())) {
+          write(db, 0, KEYS / 2);
+          agent.destroyForcibly().waitFor();
+          write(db, KEYS / 2, KEYS);
+          flush(db);
+          db.compactRange();
+          for (int i = 0; i < KEYS; ++i) assertArrayEquals(value(i), db.get(key(i)));
+        }
+      }
+      dir = dir.resolve("db");
+      checkWithoutPulse(KEYS);
+    } finally {
+      agent.destroyForcibly();
+    }
+  }
+
+  // --- In a JVM of its own.
+
+  private String runJava(final String uri, final int exitCode, final String... options) throws Exception {
+    final List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(Arrays.asList(options));
+    command.addAll(Arrays.asList("-cp", System.getProperty("java.class.path"), "org.pulsedb.PlainProgram",
+        dir.resolve("plain").toString()));
+    final ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
+    final File output = dir.resolve("output").toFile();
+    builder.redirectOutput(output);
+    if (uri != null) builder.environment().put("PULSE_URI", uri);
+    final Process process = builder.start();
+    assertTrue(process.waitFor(300, TimeUnit.SECONDS), "the program does not end");
+    final String said = Files.readString(output.toPath());
+    assertEquals(exitCode, process.exitValue(), said);
+    return said;
+  }
+
+  private static String agentPath(final Path directory) {
+    return "-agentpath:" + directory.resolve("libpulse_java.so");
+  }
+
+  private static Path nativeDir() {
+    return Path.of(System.getProperty("native.dir")).toAbsolutePath();
+  }
+
+  @Test
+  void JvmAgent_PlainProgram_IsOnPulse() throws Exception {
+    final String said = runJava("pulse://", 0, agentPath(nativeDir()));
+    assertTrue(said.contains("all there"), said);
+    assertTrue(said.contains("thread pulse-agent"), said);
+    final String without = runJava(null, 0);
+    assertTrue(without.contains("all there") && !without.contains("pulse-agent"), without);
+  }
+
+  @Test
+  void JvmAgent_WrongUri_OpenFails() throws Exception {
+    final String said = runJava("pulse://?placment=split", 1, agentPath(nativeDir()));
+    assertTrue(said.contains("placment") && !said.contains("all there"), said);
+  }
+
+  @Test
+  void JvmAgent_NoPluginForThisVersion_SaysWhichThereAre() throws Exception {
+    final Path other = Files.createDirectory(dir.resolve("native"));
+    Files.copy(nativeDir().resolve("libpulse_java.so"), other.resolve("libpulse_java.so"));
+    Files.createFile(other.resolve("libpulse_rocksdb_java-6.0-old.so"));
+    final String said = runJava("pulse://", 1, agentPath(other));
+    assertTrue(said.contains("6.0-old") && said.contains("no plug-in for RocksDB"), said);
+    assertTrue(!said.contains("all there"), said);
+  }
+}
