@@ -42,24 +42,22 @@ void CloseEnv(void* env) { delete static_cast<rocksdb::Env*>(env); }
 
 int Place(void* given, char* error, size_t error_size) {
   auto& options = *static_cast<rocksdb::Options*>(given);
-  rocksdb::Status status = pulse::PlaceCompactions(&options);
-  if (status.ok()) pulse::CompressOnAgent(options.env->GetFileSystem().get(), &options);
-  return Told(status, error, error_size);
+  pulse::CompressOnAgent(options.env->GetFileSystem().get(), &options);
+  return Told(pulse::PlaceCompactions(&options), error, error_size);
 }
 
 int PlaceFamilies(void* db_options, const char* const* names, void* const* options, size_t families,
                   char* error, size_t error_size) {
   auto& db = *static_cast<rocksdb::DBOptions*>(db_options);
+  // Before PlaceCompactions looks at them.
   std::vector<rocksdb::ColumnFamilyDescriptor> all;
   all.reserve(families);
   for (size_t i = 0; i < families; ++i) {
-    all.emplace_back(names[i], *static_cast<rocksdb::ColumnFamilyOptions*>(options[i]));
+    auto* const family = static_cast<rocksdb::ColumnFamilyOptions*>(options[i]);
+    pulse::CompressOnAgent(db.env->GetFileSystem().get(), family);
+    all.emplace_back(names[i], *family);
   }
-  rocksdb::Status status = pulse::PlaceCompactions(&db, all);
-  for (size_t i = 0; status.ok() && i < families; ++i) {
-    pulse::CompressOnAgent(db.env->GetFileSystem().get(),
-                           static_cast<rocksdb::ColumnFamilyOptions*>(options[i]));
-  }
+  const rocksdb::Status status = pulse::PlaceCompactions(&db, all);
   return Told(status, error, error_size);
 }
 
