@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -87,13 +88,16 @@ Attached AttachTo(const std::string& path, const std::string& directory) {
                    "use the library of Maven's rocksdbjni");
   }
   const std::string plugin = directory + "/" + kPlugin + version + ".so";
-  void* const loaded = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) {
-    const char* why = dlerror();
+  if (access(plugin.c_str(), F_OK) != 0) {
     return Refused(
         "no plug-in for RocksDB " + version +
         " (version and kind of std::string), which this program's rocksdbjni has; there are " +
-        PluginsIn(directory) + ". " + (why == nullptr ? "" : why));
+        PluginsIn(directory));
+  }
+  void* const loaded = dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* why = dlerror();
+    return Refused("cannot load " + plugin + ": " + (why == nullptr ? "" : why));
   }
   const auto api = reinterpret_cast<const PulseJavaApi* (*)()>(dlsym(loaded, "pulse_java_api"));
   if (api == nullptr || api()->size != sizeof(PulseJavaApi)) {
