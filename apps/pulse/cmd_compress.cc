@@ -37,12 +37,6 @@ struct CodecArguments {
   ProcessorArgs processors;
 };
 
-absl::StatusOr<ops::Processors> ProcessorsOf(const CodecArguments& args, ops::RateTable& rates) {
-  PULSE_ASSIGN_OR_RETURN(ops::Processors processors, ReadProcessors(args.processors));
-  processors.rates = &rates;
-  return processors;
-}
-
 // Shows how far it is on a terminal.
 void AddProgress(ops::Processors& processors, std::optional<Progress>& progress, uint64_t total) {
   if (isatty(STDERR_FILENO) == 0) return;
@@ -54,10 +48,10 @@ void AddProgress(ops::Processors& processors, std::optional<Progress>& progress,
 }
 
 absl::Status CompressOne(const CodecArguments& args, const std::string& file,
-                         ops::RateTable& rates) {
+                         const ops::Processors& processors) {
   ops::CompressOptions options;
   PULSE_ASSIGN_OR_RETURN(options.format, ops::ParseFormat(args.format));
-  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
+  options.processors = processors;
   options.level = args.level;
   options.deterministic = args.deterministic;
   options.primed = args.primed;
@@ -86,12 +80,12 @@ absl::Status CompressOne(const CodecArguments& args, const std::string& file,
 }
 
 absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
-                           ops::RateTable& rates) {
+                           const ops::Processors& processors) {
   ops::DecompressOptions options;
   if (!args.max_output.empty()) {
     PULSE_RETURN_IF_ERROR(ReadSize("--max-output", args.max_output, "10G", &options.max_output));
   }
-  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
+  options.processors = processors;
   PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test
                                                ? CodecFiles::ForTest(args.choices, file)
                                                : CodecFiles::ForDecompression(args.choices, file));
@@ -125,6 +119,12 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
 
 void RunCodec(const CodecArguments& args) {
   ops::RateTable rates;
+  auto processors = ReadProcessors(args.processors);
+  if (!processors.ok()) {
+    Finish(processors.status());
+    return;
+  }
+  processors->rates = &rates;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {
@@ -132,7 +132,8 @@ void RunCodec(const CodecArguments& args) {
     return;
   }
   for (const std::string& file : files) {
-    Finish(args.decompress ? DecompressOne(args, file, rates) : CompressOne(args, file, rates));
+    Finish(args.decompress ? DecompressOne(args, file, *processors)
+                           : CompressOne(args, file, *processors));
   }
 }
 

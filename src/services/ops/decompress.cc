@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,9 @@
 
 namespace pulse::ops {
 namespace {
+
+// What a piece is taken for before it is seen.
+constexpr uint64_t kUsualPiece = uint64_t{1} << 20;
 
 // Writes what engines decoded, and keeps what the checks at the end of a member need.
 class PieceSink : public Sink {
@@ -269,18 +273,20 @@ class Decompressor {
   }
 
   absl::Status RunQueue(Piece piece, Source& source, Sink& sink) {
-    PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits,
-                           EnginesFor(options_.processors, DecoderName(piece)));
-    std::vector<std::unique_ptr<Engine>> owned;
-    std::vector<Engine*> engines;
-    for (const EngineTraits& of : traits) {
+    Made& made = made_[piece];
+    if (made.engines.empty()) {
+      EngineOrder order;
+      order.kind = EngineOrder::Kind::kDecompress;
+      order.format = static_cast<uint8_t>(piece);
+      order.chunk_bytes = kUsualPiece;
       PULSE_ASSIGN_OR_RETURN(
-          Engine * engine,
-          KeepEngine(
-              options_.processors, absl::StrCat("decompress/", static_cast<int>(piece)),
-              [&]() -> absl::StatusOr<std::unique_ptr<Engine>> { return MakeDecoder(piece, of); },
-              owned));
-      engines.push_back(engine);
+          made.engines, MakeEngines(
+                            options_.processors, DecoderName(piece),
+                            absl::StrCat("decompress/", static_cast<int>(piece)),
+                            [piece](EngineTraits of) -> absl::StatusOr<std::unique_ptr<Engine>> {
+                              return MakeDecoder(piece, std::move(of));
+                            },
+                            order, made.owned));
     }
     QueueOptions queue_options;
     queue_options.placement = options_.processors.placement;
@@ -297,7 +303,7 @@ class Decompressor {
         }
       };
     }
-    Queue queue(std::move(queue_options), std::move(engines));
+    Queue queue(std::move(queue_options), made.engines);
     running = &queue;
     const absl::Status status = queue.Run(source, sink);
     report.last_queue = queue.stats();
@@ -319,9 +325,16 @@ class Decompressor {
     }
   }
 
+  // The engines for one kind of piece, made for the first member that has it.
+  struct Made {
+    std::vector<std::unique_ptr<Engine>> owned;
+    std::vector<Engine*> engines;
+  };
+
   const DecompressOptions& options_;
   InputReader& in_;
   OutputWriter& out_;
+  std::map<Piece, Made> made_;
 };
 
 }  // namespace
