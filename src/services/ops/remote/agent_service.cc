@@ -343,11 +343,14 @@ void OpsService::Process(Work* work) {
 void OpsService::Processed(std::unique_ptr<Work> work) {
   work->group->Forget(work->ticket);
   OpsCounters::Task& task = agent_->counters().tasks[TaskOf(work->of->order)];
-  ++task.chunks;
-  task.failed += work->status.ok() ? 0 : 1;
-  task.bytes_in += work->request.bytes;
-  task.bytes_out += work->status.ok() ? work->answer.bytes : 0;
-  task.busy_nanos += static_cast<uint64_t>(work->answer.busy_nanos);
+  // What nobody waited for any more was not begun.
+  if (!absl::IsCancelled(work->status)) {
+    ++task.chunks;
+    task.failed += work->status.ok() ? 0 : 1;
+    task.bytes_in += work->request.bytes;
+    task.bytes_out += work->status.ok() ? work->answer.bytes : 0;
+    task.busy_nanos += static_cast<uint64_t>(work->answer.busy_nanos);
+  }
   work->of.reset();
   owed_bytes_ += work->answer.bytes;
   ++agent_->counters().undelivered;
