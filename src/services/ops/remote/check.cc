@@ -30,8 +30,8 @@
 namespace pulse::ops::remote {
 namespace {
 
-constexpr Piece kPieces[] = {Piece::kMarkedCrc, Piece::kMarkedAdler, Piece::kBgzf, Piece::kZstd,
-                             Piece::kLz4};
+constexpr Piece kPieces[] = {Piece::kMarkedCrc, Piece::kMarkedAdler, Piece::kBgzf,
+                             Piece::kZstd,      Piece::kLz4,         Piece::kIndexed};
 constexpr uint64_t kLargestLz4Block = uint64_t{4} << 20;
 constexpr size_t kMostBgzfContent = size_t{1} << 16;
 
@@ -47,6 +47,8 @@ absl::string_view PieceName(Piece piece) {
       return "zstd";
     case Piece::kLz4:
       return "lz4";
+    case Piece::kIndexed:
+      return "gzip by an index";
   }
   return "";
 }
@@ -85,6 +87,10 @@ absl::Status CheckPieces(Piece piece, const Chunk& chunk) {
     case Piece::kMarkedAdler:
       return absl::OkStatus();
     case Piece::kZstd:
+      content = chunk.tag;
+      break;
+    case Piece::kIndexed:
+      if (chunk.kind > 7) return absl::InvalidArgumentError("a byte of more than eight bits");
       content = chunk.tag;
       break;
     case Piece::kBgzf:
@@ -303,6 +309,11 @@ absl::Status CheckDecompressed(const EngineOrder& order, const Chunk& chunk, Res
       return CheckZstdContent(chunk, data);
     case Piece::kLz4:
       return CheckLz4Content(chunk, data);
+    case Piece::kIndexed:
+      if (data.size() != chunk.tag || Crc32(data) != chunk.checksum) {
+        return Wrong("other data than the index says");
+      }
+      break;
   }
   return absl::OkStatus();
 }
@@ -401,7 +412,7 @@ absl::Status CheckOrder(const EngineOrder& order) {
       return absl::OkStatus();
     }
     case EngineOrder::Kind::kDecompress:
-      return order.format <= static_cast<uint8_t>(Piece::kLz4) && order.text.empty()
+      return order.format <= static_cast<uint8_t>(Piece::kIndexed) && order.text.empty()
                  ? absl::OkStatus()
                  : none;
     case EngineOrder::Kind::kFilter:
@@ -422,7 +433,11 @@ absl::Status CheckChunk(const EngineOrder& order, const Chunk& chunk) {
     }
     return absl::OkStatus();
   }
-  if (chunk.prefix != 0) return absl::InvalidArgumentError("a dictionary where none is used");
+  const bool indexed = order.kind == EngineOrder::Kind::kDecompress &&
+                       static_cast<Piece>(order.format) == Piece::kIndexed;
+  if (chunk.prefix > (indexed ? kDeflateWindow : 0)) {
+    return absl::InvalidArgumentError("a dictionary where none is used");
+  }
   if (order.kind == EngineOrder::Kind::kDecompress) {
     return CheckPieces(static_cast<Piece>(order.format), chunk);
   }

@@ -342,7 +342,7 @@ TEST_F(HostileHostTest, Prepare_Nonsense_IsRefused) {
   EXPECT_EQ(host_.MakeOperator(1, kCompress, 0, 0, 0), kInvalid);
   EXPECT_EQ(host_.MakeOperator(1, kCompress, 0, 0, 9), kInvalid) << "isal has levels to 6";
   EXPECT_EQ(host_.MakeOperator(1, kCompress, 3, 0, 6), kInvalid) << "zstd does not write gzip";
-  EXPECT_EQ(host_.MakeOperator(1, kDecompress, 0, 5, 0), kInvalid);
+  EXPECT_EQ(host_.MakeOperator(1, kDecompress, 0, 6, 0), kInvalid);
   EXPECT_EQ(host_.MakeOperator(1, static_cast<EngineOrder::Kind>(9), 0, 0, 0), kInvalid);
   const std::string good =
       filter::FilterOrder(*filter::MakeSet({"a", "b+"}), filter::Selection(), 0).text;
