@@ -180,7 +180,8 @@ TEST_F(OpsLibraryTest, Run_NoCompressedInput_Said) {
 }
 
 TEST_F(OpsLibraryTest, Run_Limits_Refused) {
-  const std::string zeros(30000000, '\0');
+  std::string zeros;
+  zeros.resize(30000000);
   const Result bomb = Compress(zeros);
   Request request(PULSE_OPS_DECOMPRESS);
   request.From(bomb.data()).max_output = 1000000;
@@ -388,7 +389,7 @@ TEST_F(OpsLibraryTest, Run_ByAnAgent_AsByTheHostUntilItIsLost) {
   auto server = SocketServer::Open(agent_options, {remote::Offered(&agent)}).value();
   pulse_ops_options options;
   pulse_ops_options_init(&options);
-  const std::string path = socket.get();
+  const std::string& path = socket.get();
   options.agent = path.c_str();
   options.placement = "agent";
   std::string why;
@@ -464,7 +465,7 @@ TEST_F(OpsLibraryTest, Stream_DamagedMeanwhile_WritesFailAndFinishSaysWhere) {
   const Result packed = Compress(data);
   std::string bytes(packed.data());
   bytes[bytes.size() / 2] ^= 0x10;
-  bytes += std::string(30000000, 'x');
+  bytes.append(30000000, 'x');
   Request request(PULSE_OPS_DECOMPRESS);
   pulse_ops_stream* stream = nullptr;
   ASSERT_EQ(pulse_ops_stream_open(ops_.get(), &request, &stream), PULSE_OPS_OK);

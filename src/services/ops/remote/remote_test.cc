@@ -168,7 +168,8 @@ TEST(RemoteOpsTest, Filter_ALineThatIsTooLong_IsTheHosts) {
   TestAgent agent;
   const auto connected = RemoteAgent::Connect(agent.socket()).value();
   const auto rules = MakeSet({"needle"});
-  std::string data(40'000'000, 'x');
+  std::string data;
+  data.resize(40'000'000, 'x');
   data += "needle\nneedle\n";
   data += std::string(3'000'000, 'y') + "\n";
   FilterOptions options;
