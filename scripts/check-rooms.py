@@ -77,7 +77,10 @@ ROOMS = {
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
-    "src/services/ops/library": ("base", "services/ops", "services/ops/filter", "include"),
+    "src/services/ops/library": ("base", "services/ops", "services/ops/filter",
+                                 "services/ops/remote", "include"),
+    # An agent process as an engine: the agent's half, and the host's.
+    "src/services/ops/remote": SUBSTRATE + ("services/ops", "services/ops/filter"),
     # Filters for streams that come over the network.
     "src/services/ops/ingest": ("base", "net", "services/ops", "services/ops/filter"),
     "src/services/lsm/core": SUBSTRATE + ("rocksdb",),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/commands.h"
 #include "apps/pulse/util/codec_files.h"
@@ -34,14 +35,10 @@ struct CodecArguments {
   bool primed = false;
   std::string chunk;
   std::string max_output;
+  std::string index;
+  std::string range;
   ProcessorArgs processors;
 };
-
-absl::StatusOr<ops::Processors> ProcessorsOf(const CodecArguments& args, ops::RateTable& rates) {
-  PULSE_ASSIGN_OR_RETURN(ops::Processors processors, ReadProcessors(args.processors));
-  processors.rates = &rates;
-  return processors;
-}
 
 // Shows how far it is on a terminal.
 void AddProgress(ops::Processors& processors, std::optional<Progress>& progress, uint64_t total) {
@@ -54,10 +51,10 @@ void AddProgress(ops::Processors& processors, std::optional<Progress>& progress,
 }
 
 absl::Status CompressOne(const CodecArguments& args, const std::string& file,
-                         ops::RateTable& rates) {
+                         const ops::Processors& processors) {
   ops::CompressOptions options;
   PULSE_ASSIGN_OR_RETURN(options.format, ops::ParseFormat(args.format));
-  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
+  options.processors = processors;
   options.level = args.level;
   options.deterministic = args.deterministic;
   options.primed = args.primed;
@@ -85,16 +82,39 @@ absl::Status CompressOne(const CodecArguments& args, const std::string& file,
   return absl::OkStatus();
 }
 
+// OFFSET+BYTES, or OFFSET: to the end.
+absl::StatusOr<ops::DataRange> ReadRange(const std::string& text) {
+  ops::DataRange range;
+  const size_t plus = text.find('+');
+  const auto number = [](absl::string_view digits, uint64_t* to) {
+    return !digits.empty() && digits.front() != '-' && absl::SimpleAtoi(digits, to);
+  };
+  const absl::string_view all(text);
+  const bool right = number(all.substr(0, plus), &range.begin) &&
+                     (plus == std::string::npos || number(all.substr(plus + 1), &range.size));
+  if (right) return range;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--range '", text, "': expected OFFSET or OFFSET+BYTES, such as 1000000+4096"));
+}
+
 absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
-                           ops::RateTable& rates) {
+                           const ops::Processors& processors) {
   ops::DecompressOptions options;
   if (!args.max_output.empty()) {
     PULSE_RETURN_IF_ERROR(ReadSize("--max-output", args.max_output, "10G", &options.max_output));
   }
-  PULSE_ASSIGN_OR_RETURN(options.processors, ProcessorsOf(args, rates));
-  PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test
-                                               ? CodecFiles::ForTest(args.choices, file)
-                                               : CodecFiles::ForDecompression(args.choices, file));
+  FileChoices choices = args.choices;
+  options.index = args.index;
+  if (!args.index.empty()) choices.keep = true;  // what an index is of
+  if (!args.range.empty()) {
+    PULSE_ASSIGN_OR_RETURN(options.range, ReadRange(args.range));
+    if (!choices.to_stdout && choices.output.empty()) {
+      return absl::InvalidArgumentError("--range is a part of the file: say where with -c or -o");
+    }
+  }
+  options.processors = processors;
+  PULSE_ASSIGN_OR_RETURN(CodecFiles files, args.test ? CodecFiles::ForTest(choices, file)
+                                                     : CodecFiles::ForDecompression(choices, file));
   std::optional<Progress> progress;
   AddProgress(options.processors, progress, files.input_size());
   const auto report =
@@ -105,6 +125,9 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
     PULSE_ASSIGN_OR_RETURN(const uint64_t kept, files.CommitSalvaged());
     return absl::DataLossError(absl::StrCat(report.status().message(), "; the ", kept,
                                             " bytes before it are in ", files.out_name()));
+  }
+  for (const std::string& remark : report->remarks) {
+    std::fprintf(stderr, "pulse: %s\n", remark.c_str());
   }
   if (report->trailing_garbage) {
     std::fprintf(stderr, "pulse: %s: decompressed; trailing garbage from offset %llu on ignored\n",
@@ -125,14 +148,29 @@ absl::Status DecompressOne(const CodecArguments& args, const std::string& file,
 
 void RunCodec(const CodecArguments& args) {
   ops::RateTable rates;
+  auto processors = ReadProcessors(args.processors);
+  if (!processors.ok()) {
+    Finish(processors.status());
+    return;
+  }
+  processors->rates = &rates;
   std::vector<std::string> files = args.files;
   if (files.empty()) files.emplace_back("-");
   if (files.size() > 1 && !args.choices.output.empty()) {
     Finish(absl::InvalidArgumentError("-o names one output; there are several inputs"));
     return;
   }
+  if (!args.decompress && !(args.index.empty() && args.range.empty())) {
+    Finish(absl::InvalidArgumentError("--index and --range are for decompression"));
+    return;
+  }
+  if (files.size() > 1 && !args.index.empty()) {
+    Finish(absl::InvalidArgumentError("--index is of one file; there are several inputs"));
+    return;
+  }
   for (const std::string& file : files) {
-    Finish(args.decompress ? DecompressOne(args, file, rates) : CompressOne(args, file, rates));
+    Finish(args.decompress ? DecompressOne(args, file, *processors)
+                           : CompressOne(args, file, *processors));
   }
 }
 
@@ -151,6 +189,12 @@ void AddShared(CLI::App* command, CodecArguments& args) {
   command->add_flag("--salvage", args.salvage,
                     "Decompression: keep what is before damage; the exit code is 1 still");
   command->add_flag("-t,--test", args.test, "Decompress and check, write nothing");
+  command->add_option("--index", args.index,
+                      "Decompression of a gzip file of another program: its index. Written when it "
+                      "is not\nthere; by it, all processors decode");
+  command->add_option(
+      "--range", args.range,
+      "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c or -o");
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ typedef struct pulse_ops_stream pulse_ops_stream;
 enum {
   PULSE_OPS_OK = 0,
   PULSE_OPS_INVALID = 1, /* an argument makes no sense; nothing was done */
-  PULSE_OPS_IO = 2,      /* reading or writing failed: a descriptor's, or the program's functions */
+  PULSE_OPS_IO = 2,      /* reading or writing failed: a descriptor's, or the program's functions;
+                          * or no agent is there, or it was lost */
   PULSE_OPS_DAMAGED = 3, /* the input is damaged or cut off; result.error_offset says where */
   PULSE_OPS_NOT_COMPRESSED = 4, /* decompress: the input is in none of the formats */
   PULSE_OPS_TOO_LARGE = 5, /* more output than max_output, or a record longer than max_record */
@@ -88,10 +89,15 @@ typedef struct pulse_ops_options {
   const char* agent_cpus; /* the agent's, which stand for a card's; NULL: none */
   const char* placement;  /* "host", "agent", "split=PERCENT", "auto" or "paper"; NULL: "auto" */
   size_t most_under_way; /* requests that are submitted and whose results were not taken; 0: 1024 */
+  /* The socket of an agent (pulse agent --ops), which shares the work of run and of streams; NULL:
+   * none. Not together with agent_cpus. An agent that is lost later costs time only; without CPUs
+   * of the host (placement "agent" and no cpus) requests then fail with PULSE_OPS_IO. */
+  const char* agent;
 } pulse_ops_options;
 
 /* `options`: NULL for the default of each. `why`, if it is not NULL, is given a line of at most
- * `why_size` bytes about what is wrong. Does not block; threads start with the first submit. */
+ * `why_size` bytes about what is wrong. Blocks for the answer of an agent, and only then; threads
+ * start with the first submit. */
 PULSE_OPS_API int pulse_ops_open(const pulse_ops_options* options, pulse_ops** ops, char* why,
                                  size_t why_size);
 /* Waits for what is under way; results that nobody took are released. Streams and runs have to be

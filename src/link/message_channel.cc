@@ -1,6 +1,7 @@
 #include "link/message_channel.h"
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,8 +27,10 @@ absl::StatusOr<std::unique_ptr<MessageChannel>> MessageChannel::Open(
   }
   const absl::Status& why = link.status();
   if (ErrnoOf(why) == ENOENT || ErrnoOf(why) == ECONNREFUSED) {
-    return absl::Status(why.code(), absl::StrCat("no agent at ", c->path_, ": ", why.message(),
-                                                 " (start it with: ", start_hint, ")"));
+    // What the link advises is for services that can do without an agent.
+    return absl::Status(
+        why.code(), absl::StrCat("no agent at ", c->path_, ": ", strerror(ErrnoOf(why)), " (errno ",
+                                 ErrnoOf(why), "; start it with: ", start_hint, ")"));
   }
   // Whoever is there is not the agent that was wanted.
   const bool refused = absl::IsPermissionDenied(why) || absl::IsInvalidArgument(why);

@@ -40,6 +40,8 @@ class MessageChannel {
     return progress;
   }
   int socket() const { return link_->death_fd(); }
+  // What the agent's half of the service told with the hello's answer.
+  uint64_t fact(size_t index) const { return link_->fact(index); }
 
   bool lost() const { return lost_.load(std::memory_order_seq_cst); }
   // Asks the kernel, too.

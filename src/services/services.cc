@@ -6,14 +6,15 @@
 #include "services/kv/agent/front_module.h"
 #include "services/lsm/plugin/agent_module.h"
 #include "services/offload/front_module.h"
+#include "services/ops/remote/spec.h"
 #include "services/redis/offload/front_module.h"
 
 namespace pulse {
 namespace {
 
-constexpr const ServiceEntry* kServices[] = {&lsm::kEntry,   &files::kEntry,   &echo::kEntry,
-                                             &front::kEntry, &offload::kEntry, &redis::kEntry,
-                                             &kv::kEntry};
+constexpr const ServiceEntry* kServices[] = {&lsm::kEntry,   &files::kEntry,      &echo::kEntry,
+                                             &front::kEntry, &offload::kEntry,    &redis::kEntry,
+                                             &kv::kEntry,    &ops::remote::kEntry};
 
 }  // namespace
 

@@ -215,6 +215,42 @@ if [[ -e /dev/full ]]; then
   expect_error full 'standard output;;space' sh -c '"$0" compress -c data > /dev/full' "$PULSE"
 fi
 
+# ---- an index of what others write
+for _ in 1 2 3 4 5; do cat data; done > large
+for tool in "gzip -6" "gzip -1" "pigz -6" "igzip -1" "zopfli -c --i1"; do
+  command -v "${tool%% *}" >/dev/null || { skip_part "${tool%% *} is not installed"; continue; }
+  rm -f foreign.idx
+  # shellcheck disable=SC2086
+  if [[ $tool == zopfli* ]]; then $tool one > foreign.gz; cp one original; else $tool -c large > foreign.gz; cp large original; fi
+  for pass in first second; do
+    "$PULSE" decompress --index foreign.idx -v -c foreign.gz > out.bytes 2> out.err || fail "$tool, $pass pass" out.err
+    same out.bytes original "$tool: the $pass pass gives something else"
+  done
+  grep -q 'last: [0-9]* chunks' out.err || fail "$tool: the second pass is not by the index" out.err
+done
+gzip -6 -c large > foreign.gz
+gzip -6 -c one >> foreign.gz
+cat one >> large
+rm -f foreign.idx
+"$PULSE" decompress -k --index foreign.idx -o back foreign.gz || fail "the first pass"
+same back large "members that follow each other"
+[[ -e foreign.gz ]] || fail "--index removed what the index is of"
+"$PULSE" decompress --index foreign.idx --range 3000000+70000 -c foreign.gz > out.bytes || fail "a range"
+[[ $(stat -c %s out.bytes) = 70000 ]] && cmp -s -n 70000 -i 3000000:0 large out.bytes ||
+  fail "the range is another one"
+expect_error range-alone 'needs an index' "$PULSE" decompress --range 5 -c foreign.gz
+expect_error range-where 'say where' "$PULSE" decompress --index foreign.idx --range 5 foreign.gz
+expect_error range-text "--range 'x'" "$PULSE" decompress --index foreign.idx --range x -c foreign.gz
+expect_error index-compress 'for decompression' "$PULSE" compress --index foreign.idx -c one
+touch foreign.gz
+"$PULSE" decompress --index foreign.idx -c foreign.gz > out.bytes 2> out.err || fail "an index that is out of date" out.err
+grep -q 'was changed since.*not used' out.err || fail "nobody says that the index is out of date" out.err
+same out.bytes large "with an index that is out of date"
+head -c 400000 foreign.gz > cut.gz
+expect_error cut 'ends in the middle' "$PULSE" decompress --index cut.idx -t cut.gz
+[[ ! -e cut.idx ]] || fail "an index of a file that is cut off"
+note "indexes of foreign gzip files"
+
 # ---- killed in mid-stream: no output, and nothing else is left
 mkfifo pipe
 "$PULSE" compress -o killed.gz pipe & child=$!

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/pulse/top/units.h"
 #include "base/json.h"
@@ -59,6 +60,24 @@ TaskSample ParseTasks(const json& j) {
   t.failed = j.at("failed");
   t.refused = j.at("refused");
   return t;
+}
+
+// What it counts by task, summed: members are named TASK_chunks and so on.
+OpsSample ParseOps(const json& j) {
+  OpsSample o;
+  o.threads = j.at("threads");
+  o.running = j.at("running");
+  o.waiting = j.at("waiting");
+  const auto add = [](const std::string& name, const json& value, const char* end, uint64_t* to) {
+    if (absl::EndsWith(name, end)) *to += value.get<uint64_t>();
+  };
+  for (const auto& [name, value] : j.items()) {
+    add(name, value, "_chunks", &o.chunks);
+    add(name, value, "_failed", &o.failed);
+    add(name, value, "_input_bytes", &o.bytes_in);
+    add(name, value, "_busy_nanos", &o.busy);
+  }
+  return o;
 }
 
 // A host writes its numbers each quarter of a second.
@@ -166,6 +185,7 @@ absl::StatusOr<AgentSample> ParseStatus(const std::string& text) {
     if (const auto tasks = j.find("tasks"); tasks != j.end() && !tasks->is_null()) {
       s.tasks = ParseTasks(*tasks);
     }
+    if (const auto ops = j.find("ops"); ops != j.end() && !ops->is_null()) s.ops = ParseOps(*ops);
     return s;
   } catch (const json::exception& e) {
     return absl::InvalidArgumentError(absl::StrCat("its status cannot be read: ", e.what()));
@@ -181,6 +201,12 @@ AgentRates Compare(const AgentSample* before, AgentSample now, const AgentRates*
   if (same) r.cpu_share = Grown(before->cpu, now.cpu) / nanos;
   if (same && before->front && now.front) {
     r.front = CompareFronts(*before->front, *now.front, nanos);
+  }
+  if (same && before->ops && now.ops && now.ops->threads > 0) {
+    const OpsSample& b = *before->ops;
+    r.ops = {Grown(b.chunks, now.ops->chunks) / nanos * 1e9,
+             Grown(b.bytes_in, now.ops->bytes_in) / nanos * 1e9,
+             Grown(b.busy, now.ops->busy) / nanos / static_cast<double>(now.ops->threads)};
   }
   const auto find = [](const auto& list, uint64_t id, auto id_of) {
     const auto it =

@@ -57,6 +57,17 @@ struct TaskSample {
   bool Any() const { return running + done + failed + refused > 0; }
 };
 
+// The operators that the agent offers, in one answer: all tasks together.
+struct OpsSample {
+  uint64_t threads = 0;
+  uint64_t running = 0;  // chunks
+  uint64_t waiting = 0;
+  uint64_t chunks = 0;
+  uint64_t failed = 0;
+  uint64_t bytes_in = 0;
+  uint64_t busy = 0;  // nanoseconds, of all threads
+};
+
 struct AgentSample {
   std::string kind;
   std::string engine;
@@ -68,6 +79,7 @@ struct AgentSample {
   std::vector<SessionSample> sessions;
   std::optional<FrontSample> front;
   std::optional<TaskSample> tasks;
+  std::optional<OpsSample> ops;
 };
 
 absl::StatusOr<AgentSample> ParseStatus(const std::string& json);
@@ -107,12 +119,19 @@ struct FrontRates {
   double cpu_share = 0;  // of one CPU
 };
 
+struct OpsRates {
+  double chunks = 0;  // a second
+  double bytes = 0;   // of chunks, a second
+  double share = 0;   // of the interval that its threads worked
+};
+
 struct AgentRates {
   AgentSample now;
   double seconds = 0;    // between the two answers; 0: there is one only
   double cpu_share = 0;  // of one CPU
   std::vector<SessionRates> sessions;
   std::optional<FrontRates> front;  // none before it is measured; see now.front
+  OpsRates ops;                     // see now.ops
 };
 
 // `before` may be null, and another agent's (by its process): then nothing is measured. `previous`

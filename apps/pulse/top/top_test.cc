@@ -14,6 +14,7 @@
 #include "services/lsm/core/host_numbers.h"
 #include "services/lsm/core/spec.h"
 #include "services/lsm/placement/task_numbers.h"
+#include "services/ops/remote/counters.h"
 
 namespace pulse::top {
 namespace {
@@ -145,6 +146,34 @@ TEST(TopTest, AFrontHasALine) {
   EXPECT_THAT(Render({WatchedOf(RatesOf())}, 1, "", Look{}, room, false),
               Contains(HasSubstr("merge-encode")));
   EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, room, false),
+              Each(Not(HasSubstr("merge-encode"))));
+}
+
+TEST(TopTest, OperatorsHaveALine) {
+  const auto with_ops = [](uint64_t at, uint64_t chunks) {
+    AgentStatusCopy a = StatusAt(at);
+    ops::remote::OpsCounters counters;
+    counters.threads = 2;
+    counters.waiting = 3;
+    for (const size_t task : {0, 8}) {
+      counters.tasks[task].chunks = chunks;
+      counters.tasks[task].bytes_in = chunks * 1'000'000;
+      counters.tasks[task].busy_nanos = chunks * 10'000'000;
+      counters.tasks[task].failed = 1;
+    }
+    a.groups = {ops::remote::OpsNumbers(counters)};
+    return SampleOf(a);
+  };
+  const AgentSample before = with_ops(10, 0);
+  const AgentRates r = Compare(&before, with_ops(12, 100), nullptr);
+  const auto lines = Render({WatchedOf(r)}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("operators"), HasSubstr("50 %"),
+                                    HasSubstr("100.0 MB/s, 3 wait, 2 failed"))));
+  EXPECT_EQ(ToJson({WatchedOf(r)})["agents"][0]["ops"]["chunks"], 200);
+  const auto plain = Render({WatchedOf(RatesOf())}, 1, "12:00:00", Look{}, 0, false);
+  EXPECT_THAT(plain, Each(Not(HasSubstr("operators"))));
+  EXPECT_EQ(lines.size(), plain.size() + 1);
+  EXPECT_THAT(Render({WatchedOf(r)}, 1, "", Look{}, plain.size() + 1, false),
               Each(Not(HasSubstr("merge-encode"))));
 }
 

@@ -98,6 +98,7 @@ class Painter {
       cpu.Spark(values.data(), values.size(), most, Style::kPersist);
     Put(cpu);
     if (a.tasks && a.tasks->Any()) Tasks(*a.tasks);
+    if (a.ops) Operators(*a.ops, w.rates.ops);
     if (a.front) Front(*a.front, w.rates.front.value_or(FrontRates()));
     if (w.rates.sessions.empty()) {
       Put(ScreenLine(look_).Add("   no session: nobody has opened a database on it", Style::kDim));
@@ -199,6 +200,15 @@ class Painter {
     Put(line.Add(fmt::format(", {} failed", t.failed),
                  t.failed > 0 ? Style::kAlarm : Style::kPlain));
   }
+  void Operators(const OpsSample& now, const OpsRates& rates) {
+    ScreenLine line(look_);
+    line.Add("   operators").To(18).Bar(rates.share, kBarCells, Style::kMerge);
+    line.Add(fmt::format("{:>6}", Percent(rates.share)), Style::kMerge);
+    line.Add("  ").Add(Rate(rates.bytes));
+    line.Add(fmt::format(", {} wait", now.waiting));
+    Put(line.Add(fmt::format(", {} failed", now.failed),
+                 now.failed > 0 ? Style::kAlarm : Style::kPlain));
+  }
   void Front(const FrontSample& now, const FrontRates& rates) {
     ScreenLine line(look_);
     line.Add("   front ").Add(now.service).To(18).Bar(rates.offloaded, kBarCells, Style::kFetch);
@@ -232,6 +242,7 @@ std::vector<std::string> Render(const std::vector<Watched>& agents, double inter
     blocks += 4;
     if (!w.error.empty()) continue;
     if (w.rates.now.front) ++blocks;
+    if (w.rates.now.ops) ++blocks;
     if (w.rates.now.tasks && w.rates.now.tasks->Any()) ++blocks;
     for (const SessionRates& s : w.rates.sessions) blocks += Painter::BlockHeight(s);
   }
@@ -296,6 +307,12 @@ nlohmann::json ToJson(const std::vector<Watched>& agents) {
                         {"done", r.now.tasks->done},
                         {"failed", r.now.tasks->failed},
                         {"refused", r.now.tasks->refused}};
+    }
+    if (r.now.ops) {
+      agent["ops"] = {{"threads", r.now.ops->threads},   {"running", r.now.ops->running},
+                      {"waiting", r.now.ops->waiting},   {"chunks", r.now.ops->chunks},
+                      {"failed", r.now.ops->failed},     {"chunks_per_second", r.ops.chunks},
+                      {"bytes_per_second", r.ops.bytes}, {"busy_share", r.ops.share}};
     }
     agent["sessions"] = json::array();
     for (const SessionRates& s : r.sessions) {

@@ -8,6 +8,7 @@
 #include "apps/pulse/util/option_values.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "services/ops/remote/host_agent.h"
 
 namespace pulse {
 namespace {
@@ -30,7 +31,10 @@ absl::StatusOr<std::vector<int>> Cpus(const std::string& text, const char* optio
 
 void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args) {
   cmd->add_option("--cpus", args->cpus, "the host's CPUs, as 0,2-3 (default: all)");
-  cmd->add_option("--agent-cpus", args->agent_cpus, "the agent's CPUs (default: none)");
+  cmd->add_option("--agent-cpus", args->agent_cpus,
+                  "CPUs of this process that stand for an agent's (default: none)");
+  cmd->add_option("--agent", args->agent,
+                  "the socket of an agent (pulse agent --ops), which shares the work");
   cmd->add_option(
          "--placement", args->placement,
          "which of these do the work: host, agent, split=PERCENT (of the chunks, to the\n"
@@ -46,6 +50,10 @@ absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args) {
   const auto placement = ops::Placement::Parse(args.placement);
   if (!placement.ok()) return OptionError("--placement", placement.status());
   processors.placement = *placement;
+  if (args.agent.empty()) return processors;
+  auto agent = ops::remote::RemoteAgent::Connect(args.agent);
+  if (!agent.ok()) return OptionError("--agent", agent.status());
+  processors.agent = *std::move(agent);
   return processors;
 }
 

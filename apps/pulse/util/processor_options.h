@@ -15,12 +15,14 @@ namespace pulse {
 struct ProcessorArgs {
   std::string cpus;
   std::string agent_cpus;
+  std::string agent;
   std::string placement = "auto";
 };
 
-// --cpus, --agent-cpus, --placement.
+// --cpus, --agent-cpus, --agent, --placement.
 void AddProcessorOptions(CLI::App* cmd, ProcessorArgs* args);
-// InvalidArgument names the option, also of a CPU that this process may not use.
+// InvalidArgument names the option, also of a CPU that this process may not use. Connects to
+// --agent: blocks for its answer, and fails as RemoteAgent::Connect says.
 absl::StatusOr<ops::Processors> ReadProcessors(const ProcessorArgs& args);
 
 }  // namespace pulse

@@ -239,19 +239,24 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
       PickCodec(options.format, options.level, options.deterministic, options.primed));
   const size_t chunk_bytes = ChunkBytesOf(options);
   PULSE_RETURN_IF_ERROR(CheckOptions(options, TraitsOf(codec), chunk_bytes));
-  PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits,
-                         EnginesFor(options.processors, TraitsOf(codec).name));
+  EngineOrder order;
+  order.kind = EngineOrder::Kind::kCompress;
+  order.codec = static_cast<uint8_t>(codec);
+  order.format = static_cast<uint8_t>(options.format);
+  order.level = static_cast<uint8_t>(options.level);
+  order.portable = options.deterministic;
+  order.chunk_bytes = chunk_bytes + PrefixOf(options);
+  const std::string codec_name(TraitsOf(codec).name);
   std::vector<std::unique_ptr<Engine>> owned;
-  std::vector<Engine*> engines;
-  for (const EngineTraits& of : traits) {
-    PULSE_ASSIGN_OR_RETURN(
-        Engine * engine,
-        KeepEngine(
-            options.processors,
-            absl::StrCat("compress/", FormatName(options.format), "/", of.name, options.level),
-            [&] { return MakeCompressor(codec, options.format, options.level, of); }, owned));
-    engines.push_back(engine);
-  }
+  PULSE_ASSIGN_OR_RETURN(
+      std::vector<Engine*> engines,
+      MakeEngines(
+          options.processors, codec_name,
+          absl::StrCat("compress/", FormatName(options.format), "/", codec_name, options.level),
+          [&](EngineTraits of) {
+            return MakeCompressor(codec, options.format, options.level, std::move(of));
+          },
+          order, owned));
 
   QueueOptions queue_options;
   queue_options.placement = options.processors.placement;

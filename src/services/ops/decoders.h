@@ -80,9 +80,10 @@ class Lz4Source : public PieceSource {
 };
 
 // The engines that decode these chunks: chunk.input to result.bytes, and for kMarked* the checksum.
-enum class Piece : uint8_t { kMarkedCrc, kMarkedAdler, kBgzf, kZstd, kLz4 };
+// kIndexed: segments of other gzip files (index/indexed_source.h).
+enum class Piece : uint8_t { kMarkedCrc, kMarkedAdler, kBgzf, kZstd, kLz4, kIndexed };
 std::unique_ptr<Engine> MakeDecoder(Piece piece, EngineTraits traits);
-// "libdeflate", "zstd", "lz4": of the library.
+// "libdeflate", "zstd", "lz4", "isal": of the library.
 absl::string_view DecoderName(Piece piece);
 
 }  // namespace pulse::ops

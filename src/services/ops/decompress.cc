@@ -1,10 +1,14 @@
 #include "services/ops/decompress.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -15,11 +19,16 @@
 #include "services/ops/deflate_frame.h"
 #include "services/ops/file_io.h"
 #include "services/ops/format.h"
+#include "services/ops/index/index_builder.h"
+#include "services/ops/index/indexed_source.h"
 #include "services/ops/lz4_frame.h"
 #include "services/ops/queue.h"
 
 namespace pulse::ops {
 namespace {
+
+// What a piece is taken for before it is seen.
+constexpr uint64_t kUsualPiece = uint64_t{1} << 20;
 
 // Writes what engines decoded, and keeps what the checks at the end of a member need.
 class PieceSink : public Sink {
@@ -76,8 +85,29 @@ class PieceSink : public Sink {
 
 class Decompressor {
  public:
-  Decompressor(const DecompressOptions& options, InputReader& in, OutputWriter& out)
-      : options_(options), in_(in), out_(out) {}
+  // `builder`: makes an index of the input; may be null.
+  Decompressor(const DecompressOptions& options, InputReader& in, OutputWriter& out,
+               IndexBuilder* builder)
+      : options_(options), in_(in), out_(out), builder_(builder) {}
+
+  // By a good index of the file `fd`.
+  absl::Status RunIndexed(const GzipIndex& index, int fd) {
+    const DataRange range = options_.range.value_or(DataRange());
+    if (options_.range.has_value() && range.begin > index.data_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(in_.name(), " has ", index.data_bytes,
+                                                     " bytes of data; the range begins at ",
+                                                     range.begin));
+    }
+    IndexedSource source(index, range, fd, in_.name());
+    IndexedSink sink(index, range, source, fd, in_.name(), out_);
+    PULSE_RETURN_IF_ERROR(RunQueue(Piece::kIndexed, source, sink, source.TotalBytes()));
+    report.by_index = true;
+    report.members = index.members();
+    report.parallel_members = report.members;
+    report.trailing_garbage = index.garbage;
+    report.garbage_offset = index.end;
+    return absl::OkStatus();
+  }
 
   absl::Status Run() {
     while (true) {
@@ -94,8 +124,12 @@ class Decompressor {
         break;
       }
       const uint64_t begin = in_.offset();
+      if (builder_ != nullptr && *format != Format::kGzip) {
+        builder_->GiveUp(absl::StrCat("it has ", FormatName(*format), " data"));
+      }
       PULSE_RETURN_IF_ERROR(Member(*format, begin));
       ++report.members;
+      end_of_members_ = in_.offset();
     }
     if (report.members == 0) {
       return absl::DataLossError(
@@ -103,6 +137,8 @@ class Decompressor {
     }
     return absl::OkStatus();
   }
+  // Where the last member ended.
+  uint64_t end_of_members() const { return end_of_members_; }
 
   DecompressReport report;
 
@@ -199,6 +235,7 @@ class Decompressor {
     Buffer window;
     const bool marked = ReadMark(head).has_value();
     if (marked) {
+      if (builder_ != nullptr) builder_->GiveUp("its chunks are decoded in parallel as they are");
       MarkedSource source(in_);
       PieceSink sink(piece, false, out_);
       PULSE_RETURN_IF_ERROR(RunQueue(piece, source, sink));
@@ -216,7 +253,10 @@ class Decompressor {
     const uint64_t before = out_.written();
     PULSE_RETURN_IF_ERROR(Serially(
         piece == Piece::kMarkedAdler ? OutputWriter::Check::kAdler32 : OutputWriter::Check::kCrc32,
-        checksum, [&] { return InflateSerial(in_, out_, window.view()); }));
+        checksum, [&] {
+          return builder_ != nullptr && !marked ? InflateIndexing(in_, out_, *builder_)
+                                                : InflateSerial(in_, out_, window.view());
+        }));
     size += out_.written() - before;
     return out_.checksum();
   }
@@ -268,24 +308,28 @@ class Decompressor {
     return absl::OkStatus();
   }
 
-  absl::Status RunQueue(Piece piece, Source& source, Sink& sink) {
-    PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits,
-                           EnginesFor(options_.processors, DecoderName(piece)));
-    std::vector<std::unique_ptr<Engine>> owned;
-    std::vector<Engine*> engines;
-    for (const EngineTraits& of : traits) {
+  absl::Status RunQueue(Piece piece, Source& source, Sink& sink,
+                        std::optional<uint64_t> total = std::nullopt) {
+    Made& made = made_[piece];
+    if (made.engines.empty()) {
+      EngineOrder order;
+      order.kind = EngineOrder::Kind::kDecompress;
+      order.format = static_cast<uint8_t>(piece);
+      order.chunk_bytes = kUsualPiece;
       PULSE_ASSIGN_OR_RETURN(
-          Engine * engine,
-          KeepEngine(
-              options_.processors, absl::StrCat("decompress/", static_cast<int>(piece)),
-              [&]() -> absl::StatusOr<std::unique_ptr<Engine>> { return MakeDecoder(piece, of); },
-              owned));
-      engines.push_back(engine);
+          made.engines, MakeEngines(
+                            options_.processors, DecoderName(piece),
+                            absl::StrCat("decompress/", static_cast<int>(piece)),
+                            [piece](EngineTraits of) -> absl::StatusOr<std::unique_ptr<Engine>> {
+                              return MakeDecoder(piece, std::move(of));
+                            },
+                            order, made.owned));
     }
     QueueOptions queue_options;
     queue_options.placement = options_.processors.placement;
     queue_options.operation = absl::StrCat("decompress/", DecoderName(piece));
     queue_options.chunk_bytes = 256 << 10;
+    queue_options.total_bytes = total;
     queue_options.rates = options_.processors.rates;
     queue_options.in_calling_thread = options_.processors.in_calling_thread;
     Queue* running = nullptr;
@@ -297,7 +341,7 @@ class Decompressor {
         }
       };
     }
-    Queue queue(std::move(queue_options), std::move(engines));
+    Queue queue(std::move(queue_options), made.engines);
     running = &queue;
     const absl::Status status = queue.Run(source, sink);
     report.last_queue = queue.stats();
@@ -319,10 +363,85 @@ class Decompressor {
     }
   }
 
+  // The engines for one kind of piece, made for the first member that has it.
+  struct Made {
+    std::vector<std::unique_ptr<Engine>> owned;
+    std::vector<Engine*> engines;
+  };
+
   const DecompressOptions& options_;
   InputReader& in_;
   OutputWriter& out_;
+  IndexBuilder* const builder_;
+  uint64_t end_of_members_ = 0;
+  std::map<Piece, Made> made_;
 };
+
+DecompressReport ReportOf(Decompressor& decompressor, uint64_t input_bytes,
+                          const OutputWriter& writer) {
+  DecompressReport report = std::move(decompressor.report);
+  report.input_bytes = input_bytes;
+  report.output_bytes = writer.written();
+  return report;
+}
+
+absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& options, int in,
+                                                   ByteSource& source, const std::string& in_name,
+                                                   ByteSink& sink, const std::string& out_name) {
+  struct stat info;
+  if (fstat(in, &info) != 0) return ErrnoError(errno, "reading", in_name);
+  if (!S_ISREG(info.st_mode) || lseek(in, 0, SEEK_CUR) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(in_name, ": an index is of a whole file, which this is not"));
+  }
+  if (options.index.empty()) {
+    return absl::InvalidArgumentError("a range needs an index");
+  }
+  InputReader reader(source, in_name);
+  OutputWriter writer(sink, out_name, options.max_output, !options.processors.in_calling_thread);
+  std::vector<std::string> remarks;
+  const auto index = LoadIndex(options.index, in, in_name);
+  if (index.ok()) {
+    Decompressor decompressor(options, reader, writer, nullptr);
+    PULSE_RETURN_IF_ERROR(decompressor.RunIndexed(*index, in));
+    return ReportOf(decompressor, index->file_bytes, writer);
+  }
+  const bool stale = absl::IsDataLoss(index.status()) || absl::IsFailedPrecondition(index.status());
+  if (options.range.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        index.status().message(),
+        "; decompress the whole file with --index once, which writes it, and then the range"));
+  }
+  if (!stale && !absl::IsNotFound(index.status())) return index.status();
+  if (stale) remarks.push_back(absl::StrCat(index.status().message(), "; it is not used"));
+
+  GzipIndex described;
+  PULSE_RETURN_IF_ERROR(Describe(in, in_name, &described));
+  IndexBuilder builder;
+  Decompressor decompressor(options, reader, writer, &builder);
+  PULSE_RETURN_IF_ERROR(decompressor.Run());
+  auto built = builder.Take();
+  if (built.ok()) {
+    GzipIndex now;
+    PULSE_RETURN_IF_ERROR(Describe(in, in_name, &now));
+    built->file_bytes = now.file_bytes;
+    built->changed_nanos = now.changed_nanos;
+    built->sample_crc = now.sample_crc;
+    built->end = decompressor.end_of_members();
+    built->garbage = decompressor.report.trailing_garbage;
+    const bool same =
+        now.file_bytes == described.file_bytes && now.changed_nanos == described.changed_nanos;
+    const absl::Status saved =
+        same ? SaveIndex(options.index, *built)
+             : absl::AbortedError(absl::StrCat(in_name, " was changed while it was read"));
+    if (!saved.ok()) remarks.push_back(absl::StrCat("no index: ", saved.message()));
+  } else {
+    remarks.push_back(absl::StrCat("no index of ", in_name, ": ", built.status().message()));
+  }
+  DecompressReport report = ReportOf(decompressor, reader.offset(), writer);
+  report.remarks = std::move(remarks);
+  return report;
+}
 
 }  // namespace
 
@@ -331,7 +450,10 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, in
                                             const std::string& out_name) {
   FdSource source(in, in_name);
   FdSink sink(out, out_name);
-  return Decompress(options, source, in_name, sink, out_name);
+  if (options.index.empty() && !options.range.has_value()) {
+    return Decompress(options, source, in_name, sink, out_name);
+  }
+  return DecompressByIndex(options, in, source, in_name, sink, out_name);
 }
 
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, ByteSource& in,
@@ -339,13 +461,9 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, By
                                             const std::string& out_name) {
   InputReader reader(in, in_name);
   OutputWriter writer(out, out_name, options.max_output, !options.processors.in_calling_thread);
-  Decompressor decompressor(options, reader, writer);
-  const absl::Status status = decompressor.Run();
-  if (!status.ok()) return status;
-  DecompressReport report = std::move(decompressor.report);
-  report.input_bytes = reader.offset();
-  report.output_bytes = writer.written();
-  return report;
+  Decompressor decompressor(options, reader, writer, nullptr);
+  PULSE_RETURN_IF_ERROR(decompressor.Run());
+  return ReportOf(decompressor, reader.offset(), writer);
 }
 
 std::optional<uint64_t> DamageOffset(const absl::Status& status) {

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "services/ops/byte_stream.h"
+#include "services/ops/index/indexed_source.h"
 #include "services/ops/operation.h"
 
 namespace pulse::ops {
@@ -26,6 +27,11 @@ namespace pulse::ops {
 struct DecompressOptions {
   // More output is refused with ResourceExhausted. 0: no limit.
   uint64_t max_output = 0;
+  // Of a regular file: the path of its index (index/gzip_index.h). By a good one, its segments are
+  // decoded on all processors; else one is written, if the file is of foreign gzip members alone.
+  std::string index;
+  // Only this part of the data; needs a good index.
+  std::optional<DataRange> range;
   Processors processors;
 };
 
@@ -38,17 +44,21 @@ struct DecompressReport {
   bool trailing_garbage = false;
   uint64_t garbage_offset = 0;
   QueueStats last_queue;  // of the last parallel part
+  bool by_index = false;
+  // Why the index was not used, or not written, as far as that is unexpected; for people.
+  std::vector<std::string> remarks;
 };
 
 // Reads `in` from where it is and writes to `out` (negative: only checks). The names are for
-// messages. Blocks. Errors: of reading and writing; NotFound for input in none of the formats;
+// messages. Blocks. Errors: FailedPrecondition for a range without an index; of reading and
+// writing; NotFound for input in none of the formats;
 // DataLoss for damaged or truncated data, saying at which offset of the input; ResourceExhausted;
 // Cancelled.
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, int in,
                                             const std::string& in_name, int out,
                                             const std::string& out_name);
 
-// The same from any source to any sink.
+// The same from any source to any sink; without index and range.
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, ByteSource& in,
                                             const std::string& in_name, ByteSink& out,
                                             const std::string& out_name);

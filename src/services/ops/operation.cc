@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/cpu_list.h"
 #include "base/errors.h"
+#include "base/log.h"
 
 namespace pulse::ops {
 
@@ -18,7 +19,15 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
   }
   const auto& host = processors.host_cpus;
   const auto& agent = processors.agent_cpus;
-  if (!host.empty() || agent.empty()) {
+  const auto kind = processors.placement.kind;
+  const bool remote = processors.agent != nullptr;
+  if (remote && !agent.empty()) {
+    return absl::InvalidArgumentError(
+        "CPUs of this process stand for an agent, or another process is the agent; name one of the "
+        "two (--agent-cpus, --agent)");
+  }
+  const bool agent_only = remote && host.empty() && kind == Placement::Kind::kAgent;
+  if (!agent_only && (!host.empty() || agent.empty())) {
     const int lanes = host.empty() ? AllowedCpus() : static_cast<int>(host.size());
     engines.push_back({std::string(name), Side::kHost, std::max(1, lanes), host});
   }
@@ -26,10 +35,11 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
     engines.push_back(
         {absl::StrCat(name, "@agent"), Side::kAgent, static_cast<int>(agent.size()), agent});
   }
-  const auto kind = processors.placement.kind;
-  if ((kind == Placement::Kind::kAgent || kind == Placement::Kind::kSplit) && agent.empty()) {
+  if ((kind == Placement::Kind::kAgent || kind == Placement::Kind::kSplit) && agent.empty() &&
+      !remote) {
     return absl::InvalidArgumentError(
-        "this placement needs an agent's CPUs; name them with --agent-cpus");
+        "this placement needs an agent: name its CPUs with --agent-cpus, or its socket with "
+        "--agent");
   }
   if ((kind == Placement::Kind::kHost || kind == Placement::Kind::kSplit) && host.empty() &&
       !agent.empty()) {
@@ -55,6 +65,34 @@ absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::stri
   PULSE_ASSIGN_OR_RETURN(std::unique_ptr<Engine> made, make());
   owned.push_back(std::move(made));
   return owned.back().get();
+}
+
+absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
+                                                 absl::string_view name, const std::string& what,
+                                                 const EngineSupplier::MakeLocal& make,
+                                                 const EngineOrder& order,
+                                                 std::vector<std::unique_ptr<Engine>>& owned) {
+  std::vector<Engine*> engines;
+  PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits, EnginesFor(processors, name));
+  for (const EngineTraits& of : traits) {
+    PULSE_ASSIGN_OR_RETURN(Engine * engine, KeepEngine(
+                                                processors, what, [&] { return make(of); }, owned));
+    engines.push_back(engine);
+  }
+  if (processors.agent == nullptr || processors.in_calling_thread ||
+      processors.placement.kind == Placement::Kind::kHost) {
+    return engines;
+  }
+  EngineTraits remote{absl::StrCat(name, "@agent"), Side::kAgent, 1, processors.host_cpus};
+  auto made = processors.agent->Make(order, std::move(remote), make);
+  if (made.ok()) {
+    owned.push_back(*std::move(made));
+    engines.push_back(owned.back().get());
+    return engines;
+  }
+  if (!absl::IsUnavailable(made.status()) || engines.empty()) return made.status();
+  LogOnce("ops agent lost", absl::StrCat(made.status().message(), "; the host does all by itself"));
+  return engines;
 }
 
 }  // namespace pulse::ops

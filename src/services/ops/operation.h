@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "services/ops/engine.h"
+#include "services/ops/engine_order.h"
 #include "services/ops/queue.h"
 #include "services/ops/rates.h"
 #include "services/ops/scheduler.h"
@@ -30,6 +31,8 @@ struct Processors {
   // One lane for each CPU. Both empty: every CPU that this process may use is the host's.
   std::vector<int> host_cpus;
   std::vector<int> agent_cpus;
+  // Makes the agent's engines in another process; not together with agent_cpus. May be null.
+  std::shared_ptr<EngineSupplier> agent;
   Placement placement;
   RateTable* rates = nullptr;
   // Everything is done by the thread that calls: for inputs that are small, of which several
@@ -41,8 +44,9 @@ struct Processors {
   std::function<bool(uint64_t in, uint64_t out)> progress;
 };
 
-// The traits of the engines to be made: host's first, and agent's if it has CPUs. InvalidArgument:
-// the placement names a side that has none. `name` is that of the codec.
+// The traits of the engines to be made in this process: host's first, and agent's if it has CPUs.
+// With an agent of another process, placement kAgent and no host's CPUs there are none.
+// InvalidArgument: the placement names a side that has none. `name` is that of the codec.
 absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processors,
                                                      absl::string_view name);
 
@@ -50,5 +54,14 @@ absl::StatusOr<std::vector<EngineTraits>> EnginesFor(const Processors& processor
 absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::string& what,
                                    const EngineCache::Make& make,
                                    std::vector<std::unique_ptr<Engine>>& owned);
+
+// The engines of all processors: those of EnginesFor by `make`, kept as KeepEngine has it under the
+// name `what`, and that of an agent in another process, to which `order` describes it. One that is
+// lost when its engine is to be made is gone without, where others are left; this is logged.
+absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
+                                                 absl::string_view name, const std::string& what,
+                                                 const EngineSupplier::MakeLocal& make,
+                                                 const EngineOrder& order,
+                                                 std::vector<std::unique_ptr<Engine>>& owned);
 
 }  // namespace pulse::ops

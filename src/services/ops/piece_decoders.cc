@@ -12,6 +12,7 @@
 #include "services/ops/decoders.h"
 #include "services/ops/deflate_frame.h"
 #include "services/ops/format.h"
+#include "services/ops/index/indexed_source.h"
 
 namespace pulse::ops {
 namespace {
@@ -176,6 +177,8 @@ std::unique_ptr<Engine> MakeDecoder(Piece piece, EngineTraits traits) {
       return std::make_unique<ZstdDecoder>(std::move(traits));
     case Piece::kLz4:
       return std::make_unique<Lz4Decoder>(std::move(traits));
+    case Piece::kIndexed:
+      return MakeIndexedDecoder(std::move(traits));
     default:
       return std::make_unique<LibdeflateDecoder>(piece, std::move(traits));
   }
@@ -187,6 +190,8 @@ absl::string_view DecoderName(Piece piece) {
       return "zstd";
     case Piece::kLz4:
       return "lz4";
+    case Piece::kIndexed:
+      return "isal";
     default:
       return "libdeflate";
   }

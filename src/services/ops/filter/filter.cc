@@ -17,6 +17,7 @@
 #include "base/file_calls.h"
 #include "services/ops/compress.h"
 #include "services/ops/decompress.h"
+#include "services/ops/filter/filter_order.h"
 
 namespace pulse::filter {
 namespace {
@@ -127,15 +128,18 @@ absl::StatusOr<FilterOutcome> FilterRecords(const RuleSet& rules, const FilterOp
                                             SourceOptions source_options, int in, int out) {
   PULSE_ASSIGN_OR_RETURN(const std::unique_ptr<RecordSource> source,
                          RecordSource::Make(in, std::move(source_options)));
-  std::vector<std::unique_ptr<FilterEngine>> engines;
-  std::vector<ops::Engine*> pointers;
-  PULSE_ASSIGN_OR_RETURN(const std::vector<ops::EngineTraits> traits,
-                         ops::EnginesFor(options.processors, "filter"));
-  for (const ops::EngineTraits& one : traits) {
-    PULSE_ASSIGN_OR_RETURN(auto engine, FilterEngine::Make(&rules, options.selection, one));
-    pointers.push_back(engine.get());
-    engines.push_back(std::move(engine));
-  }
+  std::vector<std::unique_ptr<ops::Engine>> engines;
+  PULSE_ASSIGN_OR_RETURN(
+      std::vector<ops::Engine*> pointers,
+      ops::MakeEngines(
+          options.processors, "filter", "filter",
+          [&](ops::EngineTraits of) -> absl::StatusOr<std::unique_ptr<ops::Engine>> {
+            return FilterEngine::Make(&rules, options.selection, std::move(of));
+          },
+          options.processors.agent != nullptr
+              ? FilterOrder(rules, options.selection, options.source.chunk_bytes)
+              : ops::EngineOrder(),
+          engines));
   ops::QueueOptions queue_options;
   queue_options.placement = options.processors.placement;
   queue_options.operation = "filter";

@@ -96,6 +96,7 @@ class RuleSet {
 
   const std::vector<Compiled>& rules() const { return rules_; }
   Records records() const { return options_.records; }
+  const RuleSetOptions& options() const { return options_; }
   // Some rule matches every record.
   bool accepts_all() const { return accepts_all_; }
   // Some rule matches the empty record.

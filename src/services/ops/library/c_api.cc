@@ -17,6 +17,7 @@
 #include "services/ops/buffer.h"
 #include "services/ops/library/pool.h"
 #include "services/ops/library/request.h"
+#include "services/ops/remote/host_agent.h"
 
 using pulse::ops::Buffer;
 using pulse::ops::Processors;
@@ -68,6 +69,13 @@ absl::StatusOr<std::unique_ptr<pulse_ops>> Open(const pulse_ops_options* given) 
   PULSE_ASSIGN_OR_RETURN(processors.agent_cpus, Cpus(options.agent_cpus, "agent_cpus"));
   if (options.placement != nullptr) {
     PULSE_ASSIGN_OR_RETURN(processors.placement, pulse::ops::Placement::Parse(options.placement));
+  }
+  if (options.agent != nullptr && processors.agent_cpus.empty()) {
+    auto agent = pulse::ops::remote::RemoteAgent::Connect(options.agent);
+    if (!agent.ok()) return absl::UnavailableError(agent.status().message());
+    processors.agent = *std::move(agent);
+  } else if (options.agent != nullptr) {
+    return absl::InvalidArgumentError("agent and agent_cpus: an agent is one of the two");
   }
   // What placement and CPUs say to each other.
   PULSE_RETURN_IF_ERROR(pulse::ops::EnginesFor(processors, "ops").status());
@@ -145,7 +153,7 @@ int pulse_ops_open(const pulse_ops_options* options, pulse_ops** ops, char* why,
   auto opened = Open(options);
   if (!opened.ok()) {
     Say(opened.status(), why, why_size);
-    return PULSE_OPS_INVALID;
+    return absl::IsUnavailable(opened.status()) ? PULSE_OPS_IO : PULSE_OPS_INVALID;
   }
   *ops = opened->release();
   return PULSE_OPS_OK;

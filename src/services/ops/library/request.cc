@@ -312,6 +312,7 @@ int CodeOf(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
       return PULSE_OPS_INVALID;
     case absl::StatusCode::kAborted:
+    case absl::StatusCode::kUnavailable:
       return PULSE_OPS_IO;
     case absl::StatusCode::kDataLoss:
       return PULSE_OPS_DAMAGED;
@@ -369,19 +370,24 @@ absl::Status CheckOperation(const pulse_ops_request& raw) {
 
 }  // namespace
 
+// Of the first release.
+constexpr size_t LeastSize(const pulse_ops_options*) { return offsetof(pulse_ops_options, agent); }
+constexpr size_t LeastSize(const pulse_ops_request*) { return sizeof(pulse_ops_request); }
+
 template <typename T>
 absl::Status CopyStruct(const T* from, T* to) {
   *to = T{};
-  if (from->struct_size < sizeof(T)) {
+  if (from->struct_size < LeastSize(from)) {
     return Wrong("struct_size is too small: use the init function");
   }
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  const size_t known = std::min(from->struct_size, sizeof(T));
   if (from->struct_size > (size_t{1} << 16) ||
-      std::any_of(bytes + sizeof(T), bytes + from->struct_size,
+      std::any_of(bytes + known, bytes + from->struct_size,
                   [](unsigned char byte) { return byte != 0; })) {
     return Wrong("a struct with members that this library does not know; it is too old");
   }
-  std::memcpy(to, from, sizeof(T));
+  std::memcpy(to, from, known);
   to->struct_size = sizeof(T);
   return absl::OkStatus();
 }

@@ -1,0 +1,303 @@
+// Indexes of foreign gzip files: the second pass gives what the first gave, on all processors and
+// from any place; an index that is damaged, or of another file, is never believed.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <isa-l/crc.h>
+#include <isa-l/igzip_lib.h>
+#include <libdeflate.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_calls.h"
+#include "base/testing.h"
+#include "services/ops/deflate_frame.h"
+#include "services/ops/format.h"
+#include "services/ops/index/gzip_index.h"
+#include "services/ops/index/index_builder.h"
+#include "services/ops/test_data.h"
+
+namespace pulse::ops {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing_util::TestSeed;
+
+std::string ByZlib(const std::string& data, int level, int strategy = Z_DEFAULT_STRATEGY) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, strategy), Z_OK);
+  std::string out(deflateBound(&stream, data.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uInt>(data.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string ByLibdeflate(const std::string& data, int level) {
+  libdeflate_compressor* c = libdeflate_alloc_compressor(level);
+  std::string out(libdeflate_gzip_compress_bound(c, data.size()), '\0');
+  out.resize(libdeflate_gzip_compress(c, data.data(), data.size(), out.data(), out.size()));
+  libdeflate_free_compressor(c);
+  return out;
+}
+
+std::string ByIsal(const std::string& data) {
+  isal_zstream stream;
+  isal_deflate_init(&stream);
+  std::string level_buffer(ISAL_DEF_LVL1_DEFAULT, '\0');
+  stream.level = 1;
+  stream.level_buf = reinterpret_cast<uint8_t*>(level_buffer.data());
+  stream.level_buf_size = static_cast<uint32_t>(level_buffer.size());
+  stream.gzip_flag = IGZIP_GZIP;
+  stream.end_of_stream = 1;
+  std::string out(data.size() + data.size() / 8 + 4096, '\0');
+  stream.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(data.data()));
+  stream.avail_in = static_cast<uint32_t>(data.size());
+  stream.next_out = reinterpret_cast<uint8_t*>(out.data());
+  stream.avail_out = static_cast<uint32_t>(out.size());
+  EXPECT_EQ(isal_deflate(&stream), COMP_OK);
+  out.resize(out.size() - stream.avail_out);
+  return out;
+}
+
+class IndexTest : public testing::Test {
+ protected:
+  void Store(const std::string& bytes) {
+    UniqueFd fd(open(file_.get().c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    ASSERT_EQ(WriteAll(fd.get(), bytes, "writing", file_.get()), absl::OkStatus());
+  }
+  Decompressed Pass(std::optional<DataRange> range = std::nullopt, uint64_t max_output = 0) {
+    const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd out = MemoryFile("");
+    DecompressOptions options;
+    options.index = index_.get();
+    options.range = range;
+    options.max_output = max_output;
+    auto report = Decompress(options, in.get(), "IN", out.get(), "OUT");
+    Decompressed result;
+    result.status = report.status();
+    if (report.ok()) result.report = *std::move(report);
+    result.data = ContentOf(out);
+    return result;
+  }
+  std::string ReadIndex() const {
+    const UniqueFd fd(open(index_.get().c_str(), O_RDONLY | O_CLOEXEC));
+    return fd.valid() ? ContentOf(fd) : "";
+  }
+  void WriteIndex(const std::string& bytes) {
+    UniqueFd fd(open(index_.get().c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
+    ASSERT_EQ(WriteAll(fd.get(), bytes, "writing", index_.get()), absl::OkStatus());
+  }
+  // Two passes, and some ranges.
+  void Check(const std::string& bytes, const std::string& data, size_t least_segments) {
+    Store(bytes);
+    unlink(index_.get().c_str());
+    const Decompressed first = Pass();
+    ASSERT_EQ(first.status, absl::OkStatus());
+    EXPECT_THAT(first.report.remarks, IsEmpty());
+    EXPECT_FALSE(first.report.by_index);
+    EXPECT_TRUE(first.data == data);
+    const auto index = DecodeIndex(ReadIndex());
+    ASSERT_EQ(index.status(), absl::OkStatus());
+    EXPECT_GE(index->segments.size(), least_segments);
+    const Decompressed second = Pass();
+    ASSERT_EQ(second.status, absl::OkStatus());
+    EXPECT_TRUE(second.report.by_index);
+    EXPECT_TRUE(second.data == data);
+    EXPECT_EQ(second.report.members, first.report.members);
+    EXPECT_EQ(second.report.trailing_garbage, first.report.trailing_garbage);
+    std::mt19937_64 random(TestSeed());
+    for (int i = 0; i < 6; ++i) {
+      DataRange range{random() % (data.size() + 1),
+                      random() % 3 == 0 ? UINT64_MAX : random() % 100};
+      if (i == 0) range = {0, 0};
+      if (i == 1) range = {data.size(), 10};
+      const Decompressed part = Pass(range);
+      ASSERT_EQ(part.status, absl::OkStatus());
+      EXPECT_TRUE(part.data == data.substr(range.begin, range.size))
+          << range.begin << "+" << range.size;
+    }
+  }
+
+  const testing_util::ScratchPath file_{"foreign.gz"};
+  const testing_util::ScratchPath index_{"foreign.idx"};
+  const std::string data_ = MakeData(Kind::kMixed, 24'000'000, TestSeed());
+};
+
+TEST_F(IndexTest, Passes_OfEveryLibrary_GiveTheSame) {
+  for (const int level : {1, 6, 9}) {
+    SCOPED_TRACE(absl::StrCat("zlib ", level));
+    Check(ByZlib(data_, level), data_, 4);
+  }
+  Check(ByLibdeflate(data_, 6), data_, 4);
+  Check(ByIsal(data_), data_, 4);
+  Check(ByZlib(data_, 6, Z_HUFFMAN_ONLY), data_, 4);
+  Check(ByZlib(data_, 6, Z_RLE), data_, 4);
+}
+
+// Blocks whose ends cannot be told apart, or are not compressed at all: fewer segments, same data.
+TEST_F(IndexTest, Passes_FixedAndStoredBlocks_GiveTheSame) {
+  Check(ByZlib(data_, 6, Z_FIXED), data_, 1);
+  Check(ByZlib(data_, 0), data_, 1);
+}
+
+TEST_F(IndexTest, Passes_MembersOfAllKinds_GiveTheSame) {
+  const std::string other = MakeData(Kind::kText, 9'000'000, TestSeed() + 1);
+  std::string bytes = ByZlib(data_, 6) + ByZlib("", 6) + ByIsal(other) + ByZlib("x", 1);
+  Check(bytes, data_ + other + "x", 6);
+  bytes += std::string(1000, '\0');
+  Check(bytes, data_ + other + "x", 6);
+  bytes += "garbage";
+  Check(bytes, data_ + other + "x", 6);
+  Check(ByZlib("", 6), "", 1);
+}
+
+TEST_F(IndexTest, Passes_ZerosThatGrowAThousandfold_GiveTheSame) {
+  std::string zeros;
+  zeros.resize(40'000'000);
+  Check(ByZlib(zeros, 6), zeros, 1);
+}
+
+TEST_F(IndexTest, FirstPass_CutOffOrDamaged_LeavesNoIndex) {
+  const std::string bytes = ByZlib(data_, 6);
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < 6; ++i) {
+    std::string bad = bytes;
+    if (i % 2 == 0) {
+      bad.resize(random() % bytes.size());
+    } else {
+      bad[bytes.size() / 4 + random() % (bytes.size() / 2)] ^=
+          static_cast<char>(1 + random() % 255);
+    }
+    Store(bad);
+    const Decompressed first = Pass();
+    EXPECT_TRUE(absl::IsDataLoss(first.status) || absl::IsNotFound(first.status)) << first.status;
+    EXPECT_EQ(ReadIndex(), "");
+  }
+}
+
+TEST_F(IndexTest, Index_OfAnotherStateOfTheFile_IsNotUsed) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const std::string other = MakeData(Kind::kText, 5'000'000, TestSeed() + 2);
+  Store(ByZlib(other, 6));
+  EXPECT_THAT(std::string(Pass(DataRange{5, 5}).status.message()),
+              AllOf(HasSubstr("foreign.idx"), HasSubstr("once")));
+  const Decompressed pass = Pass();
+  EXPECT_EQ(pass.status, absl::OkStatus());
+  EXPECT_FALSE(pass.report.by_index);
+  EXPECT_TRUE(pass.data == other);
+  EXPECT_THAT(pass.report.remarks,
+              ElementsAre(AllOf(HasSubstr("foreign.idx"), HasSubstr("not used"))));
+  EXPECT_TRUE(Pass().report.by_index) << "it was written anew";
+  // Touched, with the same bytes.
+  const timespec times[2] = {{0, UTIME_OMIT}, {12345, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, file_.get().c_str(), times, 0), 0);
+  EXPECT_FALSE(Pass().report.by_index);
+}
+
+// The same size, time and ends: the segments' checksums tell.
+TEST_F(IndexTest, File_ChangedInSecret_IsFoundByItsSegment) {
+  std::string bytes = ByZlib(data_, 6);
+  Store(bytes);
+  struct stat before;
+  ASSERT_EQ(stat(file_.get().c_str(), &before), 0);
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  bytes[bytes.size() / 2] ^= 1;
+  Store(bytes);
+  const timespec times[2] = {{0, UTIME_OMIT}, before.st_mtim};
+  ASSERT_EQ(utimensat(AT_FDCWD, file_.get().c_str(), times, 0), 0);
+  const Decompressed pass = Pass();
+  EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+  EXPECT_THAT(std::string(pass.status.message()),
+              AllOf(HasSubstr("at offset"), HasSubstr("remove the index")));
+  EXPECT_TRUE(pass.data == data_.substr(0, pass.data.size())) << "what was before it is right";
+  EXPECT_LE(DamageOffset(pass.status).value(), bytes.size() / 2);
+}
+
+TEST_F(IndexTest, Index_WithAnyByteChanged_IsNotUsed) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const std::string good = ReadIndex();
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < 200; ++i) {
+    std::string bad = good;
+    if (i % 4 == 0) {
+      bad.resize(random() % good.size());
+    } else {
+      bad[i < 80 ? static_cast<size_t>(i) : random() % good.size()] ^=
+          static_cast<char>(1 + random() % 255);
+    }
+    EXPECT_FALSE(DecodeIndex(bad).ok()) << i;
+  }
+  WriteIndex(good.substr(0, good.size() / 2));
+  const Decompressed pass = Pass();
+  EXPECT_TRUE(pass.data == data_);
+  EXPECT_THAT(pass.report.remarks, ElementsAre(HasSubstr("damaged, or no index; it is not used")));
+  EXPECT_EQ(ReadIndex(), good);
+}
+
+// Whoever can write a checksum can write any index: it is checked, and so are the data.
+TEST_F(IndexTest, Index_ForgedWithAGoodChecksum_GivesNoOtherData) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const std::string good = ReadIndex();
+  std::mt19937_64 random(TestSeed());
+  for (int i = 0; i < 60; ++i) {
+    std::string bad = good.substr(0, good.size() - 4);
+    // The head, the first segment, or anything.
+    const size_t at = i < 30 ? 40 + random() % 80 : random() % bad.size();
+    bad[at] = static_cast<char>(random());
+    AppendLe(bad, crc32_gzip_refl(0, reinterpret_cast<const uint8_t*>(bad.data()), bad.size()), 4);
+    WriteIndex(bad);
+    const Decompressed pass = Pass();
+    if (pass.status.ok()) {
+      EXPECT_TRUE(pass.data == data_) << i << " at " << at;
+    } else {
+      EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+    }
+  }
+}
+
+TEST_F(IndexTest, FirstPass_WhatNeedsNoIndex_SaysSo) {
+  for (const Format format : kAllFormats) {
+    CompressOptions options;
+    options.format = format;
+    Store(CompressText(options, data_.substr(0, 3'000'000)).value());
+    const Decompressed pass = Pass();
+    EXPECT_EQ(pass.status, absl::OkStatus());
+    EXPECT_THAT(pass.report.remarks, ElementsAre(HasSubstr("no index of IN")));
+    EXPECT_EQ(ReadIndex(), "");
+  }
+}
+
+TEST_F(IndexTest, SecondPass_MoreThanTheLimit_IsRefused) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(absl::IsResourceExhausted(Pass(std::nullopt, 1'000'000).status));
+}
+
+TEST_F(IndexTest, Pass_PipeOrRangeBeyondTheEnd_IsRefused) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(absl::IsInvalidArgument(Pass(DataRange{data_.size() + 1, 1}).status));
+  DecompressOptions options;
+  options.index = index_.get();
+  EXPECT_TRUE(absl::IsInvalidArgument(DecompressText(ByZlib("x", 6), true, options).status));
+}
+
+}  // namespace
+}  // namespace pulse::ops

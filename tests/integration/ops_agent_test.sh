@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# `pulse compress`, `decompress` and `filter` with --agent: an agent process shares the work, and may
+# be killed at any moment; its counters; what is refused. usage:
+#   ops_agent_test.sh PLUGIN PULSE SCRATCH DB_CHECK DB_BENCH
+
+PLUGIN=$1 PULSE=$2 SCRATCH=$3 DB_CHECK=$4 DB_BENCH=$5
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source=tests/integration/common.sh
+source "$here/common.sh"
+setup_scratch
+cd "$SCRATCH" || fail "no scratch directory"
+
+python3 - <<'PY' || fail "cannot make data"
+import random
+random.seed(11)
+words = ["w%x" % random.getrandbits(20) for _ in range(3000)]
+with open("data", "w") as f:
+    for _ in range(160000):
+        f.write(" ".join(random.choices(words, k=8)) + random.choice([" timeout\n", "\n", "\n"]))
+PY
+grep timeout data > expected
+same() { cmp -s "$1" "$2" || fail "$3"; }
+
+socket="$SOCKET_DIR/agent.sock"
+start_agent "$socket" --ops --ops-threads 2
+grep -q 'operators on 2 threads' "$AGENT_LOG" || fail "the agent does not say what it offers" "$AGENT_LOG"
+
+for placement in agent auto split=50 paper; do
+  run_ok "compress-$placement" 60 "$PULSE" compress --agent "$socket" --placement "$placement" -k -f -v data
+  gzip -dc data.gz | cmp -s - data || fail "gzip reads something else"
+  run_ok "decompress-$placement" 60 "$PULSE" decompress --agent "$socket" --placement "$placement" -f -o back data.gz
+  same back data "$placement: other data come back"
+  run_ok "filter-$placement" 60 "$PULSE" filter --agent "$socket" --placement "$placement" -e timeout --force -o out data.gz
+  same out expected "$placement: other lines are selected"
+done
+grep -q '@agent (agent, 3 lanes): [1-9]' compress-agent.log || fail "the agent did nothing" compress-agent.log
+note "round trips with an agent"
+
+# Counters: the status, and pulse top.
+"$PULSE" top --socket "$socket" --once > top.log || fail "pulse top fails" top.log
+grep -q 'operators ' top.log || fail "pulse top has no line for operators" top.log
+"$PULSE" top --socket "$socket" --once --json > top.json
+python3 - <<'PY' || fail "the counters are not those of what was done" top.json
+import json
+ops = json.load(open("top.json"))["agents"][0]["ops"]
+assert ops["threads"] == 2 and ops["running"] == 0 and ops["waiting"] == 0, ops
+assert ops["chunks"] > 12 and ops["failed"] == 0, ops
+PY
+
+# Killed in mid-stream: the input comes in two halves, and the agent dies between them.
+halves() {
+  head -c 6000000 data
+  await 30 test -e killed
+  tail -c +6000001 data
+}
+killed_during() { # NAME COMMAND...
+  local name=$1
+  shift
+  rm -f killed
+  halves | timeout 120 "$@" > "$name.out" 2> "$name.err" &
+  local running=$!
+  STARTED_PIDS+=("$running")
+  sleep 0.4 # the moment does not matter
+  kill -9 "$AGENT"
+  wait "$AGENT" 2>/dev/null
+  : > killed
+  wait "$running"
+}
+for run in 1 2; do
+  start_agent "$SOCKET_DIR/killed$run.sock" --ops
+  killed_during "kill-compress$run" "$PULSE" compress -9 --agent "$SOCKET_DIR/killed$run.sock" -c ||
+    fail "compress does not survive its agent" "kill-compress$run.err"
+  gzip -dc "kill-compress$run.out" | cmp -s - data || fail "the stream is not the data's"
+  start_agent "$SOCKET_DIR/killedf$run.sock" --ops
+  killed_during "kill-filter$run" "$PULSE" filter --agent "$SOCKET_DIR/killedf$run.sock" -e timeout ||
+    fail "filter does not survive its agent" "kill-filter$run.err"
+  same "kill-filter$run.out" expected "other lines are selected"
+done
+start_agent "$SOCKET_DIR/alone.sock" --ops
+killed_during kill-alone "$PULSE" compress -9 --placement agent --agent "$SOCKET_DIR/alone.sock" -c &&
+  fail "nobody was left, and it succeeded"
+grep -q 'no engine is left.*was lost.*--cpus' kill-alone.err || fail "the error says something else" kill-alone.err
+note "agents that are killed"
+
+# What is refused.
+expect_error nobody 'no agent at;;pulse agent --socket /tmp/pulse-no-such.sock --ops' \
+  "$PULSE" compress --agent /tmp/pulse-no-such.sock -c data
+start_agent "$SOCKET_DIR/echo.sock" --echo
+expect_error without 'does not offer the service ops;;echo;;pulse agent --ops' \
+  "$PULSE" decompress --agent "$SOCKET_DIR/echo.sock" -c data.gz
+expect_error both '--agent-cpus, --agent' "$PULSE" compress --agent "$socket" --agent-cpus 0 -c data
+expect_error threads '--ops-threads needs --ops' "$PULSE" agent --socket "$SOCKET_DIR/x.sock" --ops-threads 2
+echo PASSED
