@@ -132,7 +132,10 @@ absl::Status RunCopyPart(GraphBench* bench) {
       }
       std::vector<std::string> cells = {FormatBytes(size)};
       for (size_t e = 0; e < costs.size(); ++e) {
-        AddCost(MedianCost(costs[e]), &cells);
+        const CopyCost cost = MedianCost(costs[e]);
+        AddCost(cost, &cells);
+        double& best = bench->here["copy/" + CopyEngines()[e].name];
+        best = std::max(best, cost.gib_per_s);
         nlohmann::json row = ToJson(costs[e]);
         row.update({{"piece", size}, {"engine", CopyEngines()[e].name}, {"bytes", plan.bytes()}});
         rows.push_back(std::move(row));
@@ -212,6 +215,8 @@ absl::Status RunFlushPart(GraphBench* bench) {
         row["copies_s"][CopyEngines()[e].name] = MedianOf(copy_s[e]);
       }
       rows.push_back(std::move(row));
+      bench->here["flush/order_ms"] = MedianOf(order_s) * 1e3;
+      bench->here["flush/order_share"] = MedianOf(order_s) / all;
       progress.End("done");
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct GraphBench {
   bool tiny = false;
   bool keep = false;
   nlohmann::json report = nlohmann::json::object();
+  // What the paper's text has figures for, by its key in data/graph.json.
+  std::map<std::string, double> here;
 };
 
 // Figure 3: copies by size and engine.

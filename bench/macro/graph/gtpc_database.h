@@ -33,18 +33,28 @@ class GtpcDatabase {
   // Says what is done: "writing CSV", "reading FILE", with how much of it. May be null.
   using Report = std::function<void(const std::string& what, uint64_t done, uint64_t total)>;
 
+  struct MakeOptions {
+    graph::StoreOptions store;
+    // Through one transaction, so that all relationships are in layer 0; else as runs.
+    bool by_transaction = false;
+    // Of orders beyond it (0: of none) the lines get their relationships by AddLineEdges().
+    int64_t last_order = 0;
+  };
+
   // Makes the files in `csv_dir` and loads them into a new database in `path`; both directories
   // exist, empty. The files stay.
   static absl::StatusOr<std::unique_ptr<GtpcDatabase>> Make(const GtpcData& data,
                                                             const std::string& csv_dir,
                                                             const std::string& path,
-                                                            const graph::StoreOptions& options,
+                                                            const MakeOptions& options,
                                                             const Report& report);
 
   const Loaded& loaded() const { return loaded_; }
   graph::GraphStore* store() { return store_.get(); }
   cypher::GraphService* service() { return service_.get(); }
 
+  // The relationships of lines of the orders from `first_order` on, by one transaction: layer 0.
+  absl::Status AddLineEdges(const GtpcData& data, int64_t first_order);
   // An index for each label that transactions look nodes up by.
   absl::Status CreateIndexes();
 
@@ -56,6 +66,8 @@ class GtpcDatabase {
 
  private:
   GtpcDatabase() = default;
+  // Nodes of a label by their `id`, from 1 on.
+  absl::StatusOr<std::vector<cypher::NodeId>> NodesById(const std::string& label) const;
   Loaded loaded_;
   std::unique_ptr<graph::GraphStore> store_;
   std::unique_ptr<cypher::GraphService> service_;

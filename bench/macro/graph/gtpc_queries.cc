@@ -205,9 +205,9 @@ const std::vector<GtpcTransaction>& GtpcOltp() {
        {"MATCH (w:Warehouse {id: $w}) RETURN w.tax",
         "MATCH (d:District {id: $d}) SET d.next_o_id = d.next_o_id + 1 RETURN d.tax, d.next_o_id",
         "MATCH (c:Customer {id: $c}) RETURN c.discount, c.last, c.credit",
-        "MATCH (c:Customer {id: $c}) CREATE (c)-[:hasPlaced]->(:Order {id: $o, entry_d: "
+        "MATCH (c:Customer {id: $c}) CREATE (c)-[:hasPlaced]->(:Order {id: $new_o, entry_d: "
         "localdatetime($now), carrier_id: 0, ol_cnt: size($lines), all_local: 1, new_order: 1})",
-        "UNWIND $lines AS line MATCH (o:Order {id: $o}) MATCH (s:Stock {id: line.stock})"
+        "UNWIND $lines AS line MATCH (o:Order {id: $new_o}) MATCH (s:Stock {id: line.stock})"
         "<-[:hasStock]-(i:Item) SET s.quantity = s.quantity - line.quantity + "
         "CASE WHEN s.quantity - line.quantity >= 10 THEN 0 ELSE 91 END, "
         "s.ytd = s.ytd + line.quantity, s.order_cnt = s.order_cnt + 1 "

@@ -25,8 +25,8 @@ struct GtpcTransaction {
   std::vector<std::string_view> statements;
 };
 
-// Parameters: $w, $d, $c, $o, $first, $last, $carrier, $threshold (integers), $amount (float), $now
-// (text), and $lines, maps of id, number, stock, quantity and amount.
+// Parameters: $w, $d, $c, $o, $new_o, $first, $last, $carrier, $threshold (integers), $amount
+// (float), $now (text), and $lines, maps of id, number, stock and quantity.
 const std::vector<GtpcTransaction>& GtpcOltp();
 
 // Labels whose nodes transactions find by `id`; each gets an index.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -29,11 +30,12 @@ AnswerValue Plain(const Value& value) {
   return std::string(value.is_null() ? "null" : "?");
 }
 
-// Sums in another order differ in their last digits.
+// Sums in another order differ in their last digits. A share of nothing is no number.
 bool Same(const AnswerValue& a, const AnswerValue& b) {
   if (a.index() != b.index()) return false;
   const double* x = std::get_if<double>(&a);
   if (x == nullptr) return a == b;
+  if (std::isnan(*x)) return std::isnan(std::get<double>(b));
   return std::abs(*x - std::get<double>(b)) <= 1e-9 * std::max(1.0, std::abs(*x));
 }
 
@@ -50,8 +52,8 @@ class GtpcTest : public testing::TestWithParam<bool> {
   GtpcTest() : data_({.warehouses = 2, .repaired = GetParam(), .tiny = true, .seed = TestSeed()}) {
     std::filesystem::create_directories(csv_);
     std::filesystem::create_directories(path_);
-    graph::StoreOptions options;
-    options.sync = false;
+    GtpcDatabase::MakeOptions options;
+    options.store.sync = false;
     auto made = GtpcDatabase::Make(data_, csv_, path_, options, nullptr);
     EXPECT_TRUE(made.ok()) << made.status();
     if (made.ok()) database_ = *std::move(made);
@@ -130,6 +132,72 @@ TEST_P(GtpcTest, Data_SameSeed_SameRows) {
     customers.insert(data_.OrderRow(order).customer);
   }
   EXPECT_EQ(customers.size(), static_cast<size_t>(data_.customers()));
+}
+
+// What each of the five changes, or finds.
+TEST_P(GtpcTest, Oltp_EachTransaction_DoesWhatItIsNamedFor) {
+  ASSERT_NE(database_, nullptr);
+  ASSERT_TRUE(database_->CreateIndexes().ok());
+  const int64_t order = data_.orders() + 1, customer = data_.OrderRow(1).customer;
+  const auto line = [&](int64_t number) {
+    return Value::Map({{"id", Value::Int(data_.lines() + number)},
+                       {"number", Value::Int(number)},
+                       {"quantity", Value::Int(3)},
+                       {"stock", Value::Int(number)}});
+  };
+  const cypher::ValueMap parameters = {{"amount", Value::Float(12.5)},
+                                       {"c", Value::Int(customer)},
+                                       {"carrier", Value::Int(7)},
+                                       {"d", Value::Int(1)},
+                                       {"first", Value::Int(1)},
+                                       {"last", Value::Int(order)},
+                                       {"lines", Value::List({line(1), line(2)})},
+                                       {"new_o", Value::Int(order)},
+                                       {"now", Value::String("2013-01-01T00:00:00")},
+                                       {"o", Value::Int(1)},
+                                       {"threshold", Value::Int(1000)},
+                                       {"w", Value::Int(1)}};
+  const auto number = [&](const std::string& text) {
+    const QueryRun run = Must(text, &parameters);
+    return run.rows.empty() || run.rows[0][0].is_null() ? -1.0 : run.rows[0][0].as_number();
+  };
+  const std::string balance = "MATCH (c:Customer {id: $c}) RETURN c.balance";
+  const double before = number(balance);
+  const double stock = number("MATCH (s:Stock {id: 1}) RETURN s.order_cnt");
+  std::map<std::string_view, QueryRun> last;
+  for (const GtpcTransaction& transaction : GtpcOltp()) {
+    for (const std::string_view statement : transaction.statements) {
+      last[transaction.name] = Must(std::string(statement), &parameters);
+    }
+  }
+  EXPECT_EQ(number("MATCH (:Order {id: $new_o})-[:contains]->(:OrderLine)-[:hasStock]->(:Stock) "
+                   "RETURN count(*)"),
+            2);
+  EXPECT_EQ(number("MATCH (:Customer {id: $c})-[:hasPlaced]->(o:Order {id: $new_o}) "
+                   "RETURN o.ol_cnt"),
+            2);
+  EXPECT_EQ(number("MATCH (s:Stock {id: 1}) RETURN s.order_cnt"), stock + 1);
+  // Paid, then credited for the delivery of order 1, which is this customer's.
+  int64_t amount = 0;
+  for (int64_t id = data_.first_line(1); id < data_.first_line(2); ++id) {
+    amount += data_.LineRow(1, id).amount;
+  }
+  EXPECT_NEAR(number(balance), before - 12.5 + static_cast<double>(amount) / 100, 1e-6);
+  EXPECT_EQ(number("MATCH (o:Order {id: 1}) RETURN o.carrier_id"), 7);
+  EXPECT_EQ(number("MATCH (:Order {id: 1})-[:contains]->(l:OrderLine) "
+                   "WHERE l.delivery_d <> localdatetime($now) RETURN count(*)"),
+            0);
+  // The order's status shows the newest order's lines.
+  EXPECT_EQ(last.at("3 order status").row_count, 2u);
+  EXPECT_EQ(last.at("3 order status").rows[0][0].as_int(), order);
+  std::set<int64_t> items;
+  for (int64_t o = 1; o <= data_.orders(); ++o) {
+    for (int64_t id = data_.first_line(o); id < data_.first_line(o + 1); ++id) {
+      items.insert(data_.ItemOfStock(data_.LineRow(o, id).stock));
+    }
+  }
+  items.insert({1, 2});
+  EXPECT_EQ(last.at("5 stock level").rows[0][0].as_int(), static_cast<int64_t>(items.size()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, GtpcTest, testing::Bool(), [](const auto& variant) {

@@ -217,6 +217,10 @@ absl::Status RunMergePart(GraphBench* bench) {
       PULSE_ASSIGN_OR_RETURN(const auto runs, LargeBlocks(size, bench->seed));
       PULSE_ASSIGN_OR_RETURN(const auto merged, MergeByEngines(runs, bench->rounds, &progress));
       AddMerged("blocks, " + FormatBytes(size), size, merged, &table, &rows);
+      // Of the largest, in the end.
+      const CopyCost inlined = MedianCost(merged[0].costs), thread = MedianCost(merged[1].costs);
+      bench->here["merge/rate"] = thread.gib_per_s / inlined.gib_per_s;
+      bench->here["merge/caller_cpu"] = thread.caller_cpu_s_per_gib / inlined.caller_cpu_s_per_gib;
       progress.End("done");
     }
     progress.Begin("R-MAT");
@@ -287,6 +291,8 @@ absl::Status RunSumPart(GraphBench* bench) {
       "\nFigure 7: a column of a sorted run of R-MAT, {} edges, added up by threads, in DRAM.\n"
       "{} CPUs are here. A query of Cypher runs on one thread\n{}",
       edges.size(), std::thread::hardware_concurrency(), table.Render());
+  bench->here["sum/2"] = MedianOf(rates[1]) / one;
+  bench->here["sum/4"] = MedianOf(rates[3]) / one;
   bench->report["sum"] = {{"rows", std::move(rows)},
                           {"edges", edges.size()},
                           {"cpus", std::thread::hardware_concurrency()}};

@@ -5,7 +5,7 @@
   v/bin/python bench/rivals/graph/gtpc.py --pulse build/release/bin/pulse --json figures.json
 
 `pulse bench graph` makes the data (repaired variant), the same CSV files for all. Each round runs every
-program once, in a process of its own: of each query one run to warm up, whose rows are compared with
+program once, in a process of its own, on all CPUs: of each query one run to warm up, whose rows are compared with
 PulseDB's, and one that is timed with all its rows fetched. Ladybug and Kuzu run within Python, PulseDB
 within pulse-bench. What a program cannot run is listed by name, with its reason, and left out of the
 sums that it is compared by.
@@ -90,9 +90,10 @@ def child(args):
         found = out["queries"][query["name"]] = {}
         try:
             rows = fetch(connection, query["text"])
-            begin = time.monotonic()
+            begin, cpu = time.monotonic(), time.process_time()
             fetch(connection, query["text"])
             found["seconds"] = time.monotonic() - begin
+            found["cpu_s"] = time.process_time() - cpu  # of all its threads
             found["rows"] = [[plain(value) for value in row] for row in rows]
         except RuntimeError as error:
             text = str(error).strip()
@@ -146,7 +147,8 @@ def pulse_round(args):
     for row in result["queries"]:
         found = queries[row["query"]] = {}
         if "seconds" in row:
-            found.update(seconds=row["seconds"]["median"], rows=answers[row["query"]])
+            found.update(seconds=row["seconds"]["median"], cpu_s=row["cpu_s"],
+                         rows=answers[row["query"]])
         else:
             found.update(error=row.get("error", "it took too long"), timeout=row.get("timeout", False))
     return {"load_s": result["load_s"], "queries": queries}
@@ -168,18 +170,20 @@ def summary_of(rounds, names):
         failed = next((q for q in of_query if "seconds" not in q), None)
         found[name] = ({"error": failed["error"], "timeout": failed["timeout"]} if failed else
                        {"seconds": statistics.median(q["seconds"] for q in of_query),
+                        "cpu_s": statistics.median(q["cpu_s"] for q in of_query),
                         "least": min(q["seconds"] for q in of_query),
                         "most": max(q["seconds"] for q in of_query)})
     return found
 
 
 def show(programs, names, summaries, differing):
-    print(f"{'':6}" + "".join(f"{p + ', ms':>18}" for p in programs))
+    print(f"{'':6}" + "".join(f"{p + ', ms':>18}{'CPU ms':>9}" for p in programs))
     for name in names:
-        cells = [f"{1e3 * q['seconds']:.1f}" if "seconds" in q else "timeout" if q["timeout"] else "–"
+        cells = [f"{1e3 * q['seconds']:.1f}{1e3 * q['cpu_s']:9.1f}" if "seconds" in q else
+                 ("timeout" if q["timeout"] else "–") + " " * 9
                  for q in (summaries[p][name] for p in programs)]
         wrong = [p for p in programs if name in differing.get(p, [])]
-        print(f"{name:6}" + "".join(f"{c:>18}" for c in cells) +
+        print(f"{name:6}" + "".join(f"{c:>27}" for c in cells) +
               (f"  other rows: {', '.join(wrong)}" if wrong else ""))
 
 
@@ -187,9 +191,12 @@ def compared(summaries, program, names, differing):
     """Sums over the queries that both run, with the same rows."""
     both = [n for n in names if "seconds" in summaries["pulse"][n] and
             "seconds" in summaries[program][n] and n not in differing[program]]
-    ours, theirs = (sum(summaries[p][n]["seconds"] for n in both) for p in ("pulse", program))
-    return {"queries": both, "pulse_s": ours, "rival_s": theirs,
-            "ratio": ours / theirs if theirs else 0.0}
+    found = {"queries": both}
+    for figure, short in (("seconds", "s"), ("cpu_s", "cpu_s")):
+        ours, theirs = (sum(summaries[p][n][figure] for n in both) for p in ("pulse", program))
+        found[f"pulse_{short}"], found[f"rival_{short}"] = ours, theirs
+        found["ratio" if short == "s" else "cpu_ratio"] = ours / theirs if theirs else 0.0
+    return found
 
 
 def arguments():
@@ -253,7 +260,8 @@ def main():
     for program in rivals:
         one = result["compared"][program] = compared(summaries, program, names, differing)
         print(f"\n{program}: {len(one['queries'])} queries that both run: pulse {one['pulse_s']:.3f} s, "
-              f"{program} {one['rival_s']:.3f} s, ratio {one['ratio']:.2f} (asked: at most 0.5)")
+              f"{program} {one['rival_s']:.3f} s, ratio {one['ratio']:.2f} (asked: at most 0.5); CPU "
+              f"{one['pulse_cpu_s']:.3f} s and {one['rival_cpu_s']:.3f} s, ratio {one['cpu_ratio']:.2f}")
         for name in names:
             if "seconds" not in summaries[program][name]:
                 print(f"  {program} does not run {name}: {summaries[program][name]['error']}")
