@@ -149,7 +149,7 @@ absl::Status RunVariant(GraphBench* bench, uint64_t warehouses, bool repaired,
   table.AddRow({"all", "", Milliseconds(sums.seconds), "", "", Milliseconds(sums.cpu_seconds)});
   fmt::print(
       "\nGTPC, {} warehouse{}, {}: {} nodes, {} relationships ({} dangled), {} of CSV loaded in "
-      "{:.2f} s\n{}{} of {} queries ran; {} took longer than {:.0f} s, {} failed\n",
+      "{:.2f} s\n{}{} of {} queries ran; {} took longer than {:g} s, {} failed\n",
       warehouses, warehouses == 1 ? "" : "s", variant, loaded.report.nodes, loaded.report.edges,
       loaded.report.dangling, FormatBytes(loaded.csv_bytes), loaded.seconds, table.Render(),
       sums.done, queries.size(), sums.timeouts, bench->query_seconds, sums.failures);

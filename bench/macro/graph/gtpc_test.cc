@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/testing.h"
 #include "bench/macro/graph/gtpc_database.h"
+#include "bench/macro/graph/gtpc_export.h"
 #include "bench/macro/graph/gtpc_queries.h"
 #include "bench/macro/graph/test_gtpc_answers.h"
 
@@ -220,6 +222,36 @@ TEST(GtpcQueriesTest, Dialects_Functions_AreNamedAsEachKnowsThem) {
 TEST(GtpcDataTest, Answers_Repaired_HaveRowsForAllQueriesButOne) {
   const GtpcData data({.warehouses = 2, .repaired = true, .tiny = true, .seed = 1});
   for (int q = 1; q <= 22; ++q) EXPECT_EQ(GtpcAnswer(data, q).empty(), q == 22) << q;
+}
+
+TEST(GtpcExportTest, Files_OfATinyGraph_AreWhatTheirDescriptionSays) {
+  const std::string directory = testing::TempDir() + "/gtpc_export_test";
+  std::filesystem::remove_all(directory);
+  const GtpcOptions options = {.warehouses = 1, .repaired = true, .tiny = true, .seed = TestSeed()};
+  ASSERT_TRUE(WriteGtpcForOthers(options, directory).ok());
+  ASSERT_TRUE(WriteGtpcQueries(true, directory).ok());
+  std::ifstream in(directory + "/gtpc.json");
+  const auto description = nlohmann::json::parse(in);
+  EXPECT_EQ(description.at("queries").at("ladybug").size(), 22u);
+  EXPECT_EQ(description.at("tables").size(), 21u);
+  for (const nlohmann::json& table : description.at("tables")) {
+    std::ifstream csv(directory + "/" + table.at("file").get<std::string>());
+    std::string header, expected, row;
+    std::getline(csv, header);
+    for (const nlohmann::json& column : table.at("columns")) {
+      expected += (expected.empty() ? "" : ",") + column.at("name").get<std::string>();
+    }
+    EXPECT_EQ(header, expected);
+    while (std::getline(csv, row)) {
+      ASSERT_EQ(std::count(row.begin(), row.end(), ','),
+                std::count(header.begin(), header.end(), ','))
+          << table.at("file") << ": " << row;
+    }
+  }
+  for (const char* file : {"pulse/Q1.cypher", "ladybug/Q22.cypher", "pulse/oltp.cypher"}) {
+    EXPECT_TRUE(std::filesystem::exists(directory + "/" + file)) << file;
+  }
+  std::filesystem::remove_all(directory);
 }
 
 TEST(GtpcDataTest, Texts_MoneyAndTimes_AreReadBack) {
