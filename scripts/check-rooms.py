@@ -100,6 +100,7 @@ ROOMS = {
     "bench/rivals": ANY,
     "bench/macro": ANY,
     "bench/macro/faults": ANY,
+    "bench/macro/graph": ANY,
     "bench/macro/kv": ANY,
     # Pure: a model of time, which reads no clock.
     "bench/macro/kv/model": ("base",),

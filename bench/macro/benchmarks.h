@@ -27,6 +27,7 @@ absl::Status RunDirectorBench(BenchArgs args);
 absl::Status RunRingBench(BenchArgs args);
 absl::Status RunKvBench(BenchArgs args);
 absl::Status RunOpsBench(BenchArgs args);
+absl::Status RunGraphBench(BenchArgs args);
 absl::Status RunVdpuBench(BenchArgs args);
 absl::Status RunYcsbBench(BenchArgs args);
 absl::Status RunPaperBench(BenchArgs args);

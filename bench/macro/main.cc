@@ -26,8 +26,8 @@ constexpr struct {
                    {"serve", RunServeBench}, {"director", RunDirectorBench},
                    {"ring", RunRingBench},   {"kv", RunKvBench},
                    {"vdpu", RunVdpuBench},   {"ycsb", RunYcsbBench},
-                   {"ops", RunOpsBench},     {"paper", RunPaperBench},
-                   {"all", RunAllBenchmarks}};
+                   {"ops", RunOpsBench},     {"graph", RunGraphBench},
+                   {"paper", RunPaperBench}, {"all", RunAllBenchmarks}};
 
 // One run, in a process of its own; not for people.
 int RunAsChild(const std::string& spec) {

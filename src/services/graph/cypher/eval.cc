@@ -1,22 +1,15 @@
 #include "services/graph/cypher/eval.h"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
+#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {
-
-// The pattern of =~ is mostly the same on every row.
-struct RegexCache {
-  std::string text;
-  std::unique_ptr<RE2> pattern;
-};
 
 namespace {
 
@@ -66,22 +59,6 @@ Value InList(const Value& element, const Value& list, EvalContext& ctx) {
   return FromTruth(result);
 }
 
-const RE2* PatternOf(const std::string& text, EvalContext& ctx) {
-  if (ctx.regexes != nullptr && ctx.regexes->text == text) return ctx.regexes->pattern.get();
-  // RE2 matches in linear time, whatever the pattern.
-  RE2::Options options;
-  options.set_log_errors(false);
-  options.set_max_mem(1 << 20);
-  auto pattern = std::make_unique<RE2>(re2::StringPiece(text.data(), text.size()), options);
-  if (!pattern->ok()) {
-    ctx.Fail(RuntimeError("ArgumentError", "InvalidRegex",
-                          Concat("\"", text, "\" is no regular expression: ", pattern->error())));
-    return nullptr;
-  }
-  ctx.regexes = std::make_shared<RegexCache>(RegexCache{text, std::move(pattern)});
-  return ctx.regexes->pattern.get();
-}
-
 Value StringPredicate(Op op, const Value& a, const Value& b, EvalContext& ctx) {
   if (!a.is_string() || !b.is_string()) return {};
   const std::string &text = a.as_string(), &part = b.as_string();
@@ -95,10 +72,12 @@ Value StringPredicate(Op op, const Value& a, const Value& b, EvalContext& ctx) {
     default:
       break;
   }
-  const RE2* pattern = PatternOf(part, ctx);
-  return pattern == nullptr
-             ? Value()
-             : Value::Bool(RE2::FullMatch(re2::StringPiece(text.data(), text.size()), *pattern));
+  if (ctx.regexes == nullptr) ctx.regexes = std::make_shared<RegexCache>();
+  const RegexPattern& pattern = ctx.regexes->Find(part);
+  if (pattern.error().empty()) return Value::Bool(pattern.Matches(text));
+  return ctx.Fail(
+      RuntimeError("ArgumentError", "InvalidRegex",
+                   Concat("\"", part, "\" is no regular expression: ", pattern.error())));
 }
 
 Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
