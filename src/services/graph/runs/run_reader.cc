@@ -353,6 +353,26 @@ absl::StatusOr<NodeView> RunReader::Find(NodeId node) const {
                   NumberAt(directory.lengths, directory.bytes_width, before));
 }
 
+absl::Status RunReader::AddCounts(std::span<const NodeId> nodes, std::span<uint64_t> counts) const {
+  // Entries of the index come into the cache ahead, then groups.
+  constexpr size_t kGroupAhead = 8, kEntryAhead = 16;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (dense_ && i + kEntryAhead < nodes.size()) {
+      __builtin_prefetch(FindGroup(nodes[i + kEntryAhead] / kGroupNodes));
+    }
+    if (i + kGroupAhead < nodes.size()) PrefetchNode(nodes[i + kGroupAhead]);
+    const GroupEntry* entry = FindGroup(nodes[i] / kGroupNodes);
+    const uint64_t bit = nodes[i] % kGroupNodes;
+    if (entry == nullptr || (entry->bitmap >> bit & 1) == 0) continue;
+    PULSE_RETURN_IF_ERROR(Touch(static_cast<size_t>(entry - groups_)));
+    const Directory directory(bytes_.data + entry->offset, entry->bitmap);
+    const auto before =
+        static_cast<unsigned>(__builtin_popcountll(entry->bitmap & ((uint64_t{1} << bit) - 1)));
+    counts[i] += NumberAt(directory.counts, directory.count_width, before);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<size_t> RunReader::ReadGroup(size_t group, NodeView* views) const {
   PULSE_RETURN_IF_ERROR(Touch(group));
   const GroupEntry& entry = groups_[group];

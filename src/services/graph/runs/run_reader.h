@@ -79,6 +79,13 @@ class RunReader {
   }
   // count() 0 where there are none.
   absl::StatusOr<NodeView> Find(NodeId node) const;
+  // Adds to `counts` how many records each node has.
+  absl::Status AddCounts(std::span<const NodeId> nodes, std::span<uint64_t> counts) const;
+  // Brings a node's entry of the index, and where its group begins, into the cache.
+  void PrefetchNode(NodeId node) const {
+    const GroupEntry* entry = FindGroup(node / kGroupNodes);
+    if (entry != nullptr) __builtin_prefetch(bytes_.data + entry->offset);
+  }
 
   // Nodes in order, of [first, last].
   class Cursor {
