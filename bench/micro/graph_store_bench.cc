@@ -187,11 +187,13 @@ void BM_SumOfAProperty(benchmark::State& state) {
 }
 BENCHMARK(BM_SumOfAProperty)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
+// The second argument is 1: with identifiers, types and directions; 0: ends alone.
 void BM_Neighbours(benchmark::State& state) {
   BenchStore& store = Filled(state.range(0) != 0);
   const auto view = *store->Snapshot();
   std::vector<NodeId> nodes(1024);
   cypher::NeighbourBatch batch;
+  batch.ends_only = state.range(1) == 0;
   int64_t count = 0;
   for (auto _ : state) {
     uint64_t position = 0;
@@ -206,7 +208,30 @@ void BM_Neighbours(benchmark::State& state) {
   }
   state.SetItemsProcessed(count);
 }
-BENCHMARK(BM_Neighbours)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Neighbours)
+    ->Args({0, 0})
+    ->Args({0, 1})
+    ->Args({1, 0})
+    ->Args({1, 1})
+    ->Unit(benchmark::kMillisecond);
+
+// How many each node has.
+void BM_Degrees(benchmark::State& state) {
+  BenchStore& store = Filled(state.range(0) != 0);
+  const auto view = *store->Snapshot();
+  std::vector<NodeId> nodes(1024);
+  std::vector<uint64_t> degrees(1024);
+  int64_t count = 0;
+  for (auto _ : state) {
+    uint64_t position = 0;
+    while (const size_t n = view->ScanNodes(cypher::kNoToken, &position, nodes).value_or(0)) {
+      if (!view->Degrees({nodes.data(), n}, Direction::kOut, {}, {degrees.data(), n}).ok()) exit(1);
+      count += static_cast<int64_t>(n);
+    }
+  }
+  state.SetItemsProcessed(count);
+}
+BENCHMARK(BM_Degrees)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 // A log of a million relationships, in commits of 10: with a flush while it is read, and without.
 void BM_ReopenAfterKill(benchmark::State& state) {

@@ -1,6 +1,7 @@
 // Neighbours of many nodes, and how many there are: out of runs as they lie where nothing newer
 // hides any of it, which is the usual case, and else record by record.
 #include <algorithm>
+#include <optional>
 
 #include "base/errors.h"
 #include "services/graph/core/view.h"
@@ -35,46 +36,166 @@ void PrefetchNode(const SideLayers& layers, NodeId node) {
   for (const Run& run : layers.runs) run.reader->PrefetchNode(node);
 }
 
+// Appends to a batch what lists are decoded into. Columns that are the same for many relationships
+// are filled when they change.
+class BatchWriter {
+ public:
+  explicit BatchWriter(NeighbourBatch* out) : out_(*out), size_(out->size()), filled_(size_) {}
+  ~BatchWriter() { Finish(); }
+  BatchWriter(const BatchWriter&) = delete;
+  BatchWriter& operator=(const BatchWriter&) = delete;
+
+  size_t size() const { return size_; }
+
+  void AddPiece(NodeId node, uint32_t origin, const ListView& list, uint64_t piece, bool incoming,
+                bool skip_loops) {
+    const uint32_t n = list.PieceCount(piece);
+    if (size_ + n + kSlack > room_) Grow(n);
+    NodeId* const others = out_.node.data() + size_;
+    list.Others(piece, others);
+    EdgeId* edges = nullptr;
+    if (!out_.ends_only) {
+      Begin(list.type(), incoming);
+      edges = out_.edge.data() + size_;
+      list.Edges(piece, others, edges);
+    }
+    uint32_t kept = n;
+    if (skip_loops && std::find(others, others + n, node) != others + n) {
+      kept = 0;
+      for (uint32_t i = 0; i < n; ++i) {
+        if (others[i] == node) continue;
+        others[kept] = others[i];
+        if (edges != nullptr) edges[kept] = edges[i];
+        ++kept;
+      }
+    }
+    // By eights; there is room.
+    uint32_t* const origins = out_.origin.data() + size_;
+    for (uint32_t i = 0; i < kept; i += 8) {
+      for (uint32_t k = 0; k < 8; ++k) origins[i + k] = origin;
+    }
+    size_ += kept;
+  }
+
+  void Add(uint32_t origin, const Neighbour& n, bool incoming) {
+    if (size_ + 1 + kSlack > room_) Grow(1);
+    if (!out_.ends_only) {
+      Begin(n.type, incoming);
+      out_.edge[size_] = n.edge;
+    }
+    out_.node[size_] = n.other;
+    out_.origin[size_] = origin;
+    ++size_;
+  }
+
+  // The batch is what was added.
+  void Finish() {
+    Fill();
+    out_.Resize(size_);
+    room_ = 0;
+  }
+
+ private:
+  // Whole words are unpacked, a few more than there are.
+  static constexpr size_t kSlack = 8;
+
+  void Grow(size_t n) {
+    room_ = std::max(size_ + n + kSlack, std::max(out_.node.capacity(), 2 * size_));
+    out_.Resize(room_);
+  }
+  void Begin(Token type, bool incoming) {
+    if (type == type_ && incoming == incoming_) return;
+    Fill();
+    type_ = type;
+    incoming_ = incoming;
+  }
+  void Fill() {
+    if (!out_.ends_only && filled_ < size_) {
+      std::fill_n(out_.type.data() + filled_, size_ - filled_, type_);
+      std::fill_n(out_.incoming.data() + filled_, size_ - filled_,
+                  static_cast<uint8_t>(incoming_ ? 1 : 0));
+    }
+    filled_ = size_;
+  }
+
+  NeighbourBatch& out_;
+  size_t size_;
+  size_t room_ = 0;
+  size_t filled_;
+  Token type_ = kNoToken;
+  bool incoming_ = false;
+};
+
 }  // namespace
 
 // Neighbours of one side. Made for a call, so that what nodes have in common is looked at once.
 class View::SideExpander {
  public:
-  SideExpander(const SideLayers& layers, uint64_t sequence, Side side, bool skip_loops,
-               std::span<const Token> types, size_t most, NeighbourBatch* out)
-      : layers_(layers),
+  SideExpander(const View& view, Side side, bool skip_loops, std::span<const Token> types,
+               size_t most, BatchWriter* out)
+      : layers_(view.layers_->side(side)),
+        sequence_(view.sequence_),
         incoming_(side == Side::kIn),
         skip_loops_(skip_loops),
         types_(types),
         most_(most),
-        out_(*out),
-        reader_(layers, sequence) {}
+        out_(*out) {}
 
   // *inner becomes kWholeNode at the end of the node.
   absl::Status Expand(NodeId node, uint32_t origin, uint64_t* inner) {
+    if (!begun_) Begin();
+    if (reader_) return ByLevels(node, origin, inner);
+    const size_t chunks = layers_.chunks.size();
+    const Inner at(*inner);
+    uint64_t first = at.pieces;
+    for (size_t r = at.level > chunks ? at.level - chunks : 0; r < finders_.size(); ++r) {
+      PULSE_RETURN_IF_ERROR(finders_[r].Find(node, &view_));
+      if (view_.count() == 0) continue;
+      uint64_t next = 0;
+      if (!AsItLies(view_, origin, first, &next)) {
+        *inner = Inner::Make(incoming_, chunks + r, next);
+        return absl::OkStatus();
+      }
+      first = 0;
+    }
+    *inner = kWholeNode;
+    return absl::OkStatus();
+  }
+
+ private:
+  void Begin() {
+    begun_ = true;
+    finders_.reserve(layers_.runs.size());
+    bool plain = true;
+    for (const Run& run : layers_.runs) {
+      finders_.emplace_back(run.reader.get());
+      plain = plain && IsPlain(run, sequence_);
+    }
+    for (const auto& l0 : layers_.chunks) plain = plain && l0->chunk().size() == 0;
+    if (!plain) reader_.emplace(layers_, sequence_);
+  }
+
+  absl::Status ByLevels(NodeId node, uint32_t origin, uint64_t* inner) {
     Inner at(*inner);
     if (at.level == 0) {
-      reader_.Start(node);
+      reader_->Start(node);
     } else {
-      PULSE_RETURN_IF_ERROR(reader_.StartAt(node, at.level));
+      PULSE_RETURN_IF_ERROR(reader_->StartAt(node, at.level));
     }
-    while (!reader_.done()) {
-      const size_t level = reader_.level();
+    while (!reader_->done()) {
+      const size_t level = reader_->level(), chunks = layers_.chunks.size();
       if (out_.size() >= most_) {
         *inner = Inner::Make(incoming_, level, at.pieces);
         return absl::OkStatus();
       }
-      const bool chunk = level < layers_.chunks.size();
-      if (chunk || !reader_.Plain(layers_.runs[level - layers_.chunks.size()])) {
+      if (level < chunks || !reader_->Plain(layers_.runs[level - chunks])) {
         PULSE_RETURN_IF_ERROR(ByRecord(node, origin));
         continue;
       }
-      reader_.SkipLevel();
-      const RunReader& run = *layers_.runs[level - layers_.chunks.size()].reader;
-      if (!run.Contains(node)) continue;
-      PULSE_ASSIGN_OR_RETURN(const NodeView view, run.Find(node));
+      reader_->SkipLevel();
+      PULSE_RETURN_IF_ERROR(finders_[level - chunks].Find(node, &view_));
       uint64_t next = 0;
-      if (!AsItLies(view, origin, at.pieces, &next)) {
+      if (view_.count() > 0 && !AsItLies(view_, origin, at.pieces, &next)) {
         *inner = Inner::Make(incoming_, level, next);
         return absl::OkStatus();
       }
@@ -84,12 +205,11 @@ class View::SideExpander {
     return absl::OkStatus();
   }
 
- private:
   absl::Status ByRecord(NodeId node, uint32_t origin) {
     found_.clear();
-    PULSE_RETURN_IF_ERROR(reader_.ReadLevel(types_, &found_));
+    PULSE_RETURN_IF_ERROR(reader_->ReadLevel(types_, &found_));
     for (const Neighbour& n : found_) {
-      if (!skip_loops_ || n.other != node) out_.Add(origin, n.edge, n.other, n.type, incoming_);
+      if (!skip_loops_ || n.other != node) out_.Add(origin, n, incoming_);
     }
     return absl::OkStatus();
   }
@@ -107,50 +227,25 @@ class View::SideExpander {
           *next = pieces + piece;
           return false;
         }
-        AddPiece(view.node(), origin, list, piece);
+        out_.AddPiece(view.node(), origin, list, piece, incoming_, skip_loops_);
       }
       pieces += end;
     }
     return true;
   }
 
-  void AddPiece(NodeId node, uint32_t origin, const ListView& list, uint64_t piece) {
-    const uint32_t n = list.PieceCount(piece);
-    const size_t before = out_.size();
-    // Whole words are unpacked, a few more than there are.
-    out_.node.resize(before + n + 8);
-    NodeId* const others = out_.node.data() + before;
-    list.Others(piece, others);
-    EdgeId* edges = nullptr;
-    if (!out_.ends_only) {
-      out_.edge.resize(before + n + 8);
-      edges = out_.edge.data() + before;
-      list.Edges(piece, others, edges);
-    }
-    uint32_t kept = n;
-    if (skip_loops_ && std::find(others, others + n, node) != others + n) {
-      kept = 0;
-      for (uint32_t i = 0; i < n; ++i) {
-        if (others[i] == node) continue;
-        others[kept] = others[i];
-        if (edges != nullptr) edges[kept] = edges[i];
-        ++kept;
-      }
-    }
-    out_.Resize(before + kept);
-    std::fill_n(out_.origin.data() + before, kept, origin);
-    if (out_.ends_only) return;
-    std::fill_n(out_.type.data() + before, kept, list.type());
-    std::fill_n(out_.incoming.data() + before, kept, static_cast<uint8_t>(incoming_ ? 1 : 0));
-  }
-
   const SideLayers& layers_;
+  const uint64_t sequence_;
   const bool incoming_;
   const bool skip_loops_;
   const std::span<const Token> types_;
   const size_t most_;
-  NeighbourBatch& out_;
-  NodeReader reader_;
+  BatchWriter& out_;
+  bool begun_ = false;
+  std::vector<RunReader::Finder> finders_;
+  // Where something has to be read record by record.
+  std::optional<NodeReader> reader_;
+  NodeView view_;
   std::vector<Neighbour> found_;
 };
 
@@ -158,16 +253,18 @@ absl::Status View::Expand(std::span<const NodeId> nodes, Direction direction,
                           std::span<const Token> types, size_t limit, ExpandPosition* position,
                           NeighbourBatch* out) const {
   const size_t most = out->size() + limit;
-  SideExpander outgoing(layers_->out, sequence_, Side::kOut, false, types, most, out);
-  SideExpander incoming(layers_->in, sequence_, Side::kIn, direction == Direction::kBoth, types,
-                        most, out);
+  BatchWriter writer(out);
+  SideExpander outgoing(*this, Side::kOut, false, types, most, &writer);
+  SideExpander incoming(*this, Side::kIn, direction == Direction::kBoth, types, most, &writer);
   for (; position->node < nodes.size(); *position = {position->node + 1, 0}) {
     const NodeId node = nodes[position->node];
     const auto origin = static_cast<uint32_t>(position->node);
     uint64_t& inner = position->inner;
-    if (out->size() >= most) return absl::OkStatus();
-    if (position->node + kAhead < nodes.size()) {
-      const NodeId ahead = nodes[position->node + kAhead];
+    if (writer.size() >= most) return absl::OkStatus();
+    // Nodes in their order share groups, which are there already.
+    const size_t next = position->node + kAhead;
+    if (next < nodes.size() && nodes[next] / kGroupNodes != nodes[next - 1] / kGroupNodes) {
+      const NodeId ahead = nodes[next];
       if (direction != Direction::kIn) PrefetchNode(layers_->out, ahead);
       if (direction != Direction::kOut) PrefetchNode(layers_->in, ahead);
     }
@@ -177,7 +274,7 @@ absl::Status View::Expand(std::span<const NodeId> nodes, Direction direction,
       inner = Inner::Make(true, 0, 0);
     }
     if (direction == Direction::kOut) continue;
-    if (out->size() >= most) return absl::OkStatus();
+    if (writer.size() >= most) return absl::OkStatus();
     PULSE_RETURN_IF_ERROR(incoming.Expand(node, origin, &inner));
     if (inner != kWholeNode) return absl::OkStatus();
   }

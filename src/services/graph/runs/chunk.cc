@@ -102,6 +102,8 @@ bool Chunk::Append(NodeId node, Record record) {
 }
 
 uint32_t Chunk::Head(NodeId node) const {
+  // A chunk that was begun, and has nothing yet, costs no look at its table.
+  if (size() == 0) return kNoRecord;
   const Slot* slot = SlotOf(node);
   if (slot->node.load(std::memory_order_acquire) == 0) return kNoRecord;
   return slot->head.load(std::memory_order_acquire);
