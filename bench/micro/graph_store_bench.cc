@@ -187,11 +187,13 @@ void BM_SumOfAProperty(benchmark::State& state) {
 }
 BENCHMARK(BM_SumOfAProperty)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
+// The second argument is 1: with identifiers, types and directions; 0: ends alone.
 void BM_Neighbours(benchmark::State& state) {
   BenchStore& store = Filled(state.range(0) != 0);
   const auto view = *store->Snapshot();
   std::vector<NodeId> nodes(1024);
   cypher::NeighbourBatch batch;
+  batch.ends_only = state.range(1) == 0;
   int64_t count = 0;
   for (auto _ : state) {
     uint64_t position = 0;
@@ -206,23 +208,55 @@ void BM_Neighbours(benchmark::State& state) {
   }
   state.SetItemsProcessed(count);
 }
-BENCHMARK(BM_Neighbours)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Neighbours)
+    ->Args({0, 0})
+    ->Args({0, 1})
+    ->Args({1, 0})
+    ->Args({1, 1})
+    ->Unit(benchmark::kMillisecond);
 
-// A log of a million relationships, in commits of 10: with a flush while it is read, and without.
+// How many each node has.
+void BM_Degrees(benchmark::State& state) {
+  BenchStore& store = Filled(state.range(0) != 0);
+  const auto view = *store->Snapshot();
+  std::vector<NodeId> nodes(1024);
+  std::vector<uint64_t> degrees(1024);
+  int64_t count = 0;
+  for (auto _ : state) {
+    uint64_t position = 0;
+    while (const size_t n = view->ScanNodes(cypher::kNoToken, &position, nodes).value_or(0)) {
+      if (!view->Degrees({nodes.data(), n}, Direction::kOut, {}, {degrees.data(), n}).ok()) exit(1);
+      count += static_cast<int64_t>(n);
+    }
+  }
+  state.SetItemsProcessed(count);
+}
+BENCHMARK(BM_Degrees)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+// A million relationships, or PULSE_REOPEN_EDGES, logged in commits of 10 by a process that is
+// killed then. 1: flushed and checkpointed meanwhile, as is usual; 0: all of it is read again.
 void BM_ReopenAfterKill(benchmark::State& state) {
   StoreOptions options;
   options.sync = false;
-  options.flush_chunks = 0;
+  if (state.range(0) == 0) options.flush_chunks = 0;
   BenchStore store(options);
   const auto nodes = store.MakeNodes(100'000);
+  const char* asked = getenv("PULSE_REOPEN_EDGES");
+  const size_t edges = asked != nullptr ? strtoull(asked, nullptr, 10) : 1'000'000;
   std::mt19937_64 random(3);
-  Insert(store.get(), nodes, 1'000'000, 10, &random);
+  Insert(store.get(), nodes, edges, 10, &random);
   const auto bytes = static_cast<int64_t>(store->stats().log_bytes);
-  if (state.range(0) == 0) options.flush_chunks = 1'000'000;
-  for (auto _ : state) store.Reopen(options);
+  uint64_t used = 0;
+  for (auto _ : state) {
+    store.Reopen(options);
+    const StoreStats stats = store->stats();
+    used = stats.chunk_bytes + stats.edge_bytes;
+  }
   state.SetBytesProcessed(state.iterations() * bytes);
+  state.counters["log_bytes"] = static_cast<double>(bytes);
+  state.counters["layer0_bytes"] = static_cast<double>(used);
 }
-BENCHMARK(BM_ReopenAfterKill)->Arg(0)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_ReopenAfterKill)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace pulse::graph

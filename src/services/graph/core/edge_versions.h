@@ -30,9 +30,9 @@ class EdgeVersions {
     if (empty()) return Found::kNone;
     const Part& part = parts_[PartOf(edge)];
     std::lock_guard lock(part.mu);
-    const auto it = part.versions.find(edge);
+    const auto it = part.versions.find(edge / kSlots);
     if (it == part.versions.end()) return Found::kNone;
-    const Version* version = it->second;
+    const Version* version = it->second.newest[edge % kSlots];
     while (version != nullptr && version->begin > sequence) version = version->previous;
     if (version == nullptr) return Found::kNone;
     if (version->deleted) return Found::kDeleted;
@@ -46,7 +46,7 @@ class EdgeVersions {
   // Frees the versions up to `sequence`, which are in runs now and nobody reads from here any more.
   void Cut(uint64_t sequence);
 
-  bool empty() const { return size_.load(std::memory_order_relaxed) == 0; }
+  bool empty() const { return memory() == 0; }
   uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
 
  private:
@@ -57,17 +57,43 @@ class EdgeVersions {
     bool deleted;
     std::string_view properties() const { return {reinterpret_cast<const char*>(this + 1), bytes}; }
   };
+  // Neighbouring identifiers, which are given and read one after the other.
+  static constexpr uint64_t kSlots = 8;
+  struct Slots {
+    Version* newest[kSlots] = {};
+  };
+  // Versions one behind the other in blocks; a block goes when its last version does.
+  class Arena {
+   public:
+    Arena() = default;
+    ~Arena();
+    Arena(const Arena&) = delete;
+    Arena& operator=(const Arena&) = delete;
+    void* Allocate(size_t bytes);
+    void Free(void* at);
+
+   private:
+    // A block is aligned to its size, so that what lies in it finds it.
+    static constexpr size_t kBlock = size_t{16} << 10;
+    struct Block {
+      uint64_t live;
+    };
+    static Block* Make(size_t bytes);
+    Block* current_ = nullptr;
+    size_t used_ = 0;
+  };
   struct alignas(64) Part {
     mutable std::mutex mu;
-    absl::flat_hash_map<EdgeId, Version*> versions;
+    absl::flat_hash_map<uint64_t, Slots> versions;
+    Arena arena;
   };
   static constexpr size_t kParts = 64;
   // Neighbouring identifiers share a part, so that a reader of a scan stays in its cache.
   static size_t PartOf(EdgeId edge) { return (edge >> 6) % kParts; }
-  void Free(Version* version);
+  // A version and those behind it; returns their bytes.
+  static uint64_t Free(Part* part, Version* version);
 
   Part parts_[kParts];
-  std::atomic<uint64_t> size_{0};
   std::atomic<uint64_t> memory_{0};
 };
 

@@ -20,6 +20,18 @@ bool L0Chunk::Append(NodeId node, const Record& record) {
   return chunk_.Append(node, record);
 }
 
+uint64_t L0Chunk::Count(NodeId node, uint64_t sequence, bool skip_loops,
+                        std::span<const Token> types) const {
+  uint64_t count = 0;
+  for (uint32_t at = chunk_.Head(node); at != kNoRecord;) {
+    const Record& record = chunk_.record(at);
+    at = record.previous;
+    if (SequenceOf(record.stamp) > sequence || (skip_loops && record.other == node)) continue;
+    count += HasType(types, record.type) ? 1 : 0;
+  }
+  return count;
+}
+
 template <typename Emit>
 void NodeReader::ReadChunk(const L0Chunk& l0, const Emit& emit) {
   const Chunk& chunk = l0.chunk();

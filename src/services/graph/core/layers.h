@@ -33,6 +33,9 @@ class L0Chunk {
   static size_t memory() { return Chunk::Bytes(); }
   // The one writer. False: full.
   bool Append(NodeId node, const Record& record);
+  // How many records of a node a snapshot sees, where hides() is false.
+  uint64_t Count(NodeId node, uint64_t sequence, bool skip_loops,
+                 std::span<const Token> types) const;
   // Whether some record hides older ones.
   bool hides() const { return hides_.load(std::memory_order_acquire); }
 
@@ -120,6 +123,14 @@ inline bool HasType(std::span<const Token> types, Token type) {
     if (t == type) return true;
   }
   return false;
+}
+
+// Whether all relationships of a run have one of the types; of none asked for, each has.
+inline bool HasOnly(const RunInfo& info, std::span<const Token> types) {
+  for (const auto& [type, records] : info.types) {
+    if (!HasType(types, type)) return false;
+  }
+  return true;
 }
 
 }  // namespace pulse::graph

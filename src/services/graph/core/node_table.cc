@@ -32,30 +32,61 @@ NodeTable::~NodeTable() {
     while (version != nullptr) NodeVersion::Free(std::exchange(version, version->previous_));
   }
   for (Token label = 0; label < label_end_; ++label) {
-    const auto* bitmap = labels_.Get(label);
-    if (bitmap != nullptr) delete bitmap->load(std::memory_order_relaxed);
+    const Label* entry = labels_.Get(label);
+    if (entry != nullptr) delete entry->nodes.load(std::memory_order_relaxed);
   }
 }
 
 uint64_t NodeTable::LabelWord(Token label, NodeId first) const {
-  const auto* slot = labels_.Get(label);
-  const Bitmap* bitmap = slot == nullptr ? nullptr : slot->load(std::memory_order_acquire);
+  const Label* entry = labels_.Get(label);
+  const Bitmap* bitmap = entry == nullptr ? nullptr : entry->nodes.load(std::memory_order_acquire);
   if (bitmap == nullptr) return 0;
   const auto* word = bitmap->Get(first / 64);
   return word == nullptr ? 0 : word->load(std::memory_order_acquire);
 }
 
+bool NodeTable::EveryVersionHas(Token label) const {
+  const Label* entry = labels_.Get(label);
+  if (entry == nullptr) return false;
+  // A writer may be counting just now; it needs no time to speak of.
+  for (int tries = 0; tries < 16; ++tries) {
+    const uint64_t before = counting_.load(std::memory_order_acquire);
+    const uint64_t have = entry->versions.load(std::memory_order_relaxed);
+    const uint64_t all = versions_.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (before % 2 == 0 && counting_.load(std::memory_order_relaxed) == before) return have == all;
+  }
+  return false;
+}
+
+// Adds `by` to the counts of a version's labels. One thread at a time; the release fence and the
+// last store pair with EveryVersionHas.
+void NodeTable::Count(const NodeVersion& version, uint64_t by) {
+  if (version.deleted()) return;
+  const uint64_t counting = counting_.load(std::memory_order_relaxed);
+  counting_.store(counting + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  const auto add = [by](std::atomic<uint64_t>* count) {
+    count->store(count->load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+  };
+  add(&versions_);
+  for (const Token label : version.labels()) add(&labels_.Make(label)->versions);
+  counting_.store(counting + 2, std::memory_order_release);
+}
+
 void NodeTable::Install(NodeId node, NodeVersion* version) {
   for (const Token label : version->labels()) {
-    std::atomic<Bitmap*>* slot = labels_.Make(label);
-    Bitmap* bitmap = slot->load(std::memory_order_relaxed);
+    Label* entry = labels_.Make(label);
+    Bitmap* bitmap = entry->nodes.load(std::memory_order_relaxed);
     if (bitmap == nullptr) {
       bitmap = new Bitmap;
-      slot->store(bitmap, std::memory_order_release);
+      entry->nodes.store(bitmap, std::memory_order_release);
       label_end_ = std::max(label_end_, label + 1);
     }
     bitmap->Make(node / 64)->fetch_or(uint64_t{1} << (node % 64), std::memory_order_release);
   }
+  // Before a snapshot can see it.
+  Count(*version, 1);
   Slot* slot = nodes_.Make(node);
   version->previous_ = slot->load(std::memory_order_relaxed);
   memory_.fetch_add(version->memory(), std::memory_order_relaxed);
@@ -75,6 +106,7 @@ void NodeTable::Prune(NodeId node, uint64_t oldest, const Drop& drop) {
   NodeVersion* version = std::exchange(seen->previous_, nullptr);
   while (version != nullptr) {
     if (drop) drop(*version, newest);
+    Count(*version, ~uint64_t{0});
     memory_.fetch_sub(version->memory(), std::memory_order_relaxed);
     NodeVersion::Free(std::exchange(version, version->previous_));
   }

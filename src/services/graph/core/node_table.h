@@ -85,6 +85,9 @@ class NodeTable {
   // Bytes of all versions.
   uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
 
+  // Whether all versions that are kept, deletions aside, have the label; then every node of any
+  // snapshot has. False also while others install and prune all the time.
+  bool EveryVersionHas(Token label) const;
   // 64 nodes from `first` on, a multiple of 64, that have the label in some version.
   uint64_t LabelWord(Token label, NodeId first) const;
 
@@ -98,8 +101,19 @@ class NodeTable {
   using Slot = std::atomic<NodeVersion*>;
   using Bitmap = RadixTable<std::atomic<uint64_t>, 14, 12>;
 
+  struct Label {
+    std::atomic<Bitmap*> nodes;
+    std::atomic<uint64_t> versions;  // that have it
+  };
+
+  void Count(const NodeVersion& version, uint64_t by);
+
   RadixTable<Slot, 20, 12> nodes_;
-  RadixTable<std::atomic<Bitmap*>, 12, 10> labels_;
+  RadixTable<Label, 12, 10> labels_;
+  // Deletions aside. It and those of labels change between two increments of counting_, so that a
+  // reader knows whether it saw all of them at one moment.
+  std::atomic<uint64_t> versions_{0};
+  std::atomic<uint64_t> counting_{0};
   std::atomic<NodeId> end_{0};
   std::atomic<uint64_t> memory_{0};
   Token label_end_ = 0;

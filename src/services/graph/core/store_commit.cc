@@ -351,6 +351,9 @@ absl::Status StoreImpl::ApplyEdge(uint64_t sequence, const Operation& op) {
       edge.target >= NodeTable::kCapacity) {
     return absl::DataLossError(Concat("commit ", sequence, " has a damaged relationship"));
   }
+  // Both are wanted soon.
+  if (!layers_->out.chunks.empty()) layers_->out.chunks.front()->chunk().Prefetch(edge.source);
+  if (!layers_->in.chunks.empty()) layers_->in.chunks.front()->chunk().Prefetch(edge.target);
   const uint64_t oldest = oldest_.load(std::memory_order_relaxed);
   const uint64_t flags = op.kind == Kind::kCreateEdge ? 0
                          : op.kind == Kind::kSetEdge  ? kUpdate

@@ -173,6 +173,8 @@ class StoreImpl : public TransactionHost {
   bool leading_ = false;
   bool closed_ = false;
   bool schema_changing_ = false;
+  // Of the change that is being committed; applying it needs no other.
+  std::shared_ptr<Index> built_index_;
   int loads_ = 0;
   uint64_t maintenance_rounds_ = 0;
   std::vector<Pending*> queue_, in_flight_;

@@ -1,6 +1,7 @@
 // Indexes and constraints: made, dropped, and checked at commit.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/errors.h"
 #include "services/graph/core/claims.h"
@@ -236,10 +237,11 @@ absl::Status StoreImpl::ApplyIndex(const Operation& op) {
     return absl::OkStatus();
   }
   if (op.index.keys.empty()) return absl::DataLossError("an index without a key");
-  if (tables_.indexes.FindByName(op.index.name) == nullptr) {
-    std::string ignored;
-    tables_.indexes.Add(BuildIndex(op.index, false, &ignored));
-  }
+  if (tables_.indexes.FindByName(op.index.name) != nullptr) return absl::OkStatus();
+  auto index = std::exchange(built_index_, nullptr);
+  std::string ignored;
+  if (index == nullptr) index = BuildIndex(op.index, false, &ignored);
+  tables_.indexes.Add(std::move(index));
   return absl::OkStatus();
 }
 
@@ -284,10 +286,13 @@ absl::Status StoreImpl::CreateIndex(const IndexDefinition& definition) {
     }
   }
   std::string payload;
-  const auto index = BuildIndex(definition, true, &payload);
+  auto index = BuildIndex(definition, true, &payload);
   PULSE_RETURN_IF_ERROR(CheckExisting(*index));
-  // Applying it builds it once more, which is how a log that is read does it.
-  return CommitSchema(&lock, payload);
+  // Nobody commits a change of nodes until it is applied.
+  built_index_ = std::move(index);
+  const absl::Status status = CommitSchema(&lock, payload);
+  built_index_ = nullptr;
+  return status;
 }
 
 absl::Status StoreImpl::DropIndex(const std::string& name) {

@@ -131,6 +131,7 @@ absl::StatusOr<NodeId> Transaction::CreateNode(std::span<const Token> labels,
 
 absl::StatusOr<EdgeRef> Transaction::CreateEdge(NodeId source, NodeId target, Token type,
                                                 const Properties& properties) {
+  base_->PrefetchNodes(source, target);
   PULSE_RETURN_IF_ERROR(CheckStorable(properties));
   std::span<const Token> labels;
   std::string_view bytes;

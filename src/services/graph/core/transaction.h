@@ -110,6 +110,9 @@ class Transaction : public cypher::DatabaseTransaction {
   absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const override;
   absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
                         std::span<uint8_t> out) const override;
+  bool EveryNodeHas(Token label) const override {
+    return touched_.empty() && writes_.nodes.empty() && base_->EveryNodeHas(label);
+  }
   absl::StatusOr<bool> NodeExists(NodeId node) const override;
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
   bool HasIndex(Token label, Token key) const override { return base_->HasIndex(label, key); }

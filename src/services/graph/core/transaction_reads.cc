@@ -151,11 +151,7 @@ void Transaction::DropDeleted(size_t from, NeighbourBatch* batch) const {
     batch->incoming[kept] = batch->incoming[i];
     ++kept;
   }
-  batch->origin.resize(kept);
-  batch->edge.resize(kept);
-  batch->node.resize(kept);
-  batch->type.resize(kept);
-  batch->incoming.resize(kept);
+  batch->Resize(kept);
 }
 
 absl::Status Transaction::Expand(std::span<const NodeId> nodes, Direction direction,
@@ -163,6 +159,14 @@ absl::Status Transaction::Expand(std::span<const NodeId> nodes, Direction direct
                                  ExpandPosition* position, NeighbourBatch* out) const {
   if (EdgesUntouched()) return base_->Expand(nodes, direction, types, limit, position, out);
   LinkCreated();
+  if (out->ends_only && deleted_edges_ > 0) {
+    // What was deleted is known by its identifier.
+    NeighbourBatch whole;
+    PULSE_RETURN_IF_ERROR(Expand(nodes, direction, types, limit, position, &whole));
+    out->origin.insert(out->origin.end(), whole.origin.begin(), whole.origin.end());
+    out->node.insert(out->node.end(), whole.node.begin(), whole.node.end());
+    return absl::OkStatus();
+  }
   const size_t most = out->size() + limit;
   for (; position->node < nodes.size(); *position = {position->node + 1, 0}) {
     const NodeId node = nodes[position->node];

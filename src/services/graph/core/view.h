@@ -54,6 +54,14 @@ class View : public cypher::GraphView {
   uint64_t sequence() const { return sequence_; }
   const Layers& layers() const { return *layers_; }
   const NodeVersion* FindNode(NodeId node) const { return tables_->nodes.Find(node, sequence_); }
+  // Brings what FindNode() reads of two nodes into the cache, both at the same time.
+  void PrefetchNodes(NodeId a, NodeId b) const {
+    const NodeTable& nodes = tables_->nodes;
+    nodes.PrefetchSlot(a);
+    nodes.PrefetchSlot(b);
+    nodes.PrefetchVersion(a);
+    nodes.PrefetchVersion(b);
+  }
   // The properties as bytes; false where there is no such relationship.
   absl::StatusOr<bool> EdgeBytes(const EdgeRef& edge, std::string* bytes) const;
 
@@ -96,6 +104,7 @@ class View : public cypher::GraphView {
   absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const override;
   absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
                         std::span<uint8_t> out) const override;
+  bool EveryNodeHas(Token label) const override { return tables_->nodes.EveryVersionHas(label); }
   absl::StatusOr<bool> NodeExists(NodeId node) const override { return FindNode(node) != nullptr; }
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override;
   bool HasIndex(Token label, Token key) const override {
@@ -125,9 +134,9 @@ class View : public cypher::GraphView {
   bool PlainRun(size_t level) const;
   absl::Status ReadPositions(const RunReader& run, Token key, uint64_t position, size_t count,
                              Column* out) const;
-  absl::Status ExpandSide(NodeId node, uint32_t origin, Side side, bool skip_loops,
-                          std::span<const Token> types, size_t most, uint64_t* inner,
-                          NeighbourBatch* out) const;
+  class SideExpander;
+  absl::Status DegreesOfSide(std::span<const NodeId> nodes, Side side, bool skip_loops,
+                             std::span<const Token> types, std::span<uint64_t> degrees) const;
   bool ReadHinted(Token key, std::span<const EdgeRef> edges, Column* out,
                   absl::Status* status) const;
 

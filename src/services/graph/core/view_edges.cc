@@ -36,13 +36,6 @@ absl::StatusOr<bool> ReadIntRange(const RunReader& run, Token key, uint64_t posi
   return true;
 }
 
-// Whether all relationships of a run have one of the types; of none asked for, each has.
-bool HasOnly(const RunInfo& info, std::span<const Token> types) {
-  return types.empty() || std::all_of(info.types.begin(), info.types.end(), [&](const auto& type) {
-           return std::find(types.begin(), types.end(), type.first) != types.end();
-         });
-}
-
 void PutBytes(size_t slot, std::string_view properties, Token key, ColumnGather* gather) {
   std::string_view bytes = FindProperty(properties, key);
   if (bytes.empty()) return;

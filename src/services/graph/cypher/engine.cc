@@ -14,6 +14,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
   if (auto op = MakeTableOperator(step, runtime, next)) return op;
   if (auto op = MakeAggregateOperator(step, runtime, next)) return op;
   if (auto op = MakeColumnOperator(step, runtime, next)) return op;
+  if (auto op = MakeCountOperator(step, runtime, next)) return op;
   return MakeUpdateOperator(step, runtime, next);
 }
 

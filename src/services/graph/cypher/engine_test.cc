@@ -147,8 +147,9 @@ TEST_F(Engine, OnePlan_ManyThreads_GivesEachItsRows) {
 
 TEST_F(Engine, Explain_Index_IsUsedAndNothingRuns) {
   ASSERT_EQ(Run("UNWIND range(1, 50) AS i CREATE (:N {i: i})"), "");
-  EXPECT_NE(Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a").find("Scan :N\\n"),
-            std::string::npos);
+  EXPECT_NE(
+      Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a").find("Scan :N (1 predicates)\\n"),
+      std::string::npos);
   graph_.CreateIndex("N", "i");
   const std::string text = Run("EXPLAIN MATCH (a)-->(n:N) WHERE n.i = 3 RETURN a");
   EXPECT_NE(text.find("Scan :N by index on i\\n"), std::string::npos) << text;

@@ -24,27 +24,6 @@ int Truth(const Value& v, EvalContext& ctx) {
 }
 Value FromTruth(int truth) { return truth < 0 ? Value() : Value::Bool(truth != 0); }
 
-Value CompareOp(Op op, const Value& a, const Value& b) {
-  if (op == Op::kEq) return FromTruth(Equals(a, b));
-  if (op == Op::kNe) {
-    const int equal = Equals(a, b);
-    return FromTruth(equal < 0 ? -1 : 1 - equal);
-  }
-  const int c = Compare(a, b);
-  if (c == kIncomparable) return {};
-  if (c == kUnordered) return Value::Bool(false);
-  switch (op) {
-    case Op::kLt:
-      return Value::Bool(c < 0);
-    case Op::kLe:
-      return Value::Bool(c <= 0);
-    case Op::kGt:
-      return Value::Bool(c > 0);
-    default:
-      return Value::Bool(c >= 0);
-  }
-}
-
 Value InList(const Value& element, const Value& list, EvalContext& ctx) {
   if (list.is_null()) return {};
   if (!list.is_list())
@@ -110,7 +89,7 @@ Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
     case Op::kLe:
     case Op::kGt:
     case Op::kGe:
-      return CompareOp(e.op, a, b);
+      return Comparison(e.op, a, b);
     case Op::kIn:
       return InList(a, b, ctx);
     case Op::kStartsWith:
@@ -324,7 +303,7 @@ Value EvalChain(const Expr& e, Value* row, EvalContext& ctx) {
   int result = 1;
   for (size_t i = 0; i < e.ops.size(); ++i) {
     Value right = Eval(*e.kids[i + 1], row, ctx);
-    const Value holds = CompareOp(e.ops[i], left, right);
+    const Value holds = Comparison(e.ops[i], left, right);
     if (holds.is_null()) {
       result = -1;
     } else if (!holds.as_bool()) {
@@ -464,6 +443,27 @@ Value Eval(const Expr& e, Value* row, EvalContext& ctx) {
     }
   }
   return {};
+}
+
+Value Comparison(Op op, const Value& a, const Value& b) {
+  if (op == Op::kEq) return FromTruth(Equals(a, b));
+  if (op == Op::kNe) {
+    const int equal = Equals(a, b);
+    return FromTruth(equal < 0 ? -1 : 1 - equal);
+  }
+  const int c = Compare(a, b);
+  if (c == kIncomparable) return {};
+  if (c == kUnordered) return Value::Bool(false);
+  switch (op) {
+    case Op::kLt:
+      return Value::Bool(c < 0);
+    case Op::kLe:
+      return Value::Bool(c <= 0);
+    case Op::kGt:
+      return Value::Bool(c > 0);
+    default:
+      return Value::Bool(c >= 0);
+  }
 }
 
 }  // namespace pulse::cypher

@@ -131,6 +131,8 @@ Value Eval(const Expr& expr, Value* row, EvalContext& context);
 // Whether a predicate holds: null does not. Anything but a boolean or null is an error.
 bool Holds(const Expr& predicate, Value* row, EvalContext& context);
 
+// a op b of = <> < <= > >=: a boolean or null.
+Value Comparison(Op op, const Value& a, const Value& b);
 // Arithmetic of + - * / % ^, also for sum() and avg().
 Value Arithmetic(Op op, const Value& a, const Value& b, EvalContext& context);
 // base[index] for lists, maps and entities.

@@ -35,7 +35,10 @@ class AggregateOperator : public Operator {
         states_.resize(states_.size() + n);
         if (!Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
       }
-      for (size_t a = 0; a < n; ++a) Add(*step().aggregates[a].first, row, &states_[group * n + a]);
+      const int64_t weight = step().weight < 0 ? 1 : row[step().weight].as_int();
+      for (size_t a = 0; a < n; ++a) {
+        Add(*step().aggregates[a].first, row, weight, &states_[group * n + a]);
+      }
       if (!ctx_.Tick()) return false;
     }
     return true;
@@ -78,9 +81,10 @@ class AggregateOperator : public Operator {
     return ctx_.Charge(bytes);
   }
 
-  void Add(const Expr& e, Value* row, AggregateState* state) {
+  // What a weight does not change is all that the planner gives one besides counts.
+  void Add(const Expr& e, Value* row, int64_t weight, AggregateState* state) {
     if (e.kind == Expr::Kind::kCountStar) {
-      ++state->count;
+      Count(weight, state);
       return;
     }
     Value v = Eval(*e.kids[0], row, ctx_);
@@ -101,7 +105,7 @@ class AggregateOperator : public Operator {
       tuple_.assign(1, v);
       if (!state->distinct->Insert(&tuple_, ctx_).second) return;
     }
-    ++state->count;
+    Count(e.flag ? 1 : weight, state);
     switch (kind) {
       case Aggregate::kSum:
       case Aggregate::kAvg:
@@ -139,6 +143,11 @@ class AggregateOperator : public Operator {
     }
     Charge(sizeof(Value));
     state->values.push_back(std::move(v));
+  }
+
+  void Count(int64_t rows, AggregateState* state) {
+    if (!__builtin_add_overflow(state->count, rows, &state->count)) return;
+    ctx_.Fail(RuntimeError("ArithmeticError", "NumberOutOfRange", "there are more than 2^63 rows"));
   }
 
   Value Result(const Expr& e, AggregateState* state) {

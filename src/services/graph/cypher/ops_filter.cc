@@ -1,6 +1,9 @@
 // Rows that predicates hold for.
+#include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "services/graph/cypher/batch_filter.h"
 #include "services/graph/cypher/operators.h"
 
 namespace pulse::cypher {
@@ -8,64 +11,89 @@ namespace {
 
 class FilterOperator : public Operator {
  public:
-  using Operator::Operator;
-  bool Push(Rows& in) override {
-    if (!KeepLabelled(in)) return false;
-    size_t kept = 0;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (!ctx_.Tick()) return false;
-      bool holds = true;
-      for (const Expr* predicate : step().predicates) {
-        if (predicate == labels_done_) continue;
-        holds = Holds(*predicate, in.Row(i), ctx_);
-        if (!holds) break;
+  FilterOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next) {
+    for (const Expr* predicate : step->predicates) {
+      Slot slot = -1;
+      if (!IsBatchable(*predicate, &slot)) {
+        single_.push_back(predicate);
+        continue;
       }
-      if (holds) in.Move(i, kept++);
+      const auto found = std::find_if(batched_.begin(), batched_.end(),
+                                      [slot](const Batched& b) { return b.slot == slot; });
+      Batched& batched = found != batched_.end() ? *found : batched_.emplace_back(slot);
+      batched.predicates.push_back(predicate);
     }
-    if (ctx_.failed()) return false;
-    in.Resize(kept);
-    return kept == 0 || next_->Push(in);
+    for (Batched& batched : batched_) batched.filter.emplace(batched.predicates);
+  }
+
+  bool Push(Rows& in) override {
+    for (Batched& batched : batched_) {
+      if (!KeepBatched(&batched, in)) return false;
+    }
+    if (!single_.empty()) Keep(single_, in);
+    if (!ctx_.Tick(in.size())) return false;
+    return in.empty() || next_->Push(in);
   }
 
  private:
-  // Where the first predicate asks for labels of a node: keeps the rows that have them, by one call
-  // of the store for each label, which can then fetch many nodes at the same time.
-  bool KeepLabelled(Rows& in) {
-    labels_done_ = nullptr;
-    const auto& predicates = step().predicates;
-    if (predicates.empty() || predicates[0]->kind != Expr::Kind::kHasLabels) return true;
-    const Expr& e = *predicates[0];
-    if (e.kids[0]->kind != Expr::Kind::kVariable) return true;
-    const Slot slot = e.kids[0]->slot;
-    nodes_.clear();
+  // The predicates on one variable.
+  struct Batched {
+    explicit Batched(Slot s) : slot(s) {}
+    Slot slot;
+    std::vector<const Expr*> predicates;
+    std::optional<BatchFilter> filter;
+  };
+
+  void Keep(const std::vector<const Expr*>& predicates, Rows& in) {
+    size_t kept = 0;
     for (size_t i = 0; i < in.size(); ++i) {
-      const Value& value = in.Row(i)[slot];
-      if (!value.is_node()) return true;  // row by row: null, or a relationship
-      nodes_.push_back(value.as_node());
+      if (!ctx_.Tick()) return;
+      const bool holds = std::all_of(predicates.begin(), predicates.end(),
+                                     [&](const Expr* e) { return Holds(*e, in.Row(i), ctx_); });
+      if (holds) in.Move(i, kept++);
     }
-    has_.resize(nodes_.size());
-    for (size_t name = 0; name < e.names.size(); ++name) {
-      const Token label = ctx_.Label(e.slot2 + static_cast<int>(name));
-      size_t kept = 0;
-      if (label != kNoToken) {
-        if (!ctx_.Check(ctx_.graph->HasLabel(label, nodes_, has_))) return false;
-        for (size_t i = 0; i < nodes_.size(); ++i) {
-          if (has_[i] == 0) continue;
-          nodes_[kept] = nodes_[i];
-          in.Move(i, kept++);
-        }
+    in.Resize(kept);
+  }
+
+  // One call of the graph for all rows, where each has a node, or each a relationship, that the
+  // query did not delete; else row by row.
+  bool KeepBatched(Batched* batched, Rows& in) {
+    bool done = false;
+    if (ctx_.deleted_nodes.empty() && ctx_.deleted_edges.empty()) {
+      if (All(batched->slot, in, Type::kNode)) {
+        nodes_.resize(in.size());
+        for (size_t i = 0; i < in.size(); ++i) nodes_[i] = in.Row(i)[batched->slot].as_node();
+        if (!batched->filter->Select(nodes_, ctx_, &selected_)) return false;
+        done = true;
+      } else if (!batched->filter->has_labels() && All(batched->slot, in, Type::kEdge)) {
+        edges_.resize(in.size());
+        for (size_t i = 0; i < in.size(); ++i) edges_[i] = in.Row(i)[batched->slot].as_edge();
+        if (!batched->filter->Select(edges_, ctx_, &selected_)) return false;
+        done = true;
       }
-      in.Resize(kept);
-      nodes_.resize(kept);
-      has_.resize(kept);
     }
-    labels_done_ = &e;
+    if (!done) {
+      Keep(batched->predicates, in);
+      return !ctx_.failed();
+    }
+    for (size_t kept = 0; kept < selected_.size(); ++kept) in.Move(selected_[kept], kept);
+    in.Resize(selected_.size());
     return true;
   }
 
+  static bool All(Slot slot, Rows& in, Type type) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (in.Row(i)[slot].type() != type) return false;
+    }
+    return true;
+  }
+
+  std::vector<Batched> batched_;
+  std::vector<const Expr*> single_;
   std::vector<NodeId> nodes_;
-  std::vector<uint8_t> has_;
-  const Expr* labels_done_ = nullptr;
+  std::vector<EdgeRef> edges_;
+  std::vector<uint32_t> selected_;
 };
 
 }  // namespace

@@ -2,55 +2,18 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "services/graph/cypher/batch_filter.h"
+#include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::cypher {
 namespace {
 
-// The tokens of a step's types. False: types are named, and the graph has none of them.
-bool ResolveTypes(const std::vector<int>& names, EvalContext& ctx, std::vector<Token>* out) {
-  out->clear();
-  for (const int name : names) {
-    const Token token = ctx.EdgeType(name);
-    if (token != kNoToken) out->push_back(token);
-  }
-  return names.empty() || !out->empty();
-}
-
-bool HoldsEdge(const Value& v, EdgeId edge) {
-  if (v.is_edge()) return v.as_edge().id == edge;
-  if (!v.is_list()) return false;
-  for (const Value& item : v.as_list()) {
-    if (item.is_edge() && item.as_edge().id == edge) return true;
-  }
-  return false;
-}
-
-bool Differs(const Value* row, const std::vector<Slot>& slots, EdgeId edge) {
-  return std::none_of(slots.begin(), slots.end(),
-                      [&](Slot slot) { return HoldsEdge(row[slot], edge); });
-}
-
-EdgeRef RefOf(const NeighbourBatch& batch, size_t i, NodeId from) {
-  const bool in = batch.incoming[i] != 0;
-  return {batch.edge[i], in ? batch.node[i] : from, in ? from : batch.node[i], batch.type[i]};
-}
-
-// A bound variable that a pattern uses as a node.
-bool NodeOf(const Value& v, EvalContext& ctx, NodeId* node) {
-  if (v.is_null()) return false;
-  if (!v.is_node()) {
-    ctx.TypeError(Concat("a pattern needs a NODE, found a ", TypeName(v.type())));
-    return false;
-  }
-  *node = v.as_node();
-  return true;
-}
-
 class ScanOperator : public Operator {
  public:
-  using Operator::Operator;
+  ScanOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), filter_(step->predicates) {}
 
   bool Push(Rows& in) override {
     for (size_t i = 0; i < in.size(); ++i) {
@@ -72,10 +35,15 @@ class ScanOperator : public Operator {
       const auto count = ctx_.graph->ScanNodes(label, &position, nodes);
       if (!ctx_.Check(count.status())) return false;
       if (*count == 0) return true;
+      if (!filter_.empty()) {
+        if (!filter_.Select({nodes, *count}, ctx_, &selected_) || !ctx_.Tick(*count)) return false;
+        for (const uint32_t i : selected_) {
+          if (!Emit(row, nodes[i])) return false;
+        }
+        continue;
+      }
       for (size_t i = 0; i < *count; ++i) {
-        Value* out = NewRow(row);
-        if (out == nullptr) return false;
-        out[step().slot] = Value::Node(nodes[i]);
+        if (!Emit(row, nodes[i])) return false;
       }
     }
   }
@@ -90,19 +58,28 @@ class ScanOperator : public Operator {
     found_.clear();
     if (!ctx_.Check(ctx_.graph->Seek(label, key, value, &found_))) return false;
     for (const NodeId node : found_) {
-      Value* out = NewRow(row);
-      if (out == nullptr) return false;
-      out[step().slot] = Value::Node(node);
+      if (!Emit(row, node)) return false;
     }
     return true;
   }
 
+  bool Emit(const Value* row, NodeId node) {
+    Value* out = NewRow(row);
+    if (out != nullptr) out[step().slot] = Value::Node(node);
+    return out != nullptr;
+  }
+
+  BatchFilter filter_;
+  std::vector<uint32_t> selected_;
   std::vector<NodeId> found_;
 };
 
 class ExpandOperator : public Operator {
  public:
-  using Operator::Operator;
+  ExpandOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next) {
+    batch_.ends_only = step->edge < 0 && step->unique.empty();
+  }
 
   bool Push(Rows& in) override {
     if (!ResolveTypes(step().types, ctx_, &types_)) return true;
@@ -128,7 +105,7 @@ class ExpandOperator : public Operator {
           NodeId target = 0;
           if (!NodeOf(row[step().slot], ctx_, &target) || target != batch_.node[i]) continue;
         }
-        if (!Differs(row, step().unique, batch_.edge[i])) continue;
+        if (!step().unique.empty() && !Differs(row, step().unique, batch_.edge[i])) continue;
         Value* out = NewRow(row);
         if (out == nullptr) return false;
         if (!step().into) out[step().slot] = Value::Node(batch_.node[i]);

@@ -68,18 +68,19 @@ using Steps = std::vector<Step>;
 
 struct Step {
   enum class Kind : uint8_t {
-    kScan,       // nodes into `slot`: all, by label, or by index
-    kExpand,     // from `from` over one relationship
-    kExpandVar,  // over min to max of them
-    kShortest,   // between `from` and `slot`, both bound
-    kEdge,       // over the relationship that `edge` holds already
-    kFilter,     // predicates
-    kPath,       // the path of `part` into `slot`
-    kOptional,   // inner; where it has no row, nulls
-    kProject,    // items
-    kAggregate,  // items are the keys, aggregates
-    kColumns,    // aggregates over all relationships, or all nodes, by columns
-    kDistinct,   // on the slots of items
+    kScan,        // nodes into `slot`: all, by label, or by index
+    kExpand,      // from `from` over one relationship
+    kExpandVar,   // over min to max of them
+    kShortest,    // between `from` and `slot`, both bound
+    kEdge,        // over the relationship that `edge` holds already
+    kFilter,      // predicates
+    kPath,        // the path of `part` into `slot`
+    kOptional,    // inner; where it has no row, nulls
+    kProject,     // items
+    kAggregate,   // items are the keys, aggregates
+    kColumns,     // aggregates over all relationships, or all nodes, by columns
+    kCountPaths,  // inner, the last one or two hops of a pattern: how many, into `slot`
+    kDistinct,    // on the slots of items
     kSort,
     kSkip,
     kLimit,
@@ -108,13 +109,15 @@ struct Step {
   int label = -1;          // name
   int key = -1;            // name; with `expr` the value to seek
   int64_t min = 1, max = -1;
-  std::vector<Slot> unique;  // slots of relationships that this one must differ from
-  Slot element = -1;         // kExpandVar: slot of one relationship, for its predicates
-  std::vector<const Expr*> predicates;
+  std::vector<Slot> unique;             // slots of relationships that this one must differ from
+  bool relisted = false;                // some of these are of an earlier clause
+  Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
+  std::vector<const Expr*> predicates;  // kScan: IsBatchable(), on `slot`
   std::vector<Slot> nulls;
   Slot row_number = -1;
   std::vector<std::pair<const Expr*, Slot>> items;
   std::vector<std::pair<const Expr*, Slot>> aggregates;
+  Slot weight = -1;  // kAggregate: how many rows a row stands for; -1: one
   std::vector<std::pair<const Expr*, bool>> order;  // true: descending
   const Expr* top_skip = nullptr;  // kSort: no more than skip + limit rows are wanted
   const Expr* top_limit = nullptr;
@@ -153,10 +156,17 @@ struct Plan {
   bool explain = false, profile = false;
 };
 
+struct PlanOptions {
+  // Counts paths without making them, and tests predicates where nodes are found. Off for tests,
+  // which compare what comes out.
+  bool shortcuts = true;
+};
+
 // Parses and plans. `view` is asked for indexes and counts only; plans stay right when these
 // change.
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
-                                                     const ProcedureCatalog* procedures);
+                                                     const ProcedureCatalog* procedures,
+                                                     const PlanOptions& options = {});
 
 // How many rows each step has given.
 using StepRows = std::unordered_map<const Step*, uint64_t>;

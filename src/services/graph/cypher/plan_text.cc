@@ -6,30 +6,12 @@ namespace pulse::cypher {
 namespace {
 
 std::string_view KindName(Step::Kind kind) {
-  static constexpr std::string_view kNames[] = {"Scan",
-                                                "Expand",
-                                                "ExpandVariable",
-                                                "ShortestPath",
-                                                "FromRelationship",
-                                                "Filter",
-                                                "Path",
-                                                "Optional",
-                                                "Project",
-                                                "Aggregate",
-                                                "AggregateColumns",
-                                                "Distinct",
-                                                "Sort",
-                                                "Skip",
-                                                "Limit",
-                                                "Unwind",
-                                                "Procedure",
-                                                "Subquery",
-                                                "Create",
-                                                "Merge",
-                                                "Set",
-                                                "Delete",
-                                                "Foreach",
-                                                "Eager"};
+  static constexpr std::string_view kNames[] = {
+      "Scan",     "Expand",   "ExpandVariable", "ShortestPath", "FromRelationship", "Filter",
+      "Path",     "Optional", "Project",        "Aggregate",    "AggregateColumns", "CountPaths",
+      "Distinct", "Sort",     "Skip",           "Limit",        "Unwind",           "Procedure",
+      "Subquery", "Create",   "Merge",          "Set",          "Delete",           "Foreach",
+      "Eager"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -53,14 +35,17 @@ void Append(const Steps& steps, const Plan& names, const StepRows* rows, int ind
     if (step.kind == Step::Kind::kExpandVar) {
       *out += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
-    if (step.kind == Step::Kind::kFilter)
+    if (!step.predicates.empty() &&
+        (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan))
       *out += Concat(" (", step.predicates.size(), " predicates)");
     if (rows != nullptr) {
       const auto it = rows->find(&step);
       *out += Concat(" rows=", it == rows->end() ? uint64_t{0} : it->second);
     }
     *out += "\n";
-    Append(step.inner, names, rows, indent + 2, out);
+    // The hops of CountPaths give no rows.
+    const bool counted = step.kind != Step::Kind::kCountPaths;
+    Append(step.inner, names, counted ? rows : nullptr, indent + 2, out);
     if (step.subplan != nullptr) {
       for (const Plan::Branch& branch : step.subplan->branches)
         Append(branch.steps, names, rows, indent + 2, out);

@@ -15,7 +15,8 @@ constexpr size_t kMaxClauses = 2000;
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, const GraphView& view,
-                                                     const ProcedureCatalog* procedures) {
+                                                     const ProcedureCatalog* procedures,
+                                                     const PlanOptions& options) {
   auto parsed = Parse(query);
   if (!parsed.ok()) return parsed.status();
   auto plan = std::make_shared<Plan>();
@@ -23,7 +24,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, con
   plan->text = std::string(query);
   plan->explain = plan->query->explain;
   plan->profile = plan->query->profile;
-  const absl::Status status = Planner(query, view, procedures, plan.get()).Run();
+  const absl::Status status = Planner(query, view, procedures, options, plan.get()).Run();
   if (!status.ok()) return status;
   if (plan->explain) plan->columns.assign(1, "plan");
   return std::shared_ptr<const Plan>(std::move(plan));
@@ -397,7 +398,12 @@ void Planner::PlanAggregation(Clause* clause, const Scope& before, Steps* steps)
     RewriteToKeys(&item.expr, *clause, false);
     project.items.emplace_back(item.expr.get(), item.slot);
   }
-  if (!AggregateByColumns(aggregate, steps)) steps->push_back(std::move(aggregate));
+  if (!options_.shortcuts) {
+    steps->push_back(std::move(aggregate));
+  } else if (!AggregateByColumns(aggregate, steps)) {
+    CountPaths(&aggregate, steps);
+    steps->push_back(std::move(aggregate));
+  }
   steps->push_back(std::move(project));
 }
 
@@ -407,6 +413,7 @@ bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
   if (!aggregate.items.empty() || steps->empty() || steps->size() > 2) return false;
   const Step& scan = (*steps)[0];
   if (scan.kind != Step::Kind::kScan || scan.expr != nullptr) return false;
+  if (!scan.predicates.empty()) return false;
   Step columns;
   columns.kind = Step::Kind::kColumns;
   columns.label = scan.label;

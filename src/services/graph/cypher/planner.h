@@ -1,6 +1,7 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, updates and CALL in planner_update.cc. The first error stays in
+// MATCH in planner_match.cc, shortcuts in
+// planner_count.cc, updates and CALL in planner_update.cc. The first error stays in
 // status_.
 #pragma once
 
@@ -19,8 +20,8 @@ namespace pulse::cypher {
 class Planner {
  public:
   Planner(std::string_view text, const GraphView& view, const ProcedureCatalog* procedures,
-          Plan* plan)
-      : text_(text), view_(view), procedures_(procedures), plan_(plan) {}
+          const PlanOptions& options, Plan* plan)
+      : text_(text), view_(view), procedures_(procedures), options_(options), plan_(plan) {}
 
   absl::Status Run();
 
@@ -56,6 +57,10 @@ class Planner {
   void PlanOrderSkipLimit(Clause* clause, const Scope& before, bool closed, Steps* steps);
   void CheckCount(const Expr& expr, std::string_view what);
   void PlanUnwind(Clause* clause, Steps* steps);
+
+  // planner_count.cc
+  void CountPaths(Step* aggregate, Steps* steps);
+  void FilterInScan(Steps* steps, size_t scan) const;
 
   // planner_expr.cc
   struct Context {
@@ -129,6 +134,7 @@ class Planner {
   const std::string_view text_;
   const GraphView& view_;
   const ProcedureCatalog* const procedures_;
+  const PlanOptions options_;
   Plan* const plan_;
   absl::Status status_;
   Scope scope_;

@@ -291,7 +291,9 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   }
   steps->push_back(std::move(scan));
   state->bound.insert(node.slot);
+  const size_t at = steps->size() - 1;
   ApplyPredicates(state, steps);
+  FilterInScan(steps, at);
 }
 
 // The path that a part is named as, once all of it is bound.
@@ -331,6 +333,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.min = edge.min;
   step.max = edge.max;
   step.unique = state->edges;
+  step.relisted = !state->relisted.empty();
   if (state->relisted.contains(edge.slot)) {
     step.edge_bound = true;
     if (!edge.variable_length) {

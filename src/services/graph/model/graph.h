@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,26 +25,51 @@ namespace pulse::cypher {
 
 enum class Direction : uint8_t { kOut, kIn, kBoth };
 
+// A vector of numbers that resize() leaves as they are: who grows it writes them at once.
+template <typename T>
+struct UnfilledAllocator : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = UnfilledAllocator<U>;
+  };
+  template <typename U>
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <typename U, typename... Args>
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+};
+template <typename T>
+using UnfilledVector = std::vector<T, UnfilledAllocator<T>>;
+
 // Relationships found by an expansion, one entry in each column. In and out batches are columns so
 // that a store copies whole runs of its adjacency lists.
 struct NeighbourBatch {
-  std::vector<uint32_t> origin;  // index into the nodes that were expanded
-  std::vector<EdgeId> edge;
-  std::vector<NodeId> node;  // the other end
-  std::vector<Token> type;
-  std::vector<uint8_t> incoming;  // 1: `node` is the source
-  size_t size() const { return edge.size(); }
-  void clear() {
-    origin.clear();
-    edge.clear();
-    node.clear();
-    type.clear();
-    incoming.clear();
+  UnfilledVector<uint32_t> origin;  // index into the nodes that were expanded
+  UnfilledVector<NodeId> node;      // the other end
+  UnfilledVector<EdgeId> edge;
+  UnfilledVector<Token> type;
+  UnfilledVector<uint8_t> incoming;  // 1: `node` is the source
+  // Set by who expands and wants `origin` and `node` alone: the other columns stay empty.
+  bool ends_only = false;
+
+  size_t size() const { return node.size(); }
+  void clear() { Resize(0); }
+  void Resize(size_t size) {
+    origin.resize(size);
+    node.resize(size);
+    const size_t rest = ends_only ? 0 : size;
+    edge.resize(rest);
+    type.resize(rest);
+    incoming.resize(rest);
   }
   void Add(uint32_t from, EdgeId id, NodeId other, Token t, bool in) {
     origin.push_back(from);
-    edge.push_back(id);
     node.push_back(other);
+    if (ends_only) return;
+    edge.push_back(id);
     type.push_back(t);
     incoming.push_back(in ? 1 : 0);
   }
@@ -119,6 +145,9 @@ class GraphView {
   virtual absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const = 0;
   virtual absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
                                 std::span<uint8_t> out) const = 0;
+  // Whether every node of the view certainly has the label, so that nobody needs to ask for each.
+  // False also where that is not known at once.
+  virtual bool EveryNodeHas(Token label) const = 0;
   virtual absl::StatusOr<bool> NodeExists(NodeId node) const = 0;
   virtual absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const = 0;
 

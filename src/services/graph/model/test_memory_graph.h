@@ -66,6 +66,7 @@ class MemoryGraph : public DatabaseTransaction {
   absl::Status ReadLabels(NodeId node, std::vector<Token>* out) const override;
   absl::Status HasLabel(Token label, std::span<const NodeId> nodes,
                         std::span<uint8_t> out) const override;
+  bool EveryNodeHas(Token label) const override { return NodeCount(label) == nodes_.size(); }
   absl::StatusOr<bool> NodeExists(NodeId node) const override { return nodes_.contains(node); }
   absl::StatusOr<bool> EdgeExists(const EdgeRef& edge) const override {
     return edges_.contains(edge.id);

@@ -72,7 +72,7 @@ bool Chunk::HasRoom(uint32_t n) const {
 
 Chunk::Slot* Chunk::SlotOf(NodeId node) const {
   const uint64_t key = node + 1;
-  for (uint64_t at = key * 0x9e3779b97f4a7c15u >> 32;; ++at) {
+  for (uint64_t at = FirstSlot(node);; ++at) {
     Slot* slot = &slots_[at & mask_];
     const uint64_t found = slot->node.load(std::memory_order_acquire);
     if (found == key || found == 0) return slot;
@@ -102,6 +102,8 @@ bool Chunk::Append(NodeId node, Record record) {
 }
 
 uint32_t Chunk::Head(NodeId node) const {
+  // A chunk that was begun, and has nothing yet, costs no look at its table.
+  if (size() == 0) return kNoRecord;
   const Slot* slot = SlotOf(node);
   if (slot->node.load(std::memory_order_acquire) == 0) return kNoRecord;
   return slot->head.load(std::memory_order_acquire);

@@ -2,24 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/errors.h"
 
 namespace pulse::graph {
 namespace {
-
-// The nodes of all chunks, ascending, each once.
-std::vector<NodeId> AllNodes(std::span<const Chunk> chunks) {
-  std::vector<NodeId> all, one, both;
-  for (const Chunk& chunk : chunks) {
-    chunk.Nodes(&one);
-    both.clear();
-    std::set_union(all.begin(), all.end(), one.begin(), one.end(), std::back_inserter(both));
-    all.swap(both);
-  }
-  return all;
-}
 
 bool Before(const Record& a, const Record& b) {
   if (a.type != b.type) return a.type < b.type;
@@ -77,12 +64,22 @@ class RowCollector {
 
 FlushPlan PlanFlush(std::span<const Chunk> chunks, Record* destination) {
   FlushPlan plan;
-  const std::vector<NodeId> nodes = AllNodes(chunks);
-  plan.nodes.reserve(nodes.size());
+  // Each chunk's nodes, and how far the walk has come: a chunk is asked for the nodes that it has.
+  std::vector<std::vector<NodeId>> nodes(chunks.size());
+  std::vector<size_t> next(chunks.size());
+  for (size_t i = 0; i < chunks.size(); ++i) chunks[i].Nodes(&nodes[i]);
   std::vector<uint32_t> chain;
-  for (const NodeId node : nodes) {
+  while (true) {
+    NodeId node = ~NodeId{0};
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (next[i] < nodes[i].size()) node = std::min(node, nodes[i][next[i]]);
+    }
+    if (node == ~NodeId{0}) break;
     SortedNode sorted{node, plan.records, 0};
-    for (const Chunk& chunk : chunks) {
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (next[i] == nodes[i].size() || nodes[i][next[i]] != node) continue;
+      ++next[i];
+      const Chunk& chunk = chunks[i];
       chain.clear();
       // Numbers descend along a chain: one that does not is broken, and walked no further.
       uint32_t before = chunk.size();

@@ -334,22 +334,36 @@ void ListView::Stamps(uint64_t piece, uint64_t* out) const {
   }
 }
 
+uint64_t ListView::PieceOf(NodeId other) const {
+  if (directory_ == nullptr) return 0;
+  uint64_t low = 0, high = pieces() - 1;
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    if (LoadWord(directory_ + (middle + 1) * kPieceEntry) >= other) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+uint64_t ListView::CountOther(NodeId other) const {
+  NodeId others[kPiece];
+  uint64_t count = 0;
+  for (uint64_t piece = PieceOf(other); piece < pieces(); ++piece) {
+    const uint32_t n = PieceCount(piece);
+    Others(piece, others);
+    if (others[0] > other) break;
+    const auto range = std::equal_range(others, others + n, other);
+    count += static_cast<uint64_t>(range.second - range.first);
+  }
+  return count;
+}
+
 uint64_t ListView::Find(NodeId other, EdgeId edge) const {
   const uint64_t last = pieces();
-  uint64_t piece = 0;
-  if (directory_ != nullptr) {
-    // The first piece behind which none begins with less than `other`: it may end in it.
-    uint64_t low = 0, high = last - 1;
-    while (low < high) {
-      const uint64_t middle = (low + high) / 2;
-      if (LoadWord(directory_ + (middle + 1) * kPieceEntry) >= other) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    piece = low;
-  }
+  uint64_t piece = PieceOf(other);
   NodeId others[kPiece];
   EdgeId edges[kPiece];
   for (; piece < last; ++piece) {

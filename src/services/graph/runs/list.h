@@ -40,12 +40,16 @@ class ListView {
   // number.
   bool consecutive() const { return consecutive_ && (!local_ || side_ == Side::kOut); }
   EdgeId first_edge() const;
+  // How many records have this other end.
+  uint64_t CountOther(NodeId other) const;
   // The first record, which is the newest, of a relationship, or count().
   uint64_t Find(NodeId other, EdgeId edge) const;
 
  private:
   friend class NodeView;
   friend struct ListLayout;
+  // The first piece behind which none begins with less than `other`: it may end in it.
+  uint64_t PieceOf(NodeId other) const;
   Token type_ = kNoToken;
   Side side_ = Side::kOut;
   bool local_ = false;

@@ -353,6 +353,56 @@ absl::StatusOr<NodeView> RunReader::Find(NodeId node) const {
                   NumberAt(directory.lengths, directory.bytes_width, before));
 }
 
+absl::Status RunReader::Finder::Seek(NodeId node, NodeView* view) {
+  const uint64_t group = node / kGroupNodes, bit = node % kGroupNodes;
+  const GroupEntry* entry = group == group_ ? entry_ : run_->FindGroup(group);
+  if (entry == nullptr || (entry->bitmap >> bit & 1) == 0) {
+    *view = NodeView();
+    return absl::OkStatus();
+  }
+  if (group != group_) {
+    PULSE_RETURN_IF_ERROR(run_->Touch(static_cast<size_t>(entry - run_->groups_)));
+    const Directory directory(run_->bytes_.data + entry->offset, entry->bitmap);
+    entry_ = entry;
+    group_ = group;
+    side_ = run_->info_.side;
+    count_width_ = static_cast<unsigned>(directory.count_width);
+    bytes_width_ = static_cast<unsigned>(directory.bytes_width);
+    count_mask_ = LowBits(8 * directory.count_width);
+    bytes_mask_ = LowBits(8 * directory.bytes_width);
+    counts_ = directory.counts;
+    lengths_ = directory.lengths;
+    blocks_ = directory.blocks;
+  }
+  const uint64_t before = entry->bitmap & ((uint64_t{1} << bit) - 1);
+  at_ = static_cast<unsigned>(__builtin_popcountll(before));
+  left_ = entry->bitmap & ~before;
+  position_ = entry->position + SumFirst(counts_, static_cast<int>(count_width_), at_);
+  block_ = blocks_ + SumFirst(lengths_, static_cast<int>(bytes_width_), at_);
+  Take(node, view);
+  return absl::OkStatus();
+}
+
+absl::Status RunReader::AddCounts(std::span<const NodeId> nodes, std::span<uint64_t> counts) const {
+  // Entries of the index come into the cache ahead, then groups.
+  constexpr size_t kGroupAhead = 8, kEntryAhead = 16;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (dense_ && i + kEntryAhead < nodes.size()) {
+      __builtin_prefetch(FindGroup(nodes[i + kEntryAhead] / kGroupNodes));
+    }
+    if (i + kGroupAhead < nodes.size()) PrefetchNode(nodes[i + kGroupAhead]);
+    const GroupEntry* entry = FindGroup(nodes[i] / kGroupNodes);
+    const uint64_t bit = nodes[i] % kGroupNodes;
+    if (entry == nullptr || (entry->bitmap >> bit & 1) == 0) continue;
+    PULSE_RETURN_IF_ERROR(Touch(static_cast<size_t>(entry - groups_)));
+    const Directory directory(bytes_.data + entry->offset, entry->bitmap);
+    const auto before =
+        static_cast<unsigned>(__builtin_popcountll(entry->bitmap & ((uint64_t{1} << bit) - 1)));
+    counts[i] += NumberAt(directory.counts, directory.count_width, before);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<size_t> RunReader::ReadGroup(size_t group, NodeView* views) const {
   PULSE_RETURN_IF_ERROR(Touch(group));
   const GroupEntry& entry = groups_[group];

@@ -1,0 +1,214 @@
+#include "services/graph/cypher/batch_filter.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace pulse::cypher {
+namespace {
+
+bool IsComparison(Op op) { return op >= Op::kEq && op <= Op::kGe; }
+
+// b op a, for a op b.
+Op Mirrored(Op op) {
+  switch (op) {
+    case Op::kLt:
+      return Op::kGt;
+    case Op::kLe:
+      return Op::kGe;
+    case Op::kGt:
+      return Op::kLt;
+    case Op::kGe:
+      return Op::kLe;
+    default:
+      return op;
+  }
+}
+
+bool IsConstant(const Expr& e) {
+  return e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter;
+}
+
+bool IsProperty(const Expr& e, Slot* slot) {
+  if (e.kind != Expr::Kind::kProperty || e.kids[0]->kind != Expr::Kind::kVariable) return false;
+  const Slot found = e.kids[0]->slot;
+  if (found < 0 || (*slot >= 0 && *slot != found)) return false;
+  *slot = found;
+  return true;
+}
+
+bool IsTest(const Expr& left, Op op, const Expr& right, Slot* slot) {
+  return IsComparison(op) && ((IsProperty(left, slot) && IsConstant(right)) ||
+                              (IsConstant(left) && IsProperty(right, slot)));
+}
+
+template <typename Number>
+void CompareAll(Op op, const Number* numbers, const uint8_t* valid, size_t count, Number with,
+                uint8_t* pass) {
+  const auto each = [&](const auto& holds) {
+    for (size_t i = 0; i < count; ++i) {
+      pass[i] = static_cast<uint8_t>(pass[i] & valid[i] & (holds(numbers[i]) ? 1 : 0));
+    }
+  };
+  switch (op) {
+    case Op::kEq:
+      return each([with](Number n) { return n == with; });
+    case Op::kNe:
+      return each([with](Number n) { return n != with; });
+    case Op::kLt:
+      return each([with](Number n) { return n < with; });
+    case Op::kLe:
+      return each([with](Number n) { return n <= with; });
+    case Op::kGt:
+      return each([with](Number n) { return n > with; });
+    default:
+      return each([with](Number n) { return n >= with; });
+  }
+}
+
+Value ValueAt(const Column& column, size_t i) {
+  switch (column.kind) {
+    case Column::Kind::kInts:
+      return column.valid[i] != 0 ? Value::Int(column.ints[i]) : Value();
+    case Column::Kind::kFloats:
+      return column.valid[i] != 0 ? Value::Float(column.floats[i]) : Value();
+    default:
+      return column.values[i];
+  }
+}
+
+}  // namespace
+
+bool IsBatchable(const Expr& e, Slot* slot) {
+  *slot = -1;
+  switch (e.kind) {
+    case Expr::Kind::kHasLabels:
+      if (e.kids[0]->kind != Expr::Kind::kVariable) return false;
+      *slot = e.kids[0]->slot;
+      return *slot >= 0;
+    case Expr::Kind::kBinary:
+      return IsTest(*e.kids[0], e.op, *e.kids[1], slot);
+    case Expr::Kind::kChain:
+      for (size_t i = 0; i < e.ops.size(); ++i) {
+        if (!IsTest(*e.kids[i], e.ops[i], *e.kids[i + 1], slot)) return false;
+      }
+      return *slot >= 0;
+    default:
+      return false;
+  }
+}
+
+BatchFilter::BatchFilter(std::span<const Expr* const> predicates) {
+  for (const Expr* predicate : predicates) Split(*predicate);
+  std::stable_sort(tests_.begin(), tests_.end(),
+                   [](const Test& a, const Test& b) { return a.key < b.key; });
+}
+
+void BatchFilter::Split(const Expr& e) {
+  if (e.kind == Expr::Kind::kHasLabels) {
+    for (size_t i = 0; i < e.names.size(); ++i) {
+      labels_.push_back(e.slot2 + static_cast<int>(i));
+    }
+  } else if (e.kind == Expr::Kind::kBinary) {
+    AddTest(*e.kids[0], e.op, *e.kids[1]);
+  } else {
+    for (size_t i = 0; i < e.ops.size(); ++i) AddTest(*e.kids[i], e.ops[i], *e.kids[i + 1]);
+  }
+}
+
+void BatchFilter::AddTest(const Expr& left, Op op, const Expr& right) {
+  const bool first = left.kind == Expr::Kind::kProperty;
+  const Expr& property = first ? left : right;
+  tests_.push_back({property.slot2, first ? op : Mirrored(op), first ? &right : &left, Value()});
+}
+
+bool BatchFilter::PassesAll(EvalContext& context) const {
+  return tests_.empty() && std::all_of(labels_.begin(), labels_.end(), [&](int name) {
+           const Token label = context.Label(name);
+           return label != kNoToken && context.graph->EveryNodeHas(label);
+         });
+}
+
+template <typename Subject>
+void BatchFilter::Keep(std::vector<Subject>* left, std::vector<uint32_t>* selected) const {
+  size_t kept = 0;
+  for (size_t i = 0; i < left->size(); ++i) {
+    (*left)[kept] = (*left)[i];
+    (*selected)[kept] = (*selected)[i];
+    kept += pass_[i];
+  }
+  left->resize(kept);
+  selected->resize(kept);
+}
+
+// What is true of a comparison passes; false and null do not.
+void BatchFilter::Apply(const Test& test, size_t count) {
+  const bool ints = column_.kind == Column::Kind::kInts;
+  if (ints && test.value.is_int()) {
+    return CompareAll(test.op, column_.ints.data(), column_.valid.data(), count,
+                      test.value.as_int(), pass_.data());
+  }
+  if (column_.kind == Column::Kind::kFloats && test.value.is_float()) {
+    return CompareAll(test.op, column_.floats.data(), column_.valid.data(), count,
+                      test.value.as_float(), pass_.data());
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (pass_[i] == 0) continue;
+    pass_[i] = Comparison(test.op, ValueAt(column_, i), test.value).is_true() ? 1 : 0;
+  }
+}
+
+template <typename Subject, typename Read>
+bool BatchFilter::Run(std::vector<Subject>* left, EvalContext& context, const Read& read,
+                      std::vector<uint32_t>* selected) {
+  if (!evaluated_) {
+    for (Test& test : tests_) test.value = Eval(*test.constant, nullptr, context);
+    evaluated_ = true;
+  }
+  for (size_t t = 0; t < tests_.size() && !left->empty();) {
+    const int name = tests_[t].key;
+    const Token key = context.Key(name);
+    if (key == kNoToken) {
+      // Null, whatever it is compared with.
+      left->clear();
+      selected->clear();
+      break;
+    }
+    if (!context.Check(read(key))) return false;
+    pass_.assign(left->size(), 1);
+    for (; t < tests_.size() && tests_[t].key == name; ++t) Apply(tests_[t], left->size());
+    Keep(left, selected);
+  }
+  return !context.failed();
+}
+
+bool BatchFilter::Select(std::span<const NodeId> nodes, EvalContext& context,
+                         std::vector<uint32_t>* selected) {
+  selected->resize(nodes.size());
+  std::iota(selected->begin(), selected->end(), 0);
+  nodes_.assign(nodes.begin(), nodes.end());
+  for (const int name : labels_) {
+    if (nodes_.empty()) return true;
+    const Token label = context.Label(name);
+    if (label != kNoToken && context.graph->EveryNodeHas(label)) continue;
+    pass_.assign(nodes_.size(), 0);
+    if (label != kNoToken && !context.Check(context.graph->HasLabel(label, nodes_, pass_))) {
+      return false;
+    }
+    Keep(&nodes_, selected);
+  }
+  return Run(
+      &nodes_, context,
+      [&](Token key) { return context.graph->ReadNodeProperty(key, nodes_, &column_); }, selected);
+}
+
+bool BatchFilter::Select(std::span<const EdgeRef> edges, EvalContext& context,
+                         std::vector<uint32_t>* selected) {
+  selected->resize(edges.size());
+  std::iota(selected->begin(), selected->end(), 0);
+  edges_.assign(edges.begin(), edges.end());
+  return Run(
+      &edges_, context,
+      [&](Token key) { return context.graph->ReadEdgeProperty(key, edges_, &column_); }, selected);
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,62 @@
+// Predicates on one node or relationship, looked at for many of them at once: labels, and
+// comparisons of a property with a literal or a parameter. Columns of numbers are compared without
+// a Value for each.
+//
+// One thread, as the execution that it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "services/graph/cypher/eval.h"
+
+namespace pulse::cypher {
+
+// Whether a predicate is made of such tests of one variable, which is then in *slot. Pure, and
+// without errors when it is evaluated, so that it may be looked at before others and as often as
+// one likes.
+bool IsBatchable(const Expr& predicate, Slot* slot);
+
+class BatchFilter {
+ public:
+  // Predicates that are batchable, all of one slot.
+  explicit BatchFilter(std::span<const Expr* const> predicates);
+
+  bool empty() const { return tests_.empty() && labels_.empty(); }
+  bool has_labels() const { return !labels_.empty(); }
+  // Whether every node of the graph passes, as far as that is known without a look at them.
+  bool PassesAll(EvalContext& context) const;
+  // Writes which ones pass into *selected, ascending. None of them was deleted by the query. False:
+  // an error.
+  bool Select(std::span<const NodeId> nodes, EvalContext& context, std::vector<uint32_t>* selected);
+  // The same for relationships, where no labels are asked for.
+  bool Select(std::span<const EdgeRef> edges, EvalContext& context,
+              std::vector<uint32_t>* selected);
+
+ private:
+  struct Test {
+    int key;  // name
+    Op op;    // property op constant
+    const Expr* constant;
+    Value value;  // of `constant`
+  };
+  void Split(const Expr& predicate);
+  void AddTest(const Expr& left, Op op, const Expr& right);
+  template <typename Subject, typename Read>
+  bool Run(std::vector<Subject>* left, EvalContext& context, const Read& read,
+           std::vector<uint32_t>* selected);
+  template <typename Subject>
+  void Keep(std::vector<Subject>* left, std::vector<uint32_t>* selected) const;
+  void Apply(const Test& test, size_t count);
+
+  std::vector<int> labels_;  // names
+  std::vector<Test> tests_;  // those of a key beside each other
+  bool evaluated_ = false;
+  std::vector<NodeId> nodes_;
+  std::vector<EdgeRef> edges_;
+  std::vector<uint8_t> pass_;
+  Column column_;
+};
+
+}  // namespace pulse::cypher
