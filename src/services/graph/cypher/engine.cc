@@ -169,6 +169,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   ctx.wall_nanos =
       options.wall_nanos ? options.wall_nanos : [] { return ClockNanos(CLOCK_REALTIME); };
   ctx.cancelled = options.cancelled;
+  ctx.interrupted = options.interrupted;
   ctx.caller = options.caller;
   if (absl::Status status = CheckParameters(plan, *ctx.parameters); !status.ok()) return status;
   if (plan.writes && options.transaction == nullptr && !plan.explain) {

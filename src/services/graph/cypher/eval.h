@@ -68,6 +68,7 @@ class EvalContext {
   std::function<int64_t()> wall_nanos;  // since 1970, UTC
   int64_t statement_nanos = 0;          // wall_nanos when the query began
   const std::atomic<bool>* cancelled = nullptr;
+  const std::function<bool()>* interrupted = nullptr;
   Counters counters;
   std::mt19937_64 random;
   std::shared_ptr<RegexCache> regexes;
