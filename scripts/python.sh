@@ -59,4 +59,4 @@ echo "python: $(ls "$work"/dist/*.whl)"
 environment tests "${test_tools[@]}"
 "$work/tests/bin/pip" install --quiet --no-deps --force-reinstall "$work"/dist/*.whl
 # -P: the package as it was installed, not the folder of the sources.
-PULSE_PROGRAM=$build/bin/pulse "$work/tests/bin/python" -P -m pytest -q -p no:cacheprovider python/tests
+PULSE_PROGRAM=$build/bin/pulse timeout 600 "$work/tests/bin/python" -P -m pytest -q -p no:cacheprovider python/tests

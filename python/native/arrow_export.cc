@@ -38,7 +38,7 @@ std::string FormatOf(const ColumnType& type) {
     case ColumnKind::kInstant:
       return (type.nanos ? "tsn:" : "tsu:") + type.zone;
     case ColumnKind::kDuration:
-      return "tiN";
+      return "tin";
     case ColumnKind::kList:
       return "+l";
     case ColumnKind::kStruct:

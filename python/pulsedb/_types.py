@@ -221,7 +221,7 @@ class DateTime(datetime.datetime):
     def __repr__(self):
         return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
 
-    def __reduce__(self):
+    def __reduce_ex__(self, protocol):
         plain = datetime.datetime.combine(self.date(), self.timetz())
         return (_finer_datetime, (plain, self.nanosecond))
 
@@ -234,7 +234,7 @@ class Time(datetime.time):
     def __repr__(self):
         return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
 
-    def __reduce__(self):
+    def __reduce_ex__(self, protocol):
         plain = datetime.time(self.hour, self.minute, self.second, self.microsecond, self.tzinfo)
         return (_finer_time, (plain, self.nanosecond))
 
