@@ -28,7 +28,7 @@ unsigned long main_thread = 0;
 // Asks for signals every 50 ms, which Python handles on its main thread only. True: one raised.
 class SignalPoll {
  public:
-  SignalPoll() : last_(NowNanos()) {
+  SignalPoll() {
     if (PyThread_get_thread_ident() == main_thread) ask_ = [this] { return Raised(); };
   }
   const std::function<bool()>* ask() const { return ask_ ? &ask_ : nullptr; }
@@ -36,13 +36,14 @@ class SignalPoll {
  private:
   bool Raised() {
     const int64_t now = NowNanos();
+    if (last_ == 0) last_ = now;
     if (now - last_ < 50'000'000) return false;
     const nb::gil_scoped_acquire acquire;
     last_ = NowNanos();
     return PyErr_CheckSignals() != 0;
   }
   std::function<bool()> ask_;
-  int64_t last_;
+  int64_t last_ = 0;
 };
 
 int64_t TimeoutNanos(nb::handle seconds) {

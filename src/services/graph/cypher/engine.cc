@@ -176,8 +176,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
     return RuntimeError("SemanticError", "ReadOnly",
                         "this query writes, and the transaction is for reading only");
   }
-  ctx.random.seed(options.random_seed != 0 ? options.random_seed
-                                           : static_cast<uint64_t>(ctx.monotonic_nanos()));
+  ctx.random_seed = options.random_seed;
   ctx.Start(&plan.names);
   if (plan.explain) {
     const Value text = Value::String(PlanText(plan));

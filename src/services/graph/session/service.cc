@@ -67,8 +67,7 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::stri
         "SyntaxError", "UnexpectedSyntax",
         Concat("the statement is longer than the limit of ", options_.max_text_bytes, " bytes"));
   }
-  PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
-  const uint64_t nodes = view->NodeCount(kNoToken);
+  const uint64_t nodes = database_->NodeCount();
   if (auto known = plans_.Find(text, nodes)) return known;
   PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text));
   auto statement = std::make_shared<Statement>();
@@ -76,6 +75,7 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::stri
   statement->schema = std::move(parsed.schema);
   statement->snapshot = parsed.snapshot;
   if (!statement->schema) {
+    PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
     PULSE_ASSIGN_OR_RETURN(statement->plan, MakePlan(parsed.query, *view, &procedures_));
     if (statement->snapshot && statement->plan->writes) {
       return CompileError("SemanticError", "ReadOnly", "AT SNAPSHOT is for queries that only read");

@@ -86,7 +86,7 @@ class Transaction {
                    Outcome* outcome, const std::function<bool()>* interrupted = nullptr);
   // Schema statements take effect here, one after the other.
   absl::Status Commit(uint64_t* sequence);
-  const std::string& id() const { return entry_->id(); }
+  std::string id() const { return entry_->id(); }
   RunningEntry* entry() { return entry_.get(); }
 
  private:
