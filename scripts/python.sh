@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# python.sh [BUILD] [--test]: builds the wheel of the Python package into build/python/dist from the static
+# python.sh [BUILD] [--test] [--existing]: builds the wheel of the Python package into build/python/dist from the static
 # libraries of BUILD, which it brings up to date. With --test it also runs the package's tests on it, in an
 # environment of its own. Tools come from PyPI, in the versions below, into build/python, once.
+# With --existing it takes nothing from PyPI: where an earlier run has not, it says so and exits with 77.
 # PYTHON names the interpreter (python3); its headers are needed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 test=
+existing=
 for argument in "$@"; do
-  if [[ "$argument" == --test ]]; then test=yes; else build=$argument; fi
+  case "$argument" in
+    --test) test=yes ;;
+    --existing) existing=yes ;;
+    *) build=$argument ;;
+  esac
 done
 [[ -f "$build/build.ninja" ]] || {
   echo "python: $build is no build directory; configure it with: make build" >&2
@@ -36,6 +42,10 @@ environment() {
   local wanted
   wanted="$("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])') $*"
   if [[ ! -f "$place/done" || "$(cat "$place/done")" != "$wanted" ]]; then
+    if [[ -n "$existing" ]]; then
+      echo "python: skipped, as $place is not there: make python-test makes it"
+      exit 77
+    fi
     rm -rf "$place"
     mkdir -p "$work"
     "$python" -m venv "$place" || {
@@ -48,6 +58,7 @@ environment() {
 }
 
 environment tools "${tools[@]}"
+if [[ -n "$test" ]]; then environment tests "${test_tools[@]}"; fi
 cmake --build "$build" --target pulse_graph_library -j "${JOBS:-2}"
 PATH=$work/tools/bin:$PATH "$work/tools/bin/pip" wheel --quiet --no-build-isolation --no-deps \
   --wheel-dir "$work/dist.new" -C build-dir="$work/module" -C cmake.define.PULSE_BUILD="$build" ./python
@@ -56,7 +67,6 @@ mv "$work/dist.new" "$work/dist"
 echo "python: $(ls "$work"/dist/*.whl)"
 [[ -n "$test" ]] || exit 0
 
-environment tests "${test_tools[@]}"
 "$work/tests/bin/pip" install --quiet --no-deps --force-reinstall "$work"/dist/*.whl
 # -P: the package as it was installed, not the folder of the sources.
 PULSE_PROGRAM=$build/bin/pulse timeout 600 "$work/tests/bin/python" -P -m pytest -q -p no:cacheprovider python/tests
