@@ -24,7 +24,7 @@ SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*Ever
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-long build asan tsan fuzz integration format check-format check-tidy check-in-tree \
-  bench-tiny browser-test client-tests java java-tests stream-tests differential clean
+  bench-tiny browser-test client-tests java java-tests stream-tests differential python python-test clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -101,8 +101,14 @@ differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's
 	tests/clients/redis_differential.py $(PULSE) --server kv
 	tests/clients/redis_differential.py $(PULSE) --server serve
 
+python: build ## the wheel of the Python package, into build/python/dist (tools come from PyPI)
+	@scripts/python.sh build/release
+
+python-test: build ## the same, and its tests
+	@scripts/python.sh build/release --test
+
 clean: ## remove the build directories
-	rm -rf build/release build/asan build/tsan build/fuzz
+	rm -rf build/release build/asan build/tsan build/fuzz build/python
 
 # Configures a preset unless that has succeeded before; afterwards ninja does it when needed.
 configure = test -f build/$(1)/build.ninja || cmake --preset $(1) -DPULSE_UNITY=$(UNITY)

@@ -74,6 +74,13 @@ ROOMS = {
                                 "services/graph/runs"),
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
+    # The store and its sessions within a program: for C++, and for the Python package.
+    "src/services/graph/library": ("base", "services/graph/model", "services/graph/cypher",
+                                   "services/graph/session", "services/graph/core",
+                                   "services/graph/load", "include"),
+    "python/native": ("base", "services/graph/model", "services/graph/cypher",
+                      "services/graph/session", "services/graph/core", "services/graph/load",
+                      "services/graph/library", "include"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),
     "src/services/ops/filter": ("base", "services/ops"),
@@ -127,7 +134,7 @@ TEST = re.compile(
     r"|sim_device\.h|register_checker\.h|faulty_program\.cc)$|^tests/")
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
 # Folders whose code must belong to a room.
-TOPS = ("src", "include", "apps", "examples", "bench", "java")
+TOPS = ("src", "include", "apps", "examples", "bench", "java", "python")
 
 
 def sources(root):

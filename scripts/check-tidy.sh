@@ -34,6 +34,19 @@ flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER
 # Those that CMake gives to a file of its own.
 for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM PULSE_TEST_BLOCKS_OFFLOAD \
   PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM; do flags+=("-D$name=\"x\""); done
+# The Python package is compiled with headers that scripts/python.sh brings.
+nanobind=$(compgen -G 'build/python/tools/lib/python3*/site-packages/nanobind/include' | head -n 1 || true)
+if [[ -n "$nanobind" ]]; then
+  flags+=(-Ipython/native -isystem "$nanobind" -isystem
+    "$(build/python/tools/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')")
+else
+  kept=()
+  for file in "${existing[@]}"; do
+    if [[ "$file" == python/* ]]; then echo "check-tidy: leaves out $file: make python first"; else kept+=("$file"); fi
+  done
+  if ((${#kept[@]} == 0)); then echo "check-tidy: no other file to look at"; exit 0; fi
+  existing=("${kept[@]}")
+fi
 rc=0
 printf '%s\0' "${existing[@]}" |
   xargs -0 -n 4 -P "${JOBS:-2}" bash -c \

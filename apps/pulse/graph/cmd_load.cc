@@ -17,7 +17,6 @@
 #include "services/graph/core/bulk_load.h"
 #include "services/graph/core/store.h"
 #include "services/graph/load/load.h"
-#include "services/graph/load/transaction_sink.h"
 #include "services/graph/model/text.h"
 
 namespace pulse {
@@ -74,24 +73,6 @@ absl::Status ReadLoadArgs(LoadArgs* args) {
                        &options.dialect.array_delimiter);
 }
 
-// Whole runs; where a constraint has to hold for each node, a transaction.
-absl::StatusOr<graph::LoadReport> LoadInto(graph::GraphStore* store,
-                                           const graph::LoadOptions& options) {
-  const auto indexes = store->Indexes();
-  for (const auto& index : indexes) {
-    if (!index.constraint) continue;
-    PULSE_ASSIGN_OR_RETURN(const auto transaction, store->Begin());
-    graph::TransactionSink sink(transaction.get());
-    PULSE_ASSIGN_OR_RETURN(auto report, graph::LoadCsv(options, &sink));
-    PULSE_RETURN_IF_ERROR(transaction->Commit());
-    return report;
-  }
-  PULSE_ASSIGN_OR_RETURN(const auto load, graph::BulkLoad::Begin(store));
-  PULSE_ASSIGN_OR_RETURN(auto report, graph::LoadCsv(options, load.get()));
-  PULSE_RETURN_IF_ERROR(load->Commit());
-  return report;
-}
-
 void PrintReport(const graph::LoadReport& report, double seconds) {
   std::printf("%" PRIu64 " nodes, %" PRIu64 " relationships from %s in %.2f s\n", report.nodes,
               report.edges, FormatBytes(report.bytes).c_str(), seconds);
@@ -113,7 +94,8 @@ absl::Status RunLoad(LoadArgs args) {
       progress.Items(now.what.c_str(), now.done, now.total);
     }
   };
-  PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report, LoadInto(store.get(), args.options));
+  PULSE_ASSIGN_OR_RETURN(const graph::LoadReport report,
+                         graph::LoadCsvInto(store.get(), args.options));
   const double seconds = progress.Elapsed();
   PULSE_RETURN_IF_ERROR(store->Close());
   PrintReport(report, seconds);

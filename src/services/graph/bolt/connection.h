@@ -19,13 +19,16 @@
 #include <vector>
 
 #include "net/application.h"
-#include "services/graph/bolt/errors.h"
 #include "services/graph/bolt/framing.h"
 #include "services/graph/bolt/inbox.h"
 #include "services/graph/bolt/packstream.h"
 #include "services/graph/bolt/shared.h"
+#include "services/graph/session/failure.h"
 
 namespace pulse::bolt {
+
+using cypher::Doing;
+using cypher::Failure;
 
 // An answer, or a part of it, on its way to the loop.
 struct Part {

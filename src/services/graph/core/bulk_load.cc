@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/load/load_columns.h"
+#include "services/graph/load/transaction_sink.h"
 #include "services/graph/model/text.h"
 
 namespace pulse::graph {
@@ -218,6 +219,22 @@ void StoreImpl::ShowLoaded(const LoadedGraph& graph, std::shared_ptr<const Layer
   visible_ = sequence;
   history_from_ = sequence;
   UpdateOldest();
+}
+
+absl::StatusOr<LoadReport> LoadCsvInto(GraphStore* store, const LoadOptions& options) {
+  const auto indexes = store->Indexes();
+  for (const auto& index : indexes) {
+    if (!index.constraint) continue;
+    PULSE_ASSIGN_OR_RETURN(const auto transaction, store->Begin());
+    TransactionSink sink(transaction.get());
+    PULSE_ASSIGN_OR_RETURN(auto report, LoadCsv(options, &sink));
+    PULSE_RETURN_IF_ERROR(transaction->Commit());
+    return report;
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto load, BulkLoad::Begin(store));
+  PULSE_ASSIGN_OR_RETURN(auto report, LoadCsv(options, load.get()));
+  PULSE_RETURN_IF_ERROR(load->Commit());
+  return report;
 }
 
 }  // namespace pulse::graph

@@ -15,6 +15,7 @@
 
 #include "services/graph/core/operations.h"
 #include "services/graph/core/store.h"
+#include "services/graph/load/load.h"
 #include "services/graph/load/sink.h"
 
 namespace pulse::graph {
@@ -59,5 +60,8 @@ class BulkLoad : public LoadSink {
   std::unique_ptr<Output> outputs_[2];
   bool committed_ = false;
 };
+
+// Loads CSV and commits: whole runs; where a constraint has to hold for each node, a transaction.
+absl::StatusOr<LoadReport> LoadCsvInto(GraphStore* store, const LoadOptions& options);
 
 }  // namespace pulse::graph

@@ -76,6 +76,7 @@ class GraphStore : public cypher::Database {
   absl::StatusOr<std::shared_ptr<const cypher::GraphView>> Snapshot(
       std::optional<uint64_t> sequence = std::nullopt) override;
   uint64_t sequence() const override;
+  uint64_t NodeCount() override;
   absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> Begin() override;
   absl::Status CreateIndex(const cypher::IndexDefinition& definition) override;
   absl::Status DropIndex(const std::string& name) override;

@@ -222,6 +222,10 @@ absl::StatusOr<std::shared_ptr<const cypher::GraphView>> GraphStore::Snapshot(
   return impl_->Snapshot(sequence);
 }
 uint64_t GraphStore::sequence() const { return impl_->sequence(); }
+uint64_t GraphStore::NodeCount() {
+  const int64_t count = impl_->tables().node_count.load(std::memory_order_relaxed);
+  return static_cast<uint64_t>(std::max<int64_t>(count, 0));
+}
 absl::StatusOr<std::unique_ptr<cypher::DatabaseTransaction>> GraphStore::Begin() {
   return impl_->Begin();
 }

@@ -170,14 +170,14 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   ctx.wall_nanos =
       options.wall_nanos ? options.wall_nanos : [] { return ClockNanos(CLOCK_REALTIME); };
   ctx.cancelled = options.cancelled;
+  ctx.interrupted = options.interrupted;
   ctx.caller = options.caller;
   if (absl::Status status = CheckParameters(plan, *ctx.parameters); !status.ok()) return status;
   if (plan.writes && options.transaction == nullptr && !plan.explain) {
     return RuntimeError("SemanticError", "ReadOnly",
                         "this query writes, and the transaction is for reading only");
   }
-  ctx.random.seed(options.random_seed != 0 ? options.random_seed
-                                           : static_cast<uint64_t>(ctx.monotonic_nanos()));
+  ctx.random_seed = options.random_seed;
   ctx.Start(&plan.names);
   if (plan.explain) {
     const Value text = Value::String(PlanText(plan));

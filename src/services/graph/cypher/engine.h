@@ -36,9 +36,11 @@ struct ExecuteOptions {
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;
   const std::atomic<bool>* cancelled = nullptr;  // set by others to end the query
-  const Caller* caller = nullptr;                // for procedures; the engine does not look at it
-  StepRows* profile = nullptr;  // what each step gives is added; null: it is not counted
-  uint64_t random_seed = 0;     // of rand(); 0: from the clock
+  // Asked now and then by the thread that executes; true ends the query. Null: not asked.
+  const std::function<bool()>* interrupted = nullptr;
+  const Caller* caller = nullptr;  // for procedures; the engine does not look at it
+  StepRows* profile = nullptr;     // what each step gives is added; null: it is not counted
+  uint64_t random_seed = 0;        // of rand(); 0: from the clock
 };
 
 struct ExecuteSummary {

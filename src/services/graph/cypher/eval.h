@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -68,12 +69,21 @@ class EvalContext {
   std::function<int64_t()> wall_nanos;  // since 1970, UTC
   int64_t statement_nanos = 0;          // wall_nanos when the query began
   const std::atomic<bool>* cancelled = nullptr;
+  const std::function<bool()>* interrupted = nullptr;
   Counters counters;
-  std::mt19937_64 random;
+  uint64_t random_seed = 0;  // of rand(); 0: from the clock
   std::shared_ptr<RegexCache> regexes;
   // What this query deleted: its properties cannot be read any more.
   std::unordered_set<NodeId> deleted_nodes;
   std::unordered_set<EdgeId> deleted_edges;
+
+  // Seeded when it is first asked for: most queries never do.
+  std::mt19937_64& Random() {
+    if (!random_) {
+      random_.emplace(random_seed != 0 ? random_seed : static_cast<uint64_t>(monotonic_nanos()));
+    }
+    return *random_;
+  }
 
   // Begins an execution: names that the plan uses, and the deadline.
   void Start(const std::vector<std::string>* names);
@@ -119,6 +129,7 @@ class EvalContext {
   bool Look();
 
   absl::Status status_;
+  std::optional<std::mt19937_64> random_;
   const std::vector<std::string>* names_ = nullptr;
   std::vector<Tokens> tokens_;
   uint64_t work_ = 0, next_look_ = 0;

@@ -31,7 +31,8 @@ Value EvalContext::ArgumentError(std::string_view detail, std::string_view messa
 bool EvalContext::Look() {
   next_look_ = work_ + kLookEvery;
   if (failed()) return false;
-  if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+  if ((cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) ||
+      (interrupted != nullptr && (*interrupted)())) {
     Fail(LimitError(absl::StatusCode::kCancelled, "the query was cancelled"));
   } else if (deadline_ != 0 && monotonic_nanos() >= deadline_) {
     Fail(LimitError(

@@ -48,7 +48,7 @@ Value Atan2(EvalContext& ctx, std::span<Value> a) {
   return Value::Float(std::atan2(a[0].as_number(), a[1].as_number()));
 }
 Value Rand(EvalContext& ctx, std::span<Value>) {
-  return Value::Float(static_cast<double>(ctx.random() >> 11) * 0x1.0p-53);
+  return Value::Float(static_cast<double>(ctx.Random()() >> 11) * 0x1.0p-53);
 }
 Value Pi(EvalContext&, std::span<Value>) { return Value::Float(std::numbers::pi); }
 Value Euler(EvalContext&, std::span<Value>) { return Value::Float(std::numbers::e); }

@@ -10,17 +10,8 @@
 namespace pulse::cypher {
 namespace {
 
-bool Storable(const Value& v) {
-  if (v.is_map() || v.is_node() || v.is_edge() || v.is_path()) return false;
-  if (!v.is_list()) return true;
-  const ValueList& list = v.as_list();
-  return std::all_of(list.begin(), list.end(), [](const Value& item) {
-    return !item.is_list() && !item.is_null() && Storable(item);
-  });
-}
-
 bool CheckStorable(const Value& v, EvalContext& ctx) {
-  if (Storable(v)) return true;
+  if (IsPropertyValue(v)) return true;
   ctx.Fail(RuntimeError(
       "TypeError", "InvalidPropertyType",
       Concat("a property cannot be a ", TypeName(v.type()), v.is_list() ? " of these" : "")));

@@ -54,6 +54,11 @@ class Database {
       std::optional<uint64_t> sequence = std::nullopt) = 0;
   // Of the latest commit.
   virtual uint64_t sequence() const = 0;
+  // An estimate, for planners. A store that knows it without a snapshot overrides it.
+  virtual uint64_t NodeCount() {
+    const auto view = Snapshot();
+    return view.ok() ? (*view)->NodeCount(kNoToken) : 0;
+  }
   // FailedPrecondition where the database is open for reading only.
   virtual absl::StatusOr<std::unique_ptr<DatabaseTransaction>> Begin() = 0;
 

@@ -471,4 +471,13 @@ std::string FloatText(double value) {
   return mantissa + "E" + (negative ? "-" : "") + power;
 }
 
+bool IsPropertyValue(const Value& v) {
+  if (v.is_map() || v.is_node() || v.is_edge() || v.is_path()) return false;
+  if (!v.is_list()) return true;
+  const ValueList& list = v.as_list();
+  return std::all_of(list.begin(), list.end(), [](const Value& item) {
+    return !item.is_list() && !item.is_null() && IsPropertyValue(item);
+  });
+}
+
 }  // namespace pulse::cypher

@@ -211,6 +211,9 @@ int Order(const Value& a, const Value& b);
 // Equal for equivalent values.
 uint64_t Hash(const Value& value);
 
+// Whether a node or relationship may have it as a property.
+bool IsPropertyValue(const Value& value);
+
 // A float as Cypher writes it: the shortest text that reads back, with a point or an exponent.
 std::string FloatText(double value);
 

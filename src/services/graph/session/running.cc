@@ -1,6 +1,5 @@
 #include "services/graph/session/running.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -8,46 +7,60 @@
 
 namespace pulse::cypher {
 
+std::string RunningEntry::id() const { return Concat("transaction-", number_); }
+
 RunningEntry::~RunningEntry() {
   const std::lock_guard<std::mutex> lock(list_->mutex_);
-  list_->entries_.erase(facts_.number);
+  (before_ != nullptr ? before_->after_ : list_->oldest_) = after_;
+  (after_ != nullptr ? after_->before_ : list_->newest_) = before_;
 }
 
 void RunningEntry::BeginQuery(std::string_view text) {
-  // What is shown of a query.
-  constexpr size_t kShown = 10'000;
   const std::lock_guard<std::mutex> lock(list_->mutex_);
-  facts_.query = text.substr(0, kShown);
-  facts_.query_number = ++list_->last_query_;
+  query_ = text;
+  query_number_ = ++list_->last_query_;
 }
 
 void RunningEntry::EndQuery() {
   const std::lock_guard<std::mutex> lock(list_->mutex_);
-  facts_.query.clear();
-  facts_.query_number = 0;
+  query_ = {};
+  query_number_ = 0;
+}
+
+RunningFacts RunningEntry::FactsLocked() const {
+  // What is shown of a query.
+  constexpr size_t kShown = 10'000;
+  RunningFacts facts;
+  facts.number = number_;
+  facts.id = id();
+  facts.caller = caller_;
+  facts.query = query_.substr(0, kShown);
+  facts.query_number = query_number_;
+  facts.began_wall_nanos = began_wall_nanos_;
+  facts.began_nanos = began_nanos_;
+  facts.terminated = is_terminated();
+  return facts;
 }
 
 std::unique_ptr<RunningEntry> RunningList::Add(const Caller& caller, int64_t timeout_nanos) {
-  RunningFacts facts;
-  facts.caller = caller;
-  facts.began_wall_nanos = ClockNanos(CLOCK_REALTIME);
-  facts.began_nanos = NowNanos();
+  auto entry = std::make_unique<RunningEntry>(this, caller);
+  entry->began_wall_nanos_ = ClockNanos(CLOCK_REALTIME);
+  entry->began_nanos_ = NowNanos();
+  entry->deadline_ = timeout_nanos > 0 ? entry->began_nanos_ + timeout_nanos : 0;
   const std::lock_guard<std::mutex> lock(mutex_);
-  facts.number = ++last_;
-  facts.id = Concat("transaction-", facts.number);
-  const int64_t deadline = timeout_nanos > 0 ? facts.began_nanos + timeout_nanos : 0;
-  auto entry = std::make_unique<RunningEntry>(this, facts, deadline);
-  entries_[facts.number] = entry.get();
+  entry->number_ = ++last_;
+  entry->before_ = newest_;
+  (newest_ != nullptr ? newest_->after_ : oldest_) = entry.get();
+  newest_ = entry.get();
   return entry;
 }
 
 std::vector<RunningFacts> RunningList::List(const Caller& caller) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<RunningFacts> list;
-  for (const auto& [number, entry] : entries_) {
-    if (!caller.may_admin && entry->facts_.caller.user != caller.user) continue;
-    list.push_back(entry->facts_);
-    list.back().terminated = entry->is_terminated();
+  for (const RunningEntry* entry = oldest_; entry != nullptr; entry = entry->after_) {
+    if (!caller.may_admin && entry->caller_.user != caller.user) continue;
+    list.push_back(entry->FactsLocked());
   }
   return list;
 }
@@ -61,13 +74,11 @@ RunningList::Ended RunningList::Terminate(std::string_view id, const Caller& cal
   std::function<void()> tell;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = std::find_if(entries_.begin(), entries_.end(),
-                                 [id](const auto& item) { return item.second->facts_.id == id; });
-    if (it == entries_.end()) return Ended::kNoSuch;
-    if (!caller.may_admin && it->second->facts_.caller.user != caller.user) {
-      return Ended::kForbidden;
-    }
-    tell = End(it->second);
+    RunningEntry* entry = oldest_;
+    while (entry != nullptr && entry->id() != id) entry = entry->after_;
+    if (entry == nullptr) return Ended::kNoSuch;
+    if (!caller.may_admin && entry->caller_.user != caller.user) return Ended::kForbidden;
+    tell = End(entry);
   }
   if (tell) tell();
   return Ended::kDone;
@@ -82,7 +93,7 @@ void RunningList::Sweep(int64_t now) {
   std::vector<std::function<void()>> all;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [number, entry] : entries_) {
+    for (RunningEntry* entry = oldest_; entry != nullptr; entry = entry->after_) {
       if (entry->deadline_ == 0 || now < entry->deadline_) continue;
       if (auto tell = End(entry)) all.push_back(std::move(tell));
     }

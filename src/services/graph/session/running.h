@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,26 +33,35 @@ class RunningList;
 // Listed as long as it lives.
 class RunningEntry {
  public:
-  RunningEntry(RunningList* list, RunningFacts facts, int64_t deadline)
-      : list_(list), facts_(std::move(facts)), deadline_(deadline) {}
+  RunningEntry(RunningList* list, const Caller& caller) : list_(list), caller_(caller) {}
   ~RunningEntry();
   RunningEntry(const RunningEntry&) = delete;
   RunningEntry& operator=(const RunningEntry&) = delete;
 
-  const std::string& id() const { return facts_.id; }
+  std::string id() const;
   // Set when somebody has ended it: what the engine looks at.
   const std::atomic<bool>* terminated() const { return &terminated_; }
   bool is_terminated() const { return terminated_.load(std::memory_order_relaxed); }
   // Monotonic; 0: none.
   int64_t deadline() const { return deadline_; }
+  // `text` stays until EndQuery, or the end of this.
   void BeginQuery(std::string_view text);
   void EndQuery();
 
  private:
   friend class RunningList;
+  RunningFacts FactsLocked() const;
+
   RunningList* const list_;
-  RunningFacts facts_;  // guarded by the list's mutex, but for what never changes
-  const int64_t deadline_;
+  const Caller caller_;
+  // Constant once it is in the list.
+  uint64_t number_ = 0;
+  int64_t began_wall_nanos_ = 0, began_nanos_ = 0, deadline_ = 0;
+  // Guarded by the list's mutex. Neighbours in the list, in which numbers ascend.
+  RunningEntry* before_ = nullptr;
+  RunningEntry* after_ = nullptr;
+  std::string_view query_;
+  uint64_t query_number_ = 0;
   std::atomic<bool> terminated_{false};
   std::function<void()> on_terminate_;
 };
@@ -81,7 +89,9 @@ class RunningList {
   mutable std::mutex mutex_;
   uint64_t last_ = 0;
   uint64_t last_query_ = 0;
-  std::map<uint64_t, RunningEntry*> entries_;
+  // Every statement enters and leaves: the list is made of the entries themselves.
+  RunningEntry* oldest_ = nullptr;
+  RunningEntry* newest_ = nullptr;
 };
 
 }  // namespace pulse::cypher

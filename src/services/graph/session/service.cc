@@ -67,8 +67,7 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::stri
         "SyntaxError", "UnexpectedSyntax",
         Concat("the statement is longer than the limit of ", options_.max_text_bytes, " bytes"));
   }
-  PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
-  const uint64_t nodes = view->NodeCount(kNoToken);
+  const uint64_t nodes = database_->NodeCount();
   if (auto known = plans_.Find(text, nodes)) return known;
   PULSE_ASSIGN_OR_RETURN(ParsedStatement parsed, ParseStatement(text));
   auto statement = std::make_shared<Statement>();
@@ -76,6 +75,7 @@ absl::StatusOr<std::shared_ptr<const Statement>> GraphService::Prepare(std::stri
   statement->schema = std::move(parsed.schema);
   statement->snapshot = parsed.snapshot;
   if (!statement->schema) {
+    PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot());
     PULSE_ASSIGN_OR_RETURN(statement->plan, MakePlan(parsed.query, *view, &procedures_));
     if (statement->snapshot && statement->plan->writes) {
       return CompileError("SemanticError", "ReadOnly", "AT SNAPSHOT is for queries that only read");
@@ -110,8 +110,8 @@ absl::Status GraphService::CheckAccess(const Statement& statement, const Caller&
 
 absl::Status GraphService::Execute(const Statement& statement, const Caller& caller,
                                    const RunningEntry& entry, const ValueMap* parameters,
-                                   const GraphView* view, GraphTransaction* transaction,
-                                   RowSink* sink, Outcome* outcome) {
+                                   const std::function<bool()>* interrupted, const GraphView* view,
+                                   GraphTransaction* transaction, RowSink* sink, Outcome* outcome) {
   if (statement.explain()) {
     outcome->plan = PlanText(*statement.plan);
     outcome->plan_tree = PlanTree(*statement.plan);
@@ -123,6 +123,7 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.parameters = parameters;
   options.limits.memory_bytes = options_.query_memory_bytes;
   options.cancelled = entry.terminated();
+  options.interrupted = interrupted;
   options.caller = &caller;
   if (entry.deadline() != 0) {
     options.limits.nanos = std::max<int64_t>(1, entry.deadline() - NowNanos());
@@ -148,12 +149,12 @@ absl::Status GraphService::RunOnce(const Statement& statement, const Caller& cal
   *outcome = Outcome();
   if (!statement.writes() || statement.explain()) {
     PULSE_ASSIGN_OR_RETURN(const auto view, database_->Snapshot(statement.snapshot));
-    return Execute(statement, caller, *entry, options.parameters, view.get(), nullptr, sink,
-                   outcome);
+    return Execute(statement, caller, *entry, options.parameters, options.interrupted, view.get(),
+                   nullptr, sink, outcome);
   }
   PULSE_ASSIGN_OR_RETURN(const auto transaction, BeginWriting());
-  PULSE_RETURN_IF_ERROR(Execute(statement, caller, *entry, options.parameters, nullptr,
-                                transaction.get(), sink, outcome));
+  PULSE_RETURN_IF_ERROR(Execute(statement, caller, *entry, options.parameters, options.interrupted,
+                                nullptr, transaction.get(), sink, outcome));
   if (entry->is_terminated()) return Terminated(*entry);
   return transaction->Commit();
 }
@@ -257,13 +258,14 @@ Transaction::~Transaction() = default;
 absl::Status Transaction::Ended() const {
   if (entry_->is_terminated()) return Terminated(*entry_);
   if (failed_) {
-    return absl::FailedPreconditionError("the transaction has failed: it can only be rolled back");
+    return RuntimeError("TransactionFailed", "TransactionFailed",
+                        "the transaction has failed: it can only be rolled back");
   }
   return absl::OkStatus();
 }
 
 absl::Status Transaction::Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
-                              Outcome* outcome) {
+                              Outcome* outcome, const std::function<bool()>* interrupted) {
   *outcome = Outcome();
   PULSE_RETURN_IF_ERROR(Ended());
   absl::Status status = service_->CheckAccess(statement, caller_);
@@ -283,7 +285,7 @@ absl::Status Transaction::Run(const Statement& statement, const ValueMap* parame
     status = RunSchema(*statement.schema, outcome);
   } else {
     wrote_ |= writes;
-    status = service_->Execute(statement, caller_, *entry_, parameters, view_.get(),
+    status = service_->Execute(statement, caller_, *entry_, parameters, interrupted, view_.get(),
                                transaction_.get(), sink, outcome);
   }
   entry_->EndQuery();

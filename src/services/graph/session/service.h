@@ -46,6 +46,8 @@ struct RunOptions {
   bool read_only = false;
   // Set by others to end it, beside TERMINATE.
   std::function<void(RunningEntry*)> on_begin;
+  // Asked now and then by the thread that runs a statement; true ends it. Null: not asked.
+  const std::function<bool()>* interrupted = nullptr;
 };
 
 // Takes rows.
@@ -79,11 +81,12 @@ class GraphService;
 class Transaction {
  public:
   ~Transaction();
+  // `interrupted`: as RunOptions has it.
   absl::Status Run(const Statement& statement, const ValueMap* parameters, RowSink* sink,
-                   Outcome* outcome);
+                   Outcome* outcome, const std::function<bool()>* interrupted = nullptr);
   // Schema statements take effect here, one after the other.
   absl::Status Commit(uint64_t* sequence);
-  const std::string& id() const { return entry_->id(); }
+  std::string id() const { return entry_->id(); }
   RunningEntry* entry() { return entry_.get(); }
 
  private:
@@ -130,8 +133,9 @@ class GraphService {
                            const std::vector<IndexDefinition>& indexes, bool* change,
                            Outcome* outcome) const;
   absl::Status Execute(const Statement& statement, const Caller& caller, const RunningEntry& entry,
-                       const ValueMap* parameters, const GraphView* view,
-                       GraphTransaction* transaction, RowSink* sink, Outcome* outcome);
+                       const ValueMap* parameters, const std::function<bool()>* interrupted,
+                       const GraphView* view, GraphTransaction* transaction, RowSink* sink,
+                       Outcome* outcome);
   absl::Status RunOnce(const Statement& statement, const Caller& caller, RunningEntry* entry,
                        const RunOptions& options, RowSink* sink, Outcome* outcome);
 

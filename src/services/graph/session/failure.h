@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace pulse::bolt {
+namespace pulse::cypher {
 
 // What was being done: the same status means something else for each.
 enum class Doing { kQuery, kSchema, kCommit, kProtocol, kAuthentication };
@@ -20,4 +20,4 @@ struct Failure {
 };
 Failure FailureOf(const absl::Status& status, Doing doing);
 
-}  // namespace pulse::bolt
+}  // namespace pulse::cypher

@@ -1,12 +1,12 @@
-#include "services/graph/bolt/errors.h"
+#include "services/graph/session/failure.h"
 
 #include "services/graph/cypher/error.h"
 
-namespace pulse::bolt {
+namespace pulse::cypher {
 namespace {
 
 struct Row {
-  std::string_view kind;  // of cypher::ErrorInfo
+  std::string_view kind;  // of ErrorInfo
   std::string_view code;
 };
 constexpr Row kKinds[] = {
@@ -71,7 +71,7 @@ std::string_view CodeOfStatus(absl::StatusCode code) {
 std::string_view CodeOf(const absl::Status& status, Doing doing) {
   if (doing == Doing::kProtocol) return "Neo.ClientError.Request.Invalid";
   if (doing == Doing::kAuthentication) return "Neo.ClientError.Security.Unauthorized";
-  const cypher::ErrorInfo info = cypher::InfoOf(status);
+  const ErrorInfo info = InfoOf(status);
   if (info.detail == "ReadOnly") return "Neo.ClientError.Statement.AccessMode";
   if (info.detail == "SchemaAndData") {
     return "Neo.ClientError.Transaction.ForbiddenDueToTransactionType";
@@ -126,4 +126,4 @@ Failure FailureOf(const absl::Status& status, Doing doing) {
   return failure;
 }
 
-}  // namespace pulse::bolt
+}  // namespace pulse::cypher

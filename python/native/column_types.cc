@@ -1,0 +1,209 @@
+#include "column_types.h"
+
+#include <algorithm>
+
+#include "services/graph/model/temporal.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::python {
+namespace {
+
+using cypher::Concat;
+using cypher::Type;
+using cypher::Value;
+
+constexpr int64_t kMicrosPerSecond = 1'000'000;
+// What fits into 64 bits of nanoseconds, years 1678 to 2261.
+constexpr int64_t kNanoSeconds = 9'223'372'035;
+
+ColumnKind KindOf(Type type) {
+  switch (type) {
+    case Type::kNull:
+      return ColumnKind::kNull;
+    case Type::kBool:
+      return ColumnKind::kBool;
+    case Type::kInt:
+      return ColumnKind::kInt;
+    case Type::kFloat:
+      return ColumnKind::kFloat;
+    case Type::kString:
+    case Type::kTime:  // Arrow has no time with an offset
+      return ColumnKind::kString;
+    case Type::kDate:
+      return ColumnKind::kDate;
+    case Type::kLocalTime:
+      return ColumnKind::kLocalTime;
+    case Type::kLocalDateTime:
+      return ColumnKind::kLocalDateTime;
+    case Type::kDateTime:
+      return ColumnKind::kInstant;
+    case Type::kDuration:
+      return ColumnKind::kDuration;
+    case Type::kList:
+      return ColumnKind::kList;
+    default:
+      return ColumnKind::kStruct;
+  }
+}
+
+std::string_view KindText(ColumnKind kind) {
+  static constexpr std::string_view kTexts[] = {
+      "NULL",           "BOOLEAN",  "INTEGER",  "FLOAT", "STRING", "DATE",         "LOCAL TIME",
+      "LOCAL DATETIME", "DATETIME", "DURATION", "LIST",  "MAP",    "several types"};
+  return kTexts[static_cast<size_t>(kind)];
+}
+
+bool IsNumber(ColumnKind kind) { return kind == ColumnKind::kInt || kind == ColumnKind::kFloat; }
+
+void BeMixed(ColumnKind with, ColumnType* type) {
+  *type = {
+      ColumnKind::kMixed, false, Concat(KindText(type->kind), " and ", KindText(with)), {}, {}};
+}
+
+Value PropertyMap(const cypher::Properties& properties, const graph::EntityRecords& entities) {
+  cypher::ValueMap map;
+  for (const auto& [key, value] : properties) map.emplace_back(entities.keys.at(key), value);
+  return Value::Map(std::move(map));
+}
+
+Value PlainNode(cypher::NodeId id, const graph::EntityRecords& entities) {
+  cypher::ValueList labels;
+  cypher::ValueMap map;
+  map.emplace_back("id", Value::Int(static_cast<int64_t>(id)));
+  const auto found = entities.nodes.find(id);
+  static const graph::NodeRecord kNone;
+  const graph::NodeRecord& record = found == entities.nodes.end() ? kNone : found->second;
+  for (const cypher::Token label : record.labels) {
+    labels.push_back(Value::String(entities.labels.at(label)));
+  }
+  map.emplace_back("labels", Value::List(std::move(labels)));
+  map.emplace_back("properties", PropertyMap(record.properties, entities));
+  return Value::Map(std::move(map));
+}
+
+Value PlainEdge(const cypher::EdgeRef& edge, const graph::EntityRecords& entities) {
+  cypher::ValueMap map;
+  map.emplace_back("end", Value::Int(static_cast<int64_t>(edge.target)));
+  map.emplace_back("id", Value::Int(static_cast<int64_t>(edge.id)));
+  const auto found = entities.edges.find(edge.id);
+  static const graph::EdgeRecord kNone;
+  map.emplace_back(
+      "properties",
+      PropertyMap(found == entities.edges.end() ? kNone.properties : found->second.properties,
+                  entities));
+  map.emplace_back("start", Value::Int(static_cast<int64_t>(edge.source)));
+  map.emplace_back("type", Value::String(entities.types.at(edge.type)));
+  return Value::Map(std::move(map));
+}
+
+void WidenStruct(const cypher::ValueMap& map, const graph::EntityRecords* entities,
+                 ColumnType* type) {
+  for (const auto& [key, item] : map) {
+    const auto at = std::lower_bound(type->names.begin(), type->names.end(), key);
+    const auto place = at - type->names.begin();
+    if (at == type->names.end() || *at != key) {
+      type->names.insert(at, key);
+      type->children.emplace(type->children.begin() + place);
+    }
+    Widen(item, entities, &type->children[static_cast<size_t>(place)]);
+  }
+}
+
+int64_t SecondsOf(const Value& value, int32_t* nanos) {
+  if (value.type() == Type::kDateTime) {
+    *nanos = value.as_datetime().nanos;
+    return value.as_datetime().seconds;
+  }
+  *nanos = value.as_offset_or_nanos();
+  return value.as_local_seconds();
+}
+
+}  // namespace
+
+Value Plain(const Value& value, const graph::EntityRecords* entities) {
+  if (value.is_node()) return PlainNode(value.as_node(), *entities);
+  if (value.is_edge()) return PlainEdge(value.as_edge(), *entities);
+  if (!value.is_path()) return value;
+  cypher::ValueList nodes, edges;
+  for (const cypher::NodeId node : value.as_path().nodes) {
+    nodes.push_back(PlainNode(node, *entities));
+  }
+  for (const cypher::EdgeRef& edge : value.as_path().edges) {
+    edges.push_back(PlainEdge(edge, *entities));
+  }
+  cypher::ValueMap map;
+  map.emplace_back("nodes", Value::List(std::move(nodes)));
+  map.emplace_back("relationships", Value::List(std::move(edges)));
+  return Value::Map(std::move(map));
+}
+
+void Widen(const Value& value, const graph::EntityRecords* entities, ColumnType* type) {
+  const ColumnKind kind = KindOf(value.type());
+  if (kind == ColumnKind::kNull || type->kind == ColumnKind::kMixed) return;
+  const bool first = type->kind == ColumnKind::kNull;
+  if (first) {
+    type->kind = kind;
+    if (kind == ColumnKind::kList) type->children.emplace_back();
+  } else if (type->kind != kind) {
+    if (!IsNumber(type->kind) || !IsNumber(kind)) return BeMixed(kind, type);
+    type->kind = ColumnKind::kFloat;
+  }
+  if (kind == ColumnKind::kLocalDateTime || kind == ColumnKind::kInstant) {
+    int32_t nanos = 0;
+    SecondsOf(value, &nanos);
+    type->nanos = type->nanos || nanos % 1000 != 0;
+    if (kind == ColumnKind::kInstant) {
+      const std::string& zone = value.as_datetime().zone;
+      if (first) {
+        type->zone = zone.empty() ? "UTC" : zone;
+      } else if (type->zone != zone) {
+        type->zone = "UTC";
+      }
+    }
+  } else if (kind == ColumnKind::kList) {
+    for (const Value& item : value.as_list()) Widen(item, entities, type->children.data());
+  } else if (value.is_map()) {
+    WidenStruct(value.as_map(), entities, type);
+  } else if (kind == ColumnKind::kStruct) {
+    WidenStruct(Plain(value, entities).as_map(), entities, type);
+  }
+}
+
+ColumnType TypeOf(const graph::ResultTable& table, size_t column) {
+  ColumnType type;
+  for (size_t row = 0; row < table.rows(); ++row) {
+    Widen(table.At(row, column), table.entities(), &type);
+  }
+  return type;
+}
+
+ColumnType FlatTypeOf(const graph::ResultTable& table, size_t column) {
+  ColumnType type, mixed;
+  mixed.kind = ColumnKind::kMixed;
+  for (size_t row = 0; row < table.rows(); ++row) {
+    const Value& value = table.At(row, column);
+    const ColumnKind kind = KindOf(value.type());
+    if (kind == ColumnKind::kList || kind == ColumnKind::kStruct) return mixed;
+    Widen(value, nullptr, &type);
+    // Nanoseconds of such years do not fit.
+    if (kind == ColumnKind::kLocalDateTime || kind == ColumnKind::kInstant) {
+      int32_t nanos = 0;
+      const int64_t seconds = SecondsOf(value, &nanos);
+      if (seconds > kNanoSeconds || seconds < -kNanoSeconds) return mixed;
+    }
+  }
+  return type;
+}
+
+int64_t FixedInt(const ColumnType& type, const Value& value) {
+  if (value.is_null()) return 0;
+  if (type.kind == ColumnKind::kInt) return value.as_int();
+  if (type.kind == ColumnKind::kDate) return value.as_days();
+  if (type.kind == ColumnKind::kLocalTime) return value.as_nanos_of_day();
+  int32_t nanos = 0;
+  const int64_t seconds = SecondsOf(value, &nanos);
+  return type.nanos ? seconds * cypher::kNanosPerSecond + nanos
+                    : seconds * kMicrosPerSecond + nanos / 1000;
+}
+
+}  // namespace pulse::python

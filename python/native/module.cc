@@ -1,0 +1,352 @@
+// pulsedb._native: the graph as Python has it. Statements run without the GIL, so that other
+// threads go on, and look for signals while they run on the main thread.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <pythread.h>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "columns.h"
+#include "convert.h"
+#include "pulse/version.h"
+#include "result.h"
+#include "services/graph/library/embedded.h"
+
+namespace nb = nanobind;
+
+namespace pulse::python {
+namespace {
+
+using graph::EmbeddedGraph;
+using graph::EmbeddedTransaction;
+using graph::StatementOptions;
+
+unsigned long main_thread = 0;
+
+// Asks for signals every 50 ms, which Python handles on its main thread only. True: one raised.
+class SignalPoll {
+ public:
+  SignalPoll() {
+    if (PyThread_get_thread_ident() == main_thread) ask_ = [this] { return Raised(); };
+  }
+  const std::function<bool()>* ask() const { return ask_ ? &ask_ : nullptr; }
+
+ private:
+  bool Raised() {
+    const int64_t now = NowNanos();
+    if (last_ == 0) last_ = now;
+    if (now - last_ < 50'000'000) return false;
+    const nb::gil_scoped_acquire acquire;
+    last_ = NowNanos();
+    return PyErr_CheckSignals() != 0;
+  }
+  std::function<bool()> ask_;
+  int64_t last_ = 0;
+};
+
+int64_t TimeoutNanos(nb::handle seconds) {
+  if (seconds.is_none()) return 0;
+  const double value = PyFloat_AsDouble(seconds.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (!(value > 0) || value > 9e9)
+    throw nb::value_error("a timeout is a number of seconds above 0");
+  return std::max<int64_t>(1, static_cast<int64_t>(value * 1e9));
+}
+
+// Runs a statement on a graph or in a transaction.
+template <typename Target>
+nb::object Execute(Target* target, nb::handle query, nb::handle params, nb::handle timeout) {
+  std::string_view text;
+  if (!PyUnicode_Check(query.ptr())) {
+    throw nb::type_error("a query is a str");
+  }
+  if (!TextOf(query.ptr(), &text)) throw nb::python_error();
+  cypher::ValueMap parameters;
+  if (!ParametersFromPython(params.ptr(), &parameters)) throw nb::python_error();
+  cypher::Doing doing = cypher::Doing::kQuery;
+  const SignalPoll poll;
+  StatementOptions options;
+  options.timeout_nanos = TimeoutNanos(timeout);
+  options.interrupted = poll.ask();
+  options.doing = &doing;
+  absl::StatusOr<graph::ResultTable> table;
+  {
+    const nb::gil_scoped_release release;
+    table = target->Execute(text, &parameters, options);
+  }
+  if (!table.ok()) Raise(table.status(), doing);
+  // Made where Python keeps it.
+  static const nb::handle type = nb::type<Result>();
+  nb::object made = nb::inst_alloc(type);
+  new (nb::inst_ptr<Result>(made)) Result(*std::move(table));
+  nb::inst_mark_ready(made);
+  return made;
+}
+
+class Transaction {
+ public:
+  explicit Transaction(std::unique_ptr<EmbeddedTransaction> transaction)
+      : transaction_(std::move(transaction)) {}
+  ~Transaction() {
+    const nb::gil_scoped_release release;
+    transaction_.reset();
+  }
+  EmbeddedTransaction* get() { return transaction_.get(); }
+
+ private:
+  std::unique_ptr<EmbeddedTransaction> transaction_;
+};
+
+class Graph {
+ public:
+  Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
+        uint64_t query_memory, nb::object timeout, uint64_t retain) {
+    graph::EmbeddedOptions options;
+    options.store.read_only = read_only;
+    options.store.create = create;
+    options.store.sync = sync;
+    options.store.memory_limit = memory;
+    options.store.retain_commits = retain;
+    options.service.query_memory_bytes = query_memory;
+    options.service.query_nanos = TimeoutNanos(timeout);
+    absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
+    {
+      const nb::gil_scoped_release release;
+      graph = EmbeddedGraph::Open(path, options);
+    }
+    if (!graph.ok()) RaiseOfStore(graph.status());
+    graph_ = *std::move(graph);
+  }
+  ~Graph() {
+    const nb::gil_scoped_release release;
+    graph_.reset();
+  }
+  EmbeddedGraph* get() { return graph_.get(); }
+
+ private:
+  std::shared_ptr<EmbeddedGraph> graph_;
+};
+
+// Calls without the GIL; raises what it returns.
+template <typename Function>
+auto Without(cypher::Doing doing, Function function) {
+  auto result = [&] {
+    const nb::gil_scoped_release release;
+    return function();
+  }();
+  if constexpr (std::is_same_v<decltype(result), absl::Status>) {
+    if (!result.ok()) Raise(result, doing);
+  } else {
+    if (!result.ok()) Raise(result.status(), doing);
+    return *std::move(result);
+  }
+}
+
+template <typename Function>
+void OfStore(Function function) {
+  absl::Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = function();
+  }
+  if (!status.ok()) RaiseOfStore(status);
+}
+
+NamedColumns Take(nb::handle columns, uint64_t* rows) {
+  return nb::hasattr(columns, "__arrow_c_stream__") ? ColumnsFromArrow(columns, rows)
+                                                    : ColumnsFromPython(columns, rows);
+}
+
+uint64_t LoadNodes(Graph& self, const std::string& label, nb::handle data, const std::string& key) {
+  uint64_t rows = 0;
+  NamedColumns columns = Take(data, &rows);
+  return Without(cypher::Doing::kQuery,
+                 [&] { return self.get()->LoadNodes(label, std::move(columns), rows, key); });
+}
+
+// `source` and `target`: (column, label, key).
+uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::handle source,
+                   nb::handle target) {
+  uint64_t rows = 0;
+  NamedColumns columns = Take(data, &rows);
+  EmbeddedGraph::EdgeEnds ends[2];
+  const nb::handle given[2] = {source, target};
+  for (int i = 0; i < 2; ++i) {
+    const auto name = nb::cast<std::string>(nb::object(given[i][0]));
+    ends[i].label = nb::cast<std::string>(nb::object(given[i][1]));
+    ends[i].key = nb::cast<std::string>(nb::object(given[i][2]));
+    const auto found = std::find_if(columns.begin(), columns.end(),
+                                    [&name](const auto& column) { return column.first == name; });
+    if (found == columns.end()) {
+      throw nb::key_error(("there is no column " + name).c_str());
+    }
+    ends[i].column = std::move(found->second);
+    columns.erase(found);
+  }
+  return Without(cypher::Doing::kQuery, [&] {
+    return self.get()->LoadEdges(type, std::move(ends[0]), std::move(ends[1]), std::move(columns),
+                                 rows);
+  });
+}
+
+nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle types,
+                   const std::string& dialect, const std::string& null_text,
+                   const std::string& reject, int threads) {
+  graph::LoadOptions options;
+  const auto check = [](const auto& parsed) {
+    if (!parsed.ok()) Raise(parsed.status(), cypher::Doing::kQuery);
+  };
+  for (const nb::handle text : nodes) {
+    auto file = graph::ParseNodeFile(nb::cast<std::string>(text));
+    check(file);
+    options.nodes.push_back(*std::move(file));
+  }
+  for (const nb::handle text : edges) {
+    auto file = graph::ParseEdgeFile(nb::cast<std::string>(text));
+    check(file);
+    options.edges.push_back(*std::move(file));
+  }
+  for (const nb::handle pair : types) {
+    options.types[nb::cast<std::string>(nb::object(pair[0]))] =
+        nb::cast<std::string>(nb::object(pair[1]));
+  }
+  // Four characters: delimiter, quote, escape, array delimiter; NUL: none.
+  options.dialect.delimiter = dialect.at(0);
+  options.dialect.quote = dialect.at(1);
+  if (dialect.at(2) != '\0') options.dialect.escape = dialect.at(2);
+  options.dialect.array_delimiter = dialect.at(3);
+  options.dialect.null_text = null_text;
+  options.reject_path = reject;
+  options.threads = threads;
+  const graph::LoadReport report =
+      Without(cypher::Doing::kQuery, [&] { return self.get()->LoadFiles(options); });
+  nb::dict out;
+  out["nodes"] = report.nodes;
+  out["relationships"] = report.edges;
+  out["bytes"] = report.bytes;
+  out["rejected"] = report.rejected;
+  out["dangling"] = report.dangling;
+  out["duplicates"] = report.duplicates;
+  nb::list examples;
+  for (const std::string& example : report.examples) examples.append(example);
+  out["examples"] = examples;
+  return out;
+}
+
+nb::dict Stats(Graph& self) {
+  const graph::StoreStats stats = self.get()->stats();
+  nb::dict out;
+  out["sequence"] = stats.sequence;
+  out["log_bytes"] = stats.log_bytes;
+  out["node_bytes"] = stats.node_bytes;
+  out["edge_bytes"] = stats.edge_bytes;
+  out["chunk_bytes"] = stats.chunk_bytes;
+  out["run_bytes"] = stats.run_bytes;
+  out["flushes"] = stats.flushes;
+  out["checkpoints"] = stats.checkpoints;
+  out["merges"] = stats.merges;
+  return out;
+}
+
+void BindTransaction(nb::module_& module) {
+  nb::class_<Transaction>(module, "Transaction",
+                          "An explicit transaction, made by Graph.begin(). As a context manager it "
+                          "commits at the end of the block, and rolls back where the block raises. "
+                          "After an error of execute() it can only be rolled back.")
+      .def(
+          "execute",
+          [](Transaction& self, nb::handle query, nb::handle params) {
+            return Execute(self.get(), query, params, nb::none());
+          },
+          nb::arg("query"), nb::arg("params").none() = nb::none(), "As Graph.execute().")
+      .def(
+          "commit",
+          [](Transaction& self) {
+            Without(cypher::Doing::kCommit, [&] { return self.get()->Commit(); });
+          },
+          "Makes what was written durable and visible. TransientError where another transaction "
+          "was first: nothing is kept, and to run it again is right.")
+      .def(
+          "rollback",
+          [](Transaction& self) {
+            const nb::gil_scoped_release release;
+            self.get()->Rollback();
+          },
+          "Drops what was written. Does nothing when it is over.")
+      .def_prop_ro(
+          "closed", [](Transaction& self) { return !self.get()->open(); },
+          "Whether it was committed or rolled back.")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
+      .def(
+          "__exit__",
+          [](Transaction& self, nb::handle type, nb::handle, nb::handle) {
+            const bool commit = type.is_none() && self.get()->open();
+            if (commit) {
+              Without(cypher::Doing::kCommit, [&] { return self.get()->Commit(); });
+            } else {
+              const nb::gil_scoped_release release;
+              self.get()->Rollback();
+            }
+            return false;
+          },
+          nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none());
+}
+
+void BindGraph(nb::module_& module) {
+  nb::class_<Graph>(module, "Graph", nb::is_weak_referenceable())
+      .def(nb::init<const std::string&, bool, bool, bool, uint64_t, uint64_t, nb::object,
+                    uint64_t>(),
+           nb::arg("path"), nb::arg("read_only"), nb::arg("create"), nb::arg("sync"),
+           nb::arg("memory"), nb::arg("query_memory"), nb::arg("timeout").none(), nb::arg("retain"))
+      .def(
+          "execute",
+          [](Graph& self, nb::handle query, nb::handle params, nb::handle timeout) {
+            return Execute(self.get(), query, params, timeout);
+          },
+          nb::arg("query"), nb::arg("params").none() = nb::none(),
+          nb::arg("timeout").none() = nb::none(),
+          "Runs one statement of Cypher, in a transaction of its own, and returns its Result. "
+          "`params` is a dict: $name in the query stands for params['name']. What was written is "
+          "durable when this returns. `timeout` is in seconds.")
+      .def(
+          "begin",
+          [](Graph& self, bool read_only, nb::handle timeout) {
+            StatementOptions options;
+            options.read_only = read_only;
+            options.timeout_nanos = TimeoutNanos(timeout);
+            auto made = Without(cypher::Doing::kQuery, [&] { return self.get()->Begin(options); });
+            return new Transaction(std::move(made));  // Python owns it
+          },
+          nb::kw_only(), nb::arg("read_only") = false, nb::arg("timeout").none() = nb::none(),
+          "Begins a Transaction: a snapshot, and what it writes, which nobody else sees before "
+          "commit().")
+      .def("_load_nodes", &LoadNodes)
+      .def("_load_edges", &LoadEdges)
+      .def("_load_files", &LoadFiles)
+      .def("_stats", &Stats)
+      .def("_closed", [](Graph& self) { return self.get()->closed(); })
+      .def("_close", [](Graph& self) { OfStore([&] { return self.get()->Close(); }); })
+      .def(
+          "checkpoint", [](Graph& self) { OfStore([&] { return self.get()->Checkpoint(); }); },
+          "Writes all that the log holds into files that open without replaying it.")
+      .def_prop_ro(
+          "sequence", [](Graph& self) { return self.get()->sequence(); },
+          "The number of the newest commit, as AT SNAPSHOT takes it.");
+}
+
+}  // namespace
+}  // namespace pulse::python
+
+NB_MODULE(_native, module) {
+  // Results may outlive the interpreter's shut-down, which is no fault.
+  nb::set_leak_warnings(false);
+  module.attr("__version__") = PULSE_VERSION_STRING;
+  pulse::python::StartConversions();
+  pulse::python::main_thread = nb::cast<unsigned long>(
+      nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  pulse::python::BindResult(module);
+  pulse::python::BindTransaction(module);
+  pulse::python::BindGraph(module);
+}

@@ -1,0 +1,265 @@
+"""PulseDB's graph database, within a program.
+
+    import pulsedb
+
+    with pulsedb.Graph("my-graph") as graph:
+        graph.execute("CREATE (:Person {name: $name})", {"name": "Ann"})
+        for (name,) in graph.execute("MATCH (p:Person) RETURN p.name"):
+            print(name)
+
+Any number of threads may use one Graph. Statements run without the GIL.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+import weakref
+
+from . import _native
+from ._errors import (
+    ArgumentError,
+    CancelledError,
+    ClosedError,
+    ConstraintError,
+    CorruptionError,
+    CypherArithmeticError,
+    CypherTypeError,
+    Error,
+    LimitError,
+    LockedError,
+    NotFoundError,
+    ParameterError,
+    ProcedureError,
+    QueryError,
+    ReadOnlyError,
+    SemanticError,
+    SyntaxError,  # pylint: disable=redefined-builtin
+    TimeoutError,  # pylint: disable=redefined-builtin
+    TransactionError,
+    TransientError,
+    UnsupportedError,
+)
+from ._frames import Summary
+from ._load import columns_of
+from ._native import Result, Transaction
+from ._types import DateTime, Duration, Node, Path, Relationship, Time
+
+__all__ = [
+    "ArgumentError",
+    "CancelledError",
+    "ClosedError",
+    "ConstraintError",
+    "CorruptionError",
+    "CypherArithmeticError",
+    "CypherTypeError",
+    "DateTime",
+    "Duration",
+    "Error",
+    "Graph",
+    "LimitError",
+    "LockedError",
+    "Node",
+    "NotFoundError",
+    "ParameterError",
+    "Path",
+    "ProcedureError",
+    "QueryError",
+    "ReadOnlyError",
+    "Relationship",
+    "Result",
+    "SemanticError",
+    "Summary",
+    "SyntaxError",
+    "Time",
+    "TimeoutError",
+    "Transaction",
+    "TransactionError",
+    "TransientError",
+    "UnsupportedError",
+    "__version__",
+]
+
+__version__ = _native.__version__
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_open = weakref.WeakSet()
+
+
+def _bytes(name, size):
+    """A size: a number of bytes, or text as "256M"."""
+    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
+        return size
+    if isinstance(size, str):
+        text = size.strip().upper().removesuffix("B").removesuffix("I")
+        number, unit = (text, "") if text[-1:].isdigit() else (text[:-1], text[-1:])
+        if unit in _UNITS and number.isdigit() and int(number) > 0:
+            return int(number) * _UNITS[unit]
+    raise ValueError(f'{name} is a number of bytes, or text as "256M", not {size!r}')
+
+
+@atexit.register
+def _close_all():
+    for graph in list(_open):
+        try:
+            graph.close()
+        except Error:
+            pass  # nobody is left to tell; what was committed is durable all the same
+
+
+class Graph(_native.Graph):
+    """A graph database in a directory, which is made where it is not there.
+
+    path          the directory; ":memory:" or nothing: a temporary one, which close() removes
+    read_only     opens it beside a process that writes, and shows the state of that moment
+    create        False: NotFoundError where there is no database
+    memory        bytes, or text as "256M", for relationships that are not in files yet; nodes are in
+                  memory beside it
+    query_memory  the most that one statement may take, and the most that its result may take
+    timeout       seconds after which a statement or transaction is ended; None: never
+    sync          False: a commit survives the end of the process, not that of the system
+    retain        so many commits before the newest can be read by AT SNAPSHOT
+
+    LockedError where another process, or another Graph of this one, has it open for writing.
+    """
+
+    def __init__(
+        self,
+        path=":memory:",
+        read_only=False,
+        *,
+        create=True,
+        memory="256M",
+        query_memory="1G",
+        timeout=None,
+        sync=True,
+        retain=0,
+    ):
+        temporary = None
+        if path is None or os.fspath(path) == ":memory:":
+            if read_only:
+                raise ValueError("a temporary graph cannot be read only: there is nothing in it")
+            path = temporary = tempfile.mkdtemp(prefix="pulsedb-")
+            sync = False
+        # Before anything can fail; it removes the directory also where nobody closes the graph.
+        self._remove = temporary and weakref.finalize(self, shutil.rmtree, temporary, True)
+        self._path = os.fsdecode(path)
+        super().__init__(
+            self._path,
+            bool(read_only),
+            bool(create),
+            bool(sync),
+            _bytes("memory", memory),
+            _bytes("query_memory", query_memory),
+            timeout,
+            retain,
+        )
+        self._read_only = bool(read_only)
+        _open.add(self)
+
+    @property
+    def path(self):
+        """The directory."""
+        return self._path
+
+    @property
+    def read_only(self):
+        """Whether it is open for reading."""
+        return self._read_only
+
+    @property
+    def closed(self):
+        """Whether close() was called."""
+        return self._closed()
+
+    def close(self):
+        """Ends statements that run, rolls back open transactions, and writes a checkpoint.
+
+        Without it, all that was committed is there at the next opening, too, which takes longer.
+        """
+        self._close()
+        if self._remove:
+            self._remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def __repr__(self):
+        return f"<pulsedb.Graph {self._path!r}{' closed' if self.closed else ''}>"
+
+    def load_nodes(self, label, data, key=None):
+        """Makes a node of each row, with its columns as properties; returns how many.
+
+        `data` is a dict of columns (lists, NumPy arrays), a DataFrame, a list of dicts, or anything
+        with __arrow_c_stream__. Nulls, and what pandas takes for missing, are left out. All of it is
+        loaded, or nothing.
+
+        `key` names the column by which nodes are found, by load_edges(), too: a value of it that is
+        null, comes twice, or is there already is an ArgumentError, and an index on it is made where
+        there is none.
+        """
+        return self._load_nodes(label, columns_of(data), key or "")
+
+    def load_edges(self, type, data, source, target, *, columns=("source", "target")):
+        """Makes a relationship of each row, in one transaction; returns how many.
+
+        `source` and `target` say which nodes the values of two columns of `data` stand for: a pair
+        (label, key), or a triple (label, key, column). The columns are otherwise named by `columns`.
+        All other columns are properties.
+
+            graph.load_edges("KNOWS", {"source": [1], "target": [2], "since": [1999]},
+                             source=("Person", "id"), target=("Person", "id"))
+
+        NotFoundError names the first value that no node has, ArgumentError one that several have.
+        """
+        ends = []
+        for end, column in zip((source, target), columns):
+            if isinstance(end, str) or not 2 <= len(end) <= 3:
+                raise TypeError("source and target are (label, key), or (label, key, column)")
+            label, key, name = (*end, column)[:3]
+            ends.append((name, label or "", key))
+        if ends[0][0] == ends[1][0]:
+            raise ValueError(f"source and target are both the column {ends[0][0]}")
+        return self._load_edges(type, columns_of(data), *ends)
+
+    def load_csv(
+        self,
+        nodes=None,
+        edges=None,
+        *,
+        types=None,
+        delimiter=",",
+        quote='"',
+        escape=None,
+        array_delimiter=";",
+        null="",
+        reject=None,
+        threads=0,
+    ):
+        """Loads CSV files, all or nothing, as `pulse graph load` does; returns a dict of counts.
+
+        `nodes` is a dict of labels and files, `edges` one of types and files; a value may be a list
+        of files. A type may say whose keys its files have: "KNOWS(Person,Person)". `types` is a dict
+        of properties and types ("int", "string", ...); others are inferred. Lines that cannot be
+        loaded end it, or go to the file `reject`.
+        """
+        for name, value in (("delimiter", delimiter), ("quote", quote), ("array_delimiter", array_delimiter)):
+            if len(value) != 1 or ord(value) > 127:
+                raise ValueError(f"{name} is one character, not {value!r}")
+        dialect = delimiter + quote + (escape or "\0") + array_delimiter
+        return self._load_files(
+            _files(nodes), _files(edges), list((types or {}).items()), dialect, null,
+            os.fsdecode(reject) if reject else "", threads,
+        )
+
+
+def _files(given):
+    """"NAME=FILE" of a dict of names and files."""
+    out = []
+    for name, files in (given or {}).items():
+        for file in files if isinstance(files, (list, tuple)) else [files]:
+            out.append(f"{name}={os.fsdecode(file)}")
+    return out

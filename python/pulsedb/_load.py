@@ -1,0 +1,81 @@
+"""Columns to load, out of what people keep data in."""
+
+import collections.abc
+
+
+def _kind(array):
+    return getattr(getattr(array, "dtype", None), "kind", None)
+
+
+def _of_numpy(array):
+    """An array as (data, mask) for the native module."""
+    import numpy as np
+
+    mask = None
+    if isinstance(array, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(array)
+        array = array.data
+    if array.ndim != 1:
+        return array.tolist(), mask
+    if array.dtype.kind in "biuf" and array.dtype.itemsize <= 8 and array.dtype.str != "<f2":
+        return array.astype(array.dtype.newbyteorder("="), copy=False), mask
+    # One by one: dates, texts, objects.
+    return (list(array) if array.dtype.kind in "mM" else array.tolist()), mask
+
+
+def _of_pandas(series):
+    """A Series or a column of a DataFrame; what pandas takes for missing is null."""
+    kind = _kind(series)
+    missing = series.isna().to_numpy(dtype=bool)
+    if kind in ("b", "i", "u", "f"):
+        numpy_kind = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64"}[kind]
+        if missing.any():
+            return series.to_numpy(dtype=numpy_kind, na_value=0), missing
+        return series.to_numpy(dtype=numpy_kind), None
+    data = [None if gone else value for value, gone in zip(series.tolist(), missing)]
+    return data, None
+
+
+def _column(name, data):
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a column is a str, not {type(name).__name__}")
+    module = type(data).__module__.partition(".")[0]
+    if module == "pandas":
+        return (name, *_of_pandas(data))
+    if module == "numpy" and hasattr(data, "dtype"):
+        return (name, *_of_numpy(data))
+    if isinstance(data, (str, bytes)) or not isinstance(data, collections.abc.Iterable):
+        raise TypeError(f"column {name} is {type(data).__name__}, not a list or an array")
+    if isinstance(data, collections.abc.Sequence) or hasattr(data, "__iter__"):
+        return (name, list(data), None)
+    raise TypeError(f"column {name} is {type(data).__name__}, not a list or an array")
+
+
+def columns_of(data):
+    """`data` as the native module takes it: an object with __arrow_c_stream__, or columns."""
+    module = type(data).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(data, "columns"):
+        names = list(data.columns)
+        return _checked([_column(name, data.iloc[:, number]) for number, name in enumerate(names)])
+    if hasattr(data, "__arrow_c_stream__"):
+        return data
+    if isinstance(data, collections.abc.Mapping):
+        return _checked([_column(name, column) for name, column in data.items()])
+    if isinstance(data, collections.abc.Sequence) and all(
+        isinstance(row, collections.abc.Mapping) for row in data
+    ):
+        names = dict.fromkeys(key for row in data for key in row)
+        return _checked([_column(name, [row.get(name) for row in data]) for name in names])
+    raise TypeError(
+        "data to load is a dict of columns, a list of dicts, a DataFrame, or has"
+        f" __arrow_c_stream__; this is {type(data).__name__}"
+    )
+
+
+def _checked(columns):
+    lengths = {name: len(data) for name, data, _ in columns}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns differ in length: {lengths}")
+    if len(lengths) < len(columns):
+        raise ValueError("two columns have the same name")
+    return columns

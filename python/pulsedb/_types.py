@@ -1,0 +1,349 @@
+"""Nodes, relationships, paths and durations of results; and other classes' values as parameters."""
+
+import collections.abc
+import datetime
+import operator
+import zoneinfo
+
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+class _Entity:
+    """What has an identifier and properties: those of the moment when the statement ran."""
+
+    __slots__ = ("id", "properties")
+
+    @property
+    def element_id(self):
+        """The identifier as text, as elementId() gives it."""
+        return str(self.id)
+
+    def __getitem__(self, key):
+        return self.properties[key]
+
+    def __contains__(self, key):
+        return key in self.properties
+
+    def __iter__(self):
+        return iter(self.properties)
+
+    def __len__(self):
+        return len(self.properties)
+
+    def get(self, key, default=None):
+        """The value of a property, or the default."""
+        return self.properties.get(key, default)
+
+    def keys(self):
+        """The names of the properties."""
+        return self.properties.keys()
+
+    def values(self):
+        """The values of the properties."""
+        return self.properties.values()
+
+    def items(self):
+        """Names and values of the properties."""
+        return self.properties.items()
+
+    def __bool__(self):
+        return True
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self.id == other.id
+
+    def __hash__(self):
+        return hash((type(self).__name__, self.id))
+
+
+class Node(_Entity):
+    """A node: `id`, `element_id`, `labels` (a frozenset), `properties` (a dict)."""
+
+    __slots__ = ("labels",)
+
+    def __init__(self, id, labels=frozenset(), properties=None):  # pylint: disable=redefined-builtin
+        self.id = id
+        self.labels = labels
+        self.properties = {} if properties is None else properties
+
+    def __repr__(self):
+        return f"<Node id={self.id} labels={sorted(self.labels)} properties={self.properties}>"
+
+
+class Relationship(_Entity):
+    """A relationship: `id`, `element_id`, `type`, `properties`, and the nodes that it goes between.
+
+    `start` and `end` are the identifiers of these nodes. `start_node` and `end_node` are Nodes,
+    with labels and properties where the relationship came in a path, otherwise with the identifier
+    alone.
+    """
+
+    __slots__ = ("type", "start", "end", "_nodes")
+
+    def __init__(self, id, type, start, end, properties=None, nodes=None):  # pylint: disable=redefined-builtin
+        self.id = id
+        self.type = type
+        self.start = start
+        self.end = end
+        self.properties = {} if properties is None else properties
+        self._nodes = nodes
+
+    def _node(self, node_id):
+        found = None if self._nodes is None else self._nodes.get(node_id)
+        return Node(node_id) if found is None else found
+
+    @property
+    def start_node(self):
+        """The node that it comes from."""
+        return self._node(self.start)
+
+    @property
+    def end_node(self):
+        """The node that it leads to."""
+        return self._node(self.end)
+
+    @property
+    def nodes(self):
+        """Both nodes."""
+        return (self.start_node, self.end_node)
+
+    def __repr__(self):
+        return (
+            f"<Relationship id={self.id} type={self.type!r} ({self.start})->({self.end})"
+            f" properties={self.properties}>"
+        )
+
+
+class Path:
+    """A path: `nodes` and `relationships`, tuples in the order of the walk. len() counts the latter."""
+
+    __slots__ = ("nodes", "relationships")
+
+    def __init__(self, nodes, relationships):
+        self.nodes = tuple(nodes)
+        self.relationships = tuple(relationships)
+
+    @property
+    def start_node(self):
+        """The first node."""
+        return self.nodes[0]
+
+    @property
+    def end_node(self):
+        """The last node."""
+        return self.nodes[-1]
+
+    start = start_node
+    end = end_node
+
+    def __len__(self):
+        return len(self.relationships)
+
+    def __bool__(self):
+        return True
+
+    def __iter__(self):
+        return iter(self.relationships)
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, Path)
+            and self.nodes == other.nodes
+            and self.relationships == other.relationships
+        )
+
+    def __hash__(self):
+        return hash((self.nodes, self.relationships))
+
+    def __repr__(self):
+        text = f"({self.nodes[0].id})"
+        for before, edge, node in zip(self.nodes, self.relationships, self.nodes[1:]):
+            forward = edge.start == before.id and edge.end == node.id
+            text += f"-[:{edge.type}]->" if forward else f"<-[:{edge.type}]-"
+            text += f"({node.id})"
+        return f"<Path {text}>"
+
+
+class Duration:
+    """Months, days, seconds and nanoseconds, which do not convert into each other.
+
+    A datetime.timedelta is a Duration without months, as a parameter; to_timedelta() is the way back.
+    """
+
+    __slots__ = ("months", "days", "seconds", "nanoseconds")
+
+    def __init__(self, months=0, days=0, seconds=0, nanoseconds=0):
+        more, nanoseconds = divmod(nanoseconds, 1_000_000_000)
+        self.months = months
+        self.days = days
+        self.seconds = seconds + more
+        self.nanoseconds = nanoseconds
+
+    def to_timedelta(self):
+        """As a datetime.timedelta; ValueError where months or parts of a microsecond would be lost."""
+        if self.months:
+            raise ValueError(f"{self} has months, whose length differs")
+        if self.nanoseconds % 1000:
+            raise ValueError(f"{self} is finer than a microsecond")
+        return datetime.timedelta(self.days, self.seconds, self.nanoseconds // 1000)
+
+    def _parts(self):
+        return (self.months, self.days, self.seconds, self.nanoseconds)
+
+    def __eq__(self, other):
+        return isinstance(other, Duration) and self._parts() == other._parts()
+
+    def __hash__(self):
+        return hash(self._parts())
+
+    def __repr__(self):
+        return (
+            f"Duration(months={self.months}, days={self.days}, seconds={self.seconds},"
+            f" nanoseconds={self.nanoseconds})"
+        )
+
+    def __str__(self):
+        """ISO 8601."""
+        text = f"{self.months}M" * bool(self.months) + f"{self.days}D" * bool(self.days)
+        if self.seconds or self.nanoseconds:
+            nanos = self.seconds * 1_000_000_000 + self.nanoseconds
+            whole, part = divmod(abs(nanos), 1_000_000_000)
+            fraction = f".{part:09}".rstrip("0") if part else ""
+            text += f"T{'-' if nanos < 0 else ''}{whole}{fraction}S"
+        return "P" + (text or "T0S")
+
+
+class DateTime(datetime.datetime):
+    """A datetime that is finer than a microsecond: `nanosecond` (0 to 999) comes on top."""
+
+    nanosecond = 0
+
+    def __repr__(self):
+        return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
+
+    def __reduce_ex__(self, protocol):
+        plain = datetime.datetime.combine(self.date(), self.timetz())
+        return (_finer_datetime, (plain, self.nanosecond))
+
+
+class Time(datetime.time):
+    """A time that is finer than a microsecond: `nanosecond` (0 to 999) comes on top."""
+
+    nanosecond = 0
+
+    def __repr__(self):
+        return f"{super().__repr__()[:-1]}, nanosecond={self.nanosecond})"
+
+    def __reduce_ex__(self, protocol):
+        plain = datetime.time(self.hour, self.minute, self.second, self.microsecond, self.tzinfo)
+        return (_finer_time, (plain, self.nanosecond))
+
+
+def _finer_datetime(value, nanosecond):
+    finer = DateTime.combine(value.date(), value.timetz())
+    finer.nanosecond = nanosecond
+    return finer
+
+
+def _finer_time(value, nanosecond):
+    finer = Time(value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+    finer.nanosecond = nanosecond
+    return finer
+
+
+def make_temporal(kind, days, nanos, offset, zone):
+    """A time or datetime of the native module: `nanos` of the day, local; `offset` in seconds or None."""
+    micros, finer = divmod(nanos, 1000)
+    seconds, micro = divmod(micros, 1_000_000)
+    tz = None if offset is None else datetime.timezone(datetime.timedelta(seconds=offset))
+    if offset == 0:
+        tz = datetime.timezone.utc
+    if zone:
+        try:
+            tz = zoneinfo.ZoneInfo(zone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+            pass  # the offset is the same instant
+    clock = datetime.time(seconds // 3600, seconds // 60 % 60, seconds % 60, micro, tz)
+    if kind == "time":
+        return _finer_time(clock, finer) if finer else clock
+    try:
+        day = datetime.date.fromordinal(_EPOCH + days)
+    except (ValueError, OverflowError):
+        raise OverflowError(
+            "a date-time beyond the years 1 to 9999, which Python's datetime has; let the query"
+            " return toString() of it"
+        ) from None
+    value = datetime.datetime.combine(day, clock)
+    if offset is not None and value.utcoffset() != datetime.timedelta(seconds=offset):
+        value = value.replace(fold=1)
+    return _finer_datetime(value, finer) if finer else value
+
+
+def _of_pandas(value):
+    return type(value).__module__.partition(".")[0] == "pandas"
+
+
+def _numpy_time(value):
+    """numpy.datetime64 and timedelta64, whatever their unit."""
+    import numpy as np  # it is one of NumPy's
+
+    if np.isnat(value):
+        return ("value", None)
+    if value.dtype.kind == "m":
+        nanos = int(value.astype("timedelta64[ns]").astype("int64"))
+        seconds, nanos = divmod(nanos, 1_000_000_000)
+        days, seconds = divmod(seconds, 86400)
+        return ("duration", (0, days, seconds, nanos))
+    if np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D"):
+        return ("value", value.astype("datetime64[D]").tolist())
+    micros = value.astype("datetime64[us]")
+    finer = 0
+    if np.datetime_data(value.dtype)[0] in ("ns", "ps", "fs", "as"):
+        finer = int((value.astype("datetime64[ns]") - micros.astype("datetime64[ns]")).astype("int64"))
+    plain = micros.tolist()
+    return ("datetime", _finer_datetime(plain, finer)) if finer else ("value", plain)
+
+
+def _simplify_time(value):
+    if value != value:  # pandas.NaT
+        return ("value", None)
+    if isinstance(value, datetime.datetime):
+        return ("datetime", value)
+    if isinstance(value, datetime.timedelta):
+        nanos = value.microseconds * 1000 + getattr(value, "nanoseconds", 0)
+        return ("duration", (0, value.days, value.seconds, nanos))
+    return ("value", datetime.date(value.year, value.month, value.day))
+
+
+def simplify(value):
+    """What the native module does not know as a pair (kind, value that it knows)."""
+    name = type(value).__name__
+    if isinstance(value, Duration):
+        return ("duration", value._parts())
+    if isinstance(value, (datetime.date, datetime.timedelta)):
+        return _simplify_time(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a graph has no type for {name}: decode it to str, or encode it by base64")
+    if isinstance(value, (Node, Relationship, Path)):
+        raise TypeError(f"a {name} cannot be a parameter: pass its id, and match id(n) = $id")
+    if _of_pandas(value) and name == "NAType":
+        return ("value", None)
+    if name in ("datetime64", "timedelta64"):
+        return _numpy_time(value)
+    if hasattr(value, "tolist"):
+        dtype = getattr(value, "dtype", None)
+        if getattr(dtype, "kind", "") in ("m", "M"):
+            return ("value", list(value))
+        return ("value", value.tolist())
+    if isinstance(value, collections.abc.Mapping):
+        return ("value", dict(value))
+    if isinstance(value, collections.abc.Sequence):
+        return ("value", list(value))
+    if isinstance(value, (set, frozenset)):
+        raise TypeError(f"a {name} has no order: pass a list")
+    if hasattr(value, "__index__"):
+        return ("value", operator.index(value))
+    raise TypeError(
+        f"a {type(value).__module__}.{name} cannot be a parameter or property: pass None, bool, int,"
+        " float, str, list, dict, or a date, time, datetime or timedelta"
+    )

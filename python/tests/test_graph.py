@@ -1,0 +1,325 @@
+"""Opening, statements, transactions, errors, threads, signals."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import pulsedb
+
+
+def count(graph, label):
+    return graph.execute(f"MATCH (n:{label}) RETURN count(*)").scalar()
+
+
+def test_execute_written_nodes_are_read_again(graph):
+    made = graph.execute("CREATE (:Person {name: $name}) RETURN 1 AS one", {"name": "Ann"})
+    assert made.columns == ["one"]
+    assert made.summary.nodes_created == 1
+    assert made.summary.query_type == "rw"
+    assert made.summary.contains_updates
+    assert graph.execute("MATCH (p:Person) RETURN p.name").fetchall() == [("Ann",)]
+
+
+def test_reopen_after_close_everything_is_there(tmp_path):
+    with pulsedb.Graph(str(tmp_path / "g")) as graph:
+        graph.execute("UNWIND range(1, 100) AS i CREATE (:N {i: i})")
+    assert graph.closed
+    with pulsedb.Graph(os.fsencode(tmp_path / "g"), create=False) as graph:
+        assert count(graph, "N") == 100
+
+
+def test_reopen_after_kill_commits_are_there(tmp_path):
+    code = f"""
+        import os, pulsedb
+        graph = pulsedb.Graph({str(tmp_path / 'g')!r})
+        graph.execute("CREATE (:N)")
+        with graph.begin() as tx:
+            tx.execute("CREATE (:N)")
+            os.kill(os.getpid(), 9)
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(code)])
+    assert done.returncode == -signal.SIGKILL
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        assert count(graph, "N") == 1
+
+
+def test_exit_without_close_is_clean(tmp_path):
+    code = f"""
+        import pulsedb
+        graph = pulsedb.Graph({str(tmp_path / 'g')!r})
+        result = graph.execute("CREATE (n:N) RETURN n")
+        transaction = graph.begin()
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(code)], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_memory_graph_leaves_nothing():
+    graph = pulsedb.Graph()
+    graph.execute("CREATE (:N)")
+    place = graph.path
+    assert os.path.isdir(place)
+    assert count(graph, "N") == 1
+    graph.close()
+    assert not os.path.exists(place)
+    graph = pulsedb.Graph(":memory:")
+    place = graph.path
+    del graph
+    gc.collect()
+    assert not os.path.exists(place)
+
+
+def test_second_writer_is_refused_readers_are_not(graph):
+    graph.execute("CREATE (:N)")
+    with pytest.raises(pulsedb.LockedError, match=str(os.getpid())):
+        pulsedb.Graph(graph.path)
+    with pulsedb.Graph(graph.path, read_only=True) as reader:
+        assert count(reader, "N") == 1
+        with pytest.raises(pulsedb.ReadOnlyError):
+            reader.execute("CREATE (:N)")
+        with pytest.raises(pulsedb.ReadOnlyError):
+            reader.load_nodes("N", {"i": [1]})
+        with pytest.raises(pulsedb.ReadOnlyError):
+            reader.checkpoint()
+
+
+def test_open_of_nothing_or_damage_says_so(tmp_path):
+    with pytest.raises(pulsedb.NotFoundError):
+        pulsedb.Graph(tmp_path / "none", create=False)
+    with pytest.raises(pulsedb.NotFoundError):
+        pulsedb.Graph(tmp_path / "none", read_only=True)
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        graph.execute("CREATE (:N)")
+    (tmp_path / "g" / "MANIFEST").write_bytes(b"nonsense")
+    with pytest.raises(pulsedb.CorruptionError, match="MANIFEST"):
+        pulsedb.Graph(tmp_path / "g")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"memory": "many"}, {"memory": 0}, {"query_memory": True}, {"timeout": 0}, {"timeout": -1}],
+)
+def test_open_with_senseless_options_is_refused(tmp_path, options):
+    with pytest.raises(ValueError):
+        pulsedb.Graph(tmp_path / "g", **options)
+
+
+def test_close_ends_everything(graph):
+    transaction = graph.begin()
+    transaction.execute("CREATE (:N)")
+    result = graph.execute("RETURN 1")
+    graph.close()
+    graph.close()
+    for call in (
+        lambda: graph.execute("RETURN 1"),
+        lambda: transaction.execute("RETURN 1"),
+        transaction.commit,
+        graph.begin,
+        graph.checkpoint,
+        lambda: graph.load_nodes("N", {"i": [1]}),
+    ):
+        with pytest.raises(pulsedb.ClosedError):
+            call()
+    assert result.fetchall() == [(1,)]
+    with pulsedb.Graph(graph.path) as again:
+        assert count(again, "N") == 0
+
+
+def test_transaction_commit_rollback_and_block(graph):
+    transaction = graph.begin()
+    transaction.execute("CREATE (:N {i: 1})")
+    assert transaction.execute("MATCH (n:N) RETURN count(*)").scalar() == 1
+    assert count(graph, "N") == 0
+    transaction.commit()
+    assert transaction.closed
+    assert count(graph, "N") == 1
+    with pytest.raises(pulsedb.ClosedError):
+        transaction.execute("RETURN 1")
+    with graph.begin() as transaction:
+        transaction.execute("CREATE (:N)")
+        transaction.rollback()
+    with pytest.raises(KeyError), graph.begin() as transaction:
+        transaction.execute("CREATE (:N)")
+        raise KeyError
+    with graph.begin() as transaction:
+        transaction.execute("CREATE (:N)")
+    assert count(graph, "N") == 2
+    with graph.begin(read_only=True) as transaction:
+        with pytest.raises(pulsedb.ReadOnlyError):
+            transaction.execute("CREATE (:N)")
+        with pytest.raises(pulsedb.TransactionError):
+            transaction.execute("RETURN 1")
+        transaction.rollback()
+
+
+def test_transaction_that_lost_is_transient(graph):
+    graph.execute("CREATE (:N {i: 0})")
+    first, second = graph.begin(), graph.begin()
+    first.execute("MATCH (n:N) SET n.i = 1")
+    second.execute("MATCH (n:N) SET n.i = 2")
+    first.commit()
+    with pytest.raises(pulsedb.TransientError) as caught:
+        second.commit()
+    assert caught.value.code.startswith("Neo.TransientError.")
+    assert graph.execute("MATCH (n:N) RETURN n.i").scalar() == 1
+
+
+def test_snapshot_of_an_earlier_commit(tmp_path):
+    with pulsedb.Graph(tmp_path / "g", retain=100) as graph:
+        graph.execute("CREATE (:N)")
+        before = graph.sequence
+        graph.execute("CREATE (:N)")
+        old = graph.execute(f"AT SNAPSHOT {before} MATCH (n:N) RETURN count(*)").scalar()
+        assert (old, count(graph, "N")) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "query, error, builtin",
+    [
+        ("MATCH (n RETURN n", pulsedb.SyntaxError, None),
+        ("RETURN nobody", pulsedb.SyntaxError, None),
+        ("RETURN $missing", pulsedb.ParameterError, None),
+        ("RETURN 1 / 0", pulsedb.CypherArithmeticError, ArithmeticError),
+        ("RETURN toInteger($value)", pulsedb.CypherTypeError, TypeError),
+        ("CALL no.such()", pulsedb.ProcedureError, None),
+        ("CREATE FULLTEXT INDEX i FOR (n:N) ON EACH [n.a]", pulsedb.UnsupportedError, NotImplementedError),
+        ("DROP INDEX none", pulsedb.NotFoundError, None),
+        ("CREATE (:N {a: {b: 1}})", pulsedb.CypherTypeError, TypeError),
+        ("CREATE (:Key {i: 1})", pulsedb.ConstraintError, None),
+    ],
+)
+def test_errors_have_classes(graph, query, error, builtin):
+    graph.execute("CREATE CONSTRAINT FOR (k:Key) REQUIRE k.i IS UNIQUE")
+    graph.execute("CREATE (:Key {i: 1})")
+    with pytest.raises(error) as caught:
+        graph.execute(query, {"value": [1]} if "$value" in query else None)
+    assert isinstance(caught.value, pulsedb.Error)
+    assert caught.value.code.startswith("Neo.")
+    assert builtin is None or isinstance(caught.value, builtin)
+    assert count(graph, "Key") == 1
+
+
+def test_syntax_error_shows_the_place(graph):
+    with pytest.raises(pulsedb.SyntaxError) as caught:
+        graph.execute("MATCH (n)\nRETURN n..x")
+    assert (caught.value.line, caught.value.column) == (2, 9)
+    assert caught.value.text == "RETURN n..x"
+    assert str(caught.value).splitlines()[-1].index("^") == 9
+
+
+def test_execute_of_no_text_is_refused(graph):
+    for query in (None, 1, b"RETURN 1"):
+        with pytest.raises(TypeError):
+            graph.execute(query, {"value": [1]} if "$value" in query else None)
+    with pytest.raises(UnicodeEncodeError):
+        graph.execute("RETURN '\ud800'")
+    with pytest.raises(pulsedb.SyntaxError):
+        graph.execute("")
+
+
+LONG = """
+UNWIND range(1, 10000) AS i UNWIND range(1, 10000) AS j UNWIND range(1, 10000) AS k RETURN count(*)
+"""
+
+
+def test_timeout_ends_a_statement(graph):
+    with pytest.raises(pulsedb.TimeoutError) as caught:
+        graph.execute(LONG, timeout=0.05)
+    assert isinstance(caught.value, TimeoutError)
+    with pulsedb.Graph(timeout=0.05) as other, pytest.raises(pulsedb.TimeoutError):
+        other.execute(LONG)
+
+
+def test_result_larger_than_query_memory_is_refused_and_not_committed(tmp_path):
+    with pulsedb.Graph(tmp_path / "g", query_memory="1M") as graph:
+        with pytest.raises(pulsedb.LimitError, match="result"):
+            graph.execute("UNWIND range(1, 1000) AS i UNWIND range(1, 1000) AS j RETURN i, j")
+        with pytest.raises(MemoryError):
+            graph.execute("CREATE (:N) WITH 1 AS one UNWIND range(1, 1000) AS i UNWIND range(1, 1000) AS j RETURN i")
+        assert count(graph, "N") == 0
+
+
+def test_interrupt_ends_a_statement(tmp_path):
+    code = f"""
+        import pulsedb, sys
+        graph = pulsedb.Graph({str(tmp_path / 'g')!r})
+        print("ready", flush=True)
+        try:
+            graph.execute({LONG!r})
+        except KeyboardInterrupt:
+            print(graph.execute("RETURN 7").scalar())
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "ready\n"
+        # A signal before the query begins would end the program: it is in the query soon.
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0] == "7\n"
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_threads_run_at_the_same_time(graph):
+    graph.execute("CREATE CONSTRAINT FOR (n:N) REQUIRE n.i IS UNIQUE")
+    errors = []
+
+    def work(number):
+        try:
+            for i in range(50):
+                graph.execute("CREATE (:N {i: $i})", {"i": number * 1000 + i})
+                assert graph.execute("MATCH (n:N {i: $i}) RETURN n.i", {"i": number * 1000}).scalar() == number * 1000
+        except Exception as error:  # seen below
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert count(graph, "N") == 200
+
+
+def test_statement_leaves_the_interpreter_to_other_threads(graph):
+    ended = []
+
+    def work():
+        with pytest.raises(pulsedb.CancelledError):
+            graph.execute(LONG)
+        ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    # This thread could not go on, were the interpreter held.
+    while len(graph.execute("SHOW TRANSACTIONS")) < 2:
+        assert thread.is_alive()
+    graph.close()
+    thread.join()
+    assert ended == [True]
+
+
+def test_retries_of_single_statements_hide_conflicts(graph):
+    graph.execute("CREATE (:Counter {i: 0})")
+
+    def work():
+        for _ in range(25):
+            graph.execute("MATCH (c:Counter) SET c.i = c.i + 1")
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert graph.execute("MATCH (c:Counter) RETURN c.i").scalar() == 50

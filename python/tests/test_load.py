@@ -1,0 +1,237 @@
+"""Bulk load: columns, DataFrames, Arrow, CSV; and what is wrong with them."""
+
+import datetime
+import os
+import subprocess
+
+import pytest
+
+import pulsedb
+
+
+def people(graph):
+    return graph.execute("MATCH (p:Person) RETURN p.id, p.name ORDER BY p.id").fetchall()
+
+
+def test_lists_as_nodes_and_relationships(graph):
+    assert graph.load_nodes("Person", {"id": [1, 2, 3], "name": ["Ann", None, "Cid"]}, key="id") == 3
+    assert people(graph) == [(1, "Ann"), (2, None), (3, "Cid")]
+    assert "name" not in graph.execute("MATCH (p {id: 2}) RETURN p").scalar()
+    made = graph.load_edges(
+        "KNOWS",
+        {"source": [1, 2], "target": [2, 3], "since": [datetime.date(1999, 1, 1), None]},
+        source=("Person", "id"),
+        target=("Person", "id"),
+    )
+    assert made == 2
+    assert graph.execute("MATCH (a)-[k:KNOWS]->(b) RETURN a.id, k.since, b.id ORDER BY a.id").fetchall() == [
+        (1, datetime.date(1999, 1, 1), 2),
+        (2, None, 3),
+    ]
+    assert [row["properties"] for row in graph.execute("SHOW INDEXES").to_dicts()] == [["id"]]
+
+
+def test_rows_as_dicts(graph):
+    graph.load_nodes("Person", [{"id": 1}, {"id": 2, "name": "Bob"}])
+    assert people(graph) == [(1, None), (2, "Bob")]
+
+
+def test_load_is_durable_and_atomic(graph):
+    graph.load_nodes("Person", {"id": [1, 2]}, key="id")
+    for wrong in ([2, 3], [4, 4], [5, None]):
+        with pytest.raises(pulsedb.ArgumentError, match="row"):
+            graph.load_nodes("Person", {"id": wrong}, key="id")
+    with pytest.raises(pulsedb.NotFoundError, match="row 1.*9"):
+        graph.load_edges("E", {"source": [1, 1], "target": [2, 9]}, ("Person", "id"), ("Person", "id"))
+    with pytest.raises(pulsedb.NotFoundError, match="null"):
+        graph.load_edges("E", {"source": [1], "target": [None]}, ("Person", "id"), ("Person", "id"))
+    graph.execute("CREATE (:Person {id: 1})")
+    with pytest.raises(pulsedb.ArgumentError, match="more than one"):
+        graph.load_edges("E", {"source": [1], "target": [2]}, ("Person", "id"), ("Person", "id"))
+    graph.close()
+    with pulsedb.Graph(graph.path) as again:
+        assert [row[0] for row in people(again)] == [1, 1, 2]
+        assert again.execute("MATCH ()-[e]->() RETURN count(e)").scalar() == 0
+
+
+def test_many_nodes_take_the_bulk_path(graph):
+    np = pytest.importorskip("numpy")
+    rows = 120_000
+    graph.execute("CREATE (:Person {id: -1})")
+    ids = np.arange(rows)
+    assert graph.load_nodes("Person", {"id": ids, "half": ids / 2, "even": ids % 2 == 0}, key="id") == rows
+    assert graph._stats()["checkpoints"] >= 1
+    graph.load_edges(
+        "NEXT",
+        {"a": ids[:-1], "b": ids[1:], "w": ids[:-1].astype("int32")},
+        source=("Person", "id", "a"),
+        target=("Person", "id", "b"),
+    )
+    expected = sum(range(rows - 1))
+    for _ in range(2):
+        assert graph.execute("MATCH ()-[e:NEXT]->() RETURN sum(e.w)").scalar() == expected
+        row = graph.execute("MATCH (p:Person {id: 7})-[:NEXT]->(q) RETURN p.half, p.even, q.id").single()
+        assert row == (3.5, False, 8)
+        graph.close()
+        graph = pulsedb.Graph(graph.path)
+    graph.close()
+
+
+def test_constraints_hold_for_loads(graph):
+    graph.execute("CREATE CONSTRAINT FOR (p:Person) REQUIRE p.id IS UNIQUE")
+    graph.load_nodes("Person", {"id": list(range(60_000))})
+    with pytest.raises(pulsedb.ConstraintError):
+        graph.load_nodes("Person", {"id": [70_000, 5]})
+    assert graph.execute("MATCH (p:Person) RETURN count(*)").scalar() == 60_000
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", "float32", ">f8", "bool"]
+)
+def test_numpy_types(graph, dtype):
+    np = pytest.importorskip("numpy")
+    values = np.array([0, 1, 1, 0], dtype=dtype)
+    graph.load_nodes("N", {"x": values[::-1], "i": np.arange(4)})
+    got = [row[0] for row in graph.execute("MATCH (n:N) RETURN n.x ORDER BY n.i")]
+    assert got == values[::-1].tolist() and type(got[0]) is type(values.tolist()[0])
+
+
+def test_numpy_dates_masks_and_overflow(graph):
+    np = pytest.importorskip("numpy")
+    graph.load_nodes(
+        "N",
+        {
+            "i": np.ma.masked_array([1, 2], [False, True]),
+            "d": np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"),
+            "t": np.array(["2020-01-01T00:00:00.000000001", "NaT"], dtype="datetime64[ns]"),
+            "s": np.array(["a", "b"]),
+            "l": [np.array([1, 2]), np.float32(0.5)],
+        },
+    )
+    first = graph.execute("MATCH (n:N {s: 'a'}) RETURN n").scalar().properties
+    assert first["t"].nanosecond == 1
+    del first["t"]
+    assert first == {"i": 1, "d": datetime.date(2020, 1, 1), "s": "a", "l": [1, 2]}
+    assert graph.execute("MATCH (n:N {s: 'b'}) RETURN n").scalar().properties == {"s": "b", "l": 0.5}
+    with pytest.raises(OverflowError):
+        graph.load_nodes("N", {"i": np.array([2**63], dtype="uint64")})
+
+
+def test_pandas_frame_missing_is_null(graph):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "id": [1, 2],
+            "f": [0.5, float("nan")],
+            "n": pd.array([None, 7], dtype="Int64"),
+            "b": pd.array([True, None], dtype="boolean"),
+            "s": ["x", None],
+            "t": pd.to_datetime(["2020-01-01 00:00:00.000000001", None]),
+            "c": pd.Categorical(["u", "v"]),
+        }
+    )
+    graph.load_nodes("N", frame, key="id")
+    first = graph.execute("MATCH (n:N {id: 1}) RETURN n").scalar().properties
+    assert first.pop("t").nanosecond == 1
+    assert first == {"id": 1, "f": 0.5, "b": True, "s": "x", "c": "u"}
+    assert graph.execute("MATCH (n:N {id: 2}) RETURN n").scalar().properties == {"id": 2, "n": 7, "c": "v"}
+
+
+def test_arrow_table_and_result_round_trip(graph):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(
+        {
+            "i": pa.array([1, None, 3], pa.int16()),
+            "u": pa.array([1, 2, 3], pa.uint64()),
+            "f": pa.array([0.5, None, 1], pa.float32()),
+            "s": pa.array(["a", None, "c" * 100], pa.large_string()),
+            "v": pa.array(["short", "a text of more than twelve bytes", None], pa.string_view()),
+            "b": pa.array([True, None, False]),
+            "d": pa.array([datetime.date(2020, 1, 1)] * 3),
+            "t": pa.array([datetime.datetime(1960, 1, 1, microsecond=1)] * 3, pa.timestamp("us")),
+            "z": pa.array([datetime.datetime(2020, 7, 1, 12)] * 3, pa.timestamp("ms", "Europe/Berlin")),
+            "l": pa.array([[1, 2], [], None], pa.list_(pa.int32())),
+            "c": pa.array(["x", "y", "x"]).dictionary_encode(),
+        }
+    )
+    sliced = pa.concat_tables([table.slice(1, 2), table.slice(0, 1)])
+    graph.load_nodes("N", sliced)
+    for row in sliced.to_pylist():
+        want = {key: value for key, value in row.items() if value is not None}
+        assert graph.execute("MATCH (n:N {u: $u}) RETURN n", {"u": row["u"]}).scalar().properties == want
+    graph.load_nodes("Copy", graph.execute("MATCH (n:N) RETURN n.u AS u, n.s AS s"))
+    assert graph.execute("MATCH (n:Copy) RETURN sum(n.u)").scalar() == 6
+    with pytest.raises(TypeError, match="column x"):
+        graph.load_nodes("N", pa.table({"x": pa.array([b"bytes"])}))
+
+
+@pytest.mark.parametrize(
+    "data, error",
+    [
+        ({"a": [1, 2], "b": [1]}, ValueError),
+        ({"a": "text"}, TypeError),
+        ({"a": 1}, TypeError),
+        ({1: [1]}, TypeError),
+        ([1, 2], TypeError),
+        (None, TypeError),
+        ({"a": [b"x"]}, TypeError),
+        ({"a": [2**63]}, OverflowError),
+        ({"a": [{"b": 1}]}, pulsedb.ArgumentError),
+        ({"a": [[1, [2]]]}, pulsedb.ArgumentError),
+    ],
+)
+def test_data_that_cannot_be_is_refused(graph, data, error):
+    with pytest.raises(error):
+        graph.load_nodes("N", data)
+    assert graph.execute("MATCH (n) RETURN count(*)").scalar() == 0
+
+
+def test_load_arguments_are_checked(graph):
+    with pytest.raises(pulsedb.ArgumentError, match="no column"):
+        graph.load_nodes("N", {"a": [1]}, key="b")
+    with pytest.raises(KeyError):
+        graph.load_edges("E", {"a": [1]}, ("N", "id", "a"), ("N", "id", "b"))
+    with pytest.raises(TypeError):
+        graph.load_edges("E", {"source": [1], "target": [1]}, "N", ("N", "id"))
+
+
+def test_empty_load_is_nothing(graph):
+    assert graph.load_nodes("N", {"id": []}, key="id") == 0
+    assert graph.load_edges("E", {"source": [], "target": []}, ("N", "id"), ("N", "id")) == 0
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "people.csv").write_text("id|name\n1|Ann\n2|Bob\n")
+    (tmp_path / "knows.csv").write_text("from|to|since\n1|2|1999\n2|9|2000\n")
+    return tmp_path
+
+
+def test_csv_with_rejects(graph, files):
+    options = dict(
+        nodes={"Person": files / "people.csv"},
+        edges={"KNOWS(Person,Person)": [files / "knows.csv"]},
+        delimiter="|",
+    )
+    with pytest.raises(pulsedb.ArgumentError, match="knows.csv:3"):
+        graph.load_csv(**options)
+    assert people(graph) == []
+    report = graph.load_csv(**options, reject=files / "rejected", types={"since": "string"})
+    assert (report["nodes"], report["relationships"], report["dangling"]) == (2, 1, 1)
+    assert "knows.csv:3" in (files / "rejected").read_text()
+    assert graph.execute("MATCH ()-[k:KNOWS]->() RETURN k.since").scalar() == "1999"
+
+
+def test_command_line_reads_what_python_wrote(graph):
+    program = os.environ.get("PULSE_PROGRAM", "")
+    if not os.path.exists(program):
+        pytest.skip("PULSE_PROGRAM names no pulse program")
+    graph.load_nodes("Person", {"id": [1]})
+    graph.close()
+    out = subprocess.run(
+        [program, "graph", "query", graph.path, "MATCH (p:Person) RETURN p.id AS id", "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert out.stdout.strip() == '{"id":1}'

@@ -1,0 +1,260 @@
+"""Values there and back; nodes, relationships and paths; results."""
+
+import datetime
+import enum
+import math
+import pickle
+import random
+import os
+import zoneinfo
+
+import pytest
+
+import pulsedb
+
+UTC = datetime.timezone.utc
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+
+
+def back(graph, value):
+    return graph.execute("RETURN $value", {"value": value}).scalar()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**63 - 1,
+        -(2**63),
+        0.0,
+        -1.5,
+        1e308,
+        math.inf,
+        "",
+        "text",
+        "é\u0000\U0001f600",
+        [],
+        [1, [2, [None, "x"]]],
+        {},
+        {"a": {"b": [1, 2.5]}, "é": None},
+        datetime.date(1, 1, 1),
+        datetime.date(9999, 12, 31),
+        datetime.time(23, 59, 59, 999999),
+        datetime.time(1, 2, 3, tzinfo=datetime.timezone(datetime.timedelta(hours=-3, minutes=-30))),
+        datetime.datetime(1, 1, 1),
+        datetime.datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime.datetime(2024, 2, 29, 12, 30, tzinfo=UTC),
+        datetime.datetime(2024, 7, 1, 12, tzinfo=BERLIN),
+        datetime.datetime(2024, 10, 27, 2, 30, fold=0, tzinfo=BERLIN),
+        datetime.datetime(2024, 10, 27, 2, 30, fold=1, tzinfo=BERLIN),
+        pulsedb.Duration(14, -3, 7, 5),
+    ],
+)
+def test_value_comes_back_as_it_was(graph, value):
+    got = back(graph, value)
+    assert got == value
+    assert type(got) is type(value)
+    if isinstance(value, datetime.datetime) and value.tzinfo:
+        assert got.utcoffset() == value.utcoffset()
+        assert str(got.tzinfo) == str(value.tzinfo)
+
+
+def test_nan_comes_back(graph):
+    assert math.isnan(back(graph, math.nan))
+
+
+def test_values_as_properties_survive_reopening(tmp_path):
+    values = {
+        "i": 2**62,
+        "f": 0.1,
+        "s": "x" * 10000,
+        "l": [1, 2, 3],
+        "d": datetime.date(2000, 1, 1),
+        "z": datetime.datetime(2024, 7, 1, 12, tzinfo=BERLIN),
+        "p": pulsedb.Duration(1, 2, 3, 4),
+    }
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        graph.execute("CREATE (n:N) SET n = $values", {"values": values})
+    with pulsedb.Graph(tmp_path / "g") as graph:
+        assert graph.execute("MATCH (n:N) RETURN n").scalar().properties == values
+
+
+def test_random_values_come_back(graph):
+    seed = int(os.environ.get("PULSE_TEST_SEED", random.randrange(1 << 32)))
+    print("PULSE_TEST_SEED:", seed)
+    dice = random.Random(seed)
+
+    def value(depth):
+        kind = dice.randrange(9 if depth < 4 else 7)
+        if kind == 0:
+            return dice.choice([None, True, False])
+        if kind == 1:
+            return dice.randrange(-(2**63), 2**63) >> dice.randrange(64)
+        if kind == 2:
+            return dice.uniform(-1, 1) * 10 ** dice.randrange(-300, 300)
+        if kind == 3:
+            return "".join(chr(dice.choice([65, 233, 8364, 128512])) for _ in range(dice.randrange(20)))
+        if kind == 4:
+            return datetime.date.fromordinal(dice.randrange(1, 3652059))
+        if kind == 5:
+            zone = dice.choice([None, UTC, BERLIN])
+            day = datetime.datetime(dice.randrange(1970, 2037), dice.randrange(1, 13), 5, 12, tzinfo=zone)
+            return day + datetime.timedelta(microseconds=dice.randrange(10**10))
+        if kind == 6:
+            return pulsedb.Duration(*(dice.randrange(-100, 100) for _ in range(3)), dice.randrange(10**9))
+        if kind == 7:
+            return [value(depth + 1) for _ in range(dice.randrange(5))]
+        return {f"k{i}": value(depth + 1) for i in range(dice.randrange(5))}
+
+    for _ in range(300):
+        one = value(0)
+        assert back(graph, one) == one
+
+
+def test_subclasses_and_relatives_become_what_they_are(graph):
+    class Colour(enum.IntEnum):
+        RED = 3
+
+    class Text(str):
+        pass
+
+    assert back(graph, Colour.RED) == 3
+    assert back(graph, Text("x")) == "x"
+    assert back(graph, (1, 2)) == [1, 2]
+    assert back(graph, range(3)) == [0, 1, 2]
+    assert back(graph, datetime.timedelta(days=-1, microseconds=5)) == pulsedb.Duration(0, -1, 0, 5000)
+
+
+@pytest.mark.parametrize(
+    "value, error",
+    [
+        (2**63, OverflowError),
+        (-(2**63) - 1, OverflowError),
+        (b"bytes", TypeError),
+        (bytearray(b"x"), TypeError),
+        ({1, 2}, TypeError),
+        (object(), TypeError),
+        (1j, TypeError),
+        ({1: 2}, TypeError),
+        ({"a": {None: 1}}, TypeError),
+        (["ok", b"no"], TypeError),
+        ("\ud800", UnicodeEncodeError),
+        (pulsedb.Node(1), TypeError),
+    ],
+)
+def test_value_that_cannot_be_is_refused(graph, value, error):
+    with pytest.raises(error):
+        back(graph, value)
+
+
+def test_nesting_without_an_end_is_refused(graph):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ValueError):
+        back(graph, endless)
+    deep = [1]
+    for _ in range(100):
+        deep = [deep]
+    assert back(graph, deep) == deep
+
+
+def test_parameters_are_a_dict(graph):
+    assert graph.execute("RETURN $b, $a", {"a": 1, "b": 2, "unused": 3}).fetchone() == (2, 1)
+    for wrong in ([1], "a", 1):
+        with pytest.raises(TypeError):
+            graph.execute("RETURN 1", wrong)
+
+
+def test_nanoseconds_are_kept(graph):
+    value = graph.execute("RETURN datetime('2020-01-01T00:00:00.123456789Z')").scalar()
+    assert isinstance(value, datetime.datetime)
+    assert (value.microsecond, value.nanosecond) == (123456, 789)
+    assert pickle.loads(pickle.dumps(value)).nanosecond == 789
+    text = graph.execute("RETURN toString($v)", {"v": value}).scalar()
+    assert text == "2020-01-01T00:00:00.123456789Z"
+    clock = graph.execute("RETURN localtime('01:02:03.000000001')").scalar()
+    assert (clock.second, clock.nanosecond) == (3, 1)
+    assert graph.execute("RETURN toString($v)", {"v": clock}).scalar() == "01:02:03.000000001"
+
+
+def test_dates_beyond_python_are_an_error(graph):
+    for text in ("date('-0001-01-01')", "localdatetime('+12000-01-01T00:00')"):
+        with pytest.raises(OverflowError):
+            graph.execute(f"RETURN {text}").fetchall()
+
+
+def test_duration_arithmetic_and_text():
+    assert str(pulsedb.Duration(14, 3, 4, 500_000_000)) == "P14M3DT4.5S"
+    assert str(pulsedb.Duration()) == "PT0S"
+    assert str(pulsedb.Duration(seconds=-1, nanoseconds=500_000_000)) == "PT-0.5S"
+    assert pulsedb.Duration(0, 1, 2, 3000).to_timedelta() == datetime.timedelta(1, 2, 3)
+    with pytest.raises(ValueError):
+        pulsedb.Duration(1).to_timedelta()
+
+
+def test_node_relationship_and_path(graph):
+    graph.execute(
+        "CREATE (:Person:Admin {name: 'Ann'})-[:KNOWS {since: 1999}]->(:Person {name: 'Bob'})"
+        "<-[:LIKES]-(:Cat)"
+    )
+    node, edge, path, deep = graph.execute(
+        "MATCH p = (a:Admin)-[k:KNOWS]->(:Person)<-[:LIKES]-(:Cat)"
+        " RETURN a, k, p, {list: [a, k]} AS deep"
+    ).fetchone()
+    assert node.labels == {"Person", "Admin"}
+    assert node["name"] == node.get("name") == "Ann"
+    assert dict(node.items()) == node.properties == {"name": "Ann"}
+    assert node.element_id == str(node.id)
+    assert (edge.type, edge["since"], edge.start) == ("KNOWS", 1999, node.id)
+    assert edge.start_node == node
+    assert [n.get("name") for n in path.nodes] == ["Ann", "Bob", None]
+    assert [r.type for r in path.relationships] == ["KNOWS", "LIKES"]
+    assert path.relationships[1].start_node.labels == {"Cat"}
+    assert len(path) == 2 and path.start_node == node and path.end_node.labels == {"Cat"}
+    assert deep == {"list": [node, edge]}
+    assert pickle.loads(pickle.dumps(path)) == path
+    assert "KNOWS" in repr(edge) and "Ann" in repr(node) and "<-[:LIKES]-" in repr(path)
+
+
+def test_deleted_node_in_a_result(graph):
+    graph.execute("CREATE (:N {i: 1})")
+    node = graph.execute("MATCH (n:N) DELETE n RETURN n").scalar()
+    assert (node.labels, node.properties) == (frozenset(), {})
+
+
+def test_result_is_a_cursor(graph):
+    result = graph.execute("UNWIND range(1, 5) AS i RETURN i, i * 2 AS twice")
+    assert len(result) == 5
+    assert result.fetchone() == (1, 2)
+    assert next(result) == (2, 4)
+    assert result.fetchmany(2) == [(3, 6), (4, 8)]
+    assert list(result) == [(5, 10)]
+    assert (result.fetchone(), result.fetchmany(3), result.fetchall()) == (None, [], [])
+    assert result[0] == (1, 2) and result[-1] == (5, 10)
+    with pytest.raises(IndexError):
+        result[5]
+    assert result.to_dicts()[1] == {"i": 2, "twice": 4}
+    assert result.to_dicts()[4] == {"i": 5, "twice": 10}
+
+
+def test_single_and_scalar(graph):
+    assert graph.execute("RETURN 1, 2").single() == (1, 2)
+    assert graph.execute("MATCH (n:None) RETURN n").single() is None
+    assert graph.execute("MATCH (n:None) RETURN n").scalar() is None
+    with pytest.raises(ValueError):
+        graph.execute("UNWIND [1, 2] AS i RETURN i").scalar()
+
+
+def test_summary_of_plans_and_schema(graph):
+    explained = graph.execute("EXPLAIN MATCH (n) RETURN n")
+    assert explained.summary.plan and not len(explained)
+    profiled = graph.execute("PROFILE UNWIND [1, 2] AS i RETURN i")
+    assert profiled.summary.plan and len(profiled) == 2
+    assert graph.execute("CREATE INDEX i FOR (n:N) ON (n.a)").summary.indexes_added == 1
+    again = graph.execute("CREATE INDEX i IF NOT EXISTS FOR (n:N) ON (n.a)").summary
+    assert again.indexes_added == 0 and "i" in again.notice
+    assert not again.contains_updates

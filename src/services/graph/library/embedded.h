@@ -1,0 +1,125 @@
+// EmbeddedGraph: a graph store within a program, and the sessions on it. pulse/graph.h and the
+// Python package are two faces of it; both take results as tables of cypher::Value.
+//
+// Ownership: transactions keep the graph. Threads: any, for the graph; a transaction and a result
+// are for one thread at a time. Calls execute on the calling thread and block on I/O. After Close()
+// every call is FailedPrecondition; Close() ends statements that run, and waits for them.
+//
+// Errors: those of session/service.h and core/store.h.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/core/store.h"
+#include "services/graph/library/result_table.h"
+#include "services/graph/load/load.h"
+#include "services/graph/session/failure.h"
+#include "services/graph/session/service.h"
+
+namespace pulse::graph {
+
+struct EmbeddedOptions {
+  StoreOptions store;
+  cypher::ServiceOptions service;
+};
+
+struct StatementOptions {
+  int64_t timeout_nanos = 0;  // 0: the graph's; never more than that
+  bool read_only = false;
+  // As cypher::RunOptions has it.
+  const std::function<bool()>* interrupted = nullptr;
+  // Set to what was being done, for FailureOf() of an error; may be null.
+  cypher::Doing* doing = nullptr;
+};
+
+class EmbeddedTransaction;
+
+class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
+ public:
+  static absl::StatusOr<std::shared_ptr<EmbeddedGraph>> Open(const std::string& path,
+                                                             const EmbeddedOptions& options);
+  // As a kill would leave it: all that was committed is there.
+  ~EmbeddedGraph();
+
+  // In a transaction of its own. `parameters` are sorted by key, each once; null: none.
+  absl::StatusOr<ResultTable> Execute(std::string_view text, const cypher::ValueMap* parameters,
+                                      const StatementOptions& options);
+  absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> Begin(const StatementOptions& options);
+
+  // CSV files, all or nothing: as whole runs; where a constraint has to hold for each node, by a
+  // transaction.
+  absl::StatusOr<LoadReport> LoadFiles(const LoadOptions& options);
+  // Nodes of one label: by a bulk load where they are many and no constraint is there, else by one
+  // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument.
+  absl::StatusOr<uint64_t> LoadNodes(const std::string& label,
+                                     std::vector<std::pair<std::string, cypher::Column>> columns,
+                                     uint64_t rows, const std::string& key);
+  struct EdgeEnds {
+    std::string label, key;  // of the nodes; an empty label: of all
+    cypher::Column column;
+  };
+  // Relationships between nodes that are there, found by their keys, in one transaction. NotFound
+  // names the first key that no node has, InvalidArgument one that two nodes have.
+  absl::StatusOr<uint64_t> LoadEdges(const std::string& type, EdgeEnds source, EdgeEnds target,
+                                     std::vector<std::pair<std::string, cypher::Column>> columns,
+                                     uint64_t rows);
+
+  absl::Status Checkpoint();
+  // Ends what runs and rolls back open transactions, then writes a checkpoint where it may write.
+  // The second call does nothing.
+  absl::Status Close();
+  bool closed() const { return closing_.load(std::memory_order_relaxed); }
+  StoreStats stats();
+  std::vector<cypher::IndexDefinition> Indexes();
+  cypher::DatabaseNames Names();
+  uint64_t sequence();
+
+ private:
+  friend class EmbeddedTransaction;
+  EmbeddedGraph(std::unique_ptr<GraphStore> store, const EmbeddedOptions& options);
+  absl::Status CheckOpen() const;
+  absl::Status CheckWritable() const;
+
+  const EmbeddedOptions options_;
+  // Shared: a call is at work. Exclusive: Close() takes the store away.
+  std::shared_mutex gate_;
+  std::atomic<bool> closing_{false};
+  std::unique_ptr<GraphStore> store_;
+  std::unique_ptr<cypher::GraphService> service_;
+  std::mutex transactions_mu_;
+  std::set<EmbeddedTransaction*> transactions_;
+};
+
+// Destroyed without Commit(), it is rolled back. An error of Execute leaves nothing to do but to
+// roll back.
+class EmbeddedTransaction {
+ public:
+  ~EmbeddedTransaction();
+  absl::StatusOr<ResultTable> Execute(std::string_view text, const cypher::ValueMap* parameters,
+                                      const StatementOptions& options);
+  absl::Status Commit();
+  void Rollback();
+  // Neither committed nor rolled back.
+  bool open() const;
+
+ private:
+  friend class EmbeddedGraph;
+  EmbeddedTransaction(std::shared_ptr<EmbeddedGraph> graph,
+                      std::unique_ptr<cypher::Transaction> transaction);
+
+  const std::shared_ptr<EmbeddedGraph> graph_;
+  mutable std::mutex mu_;
+  std::unique_ptr<cypher::Transaction> transaction_;
+};
+
+}  // namespace pulse::graph

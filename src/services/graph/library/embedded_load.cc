@@ -1,0 +1,229 @@
+// What EmbeddedGraph loads: files, and columns that a program has in memory.
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "services/graph/core/bulk_load.h"
+#include "services/graph/library/embedded.h"
+#include "services/graph/load/load_columns.h"
+#include "services/graph/load/transaction_sink.h"
+#include "services/graph/model/text.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Column;
+using cypher::Concat;
+using cypher::GraphView;
+
+// From so many nodes on they go to the checkpoint, and not through the log.
+constexpr uint64_t kBulkNodes = 50'000;
+constexpr uint64_t kBatch = 8192;
+
+struct HashValue {
+  size_t operator()(const Value& value) const { return static_cast<size_t>(cypher::Hash(value)); }
+};
+struct SameValue {
+  bool operator()(const Value& a, const Value& b) const { return cypher::Order(a, b) == 0; }
+};
+constexpr NodeId kSeveral = ~NodeId{0};
+using NodesByKey = absl::flat_hash_map<Value, NodeId, HashValue, SameValue>;
+
+bool HasConstraint(const GraphStore& store) {
+  const auto indexes = store.Indexes();
+  return std::any_of(indexes.begin(), indexes.end(), [](const auto& i) { return i.constraint; });
+}
+
+absl::Status CheckProperties(const std::string& name, const Column& column) {
+  for (size_t row = 0; row < column.values.size(); ++row) {
+    const Value& value = column.values[row];
+    if (cypher::IsPropertyValue(value)) continue;
+    return absl::InvalidArgumentError(
+        Concat("column ", name, ", row ", row, ": a property cannot be a ",
+               cypher::TypeName(value.type()), value.is_list() ? " of these" : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckColumns(const std::vector<std::pair<std::string, Column>>& columns,
+                          uint64_t rows) {
+  for (const auto& [name, column] : columns) {
+    if (RowsOf(column) != rows) {
+      return absl::InvalidArgumentError(
+          Concat("column ", name, " has ", RowsOf(column), " rows, others have ", rows));
+    }
+    PULSE_RETURN_IF_ERROR(CheckProperties(name, column));
+  }
+  return absl::OkStatus();
+}
+
+std::string Shown(const Value& value, const GraphView& view) {
+  return cypher::ValueText(value, view);
+}
+
+// Nodes by the value of a key; those without one are left out.
+absl::StatusOr<NodesByKey> FindKeys(const GraphView& view, const std::string& label,
+                                    const std::string& key) {
+  NodesByKey nodes;
+  const auto label_token = label.empty() ? cypher::kNoToken : view.FindLabel(label);
+  const auto key_token = view.FindKey(key);
+  if (!label_token || !key_token) return nodes;
+  nodes.reserve(view.NodeCount(*label_token));
+  std::vector<NodeId> ids(kBatch);
+  Column column;
+  for (uint64_t position = 0;;) {
+    PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanNodes(*label_token, &position, ids));
+    if (n == 0) return nodes;
+    PULSE_RETURN_IF_ERROR(view.ReadNodeProperty(*key_token, {ids.data(), n}, &column));
+    for (size_t i = 0; i < n; ++i) {
+      Value value = ValueAt(column, i);
+      if (value.is_null()) continue;
+      const auto [at, is_new] = nodes.try_emplace(std::move(value), ids[i]);
+      if (!is_new) at->second = kSeveral;
+    }
+  }
+}
+
+// The nodes that the rows of a column name.
+absl::Status FindEnds(const GraphView& view, const EmbeddedGraph::EdgeEnds& ends,
+                      std::string_view what, const NodesByKey& nodes, std::vector<NodeId>* out) {
+  const uint64_t rows = RowsOf(ends.column);
+  out->resize(rows);
+  for (uint64_t row = 0; row < rows; ++row) {
+    const Value key = ValueAt(ends.column, row);
+    const auto found = key.is_null() ? nodes.end() : nodes.find(key);
+    if (found == nodes.end() || found->second == kSeveral) {
+      const std::string message =
+          Concat("row ", row, ": ", found == nodes.end() ? "no node" : "more than one node",
+                 ends.label.empty() ? "" : " of ", ends.label, " has ", ends.key, " = ",
+                 Shown(key, view), ", which is the key of the ", what);
+      if (found == nodes.end()) return absl::NotFoundError(message);
+      return absl::InvalidArgumentError(message);
+    }
+    (*out)[row] = found->second;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKeys(const GraphView& view, const std::string& label, const std::string& key,
+                       const Column& column) {
+  PULSE_ASSIGN_OR_RETURN(NodesByKey nodes, FindKeys(view, label, key));
+  const uint64_t rows = RowsOf(column);
+  nodes.reserve(nodes.size() + rows);
+  for (uint64_t row = 0; row < rows; ++row) {
+    Value value = ValueAt(column, row);
+    if (value.is_null()) {
+      return absl::InvalidArgumentError(Concat("row ", row, ": the key ", key, " is null"));
+    }
+    const std::string text = nodes.contains(value) ? Shown(value, view) : "";
+    if (!nodes.try_emplace(std::move(value), 0).second) {
+      return absl::InvalidArgumentError(Concat("row ", row, ": a node of ", label, " with ", key,
+                                               " = ", text, " is there already"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddNodes(const std::string& label,
+                      std::vector<std::pair<std::string, Column>>* columns, uint64_t rows,
+                      LoadSink* sink) {
+  NodeBatch batch;
+  batch.count = rows;
+  batch.label_sets.emplace_back();
+  if (!label.empty()) {
+    PULSE_ASSIGN_OR_RETURN(batch.label_sets[0].emplace_back(), sink->Label(label));
+  }
+  for (auto& [name, column] : *columns) {
+    PULSE_ASSIGN_OR_RETURN(const Token key, sink->Key(name));
+    batch.columns.emplace_back(key, std::move(column));
+  }
+  std::vector<NodeId> ids;
+  return sink->AddNodes(batch, &ids);
+}
+
+}  // namespace
+
+absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) {
+  const std::shared_lock<std::shared_mutex> lock(gate_);
+  PULSE_RETURN_IF_ERROR(CheckWritable());
+  return LoadCsvInto(store_.get(), options);
+}
+
+absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
+    const std::string& label, std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
+    const std::string& key) {
+  const std::shared_lock<std::shared_mutex> lock(gate_);
+  PULSE_RETURN_IF_ERROR(CheckWritable());
+  PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
+  if (!key.empty()) {
+    const auto named = std::find_if(columns.begin(), columns.end(),
+                                    [&key](const auto& column) { return column.first == key; });
+    if (named == columns.end()) {
+      return absl::InvalidArgumentError(Concat("there is no column ", key, ", which is the key"));
+    }
+    PULSE_ASSIGN_OR_RETURN(const auto view, store_->Snapshot());
+    PULSE_RETURN_IF_ERROR(CheckKeys(*view, label, key, named->second));
+  }
+  if (rows < kBulkNodes || HasConstraint(*store_)) {
+    PULSE_ASSIGN_OR_RETURN(const auto transaction, store_->Begin());
+    TransactionSink sink(transaction.get());
+    PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, &sink));
+    PULSE_RETURN_IF_ERROR(transaction->Commit());
+  } else {
+    PULSE_ASSIGN_OR_RETURN(const auto load, BulkLoad::Begin(store_.get()));
+    PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, load.get()));
+    PULSE_RETURN_IF_ERROR(load->Commit());
+  }
+  if (key.empty() || label.empty()) return rows;
+  const auto indexes = store_->Indexes();
+  for (const auto& index : indexes) {
+    if (index.label == label && index.keys == std::vector<std::string>{key}) return rows;
+  }
+  // Its name says what it is of, as those that CREATE INDEX makes up do by a hash.
+  cypher::IndexDefinition definition;
+  definition.name = Concat("index_", label, "_", key);
+  definition.label = label;
+  definition.keys = {key};
+  PULSE_RETURN_IF_ERROR(store_->CreateIndex(definition));
+  service_->plans()->Clear();
+  return rows;
+}
+
+absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
+    const std::string& type, EdgeEnds source, EdgeEnds target,
+    std::vector<std::pair<std::string, Column>> columns, uint64_t rows) {
+  const std::shared_lock<std::shared_mutex> lock(gate_);
+  PULSE_RETURN_IF_ERROR(CheckWritable());
+  PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
+  for (const EdgeEnds* ends : {&source, &target}) {
+    if (RowsOf(ends->column) != rows) {
+      return absl::InvalidArgumentError("the columns have different numbers of rows");
+    }
+  }
+  PULSE_ASSIGN_OR_RETURN(const auto transaction, store_->Begin());
+  EdgeBatch batch;
+  {
+    PULSE_ASSIGN_OR_RETURN(const NodesByKey nodes,
+                           FindKeys(*transaction, source.label, source.key));
+    PULSE_RETURN_IF_ERROR(FindEnds(*transaction, source, "source", nodes, &batch.sources));
+    if (source.label == target.label && source.key == target.key) {
+      PULSE_RETURN_IF_ERROR(FindEnds(*transaction, target, "target", nodes, &batch.targets));
+    }
+  }
+  if (batch.targets.size() != rows) {
+    PULSE_ASSIGN_OR_RETURN(const NodesByKey nodes,
+                           FindKeys(*transaction, target.label, target.key));
+    PULSE_RETURN_IF_ERROR(FindEnds(*transaction, target, "target", nodes, &batch.targets));
+  }
+  TransactionSink sink(transaction.get());
+  PULSE_ASSIGN_OR_RETURN(batch.type, sink.Type(type));
+  for (auto& [name, column] : columns) {
+    PULSE_ASSIGN_OR_RETURN(const Token key, sink.Key(name));
+    batch.columns.emplace_back(key, std::move(column));
+  }
+  PULSE_RETURN_IF_ERROR(sink.AddEdges(batch));
+  PULSE_RETURN_IF_ERROR(transaction->Commit());
+  return rows;
+}
+
+}  // namespace pulse::graph

@@ -1,0 +1,167 @@
+#include "services/graph/library/embedded.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/testing.h"
+#include "services/graph/cypher/error.h"
+
+namespace pulse::graph {
+namespace {
+
+using cypher::Column;
+
+constexpr char kLong[] =
+    "UNWIND range(1, 10000) AS i UNWIND range(1, 10000) AS j UNWIND range(1, 10000) AS k "
+    "RETURN count(*)";
+
+class EmbeddedGraphTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open({}); }
+
+  void Open(EmbeddedOptions options) {
+    graph_.reset();
+    options.store.sync = false;
+    auto graph = EmbeddedGraph::Open(path_.get(), options);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    graph_ = *graph;
+  }
+
+  absl::StatusOr<ResultTable> Run(std::string_view text) {
+    return graph_->Execute(text, nullptr, {});
+  }
+  // The only value of a statement.
+  Value One(std::string_view text) {
+    auto table = Run(text);
+    EXPECT_TRUE(table.ok()) << table.status();
+    if (!table.ok() || table->rows() != 1 || table->width() != 1) return {};
+    return table->At(0, 0);
+  }
+  static Column Ints(std::vector<int64_t> ints) {
+    Column column;
+    column.kind = Column::Kind::kInts;
+    column.valid.assign(ints.size(), 1);
+    column.ints = std::move(ints);
+    return column;
+  }
+
+  void TearDown() override {
+    graph_.reset();
+    std::filesystem::remove_all(path_.get());
+  }
+
+  testing_util::ScratchPath path_{"embedded-graph"};
+  std::shared_ptr<EmbeddedGraph> graph_;
+};
+
+TEST_F(EmbeddedGraphTest, Execute_NodesAndPaths_AreInTheTable) {
+  ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R {w: 2}]->(:B)").ok());
+  const auto table = Run("MATCH p = (a:A)-[r]->(b) RETURN [a, {k: r}] AS deep, p");
+  ASSERT_TRUE(table.ok()) << table.status();
+  ASSERT_EQ(table->rows(), 1u);
+  ASSERT_NE(table->entities(), nullptr);
+  ASSERT_EQ(table->entities()->nodes.size(), 2u);
+  ASSERT_EQ(table->entities()->edges.size(), 1u);
+  const NodeRecord& a = table->entities()->nodes.at(table->At(0, 0).as_list()[0].as_node());
+  EXPECT_EQ(table->entities()->labels.at(a.labels.at(0)), "A");
+  EXPECT_EQ(table->entities()->keys.at(a.properties.at(0).first), "x");
+  EXPECT_EQ(table->outcome().counters.nodes_created, 0u);
+}
+
+TEST_F(EmbeddedGraphTest, Execute_ResultTooLarge_FailsAndCommitsNothing) {
+  EmbeddedOptions options;
+  options.service.query_memory_bytes = 1 << 20;
+  Open(options);
+  const auto table = Run(
+      "CREATE (:N) WITH 1 AS one UNWIND range(1, 1000) AS i UNWIND range(1, 1000) AS j RETURN i");
+  EXPECT_EQ(table.status().code(), absl::StatusCode::kResourceExhausted) << table.status();
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 0);
+}
+
+TEST_F(EmbeddedGraphTest, Execute_Interrupted_IsCancelled) {
+  int asked = 0;
+  const std::function<bool()> interrupted = [&asked] { return ++asked == 3; };
+  StatementOptions options;
+  options.interrupted = &interrupted;
+  EXPECT_EQ(graph_->Execute(kLong, nullptr, options).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(asked, 3);
+  auto transaction = graph_->Begin({});
+  ASSERT_TRUE(transaction.ok());
+  asked = 0;
+  EXPECT_TRUE(absl::IsCancelled((*transaction)->Execute(kLong, nullptr, options).status()));
+  EXPECT_FALSE((*transaction)->Commit().ok());
+}
+
+TEST_F(EmbeddedGraphTest, Execute_WrongSchemaStatement_SaysWhatWasDone) {
+  cypher::Doing doing = cypher::Doing::kQuery;
+  StatementOptions options;
+  options.doing = &doing;
+  const auto status = graph_->Execute("DROP INDEX none", nullptr, options).status();
+  EXPECT_EQ(doing, cypher::Doing::kSchema);
+  EXPECT_EQ(cypher::FailureOf(status, doing).code, "Neo.ClientError.Schema.IndexNotFound");
+}
+
+TEST_F(EmbeddedGraphTest, Close_StatementsAndTransactionsAreOpen_EndsThem) {
+  auto transaction = graph_->Begin({});
+  ASSERT_TRUE(transaction.ok());
+  ASSERT_TRUE((*transaction)->Execute("CREATE (:N)", nullptr, {}).ok());
+  absl::Status ended;
+  std::thread thread([&] { ended = Run(kLong).status(); });
+  ASSERT_TRUE(testing_util::Eventually([&] {
+    auto running = Run("SHOW TRANSACTIONS");
+    return running.ok() && running->rows() == 3;
+  }));
+  EXPECT_TRUE(graph_->Close().ok());
+  thread.join();
+  EXPECT_TRUE(absl::IsCancelled(ended)) << ended;
+  EXPECT_FALSE((*transaction)->open());
+  for (const absl::Status& status :
+       {Run("RETURN 1").status(), (*transaction)->Commit(), graph_->Begin({}).status(),
+        graph_->Checkpoint(), graph_->LoadNodes("N", {}, 0, "").status()}) {
+    EXPECT_EQ(cypher::InfoOf(status).kind, "Closed") << status;
+  }
+  EXPECT_TRUE(graph_->Close().ok());
+  transaction->reset();
+  Open({});
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 0);
+}
+
+TEST_F(EmbeddedGraphTest, Load_ByColumns_NodesAreFoundByKey) {
+  ASSERT_EQ(*graph_->LoadNodes("N", {{"id", Ints({1, 2, 3})}}, 3, "id"), 3u);
+  ASSERT_EQ(*graph_->LoadEdges("E", {"N", "id", Ints({1, 2})}, {"N", "id", Ints({3, 3})},
+                               {{"w", Ints({7, 8})}}, 2),
+            2u);
+  EXPECT_EQ(One("MATCH (:N {id: 2})-[e:E]->(:N {id: 3}) RETURN e.w").as_int(), 8);
+  EXPECT_EQ(graph_->Indexes().size(), 1u);
+}
+
+TEST_F(EmbeddedGraphTest, Load_WrongKeys_LeaveTheGraphAsItWas) {
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "id").ok());
+  Column with_null = Ints({2, 3});
+  with_null.valid[1] = 0;
+  for (const Column& ids : {Ints({2, 1}), Ints({2, 2}), with_null}) {
+    const auto loaded = graph_->LoadNodes("N", {{"id", ids}}, 2, "id");
+    EXPECT_TRUE(absl::IsInvalidArgument(loaded.status())) << loaded.status();
+  }
+  EXPECT_TRUE(absl::IsNotFound(
+      graph_->LoadEdges("E", {"N", "id", Ints({1})}, {"N", "id", Ints({9})}, {}, 1).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      graph_->LoadNodes("N", {{"a", Ints({1})}, {"b", Ints({1, 2})}}, 1, "").status()));
+  EXPECT_EQ(One("MATCH (n) RETURN count(*)").as_int(), 1);
+  EXPECT_EQ(One("MATCH ()-[e]->() RETURN count(*)").as_int(), 0);
+}
+
+TEST_F(EmbeddedGraphTest, Load_ReadOnly_IsRefused) {
+  ASSERT_TRUE(graph_->Close().ok());
+  EmbeddedOptions options;
+  options.store.read_only = true;
+  Open(options);
+  const auto loaded = graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "");
+  EXPECT_EQ(cypher::InfoOf(loaded.status()).kind, "ReadOnlyDatabase") << loaded.status();
+  EXPECT_TRUE(graph_->Close().ok());
+}
+
+}  // namespace
+}  // namespace pulse::graph
