@@ -45,7 +45,7 @@ struct Counters {
 };
 
 class EvalContext;
-struct Caller;      // of graph/session: for procedures alone
+struct Caller;  // of graph/session: for procedures alone
 class RegexCache;
 
 // Runs the plan of a subquery inside an expression; exec.cc does.
