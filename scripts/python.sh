@@ -46,7 +46,7 @@ environment() {
       echo "python: skipped, as $place is not there: make python-test makes it"
       exit 77
     fi
-    rm -rf "$place"
+    rm -rf "$place" "$work/module" # which remembers its interpreter
     mkdir -p "$work"
     "$python" -m venv "$place" || {
       echo "python: no virtual environment; on Debian: apt install python3-venv" >&2
