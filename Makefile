@@ -101,11 +101,13 @@ differential: build ## random commands to `pulse kv`, `pulse serve` and Debian's
 	tests/clients/redis_differential.py $(PULSE) --server kv
 	tests/clients/redis_differential.py $(PULSE) --server serve
 
-python: build ## the wheel of the Python package, into build/python/dist (tools come from PyPI)
-	@scripts/python.sh build/release
+python: setup ## the wheel of the Python package, into build/python/dist (tools come from PyPI)
+	@$(call configure,release)
+	@JOBS=$(JOBS) scripts/python.sh build/release
 
-python-test: build ## the same, and its tests
-	@scripts/python.sh build/release --test
+python-test: setup ## the same, and its tests
+	@$(call configure,release)
+	@JOBS=$(JOBS) scripts/python.sh build/release --test
 
 clean: ## remove the build directories
 	rm -rf build/release build/asan build/tsan build/fuzz build/python

@@ -46,7 +46,7 @@ environment() {
       echo "python: skipped, as $place is not there: make python-test makes it"
       exit 77
     fi
-    rm -rf "$place"
+    rm -rf "$place" "$work/module" # which remembers its interpreter
     mkdir -p "$work"
     "$python" -m venv "$place" || {
       echo "python: no virtual environment; on Debian: apt install python3-venv" >&2
@@ -61,7 +61,8 @@ environment tools "${tools[@]}"
 if [[ -n "$test" ]]; then environment tests "${test_tools[@]}"; fi
 cmake --build "$build" --target pulse_graph_library -j "${JOBS:-2}"
 PATH=$work/tools/bin:$PATH "$work/tools/bin/pip" wheel --quiet --no-build-isolation --no-deps \
-  --wheel-dir "$work/dist.new" -C build-dir="$work/module" -C cmake.define.PULSE_BUILD="$build" ./python
+  --wheel-dir "$work/dist.new" --config-settings build-dir="$work/module" \
+  --config-settings cmake.define.PULSE_BUILD="$build" ./python
 rm -rf "$work/dist"
 mv "$work/dist.new" "$work/dist"
 echo "python: $(ls "$work"/dist/*.whl)"

@@ -15,7 +15,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   nbdkit nbdkit-plugin-dev libnbd-bin qemu-utils fio
   redis-tools python3-redis openssl
-  python3 python3-matplotlib python3-jinja2
+  python3 python3-dev python3-venv python3-matplotlib python3-jinja2
   help2man dpkg-dev file
 )
 

@@ -68,8 +68,9 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
     std::string label, key;  // of the nodes; an empty label: of all
     cypher::Column column;
   };
-  // Relationships between nodes that are there, found by their keys, in one transaction. NotFound
-  // names the first key that no node has, InvalidArgument one that two nodes have.
+  // Relationships between nodes that are there, found by their keys, in one transaction; many are
+  // in runs when it returns. NotFound names the first key that no node has, InvalidArgument one
+  // that two nodes have.
   absl::StatusOr<uint64_t> LoadEdges(const std::string& type, EdgeEnds source, EdgeEnds target,
                                      std::vector<std::pair<std::string, cypher::Column>> columns,
                                      uint64_t rows);

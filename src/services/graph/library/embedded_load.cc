@@ -18,6 +18,9 @@ using cypher::GraphView;
 
 // From so many nodes on they go to the checkpoint, and not through the log.
 constexpr uint64_t kBulkNodes = 50'000;
+// From so many relationships on they are moved to runs before a load returns: reads of so many that
+// are in chunks still take several times as long.
+constexpr uint64_t kFlushedEdges = 100'000;
 constexpr uint64_t kBatch = 8192;
 
 struct HashValue {
@@ -200,7 +203,7 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
       return absl::InvalidArgumentError("the columns have different numbers of rows");
     }
   }
-  PULSE_ASSIGN_OR_RETURN(const auto transaction, store_->Begin());
+  PULSE_ASSIGN_OR_RETURN(auto transaction, store_->Begin());
   EdgeBatch batch;
   {
     PULSE_ASSIGN_OR_RETURN(const NodesByKey nodes,
@@ -223,6 +226,9 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
   }
   PULSE_RETURN_IF_ERROR(sink.AddEdges(batch));
   PULSE_RETURN_IF_ERROR(transaction->Commit());
+  transaction.reset();  // its snapshot would keep in memory what is flushed
+  // They are durable whatever becomes of this. What is wrong is met, and told, by the next flush.
+  if (rows >= kFlushedEdges) store_->Flush().IgnoreError();
   return rows;
 }
 
