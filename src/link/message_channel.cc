@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<MessageChannel>> MessageChannel::Open(
     // What the link advises is for services that can do without an agent.
     return absl::Status(
         why.code(), absl::StrCat("no agent at ", c->path_, ": ", strerror(ErrnoOf(why)), " (errno ",
-                                 ErrnoOf(why), "; start it with: ", start_hint, ")"));
+                                 ErrnoOf(why), "); start it with: ", start_hint));
   }
   // Whoever is there is not the agent that was wanted.
   const bool refused = absl::IsPermissionDenied(why) || absl::IsInvalidArgument(why);

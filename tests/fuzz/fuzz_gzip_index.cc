@@ -14,8 +14,11 @@
 
 namespace {
 
-void ReadIndex(std::string bytes) {
-  using namespace pulse::ops;
+using pulse::ops::DecodeIndex;
+using pulse::ops::EncodeIndex;
+using pulse::ops::IndexSegment;
+
+void ReadIndex(const std::string& bytes) {
   const auto index = DecodeIndex(bytes);
   if (!index.ok()) return;
   FUZZ_CHECK(EncodeIndex(*index).size() == bytes.size());
@@ -24,12 +27,12 @@ void ReadIndex(std::string bytes) {
   for (const IndexSegment& segment : index->segments) {
     FUZZ_CHECK(segment.begin_bit / 8 < segment.end && segment.end <= index->file_bytes);
     FUZZ_CHECK(segment.begin_bit / 8 + 1 >= before);
-    FUZZ_CHECK(segment.data_bytes <= kLargestPiece);
-    FUZZ_CHECK(segment.window_bytes <= kDeflateWindow);
+    FUZZ_CHECK(segment.data_bytes <= pulse::ops::kLargestPiece);
+    FUZZ_CHECK(segment.window_bytes <= pulse::ops::kDeflateWindow);
     before = segment.end;
     data += segment.data_bytes;
     std::string window(segment.window_bytes, '\0');
-    UnpackWindow(segment, reinterpret_cast<uint8_t*>(window.data()));
+    pulse::ops::UnpackWindow(segment, reinterpret_cast<uint8_t*>(window.data()));
   }
   FUZZ_CHECK(data == index->data_bytes && before <= index->end);
 }
@@ -45,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     pulse::ops::AppendLe(
         right,
         crc32(0, reinterpret_cast<const Bytef*>(right.data()), static_cast<uInt>(right.size())), 4);
-    ReadIndex(std::move(right));
+    ReadIndex(right);
   }
   const auto filter = pulse::filter::ReadFilterOrder(bytes);
   if (filter.ok()) FUZZ_CHECK(filter->rules.size() <= pulse::filter::kMostRules);

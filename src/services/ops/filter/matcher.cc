@@ -261,6 +261,22 @@ void Matcher::AddRe2Hits(absl::string_view block, size_t begin, size_t end, size
                          std::vector<Hit>* hits) const {
   const size_t found = hits->size();
   size_t next = first;
+  if (const TextFinder* finder = rules_->re2_finder(); finder != nullptr) {
+    const absl::string_view part = block.substr(begin, end - begin);
+    finder->Find(part, [&](size_t, size_t text_end) {
+      const size_t at = begin + text_end - 1;  // in the text, which has no newline
+      const size_t before = at == begin ? absl::string_view::npos : block.rfind('\n', at - 1);
+      const size_t line = before == absl::string_view::npos || before < begin ? begin : before + 1;
+      const size_t line_end = std::min(block.find('\n', at), end);
+      while (next < found && (*hits)[next].begin < line) ++next;
+      const bool is_hit = next < found && (*hits)[next].begin == line;
+      if (!is_hit && rules_->Re2RulesAccept(block.substr(line, line_end - line))) {
+        hits->push_back({line, line_end, kNoRule});
+      }
+      return line_end + 1 - begin;
+    });
+    begin = end;
+  }
   while (begin < end) {
     if (next < found && (*hits)[next].begin == begin) {
       begin = (*hits)[next++].end + 1;

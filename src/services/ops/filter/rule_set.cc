@@ -8,10 +8,13 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "services/ops/filter/matcher.h"
+#include "services/ops/filter/required_texts.h"
 #include "services/ops/filter/samples.h"
 
 namespace pulse::filter {
 namespace {
+
+constexpr char kDiffer[] = "the engines differ about it";
 
 constexpr int64_t kRuleMemory = int64_t{16} << 20;
 constexpr int64_t kSetMemory = int64_t{64} << 20;
@@ -174,6 +177,7 @@ absl::Status RuleSet::BuildScanners() {
   if (differ) {
     PULSE_ASSIGN_OR_RETURN(any_, Scanner::Build(any, lines(), options_.use_vectorscan));
   }
+  BuildRe2Finder();
   re2_set_.reset();
   if (re2_rules_.size() < 2) return absl::OkStatus();
   RE2::Options re2_options = Re2Options(options_);
@@ -183,6 +187,37 @@ absl::Status RuleSet::BuildScanners() {
   // Too many for one automaton: they are asked one by one.
   if (re2_set->Compile()) re2_set_ = std::move(re2_set);
   return absl::OkStatus();
+}
+
+void RuleSet::BuildRe2Finder() {
+  re2_finder_.reset();
+  if (!lines() || re2_rules_.empty()) return;
+  std::vector<std::vector<std::string>> required;
+  std::mt19937_64 random(options_.seed);
+  for (const uint32_t i : re2_rules_) {
+    // What was not parsed has no node, and what was parsed wrongly is not to be trusted.
+    if (rules_[i].reason == kDiffer) return;
+    required.push_back(RequiredTexts(nodes_[i]));
+    if (required.back().empty()) return;
+  }
+  std::vector<std::string> texts = SharedTexts(required, TextFinder::kMostTexts);
+  if (!TextFinder::Fits(texts)) return;
+  // As every rule is tried: what RE2 accepts has one of the texts.
+  for (const uint32_t i : re2_rules_) {
+    for (int k = 0; options_.try_rules && k < kSamplesOfRule; ++k) {
+      const std::string record = Damage(MakeMatching(nodes_[i], random), random);
+      const bool found = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
+        return record.find(text) != std::string::npos;
+      });
+      if (!found && record.find('\n') == std::string::npos && Re2Accepts(i, record)) {
+        Log(LogLevel::kWarn,
+            absl::StrCat("filter: ", rules_[i].rule.where, ": '", Shown(rules_[i].rule.text),
+                         "' does not need the text that it seems to need"));
+        return;
+      }
+    }
+  }
+  re2_finder_.emplace(std::move(texts));
 }
 
 absl::Status RuleSet::BuildAndTry() {
@@ -233,7 +268,7 @@ absl::Status RuleSet::BuildAndTry() {
               "filter: ", rules_[rule].rule.where, ": '", Shown(rules_[rule].rule.text),
               "': Vectorscan and RE2 differ about this rule; RE2 alone serves it, which is "
               "slower"));
-      UseRe2(rule, "the engines differ about it");
+      UseRe2(rule, kDiffer);
     }
     PULSE_RETURN_IF_ERROR(BuildScanners());
   }

@@ -11,7 +11,9 @@
 //   pattern      one Vectorscan database for all such rules. They are written anew: classes by the
 //                bytes that RE2 accepts, no class with a newline, anchors as those of lines
 //   prefiltered  Vectorscan finds what may match, RE2 confirms it
-//   re2          RE2 alone
+//   re2          RE2 alone; lines without a text that such a rule needs are passed over, where a
+//   few
+//                texts do for all of them
 //
 // Records that are not all ASCII are confirmed by RE2 where the bytes of a character matter.
 // Invalid UTF-8 and NUL are bytes of a record like all others: no class accepts what is not UTF-8,
@@ -33,6 +35,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,6 +118,11 @@ class RuleSet {
     return !re2_rules_.empty() || quarantined_.load(std::memory_order_acquire) > 0;
   }
   bool Re2RulesAccept(absl::string_view record) const;
+  // Finds a text in every line that Re2RulesAccept accepts; null: there is none that does, as long
+  // as any rule is in quarantine, too.
+  const TextFinder* re2_finder() const {
+    return re2_finder_.has_value() && quarantined() == 0 ? &*re2_finder_ : nullptr;
+  }
 
   // From now on RE2 alone serves this rule: its engine gave another answer than RE2 on `record`.
   // Logs once for each rule. Any thread.
@@ -143,6 +151,7 @@ class RuleSet {
   // Again until every rule that is left agrees with RE2.
   absl::Status BuildAndTry();
   absl::Status BuildScanners();
+  void BuildRe2Finder();
   absl::StatusOr<std::vector<uint32_t>> RulesThatDiffer() const;
   void UseRe2(uint32_t rule, std::string reason);
   bool lines() const { return options_.records == Records::kLines; }
@@ -157,6 +166,7 @@ class RuleSet {
   std::unique_ptr<Scanner> any_;  // null: as ascii_
   std::vector<uint32_t> re2_rules_;
   std::unique_ptr<RE2::Set> re2_set_;  // of re2_rules_; null for one
+  std::optional<TextFinder> re2_finder_;
   mutable std::vector<std::atomic<bool>> in_quarantine_;
   mutable std::atomic<uint32_t> quarantined_{0};
 };

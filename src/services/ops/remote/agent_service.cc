@@ -184,8 +184,8 @@ void OpsService::HandlePrepare(MessageGroup* group, const RingMessage& message, 
   const uint64_t id = request.id;
   const uint32_t number = request.number;
   agent_->Post(this, [this, group, id, number, made] {
-    const absl::Status of = stop_ ? absl::CancelledError("the session is over") : Make(made.get());
-    session()->config().post([this, group, id, number, made, of] {
+    absl::Status of = stop_ ? absl::CancelledError("the session is over") : Make(made.get());
+    session()->config().post([this, group, id, number, made, of = std::move(of)] {
       EndWork();
       if (!of.ok()) {
         operators_.erase(number);

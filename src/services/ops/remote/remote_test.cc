@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/errors.h"
 #include "services/echo/spec.h"
 #include "services/ops/remote/test_agent.h"
 #include "services/ops/remote/wire.h"
@@ -281,6 +283,7 @@ TEST(ConnectTest, Connect_NobodyThere_SaysHowToStartOne) {
   EXPECT_TRUE(absl::IsNotFound(agent.status())) << agent.status();
   EXPECT_THAT(Text(agent.status()),
               HasSubstr("pulse agent --socket /tmp/pulse-no-such.sock --ops"));
+  EXPECT_EQ(ErrnoOf(agent.status()), ENOENT);
 }
 
 TEST(ConnectTest, Connect_AgentWithoutOperators_NamesWhatItHas) {
