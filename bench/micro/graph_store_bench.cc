@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -45,6 +46,7 @@ class BenchStore {
     if (!store.ok()) Fail(store.status());
     store_ = *std::move(store);
   }
+  void Kill() { store_.reset(); }
   static void Fail(const absl::Status& status) {
     fprintf(stderr, "graph_store_bench: %s\n", status.ToString().c_str());
     exit(1);
@@ -65,16 +67,20 @@ class BenchStore {
   std::unique_ptr<GraphStore> store_;
 };
 
-// Relationships with a property of 0 to 99 between random nodes.
+// Relationships with a property of 0 to 99, and a text of so many bytes, between random nodes.
 void Insert(GraphStore* store, const std::vector<NodeId>& nodes, size_t edges, size_t batch,
-            std::mt19937_64* random) {
+            std::mt19937_64* random, size_t text_bytes = 0) {
+  const Value text = Value::String(std::string(text_bytes, 'x'));
   for (size_t done = 0; done < edges; done += batch) {
     auto tx = *store->Begin();
     const Token type = *tx->AddTypeName("T"), key = *tx->AddKeyName("w");
+    const Token more = text_bytes == 0 ? key : *tx->AddKeyName("text");
     for (size_t i = 0; i < batch; ++i) {
       const uint64_t r = (*random)();
+      cypher::Properties properties = {{key, Value::Int(static_cast<int64_t>(r % 100))}};
+      if (text_bytes > 0) properties.emplace_back(more, text);
       tx->CreateEdge(nodes[(r >> 32) % nodes.size()], nodes[(r & 0xFFFFFFFF) % nodes.size()], type,
-                     {{key, Value::Int(static_cast<int64_t>(r % 100))}})
+                     properties)
           .IgnoreError();
     }
     if (const absl::Status status = tx->Commit(); !status.ok()) BenchStore::Fail(status);
@@ -233,21 +239,28 @@ void BM_Degrees(benchmark::State& state) {
 }
 BENCHMARK(BM_Degrees)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
-// A million relationships, or PULSE_REOPEN_EDGES, logged in commits of 10 by a process that is
-// killed then. 1: flushed and checkpointed meanwhile, as is usual; 0: all of it is read again.
+// A million relationships, or PULSE_REOPEN_EDGES, and a text of PULSE_REOPEN_TEXT bytes in each,
+// logged in commits of 10 by a process that is killed then. 1: flushed and checkpointed meanwhile,
+// as is usual; 0: all of it is read again.
 void BM_ReopenAfterKill(benchmark::State& state) {
   StoreOptions options;
   options.sync = false;
   if (state.range(0) == 0) options.flush_chunks = 0;
   BenchStore store(options);
   const auto nodes = store.MakeNodes(100'000);
-  const char* asked = getenv("PULSE_REOPEN_EDGES");
-  const size_t edges = asked != nullptr ? strtoull(asked, nullptr, 10) : 1'000'000;
+  const auto number = [](const char* name, size_t otherwise) {
+    const char* text = getenv(name);
+    return text != nullptr ? strtoull(text, nullptr, 10) : otherwise;
+  };
   std::mt19937_64 random(3);
-  Insert(store.get(), nodes, edges, 10, &random);
+  Insert(store.get(), nodes, number("PULSE_REOPEN_EDGES", 1'000'000), 10, &random,
+         number("PULSE_REOPEN_TEXT", 0));
   const auto bytes = static_cast<int64_t>(store->stats().log_bytes);
   uint64_t used = 0;
   for (auto _ : state) {
+    state.PauseTiming();
+    store.Kill();
+    state.ResumeTiming();
     store.Reopen(options);
     const StoreStats stats = store->stats();
     used = stats.chunk_bytes + stats.edge_bytes;
@@ -255,6 +268,12 @@ void BM_ReopenAfterKill(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * bytes);
   state.counters["log_bytes"] = static_cast<double>(bytes);
   state.counters["layer0_bytes"] = static_cast<double>(used);
+  std::string line;
+  for (std::ifstream status("/proc/self/status"); std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) {
+      state.counters["resident_bytes"] = 1024 * strtod(line.c_str() + 6, nullptr);
+    }
+  }
 }
 BENCHMARK(BM_ReopenAfterKill)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 

@@ -12,6 +12,13 @@ namespace pulse::graph {
 
 using cypher::Concat;
 
+namespace {
+
+// While a log is read, runs are merged when there are so many times what one merge takes.
+constexpr size_t kRunsAtOpening = 8;
+
+}  // namespace
+
 StoreImpl::StoreImpl(std::string path, const StoreOptions& options)
     : path_(std::move(path)),
       options_(options),
@@ -119,6 +126,13 @@ absl::Status StoreImpl::ReadLog() {
                                              return absl::OkStatus();
                                            std::lock_guard lock(maintenance_mu_);
                                            PULSE_RETURN_IF_ERROR(FlushLocked(false));
+                                           // The opening does not wait for merges, as long as the
+                                           // runs do not become too many.
+                                           const size_t runs = std::max(layers_->out.runs.size(),
+                                                                        layers_->in.runs.size());
+                                           if (runs < kRunsAtOpening * options_.level_runs) {
+                                             return absl::OkStatus();
+                                           }
                                            return CompactLocked(false);
                                          }));
   stats_.damage = wal_->damage();
@@ -141,7 +155,8 @@ absl::Status StoreImpl::Open() {
   PULSE_RETURN_IF_ERROR(ReadLog());
   if (options_.background && !options_.read_only) {
     thread_ = std::thread([this] { Maintain(); });
-    if (WantsFlush()) WakeMaintenance();
+    // There may be runs to merge.
+    WakeMaintenance();
   }
   return absl::OkStatus();
 }

@@ -227,6 +227,53 @@ TEST(Run, RandomGraphs_ReadBackByScanByNodeAndByRelationship) {
   }
 }
 
+// The same views and numbers, in whichever order nodes are asked for.
+TEST(Run, FinderCountsAndLoops_AgreeWithFind) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 12; ++round) {
+    const Side side = round % 2 == 0 ? Side::kOut : Side::kIn;
+    const uint64_t nodes = 1 + random() % (round < 6 ? 200 : 5000);
+    const std::vector<Item> items = RandomItems(&random, side, nodes, 1 + random() % 9000);
+    const auto run = MustOpen(testing_runs::RunOf(items, {side, 1000, 64}));
+    ASSERT_NE(run, nullptr);
+    RunReader::Finder finder(run.get());
+    std::vector<NodeId> asked;
+    NodeId node = items.front().node;
+    for (int i = 0; i < 3000; ++i) {
+      // Mostly the next one or one that is near, forwards more often than back.
+      node = random() % 50 == 0 ? items[random() % items.size()].node : node + random() % 4;
+      if (random() % 20 == 0) node -= std::min<NodeId>(node, random() % 100);
+      asked.push_back(node);
+      NodeView view;
+      ASSERT_TRUE(finder.Find(node, &view).ok());
+      const auto expected = run->Find(node);
+      ASSERT_TRUE(expected.ok());
+      ASSERT_EQ(view.count(), expected->count());
+      if (view.count() == 0) continue;
+      ASSERT_EQ(view.node(), node);
+      ASSERT_EQ(view.position(), expected->position());
+      ASSERT_EQ(view.data(), expected->data());
+      ASSERT_EQ(view.bytes(), expected->bytes());
+    }
+    std::vector<uint64_t> counts(asked.size(), 5);
+    ASSERT_TRUE(run->AddCounts(asked, counts).ok());
+    for (size_t i = 0; i < asked.size(); ++i) {
+      ASSERT_EQ(counts[i], run->Find(asked[i])->count() + 5);
+    }
+    for (int i = 0; i < 50; ++i) {
+      const Item& item = items[random() % items.size()];
+      uint64_t expected = 0, found = 0;
+      for (const Item& other : items) {
+        expected += other.node == item.node && other.other == item.other ? 1 : 0;
+      }
+      const auto view = run->Find(item.node);
+      NodeView::Lists lists(*view);
+      for (ListView list; lists.Next(&list);) found += list.CountOther(item.other);
+      ASSERT_EQ(found, expected);
+    }
+  }
+}
+
 TEST(Run, GatheredColumns_AreTheirRecordsProperties) {
   std::mt19937_64 random(TestSeed());
   const std::vector<Item> items = RandomItems(&random, Side::kOut, 500, 20'000);
