@@ -34,18 +34,32 @@ flags=(-std=c++20 -I. -Iinclude -Isrc -Itests -DSPDLOG_FMT_EXTERNAL -DFMT_HEADER
 # Those that CMake gives to a file of its own.
 for name in PULSE_VERSION PULSE_REPORT_SOURCE PULSE_PROGRAM PULSE_TEST_BLOCKS_OFFLOAD \
   PULSE_TEST_PAGES_OFFLOAD PULSE_TEST_FAULTY_PROGRAM; do flags+=("-D$name=\"x\""); done
+# leave_out FOLDER WHY: what needs headers that are not here.
+leave_out() {
+  local file kept=()
+  for file in "${existing[@]}"; do
+    if [[ "$file" == "$1"/* ]]; then echo "check-tidy: leaves out $file: $2"; else kept+=("$file"); fi
+  done
+  if ((${#kept[@]} == 0)); then
+    echo "check-tidy: no other file to look at"
+    exit 0
+  fi
+  existing=("${kept[@]}")
+}
 # The Python package is compiled with headers that scripts/python.sh brings.
 nanobind=$(compgen -G 'build/python/tools/lib/python3*/site-packages/nanobind/include' | head -n 1 || true)
 if [[ -n "$nanobind" ]]; then
   flags+=(-Ipython/native -isystem "$nanobind" -isystem
     "$(build/python/tools/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')")
 else
-  kept=()
-  for file in "${existing[@]}"; do
-    if [[ "$file" == python/* ]]; then echo "check-tidy: leaves out $file: make python first"; else kept+=("$file"); fi
-  done
-  if ((${#kept[@]} == 0)); then echo "check-tidy: no other file to look at"; exit 0; fi
-  existing=("${kept[@]}")
+  leave_out python "make python first"
+fi
+# What a JVM loads, with a JDK's.
+if javac=$(command -v javac); then
+  jdk=$(dirname "$(dirname "$(readlink -f "$javac")")")/include
+  flags+=(-isystem "$jdk" -isystem "$jdk/linux")
+else
+  leave_out java "there is no JDK (scripts/setup-debian.sh --java)"
 fi
 rc=0
 printf '%s\0' "${existing[@]}" |
