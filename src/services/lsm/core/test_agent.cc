@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <filesystem>
 
 #include "agent/socket_server.h"
+#include "base/unique_fd.h"
 #include "services/lsm/core/agent_service.h"
 #include "services/lsm/core/spec.h"
 #include "services/lsm/placement/agent_tasks.h"
@@ -43,6 +46,15 @@ TEST(AgentProcess, Serve) {
   ASSERT_TRUE(server.ok()) << server.status();
   int signal;
   sigwait(&set, &signal);
+}
+
+// Whether somebody listens there.
+bool Accepts(const std::string& path) {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
 }  // namespace
@@ -77,7 +89,9 @@ void AgentProcess::Start() {
           nullptr);
     _exit(1);
   }
-  EXPECT_TRUE(Eventually([&] { return std::filesystem::exists(path); }));
+  // The file is there a moment before the socket accepts, and who is refused may wait long to try
+  // again.
+  EXPECT_TRUE(Eventually([&] { return Accepts(path); }));
 }
 
 void AgentProcess::LimitFiles(int n) const {
