@@ -8,12 +8,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <string>
 
 #include "java/native/attach.h"
 
 namespace {
 
-std::atomic<bool> attached{false};
+std::once_flag once;
+std::atomic<bool> attached{false};  // and the default Env is in its place
 
 void Say(const char* what, const char* more) { std::fprintf(stderr, "pulse: %s%s\n", what, more); }
 
@@ -36,10 +39,13 @@ bool IsOfRocksDb(jvmtiEnv* jvmti, JNIEnv* jni, jmethodID method) {
 
 void JNICALL OnBind(jvmtiEnv* jvmti, JNIEnv* jni, jthread, jmethodID method, void*, void**) {
   if (attached.load(std::memory_order_relaxed) || !IsOfRocksDb(jvmti, jni, method)) return;
-  const auto result = pulse::java::Attach(pulse::java::OwnDirectory());
-  if (result.api == nullptr) End(result.error);
-  if (attached.exchange(true)) return;
-  result.api->install_default_env();
+  // Other threads wait: none opens a database before.
+  std::call_once(once, [] {
+    const auto result = pulse::java::Attach(pulse::java::OwnDirectory());
+    if (result.api == nullptr) End(result.error);
+    result.api->install_default_env();
+    attached = true;
+  });
   jvmti->SetEventNotificationMode(JVMTI_DISABLE, JVMTI_EVENT_NATIVE_METHOD_BIND, nullptr);
 }
 

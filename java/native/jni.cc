@@ -87,11 +87,18 @@ JNIEXPORT void JNICALL Java_org_pulsedb_PulseNative_placeFamilies(JNIEnv* env, j
   for (size_t i = 0; i < families; ++i) {
     const auto name =
         static_cast<jbyteArray>(env->GetObjectArrayElement(names, static_cast<jsize>(i)));
-    if (name == nullptr) return;
+    if (name == nullptr) {
+      Throw(env, "a column family has no name");
+      return;
+    }
     texts[i].resize(static_cast<size_t>(env->GetArrayLength(name)));
     env->GetByteArrayRegion(name, 0, static_cast<jsize>(texts[i].size()),
                             reinterpret_cast<jbyte*>(texts[i].data()));
     env->DeleteLocalRef(name);
+    if (texts[i].find('\0') != std::string::npos) {
+      Throw(env, "PulseDB cannot place a column family with a zero byte in its name");
+      return;
+    }
     pointers[i] = texts[i].c_str();
     natives[i] = reinterpret_cast<void*>(handles[i]);
   }

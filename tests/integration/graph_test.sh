@@ -50,6 +50,7 @@ query $'1 indexes added' 'CREATE INDEX people FOR (p:Person) ON (p.name)'
 query '{"name":"people","properties":["name"]}' --json 'SHOW INDEXES YIELD name, properties'
 "$PULSE" graph query db "EXPLAIN MATCH (p:Person {name: 'Ann'}) RETURN p" | grep -q 'by index on name' ||
   fail "the index is not used"
+"$PULSE" graph query db --json 'EXPLAIN MATCH (n) RETURN n' | grep -q '^{"plan":"Scan all nodes' || fail "a plan in JSON"
 printf 'RETURN 1 + 1 AS two' | "$PULSE" graph query db --json - | grep -qx '{"two":2}' || fail "standard input"
 
 note "CSV files, and reading all of a database"

@@ -180,6 +180,10 @@ void ResultOutput::Finish(const cypher::Outcome& outcome) {
   if (json_) {
     std::fwrite(lines_.data(), 1, lines_.size(), out_);
     lines_.clear();
+    if (!outcome.plan.empty()) {
+      const ordered_json plan = {{"plan", outcome.plan}};
+      std::fprintf(out_, "%s\n", Dump(plan).c_str());
+    }
     return;
   }
   if (!outcome.plan.empty()) std::fputs(outcome.plan.c_str(), out_);

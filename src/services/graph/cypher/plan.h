@@ -173,5 +173,12 @@ using StepRows = std::unordered_map<const Step*, uint64_t>;
 
 // The steps, one a line, as EXPLAIN shows them; with `rows`, as PROFILE does.
 std::string PlanText(const Plan& plan, const StepRows* rows = nullptr);
+// The same, line by line.
+struct PlanLine {
+  int indent = 0;  // spaces before it
+  std::string name, details;
+  int64_t rows = -1;  // not counted
+};
+std::vector<PlanLine> PlanLines(const Plan& plan, const StepRows* rows = nullptr);
 
 }  // namespace pulse::cypher

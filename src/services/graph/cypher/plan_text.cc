@@ -15,34 +15,42 @@ std::string_view KindName(Step::Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+// A name as one line of the plan shows it.
+std::string Shown(const std::string& name) {
+  std::string shown;
+  for (const char c : name) shown += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+  return shown;
+}
+
 void Append(const Steps& steps, const Plan& names, const StepRows* rows, int indent,
-            std::string* out) {
-  const auto name = [&names](int index) { return names.names[static_cast<size_t>(index)]; };
+            std::vector<PlanLine>* out) {
+  const auto name = [&names](int index) { return Shown(names.names[static_cast<size_t>(index)]); };
   for (const Step& step : steps) {
-    *out += std::string(static_cast<size_t>(indent), ' ');
-    *out += KindName(step.kind);
-    if (step.label >= 0) *out += " :" + name(step.label);
-    if (step.expr != nullptr && step.key >= 0) *out += " by index on " + name(step.key);
+    PlanLine line{indent, std::string(KindName(step.kind)), "", -1};
+    std::string& text = line.details;
+    if (step.label >= 0) text += " :" + name(step.label);
+    if (step.expr != nullptr && step.key >= 0) text += " by index on " + name(step.key);
     if ((step.kind == Step::Kind::kScan ||
          (step.kind == Step::Kind::kColumns && !step.all_edges)) &&
         step.label < 0)
-      *out += " all nodes";
+      text += " all nodes";
     for (size_t i = 0; i < step.types.size(); ++i)
-      *out += (i == 0 ? " :" : "|") + name(step.types[i]);
+      text += (i == 0 ? " :" : "|") + name(step.types[i]);
     if (step.direction != Direction::kBoth)
-      *out += step.direction == Direction::kOut ? " out" : " in";
-    if (step.into) *out += " into bound";
+      text += step.direction == Direction::kOut ? " out" : " in";
+    if (step.into) text += " into bound";
     if (step.kind == Step::Kind::kExpandVar) {
-      *out += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
+      text += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
     if (!step.predicates.empty() &&
         (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan))
-      *out += Concat(" (", step.predicates.size(), " predicates)");
+      text += Concat(" (", step.predicates.size(), " predicates)");
+    if (!text.empty()) text.erase(0, 1);  // the space before the first
     if (rows != nullptr) {
       const auto it = rows->find(&step);
-      *out += Concat(" rows=", it == rows->end() ? uint64_t{0} : it->second);
+      line.rows = it == rows->end() ? 0 : static_cast<int64_t>(it->second);
     }
-    *out += "\n";
+    out->push_back(std::move(line));
     // The hops of CountPaths give no rows.
     const bool counted = step.kind != Step::Kind::kCountPaths;
     Append(step.inner, names, counted ? rows : nullptr, indent + 2, out);
@@ -55,11 +63,25 @@ void Append(const Steps& steps, const Plan& names, const StepRows* rows, int ind
 
 }  // namespace
 
+std::vector<PlanLine> PlanLines(const Plan& plan, const StepRows* rows) {
+  std::vector<PlanLine> out;
+  for (size_t i = 0; i < plan.branches.size(); ++i) {
+    if (i > 0) {
+      out.push_back(plan.union_distinct ? PlanLine{0, "Union", "", -1}
+                                        : PlanLine{0, "Union", "all", -1});
+    }
+    Append(plan.branches[i].steps, plan, rows, 0, &out);
+  }
+  return out;
+}
+
 std::string PlanText(const Plan& plan, const StepRows* rows) {
   std::string out;
-  for (size_t i = 0; i < plan.branches.size(); ++i) {
-    if (i > 0) out += plan.union_distinct ? "Union\n" : "Union all\n";
-    Append(plan.branches[i].steps, plan, rows, 0, &out);
+  for (const PlanLine& line : PlanLines(plan, rows)) {
+    out += std::string(static_cast<size_t>(line.indent), ' ') + line.name;
+    if (!line.details.empty()) out += " " + line.details;
+    if (line.rows >= 0) out += Concat(" rows=", line.rows);
+    out += "\n";
   }
   return out;
 }

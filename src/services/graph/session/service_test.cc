@@ -331,6 +331,16 @@ TEST_F(ServiceTest, Profile_Query_CountsTheRowsOfEachStep) {
   EXPECT_NE(outcome_.plan.find("Unwind rows=3\n"), std::string::npos) << outcome_.plan;
 }
 
+TEST_F(ServiceTest, Profile_NamesThatLookLikeCounts_AreNames) {
+  for (const char* name : {"rows=x", "rows=99999999999999999999", "a rows=1\\nb", "rows="}) {
+    const std::string query = Concat("MATCH (:P)-[:`", name, "`]->() RETURN count(*) AS n");
+    EXPECT_EQ(Rows("PROFILE " + query), Strings{"0"}) << name;
+    EXPECT_TRUE(outcome_.plan_tree.is_map());
+    ASSERT_TRUE(Run("EXPLAIN " + query).ok()) << name;
+    EXPECT_TRUE(outcome_.plan_tree.is_map());
+  }
+}
+
 TEST_F(ServiceTest, Procedures_WhatDriversAsk_IsAnswered) {
   ASSERT_TRUE(Run("CREATE (:A {x: 1})-[:R]->(:B)").ok());
   EXPECT_EQ(Rows("CALL db.labels()"), (Strings{"'A'", "'B'"}));

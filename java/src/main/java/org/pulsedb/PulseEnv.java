@@ -2,6 +2,7 @@ package org.pulsedb;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import org.rocksdb.ColumnFamilyDescriptor;
@@ -30,6 +31,8 @@ import org.rocksdb.RocksDBException;
 public final class PulseEnv extends PulseEnvBase {
   private static final Map<String, PulseEnv> SHARED = new ConcurrentHashMap<>();
 
+  private boolean closed;  // the native Env is gone
+
   private PulseEnv(final long handle) {
     super(handle);
   }
@@ -42,6 +45,7 @@ public final class PulseEnv extends PulseEnvBase {
    * @throws RocksDBException what is wrong with the URI, the agent, or the version of RocksDB
    */
   public static PulseEnv open(final String uri) throws RocksDBException {
+    Objects.requireNonNull(uri, "uri");
     PulseNative.load();
     return new PulseEnv(PulseNative.open(uri));
   }
@@ -84,7 +88,11 @@ public final class PulseEnv extends PulseEnvBase {
 
   /** What went through the agent, by name: bytes written and fetched, waits, lost agents (docs/reference/metrics.md). */
   public Map<String, Long> counters() throws RocksDBException {
-    final String[] all = PulseNative.counters(nativeHandle_);
+    final String[] all;
+    synchronized (this) {
+      if (closed) throw new IllegalStateException("this PulseEnv is closed");
+      all = PulseNative.counters(nativeHandle_);
+    }
     final Map<String, Long> counters = new TreeMap<>();
     for (int i = 0; i + 1 < all.length; i += 2) {
       counters.put(all[i], Long.parseUnsignedLong(all[i + 1]));
@@ -93,7 +101,8 @@ public final class PulseEnv extends PulseEnvBase {
   }
 
   @Override
-  protected void disposeInternal(final long handle) {
+  protected synchronized void disposeInternal(final long handle) {
+    closed = true;
     try {
       PulseNative.close(handle);
     } catch (RocksDBException e) {

@@ -50,17 +50,17 @@ final class PulseNative {
     try {
       for (final String name : libraries()) {
         final Path to = directory.resolve(name);
+        unpacked.add(to);
         try (InputStream from = PulseNative.class.getResourceAsStream(RESOURCES + name)) {
           if (from == null) throw new IOException(name + " is missing in the jar");
           Files.copy(from, to, StandardCopyOption.REPLACE_EXISTING);
         }
-        unpacked.add(to);
       }
       System.load(directory.resolve("libpulse_java.so").toString());
       attach();
     } finally {
-      for (final Path path : unpacked) Files.deleteIfExists(path);
-      Files.deleteIfExists(directory);
+      unpacked.add(directory);
+      for (final Path path : unpacked) path.toFile().delete();  // what cannot be deleted stays
     }
   }
 
