@@ -40,7 +40,9 @@ class Reached {
   }
   bool empty() const { return count_ == 0; }
   void clear() {
-    if (count_ > 0) std::fill(slots_.begin(), slots_.end(), Entry());
+    // A table that a hub has grown is not walked for few entries again and again.
+    const bool few = count_ * 16 < slots_.size();
+    if (count_ > 0) slots_.assign(few ? kFewestSlots : slots_.size(), Entry());
     count_ = 0;
   }
   const std::vector<Entry>& slots() const { return slots_; }
