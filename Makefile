@@ -19,6 +19,8 @@ LONG_TESTS := ^(powercut_test|convert_cut_test|fault_test.*|store_test.*|preload
 # One thread at work: AddressSanitizer looks at these, ThreadSanitizer has nothing to see in them. What the
 # store's threads do together is in StoreThreadsTest, StoreModelTest.LongLives and the files' tests.
 ONE_THREAD := UdpBatchTest.*:UdpCodecTest.*:CorruptionTest.*:KillTest.*:*PartitionModelTest.*:PartitionTest.*:*EvictionTest.*:BatchTest.*:CheckTest.RepairAfterAnyDamage:SegmentMapTest.*:StoreModelTest.EveryCut*:StoreScaleTest.*:OutQueueTest.Gives*:Parser.*:Temporal.*:MergeRuns.*:RunDamage.*:Run.Random*:StoreModel.Fault*:StoreModel.LogCut*:Wal.*:LoadCsv.MoreRelationships*:LoadCsv.TypeThatShowsLate*
+# Programs of one thread.
+NO_THREADS := ^(cypher_test|cypher_shortcuts_test|cypher_features|graph_model_test)$$
 # Configurations in which the same threads meet in the same way as in others.
 SAME_THREADS := *EveryConfigTest.*/one_stream:*EveryConfigTest.*/odd_queue:*EveryConfigTest.*/no_fetch:*EveryConfigTest.*/strict:*EveryConfigTest.*/small_threshold:*FetchTest.*/odd_chunks:*FetchTest.*/four_chunks:*FetchTest.*/buffered:NamesTest.*:*EveryCodec.EveryLevel*:*EveryCodec.AnyDamagedByte*:Decompress.Foreign*:Decompress.Limit*
 
@@ -56,7 +58,7 @@ asan: setup ## unit tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: setup ## unit tests under ThreadSanitizer
 	@$(call configure,tsan)
 	@cmake --build --preset tsan -j $(JOBS)
-	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) ctest --preset tsan
+	$(TSAN_ENV) $(NO_MODELS):$(ONE_THREAD):$(SAME_THREADS):FilesCut.* $(NO_RANDOM) ctest --preset tsan -E '$(NO_THREADS)'
 
 fuzz: ## libFuzzer targets, FUZZ_SECONDS (20) each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
