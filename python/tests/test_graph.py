@@ -159,6 +159,20 @@ def test_transaction_commit_rollback_and_block(graph):
         transaction.rollback()
 
 
+def test_block_whose_graph_was_closed_raises(graph):
+    with pytest.raises(pulsedb.ClosedError), graph.begin() as transaction:
+        transaction.execute("CREATE (:N)")
+        graph.close()
+    with pytest.raises(KeyError), pulsedb.Graph() as other, other.begin():
+        other.close()
+        raise KeyError
+    # What the caller ended is no failure of the block.
+    for end in ("commit", "rollback"):
+        with pulsedb.Graph() as other, other.begin() as transaction:
+            getattr(transaction, end)()
+            other.close()
+
+
 def test_transaction_that_lost_is_transient(graph):
     graph.execute("CREATE (:N {i: 0})")
     first, second = graph.begin(), graph.begin()

@@ -147,7 +147,7 @@ absl::Status AddNodes(const std::string& label,
 }  // namespace
 
 absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   return LoadCsvInto(store_.get(), options);
 }
@@ -155,7 +155,7 @@ absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     const std::string& label, std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
     const std::string& key) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   if (!key.empty()) {
@@ -195,7 +195,7 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
     const std::string& type, EdgeEnds source, EdgeEnds target,
     std::vector<std::pair<std::string, Column>> columns, uint64_t rows) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   for (const EdgeEnds* ends : {&source, &target}) {

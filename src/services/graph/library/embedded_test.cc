@@ -94,6 +94,36 @@ TEST_F(EmbeddedGraphTest, Execute_Interrupted_IsCancelled) {
   EXPECT_FALSE((*transaction)->Commit().ok());
 }
 
+TEST_F(EmbeddedGraphTest, CallsWithinAStatement_ThatWouldWaitForIt_FailAndMayEndIt) {
+  auto transaction = graph_->Begin({});
+  ASSERT_TRUE(transaction.ok());
+  std::vector<absl::Status> calls;
+  const std::function<bool()> within = [&] {
+    EXPECT_TRUE((*transaction)->open());
+    EXPECT_EQ(One("CREATE (:N) WITH 7 AS x RETURN x").as_int(), 7);
+    calls.push_back((*transaction)->Execute("RETURN 1", nullptr, {}).status());
+    calls.push_back((*transaction)->Commit());
+    calls.push_back((*transaction)->Rollback());
+    return false;
+  };
+  const std::function<bool()> closing = [&] {
+    calls.push_back(graph_->Close());
+    return false;
+  };
+  StatementOptions options;
+  options.interrupted = &within;
+  // It is ended by what was called, and not as interrupted.
+  EXPECT_TRUE(absl::IsCancelled((*transaction)->Execute(kLong, nullptr, options).status()));
+  EXPECT_TRUE((*transaction)->Rollback().ok());
+  options.interrupted = &closing;
+  EXPECT_TRUE(absl::IsCancelled(graph_->Execute(kLong, nullptr, options).status()));
+  ASSERT_EQ(calls.size(), 4u);
+  for (const absl::Status& status : calls) EXPECT_EQ(cypher::InfoOf(status).kind, "Within");
+  EXPECT_FALSE((*transaction)->open());
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 1);
+  EXPECT_TRUE(graph_->Close().ok());
+}
+
 TEST_F(EmbeddedGraphTest, Execute_WrongSchemaStatement_SaysWhatWasDone) {
   cypher::Doing doing = cypher::Doing::kQuery;
   StatementOptions options;
