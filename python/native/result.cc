@@ -20,14 +20,18 @@ nb::object Str(std::string_view text) {
 }
 
 nb::list FetchMany(Result& self, size_t most) {
-  const size_t count = std::min(most, self.left());
-  nb::list out = nb::steal<nb::list>(Steal(PyList_New(static_cast<Py_ssize_t>(count))).release());
+  size_t first = 0;
+  const size_t count = self.Take(most, &first);
+  nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {
-    PyObject* row = self.Next();
-    if (row == nullptr) throw nb::python_error();
+    PyObject* row = out.is_valid() ? RowToPython(self.table(), first + i, self.names()) : nullptr;
+    if (row == nullptr) {
+      self.GiveBack(first, count);
+      throw nb::python_error();
+    }
     PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), row);
   }
-  return out;
+  return nb::borrow<nb::list>(out);
 }
 
 nb::object FetchOne(Result& self) {

@@ -324,6 +324,48 @@ def test_statement_leaves_the_interpreter_to_other_threads(graph):
     assert ended == [True]
 
 
+@pytest.mark.parametrize("take", [lambda result: result.fetchall(), lambda result: result.fetchmany(100)])
+def test_threads_that_share_a_result_get_each_row_once(graph, take):
+    graph.execute("UNWIND range(1, 20000) AS i CREATE (:N {i: i})")
+    result = graph.execute("MATCH (n:N) RETURN n")
+    taken, errors = [], []
+
+    def work():
+        try:
+            while rows := take(result):
+                taken.extend(node["i"] for (node,) in rows)
+        except Exception as error:  # seen below
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert sorted(taken) == list(range(1, 20001))
+
+
+def test_fetch_that_fails_takes_no_rows(graph):
+    result = graph.execute(
+        "UNWIND range(1, 4) AS i RETURN CASE i WHEN 3 THEN date('-999999-01-01') ELSE i END AS x"
+    )
+    assert result.fetchone() == (1,)
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            result.fetchall()
+    assert result.fetchmany(1) == [(2,)]
+    # One row at a time goes over it.
+    with pytest.raises(OverflowError):
+        result.fetchone()
+    assert result.fetchall() == [(4,)]
+
+
 def test_retries_of_single_statements_hide_conflicts(graph):
     graph.execute("CREATE (:Counter {i: 0})")
 
