@@ -259,10 +259,18 @@ class Graph(_native.Graph):
         of properties and types ("int", "string", ...); others are inferred. Lines that cannot be
         loaded end it, or go to the file `reject`.
         """
-        for name, value in (("delimiter", delimiter), ("quote", quote), ("array_delimiter", array_delimiter)):
-            if len(value) != 1 or ord(value) > 127:
-                raise ValueError(f"{name} is one character, not {value!r}")
-        dialect = delimiter + quote + (escape or "\0") + array_delimiter
+        dialect = ""
+        for name, value in (
+            ("delimiter", delimiter),
+            ("quote", quote),
+            ("escape", escape),
+            ("array_delimiter", array_delimiter),
+        ):
+            if name == "escape" and value is None:
+                value = "\0"
+            elif not isinstance(value, str) or len(value) != 1 or not 0 < ord(value) < 128:
+                raise ValueError(f"{name} is one character of ASCII, not {value!r}")
+            dialect += value
         return self._load_files(
             _files(nodes), _files(edges), list((types or {}).items()), dialect, null,
             os.fsdecode(reject) if reject else "", threads,

@@ -207,6 +207,15 @@ def files(tmp_path):
     return tmp_path
 
 
+def test_csv_dialect_is_of_single_characters(graph, tmp_path):
+    (tmp_path / "n.csv").write_text('id,name\n1,"a\\"b"\n')
+    for wrong in ({"escape": "ab"}, {"escape": ""}, {"escape": "ä"}, {"quote": "\0"}, {"delimiter": None}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            graph.load_csv({"N": tmp_path / "n.csv"}, **wrong)
+    graph.load_csv({"N": tmp_path / "n.csv"}, escape="\\")
+    assert graph.execute("MATCH (n:N) RETURN n.name").scalar() == 'a"b'
+
+
 def test_csv_with_rejects(graph, files):
     options = dict(
         nodes={"Person": files / "people.csv"},
