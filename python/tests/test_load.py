@@ -54,6 +54,17 @@ def test_load_is_durable_and_atomic(graph):
         assert again.execute("MATCH ()-[e]->() RETURN count(e)").scalar() == 0
 
 
+def test_indexes_of_keys_do_not_collide(graph):
+    graph.load_nodes("A_B", {"c": [1]}, key="c")
+    graph.load_nodes("A", {"B_c": [1]}, key="B_c")
+    (name,) = [row["name"] for row in graph.execute("SHOW INDEXES").to_dicts() if row["properties"] == ["c"]]
+    graph.execute(f"DROP INDEX {name}")
+    graph.execute(f"CREATE INDEX {name} FOR (n:Other) ON (n.x)")
+    with pytest.raises(pulsedb.ConstraintError, match=name):
+        graph.load_nodes("A_B", {"c": [2]}, key="c")
+    assert graph.execute("MATCH (n:A_B) RETURN count(*)").scalar() == 1
+
+
 def test_many_nodes_take_the_bulk_path(graph):
     np = pytest.importorskip("numpy")
     rows = 120_000

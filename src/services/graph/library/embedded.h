@@ -63,7 +63,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // transaction.
   absl::StatusOr<LoadReport> LoadFiles(const LoadOptions& options);
   // Nodes of one label: by a bulk load where they are many and no constraint is there, else by one
-  // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument.
+  // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument. Makes an
+  // index on the key where none is; AlreadyExists where its name (that of CREATE INDEX) is taken.
   absl::StatusOr<uint64_t> LoadNodes(const std::string& label,
                                      std::vector<std::pair<std::string, cypher::Column>> columns,
                                      uint64_t rows, const std::string& key);

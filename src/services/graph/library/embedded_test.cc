@@ -183,6 +183,29 @@ TEST_F(EmbeddedGraphTest, Load_WrongKeys_LeaveTheGraphAsItWas) {
   EXPECT_EQ(One("MATCH ()-[e]->() RETURN count(*)").as_int(), 0);
 }
 
+TEST_F(EmbeddedGraphTest, Load_Key_MakesTheIndexThatCreateIndexWould) {
+  ASSERT_TRUE(Run("CREATE INDEX FOR (n:A) ON (n.B_c)").ok());
+  const std::string name = graph_->Indexes().at(0).name;
+  ASSERT_TRUE(Run("DROP INDEX " + name).ok());
+  ASSERT_TRUE(graph_->LoadNodes("A_B", {{"c", Ints({1})}}, 1, "c").ok());
+  ASSERT_TRUE(graph_->LoadNodes("A", {{"B_c", Ints({1})}}, 1, "B_c").ok());
+  ASSERT_EQ(graph_->Indexes().size(), 2u);
+  EXPECT_EQ(graph_->Indexes().at(1).name, name);
+}
+
+TEST_F(EmbeddedGraphTest, Load_NameOfTheIndexIsTaken_LoadsNothing) {
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "id").ok());
+  const std::string name = graph_->Indexes().at(0).name;
+  ASSERT_TRUE(Run("DROP INDEX " + name).ok());
+  ASSERT_TRUE(Run("CREATE INDEX " + name + " FOR (n:Other) ON (n.x)").ok());
+  const auto loaded = graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id");
+  EXPECT_TRUE(absl::IsAlreadyExists(loaded.status())) << loaded.status();
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 1);
+  // As the message says.
+  ASSERT_TRUE(Run("CREATE INDEX mine FOR (n:N) ON (n.id)").ok());
+  EXPECT_EQ(*graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id"), 1u);
+}
+
 TEST_F(EmbeddedGraphTest, Load_ReadOnly_IsRefused) {
   ASSERT_TRUE(graph_->Close().ok());
   EmbeddedOptions options;
