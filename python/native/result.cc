@@ -174,10 +174,12 @@ void BindResult(nb::module_& module) {
       .def("__bool__", [](const Result&) { return true; })
       .def("__getitem__", &RowAt, nb::arg("row"), "A row by its number, from 0.")
       .def("fetchone", &FetchOne, "The next row, or None at the end.")
-      .def("fetchmany", &FetchMany, nb::arg("size") = 1, "The next rows, at most `size` of them.")
+      .def("fetchmany", &FetchMany, nb::arg("size") = 1,
+           "The next rows, at most `size` of them. Where a value cannot be had, none is taken.")
       .def(
           "fetchall", [](Result& self) { return FetchMany(self, self.left()); },
-          "The rows that were not taken yet, as a list.")
+          "The rows that were not taken yet, as a list. Where a value cannot be had, none is "
+          "taken; fetchone() goes over such a row.")
       .def("to_dicts", &ToDicts, "All rows, each as a dict by column.")
       .def(
           "single", [](nb::handle self) { return CallFrames("single", self); },
