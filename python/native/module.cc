@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <pythread.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -12,7 +13,9 @@
 #include "convert.h"
 #include "pulse/version.h"
 #include "result.h"
+#include "services/graph/cypher/error.h"
 #include "services/graph/library/embedded.h"
+#include "services/graph/model/text.h"
 
 namespace nb = nanobind;
 
@@ -24,6 +27,44 @@ using graph::EmbeddedTransaction;
 using graph::StatementOptions;
 
 unsigned long main_thread = 0;
+
+// What is of the process that made it. A process that was forked from it has a copy of the memory,
+// but neither the threads nor the file positions: it must not touch a store, nor destroy one, which
+// would write into the files of the other, or wait for ever.
+template <typename T>
+class OfProcess {
+ public:
+  explicit OfProcess(T made) : made_(std::move(made)) {}
+  ~OfProcess() {
+    if (!here()) {
+      (void)new T(std::move(made_));  // never freed
+      return;
+    }
+    const nb::gil_scoped_release release;
+    made_ = T();
+  }
+  OfProcess(const OfProcess&) = delete;
+  OfProcess& operator=(const OfProcess&) = delete;
+
+  bool here() const { return getpid() == process_; }
+  auto* get() const {
+    if (!here()) {
+      Raise(cypher::RuntimeError(
+                "Closed", "Closed",
+                cypher::Concat("the graph was opened by process ", process_, ", and this is ",
+                               getpid(),
+                               ", which was forked from it: a process opens its own graph")),
+            cypher::Doing::kQuery);
+    }
+    return made_.get();
+  }
+  // Also in another process: for what is no more than read.
+  const auto* peek() const { return made_.get(); }
+
+ private:
+  const pid_t process_ = getpid();
+  T made_;
+};
 
 // Asks for signals every 50 ms, which Python handles on its main thread only. True: one raised.
 class SignalPoll {
@@ -40,8 +81,10 @@ class SignalPoll {
     if (now - last_ < 50'000'000) return false;
     const nb::gil_scoped_acquire acquire;
     last_ = NowNanos();
-    return PyErr_CheckSignals() != 0;
+    // A handler may fork: the statement goes on in the process that it began in.
+    return PyErr_CheckSignals() != 0 || getpid() != process_;
   }
+  const pid_t process_ = getpid();
   std::function<bool()> ask_;
   int64_t last_ = 0;
 };
@@ -85,50 +128,6 @@ nb::object Execute(Target* target, nb::handle query, nb::handle params, nb::hand
   return made;
 }
 
-class Transaction {
- public:
-  explicit Transaction(std::unique_ptr<EmbeddedTransaction> transaction)
-      : transaction_(std::move(transaction)) {}
-  ~Transaction() {
-    const nb::gil_scoped_release release;
-    transaction_.reset();
-  }
-  EmbeddedTransaction* get() { return transaction_.get(); }
-
- private:
-  std::unique_ptr<EmbeddedTransaction> transaction_;
-};
-
-class Graph {
- public:
-  Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
-        uint64_t query_memory, nb::object timeout, uint64_t retain) {
-    graph::EmbeddedOptions options;
-    options.store.read_only = read_only;
-    options.store.create = create;
-    options.store.sync = sync;
-    options.store.memory_limit = memory;
-    options.store.retain_commits = retain;
-    options.service.query_memory_bytes = query_memory;
-    options.service.query_nanos = TimeoutNanos(timeout);
-    absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
-    {
-      const nb::gil_scoped_release release;
-      graph = EmbeddedGraph::Open(path, options);
-    }
-    if (!graph.ok()) RaiseOfStore(graph.status());
-    graph_ = *std::move(graph);
-  }
-  ~Graph() {
-    const nb::gil_scoped_release release;
-    graph_.reset();
-  }
-  EmbeddedGraph* get() { return graph_.get(); }
-
- private:
-  std::shared_ptr<EmbeddedGraph> graph_;
-};
-
 // Calls without the GIL; raises what it returns.
 template <typename Function>
 auto Without(cypher::Doing doing, Function function) {
@@ -144,12 +143,73 @@ auto Without(cypher::Doing doing, Function function) {
   }
 }
 
-template <typename Function>
-void OfStore(Function function) {
+class Transaction {
+ public:
+  explicit Transaction(std::unique_ptr<EmbeddedTransaction> transaction)
+      : transaction_(std::move(transaction)) {}
+  EmbeddedTransaction* get() const { return transaction_.get(); }
+  bool open() const { return transaction_.peek()->open(); }
+  void Rollback() {
+    if (!transaction_.here()) return;
+    End(cypher::Doing::kQuery, &EmbeddedTransaction::Rollback);
+  }
+  void Commit() { End(cypher::Doing::kCommit, &EmbeddedTransaction::Commit); }
+  // By Commit() or Rollback(), and not since the graph was closed.
+  bool ended() const { return ended_; }
+
+ private:
+  void End(cypher::Doing doing, absl::Status (EmbeddedTransaction::*call)()) {
+    EmbeddedTransaction* const transaction = get();
+    absl::Status status;
+    {
+      const nb::gil_scoped_release release;
+      status = (transaction->*call)();
+    }
+    // That kind: from within a statement of it, which is to be ended first.
+    if (cypher::InfoOf(status).kind != "Within") ended_ = true;
+    if (!status.ok()) Raise(status, doing);
+  }
+
+  OfProcess<std::unique_ptr<EmbeddedTransaction>> transaction_;
+  bool ended_ = false;
+};
+
+class Graph {
+ public:
+  Graph(const std::string& path, bool read_only, bool create, bool sync, uint64_t memory,
+        uint64_t query_memory, nb::object timeout, uint64_t retain)
+      : graph_(Open(path, read_only, create, sync, memory, query_memory, timeout, retain)) {}
+  EmbeddedGraph* get() const { return graph_.get(); }
+  bool closed() const { return graph_.peek()->closed(); }
+
+ private:
+  static std::shared_ptr<EmbeddedGraph> Open(const std::string& path, bool read_only, bool create,
+                                             bool sync, uint64_t memory, uint64_t query_memory,
+                                             const nb::object& timeout, uint64_t retain) {
+    graph::EmbeddedOptions options;
+    options.store.read_only = read_only;
+    options.store.create = create;
+    options.store.sync = sync;
+    options.store.memory_limit = memory;
+    options.store.retain_commits = retain;
+    options.service.query_memory_bytes = query_memory;
+    options.service.query_nanos = TimeoutNanos(timeout);
+    absl::StatusOr<std::shared_ptr<EmbeddedGraph>> graph;
+    {
+      const nb::gil_scoped_release release;
+      graph = EmbeddedGraph::Open(path, options);
+    }
+    if (!graph.ok()) RaiseOfStore(graph.status());
+    return *std::move(graph);
+  }
+  const OfProcess<std::shared_ptr<EmbeddedGraph>> graph_;
+};
+
+void OfStore(EmbeddedGraph* graph, absl::Status (EmbeddedGraph::*call)()) {
   absl::Status status;
   {
     const nb::gil_scoped_release release;
-    status = function();
+    status = (graph->*call)();
   }
   if (!status.ok()) RaiseOfStore(status);
 }
@@ -161,14 +221,16 @@ NamedColumns Take(nb::handle columns, uint64_t* rows) {
 
 uint64_t LoadNodes(Graph& self, const std::string& label, nb::handle data, const std::string& key) {
   uint64_t rows = 0;
+  EmbeddedGraph* const graph = self.get();
   NamedColumns columns = Take(data, &rows);
   return Without(cypher::Doing::kQuery,
-                 [&] { return self.get()->LoadNodes(label, std::move(columns), rows, key); });
+                 [&] { return graph->LoadNodes(label, std::move(columns), rows, key); });
 }
 
 // `source` and `target`: (column, label, key).
 uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::handle source,
                    nb::handle target) {
+  EmbeddedGraph* const graph = self.get();
   uint64_t rows = 0;
   NamedColumns columns = Take(data, &rows);
   EmbeddedGraph::EdgeEnds ends[2];
@@ -186,14 +248,14 @@ uint64_t LoadEdges(Graph& self, const std::string& type, nb::handle data, nb::ha
     columns.erase(found);
   }
   return Without(cypher::Doing::kQuery, [&] {
-    return self.get()->LoadEdges(type, std::move(ends[0]), std::move(ends[1]), std::move(columns),
-                                 rows);
+    return graph->LoadEdges(type, std::move(ends[0]), std::move(ends[1]), std::move(columns), rows);
   });
 }
 
 nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle types,
                    const std::string& dialect, const std::string& null_text,
                    const std::string& reject, int threads) {
+  EmbeddedGraph* const graph = self.get();
   graph::LoadOptions options;
   const auto check = [](const auto& parsed) {
     if (!parsed.ok()) Raise(parsed.status(), cypher::Doing::kQuery);
@@ -221,7 +283,7 @@ nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle t
   options.reject_path = reject;
   options.threads = threads;
   const graph::LoadReport report =
-      Without(cypher::Doing::kQuery, [&] { return self.get()->LoadFiles(options); });
+      Without(cypher::Doing::kQuery, [&] { return graph->LoadFiles(options); });
   nb::dict out;
   out["nodes"] = report.nodes;
   out["relationships"] = report.edges;
@@ -236,7 +298,12 @@ nb::dict LoadFiles(Graph& self, nb::handle nodes, nb::handle edges, nb::handle t
 }
 
 nb::dict Stats(Graph& self) {
-  const graph::StoreStats stats = self.get()->stats();
+  EmbeddedGraph* const graph = self.get();
+  graph::StoreStats stats;
+  {
+    const nb::gil_scoped_release release;
+    stats = graph->stats();
+  }
   nb::dict out;
   out["sequence"] = stats.sequence;
   out["log_bytes"] = stats.log_bytes;
@@ -262,32 +329,23 @@ void BindTransaction(nb::module_& module) {
           },
           nb::arg("query"), nb::arg("params").none() = nb::none(), "As Graph.execute().")
       .def(
-          "commit",
-          [](Transaction& self) {
-            Without(cypher::Doing::kCommit, [&] { return self.get()->Commit(); });
-          },
+          "commit", [](Transaction& self) { self.Commit(); },
           "Makes what was written durable and visible. TransientError where another transaction "
           "was first: nothing is kept, and to run it again is right.")
       .def(
-          "rollback",
-          [](Transaction& self) {
-            const nb::gil_scoped_release release;
-            self.get()->Rollback();
-          },
+          "rollback", [](Transaction& self) { self.Rollback(); },
           "Drops what was written. Does nothing when it is over.")
       .def_prop_ro(
-          "closed", [](Transaction& self) { return !self.get()->open(); },
+          "closed", [](Transaction& self) { return !self.open(); },
           "Whether it was committed or rolled back.")
       .def("__enter__", [](nb::handle self) { return nb::borrow(self); })
       .def(
           "__exit__",
           [](Transaction& self, nb::handle type, nb::handle, nb::handle) {
-            const bool commit = type.is_none() && self.get()->open();
-            if (commit) {
-              Without(cypher::Doing::kCommit, [&] { return self.get()->Commit(); });
+            if (type.is_none() && !self.ended()) {
+              self.Commit();
             } else {
-              const nb::gil_scoped_release release;
-              self.get()->Rollback();
+              self.Rollback();
             }
             return false;
           },
@@ -316,7 +374,8 @@ void BindGraph(nb::module_& module) {
             StatementOptions options;
             options.read_only = read_only;
             options.timeout_nanos = TimeoutNanos(timeout);
-            auto made = Without(cypher::Doing::kQuery, [&] { return self.get()->Begin(options); });
+            EmbeddedGraph* const graph = self.get();
+            auto made = Without(cypher::Doing::kQuery, [&] { return graph->Begin(options); });
             return new Transaction(std::move(made));  // Python owns it
           },
           nb::kw_only(), nb::arg("read_only") = false, nb::arg("timeout").none() = nb::none(),
@@ -326,13 +385,18 @@ void BindGraph(nb::module_& module) {
       .def("_load_edges", &LoadEdges)
       .def("_load_files", &LoadFiles)
       .def("_stats", &Stats)
-      .def("_closed", [](Graph& self) { return self.get()->closed(); })
-      .def("_close", [](Graph& self) { OfStore([&] { return self.get()->Close(); }); })
+      .def("_closed", [](Graph& self) { return self.closed(); })
+      .def("_close", [](Graph& self) { OfStore(self.get(), &EmbeddedGraph::Close); })
       .def(
-          "checkpoint", [](Graph& self) { OfStore([&] { return self.get()->Checkpoint(); }); },
+          "checkpoint", [](Graph& self) { OfStore(self.get(), &EmbeddedGraph::Checkpoint); },
           "Writes all that the log holds into files that open without replaying it.")
       .def_prop_ro(
-          "sequence", [](Graph& self) { return self.get()->sequence(); },
+          "sequence",
+          [](Graph& self) {
+            EmbeddedGraph* const graph = self.get();
+            const nb::gil_scoped_release release;
+            return graph->sequence();
+          },
           "The number of the newest commit, as AT SNAPSHOT takes it.");
 }
 

@@ -20,14 +20,18 @@ nb::object Str(std::string_view text) {
 }
 
 nb::list FetchMany(Result& self, size_t most) {
-  const size_t count = std::min(most, self.left());
-  nb::list out = nb::steal<nb::list>(Steal(PyList_New(static_cast<Py_ssize_t>(count))).release());
+  size_t first = 0;
+  const size_t count = self.Take(most, &first);
+  nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(count)));
   for (size_t i = 0; i < count; ++i) {
-    PyObject* row = self.Next();
-    if (row == nullptr) throw nb::python_error();
+    PyObject* row = out.is_valid() ? RowToPython(self.table(), first + i, self.names()) : nullptr;
+    if (row == nullptr) {
+      self.GiveBack(first, count);
+      throw nb::python_error();
+    }
     PyList_SET_ITEM(out.ptr(), static_cast<Py_ssize_t>(i), row);
   }
-  return out;
+  return nb::borrow<nb::list>(out);
 }
 
 nb::object FetchOne(Result& self) {
@@ -170,10 +174,12 @@ void BindResult(nb::module_& module) {
       .def("__bool__", [](const Result&) { return true; })
       .def("__getitem__", &RowAt, nb::arg("row"), "A row by its number, from 0.")
       .def("fetchone", &FetchOne, "The next row, or None at the end.")
-      .def("fetchmany", &FetchMany, nb::arg("size") = 1, "The next rows, at most `size` of them.")
+      .def("fetchmany", &FetchMany, nb::arg("size") = 1,
+           "The next rows, at most `size` of them. Where a value cannot be had, none is taken.")
       .def(
           "fetchall", [](Result& self) { return FetchMany(self, self.left()); },
-          "The rows that were not taken yet, as a list.")
+          "The rows that were not taken yet, as a list. Where a value cannot be had, none is "
+          "taken; fetchone() goes over such a row.")
       .def("to_dicts", &ToDicts, "All rows, each as a dict by column.")
       .def(
           "single", [](nb::handle self) { return CallFrames("single", self); },

@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "convert.h"
@@ -22,6 +23,18 @@ class Result {
     return next_ < table_->rows() ? RowToPython(*table_, next_++, &names_) : nullptr;
   }
   size_t left() const { return table_->rows() - next_; }
+  // Takes at most so many of the next rows: they are from `first` on. Other threads go on behind
+  // them while these are made, which may let go of the GIL.
+  size_t Take(size_t most, size_t* first) {
+    const size_t count = std::min(most, left());
+    *first = next_;
+    next_ += count;
+    return count;
+  }
+  // Undoes Take(), where nobody has taken more since.
+  void GiveBack(size_t first, size_t count) {
+    if (next_ == first + count) next_ = first;
+  }
   NameCache* names() { return &names_; }
 
  private:

@@ -100,11 +100,17 @@ def _bytes(name, size):
 
 @atexit.register
 def _close_all():
+    # Graphs that a fork took along stay as they are: they belong to the other process.
     for graph in list(_open):
         try:
             graph.close()
         except Error:
             pass  # nobody is left to tell; what was committed is durable all the same
+
+
+def _remove_directory(path, process):
+    if os.getpid() == process:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class Graph(_native.Graph):
@@ -121,6 +127,9 @@ class Graph(_native.Graph):
     retain        so many commits before the newest can be read by AT SNAPSHOT
 
     LockedError where another process, or another Graph of this one, has it open for writing.
+
+    A graph is of the process that opened it: in one that was forked from it, close() and the end of the
+    process leave the database alone, and everything else is a ClosedError.
     """
 
     def __init__(
@@ -142,7 +151,8 @@ class Graph(_native.Graph):
             path = temporary = tempfile.mkdtemp(prefix="pulsedb-")
             sync = False
         # Before anything can fail; it removes the directory also where nobody closes the graph.
-        self._remove = temporary and weakref.finalize(self, shutil.rmtree, temporary, True)
+        self._process = os.getpid()
+        self._remove = temporary and weakref.finalize(self, _remove_directory, temporary, self._process)
         self._path = os.fsdecode(path)
         super().__init__(
             self._path,
@@ -175,8 +185,11 @@ class Graph(_native.Graph):
     def close(self):
         """Ends statements that run, rolls back open transactions, and writes a checkpoint.
 
-        Without it, all that was committed is there at the next opening, too, which takes longer.
+        Without it, all that was committed is there at the next opening, too, which takes longer. In a
+        process that was forked from that of the graph it does nothing.
         """
+        if os.getpid() != self._process:
+            return
         self._close()
         if self._remove:
             self._remove()
@@ -246,10 +259,18 @@ class Graph(_native.Graph):
         of properties and types ("int", "string", ...); others are inferred. Lines that cannot be
         loaded end it, or go to the file `reject`.
         """
-        for name, value in (("delimiter", delimiter), ("quote", quote), ("array_delimiter", array_delimiter)):
-            if len(value) != 1 or ord(value) > 127:
-                raise ValueError(f"{name} is one character, not {value!r}")
-        dialect = delimiter + quote + (escape or "\0") + array_delimiter
+        dialect = ""
+        for name, value in (
+            ("delimiter", delimiter),
+            ("quote", quote),
+            ("escape", escape),
+            ("array_delimiter", array_delimiter),
+        ):
+            if name == "escape" and value is None:
+                value = "\0"
+            elif not isinstance(value, str) or len(value) != 1 or not 0 < ord(value) < 128:
+                raise ValueError(f"{name} is one character of ASCII, not {value!r}")
+            dialect += value
         return self._load_files(
             _files(nodes), _files(edges), list((types or {}).items()), dialect, null,
             os.fsdecode(reject) if reject else "", threads,

@@ -105,7 +105,7 @@ class CorruptionError(Error):
 
 
 class ClosedError(Error):
-    """The graph was closed, or the transaction is over."""
+    """The graph was closed, or is another process's; or the transaction is over."""
 
 
 class TransactionError(Error):
@@ -126,6 +126,7 @@ _KINDS = {
     "ReadOnlyDatabase": ReadOnlyError,
     "Unsupported": UnsupportedError,
     "Closed": ClosedError,
+    "Within": Error,  # a call that would wait for the statement that it comes from
     "TransactionFailed": TransactionError,
 }
 

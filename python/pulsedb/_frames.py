@@ -139,7 +139,9 @@ def to_networkx(result):
     def add_node(node):
         if node.labels or node.properties or node.id not in known:
             known.add(node.id)
-            graph.add_node(node.id, labels=node.labels, **_attributes(node, "labels"))
+            # Not as arguments: a property may have the name of any of them.
+            graph.add_node(node.id)
+            graph.nodes[node.id].update(_attributes(node, "labels"), labels=node.labels)
 
     def add(value):
         if isinstance(value, Node):
@@ -148,9 +150,8 @@ def to_networkx(result):
             for end in (value.start, value.end):
                 if end not in known:
                     add_node(Node(end))
-            graph.add_edge(
-                value.start, value.end, key=value.id, type=value.type, **_attributes(value, "type")
-            )
+            graph.add_edge(value.start, value.end, key=value.id)
+            graph.edges[value.start, value.end, value.id].update(_attributes(value, "type"), type=value.type)
         elif isinstance(value, Path):
             for part in value.nodes + value.relationships:
                 add(part)

@@ -283,25 +283,62 @@ def _of_pandas(value):
     return type(value).__module__.partition(".")[0] == "pandas"
 
 
+# NumPy's units of time: so many of the first are so many of the second.
+_MONTHS = {"Y": 12, "M": 1}
+_DAYS = {"W": 7, "D": 1}
+_SECONDS = {
+    "h": (1, 3600),
+    "m": (1, 60),
+    "s": (1, 1),
+    "ms": (10**3, 1),
+    "us": (10**6, 1),
+    "ns": (10**9, 1),
+    "ps": (10**12, 1),
+    "fs": (10**15, 1),
+    "as": (10**18, 1),
+}
+
+
 def _numpy_time(value):
-    """numpy.datetime64 and timedelta64, whatever their unit."""
+    """numpy.datetime64 and timedelta64, whatever their unit.
+
+    By Python's integers, which do not wrap as NumPy's conversions do; parts of a nanosecond are rounded down.
+    """
     import numpy as np  # it is one of NumPy's
 
     if np.isnat(value):
         return ("value", None)
-    if value.dtype.kind == "m":
-        nanos = int(value.astype("timedelta64[ns]").astype("int64"))
-        seconds, nanos = divmod(nanos, 1_000_000_000)
-        days, seconds = divmod(seconds, 86400)
-        return ("duration", (0, days, seconds, nanos))
-    if np.datetime_data(value.dtype)[0] in ("Y", "M", "W", "D"):
-        return ("value", value.astype("datetime64[D]").tolist())
-    micros = value.astype("datetime64[us]")
-    finer = 0
-    if np.datetime_data(value.dtype)[0] in ("ns", "ps", "fs", "as"):
-        finer = int((value.astype("datetime64[ns]") - micros.astype("datetime64[ns]")).astype("int64"))
-    plain = micros.tolist()
+    unit, count = np.datetime_data(value.dtype)
+    number = int(value.astype("int64")) * count
+    long = value.dtype.kind == "m"
+    if unit in _MONTHS:
+        months = number * _MONTHS[unit]
+        return ("duration", (months, 0, 0, 0)) if long else ("value", _day(value, months=months))
+    if unit in _DAYS:
+        days = number * _DAYS[unit]
+        return ("duration", (0, days, 0, 0)) if long else ("value", _day(value, days=days))
+    if unit not in _SECONDS:
+        raise ValueError(f"{value!r} has no unit")
+    parts, seconds = _SECONDS[unit]
+    nanos = number * seconds * 1_000_000_000 // parts
+    days, nanos = divmod(nanos, 86400 * 1_000_000_000)
+    if long:
+        return ("duration", (0, days, *divmod(nanos, 1_000_000_000)))
+    micros, finer = divmod(nanos, 1000)
+    plain = datetime.datetime.combine(_day(value, days=days), datetime.time())
+    plain += datetime.timedelta(microseconds=micros)
     return ("datetime", _finer_datetime(plain, finer)) if finer else ("value", plain)
+
+
+def _day(value, months=0, days=0):
+    """The date that is so far from 1970."""
+    year, month = divmod(months, 12)
+    try:
+        if months:
+            return datetime.date(1970 + year, month + 1, 1)
+        return datetime.date.fromordinal(_EPOCH + days)
+    except (ValueError, OverflowError):
+        raise OverflowError(f"{value!r} is beyond the years 1 to 9999, which Python's datetime has") from None
 
 
 def _simplify_time(value):

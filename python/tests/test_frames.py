@@ -137,6 +137,18 @@ def test_networkx_graph(graph):
     }
 
 
+def test_networkx_takes_properties_of_any_name(graph):
+    pytest.importorskip("networkx")
+    named = "{self: 1, key: 2, node_for_adding: 3, labels: 4, u_for_edge: 5, v_for_edge: 6, type: 7, attr: 8}"
+    graph.execute(f"CREATE (:A {named})-[:R {named}]->(:B)")
+    a, r = graph.execute("MATCH (a:A)-[r]->() RETURN a, r").single()
+    made = graph.execute("MATCH (a)-[r]->(b) RETURN r, a, b").to_networkx()
+    assert made.nodes[a.id] == {**a.properties, "labels": a.labels}
+    ((_, end, key, data),) = made.edges(keys=True, data=True)
+    assert (end, key, data) == (r.end, r.id, {**r.properties, "type": "R"})
+    assert made.nodes[r.end] == {"labels": frozenset("B")}
+
+
 def test_what_is_not_installed_is_named(graph, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):

@@ -159,6 +159,20 @@ def test_transaction_commit_rollback_and_block(graph):
         transaction.rollback()
 
 
+def test_block_whose_graph_was_closed_raises(graph):
+    with pytest.raises(pulsedb.ClosedError), graph.begin() as transaction:
+        transaction.execute("CREATE (:N)")
+        graph.close()
+    with pytest.raises(KeyError), pulsedb.Graph() as other, other.begin():
+        other.close()
+        raise KeyError
+    # What the caller ended is no failure of the block.
+    for end in ("commit", "rollback"):
+        with pulsedb.Graph() as other, other.begin() as transaction:
+            getattr(transaction, end)()
+            other.close()
+
+
 def test_transaction_that_lost_is_transient(graph):
     graph.execute("CREATE (:N {i: 0})")
     first, second = graph.begin(), graph.begin()
@@ -308,6 +322,48 @@ def test_statement_leaves_the_interpreter_to_other_threads(graph):
     graph.close()
     thread.join()
     assert ended == [True]
+
+
+@pytest.mark.parametrize("take", [lambda result: result.fetchall(), lambda result: result.fetchmany(100)])
+def test_threads_that_share_a_result_get_each_row_once(graph, take):
+    graph.execute("UNWIND range(1, 20000) AS i CREATE (:N {i: i})")
+    result = graph.execute("MATCH (n:N) RETURN n")
+    taken, errors = [], []
+
+    def work():
+        try:
+            while rows := take(result):
+                taken.extend(node["i"] for (node,) in rows)
+        except Exception as error:  # seen below
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert sorted(taken) == list(range(1, 20001))
+
+
+def test_fetch_that_fails_takes_no_rows(graph):
+    result = graph.execute(
+        "UNWIND range(1, 4) AS i RETURN CASE i WHEN 3 THEN date('-999999-01-01') ELSE i END AS x"
+    )
+    assert result.fetchone() == (1,)
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            result.fetchall()
+    assert result.fetchmany(1) == [(2,)]
+    # One row at a time goes over it.
+    with pytest.raises(OverflowError):
+        result.fetchone()
+    assert result.fetchall() == [(4,)]
 
 
 def test_retries_of_single_statements_hide_conflicts(graph):

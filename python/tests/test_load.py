@@ -54,6 +54,17 @@ def test_load_is_durable_and_atomic(graph):
         assert again.execute("MATCH ()-[e]->() RETURN count(e)").scalar() == 0
 
 
+def test_indexes_of_keys_do_not_collide(graph):
+    graph.load_nodes("A_B", {"c": [1]}, key="c")
+    graph.load_nodes("A", {"B_c": [1]}, key="B_c")
+    (name,) = [row["name"] for row in graph.execute("SHOW INDEXES").to_dicts() if row["properties"] == ["c"]]
+    graph.execute(f"DROP INDEX {name}")
+    graph.execute(f"CREATE INDEX {name} FOR (n:Other) ON (n.x)")
+    with pytest.raises(pulsedb.ConstraintError, match=name):
+        graph.load_nodes("A_B", {"c": [2]}, key="c")
+    assert graph.execute("MATCH (n:A_B) RETURN count(*)").scalar() == 1
+
+
 def test_many_nodes_take_the_bulk_path(graph):
     np = pytest.importorskip("numpy")
     rows = 120_000
@@ -205,6 +216,15 @@ def files(tmp_path):
     (tmp_path / "people.csv").write_text("id|name\n1|Ann\n2|Bob\n")
     (tmp_path / "knows.csv").write_text("from|to|since\n1|2|1999\n2|9|2000\n")
     return tmp_path
+
+
+def test_csv_dialect_is_of_single_characters(graph, tmp_path):
+    (tmp_path / "n.csv").write_text('id,name\n1,"a\\"b"\n')
+    for wrong in ({"escape": "ab"}, {"escape": ""}, {"escape": "ä"}, {"quote": "\0"}, {"delimiter": None}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            graph.load_csv({"N": tmp_path / "n.csv"}, **wrong)
+    graph.load_csv({"N": tmp_path / "n.csv"}, escape="\\")
+    assert graph.execute("MATCH (n:N) RETURN n.name").scalar() == 'a"b'
 
 
 def test_csv_with_rejects(graph, files):

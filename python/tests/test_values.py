@@ -220,6 +220,71 @@ def test_node_relationship_and_path(graph):
     assert "KNOWS" in repr(edge) and "Ann" in repr(node) and "<-[:LIKES]-" in repr(path)
 
 
+@pytest.mark.parametrize(
+    "number, unit, months, days, seconds, nanos",
+    [
+        (110_000, "D", 0, 110_000, 0, 0),
+        (2**60, "W", 0, 7 * 2**60, 0, 0),
+        (10**10, "s", 0, 115_740, 64_000, 0),
+        (-(2**62), "s", 0, -53_375_995_583_651, 58_496, 0),
+        (-1, "ms", 0, -1, 86_399, 999_000_000),
+        (25, "h", 0, 1, 3600, 0),
+        (3, "15m", 0, 0, 2700, 0),
+        (1_000_001, "us", 0, 0, 1, 1000),
+        (1_500, "ps", 0, 0, 0, 1),
+        (10**18 + 10**9, "as", 0, 0, 1, 1),
+        (3, "Y", 36, 0, 0, 0),
+        (-5, "M", -5, 0, 0, 0),
+    ],
+)
+def test_numpy_timedelta_of_any_unit(graph, number, unit, months, days, seconds, nanos):
+    np = pytest.importorskip("numpy")
+    got = graph.execute("RETURN $d", {"d": np.timedelta64(number, unit)}).scalar()
+    assert got == pulsedb.Duration(months=months, days=days, seconds=seconds, nanoseconds=nanos)
+
+
+@pytest.mark.parametrize(
+    "text, unit, expected",
+    [
+        ("2500-01-01T00:00:01", "s", datetime.datetime(2500, 1, 1, 0, 0, 1)),
+        ("1650-01-01T01", "h", datetime.datetime(1650, 1, 1, 1)),
+        ("0001-01-01T00:00", "m", datetime.datetime(1, 1, 1)),
+        ("9999-12-31T23:59:59.999999", "us", datetime.datetime.max),
+        ("1969-12-31T23:59:59.999", "ms", datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000)),
+        ("0001", "Y", datetime.date(1, 1, 1)),
+        ("1969-12", "M", datetime.date(1969, 12, 1)),
+        ("1970", "Y", datetime.date(1970, 1, 1)),
+        ("9999-12-31", "D", datetime.date(9999, 12, 31)),
+        ("2020-01-02", "W", datetime.date(2020, 1, 2)),
+    ],
+)
+def test_numpy_datetime_of_any_unit(graph, text, unit, expected):
+    np = pytest.importorskip("numpy")
+    got = graph.execute("RETURN $d", {"d": np.datetime64(text, unit)}).scalar()
+    assert (got, type(got)) == (expected, type(expected))
+
+
+def test_numpy_times_that_do_not_fit_are_refused(graph):
+    np = pytest.importorskip("numpy")
+    wrong = [
+        np.datetime64("10000-01-01", "D"),
+        np.datetime64("0000-12-31", "D"),
+        np.datetime64("10000", "Y"),
+        np.datetime64("0000-12", "M"),
+        np.datetime64(10**14, "s"),
+        np.datetime64(2**62, "W"),
+        np.datetime64("10000-01-01T00:00", "us"),
+        np.timedelta64(2**62, "W"),
+        np.timedelta64(2**62, "Y"),
+    ]
+    for value in wrong:
+        with pytest.raises(OverflowError):
+            graph.execute("RETURN $d", {"d": value})
+    with pytest.raises(ValueError, match="unit"):
+        graph.execute("RETURN $d", {"d": np.timedelta64(5)})
+    assert graph.execute("RETURN $d", {"d": np.timedelta64("NaT", "D")}).scalar() is None
+
+
 def test_deleted_node_in_a_result(graph):
     graph.execute("CREATE (:N {i: 1})")
     node = graph.execute("MATCH (n:N) DELETE n RETURN n").scalar()

@@ -76,7 +76,11 @@ class OperatingSystem : public Files {
     const std::string owner = std::to_string(getpid());
     if (ftruncate(fd.get(), 0) != 0) return ErrnoError(errno, "writing", path);
     PULSE_RETURN_IF_ERROR(pulse::WriteAt(fd.get(), owner, 0, path));
-    return std::make_shared<UniqueFd>(std::move(fd));
+    // Unlocked, and not just closed: a process that was forked meanwhile may have it open still.
+    return std::shared_ptr<void>(new UniqueFd(std::move(fd)), [](UniqueFd* locked) {
+      flock(locked->get(), LOCK_UN);
+      delete locked;
+    });
   }
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override {
     DIR* dir = opendir(directory.c_str());

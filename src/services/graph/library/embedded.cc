@@ -5,6 +5,7 @@
 
 #include "base/errors.h"
 #include "services/graph/cypher/error.h"
+#include "services/graph/model/text.h"
 
 namespace pulse::graph {
 namespace {
@@ -16,6 +17,13 @@ const cypher::Caller& Embedder() {
 }
 
 absl::Status Over() { return cypher::RuntimeError("Closed", "Closed", "the transaction is over"); }
+
+absl::Status Within(std::string_view what) {
+  return cypher::RuntimeError(
+      "Within", "Within",
+      cypher::Concat(what,
+                     " within a statement of it, on the same thread, as by a signal handler"));
+}
 
 void SetDoing(const StatementOptions& options, const cypher::Statement& statement) {
   if (options.doing == nullptr) return;
@@ -52,7 +60,7 @@ absl::Status EmbeddedGraph::CheckWritable() const {
 absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
                                                    const cypher::ValueMap* parameters,
                                                    const StatementOptions& options) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  Call call(this);
   PULSE_RETURN_IF_ERROR(CheckOpen());
   PULSE_ASSIGN_OR_RETURN(auto statement, service_->Prepare(text));
   SetDoing(options, *statement);
@@ -63,7 +71,8 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
   run.timeout_nanos = options.timeout_nanos;
   run.read_only = options.read_only;
   run.interrupted = options.interrupted;
-  run.on_begin = [this, &sink](cypher::RunningEntry* entry) {
+  run.on_begin = [this, &call, &sink](cypher::RunningEntry* entry) {
+    call.set_entry(entry);
     sink.EndBy(service_->running(), entry);
   };
   const absl::Status status =
@@ -75,7 +84,7 @@ absl::StatusOr<ResultTable> EmbeddedGraph::Execute(std::string_view text,
 
 absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> EmbeddedGraph::Begin(
     const StatementOptions& options) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckOpen());
   cypher::RunOptions run;
   run.timeout_nanos = options.timeout_nanos;
@@ -89,12 +98,17 @@ absl::StatusOr<std::unique_ptr<EmbeddedTransaction>> EmbeddedGraph::Begin(
 }
 
 absl::Status EmbeddedGraph::Checkpoint() {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   return store_->Checkpoint();
 }
 
 absl::Status EmbeddedGraph::Close() {
+  if (closed()) return absl::OkStatus();
+  if (Call::IsWithin(this)) {
+    Call::Terminate(this, nullptr);
+    return Within("the graph cannot be closed");
+  }
   if (closing_.exchange(true)) return absl::OkStatus();
   // A statement that begins meanwhile sees `closing_`, or is in this list by the time that the gate
   // is free; what began before is ended now, and again until the gate is free.
@@ -108,7 +122,10 @@ absl::Status EmbeddedGraph::Close() {
   const std::lock_guard<std::shared_mutex> lock(gate_, std::adopt_lock);
   {
     const std::lock_guard<std::mutex> list(transactions_mu_);
-    for (EmbeddedTransaction* transaction : transactions_) transaction->Rollback();
+    for (EmbeddedTransaction* transaction : transactions_) {
+      const std::lock_guard<std::mutex> own(transaction->mu_);
+      transaction->EndLocked();
+    }
   }
   service_.reset();
   const absl::Status status = options_.store.read_only ? absl::OkStatus() : store_->Close();
@@ -117,23 +134,55 @@ absl::Status EmbeddedGraph::Close() {
 }
 
 StoreStats EmbeddedGraph::stats() {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   return closed() ? StoreStats() : store_->stats();
 }
 
 std::vector<cypher::IndexDefinition> EmbeddedGraph::Indexes() {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   return closed() ? std::vector<cypher::IndexDefinition>() : store_->Indexes();
 }
 
 cypher::DatabaseNames EmbeddedGraph::Names() {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   return closed() ? cypher::DatabaseNames() : store_->Names();
 }
 
 uint64_t EmbeddedGraph::sequence() {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   return closed() ? 0 : store_->sequence();
+}
+
+thread_local EmbeddedGraph::Call* EmbeddedGraph::Call::innermost_ = nullptr;
+
+EmbeddedGraph::Call::Call(EmbeddedGraph* graph, const EmbeddedTransaction* transaction)
+    : graph_(graph), transaction_(transaction), outer_(innermost_) {
+  // A thread must not take the gate twice: Close() of another might come between.
+  if (!IsWithin(graph)) lock_ = std::shared_lock<std::shared_mutex>(graph->gate_);
+  innermost_ = this;
+}
+
+EmbeddedGraph::Call::~Call() { innermost_ = outer_; }
+
+bool EmbeddedGraph::Call::IsWithin(const EmbeddedGraph* graph) {
+  const Call* call = innermost_;
+  while (call != nullptr && call->graph_ != graph) call = call->outer_;
+  return call != nullptr;
+}
+
+bool EmbeddedGraph::Call::IsWithin(const EmbeddedTransaction* transaction) {
+  const Call* call = innermost_;
+  while (call != nullptr && call->transaction_ != transaction) call = call->outer_;
+  return call != nullptr;
+}
+
+void EmbeddedGraph::Call::Terminate(const EmbeddedGraph* graph,
+                                    const EmbeddedTransaction* transaction) {
+  for (const Call* call = innermost_; call != nullptr; call = call->outer_) {
+    if (call->graph_ != graph || call->entry_ == nullptr) continue;
+    if (transaction != nullptr && call->transaction_ != transaction) continue;
+    call->graph_->service_->running()->Terminate(call->entry_->id(), Embedder());
+  }
 }
 
 EmbeddedTransaction::EmbeddedTransaction(std::shared_ptr<EmbeddedGraph> graph,
@@ -141,24 +190,26 @@ EmbeddedTransaction::EmbeddedTransaction(std::shared_ptr<EmbeddedGraph> graph,
     : graph_(std::move(graph)), transaction_(std::move(transaction)) {}
 
 EmbeddedTransaction::~EmbeddedTransaction() {
-  const std::shared_lock<std::shared_mutex> lock(graph_->gate_);
+  const EmbeddedGraph::Call call(graph_.get());
   const std::lock_guard<std::mutex> list(graph_->transactions_mu_);
   graph_->transactions_.erase(this);
   transaction_.reset();
 }
 
-bool EmbeddedTransaction::open() const {
-  const std::lock_guard<std::mutex> lock(mu_);
-  return transaction_ != nullptr;
+void EmbeddedTransaction::EndLocked() {
+  open_.store(false, std::memory_order_release);
+  transaction_.reset();
 }
 
 absl::StatusOr<ResultTable> EmbeddedTransaction::Execute(std::string_view text,
                                                          const cypher::ValueMap* parameters,
                                                          const StatementOptions& options) {
-  const std::shared_lock<std::shared_mutex> gate(graph_->gate_);
+  if (EmbeddedGraph::Call::IsWithin(this)) return Within("a transaction cannot be used");
+  EmbeddedGraph::Call call(graph_.get(), this);
   PULSE_RETURN_IF_ERROR(graph_->CheckOpen());
   const std::lock_guard<std::mutex> lock(mu_);
   if (transaction_ == nullptr) return Over();
+  call.set_entry(transaction_->entry());
   PULSE_ASSIGN_OR_RETURN(auto statement, graph_->service_->Prepare(text));
   SetDoing(options, *statement);
   absl::StatusOr<ResultTable> result{ResultTable(std::move(statement))};
@@ -172,19 +223,25 @@ absl::StatusOr<ResultTable> EmbeddedTransaction::Execute(std::string_view text,
 }
 
 absl::Status EmbeddedTransaction::Commit() {
-  const std::shared_lock<std::shared_mutex> gate(graph_->gate_);
+  if (EmbeddedGraph::Call::IsWithin(this)) return Within("a transaction cannot be committed");
+  const EmbeddedGraph::Call call(graph_.get(), this);
   PULSE_RETURN_IF_ERROR(graph_->CheckOpen());
   const std::lock_guard<std::mutex> lock(mu_);
   if (transaction_ == nullptr) return Over();
   uint64_t sequence = 0;
   const absl::Status status = transaction_->Commit(&sequence);
-  transaction_.reset();
+  EndLocked();
   return status;
 }
 
-void EmbeddedTransaction::Rollback() {
+absl::Status EmbeddedTransaction::Rollback() {
+  if (EmbeddedGraph::Call::IsWithin(this)) {
+    EmbeddedGraph::Call::Terminate(graph_.get(), this);
+    return Within("a transaction cannot be rolled back");
+  }
   const std::lock_guard<std::mutex> lock(mu_);
-  transaction_.reset();
+  EndLocked();
+  return absl::OkStatus();
 }
 
 }  // namespace pulse::graph

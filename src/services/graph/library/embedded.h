@@ -3,7 +3,10 @@
 //
 // Ownership: transactions keep the graph. Threads: any, for the graph; a transaction and a result
 // are for one thread at a time. Calls execute on the calling thread and block on I/O. After Close()
-// every call is FailedPrecondition; Close() ends statements that run, and waits for them.
+// every call is FailedPrecondition; Close() ends statements that run, and waits for them. Calls
+// from within a statement, on its thread (by StatementOptions::interrupted), may do what others
+// may, but for what would wait for that statement: Close(), and all of its transaction, are
+// FailedPrecondition; Close() and Rollback() end the statement.
 //
 // Errors: those of session/service.h and core/store.h.
 #pragma once
@@ -60,7 +63,8 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   // transaction.
   absl::StatusOr<LoadReport> LoadFiles(const LoadOptions& options);
   // Nodes of one label: by a bulk load where they are many and no constraint is there, else by one
-  // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument.
+  // transaction. Returns how many. A key that comes twice, or is null, is InvalidArgument. Makes an
+  // index on the key where none is; AlreadyExists where its name (that of CREATE INDEX) is taken.
   absl::StatusOr<uint64_t> LoadNodes(const std::string& label,
                                      std::vector<std::pair<std::string, cypher::Column>> columns,
                                      uint64_t rows, const std::string& key);
@@ -87,6 +91,7 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
 
  private:
   friend class EmbeddedTransaction;
+  class Call;
   EmbeddedGraph(std::unique_ptr<GraphStore> store, const EmbeddedOptions& options);
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
@@ -101,6 +106,34 @@ class EmbeddedGraph : public std::enable_shared_from_this<EmbeddedGraph> {
   std::set<EmbeddedTransaction*> transactions_;
 };
 
+// A call at work on this thread: the graph's gate is held shared as long as it lives, by the
+// outermost where one is within another.
+class EmbeddedGraph::Call {
+ public:
+  explicit Call(EmbeddedGraph* graph, const EmbeddedTransaction* transaction = nullptr);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // What runs by this call; it lives as long as somebody may be called back.
+  void set_entry(cypher::RunningEntry* entry) { entry_ = entry; }
+
+  // Whether this thread is within a call on the graph, or a statement of the transaction.
+  static bool IsWithin(const EmbeddedGraph* graph);
+  static bool IsWithin(const EmbeddedTransaction* transaction);
+  // Ends the statements of the graph, or of the transaction, that this thread is within.
+  static void Terminate(const EmbeddedGraph* graph, const EmbeddedTransaction* transaction);
+
+ private:
+  static thread_local Call* innermost_;
+
+  EmbeddedGraph* const graph_;
+  const EmbeddedTransaction* const transaction_;
+  cypher::RunningEntry* entry_ = nullptr;
+  Call* const outer_;
+  std::shared_lock<std::shared_mutex> lock_;
+};
+
 // Destroyed without Commit(), it is rolled back. An error of Execute leaves nothing to do but to
 // roll back.
 class EmbeddedTransaction {
@@ -109,18 +142,22 @@ class EmbeddedTransaction {
   absl::StatusOr<ResultTable> Execute(std::string_view text, const cypher::ValueMap* parameters,
                                       const StatementOptions& options);
   absl::Status Commit();
-  void Rollback();
-  // Neither committed nor rolled back.
-  bool open() const;
+  // OK also where it is over.
+  absl::Status Rollback();
+  // Neither committed nor rolled back. Never waits.
+  bool open() const { return open_.load(std::memory_order_acquire); }
 
  private:
   friend class EmbeddedGraph;
   EmbeddedTransaction(std::shared_ptr<EmbeddedGraph> graph,
                       std::unique_ptr<cypher::Transaction> transaction);
 
+  void EndLocked();
+
   const std::shared_ptr<EmbeddedGraph> graph_;
-  mutable std::mutex mu_;
+  std::mutex mu_;
   std::unique_ptr<cypher::Transaction> transaction_;
+  std::atomic<bool> open_{true};
 };
 
 }  // namespace pulse::graph

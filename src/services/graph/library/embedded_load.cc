@@ -1,5 +1,6 @@
 // What EmbeddedGraph loads: files, and columns that a program has in memory.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/errors.h"
@@ -8,6 +9,7 @@
 #include "services/graph/load/load_columns.h"
 #include "services/graph/load/transaction_sink.h"
 #include "services/graph/model/text.h"
+#include "services/graph/session/statement.h"
 
 namespace pulse::graph {
 namespace {
@@ -35,6 +37,32 @@ using NodesByKey = absl::flat_hash_map<Value, NodeId, HashValue, SameValue>;
 bool HasConstraint(const GraphStore& store) {
   const auto indexes = store.Indexes();
   return std::any_of(indexes.begin(), indexes.end(), [](const auto& i) { return i.constraint; });
+}
+
+bool IsThere(const GraphStore& store, const cypher::IndexDefinition& wanted) {
+  const auto indexes = store.Indexes();
+  return std::any_of(indexes.begin(), indexes.end(), [&wanted](const auto& index) {
+    return index.label == wanted.label && index.keys == wanted.keys;
+  });
+}
+
+// The index that nodes of a label are to have by a key; none where there is one, or no label.
+// AlreadyExists where another has its name: before anything is loaded.
+absl::StatusOr<std::optional<cypher::IndexDefinition>> IndexOf(const GraphStore& store,
+                                                               const std::string& label,
+                                                               const std::string& key) {
+  cypher::IndexDefinition wanted;
+  wanted.label = label;
+  wanted.keys = {key};
+  wanted.name = cypher::MadeIndexName(wanted);
+  if (label.empty() || IsThere(store, wanted)) return std::nullopt;
+  for (const auto& index : store.Indexes()) {
+    if (index.name != wanted.name) continue;
+    return absl::AlreadyExistsError(Concat("the index of ", label, " by ", key, " would be named ",
+                                           wanted.name, ", as is one of ", index.label,
+                                           ": make it by CREATE INDEX, with another name"));
+  }
+  return wanted;
 }
 
 absl::Status CheckProperties(const std::string& name, const Column& column) {
@@ -147,7 +175,7 @@ absl::Status AddNodes(const std::string& label,
 }  // namespace
 
 absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   return LoadCsvInto(store_.get(), options);
 }
@@ -155,15 +183,17 @@ absl::StatusOr<LoadReport> EmbeddedGraph::LoadFiles(const LoadOptions& options) 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     const std::string& label, std::vector<std::pair<std::string, Column>> columns, uint64_t rows,
     const std::string& key) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
+  std::optional<cypher::IndexDefinition> index;  // to be made
   if (!key.empty()) {
     const auto named = std::find_if(columns.begin(), columns.end(),
                                     [&key](const auto& column) { return column.first == key; });
     if (named == columns.end()) {
       return absl::InvalidArgumentError(Concat("there is no column ", key, ", which is the key"));
     }
+    PULSE_ASSIGN_OR_RETURN(index, IndexOf(*store_, label, key));
     PULSE_ASSIGN_OR_RETURN(const auto view, store_->Snapshot());
     PULSE_RETURN_IF_ERROR(CheckKeys(*view, label, key, named->second));
   }
@@ -177,25 +207,19 @@ absl::StatusOr<uint64_t> EmbeddedGraph::LoadNodes(
     PULSE_RETURN_IF_ERROR(AddNodes(label, &columns, rows, load.get()));
     PULSE_RETURN_IF_ERROR(load->Commit());
   }
-  if (key.empty() || label.empty()) return rows;
-  const auto indexes = store_->Indexes();
-  for (const auto& index : indexes) {
-    if (index.label == label && index.keys == std::vector<std::string>{key}) return rows;
-  }
-  // Its name says what it is of, as those that CREATE INDEX makes up do by a hash.
-  cypher::IndexDefinition definition;
-  definition.name = Concat("index_", label, "_", key);
-  definition.label = label;
-  definition.keys = {key};
-  PULSE_RETURN_IF_ERROR(store_->CreateIndex(definition));
+  if (!index) return rows;
+  const absl::Status made = store_->CreateIndex(*index);
   service_->plans()->Clear();
+  // Another may have made it since.
+  if (absl::IsAlreadyExists(made) && IsThere(*store_, *index)) return rows;
+  PULSE_RETURN_IF_ERROR(made);
   return rows;
 }
 
 absl::StatusOr<uint64_t> EmbeddedGraph::LoadEdges(
     const std::string& type, EdgeEnds source, EdgeEnds target,
     std::vector<std::pair<std::string, Column>> columns, uint64_t rows) {
-  const std::shared_lock<std::shared_mutex> lock(gate_);
+  const Call call(this);
   PULSE_RETURN_IF_ERROR(CheckWritable());
   PULSE_RETURN_IF_ERROR(CheckColumns(columns, rows));
   for (const EdgeEnds* ends : {&source, &target}) {

@@ -94,6 +94,36 @@ TEST_F(EmbeddedGraphTest, Execute_Interrupted_IsCancelled) {
   EXPECT_FALSE((*transaction)->Commit().ok());
 }
 
+TEST_F(EmbeddedGraphTest, CallsWithinAStatement_ThatWouldWaitForIt_FailAndMayEndIt) {
+  auto transaction = graph_->Begin({});
+  ASSERT_TRUE(transaction.ok());
+  std::vector<absl::Status> calls;
+  const std::function<bool()> within = [&] {
+    EXPECT_TRUE((*transaction)->open());
+    EXPECT_EQ(One("CREATE (:N) WITH 7 AS x RETURN x").as_int(), 7);
+    calls.push_back((*transaction)->Execute("RETURN 1", nullptr, {}).status());
+    calls.push_back((*transaction)->Commit());
+    calls.push_back((*transaction)->Rollback());
+    return false;
+  };
+  const std::function<bool()> closing = [&] {
+    calls.push_back(graph_->Close());
+    return false;
+  };
+  StatementOptions options;
+  options.interrupted = &within;
+  // It is ended by what was called, and not as interrupted.
+  EXPECT_TRUE(absl::IsCancelled((*transaction)->Execute(kLong, nullptr, options).status()));
+  EXPECT_TRUE((*transaction)->Rollback().ok());
+  options.interrupted = &closing;
+  EXPECT_TRUE(absl::IsCancelled(graph_->Execute(kLong, nullptr, options).status()));
+  ASSERT_EQ(calls.size(), 4u);
+  for (const absl::Status& status : calls) EXPECT_EQ(cypher::InfoOf(status).kind, "Within");
+  EXPECT_FALSE((*transaction)->open());
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 1);
+  EXPECT_TRUE(graph_->Close().ok());
+}
+
 TEST_F(EmbeddedGraphTest, Execute_WrongSchemaStatement_SaysWhatWasDone) {
   cypher::Doing doing = cypher::Doing::kQuery;
   StatementOptions options;
@@ -151,6 +181,29 @@ TEST_F(EmbeddedGraphTest, Load_WrongKeys_LeaveTheGraphAsItWas) {
       graph_->LoadNodes("N", {{"a", Ints({1})}, {"b", Ints({1, 2})}}, 1, "").status()));
   EXPECT_EQ(One("MATCH (n) RETURN count(*)").as_int(), 1);
   EXPECT_EQ(One("MATCH ()-[e]->() RETURN count(*)").as_int(), 0);
+}
+
+TEST_F(EmbeddedGraphTest, Load_Key_MakesTheIndexThatCreateIndexWould) {
+  ASSERT_TRUE(Run("CREATE INDEX FOR (n:A) ON (n.B_c)").ok());
+  const std::string name = graph_->Indexes().at(0).name;
+  ASSERT_TRUE(Run("DROP INDEX " + name).ok());
+  ASSERT_TRUE(graph_->LoadNodes("A_B", {{"c", Ints({1})}}, 1, "c").ok());
+  ASSERT_TRUE(graph_->LoadNodes("A", {{"B_c", Ints({1})}}, 1, "B_c").ok());
+  ASSERT_EQ(graph_->Indexes().size(), 2u);
+  EXPECT_EQ(graph_->Indexes().at(1).name, name);
+}
+
+TEST_F(EmbeddedGraphTest, Load_NameOfTheIndexIsTaken_LoadsNothing) {
+  ASSERT_TRUE(graph_->LoadNodes("N", {{"id", Ints({1})}}, 1, "id").ok());
+  const std::string name = graph_->Indexes().at(0).name;
+  ASSERT_TRUE(Run("DROP INDEX " + name).ok());
+  ASSERT_TRUE(Run("CREATE INDEX " + name + " FOR (n:Other) ON (n.x)").ok());
+  const auto loaded = graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id");
+  EXPECT_TRUE(absl::IsAlreadyExists(loaded.status())) << loaded.status();
+  EXPECT_EQ(One("MATCH (n:N) RETURN count(*)").as_int(), 1);
+  // As the message says.
+  ASSERT_TRUE(Run("CREATE INDEX mine FOR (n:N) ON (n.id)").ok());
+  EXPECT_EQ(*graph_->LoadNodes("N", {{"id", Ints({2})}}, 1, "id"), 1u);
 }
 
 TEST_F(EmbeddedGraphTest, Load_ReadOnly_IsRefused) {

@@ -23,6 +23,7 @@ constexpr Row kKinds[] = {
     {"InvalidBookmark", "Neo.ClientError.Transaction.InvalidBookmark"},
     {"DatabaseNotFound", "Neo.ClientError.Database.DatabaseNotFound"},
     {"ReadOnlyDatabase", "Neo.ClientError.General.ForbiddenOnReadOnlyDatabase"},
+    {"Within", "Neo.ClientError.Transaction.TransactionAccessedConcurrently"},
     {"Unsupported", "Neo.ClientError.Statement.UnsupportedOperationError"},
 };
 

@@ -159,7 +159,7 @@ class StatementParser {
     }
     if (IsWord("OPTIONS")) return Unsupported("options of indexes");
     if (auto st = End(); !st.ok()) return st;
-    if (command->index.name.empty()) command->index.name = MadeName(command->index);
+    if (command->index.name.empty()) command->index.name = MadeIndexName(command->index);
     return absl::OkStatus();
   }
 
@@ -208,17 +208,6 @@ class StatementParser {
       return absl::OkStatus();
     }
     return Expect("UNIQUE");
-  }
-
-  static std::string MadeName(const IndexDefinition& index) {
-    std::string all = index.label;
-    for (const std::string& key : index.keys) all += '\0' + key;
-    all += index.required ? (index.unique ? "k" : "r") : "";
-    static constexpr char kDigits[] = "0123456789abcdef";
-    std::string name = index.constraint ? "constraint_" : "index_";
-    const uint64_t hash = XXH3_64bits(all.data(), all.size());
-    for (int i = 0; i < 8; ++i) name += kDigits[(hash >> (i * 4)) & 15];
-    return name;
   }
 
   absl::Status Drop(SchemaCommand* command) {
@@ -352,6 +341,17 @@ bool StatementWrites(std::string_view text) {
   if (parsed->schema) return true;
   const auto query = Parse(parsed->query);
   return query.ok() && Writes(**query);
+}
+
+std::string MadeIndexName(const IndexDefinition& index) {
+  std::string all = index.label;
+  for (const std::string& key : index.keys) all += '\0' + key;
+  all += index.required ? (index.unique ? "k" : "r") : "";
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string name = index.constraint ? "constraint_" : "index_";
+  const uint64_t hash = XXH3_64bits(all.data(), all.size());
+  for (int i = 0; i < 8; ++i) name += kDigits[(hash >> (i * 4)) & 15];
+  return name;
 }
 
 absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text) {

@@ -30,6 +30,9 @@ struct ParsedStatement {
 // Errors: SyntaxError with its place, as the parser's; Unimplemented kinds of indexes.
 absl::StatusOr<ParsedStatement> ParseStatement(std::string_view text);
 
+// What CREATE INDEX or CREATE CONSTRAINT without a name calls it: always the same.
+std::string MadeIndexName(const IndexDefinition& index);
+
 // Whether it changes data or schema, as far as its text says; false for what is no statement.
 bool StatementWrites(std::string_view text);
 
