@@ -42,6 +42,30 @@ uint32_t Crc(absl::string_view bytes, uint32_t before = 0) {
 
 absl::Status DamagedIndex() { return absl::DataLossError("it is damaged, or no index"); }
 
+absl::Status NoIndex(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the index ", path, " ", why));
+}
+
+// InvalidArgument: this file has something else in it, which no index may replace; nor may it
+// replace the input, which is open as `input`.
+absl::Status CheckIsIndex(int file, const std::string& path, int input) {
+  struct stat info;
+  struct stat of_input;
+  if (fstat(file, &info) != 0 || fstat(input, &of_input) != 0) {
+    return ErrnoError(errno, "reading the index", path);
+  }
+  if (!S_ISREG(info.st_mode)) return NoIndex(path, "is no file");
+  if (info.st_dev == of_input.st_dev && info.st_ino == of_input.st_ino) {
+    return NoIndex(path, "is the input");
+  }
+  if (info.st_size == 0) return absl::OkStatus();
+  std::string magic(kIndexMagic.size(), '\0');
+  PULSE_ASSIGN_OR_RETURN(const size_t n,
+                         ReadAt(file, magic.data(), magic.size(), 0, "reading the index", path));
+  if (absl::string_view(magic).substr(0, n) == kIndexMagic) return absl::OkStatus();
+  return NoIndex(path, "exists and is something else; it is not overwritten");
+}
+
 struct FreeCompressor {
   void operator()(libdeflate_compressor* c) const { libdeflate_free_compressor(c); }
 };
@@ -168,13 +192,12 @@ absl::Status Matches(const GzipIndex& index, int fd, const std::string& name) {
 }
 
 absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::string& name) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe is not waited for.
+  const UniqueFd file = OpenFile(path, O_RDONLY | O_NONBLOCK);
   if (!file.valid()) return ErrnoError(errno, "opening the index", path);
+  PULSE_RETURN_IF_ERROR(CheckIsIndex(file.get(), path, fd));
   struct stat info;
   if (fstat(file.get(), &info) != 0) return ErrnoError(errno, "reading the index", path);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("the index ", path, " is no file"));
-  }
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   PULSE_ASSIGN_OR_RETURN(
       const size_t n, ReadAt(file.get(), bytes.data(), bytes.size(), 0, "reading the index", path));
@@ -185,13 +208,22 @@ absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::
   return absl::Status(status.code(), absl::StrCat("the index ", path, ": ", status.message()));
 }
 
-absl::Status SaveIndex(const std::string& path, const GzipIndex& index) {
+absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
   UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!file.valid()) return ErrnoError(errno, "writing the index", temporary);
   absl::Status status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
   if (status.ok() && close(file.release()) != 0) {
     status = ErrnoError(errno, "writing the index", path);
+  }
+  if (status.ok()) {
+    // Again: what is there may have come since the input was begun.
+    const UniqueFd there = OpenFile(path, O_RDONLY | O_NONBLOCK);
+    if (there.valid()) {
+      status = CheckIsIndex(there.get(), path, fd);
+    } else if (errno != ENOENT) {
+      status = ErrnoError(errno, "replacing the index", path);
+    }
   }
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoError(errno, "renaming the index to", path);

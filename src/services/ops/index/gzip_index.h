@@ -57,10 +57,12 @@ absl::Status Describe(int fd, const std::string& name, GzipIndex* index);
 // FailedPrecondition: it is of another file, or of this one before it was changed.
 absl::Status Matches(const GzipIndex& index, int fd, const std::string& name);
 
-// NotFound: there is none. Else as DecodeIndex and Matches say, naming the index.
+// `fd` is the input, `name` its name. NotFound: there is none. InvalidArgument: the path is the
+// input, or has something that is no index. Else as DecodeIndex and Matches say, naming the index.
 absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::string& name);
-// Under a temporary name until it is complete.
-absl::Status SaveIndex(const std::string& path, const GzipIndex& index);
+// Under a temporary name until it is complete. Replaces an index or an empty file, nothing else:
+// InvalidArgument. `fd` is the input.
+absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd);
 
 // DEFLATE data of a window, and back: exactly `size` bytes to `to`. False: it is damaged.
 std::string PackWindow(absl::string_view window);

@@ -80,10 +80,14 @@ class IndexTest : public testing::Test {
     ASSERT_EQ(WriteAll(fd.get(), bytes, "writing", file_.get()), absl::OkStatus());
   }
   Decompressed Pass(std::optional<DataRange> range = std::nullopt, uint64_t max_output = 0) {
+    return PassWith(index_.get(), range, max_output);
+  }
+  Decompressed PassWith(const std::string& index, std::optional<DataRange> range = std::nullopt,
+                        uint64_t max_output = 0) {
     const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
     const UniqueFd out = MemoryFile("");
     DecompressOptions options;
-    options.index = index_.get();
+    options.index = index;
     options.range = range;
     options.max_output = max_output;
     auto report = Decompress(options, in.get(), "IN", out.get(), "OUT");
@@ -270,6 +274,65 @@ TEST_F(IndexTest, Index_ForgedWithAGoodChecksum_GivesNoOtherData) {
       EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
     }
   }
+}
+
+// Whatever is there and is no index stays, byte for byte, and nothing is written first.
+TEST_F(IndexTest, Index_PathOfSomethingElse_IsNotReplaced) {
+  const std::string bytes = ByZlib(data_.substr(0, 3'000'000), 6);
+  Store(bytes);
+  for (const std::string& precious : {std::string("notes\n"), std::string("PULSE"), bytes}) {
+    WriteIndex(precious);
+    for (const bool range : {false, true}) {
+      const Decompressed pass =
+          Pass(range ? std::optional<DataRange>(DataRange{5, 5}) : std::nullopt);
+      EXPECT_TRUE(absl::IsInvalidArgument(pass.status)) << pass.status;
+      EXPECT_THAT(std::string(pass.status.message()),
+                  AllOf(HasSubstr(index_.get()), HasSubstr("not overwritten")));
+      EXPECT_EQ(pass.data, "");
+      EXPECT_TRUE(ReadIndex() == precious);
+    }
+  }
+  // The input, by its name or another one.
+  unlink(index_.get().c_str());
+  ASSERT_EQ(link(file_.get().c_str(), index_.get().c_str()), 0);
+  for (const std::string& path : {file_.get(), index_.get()}) {
+    const Decompressed pass = PassWith(path);
+    EXPECT_TRUE(absl::IsInvalidArgument(pass.status)) << pass.status;
+    EXPECT_THAT(std::string(pass.status.message()),
+                AllOf(HasSubstr(path), HasSubstr("is the input")));
+    EXPECT_TRUE(ReadIndex() == bytes);
+  }
+  unlink(index_.get().c_str());
+  EXPECT_TRUE(absl::IsInvalidArgument(PassWith("/dev/null").status));
+  // An empty file, such as mktemp makes.
+  WriteIndex("");
+  EXPECT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(Pass().report.by_index);
+}
+
+TEST_F(IndexTest, SaveIndex_WhereSomethingHasComeMeanwhile_LeavesIt) {
+  Store(ByZlib("x", 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const GzipIndex index = DecodeIndex(ReadIndex()).value();
+  const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
+  WriteIndex("notes");
+  EXPECT_TRUE(absl::IsInvalidArgument(SaveIndex(index_.get(), index, in.get())));
+  EXPECT_EQ(ReadIndex(), "notes");
+  EXPECT_TRUE(absl::IsInvalidArgument(SaveIndex(file_.get(), index, in.get())));
+}
+
+TEST_F(IndexTest, FirstPass_OnlyChecking_WritesNoIndex) {
+  Store(ByZlib(data_, 6));
+  const auto check = [&] {
+    const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
+    DecompressOptions options;
+    options.index = index_.get();
+    return Decompress(options, in.get(), "IN", -1, "OUT").value();
+  };
+  EXPECT_THAT(check().remarks, IsEmpty());
+  EXPECT_NE(access(index_.get().c_str(), F_OK), 0);
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(check().by_index) << "one that is there is used";
 }
 
 TEST_F(IndexTest, FirstPass_WhatNeedsNoIndex_SaysSo) {
