@@ -137,6 +137,8 @@ const std::vector<std::pair<const char*, Lie>>& LiesOfAnyKind() {
       {"a result beyond the data", [](const Chunk&, Told* t) { t->result = INT64_MAX; }},
       {"a result shorter than its header", [](const Chunk&, Told* t) { t->result = 5; }},
       {"an error that is none", [](const Chunk&, Told* t) { t->result = INT64_MIN + 1; }},
+      {"an error without an opposite", [](const Chunk&, Told* t) { t->result = INT64_MIN; }},
+      {"an error just beyond the last", [](const Chunk&, Told* t) { t->result = -17; }},
       {"damage that is not there", [](const Chunk&, Told* t) { t->result = -15; }},
       {"data that are missing", About([](std::string* b) { b->resize(b->size() / 2); })},
       {"data that are added", About([](std::string* b) { *b += *b; })},
