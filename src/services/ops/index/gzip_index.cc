@@ -210,9 +210,16 @@ absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::
 
 absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  struct stat of_input;
+  if (fstat(fd, &of_input) != 0) return ErrnoError(errno, "writing the index", path);
+  UniqueFd file = OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (!file.valid()) return ErrnoError(errno, "writing the index", temporary);
-  absl::Status status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
+  // It has data of the input, which not everybody may read.
+  absl::Status status;
+  if (fchmod(file.get(), of_input.st_mode & 0666) != 0) {
+    status = ErrnoError(errno, "setting the mode of the index", path);
+  }
+  if (status.ok()) status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
   if (status.ok() && close(file.release()) != 0) {
     status = ErrnoError(errno, "writing the index", path);
   }

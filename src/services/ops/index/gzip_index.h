@@ -61,7 +61,7 @@ absl::Status Matches(const GzipIndex& index, int fd, const std::string& name);
 // input, or has something that is no index. Else as DecodeIndex and Matches say, naming the index.
 absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::string& name);
 // Under a temporary name until it is complete. Replaces an index or an empty file, nothing else:
-// InvalidArgument. `fd` is the input.
+// InvalidArgument. `fd` is the input, whose readers and writers are the index's.
 absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd);
 
 // DEFLATE data of a window, and back: exactly `size` bytes to `to`. False: it is damaged.

@@ -321,6 +321,23 @@ TEST_F(IndexTest, SaveIndex_WhereSomethingHasComeMeanwhile_LeavesIt) {
   EXPECT_TRUE(absl::IsInvalidArgument(SaveIndex(file_.get(), index, in.get())));
 }
 
+// An index has data of the input in the clear.
+TEST_F(IndexTest, Index_ModeOfTheInput_IsItsOwn) {
+  const std::string bytes = ByZlib(data_.substr(0, 100'000), 6);
+  const mode_t before = umask(022);
+  for (const mode_t mode : {0600, 0640, 0644, 0755, 0400}) {
+    unlink(file_.get().c_str());
+    unlink(index_.get().c_str());
+    Store(bytes);
+    ASSERT_EQ(chmod(file_.get().c_str(), mode), 0);
+    ASSERT_EQ(Pass().status, absl::OkStatus());
+    struct stat info;
+    ASSERT_EQ(stat(index_.get().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, mode & 0666) << std::oct << mode;
+  }
+  umask(before);
+}
+
 TEST_F(IndexTest, FirstPass_OnlyChecking_WritesNoIndex) {
   Store(ByZlib(data_, 6));
   const auto check = [&] {
