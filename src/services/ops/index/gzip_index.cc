@@ -28,6 +28,9 @@ constexpr uint32_t kIndexVersion = 1;
 constexpr size_t kSample = 4096;  // bytes, at each end of the file
 constexpr uint64_t kMostSegments = uint64_t{1} << 26;
 constexpr size_t kMostPacked = 48 << 10;
+constexpr size_t kHead = 64;
+// No member is shorter: header, an empty block, trailer.
+constexpr uint64_t kLeastMember = 20;
 // The fixed part of a segment, and the flags in it.
 constexpr size_t kSegmentBytes = 8 + 8 + 8 + 4 + 4 + 4 + 4;
 constexpr uint32_t kEndsMember = 1;
@@ -105,8 +108,30 @@ std::string EncodeIndex(const GzipIndex& index) {
   return bytes;
 }
 
+absl::Status CheckIndexHead(absl::string_view head, uint64_t index_bytes, uint64_t file_bytes) {
+  if (head.size() < kHead || head.substr(0, kIndexMagic.size()) != kIndexMagic) {
+    return DamagedIndex();
+  }
+  if (LoadLe32(&head[8]) != kIndexVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of version ", LoadLe32(&head[8]), ", not ", kIndexVersion));
+  }
+  const uint64_t of_file = LoadLe64(&head[16]);
+  if (of_file != file_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of a file of ", of_file, " bytes, and this one has ", file_bytes));
+  }
+  // A segment is a member, or what several MiB of data were compressed to.
+  const uint64_t count = LoadLe64(&head[56]);
+  if (count == 0 || count > kMostSegments || count > file_bytes / kLeastMember) {
+    return DamagedIndex();
+  }
+  const uint64_t least = kHead + count * kSegmentBytes + 4;
+  return index_bytes < least || index_bytes > least + count * kMostPacked ? DamagedIndex()
+                                                                          : absl::OkStatus();
+}
+
 absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
-  constexpr size_t kHead = 64;
   if (bytes.size() < kHead + 4 || bytes.substr(0, kIndexMagic.size()) != kIndexMagic)
     return DamagedIndex();
   if (LoadLe32(&bytes[8]) != kIndexVersion) {
@@ -198,14 +223,29 @@ absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::
   PULSE_RETURN_IF_ERROR(CheckIsIndex(file.get(), path, fd));
   struct stat info;
   if (fstat(file.get(), &info) != 0) return ErrnoError(errno, "reading the index", path);
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  PULSE_ASSIGN_OR_RETURN(
-      const size_t n, ReadAt(file.get(), bytes.data(), bytes.size(), 0, "reading the index", path));
-  bytes.resize(n);
+  struct stat of_input;
+  if (fstat(fd, &of_input) != 0) return ErrnoError(errno, "reading", name);
+  const auto wrong = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("the index ", path, ": ", status.message()));
+  };
+  std::string bytes;
+  const auto read = [&](uint64_t size) -> absl::Status {
+    bytes.resize(size);
+    PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(file.get(), bytes.data(), bytes.size(), 0,
+                                                  "reading the index", path));
+    bytes.resize(n);
+    return absl::OkStatus();
+  };
+  const auto index_bytes = static_cast<uint64_t>(info.st_size);
+  PULSE_RETURN_IF_ERROR(read(kHead));
+  const absl::Status head =
+      CheckIndexHead(bytes, index_bytes, static_cast<uint64_t>(of_input.st_size));
+  if (!head.ok()) return wrong(head);
+  PULSE_RETURN_IF_ERROR(read(index_bytes));
   auto index = DecodeIndex(bytes);
   const absl::Status status = index.ok() ? Matches(*index, fd, name) : index.status();
   if (status.ok()) return index;
-  return absl::Status(status.code(), absl::StrCat("the index ", path, ": ", status.message()));
+  return wrong(status);
 }
 
 absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd) {

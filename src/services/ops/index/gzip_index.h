@@ -49,6 +49,10 @@ struct GzipIndex {
 };
 
 std::string EncodeIndex(const GzipIndex& index);
+// Whether an index of `index_bytes` that begins with `head` can be one of an input of `file_bytes`;
+// what it says of itself bounds what is read of it. As DecodeIndex; FailedPrecondition also for an
+// input of another size.
+absl::Status CheckIndexHead(absl::string_view head, uint64_t index_bytes, uint64_t file_bytes);
 // DataLoss: it is damaged, or none. FailedPrecondition: of another version.
 absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes);
 

@@ -254,6 +254,27 @@ TEST_F(IndexTest, Index_WithAnyByteChanged_IsNotUsed) {
   EXPECT_EQ(ReadIndex(), good);
 }
 
+// Nothing is read that no index of this file could have.
+TEST_F(IndexTest, Index_OfAnySize_IsNotReadWhole) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const std::string good = ReadIndex();
+  std::string many = good;
+  many.replace(56, 8, std::string("\0\0\0\4\0\0\0\0", 8));  // 2^26 segments
+  for (const std::string& head : {good, many, std::string("PULSEIDX")}) {
+    for (const off_t size : {off_t{1} << 40, off_t{10} << 40}) {
+      WriteIndex(head);
+      if (truncate(index_.get().c_str(), size) != 0) GTEST_SKIP() << "no sparse files here";
+      EXPECT_TRUE(absl::IsFailedPrecondition(Pass(DataRange{5, 5}).status));
+      const Decompressed pass = Pass();
+      EXPECT_EQ(pass.status, absl::OkStatus());
+      EXPECT_TRUE(pass.data == data_);
+      EXPECT_THAT(pass.report.remarks, ElementsAre(HasSubstr("; it is not used")));
+      EXPECT_TRUE(ReadIndex() == good);
+    }
+  }
+}
+
 // Whoever can write a checksum can write any index: it is checked, and so are the data.
 TEST_F(IndexTest, Index_ForgedWithAGoodChecksum_GivesNoOtherData) {
   Store(ByZlib(data_, 6));
