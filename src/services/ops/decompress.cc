@@ -49,7 +49,9 @@ class PieceSink : public Sink {
     }
     if (content_checksum_) xxh32_.Add(bytes.data(), bytes.size());
     size_ += bytes.size();
-    if (piece_ == Piece::kMarkedCrc || piece_ == Piece::kMarkedAdler) KeepWindow(bytes);
+    if (piece_ == Piece::kMarkedCrc || piece_ == Piece::kMarkedAdler) {
+      KeepLast(window_, bytes, kDeflateWindow);
+    }
     return out_.Write(bytes);
   }
 
@@ -60,20 +62,6 @@ class PieceSink : public Sink {
   absl::string_view window() const { return window_.view(); }
 
  private:
-  void KeepWindow(absl::string_view bytes) {
-    if (bytes.size() >= kDeflateWindow) {
-      window_.Clear();
-      window_.Append(bytes.substr(bytes.size() - kDeflateWindow));
-      return;
-    }
-    Buffer joined;
-    const absl::string_view before = window_.view();
-    const size_t keep = std::min(before.size(), kDeflateWindow - bytes.size());
-    joined.Append(before.substr(before.size() - keep));
-    joined.Append(bytes);
-    window_ = std::move(joined);
-  }
-
   const Piece piece_;
   const bool content_checksum_;
   OutputWriter& out_;
@@ -104,7 +92,7 @@ class Decompressor {
     report.by_index = true;
     report.members = index.members();
     report.parallel_members = report.members;
-    report.trailing_garbage = index.garbage;
+    report.trailing_garbage = sink.garbage();
     report.garbage_offset = index.end;
     return absl::OkStatus();
   }

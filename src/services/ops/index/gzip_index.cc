@@ -170,7 +170,8 @@ absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
     // A segment may begin in the last byte of the one before.
     if (segment.begin_bit / 8 + 1 < before || segment.end <= segment.begin_bit / 8 ||
         segment.end > index.file_bytes || segment.data_bytes > kLargestPiece ||
-        segment.window_bytes > kDeflateWindow || (begins_member && segment.window_bytes != 0) ||
+        segment.window_bytes > kDeflateWindow ||
+        (begins_member && (segment.window_bytes != 0 || segment.begin_bit % 8 != 0)) ||
         segment.end - segment.begin_bit / 8 > kLargestPiece) {
       return DamagedIndex();
     }
@@ -179,7 +180,7 @@ absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
     index.segments.push_back(std::move(segment));
   }
   if (!rest.empty() || !begins_member || data != index.data_bytes || index.end > index.file_bytes ||
-      index.end < index.segments.back().end) {
+      index.end != index.segments.back().end + kGzipTrailer) {
     return DamagedIndex();
   }
   return index;
