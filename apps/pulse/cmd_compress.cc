@@ -191,7 +191,8 @@ void AddShared(CLI::App* command, CodecArguments& args) {
   command->add_flag("-t,--test", args.test, "Decompress and check, write nothing");
   command->add_option("--index", args.index,
                       "Decompression of a gzip file of another program: its index. Written when it "
-                      "is not\nthere; by it, all processors decode");
+                      "is not\nthere (with -t it is not); by it, all processors decode. No other "
+                      "file is replaced");
   command->add_option(
       "--range", args.range,
       "With --index: only the data from OFFSET on, or OFFSET+BYTES; needs -c or -o");

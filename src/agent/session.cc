@@ -247,7 +247,9 @@ bool Session::HandleMessage(const wire::Message& m, std::vector<UniqueFd> fds, b
 }
 
 bool Session::Answer(const absl::Status& st, wire::Message* ack) {
-  ack->status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : EINVAL);
+  // A limit of the agent's is told apart from what the host did wrong.
+  const int without = absl::IsResourceExhausted(st) ? ENOSPC : EINVAL;
+  ack->status = st.ok() ? 0 : (ErrnoOf(st) != 0 ? ErrnoOf(st) : without);
   SetText(ack, absl::string_view(st.message().data(), st.message().size()));
   const absl::Status sent = SendMessage(socket_.get(), *ack, {}, /*wait=*/false);
   // A host that is gone hears no answer, and the socket will say so; one that reads none is not

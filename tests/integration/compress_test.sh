@@ -246,6 +246,15 @@ touch foreign.gz
 "$PULSE" decompress --index foreign.idx -c foreign.gz > out.bytes 2> out.err || fail "an index that is out of date" out.err
 grep -q 'was changed since.*not used' out.err || fail "nobody says that the index is out of date" out.err
 same out.bytes large "with an index that is out of date"
+cp foreign.gz kept.gz
+cp one notes
+for path in foreign.gz notes; do
+  expect_error index-other "index $path" "$PULSE" decompress --index $path -c foreign.gz
+done
+same foreign.gz kept.gz "--index replaced the input"
+same notes one "--index replaced another file"
+"$PULSE" decompress --index none.idx -t foreign.gz || fail "-t with --index"
+[[ ! -e none.idx ]] || fail "-t wrote an index"
 head -c 400000 foreign.gz > cut.gz
 expect_error cut 'ends in the middle' "$PULSE" decompress --index cut.idx -t cut.gz
 [[ ! -e cut.idx ]] || fail "an index of a file that is cut off"

@@ -62,4 +62,16 @@ class Buffer {
   size_t size_ = 0;
 };
 
+// Appends, and keeps the last `n` bytes.
+inline void KeepLast(Buffer& kept, absl::string_view bytes, size_t n) {
+  if (bytes.size() >= n) {
+    kept.Clear();
+    bytes.remove_prefix(bytes.size() - n);
+  } else if (const size_t keep = n - bytes.size(); kept.size() > keep) {
+    std::memmove(kept.data(), kept.data() + kept.size() - keep, keep);
+    kept.Resize(keep);
+  }
+  kept.Append(bytes);
+}
+
 }  // namespace pulse::ops

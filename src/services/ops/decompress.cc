@@ -49,7 +49,9 @@ class PieceSink : public Sink {
     }
     if (content_checksum_) xxh32_.Add(bytes.data(), bytes.size());
     size_ += bytes.size();
-    if (piece_ == Piece::kMarkedCrc || piece_ == Piece::kMarkedAdler) KeepWindow(bytes);
+    if (piece_ == Piece::kMarkedCrc || piece_ == Piece::kMarkedAdler) {
+      KeepLast(window_, bytes, kDeflateWindow);
+    }
     return out_.Write(bytes);
   }
 
@@ -60,20 +62,6 @@ class PieceSink : public Sink {
   absl::string_view window() const { return window_.view(); }
 
  private:
-  void KeepWindow(absl::string_view bytes) {
-    if (bytes.size() >= kDeflateWindow) {
-      window_.Clear();
-      window_.Append(bytes.substr(bytes.size() - kDeflateWindow));
-      return;
-    }
-    Buffer joined;
-    const absl::string_view before = window_.view();
-    const size_t keep = std::min(before.size(), kDeflateWindow - bytes.size());
-    joined.Append(before.substr(before.size() - keep));
-    joined.Append(bytes);
-    window_ = std::move(joined);
-  }
-
   const Piece piece_;
   const bool content_checksum_;
   OutputWriter& out_;
@@ -104,7 +92,7 @@ class Decompressor {
     report.by_index = true;
     report.members = index.members();
     report.parallel_members = report.members;
-    report.trailing_garbage = index.garbage;
+    report.trailing_garbage = sink.garbage();
     report.garbage_offset = index.end;
     return absl::OkStatus();
   }
@@ -387,7 +375,8 @@ DecompressReport ReportOf(Decompressor& decompressor, uint64_t input_bytes,
 
 absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& options, int in,
                                                    ByteSource& source, const std::string& in_name,
-                                                   ByteSink& sink, const std::string& out_name) {
+                                                   ByteSink& sink, const std::string& out_name,
+                                                   bool write_index) {
   struct stat info;
   if (fstat(in, &info) != 0) return ErrnoError(errno, "reading", in_name);
   if (!S_ISREG(info.st_mode) || lseek(in, 0, SEEK_CUR) != 0) {
@@ -407,21 +396,23 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
     return ReportOf(decompressor, index->file_bytes, writer);
   }
   const bool stale = absl::IsDataLoss(index.status()) || absl::IsFailedPrecondition(index.status());
+  if (!stale && !absl::IsNotFound(index.status())) return index.status();
   if (options.range.has_value()) {
     return absl::FailedPreconditionError(absl::StrCat(
         index.status().message(),
         "; decompress the whole file with --index once, which writes it, and then the range"));
   }
-  if (!stale && !absl::IsNotFound(index.status())) return index.status();
   if (stale) remarks.push_back(absl::StrCat(index.status().message(), "; it is not used"));
 
   GzipIndex described;
   PULSE_RETURN_IF_ERROR(Describe(in, in_name, &described));
   IndexBuilder builder;
-  Decompressor decompressor(options, reader, writer, &builder);
+  Decompressor decompressor(options, reader, writer, write_index ? &builder : nullptr);
   PULSE_RETURN_IF_ERROR(decompressor.Run());
   auto built = builder.Take();
-  if (built.ok()) {
+  if (!write_index) {
+    // Nothing is written.
+  } else if (built.ok()) {
     GzipIndex now;
     PULSE_RETURN_IF_ERROR(Describe(in, in_name, &now));
     built->file_bytes = now.file_bytes;
@@ -432,7 +423,7 @@ absl::StatusOr<DecompressReport> DecompressByIndex(const DecompressOptions& opti
     const bool same =
         now.file_bytes == described.file_bytes && now.changed_nanos == described.changed_nanos;
     const absl::Status saved =
-        same ? SaveIndex(options.index, *built)
+        same ? SaveIndex(options.index, *built, in)
              : absl::AbortedError(absl::StrCat(in_name, " was changed while it was read"));
     if (!saved.ok()) remarks.push_back(absl::StrCat("no index: ", saved.message()));
   } else {
@@ -453,7 +444,7 @@ absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, in
   if (options.index.empty() && !options.range.has_value()) {
     return Decompress(options, source, in_name, sink, out_name);
   }
-  return DecompressByIndex(options, in, source, in_name, sink, out_name);
+  return DecompressByIndex(options, in, source, in_name, sink, out_name, out >= 0);
 }
 
 absl::StatusOr<DecompressReport> Decompress(const DecompressOptions& options, ByteSource& in,

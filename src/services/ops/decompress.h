@@ -28,7 +28,8 @@ struct DecompressOptions {
   // More output is refused with ResourceExhausted. 0: no limit.
   uint64_t max_output = 0;
   // Of a regular file: the path of its index (index/gzip_index.h). By a good one, its segments are
-  // decoded on all processors; else one is written, if the file is of foreign gzip members alone.
+  // decoded on all processors; else one is written, if the file is of foreign gzip members alone
+  // and there is an output. Only an index or an empty file is replaced.
   std::string index;
   // Only this part of the data; needs a good index.
   std::optional<DataRange> range;
@@ -50,7 +51,8 @@ struct DecompressReport {
 };
 
 // Reads `in` from where it is and writes to `out` (negative: only checks). The names are for
-// messages. Blocks. Errors: FailedPrecondition for a range without an index; of reading and
+// messages. Blocks. Errors: FailedPrecondition for a range without an index;
+// InvalidArgument for an index's path that has something else; of reading and
 // writing; NotFound for input in none of the formats;
 // DataLoss for damaged or truncated data, saying at which offset of the input; ResourceExhausted;
 // Cancelled.

@@ -47,6 +47,7 @@ struct GzipHeader {
   int level = 6;  // 1 to 9
 };
 std::string WriteGzipHeader(const GzipHeader& header);
+inline constexpr size_t kGzipTrailer = 8;
 std::string WriteGzipTrailer(uint32_t crc, uint64_t size);
 std::string WriteZlibHeader(int level);
 std::string WriteZlibTrailer(uint32_t adler);

@@ -36,8 +36,8 @@ class EngineSupplier {
 
   virtual ~EngineSupplier() = default;
   // `traits`: its name, and the CPUs of the lanes' threads; the rest is the supplier's.
-  // Unavailable: the other side is lost. Unimplemented: it makes no such engine, and says which it
-  // does.
+  // Unavailable: the other side is lost. ResourceExhausted: it has no room for another engine, or
+  // for this one. Unimplemented: it makes no such engine, and says which it does.
   virtual absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder& order,
                                                        EngineTraits traits, MakeLocal local) = 0;
 };

@@ -90,8 +90,11 @@ absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
     engines.push_back(owned.back().get());
     return engines;
   }
-  if (!absl::IsUnavailable(made.status()) || engines.empty()) return made.status();
-  LogOnce("ops agent lost", absl::StrCat(made.status().message(), "; the host does all by itself"));
+  const bool full = absl::IsResourceExhausted(made.status());
+  if (!(full || absl::IsUnavailable(made.status())) || engines.empty()) return made.status();
+  LogOnce(full ? "ops agent full" : "ops agent lost",
+          absl::StrCat(made.status().message(), "; the host does ",
+                       full ? "this operation by itself" : "all by itself"));
   return engines;
 }
 

@@ -57,7 +57,8 @@ absl::StatusOr<Engine*> KeepEngine(const Processors& processors, const std::stri
 
 // The engines of all processors: those of EnginesFor by `make`, kept as KeepEngine has it under the
 // name `what`, and that of an agent in another process, to which `order` describes it. One that is
-// lost when its engine is to be made is gone without, where others are left; this is logged.
+// lost when its engine is to be made, or has no room for it, is gone without where others are left;
+// the first time of each is logged.
 absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
                                                  absl::string_view name, const std::string& what,
                                                  const EngineSupplier::MakeLocal& make,

@@ -28,6 +28,9 @@ constexpr uint32_t kIndexVersion = 1;
 constexpr size_t kSample = 4096;  // bytes, at each end of the file
 constexpr uint64_t kMostSegments = uint64_t{1} << 26;
 constexpr size_t kMostPacked = 48 << 10;
+constexpr size_t kHead = 64;
+// No member is shorter: header, an empty block, trailer.
+constexpr uint64_t kLeastMember = 20;
 // The fixed part of a segment, and the flags in it.
 constexpr size_t kSegmentBytes = 8 + 8 + 8 + 4 + 4 + 4 + 4;
 constexpr uint32_t kEndsMember = 1;
@@ -41,6 +44,30 @@ uint32_t Crc(absl::string_view bytes, uint32_t before = 0) {
 }
 
 absl::Status DamagedIndex() { return absl::DataLossError("it is damaged, or no index"); }
+
+absl::Status NoIndex(const std::string& path, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("the index ", path, " ", why));
+}
+
+// InvalidArgument: this file has something else in it, which no index may replace; nor may it
+// replace the input, which is open as `input`.
+absl::Status CheckIsIndex(int file, const std::string& path, int input) {
+  struct stat info;
+  struct stat of_input;
+  if (fstat(file, &info) != 0 || fstat(input, &of_input) != 0) {
+    return ErrnoError(errno, "reading the index", path);
+  }
+  if (!S_ISREG(info.st_mode)) return NoIndex(path, "is no file");
+  if (info.st_dev == of_input.st_dev && info.st_ino == of_input.st_ino) {
+    return NoIndex(path, "is the input");
+  }
+  if (info.st_size == 0) return absl::OkStatus();
+  std::string magic(kIndexMagic.size(), '\0');
+  PULSE_ASSIGN_OR_RETURN(const size_t n,
+                         ReadAt(file, magic.data(), magic.size(), 0, "reading the index", path));
+  if (absl::string_view(magic).substr(0, n) == kIndexMagic) return absl::OkStatus();
+  return NoIndex(path, "exists and is something else; it is not overwritten");
+}
 
 struct FreeCompressor {
   void operator()(libdeflate_compressor* c) const { libdeflate_free_compressor(c); }
@@ -81,8 +108,30 @@ std::string EncodeIndex(const GzipIndex& index) {
   return bytes;
 }
 
+absl::Status CheckIndexHead(absl::string_view head, uint64_t index_bytes, uint64_t file_bytes) {
+  if (head.size() < kHead || head.substr(0, kIndexMagic.size()) != kIndexMagic) {
+    return DamagedIndex();
+  }
+  if (LoadLe32(&head[8]) != kIndexVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of version ", LoadLe32(&head[8]), ", not ", kIndexVersion));
+  }
+  const uint64_t of_file = LoadLe64(&head[16]);
+  if (of_file != file_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of a file of ", of_file, " bytes, and this one has ", file_bytes));
+  }
+  // A segment is a member, or what several MiB of data were compressed to.
+  const uint64_t count = LoadLe64(&head[56]);
+  if (count == 0 || count > kMostSegments || count > file_bytes / kLeastMember) {
+    return DamagedIndex();
+  }
+  const uint64_t least = kHead + count * kSegmentBytes + 4;
+  return index_bytes < least || index_bytes > least + count * kMostPacked ? DamagedIndex()
+                                                                          : absl::OkStatus();
+}
+
 absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
-  constexpr size_t kHead = 64;
   if (bytes.size() < kHead + 4 || bytes.substr(0, kIndexMagic.size()) != kIndexMagic)
     return DamagedIndex();
   if (LoadLe32(&bytes[8]) != kIndexVersion) {
@@ -121,7 +170,8 @@ absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
     // A segment may begin in the last byte of the one before.
     if (segment.begin_bit / 8 + 1 < before || segment.end <= segment.begin_bit / 8 ||
         segment.end > index.file_bytes || segment.data_bytes > kLargestPiece ||
-        segment.window_bytes > kDeflateWindow || (begins_member && segment.window_bytes != 0) ||
+        segment.window_bytes > kDeflateWindow ||
+        (begins_member && (segment.window_bytes != 0 || segment.begin_bit % 8 != 0)) ||
         segment.end - segment.begin_bit / 8 > kLargestPiece) {
       return DamagedIndex();
     }
@@ -130,7 +180,7 @@ absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes) {
     index.segments.push_back(std::move(segment));
   }
   if (!rest.empty() || !begins_member || data != index.data_bytes || index.end > index.file_bytes ||
-      index.end < index.segments.back().end) {
+      index.end != index.segments.back().end + kGzipTrailer) {
     return DamagedIndex();
   }
   return index;
@@ -168,30 +218,60 @@ absl::Status Matches(const GzipIndex& index, int fd, const std::string& name) {
 }
 
 absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::string& name) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe is not waited for.
+  const UniqueFd file = OpenFile(path, O_RDONLY | O_NONBLOCK);
   if (!file.valid()) return ErrnoError(errno, "opening the index", path);
+  PULSE_RETURN_IF_ERROR(CheckIsIndex(file.get(), path, fd));
   struct stat info;
   if (fstat(file.get(), &info) != 0) return ErrnoError(errno, "reading the index", path);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("the index ", path, " is no file"));
-  }
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  PULSE_ASSIGN_OR_RETURN(
-      const size_t n, ReadAt(file.get(), bytes.data(), bytes.size(), 0, "reading the index", path));
-  bytes.resize(n);
+  struct stat of_input;
+  if (fstat(fd, &of_input) != 0) return ErrnoError(errno, "reading", name);
+  const auto wrong = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("the index ", path, ": ", status.message()));
+  };
+  std::string bytes;
+  const auto read = [&](uint64_t size) -> absl::Status {
+    bytes.resize(size);
+    PULSE_ASSIGN_OR_RETURN(const size_t n, ReadAt(file.get(), bytes.data(), bytes.size(), 0,
+                                                  "reading the index", path));
+    bytes.resize(n);
+    return absl::OkStatus();
+  };
+  const auto index_bytes = static_cast<uint64_t>(info.st_size);
+  PULSE_RETURN_IF_ERROR(read(kHead));
+  const absl::Status head =
+      CheckIndexHead(bytes, index_bytes, static_cast<uint64_t>(of_input.st_size));
+  if (!head.ok()) return wrong(head);
+  PULSE_RETURN_IF_ERROR(read(index_bytes));
   auto index = DecodeIndex(bytes);
   const absl::Status status = index.ok() ? Matches(*index, fd, name) : index.status();
   if (status.ok()) return index;
-  return absl::Status(status.code(), absl::StrCat("the index ", path, ": ", status.message()));
+  return wrong(status);
 }
 
-absl::Status SaveIndex(const std::string& path, const GzipIndex& index) {
+absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  struct stat of_input;
+  if (fstat(fd, &of_input) != 0) return ErrnoError(errno, "writing the index", path);
+  UniqueFd file = OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (!file.valid()) return ErrnoError(errno, "writing the index", temporary);
-  absl::Status status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
+  // It has data of the input, which not everybody may read.
+  absl::Status status;
+  if (fchmod(file.get(), of_input.st_mode & 0666) != 0) {
+    status = ErrnoError(errno, "setting the mode of the index", path);
+  }
+  if (status.ok()) status = WriteAll(file.get(), EncodeIndex(index), "writing the index", path);
   if (status.ok() && close(file.release()) != 0) {
     status = ErrnoError(errno, "writing the index", path);
+  }
+  if (status.ok()) {
+    // Again: what is there may have come since the input was begun.
+    const UniqueFd there = OpenFile(path, O_RDONLY | O_NONBLOCK);
+    if (there.valid()) {
+      status = CheckIsIndex(there.get(), path, fd);
+    } else if (errno != ENOENT) {
+      status = ErrnoError(errno, "replacing the index", path);
+    }
   }
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoError(errno, "renaming the index to", path);

@@ -49,6 +49,10 @@ struct GzipIndex {
 };
 
 std::string EncodeIndex(const GzipIndex& index);
+// Whether an index of `index_bytes` that begins with `head` can be one of an input of `file_bytes`;
+// what it says of itself bounds what is read of it. As DecodeIndex; FailedPrecondition also for an
+// input of another size.
+absl::Status CheckIndexHead(absl::string_view head, uint64_t index_bytes, uint64_t file_bytes);
 // DataLoss: it is damaged, or none. FailedPrecondition: of another version.
 absl::StatusOr<GzipIndex> DecodeIndex(absl::string_view bytes);
 
@@ -57,10 +61,12 @@ absl::Status Describe(int fd, const std::string& name, GzipIndex* index);
 // FailedPrecondition: it is of another file, or of this one before it was changed.
 absl::Status Matches(const GzipIndex& index, int fd, const std::string& name);
 
-// NotFound: there is none. Else as DecodeIndex and Matches say, naming the index.
+// `fd` is the input, `name` its name. NotFound: there is none. InvalidArgument: the path is the
+// input, or has something that is no index. Else as DecodeIndex and Matches say, naming the index.
 absl::StatusOr<GzipIndex> LoadIndex(const std::string& path, int fd, const std::string& name);
-// Under a temporary name until it is complete.
-absl::Status SaveIndex(const std::string& path, const GzipIndex& index);
+// Under a temporary name until it is complete. Replaces an index or an empty file, nothing else:
+// InvalidArgument. `fd` is the input, whose readers and writers are the index's.
+absl::Status SaveIndex(const std::string& path, const GzipIndex& index, int fd);
 
 // DEFLATE data of a window, and back: exactly `size` bytes to `to`. False: it is damaged.
 std::string PackWindow(absl::string_view window);

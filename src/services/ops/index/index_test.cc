@@ -80,10 +80,14 @@ class IndexTest : public testing::Test {
     ASSERT_EQ(WriteAll(fd.get(), bytes, "writing", file_.get()), absl::OkStatus());
   }
   Decompressed Pass(std::optional<DataRange> range = std::nullopt, uint64_t max_output = 0) {
+    return PassWith(index_.get(), range, max_output);
+  }
+  Decompressed PassWith(const std::string& index, std::optional<DataRange> range = std::nullopt,
+                        uint64_t max_output = 0) {
     const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
     const UniqueFd out = MemoryFile("");
     DecompressOptions options;
-    options.index = index_.get();
+    options.index = index;
     options.range = range;
     options.max_output = max_output;
     auto report = Decompress(options, in.get(), "IN", out.get(), "OUT");
@@ -250,6 +254,154 @@ TEST_F(IndexTest, Index_WithAnyByteChanged_IsNotUsed) {
   EXPECT_EQ(ReadIndex(), good);
 }
 
+class ForgedIndexTest : public IndexTest {
+ protected:
+  // Of what is stored; the first pass.
+  GzipIndex Good() {
+    unlink(index_.get().c_str());
+    EXPECT_EQ(Pass().status, absl::OkStatus());
+    return DecodeIndex(ReadIndex()).value();
+  }
+  void Forge(GzipIndex index) {
+    index.data_bytes = 0;
+    for (const IndexSegment& segment : index.segments) index.data_bytes += segment.data_bytes;
+    WriteIndex(EncodeIndex(index));
+  }
+  // The data of a segment with this window before it.
+  static std::string Inflate(const std::string& bytes, const IndexSegment& segment,
+                             const std::string& window) {
+    z_stream stream{};
+    EXPECT_EQ(inflateInit2(&stream, -15), Z_OK);
+    const size_t begin = segment.begin_bit / 8;
+    const auto bit = static_cast<int>(segment.begin_bit % 8);
+    std::string in = bytes.substr(begin, segment.end - begin);
+    stream.next_in = reinterpret_cast<Bytef*>(in.data());
+    stream.avail_in = static_cast<uInt>(in.size());
+    if (bit > 0) {
+      EXPECT_EQ(inflatePrime(&stream, 8 - bit, static_cast<uint8_t>(in[0]) >> bit), Z_OK);
+      ++stream.next_in;
+      --stream.avail_in;
+    }
+    EXPECT_EQ(inflateSetDictionary(&stream, reinterpret_cast<const Bytef*>(window.data()),
+                                   static_cast<uInt>(window.size())),
+              Z_OK);
+    std::string out(segment.data_bytes, '\0');
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(out.size());
+    inflate(&stream, Z_SYNC_FLUSH);
+    EXPECT_EQ(stream.avail_out, 0u);
+    inflateEnd(&stream);
+    return out;
+  }
+  static uint32_t Crc(const std::string& data) {
+    return crc32_gzip_refl(0, reinterpret_cast<const uint8_t*>(data.data()), data.size());
+  }
+};
+
+// Each segment by itself is in order: its window gives the data whose checksum it has.
+TEST_F(ForgedIndexTest, Window_OfOtherData_IsFoundBeforeItsDataAreWritten) {
+  const std::string data = MakeData(Kind::kText, 20'000'000, TestSeed());
+  const std::string bytes = ByZlib(data, 6);
+  Store(bytes);
+  GzipIndex index = Good();
+  ASSERT_GE(index.segments.size(), 3u);
+  IndexSegment& segment = index.segments[1];
+  const uint64_t begin = index.segments[0].data_bytes;
+  const std::string good = data.substr(begin, segment.data_bytes);
+  std::string window = data.substr(begin - kDeflateWindow, kDeflateWindow);
+  ASSERT_TRUE(Inflate(bytes, segment, window) == good);
+  std::string other = good;
+  for (size_t at = window.size() - 1; other == good; --at) {
+    ASSERT_GT(at, 0u);
+    window[at] ^= 1;
+    other = Inflate(bytes, segment, window);
+  }
+  segment.window = PackWindow(window);
+  segment.crc = Crc(other);
+  Forge(index);
+  const Decompressed pass = Pass();
+  EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+  EXPECT_THAT(std::string(pass.status.message()),
+              AllOf(HasSubstr("data before it"), HasSubstr("remove the index")));
+  EXPECT_TRUE(pass.data == data.substr(0, begin));
+  const Decompressed part = Pass(DataRange{begin - 10, segment.data_bytes});
+  EXPECT_TRUE(absl::IsDataLoss(part.status)) << part.status;
+  EXPECT_TRUE(part.data == data.substr(begin - 10, 10));
+}
+
+TEST_F(ForgedIndexTest, Members_LeftOut_AreMissed) {
+  const std::string a = MakeData(Kind::kText, 5'000'000, TestSeed());
+  const std::string bytes = ByZlib(a, 6) + ByZlib("in the middle", 6) + ByZlib("at the end", 6);
+  Store(bytes);
+  const GzipIndex good = Good();
+  const size_t count = good.segments.size();
+  ASSERT_GE(count, 4u);
+  // The last; the one in the middle; the first; and a part of the first one.
+  GzipIndex index = good;
+  index.segments.pop_back();
+  index.end = index.segments.back().end + 8;
+  Forge(index);
+  Decompressed pass = Pass();
+  EXPECT_THAT(std::string(pass.status.message()), HasSubstr("a member follows"));
+  EXPECT_TRUE(absl::IsDataLoss(pass.status));
+  index.end = good.end;
+  EXPECT_TRUE(absl::IsDataLoss(DecodeIndex(EncodeIndex(index)).status()));
+  index = good;
+  index.segments.erase(index.segments.end() - 2);
+  Forge(index);
+  pass = Pass();
+  EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+  EXPECT_TRUE(pass.data == a);
+  EXPECT_TRUE(absl::IsDataLoss(Pass(DataRange{a.size(), 5}).status));
+  index = good;
+  index.segments.erase(index.segments.begin(), index.segments.end() - 2);
+  Forge(index);
+  pass = Pass();
+  EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+  EXPECT_EQ(pass.data, "");
+  index = good;
+  index.segments.erase(index.segments.begin() + 1, index.segments.end() - 2);
+  EXPECT_FALSE(index.segments[0].ends_member);
+  Forge(index);
+  pass = Pass();
+  EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
+  EXPECT_TRUE(pass.data == a.substr(0, index.segments[0].data_bytes));
+}
+
+TEST_F(ForgedIndexTest, Garbage_OtherThanTheIndexSays_IsSeen) {
+  for (const bool garbage : {false, true}) {
+    Store(ByZlib("data", 6) + (garbage ? "garbage" : std::string(700'000, '\0')));
+    GzipIndex index = Good();
+    EXPECT_EQ(index.garbage, garbage);
+    index.garbage = !garbage;
+    Forge(index);
+    const Decompressed pass = Pass();
+    EXPECT_TRUE(pass.report.by_index);
+    EXPECT_EQ(pass.report.trailing_garbage, garbage);
+  }
+}
+
+// Nothing is read that no index of this file could have.
+TEST_F(IndexTest, Index_OfAnySize_IsNotReadWhole) {
+  Store(ByZlib(data_, 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const std::string good = ReadIndex();
+  std::string many = good;
+  many.replace(56, 8, std::string("\0\0\0\4\0\0\0\0", 8));  // 2^26 segments
+  for (const std::string& head : {good, many, std::string("PULSEIDX")}) {
+    for (const off_t size : {off_t{1} << 40, off_t{10} << 40}) {
+      WriteIndex(head);
+      if (truncate(index_.get().c_str(), size) != 0) GTEST_SKIP() << "no sparse files here";
+      EXPECT_TRUE(absl::IsFailedPrecondition(Pass(DataRange{5, 5}).status));
+      const Decompressed pass = Pass();
+      EXPECT_EQ(pass.status, absl::OkStatus());
+      EXPECT_TRUE(pass.data == data_);
+      EXPECT_THAT(pass.report.remarks, ElementsAre(HasSubstr("; it is not used")));
+      EXPECT_TRUE(ReadIndex() == good);
+    }
+  }
+}
+
 // Whoever can write a checksum can write any index: it is checked, and so are the data.
 TEST_F(IndexTest, Index_ForgedWithAGoodChecksum_GivesNoOtherData) {
   Store(ByZlib(data_, 6));
@@ -270,6 +422,82 @@ TEST_F(IndexTest, Index_ForgedWithAGoodChecksum_GivesNoOtherData) {
       EXPECT_TRUE(absl::IsDataLoss(pass.status)) << pass.status;
     }
   }
+}
+
+// Whatever is there and is no index stays, byte for byte, and nothing is written first.
+TEST_F(IndexTest, Index_PathOfSomethingElse_IsNotReplaced) {
+  const std::string bytes = ByZlib(data_.substr(0, 3'000'000), 6);
+  Store(bytes);
+  for (const std::string& precious : {std::string("notes\n"), std::string("PULSE"), bytes}) {
+    WriteIndex(precious);
+    for (const bool range : {false, true}) {
+      const Decompressed pass =
+          Pass(range ? std::optional<DataRange>(DataRange{5, 5}) : std::nullopt);
+      EXPECT_TRUE(absl::IsInvalidArgument(pass.status)) << pass.status;
+      EXPECT_THAT(std::string(pass.status.message()),
+                  AllOf(HasSubstr(index_.get()), HasSubstr("not overwritten")));
+      EXPECT_EQ(pass.data, "");
+      EXPECT_TRUE(ReadIndex() == precious);
+    }
+  }
+  // The input, by its name or another one.
+  unlink(index_.get().c_str());
+  ASSERT_EQ(link(file_.get().c_str(), index_.get().c_str()), 0);
+  for (const std::string& path : {file_.get(), index_.get()}) {
+    const Decompressed pass = PassWith(path);
+    EXPECT_TRUE(absl::IsInvalidArgument(pass.status)) << pass.status;
+    EXPECT_THAT(std::string(pass.status.message()),
+                AllOf(HasSubstr(path), HasSubstr("is the input")));
+    EXPECT_TRUE(ReadIndex() == bytes);
+  }
+  unlink(index_.get().c_str());
+  EXPECT_TRUE(absl::IsInvalidArgument(PassWith("/dev/null").status));
+  // An empty file, such as mktemp makes.
+  WriteIndex("");
+  EXPECT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(Pass().report.by_index);
+}
+
+TEST_F(IndexTest, SaveIndex_WhereSomethingHasComeMeanwhile_LeavesIt) {
+  Store(ByZlib("x", 6));
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  const GzipIndex index = DecodeIndex(ReadIndex()).value();
+  const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
+  WriteIndex("notes");
+  EXPECT_TRUE(absl::IsInvalidArgument(SaveIndex(index_.get(), index, in.get())));
+  EXPECT_EQ(ReadIndex(), "notes");
+  EXPECT_TRUE(absl::IsInvalidArgument(SaveIndex(file_.get(), index, in.get())));
+}
+
+// An index has data of the input in the clear.
+TEST_F(IndexTest, Index_ModeOfTheInput_IsItsOwn) {
+  const std::string bytes = ByZlib(data_.substr(0, 100'000), 6);
+  const mode_t before = umask(022);
+  for (const mode_t mode : {0600, 0640, 0644, 0755, 0400}) {
+    unlink(file_.get().c_str());
+    unlink(index_.get().c_str());
+    Store(bytes);
+    ASSERT_EQ(chmod(file_.get().c_str(), mode), 0);
+    ASSERT_EQ(Pass().status, absl::OkStatus());
+    struct stat info;
+    ASSERT_EQ(stat(index_.get().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 07777, mode & 0666) << std::oct << mode;
+  }
+  umask(before);
+}
+
+TEST_F(IndexTest, FirstPass_OnlyChecking_WritesNoIndex) {
+  Store(ByZlib(data_, 6));
+  const auto check = [&] {
+    const UniqueFd in(open(file_.get().c_str(), O_RDONLY | O_CLOEXEC));
+    DecompressOptions options;
+    options.index = index_.get();
+    return Decompress(options, in.get(), "IN", -1, "OUT").value();
+  };
+  EXPECT_THAT(check().remarks, IsEmpty());
+  EXPECT_NE(access(index_.get().c_str(), F_OK), 0);
+  ASSERT_EQ(Pass().status, absl::OkStatus());
+  EXPECT_TRUE(check().by_index) << "one that is there is used";
 }
 
 TEST_F(IndexTest, FirstPass_WhatNeedsNoIndex_SaysSo) {

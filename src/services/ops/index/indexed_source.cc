@@ -11,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "services/ops/deflate_frame.h"
+#include "services/ops/file_io.h"
 #include "services/ops/format.h"
 
 namespace pulse::ops {
@@ -129,11 +131,67 @@ IndexedSink::IndexedSink(const GzipIndex& index, const DataRange& range,
       out_(out),
       next_(source.first()),
       at_(source.data_begin()),
-      whole_(next_ == 0 || index.segments[next_ - 1].ends_member) {}
+      whole_(next_ == 0 || index.segments[next_ - 1].ends_member),
+      garbage_(index.garbage) {}
+
+absl::Status IndexedSink::Wrong(uint64_t offset, absl::string_view what) const {
+  return absl::DataLossError(absl::StrCat(name_, " is damaged at offset ", offset, ": ", what,
+                                          "; if the file is good, remove the index"));
+}
+
+absl::Status IndexedSink::CheckHeader(size_t segment) const {
+  const uint64_t begin = index_.segments[segment].begin_bit / 8;
+  const uint64_t from = segment == 0 ? 0 : index_.segments[segment - 1].end + kGzipTrailer;
+  constexpr absl::string_view kWhat = "a member does not begin where the index has it";
+  if (begin <= from || begin - from > InputReader::kPiece) return Wrong(from, kWhat);
+  std::string header(begin - from, '\0');
+  PULSE_ASSIGN_OR_RETURN(const size_t n,
+                         ReadAt(fd_, header.data(), header.size(), from, "reading", name_));
+  const auto size = GzipHeaderSize(absl::string_view(header).substr(0, n));
+  return size.ok() && *size == header.size() ? absl::OkStatus() : Wrong(from, kWhat);
+}
+
+absl::Status IndexedSink::CheckWindow(const Chunk& chunk) {
+  const absl::string_view window = chunk.input.view().substr(0, chunk.prefix);
+  if (first_) {
+    tail_.Append(window);
+    return absl::OkStatus();
+  }
+  return window == tail_.view()
+             ? absl::OkStatus()
+             : Wrong(chunk.offset, "the data before it are not those of the index");
+}
+
+absl::Status IndexedSink::CheckRest() {
+  std::string piece(InputReader::kPiece, '\0');
+  garbage_ = false;
+  for (uint64_t at = index_.end;; at += piece.size()) {
+    PULSE_ASSIGN_OR_RETURN(const size_t n,
+                           ReadAt(fd_, piece.data(), piece.size(), at, "reading", name_));
+    const absl::string_view bytes = absl::string_view(piece).substr(0, n);
+    if (at == index_.end) {
+      const auto format = Recognise(bytes.substr(0, kRecogniseBytes));
+      if (format.ok() && *format != Format::kZlib) {
+        return Wrong(at, "a member follows that is not in the index");
+      }
+    }
+    garbage_ = bytes.find_first_not_of('\0') != absl::string_view::npos;
+    if (garbage_ || n < piece.size()) return absl::OkStatus();
+  }
+}
 
 absl::Status IndexedSink::Take(const Chunk& chunk, Result& result) {
   const IndexSegment& segment = index_.segments[next_++];
   const absl::string_view data = result.payload();
+  const bool begins_member = next_ == 1 || index_.segments[next_ - 2].ends_member;
+  if (begins_member) {
+    tail_.Clear();
+    PULSE_RETURN_IF_ERROR(CheckHeader(next_ - 1));
+  } else {
+    PULSE_RETURN_IF_ERROR(CheckWindow(chunk));
+  }
+  first_ = false;
+  KeepLast(tail_, data, kDeflateWindow);
   crc_ =
       static_cast<uint32_t>(crc32_combine64(crc_, segment.crc, static_cast<off64_t>(data.size())));
   member_bytes_ += data.size();
@@ -146,21 +204,18 @@ absl::Status IndexedSink::Take(const Chunk& chunk, Result& result) {
         out_.Write(data.substr(skip, std::min<uint64_t>(data.size() - skip, range_.size - from))));
   }
   if (!segment.ends_member) return absl::OkStatus();
-  char trailer[8];
+  char trailer[kGzipTrailer];
   PULSE_ASSIGN_OR_RETURN(const size_t n,
                          ReadAt(fd_, trailer, sizeof(trailer), segment.end, "reading", name_));
   const bool right = n == sizeof(trailer) && LoadLe32(trailer) == crc_ &&
                      LoadLe32(&trailer[4]) == static_cast<uint32_t>(member_bytes_);
   if (whole_ && !right) {
-    return absl::DataLossError(absl::StrCat(
-        name_, " is damaged at offset ", segment.end,
-        ": a member's checksum or size is not that of the index; if the file is good, remove the "
-        "index"));
+    return Wrong(segment.end, "a member's checksum or size is not that of the index");
   }
   whole_ = true;
   crc_ = 0;
   member_bytes_ = 0;
-  return absl::OkStatus();
+  return next_ == index_.segments.size() ? CheckRest() : absl::OkStatus();
 }
 
 }  // namespace pulse::ops

@@ -51,14 +51,25 @@ class IndexedSource : public Source {
 // DataLoss: the data are not those of the index.
 std::unique_ptr<Engine> MakeIndexedDecoder(EngineTraits traits);
 
-// Writes what lies in the range, and compares each whole member with its trailer.
+// Writes what lies in the range, and checks what the segments' checksums cannot tell, since whoever
+// wrote the index chose them, too: a window is the data before it; in front of a member stands its
+// header and nothing else; behind a whole one the trailer of its data; behind the last no further
+// one. Where a range begins inside a member, its first window is taken as it is.
 class IndexedSink : public Sink {
  public:
   IndexedSink(const GzipIndex& index, const DataRange& range, const IndexedSource& source, int fd,
               std::string name, OutputWriter& out);
   absl::Status Take(const Chunk& chunk, Result& result) override;
+  // After all chunks: whether other bytes than zeros follow the last member; as the index has it
+  // where the range ends before.
+  bool garbage() const { return garbage_; }
 
  private:
+  absl::Status Wrong(uint64_t offset, absl::string_view what) const;
+  absl::Status CheckHeader(size_t segment) const;
+  absl::Status CheckWindow(const Chunk& chunk);
+  absl::Status CheckRest();
+
   const GzipIndex& index_;
   const DataRange range_;
   const int fd_;
@@ -69,6 +80,9 @@ class IndexedSink : public Sink {
   bool whole_;   // the member was seen from its beginning
   uint32_t crc_ = 0;
   uint64_t member_bytes_ = 0;
+  Buffer tail_;  // the last 32 KiB of the member, as far as they are known
+  bool first_ = true;
+  bool garbage_;
 };
 
 }  // namespace pulse::ops

@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "base/errors.h"
 #include "services/ops/codecs.h"
 #include "services/ops/decoders.h"
@@ -177,10 +178,33 @@ absl::Status CheckLz4(const Chunk& chunk, absl::string_view bytes) {
   return absl::OkStatus();
 }
 
+absl::Status Undecodable() { return Wrong("compressed data that cannot be decompressed"); }
+absl::Status OfOtherData() { return Wrong("compressed data that are of other data"); }
+
+// DEFLATE data that refer to the data before them, and do not end the stream.
+absl::Status InflateAgain(const Chunk& chunk, absl::string_view bytes) {
+  z_stream stream{};
+  PULSE_CHECK(inflateInit2(&stream, -15) == Z_OK);
+  // One byte more than there should be, so that it shows.
+  Buffer data;
+  data.Resize(chunk.size() + 1);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = data.data();
+  stream.avail_out = static_cast<uInt>(data.size());
+  int got = inflateSetDictionary(&stream, chunk.input.data(), static_cast<uInt>(chunk.prefix));
+  if (got == Z_OK) got = inflate(&stream, Z_SYNC_FLUSH);
+  const size_t size = data.size() - stream.avail_out;
+  const bool whole = stream.avail_in == 0;
+  inflateEnd(&stream);
+  if ((got != Z_OK && got != Z_BUF_ERROR) || !whole) return Undecodable();
+  data.Resize(size);
+  return data.view() == chunk.input.view().substr(chunk.prefix) ? absl::OkStatus() : OfOtherData();
+}
+
 // What decompression makes of the result.
 absl::Status DecodeAgain(Format format, const Chunk& chunk, absl::string_view bytes) {
-  // What refers to the data before it cannot be decoded alone.
-  if (chunk.prefix > 0) return absl::OkStatus();
+  if (chunk.prefix > 0) return InflateAgain(chunk, bytes);
   Chunk piece;
   Piece kind = Piece::kBgzf;
   switch (format) {
@@ -206,9 +230,8 @@ absl::Status DecodeAgain(Format format, const Chunk& chunk, absl::string_view by
   Result data;
   const absl::Status decoded =
       MakeDecoder(kind, {"check", Side::kHost, 1, {}})->Process(0, piece, data);
-  if (!decoded.ok()) return Wrong("compressed data that cannot be decompressed");
-  if (data.payload() != chunk.input.view()) return Wrong("compressed data that are of other data");
-  return absl::OkStatus();
+  if (!decoded.ok()) return Undecodable();
+  return data.payload() == chunk.input.view() ? absl::OkStatus() : OfOtherData();
 }
 
 absl::Status CheckCompressed(const EngineOrder& order, const Chunk& chunk, bool decode,

@@ -98,8 +98,11 @@ class RemoteEngine : public Engine {
     const absl::Status senseless = absl::AbortedError(
         absl::StrCat("the agent at ", agent_->socket(), " gave an answer that makes no sense"));
     if (answer.result < 0) {
+      // Compared before it is negated: INT64_MIN has no opposite.
+      if (answer.result < -static_cast<int64_t>(absl::StatusCode::kUnauthenticated)) {
+        return senseless;
+      }
       const int64_t code = -answer.result;
-      if (code > static_cast<int64_t>(absl::StatusCode::kUnauthenticated)) return senseless;
       const std::string text(answer.data, std::min(answer.bytes, kMostText));
       const auto said = static_cast<absl::StatusCode>(code);
       // Of the chunk, and not of the agent.

@@ -137,6 +137,8 @@ const std::vector<std::pair<const char*, Lie>>& LiesOfAnyKind() {
       {"a result beyond the data", [](const Chunk&, Told* t) { t->result = INT64_MAX; }},
       {"a result shorter than its header", [](const Chunk&, Told* t) { t->result = 5; }},
       {"an error that is none", [](const Chunk&, Told* t) { t->result = INT64_MIN + 1; }},
+      {"an error without an opposite", [](const Chunk&, Told* t) { t->result = INT64_MIN; }},
+      {"an error just beyond the last", [](const Chunk&, Told* t) { t->result = -17; }},
       {"damage that is not there", [](const Chunk&, Told* t) { t->result = -15; }},
       {"data that are missing", About([](std::string* b) { b->resize(b->size() / 2); })},
       {"data that are added", About([](std::string* b) { *b += *b; })},
@@ -195,6 +197,65 @@ TEST(LyingAgentTest, Compress_OtherData_IsFoundBySample) {
     const Outcome alone =
         RunCompress(Small(format, With(agent.Connect(), Placement::Kind::kAgent)), data);
     EXPECT_TRUE(absl::IsUnavailable(alone.status)) << alone.status;
+  }
+}
+
+// Only the first chunk has nothing before it, and that one is right.
+TEST(LyingAgentTest, Compress_OtherDataBehindADictionary_IsFoundBySample) {
+  const std::string data = MakeData(Kind::kText, 6'000'000, TestSeed());
+  const std::string other = MakeData(Kind::kText, 64 << 10, TestSeed() + 1);
+  for (const Format format : {Format::kGzip, Format::kZlib}) {
+    for (const bool lies : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(FormatName(format), lies ? ", lies" : ""));
+      LyingAgent agent([&](const Chunk& chunk, Told* told) {
+        if (chunk.prefix == 0 || !lies) return;
+        Chunk of_other;
+        of_other.prefix = chunk.prefix;
+        of_other.input.Append(chunk.input.view().substr(0, chunk.prefix));
+        of_other.input.Append(other.substr(0, chunk.size()));
+        Result result;
+        const Codec codec = PickCodec(format, 6, false, true);
+        const auto engine = MakeCompressor(codec, format, 6, {"x", Side::kHost, 1, {}}).value();
+        EXPECT_EQ(engine->Process(0, of_other, result), absl::OkStatus());
+        told->bytes = std::string(result.payload());
+        told->header.bytes = told->bytes.size();
+        told->header.crc = Crc32(told->bytes);
+      });
+      CompressOptions options = Small(format, With(agent.Connect(), Placement::Kind::kAgent));
+      options.primed = true;
+      const Outcome alone = RunCompress(options, data);
+      ASSERT_GT(data.size() / options.chunk_bytes, 65u) << "the second sample is the 65th";
+      EXPECT_EQ(absl::IsUnavailable(alone.status), lies) << alone.status;
+    }
+  }
+}
+
+TEST(LyingAgentTest, CheckResult_WithADictionary_TakesOnlyTheChunksData) {
+  const std::string data = MakeData(Kind::kText, 100'000, TestSeed());
+  EngineOrder order;
+  order.format = static_cast<uint8_t>(Format::kGzip);
+  for (const int level : {1, 6, 9}) {
+    const Codec codec = PickCodec(Format::kGzip, level, false, true);
+    const auto engine =
+        MakeCompressor(codec, Format::kGzip, level, {"x", Side::kHost, 1, {}}).value();
+    Chunk chunk;
+    chunk.prefix = kDeflateWindow;
+    chunk.number = 1;
+    chunk.input.Append(data);
+    Result good;
+    ASSERT_EQ(engine->Process(0, chunk, good), absl::OkStatus());
+    EXPECT_EQ(CheckResult(order, chunk, true, good), absl::OkStatus()) << level;
+    const std::string bytes(good.payload());
+    static const std::string kFlush("\0\0\0\xff\xff", 5);
+    for (const std::string& bad :
+         {bytes + bytes, bytes.substr(bytes.size() / 2), kFlush,
+          bytes + std::string(kDeflateEnd) + kFlush,
+          std::string(bytes).replace(bytes.size() / 2, 1, 1,
+                                     static_cast<char>(~bytes[bytes.size() / 2]))}) {
+      Result result;
+      result.bytes.Append(bad);
+      EXPECT_FALSE(CheckResult(order, chunk, true, result).ok()) << level << ", " << bad.size();
+    }
   }
 }
 

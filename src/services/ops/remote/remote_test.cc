@@ -165,6 +165,31 @@ TEST(RemoteOpsTest, Decompress_DamagedData_IsReportedAsByTheHost) {
   }
 }
 
+// More operations at a time than an agent takes of one program.
+TEST(RemoteOpsTest, Make_AgentWithoutRoom_TheHostDoesIt) {
+  TestAgent agent;
+  const auto connected = RemoteAgent::Connect(agent.socket()).value();
+  const std::string data = MakeData(Kind::kText, 1'000'000, TestSeed());
+  EngineOrder order;
+  order.kind = EngineOrder::Kind::kDecompress;
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (size_t i = 0; i < OpsService::kMostGroups; ++i) {
+    auto made = connected->Make(order, {"x", Side::kAgent, 1, {}}, nullptr);
+    ASSERT_EQ(made.status(), absl::OkStatus()) << i;
+    engines.push_back(*std::move(made));
+  }
+  const Outcome alone = RunCompress(CompressWith(Format::kGzip, 6, On(connected, kAgent)), data);
+  EXPECT_TRUE(absl::IsResourceExhausted(alone.status)) << alone.status;
+  Outcome both = RunCompress(CompressWith(Format::kGzip, 6, On(connected, kAuto)), data);
+  ASSERT_EQ(both.status, absl::OkStatus());
+  EXPECT_EQ(both.agent(), nullptr);
+  EXPECT_TRUE(RunDecompress({}, both.bytes).bytes == data);
+  engines.clear();
+  both = RunCompress(CompressWith(Format::kGzip, 6, On(connected, kAgent)), data);
+  ASSERT_EQ(both.status, absl::OkStatus());
+  EXPECT_NE(both.agent(), nullptr);
+}
+
 // What a message group cannot hold, the host does.
 TEST(RemoteOpsTest, Filter_ALineThatIsTooLong_IsTheHosts) {
   TestAgent agent;
