@@ -221,6 +221,24 @@ void OpsService::HandlePrepare(MessageGroup* group, const RingMessage& message, 
   });
 }
 
+absl::StatusOr<std::shared_ptr<const filter::RuleSet>> OpsService::Compile(
+    filter::OrderedFilter filter) {
+  const OpsAgentOptions& most = agent_->options();
+  const size_t count = filter.rules.size();
+  uint64_t bytes = 0;
+  for (const filter::Rule& rule : filter.rules) bytes += rule.text.size();
+  if (count > most.most_rules || bytes > most.most_rule_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(count, " rules of ", bytes,
+                                                     " bytes; this agent takes ", most.most_rules,
+                                                     " of ", most.most_rule_bytes));
+  }
+  const filter::CompileLimits limits{most.most_instructions, [this] { return stop_.load(); }};
+  PULSE_ASSIGN_OR_RETURN(std::shared_ptr<const filter::RuleSet> rules,
+                         filter::RuleSet::Compile(std::move(filter.rules), filter.options, limits));
+  agent_->counters().rules += count;
+  return rules;
+}
+
 absl::Status OpsService::Make(Operator* made) {
   const EngineOrder& order = made->order;
   const int lanes = agent_->threads();
@@ -241,7 +259,7 @@ absl::Status OpsService::Make(Operator* made) {
   }
   PULSE_ASSIGN_OR_RETURN(filter::OrderedFilter filter, filter::ReadFilterOrder(order.text));
   // Selection is in the text, too: the same rules with another one are compiled again.
-  const size_t count = filter.rules.size();
+  const filter::Selection selection = filter.selection;
   {
     const std::lock_guard lock(rules_mu_);
     const auto kept = std::find_if(rule_sets_.begin(), rule_sets_.end(),
@@ -249,21 +267,19 @@ absl::Status OpsService::Make(Operator* made) {
     if (kept != rule_sets_.end()) made->rules = kept->second;
   }
   if (made->rules == nullptr) {
-    PULSE_ASSIGN_OR_RETURN(made->rules,
-                           filter::RuleSet::Compile(std::move(filter.rules), filter.options));
-    agent_->counters().rules += count;
+    PULSE_ASSIGN_OR_RETURN(made->rules, Compile(std::move(filter)));
     const std::lock_guard lock(rules_mu_);
     rule_sets_.emplace_front(order.text, made->rules);
     if (rule_sets_.size() > kRuleSetsKept) rule_sets_.pop_back();
   }
-  if (filter.selection.select == filter::Select::kCaptures) {
+  if (selection.select == filter::Select::kCaptures) {
     for (const auto& rule : made->rules->rules()) {
       made->captures =
           std::max(made->captures, static_cast<uint64_t>(rule.re2->NumberOfCapturingGroups()) + 1);
     }
   }
-  PULSE_ASSIGN_OR_RETURN(made->engine, filter::FilterEngine::Make(
-                                           made->rules.get(), filter.selection, std::move(traits)));
+  PULSE_ASSIGN_OR_RETURN(
+      made->engine, filter::FilterEngine::Make(made->rules.get(), selection, std::move(traits)));
   return absl::OkStatus();
 }
 

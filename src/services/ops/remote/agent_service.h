@@ -28,6 +28,7 @@
 #include "agent/message_service.h"
 #include "services/ops/engine.h"
 #include "services/ops/engine_order.h"
+#include "services/ops/filter/filter_order.h"
 #include "services/ops/filter/rule_set.h"
 #include "services/ops/remote/counters.h"
 #include "services/ops/remote/wire.h"
@@ -40,6 +41,11 @@ struct OpsAgentOptions {
   bool idle_only = false;
   // Bytes, of each session. 0: 256 MiB, or 64 MiB for each thread where that is more.
   uint64_t most_held = 0;
+  // Of one filter: rules, bytes of all their texts, instructions of what they are compiled to. What
+  // is more is the host's to do.
+  uint64_t most_rules = 10'000;
+  uint64_t most_rule_bytes = uint64_t{1} << 20;
+  uint64_t most_instructions = uint64_t{4} << 20;
 };
 
 class OpsAgent {
@@ -92,6 +98,7 @@ class OpsService : public MessageService {
   void Charge(Work* work, uint64_t bytes);
   // On a thread of the agent's.
   absl::Status Make(Operator* made);
+  absl::StatusOr<std::shared_ptr<const filter::RuleSet>> Compile(filter::OrderedFilter filter);
   void Process(Work* work);
   // What a thread has finished, back on the worker's.
   void Prepared(MessageGroup* group, uint64_t id, std::shared_ptr<Operator> made,
