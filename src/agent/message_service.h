@@ -57,6 +57,7 @@ class MessageService : public Service {
   void EndWork() { --in_flight_; }
 
   Session* session() const { return session_; }
+  size_t groups() const { return groups_.size(); }  // that are attached
   bool shutting_down() const { return shutting_down_; }
 
  private:

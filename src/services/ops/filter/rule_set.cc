@@ -56,6 +56,11 @@ std::string Filler(std::mt19937_64& random) {
   return std::string(static_cast<size_t>(random() % 400), "~qZ0 \t"[random() % 6]);
 }
 
+absl::Status CheckStopped(const CompileLimits& limits) {
+  return limits.stopped && limits.stopped() ? absl::CancelledError("nobody waits for these rules")
+                                            : absl::OkStatus();
+}
+
 }  // namespace
 
 absl::string_view NameOf(RuleEngine engine) {
@@ -77,23 +82,32 @@ absl::string_view NameOf(RuleEngine engine) {
 }
 
 absl::StatusOr<std::unique_ptr<RuleSet>> RuleSet::Compile(std::vector<Rule> rules,
-                                                          RuleSetOptions options) {
+                                                          RuleSetOptions options,
+                                                          const CompileLimits& limits) {
   std::unique_ptr<RuleSet> set(new RuleSet(std::move(options)));
-  PULSE_RETURN_IF_ERROR(set->Parse(std::move(rules)));
+  PULSE_RETURN_IF_ERROR(set->Parse(std::move(rules), limits));
   set->in_quarantine_ = std::vector<std::atomic<bool>>(set->rules_.size());
-  set->ChooseEngines();
-  PULSE_RETURN_IF_ERROR(set->BuildAndTry());
+  PULSE_RETURN_IF_ERROR(set->ChooseEngines(limits));
+  PULSE_RETURN_IF_ERROR(set->BuildAndTry(limits));
   return set;
 }
 
-absl::Status RuleSet::Parse(std::vector<Rule> rules) {
+absl::Status RuleSet::Parse(std::vector<Rule> rules, const CompileLimits& limits) {
   const RE2::Options re2_options = Re2Options(options_);
   std::string errors;
   int bad = 0;
+  uint64_t instructions = 0;
   for (Rule& rule : rules) {
+    PULSE_RETURN_IF_ERROR(CheckStopped(limits));
     if (options_.literal) rule.text = RE2::QuoteMeta(rule.text);
     auto re2 = std::make_unique<RE2>(rule.text, re2_options);
-    if (!re2->ok()) {
+    if (re2->ok()) {
+      instructions += static_cast<uint64_t>(re2->ProgramSize());
+      if (instructions > limits.instructions) {
+        return absl::ResourceExhaustedError(absl::StrCat("rules of more than ", limits.instructions,
+                                                         " instructions, with ", rule.where));
+      }
+    } else {
       ++bad;
       absl::StrAppend(&errors, "\n  ", rule.where, ": '", Shown(rule.text),
                       "': ", CleanText(Explained(*re2)));
@@ -108,14 +122,16 @@ absl::Status RuleSet::Parse(std::vector<Rule> rules) {
       absl::StrCat(bad, bad == 1 ? " rule cannot be used:" : " rules cannot be used:", errors));
 }
 
-void RuleSet::ChooseEngines() {
+absl::Status RuleSet::ChooseEngines(const CompileLimits& limits) {
   nodes_.resize(rules_.size());
   forms_.resize(rules_.size());
   for (uint32_t i = 0; i < rules_.size(); ++i) {
+    PULSE_RETURN_IF_ERROR(CheckStopped(limits));
     ChooseEngine(i);
     accepts_all_ = accepts_all_ || rules_[i].engine == RuleEngine::kAll;
     accepts_empty_ = accepts_empty_ || Re2Accepts(i, "");
   }
+  return absl::OkStatus();
 }
 
 void RuleSet::ChooseEngine(uint32_t number) {
@@ -220,13 +236,14 @@ void RuleSet::BuildRe2Finder() {
   re2_finder_.emplace(std::move(texts));
 }
 
-absl::Status RuleSet::BuildAndTry() {
+absl::Status RuleSet::BuildAndTry(const CompileLimits& limits) {
   if (absl::Status status = BuildScanners(); !status.ok()) {
     // Some rule is too much for Vectorscan: which, it says only of one at a time.
     bool found = false;
     for (uint32_t i = 0; options_.use_vectorscan && i < rules_.size(); ++i) {
       Compiled& rule = rules_[i];
       if (rule.engine != RuleEngine::kPattern && rule.engine != RuleEngine::kTexts) continue;
+      PULSE_RETURN_IF_ERROR(CheckStopped(limits));
       const auto check = [&](bool prefilter) {
         for (const RuleForm* form : {&forms_[i].ascii, &forms_[i].any}) {
           if (!form->chains.empty() || (form == &forms_[i].ascii && forms_[i].never_ascii))
@@ -260,7 +277,7 @@ absl::Status RuleSet::BuildAndTry() {
   }
   if (!options_.try_rules) return absl::OkStatus();
   while (true) {
-    PULSE_ASSIGN_OR_RETURN(const std::vector<uint32_t> differ, RulesThatDiffer());
+    PULSE_ASSIGN_OR_RETURN(const std::vector<uint32_t> differ, RulesThatDiffer(limits));
     if (differ.empty()) return absl::OkStatus();
     for (const uint32_t rule : differ) {
       Log(LogLevel::kWarn,
@@ -279,7 +296,7 @@ void RuleSet::UseRe2(uint32_t rule, std::string reason) {
   rules_[rule].reason = std::move(reason);
 }
 
-absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer() const {
+absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer(const CompileLimits& limits) const {
   struct Sample {
     uint32_t rule;
     std::string record;
@@ -293,6 +310,7 @@ absl::StatusOr<std::vector<uint32_t>> RuleSet::RulesThatDiffer() const {
         engine != RuleEngine::kPrefiltered) {
       continue;
     }
+    PULSE_RETURN_IF_ERROR(CheckStopped(limits));
     for (int k = 0; k < kSamplesOfRule; ++k) {
       Sample sample{i, Damage(MakeMatching(nodes_[i], random), random)};
       if (k % 3 == 0) sample.record = Filler(random) + sample.record;

@@ -68,6 +68,14 @@ struct RuleSetOptions {
   std::function<void(uint32_t rule, RuleForm*)> change_form;
 };
 
+// Of a compilation for somebody else. The engines of all rules together have at most so many
+// instructions (of RE2's programs, before the other engines are made of them), else
+// ResourceExhausted; Cancelled once `stopped` is true, which is asked between rules.
+struct CompileLimits {
+  uint64_t instructions = UINT64_MAX;
+  std::function<bool()> stopped;
+};
+
 enum class RuleEngine {
   kAll,    // matches every record
   kNever,  // matches none
@@ -95,7 +103,8 @@ class RuleSet {
   // InvalidArgument names every rule that cannot be used, with the reasons. No rule at all is a set
   // that matches nothing.
   static absl::StatusOr<std::unique_ptr<RuleSet>> Compile(std::vector<Rule> rules,
-                                                          RuleSetOptions options);
+                                                          RuleSetOptions options,
+                                                          const CompileLimits& limits = {});
 
   const std::vector<Compiled>& rules() const { return rules_; }
   Records records() const { return options_.records; }
@@ -145,14 +154,14 @@ class RuleSet {
   };
 
   explicit RuleSet(RuleSetOptions options) : options_(std::move(options)) {}
-  absl::Status Parse(std::vector<Rule> rules);
-  void ChooseEngines();
+  absl::Status Parse(std::vector<Rule> rules, const CompileLimits& limits);
+  absl::Status ChooseEngines(const CompileLimits& limits);
   void ChooseEngine(uint32_t number);
   // Again until every rule that is left agrees with RE2.
-  absl::Status BuildAndTry();
+  absl::Status BuildAndTry(const CompileLimits& limits);
   absl::Status BuildScanners();
   void BuildRe2Finder();
-  absl::StatusOr<std::vector<uint32_t>> RulesThatDiffer() const;
+  absl::StatusOr<std::vector<uint32_t>> RulesThatDiffer(const CompileLimits& limits) const;
   void UseRe2(uint32_t rule, std::string reason);
   bool lines() const { return options_.records == Records::kLines; }
 

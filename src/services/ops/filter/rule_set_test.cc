@@ -22,6 +22,31 @@ RuleEngine EngineOf(const std::string& rule, bool ignore_case = false) {
   return set == nullptr ? RuleEngine::kNever : set->rules().front().engine;
 }
 
+TEST(RuleSetTest, Compile_StoppedAnywhere_IsCancelledAtOnce) {
+  const std::vector<std::string> rules = {"ERROR", "[0-9]+ms", "a.b"};
+  int all = 0;
+  CompileLimits limits;
+  limits.stopped = [&all] { return ++all < 0; };
+  ASSERT_TRUE(RuleSet::Compile(Named(rules), {}, limits).ok());
+  EXPECT_GE(all, 6) << "it is asked for each rule";
+  for (int last = 1; last <= all; ++last) {
+    int asked = 0;
+    limits.stopped = [&] { return ++asked >= last; };
+    EXPECT_TRUE(absl::IsCancelled(RuleSet::Compile(Named(rules), {}, limits).status())) << last;
+    EXPECT_EQ(asked, last);
+  }
+}
+
+TEST(RuleSetTest, Compile_MoreInstructionsThanAllowed_IsRefusedWithTheRule) {
+  CompileLimits limits;
+  limits.instructions = 5000;
+  const std::vector<std::string> rules = {"a", "b{900}", "(cdefghij){900}", "d"};
+  const absl::Status status = RuleSet::Compile(Named(rules), {}, limits).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("rule 3"));
+  EXPECT_TRUE(RuleSet::Compile(Named({"a", "b{900}", "d"}), {}, limits).ok());
+}
+
 TEST(RuleSetTest, Compile_TextsAndGaps_NeedNoAutomaton) {
   for (const char* rule : {"ERROR", "at (.+)Exit (.+)", "(.+) on (.+) at Exit (.+)", "^GET .*404$",
                            "(foo|bar) baz.{3,}x", "^.*late", "a\\.b", "\\Qa.b*\\E", "(?i)error",

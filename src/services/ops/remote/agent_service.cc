@@ -25,9 +25,30 @@ namespace {
 constexpr int kNice = 5;  // as whole compactions
 constexpr size_t kRuleSetsKept = 4;
 constexpr size_t kWorksKept = 16;
+constexpr uint64_t kMostHeld = uint64_t{256} << 20;
 constexpr size_t kKeptBytes = size_t{8} << 20;
 // Captures can be many times as long as the records.
 constexpr uint64_t kMostCaptured = uint64_t{256} << 20;
+
+// What the result may become; more than the host's message group takes is not kept.
+uint64_t MostResult(const EngineOrder& order, uint64_t captures, uint64_t bytes) {
+  switch (order.kind) {
+    case EngineOrder::Kind::kCompress:
+      return bytes + bytes / 8 + (64 << 10);
+    case EngineOrder::Kind::kDecompress:
+      return kLargestPiece;
+    case EngineOrder::Kind::kFilter:
+      return captures > 0 ? std::min(captures * bytes, kMostCaptured) : bytes + 1;
+  }
+  return 0;
+}
+
+OpsAgentOptions WithDefaults(OpsAgentOptions options) {
+  if (options.most_held == 0) {
+    options.most_held = std::max(kMostHeld, static_cast<uint64_t>(options.threads) * kLargestPiece);
+  }
+  return options;
+}
 
 // The thread that calls becomes one for work that can wait.
 void Background(const OpsAgentOptions& options) {
@@ -44,7 +65,7 @@ void Background(const OpsAgentOptions& options) {
 // --- OpsAgent
 
 OpsAgent::OpsAgent(OpsAgentOptions options)
-    : options_(std::move(options)), pool_("pulse-ag-ops", options_.threads) {
+    : options_(WithDefaults(std::move(options))), pool_("pulse-ag-ops", options_.threads) {
   counters_.threads = static_cast<uint64_t>(options_.threads);
 }
 
@@ -88,6 +109,7 @@ struct OpsService::Work {
   Result result;
   absl::Status status;
   ChunkAnswer answer{};
+  uint64_t charged = 0;
 };
 
 OpsService::OpsService(OpsAgent* agent, Session* session)
@@ -96,7 +118,7 @@ OpsService::OpsService(OpsAgent* agent, Session* session)
 OpsService::~OpsService() { agent_->counters().operators -= operators_.size(); }
 
 absl::StatusOr<uint64_t> OpsService::OnAttach() {
-  if (under_way_.size() >= kMostGroups) {
+  if (groups() >= kMostGroups) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a session of operators has at most ", kMostGroups, " message groups"));
   }
@@ -199,6 +221,24 @@ void OpsService::HandlePrepare(MessageGroup* group, const RingMessage& message, 
   });
 }
 
+absl::StatusOr<std::shared_ptr<const filter::RuleSet>> OpsService::Compile(
+    filter::OrderedFilter filter) {
+  const OpsAgentOptions& most = agent_->options();
+  const size_t count = filter.rules.size();
+  uint64_t bytes = 0;
+  for (const filter::Rule& rule : filter.rules) bytes += rule.text.size();
+  if (count > most.most_rules || bytes > most.most_rule_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(count, " rules of ", bytes,
+                                                     " bytes; this agent takes ", most.most_rules,
+                                                     " of ", most.most_rule_bytes));
+  }
+  const filter::CompileLimits limits{most.most_instructions, [this] { return stop_.load(); }};
+  PULSE_ASSIGN_OR_RETURN(std::shared_ptr<const filter::RuleSet> rules,
+                         filter::RuleSet::Compile(std::move(filter.rules), filter.options, limits));
+  agent_->counters().rules += count;
+  return rules;
+}
+
 absl::Status OpsService::Make(Operator* made) {
   const EngineOrder& order = made->order;
   const int lanes = agent_->threads();
@@ -219,7 +259,7 @@ absl::Status OpsService::Make(Operator* made) {
   }
   PULSE_ASSIGN_OR_RETURN(filter::OrderedFilter filter, filter::ReadFilterOrder(order.text));
   // Selection is in the text, too: the same rules with another one are compiled again.
-  const size_t count = filter.rules.size();
+  const filter::Selection selection = filter.selection;
   {
     const std::lock_guard lock(rules_mu_);
     const auto kept = std::find_if(rule_sets_.begin(), rule_sets_.end(),
@@ -227,21 +267,19 @@ absl::Status OpsService::Make(Operator* made) {
     if (kept != rule_sets_.end()) made->rules = kept->second;
   }
   if (made->rules == nullptr) {
-    PULSE_ASSIGN_OR_RETURN(made->rules,
-                           filter::RuleSet::Compile(std::move(filter.rules), filter.options));
-    agent_->counters().rules += count;
+    PULSE_ASSIGN_OR_RETURN(made->rules, Compile(std::move(filter)));
     const std::lock_guard lock(rules_mu_);
     rule_sets_.emplace_front(order.text, made->rules);
     if (rule_sets_.size() > kRuleSetsKept) rule_sets_.pop_back();
   }
-  if (filter.selection.select == filter::Select::kCaptures) {
+  if (selection.select == filter::Select::kCaptures) {
     for (const auto& rule : made->rules->rules()) {
       made->captures =
           std::max(made->captures, static_cast<uint64_t>(rule.re2->NumberOfCapturingGroups()) + 1);
     }
   }
-  PULSE_ASSIGN_OR_RETURN(made->engine, filter::FilterEngine::Make(
-                                           made->rules.get(), filter.selection, std::move(traits)));
+  PULSE_ASSIGN_OR_RETURN(
+      made->engine, filter::FilterEngine::Make(made->rules.get(), selection, std::move(traits)));
   return absl::OkStatus();
 }
 
@@ -256,14 +294,9 @@ std::unique_ptr<OpsService::Work> OpsService::NewWork() {
 
 bool OpsService::HandleChunk(MessageGroup* group, const RingMessage& message, uint64_t ticket) {
   size_t& under_way = under_way_[group];
-  if (under_way >= kDepth * static_cast<size_t>(agent_->threads()) + 1 ||
-      owed_bytes_ >= kMostOwed) {
-    return false;
-  }
-  std::unique_ptr<Work> work = NewWork();
-  std::memcpy(&work->request, message.data, sizeof(work->request));
-  const ChunkRequest& request = work->request;
-  session()->counters().Take(1);
+  if (under_way >= kDepth * static_cast<size_t>(agent_->threads()) + 1) return false;
+  ChunkRequest request;
+  std::memcpy(&request, message.data, sizeof(request));
   const auto it = operators_.find(request.operator_number);
   absl::Status status;
   if (it == operators_.end() || it->second == nullptr) {
@@ -271,11 +304,26 @@ bool OpsService::HandleChunk(MessageGroup* group, const RingMessage& message, ui
   } else if (request.bytes != message.length - sizeof(request) || request.prefix > request.bytes) {
     status = absl::InvalidArgumentError("a chunk of another length");
   }
+  uint64_t charge = 0;
+  if (status.ok()) {
+    charge = request.bytes +
+             std::min(group->MaxData(8),
+                      MostResult(it->second->order, it->second->captures, request.bytes));
+    if (held_bytes_ > 0 && held_bytes_ + charge > agent_->options().most_held) return false;
+  }
+  session()->counters().Take(1);
   if (!status.ok()) {
     Refuse(group, request.id, MessageKind::kChunk, status);
     group->Forget(ticket);
     return true;
   }
+  std::unique_ptr<Work> work = NewWork();
+  work->request = request;
+  if (!free_inputs_.empty()) {
+    work->chunk.input = std::move(free_inputs_.back());
+    free_inputs_.pop_back();
+  }
+  Charge(work.get(), charge);
   work->group = group;
   work->ticket = ticket;
   work->from = message.data + sizeof(request);
@@ -340,8 +388,24 @@ void OpsService::Process(Work* work) {
                   work->status.ok() ? Crc32(bytes) : 0};
 }
 
+void OpsService::Charge(Work* work, uint64_t bytes) {
+  held_bytes_ += bytes - work->charged;
+  work->charged = bytes;
+}
+
 void OpsService::Processed(std::unique_ptr<Work> work) {
   work->group->Forget(work->ticket);
+  // Until the host has room only the result is kept, if that can ever be delivered.
+  Buffer input = std::move(work->chunk.input);
+  if (free_inputs_.size() < kWorksKept && input.capacity() <= kKeptBytes) {
+    free_inputs_.push_back(std::move(input));
+  }
+  if (work->status.ok() && sizeof(work->answer) + work->answer.bytes > work->group->MaxData(8)) {
+    work->status = absl::ResourceExhaustedError(absl::StrCat(
+        "a result of ", work->answer.bytes, " bytes, more than the message group takes"));
+  }
+  if (!work->status.ok()) work->result.bytes = Buffer();
+  Charge(work.get(), work->result.bytes.capacity());
   OpsCounters::Task& task = agent_->counters().tasks[TaskOf(work->of->order)];
   // What nobody waited for any more was not begun.
   if (!absl::IsCancelled(work->status)) {
@@ -352,7 +416,6 @@ void OpsService::Processed(std::unique_ptr<Work> work) {
     task.busy_nanos += static_cast<uint64_t>(work->answer.busy_nanos);
   }
   work->of.reset();
-  owed_bytes_ += work->answer.bytes;
   ++agent_->counters().undelivered;
   answers_.push_back(std::move(work));
   Flush();
@@ -362,10 +425,6 @@ bool OpsService::Answer(Work* work) {
   if (shutting_down()) return true;  // nothing is written to the host's memory any more
   MessageGroup* const group = work->group;
   const uint64_t size = sizeof(work->answer) + work->answer.bytes;
-  if (work->status.ok() && size > group->MaxData(8)) {
-    work->status = absl::ResourceExhaustedError(absl::StrCat(
-        "a result of ", work->answer.bytes, " bytes, more than the message group takes"));
-  }
   if (!work->status.ok()) {
     Refuse(group, work->request.id, MessageKind::kChunk, work->status);
     return true;
@@ -389,12 +448,11 @@ bool OpsService::Flush() {
     }
     std::unique_ptr<Work> work = std::move(answers_[i]);
     answers_.erase(answers_.begin() + static_cast<ptrdiff_t>(i));
-    owed_bytes_ -= work->answer.bytes;
+    Charge(work.get(), 0);
     --under_way_[work->group];
     --agent_->counters().undelivered;
     // What was large is not kept.
-    if (free_works_.size() < kWorksKept && work->chunk.input.capacity() <= kKeptBytes &&
-        work->result.bytes.capacity() <= kKeptBytes) {
+    if (free_works_.size() < kWorksKept && work->result.bytes.capacity() <= kKeptBytes) {
       free_works_.push_back(std::move(work));
     }
     EndWork();

@@ -4,8 +4,8 @@
 //
 // A chunk is copied out of the host's memory before anything of it is relied on, by the thread that
 // processes it; results go into the response buffer when they are known. One session has at most
-// kDepth chunks a thread under way in each message group, and takes no more while it owes its host
-// kMostOwed bytes.
+// kDepth chunks a thread under way in each message group, and takes no more than one while what it
+// holds of them, inputs and results that were not delivered, may become more than `most_held`.
 //
 // The threads give way: they are in the background (SCHED_BATCH, nice 5), as whole compactions are;
 // where the agent serves remote clients (kv, redis, a director) they run only in what these leave
@@ -28,6 +28,7 @@
 #include "agent/message_service.h"
 #include "services/ops/engine.h"
 #include "services/ops/engine_order.h"
+#include "services/ops/filter/filter_order.h"
 #include "services/ops/filter/rule_set.h"
 #include "services/ops/remote/counters.h"
 #include "services/ops/remote/wire.h"
@@ -38,6 +39,13 @@ struct OpsAgentOptions {
   int threads = 1;
   std::vector<int> cpus;  // empty: any
   bool idle_only = false;
+  // Bytes, of each session. 0: 256 MiB, or 64 MiB for each thread where that is more.
+  uint64_t most_held = 0;
+  // Of one filter: rules, bytes of all their texts, instructions of what they are compiled to. What
+  // is more is the host's to do.
+  uint64_t most_rules = 10'000;
+  uint64_t most_rule_bytes = uint64_t{1} << 20;
+  uint64_t most_instructions = uint64_t{4} << 20;
 };
 
 class OpsAgent {
@@ -49,6 +57,7 @@ class OpsAgent {
   ServiceFactory Factory();
   // Runs `work` on a thread of this agent's. `owner`: whose turn it takes.
   void Post(const void* owner, std::function<void()> work);
+  const OpsAgentOptions& options() const { return options_; }
   int threads() const { return options_.threads; }
   OpsCounters& counters() { return counters_; }
 
@@ -63,7 +72,6 @@ class OpsService : public MessageService {
   static constexpr size_t kMostGroups = 16;
   static constexpr size_t kMostOperators = 64;
   static constexpr size_t kDepth = 2;
-  static constexpr uint64_t kMostOwed = uint64_t{256} << 20;
 
   OpsService(OpsAgent* agent, Session* session);
   ~OpsService() override;
@@ -86,8 +94,11 @@ class OpsService : public MessageService {
   bool HandleChunk(MessageGroup* group, const RingMessage& message, uint64_t ticket);
   void Refuse(MessageGroup* group, uint64_t id, MessageKind kind, const absl::Status& why);
   std::unique_ptr<Work> NewWork();
+  // From now on so many bytes are held for it.
+  void Charge(Work* work, uint64_t bytes);
   // On a thread of the agent's.
   absl::Status Make(Operator* made);
+  absl::StatusOr<std::shared_ptr<const filter::RuleSet>> Compile(filter::OrderedFilter filter);
   void Process(Work* work);
   // What a thread has finished, back on the worker's.
   void Prepared(MessageGroup* group, uint64_t id, std::shared_ptr<Operator> made,
@@ -106,7 +117,8 @@ class OpsService : public MessageService {
   std::map<MessageGroup*, size_t> under_way_;  // chunks
   std::deque<std::unique_ptr<Work>> answers_;
   std::vector<std::unique_ptr<Work>> free_works_;
-  uint64_t owed_bytes_ = 0;  // of answers_
+  std::vector<Buffer> free_inputs_;
+  uint64_t held_bytes_ = 0;
 };
 
 }  // namespace pulse::ops::remote

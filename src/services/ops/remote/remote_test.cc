@@ -165,6 +165,37 @@ TEST(RemoteOpsTest, Decompress_DamagedData_IsReportedAsByTheHost) {
   }
 }
 
+// Rules that would cost the agent too much: nobody's agent is kept busy by one request.
+TEST(RemoteOpsTest, Filter_MoreRulesThanTheAgentTakes_IsTheHosts) {
+  OpsAgentOptions limits;
+  limits.most_rules = 3;
+  limits.most_rule_bytes = 40;
+  limits.most_instructions = 2000;
+  TestAgent agent(limits);
+  const auto connected = RemoteAgent::Connect(agent.socket()).value();
+  const std::string data = MakeData(Kind::kText, 300'000, TestSeed());
+  const auto run = [&](const std::vector<std::string>& texts, Placement::Kind kind) {
+    const auto rules = MakeSet(texts);
+    FilterOptions options;
+    options.processors = On(connected, kind);
+    return RunFilter(*rules, options, data);
+  };
+  EXPECT_EQ(run({"12", "34", "56"}, kAgent).status, absl::OkStatus());
+  EXPECT_EQ(agent.counters().rules, 3u);
+  for (const std::vector<std::string>& texts : {std::vector<std::string>{"12", "34", "56", "78"},
+                                                {std::string(41, '1')},
+                                                {"12", "(3456){900}"}}) {
+    const Outcome alone = run(texts, kAgent);
+    EXPECT_TRUE(absl::IsResourceExhausted(alone.status)) << alone.status;
+    const Outcome both = run(texts, kAuto);
+    ASSERT_EQ(both.status, absl::OkStatus());
+    EXPECT_TRUE(both.bytes == run(texts, kHost).bytes);
+    EXPECT_EQ(both.agent(), nullptr);
+  }
+  EXPECT_EQ(agent.counters().rules, 3u);
+  EXPECT_TRUE(Eventually([&] { return agent.counters().operators == 0; }));
+}
+
 // More operations at a time than an agent takes of one program.
 TEST(RemoteOpsTest, Make_AgentWithoutRoom_TheHostDoesIt) {
   TestAgent agent;

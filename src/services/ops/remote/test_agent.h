@@ -30,7 +30,9 @@ namespace pulse::ops::remote {
 class TestAgent {
  public:
   explicit TestAgent(int threads = 1, MoverKind mover = MoverKind::kShared)
-      : ops_({threads, {}, false}) {
+      : TestAgent(WithThreads(threads), mover) {}
+  explicit TestAgent(OpsAgentOptions ops, MoverKind mover = MoverKind::kShared)
+      : ops_(std::move(ops)) {
     AgentOptions options;
     options.socket_path = socket_.get();
     options.mover = mover;
@@ -40,8 +42,15 @@ class TestAgent {
   const std::string& socket() const { return socket_.get(); }
   SocketServer* server() { return server_.get(); }
   OpsCounters& counters() { return ops_.counters(); }
+  OpsAgent& ops() { return ops_; }
 
  private:
+  static OpsAgentOptions WithThreads(int threads) {
+    OpsAgentOptions options;
+    options.threads = threads;
+    return options;
+  }
+
   const testing_util::ScratchPath socket_{"ops.sock"};
   OpsAgent ops_;
   std::unique_ptr<SocketServer> server_;
