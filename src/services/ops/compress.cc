@@ -140,6 +140,8 @@ class Joiner : public Sink {
       AppendLe(seek_table_, bytes.size(), 4);
       AppendLe(seek_table_, chunk.size(), 4);
       ++frames_;
+    } else if (options_.format == Format::kLz4) {
+      xxh32_.Add(chunk.data(), chunk.size());
     }
     size_ += chunk.size();
     return out_.Write(bytes);
@@ -162,6 +164,7 @@ class Joiner : public Sink {
         break;
       case Format::kLz4:
         AppendLe(end, 0, 4);
+        AppendLe(end, xxh32_.Digest(), 4);
         break;
     }
     return out_.Write(end);
@@ -192,6 +195,7 @@ class Joiner : public Sink {
   OutputWriter& out_;
   uint32_t crc_ = 0;
   uint32_t adler_;
+  Xxh32Stream xxh32_;
   const size_t chunk_bytes_;
   uint64_t size_ = 0;
   std::string seek_table_;
