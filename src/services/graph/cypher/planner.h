@@ -142,7 +142,6 @@ class Planner {
   std::map<std::string, int> name_index_;
   std::set<std::string> parameters_;
   bool updated_ = false;  // a clause before this one changes the graph
-  bool writes_allowed_ = true;
 };
 
 }  // namespace pulse::cypher
