@@ -28,8 +28,8 @@ uint32_t Xxh32Stream::Digest() const {
 std::string WriteLz4Header(size_t max_block) {
   std::string bytes;
   AppendLe(bytes, kMagic, 4);
-  // Version 1, independent blocks, block checksums; one of the content, too, since a block's does not
-  // cover its length and whether it is compressed.
+  // Version 1, independent blocks, block checksums; one of the content, too, since a block's does
+  // not cover its length and whether it is compressed.
   bytes.push_back(static_cast<char>(0x40 | 0x20 | 0x10 | 0x04));
   int code = 4;
   while (code < 7 && size_t{64} << 10 << (2 * (code - 4)) < max_block) ++code;
