@@ -11,6 +11,7 @@
 #include "apps/pulse/util/text_table.h"
 #include "base/errors.h"
 #include "bench/macro/faults/soak_trend.h"
+#include "bench/macro/graph/counting_sink.h"
 #include "bench/macro/graph/engines.h"
 #include "bench/macro/graph/graph_bench.h"
 #include "bench/macro/graph/rmat.h"
@@ -73,20 +74,8 @@ class Chunks {
   std::vector<graph::Chunk> chunks_;
 };
 
-class NoSink : public graph::RunSink {
- public:
-  absl::Status Append(absl::string_view bytes) override {
-    bytes_ += bytes.size();
-    return absl::OkStatus();
-  }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  uint64_t bytes_ = 0;
-};
-
 absl::Status Encode(const graph::FlushPlan& plan, const graph::Record* sorted, uint64_t* bytes) {
-  NoSink sink;
+  CountingSink sink;
   graph::RunOptions options;
   options.horizon = graph::kMaxSequence;
   PULSE_ASSIGN_OR_RETURN(const auto builder, graph::RunBuilder::Create(options, &sink));

@@ -200,25 +200,21 @@ GtpcData::Item GtpcData::ItemRow(int64_t id) const {
   return item;
 }
 
-GtpcData::Site GtpcData::WarehouseRow(int64_t id) const {
-  RowRandom random(options_.seed, kWarehouse, id, letters_);
+GtpcData::Site GtpcData::SiteRow(int table, int64_t id, int64_t ytd) const {
+  RowRandom random(options_.seed, static_cast<Table>(table), id, letters_);
   Site site;
   site.name = random.Letters(6, 10);
   site.address = random.Address();
   site.tax = random.Number(0, 20);
-  site.ytd = 300'000'00;
+  site.ytd = ytd;
   return site;
 }
 
-GtpcData::Site GtpcData::DistrictRow(int64_t id) const {
-  RowRandom random(options_.seed, kDistrict, id, letters_);
-  Site site;
-  site.name = random.Letters(6, 10);
-  site.address = random.Address();
-  site.tax = random.Number(0, 20);
-  site.ytd = 30'000'00;
-  return site;
+GtpcData::Site GtpcData::WarehouseRow(int64_t id) const {
+  return SiteRow(kWarehouse, id, 300'000'00);
 }
+
+GtpcData::Site GtpcData::DistrictRow(int64_t id) const { return SiteRow(kDistrict, id, 30'000'00); }
 
 GtpcData::Customer GtpcData::CustomerRow(int64_t id, bool with_data) const {
   RowRandom random(options_.seed, kCustomer, id, letters_);

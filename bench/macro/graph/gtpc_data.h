@@ -114,6 +114,9 @@ class GtpcData {
   int64_t first_line(int64_t order) const { return first_line_[static_cast<size_t>(order - 1)]; }
 
  private:
+  // Of a warehouse or a district, by its table's number.
+  Site SiteRow(int table, int64_t id, int64_t ytd) const;
+
   const GtpcOptions options_;
   const int64_t districts_each_, customers_each_, items_, suppliers_;
   const std::string_view letters_;

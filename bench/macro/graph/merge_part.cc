@@ -14,6 +14,7 @@
 #include "apps/pulse/util/text_table.h"
 #include "base/errors.h"
 #include "bench/macro/faults/soak_trend.h"
+#include "bench/macro/graph/counting_sink.h"
 #include "bench/macro/graph/engines.h"
 #include "bench/macro/graph/graph_bench.h"
 #include "bench/macro/graph/rmat.h"
@@ -25,19 +26,6 @@ namespace {
 
 using Run = std::shared_ptr<const graph::RunReader>;
 constexpr graph::Token kKey = 3;
-
-// Bytes go nowhere: as the paper has it, only the part in memory is measured.
-class CountingSink : public graph::RunSink {
- public:
-  absl::Status Append(absl::string_view bytes) override {
-    bytes_ += bytes.size();
-    return absl::OkStatus();
-  }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  uint64_t bytes_ = 0;
-};
 
 absl::StatusOr<Run> OpenRun(graph::StringSink* sink) {
   return graph::RunReader::Open(graph::OwnRun(std::move(sink->bytes()), "a run of the benchmark"));
