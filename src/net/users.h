@@ -40,6 +40,8 @@ class Users {
   // A user that anybody can be, as it is enabled and has no password; null when there is none.
   const User* WithoutPassword() const;
   const User* Find(std::string_view name) const;
+  // By name.
+  const std::map<std::string, User, std::less<>>& all() const { return users_; }
 
  private:
   std::map<std::string, User, std::less<>> users_;

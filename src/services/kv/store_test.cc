@@ -53,6 +53,7 @@ TEST_P(KvStoreTest, StringCommands_EachForm_ReplyAsRedis) { redis::PlayStringCom
 TEST_P(KvStoreTest, BitCommands_EachForm_ReplyAsRedis) { redis::PlayBitCommands(store); }
 TEST_P(KvStoreTest, NumberCommands_EachForm_ReplyAsRedis) { redis::PlayNumberCommands(store); }
 TEST_P(KvStoreTest, KeyCommands_EachForm_ReplyAsRedis) { redis::PlayKeyCommands(store); }
+TEST_P(KvStoreTest, DumpCommands_EachForm_ReplyAsRedis) { redis::PlayDumpCommands(store); }
 TEST_P(KvStoreTest, ExpiryCommands_EachForm_ReplyAsRedis) { redis::PlayExpiryCommands(store); }
 TEST_P(KvStoreTest, Watch_KeyChanged_ExecFails) { redis::PlayWatch(store); }
 TEST_P(KvStoreTest, Watch_ConcurrentCounters_LoseNoUpdate) { redis::PlayWatchedCounters(store); }

@@ -207,6 +207,43 @@ void PlayKeyCommands(TestStoreOf& store) {
 }
 
 template <class TestStoreOf>
+void PlayDumpCommands(TestStoreOf& store) {
+  // Of "hello" and of a list, by redis-server 7.0.15.
+  const std::string hello = R"("\x00\x05hello\x0A\x00cr\xDFve4 \x0A")";
+  const std::string list =
+      R"("\x12\x01\x02\x09\x09\x00\x00\x00\x01\x00\x01\x01\xFF\x0A\x00\x00\x00\x00\x00\x00\x00\x00\x00")";
+  const auto restore = [&](const std::string& key_and_ttl, const std::string& more = "") {
+    return store("RESTORE " + key_and_ttl + " " + hello + more);
+  };
+  EXPECT_EQ(store("DUMP nope"), "$-1");
+  EXPECT_EQ(restore("a 0"), "+OK");
+  Play(store, {{"GET a", "$5 hello"}, {"TTL a", ":-1"}});
+  EXPECT_EQ(restore("a 0"), "-BUSYKEY Target key name already exists.");
+  EXPECT_EQ(restore("a 5000", " REPLACE"), "+OK");
+  EXPECT_EQ(store("PTTL a"), ":5000");
+  EXPECT_EQ(restore("a 1700000009000", " replace absttl"), "+OK");
+  EXPECT_EQ(store("PEXPIRETIME a"), ":1700000009000");
+  EXPECT_EQ(restore("b 1", " ABSTTL"), "+OK") << "it has expired already";
+  EXPECT_EQ(store("EXISTS b"), ":0");
+  EXPECT_EQ(restore("a 1", " ABSTTL REPLACE"), "+OK");
+  EXPECT_EQ(store("EXISTS a"), ":0");
+  EXPECT_EQ(restore("a 0", " IDLETIME 5"), "+OK");
+  EXPECT_EQ(restore("c 0", " FREQ 255"), "+OK");
+  EXPECT_EQ(restore("d 0", " FREQ 256"), "-ERR Invalid FREQ value, must be >= 0 and <= 255");
+  EXPECT_EQ(restore("d 0", " IDLETIME -1"), "-ERR Invalid IDLETIME value, must be >= 0");
+  EXPECT_EQ(restore("d 0", " IDLETIME 1 FREQ 1"), "-ERR syntax error");
+  EXPECT_EQ(restore("d 0", " FREQ"), "-ERR syntax error");
+  EXPECT_EQ(restore("d -1"), "-ERR Invalid TTL value, must be >= 0");
+  EXPECT_EQ(restore("d 9223372036854775807"), "-ERR Invalid TTL value, must be >= 0");
+  EXPECT_EQ(restore("d x"), "-ERR value is not an integer or out of range");
+  EXPECT_EQ(store("RESTORE d 0 nonsense-of-a-dump"),
+            "-ERR DUMP payload version or checksum are wrong");
+  EXPECT_EQ(store("RESTORE d 0 " + list),
+            "-ERR the payload is of a type that is not served; strings are");
+  EXPECT_EQ(store("EXISTS d"), ":0");
+}
+
+template <class TestStoreOf>
 void PlayExpiryCommands(TestStoreOf& store) {
   const auto after = [&](int64_t ms) { store.now_ms += ms; };
   Play(store, {{"TTL a", ":-2"},

@@ -8,7 +8,7 @@
 namespace pulse::redis {
 namespace {
 
-constexpr CommandInfo kCommands[] = {
+constexpr CommandInfo kInfos[] = {
 #define PULSE_REDIS_COMMAND(id, name, arity, flags, first, last, step, group, summary) \
   {Command::k##id, name, arity, flags, first, last, step, group, summary},
 #include "services/redis/commands.inc"
@@ -20,7 +20,7 @@ char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c
 // A table of names, open to the next free place.
 constexpr size_t kSlots = 512;
 constexpr size_t kLongestName = 16;
-static_assert(std::size(kCommands) * 4 < kSlots);
+static_assert(std::size(kInfos) * 4 < kSlots);
 
 size_t SlotOf(std::string_view name) {
   uint32_t hash = 2166136261u;
@@ -30,7 +30,7 @@ size_t SlotOf(std::string_view name) {
 
 std::array<const CommandInfo*, kSlots> MakeTable() {
   std::array<const CommandInfo*, kSlots> table{};
-  for (const CommandInfo& command : kCommands) {
+  for (const CommandInfo& command : kInfos) {
     size_t slot = SlotOf(command.name);
     while (table[slot] != nullptr) slot = (slot + 1) % kSlots;
     table[slot] = &command;
@@ -61,7 +61,7 @@ const std::string& CommandsDigest() {
   static const std::string digest = [] {
     // The meaning of replies and of marks, too: raise it when one of these changes.
     std::string text = "1";
-    for (const CommandInfo& c : kCommands) {
+    for (const CommandInfo& c : kInfos) {
       absl::StrAppend(&text, "\n", absl::string_view(c.name.data(), c.name.size()), " ", c.arity,
                       " ", c.flags, " ", c.first_key, " ", c.last_key, " ", c.key_step);
     }
@@ -73,7 +73,7 @@ const std::string& CommandsDigest() {
 const std::vector<const CommandInfo*>& AllCommands() {
   static const auto all = [] {
     std::vector<const CommandInfo*> commands;
-    for (const CommandInfo& command : kCommands) commands.push_back(&command);
+    for (const CommandInfo& command : kInfos) commands.push_back(&command);
     return commands;
   }();
   return all;

@@ -19,6 +19,12 @@ enum class Command : uint8_t {
 #undef PULSE_REDIS_COMMAND
 };
 
+inline constexpr size_t kCommands = 0
+#define PULSE_REDIS_COMMAND(id, ...) +1
+#include "services/redis/commands.inc"
+#undef PULSE_REDIS_COMMAND
+    ;
+
 enum CommandFlag : uint32_t {
   kRead = 1,        // reads values of keys
   kWrite = 2,       // may change keys

@@ -12,29 +12,7 @@ namespace {
 constexpr std::string_view kOtherRelease =
     "ERR the agent is of another release than this server and knows other commands; run both from "
     "the same release";
-constexpr std::string_view kClientCommands[] = {"getname",  "id",       "info",    "list",
-                                                "no-evict", "no-touch", "setinfo", "setname"};
 constexpr std::string_view kVersion = "7.0.15";  // of Redis, whose commands these are
-
-void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
-  reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(sub.substr(0, 128)),
-                            "'. The server knows no such ", AbslOf(command), " command."));
-}
-
-// What a client calls itself: shown in lists of one line each.
-bool IsName(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
-}
-
-// Client libraries want all of the fields; -1 is what is not counted here.
-std::string Line(const ClientFacts& facts, int64_t now_ms) {
-  return absl::StrCat("id=", facts.id, " addr=", facts.peer, " fd=-1 name=", facts.name,
-                      " age=", (now_ms - facts.since_ms) / 1000,
-                      " idle=-1 flags=N db=0 sub=0 psub=0 multi=-1 qbuf=-1 qbuf-free=-1 "
-                      "argv-mem=-1 obl=-1 oll=-1 omem=-1 tot-mem=-1 events=r user=",
-                      facts.user, " lib-name=", facts.library, " lib-ver=", facts.library_version,
-                      " resp=", facts.protocol, "\n");
-}
 
 void Ping(const Arguments& args, ReplyWriter* reply) {
   if (args.size() > 2) {
@@ -56,6 +34,23 @@ void Select(const Arguments& args, bool in_cluster, ReplyWriter* reply) {
   } else {
     reply->Ok();
   }
+}
+
+// WAIT and WAITAOF. No replica will ever connect, so there is nothing to wait for.
+void Wait(const Arguments& args, ReplyWriter* reply) {
+  int64_t numbers[3] = {};
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (!ParseInteger(args[i], &numbers[i - 1])) return reply->Error(kNotAnInteger);
+  }
+  if (numbers[args.size() - 2] < 0) return reply->Error("ERR timeout is negative");
+  if (args.size() == 3) return reply->Integer(0);
+  if (numbers[0] > 0) {
+    return reply->Error(
+        "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+  }
+  reply->Array(2);
+  reply->Integer(0);
+  reply->Integer(0);
 }
 
 void Time(ReplyWriter* reply) {
@@ -99,8 +94,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       Hello(session, args, reply);
       break;
     case Command::kClient:
-      Client(session, args, reply);
-      break;
+      return Client(session, args, reply);
     case Command::kConfig:
       Config(args, reply);
       break;
@@ -109,6 +103,19 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       break;
     case Command::kInfo:
       reply->Verbatim(Info(args));
+      break;
+    case Command::kRole:
+      reply->Array(3);
+      reply->Bulk("master");
+      reply->Integer(0);
+      reply->Array(0);
+      break;
+    case Command::kSlowlog:
+      Slowlog(args, reply);
+      break;
+    case Command::kWait:
+    case Command::kWaitaof:
+      Wait(args, reply);
       break;
     case Command::kAcl:
       Acl(session, args, reply);
@@ -131,7 +138,7 @@ Executor::Stop Executor::RunConnectionCommand(Session* session, const CommandInf
       }
       session->fence = facts_->fences.Enter(args[1], session->end);
       // The client's, where the agent is the peer.
-      if (args.size() == 4 && IsName(args[3])) {
+      if (args.size() == 4 && IsClientName(args[3])) {
         session->facts.peer = args[3];
         facts_->clients.Set(session->facts);
       }
@@ -198,7 +205,7 @@ void Executor::Hello(Session* session, const Arguments& args, ReplyWriter* reply
           absl::StrCat("ERR Syntax error in HELLO option '", AbslOf(args[i].substr(0, 128)), "'"));
     }
   }
-  if (named && !IsName(name)) {
+  if (named && !IsClientName(name)) {
     return reply->Error("ERR Client names cannot contain spaces, newlines or special characters.");
   }
   if (auth > 0 && !Authenticate(session, args[auth], args[auth + 1], reply)) return;
@@ -237,113 +244,55 @@ void Executor::Reset(Session* session) {
   facts_->clients.Set(session->facts);
 }
 
-void Executor::Client(Session* session, const Arguments& args, ReplyWriter* reply) {
-  const std::string_view sub = args[1];
-  const size_t more = args.size() - 2;
-  if (EqualsIgnoringCase(sub, "id") && more == 0) {
-    reply->Integer(static_cast<int64_t>(session->facts.id));
-  } else if (EqualsIgnoringCase(sub, "getname") && more == 0) {
-    if (session->facts.name.empty()) {
-      reply->Null();
-    } else {
-      reply->Bulk(session->facts.name);
-    }
-  } else if (EqualsIgnoringCase(sub, "setname") && more == 1) {
-    if (!IsName(args[2])) {
-      return reply->Error(
-          "ERR Client names cannot contain spaces, newlines or special characters.");
-    }
-    session->facts.name = args[2];
-    facts_->clients.Set(session->facts);
-    reply->Ok();
-  } else if (EqualsIgnoringCase(sub, "setinfo") && more == 2) {
-    const bool library = EqualsIgnoringCase(args[2], "lib-name");
-    if (!library && !EqualsIgnoringCase(args[2], "lib-ver")) {
-      return reply->Error(
-          absl::StrCat("ERR Unrecognized option '", AbslOf(args[2].substr(0, 128)), "'"));
-    }
-    if (!IsName(args[3])) {
-      return reply->Error(absl::StrCat("ERR ", AbslOf(args[2]),
-                                       " cannot contain spaces, newlines or special characters."));
-    }
-    (library ? session->facts.library : session->facts.library_version) = args[3];
-    facts_->clients.Set(session->facts);
-    reply->Ok();
-  } else if (EqualsIgnoringCase(sub, "info") && more == 0) {
-    reply->Verbatim(Line(session->facts, store_->now_ms()));
-  } else if (EqualsIgnoringCase(sub, "list")) {
-    ClientList(args, reply);
-  } else if ((EqualsIgnoringCase(sub, "no-evict") || EqualsIgnoringCase(sub, "no-touch")) &&
-             more == 1) {
-    if (EqualsIgnoringCase(args[2], "on") || EqualsIgnoringCase(args[2], "off")) {
-      reply->Ok();  // nothing is ever evicted
-    } else {
-      reply->Error(kSyntaxError);
-    }
-  } else if (const auto* known =
-                 std::find_if(std::begin(kClientCommands), std::end(kClientCommands),
-                              [&](std::string_view name) { return EqualsIgnoringCase(sub, name); });
-             known != std::end(kClientCommands)) {
-    reply->Error(
-        absl::StrCat("ERR wrong number of arguments for 'client|", AbslOf(*known), "' command"));
+std::string Executor::Configure(std::string_view name, std::string_view value) {
+  const bool limit = EqualsIgnoringCase(name, "slowlog-log-slower-than");
+  if (!limit && !EqualsIgnoringCase(name, "slowlog-max-len")) return store_->Configure(name, value);
+  int64_t number = 0;
+  if (!ParseInteger(value, &number) || (limit ? number < -1 : number < 0)) {
+    return absl::StrCat("ERR CONFIG SET failed (possibly related to argument '", AbslOf(name),
+                        "') - argument must be a number, ", limit ? "-1" : "0", " or greater");
+  }
+  if (limit) {
+    facts_->slow_log.SetLimit(number);
   } else {
-    ReplyUnknownSubcommand("CLIENT", sub, reply);
+    facts_->slow_log.SetLength(number);
   }
-}
-
-void Executor::ClientList(const Arguments& args, ReplyWriter* reply) {
-  std::vector<uint64_t> ids;
-  bool others = false;  // of a type that none has
-  const std::string_view filter = args.size() > 3 ? args[2] : std::string_view();
-  if (EqualsIgnoringCase(filter, "id")) {
-    for (size_t i = 3; i < args.size(); ++i) {
-      int64_t id = 0;
-      if (!ParseInteger(args[i], &id) || id <= 0) return reply->Error("ERR Invalid client ID");
-      ids.push_back(static_cast<uint64_t>(id));
-    }
-    std::sort(ids.begin(), ids.end());
-  } else if (EqualsIgnoringCase(filter, "type") && args.size() == 4) {
-    const std::string_view type = args[3];
-    others = EqualsIgnoringCase(type, "master") || EqualsIgnoringCase(type, "replica") ||
-             EqualsIgnoringCase(type, "slave") || EqualsIgnoringCase(type, "pubsub");
-    if (!others && !EqualsIgnoringCase(type, "normal")) {
-      return reply->Error(
-          absl::StrCat("ERR Unknown client type '", AbslOf(type.substr(0, 128)), "'"));
-    }
-  } else if (args.size() > 2) {
-    return reply->Error(kSyntaxError);
-  }
-  std::string text;
-  for (const ClientFacts& facts : facts_->clients.List()) {
-    if (others || (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), facts.id))) continue;
-    text += Line(facts, store_->now_ms());
-  }
-  reply->Verbatim(text);
+  return "";
 }
 
 void Executor::Config(const Arguments& args, ReplyWriter* reply) {
   if (EqualsIgnoringCase(args[1], "set") && args.size() >= 4 && args.size() % 2 == 0) {
     for (size_t i = 2; i < args.size(); i += 2) {
-      if (const std::string error = store_->Configure(args[i], args[i + 1]); !error.empty()) {
+      if (const std::string error = Configure(args[i], args[i + 1]); !error.empty()) {
         return reply->Error(error);
       }
     }
     return reply->Ok();
+  }
+  if (EqualsIgnoringCase(args[1], "resetstat") && args.size() == 2) {
+    facts_->ResetCounters();
+    return reply->Ok();
+  }
+  if (EqualsIgnoringCase(args[1], "rewrite") && args.size() == 2) {
+    return reply->Error("ERR The server is running without a config file");
   }
   if (!EqualsIgnoringCase(args[1], "get")) return ReplyUnknownSubcommand("CONFIG", args[1], reply);
   if (args.size() < 3) {
     return reply->Error("ERR wrong number of arguments for 'config|get' command");
   }
   std::vector<Keyspace::Setting> settings = store_->Settings();
-  settings.insert(settings.end(), {
-                                      {"cluster-enabled", node_ ? "yes" : "no"},
-                                      {"databases", "1"},
-                                      {"maxclients", std::to_string(facts_->max_clients)},
-                                      {"port", std::to_string(port())},
-                                      {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
-                                      {"save", ""},
-                                      {"timeout", std::to_string(facts_->idle_seconds)},
-                                  });
+  settings.insert(settings.end(),
+                  {
+                      {"cluster-enabled", node_ ? "yes" : "no"},
+                      {"databases", "1"},
+                      {"maxclients", std::to_string(facts_->max_clients)},
+                      {"port", std::to_string(port())},
+                      {"proto-max-bulk-len", std::to_string(facts_->max_bulk)},
+                      {"save", ""},
+                      {"slowlog-log-slower-than", std::to_string(facts_->slow_log.limit())},
+                      {"slowlog-max-len", std::to_string(facts_->slow_log.length())},
+                      {"timeout", std::to_string(facts_->idle_seconds)},
+                  });
   std::sort(settings.begin(), settings.end());
   std::vector<const Keyspace::Setting*> found;
   for (const auto& setting : settings) {
@@ -359,14 +308,6 @@ void Executor::Config(const Arguments& args, ReplyWriter* reply) {
   for (const auto* setting : found) {
     reply->Bulk(setting->first);
     reply->Bulk(setting->second);
-  }
-}
-
-void Executor::Acl(Session* session, const Arguments& args, ReplyWriter* reply) {
-  if (EqualsIgnoringCase(args[1], "whoami") && args.size() == 2) {
-    reply->Bulk(session->user == nullptr ? "default" : session->user->name);
-  } else {
-    ReplyUnknownSubcommand("ACL", args[1], reply);
   }
 }
 

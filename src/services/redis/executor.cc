@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/cpu_profile.h"
 #include "services/redis/handlers.h"
 #include "services/redis/http_guard.h"
@@ -53,6 +54,13 @@ void ServerFacts::Add(const CommandCounts& counts) {
   if (counts.misses > 0) misses.fetch_add(counts.misses, std::memory_order_relaxed);
   if (counts.errors > 0) errors.fetch_add(counts.errors, std::memory_order_relaxed);
   if (counts.waited > 0) waited.fetch_add(counts.waited, std::memory_order_relaxed);
+}
+
+void ServerFacts::ResetCounters() {
+  for (auto* counter : {&connections, &commands, &hits, &misses, &errors, &waited, &rejected}) {
+    counter->store(0, std::memory_order_relaxed);
+  }
+  command_stats.Reset();
 }
 
 void RequestBatch::Clear() {
@@ -134,10 +142,12 @@ bool Executor::RunSetsTogether(absl::Span<const Member> members) {
   for (const Member& m : members) sets.push_back(&m.batch->requests[0]);
   std::array<std::string, kMostBatched> errors;
   const CpuScope scope(CpuComponent::kStore);
+  const uint64_t since = Cycles();
   if (store_->RunSets(sets, false, absl::MakeSpan(errors.data(), sets.size())) !=
       Keyspace::RunResult::kDone) {
     return false;
   }
+  facts_->command_stats.Add(Command::kSet, members.size(), Cycles() - since, false);
   CommandCounts counts;
   for (size_t i = 0; i < members.size(); ++i) {
     AnswerSet(errors[i], members[i].session, members[i].batch, &counts);
@@ -148,14 +158,38 @@ bool Executor::RunSetsTogether(absl::Span<const Member> members) {
 
 Executor::Stop Executor::Run(Session* session, RequestBatch* batch, bool may_block) {
   Stop stop = Stop::kEnd;
+  uint64_t since = Cycles();
   while (stop == Stop::kEnd && batch->next < batch->entries.size()) {
     if (ended_.load(std::memory_order_relaxed)) return Stop::kClose;
+    const size_t first = batch->next;
+    const size_t begin = batch->out.size();
+    batch->command = nullptr;
     stop = batch->out.size() >= kFullBytes ? Stop::kFull : RunOne(session, batch, may_block);
+    const uint64_t now = Cycles();
+    if (batch->command != nullptr) Note(*session, *batch, first, begin, now - since);
+    since = now;
   }
   if (stop == Stop::kWouldBlock) ++batch->counts.waited;
   facts_->Add(batch->counts);
   batch->counts = {};
   return stop;
+}
+
+void Executor::Note(const Session& session, const RequestBatch& batch, size_t first, size_t begin,
+                    uint64_t cycles) {
+  const size_t last = std::min(batch.next, batch.parsed);
+  if (first >= last) return;
+  const bool failed = begin < batch.out.size() && batch.out[begin] == '-';
+  facts_->command_stats.Add(batch.command->id, last - first, cycles, failed);
+  const uint64_t each = cycles / (last - first);
+  if (!facts_->slow_log.IsSlow(each)) return;
+  for (size_t i = first; i < last; ++i) {
+    const Request& request = batch.requests[i];
+    if (request.empty()) continue;
+    // Passwords are kept nowhere.
+    if (EqualsIgnoringCase(request[0], "auth") || EqualsIgnoringCase(request[0], "hello")) continue;
+    facts_->slow_log.Add(request.arguments(), each, session.facts.peer, session.facts.name);
+  }
 }
 
 Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_block) {
@@ -182,6 +216,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     return Stop::kClose;
   }
   if (!Admit(session, *request, command, &reply)) {
+    if (command != nullptr) facts_->command_stats.AddRejected(command->id);
     ++batch->counts.errors;
     return answered(1);
   }
@@ -189,6 +224,7 @@ Executor::Stop Executor::RunOne(Session* session, RequestBatch* batch, bool may_
     Queue(session, batch->At(batch->next), batch->entries[batch->next].split, command, &reply);
     return answered(1);
   }
+  batch->command = command;
   const bool plain_get = command->id == Command::kGet;
   if (plain_get || (command->id == Command::kSet && request->size() == 3)) {
     const size_t length = CountBatchable(*session, batch, command->id);
@@ -356,7 +392,13 @@ Executor::Stop Executor::Transact(Session* session, const CommandInfo& command, 
     RunConnectionCommand(session, *queued.command, *queued.args, r);
   };
   const CpuScope scope(CpuComponent::kStore);
+  const size_t begin = reply->out()->size();
   store_->RunTransaction(commands, session->watches, other, reply, counts);
+  // Their time is EXEC's.
+  const bool done = reply->out()->compare(begin, 3, "*-1") != 0 && (*reply->out())[begin] != '_';
+  for (const Keyspace::Queued& queued : commands) {
+    if (done) facts_->command_stats.Add(queued.command->id, 1, 0, false);
+  }
   session->EndMulti();
   return Stop::kEnd;
 }

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "services/redis/command_stats.h"
 #include "services/redis/keyspace.h"
 #include "services/redis/message_batch.h"
 #include "services/redis/session.h"
+#include "services/redis/slow_log.h"
 
 namespace pulse::redis {
 
@@ -39,14 +41,18 @@ struct ServerFacts {
   std::atomic<uint64_t> errors{0};
   std::atomic<uint64_t> waited{0};
   std::atomic<uint64_t> rejected{0};  // passwords
+  SlowLog slow_log;
+  CommandStats command_stats;
 
   void Add(const CommandCounts& counts);
+  void ResetCounters();
 };
 
 struct RequestBatch : MessageBatch {
   std::vector<Request> requests;  // of entries, as far as they were read
   size_t parsed = 0;
   CommandCounts counts;
+  const CommandInfo* command = nullptr;  // that was carried out last; null: none was
 
   void Clear();
   size_t MemoryHeld() const { return bytes.capacity() + out.capacity(); }
@@ -90,6 +96,9 @@ class Executor {
 
  private:
   Stop RunOne(Session* session, RequestBatch* batch, bool may_block);
+  // What was carried out from the request `first` on, whose replies begin at `begin`, took so long.
+  void Note(const Session& session, const RequestBatch& batch, size_t first, size_t begin,
+            uint64_t cycles);
   static void AnswerSet(std::string_view error, Session* session, RequestBatch* batch,
                         CommandCounts* counts);
   // How many requests from the next on are of `command`, plain, and can go together.
@@ -114,13 +123,18 @@ class Executor {
   bool Authenticate(Session* session, std::string_view name, std::string_view password,
                     ReplyWriter* reply);
   void Reset(Session* session);
-  void Client(Session* session, const Arguments& args, ReplyWriter* reply);
-  void ClientList(const Arguments& args, ReplyWriter* reply);
   void Config(const Arguments& args, ReplyWriter* reply);
+  std::string Configure(std::string_view name, std::string_view value);
+  // client_commands.cc
+  Stop Client(Session* session, const Arguments& args, ReplyWriter* reply);
+  void ClientList(const Arguments& args, ReplyWriter* reply);
+  Stop ClientKill(Session* session, const Arguments& args, ReplyWriter* reply);
+  // acl_commands.cc
   void Acl(Session* session, const Arguments& args, ReplyWriter* reply);
   // server_info.cc
   std::string Info(const Arguments& args);
   void CommandCommand(const Arguments& args, ReplyWriter* reply);
+  void Slowlog(const Arguments& args, ReplyWriter* reply);
   uint16_t port() const { return node_ ? node_.self().port : facts_->port; }
 
   Keyspace* store_;

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "absl/strings/str_cat.h"
+
 namespace pulse::redis {
 namespace {
 
@@ -17,6 +19,11 @@ std::array<Handler, 256> MakeTable() {
 }
 
 }  // namespace
+
+void ReplyUnknownSubcommand(std::string_view command, std::string_view sub, ReplyWriter* reply) {
+  reply->Error(absl::StrCat("ERR unknown subcommand '", AbslOf(sub.substr(0, 128)),
+                            "'. The server knows no such ", AbslOf(command), " command."));
+}
 
 void RunCommand(Call& call) {
   static const auto table = MakeTable();

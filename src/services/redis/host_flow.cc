@@ -82,10 +82,12 @@ class HostFlow : public SplitFlow {
     session_->SetUser(app_->facts_->users.Anonymous());
     session_->facts.peer = connection->peer();
     session_->facts.since_ms = app_->store_->now_ms();
-    session_->facts.id = app_->facts_->clients.Add(session_->facts);
     session_->end = [remote = connection->remote(), this] {
       remote->Post([this] { connection_->Close({}); });
     };
+    // An agent would only connect again for its client.
+    session_->facts.id =
+        app_->facts_->clients.Add(session_->facts, app_->private_ ? nullptr : session_->end);
     app_->facts_->connections.fetch_add(1, std::memory_order_relaxed);
   }
   ~HostFlow() override {

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "services/redis/dump.h"
 #include "services/redis/handlers.h"
 
 namespace pulse::redis {
@@ -119,6 +120,69 @@ void Copy(Call& call) {
   const bool copied = from.exists && (replace || !to.exists);
   if (copied) call.view.Put(call.args[2], from.value.data, from.value.expires_ms);
   call.reply.Integer(copied ? 1 : 0);
+}
+
+void Dump(Call& call) {
+  Found found;
+  if (!call.view.Get(call.args[1], &found)) return;
+  if (!found.exists) return call.reply.Null();
+  call.reply.Bulk(EncodeDump(found.value.data));
+}
+
+void Restore(Call& call) {
+  bool replace = false;
+  bool absolute = false;
+  bool idle = false;
+  bool frequency = false;
+  int64_t ttl = 0;
+  for (size_t i = 4; i < call.args.size(); ++i) {
+    const bool more = i + 1 < call.args.size();
+    int64_t number = 0;
+    if (EqualsIgnoringCase(call.args[i], "replace")) {
+      replace = true;
+    } else if (EqualsIgnoringCase(call.args[i], "absttl")) {
+      absolute = true;
+    } else if (EqualsIgnoringCase(call.args[i], "idletime") && more && !frequency) {
+      idle = true;
+      if (!ReadInteger(call, call.args[++i], &number)) return;
+      if (number < 0) return call.reply.Error("ERR Invalid IDLETIME value, must be >= 0");
+    } else if (EqualsIgnoringCase(call.args[i], "freq") && more && !idle) {
+      frequency = true;
+      if (!ReadInteger(call, call.args[++i], &number)) return;
+      if (number < 0 || number > 255) {
+        return call.reply.Error("ERR Invalid FREQ value, must be >= 0 and <= 255");
+      }
+    } else {
+      return call.reply.Error(kSyntaxError);
+    }
+  }
+  Found before;
+  if (!call.view.Get(call.args[1], &before)) return;
+  if (before.exists && !replace) return call.reply.Error("BUSYKEY Target key name already exists.");
+  if (!ReadInteger(call, call.args[2], &ttl)) return;
+  if (ttl < 0 ||
+      (!absolute && __builtin_add_overflow(ttl, ttl == 0 ? 0 : call.view.now_ms(), &ttl))) {
+    return call.reply.Error("ERR Invalid TTL value, must be >= 0");
+  }
+  std::string data;
+  switch (DecodeDump(call.args[3], call.view.limits().max_value, &data)) {
+    case DumpError::kNone:
+      break;
+    case DumpError::kChecksum:
+      return call.reply.Error("ERR DUMP payload version or checksum are wrong");
+    case DumpError::kType:
+      return call.reply.Error("ERR the payload is of a type that is not served; strings are");
+    case DumpError::kFormat:
+      return call.reply.Error("ERR Bad data format");
+    case DumpError::kTooLong:
+      return call.reply.Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+  }
+  if (ttl != kNever && ttl <= call.view.now_ms()) {
+    if (before.exists) call.view.Delete(call.args[1]);
+  } else {
+    call.view.Put(call.args[1], data, ttl);
+  }
+  call.reply.Ok();
 }
 
 // The conditions of EXPIRE and its like.
@@ -241,6 +305,8 @@ absl::Span<const Handling> KeyCommands() {
       {Command::kRename, [](Call& call) { Rename(call, false); }},
       {Command::kRenamenx, [](Call& call) { Rename(call, true); }},
       {Command::kCopy, Copy},
+      {Command::kDump, Dump},
+      {Command::kRestore, Restore},
   };
   return kHandlings;
 }

@@ -24,4 +24,21 @@ bool May(const net::User& user, const CommandInfo& command,
   return May(user, command);
 }
 
+absl::Span<const std::string_view> CommandCategories() {
+  static constexpr std::string_view kCategories[] = {"admin", "bitmap", "connection",  "keyspace",
+                                                     "read",  "string", "transaction", "write"};
+  return kCategories;
+}
+
+bool IsInCategory(const CommandInfo& command, std::string_view category) {
+  const auto is = [&](std::string_view name) { return EqualsIgnoringCase(category, name); };
+  if (is("admin")) return (command.flags & kAdmin) != 0;
+  if (is("connection")) return command.group == "connection";
+  if (is("keyspace")) return command.group == "generic" || (command.flags & kKeyspace) != 0;
+  if (is("read")) return command.reads() && !command.writes();
+  if (is("transaction")) return command.group == "transactions";
+  if (is("write")) return command.writes();
+  return (is("bitmap") && command.group == "bitmap") || (is("string") && command.group == "string");
+}
+
 }  // namespace pulse::redis

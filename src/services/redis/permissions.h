@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "net/users.h"
 #include "services/redis/commands.h"
 
@@ -13,5 +14,10 @@ bool May(const net::User& user, const CommandInfo& command);
 // With these arguments, the command's name first: SET with GET also reads.
 bool May(const net::User& user, const CommandInfo& command,
          const std::vector<std::string_view>& arguments);
+
+// Categories, as ACL CAT names them.
+absl::Span<const std::string_view> CommandCategories();
+// False, too, for what is no category.
+bool IsInCategory(const CommandInfo& command, std::string_view category);
 
 }  // namespace pulse::redis

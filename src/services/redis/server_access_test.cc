@@ -168,5 +168,39 @@ TEST_F(ServerAccessTest, Open_AnyAddressAndUserWithoutPassword_Refused) {
   Open();
 }
 
+TEST_F(ServerAccessTest, Acl_TellsOfUsers_OnlyToWhoMayAdminister) {
+  testing_util::ScratchPath users("users");
+  std::ofstream(users.get()) << "user default on nopass ~* +@read\n"
+                             << "user boss on >secret ~* +@all\n"
+                             << "user none off #" << std::string(64, 'a') << " +@write\n";
+  options_.users_file = users.get();
+  Open();
+  BlockingClient client(port());
+  EXPECT_EQ(client.Ask("acl whoami"), "$7\r\ndefault\r\n");
+  for (const char* sub : {"list", "users", "getuser boss", "dryrun boss get a", "setuser x"}) {
+    EXPECT_THAT(client.Ask(std::string("acl ") + sub), StartsWith("-NOPERM User default")) << sub;
+  }
+  EXPECT_THAT(client.Ask("acl cat"), HasSubstr("keyspace"));
+  EXPECT_THAT(client.Ask("acl cat transaction"), HasSubstr("multi"));
+  EXPECT_THAT(client.Ask("acl cat odd"), HasSubstr("Unknown category 'odd'"));
+  EXPECT_THAT(client.Ask("acl genpass"), StartsWith("$64\r\n"));
+  EXPECT_THAT(client.Ask("acl genpass 5"), StartsWith("$2\r\n"));
+  EXPECT_THAT(client.Ask("acl genpass 5000"), HasSubstr("up to 4096"));
+  EXPECT_EQ(client.Ask("auth boss secret"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("acl users"), "*3\r\n$4\r\nboss\r\n$7\r\ndefault\r\n$4\r\nnone\r\n");
+  const std::string list = client.Ask("acl list");
+  EXPECT_THAT(list, HasSubstr("user default on nopass ~* &* -@all +@read\r\n"));
+  EXPECT_THAT(list, HasSubstr(" ~* &* +@all\r\n"));
+  EXPECT_THAT(list, HasSubstr("user none off #" + std::string(64, 'a') + " ~* &* -@all +@write"));
+  EXPECT_THAT(client.Ask("acl getuser none"), HasSubstr(std::string(64, 'a')));
+  EXPECT_EQ(client.Ask("acl getuser nobody"), "$-1\r\n");
+  EXPECT_EQ(client.Ask("acl dryrun default get a"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("acl dryrun default set a 1"), HasSubstr("has no permissions to run the"));
+  EXPECT_THAT(client.Ask("acl dryrun nobody get a"), HasSubstr("User 'nobody' not found"));
+  EXPECT_THAT(client.Ask("acl dryrun default fly"), HasSubstr("Command 'fly' not found"));
+  EXPECT_THAT(client.Ask("acl dryrun default get"), HasSubstr("wrong number of arguments"));
+  EXPECT_THAT(client.Ask("acl setuser x on"), HasSubstr("that the server was started with"));
+}
+
 }  // namespace
 }  // namespace pulse::redis

@@ -9,6 +9,7 @@
 #include "base/cpu_profile.h"
 #include "services/redis/executor.h"
 #include "services/redis/handlers.h"
+#include "services/redis/permissions.h"
 
 #ifndef PULSE_VERSION
 #define PULSE_VERSION "unknown"
@@ -49,12 +50,99 @@ void AddCpu(std::string* out) {
   }
 }
 
+// In a time that does not grow with the keys there are, nor with the value.
+bool IsFast(Command command) {
+  switch (command) {
+    case Command::kAppend:
+    case Command::kAsking:
+    case Command::kAuth:
+    case Command::kBitfieldRo:
+    case Command::kDbsize:
+    case Command::kDecr:
+    case Command::kDecrby:
+    case Command::kDiscard:
+    case Command::kEcho:
+    case Command::kExists:
+    case Command::kExpire:
+    case Command::kExpireat:
+    case Command::kExpiretime:
+    case Command::kGet:
+    case Command::kGetbit:
+    case Command::kGetdel:
+    case Command::kGetex:
+    case Command::kGetset:
+    case Command::kHello:
+    case Command::kIncr:
+    case Command::kIncrby:
+    case Command::kIncrbyfloat:
+    case Command::kMget:
+    case Command::kMulti:
+    case Command::kPersist:
+    case Command::kPexpire:
+    case Command::kPexpireat:
+    case Command::kPexpiretime:
+    case Command::kPing:
+    case Command::kPttl:
+    case Command::kQuit:
+    case Command::kReadonly:
+    case Command::kReadwrite:
+    case Command::kRenamenx:
+    case Command::kReset:
+    case Command::kRole:
+    case Command::kSelect:
+    case Command::kSetnx:
+    case Command::kStrlen:
+    case Command::kTime:
+    case Command::kTouch:
+    case Command::kTtl:
+    case Command::kType:
+    case Command::kUnlink:
+    case Command::kUnwatch:
+    case Command::kWatch:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// How a client of a cluster may divide a command between the nodes, and join their replies.
+std::vector<std::string_view> TipsOf(Command command) {
+  switch (command) {
+    case Command::kDel:
+    case Command::kExists:
+    case Command::kTouch:
+    case Command::kUnlink:
+      return {"request_policy:multi_shard", "response_policy:agg_sum"};
+    case Command::kMget:
+      return {"request_policy:multi_shard"};
+    case Command::kMset:
+      return {"request_policy:multi_shard", "response_policy:all_succeeded"};
+    case Command::kDbsize:
+      return {"request_policy:all_shards", "response_policy:agg_sum"};
+    case Command::kFlushall:
+    case Command::kFlushdb:
+    case Command::kPing:
+      return {"request_policy:all_shards", "response_policy:all_succeeded"};
+    case Command::kKeys:
+      return {"request_policy:all_shards", "nondeterministic_output_order"};
+    case Command::kRandomkey:
+      return {"request_policy:all_shards", "response_policy:special", "nondeterministic_output"};
+    case Command::kScan:
+      return {"nondeterministic_output", "request_policy:special", "response_policy:special"};
+    case Command::kWait:
+      return {"request_policy:all_shards", "response_policy:agg_min"};
+    default:
+      return {};
+  }
+}
+
 void AppendFlags(const CommandInfo& command, ReplyWriter* reply) {
   std::vector<std::string_view> flags;
   if (command.writes()) flags.push_back("write");
   if (command.reads() && !command.writes()) flags.push_back("readonly");
   if ((command.flags & kAdmin) != 0) flags.push_back("admin");
   if ((command.flags & kNoAuth) != 0) flags.push_back("no_auth");
+  if (IsFast(command.id)) flags.push_back("fast");
   reply->Set(flags.size());
   for (const auto flag : flags) reply->Simple(flag);
 }
@@ -70,7 +158,9 @@ void AppendInfo(const CommandInfo& command, ReplyWriter* reply) {
   reply->Integer(command.key_step);
   reply->Set(1);
   reply->Simple(command.writes() ? "@write" : command.reads() ? "@read" : "@connection");
-  reply->Array(0);
+  const auto tips = TipsOf(command.id);
+  reply->Array(tips.size());
+  for (const auto tip : tips) reply->Bulk(tip);
   reply->Array(0);
   reply->Array(0);
 }
@@ -99,7 +189,15 @@ std::vector<const CommandInfo*> Chosen(const Arguments& args) {
   return commands;
 }
 
-void GetKeys(const Arguments& args, ReplyWriter* reply) {
+// What a command does with the value of a key: its flags, as COMMAND GETKEYSANDFLAGS names them.
+std::vector<std::string_view> KeyFlags(const CommandInfo& command) {
+  if (!command.writes()) return {"RO", "access"};
+  if (command.id == Command::kDel || command.id == Command::kUnlink) return {"RM", "delete"};
+  if (!command.reads()) return {"OW", "update"};
+  return {"RW", "access", "update"};
+}
+
+void GetKeys(const Arguments& args, bool flags, ReplyWriter* reply) {
   const Arguments rest(args.begin() + 2, args.end());
   const CommandInfo* command = FindCommand(rest[0]);
   if (command == nullptr) return reply->Error("ERR Invalid command specified");
@@ -110,20 +208,50 @@ void GetKeys(const Arguments& args, ReplyWriter* reply) {
   ForEachKey(*command, rest, [&](std::string_view key) { keys.push_back(key); });
   if (keys.empty()) return reply->Error("ERR The command has no key arguments");
   reply->Array(keys.size());
-  for (const auto key : keys) reply->Bulk(key);
+  for (const auto key : keys) {
+    if (flags) reply->Array(2);
+    reply->Bulk(key);
+    if (!flags) continue;
+    const auto of_key = KeyFlags(*command);
+    reply->Set(of_key.size());
+    for (const auto flag : of_key) reply->Simple(flag);
+  }
+}
+
+// COMMAND LIST FILTERBY MODULE NAME | ACLCAT CATEGORY | PATTERN PATTERN. False: something else.
+bool ListFiltered(const Arguments& args, ReplyWriter* reply) {
+  const auto is = [&](std::string_view name) { return EqualsIgnoringCase(args[3], name); };
+  const bool category = is("aclcat");
+  const bool pattern = is("pattern");
+  if (!EqualsIgnoringCase(args[2], "filterby") || !(category || pattern || is("module")))
+    return false;
+  std::string lower(args[4]);
+  for (char& c : lower) c = static_cast<char>(tolower(static_cast<unsigned char>(c)));
+  std::vector<std::string_view> names;
+  for (const CommandInfo* command : AllCommands()) {
+    if ((command->flags & kPrivate) != 0) continue;
+    if ((category && IsInCategory(*command, args[4])) ||
+        (pattern && MatchesPattern(lower, command->name))) {
+      names.push_back(command->name);
+    }
+  }
+  reply->Array(names.size());
+  for (const auto name : names) reply->Bulk(name);
+  return true;
 }
 
 }  // namespace
 
 std::string Executor::Info(const Arguments& args) {
-  const auto wanted = [&](std::string_view section) {
+  const auto wanted = [&](std::string_view section, bool by_default = true) {
     for (size_t i = 1; i < args.size(); ++i) {
       if (EqualsIgnoringCase(args[i], section) || EqualsIgnoringCase(args[i], "all") ||
-          EqualsIgnoringCase(args[i], "default") || EqualsIgnoringCase(args[i], "everything")) {
+          EqualsIgnoringCase(args[i], "everything") ||
+          (by_default && EqualsIgnoringCase(args[i], "default"))) {
         return true;
       }
     }
-    return args.size() == 1;
+    return by_default && args.size() == 1;
   };
   std::string out;
   const auto begin = [&](const char* name) {
@@ -183,6 +311,10 @@ std::string Executor::Info(const Arguments& args) {
     begin("CPU");
     AddCpu(&out);
   }
+  if (wanted("commandstats", false)) {
+    begin("Commandstats");
+    facts_->command_stats.Append(&out);
+  }
   if (wanted("cluster")) {
     begin("Cluster");
     add("cluster_enabled", node_ ? 1 : 0);
@@ -222,9 +354,43 @@ void Executor::CommandCommand(const Arguments& args, ReplyWriter* reply) {
     reply->Map(commands.size());
     for (const CommandInfo* command : commands) AppendDocs(*command, reply);
   } else if (EqualsIgnoringCase(args[1], "getkeys") && args.size() > 2) {
-    GetKeys(args, reply);
+    GetKeys(args, false, reply);
+  } else if (EqualsIgnoringCase(args[1], "getkeysandflags") && args.size() > 2) {
+    GetKeys(args, true, reply);
+  } else if (!(EqualsIgnoringCase(args[1], "list") && args.size() == 5 &&
+               ListFiltered(args, reply))) {
+    reply->Error(
+        "ERR unknown subcommand or wrong arguments; COUNT, DOCS, GETKEYS, GETKEYSANDFLAGS, INFO "
+        "and LIST are known");
+  }
+}
+
+void Executor::Slowlog(const Arguments& args, ReplyWriter* reply) {
+  const auto is = [&](std::string_view name) { return EqualsIgnoringCase(args[1], name); };
+  if (is("reset") && args.size() == 2) {
+    facts_->slow_log.Clear();
+    reply->Ok();
+  } else if (is("len") && args.size() == 2) {
+    reply->Integer(static_cast<int64_t>(facts_->slow_log.size()));
+  } else if (is("get") && args.size() <= 3) {
+    int64_t count = 10;
+    if (args.size() == 3 && (!ParseInteger(args[2], &count) || count < -1)) {
+      return reply->Error("ERR count should be greater than or equal to -1");
+    }
+    const auto entries = facts_->slow_log.Newest(count < 0 ? SIZE_MAX : static_cast<size_t>(count));
+    reply->Array(entries.size());
+    for (const SlowLog::Entry& entry : entries) {
+      reply->Array(6);
+      reply->Integer(entry.id);
+      reply->Integer(entry.seconds);
+      reply->Integer(entry.micros);
+      reply->Array(entry.arguments.size());
+      for (const std::string& argument : entry.arguments) reply->Bulk(argument);
+      reply->Bulk(entry.peer);
+      reply->Bulk(entry.name);
+    }
   } else {
-    reply->Error("ERR unknown subcommand; COUNT, DOCS, GETKEYS, INFO and LIST are known");
+    ReplyUnknownSubcommand("SLOWLOG", args[1], reply);
   }
 }
 

@@ -337,5 +337,129 @@ TEST_F(ServerTest, ClientList_Filters_ShowMatchingClients) {
   EXPECT_THAT(a.Ask("client list first"), HasSubstr("syntax error"));
 }
 
+TEST_F(ServerTest, ClientKill_Filters_EndMatchingClients) {
+  options_.threads = 2;
+  Open();
+  BlockingClient me(port());
+  const auto id = [](BlockingClient& client) {
+    const std::string reply = client.Ask("client id");
+    return reply.substr(1, reply.size() - 3);
+  };
+  const auto peer = [](BlockingClient& client) {
+    const std::string info = client.Ask("client info");
+    const size_t begin = info.find(" addr=") + 6;
+    return info.substr(begin, info.find(' ', begin) - begin);
+  };
+  const std::string mine = id(me);
+  BlockingClient a(port()), b(port()), c(port());
+  EXPECT_EQ(me.Ask("client kill id " + id(a)), ":1\r\n");
+  EXPECT_EQ(a.Receive(), "");
+  EXPECT_EQ(me.Ask("client kill " + peer(b)), "+OK\r\n");
+  EXPECT_EQ(b.Receive(), "");
+  EXPECT_EQ(me.Ask("client kill addr " + peer(c) + " user default type normal"), ":1\r\n");
+  EXPECT_EQ(c.Receive(), "");
+  BlockingClient d(port()), e(port());
+  EXPECT_EQ(d.Ask("ping"), "+PONG\r\n");
+  EXPECT_EQ(e.Ask("ping"), "+PONG\r\n");
+  EXPECT_EQ(me.Ask("client kill type pubsub"), ":0\r\n");
+  EXPECT_EQ(me.Ask("client kill id " + mine), ":0\r\n") << "it skips itself";
+  EXPECT_EQ(me.Ask("client kill maxage 1000"), ":0\r\n");
+  EXPECT_EQ(me.Ask("client kill type normal"), ":2\r\n");
+  EXPECT_EQ(d.Receive() + e.Receive(), "");
+  EXPECT_THAT(me.Ask("client kill 192.0.2.1:5"), StartsWith("-ERR No such client"));
+  EXPECT_THAT(me.Ask("client kill id 0"), HasSubstr("greater than 0"));
+  EXPECT_THAT(me.Ask("client kill type odd"), HasSubstr("Unknown client type 'odd'"));
+  EXPECT_THAT(me.Ask("client kill user nobody"), HasSubstr("No such user 'nobody'"));
+  EXPECT_THAT(me.Ask("client kill id 1 skipme maybe"), StartsWith("-ERR syntax error"));
+  EXPECT_THAT(me.Ask("client kill id 1 addr"), StartsWith("-ERR syntax error"));
+  EXPECT_EQ(me.Ask("client unblock " + mine), ":0\r\n");
+  EXPECT_THAT(me.Ask("client unblock " + mine + " now"), HasSubstr("TIMEOUT or ERROR"));
+  // Itself after the reply, but not what it sent behind it.
+  me.Send("client kill id " + mine + " skipme no\r\nping\r\n");
+  EXPECT_EQ(me.Receive(), ":1\r\n");
+  EXPECT_EQ(me.Receive(), "");
+}
+
+// Its agent would only connect again.
+TEST_F(ServerTest, ClientKill_BehindAgent_Refused) {
+  OpenWithAgent();
+  BlockingClient a(port()), b(port());
+  const std::string reply = a.Ask("client id");
+  EXPECT_THAT(b.Ask("client kill id " + reply.substr(1, reply.size() - 3)),
+              HasSubstr("the agent has this client's connection"));
+  EXPECT_EQ(a.Ask("ping"), "+PONG\r\n");
+}
+
+TEST_F(ServerTest, Slowlog_EverythingIsSlow_ShowsAllButPasswords) {
+  Open();
+  BlockingClient client(port());
+  EXPECT_EQ(client.Ask("slowlog len"), ":0\r\n");
+  EXPECT_EQ(client.Ask("client setname slow"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("config set slowlog-log-slower-than 0 slowlog-max-len 20"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("config get slowlog-max-len"), HasSubstr("$2\r\n20\r\n"));
+  client.Send("get a\r\nget b\r\nset c 1\r\nset d 2\r\nkeys *\r\nauth secret\r\n");
+  for (int i = 0; i < 6; ++i) client.Receive();
+  EXPECT_EQ(client.Ask("config set slowlog-log-slower-than -1"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("slowlog len"), ":7\r\n");
+  const std::string all = client.Ask("slowlog get -1");
+  for (const char* part : {"b", "c", "d", "keys", "slower-than", "slow"}) {
+    EXPECT_THAT(all, HasSubstr(part));
+  }
+  EXPECT_THAT(all, Not(HasSubstr("secret")));
+  EXPECT_THAT(client.Ask("slowlog get 2"), StartsWith("*2\r\n*6\r\n:"));
+  EXPECT_EQ(client.Ask("slowlog reset"), "+OK\r\n");
+  EXPECT_EQ(client.Ask("slowlog get"), "*0\r\n");
+  EXPECT_THAT(client.Ask("slowlog get -2"), HasSubstr("greater than or equal to -1"));
+  EXPECT_THAT(client.Ask("slowlog gone"), HasSubstr("unknown subcommand"));
+  for (const char* bad : {"slowlog-max-len -1", "slowlog-log-slower-than x"}) {
+    EXPECT_THAT(client.Ask(std::string("config set ") + bad), HasSubstr("must be a number")) << bad;
+  }
+}
+
+TEST_F(ServerTest, Commands_AboutTheServer_ReplyAsRedis) {
+  Open();
+  BlockingClient client(port());
+  client.Ask("set a 1");
+  client.Ask("set b 1");
+  EXPECT_THAT(client.Ask("info stats"), HasSubstr("total_commands_processed:2"));
+  EXPECT_EQ(client.Ask("config resetstat"), "+OK\r\n");
+  EXPECT_THAT(client.Ask("info stats"), HasSubstr("total_commands_processed:1"));
+  EXPECT_THAT(client.Ask("info commandstats"), Not(HasSubstr("cmdstat_set")));
+  client.Ask("set");
+  client.Ask("incr a");
+  client.Ask("set c x");
+  client.Ask("incr c");
+  client.Send("get a\r\nget b\r\nmulti\r\nget a\r\nexec\r\n");
+  for (int i = 0; i < 5; ++i) client.Receive();
+  const std::string stats = client.Ask("info commandstats");
+  EXPECT_THAT(stats, HasSubstr("cmdstat_get:calls=3,"));
+  EXPECT_THAT(stats, HasSubstr("cmdstat_exec:calls=1,"));
+  EXPECT_THAT(stats, HasSubstr("cmdstat_config:calls=1,"));
+  const auto line = [&](const std::string& name) {
+    const size_t begin = stats.find("cmdstat_" + name + ":");
+    return begin == std::string::npos ? "" : stats.substr(begin, stats.find("\r\n", begin) - begin);
+  };
+  EXPECT_THAT(line("set"), HasSubstr("calls=1,"));
+  EXPECT_THAT(line("set"), HasSubstr(",rejected_calls=1,failed_calls=0"));
+  EXPECT_THAT(line("incr"), HasSubstr("calls=2,"));
+  EXPECT_THAT(line("incr"), HasSubstr(",rejected_calls=0,failed_calls=1"));
+  EXPECT_THAT(client.Ask("info"), Not(HasSubstr("cmdstat_")));
+  EXPECT_THAT(client.Ask("info everything"), HasSubstr("cmdstat_get:"));
+  EXPECT_THAT(client.Ask("config rewrite"), HasSubstr("without a config file"));
+  EXPECT_EQ(client.Ask("role"), "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+  EXPECT_EQ(client.Ask("wait 1 100"), ":0\r\n");
+  EXPECT_EQ(client.Ask("wait 1 -1"), "-ERR timeout is negative\r\n");
+  EXPECT_EQ(client.Ask("waitaof 0 1 100"), "*2\r\n:0\r\n:0\r\n");
+  EXPECT_THAT(client.Ask("waitaof 1 0 0"), HasSubstr("appendonly is disabled"));
+  EXPECT_EQ(client.Ask("command getkeysandflags mset a 1 b 2"),
+            "*2\r\n*2\r\n$1\r\na\r\n*2\r\n+OW\r\n+update\r\n"
+            "*2\r\n$1\r\nb\r\n*2\r\n+OW\r\n+update\r\n");
+  EXPECT_EQ(client.Ask("command list filterby pattern GETR*"), "*1\r\n$8\r\ngetrange\r\n");
+  EXPECT_EQ(client.Ask("command list filterby module json"), "*0\r\n");
+  EXPECT_THAT(client.Ask("command list filterby aclcat transaction"), StartsWith("*5\r\n"));
+  EXPECT_THAT(client.Ask("command list filterby size 1"), StartsWith("-ERR unknown subcommand"));
+  EXPECT_THAT(client.Ask("command info touch"), HasSubstr("response_policy:agg_sum"));
+}
+
 }  // namespace
 }  // namespace pulse::redis

@@ -2,16 +2,20 @@
 
 namespace pulse::redis {
 
-uint64_t Clients::Add(ClientFacts facts) {
+bool IsClientName(std::string_view name) {
+  return std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c <= '~'; });
+}
+
+uint64_t Clients::Add(ClientFacts facts, std::function<void()> end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   facts.id = ++last_id_;
-  clients_.emplace(facts.id, std::move(facts));
+  clients_.emplace(last_id_, Client{std::move(facts), std::move(end)});
   return last_id_;
 }
 
 void Clients::Set(const ClientFacts& facts) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (const auto it = clients_.find(facts.id); it != clients_.end()) it->second = facts;
+  if (const auto it = clients_.find(facts.id); it != clients_.end()) it->second.facts = facts;
 }
 
 void Clients::Remove(uint64_t id) {
@@ -22,8 +26,21 @@ void Clients::Remove(uint64_t id) {
 std::vector<ClientFacts> Clients::List() const {
   std::vector<ClientFacts> list;
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [id, facts] : clients_) list.push_back(facts);
+  for (const auto& [id, client] : clients_) list.push_back(client.facts);
   return list;
+}
+
+bool Clients::End(uint64_t id) {
+  std::function<void()> end;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto it = clients_.find(id);
+    if (it == clients_.end() || it->second.end == nullptr) return false;
+    end = std::move(it->second.end);
+    clients_.erase(it);
+  }
+  end();
+  return true;
 }
 
 size_t Clients::size() const {

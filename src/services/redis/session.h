@@ -35,18 +35,28 @@ struct ClientFacts {
   int protocol = 2;
 };
 
+// What a client may call itself: it is shown in lists of one line each.
+bool IsClientName(std::string_view name);
+
 class Clients {
  public:
-  uint64_t Add(ClientFacts facts);
+  // `end` as Session::end; null: it cannot be ended from here.
+  uint64_t Add(ClientFacts facts, std::function<void()> end);
   void Set(const ClientFacts& facts);
   void Remove(uint64_t id);
   std::vector<ClientFacts> List() const;
+  // Ends one, which is no longer listed. False: there is none of this id, or it cannot be ended.
+  bool End(uint64_t id);
   size_t size() const;
 
  private:
+  struct Client {
+    ClientFacts facts;
+    std::function<void()> end;
+  };
   mutable std::mutex mutex_;
   uint64_t last_id_ = 0;
-  std::map<uint64_t, ClientFacts> clients_;
+  std::map<uint64_t, Client> clients_;
 };
 
 // Connections by the id that PULSE.HELLO gave them, and who waits for their end (PULSE.FENCE).

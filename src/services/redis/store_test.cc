@@ -121,6 +121,11 @@ TEST(StoreTest, KeyCommands_EachForm_ReplyAsRedis) {
                {"KEYS [e-f]", "*2 $1 e $1 f"}});
 }
 
+TEST(StoreTest, DumpCommands_EachForm_ReplyAsRedis) {
+  TestStore store;
+  PlayDumpCommands(store);
+}
+
 TEST(StoreTest, ExpiryCommands_EachForm_ReplyAsRedis) {
   TestStore store;
   PlayExpiryCommands(store);

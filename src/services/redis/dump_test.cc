@@ -1,0 +1,116 @@
+#include "services/redis/dump.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/testing.h"
+
+namespace pulse::redis {
+namespace {
+
+using std::string_literals::operator""s;
+constexpr uint64_t kMost = 1 << 20;
+
+std::string Restored(std::string_view dump, uint64_t most = kMost) {
+  std::string data;
+  const DumpError error = DecodeDump(dump, most, &data);
+  return error == DumpError::kNone ? data : "error " + std::to_string(static_cast<int>(error));
+}
+
+// What redis-server 7.0.15 replies to DUMP.
+TEST(DumpTest, DumpsOfRedis_AreUnderstoodAndMade) {
+  const std::pair<std::string, std::string> dumps[] = {
+      {"hello"s,
+       "\x00\x05hello\x0A\x00"
+       "cr\xDFve4 \x0A"s},
+      {"10"s,
+       "\x00\xC0\x0A\x0A\x00n\x9FWE\x0E\xAE"
+       "c\xBB"s},
+      {"-1"s, "\x00\xC0\xFF\x0A\x00\x0C\x93~$\x85\x08\x9D\xC5"s},
+      {"300"s,
+       "\x00\xC1,\x01\x0A\x00\x95"
+       "Ba\xF2"
+       "e\x82\x5C\x10"s},
+      {"-70000"s, "\x00\xC2\x90\xEE\xFE\xFF\x0A\x00(u\xDE{\x13\xEB(\x00"s},
+      {"aaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbb"s,
+       "\x00\xC3\x0D*\x01"
+       "aa\xE0\x0A\x00\x00"
+       "b\xE0\x0A\x00\x00"
+       "b\x0A\x00%\xE7l\x13$9\x17\x02"s},
+      {"abcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabcabc"s,
+       "\x00\xC3\x0B@x\x03"
+       "abca\xE0i\x02\x01"
+       "bc\x0A\x00\xC4\x94\xA1p*\xE2>\x06"s},
+      {"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"s,
+       "\x00\xC3\x09@@\x01xx\xE0"
+       "3\x00\x01xx\x0A\x00vq\xD5v\xC5yTB"s},
+      {""s, "\x00\x00\x0A\x00]\x9B\x5C@\x0F\x7F\xA2\xDA"s},
+      {"the quick brown fox jumps over the lazy dog, the quick brown fox"s,
+       "\x00\xC3"
+       "5@@\x1Fthe quick brown fox jumps over t \x1E\x08lazy dog,`\x0D\xE0\x04,\x01ox\x0A\x00\x18\x0D~\x05\x95\x9A\x1A\xE8"s},
+  };
+  for (const auto& [value, dump] : dumps) {
+    EXPECT_EQ(Restored(dump), value);
+    // What Redis has packed, this does not.
+    if (dump[1] != '\xC3') {
+      EXPECT_EQ(EncodeDump(value), dump);
+    }
+  }
+}
+
+TEST(DumpTest, AnyValue_ComesBack) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (const size_t size : {0, 1, 5, 63, 64, 65, 16383, 16384, 100'000}) {
+    std::string value(size, '\0');
+    for (char& c : value) c = static_cast<char>(random());
+    EXPECT_EQ(Restored(EncodeDump(value)), value) << size;
+  }
+  for (int64_t number : {0, -1, 127, 128, -128, -129, 32767, 32768, -32769, 2147483647}) {
+    EXPECT_EQ(Restored(EncodeDump(std::to_string(number))), std::to_string(number));
+  }
+  for (const char* text : {"01", "+1", "-0", " 1", "2147483648", "-2147483649", "1e3"}) {
+    EXPECT_EQ(Restored(EncodeDump(text)), text);
+  }
+}
+
+TEST(DumpTest, Damage_IsRefused) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  const std::string dump = EncodeDump("some value");
+  for (size_t i = 0; i < dump.size(); ++i) {
+    std::string damaged = dump;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (random() % 8)));
+    EXPECT_EQ(Restored(damaged), "error 1") << i;
+    EXPECT_EQ(Restored(dump.substr(0, i)), "error 1") << i;
+  }
+}
+
+// With a sum of 0, which is not compared, anything may come.
+TEST(DumpTest, HostilePayload_IsRefused) {
+  const std::string tail("\x0A\0\0\0\0\0\0\0\0\0", 10);
+  EXPECT_EQ(Restored("\x00\x03"s + "abc" + tail), "abc");
+  EXPECT_EQ(Restored("\x00\x04"s + "abc" + tail), "error 3") << "longer than it is";
+  EXPECT_EQ(Restored("\x00\x02"s + "abc" + tail), "error 3") << "shorter than it is";
+  EXPECT_EQ(Restored("\x01\x03"s + "abc" + tail), "error 2") << "a list";
+  EXPECT_EQ(Restored("\x00"s + tail), "error 3");
+  EXPECT_EQ(Restored(tail), "error 3");
+  EXPECT_EQ(Restored("\x00\x81\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"s + tail), "error 3");
+  EXPECT_EQ(Restored("\x00\xC3\x02\x80\xFF\xFF\xFF\xFF"s + "ab" + tail), "error 4") << "a bomb";
+  EXPECT_EQ(Restored("\x00\xC3\x02\x80\x00\x0F\x00\x00"s + "ab" + tail), "error 3");
+  EXPECT_EQ(Restored("\x00\xC3\x02\x03\x20\x00"s + tail), "error 3") << "copies what is not there";
+  EXPECT_EQ(Restored("\x00\xC3\x04\x04\x00"s + "a\x20\x00"s + tail), "aaaa");
+  EXPECT_EQ(Restored("\x00\xC3\x04\x03\x00"s + "a\x20\x00"s + tail), "error 3") << "makes too much";
+  EXPECT_EQ(Restored("\x00\x03"s + "abc" + tail, 2), "error 4");
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes("\0\xC3", 2);
+    for (size_t n = random() % 40; n > 0; --n) bytes.push_back(static_cast<char>(random()));
+    std::string data;
+    if (DecodeDump(bytes + tail, kMost, &data) == DumpError::kNone) {
+      EXPECT_LE(data.size(), kMost);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pulse::redis
