@@ -76,6 +76,7 @@ QueueRun RunQueue(const KvShape& shape, uint64_t most) {
   PricedQueue queue({}, shape.profile.name.empty() ? nullptr : &link);
   QueueRun run;
   std::atomic<bool> stop{false};
+  std::atomic<bool> answered{false};
   std::atomic<uint64_t> response_bytes{0};
   std::thread host([&] {
     // A CPU that this process may not use: the figures would say so by themselves.
@@ -113,7 +114,7 @@ QueueRun RunQueue(const KvShape& shape, uint64_t most) {
         }
         queue.TakeResponses();
         if (most == 1) run.round.Record(static_cast<uint64_t>(NowNanos() - begun[done % 4]));
-        ++done;
+        if (done++ == 0) answered.store(true, std::memory_order_relaxed);
         run.requests += shape.batch;
       } else if (next - done < most && queue.HasRoom()) {
         begun[next++ % 4] = most == 1 ? NowNanos() : 0;
@@ -133,6 +134,10 @@ QueueRun RunQueue(const KvShape& shape, uint64_t most) {
   const int64_t begin = NowNanos();
   std::this_thread::sleep_for(
       std::chrono::nanoseconds(static_cast<int64_t>(shape.seconds / 2 * 1e9)));
+  // In a short run on a busy machine the two may not have met yet.
+  while (!answered.load(std::memory_order_relaxed)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   stop.store(true);
   run.seconds = static_cast<double>(NowNanos() - begin) / 1e9;
   agent.join();
