@@ -77,8 +77,8 @@ def _codec_tables(result):
 
 
 def _ratio(spread):
-    least, most = number_in(spread, "least"), number_in(spread, "most")
-    return f"{number_in(spread, 'median'):.2f} ({least:.2f} – {most:.2f})"
+    median, least, most = (number_in(spread, name) for name in ("median", "min", "max"))
+    return f"{median:.2f} ({least:.2f} – {most:.2f})"
 
 
 def _dma_tables(result):
