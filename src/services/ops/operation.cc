@@ -77,7 +77,10 @@ absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
   EngineSupplier* const lane_agent = processors.in_calling_thread ? processors.lane_agent : nullptr;
   for (const EngineTraits& of : traits) {
     const EngineCache::Make make_one = [&] {
-      return lane_agent != nullptr ? lane_agent->Make(order, of, make) : make(of);
+      if (lane_agent == nullptr) return make(of);
+      // Its rates are not those of this process.
+      return lane_agent->Make(order, {absl::StrCat(name, "@agent"), of.side, of.lanes, of.cpus},
+                              make);
     };
     PULSE_ASSIGN_OR_RETURN(Engine * engine, KeepEngine(processors, what, make_one, owned));
     engines.push_back(engine);
