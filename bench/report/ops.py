@@ -76,6 +76,30 @@ def _codec_tables(result):
         yield table
 
 
+def _ratio(spread):
+    median, least, most = (number_in(spread, name) for name in ("median", "min", "max"))
+    return f"{median:.2f} ({least:.2f} – {most:.2f})"
+
+
+def _dma_tables(result):
+    rows = _rows(result, "dma")
+    for direction in dict.fromkeys(text_in(row, "direction") for row in rows):
+        own = [row for row in rows if text_in(row, "direction") == direction]
+        columns = list(dict.fromkeys(
+            (text_in(row, "by"), int(number_in(row, "cores"))) for row in own))
+        table = Table(f"Figure 8: moving buffers, {direction}, GiB/s by buffer and batch; the rows of a "
+                      "card are the model of its engine",
+                      ["", *(f"{by}, {cores} core{'s' if cores > 1 else ''}" for by, cores in columns)])
+        for buffer, batch in dict.fromkeys(
+                (int(number_in(row, "buffer")), int(number_in(row, "batch"))) for row in own):
+            found = {(text_in(row, "by"), int(number_in(row, "cores"))): number_in(row, "gib_per_s")
+                     for row in own
+                     if (int(number_in(row, "buffer")), int(number_in(row, "batch"))) == (buffer, batch)}
+            table.rows.append([f"{buffer >> 10} KiB, {batch}",
+                               *(format_figure(found[c]) if c in found else "–" for c in columns)])
+        yield table
+
+
 def _tables(result):
     yield _auto_table(result)
     yield Table("The paper's text beside what stands for it here, MiB/s unless it says otherwise",
@@ -89,6 +113,15 @@ def _tables(result):
                 [[f"{text_in(row, 'card')}, {text_in(row, 'operation')}",
                   *(format_figure(100 * number_in(row, f"{part}_share"))
                     for part in ("init", "asic", "end", "queue"))] for row in _rows(result, "tasks")])
+    yield from _dma_tables(result)
+    yield Table("Figure 15: a director that forwards, beside what runs on the agent's CPU; ratios to "
+                "nothing beside it, least and most",
+                ["", "Gbit/s", "of alone", "p50, µs", "of alone", "p99, µs", "of alone"],
+                [[text_in(row, "beside"),
+                  *(cell for name in ("gbit_per_s", "p50_us", "p99_us")
+                    for cell in (format_figure(number_in(row, name)),
+                                 _ratio(object_in(row, f"{name}_of_alone"))))]
+                 for row in _rows(result, "routing")])
     queries = [row for row in _rows(result, "regex") if "query" in row]
     yield Table("Figure 13a, c: queries by size of buffers, MiB/s on one core", ["", "pulse", "re2"],
                 [[f"{query}, {size} B", *(format_figure(next(
@@ -108,7 +141,7 @@ def _tables(result):
 def fill(entry, page):
     result = entry.result
     settings = object_in(result, "settings")
-    page.title, page.figures = "Operators", "Co-processing Fig. 6, 7, 9 to 14, Tables 2 and 3"
+    page.title, page.figures = "Operators", "Co-processing Fig. 6 to 15, Tables 2 and 3"
     tiny = flag_in(settings, "tiny")
     page.statement = ("A tiny run: its figures mean nothing. " if tiny else "") + WHAT
     page.charts += [chart for chart in _offload_charts(result)
@@ -119,4 +152,5 @@ def fill(entry, page):
     if missed:
         page.notes.append(f"auto is below {ASKED} of the best split in {len(missed)} of "
                           f"{len(_rows(result, 'offload'))} rows: " + "; ".join(missed) + ".")
-    page.notes.append("Not run here: DMA (Figure 8, see pulse bench vdpu) and routing (Figure 15).")
+    if not _rows(result, "routing"):
+        page.notes.append("Not run here: routing (Figure 15), which needs two CPUs, or --part all.")

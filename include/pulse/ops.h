@@ -89,9 +89,9 @@ typedef struct pulse_ops_options {
   const char* agent_cpus; /* the agent's, which stand for a card's; NULL: none */
   const char* placement;  /* "host", "agent", "split=PERCENT", "auto" or "paper"; NULL: "auto" */
   size_t most_under_way; /* requests that are submitted and whose results were not taken; 0: 1024 */
-  /* The socket of an agent (pulse agent --ops), which shares the work of run and of streams; NULL:
-   * none. Not together with agent_cpus. An agent that is lost later costs time only; without CPUs
-   * of the host (placement "agent" and no cpus) requests then fail with PULSE_OPS_IO. */
+  /* The socket of an agent (pulse agent --ops), which shares the work of all requests; NULL: none.
+   * Not together with agent_cpus. An agent that is lost later costs time only; without CPUs of the
+   * host (placement "agent" and no cpus) requests then fail with PULSE_OPS_IO. */
   const char* agent;
 } pulse_ops_options;
 
@@ -233,6 +233,27 @@ PULSE_OPS_API int pulse_ops_submit(pulse_ops* ops, const pulse_ops_request* requ
 PULSE_OPS_API int pulse_ops_wait(pulse_ops* ops, pulse_ops_result* result, uint32_t timeout_ms);
 /* Requests that were submitted and whose results were not taken. */
 PULSE_OPS_API size_t pulse_ops_under_way(const pulse_ops* ops);
+
+/* What became of the requests that were submitted, since open. */
+typedef struct pulse_ops_counts {
+  size_t struct_size;
+  uint64_t submitted;
+  uint64_t done_by_host; /* by threads of each side */
+  uint64_t done_by_agent;
+  /* Of an agent in another process: chunks that it did, and chunks that the host did in its place,
+   * since it could not do them, or was lost. */
+  uint64_t agent_chunks;
+  uint64_t fallback_chunks;
+  int32_t agent_lost; /* 1: it died, hangs, or answered what makes no sense */
+  int32_t reserved;
+} pulse_ops_counts;
+
+static inline void pulse_ops_counts_init(pulse_ops_counts* counts) {
+  memset(counts, 0, sizeof *counts);
+  counts->struct_size = sizeof *counts;
+}
+/* PULSE_OPS_INVALID: NULL, or a struct that was not initialised. Any thread. */
+PULSE_OPS_API int pulse_ops_get_counts(const pulse_ops* ops, pulse_ops_counts* counts);
 
 /* --- A stream. The request names no input. */
 PULSE_OPS_API int pulse_ops_stream_open(pulse_ops* ops, const pulse_ops_request* request,

@@ -60,9 +60,9 @@ ops=("$PULSE" bench ops --tiny)
 mkdir -p "$SCRATCH/corpus"
 seq 20000 >"$SCRATCH/corpus/numbers"
 run_ok ops 240 "${ops[@]}" --corpus "$SCRATCH/corpus" --json "$SCRATCH/ops.json"
-require_match ops 'Operators on 1 files;;Replayed: bf2;;Figure 14;;none, regex;;bf3, decompress-lz4;;hyperscan' \
+require_match ops 'Operators on 1 files;;Replayed: bf2;;Figure 8;;Figure 15;;Figure 14;;none, regex;;bf3, decompress-lz4;;hyperscan' \
   "$SCRATCH/ops.log"
-for word in '"auto_by_best"' '"replayed": true' '"loss_chunks"' '"init_share"'; do
+for word in '"auto_by_best"' '"replayed": true' '"loss_chunks"' '"init_share"' '"gib_per_s"'; do
   grep -q "$word" "$SCRATCH/ops.json" || fail "ops: no $word in the report"
 done
 expect_error ops-part 'part' "${ops[@]}" --part everything

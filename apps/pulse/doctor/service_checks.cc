@@ -78,10 +78,20 @@ Check CheckConnections() {
 
 Check CheckFilter() {
   const char* const name = "filter: engine";
-  if (filter::Scanner::IsVectorscanSound()) return Ok(name, "Vectorscan, RE2 and a text finder");
+  switch (filter::Scanner::SoundUse()) {
+    case filter::VectorscanUse::kAll:
+      return Ok(name, "Vectorscan, RE2 and a text finder");
+    case filter::VectorscanUse::kTexts:
+      return Ok(
+          name,
+          "RE2, and Vectorscan for texts: this version misses some matches of patterns, so it "
+          "is not used for these");
+    case filter::VectorscanUse::kNone:
+      break;
+  }
   return Ok(name,
-            "RE2 and a text finder: the distribution's Vectorscan misses matches on processors "
-            "with AVX-512, so it is not used here");
+            "RE2 and a text finder: this Vectorscan misses matches on processors with AVX-512, so "
+            "it is not used here");
 }
 
 }  // namespace

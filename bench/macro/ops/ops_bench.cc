@@ -94,10 +94,9 @@ absl::Status RunOpsBench(BenchArgs args) {
         "the price of its profile.\n",
         vdpu::Describe(card));
   }
-  const std::pair<const char*, absl::Status (*)(OpsBench*)> parts[] = {{"codecs", RunCodecsPart},
-                                                                       {"tasks", RunTasksPart},
-                                                                       {"regex", RunRegexPart},
-                                                                       {"offload", RunOffloadPart}};
+  const std::pair<const char*, absl::Status (*)(OpsBench*)> parts[] = {
+      {"codecs", RunCodecsPart}, {"tasks", RunTasksPart},     {"regex", RunRegexPart},
+      {"dma", RunDmaPart},       {"routing", RunRoutingPart}, {"offload", RunOffloadPart}};
   for (const auto& [name, run] : parts) {
     if (part == "all" || part == name) PULSE_RETURN_IF_ERROR(run(&bench));
   }

@@ -36,6 +36,10 @@ absl::Status RunCodecsPart(OpsBench* bench);
 absl::Status RunRegexPart(OpsBench* bench);
 // Figure 6: what a task consists of.
 absl::Status RunTasksPart(OpsBench* bench);
+// Figure 8: moving buffers between memories.
+absl::Status RunDmaPart(OpsBench* bench);
+// Figure 15: a director that forwards, beside work that loads memory and work that computes.
+absl::Status RunRoutingPart(OpsBench* bench);
 // Figure 14, and `auto` against the best fixed split of each row.
 absl::Status RunOffloadPart(OpsBench* bench);
 

@@ -24,6 +24,12 @@ def result():
                         "mib_per_s": 900.0, "replayed": True}],
             "tasks": [{"card": "bf2", "operation": "compress-deflate", "init_share": 0.62,
                        "asic_share": 0.02, "end_share": 0.35, "queue_share": 0.01}],
+            "dma": [{"by": by, "direction": "host to agent", "buffer": 65536, "batch": 4,
+                     "cores": cores, "gib_per_s": 10.0 + cores}
+                    for by, cores in (("shared", 1), ("shared", 2), ("bf2", 4))],
+            "routing": [{"beside": "memory-bound", "gbit_per_s": 7.5, "p50_us": 130.0, "p99_us": 260.0,
+                         **{f"{name}_of_alone": {"median": 0.75, "min": 0.7, "max": 0.8}
+                            for name in ("gbit_per_s", "p50_us", "p99_us")}}],
             "regex": [{"query": "Q1", "buffer": 4096, "by": "pulse", "mib_per_s": 3000.0},
                       {"query": "Q1", "buffer": 4096, "by": "re2", "mib_per_s": 50.0},
                       {"card": "bf2", "buffer": 16384, "tasks": 4, "mib_per_s": 1200.0}]}
@@ -44,6 +50,11 @@ class OpsPageTest(ReportTestCase):
         self.assertEqual([r[2:] for r in rows], [["62 %", "61.5"], ["25", "–"]])
         self.assertEqual(self.table(page, "compress-deflate").header[2], "bf2 ASIC (replayed)")
         self.assertEqual(self.table(page, "Figure 13a").rows[0][0], "Q1, 4096 B")
+        moved = self.table(page, "Figure 8")
+        self.assertEqual(moved.header, ["", "shared, 1 core", "shared, 2 cores", "bf2, 4 cores"])
+        self.assertEqual(moved.rows, [["64 KiB, 4", "11.0", "12.0", "14.0"]])
+        self.assertEqual(self.table(page, "Figure 15").rows[0][:3],
+                         ["memory-bound", "7.50", "0.75 (0.70 – 0.80)"])
         self.assertAnyHas("below 0.97 of the best split in 1 of 2 rows: bf2", page.notes)
 
     def test_Page_NothingMissed_SaysSo(self):
@@ -55,7 +66,8 @@ class OpsPageTest(ReportTestCase):
     def test_Page_OfDamagedResult_IsMade(self):
         for damaged in ({"benchmark": "ops"}, {"benchmark": "ops", "offload": 3, "paper": [None, 7]},
                         {"benchmark": "ops", "offload": [{"splits": [{"percent": "x"}]}],
-                         "regex": [{"query": EVIL}], "settings": []}):
+                         "regex": [{"query": EVIL}], "settings": [], "dma": [{"by": EVIL}, 3],
+                         "routing": [{"beside": EVIL, "p50_us_of_alone": 7}]}):
             self.put("ops.json", damaged)
             self.page("ops")
 

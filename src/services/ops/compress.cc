@@ -256,9 +256,11 @@ absl::StatusOr<QueueStats> CompressChunks(const CompressOptions& options, Source
       std::vector<Engine*> engines,
       MakeEngines(
           options.processors, codec_name,
-          absl::StrCat("compress/", FormatName(options.format), "/", codec_name, options.level),
-          [&](EngineTraits of) {
-            return MakeCompressor(codec, options.format, options.level, std::move(of));
+          absl::StrCat("compress/", FormatName(options.format), "/", codec_name, options.level,
+                       order.portable ? "/portable" : ""),
+          // Kept by engines that outlive this call.
+          [codec, format = options.format, level = options.level](EngineTraits of) {
+            return MakeCompressor(codec, format, level, std::move(of));
           },
           order, owned));
 

@@ -35,7 +35,10 @@ class EngineSupplier {
   using MakeLocal = std::function<absl::StatusOr<std::unique_ptr<Engine>>(EngineTraits)>;
 
   virtual ~EngineSupplier() = default;
-  // `traits`: its name, and the CPUs of the lanes' threads; the rest is the supplier's.
+  // On which the other side processes chunks; at least one.
+  virtual int threads() const = 0;
+  // `traits`: its name, and the CPUs of the lanes' threads; the rest is the supplier's. `local` is
+  // kept as long as the engine.
   // Unavailable: the other side is lost. ResourceExhausted: it has no room for another engine, or
   // for this one. Unimplemented: it makes no such engine, and says which it does.
   virtual absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder& order,

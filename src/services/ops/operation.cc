@@ -74,9 +74,15 @@ absl::StatusOr<std::vector<Engine*>> MakeEngines(const Processors& processors,
                                                  std::vector<std::unique_ptr<Engine>>& owned) {
   std::vector<Engine*> engines;
   PULSE_ASSIGN_OR_RETURN(const std::vector<EngineTraits> traits, EnginesFor(processors, name));
+  EngineSupplier* const lane_agent = processors.in_calling_thread ? processors.lane_agent : nullptr;
   for (const EngineTraits& of : traits) {
-    PULSE_ASSIGN_OR_RETURN(Engine * engine, KeepEngine(
-                                                processors, what, [&] { return make(of); }, owned));
+    const EngineCache::Make make_one = [&] {
+      if (lane_agent == nullptr) return make(of);
+      // Its rates are not those of this process.
+      return lane_agent->Make(order, {absl::StrCat(name, "@agent"), of.side, of.lanes, of.cpus},
+                              make);
+    };
+    PULSE_ASSIGN_OR_RETURN(Engine * engine, KeepEngine(processors, what, make_one, owned));
     engines.push_back(engine);
   }
   if (processors.agent == nullptr || processors.in_calling_thread ||

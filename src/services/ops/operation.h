@@ -38,6 +38,8 @@ struct Processors {
   // Everything is done by the thread that calls: for inputs that are small, of which several
   // threads do one each. Placement and CPUs do not count then, and there is no progress.
   bool in_calling_thread = false;
+  // With it: makes the one engine, in place of this process. Not owned; may be null.
+  EngineSupplier* lane_agent = nullptr;
   // With it: engines that were made before and are kept for the next input; may be null.
   EngineCache* engines = nullptr;
   // Now and then, by the calling thread: bytes read and written so far. False: cancel.

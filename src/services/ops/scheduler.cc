@@ -16,6 +16,9 @@ namespace pulse::ops {
 namespace {
 
 constexpr uint64_t kManyChunks = uint64_t{1} << 40;
+// Of what costs at most this part of a set-up, so many chunks tell whether it is worth it.
+constexpr int64_t kCheapChunk = 8;
+constexpr uint64_t kEnoughChunks = 4;
 
 }  // namespace
 
@@ -52,7 +55,8 @@ Scheduler::Scheduler(const Options& options, std::vector<EngineState> engines)
     : options_(options),
       engines_(std::move(engines)),
       lost_(engines_.size(), false),
-      busy_(engines_.size(), 0) {
+      busy_(engines_.size(), 0),
+      finished_(engines_.size(), 0) {
   PULSE_CHECK(options_.window > 0 && options_.chunk_bytes > 0);
 }
 
@@ -138,10 +142,12 @@ bool Scheduler::OthersAreFaster(int engine, uint64_t bytes, int64_t now) const {
     // Whether that is worth it, the others' first chunks tell.
     for (size_t i = 0; i < engines_.size(); ++i) {
       const int other = static_cast<int>(i);
-      if (other != engine && Serves(other, now) && Before(other, bytes) == 0 &&
-          TimeAtLeast(other, bytes, now) == 0) {
-        return true;
-      }
+      if (other == engine || !Serves(other, now) || Before(other, bytes) > 0) continue;
+      const int64_t each = TimeAtLeast(other, bytes, now);
+      if (each == 0) return true;
+      // Caches and memory are cold at first. Where chunks cost little beside the set-up, some more
+      // are awaited before it is begun.
+      if (finished_[i] < kEnoughChunks && each * kCheapChunk <= Before(engine, bytes)) return true;
     }
   }
   uint64_t left = ChunksLeft();
@@ -300,6 +306,7 @@ bool Scheduler::Finished(uint64_t attempt, int64_t now, int64_t before) {
   const Flight flight = *it;
   flights_.erase(it);
   --busy_[static_cast<size_t>(flight.engine)];
+  ++finished_[static_cast<size_t>(flight.engine)];
   engines_[static_cast<size_t>(flight.engine)].rates.Add(flight.bytes, now - flight.start - before,
                                                          now);
   if (flight.beaten) return false;

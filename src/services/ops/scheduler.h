@@ -16,7 +16,8 @@
 //
 // What an engine needs before it begins (contexts made or reconfigured) counts as part of its first
 // chunk: so a card is set up only for a batch above its break-even, which is what the others would
-// do in that time.
+// do in that time. The first chunks of a run are slow ones: where they cost little beside the
+// set-up, it is decided after some more.
 //
 // Chunks are claimed in the order of their numbers, and lie in a window: a chunk is claimed only if
 // it is less than `window` chunks ahead of the next one to deliver.
@@ -155,7 +156,8 @@ class Scheduler {
   const Options options_;
   std::vector<EngineState> engines_;
   std::vector<bool> lost_;
-  std::vector<int> busy_;  // lanes at work, by engine
+  std::vector<int> busy_;           // lanes at work, by engine
+  std::vector<uint64_t> finished_;  // chunks, by engine
   std::vector<Flight> flights_;
   std::deque<Waiting> waiting_;
   std::vector<int> doing_;  // of the chunk that the last kDo gave: what Waiting::refused had

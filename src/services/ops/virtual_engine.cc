@@ -39,7 +39,9 @@ int64_t VirtualEngine::ContextNanos(uint64_t size) const {
 
 int64_t VirtualEngine::NanosBefore(uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
-  return ContextNanos(std::min<uint64_t>(std::max<uint64_t>(bytes, 1), price_.largest_buffer));
+  // A context that another lane's chunk has asked for is not there yet.
+  return std::max<int64_t>(0, ready_at_ - NowNanos()) +
+         ContextNanos(std::min<uint64_t>(std::max<uint64_t>(bytes, 1), price_.largest_buffer));
 }
 
 absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result) {
@@ -57,22 +59,25 @@ absl::Status VirtualEngine::Process(int lane, const Chunk& chunk, Result& result
   const int64_t context = ContextNanos(tasks.size);
   if (context > 0 && made_) ++counters_.reconfigured;
   made_ = true;
-  if (price_.setting == Setting::kKept) {
-    context_ = std::max(context_, std::bit_ceil(tasks.size));
-  } else {
+  if (price_.setting != Setting::kKept) {
     context_ = tasks.size;
+  } else if (tasks.size > context_) {
+    // With room for what does not become smaller.
+    context_ = std::bit_ceil(tasks.size + tasks.size / 16);
   }
   const auto work =
       static_cast<int64_t>(static_cast<double>(tasks.bytes) / price_.bytes_per_second * 1e9);
   // Tasks of one chunk follow each other: a piece's latency is hidden by the one before it.
-  free_at_ = std::max(free_at_, now) + context + work;
+  const int64_t begin = std::max(free_at_, now) + context;
+  if (context > 0) ready_at_ = begin;
+  free_at_ = begin + work;
   const int64_t done = free_at_ + price_.latency_nanos;
   counters_.tasks += tasks.count + tasks.retried;
   counters_.retried += tasks.retried;
   if (tasks.count > 1) ++counters_.split;
   counters_.setup_nanos += context;
   counters_.work_nanos += work;
-  result.before_nanos = context;
+  result.before_nanos = context > 0 ? context : std::max<int64_t>(0, ready_at_ - now);
   for (int64_t left = done - now; left > 0 && !interrupted_; left = done - NowNanos()) {
     wake_.wait_for(lock, std::chrono::nanoseconds(left));
   }

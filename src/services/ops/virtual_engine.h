@@ -84,6 +84,7 @@ class VirtualEngine : public Engine {
   bool interrupted_ = false;
   bool made_ = false;     // the context
   uint64_t context_ = 0;  // the size of its buffers
+  int64_t ready_at_ = 0;  // when the last context that was asked for is there
   int64_t free_at_ = 0;   // when the pipeline takes the next task
   Counters counters_;
 };

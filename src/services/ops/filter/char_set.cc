@@ -12,20 +12,18 @@ namespace pulse::filter {
 namespace {
 
 constexpr uint32_t kEnd = 0x110000;
+constexpr uint32_t kFewOthers = 0x1000;
 
-// All code points beyond ASCII, one after another: RE2 finds those that a class accepts by one
-// search.
-const std::string& AllOthers() {
-  static const std::string* text = [] {
-    auto* all = new std::string;
-    all->reserve(size_t{4} * kEnd);
-    for (uint32_t c = kAsciiSize; c < kEnd; ++c) AppendUtf8(c, all);
-    return all;
-  }();
-  return *text;
+// Code points from the first one beyond ASCII up to `end`, one after another: RE2 finds those that
+// a class accepts by one search.
+std::string OthersUpTo(uint32_t end) {
+  std::string all;
+  all.reserve(size_t{4} * end);
+  for (uint32_t c = kAsciiSize; c < end; ++c) AppendUtf8(c, &all);
+  return all;
 }
 
-// The code point whose form stands at `offset` of AllOthers().
+// The code point whose form stands at `offset` of these.
 uint32_t OtherAt(size_t offset) {
   constexpr size_t kTwo = size_t{0x800 - 0x80} * 2;
   constexpr size_t kThree = kTwo + size_t{0x10000 - 0x800} * 3;
@@ -47,6 +45,23 @@ bool MayHaveOthers(absl::string_view token, absl::string_view flags) {
   return false;
 }
 
+// Those of `text`, which begins with the first one, that `whole` accepts.
+void AddOthers(const RE2& whole, const std::string& text, CharSet* set) {
+  set->others.clear();
+  re2::StringPiece found;
+  for (size_t from = 0; from < text.size();) {
+    if (!whole.Match(text, from, text.size(), RE2::UNANCHORED, &found, 1)) return;
+    if (set->others.size() == CharSet::kListed) {
+      set->others.clear();
+      set->many_others = true;
+      return;
+    }
+    const auto at = static_cast<size_t>(found.data() - text.data());
+    set->others.push_back(OtherAt(at));
+    from = at + found.size();
+  }
+}
+
 CharSet Ask(absl::string_view token, absl::string_view flags) {
   RE2::Options options;
   options.set_log_errors(false);
@@ -60,19 +75,12 @@ CharSet Ask(absl::string_view token, absl::string_view flags) {
     set.ascii[static_cast<size_t>(c)] = RE2::FullMatch(re2::StringPiece(&byte, 1), whole);
   }
   if (!MayHaveOthers(token, flags)) return set;
-  const std::string& all = AllOthers();
-  re2::StringPiece found;
-  for (size_t from = 0; from < all.size();) {
-    if (!whole.Match(all, from, all.size(), RE2::UNANCHORED, &found, 1)) break;
-    const auto at = static_cast<size_t>(found.data() - all.data());
-    if (set.others.size() == CharSet::kListed) {
-      set.others.clear();
-      set.many_others = true;
-      break;
-    }
-    set.others.push_back(OtherAt(at));
-    from = at + found.size();
-  }
+  // Few are enough for those that accept many, and all of them are a few MiB.
+  static const auto* const few = new std::string(OthersUpTo(kFewOthers));
+  AddOthers(whole, *few, &set);
+  if (set.many_others) return set;
+  static const auto* const all = new std::string(OthersUpTo(kEnd));
+  AddOthers(whole, *all, &set);
   return set;
 }
 

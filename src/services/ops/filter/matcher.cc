@@ -32,6 +32,10 @@ size_t FindFolded(absl::string_view text, absl::string_view piece, size_t from) 
   return absl::string_view::npos;
 }
 
+size_t OffsetIn(absl::string_view block, const void* at) {
+  return static_cast<size_t>(static_cast<const char*>(at) - block.data());
+}
+
 // Whether a chain matches a line: each piece is taken where it first can be, which leaves the most
 // room for the next. `readable`: how many bytes from the line's begin may be read.
 bool ChainMatches(const Chain& chain, absl::string_view line, size_t readable) {
@@ -263,11 +267,14 @@ void Matcher::AddRe2Hits(absl::string_view block, size_t begin, size_t end, size
   size_t next = first;
   if (const TextFinder* finder = rules_->re2_finder(); finder != nullptr) {
     const absl::string_view part = block.substr(begin, end - begin);
-    finder->Find(part, [&](size_t, size_t text_end) {
+    finder->Find(part, [&](size_t text, size_t text_end) {
       const size_t at = begin + text_end - 1;  // in the text, which has no newline
-      const size_t before = at == begin ? absl::string_view::npos : block.rfind('\n', at - 1);
-      const size_t line = before == absl::string_view::npos || before < begin ? begin : before + 1;
-      const size_t line_end = std::min(block.find('\n', at), end);
+      const void* const before = memrchr(block.data() + begin, '\n', at - begin);
+      const size_t line = before == nullptr ? begin : OffsetIn(block, before) + 1;
+      const void* const behind = memchr(block.data() + at, '\n', end - at);
+      const size_t line_end = behind == nullptr ? end : OffsetIn(block, behind);
+      if (!rules_->Re2MayAccept(text, block.substr(line, line_end - line)))
+        return TextFinder::kGoOn;
       while (next < found && (*hits)[next].begin < line) ++next;
       const bool is_hit = next < found && (*hits)[next].begin == line;
       if (!is_hit && rules_->Re2RulesAccept(block.substr(line, line_end - line))) {

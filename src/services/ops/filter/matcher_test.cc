@@ -167,7 +167,7 @@ TEST(MatcherTest, Prefixed_CutOff_SaysWhere) {
 RuleSetOptions Lying(uint32_t liar, const char* pattern) {
   RuleSetOptions options;
   options.try_rules = false;
-  options.use_vectorscan = true;
+  options.vectorscan = VectorscanUse::kAll;
   options.change_form = [liar, pattern](uint32_t rule, RuleForm* form) {
     if (rule == liar) form->pattern = pattern;
   };

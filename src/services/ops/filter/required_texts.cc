@@ -16,6 +16,7 @@ constexpr size_t kLongestText = 16;
 constexpr size_t kMostNodes = 4096;
 // Of so many parts of texts at most one is chosen in a moment.
 constexpr size_t kMostParts = size_t{1} << 18;
+constexpr size_t kMostAlso = 2;
 
 class Gatherer {
  public:
@@ -73,6 +74,60 @@ int RarityOf(std::string_view text) {
   return rarity;
 }
 
+bool HasPart(const std::vector<std::string>& texts, std::string_view part) {
+  return std::any_of(texts.begin(), texts.end(), [part](const std::string& text) {
+    return text.find(part) != std::string::npos;
+  });
+}
+
+// Of the parts of texts that at least `least` of `rules` need, that which most need, and of these
+// the rarest. None that says nothing beyond `group`. Empty: there is none.
+std::string_view MostShared(const std::vector<std::vector<std::string>>& required,
+                            const std::vector<size_t>& rules, size_t least,
+                            const SharedText& group) {
+  struct Count {
+    size_t rules = 0;
+    size_t last = SIZE_MAX;  // the rule that was counted last
+  };
+  std::unordered_map<std::string_view, Count> counts;
+  for (const size_t rule : rules) {
+    for (const std::string& text : required[rule]) {
+      const std::string_view all(text);
+      for (size_t at = 0; at + kShortestText <= all.size(); ++at) {
+        for (size_t size = kShortestText; size <= std::min(kLongestText, all.size() - at); ++size) {
+          const std::string_view part = all.substr(at, size);
+          if (part.find('\n') != std::string_view::npos) break;
+          Count& count = counts[part];
+          if (count.last == rule) continue;
+          count.last = rule;
+          ++count.rules;
+        }
+      }
+    }
+  }
+  std::string_view best;
+  size_t most = 0;
+  int rarity = 0;
+  for (const auto& [part, count] : counts) {
+    if (count.rules < least) continue;
+    const int of = RarityOf(part);
+    if (std::pair(count.rules, of) < std::pair(most, rarity)) continue;
+    // The same choice each time, whatever the order of the table.
+    if (std::pair(count.rules, of) == std::pair(most, rarity) && part > best) continue;
+    const auto same = [&part](const std::string& text) {
+      return text.find(part) != std::string::npos || part.find(text) != std::string_view::npos;
+    };
+    if (!group.text.empty() &&
+        (same(group.text) || std::any_of(group.also.begin(), group.also.end(), same))) {
+      continue;
+    }
+    best = part;
+    most = count.rules;
+    rarity = of;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::vector<std::string> RequiredTexts(const Node& rule) {
@@ -81,62 +136,38 @@ std::vector<std::string> RequiredTexts(const Node& rule) {
   return gatherer.Take();
 }
 
-std::vector<std::string> SharedTexts(const std::vector<std::vector<std::string>>& required,
-                                     size_t most) {
+const std::string& RarestText(const std::vector<std::string>& texts) {
+  return *std::max_element(
+      texts.begin(), texts.end(),
+      [](const std::string& a, const std::string& b) { return RarityOf(a) < RarityOf(b); });
+}
+
+std::vector<SharedText> SharedTexts(const std::vector<std::vector<std::string>>& required,
+                                    size_t most) {
   size_t parts = 0;
   for (const auto& texts : required) {
     for (const std::string& text : texts) parts += text.size() * (kLongestText - kShortestText + 1);
   }
   if (parts > kMostParts) return {};
-  std::vector<std::string> chosen;
+  std::vector<SharedText> chosen;
   std::vector<size_t> left(required.size());
   for (size_t i = 0; i < left.size(); ++i) left[i] = i;
   while (!left.empty()) {
     if (chosen.size() == most) return {};
-    struct Count {
-      size_t rules = 0;
-      size_t last = SIZE_MAX;  // the rule that was counted last
-    };
-    std::unordered_map<std::string_view, Count> counts;
-    for (const size_t rule : left) {
-      for (const std::string& text : required[rule]) {
-        const std::string_view all(text);
-        for (size_t at = 0; at + kShortestText <= all.size(); ++at) {
-          for (size_t size = kShortestText; size <= std::min(kLongestText, all.size() - at);
-               ++size) {
-            const std::string_view part = all.substr(at, size);
-            if (part.find('\n') != std::string_view::npos) break;
-            Count& count = counts[part];
-            if (count.last == rule) continue;
-            count.last = rule;
-            ++count.rules;
-          }
-        }
-      }
-    }
-    std::string_view best;
-    size_t rules = 0;
-    int rarity = 0;
-    for (const auto& [part, count] : counts) {
-      const int of = RarityOf(part);
-      if (std::pair(count.rules, of) < std::pair(rules, rarity)) continue;
-      // The same choice each time, whatever the order of the table.
-      if (std::pair(count.rules, of) == std::pair(rules, rarity) && part > best) continue;
-      best = part;
-      rules = count.rules;
-      rarity = of;
-    }
+    const std::string_view best = MostShared(required, left, 0, {});
     if (best.empty()) return {};
-    chosen.emplace_back(best);
-    const std::string& key = chosen.back();
-    left.erase(std::remove_if(left.begin(), left.end(),
-                              [&](size_t rule) {
-                                return std::any_of(required[rule].begin(), required[rule].end(),
-                                                   [&](const std::string& text) {
-                                                     return text.find(key) != std::string::npos;
-                                                   });
-                              }),
-               left.end());
+    SharedText group{std::string(best), {}};
+    const auto behind = std::stable_partition(left.begin(), left.end(), [&](size_t rule) {
+      return !HasPart(required[rule], group.text);
+    });
+    const std::vector<size_t> rules(behind, left.end());
+    left.erase(behind, left.end());
+    while (group.also.size() < kMostAlso) {
+      const std::string_view also = MostShared(required, rules, rules.size(), group);
+      if (also.empty()) break;
+      group.also.emplace_back(also);
+    }
+    chosen.push_back(std::move(group));
   }
   return chosen;
 }

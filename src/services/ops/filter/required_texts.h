@@ -15,9 +15,20 @@ namespace pulse::filter {
 // Empty: none is known.
 std::vector<std::string> RequiredTexts(const Node& rule);
 
-// At most `most` texts without a newline, so that of each element of `required` at least one text
-// contains one of them; as rare ones as are shared by many. Empty: there are none.
-std::vector<std::string> SharedTexts(const std::vector<std::vector<std::string>>& required,
-                                     size_t most);
+// Of some texts, not none, the one that is rarest in text and logs.
+const std::string& RarestText(const std::vector<std::string>& texts);
+
+// Texts that a group of rules shares.
+struct SharedText {
+  std::string text;
+  // What all rules of the group need besides; a few, none part of another one.
+  std::vector<std::string> also;
+};
+
+// Divides rules into at most `most` groups, where `required` has the texts that each rule needs.
+// Texts have no newline, and are as rare as those are that many rules share. Empty: it cannot be
+// done with so few.
+std::vector<SharedText> SharedTexts(const std::vector<std::vector<std::string>>& required,
+                                    size_t most);
 
 }  // namespace pulse::filter

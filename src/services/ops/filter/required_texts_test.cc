@@ -47,13 +47,32 @@ TEST(RequiredTextsTest, Shared_OfManyRules_AreFew) {
   for (const auto& rule : required) {
     bool any = false;
     for (const auto& text : rule) {
-      for (const auto& key : texts) any = any || text.find(key) != std::string::npos;
+      for (const auto& key : texts) any = any || text.find(key.text) != std::string::npos;
     }
     EXPECT_TRUE(any);
   }
   required.assign(9, {});
   for (size_t i = 0; i < 9; ++i) required[i] = {std::string(6, static_cast<char>('a' + i))};
   EXPECT_THAT(SharedTexts(required, 8), IsEmpty()) << "nine that share nothing";
+}
+
+TEST(RequiredTextsTest, Shared_WhatAGroupNeedsBesides_IsTold) {
+  const auto texts = SharedTexts({{"block blk_1", " terminating", "by1"},
+                                  {"block blk_2", " terminating"},
+                                  {"Failed password"},
+                                  {"block blk_3", " terminating slowly"}},
+                                 2);
+  ASSERT_EQ(texts.size(), 2u);
+  for (const SharedText& group : texts) {
+    if (group.text.find("password") != std::string::npos) {
+      EXPECT_THAT(group.also, IsEmpty());
+    } else if (group.text == " terminating") {
+      EXPECT_THAT(group.also, ElementsAre("block blk_"));
+    } else {
+      EXPECT_EQ(group.text, "block blk_");
+      EXPECT_THAT(group.also, ElementsAre(" terminating"));
+    }
+  }
 }
 
 // Rules of a few words, so that texts are shared; records of the same words.
@@ -72,7 +91,7 @@ TEST(RequiredTextsTest, Filter_ManyRulesThatShareTexts_AsRe2LineByLine) {
       rules.push_back(rule);
     }
     RuleSetOptions options;
-    options.use_vectorscan = false;
+    options.vectorscan = VectorscanUse::kNone;
     const auto set = MakeSet(rules, options);
     ASSERT_NE(set, nullptr);
     std::string block;
@@ -90,7 +109,7 @@ TEST(RequiredTextsTest, Filter_ManyRulesThatShareTexts_AsRe2LineByLine) {
 
 TEST(RequiredTextsTest, Compile_RulesThatShareTexts_HaveAFinder) {
   RuleSetOptions options;
-  options.use_vectorscan = false;
+  options.vectorscan = VectorscanUse::kNone;
   std::vector<std::string> rules;
   for (int i = 0; i < 100; ++i) rules.push_back("block blk_" + std::to_string(i) + "[0-9]+ end");
   EXPECT_NE(MakeSet(rules, options)->re2_finder(), nullptr);

@@ -131,7 +131,33 @@ absl::Status RuleSet::ChooseEngines(const CompileLimits& limits) {
     accepts_all_ = accepts_all_ || rules_[i].engine == RuleEngine::kAll;
     accepts_empty_ = accepts_empty_ || Re2Accepts(i, "");
   }
+  ChooseByNeededTexts();
   return absl::OkStatus();
+}
+
+void RuleSet::ChooseByNeededTexts() {
+  if (options_.vectorscan != VectorscanUse::kTexts) return;
+  std::vector<uint32_t> left;
+  std::vector<std::vector<std::string>> needed;
+  bool all = true;
+  for (uint32_t i = 0; i < rules_.size(); ++i) {
+    if (rules_[i].engine != RuleEngine::kRe2) continue;
+    needed.push_back(RequiredTexts(nodes_[i]));
+    left.push_back(i);
+    all = all && !needed.back().empty();
+  }
+  // A few texts that many rules share are found faster than each rule's own.
+  if (all && lines() && !SharedTexts(needed, TextFinder::kMostTexts).empty()) return;
+  for (size_t k = 0; k < left.size(); ++k) {
+    if (needed[k].empty()) continue;
+    Compiled& rule = rules_[left[k]];
+    rule.engine = RuleEngine::kPrefiltered;
+    rule.reason = absl::StrCat("lines with '", CleanText(RarestText(needed[k])), "'");
+    rule.confirm = true;
+    RuleForm form;
+    form.chains.push_back(Chain{.pieces = {{RarestText(needed[k])}}});
+    forms_[left[k]] = {form, form};
+  }
 }
 
 void RuleSet::ChooseEngine(uint32_t number) {
@@ -163,10 +189,10 @@ void RuleSet::ChooseEngine(uint32_t number) {
   rule.confirm_mixed = rule.confirm_others && differ;
   if (!forms.any.chains.empty()) {
     rule.engine = RuleEngine::kTexts;
-  } else if (options_.use_vectorscan) {
+  } else if (options_.vectorscan == VectorscanUse::kAll) {
     rule.engine = RuleEngine::kPattern;
   } else {
-    rule.reason = "an expression that only Vectorscan finds faster, which is not used on this CPU";
+    rule.reason = "an expression; Vectorscan, which misses some matches, is not used for these";
   }
 }
 
@@ -189,9 +215,9 @@ absl::Status RuleSet::BuildScanners() {
     if (!forms.never_any) any.push_back({i, forms.any, prefilter});
   }
   any_.reset();
-  PULSE_ASSIGN_OR_RETURN(ascii_, Scanner::Build(ascii, lines(), options_.use_vectorscan));
+  PULSE_ASSIGN_OR_RETURN(ascii_, Scanner::Build(ascii, lines(), options_.vectorscan));
   if (differ) {
-    PULSE_ASSIGN_OR_RETURN(any_, Scanner::Build(any, lines(), options_.use_vectorscan));
+    PULSE_ASSIGN_OR_RETURN(any_, Scanner::Build(any, lines(), options_.vectorscan));
   }
   BuildRe2Finder();
   re2_set_.reset();
@@ -216,15 +242,22 @@ void RuleSet::BuildRe2Finder() {
     required.push_back(RequiredTexts(nodes_[i]));
     if (required.back().empty()) return;
   }
-  std::vector<std::string> texts = SharedTexts(required, TextFinder::kMostTexts);
+  const std::vector<SharedText> shared = SharedTexts(required, TextFinder::kMostTexts);
+  std::vector<std::string> texts;
+  re2_also_.clear();
+  for (const SharedText& group : shared) {
+    texts.push_back(group.text);
+    re2_also_.push_back(group.also);
+  }
   if (!TextFinder::Fits(texts)) return;
-  // As every rule is tried: what RE2 accepts has one of the texts.
+  // As every rule is tried: what RE2 accepts has one of the texts, with what goes with it.
   for (const uint32_t i : re2_rules_) {
     for (int k = 0; options_.try_rules && k < kSamplesOfRule; ++k) {
       const std::string record = Damage(MakeMatching(nodes_[i], random), random);
-      const bool found = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-        return record.find(text) != std::string::npos;
-      });
+      bool found = false;
+      for (size_t t = 0; !found && t < texts.size(); ++t) {
+        found = record.find(texts[t]) != std::string::npos && Re2MayAccept(t, record);
+      }
       if (!found && record.find('\n') == std::string::npos && Re2Accepts(i, record)) {
         Log(LogLevel::kWarn,
             absl::StrCat("filter: ", rules_[i].rule.where, ": '", Shown(rules_[i].rule.text),
@@ -240,7 +273,7 @@ absl::Status RuleSet::BuildAndTry(const CompileLimits& limits) {
   if (absl::Status status = BuildScanners(); !status.ok()) {
     // Some rule is too much for Vectorscan: which, it says only of one at a time.
     bool found = false;
-    for (uint32_t i = 0; options_.use_vectorscan && i < rules_.size(); ++i) {
+    for (uint32_t i = 0; options_.vectorscan == VectorscanUse::kAll && i < rules_.size(); ++i) {
       Compiled& rule = rules_[i];
       if (rule.engine != RuleEngine::kPattern && rule.engine != RuleEngine::kTexts) continue;
       PULSE_RETURN_IF_ERROR(CheckStopped(limits));
@@ -266,7 +299,7 @@ absl::Status RuleSet::BuildAndTry(const CompileLimits& limits) {
     if (found) status = BuildScanners();
     if (!status.ok()) {
       // Together they are too much. RE2 can do without.
-      Log(options_.use_vectorscan ? LogLevel::kWarn : LogLevel::kInfo,
+      Log(options_.vectorscan != VectorscanUse::kNone ? LogLevel::kWarn : LogLevel::kInfo,
           absl::StrCat("filter: these rules are not found by Vectorscan (", status.message(),
                        "); RE2 alone serves them, which is slower"));
       for (uint32_t i = 0; i < rules_.size(); ++i) {

@@ -5,12 +5,13 @@
 // RE2 parses each rule first; what it refuses is refused, all such rules in one error. Then the
 // rule gets the fastest engine that agrees with RE2:
 //
-//   texts        a sequence of texts with gaps ("at .+ exit"): Vectorscan looks for one of the
-//   texts,
-//                the rest is compared
-//   pattern      one Vectorscan database for all such rules. They are written anew: classes by the
-//                bytes that RE2 accepts, no class with a newline, anchors as those of lines
-//   prefiltered  Vectorscan finds what may match, RE2 confirms it
+//   texts        a sequence of texts with gaps ("at .+ exit"): one of the texts is looked for, the
+//                rest is compared
+//   pattern      one Vectorscan database for all such rules, where it is sound. They are written
+//                anew: classes by the bytes that RE2 accepts, no class with a newline, anchors as
+//                those of lines
+//   prefiltered  what may match is found by a text that the rule needs, or by Vectorscan; RE2
+//                confirms it
 //   re2          RE2 alone; lines without a text that such a rule needs are passed over, where a
 //   few
 //                texts do for all of them
@@ -31,8 +32,10 @@
 #include <re2/re2.h>
 #include <re2/set.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,7 +66,7 @@ struct RuleSetOptions {
   uint64_t seed = 1;     // of the records on which rules are tried
   bool try_rules = true;
   // Without it, few texts are found as with it; all else is RE2's.
-  bool use_vectorscan = Scanner::IsVectorscanSound();
+  VectorscanUse vectorscan = Scanner::SoundUse();
   // For tests: what the scanner is given in place of a rule's form.
   std::function<void(uint32_t rule, RuleForm*)> change_form;
 };
@@ -127,10 +130,16 @@ class RuleSet {
     return !re2_rules_.empty() || quarantined_.load(std::memory_order_acquire) > 0;
   }
   bool Re2RulesAccept(absl::string_view record) const;
-  // Finds a text in every line that Re2RulesAccept accepts; null: there is none that does, as long
-  // as any rule is in quarantine, too.
+  // Finds a text in every line that Re2RulesAccept accepts, of which Re2MayAccept is true for one
+  // such text; null: there is none that does, as long as any rule is in quarantine, too.
   const TextFinder* re2_finder() const {
     return re2_finder_.has_value() && quarantined() == 0 ? &*re2_finder_ : nullptr;
+  }
+  // Whether a line with this text of re2_finder() also has what else the rules with it need.
+  bool Re2MayAccept(size_t text, absl::string_view line) const {
+    return std::all_of(re2_also_[text].begin(), re2_also_[text].end(), [&](const auto& also) {
+      return memmem(line.data(), line.size(), also.data(), also.size()) != nullptr;
+    });
   }
 
   // From now on RE2 alone serves this rule: its engine gave another answer than RE2 on `record`.
@@ -157,6 +166,8 @@ class RuleSet {
   absl::Status Parse(std::vector<Rule> rules, const CompileLimits& limits);
   absl::Status ChooseEngines(const CompileLimits& limits);
   void ChooseEngine(uint32_t number);
+  // Of those that need a pattern, where Vectorscan is not used for these.
+  void ChooseByNeededTexts();
   // Again until every rule that is left agrees with RE2.
   absl::Status BuildAndTry(const CompileLimits& limits);
   absl::Status BuildScanners();
@@ -176,6 +187,7 @@ class RuleSet {
   std::vector<uint32_t> re2_rules_;
   std::unique_ptr<RE2::Set> re2_set_;  // of re2_rules_; null for one
   std::optional<TextFinder> re2_finder_;
+  std::vector<std::vector<std::string>> re2_also_;  // by the finder's texts
   mutable std::vector<std::atomic<bool>> in_quarantine_;
   mutable std::atomic<uint32_t> quarantined_{0};
 };

@@ -17,7 +17,7 @@ RuleEngine EngineOf(const std::string& rule, bool ignore_case = false) {
   options.ignore_case = ignore_case;
   // What the trial would make of it depends on the CPU's scanner.
   options.try_rules = false;
-  options.use_vectorscan = true;
+  options.vectorscan = VectorscanUse::kAll;
   const auto set = MakeSet({rule}, options);
   return set == nullptr ? RuleEngine::kNever : set->rules().front().engine;
 }
@@ -118,7 +118,7 @@ TEST(RuleSetTest, Compile_Literal_TakesEachCharacterForItself) {
 
 TEST(RuleSetTest, Compile_EngineThatMisses_RuleGoesToRe2) {
   RuleSetOptions options;
-  options.use_vectorscan = true;
+  options.vectorscan = VectorscanUse::kAll;
   options.change_form = [](uint32_t rule, RuleForm* form) {
     if (rule == 1) form->pattern = "never[0-9]this";
   };
@@ -132,7 +132,7 @@ TEST(RuleSetTest, Compile_EngineThatMisses_RuleGoesToRe2) {
 
 TEST(RuleSetTest, Compile_EngineThatFindsTooMuch_RuleGoesToRe2) {
   RuleSetOptions options;
-  options.use_vectorscan = true;
+  options.vectorscan = VectorscanUse::kAll;
   options.change_form = [](uint32_t, RuleForm* form) { form->pattern = "[0-9]"; };
   const auto set = MakeSet({"a[0-9]b[0-9]"}, options);
   EXPECT_EQ(set->rules()[0].engine, RuleEngine::kRe2);
@@ -165,7 +165,7 @@ TEST(RuleSetTest, Compile_ScannerThatSkipsTooMuch_AgreesWithRe2) {
 TEST(RuleSetTest, Compile_WithoutVectorscan_TextsOrRe2) {
   const auto engine_of = [](const std::vector<std::string>& rules) {
     RuleSetOptions options;
-    options.use_vectorscan = false;
+    options.vectorscan = VectorscanUse::kNone;
     const auto set = MakeSet(rules, options);
     return set->rules().front().engine;
   };
@@ -175,6 +175,32 @@ TEST(RuleSetTest, Compile_WithoutVectorscan_TextsOrRe2) {
   std::vector<std::string> many;
   for (int i = 0; i < 40; ++i) many.push_back(absl::StrCat("text number ", i * 7919));
   EXPECT_EQ(engine_of(many), RuleEngine::kRe2);
+}
+
+// As on a CPU on which Vectorscan finds texts only: each rule by a text that it needs.
+TEST(RuleSetTest, Compile_VectorscanForTexts_RulesArePrefiltered) {
+  if (Scanner::SoundUse() == VectorscanUse::kNone) GTEST_SKIP() << "this Vectorscan finds nothing";
+  RuleSetOptions options;
+  options.vectorscan = VectorscanUse::kTexts;
+  std::vector<std::string> rules;
+  for (int i = 0; i < 40; ++i) rules.push_back(absl::StrCat("n", i * 7919, "-text[0-9]+x"));
+  rules.emplace_back("(?i)error");
+  const auto set = MakeSet(rules, options);
+  EXPECT_EQ(set->rules()[0].engine, RuleEngine::kRe2) << "they share a text";
+  for (int i = 0; i < 40; ++i) {
+    rules[static_cast<size_t>(i)] = absl::StrCat("a[bc]", i * 7919, "word", 40 - i, "[0-9]+x");
+  }
+  rules.emplace_back("[0-9]z");
+  const auto mixed = MakeSet(rules, options);
+  EXPECT_EQ(mixed->rules()[0].engine, RuleEngine::kPrefiltered);
+  EXPECT_EQ(mixed->rules()[40].engine, RuleEngine::kTexts);
+  EXPECT_EQ(mixed->rules()[41].engine, RuleEngine::kRe2);
+  std::string block;
+  for (int i = 0; i < 400; ++i) {
+    absl::StrAppend(&block, i % 3 == 0 ? "ab" : "ad", i % 40 * 7919, "word", 40 - i % 40,
+                    i % 5 == 0 ? "" : "12", "x\n", i % 50 == 0 ? "ERRor\n7z\n" : "z\n");
+  }
+  EXPECT_EQ(FoundIn(*mixed, block), Re2Lines(rules, block)) << mixed->Explain();
 }
 
 TEST(RuleSetTest, ManyRules_OfAllEngines_AgreeWithRe2) {

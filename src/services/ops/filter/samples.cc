@@ -32,10 +32,9 @@ void Append(const Node& node, std::mt19937_64& random, std::string* to) {
                                    : set.others[Below(set.others.size(), random)],
                    to);
       } else if (ascii > 0) {
-        size_t nth = Below(ascii, random);
-        for (size_t c = 0; c < kAsciiSize; ++c) {
-          if (set.ascii[c] && nth-- == 0) to->push_back(static_cast<char>(c));
-        }
+        size_t c = set.ascii._Find_first();
+        for (size_t nth = Below(ascii, random); nth > 0; --nth) c = set.ascii._Find_next(c);
+        to->push_back(static_cast<char>(c));
       }
       break;
     }

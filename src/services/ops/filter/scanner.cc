@@ -1,17 +1,25 @@
 #include "services/ops/filter/scanner.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
+#if defined(__x86_64__)
+// In the libraries that choose kernels by the CPU, hs_scan's one for AVX2; null in others.
+extern "C" hs_error_t HS_CDECL avx2_hs_scan(  // NOLINT(readability-identifier-naming)
+    const hs_database_t* db, const char* data, unsigned length, unsigned flags,
+    hs_scratch_t* scratch, match_event_handler on_event, void* context) __attribute__((weak));
+#endif
+
 namespace pulse::filter {
 namespace {
 
 constexpr absl::string_view kUnsound =
-    "Vectorscan misses matches on CPUs with AVX-512, and is not used on them";
+    "this CPU's kernels of Vectorscan miss matches, and are not used";
 
 unsigned ScanFlags(bool lines, bool prefilter) {
   return (lines ? HS_FLAG_MULTILINE : 0U) | (prefilter ? HS_FLAG_PREFILTER : 0U) |
@@ -37,24 +45,46 @@ const Piece& RarestPiece(const Chain& chain) {
 
 }  // namespace
 
-bool Scanner::IsVectorscanSound() {
+Scanner::Kernel Scanner::TextKernel() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512bw") == 0;
+  static const Kernel kernel = [] {
+    __builtin_cpu_init();
+    if (avx2_hs_scan != nullptr && __builtin_cpu_supports("avx2") != 0) return &avx2_hs_scan;
+    return __builtin_cpu_supports("avx512bw") != 0 ? Kernel{nullptr} : &hs_scan;
+  }();
+  return kernel;
 #else
-  return true;
+  return &hs_scan;
+#endif
+}
+
+VectorscanUse Scanner::SoundUse() {
+#if defined(__x86_64__)
+  int version[3] = {};
+  const bool known =
+      std::sscanf(hs_version(), "%d.%d.%d", &version[0], &version[1], &version[2]) == 3;
+  constexpr int kMended[3] = {5, 4, 13};
+  if (known && !std::lexicographical_compare(version, version + 3, kMended, kMended + 3)) {
+    return VectorscanUse::kAll;
+  }
+#endif
+  return TextKernel() == nullptr ? VectorscanUse::kNone
+#if defined(__x86_64__)
+                                 : VectorscanUse::kTexts;
+#else
+                                 : VectorscanUse::kAll;
 #endif
 }
 
 absl::StatusOr<std::unique_ptr<Scanner>> Scanner::Build(const std::vector<ScannerRule>& rules,
-                                                        bool lines, bool use_vectorscan) {
+                                                        bool lines, VectorscanUse use) {
   auto scanner = std::make_unique<Scanner>();
-  PULSE_RETURN_IF_ERROR(scanner->BuildKeys(rules, use_vectorscan));
+  PULSE_RETURN_IF_ERROR(scanner->BuildKeys(rules, use));
   PULSE_RETURN_IF_ERROR(scanner->BuildPatterns(rules, lines));
   return scanner;
 }
 
-absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules, bool use_vectorscan) {
+absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules, VectorscanUse use) {
   std::map<std::pair<bool, std::string>, unsigned> keys;  // its number
   for (const ScannerRule& rule : rules) {
     for (const Chain& chain : rule.form.chains) {
@@ -76,7 +106,9 @@ absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules, bool use_
     finder_.emplace(std::move(few));
     return absl::OkStatus();
   }
-  if (!use_vectorscan) return absl::UnimplementedError(std::string(kUnsound));
+  if (use == VectorscanUse::kNone || TextKernel() == nullptr) {
+    return absl::UnimplementedError(std::string(kUnsound));
+  }
   std::vector<const char*> texts;
   std::vector<size_t> sizes;
   std::vector<unsigned> flags;
@@ -87,11 +119,12 @@ absl::Status Scanner::BuildKeys(const std::vector<ScannerRule>& rules, bool use_
     flags.push_back(key.first ? HS_FLAG_CASELESS : 0U);
     ids.push_back(number);
   }
+  constexpr hs_platform_info_t kAvx2 = {HS_TUNE_FAMILY_HSW, HS_CPU_FEATURES_AVX2, 0, 0};
   hs_database_t* db = nullptr;
   hs_compile_error_t* error = nullptr;
-  if (hs_compile_lit_multi(texts.data(), flags.data(), ids.data(), sizes.data(),
-                           static_cast<unsigned>(texts.size()), HS_MODE_BLOCK, nullptr, &db,
-                           &error) != HS_SUCCESS) {
+  if (hs_compile_lit_multi(
+          texts.data(), flags.data(), ids.data(), sizes.data(), static_cast<unsigned>(texts.size()),
+          HS_MODE_BLOCK, TextKernel() == &hs_scan ? nullptr : &kAvx2, &db, &error) != HS_SUCCESS) {
     return CompileError(error);
   }
   keys_.reset(db);
@@ -154,10 +187,10 @@ size_t Scanner::bytes() const {
   return all;
 }
 
-absl::Status Scanner::RunScan(const hs_database_t* db, absl::string_view data,
+absl::Status Scanner::RunScan(Kernel kernel, const hs_database_t* db, absl::string_view data,
                               hs_scratch_t* scratch, match_event_handler handler, void* context) {
   const hs_error_t error =
-      hs_scan(db, data.data(), static_cast<unsigned>(data.size()), 0, scratch, handler, context);
+      kernel(db, data.data(), static_cast<unsigned>(data.size()), 0, scratch, handler, context);
   if (error == HS_SUCCESS || error == HS_SCAN_TERMINATED) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("scanning records: Vectorscan's error ", error));
 }

@@ -2,8 +2,8 @@
 // not want to be searched: the rest of a line that has been decided. Vectorscan finds many texts
 // faster; it cannot leave out anything, and where most lines match, that is what counts.
 //
-// Of each text two bytes are compared, the rarest, at sixteen places with one instruction each;
-// where both are right, the whole text is compared. Immutable; any thread.
+// Of each text two bytes are compared, the rarest, at sixteen places (or with AVX2 at 32) with one
+// instruction each; where both are right, the whole text is compared. Immutable; any thread.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,6 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace pulse::filter {
 
@@ -39,20 +35,7 @@ class TextFinder {
   void Find(absl::string_view data, Handler&& handler) const {
     size_t at = 0;
 #if defined(__SSE2__)
-    switch (texts_.size()) {
-      case 1:
-        at = FindWide<1>(data, handler);
-        break;
-      case 2:
-        at = FindWide<2>(data, handler);
-        break;
-      case 3:
-      case 4:
-        at = FindWide<4>(data, handler);
-        break;
-      default:
-        at = FindWide<8>(data, handler);
-    }
+    at = FindWide(data, handler);
 #endif
     while (at < data.size()) {
       const size_t next = Compare(data, at, handler);
@@ -70,6 +53,22 @@ class TextFinder {
     uint64_t start;
     uint64_t start_mask;
   };
+
+  // Compares `width` places at once, from `at` on in steps of `width` up to `last`. Returns where
+  // it found some, which are the bits of `places`, or where none is left.
+  struct Kernel {
+    size_t width;
+    size_t (*find)(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
+                   uint32_t* places);
+  };
+  template <size_t kTexts>
+  static size_t FindBySse2(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
+                           uint32_t* places);
+  template <size_t kTexts>
+  static size_t FindByAvx2(const std::vector<Pair>& pairs, const char* data, size_t at, size_t last,
+                           uint32_t* places);
+  template <size_t kTexts>
+  static Kernel KernelFor();
 
   // The texts that stand at `at`.
   template <typename Handler>
@@ -108,35 +107,18 @@ class TextFinder {
     return kGoOn;
   }
 
-  // Returns where the rest begins, in which sixteen places cannot be compared at once. With fewer
-  // than kTexts texts the last one is compared more than once.
-  template <size_t kTexts, typename Handler>
+  // Returns where the rest begins, in which `width` places cannot be compared at once.
+  template <typename Handler>
   size_t FindWide(absl::string_view data, Handler& handler) const {
-    constexpr size_t kWide = sizeof(__m128i);
-    __m128i first_byte[kTexts];
-    __m128i second_byte[kTexts];
-    size_t first[kTexts];
-    size_t second[kTexts];
-    for (size_t i = 0; i < kTexts; ++i) {
-      const Pair& pair = pairs_[i < pairs_.size() ? i : pairs_.size() - 1];
-      first_byte[i] = _mm_set1_epi8(pair.first_byte);
-      second_byte[i] = _mm_set1_epi8(pair.second_byte);
-      first[i] = pair.first;
-      second[i] = pair.second;
-    }
+    const size_t width = kernel_.width;
+    const size_t margin = std::max(longest_, sizeof(uint64_t)) + width;
+    if (data.size() < margin) return 0;
+    const size_t last = data.size() - margin;
     size_t at = 0;
-    while (at + std::max(longest_, sizeof(uint64_t)) + kWide <= data.size()) {
-      const char* const from = data.data() + at;
-      __m128i any = _mm_setzero_si128();
-#pragma GCC unroll 8
-      for (size_t i = 0; i < kTexts; ++i) {
-        const auto* a = reinterpret_cast<const __m128i*>(from + first[i]);
-        const auto* b = reinterpret_cast<const __m128i*>(from + second[i]);
-        any = _mm_or_si128(any, _mm_and_si128(_mm_cmpeq_epi8(_mm_loadu_si128(a), first_byte[i]),
-                                              _mm_cmpeq_epi8(_mm_loadu_si128(b), second_byte[i])));
-      }
-      auto places = static_cast<unsigned>(_mm_movemask_epi8(any));
-      size_t next = at + kWide;
+    while (at <= last) {  // the caller may have gone beyond any size
+      uint32_t places = 0;
+      at = kernel_.find(pairs_, data.data(), at, last, &places);
+      size_t next = places == 0 ? at : at + width;
       while (places != 0) {
         const size_t place = at + static_cast<size_t>(__builtin_ctz(places));
         const size_t go_on = CompareWide(data, place, handler);
@@ -157,6 +139,7 @@ class TextFinder {
   std::vector<std::string> texts_;
   std::vector<Pair> pairs_;
   size_t longest_ = 0;
+  Kernel kernel_ = {};
 };
 
 // Where `text` first stands in [from, end), or null. Bytes up to `readable` may be read.

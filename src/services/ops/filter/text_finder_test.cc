@@ -52,6 +52,19 @@ TEST(TextFinderTest, Find_RandomTexts_FindsEveryPlaceInOrder) {
   EXPECT_GT(found, 2000U);
 }
 
+TEST(TextFinderTest, Find_CallerStops_AsksNoMore) {
+  const TextFinder finder({"ab", "cd"});
+  for (const size_t size : {size_t{2}, size_t{40}, size_t{400}}) {
+    int asked = 0;
+    finder.Find(std::string(size, ' ') + "ab" + std::string(size, ' ') + "cd",
+                [&asked](size_t, size_t) {
+                  ++asked;
+                  return SIZE_MAX;
+                });
+    EXPECT_EQ(asked, 1) << size;
+  }
+}
+
 TEST(TextFinderTest, Find_CallerSkips_NothingBeforeIsReported) {
   std::mt19937_64 random(testing_util::TestSeed() + 1);
   for (int round = 0; round < 2000; ++round) {

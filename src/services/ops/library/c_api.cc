@@ -237,6 +237,24 @@ size_t pulse_ops_under_way(const pulse_ops* ops) {
   return ops == nullptr ? 0 : ops->pool.under_way();
 }
 
+int pulse_ops_get_counts(const pulse_ops* ops, pulse_ops_counts* counts) {
+  // A newer header's may be longer; what this library does not count stays zero.
+  if (ops == nullptr || counts == nullptr || counts->struct_size < sizeof(*counts)) {
+    return PULSE_OPS_INVALID;
+  }
+  const pulse::ops::Pool::Counts now = ops->pool.counts();
+  const size_t size = counts->struct_size;
+  pulse_ops_counts_init(counts);
+  counts->struct_size = size;
+  counts->submitted = now.submitted;
+  counts->done_by_host = now.done_by_host;
+  counts->done_by_agent = now.done_by_agent;
+  counts->agent_chunks = now.agent_chunks;
+  counts->fallback_chunks = now.fallback_chunks;
+  counts->agent_lost = now.agent_lost ? 1 : 0;
+  return PULSE_OPS_OK;
+}
+
 int pulse_ops_stream_open(pulse_ops* ops, const pulse_ops_request* request,
                           pulse_ops_stream** stream) {
   if (stream == nullptr) return PULSE_OPS_INVALID;

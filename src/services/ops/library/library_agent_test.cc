@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/socket_server.h"
 #include "base/cpu_list.h"
@@ -67,11 +69,145 @@ TEST(OpsLibraryAgentTest, Run_ByAnAgent_AsByTheHostUntilItIsLost) {
   server.reset();
   const Result lost = operators.Run(request);
   EXPECT_EQ(lost.code(), PULSE_OPS_IO) << lost.message();
-  // Small ones are the host's in any case.
+  // Without CPUs of the host, small ones fail as well.
   ASSERT_EQ(pulse_ops_submit(operators.get(), &request), PULSE_OPS_OK);
   Result batch;
   ASSERT_EQ(pulse_ops_wait(operators.get(), batch.get(), 60000), PULSE_OPS_OK);
-  EXPECT_TRUE(batch.ok()) << batch.message();
+  EXPECT_EQ(batch.code(), PULSE_OPS_IO) << batch.message();
+}
+
+struct BatchAgent {
+  BatchAgent() {
+    AgentOptions options;
+    options.socket_path = socket.get();
+    server = SocketServer::Open(options, {remote::Offered(&agent)}).value();
+  }
+  Operators Open(const char* placement, const char* cpus) const {
+    pulse_ops_options options;
+    pulse_ops_options_init(&options);
+    options.agent = socket.get().c_str();
+    options.placement = placement;
+    options.cpus = cpus;
+    std::string why;
+    Operators operators = Operators::Open(&options, &why);
+    EXPECT_TRUE(operators) << why;
+    return operators;
+  }
+
+  testing_util::ScratchPath socket{"ops-batch.sock"};
+  remote::OpsAgent agent{{2, {}, false}};
+  std::unique_ptr<SocketServer> server;
+};
+
+pulse_ops_counts CountsOf(const Operators& operators) {
+  pulse_ops_counts counts;
+  pulse_ops_counts_init(&counts);
+  EXPECT_EQ(pulse_ops_get_counts(operators.get(), &counts), PULSE_OPS_OK);
+  return counts;
+}
+
+TEST(OpsLibraryAgentTest, Submit_ToAnAgentAlone_AllOperationsAreDoneThere) {
+  const BatchAgent agent;
+  const Operators operators = agent.Open("agent", nullptr);
+  ASSERT_TRUE(operators);
+  std::string why;
+  const operators::Rules rules = operators::Rules::Compile({"b+", "[0-9]x"}, 0, &why);
+  ASSERT_TRUE(rules) << why;
+  for (uint64_t i = 0; i < 24; ++i) {
+    const std::string data = MakeData(Kind::kMixed, 1000 + i * 3000, TestSeed() + i);
+    for (const int format : {PULSE_OPS_GZIP, PULSE_OPS_ZSTD, PULSE_OPS_LZ4}) {
+      Request pack(PULSE_OPS_COMPRESS);
+      pack.format = format;
+      pack.From(data);
+      const Result packed = operators.Submit(pack).get();
+      ASSERT_TRUE(packed.ok()) << packed.message();
+      Request unpack(PULSE_OPS_DECOMPRESS);
+      unpack.From(packed.data());
+      const Result unpacked = operators.Submit(unpack).get();
+      ASSERT_TRUE(unpacked.ok()) << unpacked.message();
+      EXPECT_TRUE(unpacked.data() == data) << i;
+    }
+    Request filter(PULSE_OPS_FILTER);
+    filter.rules = rules.get();
+    filter.From("abc\nxyz\n7x\n7 x\n");
+    const Result found = operators.Submit(filter).get();
+    ASSERT_TRUE(found.ok()) << found.message();
+    EXPECT_EQ(found.data(), "abc\n7x\n");
+    EXPECT_EQ(found.raw().selected, 2u);
+  }
+  const pulse_ops_counts counts = CountsOf(operators);
+  EXPECT_EQ(counts.submitted, 24u * 7);
+  EXPECT_EQ(counts.done_by_agent, 24u * 7);
+  EXPECT_EQ(counts.fallback_chunks, 0u);
+  EXPECT_GT(counts.agent_chunks, 24u * 4);
+  EXPECT_EQ(counts.agent_lost, 0);
+}
+
+TEST(OpsLibraryAgentTest, Submit_AgentDiesWithinABatch_HostDoesTheRestAndCounts) {
+  BatchAgent agent;
+  const std::string cpu = std::to_string(MyCpus().front());
+  const Operators operators = agent.Open("split=100", cpu.c_str());
+  ASSERT_TRUE(operators);
+  const std::string data = MakeData(Kind::kMixed, 300'000, TestSeed());
+  Request request(PULSE_OPS_COMPRESS);
+  request.level = 9;
+  request.From(data);
+  const Result by_host = Operators::Open(nullptr, nullptr).Run(request);
+  constexpr int kRequests = 60;
+  for (int i = 0; i < kRequests; ++i) {
+    request.tag = static_cast<uint64_t>(i);
+    ASSERT_EQ(pulse_ops_submit(operators.get(), &request), PULSE_OPS_OK);
+  }
+  std::vector<int> seen(kRequests);
+  for (int i = 0; i < kRequests; ++i) {
+    Result result;
+    ASSERT_EQ(pulse_ops_wait(operators.get(), result.get(), 60000), PULSE_OPS_OK);
+    ASSERT_TRUE(result.ok()) << result.message();
+    EXPECT_TRUE(result.data() == by_host.data());
+    ++seen[result.raw().tag];
+    if (i == 5) agent.server.reset();
+  }
+  EXPECT_EQ(seen, std::vector<int>(kRequests, 1));
+  const pulse_ops_counts counts = CountsOf(operators);
+  EXPECT_GT(counts.agent_chunks, 0u);
+  EXPECT_GT(counts.fallback_chunks, 0u);
+  EXPECT_EQ(counts.agent_lost, 1);
+  EXPECT_EQ(counts.agent_chunks + counts.fallback_chunks, uint64_t{kRequests});
+}
+
+TEST(OpsLibraryAgentTest, Submit_Auto_EachRequestIsDoneOnce) {
+  const BatchAgent agent;
+  const Operators operators = agent.Open("auto", nullptr);
+  ASSERT_TRUE(operators);
+  std::vector<std::string> data;
+  for (uint64_t i = 0; i < 200; ++i) {
+    data.push_back(MakeData(Kind::kMixed, 100 + i * 700, TestSeed() + i));
+  }
+  for (size_t i = 0; i < data.size(); ++i) {
+    Request request(PULSE_OPS_COMPRESS);
+    request.tag = i;
+    request.From(data[i]);
+    ASSERT_EQ(pulse_ops_submit(operators.get(), &request), PULSE_OPS_OK);
+  }
+  for (size_t i = 0; i < data.size(); ++i) {
+    Result result;
+    ASSERT_EQ(pulse_ops_wait(operators.get(), result.get(), 60000), PULSE_OPS_OK);
+    ASSERT_TRUE(result.ok()) << result.message();
+    Request unpack(PULSE_OPS_DECOMPRESS);
+    unpack.From(result.data());
+    EXPECT_TRUE(operators.Run(unpack).data() == data[result.raw().tag]);
+  }
+  const pulse_ops_counts counts = CountsOf(operators);
+  EXPECT_EQ(counts.done_by_host + counts.done_by_agent, data.size());
+  EXPECT_EQ(counts.fallback_chunks, 0u);
+}
+
+TEST(OpsLibraryAgentTest, Counts_OfNothing_AreRefused) {
+  const Operators operators = Operators::Open(nullptr, nullptr);
+  pulse_ops_counts counts{};
+  EXPECT_EQ(pulse_ops_get_counts(operators.get(), &counts), PULSE_OPS_INVALID);
+  EXPECT_EQ(pulse_ops_get_counts(operators.get(), nullptr), PULSE_OPS_INVALID);
+  EXPECT_EQ(pulse_ops_get_counts(nullptr, &counts), PULSE_OPS_INVALID);
 }
 
 }  // namespace

@@ -7,12 +7,31 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/cpu_list.h"
 
 namespace pulse::ops {
+namespace {
+
+// No CPU of the host's was named, and the agent is to do all.
+bool AgentOnly(const Processors& processors) {
+  return processors.agent != nullptr && processors.host_cpus.empty() &&
+         processors.placement.kind == Placement::Kind::kAgent;
+}
+
+RateKey KindOf(const pulse_ops_request& raw) {
+  return {absl::StrCat(raw.operation, "/", raw.format, "/", raw.flags), raw.level, ""};
+}
+
+}  // namespace
 
 Pool::Pool(const Processors& processors, size_t most_under_way)
-    : processors_(processors), most_(most_under_way) {}
+    : processors_(processors),
+      most_(most_under_way),
+      lanes_(processors.agent == nullptr
+                 ? nullptr
+                 : std::make_unique<AgentLanes>(processors.agent, !AgentOnly(processors))) {}
 
 Pool::~Pool() {
   {
@@ -33,9 +52,14 @@ bool Pool::StartThreads() {
   };
   add(Side::kHost, processors_.host_cpus);
   add(Side::kAgent, processors_.agent_cpus);
-  if (threads_.empty()) {
+  if (threads_.empty() && !AgentOnly(processors_)) {
     const int count = std::max(1, AllowedCpus());
     for (int i = 0; i < count; ++i) threads_.push_back({Side::kHost, {}, {}});
+  }
+  if (lanes_ != nullptr && processors_.placement.kind != Placement::Kind::kHost) {
+    for (int i = 0; i <= lanes_->threads(); ++i) {
+      threads_.push_back({Side::kAgent, processors_.host_cpus, {}});
+    }
   }
   // The program's signals are for its own threads.
   sigset_t all;
@@ -62,12 +86,10 @@ int Pool::Submit(Request request) {
   const std::lock_guard lock(mutex_);
   if (stop_ || !StartThreads()) return PULSE_OPS_FAILED;
   if (under_way_ >= most_) return PULSE_OPS_BUSY;
-  Item item{std::move(request), Side::kHost, true};
+  Item item{std::move(request), Side::kHost, true, {}};
+  item.kind = KindOf(item.request.raw);
   const Placement& placement = processors_.placement;
-  const auto has = [&](Side side) {
-    return std::any_of(threads_.begin(), threads_.end(),
-                       [&](const Thread& thread) { return thread.side == side; });
-  };
+  const auto has = [&](Side side) { return ThreadsOf(side) > 0; };
   if (placement.kind == Placement::Kind::kHost || placement.kind == Placement::Kind::kAgent) {
     item.side = placement.kind == Placement::Kind::kHost ? Side::kHost : Side::kAgent;
     item.any_side = !has(item.side);
@@ -78,21 +100,48 @@ int Pool::Submit(Request request) {
   ++submitted_;
   ++under_way_;
   if (item.request.raw.done == nullptr) ++for_wait_;
-  const bool any = item.any_side;
+  // Where there are two sides, the one that is woken may leave it to the other.
+  const bool any = item.any_side && !(has(Side::kHost) && has(Side::kAgent));
+  waiting_bytes_ += item.request.raw.in_size;
   items_.push_back(std::move(item));
   any ? work_.notify_one() : work_.notify_all();
   return PULSE_OPS_OK;
 }
 
+size_t Pool::ThreadsOf(Side side) const {
+  return static_cast<size_t>(
+      std::count_if(threads_.begin(), threads_.end(),
+                    [side](const Thread& thread) { return thread.side == side; }));
+}
+
+bool Pool::IsWorthwhile(const Item& item, Side side) {
+  const auto others =
+      static_cast<double>(ThreadsOf(side == Side::kHost ? Side::kAgent : Side::kHost));
+  if (others == 0) return true;
+  const int64_t now = NowNanos();
+  const SideRates& rates = rates_[item.kind];
+  const double host = rates.host.BytesPerSecond(now);
+  const double agent = rates.agent.BytesPerSecond(now);
+  const double mine = side == Side::kHost ? host : agent;
+  const double other = side == Side::kHost ? agent : host;
+  if (mine <= 0 || other <= 0) return true;
+  const auto bytes = static_cast<double>(item.request.raw.in_size);
+  // The faster side takes it in any case, so that it never waits for nobody.
+  const double left = static_cast<double>(waiting_bytes_) / (others * other);
+  return bytes / mine <= std::max(left, bytes / other);
+}
+
 std::deque<Pool::Item>::iterator Pool::Find(Side side) {
-  return std::find_if(items_.begin(), items_.end(),
-                      [&](const Item& item) { return item.any_side || item.side == side; });
+  return std::find_if(items_.begin(), items_.end(), [&](const Item& item) {
+    return item.any_side ? IsWorthwhile(item, side) : item.side == side;
+  });
 }
 
 void Pool::Run(const Thread& thread) {
   // Of CPUs that are not there, the caller has been told before.
   SetThreadAffinity(thread.cpus).IgnoreError();
   LaneCache lane;
+  if (thread.side == Side::kAgent) lane.agent = lanes_.get();
   std::unique_lock lock(mutex_);
   while (true) {
     auto it = Find(thread.side);
@@ -102,9 +151,13 @@ void Pool::Run(const Thread& thread) {
       continue;
     }
     const Request request = std::move(it->request);
+    const RateKey kind = std::move(it->kind);
     items_.erase(it);
+    waiting_bytes_ -= request.raw.in_size;
     lock.unlock();
+    const int64_t start = NowNanos();
     pulse_ops_result result = Execute(request, processors_, nullptr, &lane);
+    Done(thread.side, kind, request.raw.in_size, start);
     if (request.raw.done != nullptr) {
       request.raw.done(request.raw.done_arg, &result);
       pulse_ops_release(&result);
@@ -116,6 +169,25 @@ void Pool::Run(const Thread& thread) {
     results_.push_back(result);
     done_.notify_one();
   }
+}
+
+void Pool::Done(Side side, const RateKey& kind, uint64_t bytes, int64_t start) {
+  const int64_t now = NowNanos();
+  const std::lock_guard lock(mutex_);
+  SideRates& rates = rates_[kind];
+  (side == Side::kHost ? rates.host : rates.agent).Add(bytes, now - start, now);
+  ++(side == Side::kHost ? done_by_host_ : done_by_agent_);
+}
+
+Pool::Counts Pool::counts() const {
+  const std::lock_guard lock(mutex_);
+  Counts counts{submitted_, done_by_host_, done_by_agent_, 0, 0, false};
+  if (lanes_ != nullptr) {
+    counts.agent_chunks = lanes_->done();
+    counts.fallback_chunks = lanes_->fallen_back();
+    counts.agent_lost = lanes_->lost();
+  }
+  return counts;
 }
 
 int Pool::Wait(uint32_t timeout_ms, pulse_ops_result* result) {

@@ -14,6 +14,7 @@
 #include "services/ops/compress.h"
 #include "services/ops/decompress.h"
 #include "services/ops/filter/filter.h"
+#include "services/ops/filter/filter_order.h"
 #include "services/ops/format.h"
 
 namespace pulse::ops {
@@ -231,21 +232,34 @@ absl::Status RunFilterOn(const Request& request, const Processors& processors, B
   return absl::OkStatus();
 }
 
-absl::StatusOr<filter::FilterEngine*> EngineFor(const Request& request, LaneCache* lane) {
+absl::StatusOr<Engine*> EngineFor(const Request& request, LaneCache* lane) {
   auto& kept = lane->filters;
   const uint32_t flags = request.raw.flags;
   auto it = std::find_if(kept.begin(), kept.end(), [&](const LaneCache::Filter& one) {
     return one.rules == request.rules && one.flags == flags;
   });
-  if (it == kept.end()) {
-    PULSE_ASSIGN_OR_RETURN(auto engine,
-                           filter::FilterEngine::Make(request.rules.get(), SelectionOf(request.raw),
-                                                      {"filter", Side::kHost, 1, {}}));
-    if (kept.size() >= kFiltersKept) kept.pop_back();
-    kept.push_front({request.rules, flags, std::move(engine)});
-  } else {
+  if (it != kept.end()) {
     kept.splice(kept.begin(), kept, it);
+    return kept.front().engine.get();
   }
+  const filter::Selection selection = SelectionOf(request.raw);
+  const EngineTraits traits{"filter", Side::kHost, 1, {}};
+  // The rules live as long as the engine, wherever that is.
+  const auto make = [rules = request.rules,
+                     selection](EngineTraits of) -> absl::StatusOr<std::unique_ptr<Engine>> {
+    return filter::FilterEngine::Make(rules.get(), selection, std::move(of));
+  };
+  std::unique_ptr<Engine> engine;
+  if (lane->agent != nullptr) {
+    PULSE_ASSIGN_OR_RETURN(
+        engine, lane->agent->Make(filter::FilterOrder(*request.rules, selection,
+                                                      filter::SourceOptions().chunk_bytes),
+                                  traits, make));
+  } else {
+    PULSE_ASSIGN_OR_RETURN(engine, make(traits));
+  }
+  if (kept.size() >= kFiltersKept) kept.pop_back();
+  kept.push_front({request.rules, flags, std::move(engine)});
   return kept.front().engine.get();
 }
 
@@ -258,7 +272,7 @@ absl::Status FilterMemory(const Request& request, const Processors& processors, 
   result->in_bytes = chunk.input.size();
   Result selected;
   if (chunk.input.size() > 0) {
-    PULSE_ASSIGN_OR_RETURN(filter::FilterEngine * engine, EngineFor(request, lane));
+    PULSE_ASSIGN_OR_RETURN(Engine * engine, EngineFor(request, lane));
     PULSE_RETURN_IF_ERROR(engine->Process(0, chunk, selected));
   }
   result->selected = selected.count;
@@ -439,6 +453,7 @@ pulse_ops_result Execute(const Request& request, const Processors& processors, B
   Processors mine = processors;
   mine.in_calling_thread = lane != nullptr;
   mine.engines = lane != nullptr ? &lane->engines : nullptr;
+  mine.lane_agent = lane != nullptr ? lane->agent : nullptr;
   if (raw.progress != nullptr) {
     mine.progress = [&raw](uint64_t in, uint64_t out) {
       return raw.progress(raw.progress_arg, in, out) == 0;

@@ -28,10 +28,12 @@ struct LaneCache {
   struct Filter {
     std::shared_ptr<const filter::RuleSet> rules;
     uint32_t flags = 0;
-    std::unique_ptr<filter::FilterEngine> engine;
+    std::unique_ptr<Engine> engine;
   };
   // The last used in front; few, since they are large.
   std::list<Filter> filters;
+  // Makes this thread's engines; null: this process does.
+  EngineSupplier* agent = nullptr;
 };
 
 // A struct of the caller's, of any size that it says. InvalidArgument if it is smaller than the

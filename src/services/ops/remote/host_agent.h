@@ -37,7 +37,7 @@ class RemoteAgent : public EngineSupplier {
   absl::StatusOr<std::unique_ptr<Engine>> Make(const EngineOrder& order, EngineTraits traits,
                                                MakeLocal local) override;
 
-  int threads() const { return threads_; }
+  int threads() const override { return threads_; }
   const std::string& socket() const { return socket_; }
   // `status` with what can be done about a lost agent.
   absl::Status LostError(absl::string_view why) const;
