@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/cpu_list.h"
@@ -24,7 +25,10 @@ namespace {
 constexpr int64_t kNanosPerMs = 1'000'000;
 
 absl::Status Unavailable(const std::string& socket, absl::string_view why) {
-  return absl::UnavailableError(absl::StrCat("the agent at ", socket, ": ", why));
+  const std::string who = absl::StrCat("the agent at ", socket);
+  // A link's errors name it already.
+  return absl::UnavailableError(absl::StartsWith(why, who) ? std::string(why)
+                                                           : absl::StrCat(who, ": ", why));
 }
 
 // The whole order, which waits in the socket until the agent takes it.
