@@ -1,13 +1,10 @@
 #include "services/graph/engines/agent_service.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +21,6 @@
 #include "base/log.h"
 #include "base/private_memory.h"
 #include "channel/handshake.h"
-#include "channel/region.h"
 #include "services/graph/engines/wire.h"
 #include "services/graph/runs/merge.h"
 
@@ -52,16 +48,6 @@ absl::StatusOr<uint64_t> SizeOfFile(int fd, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is no regular file"));
   }
   return static_cast<uint64_t>(st.st_size);
-}
-
-// Nobody, whatever it has open or mapped, changes such memory any more. Reserved huge pages are
-// left out: touching a hole when there is none left is a SIGBUS.
-bool IsSealed(int fd) {
-  constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-  const int seals = fcntl(fd, F_GET_SEALS);
-  struct statfs fs;
-  return seals >= 0 && (seals & kAll) == kAll && fstatfs(fd, &fs) == 0 &&
-         fs.f_type != HUGETLBFS_MAGIC;
 }
 
 // One compaction, as it was ordered.
@@ -164,48 +150,37 @@ class Line {
 // into directly.
 class OutputFile : public RunSink {
  public:
-  OutputFile(int fd, Line* line) : fd_(fd), line_(*line) {
-    struct stat st;
-    UniqueFd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &st) != 0 || st.st_size == 0 || !own.valid()) {
-      return;
-    }
-    auto mapped = Region::Map(std::move(own), static_cast<size_t>(st.st_size));
-    if (!mapped.ok()) return;  // one that could be cut under its reader, say: it is written to
-    window_ = std::make_unique<Region>(*std::move(mapped));
-    window_->Populate();
-  }
+  OutputFile(int fd, SharedMappings* mappings, Line* line)
+      : fd_(fd), window_(mappings->ForWriting(fd)), line_(*line) {}
   char* Window(uint64_t offset, uint64_t size) override {
-    const uint64_t all = window_ == nullptr ? 0 : window_->size();
-    return offset <= all && size <= all - offset ? window_->data() + offset : nullptr;
+    return offset <= window_.size && size <= window_.size - offset ? window_.data + offset
+                                                                   : nullptr;
   }
   absl::Status Append(absl::string_view bytes) override {
-    if (window_ == nullptr || bytes.data() != window_->data() + size_) {
+    if (window_.data == nullptr || bytes.data() != window_.data + size_) {
       PULSE_RETURN_IF_ERROR(WriteAt(fd_, bytes, size_, "the output of a compaction"));
     }
     size_ += bytes.size();
     return line_.Moved(bytes.size());
   }
-  bool streams() const { return window_ != nullptr; }
+  bool streams() const { return window_.data != nullptr; }
   uint64_t size() const { return size_; }
 
  private:
   const int fd_;
+  const SharedMappings::Mapping window_;
   Line& line_;
-  std::unique_ptr<Region> window_;
   uint64_t size_ = 0;
 };
 
-absl::StatusOr<RunBytes> TakeRun(const Order::Input& input, Line* line) {
+absl::StatusOr<RunBytes> TakeRun(const Order::Input& input, SharedMappings* mappings, Line* line) {
   RunBytes out;
   out.size = input.bytes;
   out.name = input.name;
-  if (input.bytes > 0 && IsSealed(input.fd.get())) {
-    void* at = mmap(nullptr, input.bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, input.fd.get(), 0);
-    if (at == MAP_FAILED) return ErrnoError(errno, "mapping", input.name);
-    auto memory = std::make_shared<MappedMemory>(static_cast<char*>(at), Unmap{input.bytes});
-    out.data = memory->get();
-    out.owner = std::move(memory);
+  if (SharedMappings::Mapping mapping = mappings->ForReading(input.fd.get(), input.bytes);
+      mapping.data != nullptr) {
+    out.data = mapping.data;
+    out.owner = std::move(mapping.owner);
     return out;
   }
   PULSE_ASSIGN_OR_RETURN(PrivateMemory created,
@@ -244,7 +219,8 @@ class MemoryGrant {
 
 class MergeService : public Service {
  public:
-  explicit MergeService(MergeAgent* agent) : agent_(agent) {}
+  explicit MergeService(MergeAgent* agent)
+      : agent_(agent), host_(std::make_shared<MergeAgent::Host>(agent->options().most_memory)) {}
   void OnDescriptor(SessionQueue* queue, const wire::Descriptor& d) override {
     queue->Complete({d.tag, -EOPNOTSUPP, d.opcode, d.file, 0});
   }
@@ -258,7 +234,7 @@ class MergeService : public Service {
     if (fds.size() != 1) {
       return absl::InvalidArgumentError("a compaction takes one descriptor, its socket");
     }
-    return agent_->Start(under_way_, std::move(fds[0]));
+    return agent_->Start(host_, std::move(fds[0]));
   }
   void BeginShutdown() override { shutdown_ = true; }
   // What is under way uses nothing of the session's, and ends when its host has hung up.
@@ -266,7 +242,7 @@ class MergeService : public Service {
 
  private:
   MergeAgent* const agent_;
-  const std::shared_ptr<std::atomic<size_t>> under_way_ = std::make_shared<std::atomic<size_t>>(0);
+  const std::shared_ptr<MergeAgent::Host> host_;
   bool shutdown_ = false;
 };
 
@@ -283,7 +259,7 @@ ServiceFactory MergeAgent::Factory() {
   };
 }
 
-absl::Status MergeAgent::Start(std::shared_ptr<std::atomic<size_t>> of_session, UniqueFd socket) {
+absl::Status MergeAgent::Start(std::shared_ptr<Host> host, UniqueFd socket) {
   int domain = 0;
   int type = 0;
   socklen_t length = sizeof(domain);
@@ -294,31 +270,31 @@ absl::Status MergeAgent::Start(std::shared_ptr<std::atomic<size_t>> of_session, 
     return absl::InvalidArgumentError("a compaction's descriptor is no socket of packets");
   }
   const uint64_t here = counters_.running + counters_.waiting;
-  if (*of_session >= kMostOfSession ||
+  if (host->under_way >= kMostOfSession ||
       here >= kMostOfThread * static_cast<uint64_t>(options_.threads)) {
     ++counters_.refused;
     return absl::ResourceExhaustedError(absl::StrCat("the agent has ", here, " compactions, ",
-                                                     of_session->load(), " of this host"));
+                                                     host->under_way.load(), " of this host"));
   }
-  ++*of_session;
+  ++host->under_way;
   ++counters_.waiting;
   // std::function copies.
   const auto shared = std::make_shared<UniqueFd>(std::move(socket));
-  pool_.Post(of_session.get(), [this, of_session, shared] {
+  pool_.Post(host.get(), [this, host, shared] {
     thread_local bool ready = false;
     if (!ready) Background(options_);
     ready = true;
     --counters_.waiting;
     ++counters_.running;
-    Run(shared->get());
+    Run(shared->get(), &host->mappings);
     --counters_.running;
-    --*of_session;
+    --host->under_way;
     *shared = UniqueFd();  // the last that the host hears
   });
   return absl::OkStatus();
 }
 
-void MergeAgent::Run(int socket) {
+void MergeAgent::Run(int socket, SharedMappings* mappings) {
   const int64_t cpu = ThreadCpuNanos();
   Report report{};
   report.magic = kReportMagic;
@@ -339,10 +315,10 @@ void MergeAgent::Run(int socket) {
     Line line(socket, &stop_);
     std::vector<std::shared_ptr<const RunReader>> runs;
     for (const Order::Input& input : order.inputs) {
-      PULSE_ASSIGN_OR_RETURN(RunBytes run, TakeRun(input, &line));
+      PULSE_ASSIGN_OR_RETURN(RunBytes run, TakeRun(input, mappings, &line));
       PULSE_ASSIGN_OR_RETURN(runs.emplace_back(), RunReader::Open(std::move(run)));
     }
-    OutputFile output(order.output.get(), &line);
+    OutputFile output(order.output.get(), mappings, &line);
     InlineCopyOptions copies;
     // What is written to a file is read again at once.
     if (output.streams()) copies.stream_bytes = uint64_t{16} << 10;

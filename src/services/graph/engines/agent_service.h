@@ -21,6 +21,7 @@
 #include "agent/compute_pool.h"
 #include "agent/numbers.h"
 #include "agent/service_spec.h"
+#include "services/graph/engines/shared_mappings.h"
 
 namespace pulse::graph::engines {
 
@@ -62,12 +63,17 @@ class MergeAgent {
   const MergeAgentOptions& options() const { return options_; }
   MergeCounters& counters() { return counters_; }
 
-  // A session's service, on its worker's thread: takes a compaction's socket. `of_session`: how
-  // many of them the session has, this one included once it was taken.
-  absl::Status Start(std::shared_ptr<std::atomic<size_t>> of_session, UniqueFd socket);
+  // What is kept of one session's host, as long as a compaction of it is under way, too.
+  struct Host {
+    explicit Host(uint64_t most_bytes) : mappings(most_bytes) {}
+    std::atomic<size_t> under_way{0};  // compactions
+    SharedMappings mappings;
+  };
+  // A session's service, on its worker's thread: takes a compaction's socket.
+  absl::Status Start(std::shared_ptr<Host> host, UniqueFd socket);
 
  private:
-  void Run(int socket);
+  void Run(int socket, SharedMappings* mappings);
 
   const MergeAgentOptions options_;
   MergeCounters counters_;
