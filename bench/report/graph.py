@@ -119,7 +119,7 @@ def _tables(result):
                   format_figure(number_in(row, "ratio"))]
                  for row in _rows(object_in(result, "oltp"), "rows")])
     beside = object_in(result, "beside")
-    yield Table("GTPC's transactions on one CPU beside compactions without a pause; p99 with the agent is "
+    yield Table("GTPC's transactions on one CPU beside five compactions a second; p99 with the agent is "
                 f"{format_figure(number_in(beside, 'p99_agent_by_threads_same'))} of that with threads on "
                 f"the same CPU, {format_figure(number_in(beside, 'p99_agent_by_thread_other'))} of that "
                 "with a thread on the other",

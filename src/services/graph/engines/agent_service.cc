@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,6 @@
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/log.h"
-#include "base/private_memory.h"
 #include "channel/handshake.h"
 #include "services/graph/engines/wire.h"
 #include "services/graph/runs/merge.h"
@@ -173,7 +173,10 @@ class OutputFile : public RunSink {
   uint64_t size_ = 0;
 };
 
-absl::StatusOr<RunBytes> TakeRun(const Order::Input& input, SharedMappings* mappings, Line* line) {
+using MemoryTaker = std::function<absl::StatusOr<std::shared_ptr<PrivateMemory>>(uint64_t bytes)>;
+
+absl::StatusOr<RunBytes> TakeRun(const Order::Input& input, SharedMappings* mappings,
+                                 const MemoryTaker& take_memory, Line* line) {
   RunBytes out;
   out.size = input.bytes;
   out.name = input.name;
@@ -183,9 +186,7 @@ absl::StatusOr<RunBytes> TakeRun(const Order::Input& input, SharedMappings* mapp
     out.owner = std::move(mapping.owner);
     return out;
   }
-  PULSE_ASSIGN_OR_RETURN(PrivateMemory created,
-                         PrivateMemory::Create(std::max<uint64_t>(input.bytes, 1)));
-  auto memory = std::make_shared<PrivateMemory>(std::move(created));
+  PULSE_ASSIGN_OR_RETURN(auto memory, take_memory(std::max<uint64_t>(input.bytes, 1)));
   for (uint64_t at = 0; at < input.bytes; at += kReadPiece) {
     const uint64_t n = std::min(kReadPiece, input.bytes - at);
     PULSE_ASSIGN_OR_RETURN(const size_t got, ReadAt(input.fd.get(), memory->data() + at, n, at,
@@ -294,6 +295,42 @@ absl::Status MergeAgent::Start(std::shared_ptr<Host> host, UniqueFd socket) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<PrivateMemory>> MergeAgent::TakeMemory(uint64_t bytes) {
+  PrivateMemory memory;
+  {
+    const std::lock_guard lock(spare_mu_);
+    // The smallest that is large enough, and not much too large.
+    size_t best = spare_.size();
+    for (size_t i = 0; i < spare_.size(); ++i) {
+      const size_t size = spare_[i].size();
+      if (size < bytes || size / 4 > bytes) continue;
+      if (best == spare_.size() || size < spare_[best].size()) best = i;
+    }
+    if (best < spare_.size()) {
+      memory = std::move(spare_[best]);
+      spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(best));
+      spare_bytes_ -= memory.size();
+    }
+  }
+  if (memory.data() == nullptr) {
+    // An eighth more, so that the next run, which is a little larger, finds room in it.
+    PULSE_ASSIGN_OR_RETURN(memory, PrivateMemory::Create(bytes + bytes / 8));
+  }
+  return std::shared_ptr<PrivateMemory>(new PrivateMemory(std::move(memory)),
+                                        [this](PrivateMemory* used) {
+                                          {
+                                            const std::lock_guard lock(spare_mu_);
+                                            spare_bytes_ += used->size();
+                                            spare_.push_back(std::move(*used));
+                                            while (spare_bytes_ > kMostSpare) {
+                                              spare_bytes_ -= spare_.front().size();
+                                              spare_.erase(spare_.begin());
+                                            }
+                                          }
+                                          delete used;
+                                        });
+}
+
 void MergeAgent::Run(int socket, SharedMappings* mappings) {
   const int64_t cpu = ThreadCpuNanos();
   Report report{};
@@ -315,7 +352,9 @@ void MergeAgent::Run(int socket, SharedMappings* mappings) {
     Line line(socket, &stop_);
     std::vector<std::shared_ptr<const RunReader>> runs;
     for (const Order::Input& input : order.inputs) {
-      PULSE_ASSIGN_OR_RETURN(RunBytes run, TakeRun(input, mappings, &line));
+      PULSE_ASSIGN_OR_RETURN(
+          RunBytes run, TakeRun(
+                            input, mappings, [this](uint64_t n) { return TakeMemory(n); }, &line));
       PULSE_ASSIGN_OR_RETURN(runs.emplace_back(), RunReader::Open(std::move(run)));
     }
     OutputFile output(order.output.get(), mappings, &line);

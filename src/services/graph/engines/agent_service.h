@@ -16,11 +16,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "agent/compute_pool.h"
 #include "agent/numbers.h"
 #include "agent/service_spec.h"
+#include "base/private_memory.h"
 #include "services/graph/engines/shared_mappings.h"
 
 namespace pulse::graph::engines {
@@ -53,6 +55,8 @@ class MergeAgent {
   // So many compactions of one host wait or run at a time, and for each thread of the agent's.
   static constexpr size_t kMostOfSession = 4;
   static constexpr size_t kMostOfThread = 4;
+  // Of memory that is kept for the next compactions.
+  static constexpr uint64_t kMostSpare = uint64_t{256} << 20;
 
   explicit MergeAgent(MergeAgentOptions options);
   ~MergeAgent();
@@ -74,12 +78,17 @@ class MergeAgent {
 
  private:
   void Run(int socket, SharedMappings* mappings);
+  // Memory of at least so many bytes, whose pages are mostly there; it comes back with its owner.
+  absl::StatusOr<std::shared_ptr<PrivateMemory>> TakeMemory(uint64_t bytes);
 
   const MergeAgentOptions options_;
   MergeCounters counters_;
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> memory_{0};  // that inputs take
-  ComputePool pool_;                 // last: its threads use the rest
+  std::mutex spare_mu_;
+  uint64_t spare_bytes_ = 0;
+  std::vector<PrivateMemory> spare_;  // of earlier inputs, the last one in the back
+  ComputePool pool_;                  // last: its threads use the rest
 };
 
 }  // namespace pulse::graph::engines
