@@ -19,25 +19,25 @@ Sums& Estimates() {
 
 void CpuProfile::Begin() {
   sampling_ = true;
-  cpu_begin_ = ThreadCpuNanos();
+  cpu_begin_ = clocks_.cpu_nanos();
   cpu_waited_ = 0;
   cycles_ = {};
   component_ = CpuComponent::kOther;
-  since_ = Cycles();
+  since_ = clocks_.cycles();
 }
 
 void CpuProfile::Waited(CpuComponent waiting) {
   waiting_ = waiting;
-  cpu_waited_ = ThreadCpuNanos() - cpu_begin_;
+  cpu_waited_ = clocks_.cpu_nanos() - cpu_begin_;
   cycles_ = {};
   component_ = CpuComponent::kOther;
-  since_ = Cycles();
+  since_ = clocks_.cycles();
 }
 
 void CpuProfile::Add() {
   Switch(CpuComponent::kOther);
   sampling_ = false;
-  const int64_t cpu = ThreadCpuNanos() - cpu_begin_ - cpu_waited_;
+  const int64_t cpu = clocks_.cpu_nanos() - cpu_begin_ - cpu_waited_;
   const uint64_t all = std::accumulate(cycles_.begin(), cycles_.end(), uint64_t{0});
   auto& sums = Estimates()[static_cast<size_t>(side_)];
   const auto add = [&sums](size_t component, double nanos) {

@@ -23,6 +23,12 @@ inline constexpr std::array<const char*, 5> kCpuComponentNames = {"other", "rece
 enum class CpuSide : uint8_t { kHost, kAgent };
 inline constexpr std::array<const char*, 2> kCpuSideNames = {"host", "agent"};
 
+// What a thread is measured by.
+struct CpuClocks {
+  uint64_t (*cycles)() = [] { return Cycles(); };
+  int64_t (*cpu_nanos)() = [] { return ThreadCpuNanos(); };  // of the calling thread
+};
+
 class CpuProfile {
  public:
   // A prime: a pattern of turns has another period.
@@ -34,6 +40,8 @@ class CpuProfile {
     return profile;
   }
   void set_side(CpuSide side) { side_ = side; }
+  // Between turns.
+  void set_clocks(const CpuClocks& clocks) { clocks_ = clocks; }
 
   // The thread is about to wait: the time until EndWait is `waiting`'s.
   void BeginWait() {
@@ -49,7 +57,7 @@ class CpuProfile {
   bool sampling() const { return sampling_; }
   // Returns the component until now.
   CpuComponent Switch(CpuComponent to) {
-    const uint64_t now = Cycles();
+    const uint64_t now = clocks_.cycles();
     cycles_[static_cast<size_t>(component_)] += now - since_;
     since_ = now;
     const CpuComponent before = component_;
@@ -62,6 +70,7 @@ class CpuProfile {
   void Waited(CpuComponent waiting);
   void Add();
 
+  CpuClocks clocks_;
   bool sampling_ = false;
   CpuComponent component_ = CpuComponent::kOther;
   CpuSide side_ = CpuSide::kHost;
