@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -32,10 +31,8 @@ struct alignas(32) Record {
 };
 
 uint8_t StatusOf(const Record& record) {
-  const uint8_t status = record.record.status;
   // What the device wrote before the status is seen after it.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return status & DSA_COMP_STATUS_MASK;
+  return __atomic_load_n(&record.record.status, __ATOMIC_ACQUIRE) & DSA_COMP_STATUS_MASK;
 }
 
 // So that the device finds the pages: the source's are read; the destination is the engine's, and

@@ -135,11 +135,11 @@ class TestDsaPortal : public DsaPortal {
     if (desc.completion_addr % 32 != 0) ++counts_.wrong;
     auto* record = reinterpret_cast<dsa_completion_record*>(desc.completion_addr);
     record->bytes_completed = bytes;
-    std::atomic_thread_fence(std::memory_order_release);
     // The top bit tells reads from writes at a fault.
-    record->status = status == DSA_COMP_PAGE_FAULT_NOBOF
-                         ? static_cast<uint8_t>(status | DSA_COMP_STATUS_WRITE)
-                         : status;
+    const auto told = status == DSA_COMP_PAGE_FAULT_NOBOF
+                          ? static_cast<uint8_t>(status | DSA_COMP_STATUS_WRITE)
+                          : status;
+    __atomic_store_n(&record->status, told, __ATOMIC_RELEASE);
     return status;
   }
 

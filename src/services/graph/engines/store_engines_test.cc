@@ -105,7 +105,7 @@ TEST(StoreWithAgent, KilledInMidCompaction_LosesNothing) {
   const uint64_t seed = TestSeed();
   AgentProcess agent;
   ScratchStore plain(nullptr);
-  Fill(plain.get(), seed, 20'000, 200'000);
+  Fill(plain.get(), seed, 6000, 60'000);
   const int64_t sum = SumOfWeights(plain.get());
   ASSERT_TRUE(plain->Compact().ok());
   const auto expected = plain.Runs();
@@ -117,7 +117,7 @@ TEST(StoreWithAgent, KilledInMidCompaction_LosesNothing) {
     const auto set = OpenSet(options);
     ASSERT_NE(set, nullptr);
     ScratchStore store(set.get());
-    Fill(store.get(), seed, 20'000, 200'000);
+    Fill(store.get(), seed, 6000, 60'000);
     const size_t before = store.Runs().size();
     absl::Status compacted;
     std::thread compaction([&] { compacted = store->Compact(); });
@@ -132,7 +132,7 @@ TEST(StoreWithAgent, KilledInMidCompaction_LosesNothing) {
         },
         std::chrono::microseconds(50));
     std::mt19937_64 random(seed + static_cast<uint64_t>(round));
-    testing_util::RandomPause(&random, std::chrono::microseconds(30'000));
+    testing_util::RandomPause(&random, std::chrono::microseconds(4000));
     agent.Kill();
     compaction.join();
     ASSERT_TRUE(compacted.ok()) << compacted;
@@ -181,8 +181,10 @@ TEST(StoreEngines, EachOfThem_WritesTheSameBytes) {
     const auto set = OpenSet(options);
     ASSERT_NE(set, nullptr);
     ScratchStore store(set.get());
+    constexpr bool kSlow = testing_util::kThreadSanitizer || testing_util::kAddressSanitizer;
+    constexpr uint64_t kEdges = kSlow ? 20'000 : 200'000;
     // Hubs: pieces that are long enough for an engine, also in flushes.
-    Fill(store.get(), seed, 300, 200'000);
+    Fill(store.get(), seed, 300, kEdges);
     const auto flushed = store.Runs();
     ASSERT_TRUE(store->Compact().ok());
     auto runs = store.Runs();
