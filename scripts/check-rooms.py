@@ -69,6 +69,11 @@ ROOMS = {
                                 "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
     "src/services/graph/runs": ("base", "mover", "services/graph/model"),
+    # Who carries out their copies: the agent, both halves, and the choice among all engines.
+    "src/services/graph/engines": SUBSTRATE + ("vdpu", "services/graph/model",
+                                               "services/graph/runs",
+                                               # In tests, which have a store do it.
+                                               "services/graph/core"),
     # The store: log, transactions, layers.
     "src/services/graph/core": ("base", "mover", "services/graph/load", "services/graph/model",
                                 "services/graph/runs"),
@@ -123,7 +128,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 152000
+ALL_LINES = 156000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

@@ -118,6 +118,17 @@ def _tables(result):
                     for key, _ in STRUCTURES for figure in ("median_s", "p99_s", "cpu_s")),
                   format_figure(number_in(row, "ratio"))]
                  for row in _rows(object_in(result, "oltp"), "rows")])
+    beside = object_in(result, "beside")
+    yield Table("GTPC's transactions on one CPU beside five compactions a second; p99 with the agent is "
+                f"{format_figure(number_in(beside, 'p99_agent_by_threads_same'))} of that with threads on "
+                f"the same CPU, {format_figure(number_in(beside, 'p99_agent_by_thread_other'))} of that "
+                "with a thread on the other",
+                ["compactions by", "p50, µs", "p99, µs", "transactions/s", "compactions/s"],
+                [[text_in(row, "compactions_by"), format_figure(1e6 * number_in(row, "p50_s")),
+                  format_figure(1e6 * number_in(row, "p99_s")),
+                  format_figure(number_in(row, "transactions_per_s")),
+                  format_figure(number_in(row, "compactions_per_s"))]
+                 for row in _rows(beside, "rows")])
     yield Table("Figure 7: a column added up by threads",
                 ["threads", "M edges/s", "speed-up", "CPU s/G edges"],
                 [[f"{number_in(row, 'threads'):g}", format_figure(1e-6 * number_in(row, "edges_per_s")),
@@ -147,10 +158,11 @@ def fill(entry, page):
     page.charts += [chart for chart in _charts(result)
                     if any(p.ours for s in chart.series for p in s.points)]
     page.tables += [table for table in _tables(result) if table.rows]
-    for part in ("copy", "merge"):
+    for part, what in (("copy", "memcpy into one buffer of 4 MiB"),
+                       ("merge", "One thread's copies from memory to other memory")):
         found = object_in(result, part)
         if number_in(found, "memcpy_gib_per_s"):
-            page.notes.append(f"memcpy into one buffer of 4 MiB, beside {part}: "
+            page.notes.append(f"{what}, beside {part}: "
                               f"{format_figure(number_in(found, 'memcpy_gib_per_s'))} GiB/s, "
                               f"{format_figure(number_in(found, 'memcpy_cpu_s_per_gib'))} CPU s/GiB.")
     page.notes += [f"Not measured: {what}." for what in list_in(result, "missing") if isinstance(what, str)]

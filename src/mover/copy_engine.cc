@@ -5,13 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "mover/thread_copy_engine.h"
+
 namespace pulse {
 namespace {
 
 class InlineCopyEngine : public CopyEngine {
  public:
   explicit InlineCopyEngine(const InlineCopyOptions& options)
-      : piece_(options.piece), completions_(options.depth) {}
+      : piece_(options.piece), stream_bytes_(options.stream_bytes), completions_(options.depth) {}
 
   size_t Submit(const CopyItem* items, size_t n) override {
     n = std::min(n, depth() - in_flight());
@@ -30,11 +32,16 @@ class InlineCopyEngine : public CopyEngine {
   CopyCompletion Execute(const CopyItem& item) const {
     if (absl::Status st = CheckCopy(item); !st.ok()) return {item.tag, 0, std::move(st)};
     const uint64_t bytes = std::min(item.length, piece_);
-    if (bytes > 0) std::memcpy(item.destination, item.source, bytes);
+    if (bytes >= stream_bytes_) {
+      CopyPastCaches(item.destination, item.source, bytes);
+    } else if (bytes > 0) {
+      std::memcpy(item.destination, item.source, bytes);
+    }
     return {item.tag, bytes, absl::OkStatus()};
   }
 
   const uint64_t piece_;
+  const uint64_t stream_bytes_;
   std::vector<CopyCompletion> completions_;  // a ring; the counts below run freely
   size_t next_ = 0;
   size_t polled_ = 0;

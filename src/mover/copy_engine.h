@@ -75,6 +75,8 @@ struct InlineCopyOptions {
   size_t depth = 64;
   // The most that one item copies before its completion: bounds the time that Submit takes.
   uint64_t piece = ~uint64_t{0};
+  // From this length on stores bypass the caches: for destinations that are not read again soon.
+  uint64_t stream_bytes = ~uint64_t{0};
 };
 
 // Copies while it submits. InvalidArgument for a depth or a piece of 0.

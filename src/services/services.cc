@@ -3,6 +3,7 @@
 #include "services/echo/spec.h"
 #include "services/files/spec.h"
 #include "services/front/front_options.h"
+#include "services/graph/engines/spec.h"
 #include "services/kv/agent/front_module.h"
 #include "services/lsm/plugin/agent_module.h"
 #include "services/offload/front_module.h"
@@ -12,9 +13,9 @@
 namespace pulse {
 namespace {
 
-constexpr const ServiceEntry* kServices[] = {&lsm::kEntry,   &files::kEntry,      &echo::kEntry,
-                                             &front::kEntry, &offload::kEntry,    &redis::kEntry,
-                                             &kv::kEntry,    &ops::remote::kEntry};
+constexpr const ServiceEntry* kServices[] = {
+    &lsm::kEntry,   &files::kEntry, &echo::kEntry,        &front::kEntry,         &offload::kEntry,
+    &redis::kEntry, &kv::kEntry,    &ops::remote::kEntry, &graph::engines::kEntry};
 
 }  // namespace
 

@@ -44,7 +44,7 @@ url_of() { grep -o 'http://127.0.0.1:[0-9]*/metrics' "$1"; }
 # An agent with a front, and a server with an agent in front: together they have all numbers.
 host_socket="$SOCKET_DIR/host.sock"
 run_ok create 120 "$PULSE" pool create "$SCRATCH/store" --size 64M --segment 1M
-start_agent "$socket" --metrics 0 --ops --store "$SCRATCH/store" --offload "$blocks_offload" --serve 0 \
+start_agent "$socket" --metrics 0 --ops --graph --store "$SCRATCH/store" --offload "$blocks_offload" --serve 0 \
   --serve-host "unix:$host_socket"
 serve_log="$SCRATCH/serve.log"
 start "$serve_log" "$PULSE" serve --port 0 --offload on --db "$SCRATCH/served" --metrics 0

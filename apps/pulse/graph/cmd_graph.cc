@@ -13,6 +13,7 @@
 
 #include "apps/pulse/commands.h"
 #include "apps/pulse/graph/cmd_load.h"
+#include "apps/pulse/graph/engine_options.h"
 #include "apps/pulse/graph/shell.h"
 #include "apps/pulse/util/option_values.h"
 #include "apps/pulse/util/server_options.h"
@@ -36,21 +37,34 @@ struct GraphArgs {
   std::string memory = "256M";
   std::string query_memory = "1G";
   double timeout_seconds = 0;
+  EngineArgs engine;
   bolt::BoltOptions bolt;
   int port = 7687;
   std::string cpus, password_file;
 };
 
-absl::StatusOr<std::unique_ptr<graph::GraphStore>> OpenStore(const GraphArgs& args,
-                                                             bool read_only) {
+struct OpenedGraph {
+  std::unique_ptr<graph::engines::EngineSet> engines;  // null: nothing is flushed
+  std::unique_ptr<graph::GraphStore> store;
+  graph::GraphStore* operator->() const { return store.get(); }
+};
+
+absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
+  OpenedGraph opened;
   graph::StoreOptions options;
+  if (!read_only) {
+    PULSE_ASSIGN_OR_RETURN(opened.engines, OpenEngines(args.engine));
+    options.engines = opened.engines.get();
+  }
   options.read_only = read_only;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
   auto store = graph::GraphStore::Open(args.db, options);
   if (read_only && absl::IsNotFound(store.status())) {
     return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
   }
-  return store;
+  if (!store.ok()) return store.status();
+  opened.store = *std::move(store);
+  return opened;
 }
 
 absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args) {
@@ -91,8 +105,8 @@ absl::Status RunQuery(GraphArgs args) {
   }
   // What only reads leaves the database to another process that writes.
   const bool read_only = args.read_only || !cypher::StatementWrites(args.query);
-  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, read_only));
-  cypher::GraphService service(store.get(), options);
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, read_only));
+  cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const cypher::ValueMap parameters, ReadParameters(args, &service));
   PULSE_RETURN_IF_ERROR(RunGraphStatement(&service, nullptr, args.query, parameters, args.json));
   return read_only ? absl::OkStatus() : store->Close();
@@ -101,8 +115,8 @@ absl::Status RunQuery(GraphArgs args) {
 absl::Status RunShell(const GraphArgs& args) {
   TakeInterrupts();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
-  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, args.read_only));
-  cypher::GraphService service(store.get(), options);
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  cypher::GraphService service(store.store.get(), options);
   PULSE_RETURN_IF_ERROR(RunGraphShell(&service, args.json));
   return args.read_only ? absl::OkStatus() : store->Close();
 }
@@ -115,22 +129,31 @@ absl::Status RunServer(GraphArgs args) {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
   const StopSignal stop;  // before any thread starts
-  PULSE_ASSIGN_OR_RETURN(const auto store, OpenStore(args, args.read_only));
-  cypher::GraphService service(store.get(), options);
+  PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
+  cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const auto server, bolt::BoltServer::Open(&service, args.bolt));
   std::fprintf(stderr, "pulse graph: %s on bolt://%s:%d (process %d%s)\n", args.db.c_str(),
                args.bolt.bind.c_str(), server->port(), getpid(),
                args.bolt.tls_cert.empty() ? "" : ", TLS");
+  if (store.engines != nullptr) {
+    std::fprintf(stderr, "pulse graph: copy engine %s\n", store.engines->Describe().c_str());
+  }
   stop.Wait();
   std::fprintf(stderr, "pulse graph: stopping\n");
   server->Stop();
-  return args.read_only ? absl::OkStatus() : store->Close();
+  if (args.read_only) return absl::OkStatus();
+  const absl::Status closed = store->Close();
+  if (const std::string did = store.engines->Summary(); !did.empty()) {
+    std::fprintf(stderr, "pulse graph: copy engines: %s\n", did.c_str());
+  }
+  return closed;
 }
 
 void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
   cmd->add_option("DB", args->db, "directory of the database")->required();
   cmd->add_flag("--read-only", args->read_only,
                 "the state of this moment, beside a process that writes");
+  AddEngineOptions(cmd, &args->engine);
   cmd->add_option("--memory", args->memory, "memory for relationships that are not flushed yet")
       ->capture_default_str();
   cmd->add_option("--query-memory", args->query_memory, "the most that one query may take, about")

@@ -4,17 +4,30 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/errors.h"
 #include "bench/macro/faults/soak_trend.h"
+#include "mover/dsa_copy_engine.h"
 #include "mover/thread_copy_engine.h"
+#include "vdpu/sim_copy_engine.h"
 
 namespace pulse::bench {
 
 const std::vector<EngineChoice>& CopyEngines() {
-  static const std::vector<EngineChoice> all = {{"inline", 0}, {"threads-1", 1}, {"threads-2", 2}};
+  static const std::vector<EngineChoice> all = [] {
+    std::vector<EngineChoice> engines = {
+        {"inline"}, {"threads-1", 1}, {"threads-2", 2}, {"sim (stand-in)", 0, true}};
+    if (OpenDsaDevice().ok()) engines.push_back({"dsa", 0, false, true});
+    return engines;
+  }();
   return all;
 }
 
 absl::StatusOr<std::unique_ptr<CopyEngine>> MakeEngine(const EngineChoice& choice) {
+  if (choice.simulated) return vdpu::CreateSimCopyEngine({});
+  if (choice.dsa) {
+    PULSE_ASSIGN_OR_RETURN(DsaDevice device, OpenDsaDevice());
+    return CreateDsaCopyEngine(std::move(device.portal), device.options);
+  }
   if (choice.threads == 0) return CreateInlineCopyEngine({});
   return CreateThreadCopyEngine({.threads = choice.threads});
 }
@@ -54,6 +67,32 @@ nlohmann::json ToJson(const std::vector<CopyCost>& costs) {
           {"gib_per_s_most", most},
           {"caller_cpu_s_per_gib", median.caller_cpu_s_per_gib},
           {"all_cpu_s_per_gib", median.all_cpu_s_per_gib}};
+}
+
+CopyCost MeasureCopyRate(uint64_t bytes, int rounds) {
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  const std::vector<char> from(bytes, 'x');
+  std::vector<char> to(bytes, 'y');
+  CopyCost best;
+  for (const bool past_caches : {false, true}) {
+    std::vector<CopyCost> costs;
+    for (int round = 0; round <= rounds; ++round) {
+      const CostMeter meter;
+      for (uint64_t at = 0; at < bytes; at += kPiece) {
+        const uint64_t n = std::min(kPiece, bytes - at);
+        if (past_caches) {
+          CopyPastCaches(&to[at], &from[at], n);
+        } else {
+          std::memcpy(&to[at], &from[at], n);
+        }
+        asm volatile("" : : "r"(to.data()) : "memory");  // what was copied is needed
+      }
+      if (round > 0) costs.push_back(meter.Of(bytes));
+    }
+    const CopyCost cost = MedianCost(costs);
+    if (cost.gib_per_s > best.gib_per_s) best = cost;
+  }
+  return best;
 }
 
 CopyCost MeasureMemcpy(uint64_t bytes, int rounds) {

@@ -16,9 +16,11 @@ namespace pulse::bench {
 struct EngineChoice {
   std::string name;
   int threads = 0;  // 0: the caller copies
+  bool simulated = false;
+  bool dsa = false;
 };
 
-// "inline", "threads-1", "threads-2".
+// "inline", "threads-1", "threads-2", "sim (stand-in)"; "dsa" where this machine has one.
 const std::vector<EngineChoice>& CopyEngines();
 absl::StatusOr<std::unique_ptr<CopyEngine>> MakeEngine(const EngineChoice& choice);
 
@@ -44,6 +46,10 @@ class CostMeter {
 // The medians, for JSON: "gib_per_s" and so on.
 nlohmann::json ToJson(const std::vector<CopyCost>& costs);
 CopyCost MedianCost(const std::vector<CopyCost>& costs);
+
+// Copies `bytes` once from memory to other memory, both there before, in pieces of 1 MiB, by memcpy
+// or past the caches, whichever is faster: the machine's rate with one thread.
+CopyCost MeasureCopyRate(uint64_t bytes, int rounds);
 
 // Copies `bytes` once, by memcpy, in pieces of 4 MiB into the same 4 MiB: what no merge can beat.
 CopyCost MeasureMemcpy(uint64_t bytes, int rounds);

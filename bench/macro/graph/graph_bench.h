@@ -38,6 +38,8 @@ absl::Status RunFlushPart(GraphBench* bench);
 absl::Status RunMergePart(GraphBench* bench);
 // Figure 6: GTPC's transactions by structure.
 absl::Status RunOltpPart(GraphBench* bench);
+// GTPC's transactions beside compactions, by whose CPU these are done.
+absl::Status RunBesidePart(GraphBench* bench);
 // Figure 7: a column added up by threads.
 absl::Status RunSumPart(GraphBench* bench);
 // Figure 8: growing transactions on few nodes, against a plain adjacency list.

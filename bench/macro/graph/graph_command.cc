@@ -24,9 +24,9 @@ using Names = std::vector<std::string>;
 constexpr struct {
   const char* name;
   absl::Status (*run)(GraphBench*);
-} kParts[] = {{"copy", RunCopyPart}, {"flush", RunFlushPart}, {"merge", RunMergePart},
-              {"oltp", RunOltpPart}, {"sum", RunSumPart},     {"updates", RunUpdatesPart},
-              {"gtpc", RunGtpcPart}};
+} kParts[] = {{"copy", RunCopyPart},       {"flush", RunFlushPart},   {"merge", RunMergePart},
+              {"oltp", RunOltpPart},       {"beside", RunBesidePart}, {"sum", RunSumPart},
+              {"updates", RunUpdatesPart}, {"gtpc", RunGtpcPart}};
 
 absl::Status CheckNames(const char* option, const Names& names, const Names& known) {
   for (const std::string& name : names) {

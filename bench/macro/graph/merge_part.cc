@@ -12,11 +12,12 @@
 #include "apps/pulse/util/disk.h"
 #include "apps/pulse/util/progress.h"
 #include "apps/pulse/util/text_table.h"
+#include "base/cpu_list.h"
 #include "base/errors.h"
 #include "bench/macro/faults/soak_trend.h"
-#include "bench/macro/graph/counting_sink.h"
 #include "bench/macro/graph/engines.h"
 #include "bench/macro/graph/graph_bench.h"
+#include "bench/macro/graph/merge_agent.h"
 #include "bench/macro/graph/rmat.h"
 #include "fmt/format.h"
 #include "services/graph/runs/merge.h"
@@ -27,14 +28,27 @@ namespace {
 using Run = std::shared_ptr<const graph::RunReader>;
 constexpr graph::Token kKey = 3;
 
-absl::StatusOr<Run> OpenRun(graph::StringSink* sink) {
-  return graph::RunReader::Open(graph::OwnRun(std::move(sink->bytes()), "a run of the benchmark"));
+// Runs in memory that the agent may map, too.
+struct Runs {
+  std::vector<Run> readers;
+  std::vector<UniqueFd> files;
+  uint64_t bytes() const {
+    uint64_t all = 0;
+    for (const Run& run : readers) all += run->info().bytes;
+    return all;
+  }
+};
+absl::Status AddRun(graph::StringSink* sink, Runs* runs) {
+  PULSE_ASSIGN_OR_RETURN(SharedRun run, ShareRun(sink->bytes()));
+  runs->readers.push_back(std::move(run.reader));
+  runs->files.push_back(std::move(run.file));
+  return absl::OkStatus();
 }
 
 // Four runs of `bytes` together: nodes with blocks of 1 to 512 KiB, each node in one run.
-absl::StatusOr<std::vector<Run>> LargeBlocks(uint64_t bytes, uint64_t seed) {
+absl::StatusOr<Runs> LargeBlocks(uint64_t bytes, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Run> runs;
+  Runs runs;
   std::vector<graph::NodeId> others;
   std::vector<graph::EdgeId> edges;
   for (graph::NodeId part = 0; part < 4; ++part) {
@@ -56,14 +70,15 @@ absl::StatusOr<std::vector<Run>> LargeBlocks(uint64_t bytes, uint64_t seed) {
       written += block;
     }
     PULSE_RETURN_IF_ERROR(builder->Finish().status());
-    PULSE_ASSIGN_OR_RETURN(runs.emplace_back(), OpenRun(&sink));
+    PULSE_RETURN_IF_ERROR(AddRun(&sink, &runs));
   }
   return runs;
 }
 
 // Of sorted edges, those that `mine` wants, with a property of 0 to 99.
 template <typename Mine>
-absl::StatusOr<Run> RmatRun(const std::vector<RmatEdge>& edges, uint64_t first_id, Mine mine) {
+absl::Status AddRmatRun(const std::vector<RmatEdge>& edges, uint64_t first_id, Mine mine,
+                        Runs* runs) {
   graph::StringSink sink;
   PULSE_ASSIGN_OR_RETURN(const auto builder, graph::RunBuilder::Create({}, &sink));
   std::vector<graph::NodeId> others;
@@ -85,7 +100,7 @@ absl::StatusOr<Run> RmatRun(const std::vector<RmatEdge>& edges, uint64_t first_i
     PULSE_RETURN_IF_ERROR(builder->AppendInts(kKey, values));
   }
   PULSE_RETURN_IF_ERROR(builder->Finish().status());
-  return OpenRun(&sink);
+  return AddRun(&sink, runs);
 }
 
 struct Merged {
@@ -100,42 +115,79 @@ struct Merged {
   }
 };
 
-// With each engine in turns.
-absl::StatusOr<std::vector<Merged>> MergeByEngines(const std::vector<Run>& runs, int rounds,
-                                                   Progress* progress) {
-  std::vector<Merged> all(CopyEngines().size());
+// The copy engines, and the agent as the last.
+std::vector<std::string> MergerNames() {
+  std::vector<std::string> names;
+  for (const EngineChoice& choice : CopyEngines()) names.push_back(choice.name);
+  names.emplace_back("agent");
+  return names;
+}
+
+// With each engine in turns. All write into the same memory.
+absl::StatusOr<std::vector<Merged>> MergeByEngines(const Runs& runs, int rounds,
+                                                   MergeAgentProcess* agent, Progress* progress) {
+  const size_t engines = CopyEngines().size();
+  std::vector<Merged> all(engines + 1);
+  PULSE_ASSIGN_OR_RETURN(const auto sink, ArenaSink::Create(runs.bytes() * 5 / 4 + (8 << 20)));
+  std::vector<int> files;
+  for (const UniqueFd& file : runs.files) files.push_back(file.get());
+  graph::MergeOptions options;
+  options.bottom = true;
+  std::string first;
   for (int round = 0; round <= rounds; ++round) {
     for (size_t e = 0; e < all.size(); ++e) {
-      PULSE_ASSIGN_OR_RETURN(const auto engine, MakeEngine(CopyEngines()[e]));
-      CountingSink sink;
+      sink->Clear();
+      const int64_t agent_cpu = agent->CpuNanos();
+      std::unique_ptr<CopyEngine> engine;
+      if (e < engines) {
+        PULSE_ASSIGN_OR_RETURN(engine, MakeEngine(CopyEngines()[e]));
+      }
       const CostMeter meter;
-      graph::MergeOptions options;
-      options.bottom = true;
-      PULSE_ASSIGN_OR_RETURN(const auto result,
-                             graph::MergeRuns(runs, options, engine.get(), &sink));
+      uint64_t bytes = 0;
+      if (e < engines) {
+        PULSE_ASSIGN_OR_RETURN(const auto result,
+                               graph::MergeRuns(runs.readers, options, engine.get(), sink.get()));
+        all[e].stats = result.stats;
+        bytes = result.info.bytes;
+      } else {
+        graph::MergeJob job;
+        job.runs = runs.readers;
+        job.files = files;
+        job.options = options;
+        job.sink = sink.get();
+        job.output = sink->fd();
+        PULSE_ASSIGN_OR_RETURN(all[e].stats, agent->merger()->Merge(job));
+        bytes = all[0].bytes;  // compared below
+      }
+      CopyCost cost = meter.Of(bytes);
+      cost.all_cpu_s_per_gib += static_cast<double>(agent->CpuNanos() - agent_cpu) * 1e-9 /
+                                (static_cast<double>(bytes) / kGiB);
       progress->Tick();
-      all[e].bytes = sink.bytes();
-      all[e].stats = result.stats;
-      if (round == 0) continue;
-      all[e].costs.push_back(meter.Of(sink.bytes()));
-      all[e].waited_s.push_back(static_cast<double>(result.stats.waited_ns) * 1e-9);
+      all[e].bytes = bytes;
+      if (round == 0) {
+        std::string made(sink->data(), bytes);
+        if (e == 0)
+          first = std::move(made);
+        else if (made != first) {
+          return absl::InternalError("two engines have made different runs");
+        }
+        continue;
+      }
+      all[e].costs.push_back(cost);
+      all[e].waited_s.push_back(static_cast<double>(all[e].stats.waited_ns) * 1e-9);
     }
-  }
-  for (const Merged& merged : all) {
-    if (merged.bytes != all[0].bytes) {
-      return absl::InternalError("two copy engines have made different runs");
-    }
+    first.clear();
   }
   return all;
 }
 
 void AddMerged(const std::string& label, uint64_t bytes, const std::vector<Merged>& merged,
                TextTable* table, nlohmann::json* rows) {
+  const std::vector<std::string> names = MergerNames();
   for (size_t e = 0; e < merged.size(); ++e) {
     const Merged& one = merged[e];
     const CopyCost cost = MedianCost(one.costs);
-    table->AddRow({e == 0 ? label : "", CopyEngines()[e].name,
-                   fmt::format("{:.2f}", cost.gib_per_s),
+    table->AddRow({e == 0 ? label : "", names[e], fmt::format("{:.2f}", cost.gib_per_s),
                    fmt::format("{:.3f}", cost.caller_cpu_s_per_gib),
                    fmt::format("{:.3f}", cost.all_cpu_s_per_gib),
                    fmt::format("{:.1f}", 100 * one.share_copied()),
@@ -144,7 +196,7 @@ void AddMerged(const std::string& label, uint64_t bytes, const std::vector<Merge
     nlohmann::json row = ToJson(one.costs);
     row.update({{"input", label},
                 {"bytes", bytes},
-                {"engine", CopyEngines()[e].name},
+                {"engine", names[e]},
                 {"share_copied", one.share_copied()},
                 {"share_encoded", 1 - one.share_copied()},
                 {"nodes_copied", one.stats.nodes_copied},
@@ -189,6 +241,7 @@ absl::StatusOr<int64_t> SumByThreads(const graph::RunReader& run, int threads) {
 }  // namespace
 
 absl::Status RunMergePart(GraphBench* bench) {
+  double agent_rate = 0;
   std::vector<uint64_t> sizes;
   for (uint64_t size = uint64_t{256} << 10; size < bench->most_bytes; size *= 8) {
     sizes.push_back(size);
@@ -198,17 +251,24 @@ absl::Status RunMergePart(GraphBench* bench) {
       {"input", "engine", "GiB/s", "CPU*", "all", "copied, %", "encoded, %", "waits, ms"});
   table.AlignLeft(1);
   nlohmann::json rows = nlohmann::json::array();
+  const std::vector<int> cpus = MyCpus();
+  PULSE_ASSIGN_OR_RETURN(const auto agent,
+                         MergeAgentProcess::Start(bench->dir, cpus.size() > 1 ? cpus.back() : -1));
   {
     Progress progress(static_cast<int>(sizes.size()) + 1);
     for (const uint64_t size : sizes) {
       progress.Begin("blocks, " + FormatBytes(size));
       PULSE_ASSIGN_OR_RETURN(const auto runs, LargeBlocks(size, bench->seed));
-      PULSE_ASSIGN_OR_RETURN(const auto merged, MergeByEngines(runs, bench->rounds, &progress));
+      PULSE_ASSIGN_OR_RETURN(const auto merged,
+                             MergeByEngines(runs, bench->rounds, agent.get(), &progress));
       AddMerged("blocks, " + FormatBytes(size), size, merged, &table, &rows);
       // Of the largest, in the end.
       const CopyCost inlined = MedianCost(merged[0].costs), thread = MedianCost(merged[1].costs);
       bench->here["merge/rate"] = thread.gib_per_s / inlined.gib_per_s;
       bench->here["merge/caller_cpu"] = thread.caller_cpu_s_per_gib / inlined.caller_cpu_s_per_gib;
+      const CopyCost by_agent = MedianCost(merged.back().costs);
+      bench->here["merge/agent_cpu"] = by_agent.caller_cpu_s_per_gib / inlined.caller_cpu_s_per_gib;
+      agent_rate = by_agent.gib_per_s;
       progress.End("done");
     }
     progress.Begin("R-MAT");
@@ -218,18 +278,22 @@ absl::Status RunMergePart(GraphBench* bench) {
     const auto mine = [](uint64_t phase) {
       return [phase](graph::NodeId node) { return node / 64 % 2 == phase || node % 10 == 0; };
     };
-    PULSE_ASSIGN_OR_RETURN(const Run newer, RmatRun(edges, edges.size(), mine(0)));
-    PULSE_ASSIGN_OR_RETURN(const Run older, RmatRun(edges, 0, mine(1)));
+    Runs runs;
+    PULSE_RETURN_IF_ERROR(AddRmatRun(edges, edges.size(), mine(0), &runs));
+    PULSE_RETURN_IF_ERROR(AddRmatRun(edges, 0, mine(1), &runs));
     PULSE_ASSIGN_OR_RETURN(const auto merged,
-                           MergeByEngines({newer, older}, bench->rounds, &progress));
+                           MergeByEngines(runs, bench->rounds, agent.get(), &progress));
     AddMerged(fmt::format("R-MAT, {} edges, a tenth of the nodes in both", edges.size()),
               merged[0].bytes, merged, &table, &rows);
     progress.End("done");
   }
-  const CopyCost plain = MeasureMemcpy(bench->most_bytes, bench->rounds);
+  const CopyCost plain = MeasureCopyRate(bench->most_bytes, bench->rounds);
+  bench->here["merge/agent_rate"] = agent_rate / plain.gib_per_s;
   fmt::print(
       "\nFigure 5: compaction in DRAM, GiB/s of what comes out. * CPU seconds of the caller for a\n"
-      "GiB, then of all threads. memcpy: {:.2f} GiB/s, {:.3f} CPU s/GiB\n{}",
+      "GiB, then of all threads, the agent's too. sim is a stand-in for an accelerator. One "
+      "thread\n"
+      "copies {:.2f} GiB/s from memory to memory, {:.3f} CPU s/GiB\n{}",
       plain.gib_per_s, plain.all_cpu_s_per_gib, table.Render());
   bench->report["merge"] = {{"rows", std::move(rows)},
                             {"memcpy_gib_per_s", plain.gib_per_s},
@@ -240,7 +304,10 @@ absl::Status RunMergePart(GraphBench* bench) {
 absl::Status RunSumPart(GraphBench* bench) {
   const auto edges =
       SortedRmat({.scale = 18, .edges = bench->tiny ? 50'000u : 8'000'000u, .seed = bench->seed});
-  PULSE_ASSIGN_OR_RETURN(const Run run, RmatRun(edges, 0, [](graph::NodeId) { return true; }));
+  Runs runs;
+  PULSE_RETURN_IF_ERROR(AddRmatRun(
+      edges, 0, [](graph::NodeId) { return true; }, &runs));
+  const Run& run = runs.readers[0];
   TextTable table({"threads", "M edges/s", "least", "most", "speed-up", "CPU s/G edges"});
   nlohmann::json rows = nlohmann::json::array();
   std::vector<std::vector<double>> rates(4), cpu(4);

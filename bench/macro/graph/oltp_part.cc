@@ -13,6 +13,7 @@
 #include "base/errors.h"
 #include "bench/macro/faults/soak_trend.h"
 #include "bench/macro/graph/graph_bench.h"
+#include "bench/macro/graph/gtpc_clients.h"
 #include "bench/macro/graph/gtpc_database.h"
 #include "bench/macro/graph/gtpc_queries.h"
 #include "fmt/format.h"
@@ -20,85 +21,11 @@
 namespace pulse::bench {
 namespace {
 
-using cypher::Value;
-
-// Parameters of transactions, and the numbers of what they create.
-class Clients {
- public:
-  Clients(const GtpcData& data, uint64_t seed)
-      : data_(data), random_(seed), order_(data.orders()), line_(data.lines()) {}
-
-  cypher::ValueMap Next() {
-    const int64_t district = Number(1, data_.districts());
-    const int64_t each = data_.customers() / data_.districts();
-    const int64_t warehouse = data_.WarehouseOfDistrict(district);
-    cypher::ValueList lines;
-    for (int64_t n = Number(5, 15), number = 1; number <= n; ++number) {
-      lines.push_back(Value::Map(
-          {{"id", Value::Int(++line_)},
-           {"number", Value::Int(number)},
-           {"quantity", Value::Int(Number(1, 10))},
-           {"stock", Value::Int((warehouse - 1) * data_.items() + Number(1, data_.items()))}}));
-    }
-    const int64_t last = district * each;
-    cypher::ValueMap all = {{"w", Value::Int(warehouse)},
-                            {"d", Value::Int(district)},
-                            {"c", Value::Int((district - 1) * each + Number(1, each))},
-                            {"o", Value::Int(Number(1, data_.orders()))},
-                            {"new_o", Value::Int(++order_)},
-                            {"first", Value::Int(last - std::min<int64_t>(19, each - 1))},
-                            {"last", Value::Int(last)},
-                            {"carrier", Value::Int(Number(1, 10))},
-                            {"threshold", Value::Int(Number(10, 20))},
-                            {"amount", Value::Float(static_cast<double>(Number(1, 5000)))},
-                            {"now", Value::String("2013-01-01T00:00:00")},
-                            {"lines", Value::List(std::move(lines))}};
-    std::sort(all.begin(), all.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    return all;
-  }
-
- private:
-  int64_t Number(int64_t least, int64_t most) {
-    return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
-  }
-  const GtpcData& data_;
-  std::mt19937_64 random_;
-  int64_t order_, line_;
-};
-
-class NoRows : public cypher::RowSink {
- public:
-  bool OnRows(const cypher::GraphView&, const Value*, size_t, size_t count,
-              std::span<const cypher::Slot>) override {
-    rows_ += count;
-    return true;
-  }
-  bool Restart() override { return true; }
-  uint64_t rows() const { return rows_; }
-
- private:
-  uint64_t rows_ = 0;
-};
-
-absl::Status RunTransaction(const GtpcTransaction& transaction, const cypher::ValueMap& parameters,
-                            cypher::GraphService* service) {
-  PULSE_ASSIGN_OR_RETURN(const auto running, service->Begin({}, {}));
-  NoRows rows;
-  for (const std::string_view text : transaction.statements) {
-    PULSE_ASSIGN_OR_RETURN(const auto statement, service->Prepare(text));
-    cypher::Outcome outcome;
-    PULSE_RETURN_IF_ERROR(running->Run(*statement, &parameters, &rows, &outcome));
-  }
-  uint64_t sequence = 0;
-  return running->Commit(&sequence);
-}
-
 struct Structure {
   std::string name;
   bool by_transaction = false;
   std::unique_ptr<GtpcDatabase> database;
-  std::unique_ptr<Clients> clients;
+  std::unique_ptr<GtpcClients> clients;
   // By transaction and whether after updates: seconds and CPU seconds of each.
   std::map<std::pair<std::string, bool>, std::vector<double>> seconds;
   std::map<std::pair<std::string, bool>, double> cpu_s;
@@ -139,7 +66,7 @@ absl::Status Measure(Structure* structure, int count, bool after) {
       const cypher::ValueMap parameters = structure->clients->Next();
       const Stretch one;
       PULSE_RETURN_IF_ERROR(
-          RunTransaction(transaction, parameters, structure->database->service()));
+          RunGtpcTransaction(transaction, parameters, structure->database->service()));
       structure->seconds[key].push_back(one.seconds());
     }
     structure->cpu_s[key] += all.cpu_seconds();
@@ -150,19 +77,12 @@ absl::Status Measure(Structure* structure, int count, bool after) {
 absl::Status Update(Structure* structure, int count, Progress* progress) {
   for (int i = 0; i < count; ++i) {
     for (const size_t which : {0, 1}) {
-      PULSE_RETURN_IF_ERROR(RunTransaction(GtpcOltp()[which], structure->clients->Next(),
-                                           structure->database->service()));
+      PULSE_RETURN_IF_ERROR(RunGtpcTransaction(GtpcOltp()[which], structure->clients->Next(),
+                                               structure->database->service()));
     }
     if (i % 100 == 0) progress->Tick();
   }
   return absl::OkStatus();
-}
-
-double Percentile(std::vector<double> seconds, double p) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds.empty()
-             ? 0
-             : seconds[static_cast<size_t>(p * static_cast<double>(seconds.size() - 1))];
 }
 
 }  // namespace
@@ -180,7 +100,7 @@ absl::Status RunOltpPart(GraphBench* bench) {
     for (Structure& s : structures) {
       progress.Begin("making " + s.name);
       PULSE_RETURN_IF_ERROR(MakeStructure(data, bench->dir, &progress, &s));
-      s.clients = std::make_unique<Clients>(data, bench->seed);
+      s.clients = std::make_unique<GtpcClients>(data, bench->seed);
       const graph::StoreStats stats = s.database->store()->stats();
       stores[s.name] = {{"chunk_bytes", stats.chunk_bytes}, {"run_bytes", stats.run_bytes}};
       progress.End("done");

@@ -24,6 +24,9 @@ def result():
             "oltp": {"rows": [{"transaction": "2 payment", "after_updates": True, "ratio": 0.9,
                                "adjacency": {"median_s": 1e-4, "p99_s": 2e-4, "cpu_s": 3e-4},
                                "runs": {"median_s": 0.9e-4, "p99_s": 2e-4, "cpu_s": 3e-4}}]},
+            "beside": {"rows": [{"compactions_by": "the agent on CPU 1", "p50_s": 1e-4, "p99_s": 3e-4,
+                                 "transactions_per_s": 5000, "compactions_per_s": 7}],
+                       "p99_agent_by_threads_same": 0.5, "p99_agent_by_thread_other": 1.01},
             "sum": {"rows": [{"threads": 2, "edges_per_s": 3e9, "speed_up": 1.9,
                               "cpu_s_per_g_edges": 0.6}]},
             "updates": [{"relationships": 10, "faster_by": 2.5, "cpu_s_per_gib": 9.0,
@@ -54,6 +57,8 @@ class GraphPageTest(ReportTestCase):
         self.assertEqual([r[3] for r in self.table(page, "The paper's text").rows], ["1.90", "–"])
         self.assertEqual(self.table(page, "Figure 5").rows[1][4:], ["80.0", "20.0"])
         self.assertEqual(self.table(page, "Figure 6").rows[0][0], "2 payment, after updates")
+        self.assertEqual(self.table(page, "GTPC's transactions on one CPU").rows,
+                         [["the agent on CPU 1", "100", "300", "5,000", "7.00"]])
         self.assertAnyHas("Not measured: Intel DSA", page.notes)
         self.assertAnyHas("memcpy", page.notes)
 

@@ -36,6 +36,7 @@ class SystemFile : public File {
     }
     return absl::OkStatus();
   }
+  int descriptor() const override { return fd_.get(); }
 
  private:
   UniqueFd fd_;
@@ -61,6 +62,11 @@ class OperatingSystem : public Files {
     return bytes;
   }
   absl::StatusOr<RunBytes> Map(const std::string& path) override { return MapRun(path); }
+  absl::StatusOr<UniqueFd> Descriptor(const std::string& path) override {
+    UniqueFd fd = OpenFile(path, O_RDONLY);
+    if (!fd.valid()) return ErrnoError(errno, "opening", path);
+    return fd;
+  }
   absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) override {
     UniqueFd fd = OpenFile(path, O_RDWR | O_CREAT, 0666);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/unique_fd.h"
 #include "services/graph/runs/run_reader.h"
 
 namespace pulse::graph {
@@ -25,6 +26,8 @@ class File {
   // nobody knows what is durable of what was written since the last success.
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
+  // For who else writes to it; -1: it has none.
+  virtual int descriptor() const { return -1; }
 };
 
 class Files {
@@ -36,6 +39,8 @@ class Files {
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
   // A run's bytes: mapped, where that is possible.
   virtual absl::StatusOr<RunBytes> Map(const std::string& path) = 0;
+  // For who else reads it, a process say. Not valid: files are in none.
+  virtual absl::StatusOr<UniqueFd> Descriptor(const std::string& /*path*/) { return UniqueFd(); }
   // Held as long as the result lives, and by one process; FailedPrecondition, and by whom, where
   // another one has it.
   virtual absl::StatusOr<std::shared_ptr<void>> Lock(const std::string& path) = 0;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "services/graph/core/files.h"
 #include "services/graph/model/database.h"
+#include "services/graph/runs/engines.h"
 
 namespace pulse::graph {
 
@@ -44,6 +45,9 @@ struct StoreOptions {
   // Flushes, checkpoints and compactions on a thread of its own; otherwise only when called for.
   bool background = true;
   Files* files = nullptr;  // null: the operating system's
+  // Who carries out the copies of flushes and compactions; outlives the store. Null: its own
+  // thread.
+  EngineSource* engines = nullptr;
 };
 
 struct StoreStats {
@@ -58,8 +62,10 @@ struct StoreStats {
   uint64_t flushes = 0, checkpoints = 0, merges = 0;
   uint64_t bytes_flushed = 0, bytes_merged = 0;
   uint64_t merge_bytes_copied = 0, merge_bytes_encoded = 0;
-  std::string damage;        // of the log, where it was read in spite of it
-  absl::Status maintenance;  // the last error of a flush, checkpoint or compaction
+  uint64_t merges_elsewhere = 0;    // by a Merger: the agent
+  uint64_t merges_fallen_back = 0;  // that it could not do, or not to the end: done here
+  std::string damage;               // of the log, where it was read in spite of it
+  absl::Status maintenance;         // the last error of a flush, checkpoint or compaction
 };
 
 class StoreImpl;

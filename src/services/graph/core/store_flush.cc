@@ -1,13 +1,14 @@
 // Maintenance: flushes of layer 0, checkpoints, compaction, and what memory may forget.
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/errors.h"
-#include "mover/copy_engine.h"
+#include "base/log.h"
 #include "services/graph/core/checkpoint.h"
 #include "services/graph/core/store_impl.h"
 #include "services/graph/model/text.h"
+#include "services/graph/runs/engines.h"
 #include "services/graph/runs/flush_plan.h"
-#include "services/graph/runs/merge.h"
 
 namespace pulse::graph {
 namespace {
@@ -28,7 +29,20 @@ class RunFile : public RunSink {
   uint64_t size_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<CopyEngine>> MakeEngine() { return CreateInlineCopyEngine({}); }
+// What a stretch of maintenance took.
+class Meter {
+ public:
+  EngineOutcome Of(const EngineChoice& choice) const {
+    EngineOutcome out;
+    out.name = choice.name;
+    out.nanos = NowNanos() - wall_;
+    out.cpu_nanos = ThreadCpuNanos() - cpu_;
+    return out;
+  }
+
+ private:
+  const int64_t wall_ = NowNanos(), cpu_ = ThreadCpuNanos();
+};
 
 }  // namespace
 
@@ -135,10 +149,17 @@ absl::StatusOr<std::optional<Run>> StoreImpl::WriteRun(
   if (records == 0) return std::optional<Run>();
   std::vector<Record> sorted(records);
   const FlushPlan plan = PlanFlush(chunks, sorted.data());
-  PULSE_ASSIGN_OR_RETURN(const auto engine, MakeEngine());
-  PlanExecutor executor(engine.get());
-  executor.Start(plan.copies);
-  PULSE_RETURN_IF_ERROR(executor.Wait());
+  {
+    EngineWork work;
+    work.kind = EngineWork::Kind::kFlush;
+    work.bytes = records * sizeof(Record);
+    PULSE_ASSIGN_OR_RETURN(const EngineChoice choice, engines_->Choose(work));
+    const Meter meter;
+    PlanExecutor executor(choice.engine.get());
+    executor.Start(plan.copies);
+    PULSE_RETURN_IF_ERROR(executor.Wait());
+    engines_->Report(work, meter.Of(choice));
+  }
   const std::string name = NewFile(".run");
   {
     PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(name)));
@@ -281,6 +302,82 @@ absl::Status StoreImpl::FlushLocked(bool checkpoint, const LoadedGraph* load) {
   return absl::OkStatus();
 }
 
+// What somebody else has written: a run, with as many records as he says.
+absl::Status StoreImpl::CheckMerged(const std::string& name, const MergeStats& stats) const {
+  absl::StatusOr<RunBytes> bytes = files_->Map(PathOf(name));
+  if (!bytes.ok()) return bytes.status();
+  const auto run = RunReader::Open(*std::move(bytes));
+  if (!run.ok()) return absl::UnavailableError(run.status().message());
+  const uint64_t records = (*run)->info().records;
+  if (records == stats.records_out) return absl::OkStatus();
+  return absl::UnavailableError(
+      Concat(name, " has ", records, " records, and not ", stats.records_out));
+}
+
+absl::StatusOr<MergeStats> StoreImpl::MergeToFile(std::span<const Run> inputs,
+                                                  const MergeOptions& options, std::string* name) {
+  std::vector<std::shared_ptr<const RunReader>> readers;
+  std::vector<UniqueFd> files;
+  std::vector<int> descriptors;
+  EngineWork work;
+  uint64_t records = 0;
+  for (const Run& run : inputs) {
+    readers.push_back(run.reader);
+    work.bytes += run.reader->info().bytes;
+    records += run.reader->info().records;
+    PULSE_ASSIGN_OR_RETURN(files.emplace_back(), files_->Descriptor(PathOf(run.file)));
+    descriptors.push_back(files.back().get());
+    work.in_files = work.in_files && files.back().valid();
+  }
+  PULSE_ASSIGN_OR_RETURN(const EngineChoice choice, engines_->Choose(work));
+  const Meter meter;
+  absl::Status fell_back;
+  if (choice.merger != nullptr) {
+    *name = NewFile(".run");
+    PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
+    RunFile sink(file.get());
+    MergeJob job;
+    job.runs = readers;
+    if (work.in_files) job.files = descriptors;
+    job.options = options;
+    job.sink = &sink;
+    job.output = file->descriptor();
+    absl::StatusOr<MergeStats> merged = choice.merger->Merge(job);
+    if (merged.ok() && merged->records_in != records) {
+      merged = absl::UnavailableError(
+          Concat(choice.name, " has merged ", merged->records_in, " records of ", records));
+    }
+    if (merged.ok()) {
+      if (const absl::Status st = CheckMerged(*name, *merged); !st.ok()) merged = st;
+    }
+    if (merged.ok()) {
+      PULSE_RETURN_IF_ERROR(file->Sync());
+      engines_->Report(work, meter.Of(choice));
+      std::lock_guard lock(stats_mu_);
+      ++stats_.merges_elsewhere;
+      return merged;
+    }
+    if (!absl::IsUnavailable(merged.status())) return merged.status();
+    fell_back = merged.status();
+    Log(LogLevel::kWarn, Concat("graph: ", path_, ": a compaction is done here, and not by ",
+                                choice.name, ": ", std::string(fell_back.message())));
+    // Whoever was asked may still write to the file.
+    RemoveFiles({*name});
+    std::lock_guard lock(stats_mu_);
+    ++stats_.merges_fallen_back;
+  }
+  *name = NewFile(".run");
+  PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(*name)));
+  RunFile sink(file.get());
+  PULSE_ASSIGN_OR_RETURN(const MergeResult result,
+                         MergeRuns(readers, options, choice.engine.get(), &sink));
+  PULSE_RETURN_IF_ERROR(file->Sync());
+  EngineOutcome outcome = meter.Of(choice);
+  outcome.fell_back = fell_back;
+  engines_->Report(work, outcome);
+  return result.stats;
+}
+
 // Runs [first, first + count) of one direction become one, of the next level.
 absl::Status StoreImpl::MergeSide(Side side, size_t first, size_t count) {
   std::shared_ptr<const Layers> before;
@@ -289,32 +386,25 @@ absl::Status StoreImpl::MergeSide(Side side, size_t first, size_t count) {
     before = layers_;
   }
   const std::vector<Run>& runs = before->side(side).runs;
-  std::vector<std::shared_ptr<const RunReader>> readers;
+  const auto inputs = std::span(runs).subspan(first, count);
   std::vector<std::string> obsolete;
   int level = 1;
-  for (size_t i = first; i < first + count; ++i) {
-    readers.push_back(runs[i].reader);
-    obsolete.push_back(runs[i].file);
-    level = std::max(level, runs[i].level + 1);
+  for (const Run& run : inputs) {
+    obsolete.push_back(run.file);
+    level = std::max(level, run.level + 1);
   }
   MergeOptions options;
   options.oldest_snapshot = oldest_.load(std::memory_order_acquire);
   options.bottom = first + count == runs.size();
-  PULSE_ASSIGN_OR_RETURN(const auto engine, MakeEngine());
-  const std::string name = NewFile(".run");
-  MergeResult result;
-  {
-    PULSE_ASSIGN_OR_RETURN(const auto file, files_->Create(PathOf(name)));
-    RunFile sink(file.get());
-    PULSE_ASSIGN_OR_RETURN(result, MergeRuns(readers, options, engine.get(), &sink));
-    PULSE_RETURN_IF_ERROR(file->Sync());
-  }
+  std::string name;
+  PULSE_ASSIGN_OR_RETURN(const MergeStats stats, MergeToFile(inputs, options, &name));
   std::optional<Run> merged;
-  if (result.info.records > 0) {
+  if (stats.records_out > 0) {
     PULSE_ASSIGN_OR_RETURN(merged, OpenRun({name, side, level}));
   } else {
     obsolete.push_back(name);
   }
+  const uint64_t bytes = merged ? merged->reader->info().bytes : 0;
   // Only this thread changes runs.
   auto next = std::make_shared<Layers>(*before);
   auto& list = side == Side::kOut ? next->out.runs : next->in.runs;
@@ -333,9 +423,9 @@ absl::Status StoreImpl::MergeSide(Side side, size_t first, size_t count) {
   RemoveFiles(obsolete);
   std::lock_guard lock(stats_mu_);
   ++stats_.merges;
-  stats_.bytes_merged += result.info.bytes;
-  stats_.merge_bytes_copied += result.stats.bytes_copied + result.stats.column_bytes_copied;
-  stats_.merge_bytes_encoded += result.stats.bytes_encoded + result.stats.column_bytes_encoded;
+  stats_.bytes_merged += bytes;
+  stats_.merge_bytes_copied += stats.bytes_copied + stats.column_bytes_copied;
+  stats_.merge_bytes_encoded += stats.bytes_encoded + stats.column_bytes_encoded;
   return absl::OkStatus();
 }
 

@@ -138,6 +138,10 @@ class StoreImpl : public TransactionHost {
                                               std::span<const std::shared_ptr<L0Chunk>> chunks);
   absl::StatusOr<Run> OpenRun(const ManifestRun& run) const;
   absl::Status MergeSide(Side side, size_t first, size_t count);
+  // Makes one run of `inputs`, with whoever is to do it, in a file of which it gives the name.
+  absl::StatusOr<MergeStats> MergeToFile(std::span<const Run> inputs, const MergeOptions& options,
+                                         std::string* name);
+  absl::Status CheckMerged(const std::string& name, const MergeStats& stats) const;
   absl::Status WriteManifest(const Manifest& manifest);
   std::string NewFile(std::string_view suffix);
   void ListRuns(const Layers& layers, Manifest* manifest) const;
@@ -157,6 +161,7 @@ class StoreImpl : public TransactionHost {
   const std::string path_;
   const StoreOptions options_;
   Files* const files_;
+  EngineSource* const engines_;
   std::shared_ptr<void> lock_;
   uint64_t next_file_ = 1;  // maintenance_mu_
   std::atomic<uint64_t> checkpoint_size_{0};

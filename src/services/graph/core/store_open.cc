@@ -23,6 +23,7 @@ StoreImpl::StoreImpl(std::string path, const StoreOptions& options)
     : path_(std::move(path)),
       options_(options),
       files_(options.files != nullptr ? options.files : SystemFiles()),
+      engines_(options.engines != nullptr ? options.engines : InlineEngines()),
       layers_(std::make_shared<Layers>()) {}
 
 StoreImpl::~StoreImpl() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 #include "base/check.h"
 
@@ -111,7 +112,16 @@ bool PlanExecutor::Poll() {
 }
 
 absl::Status PlanExecutor::Wait() {
-  while (!Poll()) sched_yield();
+  // An engine that needs longer than this leaves the processor to others: that is what it is for.
+  constexpr int kYields = 20;
+  constexpr timespec kNap{0, 50'000};
+  for (int looks = 0; !Poll(); ++looks) {
+    if (looks < kYields) {
+      sched_yield();
+    } else {
+      nanosleep(&kNap, nullptr);
+    }
+  }
   return status_;
 }
 

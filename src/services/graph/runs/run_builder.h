@@ -24,6 +24,9 @@ class RunSink {
  public:
   virtual ~RunSink() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
+  // Memory of the sink's own for `size` bytes from `offset` of the run on: who puts them there
+  // gives that memory to Append(), which then has nothing to copy. Null: it has none.
+  virtual char* Window(uint64_t /*offset*/, uint64_t /*size*/) { return nullptr; }
 };
 
 class StringSink : public RunSink {

@@ -15,8 +15,16 @@ absl::Status FileSink::Append(absl::string_view bytes) {
 
 RunOutput::RunOutput(RunSink* sink, PlanExecutor* executor, uint64_t buffer_bytes)
     : sink_(sink), executor_(executor), capacity_(std::max<uint64_t>(buffer_bytes, 4096)) {
-  buffers_[0].bytes.reset(new char[capacity_]);
-  if (executor_ != nullptr) buffers_[1].bytes.reset(new char[capacity_]);
+  Place(&buffers_[0]);
+  if (executor_ != nullptr) Place(&buffers_[1]);
+}
+
+void RunOutput::Place(Buffer* buffer) {
+  buffer->at = sink_->Window(placed_, capacity_);
+  placed_ += capacity_;
+  if (buffer->at != nullptr) return;
+  if (buffer->own == nullptr) buffer->own.reset(new char[capacity_]);
+  buffer->at = buffer->own.get();
 }
 
 RunOutput::~RunOutput() {
@@ -26,8 +34,9 @@ RunOutput::~RunOutput() {
 
 absl::Status RunOutput::Write(Buffer* buffer) {
   if (buffer->used == 0) return absl::OkStatus();
-  PULSE_RETURN_IF_ERROR(sink_->Append({buffer->bytes.get(), buffer->used}));
+  PULSE_RETURN_IF_ERROR(sink_->Append({buffer->at, buffer->used}));
   buffer->used = 0;
+  Place(buffer);
   return absl::OkStatus();
 }
 
@@ -49,7 +58,7 @@ absl::Status RunOutput::Append(absl::string_view bytes) {
   while (!bytes.empty()) {
     Buffer* buffer = &buffers_[current_];
     const size_t n = std::min<size_t>(bytes.size(), capacity_ - buffer->used);
-    std::memcpy(buffer->bytes.get() + buffer->used, bytes.data(), n);
+    std::memcpy(buffer->at + buffer->used, bytes.data(), n);
     buffer->used += n;
     bytes.remove_prefix(n);
     if (buffer->used == capacity_) PULSE_RETURN_IF_ERROR(Turn());
@@ -65,7 +74,7 @@ absl::Status RunOutput::AppendByPlan(absl::string_view bytes) {
   while (!bytes.empty()) {
     Buffer* buffer = &buffers_[current_];
     const size_t n = std::min<size_t>(bytes.size(), capacity_ - buffer->used);
-    plan_.Add(bytes.data(), buffer->bytes.get() + buffer->used, n);
+    plan_.Add(bytes.data(), buffer->at + buffer->used, n);
     buffer->used += n;
     bytes.remove_prefix(n);
     if (buffer->used == capacity_) PULSE_RETURN_IF_ERROR(Turn());

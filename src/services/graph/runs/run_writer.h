@@ -41,9 +41,12 @@ class RunOutput {
 
  private:
   struct Buffer {
-    std::unique_ptr<char[]> bytes;
+    char* at = nullptr;  // `own`, or a window of the sink
+    std::unique_ptr<char[]> own;
     uint64_t used = 0;
   };
+  // An empty buffer gets the place of the bytes that follow all others.
+  void Place(Buffer* buffer);
   // Begins the copies into the current buffer, and makes the other one current.
   absl::Status Turn();
   absl::Status Write(Buffer* buffer);
@@ -53,7 +56,8 @@ class RunOutput {
   const uint64_t capacity_;
   Buffer buffers_[2];
   int current_ = 0;
-  CopyPlan plan_;  // into the current buffer
+  CopyPlan plan_;        // into the current buffer
+  uint64_t placed_ = 0;  // where the next buffer's bytes begin
   uint64_t offset_ = 0;
   uint64_t appended_ = 0;  // pieces
   int64_t waited_ns_ = 0;
