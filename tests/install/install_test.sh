@@ -83,6 +83,8 @@ run_all() {
   "$dir/ops_example" >/dev/null || fail "$dir/ops_example"
   examples/run_ops_filter_example.sh "$dir/ops_filter_example" "$scratch/hits" 2>"$scratch/hits.log" ||
     fail "$dir/ops_filter_example" "$scratch/hits.log"
+  examples/run_graph_example.sh "$dir/graph_example" "$dir/graph_example_cxx" "$scratch/graph" 2>"$scratch/graph.log" ||
+    fail "$dir/graph_example" "$scratch/graph.log"
   if "$dir/kv_client_example" "$scratch/nobody.sock" 2>"$scratch/client.log"; then fail "a client without a server"; fi
   examples/run_files_example.sh "$prefix/bin/pulse" "$dir/files_example" "$scratch/files" >"$scratch/files.log" 2>&1 ||
     fail "$dir/files_example" "$scratch/files.log"
@@ -139,6 +141,8 @@ compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
 compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
 compile pulsedb-ops "${CC:-cc}" ops_example "$examples/ops_example.c" -std=c99
 compile pulsedb-ops "${CXX:-c++}" ops_filter_example "$examples/ops_filter_example.cc" -std=c++20
+compile pulsedb-graph "${CC:-cc}" graph_example "$examples/graph_example.c" -std=c99
+compile pulsedb-graph "${CXX:-c++}" graph_example_cxx "$examples/graph_example.cc" -std=c++20
 compile pulsedb-offload "${CXX:-c++}" offload.so tests/install/consumer/offload_program.cc -std=c++20 -shared -fPIC
 run_all "$scratch/pc" "$scratch/pc/offload.so"
 plugin=$(pkg-config --variable=plugin pulsedb)
@@ -148,4 +152,4 @@ plugin=$(pkg-config --variable=plugin pulsedb)
 for library in "$libdir"/libpulse*.so; do
   "$root/tests/integration/plugin_object_test.sh" "$library" >"$scratch/exports.log" || fail "names of $library" "$scratch/exports.log"
 done
-echo "install_test: installed, moved, seven consumers by CMake and seven by pkg-config"
+echo "install_test: installed, moved, nine consumers by CMake and nine by pkg-config"
