@@ -58,14 +58,16 @@ if command -v help2man >/dev/null; then
     grep -q '^\.SH OPTIONS' "$prefix/share/man/man1/$page.1" || fail "no manual page $page"
   done
 fi
-for unit in pulse-agent@ pulse-serve pulse-kv; do
+for unit in pulse-agent@ pulse-serve pulse-kv pulse-graph@; do
   grep -q "^ExecStart=[^ ]*/first/bin/pulse " "$prefix/lib/systemd/system/$unit.service" ||
     fail "$unit.service starts another program"
   sed -i "s#$scratch/first#$prefix#" "$prefix/lib/systemd/system/$unit.service"
 done
 if command -v systemd-analyze >/dev/null; then
   cp "$prefix/lib/systemd/system/pulse-agent@.service" "$scratch/pulse-agent@$(id -un).service"
+  cp "$prefix/lib/systemd/system/pulse-graph@.service" "$scratch/pulse-graph@social.service"
   SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$scratch/pulse-agent@$(id -un).service" \
+    "$scratch/pulse-graph@social.service" \
     "$prefix/lib/systemd/system/pulse-serve.service" "$prefix/lib/systemd/system/pulse-kv.service" \
     2>"$scratch/units.log" || fail "systemd refuses a unit" "$scratch/units.log"
   if grep -iE 'pulse-[a-z@]*.*(unknown|failed|invalid|ignoring)' "$scratch/units.log"; then

@@ -48,7 +48,7 @@ has() {
   done
 }
 has pulsedb bin/pulse libexec/pulsedb/pulse-bench libexec/pulsedb/pulse-blocks-offload.so \
-  'lib/systemd/system/pulse-agent@\.service' lib/systemd/system/pulse-kv.service \
+  'lib/systemd/system/pulse-agent@\.service' lib/systemd/system/pulse-kv.service 'lib/systemd/system/pulse-graph@\.service' \
   share/bash-completion/completions/pulse share/doc/pulsedb/README.md share/doc/pulsedb/docs/services/rocksdb.md \
   share/pulsedb/report/report.py
 has pulsedb-rocksdb 'lib/.*/libpulse_rocksdb\.so'
