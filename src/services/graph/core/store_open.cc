@@ -15,7 +15,7 @@ using cypher::Concat;
 namespace {
 
 // While a log is read, runs are merged when there are so many times what one merge takes.
-constexpr size_t kRunsAtOpening = 8;
+constexpr size_t kRunsAtOpening = 12;
 
 }  // namespace
 
