@@ -40,7 +40,11 @@ endforeach()
 if(PULSE_ABSL_ROOT)
   target_include_directories(pulse_absl BEFORE INTERFACE ${PULSE_ABSL_ROOT}/include)
 endif()
-target_link_libraries(pulse_absl INTERFACE -Wl,--start-group ${PULSE_ABSL_LIBS} -Wl,--end-group
+# A shared object that cannot have the static one says so by the property PULSE_SHARED_ABSL.
+pkg_check_modules(ABSL_SHARED REQUIRED IMPORTED_TARGET absl_status absl_statusor absl_strings absl_cord
+  absl_flat_hash_map absl_time)
+target_link_libraries(pulse_absl INTERFACE
+  $<IF:$<BOOL:$<TARGET_PROPERTY:PULSE_SHARED_ABSL>>,PkgConfig::ABSL_SHARED,-Wl$<COMMA>--start-group;${PULSE_ABSL_LIBS};-Wl$<COMMA>--end-group>
   Threads::Threads)
 
 find_package(spdlog REQUIRED)

@@ -10,7 +10,7 @@ for header in include/pulse/*.h; do
   printf '#include "pulse/%s"\n' "$(basename "$header")" | compile ||
     { echo "check-public-headers: $header does not compile alone" >&2; exit 1; }
 done
-for header in kv_client ops; do
+for header in graph kv_client ops; do
   printf '#include "pulse/%s.h"\nint nothing;\n' "$header" |
     "${CC:-cc}" -std=c99 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -Iinclude -x c - ||
     { echo "check-public-headers: $header.h does not compile as C99" >&2; exit 1; }

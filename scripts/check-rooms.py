@@ -63,8 +63,11 @@ ROOMS = {
     # no storage.
     "src/services/graph/model": ("base",),
     "src/services/graph/cypher": ("base", "services/graph/model"),
+    # On snapshots; they know no store and no language.
+    "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
-    "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher"),
+    "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher",
+                                   "services/graph/algorithms"),
     "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/cypher",
                                 "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
@@ -128,7 +131,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 156000
+ALL_LINES = 162000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

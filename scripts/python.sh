@@ -24,7 +24,8 @@ build=$(cd "$build" && pwd -P)
 python=${PYTHON:-python3}
 work=$(pwd -P)/build/python
 tools=(scikit-build-core==1.1.2 nanobind==3.1.0)
-test_tools=(pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 pyarrow==26.0.1 networkx==3.6.1)
+test_tools=(pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 pyarrow==26.0.1 networkx==3.6.1
+  scipy==1.17.1)
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONDONTWRITEBYTECODE=1
 
 "$python" - <<'CHECK' || exit 1

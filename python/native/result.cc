@@ -1,7 +1,7 @@
 #include "result.h"
 
 #include "arrow.h"
-#include "column_types.h"
+#include "services/graph/library/column_types.h"
 
 namespace nb = nanobind;
 
@@ -9,6 +9,10 @@ namespace pulse::python {
 namespace {
 
 using cypher::Value;
+using graph::FixedInt;
+using graph::FlatTypeOf;
+using graph::FrameKind;
+using graph::FrameType;
 
 nb::object Steal(PyObject* object) {
   if (object == nullptr) throw nb::python_error();
@@ -100,7 +104,7 @@ nb::object Bytes(const void* data, size_t size) {
 // where it is null, or None where no row is; "object" has a list.
 nb::tuple ColumnData(Result& self, size_t column) {
   const graph::ResultTable& table = self.table();
-  const ColumnType type = FlatTypeOf(table, column);
+  const FrameType type = FlatTypeOf(table, column);
   const size_t rows = table.rows();
   std::vector<uint8_t> mask(rows);
   bool nulls = false;
@@ -113,19 +117,19 @@ nb::tuple ColumnData(Result& self, size_t column) {
     return nb::make_tuple(kind, Str(type.zone), type.nanos ? "ns" : "us", data, mask_bytes);
   };
   switch (type.kind) {
-    case ColumnKind::kInt:
-    case ColumnKind::kDate:
-    case ColumnKind::kLocalDateTime:
-    case ColumnKind::kInstant: {
+    case FrameKind::kInt:
+    case FrameKind::kDate:
+    case FrameKind::kLocalDateTime:
+    case FrameKind::kInstant: {
       std::vector<int64_t> data(rows);
       for (size_t row = 0; row < rows; ++row) data[row] = FixedInt(type, table.At(row, column));
-      const char* kind = type.kind == ColumnKind::kInt       ? "int64"
-                         : type.kind == ColumnKind::kDate    ? "date"
-                         : type.kind == ColumnKind::kInstant ? "instant"
-                                                             : "datetime";
+      const char* kind = type.kind == FrameKind::kInt       ? "int64"
+                         : type.kind == FrameKind::kDate    ? "date"
+                         : type.kind == FrameKind::kInstant ? "instant"
+                                                            : "datetime";
       return fixed(kind, Bytes(data.data(), rows * sizeof(int64_t)));
     }
-    case ColumnKind::kFloat: {
+    case FrameKind::kFloat: {
       std::vector<double> data(rows);
       for (size_t row = 0; row < rows; ++row) {
         const Value& value = table.At(row, column);
@@ -133,7 +137,7 @@ nb::tuple ColumnData(Result& self, size_t column) {
       }
       return fixed("float64", Bytes(data.data(), rows * sizeof(double)));
     }
-    case ColumnKind::kBool: {
+    case FrameKind::kBool: {
       std::vector<uint8_t> data(rows);
       for (size_t row = 0; row < rows; ++row) data[row] = table.At(row, column).is_true() ? 1 : 0;
       return fixed("bool", Bytes(data.data(), rows));

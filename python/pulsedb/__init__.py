@@ -203,6 +203,23 @@ class Graph(_native.Graph):
     def __repr__(self):
         return f"<pulsedb.Graph {self._path!r}{' closed' if self.closed else ''}>"
 
+    def to_backend(self, labels=None, types=None, *, directed=True):
+        """The graph as NetworkX's functions take it: `networkx.pagerank(graph.to_backend())`.
+
+        Nodes are ids there. `labels` and `types` (lists of names) say which nodes and relationships
+        count; all. Nothing is copied: each call sees the state of its moment. Which functions there are:
+        networkx.config and `pulsedb` there; for others use execute(...).to_networkx(). Needs networkx.
+        """
+        from ._networkx import BackendGraph
+
+        options = {"labels": labels, "types": types}
+        options = {
+            key: [names] if isinstance(names, str) else list(names)
+            for key, names in options.items()
+            if names is not None
+        }
+        return BackendGraph(self, directed=directed, multigraph=True, options=options)
+
     def load_nodes(self, label, data, key=None):
         """Makes a node of each row, with its columns as properties; returns how many.
 

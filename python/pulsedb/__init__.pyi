@@ -1,5 +1,5 @@
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, NoReturn
@@ -198,6 +198,13 @@ class Graph:
     def close(self) -> None: ...
     def __enter__(self) -> Graph: ...
     def __exit__(self, *exception: object) -> None: ...
+    def to_backend(
+        self,
+        labels: str | Iterable[str] | None = None,
+        types: str | Iterable[str] | None = None,
+        *,
+        directed: bool = True,
+    ) -> Any: ...
     def load_nodes(self, label: str, data: Any, key: str | None = None) -> int: ...
     def load_edges(
         self,

@@ -58,14 +58,16 @@ if command -v help2man >/dev/null; then
     grep -q '^\.SH OPTIONS' "$prefix/share/man/man1/$page.1" || fail "no manual page $page"
   done
 fi
-for unit in pulse-agent@ pulse-serve pulse-kv; do
+for unit in pulse-agent@ pulse-serve pulse-kv pulse-graph@; do
   grep -q "^ExecStart=[^ ]*/first/bin/pulse " "$prefix/lib/systemd/system/$unit.service" ||
     fail "$unit.service starts another program"
   sed -i "s#$scratch/first#$prefix#" "$prefix/lib/systemd/system/$unit.service"
 done
 if command -v systemd-analyze >/dev/null; then
   cp "$prefix/lib/systemd/system/pulse-agent@.service" "$scratch/pulse-agent@$(id -un).service"
+  cp "$prefix/lib/systemd/system/pulse-graph@.service" "$scratch/pulse-graph@social.service"
   SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no "$scratch/pulse-agent@$(id -un).service" \
+    "$scratch/pulse-graph@social.service" \
     "$prefix/lib/systemd/system/pulse-serve.service" "$prefix/lib/systemd/system/pulse-kv.service" \
     2>"$scratch/units.log" || fail "systemd refuses a unit" "$scratch/units.log"
   if grep -iE 'pulse-[a-z@]*.*(unknown|failed|invalid|ignoring)' "$scratch/units.log"; then
@@ -83,6 +85,8 @@ run_all() {
   "$dir/ops_example" >/dev/null || fail "$dir/ops_example"
   examples/run_ops_filter_example.sh "$dir/ops_filter_example" "$scratch/hits" 2>"$scratch/hits.log" ||
     fail "$dir/ops_filter_example" "$scratch/hits.log"
+  examples/run_graph_example.sh "$dir/graph_example" "$dir/graph_example_cxx" "$scratch/graph" 2>"$scratch/graph.log" ||
+    fail "$dir/graph_example" "$scratch/graph.log"
   if "$dir/kv_client_example" "$scratch/nobody.sock" 2>"$scratch/client.log"; then fail "a client without a server"; fi
   examples/run_files_example.sh "$prefix/bin/pulse" "$dir/files_example" "$scratch/files" >"$scratch/files.log" 2>&1 ||
     fail "$dir/files_example" "$scratch/files.log"
@@ -139,6 +143,8 @@ compile pulsedb-kv "${CXX:-c++}" kv_example "$examples/kv_example.cc" -std=c++20
 compile pulsedb-kv-client "${CC:-cc}" kv_client_example "$examples/kv_client_example.c" -std=c99
 compile pulsedb-ops "${CC:-cc}" ops_example "$examples/ops_example.c" -std=c99
 compile pulsedb-ops "${CXX:-c++}" ops_filter_example "$examples/ops_filter_example.cc" -std=c++20
+compile pulsedb-graph "${CC:-cc}" graph_example "$examples/graph_example.c" -std=c99
+compile pulsedb-graph "${CXX:-c++}" graph_example_cxx "$examples/graph_example.cc" -std=c++20
 compile pulsedb-offload "${CXX:-c++}" offload.so tests/install/consumer/offload_program.cc -std=c++20 -shared -fPIC
 run_all "$scratch/pc" "$scratch/pc/offload.so"
 plugin=$(pkg-config --variable=plugin pulsedb)
@@ -148,4 +154,4 @@ plugin=$(pkg-config --variable=plugin pulsedb)
 for library in "$libdir"/libpulse*.so; do
   "$root/tests/integration/plugin_object_test.sh" "$library" >"$scratch/exports.log" || fail "names of $library" "$scratch/exports.log"
 done
-echo "install_test: installed, moved, seven consumers by CMake and seven by pkg-config"
+echo "install_test: installed, moved, nine consumers by CMake and nine by pkg-config"

@@ -48,12 +48,12 @@ has() {
   done
 }
 has pulsedb bin/pulse libexec/pulsedb/pulse-bench libexec/pulsedb/pulse-blocks-offload.so \
-  'lib/systemd/system/pulse-agent@\.service' lib/systemd/system/pulse-kv.service \
+  'lib/systemd/system/pulse-agent@\.service' lib/systemd/system/pulse-kv.service 'lib/systemd/system/pulse-graph@\.service' \
   share/bash-completion/completions/pulse share/doc/pulsedb/README.md share/doc/pulsedb/docs/services/rocksdb.md \
   share/pulsedb/report/report.py
 has pulsedb-rocksdb 'lib/.*/libpulse_rocksdb\.so'
 has "$libraries" "lib/.*/libpulse-files\.so\.$version" "lib/.*/libpulse-kv\.so\.$version" "lib/.*/libpulse-kv-client\.so\.$version" \
-  "lib/.*/libpulse-ops\.so\.$version"
+  "lib/.*/libpulse-ops\.so\.$version" "lib/.*/libpulse-graph\.so\.$version"
 has libpulsedb-dev include/pulse/rocksdb.h include/pulse/kv.h 'lib/.*/cmake/PulseDB/PulseDBConfig.cmake' \
   'lib/.*/pkgconfig/pulsedb.pc' 'lib/.*/libpulse-files\.so'
 # Two packages must not have one file.

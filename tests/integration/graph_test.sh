@@ -78,10 +78,52 @@ refused "no.csv" load loaded --nodes Person=no.csv
 grep -q 'sound: 6 nodes, 6 relationships' check.out || fail "check says" check.out
 refused "there is no graph database" check nowhere
 run=$(ls loaded/*.run | head -n 1)
-python3 -c 'import sys
+# flip BYTE: in the run; twice is as it was.
+flip() {
+  python3 -c 'import sys
 with open(sys.argv[1], "r+b") as f:
-    f.seek(0, 2); middle = f.tell() // 2; f.seek(middle); byte = f.read(1)[0]; f.seek(middle); f.write(bytes([byte ^ 255]))' "$run"
+    f.seek(int(sys.argv[2])); byte = f.read(1)[0]; f.seek(int(sys.argv[2])); f.write(bytes([byte ^ 255]))' "$run" "$1"
+}
+middle=$(($(stat -c %s "$run") / 2))
+flip "$middle"
 refused "$(basename "$run")" check loaded
+refused "it cannot be opened without this file" check loaded
+flip "$middle"
+"$PULSE" graph check loaded >check.out 2>&1 || fail "check" check.out
+# A list, which begins behind the header.
+flip 36
+refused "$(basename "$run") is damaged" check loaded
+refused "what lies elsewhere can be read" check loaded
+mv "$run" run.away
+refused "$(basename "$run") is missing" check loaded
+# A log of three commits, of which the second has another byte now: the first one can be read.
+mkfifo statements
+"$PULSE" graph shell torn <statements >shell.out 2>&1 &
+shell=$!
+exec 7>statements
+printf 'CREATE (:N {i: %s});\n' 1 2 3 >&7
+for _ in $(seq 200); do
+  [[ "$("$PULSE" graph query torn --json 'MATCH (n:N) RETURN count(n) AS n' 2>/dev/null)" == '{"n":3}' ]] && break
+  sleep 0.05 # sleep: until another process has committed
+done
+kill -9 "$shell"
+wait "$shell" 2>/dev/null
+exec 7>&-
+"$PULSE" graph check torn >check.out 2>&1 || fail "check of torn" check.out
+grep -q 'sound: 3 nodes' check.out || fail "check of torn says" check.out
+python3 -c 'import struct
+with open("torn/00000001.wal", "r+b") as f:
+    bytes = bytearray(f.read()); at = 32 + 24 + struct.unpack_from("<I", bytes, 32)[0]
+    bytes[at + 24] ^= 1; f.seek(0); f.write(bytes)'
+refused "the log is damaged: torn/00000001.wal at byte" check torn
+refused "commits up to 1 (1 nodes, 0 relationships), which come before the damage, can be read" check torn
+refused "the log is damaged" query torn 'MATCH (n:N) RETURN n.i'
+said=$("$PULSE" graph query torn --damaged --json 'MATCH (n:N) RETURN n.i AS i' 2>damaged.err)
+[[ "$said" == '{"i":1}' ]] || fail "--damaged says $said" damaged.err
+grep -q "what comes before is shown" damaged.err || fail "--damaged does not tell" damaged.err
+refused "for reading" query torn --damaged 'CREATE (:N)'
+printf 'x' | dd of=torn/MANIFEST bs=1 seek=2 conv=notrunc status=none
+refused "nobody knows which files count" check torn
 
 note "bad input"
 refused "line 1, column 10" query db 'MATCH (n RETURN n'

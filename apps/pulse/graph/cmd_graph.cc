@@ -33,6 +33,7 @@ struct GraphArgs {
   std::string query;
   bool json = false;
   bool read_only = false;
+  bool damaged = false;
   std::vector<std::string> parameters;
   std::string memory = "256M";
   std::string query_memory = "1G";
@@ -57,8 +58,13 @@ absl::StatusOr<OpenedGraph> OpenStore(const GraphArgs& args, bool read_only) {
     options.engines = opened.engines.get();
   }
   options.read_only = read_only;
+  options.allow_damage = args.damaged;
   PULSE_RETURN_IF_ERROR(ReadSize("--memory", args.memory, "256M", &options.memory_limit));
   auto store = graph::GraphStore::Open(args.db, options);
+  if (store.ok() && !(*store)->stats().damage.empty()) {
+    std::fprintf(stderr, "pulse graph: %s; what comes before is shown\n",
+                 (*store)->stats().damage.c_str());
+  }
   if (read_only && absl::IsNotFound(store.status())) {
     return absl::NotFoundError(Concat(args.db, ": there is no graph database"));
   }
@@ -104,7 +110,7 @@ absl::Status RunQuery(GraphArgs args) {
     args.query.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   }
   // What only reads leaves the database to another process that writes.
-  const bool read_only = args.read_only || !cypher::StatementWrites(args.query);
+  const bool read_only = args.read_only || args.damaged || !cypher::StatementWrites(args.query);
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, read_only));
   cypher::GraphService service(store.store.get(), options);
   PULSE_ASSIGN_OR_RETURN(const cypher::ValueMap parameters, ReadParameters(args, &service));
@@ -112,7 +118,8 @@ absl::Status RunQuery(GraphArgs args) {
   return read_only ? absl::OkStatus() : store->Close();
 }
 
-absl::Status RunShell(const GraphArgs& args) {
+absl::Status RunShell(GraphArgs args) {
+  args.read_only |= args.damaged;
   TakeInterrupts();
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   PULSE_ASSIGN_OR_RETURN(const OpenedGraph store, OpenStore(args, args.read_only));
@@ -163,6 +170,11 @@ void AddStoreOptions(CLI::App* cmd, GraphArgs* args) {
       ->check(CLI::Range(0.0, 1e9));
 }
 
+void AddDamaged(CLI::App* cmd, GraphArgs* args) {
+  cmd->add_flag("--damaged", args->damaged,
+                "for reading: what was committed before the place where the log is damaged");
+}
+
 void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
   CLI::App* cmd = graph->add_subcommand("serve",
                                         "Serve a graph database to Neo4j's drivers, by Bolt 5.\n"
@@ -205,6 +217,7 @@ void AddGraphCommand(CLI::App& app) {
                             "n' --param \"name='Ann'\"\n"
                             "A statement that writes makes the database where there is none.");
   AddStoreOptions(query, args.get());
+  AddDamaged(query, args.get());
   query->add_option("CYPHER", args->query, "the statement; -: from standard input")->required();
   query->add_flag("--json", args->json, "a JSON object for each row, one a line");
   query
@@ -215,6 +228,7 @@ void AddGraphCommand(CLI::App& app) {
   CLI::App* shell = graph->add_subcommand(
       "shell", "Statements from a terminal, with history, or from standard input.");
   AddStoreOptions(shell, args.get());
+  AddDamaged(shell, args.get());
   shell->add_flag("--json", args->json, "a JSON object for each row, one a line");
   shell->callback([args] { Finish(RunShell(*args)); });
   AddServe(graph, args);

@@ -1,7 +1,6 @@
-// `pulse graph load`: CSV into a graph database; `pulse graph check`: reads all of one.
+// `pulse graph load`: CSV into a graph database.
 #include "apps/pulse/graph/cmd_load.h"
 
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
@@ -102,69 +101,6 @@ absl::Status RunLoad(LoadArgs args) {
   return absl::OkStatus();
 }
 
-// All nodes and relationships of a view, with their labels and properties, so that every block is
-// read and its checksum compared.
-absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* edges) {
-  std::array<cypher::NodeId, 1024> ids;
-  cypher::Properties properties;
-  for (uint64_t position = 0;;) {
-    PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanNodes(cypher::kNoToken, &position, ids));
-    if (n == 0) break;
-    for (size_t i = 0; i < n; ++i) {
-      properties.clear();
-      PULSE_RETURN_IF_ERROR(view.ReadNodeProperties(ids[i], &properties));
-    }
-    *nodes += n;
-    // The incoming side, too: the scan below reads the outgoing one.
-    cypher::NeighbourBatch batch;
-    cypher::ExpandPosition at;
-    while (at.node < n) {
-      batch.clear();
-      PULSE_RETURN_IF_ERROR(
-          view.Expand({ids.data(), n}, cypher::Direction::kIn, {}, 4096, &at, &batch));
-      for (const cypher::NodeId other : batch.node) {
-        PULSE_ASSIGN_OR_RETURN(const bool exists, view.NodeExists(other));
-        if (!exists) {
-          return absl::DataLossError(
-              absl::StrCat("a relationship comes from node ", other, ", which is not there"));
-        }
-      }
-    }
-  }
-  std::array<cypher::EdgeRef, 1024> refs;
-  for (uint64_t position = 0;;) {
-    PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanEdges({}, &position, refs));
-    if (n == 0) return absl::OkStatus();
-    for (size_t i = 0; i < n; ++i) {
-      properties.clear();
-      PULSE_RETURN_IF_ERROR(view.ReadEdgeProperties(refs[i], &properties));
-    }
-    *edges += n;
-  }
-}
-
-absl::Status RunCheck(const std::string& db) {
-  graph::StoreOptions options;
-  options.read_only = true;
-  auto store = graph::GraphStore::Open(db, options);
-  absl::Status status = store.status();
-  if (absl::IsNotFound(status)) {
-    return absl::NotFoundError(absl::StrCat(db, ": there is no graph database"));
-  }
-  uint64_t nodes = 0;
-  uint64_t edges = 0;
-  if (status.ok()) {
-    auto view = (*store)->Snapshot();
-    status = view.ok() ? ReadAll(**view, &nodes, &edges) : view.status();
-  }
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(db, ": ", status.message()));
-  }
-  std::printf("%s: sound: %" PRIu64 " nodes, %" PRIu64 " relationships, commit %" PRIu64 "\n",
-              db.c_str(), nodes, edges, (*store)->sequence());
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddGraphLoadCommand(CLI::App* graph) {
@@ -199,16 +135,6 @@ void AddGraphLoadCommand(CLI::App* graph) {
   cmd->add_option("--threads", args->options.threads, "0: as many as there are CPUs")
       ->check(CLI::Range(0, 256));
   cmd->callback([args] { Finish(RunLoad(*args)); });
-}
-
-void AddGraphCheckCommand(CLI::App* graph) {
-  auto db = std::make_shared<std::string>();
-  CLI::App* cmd = graph->add_subcommand(
-      "check",
-      "Read all of a graph database: log, checkpoint and runs, with their checksums. Exit status\n"
-      "1 where something is damaged, with the file and the place.");
-  cmd->add_option("DB", *db, "directory of the database")->required();
-  cmd->callback([db] { Finish(RunCheck(*db)); });
 }
 
 }  // namespace pulse

@@ -2,10 +2,14 @@
 
 #include <dirent.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <list>
+#include <mutex>
 #include <utility>
 
 #include "base/errors.h"
@@ -17,11 +21,51 @@ namespace {
 
 using cypher::Absl;
 
+// The files that are mapped. Pages that were read count as the process's memory for as long as the
+// kernel has room, although they are the cache's: compactions would show as all that they read.
+class Mappings {
+ public:
+  RunBytes Add(RunBytes bytes) {
+    const std::lock_guard lock(mu_);
+    const auto at = list_.insert(list_.end(), {bytes.data, bytes.size});
+    bytes.owner = std::shared_ptr<const void>(
+        bytes.data, [this, at, owner = std::move(bytes.owner)](const void*) {
+          const std::lock_guard removal(mu_);
+          list_.erase(at);
+        });
+    return bytes;
+  }
+  // Counts what maintenance writes; now and then all pages go. They are found in the cache again,
+  // by a minor fault.
+  void CountWrite(size_t bytes) {
+    if (written_.fetch_add(bytes, std::memory_order_relaxed) + bytes < kDropEvery) return;
+    written_.store(0, std::memory_order_relaxed);
+    const std::lock_guard lock(mu_);
+    for (const auto& [data, size] : list_) {
+      // An advice: where it fails, the pages stay.
+      if (size > 0) (void)madvise(const_cast<char*>(data), size, MADV_DONTNEED);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kDropEvery = uint64_t{16} << 20;
+  std::mutex mu_;
+  std::list<std::pair<const char*, uint64_t>> list_;
+  std::atomic<uint64_t> written_{0};
+};
+
+Mappings& MappedFiles() {
+  static Mappings* const mappings = new Mappings();  // runs may outlive what is static
+  return *mappings;
+}
+
 class SystemFile : public File {
  public:
-  SystemFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  SystemFile(UniqueFd fd, std::string path)
+      : fd_(std::move(fd)), path_(std::move(path)), is_maintenance_(!path_.ends_with(".wal")) {}
 
   absl::Status WriteAt(std::string_view bytes, uint64_t offset) override {
+    if (is_maintenance_) MappedFiles().CountWrite(bytes.size());
     return pulse::WriteAt(fd_.get(), Absl(bytes), offset, path_);
   }
   absl::Status Sync() override {
@@ -41,6 +85,7 @@ class SystemFile : public File {
  private:
   UniqueFd fd_;
   std::string path_;
+  const bool is_maintenance_;  // and not what queries wait for, or wait beside
 };
 
 class OperatingSystem : public Files {
@@ -61,7 +106,20 @@ class OperatingSystem : public Files {
     bytes.resize(n);
     return bytes;
   }
-  absl::StatusOr<RunBytes> Map(const std::string& path) override { return MapRun(path); }
+  absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                       size_t size) override {
+    const UniqueFd fd = OpenFile(path, O_RDONLY);
+    if (!fd.valid()) return ErrnoError(errno, "reading", path);
+    std::string bytes(size, '\0');
+    PULSE_ASSIGN_OR_RETURN(const size_t n,
+                           ReadAt(fd.get(), bytes.data(), size, offset, "reading", path));
+    bytes.resize(n);
+    return bytes;
+  }
+  absl::StatusOr<RunBytes> Map(const std::string& path) override {
+    PULSE_ASSIGN_OR_RETURN(RunBytes bytes, MapRun(path));
+    return MappedFiles().Add(std::move(bytes));
+  }
   absl::StatusOr<UniqueFd> Descriptor(const std::string& path) override {
     UniqueFd fd = OpenFile(path, O_RDONLY);
     if (!fd.valid()) return ErrnoError(errno, "opening", path);

@@ -37,7 +37,12 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<File>> Create(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForWriting(const std::string& path) = 0;
   virtual absl::StatusOr<std::string> Read(const std::string& path) = 0;
-  // A run's bytes: mapped, where that is possible.
+  // Bytes from `offset` on: `size` of them, or fewer where the file ends.
+  virtual absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                               size_t size) = 0;
+  // A run's bytes: mapped, where that is possible. What was read of them is in the process's memory
+  // only until runs and checkpoints of some size were written: compactions read more than memory
+  // may hold.
   virtual absl::StatusOr<RunBytes> Map(const std::string& path) = 0;
   // For who else reads it, a process say. Not valid: files are in none.
   virtual absl::StatusOr<UniqueFd> Descriptor(const std::string& /*path*/) { return UniqueFd(); }

@@ -1,4 +1,6 @@
 // Maintenance: flushes of layer 0, checkpoints, compaction, and what memory may forget.
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
@@ -14,6 +16,8 @@ namespace pulse::graph {
 namespace {
 
 using cypher::Concat;
+
+constexpr uint64_t kTrimFrom = uint64_t{8} << 20;
 
 class RunFile : public RunSink {
  public:
@@ -64,7 +68,11 @@ void StoreImpl::CutEdges() {
       return false;
     });
   }
+  const uint64_t before = tables_.edges.memory();
   tables_.edges.Cut(flushed);
+  // The allocator keeps what was freed in small pieces, unless it is told that they will not be
+  // wanted soon.
+  if (before - std::min(before, tables_.edges.memory()) >= kTrimFrom) malloc_trim(0);
 }
 
 uint64_t StoreImpl::MemoryUsed() const {

@@ -86,6 +86,7 @@ class StoreImpl : public TransactionHost {
   absl::Status OpenRuns();
   absl::Status RemoveStrays();
   absl::Status ReadLog();
+  bool WantsFlushWhileReading() const;
   std::string PathOf(const std::string& file) const { return path_ + "/" + file; }
 
   // --- Commits ---

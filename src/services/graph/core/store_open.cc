@@ -15,7 +15,7 @@ using cypher::Concat;
 namespace {
 
 // While a log is read, runs are merged when there are so many times what one merge takes.
-constexpr size_t kRunsAtOpening = 8;
+constexpr size_t kRunsAtOpening = 12;
 
 }  // namespace
 
@@ -107,6 +107,13 @@ absl::Status StoreImpl::RemoveStrays() {
   return absl::OkStatus();
 }
 
+// While a flush writes a run, it has about as much again in memory as it flushes. Nobody waits for
+// memory here, so that what is flushed at once has to be small.
+bool StoreImpl::WantsFlushWhileReading() const {
+  if (options_.flush_chunks == 0 || !options_.background) return false;
+  return WantsFlush() || MemoryUsed() > options_.memory_limit / 5;
+}
+
 absl::Status StoreImpl::ReadLog() {
   WalOptions wal;
   wal.segment_bytes = options_.log_segment_bytes;
@@ -123,8 +130,9 @@ absl::Status StoreImpl::ReadLog() {
                                            Publish(applied_);
                                            // A long log must not take more memory than it took when
                                            // it was written.
-                                           if (options_.read_only || !WantsFlush())
+                                           if (options_.read_only || !WantsFlushWhileReading()) {
                                              return absl::OkStatus();
+                                           }
                                            std::lock_guard lock(maintenance_mu_);
                                            PULSE_RETURN_IF_ERROR(FlushLocked(false));
                                            // The opening does not wait for merges, as long as the

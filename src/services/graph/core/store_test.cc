@@ -7,6 +7,10 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
 #include <thread>
 
 #include "base/testing.h"
@@ -445,6 +449,88 @@ TEST(StoreFiles, KilledAtAnyMoment_KeepsWhatWasAcknowledged) {
 
 // Writers move weight between two nodes' relationships, readers sum it up; flushes and compactions
 // run all the time.
+// "VmHWM" and the like, in bytes.
+uint64_t ProcessMemory(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1)) << 10;
+  }
+  return 0;
+}
+
+// In a process of its own, whose memory is nobody else's; what it returns is its exit code.
+int RunAlone(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(StoreFiles, LongLogAfterAKill_IsReadWithinTheMemoryLimit) {
+  if (testing_util::kAddressSanitizer || testing_util::kThreadSanitizer) {
+    GTEST_SKIP() << "sanitizers take memory of their own";
+  }
+  const ScratchDir path("graph-store-memory");
+  constexpr uint64_t kLimit = uint64_t{64} << 20;
+  constexpr int kCommits = 100, kEdges = 1000;
+  StoreOptions options;
+  options.sync = false;
+  options.memory_limit = kLimit;
+  // 200 MB of log, and nothing flushed.
+  const int written = RunAlone([&] {
+    StoreOptions unlimited = options;
+    unlimited.background = false;
+    auto store = GraphStore::Open(path.get(), unlimited);
+    if (!store.ok()) return 1;
+    std::mt19937_64 random(1);
+    std::string text(2000, 'x');
+    for (int commit = 0; commit < kCommits; ++commit) {
+      auto tx = (*store)->Begin();
+      const Token type = *(*tx)->AddTypeName("T"), key = *(*tx)->AddKeyName("text");
+      const NodeId node = *(*tx)->CreateNode({}, {});
+      for (int i = 0; i < kEdges; ++i) {
+        for (size_t at = 0; at < text.size(); at += 8) {
+          const uint64_t bits = random();
+          for (size_t k = 0; k < 8; ++k)
+            text[at + k] = static_cast<char>('A' + (bits >> (8 * k)) % 32);
+        }
+        if (!(*tx)->CreateEdge(node, node, type, {{key, Value::String(text)}}).ok()) return 2;
+      }
+      if (!(*tx)->Commit().ok()) return 3;
+    }
+    return (*store)->stats().log_bytes > 2 * kLimit ? 0 : 4;
+  });
+  ASSERT_EQ(written, 0);
+  const int read = RunAlone([&] {
+    const uint64_t before = ProcessMemory("VmHWM");
+    auto store = GraphStore::Open(path.get(), options);
+    if (!store.ok()) return 1;
+    if ((*store)->stats().flushes == 0) return 2;
+    const uint64_t opening = ProcessMemory("VmHWM") - before;
+    uint64_t edges = 0;
+    const auto view = (*store)->Snapshot();
+    for (uint64_t position = 0, count = 1; count > 0; edges += count) {
+      std::vector<EdgeRef> batch(1000);
+      count = *(*view)->ScanEdges({}, &position, batch);
+    }
+    if (edges != uint64_t{kCommits} * kEdges) return 3;
+    // All runs into one, of three times the limit.
+    if (!(*store)->Compact().ok()) return 4;
+    const uint64_t most = ProcessMemory("VmHWM") - before;
+    printf("at most %llu KiB while opening, %llu KiB at all, the limit is %llu KiB\n",
+           static_cast<unsigned long long>(opening >> 10),
+           static_cast<unsigned long long>(most >> 10),
+           static_cast<unsigned long long>(kLimit >> 10));
+    fflush(stdout);
+    if (opening > kLimit * 105 / 100) return 5;
+    // A merge's buffers are of one size, whatever the limit.
+    return most <= kLimit * 3 / 2 ? 0 : 6;
+  });
+  EXPECT_EQ(read, 0);
+}
+
 TEST(StoreThreads, ReadersAndWriters_SeeWholeCommits) {
   const ScratchDir dir("graph-threads");
   StoreOptions options;

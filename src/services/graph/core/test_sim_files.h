@@ -96,6 +96,15 @@ class SimFiles : public Files {
     if (it == names_.end()) return absl::NotFoundError(path);
     return it->second->written;
   }
+  absl::StatusOr<std::string> ReadPart(const std::string& path, uint64_t offset,
+                                       size_t size) override {
+    std::lock_guard lock(mu_);
+    if (Fails(false)) return Injected("reading", path);
+    const auto it = names_.find(path);
+    if (it == names_.end()) return absl::NotFoundError(path);
+    const std::string& bytes = it->second->written;
+    return offset < bytes.size() ? bytes.substr(offset, size) : std::string();
+  }
   absl::StatusOr<RunBytes> Map(const std::string& path) override {
     auto bytes = Read(path);
     if (!bytes.ok()) return bytes.status();

@@ -49,36 +49,73 @@ uint32_t CrcOf(const SegmentHeader& header) {
   return ExtendCrc32c(crc, &header.number, sizeof(header) - offsetof(SegmentHeader, number));
 }
 
-struct Parsed {
-  RecordHeader header;
-  std::string_view payload;
-  size_t end = 0;
+// A segment as it is read: a window of it is in memory, and moves on.
+class SegmentReader {
+ public:
+  SegmentReader(Files* files, std::string path) : files_(files), path_(std::move(path)) {}
+
+  // Bytes from `at` on: `want` or more of them, or fewer where the segment ends. They live until
+  // the next call.
+  absl::StatusOr<std::string_view> View(uint64_t at, size_t want) {
+    if (at < begin_ || at + want > begin_ + window_.size()) {
+      begin_ = at;
+      window_.clear();
+      PULSE_ASSIGN_OR_RETURN(window_, files_->ReadPart(path_, at, std::max(want, kWindow)));
+    }
+    return std::string_view(window_).substr(at - begin_);
+  }
+
+ private:
+  static constexpr size_t kWindow = size_t{1} << 20;
+  Files* const files_;
+  const std::string path_;
+  uint64_t begin_ = 0;
+  std::string window_;
 };
 
-bool Parse(std::string_view bytes, size_t at, Parsed* out) {
-  if (bytes.size() - at < sizeof(RecordHeader)) return false;
-  std::memcpy(&out->header, bytes.data() + at, sizeof(RecordHeader));
+struct Parsed {
+  RecordHeader header;
+  std::string_view payload;  // in the reader's window
+  uint64_t end = 0;
+};
+
+// False: there is no whole record.
+absl::StatusOr<bool> Parse(SegmentReader* segment, uint64_t at, Parsed* out) {
+  PULSE_ASSIGN_OR_RETURN(std::string_view bytes, segment->View(at, sizeof(RecordHeader)));
+  if (bytes.size() < sizeof(RecordHeader)) return false;
+  std::memcpy(&out->header, bytes.data(), sizeof(RecordHeader));
   const size_t length = out->header.length & ~kContinues;
-  at += sizeof(RecordHeader);
-  if (length == 0 || length > kMaxWalRecord || length > bytes.size() - at) return false;
-  if (out->header.crc != CrcOf(out->header, bytes.data() + at, length)) return false;
-  out->payload = bytes.substr(at, length);
-  out->end = at + length;
-  return true;
+  if (length == 0 || length > kMaxWalRecord) return false;
+  PULSE_ASSIGN_OR_RETURN(bytes, segment->View(at, sizeof(RecordHeader) + length));
+  if (bytes.size() < sizeof(RecordHeader) + length) return false;
+  out->payload = bytes.substr(sizeof(RecordHeader), length);
+  out->end = at + sizeof(RecordHeader) + length;
+  return out->header.crc == CrcOf(out->header, out->payload.data(), length);
 }
 
 // Whether a record behind a bad one says that the bad one, whose sequence is above `last`, had been
 // durable. Sequences are nearly dense, so that hardly a place is looked at more closely by chance.
-bool WasDurable(std::string_view bytes, size_t bad, uint64_t last) {
-  constexpr uint64_t kWindow = uint64_t{1} << 32;
+absl::StatusOr<bool> WasDurable(SegmentReader* segment, uint64_t bad, uint64_t last) {
+  constexpr uint64_t kSequences = uint64_t{1} << 32;
   Parsed record;
-  for (size_t at = bad + 1; at + sizeof(RecordHeader) < bytes.size(); ++at) {
-    std::memcpy(&record.header, bytes.data() + at, sizeof(RecordHeader));
-    const RecordHeader& h = record.header;
-    if (h.sequence <= last || h.sequence > last + kWindow || h.durable >= h.sequence) continue;
-    if (h.durable > last && Parse(bytes, at, &record)) return true;
+  for (uint64_t at = bad + 1;;) {
+    PULSE_ASSIGN_OR_RETURN(const std::string_view bytes,
+                           segment->View(at, sizeof(RecordHeader) + 1));
+    if (bytes.size() <= sizeof(RecordHeader)) return false;
+    const size_t places = bytes.size() - sizeof(RecordHeader);
+    size_t place = 0;
+    for (; place < places; ++place) {
+      RecordHeader h;
+      std::memcpy(&h, bytes.data() + place, sizeof(RecordHeader));
+      if (h.sequence <= last || h.sequence > last + kSequences || h.durable >= h.sequence) continue;
+      if (h.durable > last) break;
+    }
+    at += place;
+    if (place == places) continue;
+    PULSE_ASSIGN_OR_RETURN(const bool whole, Parse(segment, at, &record));
+    if (whole) return true;
+    ++at;
   }
-  return false;
 }
 
 bool ParseName(std::string_view name, uint64_t* number) {
@@ -157,20 +194,21 @@ absl::Status Wal::Load(uint64_t first_segment, const Replay& replay) {
 }
 
 absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) {
-  PULSE_ASSIGN_OR_RETURN(const std::string content, files_->Read(PathOf(number)));
-  const std::string_view bytes = content;
-  const auto damaged = [&](size_t at) {
+  SegmentReader segment(files_, PathOf(number));
+  const auto damaged = [&](uint64_t at) {
     const std::string what = Concat("the log is damaged: ", PathOf(number), " at byte ", at);
     if (!options_.allow_damage) return absl::DataLossError(what);
     damage_ = what;
     return absl::OkStatus();
   };
   SegmentHeader header{};
-  std::memcpy(&header, bytes.data(), std::min(bytes.size(), sizeof(header)));
-  if (bytes.size() < sizeof(header) || std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
+  PULSE_ASSIGN_OR_RETURN(const std::string_view begin, segment.View(0, sizeof(header) + 1));
+  const bool has_records = begin.size() > sizeof(header);
+  std::memcpy(&header, begin.data(), std::min(begin.size(), sizeof(header)));
+  if (begin.size() < sizeof(header) || std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0 ||
       header.crc != CrcOf(header) || header.number != number) {
     // Only a power cut while the segment was made leaves this, and nothing in it.
-    if (!last || bytes.size() > sizeof(header)) return damaged(0);
+    if (!last || has_records) return damaged(0);
     return options_.read_only ? absl::OkStatus() : OpenSegment(number);
   }
   if (header.version != kVersion) {
@@ -179,18 +217,24 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
   }
   if (header.after < last_sequence_) {
     // A segment whose making failed: the one before was written to, instead.
-    if (last && bytes.size() == sizeof(header)) {
+    if (last && !has_records) {
       return options_.read_only ? absl::OkStatus() : OpenSegment(number);
     }
     return damaged(0);
   }
-  size_t end = sizeof(header);  // of the last whole entry
+  uint64_t at = sizeof(header);
+  uint64_t end = at;  // of the last whole entry
   std::string parts;
   Parsed record;
-  for (size_t at = end; at < bytes.size(); at = record.end) {
+  for (;; at = record.end) {
+    PULSE_ASSIGN_OR_RETURN(const std::string_view rest, segment.View(at, 1));
+    if (rest.empty()) break;
     const uint64_t after = std::max(last_sequence_, header.after);
-    if (!Parse(bytes, at, &record) || record.header.sequence <= after) {
-      if (!last || WasDurable(bytes, at, after)) return damaged(at);
+    PULSE_ASSIGN_OR_RETURN(const bool whole, Parse(&segment, at, &record));
+    if (!whole || record.header.sequence <= after) {
+      if (!last) return damaged(at);
+      PULSE_ASSIGN_OR_RETURN(const bool was_durable, WasDurable(&segment, at, after));
+      if (was_durable) return damaged(at);
       break;
     }
     parts += record.payload;
@@ -200,7 +244,7 @@ absl::Status Wal::ReadSegment(uint64_t number, bool last, const Replay& replay) 
     last_sequence_ = record.header.sequence;
     end = record.end;
   }
-  if (!last && end != bytes.size()) return damaged(end);
+  if (!last && end != at) return damaged(end);
   AddSegment({number, end});
   return absl::OkStatus();
 }

@@ -188,6 +188,42 @@ TEST(Wal, DamageOfWhatWasDurable_IsReportedAndReadUpTo) {
   }
 }
 
+// The reader has a part of a segment in memory: what is bad, and what says that it had been
+// durable, may be far from each other.
+TEST(Wal, DamageFarBeforeTheRecordThatTells_IsReported) {
+  SimFiles whole;
+  Records written, none;
+  std::vector<size_t> begins;
+  {
+    const auto wal = OpenOk(&whole, &none);
+    for (const size_t size : {size_t{10}, size_t{5} << 20, size_t{20}, size_t{3} << 20}) {
+      begins.push_back(whole.Content(kFirst).size());
+      written.emplace_back(begins.size(), std::string(size, 'x'));
+      ASSERT_TRUE(WriteOne(wal.get(), begins.size(), written.back().second).ok());
+    }
+  }
+  const std::string bytes = whole.Content(kFirst);
+  for (const size_t at : {begins[1] + kWalRecordHeader, begins[2] - 1, begins[1]}) {
+    SimFiles files;
+    files.Put(kFirst, bytes);
+    files.Content(kFirst)[at] = static_cast<char>(files.Content(kFirst)[at] ^ 1);
+    const auto wal = Wal::Open(&files, kDir, 1, {}, Into(&none));
+    EXPECT_TRUE(absl::IsDataLoss(wal.status())) << wal.status();
+    EXPECT_NE(Text(wal.status()).find("at byte " + std::to_string(begins[1])), std::string::npos)
+        << wal.status();
+  }
+  // Nothing behind the last one tells of it: it was torn.
+  for (const size_t size :
+       {begins[3] + kWalRecordHeader, begins[3] + (size_t{2} << 20), bytes.size() - 1}) {
+    SimFiles files;
+    files.Put(kFirst, bytes.substr(0, size));
+    Records read;
+    ASSERT_NE(OpenOk(&files, &read), nullptr);
+    EXPECT_EQ(read.size(), 3u);
+    EXPECT_EQ(files.Content(kFirst).size(), begins[3]);
+  }
+}
+
 TEST(Wal, MissingSegment_IsReported) {
   SimFiles files;
   WalOptions options;

@@ -25,6 +25,7 @@ struct Procedure {
   };
   std::string name;
   std::vector<Field> arguments, results;
+  size_t optional = 0;  // of the last arguments: CALL may leave them out
   bool writes = false;
   // Appends result rows, one after the other, to `out`. Errors end the query.
   std::function<absl::Status(EvalContext&, const ValueList& arguments, ValueList* out)> call;

@@ -215,7 +215,8 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
       return Fail("InvalidArgumentPassingMode", clause->pos,
                   "inside a query a procedure's arguments must be written");
     }
-    for (const Procedure::Field& field : procedure->arguments) {
+    for (size_t i = 0; i < procedure->arguments.size() - procedure->optional; ++i) {
+      const Procedure::Field& field = procedure->arguments[i];
       auto parameter = std::make_unique<Expr>();
       parameter->kind = Expr::Kind::kParameter;
       parameter->name = field.name;
@@ -223,10 +224,13 @@ void Planner::PlanProcedure(Clause* clause, bool only, Plan* plan, Steps* steps)
       clause->exprs.push_back(std::move(parameter));
     }
   }
-  if (clause->exprs.size() != procedure->arguments.size()) {
+  const size_t most = procedure->arguments.size();
+  if (clause->exprs.size() > most || clause->exprs.size() + procedure->optional < most) {
+    const std::string least =
+        procedure->optional > 0 ? Concat(most - procedure->optional, " to ") : std::string();
     return Fail("InvalidNumberOfArguments", clause->pos,
-                Concat("`", procedure->name, "` takes ", procedure->arguments.size(),
-                       " arguments, found ", clause->exprs.size()));
+                Concat("`", procedure->name, "` takes ", least, most, " arguments, found ",
+                       clause->exprs.size()));
   }
   for (size_t i = 0; i < clause->exprs.size(); ++i) {
     Bind(clause->exprs[i].get(), {});

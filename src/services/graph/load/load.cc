@@ -12,10 +12,10 @@
 #include "base/cpu_list.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
+#include "base/parallel_for.h"
 #include "services/graph/load/keys.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/load/load_runs.h"
-#include "services/graph/load/parallel.h"
 #include "services/graph/load/parsed_file.h"
 #include "services/graph/model/text.h"
 

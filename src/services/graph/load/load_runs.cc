@@ -6,8 +6,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 #include "base/errors.h"
+#include "base/parallel_for.h"
 #include "services/graph/load/load_columns.h"
-#include "services/graph/load/parallel.h"
 #include "services/graph/runs/record.h"
 
 namespace pulse::graph {

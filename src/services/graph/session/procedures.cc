@@ -58,6 +58,7 @@ ServiceProcedures::ServiceProcedures(Database* database, RunningList* running, P
   AddSchema(database);
   AddTransactions(running);
   AddLists();
+  AddAlgorithms();
 }
 
 const Procedure* ServiceProcedures::Find(std::string_view name) const {
@@ -275,8 +276,10 @@ void ServiceProcedures::AddLists() {
         for (const auto& [name, procedure] : procedures_) {
           if (name.starts_with("pulse.show.") || name.starts_with("pulse.terminate.")) continue;
           std::string signature = name + "(";
-          for (const auto& field : procedure.arguments) {
-            signature += Concat(signature.back() == '(' ? "" : ", ", field.name);
+          for (size_t i = 0; i < procedure.arguments.size(); ++i) {
+            const bool optional = i + procedure.optional >= procedure.arguments.size();
+            signature += Concat(signature.back() == '(' ? "" : ", ", procedure.arguments[i].name,
+                                optional ? " = null" : "");
           }
           signature += ") :: (";
           for (const auto& field : procedure.results) {

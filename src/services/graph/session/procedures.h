@@ -1,5 +1,6 @@
 // The procedures that a database has by itself: what drivers and browsers ask (db.labels,
-// dbms.components, ...), and what SHOW and TERMINATE stand for (statement.h). Constant; any thread.
+// dbms.components, ...), algorithms (algo.*), and what SHOW and TERMINATE stand for (statement.h).
+// Constant; any thread.
 #pragma once
 
 #include <map>
@@ -32,6 +33,7 @@ class ServiceProcedures : public ProcedureCatalog {
   void AddSchema(Database* database);
   void AddTransactions(RunningList* running);
   void AddLists();
+  void AddAlgorithms();  // algorithm_procedures.cc
 
   std::map<std::string, Procedure, std::less<>> procedures_;
   std::map<std::string, std::string, std::less<>> descriptions_;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "base/c_struct.h"
 #include "base/errors.h"
 #include "base/file_calls.h"
 #include "base/unique_fd.h"
@@ -390,20 +391,7 @@ constexpr size_t LeastSize(const pulse_ops_request*) { return sizeof(pulse_ops_r
 
 template <typename T>
 absl::Status CopyStruct(const T* from, T* to) {
-  *to = T{};
-  if (from->struct_size < LeastSize(from)) {
-    return Wrong("struct_size is too small: use the init function");
-  }
-  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
-  const size_t known = std::min(from->struct_size, sizeof(T));
-  if (from->struct_size > (size_t{1} << 16) ||
-      std::any_of(bytes + known, bytes + from->struct_size,
-                  [](unsigned char byte) { return byte != 0; })) {
-    return Wrong("a struct with members that this library does not know; it is too old");
-  }
-  std::memcpy(to, from, known);
-  to->struct_size = sizeof(T);
-  return absl::OkStatus();
+  return pulse::CopyStruct(from, LeastSize(from), to);
 }
 template absl::Status CopyStruct(const pulse_ops_options* from, pulse_ops_options* to);
 template absl::Status CopyStruct(const pulse_ops_request* from, pulse_ops_request* to);

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 
-namespace pulse::graph {
+namespace pulse {
 
 inline absl::Status ParallelFor(size_t n, int threads, const std::function<absl::Status(size_t)>& f,
                                 const std::function<void()>& tick) {
@@ -66,4 +66,4 @@ inline absl::Status ParallelFor(size_t n, int threads, const std::function<absl:
   return first;
 }
 
-}  // namespace pulse::graph
+}  // namespace pulse

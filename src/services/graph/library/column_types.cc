@@ -1,11 +1,11 @@
-#include "column_types.h"
+#include "services/graph/library/column_types.h"
 
 #include <algorithm>
 
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
-namespace pulse::python {
+namespace pulse::graph {
 namespace {
 
 using cypher::Concat;
@@ -16,63 +16,62 @@ constexpr int64_t kMicrosPerSecond = 1'000'000;
 // What fits into 64 bits of nanoseconds, years 1678 to 2261.
 constexpr int64_t kNanoSeconds = 9'223'372'035;
 
-ColumnKind KindOf(Type type) {
+FrameKind KindOf(Type type) {
   switch (type) {
     case Type::kNull:
-      return ColumnKind::kNull;
+      return FrameKind::kNull;
     case Type::kBool:
-      return ColumnKind::kBool;
+      return FrameKind::kBool;
     case Type::kInt:
-      return ColumnKind::kInt;
+      return FrameKind::kInt;
     case Type::kFloat:
-      return ColumnKind::kFloat;
+      return FrameKind::kFloat;
     case Type::kString:
     case Type::kTime:  // Arrow has no time with an offset
-      return ColumnKind::kString;
+      return FrameKind::kString;
     case Type::kDate:
-      return ColumnKind::kDate;
+      return FrameKind::kDate;
     case Type::kLocalTime:
-      return ColumnKind::kLocalTime;
+      return FrameKind::kLocalTime;
     case Type::kLocalDateTime:
-      return ColumnKind::kLocalDateTime;
+      return FrameKind::kLocalDateTime;
     case Type::kDateTime:
-      return ColumnKind::kInstant;
+      return FrameKind::kInstant;
     case Type::kDuration:
-      return ColumnKind::kDuration;
+      return FrameKind::kDuration;
     case Type::kList:
-      return ColumnKind::kList;
+      return FrameKind::kList;
     default:
-      return ColumnKind::kStruct;
+      return FrameKind::kStruct;
   }
 }
 
-std::string_view KindText(ColumnKind kind) {
+std::string_view KindText(FrameKind kind) {
   static constexpr std::string_view kTexts[] = {
       "NULL",           "BOOLEAN",  "INTEGER",  "FLOAT", "STRING", "DATE",         "LOCAL TIME",
       "LOCAL DATETIME", "DATETIME", "DURATION", "LIST",  "MAP",    "several types"};
   return kTexts[static_cast<size_t>(kind)];
 }
 
-bool IsNumber(ColumnKind kind) { return kind == ColumnKind::kInt || kind == ColumnKind::kFloat; }
+bool IsNumber(FrameKind kind) { return kind == FrameKind::kInt || kind == FrameKind::kFloat; }
 
-void BeMixed(ColumnKind with, ColumnType* type) {
-  *type = {
-      ColumnKind::kMixed, false, Concat(KindText(type->kind), " and ", KindText(with)), {}, {}};
+void BeMixed(FrameKind with, FrameType* type) {
+  *type = {FrameKind::kMixed, false, Concat(KindText(type->kind), " and ", KindText(with)), {}, {}};
 }
 
-Value PropertyMap(const cypher::Properties& properties, const graph::EntityRecords& entities) {
+Value PropertyMap(const cypher::Properties& properties, const EntityRecords& entities) {
   cypher::ValueMap map;
   for (const auto& [key, value] : properties) map.emplace_back(entities.keys.at(key), value);
   return Value::Map(std::move(map));
 }
 
-Value PlainNode(cypher::NodeId id, const graph::EntityRecords& entities) {
+Value PlainNode(cypher::NodeId id, const EntityRecords& entities) {
   cypher::ValueList labels;
   cypher::ValueMap map;
   map.emplace_back("id", Value::Int(static_cast<int64_t>(id)));
   const auto found = entities.nodes.find(id);
-  static const graph::NodeRecord kNone;
-  const graph::NodeRecord& record = found == entities.nodes.end() ? kNone : found->second;
+  static const NodeRecord kNone;
+  const NodeRecord& record = found == entities.nodes.end() ? kNone : found->second;
   for (const cypher::Token label : record.labels) {
     labels.push_back(Value::String(entities.labels.at(label)));
   }
@@ -81,12 +80,12 @@ Value PlainNode(cypher::NodeId id, const graph::EntityRecords& entities) {
   return Value::Map(std::move(map));
 }
 
-Value PlainEdge(const cypher::EdgeRef& edge, const graph::EntityRecords& entities) {
+Value PlainEdge(const cypher::EdgeRef& edge, const EntityRecords& entities) {
   cypher::ValueMap map;
   map.emplace_back("end", Value::Int(static_cast<int64_t>(edge.target)));
   map.emplace_back("id", Value::Int(static_cast<int64_t>(edge.id)));
   const auto found = entities.edges.find(edge.id);
-  static const graph::EdgeRecord kNone;
+  static const EdgeRecord kNone;
   map.emplace_back(
       "properties",
       PropertyMap(found == entities.edges.end() ? kNone.properties : found->second.properties,
@@ -96,8 +95,7 @@ Value PlainEdge(const cypher::EdgeRef& edge, const graph::EntityRecords& entitie
   return Value::Map(std::move(map));
 }
 
-void WidenStruct(const cypher::ValueMap& map, const graph::EntityRecords* entities,
-                 ColumnType* type) {
+void WidenStruct(const cypher::ValueMap& map, const EntityRecords* entities, FrameType* type) {
   for (const auto& [key, item] : map) {
     const auto at = std::lower_bound(type->names.begin(), type->names.end(), key);
     const auto place = at - type->names.begin();
@@ -120,7 +118,7 @@ int64_t SecondsOf(const Value& value, int32_t* nanos) {
 
 }  // namespace
 
-Value Plain(const Value& value, const graph::EntityRecords* entities) {
+Value Plain(const Value& value, const EntityRecords* entities) {
   if (value.is_node()) return PlainNode(value.as_node(), *entities);
   if (value.is_edge()) return PlainEdge(value.as_edge(), *entities);
   if (!value.is_path()) return value;
@@ -137,22 +135,22 @@ Value Plain(const Value& value, const graph::EntityRecords* entities) {
   return Value::Map(std::move(map));
 }
 
-void Widen(const Value& value, const graph::EntityRecords* entities, ColumnType* type) {
-  const ColumnKind kind = KindOf(value.type());
-  if (kind == ColumnKind::kNull || type->kind == ColumnKind::kMixed) return;
-  const bool first = type->kind == ColumnKind::kNull;
+void Widen(const Value& value, const EntityRecords* entities, FrameType* type) {
+  const FrameKind kind = KindOf(value.type());
+  if (kind == FrameKind::kNull || type->kind == FrameKind::kMixed) return;
+  const bool first = type->kind == FrameKind::kNull;
   if (first) {
     type->kind = kind;
-    if (kind == ColumnKind::kList) type->children.emplace_back();
+    if (kind == FrameKind::kList) type->children.emplace_back();
   } else if (type->kind != kind) {
     if (!IsNumber(type->kind) || !IsNumber(kind)) return BeMixed(kind, type);
-    type->kind = ColumnKind::kFloat;
+    type->kind = FrameKind::kFloat;
   }
-  if (kind == ColumnKind::kLocalDateTime || kind == ColumnKind::kInstant) {
+  if (kind == FrameKind::kLocalDateTime || kind == FrameKind::kInstant) {
     int32_t nanos = 0;
     SecondsOf(value, &nanos);
     type->nanos = type->nanos || nanos % 1000 != 0;
-    if (kind == ColumnKind::kInstant) {
+    if (kind == FrameKind::kInstant) {
       const std::string& zone = value.as_datetime().zone;
       if (first) {
         type->zone = zone.empty() ? "UTC" : zone;
@@ -160,33 +158,33 @@ void Widen(const Value& value, const graph::EntityRecords* entities, ColumnType*
         type->zone = "UTC";
       }
     }
-  } else if (kind == ColumnKind::kList) {
+  } else if (kind == FrameKind::kList) {
     for (const Value& item : value.as_list()) Widen(item, entities, type->children.data());
   } else if (value.is_map()) {
     WidenStruct(value.as_map(), entities, type);
-  } else if (kind == ColumnKind::kStruct) {
+  } else if (kind == FrameKind::kStruct) {
     WidenStruct(Plain(value, entities).as_map(), entities, type);
   }
 }
 
-ColumnType TypeOf(const graph::ResultTable& table, size_t column) {
-  ColumnType type;
+FrameType TypeOf(const ResultTable& table, size_t column) {
+  FrameType type;
   for (size_t row = 0; row < table.rows(); ++row) {
     Widen(table.At(row, column), table.entities(), &type);
   }
   return type;
 }
 
-ColumnType FlatTypeOf(const graph::ResultTable& table, size_t column) {
-  ColumnType type, mixed;
-  mixed.kind = ColumnKind::kMixed;
+FrameType FlatTypeOf(const ResultTable& table, size_t column) {
+  FrameType type, mixed;
+  mixed.kind = FrameKind::kMixed;
   for (size_t row = 0; row < table.rows(); ++row) {
     const Value& value = table.At(row, column);
-    const ColumnKind kind = KindOf(value.type());
-    if (kind == ColumnKind::kList || kind == ColumnKind::kStruct) return mixed;
+    const FrameKind kind = KindOf(value.type());
+    if (kind == FrameKind::kList || kind == FrameKind::kStruct) return mixed;
     Widen(value, nullptr, &type);
     // Nanoseconds of such years do not fit.
-    if (kind == ColumnKind::kLocalDateTime || kind == ColumnKind::kInstant) {
+    if (kind == FrameKind::kLocalDateTime || kind == FrameKind::kInstant) {
       int32_t nanos = 0;
       const int64_t seconds = SecondsOf(value, &nanos);
       if (seconds > kNanoSeconds || seconds < -kNanoSeconds) return mixed;
@@ -195,15 +193,15 @@ ColumnType FlatTypeOf(const graph::ResultTable& table, size_t column) {
   return type;
 }
 
-int64_t FixedInt(const ColumnType& type, const Value& value) {
+int64_t FixedInt(const FrameType& type, const Value& value) {
   if (value.is_null()) return 0;
-  if (type.kind == ColumnKind::kInt) return value.as_int();
-  if (type.kind == ColumnKind::kDate) return value.as_days();
-  if (type.kind == ColumnKind::kLocalTime) return value.as_nanos_of_day();
+  if (type.kind == FrameKind::kInt) return value.as_int();
+  if (type.kind == FrameKind::kDate) return value.as_days();
+  if (type.kind == FrameKind::kLocalTime) return value.as_nanos_of_day();
   int32_t nanos = 0;
   const int64_t seconds = SecondsOf(value, &nanos);
   return type.nanos ? seconds * cypher::kNanosPerSecond + nanos
                     : seconds * kMicrosPerSecond + nanos / 1000;
 }
 
-}  // namespace pulse::python
+}  // namespace pulse::graph

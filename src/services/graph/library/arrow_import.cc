@@ -1,23 +1,19 @@
 #include <cstring>
 #include <memory>
+#include <optional>
 
-#include "arrow.h"
+#include "base/errors.h"
+#include "services/graph/library/arrow.h"
 #include "services/graph/load/load_columns.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
-namespace nb = nanobind;
-
-namespace pulse::python {
+namespace pulse::graph {
 namespace {
 
 using cypher::Column;
 using cypher::Concat;
 using cypher::Value;
-
-[[noreturn]] void Refuse(std::string_view name, std::string_view why) {
-  throw nb::type_error(Concat("column ", name, ": ", why).c_str());
-}
 
 // Released at the end, unless it was before.
 template <typename T>
@@ -45,7 +41,7 @@ class Reader {
       dictionary_ = std::make_unique<Reader>(name_, *schema.dictionary);
       return;
     }
-    if (format_ == "+l" || format_ == "+L") {
+    if ((format_ == "+l" || format_ == "+L") && schema.n_children == 1) {
       child_ = std::make_unique<Reader>(name_, *schema.children[0]);
       return;
     }
@@ -53,7 +49,7 @@ class Reader {
       const std::string zone = format_.substr(4);
       if (!zone.empty()) {
         zone_ = cypher::ParseZone(zone == "UTC" || zone == "utc" ? "Z" : zone);
-        if (!zone_) Refuse(name_, Concat("the zone ", zone, " is not known here"));
+        if (!zone_) Refuse(Concat("the zone ", zone, " is not known here"));
       }
       return;
     }
@@ -62,9 +58,15 @@ class Reader {
     for (const std::string_view known : kKnown) {
       if (format_ == known) return;
     }
-    Refuse(name_, Concat("the Arrow type \"", format_,
-                         "\" is not one that a property can have; "
-                         "cast it"));
+    Refuse(Concat("the Arrow type \"", format_, "\" is not one that a property can have; cast it"));
+  }
+
+  // Of this, and what is below it.
+  absl::Status status() const {
+    absl::Status status = status_;
+    if (dictionary_ != nullptr) status.Update(dictionary_->status());
+    if (child_ != nullptr) status.Update(child_->status());
+    return status;
   }
 
   Column::Kind kind() const {
@@ -73,7 +75,7 @@ class Reader {
     return format_ == "f" || format_ == "g" ? Column::Kind::kFloats : Column::Kind::kValues;
   }
 
-  void Append(const ArrowArray& array, Column* out) const {
+  void Append(const ArrowArray& array, Column* out) {
     for (int64_t i = 0; i < array.length; ++i) {
       const bool valid = IsValid(array, i);
       switch (out->kind) {
@@ -94,6 +96,10 @@ class Reader {
   }
 
  private:
+  void Refuse(std::string_view why) {
+    status_.Update(absl::InvalidArgumentError(Concat("column ", name_, ": ", why)));
+  }
+
   bool IsValid(const ArrowArray& array, int64_t i) const {
     if (format_ == "n") return false;
     const auto* bits = static_cast<const uint8_t*>(array.buffers[0]);
@@ -111,7 +117,7 @@ class Reader {
     return value;
   }
 
-  int64_t Int(const ArrowArray& array, int64_t i) const {
+  int64_t Int(const ArrowArray& array, int64_t i) {
     switch (format_[0]) {
       case 'c':
         return At<int8_t>(array, i);
@@ -128,9 +134,8 @@ class Reader {
       case 'L': {
         const auto value = At<uint64_t>(array, i);
         if (value > INT64_MAX) {
-          PyErr_Format(PyExc_OverflowError, "column %s: %llu is more than 2**63 - 1", name_.c_str(),
-                       static_cast<unsigned long long>(value));
-          throw nb::python_error();
+          status_.Update(absl::OutOfRangeError(
+              Concat("column ", name_, ": ", value, " is more than 2**63 - 1")));
         }
         return static_cast<int64_t>(value);
       }
@@ -139,7 +144,7 @@ class Reader {
     }
   }
 
-  Value At(const ArrowArray& array, int64_t i) const {
+  Value At(const ArrowArray& array, int64_t i) {
     if (!IsValid(array, i)) return {};
     if (dictionary_ != nullptr) return dictionary_->At(*array.dictionary, Int(array, i));
     if (child_ != nullptr) return List(array, i);
@@ -189,7 +194,7 @@ class Reader {
         {static_cast<const char*>(array.buffers[2 + cell.buffer]) + cell.offset, size});
   }
 
-  Value List(const ArrowArray& array, int64_t i) const {
+  Value List(const ArrowArray& array, int64_t i) {
     const int64_t begin = format_ == "+l" ? At<int32_t>(array, i) : At<int64_t>(array, i);
     const int64_t end = format_ == "+l" ? At<int32_t>(array, i + 1) : At<int64_t>(array, i + 1);
     cypher::ValueList list;
@@ -214,37 +219,39 @@ class Reader {
   const std::string name_, format_;
   std::unique_ptr<Reader> dictionary_, child_;
   std::optional<cypher::Zone> zone_;
+  absl::Status status_;
 };
 
 }  // namespace
 
-NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
-  const nb::object capsule = source.attr("__arrow_c_stream__")();
-  auto* stream =
-      static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream"));
-  if (stream == nullptr) throw nb::python_error();
-  const auto fail = [stream] {
+absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows) {
+  const auto failed = [stream] {
     const char* why = stream->get_last_error(stream);
-    throw std::runtime_error(why == nullptr ? "the Arrow stream failed" : why);
+    return absl::InternalError(why == nullptr ? "the Arrow stream failed" : why);
   };
   Held<ArrowSchema> schema;
-  if (stream->get_schema(stream, &schema.value) != 0) fail();
+  if (stream->get_schema(stream, &schema.value) != 0) return failed();
   if (std::string_view(schema.value.format) != "+s") {
-    throw nb::type_error("this Arrow stream is no table: it has no columns");
+    return absl::InvalidArgumentError("this Arrow stream is no table: it has no columns");
   }
   NamedColumns columns;
   std::vector<std::unique_ptr<Reader>> readers;
   for (int64_t i = 0; i < schema.value.n_children; ++i) {
     const ArrowSchema& child = *schema.value.children[i];
-    readers.push_back(std::make_unique<Reader>(child.name, child));
-    columns.emplace_back(child.name, Column());
+    const std::string name = child.name == nullptr ? "" : child.name;
+    readers.push_back(std::make_unique<Reader>(name, child));
+    PULSE_RETURN_IF_ERROR(readers.back()->status());
+    columns.emplace_back(name, Column());
     columns.back().second.kind = readers.back()->kind();
   }
   *rows = 0;
   for (;;) {
     Held<ArrowArray> batch;
-    if (stream->get_next(stream, &batch.value) != 0) fail();
+    if (stream->get_next(stream, &batch.value) != 0) return failed();
     if (batch.value.release == nullptr) return columns;
+    if (batch.value.n_children != schema.value.n_children) {
+      return absl::InternalError("a batch of the Arrow stream has other columns than its schema");
+    }
     *rows += static_cast<uint64_t>(batch.value.length);
     for (size_t i = 0; i < columns.size(); ++i) {
       ArrowArray child = *batch.value.children[i];
@@ -252,8 +259,9 @@ NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
       child.offset += batch.value.offset;
       child.length = batch.value.length;
       readers[i]->Append(child, &columns[i].second);
+      PULSE_RETURN_IF_ERROR(readers[i]->status());
     }
   }
 }
 
-}  // namespace pulse::python
+}  // namespace pulse::graph

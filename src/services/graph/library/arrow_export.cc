@@ -1,15 +1,14 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
-#include "arrow.h"
-#include "column_types.h"
+#include "services/graph/library/arrow.h"
+#include "services/graph/library/column_types.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
 
-namespace nb = nanobind;
-
-namespace pulse::python {
+namespace pulse::graph {
 namespace {
 
 using cypher::Concat;
@@ -19,29 +18,29 @@ using cypher::Value;
 constexpr size_t kBatchRows = 65536;
 constexpr int64_t kNullable = 2;  // ARROW_FLAG_NULLABLE
 
-std::string FormatOf(const ColumnType& type) {
+std::string FormatOf(const FrameType& type) {
   switch (type.kind) {
-    case ColumnKind::kBool:
+    case FrameKind::kBool:
       return "b";
-    case ColumnKind::kInt:
+    case FrameKind::kInt:
       return "l";
-    case ColumnKind::kFloat:
+    case FrameKind::kFloat:
       return "g";
-    case ColumnKind::kString:
+    case FrameKind::kString:
       return "u";
-    case ColumnKind::kDate:
+    case FrameKind::kDate:
       return "tdD";
-    case ColumnKind::kLocalTime:
+    case FrameKind::kLocalTime:
       return "ttn";
-    case ColumnKind::kLocalDateTime:
+    case FrameKind::kLocalDateTime:
       return type.nanos ? "tsn:" : "tsu:";
-    case ColumnKind::kInstant:
+    case FrameKind::kInstant:
       return (type.nanos ? "tsn:" : "tsu:") + type.zone;
-    case ColumnKind::kDuration:
+    case FrameKind::kDuration:
       return "tin";
-    case ColumnKind::kList:
+    case FrameKind::kList:
       return "+l";
-    case ColumnKind::kStruct:
+    case FrameKind::kStruct:
       return "+s";
     default:
       return "n";
@@ -64,14 +63,14 @@ void ReleaseSchema(ArrowSchema* schema) {
   schema->release = nullptr;
 }
 
-void MakeSchema(const ColumnType& type, const std::string& name, ArrowSchema* out) {
+void MakeSchema(const FrameType& type, const std::string& name, ArrowSchema* out) {
   auto owner = std::make_unique<SchemaOwner>();
   owner->format = FormatOf(type);
   owner->name = name;
   for (size_t i = 0; i < type.children.size(); ++i) {
     owner->children.push_back(std::make_unique<ArrowSchema>());
     owner->pointers.push_back(owner->children.back().get());
-    MakeSchema(type.children[i], type.kind == ColumnKind::kList ? "item" : type.names[i],
+    MakeSchema(type.children[i], type.kind == FrameKind::kList ? "item" : type.names[i],
                owner->pointers.back());
   }
   *out = {};
@@ -104,9 +103,8 @@ void ReleaseArray(ArrowArray* array) {
 // Collects the values of one array, and of those below it.
 class Builder {
  public:
-  Builder(const ColumnType& type, const graph::EntityRecords* entities)
-      : type_(type), entities_(entities) {
-    for (const ColumnType& child : type.children) {
+  Builder(const FrameType& type, const EntityRecords* entities) : type_(type), entities_(entities) {
+    for (const FrameType& child : type.children) {
       children_.push_back(std::make_unique<Builder>(child, entities));
     }
     if (HasOffsets()) Fixed(int32_t{0}, &offsets_);
@@ -120,40 +118,40 @@ class Builder {
     nulls_ += null ? 1 : 0;
     ++rows_;
     switch (type_.kind) {
-      case ColumnKind::kNull:
-      case ColumnKind::kMixed:
+      case FrameKind::kNull:
+      case FrameKind::kMixed:
         return true;
-      case ColumnKind::kBool:
+      case FrameKind::kBool:
         if ((rows_ - 1) % 8 == 0) data_.push_back(0);
         if (value.is_true()) {
           data_.back() = static_cast<char>(data_.back() | (1 << ((rows_ - 1) % 8)));
         }
         return true;
-      case ColumnKind::kFloat:
+      case FrameKind::kFloat:
         Fixed(null ? 0.0 : value.as_number(), &data_);
         return true;
-      case ColumnKind::kString:
+      case FrameKind::kString:
         if (!null) {
           data_ += value.is_string() ? value.as_string() : cypher::TemporalText(value);
         }
         return Offset(data_.size(), why);
-      case ColumnKind::kDate:
+      case FrameKind::kDate:
         if (value.is_null() || value.as_days() == static_cast<int32_t>(value.as_days())) {
           Fixed(static_cast<int32_t>(null ? 0 : value.as_days()), &data_);
           return true;
         }
         *why = "a date is out of Arrow's range";
         return false;
-      case ColumnKind::kDuration:
+      case FrameKind::kDuration:
         return AddDuration(value, why);
-      case ColumnKind::kList:
+      case FrameKind::kList:
         if (!null) {
           for (const Value& item : value.as_list()) {
             if (!children_[0]->Add(item, why)) return false;
           }
         }
         return Offset(children_[0]->rows_, why);
-      case ColumnKind::kStruct:
+      case FrameKind::kStruct:
         return AddStruct(value, why);
       default:
         return AddInt(value, why);
@@ -165,12 +163,12 @@ class Builder {
     *out = {};
     out->length = static_cast<int64_t>(rows_);
     out->null_count = static_cast<int64_t>(nulls_);
-    if (type_.kind == ColumnKind::kNull) {
+    if (type_.kind == FrameKind::kNull) {
       out->null_count = out->length;
     } else {
       owner->buffers.push_back(nulls_ == 0 ? std::string() : std::move(valid_));
       if (HasOffsets()) owner->buffers.push_back(std::move(offsets_));
-      if (type_.kind != ColumnKind::kStruct && type_.kind != ColumnKind::kList) {
+      if (type_.kind != FrameKind::kStruct && type_.kind != FrameKind::kList) {
         owner->buffers.push_back(std::move(data_));
       }
     }
@@ -192,7 +190,7 @@ class Builder {
 
  private:
   bool HasOffsets() const {
-    return type_.kind == ColumnKind::kString || type_.kind == ColumnKind::kList;
+    return type_.kind == FrameKind::kString || type_.kind == FrameKind::kList;
   }
 
   template <typename T>
@@ -210,7 +208,7 @@ class Builder {
   }
 
   bool AddInt(const Value& value, std::string* why) {
-    if (type_.kind == ColumnKind::kLocalDateTime || type_.kind == ColumnKind::kInstant) {
+    if (type_.kind == FrameKind::kLocalDateTime || type_.kind == FrameKind::kInstant) {
       // Years that nanoseconds, or even microseconds, of 64 bits do not reach.
       const int64_t seconds = value.is_null()                   ? 0
                               : value.type() == Type::kDateTime ? value.as_datetime().seconds
@@ -249,18 +247,18 @@ class Builder {
     return true;
   }
 
-  const ColumnType& type_;
-  const graph::EntityRecords* const entities_;
+  const FrameType& type_;
+  const EntityRecords* const entities_;
   std::vector<std::unique_ptr<Builder>> children_;
   std::string valid_, offsets_, data_;
   size_t rows_ = 0, nulls_ = 0;
 };
 
-// --- The stream. Its functions are called by whoever took it, on any thread, without the GIL.
+// --- The stream. Its functions are called by whoever took it, on any thread.
 
 struct Stream {
-  std::shared_ptr<const graph::ResultTable> table;
-  ColumnType row;  // a struct of the columns
+  std::shared_ptr<const ResultTable> table;
+  FrameType row;  // a struct of the columns
   size_t next = 0;
   bool begun = false;
   std::string error;
@@ -275,7 +273,7 @@ int GetSchema(ArrowArrayStream* stream, ArrowSchema* out) {
 
 int GetNext(ArrowArrayStream* stream, ArrowArray* out) {
   Stream& s = *StreamOf(stream);
-  const graph::ResultTable& table = *s.table;
+  const ResultTable& table = *s.table;
   *out = {};
   if (s.next >= table.rows() && s.begun) return 0;
   s.begun = true;
@@ -316,21 +314,9 @@ void ReleaseStream(ArrowArrayStream* stream) {
   stream->release = nullptr;
 }
 
-void FreeCapsule(PyObject* capsule) {
-  auto* stream =
-      static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule, "arrow_array_stream"));
-  if (stream == nullptr) {
-    PyErr_WriteUnraisable(capsule);
-    return;
-  }
-  // Whoever took the stream has cleared it.
-  if (stream->release != nullptr) stream->release(stream);
-  delete stream;
-}
-
 // The name of a column, or of a field below it, that has no single type; empty: there is none.
-std::string FindMixed(const ColumnType& type, const std::string& name) {
-  if (type.kind == ColumnKind::kMixed) return Concat(name, " holds ", type.zone);
+std::string FindMixed(const FrameType& type, const std::string& name) {
+  if (type.kind == FrameKind::kMixed) return Concat(name, " holds ", type.zone);
   for (size_t i = 0; i < type.children.size(); ++i) {
     const std::string below = type.names.empty() ? name + "[]" : Concat(name, ".", type.names[i]);
     std::string found = FindMixed(type.children[i], below);
@@ -341,38 +327,25 @@ std::string FindMixed(const ColumnType& type, const std::string& name) {
 
 }  // namespace
 
-nb::object ArrowStreamOf(const Result& result, nb::handle) {
+absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStream* out) {
   auto state = std::make_unique<Stream>();
-  state->table = result.shared();
-  state->row.kind = ColumnKind::kStruct;
-  std::string mixed;
-  {
-    const nb::gil_scoped_release release;
-    const graph::ResultTable& table = *state->table;
-    state->row.names = table.columns();
-    for (size_t i = 0; i < table.width() && mixed.empty(); ++i) {
-      state->row.children.push_back(TypeOf(table, i));
-      mixed = FindMixed(state->row.children.back(), "column " + table.columns()[i]);
-    }
+  state->table = std::move(table);
+  state->row.kind = FrameKind::kStruct;
+  state->row.names = state->table->columns();
+  for (size_t i = 0; i < state->table->width(); ++i) {
+    state->row.children.push_back(TypeOf(*state->table, i));
+    const std::string mixed =
+        FindMixed(state->row.children.back(), "column " + state->table->columns()[i]);
+    if (mixed.empty()) continue;
+    return absl::InvalidArgumentError(
+        Concat(mixed, "; a column of Arrow has one type: let the query return toString() of it"));
   }
-  if (!mixed.empty()) {
-    throw nb::type_error(
-        Concat(mixed, "; a column of Arrow has one type: let the query return toString() of it")
-            .c_str());
-  }
-  auto stream = std::make_unique<ArrowArrayStream>();
-  stream->get_schema = GetSchema;
-  stream->get_next = GetNext;
-  stream->get_last_error = GetLastError;
-  stream->release = ReleaseStream;
-  stream->private_data = state.release();
-  PyObject* capsule = PyCapsule_New(stream.get(), "arrow_array_stream", FreeCapsule);
-  if (capsule == nullptr) {
-    stream->release(stream.get());
-    throw nb::python_error();
-  }
-  stream.release();
-  return nb::steal(capsule);
+  out->get_schema = GetSchema;
+  out->get_next = GetNext;
+  out->get_last_error = GetLastError;
+  out->release = ReleaseStream;
+  out->private_data = state.release();
+  return absl::OkStatus();
 }
 
-}  // namespace pulse::python
+}  // namespace pulse::graph

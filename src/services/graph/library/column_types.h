@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "services/graph/library/result_table.h"
 
-namespace pulse::python {
+namespace pulse::graph {
 
-enum class ColumnKind : uint8_t {
+enum class FrameKind : uint8_t {
   kNull,  // there is no value
   kBool,
   kInt,
@@ -27,27 +27,27 @@ enum class ColumnKind : uint8_t {
   kMixed,   // there is no such type
 };
 
-struct ColumnType {
-  ColumnKind kind = ColumnKind::kNull;
+struct FrameType {
+  FrameKind kind = FrameKind::kNull;
   // Of date-times: a unit of nanoseconds, where one is no whole number of microseconds.
   bool nanos = false;
   // Of kInstant: the zone that all have, or UTC. Of kMixed: what was found, for messages.
   std::string zone;
-  std::vector<std::string> names;    // of a struct's fields, ascending
-  std::vector<ColumnType> children;  // of a list, one; of a struct, by field
+  std::vector<std::string> names;   // of a struct's fields, ascending
+  std::vector<FrameType> children;  // of a list, one; of a struct, by field
 };
 
 // Makes `type` wide enough for a value.
-void Widen(const cypher::Value& value, const graph::EntityRecords* entities, ColumnType* type);
-ColumnType TypeOf(const graph::ResultTable& table, size_t column);
+void Widen(const cypher::Value& value, const EntityRecords* entities, FrameType* type);
+FrameType TypeOf(const ResultTable& table, size_t column);
 // The same, where lists and structs are of no interest: kMixed for them.
-ColumnType FlatTypeOf(const graph::ResultTable& table, size_t column);
+FrameType FlatTypeOf(const ResultTable& table, size_t column);
 
 // A node, relationship or path as maps and lists; others as they are.
-cypher::Value Plain(const cypher::Value& value, const graph::EntityRecords* entities);
+cypher::Value Plain(const cypher::Value& value, const EntityRecords* entities);
 
 // An integer, or the number by which Arrow and NumPy know a date or date-time of this type; 0 for
 // null.
-int64_t FixedInt(const ColumnType& type, const cypher::Value& value);
+int64_t FixedInt(const FrameType& type, const cypher::Value& value);
 
-}  // namespace pulse::python
+}  // namespace pulse::graph

@@ -1,0 +1,186 @@
+// `pulse graph check`: reads all of a graph database, names each damage, and says what can be done.
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "apps/pulse/commands.h"
+#include "apps/pulse/graph/cmd_load.h"
+#include "base/errors.h"
+#include "services/graph/core/manifest.h"
+#include "services/graph/core/store.h"
+#include "services/graph/runs/run_reader.h"
+
+namespace pulse {
+namespace {
+
+// So many damages are named; of the others the number.
+constexpr size_t kMostNamed = 20;
+
+// All nodes and relationships of a view, with their labels and properties, so that every block is
+// read and its checksum compared.
+absl::Status ReadAll(const cypher::GraphView& view, uint64_t* nodes, uint64_t* edges) {
+  std::array<cypher::NodeId, 1024> ids;
+  cypher::Properties properties;
+  for (uint64_t position = 0;;) {
+    PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanNodes(cypher::kNoToken, &position, ids));
+    if (n == 0) break;
+    for (size_t i = 0; i < n; ++i) {
+      properties.clear();
+      PULSE_RETURN_IF_ERROR(view.ReadNodeProperties(ids[i], &properties));
+    }
+    *nodes += n;
+    // The incoming side, too: the scan below reads the outgoing one.
+    cypher::NeighbourBatch batch;
+    cypher::ExpandPosition at;
+    while (at.node < n) {
+      batch.clear();
+      PULSE_RETURN_IF_ERROR(
+          view.Expand({ids.data(), n}, cypher::Direction::kIn, {}, 4096, &at, &batch));
+      for (const cypher::NodeId other : batch.node) {
+        PULSE_ASSIGN_OR_RETURN(const bool exists, view.NodeExists(other));
+        if (!exists) {
+          return absl::DataLossError(
+              absl::StrCat("a relationship comes from node ", other, ", which is not there"));
+        }
+      }
+    }
+  }
+  std::array<cypher::EdgeRef, 1024> refs;
+  for (uint64_t position = 0;;) {
+    PULSE_ASSIGN_OR_RETURN(const size_t n, view.ScanEdges({}, &position, refs));
+    if (n == 0) return absl::OkStatus();
+    for (size_t i = 0; i < n; ++i) {
+      properties.clear();
+      PULSE_RETURN_IF_ERROR(view.ReadEdgeProperties(refs[i], &properties));
+    }
+    *edges += n;
+  }
+}
+
+class Check {
+ public:
+  explicit Check(std::string db) : db_(std::move(db)) {}
+
+  absl::Status Run() {
+    const std::string manifest_path = absl::StrCat(db_, "/", graph::kManifestFile);
+    const auto bytes = graph::SystemFiles()->Read(manifest_path);
+    if (absl::IsNotFound(bytes.status())) {
+      return absl::NotFoundError(absl::StrCat(db_, ": there is no graph database"));
+    }
+    PULSE_RETURN_IF_ERROR(bytes.status());
+    const auto manifest = graph::Manifest::Decode(*bytes, manifest_path);
+    if (absl::IsDataLoss(manifest.status())) {
+      Name(manifest.status());
+      return Damaged("without it nobody knows which files count");
+    }
+    PULSE_RETURN_IF_ERROR(manifest.status());
+    for (const graph::ManifestRun& run : manifest->runs) {
+      PULSE_RETURN_IF_ERROR(CheckRun(absl::StrCat(db_, "/", run.file)));
+    }
+    return CheckStore();
+  }
+
+ private:
+  void Name(const absl::Status& status) {
+    if (++damages_ <= kMostNamed) named_.emplace_back(status.message());
+  }
+
+  absl::Status CheckRun(const std::string& path) {
+    auto bytes = graph::MapRun(path);
+    if (absl::IsNotFound(bytes.status())) {
+      Name(absl::DataLossError(absl::StrCat("the run ", path, " is missing")));
+      runs_missing_ = true;
+      return absl::OkStatus();
+    }
+    PULSE_RETURN_IF_ERROR(bytes.status());
+    const auto run = graph::RunReader::Open(*std::move(bytes));
+    if (absl::IsDataLoss(run.status())) {
+      Name(run.status());
+      runs_missing_ = true;
+      return absl::OkStatus();
+    }
+    PULSE_RETURN_IF_ERROR(run.status());
+    runs_damaged_ |= !(*run)->Verify([this](const absl::Status& status) { Name(status); }).ok();
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckStore() {
+    graph::StoreOptions options;
+    options.read_only = true;
+    auto store = graph::GraphStore::Open(db_, options);
+    if (!store.ok() && (!absl::IsDataLoss(store.status()) || runs_missing_)) {
+      if (damages_ == 0) return absl::Status(store.status().code(), Say(store.status()));
+      return Damaged("it cannot be opened without this file");
+    }
+    bool log_damaged = false;
+    if (!store.ok()) {
+      Name(store.status());
+      options.allow_damage = true;
+      store = graph::GraphStore::Open(db_, options);
+      if (!store.ok()) return Damaged("it cannot be opened without this file");
+      log_damaged = true;
+    }
+    uint64_t nodes = 0, edges = 0;
+    PULSE_ASSIGN_OR_RETURN(const auto view, (*store)->Snapshot());
+    const absl::Status read = ReadAll(*view, &nodes, &edges);
+    // What a run holds was named above.
+    if (!read.ok() && !runs_damaged_) Name(read);
+    if (damages_ == 0) {
+      std::printf("%s: sound: %" PRIu64 " nodes, %" PRIu64 " relationships, commit %" PRIu64 "\n",
+                  db_.c_str(), nodes, edges, (*store)->sequence());
+      return absl::OkStatus();
+    }
+    if (log_damaged) {
+      return Damaged(absl::StrCat(
+          "commits up to ", (*store)->sequence(),
+          read.ok() ? absl::StrCat(" (", nodes, " nodes, ", edges, " relationships)") : "",
+          ", which come before the damage, can be read: `pulse graph query ", db_,
+          " --damaged 'MATCH ...'`"));
+    }
+    return Damaged(absl::StrCat("what lies elsewhere can be read: `pulse graph query ", db_,
+                                " --read-only 'MATCH ...'`; a compaction that meets the damage "
+                                "fails, and changes nothing"));
+  }
+
+  std::string Say(const absl::Status& status) const {
+    return absl::StrCat(db_, ": ", status.message());
+  }
+
+  // All that was found, and the remedy.
+  absl::Status Damaged(const std::string& rest) const {
+    std::string text = absl::StrCat(db_, " is damaged:");
+    for (const std::string& one : named_) absl::StrAppend(&text, "\n  ", one);
+    if (damages_ > named_.size()) {
+      absl::StrAppend(&text, "\n  and ", damages_ - named_.size(), " more");
+    }
+    absl::StrAppend(&text,
+                    "\nRemedy: put a copy of the directory back that is older than the damage. ",
+                    "Without one: ", rest, ".");
+    return absl::DataLossError(text);
+  }
+
+  const std::string db_;
+  std::vector<std::string> named_;
+  size_t damages_ = 0;
+  bool runs_missing_ = false;  // or of no use at all
+  bool runs_damaged_ = false;
+};
+
+}  // namespace
+
+void AddGraphCheckCommand(CLI::App* graph) {
+  auto db = std::make_shared<std::string>();
+  CLI::App* cmd = graph->add_subcommand(
+      "check",
+      "Read all of a graph database: log, checkpoint and runs, with their checksums. Exit status\n"
+      "1 where something is damaged, with each file and place, and with what can be done.");
+  cmd->add_option("DB", *db, "directory of the database")->required();
+  cmd->callback([db] { Finish(Check(*db).Run()); });
+}
+
+}  // namespace pulse

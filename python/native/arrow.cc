@@ -1,0 +1,62 @@
+#include "arrow.h"
+
+#include <memory>
+#include <stdexcept>
+
+namespace nb = nanobind;
+
+namespace pulse::python {
+namespace {
+
+constexpr char kCapsule[] = "arrow_array_stream";
+
+void FreeCapsule(PyObject* capsule) {
+  auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule, kCapsule));
+  if (stream == nullptr) {
+    PyErr_WriteUnraisable(capsule);
+    return;
+  }
+  // Whoever took the stream has cleared it.
+  if (stream->release != nullptr) stream->release(stream);
+  delete stream;
+}
+
+[[noreturn]] void Throw(const absl::Status& status) {
+  const std::string message(status.message());
+  if (absl::IsInvalidArgument(status)) throw nb::type_error(message.c_str());
+  if (!absl::IsOutOfRange(status)) throw std::runtime_error(message);
+  PyErr_SetString(PyExc_OverflowError, message.c_str());
+  throw nb::python_error();
+}
+
+}  // namespace
+
+nb::object ArrowStreamOf(const Result& result, nb::handle) {
+  auto stream = std::make_unique<ArrowArrayStream>();
+  absl::Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = graph::ExportArrow(result.shared(), stream.get());
+  }
+  if (!status.ok()) Throw(status);
+  PyObject* capsule = PyCapsule_New(stream.get(), kCapsule, FreeCapsule);
+  if (capsule == nullptr) {
+    stream->release(stream.get());
+    throw nb::python_error();
+  }
+  (void)stream.release();  // the capsule's
+  return nb::steal(capsule);
+}
+
+NamedColumns ColumnsFromArrow(nb::handle source, uint64_t* rows) {
+  const nb::object capsule = source.attr("__arrow_c_stream__")();
+  auto* stream = static_cast<ArrowArrayStream*>(PyCapsule_GetPointer(capsule.ptr(), kCapsule));
+  if (stream == nullptr) throw nb::python_error();
+  absl::StatusOr<NamedColumns> columns = graph::ImportArrow(stream, rows);
+  // What the source raised within the stream goes first.
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (!columns.ok()) Throw(columns.status());
+  return *std::move(columns);
+}
+
+}  // namespace pulse::python

@@ -1,0 +1,307 @@
+"""A backend of NetworkX: its algorithms, by the procedures algo.* of the graph database.
+
+    networkx.pagerank(G, backend="pulsedb")
+    networkx.pagerank(pulsedb.Graph("my-graph").to_backend())
+
+The first copies G into a temporary graph, which NetworkX keeps with G as long as that does not change;
+the second copies nothing. What each function has is in `INFO`; for arguments that it cannot take,
+NetworkX says so, or takes its own.
+"""
+
+import inspect
+import numbers
+
+INFO = {
+    "backend_name": "pulsedb",
+    "project": "PulseDB",
+    "package": "pulsedb",
+    "short_summary": "Algorithms of PulseDB's graph database, by several threads.",
+    "functions": {
+        "clustering": {"additional_docs": "Undirected graphs, without `weight`."},
+        "connected_components": {},
+        "dijkstra_path": {"additional_docs": "`weight` is the name of an attribute."},
+        "dijkstra_path_length": {"additional_docs": "`weight` is the name of an attribute."},
+        "label_propagation_communities": {},
+        "pagerank": {"additional_docs": "Without `personalization`, `nstart` and `dangling`; weights are 0 or more."},
+        "single_source_dijkstra_path_length": {"additional_docs": "`weight` is the name of an attribute."},
+        "single_source_shortest_path_length": {},
+        "triangles": {},
+        "weakly_connected_components": {},
+    },
+}
+
+
+def get_info():
+    """What NetworkX asks when it looks for backends."""
+    return INFO
+
+
+class BackendGraph:
+    """A graph that NetworkX's functions take: nodes and relationships of a pulsedb.Graph.
+
+    Of one that was copied, nodes are those of the NetworkX graph; of a database, they are ids. Made by
+    pulsedb.Graph.to_backend(), and by NetworkX. It keeps its pulsedb.Graph.
+    """
+
+    __networkx_backend__ = "pulsedb"
+
+    def __init__(self, graph, *, directed, multigraph, nodes=None, options=None):
+        self._graph = graph
+        self._directed = directed
+        self._multigraph = multigraph
+        self._options = options or {}
+        # Of a copy: node i is the one whose property i is i.
+        self._nodes = nodes
+        self._index = None if nodes is None else {node: i for i, node in enumerate(nodes)}
+
+    @property
+    def database(self):
+        """The pulsedb.Graph."""
+        return self._graph
+
+    def is_directed(self):
+        return self._directed
+
+    def is_multigraph(self):
+        return self._multigraph
+
+    def __repr__(self):
+        return f"<pulsedb backend of {self._graph!r}>"
+
+    # What the functions below need.
+
+    def _match(self, node, variable):
+        """The text and the parameters that find a node."""
+        import networkx as nx
+
+        if self._index is not None:
+            try:
+                index = self._index[node]
+            except (KeyError, TypeError):
+                raise nx.NodeNotFound(f"Node {node} not found in graph") from None
+            return f"({variable}:N {{i: ${variable}}})", {variable: index}
+        if not isinstance(node, numbers.Integral):
+            raise nx.NodeNotFound(f"Node {node} not found in graph: its nodes are ids, integers")
+        found = self._graph.execute("MATCH (n) WHERE id(n) = $id RETURN n", {"id": int(node)}).fetchone()
+        if found is None:
+            raise nx.NodeNotFound(f"Node {node} not found in graph")
+        return f"({variable}) WHERE id({variable}) = ${variable}", {variable: int(node)}
+
+    def _call(self, procedure, columns, *, source=None, options=None, directed=True):
+        """Runs a procedure over the whole graph, or from a node; rows of (node, columns...)."""
+        parameters = {"options": {**self._options, **(options or {})}}
+        if directed and not self._directed:
+            parameters["options"]["direction"] = "both"
+        text = f"CALL algo.{procedure}($options)"
+        if source is not None:
+            match, more = self._match(source, "source")
+            parameters |= more
+            text = f"MATCH {match} CALL algo.{procedure}(source, $options)"
+        key = "id(node)" if self._nodes is None else "node.i"
+        rows = self._graph.execute(f"{text} YIELD node, {columns} RETURN {key}, {columns}", parameters)
+        if self._nodes is None:
+            return rows
+        nodes = self._nodes
+        return ((nodes[row[0]], *row[1:]) for row in rows)
+
+    def _to_networkx(self):
+        import networkx as nx
+
+        kinds = {(False, False): nx.Graph, (False, True): nx.MultiGraph, (True, False): nx.DiGraph}
+        made = kinds.get((self._directed, self._multigraph), nx.MultiDiGraph)()
+        labels = self._options.get("labels")
+        types = self._options.get("types")
+        parameters = {"labels": labels, "types": types}
+        name = (lambda node: node.id) if self._nodes is None else (lambda node: self._nodes[node.properties["i"]])
+        in_scope = "($labels IS NULL OR any(l IN labels({0}) WHERE l IN $labels))"
+        rows = self._graph.execute(f"MATCH (n) WHERE {in_scope.format('n')} RETURN n ORDER BY id(n)", parameters)
+        for (node,) in rows:
+            made.add_node(name(node), **({} if self._nodes is not None else node.properties))
+        rows = self._graph.execute(
+            f"MATCH (a)-[r]->(b) WHERE ($types IS NULL OR type(r) IN $types) AND {in_scope.format('a')} "
+            f"AND {in_scope.format('b')} RETURN a, r, b",
+            parameters,
+        )
+        for a, r, b in rows:
+            made.add_edge(name(a), name(b), **r.properties)
+        return made
+
+
+def _copy(G, edge_attrs):
+    """A temporary pulsedb.Graph of a NetworkX graph; `edge_attrs`: attributes and what they are else."""
+    import pulsedb
+
+    nodes = list(G)
+    index = {node: i for i, node in enumerate(nodes)}
+    edges = list(G.edges(data=True))
+    columns = {
+        ":source": [index[u] for u, _, _ in edges],
+        ":target": [index[v] for _, v, _ in edges],
+    }
+    for attribute, otherwise in (edge_attrs or {}).items():
+        values = [data.get(attribute, otherwise) for _, _, data in edges]
+        for value in values:
+            if value is not None and (not isinstance(value, numbers.Real) or isinstance(value, bool)):
+                raise TypeError(f"the attribute {attribute!r} of an edge is {value!r}, and not a number")
+        if any(isinstance(value, float) for value in values):
+            values = [None if value is None else float(value) for value in values]
+        columns[attribute] = values
+    graph = pulsedb.Graph()
+    if nodes:
+        graph.load_nodes("N", {"i": list(range(len(nodes)))}, key="i")
+    if edges:
+        graph.load_edges("E", columns, source=("N", "i", ":source"), target=("N", "i", ":target"))
+    return BackendGraph(graph, directed=G.is_directed(), multigraph=G.is_multigraph(), nodes=nodes)
+
+
+def _weight(weight):
+    if not (weight is None or isinstance(weight, str)):
+        raise NotImplementedError("`weight` has to be the name of an attribute")
+    return {} if weight is None else {"weight": weight}
+
+
+class _Functions:
+    """What NetworkX calls. Signatures are NetworkX's own."""
+
+    @staticmethod
+    def convert_from_nx(G, *, edge_attrs=None, **_):
+        return G if isinstance(G, BackendGraph) else _copy(G, edge_attrs)
+
+    @staticmethod
+    def convert_to_nx(result, *, name=None):
+        return result._to_networkx() if isinstance(result, BackendGraph) else result
+
+    @staticmethod
+    def can_run(name, args, kwargs):
+        """True, or why not."""
+        try:
+            kwargs = inspect.signature(getattr(_Functions, name)).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            return str(error)
+        weight = kwargs.get("weight")
+        if not (weight is None or isinstance(weight, str)):
+            return "`weight` has to be the name of an attribute"
+        if name == "clustering" and weight is not None:
+            return "`weight` is not supported"
+        if name == "pagerank":
+            for option in ("personalization", "nstart", "dangling"):
+                if kwargs.get(option) is not None:
+                    return f"`{option}` is not supported"
+        if name in ("clustering", "triangles") and kwargs["G"].is_directed():
+            return "only undirected graphs"
+        return True
+
+    @staticmethod
+    def should_run(name, args, kwargs):
+        return True
+
+    @staticmethod
+    def pagerank(
+        G,
+        alpha=0.85,
+        personalization=None,
+        max_iter=100,
+        tol=1.0e-6,
+        nstart=None,
+        weight="weight",
+        dangling=None,
+    ):
+        import networkx as nx
+
+        if personalization is not None or nstart is not None or dangling is not None:
+            raise NotImplementedError("personalization, nstart and dangling are not supported")
+        if max_iter < 1:
+            raise nx.PowerIterationFailedConvergence(max_iter)
+        options = {"damping": alpha, "iterations": max_iter, "tolerance": tol, **_weight(weight)}
+        rows = list(G._call("pageRank", "score, converged", options=options))
+        if rows and not rows[0][2]:
+            raise nx.PowerIterationFailedConvergence(max_iter)
+        return {node: score for node, score, _ in rows}
+
+    @staticmethod
+    def _groups(G, procedure, column, options=None):
+        groups = {}
+        for node, group in G._call(procedure, column, options=options, directed=False):
+            groups.setdefault(group, set()).add(node)
+        return groups.values()
+
+    @staticmethod
+    def connected_components(G):
+        yield from _Functions._groups(G, "components", "component")
+
+    weakly_connected_components = connected_components
+
+    @staticmethod
+    def label_propagation_communities(G):
+        # NetworkX's ends when nothing changes any more.
+        return _Functions._groups(G, "labelPropagation", "community", {"iterations": 1_000_000})
+
+    @staticmethod
+    def _of_nodes(G, column, nodes):
+        values = dict(G._call("triangles", column, directed=False))
+        if nodes is None:
+            return values
+        try:
+            if nodes in values:
+                return values[nodes]
+        except TypeError:  # no node, but several
+            pass
+        return {node: values[node] for node in nodes if node in values}
+
+    @staticmethod
+    def triangles(G, nodes=None):
+        return _Functions._of_nodes(G, "triangles", nodes)
+
+    @staticmethod
+    def clustering(G, nodes=None, weight=None):
+        if weight is not None:
+            raise NotImplementedError("weight is not supported")
+        return _Functions._of_nodes(G, "coefficient", nodes)
+
+    @staticmethod
+    def single_source_shortest_path_length(G, source, cutoff=None):
+        options = {} if cutoff is None else {"depth": max(0, int(cutoff))}
+        rows = G._call("bfs", "distance", source=source, options=options)
+        return dict(sorted(rows, key=lambda row: row[1]))
+
+    @staticmethod
+    def single_source_dijkstra_path_length(G, source, cutoff=None, weight="weight"):
+        rows = G._call("shortestPaths", "distance", source=source, options=_weight(weight))
+        return dict(
+            sorted((row for row in rows if cutoff is None or row[1] <= cutoff), key=lambda row: row[1])
+        )
+
+    @staticmethod
+    def _shortest(G, source, target, weight, column):
+        import networkx as nx
+
+        first, parameters = G._match(source, "source")
+        try:
+            second, more = G._match(target, "target")
+        except nx.NodeNotFound:  # as NetworkX has it
+            raise nx.NetworkXNoPath(f"No path to {target}.") from None
+        options = {**G._options, **_weight(weight)}
+        if not G.is_directed():
+            options["direction"] = "both"
+        key = "id(n)" if G._nodes is None else "n.i"
+        rows = G._graph.execute(
+            f"MATCH {first} MATCH {second} CALL algo.shortestPath(source, target, $options) "
+            f"YIELD distance, path RETURN distance, [n IN nodes(path) | {key}]",
+            {**parameters, **more, "options": options},
+        )
+        found = rows.fetchone()
+        if found is None:
+            raise nx.NetworkXNoPath(f"Node {target} not reachable from {source}")
+        return found[column]
+
+    @staticmethod
+    def dijkstra_path_length(G, source, target, weight="weight"):
+        return _Functions._shortest(G, source, target, weight, 0)
+
+    @staticmethod
+    def dijkstra_path(G, source, target, weight="weight"):
+        path = _Functions._shortest(G, source, target, weight, 1)
+        return path if G._nodes is None else [G._nodes[i] for i in path]
+
+
+backend = _Functions()

@@ -1,0 +1,186 @@
+"""NetworkX as the oracle of the algorithms, and its backend, on random graphs."""
+
+import math
+import os
+import random
+
+import pytest
+
+import pulsedb
+
+nx = pytest.importorskip("networkx")
+pytest.importorskip("scipy", reason="NetworkX's own PageRank needs it")
+
+SEED = int(os.environ.get("PULSE_TEST_SEED", random.SystemRandom().randrange(1 << 32)))
+KINDS = [nx.Graph, nx.DiGraph, nx.MultiGraph, nx.MultiDiGraph]
+
+
+@pytest.fixture(autouse=True)
+def no_other_backend(monkeypatch):
+    # What is compared with is NetworkX's own.
+    monkeypatch.setattr(nx.config, "cache_converted_graphs", False)
+
+
+def random_graph(kind, rng, weights=True):
+    made = kind()
+    nodes = rng.randrange(1, 60)
+    # Nodes are of any kind, and not in the order of their names.
+    names = [f"n{i}" if i % 3 else (i, "tuple") for i in range(nodes)]
+    rng.shuffle(names)
+    made.add_nodes_from(names)
+    for _ in range(rng.randrange(nodes * 4)):
+        u, v = rng.choice(names), rng.choice(names[: rng.randrange(1, nodes + 1)])
+        if weights and rng.random() < 0.9:
+            made.add_edge(u, v, weight=rng.choice([0, 1, 2, 7, 0.25, 1.5]))
+        else:
+            made.add_edge(u, v)
+    return made
+
+
+@pytest.fixture(params=range(12))
+def rng(request):
+    print(f"PULSE_TEST_SEED={SEED}")
+    return random.Random(SEED + request.param)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pagerank_is_networkxs(kind, rng):
+    made = random_graph(kind, rng)
+    for weight in ("weight", None):
+        options = {"alpha": rng.choice([0.5, 0.85]), "tol": 1e-10, "max_iter": 1000, "weight": weight}
+        expected = nx.pagerank(made, backend="networkx", **options)
+        found = nx.pagerank(made, backend="pulsedb", **options)
+        assert found == pytest.approx(expected, abs=1e-8)
+    if len(made) > 1:
+        with pytest.raises(nx.PowerIterationFailedConvergence):
+            nx.pagerank(made, tol=0, max_iter=3, backend="pulsedb")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distances_are_networkxs(kind, rng):
+    made = random_graph(kind, rng)
+    source = rng.choice(list(made))
+    for cutoff in (None, 0, 2):
+        expected = nx.single_source_shortest_path_length(made, source, cutoff, backend="networkx")
+        found = nx.single_source_shortest_path_length(made, source, cutoff, backend="pulsedb")
+        assert found == dict(expected)
+        assert list(found.values()) == sorted(found.values())
+        expected = nx.single_source_dijkstra_path_length(made, source, cutoff, backend="networkx")
+        assert nx.single_source_dijkstra_path_length(made, source, cutoff, backend="pulsedb") == expected
+    target = rng.choice(list(made))
+    try:
+        expected = nx.dijkstra_path_length(made, source, target, backend="networkx")
+    except nx.NetworkXNoPath:
+        with pytest.raises(nx.NetworkXNoPath):
+            nx.dijkstra_path(made, source, target, backend="pulsedb")
+        return
+    assert nx.dijkstra_path_length(made, source, target, backend="pulsedb") == expected
+    path = nx.dijkstra_path(made, source, target, backend="pulsedb")
+    assert path[0] == source and path[-1] == target
+    if not made.is_multigraph():
+        assert sum(made[u][v].get("weight", 1) for u, v in zip(path, path[1:])) == expected
+    for missing in ("nobody", ["unhashable"]):
+        with pytest.raises(nx.NodeNotFound):
+            nx.dijkstra_path(made, missing, target, backend="pulsedb")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_components_are_networkxs(kind, rng):
+    made = random_graph(kind, rng)
+    of = nx.weakly_connected_components if made.is_directed() else nx.connected_components
+    groups = lambda backend: sorted(map(sorted_names, of(made, backend=backend)))
+    assert groups("pulsedb") == groups("networkx")
+
+
+def sorted_names(nodes):
+    return sorted(map(repr, nodes))
+
+
+def test_triangles_are_networkxs(rng):
+    made = random_graph(nx.Graph, rng)
+    for of in (nx.triangles, nx.clustering):
+        assert of(made, backend="pulsedb") == pytest.approx(of(made, backend="networkx"))
+    some = list(made)[:3]
+    assert nx.triangles(made, some, backend="pulsedb") == nx.triangles(made, some, backend="networkx")
+    assert nx.triangles(made, some[0], backend="pulsedb") == nx.triangles(made, some[0], backend="networkx")
+
+
+def test_label_propagation_is_networkxs(rng):
+    # The same, and not only one that is as good: order and ties are NetworkX's.
+    of = nx.community.label_propagation_communities
+    made = random_graph(nx.Graph, rng)
+    groups = lambda backend: sorted(map(sorted_names, of(made, backend=backend)))
+    assert groups("pulsedb") == groups("networkx")
+
+
+def test_larger_graph_by_several_threads_is_networkxs():
+    made = nx.gnm_random_graph(8000, 30000, seed=SEED, directed=True)
+    print(f"PULSE_TEST_SEED={SEED}")
+    assert nx.pagerank(made, backend="pulsedb") == pytest.approx(nx.pagerank(made, backend="networkx"), abs=1e-9)
+    assert nx.single_source_shortest_path_length(made, 0, backend="pulsedb") == dict(
+        nx.single_source_shortest_path_length(made, 0, backend="networkx")
+    )
+    undirected = nx.Graph(made)
+    assert nx.triangles(undirected, backend="pulsedb") == nx.triangles(undirected, backend="networkx")
+
+
+def test_database_without_a_copy(graph):
+    graph.execute(
+        "CREATE (a:N)-[:R {w: 2}]->(b:N)-[:R {w: 3}]->(c:N), (a)-[:S {w: 1}]->(c), (:M)"
+    )
+    a, b, c, m = (row[0] for row in graph.execute("MATCH (n) RETURN id(n) ORDER BY id(n)"))
+    view = graph.to_backend()
+    assert nx.single_source_shortest_path_length(view, a) == {a: 0, b: 1, c: 1}
+    assert nx.dijkstra_path_length(view, a, c, "w") == 1
+    assert nx.dijkstra_path(graph.to_backend(types=["R"]), a, c, "w") == [a, b, c]
+    assert sorted(nx.pagerank(graph.to_backend("N"))) == [a, b, c]
+    assert sorted(map(len, nx.weakly_connected_components(view))) == [1, 3]
+    assert nx.triangles(graph.to_backend(directed=False)) == {a: 1, b: 1, c: 1, m: 0}
+    with pytest.raises(nx.NodeNotFound):
+        nx.single_source_shortest_path_length(view, m + 100)
+    with pytest.raises(nx.NetworkXNotImplemented):
+        nx.triangles(view)
+    # It sees what is written.
+    graph.execute("MATCH (b) WHERE id(b) = $b MATCH (m:M) CREATE (b)-[:R]->(m)", {"b": b})
+    assert nx.single_source_shortest_path_length(view, a)[m] == 2
+
+
+def test_arguments_that_it_cannot_take():
+    made = nx.path_graph(3)
+    with pytest.raises(NotImplementedError):
+        nx.pagerank(made, personalization={0: 1}, backend="pulsedb")
+    with pytest.raises(NotImplementedError):
+        nx.dijkstra_path(made, 0, 2, weight=lambda u, v, data: 1, backend="pulsedb")
+    made.add_edge(0, 1, weight="heavy")
+    with pytest.raises(TypeError):
+        nx.pagerank(made, backend="pulsedb")
+    made.add_edge(0, 1, weight=-1)
+    with pytest.raises(pulsedb.ArgumentError):
+        nx.pagerank(made, backend="pulsedb")
+    made.add_edge(0, 1, weight=math.nan)
+    with pytest.raises(pulsedb.ArgumentError):
+        nx.single_source_dijkstra_path_length(made, 0, backend="pulsedb")
+
+
+def test_dispatch_takes_it_where_it_can(monkeypatch):
+    monkeypatch.setattr(nx.config.backend_priority, "algos", ["pulsedb"])
+    calls = []
+    module = pytest.importorskip("pulsedb._networkx")
+    original = module.BackendGraph._call
+    monkeypatch.setattr(
+        module.BackendGraph, "_call", lambda self, *args, **kwargs: calls.append(args) or original(self, *args, **kwargs)
+    )
+    made = nx.path_graph(4, create_using=nx.DiGraph)
+    nx.pagerank(made)
+    assert len(calls) == 1
+    nx.pagerank(made, personalization={0: 1})  # NetworkX's own
+    nx.single_source_dijkstra_path_length(made, 0, None, lambda u, v, data: 1)
+    assert len(calls) == 1
+    nx.single_source_dijkstra_path_length(made, 0, None, "weight")
+    assert len(calls) == 2
+
+
+def test_empty_graph():
+    assert nx.pagerank(nx.DiGraph(), backend="pulsedb") == {}
+    assert list(nx.connected_components(nx.Graph(), backend="pulsedb")) == []
+    assert nx.triangles(nx.Graph(), backend="pulsedb") == {}

@@ -1,0 +1,74 @@
+// Results as Arrow C streams, and columns to load out of them. The structs are those of the Arrow C
+// data and C stream interfaces, whose layout and guards are fixed.
+//
+// Ownership: a stream that is exported shares the table; whoever takes it releases it, on any
+// thread. A stream that is imported is the caller's, also afterwards. Threads: any; nothing blocks
+// but the stream that is imported.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "services/graph/library/result_table.h"
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  int64_t flags;
+  int64_t n_children;
+  ArrowSchema** children;
+  ArrowSchema* dictionary;
+  void (*release)(ArrowSchema*);
+  void* private_data;
+};
+
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void** buffers;
+  ArrowArray** children;
+  ArrowArray* dictionary;
+  void (*release)(ArrowArray*);
+  void* private_data;
+};
+
+#endif
+
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+
+struct ArrowArrayStream {
+  int (*get_schema)(ArrowArrayStream*, ArrowSchema* out);
+  int (*get_next)(ArrowArrayStream*, ArrowArray* out);
+  const char* (*get_last_error)(ArrowArrayStream*);
+  void (*release)(ArrowArrayStream*);
+  void* private_data;
+};
+
+#endif
+
+namespace pulse::graph {
+
+// A stream of all rows, in batches of 65,536. InvalidArgument where a column has no single type.
+absl::Status ExportArrow(std::shared_ptr<const ResultTable> table, ArrowArrayStream* out);
+
+// The columns of a stream of structs. InvalidArgument where it is none, or where a column's type is
+// none of these: null, boolean, integers, floats, UTF-8, dates, timestamps, lists of these, and
+// dictionaries of them. OutOfRange: an integer is beyond 64 bits with a sign. Internal: what the
+// stream says.
+using NamedColumns = std::vector<std::pair<std::string, cypher::Column>>;
+absl::StatusOr<NamedColumns> ImportArrow(ArrowArrayStream* stream, uint64_t* rows);
+
+}  // namespace pulse::graph
