@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 

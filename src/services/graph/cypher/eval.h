@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "services/graph/cypher/ast.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
+#include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
 

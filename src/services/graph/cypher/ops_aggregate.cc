@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

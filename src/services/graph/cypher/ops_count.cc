@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "services/graph/cypher/batch_filter.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

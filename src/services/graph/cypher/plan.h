@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "services/graph/cypher/ast.h"
 #include "services/graph/cypher/eval.h"
+#include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
-#include "services/graph/cypher/parser.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+#include "services/graph/syntax/parser.h"
 
 namespace pulse::cypher {
 namespace {

@@ -1,9 +1,9 @@
 // Binds expressions: names to slots, functions, and what is known of types.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

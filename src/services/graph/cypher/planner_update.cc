@@ -1,9 +1,9 @@
 // Clauses that change the graph, and those that call something.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 
