@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
@@ -11,20 +12,46 @@ namespace pulse::cypher {
 namespace {
 
 struct AggregateState {
+  // What few aggregates need.
+  struct More {
+    double mean = 0, squares = 0;  // Welford's
+    double percentile = -1;
+    ValueList values;
+  };
   int64_t count = 0;
-  Value sum;                     // also the minimum or maximum
-  double mean = 0, squares = 0;  // Welford's
-  double percentile = -1;
-  ValueList values;
-  std::unique_ptr<TupleSet> distinct;
+  Value sum;  // also the minimum or maximum
+  std::unique_ptr<More> more;
+
+  More& Rest() {
+    if (more == nullptr) more = std::make_unique<More>();
+    return *more;
+  }
 };
+
+bool IsPercentile(const Expr& e) {
+  return e.kind == Expr::Kind::kCall && (e.function->aggregate == Aggregate::kPercentileCont ||
+                                         e.function->aggregate == Aggregate::kPercentileDisc);
+}
 
 class AggregateOperator : public Operator {
  public:
   AggregateOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), groups_(step->items.size()) {}
+      : Operator(step, runtime, next),
+        eval_(&ctx_),
+        groups_(step->items.size()),
+        keys_(step->items.size()),
+        distinct_(step->aggregates.size()) {
+    for (size_t a = 0; a < step->aggregates.size(); ++a) {
+      const Expr& e = *step->aggregates[a].first;
+      if (e.flag && e.kind != Expr::Kind::kCountStar) {
+        distinct_[a] = std::make_unique<TupleSet>(2);
+      }
+      percentiles_ = percentiles_ || IsPercentile(e);
+    }
+  }
 
   bool Push(Rows& in) override {
+    if (in.size() >= BatchEval::kFewest && !percentiles_) return PushBatch(in);
     const size_t n = step().aggregates.size();
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
@@ -36,9 +63,7 @@ class AggregateOperator : public Operator {
         if (!Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
       }
       const int64_t weight = step().weight < 0 ? 1 : row[step().weight].as_int();
-      for (size_t a = 0; a < n; ++a) {
-        Add(*step().aggregates[a].first, row, weight, &states_[group * n + a]);
-      }
+      for (size_t a = 0; a < n; ++a) Add(a, group, row, weight);
       if (!ctx_.Tick()) return false;
     }
     return true;
@@ -57,7 +82,7 @@ class AggregateOperator : public Operator {
       Value* row = NewRow(empty.data());
       if (row == nullptr) break;
       for (size_t k = 0; k < step().items.size(); ++k)
-        row[step().items[k].second] = groups_.Tuple(g)[k];
+        row[step().items[k].second] = std::move(groups_.Tuple(g)[k]);
       for (size_t a = 0; a < n; ++a) {
         row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
       }
@@ -66,8 +91,8 @@ class AggregateOperator : public Operator {
   }
 
   void Reset() override {
-    for (AggregateState& state : states_) {
-      if (state.distinct != nullptr) state.distinct->Clear(ctx_);
+    for (const auto& distinct : distinct_) {
+      if (distinct != nullptr) distinct->Clear(ctx_);
     }
     states_.clear();
     groups_.Clear(ctx_);
@@ -81,29 +106,96 @@ class AggregateOperator : public Operator {
     return ctx_.Charge(bytes);
   }
 
-  // What a weight does not change is all that the planner gives one besides counts.
-  void Add(const Expr& e, Value* row, int64_t weight, AggregateState* state) {
+  bool PushBatch(Rows& in) {
+    const size_t n = step().aggregates.size();
+    const auto rows = eval_.All(in.size());
+    for (size_t k = 0; k < keys_.size(); ++k) {
+      if (!eval_.Evaluate(*step().items[k].first, {.rows = &in}, rows, &keys_[k])) return false;
+    }
+    of_row_.resize(in.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      tuple_.clear();
+      for (Operand& key : keys_) tuple_.push_back(key.Take(i));
+      const auto [group, added] = groups_.Insert(&tuple_, ctx_);
+      of_row_[i] = group;
+      if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
+    }
+    states_.resize(groups_.size() * n);
+    for (size_t a = 0; a < n; ++a) {
+      const Expr& e = *step().aggregates[a].first;
+      if (e.kind == Expr::Kind::kCountStar) {
+        for (size_t i = 0; i < in.size(); ++i) Count(Weight(in.Row(i)), &StateOf(of_row_[i], a));
+        continue;
+      }
+      if (!eval_.Evaluate(*e.kids[0], {.rows = &in}, rows, &value_)) return false;
+      const Aggregate kind = e.function->aggregate;
+      const bool sums = kind == Aggregate::kSum || kind == Aggregate::kAvg;
+      if (sums && !e.flag && step().weight < 0 && !value_.constant &&
+          value_.column.kind == Column::Kind::kFloats) {
+        SumFloats(a);
+        continue;
+      }
+      for (size_t i = 0; i < in.size(); ++i) {
+        AddValue(a, of_row_[i], value_.Take(i), Weight(in.Row(i)));
+      }
+      if (ctx_.failed()) return false;
+    }
+    return ctx_.Tick(in.size());
+  }
+
+  // One after the other, as all sums are: floats in another order have another sum.
+  void SumFloats(size_t a) {
+    const Column& column = value_.column;
+    for (size_t i = 0; i < column.floats.size(); ++i) {
+      if (column.valid[i] == 0) continue;
+      AggregateState& state = StateOf(of_row_[i], a);
+      if (!state.sum.is_float()) {
+        AddValue(a, of_row_[i], Value::Float(column.floats[i]), 1);
+        continue;
+      }
+      ++state.count;
+      state.sum = Value::Float(state.sum.as_float() + column.floats[i]);
+    }
+  }
+
+  AggregateState& StateOf(size_t group, size_t a) {
+    return states_[group * step().aggregates.size() + a];
+  }
+  int64_t Weight(const Value* row) const {
+    return step().weight < 0 ? 1 : row[step().weight].as_int();
+  }
+
+  void Add(size_t a, size_t group, Value* row, int64_t weight) {
+    const Expr& e = *step().aggregates[a].first;
     if (e.kind == Expr::Kind::kCountStar) {
-      Count(weight, state);
+      Count(weight, &StateOf(group, a));
       return;
     }
     Value v = Eval(*e.kids[0], row, ctx_);
     if (ctx_.failed()) return;
-    const Aggregate kind = e.function->aggregate;
-    if (kind == Aggregate::kPercentileCont || kind == Aggregate::kPercentileDisc) {
+    if (IsPercentile(e)) {
       const Value p = Eval(*e.kids[1], row, ctx_);
       if (ctx_.failed()) return;
       if (!p.is_number() || !(p.as_number() >= 0 && p.as_number() <= 1)) {
         ctx_.ArgumentError("NumberOutOfRange", "a percentile lies between 0.0 and 1.0");
         return;
       }
-      state->percentile = p.as_number();
+      StateOf(group, a).Rest().percentile = p.as_number();
     }
+    AddValue(a, group, std::move(v), weight);
+  }
+
+  // What a weight does not change is all that the planner gives one besides counts.
+  void AddValue(size_t a, size_t group, Value v, int64_t weight) {
+    const Expr& e = *step().aggregates[a].first;
+    const Aggregate kind = e.function->aggregate;
+    AggregateState* const state = &StateOf(group, a);
     if (v.is_null()) return;
     if (e.flag) {
-      if (state->distinct == nullptr) state->distinct = std::make_unique<TupleSet>(1);
-      tuple_.assign(1, v);
-      if (!state->distinct->Insert(&tuple_, ctx_).second) return;
+      pair_.clear();
+      pair_.push_back(Value::Int(static_cast<int64_t>(group)));
+      pair_.push_back(v);
+      if (!distinct_[a]->Insert(&pair_, ctx_).second) return;
     }
     Count(e.flag ? 1 : weight, state);
     switch (kind) {
@@ -124,7 +216,7 @@ class AggregateOperator : public Operator {
         return;
       case Aggregate::kCollect:
         Charge(static_cast<int64_t>(v.Bytes()));
-        state->values.push_back(std::move(v));
+        state->Rest().values.push_back(std::move(v));
         return;
       case Aggregate::kCount:
         return;
@@ -135,14 +227,15 @@ class AggregateOperator : public Operator {
       ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
       return;
     }
+    AggregateState::More& more = state->Rest();
     if (kind == Aggregate::kStDev || kind == Aggregate::kStDevP) {
-      const double delta = v.as_number() - state->mean;
-      state->mean += delta / static_cast<double>(state->count);
-      state->squares += delta * (v.as_number() - state->mean);
+      const double delta = v.as_number() - more.mean;
+      more.mean += delta / static_cast<double>(state->count);
+      more.squares += delta * (v.as_number() - more.mean);
       return;
     }
     Charge(sizeof(Value));
-    state->values.push_back(std::move(v));
+    more.values.push_back(std::move(v));
   }
 
   void Count(int64_t rows, AggregateState* state) {
@@ -167,11 +260,11 @@ class AggregateOperator : public Operator {
       case Aggregate::kMax:
         return state->sum;
       case Aggregate::kStDev:
-        return Value::Float(n > 1 ? std::sqrt(state->squares / (n - 1)) : 0);
+        return Value::Float(n > 1 ? std::sqrt(state->Rest().squares / (n - 1)) : 0);
       case Aggregate::kStDevP:
-        return Value::Float(n > 0 ? std::sqrt(state->squares / n) : 0);
+        return Value::Float(n > 0 ? std::sqrt(state->Rest().squares / n) : 0);
       case Aggregate::kCollect: {
-        Value list = Value::List(std::move(state->values));
+        Value list = Value::List(std::move(state->Rest().values));
         if (list.depth() > kMaxValueDepth)
           return ctx_.ArgumentError("NumberOutOfRange", "this list nests too deeply");
         return list;
@@ -182,24 +275,31 @@ class AggregateOperator : public Operator {
   }
 
   Value Percentile(const Expr& e, AggregateState* state) {
-    ValueList& values = state->values;
+    ValueList& values = state->Rest().values;
     if (values.empty()) return {};
     std::sort(values.begin(), values.end(),
               [](const Value& a, const Value& b) { return Order(a, b) < 0; });
     const auto last = static_cast<double>(values.size() - 1);
     if (e.function->aggregate == Aggregate::kPercentileDisc) {
-      const double rank = std::ceil(state->percentile * static_cast<double>(values.size()));
+      const double rank = std::ceil(state->Rest().percentile * static_cast<double>(values.size()));
       return values[static_cast<size_t>(std::clamp(rank - 1, 0.0, last))];
     }
-    const double at = state->percentile * last;
+    const double at = state->Rest().percentile * last;
     const auto low = static_cast<size_t>(std::floor(at)), high = static_cast<size_t>(std::ceil(at));
     const double share = at - std::floor(at);
     return Value::Float(values[low].as_number() * (1 - share) + values[high].as_number() * share);
   }
 
+  BatchEval eval_;
   TupleSet groups_;
   std::vector<AggregateState> states_;
-  std::vector<Value> tuple_;
+  std::vector<Value> tuple_, pair_;
+  std::vector<Operand> keys_;
+  Operand value_;
+  std::vector<size_t> of_row_;  // the group of each row of a batch
+  // Of aggregates with DISTINCT: group and value.
+  std::vector<std::unique_ptr<TupleSet>> distinct_;
+  bool percentiles_ = false;
   int64_t charged_ = 0;
 };
 

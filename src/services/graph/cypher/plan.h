@@ -102,6 +102,8 @@ struct Step {
   bool into = false;        // `slot` is bound: it must be the node that is reached
   bool from_bound = true;   // kEdge: `from` is bound, too
   bool edge_bound = false;  // kExpandVar: `edge` holds the list of relationships
+  // kExpand: `edge` gets the number of the relationship, which is all that others ask of it.
+  bool edge_number = false;
   Direction direction = Direction::kBoth;
   bool reversed = false;   // kExpandVar: walked from the end of the pattern
   bool all_paths = false;  // kShortest
@@ -112,7 +114,7 @@ struct Step {
   std::vector<Slot> unique;             // slots of relationships that this one must differ from
   bool relisted = false;                // some of these are of an earlier clause
   Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
-  std::vector<const Expr*> predicates;  // kScan: IsBatchable(), on `slot`
+  std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
   std::vector<Slot> nulls;
   Slot row_number = -1;
   std::vector<std::pair<const Expr*, Slot>> items;
@@ -134,6 +136,9 @@ struct Step {
   bool detach = false;
   bool eager = true;
   bool unit = false;  // kSubquery: without RETURN, the rows stay as they are
+  // Slots that something behind this step reads: a step that makes rows copies these alone.
+  bool all_live = true;
+  std::vector<Slot> live;
 };
 
 struct Plan {

@@ -32,6 +32,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, con
 
 absl::Status Planner::Run() {
   PlanQuery(plan_->query.get(), plan_, false);
+  if (options_.shortcuts && !failed()) {
+    for (Plan::Branch& branch : plan_->branches) FindLive(&branch);
+  }
   plan_->width = static_cast<int>(used_.size());
   plan_->parameters.assign(parameters_.begin(), parameters_.end());
   return status_;
@@ -421,7 +424,8 @@ bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
   if (steps->size() == 2) {
     const Step& expand = (*steps)[1];
     if (expand.kind != Step::Kind::kExpand || expand.into || scan.label >= 0 ||
-        expand.direction == Direction::kBoth || !expand.unique.empty()) {
+        expand.direction == Direction::kBoth || !expand.unique.empty() ||
+        !expand.predicates.empty()) {
       return false;
     }
     columns.all_edges = true;

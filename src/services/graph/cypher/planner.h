@@ -1,8 +1,7 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, shortcuts in
-// planner_count.cc, updates and CALL in planner_update.cc. The first error stays in
-// status_.
+// MATCH in planner_match.cc, shortcuts in planner_count.cc and planner_live.cc, updates and CALL in
+// planner_update.cc. The first error stays in status_.
 #pragma once
 
 #include <map>
@@ -60,7 +59,10 @@ class Planner {
 
   // planner_count.cc
   void CountPaths(Step* aggregate, Steps* steps);
-  void FilterInScan(Steps* steps, size_t scan) const;
+  void FilterInStep(Steps* steps, size_t at) const;
+
+  // planner_live.cc
+  static void FindLive(Plan::Branch* branch);
 
   // planner_expr.cc
   struct Context {
@@ -73,6 +75,8 @@ class Planner {
   void BindComprehension(Expr* expr, Context context);
   void BindSubquery(Expr* expr);
   void BindOperator(Expr* expr, Context context);
+  void FoldCall(Expr* call) const;
+  static void PrepareOperator(Expr* expr);
   void Want(const Expr& expr, uint32_t types, std::string_view what,
             std::string_view kind = "SyntaxError");
   static bool HasAggregate(const Expr& expr);
@@ -89,10 +93,10 @@ class Planner {
   };
   struct MatchState {
     std::vector<Predicate> predicates;
-    std::set<Slot> fresh;     // of this MATCH
-    std::set<Slot> bound;     // of `fresh`, those that rows have by now
-    std::vector<Slot> edges;  // bound by now
-    std::set<Slot> relisted;  // edges of earlier clauses that this one matches again
+    std::set<Slot> fresh;                   // of this MATCH
+    std::set<Slot> bound;                   // of `fresh`, those that rows have by now
+    std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
+    std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
   void DeclarePattern(Pattern* pattern, MatchState* state);
@@ -117,6 +121,7 @@ class Planner {
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
+  std::vector<Slot> MustDiffer(const EdgePattern& edge, const MatchState& state) const;
   const Expr* Own(ExprPtr expr) {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();

@@ -293,7 +293,7 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   state->bound.insert(node.slot);
   const size_t at = steps->size() - 1;
   ApplyPredicates(state, steps);
-  FilterInScan(steps, at);
+  FilterInStep(steps, at);
 }
 
 // The path that a part is named as, once all of it is bound.
@@ -317,6 +317,19 @@ void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps
   if (!failed()) BindPath(part, state, steps);
 }
 
+// The relationships that may be the same as the next one; those of other types are not.
+std::vector<Slot> Planner::MustDiffer(const EdgePattern& edge, const MatchState& state) const {
+  std::vector<Slot> slots;
+  for (const EdgePattern* other : state.edges) {
+    const bool shared = std::any_of(edge.types.begin(), edge.types.end(), [&](const auto& type) {
+      return std::find(other->types.begin(), other->types.end(), type) != other->types.end();
+    });
+    const bool any = edge.types.empty() || other->types.empty() || !options_.shortcuts;
+    if (any || shared) slots.push_back(other->slot);
+  }
+  return slots;
+}
+
 void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState* state,
                        Steps* steps) {
   EdgePattern& edge = part->edges[index];
@@ -332,7 +345,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.types = NameIndexes(edge.types);
   step.min = edge.min;
   step.max = edge.max;
-  step.unique = state->edges;
+  step.unique = MustDiffer(edge, *state);
   step.relisted = !state->relisted.empty();
   if (state->relisted.contains(edge.slot)) {
     step.edge_bound = true;
@@ -358,11 +371,13 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   }
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
-    state->edges.push_back(edge.slot);
+    state->edges.push_back(&edge);
     state->bound.insert(edge.slot);
   }
   state->bound.insert(to);
+  const size_t at = steps->size() - 1;
   ApplyPredicates(state, steps);
+  FilterInStep(steps, at);
 }
 
 void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
@@ -393,7 +408,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->bound.insert(edge.slot);
-    state->edges.push_back(edge.slot);
+    state->edges.push_back(&edge);
   }
   ApplyPredicates(state, steps);
   BindPath(part, state, steps);
