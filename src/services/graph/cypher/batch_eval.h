@@ -18,6 +18,7 @@ namespace pulse::cypher {
 class Rows;
 
 inline bool IsComparison(Op op) { return op >= Op::kEq && op <= Op::kGe; }
+inline bool IsStringTest(Op op) { return op >= Op::kStartsWith && op <= Op::kRegex; }
 
 // The value at a place of a column.
 Value ValueAt(const Column& column, size_t i);
@@ -46,12 +47,6 @@ struct BatchInput {
   std::span<const NodeId> nodes = {};
   std::span<const EdgeRef> edges = {};
 };
-
-// Whether an expression is a predicate that has no errors, whatever the graph holds, and asks for
-// nothing but properties and labels of one variable, which is then in *slot: comparisons, tests of
-// strings, lists and null, and AND, OR, XOR and NOT of these. It may be evaluated before others and
-// as often as one likes, for nodes or relationships that the query did not delete.
-bool IsPurePredicate(const Expr& predicate, Slot* slot);
 
 class BatchEval {
  public:

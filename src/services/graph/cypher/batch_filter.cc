@@ -56,7 +56,54 @@ void CompareAll(Op op, const Number* numbers, const uint8_t* valid, size_t count
   }
 }
 
+// A literal, a parameter, or a property of the variable.
+bool IsPureOperand(const Expr& e, Slot* slot) {
+  if (e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter) return true;
+  if (e.kind != Expr::Kind::kProperty || e.kids[0]->kind != Expr::Kind::kVariable) return false;
+  const Slot found = e.kids[0]->slot;
+  if (found < 0 || (*slot >= 0 && *slot != found)) return false;
+  *slot = found;
+  return true;
+}
+
+bool IsPure(const Expr& e, Slot* slot) {
+  switch (e.kind) {
+    case Expr::Kind::kHasLabels: {
+      if (e.kids[0]->kind != Expr::Kind::kVariable) return false;
+      const Slot found = e.kids[0]->slot;
+      if (found < 0 || (*slot >= 0 && *slot != found)) return false;
+      *slot = found;
+      return true;
+    }
+    case Expr::Kind::kUnary:
+      if (e.op == Op::kNot) return IsPure(*e.kids[0], slot);
+      return (e.op == Op::kIsNull || e.op == Op::kIsNotNull) && IsPureOperand(*e.kids[0], slot);
+    case Expr::Kind::kChain:
+      return std::all_of(e.kids.begin(), e.kids.end(),
+                         [slot](const ExprPtr& kid) { return IsPureOperand(*kid, slot); });
+    case Expr::Kind::kBinary:
+      break;
+    default:
+      return false;
+  }
+  if (e.op == Op::kAnd || e.op == Op::kOr || e.op == Op::kXor) {
+    return IsPure(*e.kids[0], slot) && IsPure(*e.kids[1], slot);
+  }
+  if (!IsPureOperand(*e.kids[0], slot)) return false;
+  const Expr& right = *e.kids[1];
+  if (IsComparison(e.op)) return IsPureOperand(right, slot);
+  if (right.kind != Expr::Kind::kLiteral) return false;
+  // The planner has looked at the pattern.
+  if (e.op == Op::kRegex) return e.flag;
+  return IsStringTest(e.op) || (e.op == Op::kIn && right.value.is_list());
+}
+
 }  // namespace
+
+bool IsPurePredicate(const Expr& predicate, Slot* slot) {
+  *slot = -1;
+  return IsPure(predicate, slot) && *slot >= 0;
+}
 
 BatchFilter::BatchFilter(std::span<const Expr* const> predicates) {
   for (const Expr* predicate : predicates) Split(*predicate);

@@ -15,6 +15,12 @@
 
 namespace pulse::cypher {
 
+// Whether an expression is a predicate that has no errors, whatever the graph holds, and asks for
+// nothing but properties and labels of one variable, which is then in *slot: comparisons, tests of
+// strings, lists and null, and AND, OR, XOR and NOT of these. It may be evaluated before others and
+// as often as one likes, for nodes or relationships that the query did not delete.
+bool IsPurePredicate(const Expr& predicate, Slot* slot);
+
 class BatchFilter {
  public:
   // Pure predicates, all of one slot.

@@ -165,6 +165,9 @@ struct PlanOptions {
   // Counts paths without making them, and tests predicates where nodes are found. Off for tests,
   // which compare what comes out.
   bool shortcuts = true;
+  // Samples are taken of graphs with this many nodes, for patterns that begin with a scan of as
+  // many.
+  uint64_t statistics_from = 1000;
 };
 
 // Parses and plans. `view` is asked for indexes and counts only; plans stay right when these

@@ -109,6 +109,7 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   if (clauses->size() > kMaxClauses) {
     return Fail("UnexpectedSyntax", (*clauses)[kMaxClauses].pos, "the query has too many clauses");
   }
+  if (options_.shortcuts) RewriteMatches(clauses);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
     PlanClause(&(*clauses)[i], i + 1 == clauses->size(), clauses->size() == 1 && !nested, plan,
                &plan->branches.back().steps, nested);

@@ -1,7 +1,7 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, shortcuts in planner_count.cc and planner_live.cc, updates and CALL in
-// planner_update.cc. The first error stays in status_.
+// MATCH in planner_match.cc and planner_order.cc, shortcuts in planner_rewrite, _count and
+// _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
 #pragma once
 
 #include <map>
@@ -13,8 +13,13 @@
 
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/plan.h"
+#include "services/graph/cypher/planner_statistics.h"
 
 namespace pulse::cypher {
+
+// Whether a call is a date, time or duration written as a string, and without an error; computes
+// it. `out` may be null. The call need not be bound.
+bool ComputedNow(const Expr& call, Value* out);
 
 class Planner {
  public:
@@ -61,6 +66,9 @@ class Planner {
   void CountPaths(Step* aggregate, Steps* steps);
   void FilterInStep(Steps* steps, size_t at) const;
 
+  // planner_rewrite.cc
+  static void RewriteMatches(std::vector<Clause>* clauses);
+
   // planner_live.cc
   static void FindLive(Plan::Branch* branch);
 
@@ -75,7 +83,7 @@ class Planner {
   void BindComprehension(Expr* expr, Context context);
   void BindSubquery(Expr* expr);
   void BindOperator(Expr* expr, Context context);
-  void FoldCall(Expr* call) const;
+  static void FoldCall(Expr* call);
   static void PrepareOperator(Expr* expr);
   void Want(const Expr& expr, uint32_t types, std::string_view what,
             std::string_view kind = "SyntaxError");
@@ -112,12 +120,19 @@ class Planner {
     size_t part = 0, node = 0;
     double cost = 0;
   };
+  // A part of a pattern, the node that begins, and its relationships in the order in which they are
+  // walked; true: forward.
+  struct WalkOrder {
+    size_t part = 0, start = 0;
+    std::vector<std::pair<size_t, bool>> edges;
+    double cost = 0;
+  };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
   double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
                    const Expr** seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
-  void PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps);
+  void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
@@ -126,6 +141,16 @@ class Planner {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();
   }
+
+  // planner_order.cc
+  static std::string RarestLabel(const NodePattern& node, Statistics* statistics);
+  double ShareOf(const NodePattern& node, const MatchState& state, Statistics* statistics,
+                 std::map<Slot, double>* shares);
+  WalkOrder OrderFrom(const PatternPart& part, size_t start, const MatchState& state,
+                      Statistics* statistics, std::map<Slot, double>* shares);
+  WalkOrder ChooseOrder(const Pattern& pattern, const std::vector<bool>& done,
+                        const MatchState& state);
+  static WalkOrder PlainOrder(const Pattern& pattern, const Start& start);
 
   // planner_update.cc
   void PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh);

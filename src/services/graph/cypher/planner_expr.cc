@@ -276,18 +276,9 @@ void Planner::BindCall(Expr* e, Context context) {
 }
 
 // A date, time or duration written as a string is computed now, where it has no error.
-void Planner::FoldCall(Expr* e) const {
-  static constexpr std::string_view kFolded[] = {"date",          "localtime", "time",
-                                                 "localdatetime", "datetime",  "duration"};
-  if (e->kids.size() != 1 || e->kids[0]->kind != Expr::Kind::kLiteral ||
-      !e->kids[0]->value.is_string() ||
-      std::find(std::begin(kFolded), std::end(kFolded), e->function->name) == std::end(kFolded)) {
-    return;
-  }
-  EvalContext context;
-  Value argument = e->kids[0]->value;
-  Value value = e->function->call(context, {&argument, 1});
-  if (context.failed() || value.is_null()) return;
+void Planner::FoldCall(Expr* e) {
+  Value value;
+  if (!ComputedNow(*e, &value)) return;
   e->kind = Expr::Kind::kLiteral;
   e->types = Bit(value.type());
   e->value = std::move(value);

@@ -185,9 +185,9 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
   ApplyPredicates(&state, steps);
   std::vector<bool> done(pattern->size(), false);
   for (size_t i = 0; i < pattern->size() && !failed(); ++i) {
-    const Start start = ChooseStart(*pattern, done, state);
-    done[start.part] = true;
-    PlanPart(&(*pattern)[start.part], start.node, &state, steps);
+    const WalkOrder order = ChooseOrder(*pattern, done, state);
+    done[order.part] = true;
+    PlanPart(&(*pattern)[order.part], order, &state, steps);
   }
   fresh->assign(state.fresh.begin(), state.fresh.end());
 }
@@ -308,12 +308,12 @@ void Planner::BindPath(PatternPart* part, MatchState* state, Steps* steps) {
   ApplyPredicates(state, steps);
 }
 
-void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps) {
+void Planner::PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps) {
   if (part->kind != PatternPart::Kind::kPlain) return PlanShortest(part, state, steps);
-  PlanStart(part, start, state, steps);
-  for (size_t i = start; i < part->edges.size() && !failed(); ++i)
-    PlanEdge(part, i, true, state, steps);
-  for (size_t i = start; i > 0 && !failed(); --i) PlanEdge(part, i - 1, false, state, steps);
+  PlanStart(part, order.start, state, steps);
+  for (const auto& [edge, forward] : order.edges) {
+    if (!failed()) PlanEdge(part, edge, forward, state, steps);
+  }
   if (!failed()) BindPath(part, state, steps);
 }
 

@@ -43,7 +43,7 @@ class RowTexts : public ResultSink {
 std::vector<std::string> Rows(const std::string& query, const GraphView& view,
                               GraphTransaction* transaction, bool shortcuts,
                               const ValueMap& parameters = {}) {
-  const auto plan = MakePlan(query, view, nullptr, {.shortcuts = shortcuts});
+  const auto plan = MakePlan(query, view, nullptr, {.shortcuts = shortcuts, .statistics_from = 1});
   if (!plan.ok()) {
     ADD_FAILURE() << query << ": " << plan.status();
     return {};
