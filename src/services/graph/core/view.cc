@@ -59,9 +59,19 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
         node = candidate;
         break;
       }
-      const NodeVersion* version = nodes.Find(candidate, sequence_);
-      if (version != nullptr && version->HasLabel(label)) out[count++] = candidate;
+      out[count++] = candidate;
     }
+    if (count < out.size() && node < end) continue;
+    // Those that some version gave the label: does the one that the snapshot has?
+    size_t kept = 0;
+    PrefetchedTogether(nodes, out.first(count), [&](size_t from, size_t to) {
+      for (size_t i = from; i < to; ++i) {
+        const NodeVersion* version = nodes.Find(out[i], sequence_);
+        if (version != nullptr && version->HasLabel(label)) out[kept++] = out[i];
+      }
+    });
+    count = kept;
+    if (count > 0) break;
   }
   *position = node;
   return count;

@@ -147,6 +147,23 @@ Value ValueAt(const Column& column, size_t i) {
   }
 }
 
+bool Operand::SameAsBefore(size_t i) const {
+  if (constant) return true;
+  switch (column.kind) {
+    case Column::Kind::kInts:
+      return column.ints[i] == column.ints[i - 1] && column.valid[i] == column.valid[i - 1];
+    case Column::Kind::kFloats:
+      return column.floats[i] == column.floats[i - 1] && column.valid[i] == column.valid[i - 1];
+    default:
+      break;
+  }
+  const Value &a = column.values[i], &b = column.values[i - 1];
+  if (a.type() != b.type()) return false;
+  if (a.is_string()) return &a.as_string() == &b.as_string();
+  if (a.is_node()) return a.as_node() == b.as_node();
+  return a.is_int() && a.as_int() == b.as_int();
+}
+
 std::span<const uint32_t> BatchEval::All(size_t count) {
   if (all_.size() < count) {
     all_.resize(count);

@@ -35,6 +35,8 @@ struct Operand {
     if (constant || column.kind != Column::Kind::kValues) return At(i);
     return std::move(column.values[i]);
   }
+  // Whether the value is certainly that of the place before: the same number, or the same object.
+  bool SameAsBefore(size_t i) const;
   void SetConstant(Value v) {
     constant = true;
     value = std::move(v);

@@ -47,6 +47,10 @@ class Rows {
     if (from == to) return;
     for (size_t i = 0; i < width_; ++i) Row(to)[i] = std::move(Row(from)[i]);
   }
+  void Move(size_t from, size_t to, const std::vector<Slot>& slots) {
+    if (from == to) return;
+    for (const Slot slot : slots) Row(to)[slot] = std::move(Row(from)[slot]);
+  }
   void Resize(size_t count) { count_ = count; }
   void clear() { count_ = 0; }
   size_t Bytes() const { return count_ * width_ * sizeof(Value); }
@@ -153,7 +157,26 @@ class TupleSet {
  public:
   explicit TupleSet(size_t width) : width_(width) {}
   // The index of the tuple, and whether it is new. `values` are moved from where it is.
-  std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context);
+  std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context) {
+    return Insert(HashOf(*values), values, context);
+  }
+  // With the hash of the tuple, so that others can be asked of memory meanwhile.
+  std::pair<size_t, bool> Insert(uint64_t hash, std::vector<Value>* values, EvalContext& context);
+  static uint64_t HashOf(const std::vector<Value>& values) {
+    uint64_t hash = 0;
+    for (const Value& v : values) hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u + Hash(v);
+    return hash;
+  }
+  // Brings into the cache where the tuple's number is, then the tuple.
+  void PrefetchPlace(uint64_t hash) const {
+    if (!index_.empty()) __builtin_prefetch(&index_[hash & (index_.size() - 1)]);
+  }
+  void PrefetchTuple(uint64_t hash) const {
+    const uint32_t number = index_.empty() ? 0 : index_[hash & (index_.size() - 1)];
+    if (number == 0) return;
+    __builtin_prefetch(&hashes_[number - 1]);
+    __builtin_prefetch(Tuple(number - 1));
+  }
   const Value* Tuple(size_t i) const { return values_.data() + i * width_; }
   Value* Tuple(size_t i) { return values_.data() + i * width_; }
   size_t size() const { return hashes_.size(); }

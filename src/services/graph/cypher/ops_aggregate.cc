@@ -112,14 +112,7 @@ class AggregateOperator : public Operator {
     for (size_t k = 0; k < keys_.size(); ++k) {
       if (!eval_.Evaluate(*step().items[k].first, {.rows = &in}, rows, &keys_[k])) return false;
     }
-    of_row_.resize(in.size());
-    for (size_t i = 0; i < in.size(); ++i) {
-      tuple_.clear();
-      for (Operand& key : keys_) tuple_.push_back(key.Take(i));
-      const auto [group, added] = groups_.Insert(&tuple_, ctx_);
-      of_row_[i] = group;
-      if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
-    }
+    if (!FindGroups(in.size())) return false;
     states_.resize(groups_.size() * n);
     for (size_t a = 0; a < n; ++a) {
       const Expr& e = *step().aggregates[a].first;
@@ -141,6 +134,38 @@ class AggregateOperator : public Operator {
       if (ctx_.failed()) return false;
     }
     return ctx_.Tick(in.size());
+  }
+
+  // The group of each row. Rows that were made of one have the same values as the one before, which
+  // is seen without a look at the values; the tuples of all others are asked of memory together.
+  bool FindGroups(size_t count) {
+    const size_t n = step().aggregates.size(), width = keys_.size();
+    of_row_.resize(count);
+    firsts_.clear();
+    hashes_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      const bool same = i > 0 && std::all_of(keys_.begin(), keys_.end(), [i](const Operand& key) {
+                          return key.SameAsBefore(i);
+                        });
+      if (!same) firsts_.push_back(i);
+      of_row_[i] = firsts_.size() - 1;
+    }
+    tuples_.resize(firsts_.size());
+    for (size_t f = 0; f < firsts_.size(); ++f) {
+      tuples_[f].clear();
+      for (size_t k = 0; k < width; ++k) tuples_[f].push_back(keys_[k].Take(firsts_[f]));
+      hashes_.push_back(TupleSet::HashOf(tuples_[f]));
+      groups_.PrefetchPlace(hashes_.back());
+    }
+    constexpr size_t kAhead = 8;
+    for (size_t f = 0; f < firsts_.size(); ++f) {
+      if (f + kAhead < firsts_.size()) groups_.PrefetchTuple(hashes_[f + kAhead]);
+      const auto [group, added] = groups_.Insert(hashes_[f], &tuples_[f], ctx_);
+      firsts_[f] = group;
+      if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
+    }
+    for (size_t& of_row : of_row_) of_row = firsts_[of_row];
+    return true;
   }
 
   // One after the other, as all sums are: floats in another order have another sum.
@@ -297,6 +322,9 @@ class AggregateOperator : public Operator {
   std::vector<Operand> keys_;
   Operand value_;
   std::vector<size_t> of_row_;  // the group of each row of a batch
+  std::vector<size_t> firsts_;
+  std::vector<uint64_t> hashes_;
+  std::vector<std::vector<Value>> tuples_;
   // Of aggregates with DISTINCT: group and value.
   std::vector<std::unique_ptr<TupleSet>> distinct_;
   bool percentiles_ = false;

@@ -76,7 +76,13 @@ class FilterOperator : public Operator {
   }
 
   void MoveSelected(Rows& in) {
-    for (size_t kept = 0; kept < selected_.size(); ++kept) in.Move(selected_[kept], kept);
+    for (size_t kept = 0; kept < selected_.size(); ++kept) {
+      if (step().all_live) {
+        in.Move(selected_[kept], kept);
+      } else {
+        in.Move(selected_[kept], kept, step().live);
+      }
+    }
     in.Resize(selected_.size());
   }
 

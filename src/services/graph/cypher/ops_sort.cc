@@ -58,7 +58,10 @@ uint64_t CodeOf(const Value& v) {
 class SortOperator : public Operator {
  public:
   SortOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), eval_(&ctx_), operands_(step->order.size()) {}
+      : Operator(step, runtime, next), eval_(&ctx_), operands_(step->order.size()) {
+    for (Slot slot = 0; step->all_live && slot < runtime->width; ++slot) kept_.push_back(slot);
+    if (!step->all_live) kept_ = step->live;
+  }
   bool Push(Rows& in) override {
     const size_t keys = step().order.size();
     int64_t bytes = 0;
@@ -75,9 +78,9 @@ class SortOperator : public Operator {
         keys_.push_back(batch ? operands_[k].Take(i) : Eval(*step().order[k].first, row, ctx_));
         bytes += static_cast<int64_t>(keys_.back().Bytes());
       }
-      for (size_t k = 0; k < in.width(); ++k) {
-        bytes += static_cast<int64_t>(row[k].Bytes());
-        rows_.push_back(std::move(row[k]));
+      for (const Slot slot : kept_) {
+        bytes += static_cast<int64_t>(row[slot].Bytes());
+        rows_.push_back(std::move(row[slot]));
       }
       if (!ctx_.Tick()) return false;
     }
@@ -89,9 +92,14 @@ class SortOperator : public Operator {
     return true;
   }
   bool Finish() override {
-    const size_t keys = step().order.size(), width = static_cast<size_t>(runtime_->width);
+    const size_t keys = step().order.size();
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
     for (const Entry& entry : Sorted(keys)) {
-      if (NewRow(&rows_[entry.row * width]) == nullptr) break;
+      Value* row = NewRow(empty.data());
+      if (row == nullptr) break;
+      for (size_t k = 0; k < kept_.size(); ++k) {
+        row[kept_[k]] = std::move(rows_[entry.row * kept_.size() + k]);
+      }
     }
     return Flush() && next_->Finish();
   }
@@ -166,7 +174,7 @@ class SortOperator : public Operator {
   }
   // Forgets the rows that LIMIT would drop.
   void Cut(size_t keys) {
-    const auto width = static_cast<size_t>(runtime_->width);
+    const size_t width = kept_.size();
     std::vector<Entry> order = Sorted(keys);
     order.resize(std::min(order.size(), keep_));
     std::vector<Value> kept_keys, kept_rows;
@@ -189,6 +197,7 @@ class SortOperator : public Operator {
 
   BatchEval eval_;
   std::vector<Operand> operands_;
+  std::vector<Slot> kept_;  // of each row
   std::vector<Value> keys_, rows_;
   size_t count_ = 0;
   size_t keep_ = 0;

@@ -33,9 +33,8 @@ void TupleSet::Grow() {
   }
 }
 
-std::pair<size_t, bool> TupleSet::Insert(std::vector<Value>* values, EvalContext& ctx) {
-  uint64_t hash = 0;
-  for (const Value& v : *values) hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u + Hash(v);
+std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, std::vector<Value>* values,
+                                         EvalContext& ctx) {
   if (hashes_.size() * 2 >= index_.size()) Grow();
   const size_t mask = index_.size() - 1;
   size_t at = hash & mask;

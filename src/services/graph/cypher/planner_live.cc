@@ -70,10 +70,11 @@ void Planner::FindLive(Plan::Branch* branch) {
   // Others copy rows in ways of their own.
   const auto known = [](Step::Kind kind) {
     return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
-           kind == Step::Kind::kAggregate || kind == Step::Kind::kSort ||
-           kind == Step::Kind::kUnwind || kind == Step::Kind::kCountPaths;
+           kind == Step::Kind::kFilter || kind == Step::Kind::kAggregate ||
+           kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
+           kind == Step::Kind::kCountPaths;
   };
-  for (auto step = branch->steps.rbegin(); step != branch->steps.rend() && !used.all; ++step) {
+  for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
     // What the step itself makes is no part of the row that it copies, which does no harm.
     std::set<Slot> live = used.slots;
     live.insert(numbers.slots.begin(), numbers.slots.end());
@@ -82,7 +83,10 @@ void Planner::FindLive(Plan::Branch* branch) {
       if (!live.contains(step->edge)) step->edge = -1;
     }
     AddStep(*step, &used, &numbers);
+    if (used.all) return;
     if (!known(step->kind)) continue;
+    // A filter drops rows by one predicate before it looks at the next.
+    if (step->kind == Step::Kind::kFilter) live.insert(used.slots.begin(), used.slots.end());
     step->live.assign(live.begin(), live.end());
     step->all_live = false;
   }

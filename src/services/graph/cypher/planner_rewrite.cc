@@ -186,12 +186,16 @@ bool ComputedNow(const Expr& call, Value* out) {
 }
 
 void Planner::RewriteMatches(std::vector<Clause>* clauses) {
-  for (Clause& clause : *clauses) {
-    if (clause.kind != Clause::Kind::kMatch || clause.where == nullptr) continue;
+  Names known;  // of this MATCH, and of those right before it
+  for (size_t i = 0; i < clauses->size(); ++i) {
+    Clause& clause = (*clauses)[i];
+    if (i == 0 || !IsPlainMatch(clause) || !IsPlainMatch((*clauses)[i - 1])) known.clear();
+    if (clause.kind != Clause::Kind::kMatch) continue;
+    known.merge(NamesOf(clause.pattern));
+    if (clause.where == nullptr) continue;
     std::vector<const Expr*> conjuncts;
     std::vector<ExprPtr> implied;
     Flatten(*clause.where, Op::kAnd, &conjuncts);
-    const Names known = NamesOf(clause.pattern);
     for (const Expr* conjunct : conjuncts) AddImplied(*conjunct, known, &implied);
     for (ExprPtr& predicate : implied) {
       clause.where = Joined(Op::kAnd, std::move(clause.where), std::move(predicate));
@@ -200,11 +204,11 @@ void Planner::RewriteMatches(std::vector<Clause>* clauses) {
   for (size_t i = clauses->size(); i-- > 1;) {
     Clause &earlier = (*clauses)[i - 1], &later = (*clauses)[i];
     if (!IsPlainMatch(earlier) || !IsPlainMatch(later)) continue;
-    const Names known = NamesOf(earlier.pattern);
+    const Names found = NamesOf(earlier.pattern);
     TakeConjuncts(&later.where, [&](ExprPtr* conjunct) {
       Names names;
       if (!IsPureText(**conjunct, &names) || names.empty() ||
-          !std::includes(known.begin(), known.end(), names.begin(), names.end())) {
+          !std::includes(found.begin(), found.end(), names.begin(), names.end())) {
         return false;
       }
       earlier.where = Joined(Op::kAnd, std::move(earlier.where), std::move(*conjunct));

@@ -224,6 +224,11 @@ void AppendVarint(uint64_t value, std::string* out) {
 }
 
 bool ReadVarint(std::string_view* in, uint64_t* value) {
+  if (!in->empty() && (in->front() & 0x80) == 0) {
+    *value = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    return true;
+  }
   uint64_t result = 0;
   const size_t most = std::min<size_t>(in->size(), 10);
   for (size_t i = 0; i < most; ++i) {
