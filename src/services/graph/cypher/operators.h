@@ -14,7 +14,9 @@
 
 namespace pulse::cypher {
 
-inline constexpr size_t kBatchRows = 1024;
+// Batches of rows that caches hold; and of what is asked of the graph at once.
+inline constexpr size_t kBatchRows = 256;
+inline constexpr size_t kGraphBatch = 1024;
 
 // Rows of one width, one after the other. Cleared rows keep their memory.
 class Rows {

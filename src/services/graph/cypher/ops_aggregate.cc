@@ -38,9 +38,13 @@ class AggregateOperator : public Operator {
   AggregateOperator(const Step* step, Runtime* runtime, Operator* next)
       : Operator(step, runtime, next),
         eval_(&ctx_),
-        groups_(step->items.size()),
-        keys_(step->items.size()),
+        own_(OwnKeys(*step)),
+        groups_(own_.size()),
+        keys_(own_.size()),
         distinct_(step->aggregates.size()) {
+    for (size_t k = 0; k < step->items.size(); ++k) {
+      if (std::find(own_.begin(), own_.end(), k) == own_.end()) implied_.push_back(k);
+    }
     for (size_t a = 0; a < step->aggregates.size(); ++a) {
       const Expr& e = *step->aggregates[a].first;
       if (e.flag && e.kind != Expr::Kind::kCountStar) {
@@ -56,9 +60,13 @@ class AggregateOperator : public Operator {
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
       tuple_.clear();
-      for (const auto& [expr, slot] : step().items) tuple_.push_back(Eval(*expr, row, ctx_));
+      for (const size_t k : own_) tuple_.push_back(Eval(*step().items[k].first, row, ctx_));
       const auto [group, added] = groups_.Insert(&tuple_, ctx_);
       if (added) {
+        for (const size_t k : implied_) {
+          implied_values_.push_back(Eval(*step().items[k].first, row, ctx_));
+          if (!Charge(static_cast<int64_t>(implied_values_.back().Bytes()))) return false;
+        }
         states_.resize(states_.size() + n);
         if (!Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
       }
@@ -81,8 +89,11 @@ class AggregateOperator : public Operator {
     for (size_t g = 0; g < groups_.size(); ++g) {
       Value* row = NewRow(empty.data());
       if (row == nullptr) break;
-      for (size_t k = 0; k < step().items.size(); ++k)
-        row[step().items[k].second] = std::move(groups_.Tuple(g)[k]);
+      for (size_t k = 0; k < own_.size(); ++k)
+        row[step().items[own_[k]].second] = std::move(groups_.Tuple(g)[k]);
+      for (size_t k = 0; k < implied_.size(); ++k) {
+        row[step().items[implied_[k]].second] = std::move(implied_values_[g * implied_.size() + k]);
+      }
       for (size_t a = 0; a < n; ++a) {
         row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
       }
@@ -95,6 +106,7 @@ class AggregateOperator : public Operator {
       if (distinct != nullptr) distinct->Clear(ctx_);
     }
     states_.clear();
+    implied_values_.clear();
     groups_.Clear(ctx_);
     ctx_.Charge(-charged_);
     charged_ = 0;
@@ -110,9 +122,11 @@ class AggregateOperator : public Operator {
     const size_t n = step().aggregates.size();
     const auto rows = eval_.All(in.size());
     for (size_t k = 0; k < keys_.size(); ++k) {
-      if (!eval_.Evaluate(*step().items[k].first, {.rows = &in}, rows, &keys_[k])) return false;
+      if (!eval_.Evaluate(*step().items[own_[k]].first, {.rows = &in}, rows, &keys_[k])) {
+        return false;
+      }
     }
-    if (!FindGroups(in.size())) return false;
+    if (!FindGroups(in.size()) || !AddImplied(in)) return false;
     states_.resize(groups_.size() * n);
     for (size_t a = 0; a < n; ++a) {
       const Expr& e = *step().aggregates[a].first;
@@ -136,6 +150,40 @@ class AggregateOperator : public Operator {
     return ctx_.Tick(in.size());
   }
 
+  // Keys that tell the groups apart: a property beside the variable that it is of does not.
+  static std::vector<size_t> OwnKeys(const Step& step) {
+    std::vector<size_t> own;
+    for (size_t k = 0; k < step.items.size(); ++k) {
+      const Expr& e = *step.items[k].first;
+      const bool implied =
+          e.kind == Expr::Kind::kProperty && e.kids[0]->kind == Expr::Kind::kVariable &&
+          std::any_of(step.items.begin(), step.items.end(), [&e](const auto& item) {
+            return item.first->kind == Expr::Kind::kVariable && item.first->slot == e.kids[0]->slot;
+          });
+      if (!implied) own.push_back(k);
+    }
+    return own;
+  }
+
+  // The other keys of groups that a batch has begun.
+  bool AddImplied(Rows& in) {
+    if (implied_.empty() || added_.empty()) return true;
+    const size_t before = implied_values_.size();
+    implied_values_.resize(before + added_.size() * implied_.size());
+    int64_t bytes = 0;
+    for (size_t k = 0; k < implied_.size(); ++k) {
+      if (!eval_.Evaluate(*step().items[implied_[k]].first, {.rows = &in}, added_, &value_)) {
+        return false;
+      }
+      for (size_t i = 0; i < added_.size(); ++i) {
+        Value& value = implied_values_[before + i * implied_.size() + k];
+        value = value_.Take(i);
+        bytes += static_cast<int64_t>(value.Bytes());
+      }
+    }
+    return Charge(bytes);
+  }
+
   // The group of each row. Rows that were made of one have the same values as the one before, which
   // is seen without a look at the values; the tuples of all others are asked of memory together.
   bool FindGroups(size_t count) {
@@ -143,6 +191,7 @@ class AggregateOperator : public Operator {
     of_row_.resize(count);
     firsts_.clear();
     hashes_.clear();
+    added_.clear();
     for (size_t i = 0; i < count; ++i) {
       const bool same = i > 0 && std::all_of(keys_.begin(), keys_.end(), [i](const Operand& key) {
                           return key.SameAsBefore(i);
@@ -161,6 +210,7 @@ class AggregateOperator : public Operator {
     for (size_t f = 0; f < firsts_.size(); ++f) {
       if (f + kAhead < firsts_.size()) groups_.PrefetchTuple(hashes_[f + kAhead]);
       const auto [group, added] = groups_.Insert(hashes_[f], &tuples_[f], ctx_);
+      if (added) added_.push_back(static_cast<uint32_t>(firsts_[f]));
       firsts_[f] = group;
       if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
     }
@@ -316,6 +366,10 @@ class AggregateOperator : public Operator {
   }
 
   BatchEval eval_;
+  const std::vector<size_t> own_;  // keys, by their place in the step
+  std::vector<size_t> implied_;
+  std::vector<Value> implied_values_;  // of each group
+  std::vector<uint32_t> added_;        // rows of a batch that began groups
   TupleSet groups_;
   std::vector<AggregateState> states_;
   std::vector<Value> tuple_, pair_;

@@ -96,8 +96,8 @@ class LastHop {
     ExpandPosition position;
     while (position.node < nodes.size()) {
       batch_.clear();
-      if (!ctx_.Check(
-              ctx_.graph->Expand(nodes, step_.direction, types_, kBatchRows, &position, &batch_)) ||
+      if (!ctx_.Check(ctx_.graph->Expand(nodes, step_.direction, types_, kGraphBatch, &position,
+                                         &batch_)) ||
           !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -223,7 +223,7 @@ class CountTwoHopsOperator : public Operator {
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, first_.direction, types_, kBatchRows, &position,
+      if (!ctx_.Check(ctx_.graph->Expand(nodes_, first_.direction, types_, kGraphBatch, &position,
                                          &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;

@@ -29,7 +29,7 @@ class ScanOperator : public Operator {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    NodeId nodes[kBatchRows];
+    NodeId nodes[kGraphBatch];
     uint64_t position = 0;
     while (true) {
       const auto count = ctx_.graph->ScanNodes(label, &position, nodes);
@@ -94,7 +94,7 @@ class ExpandOperator : public Operator {
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kBatchRows, &position,
+      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kGraphBatch, &position,
                                          &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -229,7 +229,7 @@ class ExpandVarOperator : public Operator {
     ExpandPosition position;
     while (position.node < 1) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kBatchRows,
+      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kGraphBatch,
                                          &position, &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -362,7 +362,7 @@ class ShortestOperator : public Operator {
       ExpandPosition position;
       while (position.node < frontier.size()) {
         batch_.clear();
-        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kBatchRows,
+        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kGraphBatch,
                                            &position, &batch_)) ||
             !ctx_.Tick(batch_.size() + 1) || !ctx_.Fits(reached_.size() * 80)) {
           return false;
