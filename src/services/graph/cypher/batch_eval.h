@@ -52,9 +52,6 @@ struct BatchInput {
 
 class BatchEval {
  public:
-  // Fewer rows are evaluated one by one: columns do not pay for them.
-  static constexpr size_t kFewest = 4;
-
   explicit BatchEval(EvalContext* context) : ctx_(*context) {}
 
   // All rows of the input.

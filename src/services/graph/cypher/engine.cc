@@ -178,6 +178,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
                         "this query writes, and the transaction is for reading only");
   }
   ctx.random_seed = options.random_seed;
+  ctx.columns_from = options.columns_from;
   ctx.Start(&plan.names);
   if (plan.explain) {
     const Value text = Value::String(PlanText(plan));

@@ -73,6 +73,7 @@ class EvalContext {
   const std::function<bool()>* interrupted = nullptr;
   Counters counters;
   uint64_t random_seed = 0;  // of rand(); 0: from the clock
+  size_t columns_from = 4;   // rows from which on expressions are evaluated by columns
   std::shared_ptr<RegexCache> regexes;
   // What this query deleted: its properties cannot be read any more.
   std::unordered_set<NodeId> deleted_nodes;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -160,11 +161,11 @@ class TupleSet {
   explicit TupleSet(size_t width) : width_(width) {}
   // The index of the tuple, and whether it is new. `values` are moved from where it is.
   std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context) {
-    return Insert(HashOf(*values), values, context);
+    return Insert(HashOf(*values), values->data(), context);
   }
   // With the hash of the tuple, so that others can be asked of memory meanwhile.
-  std::pair<size_t, bool> Insert(uint64_t hash, std::vector<Value>* values, EvalContext& context);
-  static uint64_t HashOf(const std::vector<Value>& values) {
+  std::pair<size_t, bool> Insert(uint64_t hash, Value* values, EvalContext& context);
+  static uint64_t HashOf(std::span<const Value> values) {
     uint64_t hash = 0;
     for (const Value& v : values) hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u + Hash(v);
     return hash;

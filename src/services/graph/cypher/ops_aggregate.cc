@@ -55,7 +55,7 @@ class AggregateOperator : public Operator {
   }
 
   bool Push(Rows& in) override {
-    if (in.size() >= BatchEval::kFewest && !percentiles_) return PushBatch(in);
+    if (in.size() >= ctx_.columns_from && !percentiles_) return PushBatch(in);
     const size_t n = step().aggregates.size();
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
@@ -199,17 +199,17 @@ class AggregateOperator : public Operator {
       if (!same) firsts_.push_back(i);
       of_row_[i] = firsts_.size() - 1;
     }
-    tuples_.resize(firsts_.size());
+    tuples_.resize(std::max(tuples_.size(), firsts_.size() * width));
     for (size_t f = 0; f < firsts_.size(); ++f) {
-      tuples_[f].clear();
-      for (size_t k = 0; k < width; ++k) tuples_[f].push_back(keys_[k].Take(firsts_[f]));
-      hashes_.push_back(TupleSet::HashOf(tuples_[f]));
+      Value* const tuple = tuples_.data() + f * width;
+      for (size_t k = 0; k < width; ++k) tuple[k] = keys_[k].Take(firsts_[f]);
+      hashes_.push_back(TupleSet::HashOf({tuple, width}));
       groups_.PrefetchPlace(hashes_.back());
     }
     constexpr size_t kAhead = 8;
     for (size_t f = 0; f < firsts_.size(); ++f) {
       if (f + kAhead < firsts_.size()) groups_.PrefetchTuple(hashes_[f + kAhead]);
-      const auto [group, added] = groups_.Insert(hashes_[f], &tuples_[f], ctx_);
+      const auto [group, added] = groups_.Insert(hashes_[f], tuples_.data() + f * width, ctx_);
       if (added) added_.push_back(static_cast<uint32_t>(firsts_[f]));
       firsts_[f] = group;
       if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
@@ -378,7 +378,7 @@ class AggregateOperator : public Operator {
   std::vector<size_t> of_row_;  // the group of each row of a batch
   std::vector<size_t> firsts_;
   std::vector<uint64_t> hashes_;
-  std::vector<std::vector<Value>> tuples_;
+  std::vector<Value> tuples_;
   // Of aggregates with DISTINCT: group and value.
   std::vector<std::unique_ptr<TupleSet>> distinct_;
   bool percentiles_ = false;

@@ -46,7 +46,7 @@ class FilterOperator : public Operator {
   };
 
   void Keep(const std::vector<const Expr*>& predicates, Rows& in) {
-    if (in.size() >= BatchEval::kFewest) return KeepTrue(predicates, in);
+    if (in.size() >= ctx_.columns_from) return KeepTrue(predicates, in);
     size_t kept = 0;
     for (size_t i = 0; i < in.size(); ++i) {
       if (!ctx_.Tick()) return;

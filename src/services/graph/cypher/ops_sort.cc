@@ -65,7 +65,7 @@ class SortOperator : public Operator {
   bool Push(Rows& in) override {
     const size_t keys = step().order.size();
     int64_t bytes = 0;
-    const bool batch = in.size() >= BatchEval::kFewest;
+    const bool batch = in.size() >= ctx_.columns_from;
     for (size_t k = 0; batch && k < keys; ++k) {
       if (!eval_.Evaluate(*step().order[k].first, {.rows = &in}, eval_.All(in.size()),
                           &operands_[k])) {

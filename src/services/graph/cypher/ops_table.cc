@@ -33,8 +33,7 @@ void TupleSet::Grow() {
   }
 }
 
-std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, std::vector<Value>* values,
-                                         EvalContext& ctx) {
+std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, Value* values, EvalContext& ctx) {
   if (hashes_.size() * 2 >= index_.size()) Grow();
   const size_t mask = index_.size() - 1;
   size_t at = hash & mask;
@@ -43,7 +42,7 @@ std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, std::vector<Value>* valu
     if (hashes_[tuple] != hash) continue;
     const Value* known = Tuple(tuple);
     bool same = true;
-    for (size_t i = 0; i < width_ && same; ++i) same = Equivalent(known[i], (*values)[i]);
+    for (size_t i = 0; i < width_ && same; ++i) same = Equivalent(known[i], values[i]);
     if (same) return {tuple, false};
   }
   const size_t count = hashes_.size();
@@ -55,9 +54,9 @@ std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, std::vector<Value>* valu
   index_[at] = static_cast<uint32_t>(count + 1);
   hashes_.push_back(hash);
   int64_t bytes = 64;
-  for (Value& v : *values) {
-    bytes += static_cast<int64_t>(v.Bytes());
-    values_.push_back(std::move(v));
+  for (size_t i = 0; i < width_; ++i) {
+    bytes += static_cast<int64_t>(values[i].Bytes());
+    values_.push_back(std::move(values[i]));
   }
   charged_ += bytes;
   ctx.Charge(bytes);
@@ -79,7 +78,7 @@ class ProjectOperator : public Operator {
   ProjectOperator(const Step* step, Runtime* runtime, Operator* next)
       : Operator(step, runtime, next), eval_(&ctx_) {}
   bool Push(Rows& in) override {
-    if (in.size() >= BatchEval::kFewest) return ProjectBatch(in) && next_->Push(in);
+    if (in.size() >= ctx_.columns_from) return ProjectBatch(in) && next_->Push(in);
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
       for (const auto& [expr, slot] : step().items) row[slot] = Eval(*expr, row, ctx_);

@@ -1,7 +1,8 @@
-// Plans with shortcuts (paths counted by degrees, predicates tested while nodes are scanned)
-// against plans that make every row: the same queries on the same states of a graph in memory and
-// of the store, where these lie in layer 0, in runs with and without tombstones, in earlier
-// snapshots, and in what a transaction has changed and not committed.
+// Plans with shortcuts (paths counted by degrees, predicates tested while nodes are found, orders
+// by samples, rows of what is read alone) and expressions by columns against plans that make every
+// row and expressions row by row: the same queries on the same states of a graph in memory and of
+// the store, where these lie in layer 0, in runs with and without tombstones, in earlier snapshots,
+// and in what a transaction has changed and not committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,6 +53,7 @@ std::vector<std::string> Rows(const std::string& query, const GraphView& view,
   options.view = &view;
   options.transaction = transaction;
   options.parameters = &parameters;
+  options.columns_from = shortcuts ? 1 : ~size_t{0};
   RowTexts sink(&view);
   const absl::Status status = Execute(**plan, options, &sink, nullptr);
   EXPECT_TRUE(status.ok()) << query << ": " << status;
@@ -138,11 +140,29 @@ class Queries {
   std::string Constant() { return Pick({"3", "5", "2.5", "'t'", "null", "$five", "true"}); }
   std::string Predicate() {
     const std::string n = Name("n", Roll(nodes_));
-    switch (Roll(8)) {
+    const std::string m = Name("n", Roll(nodes_));
+    switch (Roll(14)) {
       case 0:
         return n + Pick({":P", ":Q"});
       case 1:
-        return Concat("2 <= ", n, ".x < 7");
+        return Concat("2 <= ", n, Pick({".x < 7", ".y <= 3.5"}),
+                      Roll(2) == 0 ? "" : Concat(" < ", m, ".x"));
+      case 8:
+        return Concat("((", n, ".x", Operator(), Constant(), " AND ", m, ".x < 5) OR (", n,
+                      ".x = 1 AND ", m, ".y IS NOT NULL) OR (", n, ".x IN [2, 't', 4] AND ", m,
+                      ".x >= 3))");
+      case 9:
+        return Concat(Pick({"", "NOT "}), "(", n, ".x IN [1, 2, null, 't'] XOR ", m, ".y IS NULL)");
+      case 10:
+        return Concat(n, ".x",
+                      Pick({" =~ 't.*'", " STARTS WITH 't'", " CONTAINS ''", " =~ '[st]'"}));
+      case 11:
+        return Concat("CASE WHEN ", n, ".x > 3 THEN ", m, ".x < 6 WHEN ", m,
+                      ".y IS NULL THEN true ELSE null END");
+      case 12:
+        return Concat("toString(", n, ".x) ", Operator(), " '3'");
+      case 13:
+        return Concat("coalesce(", n, ".x, ", m, ".y, 1)", Operator(), "coalesce(", m, ".y, 2)");
       case 2:
         return Concat(n, ".x", Operator(), "n", Roll(nodes_), ".x");
       case 3:
@@ -162,7 +182,25 @@ class Queries {
   }
   std::string Result() {
     const std::string n = Name("n", Roll(nodes_)), m = Name("n", Roll(nodes_));
-    switch (Roll(9)) {
+    switch (Roll(15)) {
+      case 9:
+        return Concat("RETURN ", n, ", ", n, ".x AS x, ", m, ".y, count(*), sum(", m, ".y)");
+      case 10:
+        return Concat("RETURN DISTINCT ", n, ".x AS x, ", m, ".y AS y ORDER BY y DESC, x");
+      case 11:
+        return Concat("WITH ", n, ", count(DISTINCT ", m, ".x) AS c, avg(", m, ".y) AS a, collect(",
+                      m, ".x) AS xs WHERE c > 0 RETURN ", n, ".x, c + 1, a, size(xs)");
+      case 12:
+        return Concat("WITH sum(CASE WHEN ", n, ".x > 3 THEN 1 WHEN ", m,
+                      ".x IS NULL THEN 2 ELSE 0 END) AS s, min(", n, ".x) AS low, max(toString(", m,
+                      ".x)) AS high RETURN s * 2 - 1, low, high");
+      case 13:
+        return Concat("RETURN ", n, ".x AS x, [", m, ".x, ", n, ".y] AS l, {a: ", m,
+                      ".y} AS m, -coalesce(", n, ".y, 1) AS z, ", n, ".x = ", m, ".x AS e");
+      case 14:
+        return edges_ == 0 ? "RETURN count(*)"
+                           : Concat("WITH e0, ", n, " WHERE e0.w > 1 RETURN e0.w + 1 AS w, ", n,
+                                    ".x AS x, type(e0) ORDER BY x, w DESC");
       case 0:
         return Concat("RETURN count(", n, ")");
       case 1:
