@@ -7,6 +7,7 @@
 #include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/planner.h"
 #include "services/graph/cypher/regex_cache.h"
+#include "services/graph/syntax/parser.h"
 
 namespace pulse::cypher {
 namespace {
@@ -198,6 +199,7 @@ void Planner::RewriteMatches(std::vector<Clause>* clauses) {
     Flatten(*clause.where, Op::kAnd, &conjuncts);
     for (const Expr* conjunct : conjuncts) AddImplied(*conjunct, known, &implied);
     for (ExprPtr& predicate : implied) {
+      if (clause.where->depth >= kMaxExprDepth) break;
       clause.where = Joined(Op::kAnd, std::move(clause.where), std::move(predicate));
     }
   }
@@ -207,7 +209,8 @@ void Planner::RewriteMatches(std::vector<Clause>* clauses) {
     const Names found = NamesOf(earlier.pattern);
     TakeConjuncts(&later.where, [&](ExprPtr* conjunct) {
       Names names;
-      if (!IsPureText(**conjunct, &names) || names.empty() ||
+      const bool deep = earlier.where != nullptr && earlier.where->depth >= kMaxExprDepth;
+      if (deep || !IsPureText(**conjunct, &names) || names.empty() ||
           !std::includes(found.begin(), found.end(), names.begin(), names.end())) {
         return false;
       }

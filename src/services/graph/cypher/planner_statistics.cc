@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "services/graph/cypher/batch_filter.h"
 
 namespace pulse::cypher {
 namespace {
@@ -48,7 +49,9 @@ double Statistics::Share(const std::string& label, Slot slot,
   double guess = 1;
   std::vector<const Expr*> evaluated;
   for (const Expr* predicate : predicates) {
-    if (HasParameter(*predicate)) {
+    // Others may fail, or take as long as they like: planning has no limits.
+    Slot of = -1;
+    if (HasParameter(*predicate) || !IsPurePredicate(*predicate, &of) || of != slot) {
       guess *= Guess(*predicate);
     } else {
       evaluated.push_back(predicate);

@@ -359,6 +359,75 @@ TEST(ShortcutsTest, RandomQueries_Store_GiveTheRowsOfPlansWithout) {
   EXPECT_GT(counted, 100u);
 }
 
+// Six thousand items in groups of four: what a query asks for begins where few nodes have it.
+class OrderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.files = &files_;
+    store_ = *graph::GraphStore::Open("db", options_);
+    auto tx = *store_->Begin();
+    const Token item = *tx->AddLabelName("Item"), group = *tx->AddLabelName("Group");
+    const Token in = *tx->AddTypeName("IN"), x = *tx->AddKeyName("x"), s = *tx->AddKeyName("s");
+    std::vector<NodeId> groups;
+    for (int64_t g = 0; g < 1500; ++g) {
+      groups.push_back(*tx->CreateNode(std::vector<Token>{group}, {{x, Value::Int(g)}}));
+    }
+    for (int64_t i = 0; i < 6000; ++i) {
+      const NodeId node = *tx->CreateNode(
+          std::vector<Token>{item},
+          {{x, Value::Int(i)}, {s, Value::String(i % 500 == 7 ? "rare" : "common")}});
+      ASSERT_TRUE(tx->CreateEdge(node, groups[static_cast<size_t>(i) % 1500], in, {}).ok());
+    }
+    ASSERT_TRUE(tx->Commit().ok());
+    ASSERT_TRUE(store_->Flush().ok());
+    view_ = *store_->Snapshot();
+  }
+
+  // The first line of the plan; the rows are those of the plan without shortcuts.
+  std::string FirstStep(const std::string& query) {
+    EXPECT_EQ(Rows(query, *view_, nullptr, true), Rows(query, *view_, nullptr, false)) << query;
+    const auto plan = MakePlan(query, *view_, nullptr);
+    return plan.ok() ? PlanText(**plan).substr(0, PlanText(**plan).find('\n')) : "no plan";
+  }
+
+  graph::SimFiles files_;
+  graph::StoreOptions options_;
+  std::unique_ptr<graph::GraphStore> store_;
+  std::shared_ptr<const GraphView> view_;
+};
+
+TEST_F(OrderTest, SelectivePredicate_OnTheLargerLabel_BeginsThere) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE i.s = 'rare' RETURN g.x, i.x"),
+            "Scan :Item (1 predicates)");
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE g.x < 3 RETURN g.x, i.x"),
+            "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, PredicateOfALaterMatch_BeginsTheEarlierOne) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) MATCH (g)<-[:IN]-(j:Item) "
+                      "WHERE i.s = 'rare' AND j.x > 10 RETURN i.x, j.x"),
+            "Scan :Item (1 predicates)");
+}
+
+TEST_F(OrderTest, AlternativesOfTwoVariables_ImplyOneOfEach) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE (g.x = 7 AND i.x > 5) OR "
+                      "(g.x = 8 AND i.x < 3000) RETURN g.x, i.x"),
+            "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, PredicateWithErrors_IsNotEvaluatedBeforeItsRows) {
+  // No item has both; 1 / 0 is asked for of none.
+  const std::string query =
+      "MATCH (g:Group)<-[:IN]-(i:Item) WHERE g.x < 0 AND i.x / 0 > 1 RETURN count(*)";
+  EXPECT_EQ(FirstStep(query), "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, ManyMatchesWhosePredicatesMove_AreNoDeepTree) {
+  std::string query = "MATCH (g:Group {x: 3})";
+  for (int i = 0; i < 1500; ++i) query += " MATCH (g) WHERE g.x = 3";
+  EXPECT_EQ(Rows(query + " RETURN g.x", *view_, nullptr, true), std::vector<std::string>{"3, "});
+}
+
 // More nodes between two hops than are kept together, hubs with more relationships than a batch
 // has, and every label that makes a difference to how they are counted.
 TEST(ShortcutsTest, CountOfTwoHops_ManyNodesBetween_IsExact) {
