@@ -62,14 +62,16 @@ ROOMS = {
     # The graph store: values and the interface between store and query engine; the engine, which has
     # no storage.
     "src/services/graph/model": ("base",),
-    "src/services/graph/cypher": ("base", "services/graph/model"),
+    # The text of queries: parser, tree, errors with their place.
+    "src/services/graph/syntax": ("base", "services/graph/model"),
+    "src/services/graph/cypher": ("base", "services/graph/model", "services/graph/syntax"),
     # On snapshots; they know no store and no language.
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
-    "src/services/graph/session": ("base", "services/graph/model", "services/graph/cypher",
-                                   "services/graph/algorithms"),
-    "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/cypher",
-                                "services/graph/session"),
+    "src/services/graph/session": ("base", "services/graph/model", "services/graph/syntax",
+                                   "services/graph/cypher", "services/graph/algorithms"),
+    "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/syntax",
+                                "services/graph/cypher", "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
     "src/services/graph/runs": ("base", "mover", "services/graph/model"),
     # Who carries out their copies: the agent, both halves, and the choice among all engines.
@@ -83,11 +85,11 @@ ROOMS = {
     # CSV into any sink, as sorted runs where it takes them.
     "src/services/graph/load": ("base", "services/graph/model", "services/graph/runs"),
     # The store and its sessions within a program: for C++, and for the Python package.
-    "src/services/graph/library": ("base", "services/graph/model", "services/graph/cypher",
-                                   "services/graph/session", "services/graph/core",
-                                   "services/graph/load", "include"),
-    "python/native": ("base", "services/graph/model", "services/graph/cypher",
-                      "services/graph/session", "services/graph/core", "services/graph/load",
+    "src/services/graph/library": ("base", "services/graph/model", "services/graph/syntax",
+                                   "services/graph/cypher", "services/graph/session",
+                                   "services/graph/core", "services/graph/load", "include"),
+    "python/native": ("base", "services/graph/model", "services/graph/syntax",
+                      "services/graph/cypher", "services/graph/session", "services/graph/core", "services/graph/load",
                       "services/graph/library", "include"),
     # Operators on chunks, which any engine may process.
     "src/services/ops": ("base", "include"),

@@ -13,9 +13,9 @@
 #include "convert.h"
 #include "pulse/version.h"
 #include "result.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/library/embedded.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace nb = nanobind;
 

@@ -2,9 +2,9 @@
 #include <datetime.h>
 
 #include "convert.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/session/failure.h"
+#include "services/graph/syntax/error.h"
 
 namespace nb = nanobind;
 

@@ -5,8 +5,8 @@
 
 #include "fuzz_input.h"
 #include "services/graph/cypher/engine.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/syntax/error.h"
 
 namespace {
 

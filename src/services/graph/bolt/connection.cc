@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/errors.h"
 #include "services/graph/bolt/messages.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::bolt {
 namespace {

@@ -64,13 +64,7 @@ bool DecodeProperties(std::string_view bytes, Properties* out) {
 }
 
 std::string_view FindProperty(std::string_view bytes, Token key) {
-  while (!bytes.empty()) {
-    uint64_t found;
-    if (!cypher::ReadVarint(&bytes, &found) || found > key) return {};
-    if (found == key) return bytes;
-    if (!cypher::SkipValue(&bytes)) return {};
-  }
-  return {};
+  return cypher::FindKey(bytes, key);
 }
 
 Value PropertyValue(std::string_view bytes, Token key) {

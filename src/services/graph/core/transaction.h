@@ -118,6 +118,9 @@ class Transaction : public cypher::DatabaseTransaction {
   bool HasIndex(Token label, Token key) const override { return base_->HasIndex(label, key); }
   absl::Status Seek(Token label, Token key, const Value& value,
                     std::vector<NodeId>* out) const override;
+  absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override {
+    return base_->SampleNodes(label, out);
+  }
   uint64_t NodeCount(Token label) const override {
     return base_->NodeCount(label) + writes_.created_nodes.size();
   }

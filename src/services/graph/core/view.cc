@@ -15,6 +15,21 @@ using cypher::Concat;
 constexpr size_t kKeptScans = 64;
 constexpr size_t kKeptHints = 4;
 
+// Calls read(begin, end) for some nodes at a time, whose slots, then versions, were asked of memory
+// together.
+template <typename Read>
+void PrefetchedTogether(const NodeTable& table, std::span<const NodeId> nodes, const Read& read) {
+  constexpr size_t kTogether = 32;
+  for (size_t begin = 0; begin < nodes.size(); begin += kTogether) {
+    const size_t end = std::min(begin + kTogether, nodes.size());
+    if (end - begin > 1) {
+      for (size_t i = begin; i < end; ++i) table.PrefetchSlot(nodes[i]);
+      for (size_t i = begin; i < end; ++i) table.PrefetchVersion(nodes[i]);
+    }
+    read(begin, end);
+  }
+}
+
 absl::Status NoSuch(std::string_view what, uint64_t id) {
   return absl::NotFoundError(Concat("there is no ", what, " ", id));
 }
@@ -44,9 +59,19 @@ absl::StatusOr<size_t> View::ScanNodes(Token label, uint64_t* position,
         node = candidate;
         break;
       }
-      const NodeVersion* version = nodes.Find(candidate, sequence_);
-      if (version != nullptr && version->HasLabel(label)) out[count++] = candidate;
+      out[count++] = candidate;
     }
+    if (count < out.size() && node < end) continue;
+    // Those that some version gave the label: does the one that the snapshot has?
+    size_t kept = 0;
+    PrefetchedTogether(nodes, out.first(count), [&](size_t from, size_t to) {
+      for (size_t i = from; i < to; ++i) {
+        const NodeVersion* version = nodes.Find(out[i], sequence_);
+        if (version != nullptr && version->HasLabel(label)) out[kept++] = out[i];
+      }
+    });
+    count = kept;
+    if (count > 0) break;
   }
   *position = node;
   return count;
@@ -91,19 +116,22 @@ absl::StatusOr<size_t> View::ScanEdges(std::span<const Token> types, uint64_t* p
 
 absl::Status View::ReadNodeProperty(Token key, std::span<const NodeId> nodes, Column* out) const {
   ColumnGather gather(nodes.size(), out);
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const NodeVersion* version = FindNode(nodes[i]);
-    if (version == nullptr) continue;
-    std::string_view bytes = FindProperty(version->properties(), key);
-    if (bytes.empty()) continue;
-    int64_t number;
-    if (cypher::ReadInt(&bytes, &number)) {
-      gather.PutInt(i, number);
-      continue;
+  const auto read = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const NodeVersion* version = FindNode(nodes[i]);
+      if (version == nullptr) continue;
+      std::string_view bytes = FindProperty(version->properties(), key);
+      if (bytes.empty()) continue;
+      int64_t number;
+      if (cypher::ReadInt(&bytes, &number)) {
+        gather.PutInt(i, number);
+        continue;
+      }
+      Value value;
+      if (cypher::ReadValue(&bytes, &value)) gather.Put(i, std::move(value));
     }
-    Value value;
-    if (cypher::ReadValue(&bytes, &value)) gather.Put(i, std::move(value));
-  }
+  };
+  PrefetchedTogether(tables_->nodes, nodes, read);
   return absl::OkStatus();
 }
 
@@ -125,20 +153,31 @@ absl::Status View::ReadLabels(NodeId node, std::vector<Token>* out) const {
 
 absl::Status View::HasLabel(Token label, std::span<const NodeId> nodes,
                             std::span<uint8_t> out) const {
-  // The slots of some nodes, then their versions, come from memory together.
-  constexpr size_t kTogether = 32;
-  const NodeTable& table = tables_->nodes;
-  for (size_t begin = 0; begin < nodes.size(); begin += kTogether) {
-    const size_t end = std::min(begin + kTogether, nodes.size());
-    if (end - begin > 1) {
-      for (size_t i = begin; i < end; ++i) table.PrefetchSlot(nodes[i]);
-      for (size_t i = begin; i < end; ++i) table.PrefetchVersion(nodes[i]);
-    }
-    for (size_t i = begin; i < end; ++i) {
-      const NodeVersion* version = FindNode(nodes[i]);
-      out[i] = version != nullptr && version->HasLabel(label) ? 1 : 0;
-    }
+  if (nodes.size() == 1) {
+    const NodeVersion* version = FindNode(nodes[0]);
+    out[0] = version != nullptr && version->HasLabel(label) ? 1 : 0;
+    return absl::OkStatus();
   }
+  // Most that do not have it are told by the label's set of nodes, which caches hold; those that
+  // are in it come from memory together.
+  std::vector<uint32_t> candidates;
+  candidates.reserve(nodes.size());
+  std::vector<NodeId> ids;
+  ids.reserve(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    out[i] = 0;
+    if ((tables_->nodes.LabelWord(label, nodes[i] & ~NodeId{63}) >> (nodes[i] % 64) & 1) == 0) {
+      continue;
+    }
+    candidates.push_back(static_cast<uint32_t>(i));
+    ids.push_back(nodes[i]);
+  }
+  PrefetchedTogether(tables_->nodes, ids, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const NodeVersion* version = FindNode(ids[i]);
+      out[candidates[i]] = version != nullptr && version->HasLabel(label) ? 1 : 0;
+    }
+  });
   return absl::OkStatus();
 }
 
@@ -161,6 +200,41 @@ absl::Status View::Seek(Token label, Token key, const Value& value,
 uint64_t View::NodeCount(Token label) const {
   const auto* count = label == kNoToken ? &tables_->node_count : tables_->label_counts.Get(label);
   return count == nullptr ? 0 : static_cast<uint64_t>(std::max<int64_t>(0, *count));
+}
+
+// Looks at places at even distances, and at some nodes behind each; then once more in the range
+// where nodes were found, since those of a label often lie together.
+absl::StatusOr<size_t> View::SampleNodes(Token label, std::span<NodeId> out) const {
+  constexpr NodeId kLook = 64 * 64;
+  NodeId low = 0, high = tables_->nodes.end();
+  size_t count = 0;
+  for (int pass = 0; pass < 2 && count < out.size() / 2; ++pass) {
+    const NodeId step = std::max<NodeId>(1, (high - low) / out.size());
+    count = 0;
+    for (NodeId place = low; place < high && count < out.size(); place += step) {
+      if (count > 0 && place <= out[count - 1]) continue;
+      const NodeId end = std::min(high, place + kLook);
+      for (NodeId node = place; node < end; ++node) {
+        const uint64_t word =
+            label == kNoToken ? ~uint64_t{0} : tables_->nodes.LabelWord(label, node & ~NodeId{63});
+        if (word >> (node % 64) == 0) {
+          node |= 63;
+          continue;
+        }
+        node += static_cast<NodeId>(std::countr_zero(word >> (node % 64)));
+        const NodeVersion* version = FindNode(node);
+        if (version == nullptr || (label != kNoToken && !version->HasLabel(label))) continue;
+        out[count++] = node;
+        break;
+      }
+    }
+    if (count == 0) break;
+    low = out[0] > step ? out[0] - step : 0;
+    high = std::min(high, out[count - 1] + step);
+  }
+  if (count > 0) return count;
+  uint64_t position = 0;
+  return ScanNodes(label, &position, out);
 }
 
 uint64_t View::EdgeCount(Token type) const {

@@ -113,6 +113,7 @@ class View : public cypher::GraphView {
   absl::Status Seek(Token label, Token key, const Value& value,
                     std::vector<NodeId>* out) const override;
   uint64_t NodeCount(Token label) const override;
+  absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const override;
   uint64_t EdgeCount(Token type) const override;
 
  private:

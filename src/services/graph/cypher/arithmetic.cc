@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/eval.h"
-#include "services/graph/cypher/lexer.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+#include "services/graph/syntax/lexer.h"
 
 namespace pulse::cypher {
 namespace {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 
 namespace pulse::cypher {
 namespace {
-
-bool IsComparison(Op op) { return op >= Op::kEq && op <= Op::kGe; }
 
 // b op a, for a op b.
 Op Mirrored(Op op) {
@@ -28,17 +27,9 @@ bool IsConstant(const Expr& e) {
   return e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter;
 }
 
-bool IsProperty(const Expr& e, Slot* slot) {
-  if (e.kind != Expr::Kind::kProperty || e.kids[0]->kind != Expr::Kind::kVariable) return false;
-  const Slot found = e.kids[0]->slot;
-  if (found < 0 || (*slot >= 0 && *slot != found)) return false;
-  *slot = found;
-  return true;
-}
-
-bool IsTest(const Expr& left, Op op, const Expr& right, Slot* slot) {
-  return IsComparison(op) && ((IsProperty(left, slot) && IsConstant(right)) ||
-                              (IsConstant(left) && IsProperty(right, slot)));
+bool IsTest(const Expr& left, Op op, const Expr& right) {
+  return IsComparison(op) && ((left.kind == Expr::Kind::kProperty && IsConstant(right)) ||
+                              (IsConstant(left) && right.kind == Expr::Kind::kProperty));
 }
 
 template <typename Number>
@@ -65,36 +56,53 @@ void CompareAll(Op op, const Number* numbers, const uint8_t* valid, size_t count
   }
 }
 
-Value ValueAt(const Column& column, size_t i) {
-  switch (column.kind) {
-    case Column::Kind::kInts:
-      return column.valid[i] != 0 ? Value::Int(column.ints[i]) : Value();
-    case Column::Kind::kFloats:
-      return column.valid[i] != 0 ? Value::Float(column.floats[i]) : Value();
+// A literal, a parameter, or a property of the variable.
+bool IsPureOperand(const Expr& e, Slot* slot) {
+  if (e.kind == Expr::Kind::kLiteral || e.kind == Expr::Kind::kParameter) return true;
+  if (e.kind != Expr::Kind::kProperty || e.kids[0]->kind != Expr::Kind::kVariable) return false;
+  const Slot found = e.kids[0]->slot;
+  if (found < 0 || (*slot >= 0 && *slot != found)) return false;
+  *slot = found;
+  return true;
+}
+
+bool IsPure(const Expr& e, Slot* slot) {
+  switch (e.kind) {
+    case Expr::Kind::kHasLabels: {
+      if (e.kids[0]->kind != Expr::Kind::kVariable) return false;
+      const Slot found = e.kids[0]->slot;
+      if (found < 0 || (*slot >= 0 && *slot != found)) return false;
+      *slot = found;
+      return true;
+    }
+    case Expr::Kind::kUnary:
+      if (e.op == Op::kNot) return IsPure(*e.kids[0], slot);
+      return (e.op == Op::kIsNull || e.op == Op::kIsNotNull) && IsPureOperand(*e.kids[0], slot);
+    case Expr::Kind::kChain:
+      return std::all_of(e.kids.begin(), e.kids.end(),
+                         [slot](const ExprPtr& kid) { return IsPureOperand(*kid, slot); });
+    case Expr::Kind::kBinary:
+      break;
     default:
-      return column.values[i];
+      return false;
   }
+  if (e.op == Op::kAnd || e.op == Op::kOr || e.op == Op::kXor) {
+    return IsPure(*e.kids[0], slot) && IsPure(*e.kids[1], slot);
+  }
+  if (!IsPureOperand(*e.kids[0], slot)) return false;
+  const Expr& right = *e.kids[1];
+  if (IsComparison(e.op)) return IsPureOperand(right, slot);
+  if (right.kind != Expr::Kind::kLiteral) return false;
+  // The planner has looked at the pattern.
+  if (e.op == Op::kRegex) return e.flag;
+  return IsStringTest(e.op) || (e.op == Op::kIn && right.value.is_list());
 }
 
 }  // namespace
 
-bool IsBatchable(const Expr& e, Slot* slot) {
+bool IsPurePredicate(const Expr& predicate, Slot* slot) {
   *slot = -1;
-  switch (e.kind) {
-    case Expr::Kind::kHasLabels:
-      if (e.kids[0]->kind != Expr::Kind::kVariable) return false;
-      *slot = e.kids[0]->slot;
-      return *slot >= 0;
-    case Expr::Kind::kBinary:
-      return IsTest(*e.kids[0], e.op, *e.kids[1], slot);
-    case Expr::Kind::kChain:
-      for (size_t i = 0; i < e.ops.size(); ++i) {
-        if (!IsTest(*e.kids[i], e.ops[i], *e.kids[i + 1], slot)) return false;
-      }
-      return *slot >= 0;
-    default:
-      return false;
-  }
+  return IsPure(predicate, slot) && *slot >= 0;
 }
 
 BatchFilter::BatchFilter(std::span<const Expr* const> predicates) {
@@ -108,11 +116,17 @@ void BatchFilter::Split(const Expr& e) {
     for (size_t i = 0; i < e.names.size(); ++i) {
       labels_.push_back(e.slot2 + static_cast<int>(i));
     }
-  } else if (e.kind == Expr::Kind::kBinary) {
-    AddTest(*e.kids[0], e.op, *e.kids[1]);
-  } else {
-    for (size_t i = 0; i < e.ops.size(); ++i) AddTest(*e.kids[i], e.ops[i], *e.kids[i + 1]);
+    return;
   }
+  if (e.kind == Expr::Kind::kBinary && IsTest(*e.kids[0], e.op, *e.kids[1])) {
+    return AddTest(*e.kids[0], e.op, *e.kids[1]);
+  }
+  bool tests = e.kind == Expr::Kind::kChain;
+  for (size_t i = 0; tests && i < e.ops.size(); ++i) {
+    tests = IsTest(*e.kids[i], e.ops[i], *e.kids[i + 1]);
+  }
+  if (!tests) return others_.push_back(&e);
+  for (size_t i = 0; i < e.ops.size(); ++i) AddTest(*e.kids[i], e.ops[i], *e.kids[i + 1]);
 }
 
 void BatchFilter::AddTest(const Expr& left, Op op, const Expr& right) {
@@ -122,7 +136,8 @@ void BatchFilter::AddTest(const Expr& left, Op op, const Expr& right) {
 }
 
 bool BatchFilter::PassesAll(EvalContext& context) const {
-  return tests_.empty() && std::all_of(labels_.begin(), labels_.end(), [&](int name) {
+  return tests_.empty() && others_.empty() &&
+         std::all_of(labels_.begin(), labels_.end(), [&](int name) {
            const Token label = context.Label(name);
            return label != kNoToken && context.graph->EveryNodeHas(label);
          });
@@ -176,6 +191,26 @@ bool BatchFilter::Run(std::vector<Subject>* left, EvalContext& context, const Re
     if (!context.Check(read(key))) return false;
     pass_.assign(left->size(), 1);
     for (; t < tests_.size() && tests_[t].key == name; ++t) Apply(tests_[t], left->size());
+    Keep(left, selected);
+  }
+  return others_.empty() ? !context.failed() : RunOthers(left, context, selected);
+}
+
+template <typename Subject>
+bool BatchFilter::RunOthers(std::vector<Subject>* left, EvalContext& context,
+                            std::vector<uint32_t>* selected) {
+  if (!eval_) eval_.emplace(&context);
+  for (const Expr* other : others_) {
+    if (left->empty()) break;
+    BatchInput in;
+    if constexpr (std::is_same_v<Subject, NodeId>) {
+      in.nodes = *left;
+    } else {
+      in.edges = *left;
+    }
+    if (!eval_->Truths(*other, in, eval_->All(left->size()), &truths_)) return false;
+    pass_.resize(left->size());
+    for (size_t i = 0; i < left->size(); ++i) pass_[i] = truths_[i] == 1 ? 1 : 0;
     Keep(left, selected);
   }
   return !context.failed();

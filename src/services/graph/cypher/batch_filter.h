@@ -1,29 +1,32 @@
-// Predicates on one node or relationship, looked at for many of them at once: labels, and
-// comparisons of a property with a literal or a parameter. Columns of numbers are compared without
-// a Value for each.
+// Pure predicates on one node or relationship (IsPurePredicate), looked at for many of them at
+// once. Labels and comparisons of a property with a literal or a parameter come first: columns of
+// numbers are compared without a Value for each.
 //
 // One thread, as the execution that it belongs to.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/eval.h"
 
 namespace pulse::cypher {
 
-// Whether a predicate is made of such tests of one variable, which is then in *slot. Pure, and
-// without errors when it is evaluated, so that it may be looked at before others and as often as
-// one likes.
-bool IsBatchable(const Expr& predicate, Slot* slot);
+// Whether an expression is a predicate that has no errors, whatever the graph holds, and asks for
+// nothing but properties and labels of one variable, which is then in *slot: comparisons, tests of
+// strings, lists and null, and AND, OR, XOR and NOT of these. It may be evaluated before others and
+// as often as one likes, for nodes or relationships that the query did not delete.
+bool IsPurePredicate(const Expr& predicate, Slot* slot);
 
 class BatchFilter {
  public:
-  // Predicates that are batchable, all of one slot.
+  // Pure predicates, all of one slot.
   explicit BatchFilter(std::span<const Expr* const> predicates);
 
-  bool empty() const { return tests_.empty() && labels_.empty(); }
+  bool empty() const { return tests_.empty() && labels_.empty() && others_.empty(); }
   bool has_labels() const { return !labels_.empty(); }
   // Whether every node of the graph passes, as far as that is known without a look at them.
   bool PassesAll(EvalContext& context) const;
@@ -46,12 +49,18 @@ class BatchFilter {
   template <typename Subject, typename Read>
   bool Run(std::vector<Subject>* left, EvalContext& context, const Read& read,
            std::vector<uint32_t>* selected);
+  // What is no such test, of what is left.
+  template <typename Subject>
+  bool RunOthers(std::vector<Subject>* left, EvalContext& context, std::vector<uint32_t>* selected);
   template <typename Subject>
   void Keep(std::vector<Subject>* left, std::vector<uint32_t>* selected) const;
   void Apply(const Test& test, size_t count);
 
   std::vector<int> labels_;  // names
   std::vector<Test> tests_;  // those of a key beside each other
+  std::vector<const Expr*> others_;
+  std::optional<BatchEval> eval_;
+  std::vector<int8_t> truths_;
   bool evaluated_ = false;
   std::vector<NodeId> nodes_;
   std::vector<EdgeRef> edges_;

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 
@@ -178,6 +178,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
                         "this query writes, and the transaction is for reading only");
   }
   ctx.random_seed = options.random_seed;
+  ctx.columns_from = options.columns_from;
   ctx.Start(&plan.names);
   if (plan.explain) {
     const Value text = Value::String(PlanText(plan));

@@ -41,6 +41,9 @@ struct ExecuteOptions {
   const Caller* caller = nullptr;  // for procedures; the engine does not look at it
   StepRows* profile = nullptr;     // what each step gives is added; null: it is not counted
   uint64_t random_seed = 0;        // of rand(); 0: from the clock
+  // Rows from which on expressions are evaluated for all at once: fewer do not pay for it. Tests
+  // compare.
+  size_t columns_from = 4;
 };
 
 struct ExecuteSummary {

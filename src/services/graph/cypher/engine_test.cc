@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/testing.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

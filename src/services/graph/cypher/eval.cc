@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/temporal.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 
@@ -36,27 +36,6 @@ Value InList(const Value& element, const Value& list, EvalContext& ctx) {
     if (equal < 0) result = -1;
   }
   return FromTruth(result);
-}
-
-Value StringPredicate(Op op, const Value& a, const Value& b, EvalContext& ctx) {
-  if (!a.is_string() || !b.is_string()) return {};
-  const std::string &text = a.as_string(), &part = b.as_string();
-  switch (op) {
-    case Op::kStartsWith:
-      return Value::Bool(text.starts_with(part));
-    case Op::kEndsWith:
-      return Value::Bool(text.ends_with(part));
-    case Op::kContains:
-      return Value::Bool(text.find(part) != std::string::npos);
-    default:
-      break;
-  }
-  if (ctx.regexes == nullptr) ctx.regexes = std::make_shared<RegexCache>();
-  const RegexPattern& pattern = ctx.regexes->Find(part);
-  if (pattern.error().empty()) return Value::Bool(pattern.Matches(text));
-  return ctx.Fail(
-      RuntimeError("ArgumentError", "InvalidRegex",
-                   Concat("\"", part, "\" is no regular expression: ", pattern.error())));
 }
 
 Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
@@ -96,7 +75,7 @@ Value EvalBinary(const Expr& e, Value* row, EvalContext& ctx) {
     case Op::kEndsWith:
     case Op::kContains:
     case Op::kRegex:
-      return StringPredicate(e.op, a, b, ctx);
+      return StringTest(e.op, a, b, ctx);
     default:
       return Arithmetic(e.op, a, b, ctx);
   }
@@ -237,29 +216,6 @@ Value EvalSlice(const Expr& e, Value* row, EvalContext& ctx) {
       ValueList(list.as_list().begin() + bounds[0], list.as_list().begin() + bounds[1]));
 }
 
-Value EvalHasLabels(const Expr& e, Value* row, EvalContext& ctx) {
-  const Value v = Eval(*e.kids[0], row, ctx);
-  if (v.is_null()) return v;
-  if (v.is_edge()) {
-    for (size_t i = 0; i < e.names.size(); ++i) {
-      if (ctx.EdgeType(e.slot2 + static_cast<int>(i)) != v.as_edge().type)
-        return Value::Bool(false);
-    }
-    return Value::Bool(true);
-  }
-  if (!v.is_node()) return ctx.TypeError(Concat("a ", TypeName(v.type()), " has no labels"));
-  const NodeId node = v.as_node();
-  for (size_t i = 0; i < e.names.size(); ++i) {
-    const Token label = ctx.Label(e.slot2 + static_cast<int>(i));
-    uint8_t has = 0;
-    if (label == kNoToken || !ctx.Check(ctx.graph->HasLabel(label, {&node, 1}, {&has, 1})) ||
-        has == 0) {
-      return Value::Bool(false);
-    }
-  }
-  return Value::Bool(true);
-}
-
 Value EvalMapProjection(const Expr& e, Value* row, EvalContext& ctx) {
   const Value subject = Eval(*e.kids[0], row, ctx);
   if (subject.is_null()) return {};
@@ -318,6 +274,54 @@ Value EvalChain(const Expr& e, Value* row, EvalContext& ctx) {
 
 bool Holds(const Expr& predicate, Value* row, EvalContext& ctx) {
   return Truth(Eval(predicate, row, ctx), ctx) == 1 && !ctx.failed();
+}
+
+const RegexPattern* FindPattern(const std::string& text, EvalContext& ctx) {
+  if (ctx.regexes == nullptr) ctx.regexes = std::make_shared<RegexCache>();
+  const RegexPattern& pattern = ctx.regexes->Find(text);
+  if (pattern.error().empty()) return &pattern;
+  ctx.Fail(RuntimeError("ArgumentError", "InvalidRegex",
+                        Concat("\"", text, "\" is no regular expression: ", pattern.error())));
+  return nullptr;
+}
+
+Value StringTest(Op op, const Value& a, const Value& b, EvalContext& ctx) {
+  if (!a.is_string() || !b.is_string()) return {};
+  const std::string &text = a.as_string(), &part = b.as_string();
+  switch (op) {
+    case Op::kStartsWith:
+      return Value::Bool(text.starts_with(part));
+    case Op::kEndsWith:
+      return Value::Bool(text.ends_with(part));
+    case Op::kContains:
+      return Value::Bool(text.find(part) != std::string::npos);
+    default:
+      break;
+  }
+  const RegexPattern* pattern = FindPattern(part, ctx);
+  return pattern != nullptr ? Value::Bool(pattern->Matches(text)) : Value();
+}
+
+Value HasLabels(const Expr& e, const Value& v, EvalContext& ctx) {
+  if (v.is_null()) return v;
+  if (v.is_edge()) {
+    for (size_t i = 0; i < e.names.size(); ++i) {
+      if (ctx.EdgeType(e.slot2 + static_cast<int>(i)) != v.as_edge().type)
+        return Value::Bool(false);
+    }
+    return Value::Bool(true);
+  }
+  if (!v.is_node()) return ctx.TypeError(Concat("a ", TypeName(v.type()), " has no labels"));
+  const NodeId node = v.as_node();
+  for (size_t i = 0; i < e.names.size(); ++i) {
+    const Token label = ctx.Label(e.slot2 + static_cast<int>(i));
+    uint8_t has = 0;
+    if (label == kNoToken || !ctx.Check(ctx.graph->HasLabel(label, {&node, 1}, {&has, 1})) ||
+        has == 0) {
+      return Value::Bool(false);
+    }
+  }
+  return Value::Bool(true);
 }
 
 Value PropertyOf(const Value& base, std::string_view key, Token token, EvalContext& ctx) {
@@ -412,7 +416,7 @@ Value Eval(const Expr& e, Value* row, EvalContext& ctx) {
     case Expr::Kind::kChain:
       return EvalChain(e, row, ctx);
     case Expr::Kind::kHasLabels:
-      return EvalHasLabels(e, row, ctx);
+      return HasLabels(e, Eval(*e.kids[0], row, ctx), ctx);
     case Expr::Kind::kCase:
       return EvalCase(e, row, ctx);
     case Expr::Kind::kCall:

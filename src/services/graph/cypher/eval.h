@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "services/graph/cypher/ast.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
+#include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
 
@@ -47,6 +47,7 @@ struct Counters {
 class EvalContext;
 struct Caller;  // of graph/session: for procedures alone
 class RegexCache;
+class RegexPattern;
 
 // Runs the plan of a subquery inside an expression; exec.cc does.
 class SubplanRunner {
@@ -72,6 +73,7 @@ class EvalContext {
   const std::function<bool()>* interrupted = nullptr;
   Counters counters;
   uint64_t random_seed = 0;  // of rand(); 0: from the clock
+  size_t columns_from = 4;   // rows from which on expressions are evaluated by columns
   std::shared_ptr<RegexCache> regexes;
   // What this query deleted: its properties cannot be read any more.
   std::unordered_set<NodeId> deleted_nodes;
@@ -142,6 +144,12 @@ Value Eval(const Expr& expr, Value* row, EvalContext& context);
 // Whether a predicate holds: null does not. Anything but a boolean or null is an error.
 bool Holds(const Expr& predicate, Value* row, EvalContext& context);
 
+// A string op another: =~, STARTS WITH, ENDS WITH and CONTAINS; null for what is no string.
+Value StringTest(Op op, const Value& text, const Value& part, EvalContext& context);
+// A pattern of =~, until the next call. Null: an error.
+const RegexPattern* FindPattern(const std::string& text, EvalContext& context);
+// value:Label, by an expression of that kind.
+Value HasLabels(const Expr& expr, const Value& value, EvalContext& context);
 // a op b of = <> < <= > >=: a boolean or null.
 Value Comparison(Op op, const Value& a, const Value& b);
 // Arithmetic of + - * / % ^, also for sum() and avg().

@@ -1,9 +1,9 @@
 // Limits, names and reads of one execution.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/eval.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

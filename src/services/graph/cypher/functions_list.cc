@@ -1,7 +1,7 @@
 // Functions on lists and paths.
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

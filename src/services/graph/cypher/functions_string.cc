@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
-#include "services/graph/cypher/lexer.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+#include "services/graph/syntax/lexer.h"
 
 namespace pulse::cypher {
 namespace {

@@ -19,8 +19,10 @@ inline bool ResolveTypes(const std::vector<int>& names, EvalContext& ctx, std::v
   return names.empty() || !out->empty();
 }
 
+// An edge's slot that is looked at for this alone holds its number (Step::edge_number).
 inline bool HoldsEdge(const Value& v, EdgeId edge) {
   if (v.is_edge()) return v.as_edge().id == edge;
+  if (v.is_int()) return static_cast<EdgeId>(v.as_int()) == edge;
   if (!v.is_list()) return false;
   for (const Value& item : v.as_list()) {
     if (item.is_edge() && item.as_edge().id == edge) return true;

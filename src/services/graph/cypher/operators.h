@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -14,7 +15,9 @@
 
 namespace pulse::cypher {
 
-inline constexpr size_t kBatchRows = 1024;
+// Batches of rows that caches hold; and of what is asked of the graph at once.
+inline constexpr size_t kBatchRows = 256;
+inline constexpr size_t kGraphBatch = 1024;
 
 // Rows of one width, one after the other. Cleared rows keep their memory.
 class Rows {
@@ -34,10 +37,22 @@ class Rows {
     for (size_t i = 0; i < width_; ++i) row[i] = base[i];
     return row;
   }
+  // The same of some slots alone: in the others is what was there before.
+  Value* Add(const Value* base, const std::vector<Slot>& slots) {
+    if ((count_ + 1) * width_ > slots_.size())
+      slots_.resize(std::max<size_t>((count_ + 1) * 2, 4) * width_);
+    Value* row = Row(count_++);
+    for (const Slot slot : slots) row[slot] = base[slot];
+    return row;
+  }
   // Moves row `from` to place `to`.
   void Move(size_t from, size_t to) {
     if (from == to) return;
     for (size_t i = 0; i < width_; ++i) Row(to)[i] = std::move(Row(from)[i]);
+  }
+  void Move(size_t from, size_t to, const std::vector<Slot>& slots) {
+    if (from == to) return;
+    for (const Slot slot : slots) Row(to)[slot] = std::move(Row(from)[slot]);
   }
   void Resize(size_t count) { count_ = count; }
   void clear() { count_ = 0; }
@@ -79,7 +94,8 @@ class Operator {
   // A copy of `base` in the output; full batches go on. Null: stop.
   Value* NewRow(const Value* base) {
     if (out_.full() && !Flush()) return nullptr;
-    return ctx_.Tick() ? out_.Add(base) : nullptr;
+    if (!ctx_.Tick()) return nullptr;
+    return step_->all_live ? out_.Add(base) : out_.Add(base, step_->live);
   }
   bool Flush() {
     if (out_.empty()) return !ctx_.failed();
@@ -116,6 +132,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeFilterOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeSortOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeCountOperator(const Step& step, Runtime* runtime, Operator* next);
@@ -143,17 +160,41 @@ class TupleSet {
  public:
   explicit TupleSet(size_t width) : width_(width) {}
   // The index of the tuple, and whether it is new. `values` are moved from where it is.
-  std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context);
+  std::pair<size_t, bool> Insert(std::vector<Value>* values, EvalContext& context) {
+    return Insert(HashOf(*values), values->data(), context);
+  }
+  // With the hash of the tuple, so that others can be asked of memory meanwhile.
+  std::pair<size_t, bool> Insert(uint64_t hash, Value* values, EvalContext& context);
+  static uint64_t HashOf(std::span<const Value> values) {
+    uint64_t hash = 0;
+    for (const Value& v : values) hash = (hash ^ hash >> 32) * 0x9E3779B97F4A7C15u + Hash(v);
+    return hash;
+  }
+  // Brings into the cache where the tuple's number is, then the tuple.
+  void PrefetchPlace(uint64_t hash) const {
+    if (!index_.empty()) __builtin_prefetch(&index_[hash & (index_.size() - 1)]);
+  }
+  void PrefetchTuple(uint64_t hash) const {
+    const uint32_t number = index_.empty() ? 0 : index_[hash & (index_.size() - 1)];
+    if (number == 0) return;
+    __builtin_prefetch(&hashes_[number - 1]);
+    __builtin_prefetch(Tuple(number - 1));
+  }
   const Value* Tuple(size_t i) const { return values_.data() + i * width_; }
-  size_t size() const { return count_; }
+  Value* Tuple(size_t i) { return values_.data() + i * width_; }
+  size_t size() const { return hashes_.size(); }
   void Clear(EvalContext& context);
 
  private:
+  void Grow();
+
   size_t width_;
-  size_t count_ = 0;
   int64_t charged_ = 0;
   std::vector<Value> values_;
-  std::unordered_multimap<uint64_t, size_t> index_;
+  std::vector<uint64_t> hashes_;  // of each tuple
+  // Numbers of tuples, from 1 on, by their hash, each in the first free place from there; 0 is
+  // free.
+  std::vector<uint32_t> index_;
 };
 
 // Runs the branches of a plan, with what UNION says of them.
@@ -171,6 +212,10 @@ class PlanRunner {
   std::vector<std::unique_ptr<Operator>> sinks_;
   std::vector<std::unique_ptr<Pipeline>> pipelines_;
 };
+
+// The number of SKIP or LIMIT (`what`), on a row of nothing; false: it is none.
+bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratch,
+             EvalContext& context, uint64_t* out);
 
 // The path of a part whose nodes and relationships are in the row. False, and null: one of them is
 // null.

@@ -2,43 +2,76 @@
 #include <algorithm>
 #include <cmath>
 
-#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
 
 struct AggregateState {
+  // What few aggregates need.
+  struct More {
+    double mean = 0, squares = 0;  // Welford's
+    double percentile = -1;
+    ValueList values;
+  };
   int64_t count = 0;
-  Value sum;                     // also the minimum or maximum
-  double mean = 0, squares = 0;  // Welford's
-  double percentile = -1;
-  ValueList values;
-  std::unique_ptr<TupleSet> distinct;
+  Value sum;  // also the minimum or maximum
+  std::unique_ptr<More> more;
+
+  More& Rest() {
+    if (more == nullptr) more = std::make_unique<More>();
+    return *more;
+  }
 };
+
+bool IsPercentile(const Expr& e) {
+  return e.kind == Expr::Kind::kCall && (e.function->aggregate == Aggregate::kPercentileCont ||
+                                         e.function->aggregate == Aggregate::kPercentileDisc);
+}
 
 class AggregateOperator : public Operator {
  public:
   AggregateOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next), groups_(step->items.size()) {}
+      : Operator(step, runtime, next),
+        eval_(&ctx_),
+        own_(OwnKeys(*step)),
+        groups_(own_.size()),
+        keys_(own_.size()),
+        distinct_(step->aggregates.size()) {
+    for (size_t k = 0; k < step->items.size(); ++k) {
+      if (std::find(own_.begin(), own_.end(), k) == own_.end()) implied_.push_back(k);
+    }
+    for (size_t a = 0; a < step->aggregates.size(); ++a) {
+      const Expr& e = *step->aggregates[a].first;
+      if (e.flag && e.kind != Expr::Kind::kCountStar) {
+        distinct_[a] = std::make_unique<TupleSet>(2);
+      }
+      percentiles_ = percentiles_ || IsPercentile(e);
+    }
+  }
 
   bool Push(Rows& in) override {
+    if (in.size() >= ctx_.columns_from && !percentiles_) return PushBatch(in);
     const size_t n = step().aggregates.size();
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
       tuple_.clear();
-      for (const auto& [expr, slot] : step().items) tuple_.push_back(Eval(*expr, row, ctx_));
+      for (const size_t k : own_) tuple_.push_back(Eval(*step().items[k].first, row, ctx_));
       const auto [group, added] = groups_.Insert(&tuple_, ctx_);
       if (added) {
+        for (const size_t k : implied_) {
+          implied_values_.push_back(Eval(*step().items[k].first, row, ctx_));
+          if (!Charge(static_cast<int64_t>(implied_values_.back().Bytes()))) return false;
+        }
         states_.resize(states_.size() + n);
         if (!Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
       }
       const int64_t weight = step().weight < 0 ? 1 : row[step().weight].as_int();
-      for (size_t a = 0; a < n; ++a) {
-        Add(*step().aggregates[a].first, row, weight, &states_[group * n + a]);
-      }
+      for (size_t a = 0; a < n; ++a) Add(a, group, row, weight);
       if (!ctx_.Tick()) return false;
     }
     return true;
@@ -56,8 +89,11 @@ class AggregateOperator : public Operator {
     for (size_t g = 0; g < groups_.size(); ++g) {
       Value* row = NewRow(empty.data());
       if (row == nullptr) break;
-      for (size_t k = 0; k < step().items.size(); ++k)
-        row[step().items[k].second] = groups_.Tuple(g)[k];
+      for (size_t k = 0; k < own_.size(); ++k)
+        row[step().items[own_[k]].second] = std::move(groups_.Tuple(g)[k]);
+      for (size_t k = 0; k < implied_.size(); ++k) {
+        row[step().items[implied_[k]].second] = std::move(implied_values_[g * implied_.size() + k]);
+      }
       for (size_t a = 0; a < n; ++a) {
         row[step().aggregates[a].second] = Result(*step().aggregates[a].first, &states_[g * n + a]);
       }
@@ -66,10 +102,11 @@ class AggregateOperator : public Operator {
   }
 
   void Reset() override {
-    for (AggregateState& state : states_) {
-      if (state.distinct != nullptr) state.distinct->Clear(ctx_);
+    for (const auto& distinct : distinct_) {
+      if (distinct != nullptr) distinct->Clear(ctx_);
     }
     states_.clear();
+    implied_values_.clear();
     groups_.Clear(ctx_);
     ctx_.Charge(-charged_);
     charged_ = 0;
@@ -81,29 +118,159 @@ class AggregateOperator : public Operator {
     return ctx_.Charge(bytes);
   }
 
-  // What a weight does not change is all that the planner gives one besides counts.
-  void Add(const Expr& e, Value* row, int64_t weight, AggregateState* state) {
+  bool PushBatch(Rows& in) {
+    const size_t n = step().aggregates.size();
+    const auto rows = eval_.All(in.size());
+    for (size_t k = 0; k < keys_.size(); ++k) {
+      if (!eval_.Evaluate(*step().items[own_[k]].first, {.rows = &in}, rows, &keys_[k])) {
+        return false;
+      }
+    }
+    if (!FindGroups(in.size()) || !AddImplied(in)) return false;
+    states_.resize(groups_.size() * n);
+    for (size_t a = 0; a < n; ++a) {
+      const Expr& e = *step().aggregates[a].first;
+      if (e.kind == Expr::Kind::kCountStar) {
+        for (size_t i = 0; i < in.size(); ++i) Count(Weight(in.Row(i)), &StateOf(of_row_[i], a));
+        continue;
+      }
+      if (!eval_.Evaluate(*e.kids[0], {.rows = &in}, rows, &value_)) return false;
+      const Aggregate kind = e.function->aggregate;
+      const bool sums = kind == Aggregate::kSum || kind == Aggregate::kAvg;
+      if (sums && !e.flag && step().weight < 0 && !value_.constant &&
+          value_.column.kind == Column::Kind::kFloats) {
+        SumFloats(a);
+        continue;
+      }
+      for (size_t i = 0; i < in.size(); ++i) {
+        AddValue(a, of_row_[i], value_.Take(i), Weight(in.Row(i)));
+      }
+      if (ctx_.failed()) return false;
+    }
+    return ctx_.Tick(in.size());
+  }
+
+  // Keys that tell the groups apart: a property beside the variable that it is of does not.
+  static std::vector<size_t> OwnKeys(const Step& step) {
+    std::vector<size_t> own;
+    for (size_t k = 0; k < step.items.size(); ++k) {
+      const Expr& e = *step.items[k].first;
+      const bool implied =
+          e.kind == Expr::Kind::kProperty && e.kids[0]->kind == Expr::Kind::kVariable &&
+          std::any_of(step.items.begin(), step.items.end(), [&e](const auto& item) {
+            return item.first->kind == Expr::Kind::kVariable && item.first->slot == e.kids[0]->slot;
+          });
+      if (!implied) own.push_back(k);
+    }
+    return own;
+  }
+
+  // The other keys of groups that a batch has begun.
+  bool AddImplied(Rows& in) {
+    if (implied_.empty() || added_.empty()) return true;
+    const size_t before = implied_values_.size();
+    implied_values_.resize(before + added_.size() * implied_.size());
+    int64_t bytes = 0;
+    for (size_t k = 0; k < implied_.size(); ++k) {
+      if (!eval_.Evaluate(*step().items[implied_[k]].first, {.rows = &in}, added_, &value_)) {
+        return false;
+      }
+      for (size_t i = 0; i < added_.size(); ++i) {
+        Value& value = implied_values_[before + i * implied_.size() + k];
+        value = value_.Take(i);
+        bytes += static_cast<int64_t>(value.Bytes());
+      }
+    }
+    return Charge(bytes);
+  }
+
+  // The group of each row. Rows that were made of one have the same values as the one before, which
+  // is seen without a look at the values; the tuples of all others are asked of memory together.
+  bool FindGroups(size_t count) {
+    const size_t n = step().aggregates.size(), width = keys_.size();
+    of_row_.resize(count);
+    firsts_.clear();
+    hashes_.clear();
+    added_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      const bool same = i > 0 && std::all_of(keys_.begin(), keys_.end(), [i](const Operand& key) {
+                          return key.SameAsBefore(i);
+                        });
+      if (!same) firsts_.push_back(i);
+      of_row_[i] = firsts_.size() - 1;
+    }
+    tuples_.resize(std::max(tuples_.size(), firsts_.size() * width));
+    for (size_t f = 0; f < firsts_.size(); ++f) {
+      Value* const tuple = tuples_.data() + f * width;
+      for (size_t k = 0; k < width; ++k) tuple[k] = keys_[k].Take(firsts_[f]);
+      hashes_.push_back(TupleSet::HashOf({tuple, width}));
+      groups_.PrefetchPlace(hashes_.back());
+    }
+    constexpr size_t kAhead = 8;
+    for (size_t f = 0; f < firsts_.size(); ++f) {
+      if (f + kAhead < firsts_.size()) groups_.PrefetchTuple(hashes_[f + kAhead]);
+      const auto [group, added] = groups_.Insert(hashes_[f], tuples_.data() + f * width, ctx_);
+      if (added) added_.push_back(static_cast<uint32_t>(firsts_[f]));
+      firsts_[f] = group;
+      if (added && !Charge(static_cast<int64_t>(n * sizeof(AggregateState)))) return false;
+    }
+    for (size_t& of_row : of_row_) of_row = firsts_[of_row];
+    return true;
+  }
+
+  // One after the other, as all sums are: floats in another order have another sum.
+  void SumFloats(size_t a) {
+    const Column& column = value_.column;
+    for (size_t i = 0; i < column.floats.size(); ++i) {
+      if (column.valid[i] == 0) continue;
+      AggregateState& state = StateOf(of_row_[i], a);
+      if (!state.sum.is_float()) {
+        AddValue(a, of_row_[i], Value::Float(column.floats[i]), 1);
+        continue;
+      }
+      ++state.count;
+      state.sum = Value::Float(state.sum.as_float() + column.floats[i]);
+    }
+  }
+
+  AggregateState& StateOf(size_t group, size_t a) {
+    return states_[group * step().aggregates.size() + a];
+  }
+  int64_t Weight(const Value* row) const {
+    return step().weight < 0 ? 1 : row[step().weight].as_int();
+  }
+
+  void Add(size_t a, size_t group, Value* row, int64_t weight) {
+    const Expr& e = *step().aggregates[a].first;
     if (e.kind == Expr::Kind::kCountStar) {
-      Count(weight, state);
+      Count(weight, &StateOf(group, a));
       return;
     }
     Value v = Eval(*e.kids[0], row, ctx_);
     if (ctx_.failed()) return;
-    const Aggregate kind = e.function->aggregate;
-    if (kind == Aggregate::kPercentileCont || kind == Aggregate::kPercentileDisc) {
+    if (IsPercentile(e)) {
       const Value p = Eval(*e.kids[1], row, ctx_);
       if (ctx_.failed()) return;
       if (!p.is_number() || !(p.as_number() >= 0 && p.as_number() <= 1)) {
         ctx_.ArgumentError("NumberOutOfRange", "a percentile lies between 0.0 and 1.0");
         return;
       }
-      state->percentile = p.as_number();
+      StateOf(group, a).Rest().percentile = p.as_number();
     }
+    AddValue(a, group, std::move(v), weight);
+  }
+
+  // What a weight does not change is all that the planner gives one besides counts.
+  void AddValue(size_t a, size_t group, Value v, int64_t weight) {
+    const Expr& e = *step().aggregates[a].first;
+    const Aggregate kind = e.function->aggregate;
+    AggregateState* const state = &StateOf(group, a);
     if (v.is_null()) return;
     if (e.flag) {
-      if (state->distinct == nullptr) state->distinct = std::make_unique<TupleSet>(1);
-      tuple_.assign(1, v);
-      if (!state->distinct->Insert(&tuple_, ctx_).second) return;
+      pair_.clear();
+      pair_.push_back(Value::Int(static_cast<int64_t>(group)));
+      pair_.push_back(v);
+      if (!distinct_[a]->Insert(&pair_, ctx_).second) return;
     }
     Count(e.flag ? 1 : weight, state);
     switch (kind) {
@@ -124,7 +291,7 @@ class AggregateOperator : public Operator {
         return;
       case Aggregate::kCollect:
         Charge(static_cast<int64_t>(v.Bytes()));
-        state->values.push_back(std::move(v));
+        state->Rest().values.push_back(std::move(v));
         return;
       case Aggregate::kCount:
         return;
@@ -135,14 +302,15 @@ class AggregateOperator : public Operator {
       ctx_.TypeError(Concat(e.function->name, "() does not take a ", TypeName(v.type())));
       return;
     }
+    AggregateState::More& more = state->Rest();
     if (kind == Aggregate::kStDev || kind == Aggregate::kStDevP) {
-      const double delta = v.as_number() - state->mean;
-      state->mean += delta / static_cast<double>(state->count);
-      state->squares += delta * (v.as_number() - state->mean);
+      const double delta = v.as_number() - more.mean;
+      more.mean += delta / static_cast<double>(state->count);
+      more.squares += delta * (v.as_number() - more.mean);
       return;
     }
     Charge(sizeof(Value));
-    state->values.push_back(std::move(v));
+    more.values.push_back(std::move(v));
   }
 
   void Count(int64_t rows, AggregateState* state) {
@@ -167,11 +335,11 @@ class AggregateOperator : public Operator {
       case Aggregate::kMax:
         return state->sum;
       case Aggregate::kStDev:
-        return Value::Float(n > 1 ? std::sqrt(state->squares / (n - 1)) : 0);
+        return Value::Float(n > 1 ? std::sqrt(state->Rest().squares / (n - 1)) : 0);
       case Aggregate::kStDevP:
-        return Value::Float(n > 0 ? std::sqrt(state->squares / n) : 0);
+        return Value::Float(n > 0 ? std::sqrt(state->Rest().squares / n) : 0);
       case Aggregate::kCollect: {
-        Value list = Value::List(std::move(state->values));
+        Value list = Value::List(std::move(state->Rest().values));
         if (list.depth() > kMaxValueDepth)
           return ctx_.ArgumentError("NumberOutOfRange", "this list nests too deeply");
         return list;
@@ -182,24 +350,38 @@ class AggregateOperator : public Operator {
   }
 
   Value Percentile(const Expr& e, AggregateState* state) {
-    ValueList& values = state->values;
+    ValueList& values = state->Rest().values;
     if (values.empty()) return {};
     std::sort(values.begin(), values.end(),
               [](const Value& a, const Value& b) { return Order(a, b) < 0; });
     const auto last = static_cast<double>(values.size() - 1);
     if (e.function->aggregate == Aggregate::kPercentileDisc) {
-      const double rank = std::ceil(state->percentile * static_cast<double>(values.size()));
+      const double rank = std::ceil(state->Rest().percentile * static_cast<double>(values.size()));
       return values[static_cast<size_t>(std::clamp(rank - 1, 0.0, last))];
     }
-    const double at = state->percentile * last;
+    const double at = state->Rest().percentile * last;
     const auto low = static_cast<size_t>(std::floor(at)), high = static_cast<size_t>(std::ceil(at));
     const double share = at - std::floor(at);
     return Value::Float(values[low].as_number() * (1 - share) + values[high].as_number() * share);
   }
 
+  BatchEval eval_;
+  const std::vector<size_t> own_;  // keys, by their place in the step
+  std::vector<size_t> implied_;
+  std::vector<Value> implied_values_;  // of each group
+  std::vector<uint32_t> added_;        // rows of a batch that began groups
   TupleSet groups_;
   std::vector<AggregateState> states_;
-  std::vector<Value> tuple_;
+  std::vector<Value> tuple_, pair_;
+  std::vector<Operand> keys_;
+  Operand value_;
+  std::vector<size_t> of_row_;  // the group of each row of a batch
+  std::vector<size_t> firsts_;
+  std::vector<uint64_t> hashes_;
+  std::vector<Value> tuples_;
+  // Of aggregates with DISTINCT: group and value.
+  std::vector<std::unique_ptr<TupleSet>> distinct_;
+  bool percentiles_ = false;
   int64_t charged_ = 0;
 };
 

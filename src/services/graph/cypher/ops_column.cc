@@ -3,10 +3,10 @@
 // sum(e.w), count(*).
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

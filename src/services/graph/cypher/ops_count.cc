@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "services/graph/cypher/batch_filter.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/match.h"
 #include "services/graph/cypher/operators.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -75,10 +75,8 @@ class Reached {
 // The last relationship and the node at its end, of which only the number is wanted.
 class LastHop {
  public:
-  LastHop(const Step& expand, const Step* filter, EvalContext* ctx)
-      : step_(expand),
-        ctx_(*ctx),
-        filter_(filter == nullptr ? std::span<const Expr* const>() : filter->predicates) {}
+  LastHop(const Step& expand, EvalContext* ctx)
+      : step_(expand), ctx_(*ctx), filter_(expand.predicates) {}
 
   // Names that the query brings about may be there by now. False: there is no such type.
   bool Begin() {
@@ -98,8 +96,8 @@ class LastHop {
     ExpandPosition position;
     while (position.node < nodes.size()) {
       batch_.clear();
-      if (!ctx_.Check(
-              ctx_.graph->Expand(nodes, step_.direction, types_, kBatchRows, &position, &batch_)) ||
+      if (!ctx_.Check(ctx_.graph->Expand(nodes, step_.direction, types_, kGraphBatch, &position,
+                                         &batch_)) ||
           !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -158,9 +156,7 @@ absl::Status TooMany() {
 class CountHopOperator : public Operator {
  public:
   CountHopOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next),
-        expand_(step->inner[0]),
-        last_(expand_, step->inner.size() > 1 ? &step->inner[1] : nullptr, &ctx_) {}
+      : Operator(step, runtime, next), expand_(step->inner[0]), last_(expand_, &ctx_) {}
 
   bool Push(Rows& in) override {
     if (!last_.Begin()) return true;
@@ -201,13 +197,9 @@ class CountTwoHopsOperator : public Operator {
   CountTwoHopsOperator(const Step* step, Runtime* runtime, Operator* next)
       : Operator(step, runtime, next),
         first_(step->inner[0]),
-        second_(SecondOf(*step)),
-        middle_(step->inner[1].kind == Step::Kind::kFilter
-                    ? std::span<const Expr* const>(step->inner[1].predicates)
-                    : std::span<const Expr* const>()),
-        last_(second_,
-              step->inner.back().kind == Step::Kind::kFilter ? &step->inner.back() : nullptr,
-              &ctx_) {
+        second_(step->inner[1]),
+        middle_(first_.predicates),
+        last_(second_, &ctx_) {
     for (const Slot slot : second_.unique) {
       if (slot == first_.edge) {
         differ_ = true;
@@ -231,7 +223,7 @@ class CountTwoHopsOperator : public Operator {
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, first_.direction, types_, kBatchRows, &position,
+      if (!ctx_.Check(ctx_.graph->Expand(nodes_, first_.direction, types_, kGraphBatch, &position,
                                          &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -260,10 +252,6 @@ class CountTwoHopsOperator : public Operator {
   }
 
  private:
-  static const Step& SecondOf(const Step& step) {
-    return step.inner[1].kind == Step::Kind::kFilter ? step.inner[2] : step.inner[1];
-  }
-
   // One relationship of the first hop.
   bool Add(const Value* row, size_t i) {
     if (!first_.unique.empty() && !Differs(row, first_.unique, batch_.edge[i])) return true;

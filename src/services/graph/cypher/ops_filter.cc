@@ -12,10 +12,10 @@ namespace {
 class FilterOperator : public Operator {
  public:
   FilterOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next) {
+      : Operator(step, runtime, next), eval_(&ctx_) {
     for (const Expr* predicate : step->predicates) {
       Slot slot = -1;
-      if (!IsBatchable(*predicate, &slot)) {
+      if (!IsPurePredicate(*predicate, &slot)) {
         single_.push_back(predicate);
         continue;
       }
@@ -32,7 +32,7 @@ class FilterOperator : public Operator {
       if (!KeepBatched(&batched, in)) return false;
     }
     if (!single_.empty()) Keep(single_, in);
-    if (!ctx_.Tick(in.size())) return false;
+    if (ctx_.failed() || !ctx_.Tick(in.size())) return false;
     return in.empty() || next_->Push(in);
   }
 
@@ -46,6 +46,7 @@ class FilterOperator : public Operator {
   };
 
   void Keep(const std::vector<const Expr*>& predicates, Rows& in) {
+    if (in.size() >= ctx_.columns_from) return KeepTrue(predicates, in);
     size_t kept = 0;
     for (size_t i = 0; i < in.size(); ++i) {
       if (!ctx_.Tick()) return;
@@ -54,6 +55,35 @@ class FilterOperator : public Operator {
       if (holds) in.Move(i, kept++);
     }
     in.Resize(kept);
+  }
+
+  // One predicate after the other, each on the rows that are left.
+  void KeepTrue(const std::vector<const Expr*>& predicates, Rows& in) {
+    const auto all = eval_.All(in.size());
+    selected_.assign(all.begin(), all.end());
+    for (const Expr* predicate : predicates) {
+      if (selected_.empty() || !eval_.Truths(*predicate, {.rows = &in}, selected_, &truths_) ||
+          !ctx_.Tick(selected_.size())) {
+        break;
+      }
+      size_t kept = 0;
+      for (size_t i = 0; i < selected_.size(); ++i) {
+        if (truths_[i] == 1) selected_[kept++] = selected_[i];
+      }
+      selected_.resize(kept);
+    }
+    MoveSelected(in);
+  }
+
+  void MoveSelected(Rows& in) {
+    for (size_t kept = 0; kept < selected_.size(); ++kept) {
+      if (step().all_live) {
+        in.Move(selected_[kept], kept);
+      } else {
+        in.Move(selected_[kept], kept, step().live);
+      }
+    }
+    in.Resize(selected_.size());
   }
 
   // One call of the graph for all rows, where each has a node, or each a relationship, that the
@@ -77,8 +107,7 @@ class FilterOperator : public Operator {
       Keep(batched->predicates, in);
       return !ctx_.failed();
     }
-    for (size_t kept = 0; kept < selected_.size(); ++kept) in.Move(selected_[kept], kept);
-    in.Resize(selected_.size());
+    MoveSelected(in);
     return true;
   }
 
@@ -89,6 +118,8 @@ class FilterOperator : public Operator {
     return true;
   }
 
+  BatchEval eval_;
+  std::vector<int8_t> truths_;
   std::vector<Batched> batched_;
   std::vector<const Expr*> single_;
   std::vector<NodeId> nodes_;

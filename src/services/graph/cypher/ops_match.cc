@@ -29,7 +29,7 @@ class ScanOperator : public Operator {
       label = ctx_.Label(step().label);
       if (label == kNoToken) return true;
     }
-    NodeId nodes[kBatchRows];
+    NodeId nodes[kGraphBatch];
     uint64_t position = 0;
     while (true) {
       const auto count = ctx_.graph->ScanNodes(label, &position, nodes);
@@ -77,7 +77,7 @@ class ScanOperator : public Operator {
 class ExpandOperator : public Operator {
  public:
   ExpandOperator(const Step* step, Runtime* runtime, Operator* next)
-      : Operator(step, runtime, next) {
+      : Operator(step, runtime, next), filter_(step->predicates) {
     batch_.ends_only = step->edge < 0 && step->unique.empty();
   }
 
@@ -94,29 +94,45 @@ class ExpandOperator : public Operator {
     ExpandPosition position;
     while (position.node < nodes_.size() && !ctx_.failed()) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kBatchRows, &position,
+      if (!ctx_.Check(ctx_.graph->Expand(nodes_, step().direction, types_, kGraphBatch, &position,
                                          &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
       }
-      for (size_t i = 0; i < batch_.size(); ++i) {
-        Value* row = in.Row(rows_[batch_.origin[i]]);
-        if (step().into) {
-          NodeId target = 0;
-          if (!NodeOf(row[step().slot], ctx_, &target) || target != batch_.node[i]) continue;
-        }
-        if (!step().unique.empty() && !Differs(row, step().unique, batch_.edge[i])) continue;
-        Value* out = NewRow(row);
-        if (out == nullptr) return false;
-        if (!step().into) out[step().slot] = Value::Node(batch_.node[i]);
-        if (step().edge >= 0)
-          out[step().edge] = Value::Edge(RefOf(batch_, i, nodes_[batch_.origin[i]]));
+      // No row is made of a node that predicates do not hold for.
+      const bool select = !filter_.empty();
+      if (select && !filter_.Select({batch_.node.data(), batch_.node.size()}, ctx_, &selected_)) {
+        return false;
+      }
+      const size_t count = select ? selected_.size() : batch_.size();
+      for (size_t i = 0; i < count; ++i) {
+        if (!Emit(in, select ? selected_[i] : i)) return false;
       }
     }
     return Flush();
   }
 
  private:
+  bool Emit(Rows& in, size_t i) {
+    Value* row = in.Row(rows_[batch_.origin[i]]);
+    if (step().into) {
+      NodeId target = 0;
+      if (!NodeOf(row[step().slot], ctx_, &target) || target != batch_.node[i]) return true;
+    }
+    if (!step().unique.empty() && !Differs(row, step().unique, batch_.edge[i])) return true;
+    Value* out = NewRow(row);
+    if (out == nullptr) return false;
+    if (!step().into) out[step().slot] = Value::Node(batch_.node[i]);
+    if (step().edge >= 0) {
+      out[step().edge] = step().edge_number
+                             ? Value::Int(static_cast<int64_t>(batch_.edge[i]))
+                             : Value::Edge(RefOf(batch_, i, nodes_[batch_.origin[i]]));
+    }
+    return true;
+  }
+
+  BatchFilter filter_;
+  std::vector<uint32_t> selected_;
   std::vector<Token> types_;
   std::vector<NodeId> nodes_;
   std::vector<size_t> rows_;
@@ -213,7 +229,7 @@ class ExpandVarOperator : public Operator {
     ExpandPosition position;
     while (position.node < 1) {
       batch_.clear();
-      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kBatchRows,
+      if (!ctx_.Check(ctx_.graph->Expand({&node, 1}, step().direction, types_, kGraphBatch,
                                          &position, &batch_)) ||
           !ctx_.Tick(batch_.size() + 1)) {
         return false;
@@ -346,7 +362,7 @@ class ShortestOperator : public Operator {
       ExpandPosition position;
       while (position.node < frontier.size()) {
         batch_.clear();
-        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kBatchRows,
+        if (!ctx_.Check(ctx_.graph->Expand(frontier, step().direction, types_, kGraphBatch,
                                            &position, &batch_)) ||
             !ctx_.Tick(batch_.size() + 1) || !ctx_.Fits(reached_.size() * 80)) {
           return false;

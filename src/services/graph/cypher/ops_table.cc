@@ -2,39 +2,72 @@
 #include <algorithm>
 #include <numeric>
 
-#include "services/graph/cypher/error.h"
+#include "services/graph/cypher/batch_eval.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 
-std::pair<size_t, bool> TupleSet::Insert(std::vector<Value>* values, EvalContext& ctx) {
-  uint64_t hash = 0;
-  for (const Value& v : *values) hash = hash * 0x9E3779B97F4A7C15u + Hash(v);
-  const auto [begin, end] = index_.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
-    const Value* known = Tuple(it->second);
-    bool same = true;
-    for (size_t i = 0; i < width_ && same; ++i) same = Order(known[i], (*values)[i]) == 0;
-    if (same) return {it->second, false};
+namespace {
+
+bool Equivalent(const Value& a, const Value& b) {
+  if (a.type() == b.type()) {
+    if (a.is_string()) return a.as_string() == b.as_string();
+    if (a.is_node()) return a.as_node() == b.as_node();
+    if (a.is_int()) return a.as_int() == b.as_int();
   }
+  return Order(a, b) == 0;
+}
+
+}  // namespace
+
+void TupleSet::Grow() {
+  index_.assign(index_.empty() ? 16 : index_.size() * 2, 0);
+  const size_t mask = index_.size() - 1;
+  for (size_t i = 0; i < hashes_.size(); ++i) {
+    size_t at = hashes_[i] & mask;
+    while (index_[at] != 0) at = (at + 1) & mask;
+    index_[at] = static_cast<uint32_t>(i + 1);
+  }
+}
+
+std::pair<size_t, bool> TupleSet::Insert(uint64_t hash, Value* values, EvalContext& ctx) {
+  if (hashes_.size() * 2 >= index_.size()) Grow();
+  const size_t mask = index_.size() - 1;
+  size_t at = hash & mask;
+  for (; index_[at] != 0; at = (at + 1) & mask) {
+    const size_t tuple = index_[at] - 1;
+    if (hashes_[tuple] != hash) continue;
+    const Value* known = Tuple(tuple);
+    bool same = true;
+    for (size_t i = 0; i < width_ && same; ++i) same = Equivalent(known[i], values[i]);
+    if (same) return {tuple, false};
+  }
+  const size_t count = hashes_.size();
+  if (count >= UINT32_MAX - 1) {
+    ctx.Fail(LimitError(absl::StatusCode::kResourceExhausted,
+                        "the query has more than 2^32 different groups or rows"));
+    return {0, false};
+  }
+  index_[at] = static_cast<uint32_t>(count + 1);
+  hashes_.push_back(hash);
   int64_t bytes = 64;
-  for (Value& v : *values) {
-    bytes += static_cast<int64_t>(v.Bytes());
-    values_.push_back(std::move(v));
+  for (size_t i = 0; i < width_; ++i) {
+    bytes += static_cast<int64_t>(values[i].Bytes());
+    values_.push_back(std::move(values[i]));
   }
   charged_ += bytes;
   ctx.Charge(bytes);
-  index_.emplace(hash, count_);
-  return {count_++, true};
+  return {count, true};
 }
 
 void TupleSet::Clear(EvalContext& ctx) {
   ctx.Charge(-charged_);
   charged_ = 0;
-  count_ = 0;
   values_.clear();
+  hashes_.clear();
   index_.clear();
 }
 
@@ -42,8 +75,10 @@ namespace {
 
 class ProjectOperator : public Operator {
  public:
-  using Operator::Operator;
+  ProjectOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), eval_(&ctx_) {}
   bool Push(Rows& in) override {
+    if (in.size() >= ctx_.columns_from) return ProjectBatch(in) && next_->Push(in);
     for (size_t i = 0; i < in.size(); ++i) {
       Value* row = in.Row(i);
       for (const auto& [expr, slot] : step().items) row[slot] = Eval(*expr, row, ctx_);
@@ -51,6 +86,20 @@ class ProjectOperator : public Operator {
     }
     return next_->Push(in);
   }
+
+ private:
+  // What is projected goes into slots that no expression reads.
+  bool ProjectBatch(Rows& in) {
+    const auto rows = eval_.All(in.size());
+    for (const auto& [expr, slot] : step().items) {
+      if (!eval_.Evaluate(*expr, {.rows = &in}, rows, &value_)) return false;
+      for (size_t i = 0; i < in.size(); ++i) in.Row(i)[slot] = value_.Take(i);
+    }
+    return ctx_.Tick(in.size());
+  }
+
+  BatchEval eval_;
+  Operand value_;
 };
 
 class DistinctOperator : public Operator {
@@ -74,25 +123,6 @@ class DistinctOperator : public Operator {
   TupleSet seen_;
   std::vector<Value> tuple_;
 };
-
-// The number of SKIP and LIMIT; false: it is none.
-bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratch, EvalContext& ctx,
-             uint64_t* out) {
-  const Value v = Eval(expr, scratch->data(), ctx);
-  if (ctx.failed()) return false;
-  if (!v.is_int()) {
-    ctx.Fail(RuntimeError("SyntaxError", "InvalidArgumentType",
-                          Concat(what, " needs an INTEGER, found a ", TypeName(v.type()))));
-    return false;
-  }
-  if (v.as_int() < 0) {
-    ctx.Fail(RuntimeError("SyntaxError", "NegativeIntegerArgument",
-                          Concat(what, " may not be negative")));
-    return false;
-  }
-  *out = static_cast<uint64_t>(v.as_int());
-  return true;
-}
 
 class CountOperator : public Operator {
  public:
@@ -128,102 +158,6 @@ class CountOperator : public Operator {
   std::vector<Value> scratch_;
   bool ready_ = false;
   uint64_t left_ = 0;
-};
-
-class SortOperator : public Operator {
- public:
-  using Operator::Operator;
-  bool Push(Rows& in) override {
-    const size_t keys = step().order.size();
-    int64_t bytes = 0;
-    for (size_t i = 0; i < in.size(); ++i) {
-      Value* row = in.Row(i);
-      for (const auto& [expr, descending] : step().order) {
-        keys_.push_back(Eval(*expr, row, ctx_));
-        bytes += static_cast<int64_t>(keys_.back().Bytes());
-      }
-      for (size_t k = 0; k < in.width(); ++k) {
-        bytes += static_cast<int64_t>(row[k].Bytes());
-        rows_.push_back(std::move(row[k]));
-      }
-      if (!ctx_.Tick()) return false;
-    }
-    count_ += in.size();
-    charged_ += bytes;
-    if (!ctx_.Charge(bytes)) return false;
-    if (!limited_ && !Limit()) return false;
-    if (count_ > keep_ && count_ - keep_ > keep_ + 4 * kBatchRows) Cut(keys);
-    return true;
-  }
-  bool Finish() override {
-    const size_t keys = step().order.size(), width = static_cast<size_t>(runtime_->width);
-    const std::vector<size_t> order = Sorted(keys);
-    for (const size_t i : order) {
-      if (NewRow(&rows_[i * width]) == nullptr) break;
-    }
-    return Flush() && next_->Finish();
-  }
-  void Reset() override {
-    keys_.clear();
-    rows_.clear();
-    count_ = 0;
-    ctx_.Charge(-charged_);
-    charged_ = 0;
-    limited_ = false;
-  }
-
- private:
-  bool Limit() {
-    limited_ = true;
-    keep_ = ~size_t{0} / 2;
-    if (step().top_limit == nullptr) return true;
-    std::vector<Value> scratch(static_cast<size_t>(runtime_->width));
-    uint64_t limit = 0, skip = 0;
-    if (!CountOf(*step().top_limit, "LIMIT", &scratch, ctx_, &limit)) return false;
-    if (step().top_skip != nullptr && !CountOf(*step().top_skip, "SKIP", &scratch, ctx_, &skip))
-      return false;
-    if (limit < keep_ / 2 && skip < keep_ / 2) keep_ = limit + skip;
-    return true;
-  }
-  std::vector<size_t> Sorted(size_t keys) const {
-    std::vector<size_t> order(count_);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      for (size_t k = 0; k < keys; ++k) {
-        const int c = Order(keys_[a * keys + k], keys_[b * keys + k]);
-        if (c != 0) return step_->order[k].second ? c > 0 : c < 0;
-      }
-      return false;
-    });
-    return order;
-  }
-  // Forgets the rows that LIMIT would drop.
-  void Cut(size_t keys) {
-    const auto width = static_cast<size_t>(runtime_->width);
-    std::vector<size_t> order = Sorted(keys);
-    order.resize(std::min(order.size(), keep_));
-    std::vector<Value> kept_keys, kept_rows;
-    int64_t bytes = 0;
-    for (const size_t i : order) {
-      for (size_t k = 0; k < keys; ++k) kept_keys.push_back(std::move(keys_[i * keys + k]));
-      for (size_t k = 0; k < width; ++k) {
-        bytes += static_cast<int64_t>(rows_[i * width + k].Bytes());
-        kept_rows.push_back(std::move(rows_[i * width + k]));
-      }
-    }
-    for (const Value& v : kept_keys) bytes += static_cast<int64_t>(v.Bytes());
-    keys_ = std::move(kept_keys);
-    rows_ = std::move(kept_rows);
-    count_ = order.size();
-    ctx_.Charge(bytes - charged_);
-    charged_ = bytes;
-  }
-
-  std::vector<Value> keys_, rows_;
-  size_t count_ = 0;
-  size_t keep_ = 0;
-  bool limited_ = false;
-  int64_t charged_ = 0;
 };
 
 class UnwindOperator : public Operator {
@@ -358,7 +292,7 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kDistinct:
       return std::make_unique<DistinctOperator>(&step, runtime, next);
     case Step::Kind::kSort:
-      return std::make_unique<SortOperator>(&step, runtime, next);
+      return MakeSortOperator(step, runtime, next);
     case Step::Kind::kSkip:
     case Step::Kind::kLimit:
       return std::make_unique<CountOperator>(&step, runtime, next);

@@ -3,9 +3,9 @@
 // what it writes.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/operators.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

@@ -1,13 +1,13 @@
-#include "services/graph/cypher/parser.h"
+#include "services/graph/syntax/parser.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/testing.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/plan.h"
 #include "services/graph/model/test_memory_graph.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "services/graph/cypher/ast.h"
 #include "services/graph/cypher/eval.h"
+#include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
 
@@ -103,6 +103,8 @@ struct Step {
   bool into = false;        // `slot` is bound: it must be the node that is reached
   bool from_bound = true;   // kEdge: `from` is bound, too
   bool edge_bound = false;  // kExpandVar: `edge` holds the list of relationships
+  // kExpand: `edge` gets the number of the relationship, which is all that others ask of it.
+  bool edge_number = false;
   Direction direction = Direction::kBoth;
   bool reversed = false;   // kExpandVar: walked from the end of the pattern
   bool all_paths = false;  // kShortest
@@ -113,7 +115,7 @@ struct Step {
   std::vector<Slot> unique;             // slots of relationships that this one must differ from
   bool relisted = false;                // some of these are of an earlier clause
   Slot element = -1;                    // kExpandVar: slot of one relationship, for its predicates
-  std::vector<const Expr*> predicates;  // kScan: IsBatchable(), on `slot`
+  std::vector<const Expr*> predicates;  // kScan, kExpand: IsPurePredicate(), on `slot`
   std::vector<Slot> nulls;
   Slot row_number = -1;
   std::vector<std::pair<const Expr*, Slot>> items;
@@ -135,6 +137,9 @@ struct Step {
   bool detach = false;
   bool eager = true;
   bool unit = false;  // kSubquery: without RETURN, the rows stay as they are
+  // Slots that something behind this step reads: a step that makes rows copies these alone.
+  bool all_live = true;
+  std::vector<Slot> live;
 };
 
 struct Plan {
@@ -161,6 +166,9 @@ struct PlanOptions {
   // Counts paths without making them, and tests predicates where nodes are found. Off for tests,
   // which compare what comes out.
   bool shortcuts = true;
+  // Samples are taken of graphs with this many nodes, for patterns that begin with a scan of as
+  // many.
+  uint64_t statistics_from = 1000;
 };
 
 // Parses and plans. `view` is asked for indexes and counts only; plans stay right when these

@@ -43,7 +43,8 @@ void Append(const Steps& steps, const Plan& names, const StepRows* rows, int ind
       text += Concat(" *", step.min, "..", step.max < 0 ? std::string() : std::to_string(step.max));
     }
     if (!step.predicates.empty() &&
-        (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan))
+        (step.kind == Step::Kind::kFilter || step.kind == Step::Kind::kScan ||
+         step.kind == Step::Kind::kExpand))
       text += Concat(" (", step.predicates.size(), " predicates)");
     if (!text.empty()) text.erase(0, 1);  // the space before the first
     if (rows != nullptr) {

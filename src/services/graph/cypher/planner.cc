@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
-#include "services/graph/cypher/parser.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+#include "services/graph/syntax/parser.h"
 
 namespace pulse::cypher {
 namespace {
@@ -32,6 +32,9 @@ absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view query, con
 
 absl::Status Planner::Run() {
   PlanQuery(plan_->query.get(), plan_, false);
+  if (options_.shortcuts && !failed()) {
+    for (Plan::Branch& branch : plan_->branches) FindLive(&branch);
+  }
   plan_->width = static_cast<int>(used_.size());
   plan_->parameters.assign(parameters_.begin(), parameters_.end());
   return status_;
@@ -106,6 +109,7 @@ void Planner::PlanClauses(std::vector<Clause>* clauses, Plan* plan, bool nested)
   if (clauses->size() > kMaxClauses) {
     return Fail("UnexpectedSyntax", (*clauses)[kMaxClauses].pos, "the query has too many clauses");
   }
+  if (options_.shortcuts) RewriteMatches(clauses);
   for (size_t i = 0; i < clauses->size() && !failed(); ++i) {
     PlanClause(&(*clauses)[i], i + 1 == clauses->size(), clauses->size() == 1 && !nested, plan,
                &plan->branches.back().steps, nested);
@@ -421,7 +425,8 @@ bool Planner::AggregateByColumns(const Step& aggregate, Steps* steps) {
   if (steps->size() == 2) {
     const Step& expand = (*steps)[1];
     if (expand.kind != Step::Kind::kExpand || expand.into || scan.label >= 0 ||
-        expand.direction == Direction::kBoth || !expand.unique.empty()) {
+        expand.direction == Direction::kBoth || !expand.unique.empty() ||
+        !expand.predicates.empty()) {
       return false;
     }
     columns.all_edges = true;

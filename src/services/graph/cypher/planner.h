@@ -1,8 +1,7 @@
 // The planner: what names mean, which types are known, where rows keep what, and in which order
 // patterns are matched. Queries and projections in planner.cc, expressions in planner_expr.cc,
-// MATCH in planner_match.cc, shortcuts in
-// planner_count.cc, updates and CALL in planner_update.cc. The first error stays in
-// status_.
+// MATCH in planner_match.cc and planner_order.cc, shortcuts in planner_rewrite, _count and
+// _live.cc, updates and CALL in planner_update.cc. The first error stays in status_.
 #pragma once
 
 #include <map>
@@ -14,8 +13,13 @@
 
 #include "services/graph/cypher/functions.h"
 #include "services/graph/cypher/plan.h"
+#include "services/graph/cypher/planner_statistics.h"
 
 namespace pulse::cypher {
+
+// Whether a call is a date, time or duration written as a string, and without an error; computes
+// it. `out` may be null. The call need not be bound.
+bool ComputedNow(const Expr& call, Value* out);
 
 class Planner {
  public:
@@ -60,7 +64,13 @@ class Planner {
 
   // planner_count.cc
   void CountPaths(Step* aggregate, Steps* steps);
-  void FilterInScan(Steps* steps, size_t scan) const;
+  void FilterInStep(Steps* steps, size_t at) const;
+
+  // planner_rewrite.cc
+  static void RewriteMatches(std::vector<Clause>* clauses);
+
+  // planner_live.cc
+  static void FindLive(Plan::Branch* branch);
 
   // planner_expr.cc
   struct Context {
@@ -73,6 +83,8 @@ class Planner {
   void BindComprehension(Expr* expr, Context context);
   void BindSubquery(Expr* expr);
   void BindOperator(Expr* expr, Context context);
+  static void FoldCall(Expr* call);
+  static void PrepareOperator(Expr* expr);
   void Want(const Expr& expr, uint32_t types, std::string_view what,
             std::string_view kind = "SyntaxError");
   static bool HasAggregate(const Expr& expr);
@@ -89,10 +101,10 @@ class Planner {
   };
   struct MatchState {
     std::vector<Predicate> predicates;
-    std::set<Slot> fresh;     // of this MATCH
-    std::set<Slot> bound;     // of `fresh`, those that rows have by now
-    std::vector<Slot> edges;  // bound by now
-    std::set<Slot> relisted;  // edges of earlier clauses that this one matches again
+    std::set<Slot> fresh;                   // of this MATCH
+    std::set<Slot> bound;                   // of `fresh`, those that rows have by now
+    std::vector<const EdgePattern*> edges;  // bound by now, those with a slot
+    std::set<Slot> relisted;                // edges of earlier clauses that this one matches again
   };
   void PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector<Slot>* fresh);
   void DeclarePattern(Pattern* pattern, MatchState* state);
@@ -108,19 +120,37 @@ class Planner {
     size_t part = 0, node = 0;
     double cost = 0;
   };
+  // A part of a pattern, the node that begins, and its relationships in the order in which they are
+  // walked; true: forward.
+  struct WalkOrder {
+    size_t part = 0, start = 0;
+    std::vector<std::pair<size_t, bool>> edges;
+    double cost = 0;
+  };
   Start ChooseStart(const Pattern& pattern, const std::vector<bool>& done, const MatchState& state);
   double StartCost(const PatternPart& part, size_t node, const MatchState& state, int* key,
                    const Expr** seek) const;
   bool IsBound(Slot slot, const MatchState& state) const;
   void BindPath(PatternPart* part, MatchState* state, Steps* steps);
-  void PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps);
+  void PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps);
   void PlanStart(PatternPart* part, size_t node, MatchState* state, Steps* steps);
   void PlanEdge(PatternPart* part, size_t edge, bool forward, MatchState* state, Steps* steps);
   void PlanShortest(PatternPart* part, MatchState* state, Steps* steps);
+  std::vector<Slot> MustDiffer(const EdgePattern& edge, const MatchState& state) const;
   const Expr* Own(ExprPtr expr) {
     plan_->made.push_back(std::move(expr));
     return plan_->made.back().get();
   }
+
+  // planner_order.cc
+  static std::string RarestLabel(const NodePattern& node, Statistics* statistics);
+  double ShareOf(const NodePattern& node, const MatchState& state, Statistics* statistics,
+                 std::map<Slot, double>* shares);
+  WalkOrder OrderFrom(const PatternPart& part, size_t start, const MatchState& state,
+                      Statistics* statistics, std::map<Slot, double>* shares);
+  WalkOrder ChooseOrder(const Pattern& pattern, const std::vector<bool>& done,
+                        const MatchState& state);
+  static WalkOrder PlainOrder(const Pattern& pattern, const Start& start);
 
   // planner_update.cc
   void PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh);

@@ -9,22 +9,13 @@
 namespace pulse::cypher {
 namespace {
 
-// The last hop of steps[0, end): an Expand to a node that nothing else binds, and behind it at most
-// a filter on that node alone.
-bool FindHop(const Steps& steps, size_t end, size_t* begin) {
+// Whether the last of steps[0, end) is an Expand to a node that nothing else binds, and that no
+// predicate is about but those in the step.
+bool IsHop(const Steps& steps, size_t end) {
   if (end == 0) return false;
-  size_t at = end - 1;
-  if (steps[at].kind == Step::Kind::kFilter && at > 0) --at;
-  const Step& expand = steps[at];
+  const Step& expand = steps[end - 1];
   // Relationships of an earlier clause may be deleted by now: then a degree has nothing of them.
-  if (expand.kind != Step::Kind::kExpand || expand.into || expand.relisted) return false;
-  *begin = at;
-  if (at + 1 == end) return true;
-  const auto& predicates = steps[end - 1].predicates;
-  return std::all_of(predicates.begin(), predicates.end(), [&expand](const Expr* predicate) {
-    Slot slot = -1;
-    return IsBatchable(*predicate, &slot) && slot == expand.slot;
-  });
+  return expand.kind == Step::Kind::kExpand && !expand.into && !expand.relisted;
 }
 
 bool IsCount(const Expr& e) {
@@ -41,15 +32,17 @@ bool CountsRows(const Expr& e, const std::set<Slot>& never_null) {
 
 }  // namespace
 
-// What the filter behind a scan asks of its node goes into the scan, which makes no rows of others.
-void Planner::FilterInScan(Steps* steps, size_t at) const {
+// What the filter behind a scan or an expansion asks of its node goes into it: no rows are made of
+// others.
+void Planner::FilterInStep(Steps* steps, size_t at) const {
   Step& scan = (*steps)[at];
   if (!options_.shortcuts || scan.expr != nullptr || at + 2 != steps->size()) return;
+  if (scan.kind != Step::Kind::kScan && (scan.kind != Step::Kind::kExpand || scan.into)) return;
   Step& filter = steps->back();
   if (filter.kind != Step::Kind::kFilter) return;
   std::erase_if(filter.predicates, [&scan](const Expr* predicate) {
     Slot slot = -1;
-    if (!IsBatchable(*predicate, &slot) || slot != scan.slot) return false;
+    if (!IsPurePredicate(*predicate, &slot) || slot != scan.slot) return false;
     scan.predicates.push_back(predicate);
     return true;
   });
@@ -59,8 +52,8 @@ void Planner::FilterInScan(Steps* steps, size_t at) const {
 // Where an aggregate only counts the last hop or two of a pattern, these become one step, which
 // says how many rows there would be.
 void Planner::CountPaths(Step* aggregate, Steps* steps) {
-  size_t last = 0, first = 0;
-  if (!FindHop(*steps, steps->size(), &last)) return;
+  if (!IsHop(*steps, steps->size())) return;
+  const size_t last = steps->size() - 1;
   const auto add = [](const Step& expand, std::set<Slot>* gone, std::set<Slot>* never_null) {
     for (const Slot slot : {expand.slot, expand.edge}) {
       if (slot >= 0) gone->insert(slot);
@@ -91,14 +84,14 @@ void Planner::CountPaths(Step* aggregate, Steps* steps) {
   }
   // Two of them where nothing else is asked for.
   size_t begin = last;
-  if (aggregate->items.empty() && FindHop(*steps, last, &first) &&
-      (*steps)[first].slot == (*steps)[last].from) {
+  if (aggregate->items.empty() && IsHop(*steps, last) &&
+      (*steps)[last - 1].slot == (*steps)[last].from) {
     std::set<Slot> both = gone, known;
-    add((*steps)[first], &both, &known);
+    add((*steps)[last - 1], &both, &known);
     const auto& aggregates = aggregate->aggregates;
     if (std::all_of(aggregates.begin(), aggregates.end(),
                     [&](const auto& a) { return CountsRows(*a.first, known); })) {
-      begin = first;
+      begin = last - 1;
       never_null = known;
     }
   }

@@ -1,9 +1,10 @@
 // Binds expressions: names to slots, functions, and what is known of types.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/planner.h"
+#include "services/graph/cypher/regex_cache.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -185,6 +186,7 @@ void Planner::BindOperator(Expr* e, Context context) {
   const Expr& a = *e->kids[0];
   e->types = kBoolType | kNullType;
   if (e->kind == Expr::Kind::kChain) return;
+  if (e->kind == Expr::Kind::kBinary) PrepareOperator(e);
   switch (e->op) {
     case Op::kAnd:
     case Op::kOr:
@@ -270,6 +272,38 @@ void Planner::BindCall(Expr* e, Context context) {
     }
   }
   e->types = f.result;
+  FoldCall(e);
+}
+
+// A date, time or duration written as a string is computed now, where it has no error.
+void Planner::FoldCall(Expr* e) {
+  Value value;
+  if (!ComputedNow(*e, &value)) return;
+  e->kind = Expr::Kind::kLiteral;
+  e->types = Bit(value.type());
+  e->value = std::move(value);
+  e->kids.clear();
+  e->name.clear();
+  e->function = nullptr;
+}
+
+// A list of literals behind IN becomes one, and a pattern behind =~ is looked at.
+void Planner::PrepareOperator(Expr* e) {
+  Expr& right = *e->kids[1];
+  if (e->op == Op::kRegex && right.kind == Expr::Kind::kLiteral && right.value.is_string()) {
+    e->flag = RegexPattern(right.value.as_string()).error().empty();
+  }
+  const bool literals = std::all_of(right.kids.begin(), right.kids.end(), [](const ExprPtr& kid) {
+    return kid != nullptr && kid->kind == Expr::Kind::kLiteral;
+  });
+  if (e->op != Op::kIn || right.kind != Expr::Kind::kList || !literals) return;
+  ValueList list;
+  for (const ExprPtr& kid : right.kids) list.push_back(kid->value);
+  Value value = Value::List(std::move(list));
+  if (value.depth() > kMaxValueDepth) return;
+  right.kind = Expr::Kind::kLiteral;
+  right.value = std::move(value);
+  right.kids.clear();
 }
 
 void Planner::BindComprehension(Expr* e, Context context) {

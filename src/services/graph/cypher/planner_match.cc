@@ -3,9 +3,9 @@
 // there.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -185,9 +185,9 @@ void Planner::PlanMatch(Pattern* pattern, Expr* where, Steps* steps, std::vector
   ApplyPredicates(&state, steps);
   std::vector<bool> done(pattern->size(), false);
   for (size_t i = 0; i < pattern->size() && !failed(); ++i) {
-    const Start start = ChooseStart(*pattern, done, state);
-    done[start.part] = true;
-    PlanPart(&(*pattern)[start.part], start.node, &state, steps);
+    const WalkOrder order = ChooseOrder(*pattern, done, state);
+    done[order.part] = true;
+    PlanPart(&(*pattern)[order.part], order, &state, steps);
   }
   fresh->assign(state.fresh.begin(), state.fresh.end());
 }
@@ -293,7 +293,7 @@ void Planner::PlanStart(PatternPart* part, size_t index, MatchState* state, Step
   state->bound.insert(node.slot);
   const size_t at = steps->size() - 1;
   ApplyPredicates(state, steps);
-  FilterInScan(steps, at);
+  FilterInStep(steps, at);
 }
 
 // The path that a part is named as, once all of it is bound.
@@ -308,13 +308,26 @@ void Planner::BindPath(PatternPart* part, MatchState* state, Steps* steps) {
   ApplyPredicates(state, steps);
 }
 
-void Planner::PlanPart(PatternPart* part, size_t start, MatchState* state, Steps* steps) {
+void Planner::PlanPart(PatternPart* part, const WalkOrder& order, MatchState* state, Steps* steps) {
   if (part->kind != PatternPart::Kind::kPlain) return PlanShortest(part, state, steps);
-  PlanStart(part, start, state, steps);
-  for (size_t i = start; i < part->edges.size() && !failed(); ++i)
-    PlanEdge(part, i, true, state, steps);
-  for (size_t i = start; i > 0 && !failed(); --i) PlanEdge(part, i - 1, false, state, steps);
+  PlanStart(part, order.start, state, steps);
+  for (const auto& [edge, forward] : order.edges) {
+    if (!failed()) PlanEdge(part, edge, forward, state, steps);
+  }
   if (!failed()) BindPath(part, state, steps);
+}
+
+// The relationships that may be the same as the next one; those of other types are not.
+std::vector<Slot> Planner::MustDiffer(const EdgePattern& edge, const MatchState& state) const {
+  std::vector<Slot> slots;
+  for (const EdgePattern* other : state.edges) {
+    const bool shared = std::any_of(edge.types.begin(), edge.types.end(), [&](const auto& type) {
+      return std::find(other->types.begin(), other->types.end(), type) != other->types.end();
+    });
+    const bool any = edge.types.empty() || other->types.empty() || !options_.shortcuts;
+    if (any || shared) slots.push_back(other->slot);
+  }
+  return slots;
 }
 
 void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState* state,
@@ -332,7 +345,7 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   step.types = NameIndexes(edge.types);
   step.min = edge.min;
   step.max = edge.max;
-  step.unique = state->edges;
+  step.unique = MustDiffer(edge, *state);
   step.relisted = !state->relisted.empty();
   if (state->relisted.contains(edge.slot)) {
     step.edge_bound = true;
@@ -358,11 +371,13 @@ void Planner::PlanEdge(PatternPart* part, size_t index, bool forward, MatchState
   }
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
-    state->edges.push_back(edge.slot);
+    state->edges.push_back(&edge);
     state->bound.insert(edge.slot);
   }
   state->bound.insert(to);
+  const size_t at = steps->size() - 1;
   ApplyPredicates(state, steps);
+  FilterInStep(steps, at);
 }
 
 void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
@@ -393,7 +408,7 @@ void Planner::PlanShortest(PatternPart* part, MatchState* state, Steps* steps) {
   steps->push_back(std::move(step));
   if (edge.slot >= 0) {
     state->bound.insert(edge.slot);
-    state->edges.push_back(edge.slot);
+    state->edges.push_back(&edge);
   }
   ApplyPredicates(state, steps);
   BindPath(part, state, steps);

@@ -1,9 +1,9 @@
 // Clauses that change the graph, and those that call something.
 #include <algorithm>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/planner.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 void Planner::PlanCreate(Pattern* pattern, bool merge, CreateOps* ops, std::vector<Slot>* fresh) {
@@ -139,9 +139,9 @@ void Planner::PlanMerge(Clause* clause, Step* step) {
       same_properties(edge.properties.get(), edge.slot, kEdgeType, edge.pos);
   }
   ApplyPredicates(&state, &step->inner);
-  PatternPart& part = (*pattern)[0];
   const std::vector<bool> done(1, false);
-  PlanPart(&part, ChooseStart(*pattern, done, state).node, &state, &step->inner);
+  const WalkOrder order = PlainOrder(*pattern, ChooseStart(*pattern, done, state));
+  PlanPart(&(*pattern)[0], order, &state, &step->inner);
   if (!failed()) PlanSet(&clause->on_create, false, &step->set);
   if (!failed()) PlanSet(&clause->on_match, false, &step->on_match);
 }

@@ -1,7 +1,8 @@
-// Plans with shortcuts (paths counted by degrees, predicates tested while nodes are scanned)
-// against plans that make every row: the same queries on the same states of a graph in memory and
-// of the store, where these lie in layer 0, in runs with and without tombstones, in earlier
-// snapshots, and in what a transaction has changed and not committed.
+// Plans with shortcuts (paths counted by degrees, predicates tested while nodes are found, orders
+// by samples, rows of what is read alone) and expressions by columns against plans that make every
+// row and expressions row by row: the same queries on the same states of a graph in memory and of
+// the store, where these lie in layer 0, in runs with and without tombstones, in earlier snapshots,
+// and in what a transaction has changed and not committed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ class RowTexts : public ResultSink {
 std::vector<std::string> Rows(const std::string& query, const GraphView& view,
                               GraphTransaction* transaction, bool shortcuts,
                               const ValueMap& parameters = {}) {
-  const auto plan = MakePlan(query, view, nullptr, {.shortcuts = shortcuts});
+  const auto plan = MakePlan(query, view, nullptr, {.shortcuts = shortcuts, .statistics_from = 1});
   if (!plan.ok()) {
     ADD_FAILURE() << query << ": " << plan.status();
     return {};
@@ -52,6 +53,7 @@ std::vector<std::string> Rows(const std::string& query, const GraphView& view,
   options.view = &view;
   options.transaction = transaction;
   options.parameters = &parameters;
+  options.columns_from = shortcuts ? 1 : ~size_t{0};
   RowTexts sink(&view);
   const absl::Status status = Execute(**plan, options, &sink, nullptr);
   EXPECT_TRUE(status.ok()) << query << ": " << status;
@@ -138,11 +140,29 @@ class Queries {
   std::string Constant() { return Pick({"3", "5", "2.5", "'t'", "null", "$five", "true"}); }
   std::string Predicate() {
     const std::string n = Name("n", Roll(nodes_));
-    switch (Roll(8)) {
+    const std::string m = Name("n", Roll(nodes_));
+    switch (Roll(14)) {
       case 0:
         return n + Pick({":P", ":Q"});
       case 1:
-        return Concat("2 <= ", n, ".x < 7");
+        return Concat("2 <= ", n, Pick({".x < 7", ".y <= 3.5"}),
+                      Roll(2) == 0 ? "" : Concat(" < ", m, ".x"));
+      case 8:
+        return Concat("((", n, ".x", Operator(), Constant(), " AND ", m, ".x < 5) OR (", n,
+                      ".x = 1 AND ", m, ".y IS NOT NULL) OR (", n, ".x IN [2, 't', 4] AND ", m,
+                      ".x >= 3))");
+      case 9:
+        return Concat(Pick({"", "NOT "}), "(", n, ".x IN [1, 2, null, 't'] XOR ", m, ".y IS NULL)");
+      case 10:
+        return Concat(n, ".x",
+                      Pick({" =~ 't.*'", " STARTS WITH 't'", " CONTAINS ''", " =~ '[st]'"}));
+      case 11:
+        return Concat("CASE WHEN ", n, ".x > 3 THEN ", m, ".x < 6 WHEN ", m,
+                      ".y IS NULL THEN true ELSE null END");
+      case 12:
+        return Concat("toString(", n, ".x) ", Operator(), " '3'");
+      case 13:
+        return Concat("coalesce(", n, ".x, ", m, ".y, 1)", Operator(), "coalesce(", m, ".y, 2)");
       case 2:
         return Concat(n, ".x", Operator(), "n", Roll(nodes_), ".x");
       case 3:
@@ -162,7 +182,25 @@ class Queries {
   }
   std::string Result() {
     const std::string n = Name("n", Roll(nodes_)), m = Name("n", Roll(nodes_));
-    switch (Roll(9)) {
+    switch (Roll(15)) {
+      case 9:
+        return Concat("RETURN ", n, ", ", n, ".x AS x, ", m, ".y, count(*), sum(", m, ".y)");
+      case 10:
+        return Concat("RETURN DISTINCT ", n, ".x AS x, ", m, ".y AS y ORDER BY y DESC, x");
+      case 11:
+        return Concat("WITH ", n, ", count(DISTINCT ", m, ".x) AS c, avg(", m, ".y) AS a, collect(",
+                      m, ".x) AS xs WHERE c > 0 RETURN ", n, ".x, c + 1, a, size(xs)");
+      case 12:
+        return Concat("WITH sum(CASE WHEN ", n, ".x > 3 THEN 1 WHEN ", m,
+                      ".x IS NULL THEN 2 ELSE 0 END) AS s, min(", n, ".x) AS low, max(toString(", m,
+                      ".x)) AS high RETURN s * 2 - 1, low, high");
+      case 13:
+        return Concat("RETURN ", n, ".x AS x, [", m, ".x, ", n, ".y] AS l, {a: ", m,
+                      ".y} AS m, -coalesce(", n, ".y, 1) AS z, ", n, ".x = ", m, ".x AS e");
+      case 14:
+        return edges_ == 0 ? "RETURN count(*)"
+                           : Concat("WITH e0, ", n, " WHERE e0.w > 1 RETURN e0.w + 1 AS w, ", n,
+                                    ".x AS x, type(e0) ORDER BY x, w DESC");
       case 0:
         return Concat("RETURN count(", n, ")");
       case 1:
@@ -319,6 +357,75 @@ TEST(ShortcutsTest, RandomQueries_Store_GiveTheRowsOfPlansWithout) {
         round % 2 == 0, &random);
   }
   EXPECT_GT(counted, 100u);
+}
+
+// Six thousand items in groups of four: what a query asks for begins where few nodes have it.
+class OrderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options_.files = &files_;
+    store_ = *graph::GraphStore::Open("db", options_);
+    auto tx = *store_->Begin();
+    const Token item = *tx->AddLabelName("Item"), group = *tx->AddLabelName("Group");
+    const Token in = *tx->AddTypeName("IN"), x = *tx->AddKeyName("x"), s = *tx->AddKeyName("s");
+    std::vector<NodeId> groups;
+    for (int64_t g = 0; g < 1500; ++g) {
+      groups.push_back(*tx->CreateNode(std::vector<Token>{group}, {{x, Value::Int(g)}}));
+    }
+    for (int64_t i = 0; i < 6000; ++i) {
+      const NodeId node = *tx->CreateNode(
+          std::vector<Token>{item},
+          {{x, Value::Int(i)}, {s, Value::String(i % 500 == 7 ? "rare" : "common")}});
+      ASSERT_TRUE(tx->CreateEdge(node, groups[static_cast<size_t>(i) % 1500], in, {}).ok());
+    }
+    ASSERT_TRUE(tx->Commit().ok());
+    ASSERT_TRUE(store_->Flush().ok());
+    view_ = *store_->Snapshot();
+  }
+
+  // The first line of the plan; the rows are those of the plan without shortcuts.
+  std::string FirstStep(const std::string& query) {
+    EXPECT_EQ(Rows(query, *view_, nullptr, true), Rows(query, *view_, nullptr, false)) << query;
+    const auto plan = MakePlan(query, *view_, nullptr);
+    return plan.ok() ? PlanText(**plan).substr(0, PlanText(**plan).find('\n')) : "no plan";
+  }
+
+  graph::SimFiles files_;
+  graph::StoreOptions options_;
+  std::unique_ptr<graph::GraphStore> store_;
+  std::shared_ptr<const GraphView> view_;
+};
+
+TEST_F(OrderTest, SelectivePredicate_OnTheLargerLabel_BeginsThere) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE i.s = 'rare' RETURN g.x, i.x"),
+            "Scan :Item (1 predicates)");
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE g.x < 3 RETURN g.x, i.x"),
+            "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, PredicateOfALaterMatch_BeginsTheEarlierOne) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) MATCH (g)<-[:IN]-(j:Item) "
+                      "WHERE i.s = 'rare' AND j.x > 10 RETURN i.x, j.x"),
+            "Scan :Item (1 predicates)");
+}
+
+TEST_F(OrderTest, AlternativesOfTwoVariables_ImplyOneOfEach) {
+  EXPECT_EQ(FirstStep("MATCH (g:Group)<-[:IN]-(i:Item) WHERE (g.x = 7 AND i.x > 5) OR "
+                      "(g.x = 8 AND i.x < 3000) RETURN g.x, i.x"),
+            "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, PredicateWithErrors_IsNotEvaluatedBeforeItsRows) {
+  // No item has both; 1 / 0 is asked for of none.
+  const std::string query =
+      "MATCH (g:Group)<-[:IN]-(i:Item) WHERE g.x < 0 AND i.x / 0 > 1 RETURN count(*)";
+  EXPECT_EQ(FirstStep(query), "Scan :Group (1 predicates)");
+}
+
+TEST_F(OrderTest, ManyMatchesWhosePredicatesMove_AreNoDeepTree) {
+  std::string query = "MATCH (g:Group {x: 3})";
+  for (int i = 0; i < 1500; ++i) query += " MATCH (g) WHERE g.x = 3";
+  EXPECT_EQ(Rows(query + " RETURN g.x", *view_, nullptr, true), std::vector<std::string>{"3, "});
 }
 
 // More nodes between two hops than are kept together, hubs with more relationships than a batch

@@ -1,6 +1,7 @@
 // cypher_tck_driver [--store]: runs queries for tests/cypher/tck.py on a graph in memory, or on the
 // store: each query is a transaction, and what was committed is flushed and merged now and then, so
-// that the next one reads it from runs. It reads one JSON object a line from standard input and
+// that the next one reads it from runs, and expressions are evaluated by columns from the first row
+// on. It reads one JSON object a line from standard input and
 // answers with one a line:
 //   {"op":"reset"}
 //   {"op":"procedure","name":…,"arguments":[[name,type]…],"results":[[name,type]…],"rows":[[text…]…]}
@@ -16,10 +17,10 @@
 #include "services/graph/core/store.h"
 #include "services/graph/core/test_sim_files.h"
 #include "services/graph/cypher/engine.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/cypher/functions.h"
 #include "services/graph/model/test_memory_graph.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
@@ -243,6 +244,7 @@ class Driver : public ProcedureCatalog {
       options.transaction = graph;
       options.parameters = &parameters;
       options.limits.nanos = 20'000'000'000;
+      if (store_) options.columns_from = 1;
       status = Execute(**plan, options, &collector, nullptr);
     }
     json rows = json::array();

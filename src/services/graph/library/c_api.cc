@@ -17,7 +17,7 @@
 #include "base/c_struct.h"
 #include "base/errors.h"
 #include "pulse/graph.h"
-#include "services/graph/cypher/error.h"
+#include "services/graph/syntax/error.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/model/text.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/c_struct.h"
 #include "base/errors.h"
-#include "services/graph/cypher/error.h"
+#include "services/graph/syntax/error.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/library/c_api.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/errors.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/testing.h"
-#include "services/graph/cypher/error.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::graph {
 namespace {

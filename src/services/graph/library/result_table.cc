@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::graph {
 

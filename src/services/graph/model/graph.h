@@ -159,6 +159,12 @@ class GraphView {
   // Estimates for the planner. kNoToken: of all.
   virtual uint64_t NodeCount(Token label) const = 0;
   virtual uint64_t EdgeCount(Token type) const = 0;
+  // Some of the nodes with a label, ascending, from all over the graph as far as that costs little.
+  // Returns how many; at most those that `out` has room for.
+  virtual absl::StatusOr<size_t> SampleNodes(Token label, std::span<NodeId> out) const {
+    uint64_t position = 0;
+    return ScanNodes(label, &position, out);
+  }
 };
 
 // A view that also changes. What was written is seen by its own reads at once; the caller commits

@@ -224,6 +224,11 @@ void AppendVarint(uint64_t value, std::string* out) {
 }
 
 bool ReadVarint(std::string_view* in, uint64_t* value) {
+  if (!in->empty() && (in->front() & 0x80) == 0) {
+    *value = static_cast<uint8_t>(in->front());
+    in->remove_prefix(1);
+    return true;
+  }
   uint64_t result = 0;
   const size_t most = std::min<size_t>(in->size(), 10);
   for (size_t i = 0; i < most; ++i) {
@@ -336,6 +341,70 @@ void AppendValue(const Value& value, std::string* out) {
 bool ReadValue(std::string_view* in, Value* value) { return ReadAny(in, 0, value); }
 
 bool SkipValue(std::string_view* in) { return SkipAny(in, 0); }
+
+std::string_view FindKey(std::string_view entries, uint64_t key) {
+  const char* at = entries.data();
+  const char* const end = at + entries.size();
+  const auto rest = [&] { return std::string_view(at, static_cast<size_t>(end - at)); };
+  // What is short and frequent is read here, the rest by the functions above.
+  const auto varint = [&](uint64_t* value) {
+    if (at < end && (*at & 0x80) == 0) {
+      *value = static_cast<uint8_t>(*at++);
+      return true;
+    }
+    std::string_view in = rest();
+    if (!ReadVarint(&in, value)) return false;
+    at = in.data();
+    return true;
+  };
+  const auto skip_varint = [&] {
+    while (at < end && (*at & 0x80) != 0) ++at;
+    if (at == end) return false;
+    ++at;
+    return true;
+  };
+  while (at < end) {
+    uint64_t found, length;
+    if (!varint(&found) || found > key) return {};
+    if (found == key) return rest();
+    if (at == end) return {};
+    const auto tag = static_cast<uint8_t>(*at);
+    if (tag >= kFirstSmall || tag <= kTagTrue) {
+      ++at;
+      continue;
+    }
+    bool skipped = true;
+    switch (tag) {
+      case kTagInt:
+      case kTagDate:
+      case kTagLocalTime:
+        ++at;
+        skipped = skip_varint();
+        break;
+      case kTagTime:
+      case kTagLocalDateTime:
+        ++at;
+        skipped = skip_varint() && skip_varint();
+        break;
+      case kTagFloat:
+        skipped = static_cast<size_t>(end - at) > sizeof(double);
+        at += skipped ? 1 + sizeof(double) : 0;
+        break;
+      case kTagString:
+        ++at;
+        skipped = varint(&length) && length <= static_cast<size_t>(end - at);
+        at += skipped ? length : 0;
+        break;
+      default: {
+        std::string_view in = rest();
+        skipped = SkipAny(&in, 0);
+        at = in.data();
+      }
+    }
+    if (!skipped) return {};
+  }
+  return {};
+}
 
 bool ReadInt(std::string_view* in, int64_t* value) {
   if (in->empty()) return false;

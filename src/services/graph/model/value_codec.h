@@ -33,6 +33,9 @@ void AppendValue(const Value& value, std::string* out);
 bool ReadValue(std::string_view* in, Value* value);
 // Past a value, which is checked for its length alone.
 bool SkipValue(std::string_view* in);
+// Of entries by ascending key, a varint for the key and the value of each: what follows the key,
+// which begins with its value. Empty where it is not there, and where what is before it is damaged.
+std::string_view FindKey(std::string_view entries, uint64_t key);
 // What most properties are: true and the number, or false with *in where it was.
 bool ReadInt(std::string_view* in, int64_t* value);
 

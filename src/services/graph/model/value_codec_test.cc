@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "base/testing.h"
 
@@ -134,6 +136,55 @@ TEST(ValueCodec, RandomBytes_NeverReadPastTheEnd) {
     Value back;
     ASSERT_TRUE(ReadValue(&second, &back));
     EXPECT_EQ(Order(value, back), 0);
+  }
+}
+
+TEST(ValueCodec, FindKey_AmongRandomEntries_FindsEachAndNoOther) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int round = 0; round < 500; ++round) {
+    std::string bytes;
+    std::vector<std::pair<uint64_t, Value>> entries;
+    uint64_t key = random() % 3;
+    for (uint64_t i = random() % 8; i > 0; --i) {
+      entries.emplace_back(key, RandomValue(random, 0));
+      AppendVarint(key, &bytes);
+      AppendValue(entries.back().second, &bytes);
+      key += 1 + (random() >> (random() % 64)) % 100'000;
+    }
+    for (const auto& [at, value] : entries) {
+      std::string_view found = FindKey(bytes, at);
+      Value read;
+      ASSERT_TRUE(ReadValue(&found, &read));
+      EXPECT_EQ(Bytes(read), Bytes(value));
+      const bool next = std::any_of(entries.begin(), entries.end(),
+                                    [other = at + 1](const auto& e) { return e.first == other; });
+      EXPECT_EQ(FindKey(bytes, at + 1).empty(), !next);
+    }
+    EXPECT_TRUE(FindKey(bytes, key).empty());
+  }
+}
+
+TEST(ValueCodec, FindKey_CutOrDamagedEntries_StaysWithinThem) {
+  std::mt19937_64 random(testing_util::TestSeed());
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes;
+    for (uint64_t key = 0; key < 1 + random() % 5; ++key) {
+      AppendVarint(key, &bytes);
+      AppendValue(RandomValue(random, 0), &bytes);
+    }
+    for (uint64_t i = random() % 3; i > 0; --i) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    // In a buffer of its own size, so that a sanitizer sees what is read behind it.
+    const std::vector<char> cut(bytes.begin(),
+                                bytes.begin() + static_cast<long>(random() % (bytes.size() + 1)));
+    const std::string_view entries(cut.data(), cut.size());
+    for (uint64_t key = 0; key < 6; ++key) {
+      const std::string_view found = FindKey(entries, key);
+      if (found.empty()) continue;
+      EXPECT_GE(found.data(), entries.data());
+      EXPECT_EQ(found.data() + found.size(), entries.data() + entries.size());
+    }
   }
 }
 

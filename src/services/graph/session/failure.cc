@@ -1,6 +1,6 @@
 #include "services/graph/session/failure.h"
 
-#include "services/graph/cypher/error.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

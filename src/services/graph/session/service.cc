@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/errors.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/plan_tree.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

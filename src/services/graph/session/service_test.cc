@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "base/testing.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {

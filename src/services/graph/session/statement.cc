@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "services/graph/cypher/error.h"
-#include "services/graph/cypher/lexer.h"
-#include "services/graph/cypher/parser.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+#include "services/graph/syntax/lexer.h"
+#include "services/graph/syntax/parser.h"
 
 namespace pulse::cypher {
 namespace {

@@ -1,7 +1,7 @@
 // Patterns of nodes and relationships.
 #include <algorithm>
 
-#include "services/graph/cypher/parser_impl.h"
+#include "services/graph/syntax/parser_impl.h"
 
 namespace pulse::cypher {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "services/graph/cypher/ast.h"
+#include "services/graph/syntax/ast.h"
 
 namespace pulse::cypher {
 

@@ -1,12 +1,12 @@
-#include "services/graph/cypher/lexer.h"
+#include "services/graph/syntax/lexer.h"
 
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/ascii.h"
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 

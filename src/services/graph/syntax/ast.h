@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "services/graph/cypher/error.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 
@@ -100,7 +100,7 @@ struct Expr {
     kMap,            // names, kids
     kMapProjection,  // kids[0]{...}: names and kids; name ".*" for all; a null kid is a property
     kUnary,          // op kids[0]
-    kBinary,         // kids[0] op kids[1]
+    kBinary,         // kids[0] op kids[1]; flag: the pattern of =~ is a literal without mistake
     kChain,          // kids[0] ops[0] kids[1] ops[1] kids[2] ...: comparisons
     kHasLabels,      // kids[0]:names
     kCase,           // flag: kids[0] is what is compared; then pairs; then the default or null

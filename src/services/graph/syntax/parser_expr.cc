@@ -1,8 +1,8 @@
 // Expressions, by precedence from OR down to atoms.
 #include <algorithm>
 
-#include "services/graph/cypher/parser_impl.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/parser_impl.h"
 
 namespace pulse::cypher {
 

@@ -1,4 +1,4 @@
-#include "services/graph/cypher/error.h"
+#include "services/graph/syntax/error.h"
 
 #include <algorithm>
 

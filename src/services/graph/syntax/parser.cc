@@ -1,10 +1,10 @@
-#include "services/graph/cypher/parser.h"
+#include "services/graph/syntax/parser.h"
 
 #include <algorithm>
 #include <array>
 
-#include "services/graph/cypher/parser_impl.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/parser_impl.h"
 
 namespace pulse::cypher {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "services/graph/cypher/ast.h"
-#include "services/graph/cypher/lexer.h"
-#include "services/graph/cypher/parser.h"
+#include "services/graph/syntax/ast.h"
+#include "services/graph/syntax/lexer.h"
+#include "services/graph/syntax/parser.h"
 
 namespace pulse::cypher {
 

@@ -1,0 +1,214 @@
+// ORDER BY. Values of the first two keys become numbers in their order where all of a key have one
+// type, so that sorting compares numbers, and looks at values where these are the same.
+#include <algorithm>
+#include <bit>
+
+#include "services/graph/cypher/batch_eval.h"
+#include "services/graph/cypher/operators.h"
+#include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
+
+namespace pulse::cypher {
+
+bool CountOf(const Expr& expr, std::string_view what, std::vector<Value>* scratch, EvalContext& ctx,
+             uint64_t* out) {
+  const Value v = Eval(expr, scratch->data(), ctx);
+  if (ctx.failed()) return false;
+  if (!v.is_int()) {
+    ctx.Fail(RuntimeError("SyntaxError", "InvalidArgumentType",
+                          Concat(what, " needs an INTEGER, found a ", TypeName(v.type()))));
+    return false;
+  }
+  if (v.as_int() < 0) {
+    ctx.Fail(RuntimeError("SyntaxError", "NegativeIntegerArgument",
+                          Concat(what, " may not be negative")));
+    return false;
+  }
+  *out = static_cast<uint64_t>(v.as_int());
+  return true;
+}
+
+namespace {
+
+// A number that is smaller where the value is; the same does not mean equal, but for integers.
+uint64_t CodeOf(const Value& v) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  switch (v.type()) {
+    case Type::kNull:  // last
+      return ~uint64_t{0};
+    case Type::kInt:
+      return static_cast<uint64_t>(v.as_int()) ^ kSign;
+    case Type::kString: {
+      uint64_t code = 0;
+      const std::string& text = v.as_string();
+      for (size_t i = 0; i < 8; ++i) {
+        code = code << 8 | (i < text.size() ? static_cast<uint8_t>(text[i]) : 0);
+      }
+      return code;
+    }
+    default: {
+      const double d = v.as_float();
+      if (d != d) return ~uint64_t{0} - 1;  // NaN, behind all numbers
+      const auto bits = std::bit_cast<uint64_t>(d == 0 ? 0.0 : d);
+      return (bits & kSign) != 0 ? ~bits : bits | kSign;
+    }
+  }
+}
+
+class SortOperator : public Operator {
+ public:
+  SortOperator(const Step* step, Runtime* runtime, Operator* next)
+      : Operator(step, runtime, next), eval_(&ctx_), operands_(step->order.size()) {
+    for (Slot slot = 0; step->all_live && slot < runtime->width; ++slot) kept_.push_back(slot);
+    if (!step->all_live) kept_ = step->live;
+  }
+  bool Push(Rows& in) override {
+    const size_t keys = step().order.size();
+    int64_t bytes = 0;
+    const bool batch = in.size() >= ctx_.columns_from;
+    for (size_t k = 0; batch && k < keys; ++k) {
+      if (!eval_.Evaluate(*step().order[k].first, {.rows = &in}, eval_.All(in.size()),
+                          &operands_[k])) {
+        return false;
+      }
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      Value* row = in.Row(i);
+      for (size_t k = 0; k < keys; ++k) {
+        keys_.push_back(batch ? operands_[k].Take(i) : Eval(*step().order[k].first, row, ctx_));
+        bytes += static_cast<int64_t>(keys_.back().Bytes());
+      }
+      for (const Slot slot : kept_) {
+        bytes += static_cast<int64_t>(row[slot].Bytes());
+        rows_.push_back(std::move(row[slot]));
+      }
+      if (!ctx_.Tick()) return false;
+    }
+    count_ += in.size();
+    charged_ += bytes;
+    if (!ctx_.Charge(bytes)) return false;
+    if (!limited_ && !Limit()) return false;
+    if (count_ > keep_ && count_ - keep_ > keep_ + 4 * kBatchRows) Cut(keys);
+    return true;
+  }
+  bool Finish() override {
+    const size_t keys = step().order.size();
+    const std::vector<Value> empty(static_cast<size_t>(runtime_->width));
+    for (const Entry& entry : Sorted(keys)) {
+      Value* row = NewRow(empty.data());
+      if (row == nullptr) break;
+      for (size_t k = 0; k < kept_.size(); ++k) {
+        row[kept_[k]] = std::move(rows_[entry.row * kept_.size() + k]);
+      }
+    }
+    return Flush() && next_->Finish();
+  }
+  void Reset() override {
+    keys_.clear();
+    rows_.clear();
+    count_ = 0;
+    ctx_.Charge(-charged_);
+    charged_ = 0;
+    limited_ = false;
+  }
+
+ private:
+  bool Limit() {
+    limited_ = true;
+    keep_ = ~size_t{0} / 2;
+    if (step().top_limit == nullptr) return true;
+    std::vector<Value> scratch(static_cast<size_t>(runtime_->width));
+    uint64_t limit = 0, skip = 0;
+    if (!CountOf(*step().top_limit, "LIMIT", &scratch, ctx_, &limit)) return false;
+    if (step().top_skip != nullptr && !CountOf(*step().top_skip, "SKIP", &scratch, ctx_, &skip))
+      return false;
+    if (limit < keep_ / 2 && skip < keep_ / 2) keep_ = limit + skip;
+    return true;
+  }
+  struct Entry {
+    uint64_t codes[2] = {0, 0};
+    size_t row = 0;
+  };
+
+  // Whether all values of a key have codes that can be compared, and whether equal codes then are
+  // equal values.
+  bool Coded(size_t keys, size_t k, bool* exact) const {
+    Type type = Type::kNull;
+    for (size_t i = 0; i < count_; ++i) {
+      const Type t = keys_[i * keys + k].type();
+      if (t == Type::kNull || t == type) continue;
+      if (type != Type::kNull) return false;
+      type = t;
+    }
+    // Null has the code of the largest integer.
+    *exact = type == Type::kInt && count_ > 0 &&
+             std::none_of(keys_.begin(), keys_.end(), [](const Value& v) { return v.is_null(); });
+    return type == Type::kInt || type == Type::kFloat || type == Type::kString;
+  }
+
+  std::vector<Entry> Sorted(size_t keys) const {
+    std::vector<Entry> order(count_);
+    for (size_t i = 0; i < count_; ++i) order[i].row = i;
+    const size_t coded = std::min<size_t>(keys, 2);
+    bool exact[2] = {false, false};
+    for (size_t k = 0; k < coded; ++k) {
+      if (!Coded(keys, k, &exact[k])) continue;
+      const bool descending = step().order[k].second;
+      for (size_t i = 0; i < count_; ++i) {
+        const uint64_t code = CodeOf(keys_[i * keys + k]);
+        order[i].codes[k] = descending ? ~code : code;
+      }
+    }
+    std::stable_sort(order.begin(), order.end(), [&](const Entry& a, const Entry& b) {
+      for (size_t k = 0; k < keys; ++k) {
+        if (k < coded) {
+          if (a.codes[k] != b.codes[k]) return a.codes[k] < b.codes[k];
+          if (exact[k]) continue;
+        }
+        const int c = Order(keys_[a.row * keys + k], keys_[b.row * keys + k]);
+        if (c != 0) return step_->order[k].second ? c > 0 : c < 0;
+      }
+      return false;
+    });
+    return order;
+  }
+  // Forgets the rows that LIMIT would drop.
+  void Cut(size_t keys) {
+    const size_t width = kept_.size();
+    std::vector<Entry> order = Sorted(keys);
+    order.resize(std::min(order.size(), keep_));
+    std::vector<Value> kept_keys, kept_rows;
+    int64_t bytes = 0;
+    for (const Entry& entry : order) {
+      const size_t i = entry.row;
+      for (size_t k = 0; k < keys; ++k) kept_keys.push_back(std::move(keys_[i * keys + k]));
+      for (size_t k = 0; k < width; ++k) {
+        bytes += static_cast<int64_t>(rows_[i * width + k].Bytes());
+        kept_rows.push_back(std::move(rows_[i * width + k]));
+      }
+    }
+    for (const Value& v : kept_keys) bytes += static_cast<int64_t>(v.Bytes());
+    keys_ = std::move(kept_keys);
+    rows_ = std::move(kept_rows);
+    count_ = order.size();
+    ctx_.Charge(bytes - charged_);
+    charged_ = bytes;
+  }
+
+  BatchEval eval_;
+  std::vector<Operand> operands_;
+  std::vector<Slot> kept_;  // of each row
+  std::vector<Value> keys_, rows_;
+  size_t count_ = 0;
+  size_t keep_ = 0;
+  bool limited_ = false;
+  int64_t charged_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> MakeSortOperator(const Step& step, Runtime* runtime, Operator* next) {
+  return std::make_unique<SortOperator>(&step, runtime, next);
+}
+
+}  // namespace pulse::cypher

@@ -1,0 +1,95 @@
+// Which slots the steps behind a step read: all that rows need to have. A relationship that is only
+// compared with others is kept as its number.
+#include "services/graph/cypher/planner.h"
+
+namespace pulse::cypher {
+namespace {
+
+// Slots of some steps. `all` where they cannot be told.
+struct Used {
+  std::set<Slot> slots;
+  bool all = false;
+
+  void Add(Slot slot) {
+    if (slot >= 0) slots.insert(slot);
+  }
+  void Add(const Expr* e) {
+    if (e == nullptr) return;
+    if (e->plan != nullptr) all = true;
+    // Also those that hold aggregates, and elements of lists.
+    Add(e->slot);
+    for (const ExprPtr& kid : e->kids) Add(kid.get());
+  }
+};
+
+// What a step reads. `numbers` has what it reads as the number of a relationship alone.
+void AddStep(const Step& step, Used* used, Used* numbers) {
+  switch (step.kind) {
+    case Step::Kind::kScan:
+    case Step::Kind::kFilter:
+    case Step::Kind::kUnwind:
+    case Step::Kind::kSkip:
+    case Step::Kind::kLimit:
+      break;
+    case Step::Kind::kExpand:
+      used->Add(step.from);
+      if (step.into) used->Add(step.slot);
+      for (const Slot slot : step.unique) numbers->Add(slot);
+      break;
+    case Step::Kind::kCountPaths:
+      for (const Step& hop : step.inner) {
+        AddStep(hop, used, used);
+        used->Add(hop.slot);
+        used->Add(hop.edge);
+      }
+      break;
+    case Step::Kind::kProject:
+    case Step::Kind::kAggregate:
+      for (const auto& [expr, slot] : step.items) used->Add(expr);
+      for (const auto& [expr, slot] : step.aggregates) used->Add(expr);
+      used->Add(step.weight);
+      break;
+    case Step::Kind::kDistinct:
+      for (const auto& [expr, slot] : step.items) used->Add(slot);
+      break;
+    case Step::Kind::kSort:
+      for (const auto& [expr, descending] : step.order) used->Add(expr);
+      break;
+    default:
+      used->all = true;
+  }
+  for (const Expr* predicate : step.predicates) used->Add(predicate);
+  used->Add(step.expr);
+}
+
+}  // namespace
+
+void Planner::FindLive(Plan::Branch* branch) {
+  Used used, numbers;
+  for (const Slot slot : branch->outputs) used.Add(slot);
+  // Others copy rows in ways of their own.
+  const auto known = [](Step::Kind kind) {
+    return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
+           kind == Step::Kind::kFilter || kind == Step::Kind::kAggregate ||
+           kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
+           kind == Step::Kind::kCountPaths;
+  };
+  for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
+    // What the step itself makes is no part of the row that it copies, which does no harm.
+    std::set<Slot> live = used.slots;
+    live.insert(numbers.slots.begin(), numbers.slots.end());
+    if (step->kind == Step::Kind::kExpand && step->edge >= 0) {
+      step->edge_number = !used.slots.contains(step->edge);
+      if (!live.contains(step->edge)) step->edge = -1;
+    }
+    AddStep(*step, &used, &numbers);
+    if (used.all) return;
+    if (!known(step->kind)) continue;
+    // A filter drops rows by one predicate before it looks at the next.
+    if (step->kind == Step::Kind::kFilter) live.insert(used.slots.begin(), used.slots.end());
+    step->live.assign(live.begin(), live.end());
+    step->all_live = false;
+  }
+}
+
+}  // namespace pulse::cypher
