@@ -17,9 +17,9 @@
 #include "base/c_struct.h"
 #include "base/errors.h"
 #include "pulse/graph.h"
-#include "services/graph/syntax/error.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/model/text.h"
+#include "services/graph/syntax/error.h"
 
 using pulse::cypher::Concat;
 using pulse::cypher::Doing;

@@ -5,9 +5,9 @@
 
 #include "base/c_struct.h"
 #include "base/errors.h"
-#include "services/graph/syntax/error.h"
 #include "services/graph/library/arrow.h"
 #include "services/graph/library/c_api.h"
+#include "services/graph/syntax/error.h"
 
 using pulse::graph::About;
 using pulse::graph::EmbeddedGraph;

@@ -4,10 +4,10 @@
 #include <thread>
 
 #include "base/testing.h"
-#include "services/graph/syntax/error.h"
 #include "services/graph/model/test_memory_database.h"
 #include "services/graph/model/text.h"
 #include "services/graph/session/service.h"
+#include "services/graph/syntax/error.h"
 
 namespace pulse::cypher {
 namespace {
