@@ -114,8 +114,9 @@ std::string_view MostShared(const std::vector<std::vector<std::string>>& require
     if (std::pair(count.rules, of) < std::pair(most, rarity)) continue;
     // The same choice each time, whatever the order of the table.
     if (std::pair(count.rules, of) == std::pair(most, rarity) && part > best) continue;
-    const auto same = [&part](const std::string& text) {
-      return text.find(part) != std::string::npos || part.find(text) != std::string_view::npos;
+    const std::string_view one = part;
+    const auto same = [one](const std::string& text) {
+      return text.find(one) != std::string::npos || one.find(text) != std::string_view::npos;
     };
     if (!group.text.empty() &&
         (same(group.text) || std::any_of(group.also.begin(), group.also.end(), same))) {

@@ -46,7 +46,7 @@ struct OpsAgentOptions {
   std::vector<int> cpus;  // empty: any
   bool idle_only = false;
   // What the agent's front has done; null: there is none, or nothing waits for it. Any thread.
-  std::function<std::optional<GiveWay::Numbers>()> front;
+  std::function<std::optional<GiveWay::Numbers>()> front = nullptr;
   // Bytes, of each session. 0: 256 MiB, or 64 MiB for each thread where that is more.
   uint64_t most_held = 0;
   // Of one filter: rules, bytes of all their texts, instructions of what they are compiled to. What
