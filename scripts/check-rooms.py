@@ -69,7 +69,9 @@ ROOMS = {
     "src/services/graph/algorithms": ("base", "services/graph/model"),
     # Statements on a database, and the server of Neo4j's protocol above it. Neither knows the store.
     "src/services/graph/session": ("base", "services/graph/model", "services/graph/syntax",
-                                   "services/graph/cypher", "services/graph/algorithms"),
+                                   "services/graph/cypher", "services/graph/algorithms",
+                                   # LOAD CSV takes records apart as `pulse graph load` does.
+                                   "services/graph/load"),
     "src/services/graph/bolt": ("base", "net", "services/graph/model", "services/graph/syntax",
                                 "services/graph/cypher", "services/graph/session"),
     # What lies in the store's layers: chunks, sorted runs, and the plans that turn one into the other.
@@ -133,7 +135,7 @@ EXCEPTIONS = set()
 # ---------------------------------------------------------------------------------------------------
 
 # Limits, in lines of C++ outside tests.
-ALL_LINES = 162000
+ALL_LINES = 165000
 ROOM_LINES = 9000
 FILE_LINES = 600
 

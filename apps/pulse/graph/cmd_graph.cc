@@ -42,6 +42,7 @@ struct GraphArgs {
   bolt::BoltOptions bolt;
   int port = 7687;
   std::string cpus, password_file;
+  cypher::CsvDirectory imports{.path = {}, .everywhere = true};  // serve: by --import
 };
 
 struct OpenedGraph {
@@ -79,6 +80,7 @@ absl::StatusOr<cypher::ServiceOptions> ReadServiceOptions(const GraphArgs& args)
   PULSE_RETURN_IF_ERROR(ReadSize("--query-memory", args.query_memory, "1G", &bytes));
   options.query_memory_bytes = bytes;
   options.query_nanos = static_cast<int64_t>(args.timeout_seconds * 1e9);
+  options.imports = args.imports;
   return options;
 }
 
@@ -129,6 +131,7 @@ absl::Status RunShell(GraphArgs args) {
 }
 
 absl::Status RunServer(GraphArgs args) {
+  args.imports.everywhere = false;
   PULSE_ASSIGN_OR_RETURN(const cypher::ServiceOptions options, ReadServiceOptions(args));
   PULSE_RETURN_IF_ERROR(ReadCpus("--cpus", args.cpus, &args.bolt.cpus));
   PULSE_RETURN_IF_ERROR(ReadPasswordFile(args.password_file, &args.bolt));
@@ -200,6 +203,10 @@ void AddServe(CLI::App* graph, const std::shared_ptr<GraphArgs>& args) {
                   "one")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  cmd->add_option(
+         "--import", args->imports.path,
+         "directory whose files LOAD CSV may read (default: none; clients read what it has)")
+      ->check(CLI::ExistingDirectory);
   cmd->add_option("--cpus", args->cpus, "CPUs of all these threads, as 0,2-3 (default: all)");
   cmd->callback([args] { Finish(RunServer(*args)); });
 }

@@ -27,6 +27,20 @@ std::vector<std::string> Shortened(const std::vector<std::string_view>& argument
 
 }  // namespace
 
+size_t SlowLog::Entry::Bytes() const {
+  size_t bytes = sizeof(Entry) + peer.size() + name.size();
+  for (const std::string& argument : arguments) bytes += sizeof(argument) + argument.size() + 1;
+  return bytes;
+}
+
+void SlowLog::DropOld() {
+  while (!entries_.empty() &&
+         (entries_.size() > static_cast<size_t>(length()) || bytes_ > kMostBytes)) {
+    bytes_ -= entries_.back().Bytes();
+    entries_.pop_back();
+  }
+}
+
 void SlowLog::SetLimit(int64_t micros) {
   limit_micros_.store(micros, std::memory_order_relaxed);
   const double cycles = static_cast<double>(micros) * 1e3 * rate_.PerNano();
@@ -36,8 +50,8 @@ void SlowLog::SetLimit(int64_t micros) {
 
 void SlowLog::SetLength(int64_t entries) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  length_.store(std::clamp<int64_t>(entries, 0, kMostLength), std::memory_order_relaxed);
-  while (entries_.size() > static_cast<size_t>(length())) entries_.pop_back();
+  length_.store(std::max<int64_t>(entries, 0), std::memory_order_relaxed);
+  DropOld();
 }
 
 void SlowLog::Add(const std::vector<std::string_view>& arguments, uint64_t cycles,
@@ -51,8 +65,9 @@ void SlowLog::Add(const std::vector<std::string_view>& arguments, uint64_t cycle
   entry.name = name;
   const std::lock_guard<std::mutex> lock(mutex_);
   entry.id = next_id_++;
+  bytes_ += entry.Bytes();
   entries_.push_front(std::move(entry));
-  while (entries_.size() > static_cast<size_t>(length())) entries_.pop_back();
+  DropOld();
 }
 
 std::vector<SlowLog::Entry> SlowLog::Newest(size_t count) const {
@@ -69,6 +84,7 @@ size_t SlowLog::size() const {
 void SlowLog::Clear() {
   const std::lock_guard<std::mutex> lock(mutex_);
   entries_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace pulse::redis

@@ -28,11 +28,14 @@ class SlowLog {
     std::vector<std::string> arguments;
     std::string peer;
     std::string name;  // of the client
+
+    size_t Bytes() const;
   };
 
   static constexpr int64_t kDefaultMicros = 10'000;
   static constexpr int64_t kDefaultLength = 128;
-  static constexpr int64_t kMostLength = 100'000;
+  // Old entries go beyond it, however many may be kept: of 32 arguments an entry takes some 6 KiB.
+  static constexpr size_t kMostBytes = size_t{4} << 20;
 
   SlowLog() { SetLimit(kDefaultMicros); }
 
@@ -56,6 +59,8 @@ class SlowLog {
   int64_t length() const { return length_.load(std::memory_order_relaxed); }
 
  private:
+  void DropOld();
+
   CycleRate rate_;
   std::atomic<uint64_t> limit_cycles_{~uint64_t{0}};
   std::atomic<int64_t> limit_micros_{-1};
@@ -63,6 +68,7 @@ class SlowLog {
   mutable std::mutex mutex_;
   int64_t next_id_ = 0;
   std::deque<Entry> entries_;  // the newest at the front
+  size_t bytes_ = 0;           // of them
 };
 
 }  // namespace pulse::redis

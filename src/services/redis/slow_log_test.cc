@@ -44,6 +44,19 @@ TEST(SlowLogTest, LongArguments_AreCut) {
   EXPECT_EQ(arguments[31], "... (9 more arguments)");
 }
 
+TEST(SlowLogTest, ManyLongEntries_MemoryBounded) {
+  SlowLog log;
+  log.SetLength(1'000'000);
+  const std::string value(1000, 'x');
+  const std::vector<std::string_view> many(32, value);
+  for (int i = 0; i < 3000; ++i) Add(&log, many);
+  size_t bytes = 0;
+  for (const auto& entry : log.Newest(SIZE_MAX)) bytes += entry.Bytes();
+  EXPECT_LE(bytes, SlowLog::kMostBytes);
+  EXPECT_GT(bytes, SlowLog::kMostBytes / 2);
+  EXPECT_EQ(log.Newest(1)[0].id, 2999);
+}
+
 TEST(SlowLogTest, Limit_NothingAllAndBetween) {
   SlowLog log;
   EXPECT_FALSE(log.IsSlow(1));

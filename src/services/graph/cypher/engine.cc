@@ -172,6 +172,7 @@ absl::Status Execute(const Plan& plan, const ExecuteOptions& options, ResultSink
   ctx.cancelled = options.cancelled;
   ctx.interrupted = options.interrupted;
   ctx.caller = options.caller;
+  ctx.open_csv = options.open_csv;
   if (absl::Status status = CheckParameters(plan, *ctx.parameters); !status.ok()) return status;
   if (plan.writes && options.transaction == nullptr && !plan.explain) {
     return RuntimeError("SemanticError", "ReadOnly",

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "services/graph/model/csv_source.h"
 #include "services/graph/model/graph.h"
 #include "services/graph/model/value.h"
 #include "services/graph/syntax/ast.h"
@@ -65,6 +66,7 @@ class EvalContext {
   const ValueMap* parameters = nullptr;     // sorted by key
   SubplanRunner* subplans = nullptr;
   const Caller* caller = nullptr;
+  const OpenCsv* open_csv = nullptr;  // null: LOAD CSV is refused
   Limits limits;
   std::function<int64_t()> monotonic_nanos;
   std::function<int64_t()> wall_nanos;  // since 1970, UTC

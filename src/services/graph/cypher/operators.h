@@ -132,6 +132,7 @@ std::unique_ptr<Operator> MakeOperator(const Step& step, Runtime* runtime, Opera
 std::unique_ptr<Operator> MakeMatchOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeFilterOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, Operator* next);
+std::unique_ptr<Operator> MakeLoadCsvOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeSortOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeUpdateOperator(const Step& step, Runtime* runtime, Operator* next);
 std::unique_ptr<Operator> MakeAggregateOperator(const Step& step, Runtime* runtime, Operator* next);

@@ -296,6 +296,8 @@ std::unique_ptr<Operator> MakeTableOperator(const Step& step, Runtime* runtime, 
     case Step::Kind::kSkip:
     case Step::Kind::kLimit:
       return std::make_unique<CountOperator>(&step, runtime, next);
+    case Step::Kind::kLoadCsv:
+      return MakeLoadCsvOperator(step, runtime, next);
     case Step::Kind::kUnwind:
       return std::make_unique<UnwindOperator>(&step, runtime, next);
     case Step::Kind::kProcedure:

@@ -86,6 +86,7 @@ struct Step {
     kSkip,
     kLimit,
     kUnwind,
+    kLoadCsv,
     kProcedure,
     kSubquery,
     kCreate,
@@ -134,6 +135,8 @@ struct Step {
   CreateOps create;
   std::vector<SetOp> set, on_match;
   std::vector<const Expr*> deletes;
+  bool csv_headers = false;  // kLoadCsv: rows are maps, by the names of the file's first record
+  char separator = ',';      // kLoadCsv
   bool detach = false;
   bool eager = true;
   bool unit = false;  // kSubquery: without RETURN, the rows stay as they are

@@ -202,7 +202,9 @@ void Planner::PlanUnwind(Clause* clause, Steps* steps) {
                 Concat("`", clause->variable, "` is already defined"));
   }
   Step step;
-  step.kind = Step::Kind::kUnwind;
+  step.kind = clause->load_csv ? Step::Kind::kLoadCsv : Step::Kind::kUnwind;
+  step.csv_headers = clause->csv_headers;
+  step.separator = clause->separator;
   step.expr = clause->expr.get();
   step.slot = Declare(clause->variable, kAnyType);
   steps->push_back(std::move(step));

@@ -28,6 +28,7 @@ void AddStep(const Step& step, Used* used, Used* numbers) {
     case Step::Kind::kScan:
     case Step::Kind::kFilter:
     case Step::Kind::kUnwind:
+    case Step::Kind::kLoadCsv:
     case Step::Kind::kSkip:
     case Step::Kind::kLimit:
       break;
@@ -72,7 +73,7 @@ void Planner::FindLive(Plan::Branch* branch) {
     return kind == Step::Kind::kScan || kind == Step::Kind::kExpand ||
            kind == Step::Kind::kFilter || kind == Step::Kind::kAggregate ||
            kind == Step::Kind::kSort || kind == Step::Kind::kUnwind ||
-           kind == Step::Kind::kCountPaths;
+           kind == Step::Kind::kLoadCsv || kind == Step::Kind::kCountPaths;
   };
   for (auto step = branch->steps.rbegin(); step != branch->steps.rend(); ++step) {
     // What the step itself makes is no part of the row that it copies, which does no harm.

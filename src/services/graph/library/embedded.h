@@ -32,6 +32,8 @@
 namespace pulse::graph {
 
 struct EmbeddedOptions {
+  // LOAD CSV reads what the process may read.
+  EmbeddedOptions() { service.imports.everywhere = true; }
   StoreOptions store;
   cypher::ServiceOptions service;
 };

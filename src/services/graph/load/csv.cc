@@ -77,12 +77,14 @@ bool CsvReader::QuotedField(CsvField* field) {
     return false;
   }
   error_ = "nothing closes a quote";
+  unclosed_ = true;
   return false;
 }
 
 bool CsvReader::Next(std::vector<CsvField>* fields) {
   fields->clear();
   error_ = nullptr;
+  unclosed_ = false;
   unquoted_count_ = 0;
   while (at_ < end_ && IsLineEnd(file_[at_])) ++at_;
   record_ = at_;

@@ -46,6 +46,8 @@ class CsvReader {
   bool Next(std::vector<CsvField>* fields);
   // Of the last record: why it is broken, or nullptr.
   const char* error() const { return error_; }
+  // Whether that is a quote that nothing closes, which what follows may do where there is more.
+  bool unclosed() const { return unclosed_; }
   uint64_t offset() const { return record_; }  // where it begins
   uint64_t end_offset() const { return at_; }  // behind its line
   absl::string_view text() const;              // without its line's end
@@ -59,6 +61,7 @@ class CsvReader {
   uint64_t at_;
   uint64_t record_ = 0;
   const char* error_ = nullptr;
+  bool unclosed_ = false;
   std::deque<std::string> unquoted_;  // whose texts stay where they are
   size_t unquoted_count_ = 0;
 };

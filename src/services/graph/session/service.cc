@@ -125,6 +125,10 @@ absl::Status GraphService::Execute(const Statement& statement, const Caller& cal
   options.cancelled = entry.terminated();
   options.interrupted = interrupted;
   options.caller = &caller;
+  const OpenCsv open_csv = [this](std::string_view where, char separator) {
+    return OpenCsvFile(options_.imports, where, separator);
+  };
+  options.open_csv = &open_csv;
   if (entry.deadline() != 0) {
     options.limits.nanos = std::max<int64_t>(1, entry.deadline() - NowNanos());
   }

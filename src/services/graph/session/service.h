@@ -25,6 +25,7 @@
 #include "services/graph/cypher/engine.h"
 #include "services/graph/model/database.h"
 #include "services/graph/session/caller.h"
+#include "services/graph/session/csv_files.h"
 #include "services/graph/session/plan_cache.h"
 #include "services/graph/session/procedures.h"
 #include "services/graph/session/running.h"
@@ -38,6 +39,7 @@ struct ServiceOptions {
   size_t cached_plans = 1000;
   size_t cached_text_bytes = size_t{4} << 20;
   size_t max_text_bytes = size_t{4} << 20;
+  CsvDirectory imports;  // the files of LOAD CSV; as it is: none
 };
 
 struct RunOptions {

@@ -191,8 +191,12 @@ struct Clause {
   std::vector<ProjectionItem> items;
   std::vector<SortItem> order;
   ExprPtr skip, limit;
-  // UNWIND expr AS variable; FOREACH (variable IN expr | body)
+  // UNWIND expr AS variable; FOREACH (variable IN expr | body); LOAD CSV FROM expr AS variable,
+  // which is an UNWIND of another source.
   ExprPtr expr;
+  bool load_csv = false;
+  bool csv_headers = false;
+  char separator = ',';
   std::string variable;
   Slot slot = -1;
   std::vector<Clause> body;

@@ -154,6 +154,8 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
     clause.expr = ParseExpr();
     ExpectWord("AS");
     clause.variable = Variable();
+  } else if (IsWord("LOAD") && IsWord("CSV", 1)) {
+    ParseLoadCsv(&clause);
   } else if (IsWord("WITH") || IsWord("RETURN")) {
     clause.kind = IsWord("WITH") ? Kind::kWith : Kind::kReturn;
     Advance();
@@ -185,6 +187,30 @@ bool Parser::ParseClause(std::vector<Clause>* clauses) {
   }
   clauses->push_back(std::move(clause));
   return !failed();
+}
+
+// LOAD CSV [WITH HEADERS] FROM expr AS variable [FIELDTERMINATOR text]
+void Parser::ParseLoadCsv(Clause* clause) {
+  clause->kind = Clause::Kind::kUnwind;
+  clause->load_csv = true;
+  Advance();
+  Advance();
+  if (TakeWord("WITH")) {
+    ExpectWord("HEADERS");
+    clause->csv_headers = true;
+  }
+  ExpectWord("FROM");
+  clause->expr = ParseExpr();
+  ExpectWord("AS");
+  clause->variable = Variable();
+  if (!TakeWord("FIELDTERMINATOR")) return;
+  const std::string text = Peek().text;
+  if (Peek().kind != Lexeme::Kind::kString || text.size() != 1 || text == "\"" || text == "\n" ||
+      text == "\r" || text == std::string(1, '\0')) {
+    return Unexpected("a text of one character, which is no quote and no line's end");
+  }
+  clause->separator = text[0];
+  Advance();
 }
 
 void Parser::ParseMatch(Clause* clause) {

@@ -69,6 +69,7 @@ class Parser {
   std::unique_ptr<Query> ParseQuery(bool nested);
   std::vector<Clause> ParseSingleQuery(bool nested);
   bool ParseClause(std::vector<Clause>* clauses);
+  void ParseLoadCsv(Clause* clause);
   void ParseMatch(Clause* clause);
   void ParseProjection(Clause* clause);
   void ParseMerge(Clause* clause);
